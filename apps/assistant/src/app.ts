@@ -18,11 +18,12 @@ import { fixedLimits } from './agent/agent.ts';
 import { openModel, probeTools } from './agent/model.ts';
 import { checkInstructions } from './agent/window.ts';
 import { auditRoutes, sweepAudit } from './admin/audit.ts';
-import { createChat } from './chat/chat.ts';
-import { chatLifecycle } from './chat/lifecycle.ts';
-import { createChatMetrics } from './chat/metrics.ts';
-import { createChatMessages } from './chat/socket-messages.ts';
-import { sweepEvents } from './chat/turn-events.sql.ts';
+import { createAnnounce } from './conversations/announce.ts';
+import { asyncApiRoutes } from './conversations/asyncapi.ts';
+import { chatLifecycle, createChat } from './conversations/chat.ts';
+import { createHandlers } from './conversations/handlers.ts';
+import { createChatMetrics } from './conversations/metrics.ts';
+import { openEventLog, sweepEvents } from './conversations/event-log.ts';
 import { createCollector } from './collector/client.ts';
 import type { Config } from './config.ts';
 import { createFiles } from './files/files.ts';
@@ -43,19 +44,15 @@ import { memoryRoutes } from './memory/routes.ts';
 import { ownDataRoutes } from './own-data/routes.ts';
 import { openProfiles, SHIPPED_PROFILES, watchProfiles } from './profiles/profiles.ts';
 import { profileRoutes } from './profiles/routes.ts';
-import { inspectionRoutes } from './inspection/routes.ts';
-import { createInspection } from './inspection/inspection.ts';
-import { protocolRoutes } from './protocol/routes.ts';
+import { inspectionRoutes } from './conversations/inspection.ts';
 import { processSavedSearches } from './saved-searches/digests.ts';
 import { createDigestMetrics } from './saved-searches/metrics.ts';
 import { savedSearchRoutes } from './saved-searches/routes.ts';
 import { createSavedSearches } from './saved-searches/saved-searches.ts';
-import { createSessions, sessionRoutes } from './sessions/index.ts';
-import { isSocketHandshake } from './sockets/handshake.ts';
-import { socketLimits } from './sockets/limits.ts';
-import { connectionMessages } from './sockets/messages.ts';
-import { socketRoutes } from './sockets/routes.ts';
-import { createSockets } from './sockets/sockets.ts';
+import { createSessions } from './conversations/sessions.ts';
+import { sessionRoutes } from './conversations/routes.ts';
+import { isSocketHandshake, socketRoutes } from './conversations/socket-routes.ts';
+import { createSockets, socketLimits } from './conversations/socket.ts';
 import type { Tables } from './tables.ts';
 import { PROFILE_TOOLS } from './tools/tools.ts';
 import { createEventReceiver, sweepWebhooks } from './webhooks/events.ts';
@@ -138,8 +135,10 @@ export async function createApp({ config, database, log }: AppOptions): Promise<
   const model = openModel(config, { registry, log });
   const sessions = createSessions({ db, profiles });
   const requests = { db, services, contextTokens };
+  const events = await openEventLog({ db, listen: database.listen, log });
   const chat = createChat({
     ...requests,
+    events,
     model,
     profiles,
     limits: {
@@ -152,7 +151,7 @@ export async function createApp({ config, database, log }: AppOptions): Promise<
   });
   sessionRoutes(app, sessions);
   savedSearchRoutes(app, createSavedSearches({ db, sessions }));
-  inspectionRoutes(app, createInspection({ ...requests, profiles }));
+  inspectionRoutes(app, { ...requests, profiles });
   await fileRoutes(app, files);
   profileRoutes(app, { db, profiles });
   watchProfiles(app, profiles);
@@ -160,7 +159,7 @@ export async function createApp({ config, database, log }: AppOptions): Promise<
   adminRoutes(app, { db, log, metrics, tokenRevocation: identity.tokenRevocation, sessions });
   const sockets = createSockets({
     identity,
-    types: { ...connectionMessages, ...createChatMessages({ chat, sessions }) },
+    types: createHandlers({ chat, sessions }),
     caps: { perUser: config.SOCKETS_PER_USER, perAddress: config.SOCKETS_PER_ADDRESS },
     limits: socketLimits,
     registry,
@@ -175,12 +174,7 @@ export async function createApp({ config, database, log }: AppOptions): Promise<
   });
   const { isExclusive } = database;
   // After the sockets, since what begins last ends first: who is signed out is heard of until the last answer has ended.
-  chatLifecycle(app, {
-    chat,
-    model,
-    isExclusive,
-    listen: database.listen,
-  });
+  chatLifecycle(app, { chat, model, isExclusive });
   let probe: ReturnType<typeof probeTools> | undefined;
   app.addHook('onListen', async () => {
     probe = probeTools(config, { model, log });
@@ -189,14 +183,14 @@ export async function createApp({ config, database, log }: AppOptions): Promise<
   processSavedSearches(app, {
     db,
     collector,
-    announce: chat.announce,
+    announce: createAnnounce(db),
     lifetime: lifetimeOf(config),
     metrics: createDigestMetrics(registry),
     log,
     pollSeconds: config.SAVED_SEARCH_POLL_SECONDS,
     isExclusive,
   });
-  protocolRoutes(app, { version: manifest.version, cookieName: config.SVC_AUTH_COOKIE_NAME });
+  asyncApiRoutes(app, { version: manifest.version, cookieName: config.SVC_AUTH_COOKIE_NAME });
   healthRoutes(app, {
     async database() {
       await ping(db);

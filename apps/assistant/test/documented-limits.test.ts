@@ -3,7 +3,7 @@ import { readFile } from 'node:fs/promises';
 import { test } from 'node:test';
 import { MAX_MESSAGES, MAX_RECENT } from '../src/agent/context.ts';
 import { divideWindow } from '../src/agent/window.ts';
-import { summaryTime } from '../src/chat/make-room.ts';
+import { summaryTime } from '../src/conversations/run-turn.ts';
 import { MAX_FACTS } from '../src/memory/facts.ts';
 import { LATEST_FACTS, MAX_WAITING, MAX_WORDS, SEARCH_MS } from '../src/memory/memory.ts';
 import { MAX_FILE_BYTES, profileSchema } from '../src/profiles/profile-file.ts';
@@ -20,7 +20,7 @@ const pageOf = async (name: string) => {
 
 const written = (count: number) => count.toLocaleString('en');
 
-const { share, mostMs } = summaryTime;
+const { share, maxMs: mostMs } = summaryTime;
 assert.equal(share, 1 / 2, 'which the guide has in words');
 
 /** A number that bounds a member of a schema, which the schema's type does not tell. */

@@ -5,7 +5,7 @@ import { createLogger } from '@oselya/kit';
 import { Validator } from '@seriousme/openapi-schema-validator';
 import { createApp } from '../src/app.ts';
 import { readConfig } from '../src/config.ts';
-import { errors } from '../src/main.ts';
+import { errors } from '../src/errors.ts';
 import type { Tables } from '../src/tables.ts';
 import {
   createDocumentChecker,

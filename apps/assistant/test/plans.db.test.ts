@@ -1,11 +1,10 @@
 import assert from 'node:assert/strict';
 import { before, test } from 'node:test';
 import { CompiledQuery, Kysely, PostgresDialect, sql, type Transaction } from 'kysely';
-import { deleteAnswer, findAnswer } from '../src/chat/messages.sql.ts';
-import { latestTurnOf } from '../src/chat/turns.sql.ts';
-import { listMessages } from '../src/sessions/messages.sql.ts';
-import { listSessions } from '../src/sessions/repository.ts';
-import { endSteps, listSteps } from '../src/planning/steps.sql.ts';
+import { deleteAnswer, findAnswer, listMessages } from '../src/conversations/messages.ts';
+import { listSessions } from '../src/conversations/session-rows.ts';
+import { endSteps, listSteps } from '../src/conversations/steps.ts';
+import { latestTurn } from '../src/conversations/turns.ts';
 import type { Tables } from '../src/tables.ts';
 import { openAssistant } from './helpers/assistant.ts';
 
@@ -61,32 +60,32 @@ for (const [what, index, send] of [
   [
     'all sessions',
     'conversation_sessions_last_active',
-    (on) => listSessions(on, { reach: 'everything', limit }),
+    (on) => listSessions(on, { scope: 'everything', limit }),
   ],
   [
     'a further page of them',
     'conversation_sessions_last_active',
-    (on) => listSessions(on, { reach: 'everything', after: [us, 's'], limit }),
+    (on) => listSessions(on, { scope: 'everything', after: [us, 's'], limit }),
   ],
   [
     "a user's sessions",
     'conversation_sessions_owner',
-    (on) => listSessions(on, { reach: { userId: 'u-1' }, limit }),
+    (on) => listSessions(on, { scope: { userId: 'u-1' }, limit }),
   ],
   [
     'a further page of those',
     'conversation_sessions_owner',
-    (on) => listSessions(on, { reach: { userId: 'u-1' }, after: [us, 's'], limit }),
+    (on) => listSessions(on, { scope: { userId: 'u-1' }, after: [us, 's'], limit }),
   ],
   [
     'the latest messages',
     'conversation_messages_session',
-    (on) => listMessages(on, { sessionId: 's-1', reach: 'everything', limit }),
+    (on) => listMessages(on, { sessionId: 's-1', scope: 'everything', limit }),
   ],
   [
     'the messages before those',
     'conversation_messages_session',
-    (on) => listMessages(on, { sessionId: 's-1', reach: 'everything', before: [us, 1], limit }),
+    (on) => listMessages(on, { sessionId: 's-1', scope: 'everything', before: [us, 1], limit }),
   ],
   ['the steps', 'agent_steps_session', (on) => listSteps(on, { sessionId: 's-1', limit })],
 ] as const satisfies [string, string, Send][]) {
@@ -105,7 +104,7 @@ for (const [what, indexes, send] of [
     ['agent_steps_session'],
     (on) => endSteps(on, { turnId: 't-7', sessionId: 's-8' }),
   ],
-  ['the turn of a question', ['chat_turns_session'], (on) => latestTurnOf(on, question)],
+  ['the newest turn', ['chat_turns_session'], (on) => latestTurn(on, 's-8')],
   [
     'the answer to a question',
     ['chat_turns_session', 'conversation_messages_turn'],

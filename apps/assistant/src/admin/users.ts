@@ -11,7 +11,9 @@ import { exampleUser, userMembers } from '../identity/routes.ts';
 import { queueTokenRevocation, type TokenRevocation } from '../identity/token-revocation.ts';
 import { readPermissions, readRole } from '../identity/users.ts';
 import { nullable, okAnswer, storableText, timestamp, userId } from '../schema.ts';
-import { listHandler, type Sessions, sessionsAnswer, sessionsQuery } from '../sessions/index.ts';
+import { listHandler } from '../conversations/routes.ts';
+import type { Sessions } from '../conversations/sessions.ts';
+import { sessionsAnswer, sessionsQuery } from '../conversations/schemas.ts';
 import type { Tables } from '../tables.ts';
 import { recordAudit } from './audit.ts';
 

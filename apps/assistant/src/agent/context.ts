@@ -4,7 +4,7 @@ import { type AccessScope, hasPermission, type User } from '../access/permission
 import { listFiles, MAX_FILES } from '../files/files.ts';
 import type { KnownFact } from '../memory/memory.ts';
 import type { Profile } from '../profiles/profile-file.ts';
-import { listMessages } from '../sessions/index.ts';
+import { listMessages } from '../conversations/messages.ts';
 import type { Tables } from '../tables.ts';
 import type { ToolServices } from '../tools/tool.ts';
 import { toDefinitions, toolsOf } from '../tools/tools.ts';
@@ -51,13 +51,13 @@ export async function loadRequest(
   { db, services: { memory }, contextTokens }: RequestDeps,
   {
     sessionId,
-    reach,
+    scope,
     owner,
     profile,
     isAnswering,
   }: {
     sessionId: string;
-    reach: AccessScope;
+    scope: AccessScope;
     owner: Pick<User, 'id' | 'role' | 'permissions'> | null;
     profile: Profile | undefined;
     isAnswering: boolean;
@@ -67,13 +67,13 @@ export async function loadRequest(
   const [about, facts, summary, files] = await Promise.all([
     isRemembered ? memory.summaryOf(owner.id) : '',
     isRemembered ? memory.latestFacts(owner.id) : [],
-    findConversationSummary(db, { sessionId, reach }),
-    listFiles(db, { sessionId, reach, limit: MAX_FILES }),
+    findConversationSummary(db, { sessionId, scope }),
+    listFiles(db, { sessionId, scope, limit: MAX_FILES }),
   ]);
   const after = summary?.through;
   // One more than fits says that there are others before.
   const limit = MAX_MESSAGES + 1;
-  const stored = (await listMessages(db, { sessionId, reach, after, limit })).map(forModel);
+  const stored = (await listMessages(db, { sessionId, scope, after, limit })).map(forModel);
   const question = stored.slice(0, MAX_MESSAGES).findIndex(isQuestion);
   const messages = stored.slice(isAnswering ? Math.max(0, question) : 0);
   const tools = profile === undefined ? [] : toolsOf(profile, { hasFiles: files.length > 0 });
@@ -93,7 +93,7 @@ export async function loadRequest(
   const upTo = leftOut === 0 ? undefined : messages[recentCount]?.position;
   const earlier: EarlierMessages | undefined = upTo && {
     sessionId,
-    reach,
+    scope,
     summary,
     upTo,
     summaryTokens,

@@ -1,7 +1,8 @@
 import { type ChatRequest, type ModelClient, ModelError } from '@oselya/model';
 import { type Kysely, sql } from 'kysely';
 import type { AccessScope } from '../access/permissions.ts';
-import { isSessionWithin, listOldestMessages, type MessagePosition } from '../sessions/index.ts';
+import { isSessionWithin } from '../conversations/session-rows.ts';
+import { listOldestMessages, type MessagePosition } from '../conversations/messages.ts';
 import type { Tables } from '../tables.ts';
 import { shortenText, storable } from '../text.ts';
 import { forModel, readUsedTools, type StoredMessage } from './request.ts';
@@ -42,7 +43,7 @@ export type ConversationSummary = {
 /** The messages to summarize, and the summary of those before them. */
 export type EarlierMessages = {
   sessionId: string;
-  reach: AccessScope;
+  scope: AccessScope;
   summary: ConversationSummary | undefined;
   /** The last message to summarize. */
   upTo: MessagePosition;
@@ -153,13 +154,13 @@ function toEntry({ role, content, tool_calls }: StoredMessage, tokens: number): 
 /** Finds the summary of a session in a scope. */
 export async function findConversationSummary(
   db: Kysely<Tables>,
-  { sessionId, reach }: { sessionId: string; reach: AccessScope },
+  { sessionId, scope }: { sessionId: string; scope: AccessScope },
 ): Promise<ConversationSummary | undefined> {
   const row = await db
     .selectFrom('conversation_summaries')
     .select(['summary', 'through_sent_us', 'through_position', 'revision', 'updated_at'])
     .where('session_id', '=', sessionId)
-    .where(isSessionWithin(reach, 'conversation_summaries.session_id'))
+    .where(isSessionWithin(scope, 'conversation_summaries.session_id'))
     .executeTakeFirst();
   return row && toSummary(row);
 }

@@ -5,7 +5,12 @@ import { type Kysely, sql, type Transaction } from 'kysely';
 import { type AccessScope, accessScope, lockOwner, type User } from '../access/permissions.ts';
 import { recordOthersData } from '../admin/audit.ts';
 import { problem } from '../errors.ts';
-import { isOwnerWithin, isSessionWithin, lockSession, requireSession } from '../sessions/index.ts';
+import {
+  isOwnerWithin,
+  isSessionWithin,
+  lockSession,
+  requireSession,
+} from '../conversations/session-rows.ts';
 import type { Tables } from '../tables.ts';
 
 /** Maximum number of files of a session. */
@@ -56,11 +61,11 @@ export function createFiles({
       user: User,
       { sessionId, ...page }: { sessionId: string; after?: string | undefined; limit: number },
     ): Promise<FileInfo[]> {
-      const reach = accessScope(user, 'svc.files.read_all');
-      const { userId: ownerId } = await requireSession(db, { sessionId, reach });
+      const scope = accessScope(user, 'svc.files.read_all');
+      const { userId: ownerId } = await requireSession(db, { sessionId, scope });
       const details = { data: 'session_files', session_id: sessionId };
       await recordOthersData(db, 'others_data_read', { actorId: user.id, ownerId, details });
-      return listFiles(db, { sessionId, reach, ...page });
+      return listFiles(db, { sessionId, scope, ...page });
     },
 
     /**
@@ -68,7 +73,7 @@ export function createFiles({
      * @throws ProblemError `file_not_found`
      */
     readFile: (user: User, key: FileKey): Promise<{ content: Buffer; media_type: string }> =>
-      read(user, key, (reach) => findFile(db, { ...key, reach })),
+      read(user, key, (scope) => findFile(db, { ...key, scope })),
 
     /**
      * Reads a part of a file without loading the rest.
@@ -80,8 +85,8 @@ export function createFiles({
       user: User,
       { from, bytes, ...key }: FileKey & { from: number; bytes: number },
     ): Promise<{ part: Buffer; size_bytes: number; media_type: string }> =>
-      read(user, key, (reach) =>
-        selectFile(db, { ...key, reach })
+      read(user, key, (scope) =>
+        selectFile(db, { ...key, scope })
           .select([
             // SQL counts bytes from 1.
             sql<Buffer>`substring(content from ${from + 1}::integer for ${bytes}::integer)`.as(
@@ -94,7 +99,7 @@ export function createFiles({
 
     /** Checks that `user` may write into a session; `writeFile` checks again. */
     async checkWrite(user: User, sessionId: string): Promise<void> {
-      await requireSession(db, { sessionId, reach: accessScope(user) });
+      await requireSession(db, { sessionId, scope: accessScope(user) });
     },
 
     /**
@@ -106,12 +111,12 @@ export function createFiles({
       { content, ...key }: FileKey & { content: Buffer },
     ): Promise<{ file: FileInfo; isNew: boolean }> {
       const { sessionId, name } = key;
-      const reach = accessScope(user);
+      const scope = accessScope(user);
       const mediaType = await mediaTypeOf(content);
       return db.transaction().execute(async (trx) => {
-        const { userId } = await requireSession(trx, { sessionId, reach });
+        const { userId } = await requireSession(trx, { sessionId, scope });
         if (userId !== null) await lockOwner(trx, userId);
-        const session = await lockSession(trx, { sessionId, reach });
+        const session = await lockSession(trx, { sessionId, scope });
         if (session === undefined) throw problem('session_not_found');
         const isNew = await checkRoom(trx, { ...key, userId }, content.length);
         const file = await storeFile(trx, { ...key, content, mediaType });
@@ -127,7 +132,7 @@ export function createFiles({
      * @throws ProblemError `file_not_found`
      */
     async deleteFile(user: User, { sessionId, name }: FileKey): Promise<void> {
-      const reach = accessScope(user);
+      const scope = accessScope(user);
       await db.transaction().execute(async (trx) => {
         const deleted = await trx
           .deleteFrom('session_files')
@@ -135,10 +140,10 @@ export function createFiles({
           .where('session_files.session_id', '=', sessionId)
           .where('session_files.name', '=', name)
           .whereRef('conversation_sessions.id', '=', 'session_files.session_id')
-          .where(isOwnerWithin(reach))
+          .where(isOwnerWithin(scope))
           .returning('conversation_sessions.user_id')
           .executeTakeFirst();
-        if (deleted === undefined) throw await notFound(trx, sessionId, reach);
+        if (deleted === undefined) throw await notFound(trx, sessionId, scope);
         const details = { data: 'session_file', session_id: sessionId, name, deleted: true };
         const change = { actorId: user.id, ownerId: deleted.user_id, details };
         await recordOthersData(trx, 'others_data_changed', change);
@@ -150,11 +155,11 @@ export function createFiles({
   async function read<Found extends { user_id: string | null }>(
     user: User,
     { sessionId, name }: FileKey,
-    find: (reach: AccessScope) => Promise<Found | undefined>,
+    find: (scope: AccessScope) => Promise<Found | undefined>,
   ): Promise<Found> {
-    const reach = accessScope(user, 'svc.files.read_all');
-    const found = await find(reach);
-    if (found === undefined) throw await notFound(db, sessionId, reach);
+    const scope = accessScope(user, 'svc.files.read_all');
+    const found = await find(scope);
+    if (found === undefined) throw await notFound(db, sessionId, scope);
     const details = { data: 'session_file', session_id: sessionId, name };
     const reading = { actorId: user.id, ownerId: found.user_id, details };
     await recordOthersData(db, 'others_data_read', reading);
@@ -203,8 +208,8 @@ export function createFiles({
 }
 
 /** Returns why a session has no such file. */
-async function notFound(db: Kysely<Tables>, sessionId: string, reach: AccessScope) {
-  await requireSession(db, { sessionId, reach });
+async function notFound(db: Kysely<Tables>, sessionId: string, scope: AccessScope) {
+  await requireSession(db, { sessionId, scope });
   return problem('file_not_found');
 }
 
@@ -227,16 +232,16 @@ export function listFiles(
   db: Kysely<Tables>,
   {
     sessionId,
-    reach,
+    scope,
     after,
     limit,
-  }: { sessionId: string; reach: AccessScope; after?: string | undefined; limit: number },
+  }: { sessionId: string; scope: AccessScope; after?: string | undefined; limit: number },
 ): Promise<FileInfo[]> {
   let query = db
     .selectFrom('session_files')
     .select(infoColumns)
     .where('session_id', '=', sessionId)
-    .where(isSessionWithin(reach, 'session_files.session_id'))
+    .where(isSessionWithin(scope, 'session_files.session_id'))
     .orderBy('name')
     .limit(limit);
   if (after !== undefined) query = query.where('name', '>', after);
@@ -246,14 +251,14 @@ export function listFiles(
 /** Finds a file of a session in a scope, and the session's owner. */
 export function findFile(
   db: Kysely<Tables>,
-  key: FileKey & { reach: AccessScope },
+  key: FileKey & { scope: AccessScope },
 ): Promise<{ content: Buffer; media_type: string; user_id: string | null } | undefined> {
   return selectFile(db, key).select('session_files.content').executeTakeFirst();
 }
 
 function selectFile(
   db: Kysely<Tables>,
-  { sessionId, name, reach }: FileKey & { reach: AccessScope },
+  { sessionId, name, scope }: FileKey & { scope: AccessScope },
 ) {
   return db
     .selectFrom('session_files')
@@ -261,7 +266,7 @@ function selectFile(
     .select([mediaType, 'conversation_sessions.user_id'])
     .where('session_files.session_id', '=', sessionId)
     .where('session_files.name', '=', name)
-    .where(isOwnerWithin(reach));
+    .where(isOwnerWithin(scope));
 }
 
 function storeFile(

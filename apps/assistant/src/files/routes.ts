@@ -6,7 +6,7 @@ import { signedIn } from '../access/guards.ts';
 import { problem } from '../errors.ts';
 import { limitPerUser, limitTransfers } from '../limits.ts';
 import { okAnswer, storableText, timestamp } from '../schema.ts';
-import { sessionParams } from '../sessions/index.ts';
+import { sessionParams } from '../conversations/schemas.ts';
 import { type FileInfo, type Files, MAX_FILES, toFileName } from './files.ts';
 
 /** Maximum size of a file, which is in memory while it is stored or sent. */

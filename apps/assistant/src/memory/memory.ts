@@ -5,7 +5,7 @@ import { type AccessScope, accessScope, type User, whereInScope } from '../acces
 import { recordOthersData } from '../admin/audit.ts';
 import { problem } from '../errors.ts';
 import { newestFirst, type Position } from '../pages.ts';
-import { requireSession } from '../sessions/index.ts';
+import { requireSession } from '../conversations/session-rows.ts';
 import type { Tables } from '../tables.ts';
 import {
   checkRoom,
@@ -135,7 +135,7 @@ export function createMemory({
       const own = { userId: user.id, category, key };
       return change(user, signal, async (trx) => {
         if (sourceSessionId !== null) {
-          await requireSession(trx, { sessionId: sourceSessionId, reach: { userId: user.id } });
+          await requireSession(trx, { sessionId: sourceSessionId, scope: { userId: user.id } });
         }
         const { value: previous, origin } = (await findFact(trx, own)) ?? {};
         if (previous === undefined) {

@@ -2,11 +2,12 @@ import { Readable } from 'node:stream';
 import type { Kysely } from 'kysely';
 import { listAudit } from '../admin/audit.ts';
 import { findConversationSummary } from '../agent/summaries.ts';
-import { listSteps } from '../planning/index.ts';
+import { listSteps } from '../conversations/steps.ts';
 import { findFile, listFiles } from '../files/files.ts';
 import { listFactsOf } from '../memory/facts.ts';
 import { findSummary } from '../memory/memory.ts';
-import { listMessages, listSessionsOf } from '../sessions/index.ts';
+import { listMessages } from '../conversations/messages.ts';
+import { listSessionsOf } from '../conversations/session-rows.ts';
 import { listHits, listSavedSearches } from '../saved-searches/saved-searches.ts';
 import type { Tables } from '../tables.ts';
 
@@ -32,7 +33,7 @@ export async function exportOwnData(
   userId: string,
   now: Date,
 ): Promise<Readable> {
-  const reach = { userId };
+  const scope = { userId };
   const user = await db
     .selectFrom('svc_users')
     .select(['id', 'email', 'display_name', 'role', 'permissions', 'created_at', 'updated_at'])
@@ -60,13 +61,13 @@ export async function exportOwnData(
         withPosition('session_id', listSessionsOf(db, { userId, after, limit: PAGE })),
       async (session) => {
         const { session_id: sessionId } = session;
-        const earlier = await findConversationSummary(db, { sessionId, reach });
-        return { ...session, summary: earlier?.text ?? null, ...contents(db, sessionId, reach) };
+        const earlier = await findConversationSummary(db, { sessionId, scope });
+        return { ...session, summary: earlier?.text ?? null, ...contents(db, sessionId, scope) };
       },
     ),
     saved_searches: listText(
       (after: SearchPosition) => listSavedSearches(db, { userId, after, limit: PAGE }),
-      (saved) => ({ ...saved, found: hitsOf(db, saved.id, reach) }),
+      (saved) => ({ ...saved, found: hitsOf(db, saved.id, scope) }),
     ),
     audit: listText((after: number | undefined) =>
       withPosition('id', listAudit(db, { userId, beforeId: after }, PAGE - 1)),
@@ -78,25 +79,25 @@ export async function exportOwnData(
 type SearchPosition = Parameters<typeof listSavedSearches>[1]['after'];
 type MessagePosition = Parameters<typeof listMessages>[1]['before'];
 
-function hitsOf(db: Kysely<Tables>, searchId: string, reach: { userId: string }): JsonText {
+function hitsOf(db: Kysely<Tables>, searchId: string, scope: { userId: string }): JsonText {
   return listText((after: number | undefined) =>
-    withPosition('listing_id', listHits(db, { searchId, reach, after, limit: PAGE })),
+    withPosition('listing_id', listHits(db, { searchId, scope, after, limit: PAGE })),
   );
 }
 
-function contents(db: Kysely<Tables>, sessionId: string, reach: { userId: string }) {
+function contents(db: Kysely<Tables>, sessionId: string, scope: { userId: string }) {
   return {
     messages: listText((before: MessagePosition) =>
-      listMessages(db, { sessionId, reach, before, limit: PAGE }),
+      listMessages(db, { sessionId, scope, before, limit: PAGE }),
     ),
     steps: listText((before: number | undefined) =>
       listSteps(db, { sessionId, before, limit: PAGE }),
     ),
     files: listText(
       (after: string | undefined) =>
-        withPosition('name', listFiles(db, { sessionId, reach, after, limit: PAGE })),
+        withPosition('name', listFiles(db, { sessionId, scope, after, limit: PAGE })),
       async ({ name, ...file }) => {
-        const found = await findFile(db, { sessionId, name, reach });
+        const found = await findFile(db, { sessionId, name, scope });
         return { name, ...file, content_base64: found ? base64Text(found.content) : null };
       },
     ),

@@ -9,7 +9,7 @@ import { limitPerUser, limitTransfers } from '../limits.ts';
 import { deleteMemoryOf, lockMemoryOf } from '../memory/facts.ts';
 import { deleteSavedSearchesOf } from '../saved-searches/saved-searches.ts';
 import { nullable, timestamp } from '../schema.ts';
-import { deleteSessionsOf } from '../sessions/index.ts';
+import { deleteSessionsOf } from '../conversations/session-rows.ts';
 import type { Tables } from '../tables.ts';
 import { exportOwnData } from './export.ts';
 

@@ -1,5 +1,5 @@
 import { formatListingId, formatNumber, formatPrice } from '@oselya/kit';
-import type { Announcement } from '../chat/announce.ts';
+import type { Announcement } from '../conversations/announce.ts';
 import type { Listing } from '../collector/client.ts';
 import { shortenText } from '../text.ts';
 

@@ -3,7 +3,7 @@ import { expireLeases, withLease } from '@oselya/db';
 import type { Logger, Server } from '@oselya/kit';
 import { type Kysely, sql, type Transaction } from 'kysely';
 import { hasPermission } from '../access/permissions.ts';
-import type { Announce } from '../chat/announce.ts';
+import type { Announce } from '../conversations/announce.ts';
 import { CollectorError, type Listing } from '../collector/client.ts';
 import { isAlive, type Lifetime } from '../identity/sessions.ts';
 import { readPermissions, readRole } from '../identity/users.ts';

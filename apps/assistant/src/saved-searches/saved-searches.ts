@@ -9,7 +9,8 @@ import {
 import { recordOthersData } from '../admin/audit.ts';
 import { problem } from '../errors.ts';
 import { newestFirst, type Position } from '../pages.ts';
-import { lockSession, requireSession, type Sessions } from '../sessions/index.ts';
+import { lockSession, requireSession } from '../conversations/session-rows.ts';
+import type { Sessions } from '../conversations/sessions.ts';
 import type { Tables } from '../tables.ts';
 import { storableJson } from '../text.ts';
 import { checkRanges, type Search } from './search.ts';
@@ -171,7 +172,7 @@ async function ownSession(
   trx: Transaction<Tables>,
   { sessionId, userId }: { sessionId: string; userId: string },
 ): Promise<string> {
-  const key = { sessionId, reach: { userId } };
+  const key = { sessionId, scope: { userId } };
   if ((await lockSession(trx, key)) !== undefined) return sessionId;
   await requireSession(trx, key);
   throw problem('session_not_found');
@@ -241,17 +242,17 @@ export function listHits(
   db: Kysely<Tables>,
   {
     searchId,
-    reach,
+    scope,
     after = 0,
     limit,
-  }: { searchId: string; reach: AccessScope; after?: number | undefined; limit: number },
+  }: { searchId: string; scope: AccessScope; after?: number | undefined; limit: number },
 ) {
   return db
     .selectFrom('saved_search_hits')
     .innerJoin('saved_searches', 'saved_searches.id', 'search_id')
     .select(['listing_id', 'kind', 'found_at', 'saved_search_hits.told_at'])
     .where('search_id', '=', searchId)
-    .where(whereInScope(reach, 'user_id'))
+    .where(whereInScope(scope, 'user_id'))
     .where('listing_id', '>', after)
     .orderBy('listing_id')
     .limit(limit)

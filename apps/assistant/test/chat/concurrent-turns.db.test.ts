@@ -1,10 +1,10 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { sql } from 'kysely';
-import { insertMessage } from '../../src/chat/messages.sql.ts';
-import { insertEvents } from '../../src/chat/turn-events.sql.ts';
-import { endTurn, insertEnded, insertTurn } from '../../src/chat/turns.sql.ts';
-import { presentMessage } from '../../src/sessions/index.ts';
+import { insertEvents } from '../../src/conversations/event-log.ts';
+import { insertMessage } from '../../src/conversations/messages.ts';
+import { endTurn, insertEndedTurn, insertTurn } from '../../src/conversations/turns.ts';
+import { presentMessage } from '../../src/conversations/schemas.ts';
 import { gate } from '../helpers/scripted-model.ts';
 import { listing } from '../helpers/scripted-collector.ts';
 import { until } from '../helpers/until.ts';
@@ -124,20 +124,25 @@ test('what other processes did in a session is told before a turn that begins he
   t.after(rest.open);
   const there = await talk(t, elsewhere);
   await there.client.ask({ type: 'session.open', session_id: id });
-  // A turn of a process whose notifications are lost: it ends, and then something comes by itself.
-  const silent = { session_id: id, user_id: 'u-olena' };
+  // A turn of another process ends, and then a digest arrives.
+  const owned = { sessionId: id, userId: 'u-olena' };
   await db.transaction().execute(async (trx) => {
     const question = { sessionId: id, turnId: null, role: 'user' as const, content: 'Перше' };
     const { id: questionId } = await insertMessage(trx, question);
-    const turn = await insertTurn(trx, { ...silent, question_id: questionId });
-    const answer = { sessionId: id, turnId: turn.id, role: 'assistant' as const, content: 'Є.' };
+    const turn = await insertTurn(trx, owned, questionId);
+    const answer = {
+      sessionId: id,
+      turnId: turn.turnId,
+      role: 'assistant' as const,
+      content: 'Є.',
+    };
     const message = presentMessage(await insertMessage(trx, answer));
-    await endTurn(trx, { turnId: turn.id, sessionId: id, status: 'completed' });
+    await endTurn(trx, { ...turn, status: 'completed' });
     const end = { type: 'message.completed' as const, message, seq: 1 };
-    await insertEvents(trx, { turnId: turn.id, events: [end] });
-    const own = await insertEnded(trx, silent);
+    await insertEvents(trx, turn, [end]);
+    const own = await insertEndedTurn(trx, owned);
     const arrived = { type: 'message.arrived' as const, message, seq: 1 };
-    await insertEvents(trx, { turnId: own.id, events: [arrived] });
+    await insertEvents(trx, own, [arrived]);
   });
   await here.say(id, 'Друге');
   for (const one of [here, there]) {
@@ -159,11 +164,10 @@ test('what its process stored twice comes once to who connects again, and into t
   const turnId = await db.transaction().execute(async (trx) => {
     const question = { sessionId: id, turnId: null, role: 'user' as const, content: 'Рахуй' };
     const { id: questionId } = await insertMessage(trx, question);
-    const turn = { session_id: id, user_id: 'u-olena', question_id: questionId };
-    const { id: begun } = await insertTurn(trx, turn);
-    await insertEvents(trx, { turnId: begun, events: twice });
-    await insertEvents(trx, { turnId: begun, events: [...twice, delta(3, 'три')] });
-    return begun;
+    const turn = await insertTurn(trx, { sessionId: id, userId: 'u-olena' }, questionId);
+    await insertEvents(trx, turn, twice);
+    await insertEvents(trx, turn, [...twice, delta(3, 'три')]);
+    return turn.turnId;
   });
   const open = { type: 'session.open', session_id: id, turn_id: turnId };
   for (const [after, text] of [

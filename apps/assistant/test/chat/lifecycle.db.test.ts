@@ -5,9 +5,9 @@ import type { ChatPart, ChatRequest } from '@oselya/model';
 import { Registry } from 'prom-client';
 import { sql } from 'kysely';
 import { fixedLimits } from '../../src/agent/agent.ts';
-import { createChat } from '../../src/chat/chat.ts';
-import { chatLifecycle } from '../../src/chat/lifecycle.ts';
-import { createChatMetrics } from '../../src/chat/metrics.ts';
+import { chatLifecycle, createChat } from '../../src/conversations/chat.ts';
+import { openEventLog } from '../../src/conversations/event-log.ts';
+import { createChatMetrics } from '../../src/conversations/metrics.ts';
 import { SHIPPED_PROFILES } from '../../src/profiles/profiles.ts';
 import { gate } from '../helpers/scripted-model.ts';
 import { until } from '../helpers/until.ts';
@@ -81,9 +81,7 @@ test('it is looked for when the server begins to listen and every five seconds, 
   const slow = gate();
   const ended: string[] = [];
   const chat = {
-    hear: () => undefined,
-    hearChange: () => undefined,
-    async cutAllStale({ all }: { all?: boolean } = {}) {
+    async abortStaleTurns({ all }: { all?: boolean } = {}) {
       looks.push(all);
       if (looks.length === 2) await slow.opened;
       if (looks.length === 3) throw new Error('The database does not answer');
@@ -94,7 +92,6 @@ test('it is looked for when the server begins to listen and every five seconds, 
     chat,
     model: { close: () => Promise.resolve(void ended.push('model')) },
     isExclusive: true,
-    listen: () => Promise.resolve(() => Promise.resolve(void ended.push('listening'))),
   });
   const pass = async (ms: number) => {
     t.mock.timers.tick(ms);
@@ -115,13 +112,13 @@ test('it is looked for when the server begins to listen and every five seconds, 
   assert.deepEqual(looks, [true, undefined, undefined, undefined]);
   await app.close();
   // Until the last turn has ended it is heard who was signed out, and the model answers.
-  assert.deepEqual(ended, ['chat', 'listening', 'listening', 'model']);
+  assert.deepEqual(ended, ['chat', 'model']);
 });
 
 const USER = userOf('u-olena', ['svc.tools.use']);
 const HOLDER = {
   requestId: 'r',
-  began: () => undefined,
+  onBegin: () => undefined,
   hold: () => ({ current: () => Promise.resolve(USER), release: () => undefined }),
 };
 
@@ -150,6 +147,7 @@ async function midAnswer({ shutdownMs, on = db }: { shutdownMs: number; on?: typ
   }
   const chat = createChat({
     db: on,
+    events: await openEventLog({ db: on, listen: stage.listen, log }),
     model: { streamChat },
     services: {
       memory: { latestFacts: () => Promise.resolve([]), summaryOf: () => Promise.resolve('') },

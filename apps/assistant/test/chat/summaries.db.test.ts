@@ -4,7 +4,7 @@ import { createModelClient } from '@oselya/model';
 import { sql } from 'kysely';
 import { MAX_MESSAGES } from '../../src/agent/context.ts';
 import { summarizeEarlier } from '../../src/agent/summaries.ts';
-import { listMessages } from '../../src/sessions/messages.sql.ts';
+import { listMessages } from '../../src/conversations/messages.ts';
 import { person } from '../helpers/people.ts';
 import { type Conversation, gate } from '../helpers/scripted-model.ts';
 import { listing } from '../helpers/scripted-collector.ts';
@@ -235,14 +235,14 @@ test('of two processes that summarize a session at once one stores its summary',
     embeddingDimensions: 1,
   });
   t.after(() => client.close());
-  const [newest] = await listMessages(db, { sessionId: id, reach: 'everything', limit: 1 });
+  const [newest] = await listMessages(db, { sessionId: id, scope: 'everything', limit: 1 });
   assert.ok(newest !== undefined);
   const rest = gate();
   const summarized = model.summarized.length;
   model.summaries.push({ words: [rest.opened, 'Перший.'] }, { words: [rest.opened, 'Другий.'] });
   const earlier = {
     sessionId: id,
-    reach: 'everything' as const,
+    scope: 'everything' as const,
     summary: undefined,
     upTo: newest.position,
     summaryTokens: 1000,

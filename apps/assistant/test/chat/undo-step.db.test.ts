@@ -3,10 +3,9 @@ import { fileURLToPath } from 'node:url';
 import { test } from 'node:test';
 import { openTestDatabase } from '@oselya/db/testing';
 import { sql } from 'kysely';
-import { undoStep } from '../../src/chat/undo-step.ts';
-import type { NoteChange } from '../../src/memory/facts.ts';
 import { createMemory } from '../../src/memory/memory.ts';
-import { changedSteps, noteChanges, startStep } from '../../src/planning/index.ts';
+import type { NoteChange } from '../../src/memory/facts.ts';
+import { changedSteps, startStep, storeChange, undoStep } from '../../src/conversations/steps.ts';
 import type { Tables } from '../../src/tables.ts';
 import { account } from '../helpers/sockets.ts';
 
@@ -44,8 +43,8 @@ const stored = async () => {
 /** A step that has begun, and notes what is changed in it. */
 async function begunStep() {
   const step = { session_id: sessionId, turn_id: 't-1', kind: 'tool' as const };
-  const { id: stepId } = await startStep(db, { ...step, title: 'A tool', detail: '{}' });
-  const note: NoteChange = (trx, change) => noteChanges(trx, stepId, [change]);
+  const stepId = await startStep(db, { ...step, title: 'A tool', detail: '{}' });
+  const note: NoteChange = (trx, change) => storeChange(trx, stepId, change);
   return { stepId, note };
 }
 
@@ -66,7 +65,7 @@ for (const [what, work] of Object.entries(works)) {
       changes.map((change) => Object.keys(change).toSorted()),
     );
     assert.deepEqual(told, [[['category', 'key', 'previous', 'value']]]);
-    assert.equal(await undoStep(db, { userId: olena.id, sessionId, stepId }), true);
+    await undoStep(db, { userId: olena.id, sessionId, stepId });
     assert.deepEqual(await stored(), before);
   });
 }
@@ -78,7 +77,7 @@ test('one of a step that did not keep this comes back as learnt in its session',
     note: (trx, { category, key, value, previous }) =>
       note(trx, { category, key, value, previous }),
   });
-  assert.equal(await undoStep(db, { userId: olena.id, sessionId, stepId }), true);
+  await undoStep(db, { userId: olena.id, sessionId, stepId });
   assert.partialDeepStrictEqual(await stored(), [{ value: 'Львів', source_session_id: sessionId }]);
 });
 
@@ -95,7 +94,7 @@ test('a fact does not come back where there is no room for it, and nothing is lo
   });
   assert.equal((await stored()).length, 2000);
   await memory.deleteFact(olena, { category: 'many', key: 'k-1' });
-  assert.equal(await undo(), true);
+  await undo();
   assert.equal((await stored()).length, 2000);
 
   // What takes nothing more room is undone however many there are, as adoption may leave more.
@@ -103,5 +102,5 @@ test('a fact does not come back where there is no room for it, and nothing is lo
   await memory.putFact(olena, { ...fact, value: 'Київ' }, { note: over.note });
   await sql`insert into memory_facts (user_id, category, key, value)
     values (${olena.id}, 'many', 'adopted', 'v')`.execute(db);
-  assert.equal(await undoStep(db, { userId: olena.id, sessionId, stepId: over.stepId }), true);
+  await undoStep(db, { userId: olena.id, sessionId, stepId: over.stepId });
 });

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { sql } from 'kysely';
-import { LEASE_SECONDS, tell } from '../../src/chat/turns.sql.ts';
+import { LEASE_MS } from '../../src/conversations/turns.ts';
 import { converse, type Heard, openStage } from '../chat/stage.ts';
 import { gate } from '../helpers/scripted-model.ts';
 import { until } from '../helpers/until.ts';
@@ -17,15 +17,13 @@ if (process.env['TEST_DATABASE_URL'] !== undefined) {
   const fact = { category: 'wishes', key: 'city', value: 'Львів' };
   const remember = { tools: [{ name: 'remember_fact', arguments: fact }] };
 
-  /** Waits until the process has said, since this is asked, that it writes each of its answers. */
-  async function untilRenewed(sessionId: string): Promise<void> {
+  /** Waits until the process has renewed the leases of all of its turns. */
+  async function untilRenewed(): Promise<void> {
     const { rows: started } = await sql<{ at: string }>`select now()::text as at`.execute(db);
     await until(async () => {
-      // What comes from another process is a reason to say so at once.
-      await tell(db, { sessionId, sender: 'another' });
       const { rows } = await sql`
         select from chat_turns where status = 'running' and lease_until
-          <= ${started[0]?.at}::timestamptz + ${LEASE_SECONDS}::int * interval '1 second'`.execute(
+          <= ${started[0]?.at}::timestamptz + ${LEASE_MS}::int * interval '1 millisecond'`.execute(
         db,
       );
       return rows.length === 0;
@@ -55,11 +53,11 @@ if (process.env['TEST_DATABASE_URL'] !== undefined) {
       model.scripts.push(remember);
       remembering.push(olena.say(second, 'Шукаю у Львові'));
       await until(async () => (await countBlocked(db)) === 1);
-      await untilRenewed(id);
+      await untilRenewed();
       const cookies = { svc_auth_session: sids.taras };
       deleting.push(app.inject({ method: 'DELETE', url: '/me/data', cookies }));
       await until(async () => (await countBlocked(db)) === 2);
-      await untilRenewed(id);
+      await untilRenewed();
     });
     const [deleted] = await Promise.all(deleting);
     assert.equal(deleted?.statusCode, 200);

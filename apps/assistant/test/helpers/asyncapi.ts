@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { Ajv2020, type ValidateFunction } from 'ajv/dist/2020.js';
 import formats from 'ajv-formats';
-import { protocolDocument } from '../../src/protocol/document.ts';
+import { asyncApiDocument } from '../../src/conversations/asyncapi.ts';
 
 /** A message of the document. */
 export type Message = {
@@ -33,7 +33,7 @@ export type AsyncApi = {
 };
 
 /** The document of the protocol, as it is served. */
-export const document = protocolDocument({
+export const document = asyncApiDocument({
   version: '1.0.0',
   cookieName: 'svc_auth_session',
 }) as AsyncApi;

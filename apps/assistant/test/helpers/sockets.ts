@@ -4,14 +4,11 @@ import { createLogger, createServer } from '@oselya/kit';
 import { Registry } from 'prom-client';
 import { guardRoutes } from '../../src/access/guards.ts';
 import type { User } from '../../src/access/permissions.ts';
-import { chatDefinitions } from '../../src/chat/client-messages.ts';
+import { clientMessages } from '@oselya/protocol';
 import type { ResolveSession } from '../../src/identity/current-user.ts';
-import { isSocketHandshake } from '../../src/sockets/handshake.ts';
-import { type SocketLimits, socketLimits } from '../../src/sockets/limits.ts';
-import { type MessageTypes, publicMessage, userMessage } from '../../src/sockets/message-type.ts';
-import { connectionDefinitions, connectionMessages } from '../../src/sockets/messages.ts';
-import { socketRoutes } from '../../src/sockets/routes.ts';
-import { createSockets } from '../../src/sockets/sockets.ts';
+import { type MessageType, publicMessage, userMessage } from '../../src/conversations/dispatch.ts';
+import { isSocketHandshake, socketRoutes } from '../../src/conversations/socket-routes.ts';
+import { createSockets, type SocketLimits, socketLimits } from '../../src/conversations/socket.ts';
 
 /** A user with the permissions that are named. */
 export function account(id: string, permissions: string[] = []): User {
@@ -66,7 +63,7 @@ export async function openSockets({
   limits = {},
   caps = {},
 }: {
-  types?: MessageTypes;
+  types?: Record<string, MessageType>;
   limits?: Partial<SocketLimits>;
   caps?: { perUser?: number; perAddress?: number };
 } = {}) {
@@ -135,19 +132,19 @@ export async function openSockets({
 }
 
 /** Messages of anybody, of who is signed in, and of admins; each is answered by `pong`. */
-export const { ping } = connectionMessages;
-const { ping: asked } = connectionDefinitions;
-export const own = userMessage({ ...asked, access: 'signed-in' }, ({ answer }) =>
+const { ping: asked } = clientMessages;
+export const ping = publicMessage(asked, (_, answer) => answer({ type: 'pong' }));
+export const own = userMessage({ ...asked, access: 'signed-in' }, (_, { answer }) =>
   answer({ type: 'pong' }),
 );
-export const admin = userMessage({ ...asked, access: { role: 'admin' } }, ({ answer }) =>
+export const admin = userMessage({ ...asked, access: { role: 'admin' } }, (_, { answer }) =>
   answer({ type: 'pong' }),
 );
 
 /** A type of message that stays in progress until the test lets it go. */
 export function gated() {
   const { promise, resolve } = Promise.withResolvers<void>();
-  const type = publicMessage(asked, async ({ answer }) => {
+  const type = publicMessage(asked, async (_, answer) => {
     await promise;
     answer({ type: 'pong' });
   });
@@ -166,8 +163,8 @@ export function telling(content: string, times = 1) {
     created_at: '2026-01-01T00:00:00Z',
     last_active: '2026-01-01T00:00:00Z',
   };
-  const { answers } = chatDefinitions['session.open'];
-  return publicMessage({ access: 'public', members: {}, answers }, ({ answer }) => {
+  const { answers } = clientMessages['session.open'];
+  return publicMessage({ access: 'public', members: {}, answers }, (_, answer) => {
     for (let nth = 0; nth < times; nth += 1) {
       answer({
         type: 'session.opened',

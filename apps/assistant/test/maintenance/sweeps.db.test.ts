@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { beforeEach, test } from 'node:test';
 import { sql } from 'kysely';
 import { sweepAudit } from '../../src/admin/audit.ts';
-import { sweepEvents } from '../../src/chat/turn-events.sql.ts';
+import { sweepEvents } from '../../src/conversations/event-log.ts';
 import { sweepSessions } from '../../src/identity/sessions.ts';
 import { sweepInvalidations } from '../../src/identity/revocation.ts';
 import { sweepPendingLogins } from '../../src/identity/sign-in.ts';

@@ -3,9 +3,8 @@ import { test } from 'node:test';
 import asyncapi from '@asyncapi/specs/schemas/3.0.0.json' with { type: 'json' };
 import { Ajv } from 'ajv';
 import formats from 'ajv-formats';
-import { chatDefinitions } from '../../src/chat/client-messages.ts';
-import { closings } from '../../src/sockets/closings.ts';
-import { connectionDefinitions } from '../../src/sockets/messages.ts';
+import { closings } from '@oselya/protocol';
+import { clientMessages } from '@oselya/protocol';
 import { clientKeys, document, faultOf, keyOf, serverKeys } from '../helpers/asyncapi.ts';
 
 const { operations, components, channels } = document;
@@ -45,7 +44,7 @@ for (const [key, { description, examples }] of messages) {
 }
 
 test('every message of a client is received, by whom the code lets send it', () => {
-  const definitions = { ...connectionDefinitions, ...chatDefinitions };
+  const definitions = clientMessages;
   assert.deepEqual(clientKeys.toSorted(), Object.keys(definitions).toSorted());
   for (const [type, { access }] of Object.entries(definitions)) {
     const operation = operations[type];

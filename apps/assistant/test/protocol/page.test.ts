@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { readFile } from 'node:fs/promises';
 import { test } from 'node:test';
-import { LEASE_SECONDS } from '../../src/chat/turns.sql.ts';
+import { LEASE_MS } from '../../src/conversations/turns.ts';
 import { errors } from '../../src/errors.ts';
 import {
   clientKeys,
@@ -132,5 +132,5 @@ test('the page has the errors with their statuses', () => {
 });
 
 test('the page says how long after its process an answer is cut', () => {
-  assert.match(page, new RegExp(`some ${LEASE_SECONDS} s after the process has gone`));
+  assert.match(page, new RegExp(`some ${LEASE_MS / 1000} s after the process has gone`));
 });

@@ -1,7 +1,7 @@
 import { createLogger } from '@oselya/kit';
 import { sql } from 'kysely';
 import { Registry } from 'prom-client';
-import { createAnnounce } from '../../src/chat/announce.ts';
+import { createAnnounce } from '../../src/conversations/announce.ts';
 import { createCollector } from '../../src/collector/client.ts';
 import { createDigests } from '../../src/saved-searches/digests.ts';
 import { createDigestMetrics } from '../../src/saved-searches/metrics.ts';

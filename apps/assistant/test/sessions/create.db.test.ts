@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { ProblemError } from '@oselya/kit';
-import { createSessions } from '../../src/sessions/service.ts';
+import { createSessions } from '../../src/conversations/sessions.ts';
 import { openAssistant } from '../helpers/assistant.ts';
 import { folderOf, openFolder, profile } from '../profiles/folder.ts';
 import { addSessions } from './rows.ts';
@@ -84,7 +84,7 @@ test('a user owns so many sessions and no more, until one is deleted', async () 
   );
   const refused = outcomes.filter((outcome) => outcome.includes('too_many_sessions'));
   assert.equal(refused.length, 17);
-  assert.match(String(refused[0]), /You have 3, which is the most/);
+  assert.match(String(refused[0]), /You have 3 sessions, which is the limit/);
   await assert.rejects(bounded.createSession(owner, {}), isProblem('too_many_sessions'));
   assert.equal((await bounded.createSession(user, {})).user_id, 'u-1');
 

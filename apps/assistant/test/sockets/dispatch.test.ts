@@ -2,14 +2,14 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { Type } from 'typebox';
 import { problem } from '../../src/errors.ts';
-import { closings } from '../../src/sockets/closings.ts';
-import { connectionDefinitions } from '../../src/sockets/messages.ts';
-import { publicMessage, userMessage } from '../../src/sockets/message-type.ts';
+import { closings } from '@oselya/protocol';
+import { clientMessages } from '@oselya/protocol';
+import { publicMessage, userMessage } from '../../src/conversations/dispatch.ts';
 import { SocketClient } from '../helpers/socket-client.ts';
 import { account, admin, gated, openSockets, own, ping, sid } from '../helpers/sockets.ts';
 import { until } from '../helpers/until.ts';
 
-const { answers } = connectionDefinitions.ping;
+const { answers } = clientMessages.ping;
 
 test('an answer repeats the id of its message, where that has one', async () => {
   const { url } = await openSockets({ types: { ping } });
@@ -50,7 +50,7 @@ test('an error is a problem with the request id of the handshake', async () => {
 test('members are held to their schema, after the user is to the access', async () => {
   const named = userMessage(
     { access: { permission: 'svc.tools.use' }, members: { name: Type.String() }, answers },
-    ({ answer }) => answer({ type: 'pong' }),
+    (_, { answer }) => answer({ type: 'pong' }),
   );
   const { url, identity } = await openSockets({ types: { named } });
   identity.users.set(sid('a'), account('a', ['svc.tools.use']));
@@ -76,7 +76,7 @@ test('members are held to their schema, after the user is to the access', async 
 test('a member that may be left out may be null, and another may not', async () => {
   const seen: unknown[] = [];
   const members = { name: Type.Optional(Type.String()), count: Type.Integer() };
-  const counted = publicMessage({ access: 'public', members, answers }, ({ message, answer }) => {
+  const counted = publicMessage({ access: 'public', members, answers }, (message, answer) => {
     seen.push(message);
     answer({ type: 'pong' });
   });
@@ -125,7 +125,7 @@ test('messages are handled in their order, one after the other', async () => {
 });
 
 test('what a handler throws unforeseen is told to the log only', async () => {
-  const broken = publicMessage(connectionDefinitions.ping, () => {
+  const broken = publicMessage(clientMessages.ping, () => {
     throw new Error('a secret of the inside');
   });
   const { url, lines } = await openSockets({ types: { broken } });
@@ -158,11 +158,11 @@ test('a change of rights holds from the next message on', async () => {
   const client = await SocketClient.open(url, { sid: sid('a') });
   assert.equal(await client.outcome({ type: 'admin' }), 'ok');
   identity.users.set(sid('a'), account('u-1'));
-  sockets.hear('u-1');
+  sockets.onNotify('u-1');
   assert.equal(await client.outcome({ type: 'admin' }), 'admin_only');
   assert.equal(await client.outcome({ type: 'own' }), 'ok');
   identity.users.clear();
-  sockets.hear('u-1');
+  sockets.onNotify('u-1');
   assert.deepEqual(await client.closed, closings.signedOut);
 });
 

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc from 'fast-check';
 import { ProblemError } from '@oselya/kit';
-import { idOf, readFrame } from '../../src/sockets/frames.ts';
+import { idOf, readFrame } from '../../src/conversations/dispatch.ts';
 
 const read = (text: string) => readFrame(Buffer.from(text), false);
 

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { type IncomingMessage, request } from 'node:http';
 import { test } from 'node:test';
-import { closings } from '../../src/sockets/closings.ts';
+import { closings } from '@oselya/protocol';
 import { refusal, SocketClient } from '../helpers/socket-client.ts';
 import { HANDSHAKE, openSockets, ping, sid } from '../helpers/sockets.ts';
 import { until } from '../helpers/until.ts';

@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { test } from 'node:test';
-import { closings } from '../../src/sockets/closings.ts';
-import { connectionDefinitions } from '../../src/sockets/messages.ts';
-import { userMessage } from '../../src/sockets/message-type.ts';
+import { closings } from '@oselya/protocol';
+import { clientMessages } from '@oselya/protocol';
+import { userMessage } from '../../src/conversations/dispatch.ts';
 import { SocketClient } from '../helpers/socket-client.ts';
 import { account, admin, gated, openSockets, own, ping, sid, telling } from '../helpers/sockets.ts';
 import { until } from '../helpers/until.ts';
@@ -43,7 +43,7 @@ test('sockets that opened while their user could not be known are counted once i
 
 test('a message that waits for its user is not acted on when the socket may not stay', async () => {
   let acted = 0;
-  const act = userMessage({ ...connectionDefinitions.ping, access: 'signed-in' }, () => {
+  const act = userMessage({ ...clientMessages.ping, access: 'signed-in' }, () => {
     acted += 1;
   });
   const { url, identity } = await openSockets({ types: { own, act }, caps: { perUser: 1 } });

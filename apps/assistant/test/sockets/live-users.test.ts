@@ -2,8 +2,8 @@ import assert from 'node:assert/strict';
 import { after, test } from 'node:test';
 import { ProblemError } from '@oselya/kit';
 import { problem } from '../../src/errors.ts';
-import { socketLimits } from '../../src/sockets/limits.ts';
-import { createLiveUsers } from '../../src/sockets/live-users.ts';
+import { socketLimits } from '../../src/conversations/socket.ts';
+import { createLiveUsers } from '../../src/conversations/live-users.ts';
 import { account, ScriptedIdentity } from '../helpers/sockets.ts';
 import { until } from '../helpers/until.ts';
 
@@ -69,7 +69,7 @@ test('sockets of one session share its user, and the last that goes takes it alo
   one.release();
   assert.equal(users.size, 1);
   identity.users.clear();
-  users.hear('u-a');
+  users.onNotify('u-a');
   await until(() => ended.length === 1);
   other.release();
   assert.equal(users.size, 0);
@@ -80,9 +80,9 @@ test('a message after a change is judged by a resolution after it', async () => 
   const session = hold('a');
   await session.current();
   identity.users.set('a', account('u-a', ['svc.tools.use']));
-  users.hear('u-b');
+  users.onNotify('u-b');
   assert.deepEqual((await session.current()).permissions, []);
-  users.hear('u-a');
+  users.onNotify('u-a');
   assert.deepEqual((await session.current()).permissions, ['svc.tools.use']);
 });
 
@@ -104,7 +104,7 @@ test('what was in flight when a change came does not count as after it', async (
   await until(() => identity.resolutions === 1);
   // Nobody knows yet whose session it is, so a change of anybody's concerns it.
   identity.users.set('a', account('u-a', ['svc.tools.use']));
-  users.hear('u-somebody');
+  users.onNotify('u-somebody');
   const later = session.current();
   resolve();
   assert.deepEqual((await earlier).permissions, []);
@@ -120,7 +120,7 @@ test('a session that ended while it was being resolved stays ended', async () =>
   const current = session.current();
   await until(() => identity.resolutions === 1);
   identity.users.clear();
-  users.hear('u-a');
+  users.onNotify('u-a');
   await until(() => ended.length === 1);
   resolve();
   await assert.rejects(current, isProblem('not_signed_in'));
@@ -131,7 +131,7 @@ test('an unknown session ends, once', async () => {
   const { users, ended, hold } = liveUsers([]);
   const session = hold('a');
   await assert.rejects(session.current(), isProblem('not_signed_in'));
-  users.hear('');
+  users.onNotify('');
   session.release();
   assert.deepEqual([ended, users.size], [['a'], 0]);
 });
@@ -142,7 +142,7 @@ test('sessions that ended are found by one look, without asking the provider for
   for (const name of names) await hold(name).current();
   for (const name of names.slice(0, 60)) identity.users.delete(name);
   identity.resolutions = 0;
-  users.hear('');
+  users.onNotify('');
   await until(() => ended.length === 60);
   assert.equal(identity.looks, 1);
   assert.deepEqual([identity.resolutions, users.size], [0, 40]);
@@ -151,9 +151,9 @@ test('sessions that ended are found by one look, without asking the provider for
 test('what is heard during a look is looked at after it', async () => {
   const { identity, users, ended, hold } = liveUsers(['a', 'b'], { sweepIntervalMs: NEVER });
   await Promise.all([hold('a').current(), hold('b').current()]);
-  users.hear('u-a');
+  users.onNotify('u-a');
   identity.users.delete('b');
-  for (let storm = 0; storm < 50; storm += 1) users.hear('u-b');
+  for (let storm = 0; storm < 50; storm += 1) users.onNotify('u-b');
   await until(() => ended.length === 1);
   assert.deepEqual([ended, identity.looks], [['b'], 2]);
 });
@@ -164,7 +164,7 @@ test('an outage ends nobody, and lets nobody act on what may have changed', asyn
   await session.current();
   identity.failure = problem('provider_unavailable');
   assert.equal((await session.current()).id, 'u-a');
-  users.hear('u-a');
+  users.onNotify('u-a');
   await assert.rejects(session.current(), isProblem('provider_unavailable'));
   await until(() => warnings.length > 0);
   identity.failure = undefined;

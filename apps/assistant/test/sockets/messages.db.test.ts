@@ -1,8 +1,7 @@
 import assert from 'node:assert/strict';
 import { after, test } from 'node:test';
 import { sql } from 'kysely';
-import { chatDefinitions } from '../../src/chat/client-messages.ts';
-import { connectionDefinitions } from '../../src/sockets/messages.ts';
+import { clientMessages } from '@oselya/protocol';
 import { openAssistant } from '../helpers/assistant.ts';
 import { type Frame, SocketClient } from '../helpers/socket-client.ts';
 import { listening, person } from './people.ts';
@@ -230,7 +229,7 @@ const walk: Record<string, readonly { frame: object; outcomes: Record<Person, st
 };
 
 test('every type of message stands in the table, and no other', () => {
-  const types = { ...connectionDefinitions, ...chatDefinitions };
+  const types = clientMessages;
   assert.deepEqual(Object.keys(walk).toSorted(), Object.keys(types).toSorted());
 });
 

@@ -1,8 +1,7 @@
 import assert from 'node:assert/strict';
 import { readFile } from 'node:fs/promises';
 import { test } from 'node:test';
-import { closings } from '../../src/sockets/closings.ts';
-import { socketLimits } from '../../src/sockets/limits.ts';
+import { closings, socketLimits } from '@oselya/protocol';
 import { reconnectDelayMs } from '@oselya/chat-client';
 
 const page = await readFile(new URL('../../../../docs/protocol.md', import.meta.url), 'utf8');
@@ -30,7 +29,7 @@ test('the page has the limits as they are', () => {
     ['a message', `${socketLimits.maxMessageBytes / 1024} KiB`],
     ['messages in a minute', String(socketLimits.messagesPerMinute)],
     ['messages that wait for the one before them', String(socketLimits.waitingMessages)],
-    ['messages in error in a minute', String(socketLimits.refusalsPerMinute)],
+    ['messages in error in a minute', String(socketLimits.errorsPerMinute)],
     ['data that the client has not read', `${socketLimits.maxBufferedBytes / 1024 ** 2} MiB`],
   ] as const) {
     assert.match(page, new RegExp(`^\\| ${what} +\\| ${howMuch} +\\|`, 'm'));

@@ -4,7 +4,7 @@ import { request } from 'node:http';
 import { connect } from 'node:net';
 import { test } from 'node:test';
 import { setImmediate } from 'node:timers/promises';
-import { closings } from '../../src/sockets/closings.ts';
+import { closings } from '@oselya/protocol';
 import { SocketClient } from '../helpers/socket-client.ts';
 import { account, gated, HANDSHAKE, openSockets, own, ping, sid } from '../helpers/sockets.ts';
 import { until } from '../helpers/until.ts';

@@ -1,0 +1,264 @@
+import { problemBody, problemSchema, type Server } from '@oselya/kit';
+import {
+  clientMessages,
+  type ClientType,
+  closings,
+  exampleMessage,
+  exampleSession,
+  MAX_ID_LENGTH,
+  type ServerKey,
+  serverMessages,
+  socketLimits,
+} from '@oselya/protocol';
+import { type TProperties, Type } from 'typebox';
+import type { Access } from '../access/guards.ts';
+import { problem } from '../errors.ts';
+import { nullable } from '../schema.ts';
+import { sharedSchemas } from './schemas.ts';
+
+/** Where sockets are opened. Contract 3, WebSocket. */
+export const SOCKET_PATH = '/ws';
+
+const CHANNEL = 'socket';
+const clientTypes = Object.keys(clientMessages) as ClientType[];
+const serverKeys = Object.keys(serverMessages) as ServerKey[];
+
+/** The schemas that HTTP routes refer to by id, by id. */
+const schemas = new Map<unknown, object>(
+  [...sharedSchemas, problemSchema].map((schema) => [Reflect.get(schema, '$id'), schema]),
+);
+
+const maxMessageKib = socketLimits.maxMessageBytes / 1024;
+const closeCodes: readonly { code: number; reason: string }[] = [
+  ...Object.values(closings),
+  // The WebSocket library closes with it.
+  { code: 1009, reason: `A message is larger than ${maxMessageKib} KiB` },
+];
+
+const rules = `\
+Frames are JSON texts, those of the client of at most ${maxMessageKib} KiB, each an object with a \`type\`. Only pages of the \
+same origin and clients other than browsers may connect. The session cookie of the handshake authenticates; without one \
+only \`ping\` is answered.
+
+- A client's message may carry an \`id\` of at most ${MAX_ID_LENGTH} characters or an integer, and every answer to \
+it repeats that. Unknown members are errors; optional ones may be null.
+- Messages of one socket are handled one after another and answered in order. Permissions are checked for each.
+- A client ignores unknown types and members: later versions add some.
+- Events have a place in their turn: \`seq\` counts from 1 within \`turn_id\`, without gaps except for joined texts. \
+Every socket of the owner that has the session open gets them. A socket that opens the session during an answer gets the earlier events too; with \`turn_id\` and \`after\` it gets those that it lacks, also of an ended answer.
+- \`message.completed\` or the event \`error\` ends an answer whatever its number, and may be its only event: after a process has died, numbers continue from the last stored event. Events are kept for a limited time; messages stay.
+
+Close codes:
+
+| code | reason |
+| ---- | ------ |
+${closeCodes.map(({ code, reason }) => `| \`${code}\` | ${reason} |`).join('\n')}
+`;
+
+/** Examples of members, by name; of some messages another one. */
+const examples: Record<string, unknown> = {
+  id: '7',
+  session_id: exampleSession.session_id,
+  turn_id: 't-7',
+  seq: 3,
+  after: 12,
+  name: exampleSession.name,
+  profile_id: exampleSession.profile_id,
+  session: exampleSession,
+  messages: [exampleMessage],
+  turn: null,
+  client_message_id: 'm-1',
+  step_id: '9f4c0a56-1f6e-4f5e-8f57-0a1b2c3d4e5f',
+  replaces: '0a4a3f2c-0f6e-4d44-9d0a-6b0f2f0e5b1e',
+  text: 'Знайшлося ',
+  message: {
+    ...exampleMessage,
+    id: '0a4a3f2c-0f6e-4d44-9d0a-6b0f2f0e5b1e',
+    role: 'assistant',
+    content: 'Знайшлося три квартири.',
+  },
+  problem: problemBody(problem('model_unavailable'), '2f1d9c52-6a0e-4a39-9c55-0f6c1f8f5b1e'),
+  tool: {
+    step_id: '9f4c0a56-1f6e-4f5e-8f57-0a1b2c3d4e5f',
+    name: 'remember_fact',
+    title: 'Запам’ятовую: район',
+  },
+};
+const otherExamples: Partial<Record<string, object>> = {
+  'message.started': { message: exampleMessage },
+  'tool.finished': {
+    tool: {
+      ...(examples['tool'] as object),
+      status: 'done',
+      summary: 'Запам’ятовано',
+      changes: [
+        { category: 'preferences', key: 'district', value: 'Near the park', previous: null },
+      ],
+    },
+  },
+};
+
+/** Adds `GET /asyncapi.json`: the document of the WebSocket protocol, public as `/openapi.json` is. */
+export function asyncApiRoutes(
+  app: Server,
+  described: Parameters<typeof asyncApiDocument>[0],
+): void {
+  const document = asyncApiDocument(described);
+  app.get(
+    '/asyncapi.json',
+    { config: { access: 'public' }, schema: { hide: true } },
+    () => document,
+  );
+}
+
+/** Returns the WebSocket protocol as an AsyncAPI 3.0.0 document; docs/protocol.md is the same in prose. */
+export function asyncApiDocument({
+  version,
+  cookieName,
+}: {
+  version: string;
+  cookieName: string;
+}): object {
+  const keys = [...clientTypes, ...serverKeys];
+  const document = {
+    asyncapi: '3.0.0',
+    info: {
+      title: 'Oselya assistant',
+      version,
+      description: 'Conversations over a WebSocket: messages, and answers as they are written.',
+      license: { name: 'MIT' },
+    },
+    defaultContentType: 'application/json',
+    servers: {
+      assistant: {
+        host: '{host}',
+        protocol: 'wss',
+        description: 'The assistant at its public address; `ws` where that is http.',
+        variables: { host: { default: 'oselya.example', description: 'Of BASE_URL.' } },
+      },
+    },
+    channels: {
+      [CHANNEL]: {
+        address: SOCKET_PATH,
+        title: 'The socket',
+        description: rules,
+        messages: Object.fromEntries(
+          keys.map((key) => [key, { $ref: `#/components/messages/${key}` }]),
+        ),
+        bindings: { ws: { method: 'GET', bindingVersion: '0.1.0' } },
+        'x-close-codes': closeCodes,
+      },
+    },
+    operations: describeOperations(),
+    components: {
+      messages: Object.fromEntries(keys.map((key) => [key, describeMessage(key)])),
+      schemas: Object.fromEntries(schemas),
+      correlationIds: {
+        id: {
+          description: 'An answer repeats the id of the message that it answers.',
+          location: '$message.payload#/id',
+        },
+      },
+      securitySchemes: {
+        session: {
+          type: 'httpApiKey',
+          in: 'cookie',
+          name: cookieName,
+          description: 'The session cookie of HTTP, sent in the handshake.',
+        },
+      },
+    },
+  };
+  return JSON.parse(JSON.stringify(document, toReference));
+}
+
+function describeMessage(key: ClientType | ServerKey): object {
+  const isServer = Object.hasOwn(serverMessages, key);
+  const { description, members } = isServer
+    ? serverMessages[key as ServerKey]
+    : clientMessages[key as ClientType];
+  const type = key.replace(/\.event$/, '');
+  const example = Object.keys(members)
+    .filter((name) => name in examples && (isServer || !OMITTED.has(name)))
+    .map((name) => [name, examples[name]]);
+  return {
+    name: type,
+    title: type,
+    description,
+    correlationId: { $ref: '#/components/correlationIds/id' },
+    payload: isServer
+      ? Type.Object({ type: Type.Literal(type), ...members })
+      : Type.Object(
+          { type: Type.Literal(type), ...withNulls(members) },
+          { additionalProperties: false },
+        ),
+    examples: [{ payload: { type, ...Object.fromEntries(example), ...otherExamples[key] } }],
+  };
+}
+
+/** Optional members of clients that examples leave out. */
+const OMITTED = new Set(['profile_id']);
+
+function withNulls(members: TProperties): TProperties {
+  return Object.fromEntries(
+    Object.entries(members).map(([name, schema]) => [
+      name,
+      Type.IsOptional(schema) ? Type.Optional(nullable(schema)) : schema,
+    ]),
+  );
+}
+
+/** Describes the messages of clients with their answers, and the events. AsyncAPI 3.0.0, Operation Object. */
+function describeOperations(): Record<string, object> {
+  const channel = { $ref: `#/channels/${CHANNEL}` };
+  const messageOf = (key: string) => ({ $ref: `#/channels/${CHANNEL}/messages/${key}` });
+  const received = clientTypes.map((type) => {
+    const { access, answers, description } = clientMessages[type];
+    const operation = {
+      action: 'receive',
+      channel,
+      title: type,
+      summary: describeAccess(access),
+      description,
+      ...(access !== 'public' && { security: [{ $ref: '#/components/securitySchemes/session' }] }),
+      messages: [messageOf(type)],
+      reply: { channel, messages: [...answers, 'error'].map(messageOf) },
+      'x-access': access,
+    };
+    return [type, operation];
+  });
+  return {
+    ...Object.fromEntries(received),
+    events: {
+      action: 'send',
+      channel,
+      title: 'Events',
+      summary: 'Events of the sessions that a socket has open.',
+      messages: serverKeys.filter((key) => serverMessages[key].isEvent).map(messageOf),
+    },
+    malformed: {
+      action: 'send',
+      channel,
+      title: 'Malformed messages',
+      summary: 'The answer to anything else.',
+      messages: [messageOf('error')],
+    },
+  };
+}
+
+function describeAccess(access: Access): string {
+  if (access === 'public') return 'No sign-in is needed.';
+  if (access === 'signed-in') return 'A sign-in is needed.';
+  const [[kind, name] = []] = Object.entries(access);
+  return `The ${kind} \`${name}\` is needed.`;
+}
+
+/** Replaces schemas that have an id by references into the document. */
+function toReference(this: unknown, key: string, value: unknown): unknown {
+  if (key === '$id') return undefined;
+  if (key === '$ref' && schemas.has(value)) return `#/components/schemas/${String(value)}`;
+  const id: unknown = typeof value === 'object' && value !== null && Reflect.get(value, '$id');
+  // Not in `components/schemas`, where they stand under their ids.
+  if (key === id || !schemas.has(id)) return value;
+  return { $ref: `#/components/schemas/${String(id)}` };
+}

@@ -1,0 +1,296 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import { commonProblem, type Logger, onDrain, type Server } from '@oselya/kit';
+import type { ModelClient } from '@oselya/model';
+import type { User } from '../access/permissions.ts';
+import type { AgentLimits } from '../agent/agent.ts';
+import { makeTitle } from '../agent/title.ts';
+import type { RequestDeps } from '../agent/context.ts';
+import { problem } from '../errors.ts';
+import type { Profile } from '../profiles/profile-file.ts';
+import type { Profiles } from '../profiles/profiles.ts';
+import { createTurnReaper } from './end-turn.ts';
+import type { EventLog } from './event-log.ts';
+import type { Cursor } from './listener.ts';
+import type { ChatMetrics } from './metrics.ts';
+import { runTurn } from './run-turn.ts';
+import { presentMessage } from './schemas.ts';
+import { nameUnnamed, requireSession } from './session-rows.ts';
+import { undoStep } from './steps.ts';
+import {
+  type Begun,
+  beginTurn,
+  latestTurn,
+  requestCancel,
+  retryTurn,
+  type TurnKey,
+} from './turns.ts';
+
+/** How long turns may go on at a shutdown before they are aborted. */
+const SHUTDOWN_MS = 20_000;
+
+/** Interval of the reaper. */
+const REAP_MS = 5000;
+
+/** Time limit of naming a session. */
+const TITLE_MS = 30_000;
+
+/** Conversations with an agent. */
+export type Chat = ReturnType<typeof createChat>;
+
+/** A message to an agent. See `beginTurn` for `clientMessageId`. */
+export type Sent = { sessionId: string; text: string; clientMessageId?: string | undefined };
+
+/** The sender of a message, until the turn has ended. */
+export type Sender = {
+  requestId: string;
+  /** Called with the turn before its first event. */
+  onBegin: (key: TurnKey) => void;
+  /** Watches the sign-in until `release`. */
+  hold: (onSignedOut: () => void) => {
+    /** Resolves the user as of now. Throws as `LiveUser.current` does. */
+    current: () => Promise<User>;
+    release: () => void;
+  };
+};
+
+/**
+ * Creates the service of conversations: it takes messages and runs turns, one at a time in each session. Contract 3,
+ * WebSocket.
+ */
+export function createChat({
+  model,
+  profiles,
+  log,
+  limits,
+  metrics,
+  events,
+  shutdownMs = SHUTDOWN_MS,
+  ...requests
+}: RequestDeps & {
+  events: EventLog;
+  model: Pick<ModelClient, 'streamChat'>;
+  profiles: Profiles;
+  log: Logger;
+  limits: AgentLimits;
+  metrics: ChatMetrics;
+  shutdownMs?: number;
+}) {
+  const { db } = requests;
+  const reaper = createTurnReaper({ events, log, onAbort: () => metrics.countTurn('cut') });
+  const running = new Set<Promise<unknown>>();
+  const closing = new AbortController();
+  let isOver = false;
+
+  /** Makes the end of the process wait for work. */
+  async function track<Result>(work: () => Promise<Result>): Promise<Result> {
+    const done = work();
+    running.add(done);
+    try {
+      return await done;
+    } finally {
+      running.delete(done);
+    }
+  }
+
+  async function allEnded(): Promise<void> {
+    while (running.size > 0) await Promise.allSettled(running);
+  }
+
+  type Setting = { profile: Profile; isNamed: boolean; user: User; sender: Sender };
+
+  /** Checks that a user may speak in a session: only the owner may. */
+  async function prepare(user: User, sessionId: string, sender: Sender): Promise<Setting> {
+    const session = await requireSession(db, { sessionId, scope: { userId: user.id } });
+    if (closing.signal.aborted) throw commonProblem('unavailable');
+    await reaper.abortStaleTurns({ sessionId });
+    // Sessions of an older system name no profile, and a profile may have been removed.
+    const known = profiles.find(session.profileId)?.profile_id;
+    return { profile: profiles.choose(user, known), isNamed: session.name !== '', user, sender };
+  }
+
+  function run({ key, question, replaces }: Begun, setting: Setting): void {
+    const { profile, isNamed, user, sender } = setting;
+    const { requestId } = sender;
+    sender.onBegin(key);
+    const turn = events.start(key);
+    if (isOver) turn.stop('closing');
+    turn.append({
+      type: 'message.started',
+      message: presentMessage(question),
+      ...(replaces !== undefined && { replaces }),
+    });
+    const live = sender.hold(() => turn.stop('signed-out'));
+    const unwatch = events.watch(turn);
+    async function currentUser(): Promise<User> {
+      const current = await live.current();
+      profiles.checkUse(current, profile);
+      return current;
+    }
+    void track(async () => {
+      const asker = { user, currentUser, requestId };
+      const deps = { ...requests, events, model, limits, metrics, log };
+      const outcome = await runTurn(deps, turn, { profile, asker });
+      unwatch();
+      live.release();
+      events.finish(turn);
+      if (outcome?.status !== 'completed' || isNamed) return;
+      await nameSession(turn.sessionId, question.content, profile.model);
+    });
+  }
+
+  /** Names a session by its first message. */
+  async function nameSession(sessionId: string, text: string, modelName: string): Promise<void> {
+    try {
+      const signal = AbortSignal.any([closing.signal, AbortSignal.timeout(TITLE_MS)]);
+      const name = await makeTitle(model, { text, modelName, signal });
+      if (name !== '') await nameUnnamed(db, { sessionId, name });
+    } catch (error) {
+      log.warn({ err: error, session_id: sessionId }, 'a session could not be named');
+    }
+  }
+
+  return {
+    events,
+
+    /**
+     * Stores a message of the owner and begins its turn, unless it was sent before.
+     * @returns The turn, and whether it began now.
+     * @throws ProblemError `session_not_found`, `session_not_yours`, `profile_not_found`, `admin_only`,
+     *   `message_name_taken`, `turn_running` or `too_many_turns`.
+     */
+    send: (
+      user: User,
+      { sessionId, ...message }: Sent,
+      sender: Sender,
+    ): Promise<{ turnId: string; isNew: boolean }> =>
+      track(async () => {
+        const setting = await prepare(user, sessionId, sender);
+        const begun = await beginTurn(db, { userId: user.id, sessionId }, message);
+        if ('repeats' in begun) return { turnId: begun.repeats, isNew: false };
+        run(begun, setting);
+        return { turnId: begun.key.turnId, isNew: true };
+      }),
+
+    /**
+     * Answers the last message again, whose answer is incomplete.
+     * @throws ProblemError those of `send`, and `nothing_to_retry`.
+     */
+    retry: (user: User, sessionId: string, sender: Sender): Promise<void> =>
+      track(async () => {
+        const setting = await prepare(user, sessionId, sender);
+        run(await retryTurn(db, { userId: user.id, sessionId }), setting);
+      }),
+
+    /**
+     * Cancels the running turn; the answer so far is kept.
+     * @throws ProblemError `session_not_found`, `session_not_yours` or `no_turn_running`.
+     */
+    async cancel(user: User, sessionId: string): Promise<void> {
+      await requireSession(db, { sessionId, scope: { userId: user.id } });
+      const turn = events.turnOf(sessionId);
+      if (turn !== undefined) return turn.stop('cancelled');
+      await reaper.abortStaleTurns({ sessionId });
+      const latest = await latestTurn(db, sessionId);
+      if (latest?.status !== 'running') throw problem('no_turn_running');
+      await requestCancel(db, latest.id);
+    },
+
+    /**
+     * Undoes the changes of a step in the user's memory.
+     * @throws ProblemError `session_not_found`, `session_not_yours`, `nothing_to_undo` or `memory_full`.
+     */
+    async undo(user: User, step: { sessionId: string; stepId: string }): Promise<void> {
+      const userId = user.id;
+      await requireSession(db, { sessionId: step.sessionId, scope: { userId } });
+      await undoStep(db, { userId, ...step });
+    },
+
+    /**
+     * Returns where a new listener of a session begins: at the event that it has of the newest turn, at the beginning of
+     * a running turn, or after one that has ended.
+     */
+    async cursorOf(
+      sessionId: string,
+      known?: { turnId: string; seq: number },
+    ): Promise<{ cursor: Cursor; isRunning: boolean }> {
+      await reaper.abortStaleTurns({ sessionId });
+      const latest = await latestTurn(db, sessionId);
+      if (latest === undefined) return { cursor: BEFORE_ALL, isRunning: false };
+      const { id: turnId, position, status } = latest;
+      const isRunning = status === 'running';
+      if (known?.turnId === turnId) {
+        return { cursor: { turnId, position, seq: known.seq, hasEnded: false }, isRunning };
+      }
+      const seq = isRunning ? 0 : MAX_SEQ;
+      return { cursor: { turnId, position, seq, hasEnded: !isRunning }, isRunning };
+    },
+
+    ...reaper,
+
+    /** Waits for the running turns, aborts those that take too long, and closes the event log. */
+    async close(): Promise<void> {
+      closing.abort();
+      await Promise.race([allEnded(), sleep(shutdownMs, undefined, { ref: false })]);
+      isOver = true;
+      for (const turn of events.running()) turn.stop('closing');
+      await allEnded();
+      await events.close();
+    },
+  };
+}
+
+/** The greatest number of an event that can be stored. */
+const MAX_SEQ = 2 ** 31 - 1;
+
+/** The cursor before the first turn of a session. */
+export const BEFORE_ALL: Cursor = { turnId: '', position: 0, seq: 0, hasEnded: true };
+
+/**
+ * Ties conversations to the server: the reaper runs while it listens, and at the end turns finish before the model is
+ * closed.
+ * @param options.isExclusive Whether no other process has the database open, so that turns that run at the start are
+ *   stale.
+ */
+export function chatLifecycle(
+  app: Server,
+  {
+    chat,
+    model,
+    isExclusive,
+  }: {
+    chat: Pick<Chat, 'abortStaleTurns' | 'close'>;
+    model: Pick<ModelClient, 'close'>;
+    isExclusive: boolean;
+  },
+): void {
+  let timer: NodeJS.Timeout | undefined;
+  let reaping: Promise<void> | undefined;
+  const reap = (options = {}) => {
+    reaping ??= chat
+      .abortStaleTurns(options)
+      .catch((error: unknown) => {
+        app.log.warn({ err: error }, 'stale turns could not be aborted');
+      })
+      .finally(() => {
+        reaping = undefined;
+      });
+  };
+  app.addHook('onListen', (done) => {
+    reap({ all: isExclusive });
+    timer = setInterval(reap, REAP_MS).unref();
+    done();
+  });
+  let ended: Promise<void> | undefined;
+  const end = () => (ended ??= endTurns());
+  onDrain(app, end);
+  app.addHook('onClose', async () => {
+    await end();
+    await model.close();
+  });
+
+  async function endTurns(): Promise<void> {
+    clearInterval(timer);
+    await reaping;
+    await chat.close();
+  }
+}

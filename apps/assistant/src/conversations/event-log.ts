@@ -1,0 +1,339 @@
+import { type Database, isDatabaseOutage, notify, openChannel } from '@oselya/db';
+import type { Logger } from '@oselya/kit';
+import type { TurnFrame } from '@oselya/protocol';
+import { type Kysely, sql } from 'kysely';
+import type { Sweep } from '../upkeep.ts';
+import { storableJson } from '../text.ts';
+import type { Tables, TurnStatus } from '../tables.ts';
+import { SESSION_CHANNEL } from './session-rows.ts';
+import { renewTurn, TURN_CHANNEL, type TurnKey } from './turns.ts';
+
+/*
+ * The events of a turn have one writer, the process that runs it. Its own listeners read them from memory at once; they
+ * are stored a little later, several at a time, and other processes read them from the database:
+ *
+ *   turn ──append──▶ memory ──wake──▶ listeners of this process
+ *                      └─ every 200 ms ─▶ chat_turn_events ──notify──▶ listeners of other processes
+ */
+
+/** Delay after which events are stored. */
+const STORE_MS = 200;
+
+/** Maximum number of turns whose events one statement stores. */
+const BATCH = 200;
+
+/** Distributes over a union. */
+type Body<Frame> = Frame extends unknown
+  ? Omit<Frame, 'session_id' | 'turn_id' | 'seq' | 'id'>
+  : never;
+
+/** An event without its place in a turn. */
+export type TurnEvent = Body<TurnFrame>;
+
+/** An event with its number in its turn. */
+export type NumberedEvent = TurnEvent & { seq: number };
+
+/** Reason to stop a turn before its answer is complete. */
+export type StopReason = 'cancelled' | 'signed-out' | 'lost' | 'closing';
+
+/** A turn that this process runs, with its events. */
+export class RunningTurn implements TurnKey {
+  readonly turnId: string;
+  readonly sessionId: string;
+  readonly position: number;
+  /** All events, in order. */
+  readonly events: NumberedEvent[] = [];
+  /** Number of events that are stored. */
+  storedCount = 0;
+  readonly #onAppend: () => void;
+  readonly #stopping = new AbortController();
+
+  constructor({ turnId, sessionId, position }: TurnKey, onAppend: () => void) {
+    this.turnId = turnId;
+    this.sessionId = sessionId;
+    this.position = position;
+    this.#onAppend = onAppend;
+  }
+
+  /** Numbers an event, and wakes the listeners of this process. */
+  append(event: TurnEvent): void {
+    this.events.push({ ...event, seq: this.events.length + 1 });
+    this.#onAppend();
+  }
+
+  get unstored(): readonly NumberedEvent[] {
+    return this.events.slice(this.storedCount);
+  }
+
+  /** Stops the work on the turn; the first reason counts. */
+  stop(reason: StopReason): void {
+    this.#stopping.abort(reason);
+  }
+
+  get signal(): AbortSignal {
+    return this.#stopping.signal;
+  }
+}
+
+/** Called when a session may have new events in memory or in the database, or when it was changed or deleted. */
+export type Wake = (source: 'memory' | 'database' | 'session') => void;
+
+/** The events of all sessions, as this process writes and reads them. */
+export type EventLog = Awaited<ReturnType<typeof openEventLog>>;
+
+/**
+ * Opens the event log of this process.
+ * @throws DatabaseError DATABASE_UNREACHABLE.
+ */
+export async function openEventLog({
+  db,
+  listen,
+  log,
+}: Pick<Database<Tables>, 'db' | 'listen'> & { log: Pick<Logger, 'warn'> }) {
+  const turnChannel = await openChannel({ listen }, TURN_CHANNEL);
+  const sessionChannel = await openChannel({ listen }, SESSION_CHANNEL);
+  const running = new Map<string, RunningTurn>();
+  const wakes = new Map<string, Set<Wake>>();
+  let storing = Promise.resolve();
+  const timer = setInterval(() => void (storing = storing.then(storeAll)), STORE_MS);
+  timer.unref();
+
+  function wakeAll(sessionId: string, source: 'memory' | 'database'): void {
+    for (const wake of wakes.get(sessionId) ?? []) wake(source);
+  }
+
+  async function renew(turn: RunningTurn): Promise<boolean> {
+    const renewed = await renewTurn(db, turn.turnId);
+    if (renewed === undefined) turn.stop('lost');
+    else if (renewed.isCancelled) turn.stop('cancelled');
+    return renewed !== undefined;
+  }
+
+  async function storeAll(): Promise<void> {
+    const due = [...running.values()].filter(({ unstored }) => unstored.length > 0);
+    try {
+      for (let from = 0; from < due.length; from += BATCH) {
+        await storeTurns(db, due.slice(from, from + BATCH));
+      }
+    } catch (error) {
+      // The next attempt stores them, unless a lease expires before.
+      if (!isDatabaseOutage(error)) log.warn({ err: error }, 'events of turns could not be stored');
+    }
+  }
+
+  return {
+    db,
+
+    /** Registers a turn that this process runs. */
+    start(key: TurnKey): RunningTurn {
+      // One that another process has ended, and this one not noticed yet.
+      running.get(key.sessionId)?.stop('lost');
+      const turn = new RunningTurn(key, () => wakeAll(key.sessionId, 'memory'));
+      running.set(key.sessionId, turn);
+      wakeAll(key.sessionId, 'database');
+      return turn;
+    },
+
+    /** Removes a turn: from now on its events are read from the database. */
+    finish(turn: RunningTurn): void {
+      if (running.get(turn.sessionId) === turn) running.delete(turn.sessionId);
+      wakeAll(turn.sessionId, 'database');
+    },
+
+    /** Returns the turn of a session that this process runs. */
+    turnOf: (sessionId: string): RunningTurn | undefined => running.get(sessionId),
+
+    /** Returns all turns that this process runs. */
+    running: (): RunningTurn[] => [...running.values()],
+
+    /** Renews the lease of a turn, and stops the turn where it was cancelled or has ended. */
+    renew,
+
+    /** Stops a turn soon after another process has cancelled it, or its session was deleted. */
+    watch(turn: RunningTurn): () => void {
+      const check = () => {
+        renew(turn).catch((error: unknown) => {
+          // The next renewal finds it.
+          log.warn({ err: error, turn_id: turn.turnId }, 'a turn could not be renewed');
+        });
+      };
+      const ends = [
+        turnChannel.subscribe(turn.turnId, check),
+        sessionChannel.subscribe(turn.sessionId, check),
+      ];
+      return () => {
+        for (const end of ends) end();
+      };
+    },
+
+    /** Calls `wake` until the returned function is called. */
+    subscribe(sessionId: string, wake: Wake): () => void {
+      const own = wakes.get(sessionId) ?? new Set();
+      wakes.set(sessionId, own.add(wake));
+      const ends = [
+        turnChannel.subscribe(sessionId, () => wake('database')),
+        sessionChannel.subscribe(sessionId, () => wake('session')),
+      ];
+      return () => {
+        own.delete(wake);
+        if (own.size === 0 && wakes.get(sessionId) === own) wakes.delete(sessionId);
+        for (const end of ends) end();
+      };
+    },
+
+    /** Returns the number of sessions with listeners. */
+    get size() {
+      return wakes.size;
+    },
+
+    async close(): Promise<void> {
+      clearInterval(timer);
+      await storing;
+      await Promise.all([turnChannel.close(), sessionChannel.close()]);
+    },
+  };
+}
+
+/** Stores new events of running turns and notifies other processes, in one statement; stops turns that have ended. */
+async function storeTurns(db: Kysely<Tables>, turns: readonly RunningTurn[]): Promise<void> {
+  const counts = new Map(turns.map((turn) => [turn, turn.events.length]));
+  const stored = new Set(await storeEvents(db, turns));
+  for (const [turn, count] of counts) {
+    if (stored.has(turn.turnId)) turn.storedCount = Math.max(turn.storedCount, count);
+    else turn.stop('lost');
+  }
+}
+
+/**
+ * Stores the new events of turns that are still running, and notifies {@link TURN_CHANNEL}. Storing an event twice is
+ * harmless.
+ * @returns The ids of the running turns among them.
+ */
+export async function storeEvents(
+  db: Kysely<Tables>,
+  turns: readonly RunningTurn[],
+): Promise<string[]> {
+  const batch = turns.map(({ turnId, unstored }) => ({
+    turn_id: turnId,
+    last_seq: unstored.at(-1)?.seq ?? 0,
+    events: unstored,
+  }));
+  // The lock makes the end of a turn wait, or be seen.
+  const { rows } = await sql<{ id: string }>`
+    with batch as (
+      select * from jsonb_to_recordset(${storableJson(batch)}::jsonb)
+        as batch (turn_id text, last_seq integer, events jsonb)
+    ), running as (
+      select id, session_id from chat_turns
+      where id in (select turn_id from batch) and status = 'running'
+      for no key update
+    ), stored as (
+      insert into chat_turn_events (turn_id, last_seq, events)
+      select turn_id, last_seq, events from batch join running on running.id = batch.turn_id
+      where last_seq > 0
+      on conflict (turn_id, last_seq) do nothing
+      returning turn_id
+    ), notified as (
+      select pg_notify(${TURN_CHANNEL}, session_id) from running
+      where id in (select turn_id from stored)
+    )
+    select id, (select count(*) from notified) from running`.execute(db);
+  return rows.map(({ id }) => id);
+}
+
+/** Stores events of a turn, and notifies {@link TURN_CHANNEL}, in the transaction that ends the turn. */
+export async function insertEvents(
+  trx: Kysely<Tables>,
+  { turnId, sessionId }: Pick<TurnKey, 'turnId' | 'sessionId'>,
+  events: readonly NumberedEvent[],
+): Promise<void> {
+  await trx
+    .insertInto('chat_turn_events')
+    .values({
+      turn_id: turnId,
+      last_seq: events.at(-1)?.seq ?? 0,
+      events: storableJson(events),
+    })
+    .onConflict((conflict) => conflict.columns(['turn_id', 'last_seq']).doNothing())
+    .execute();
+  await notify<Tables>(trx, TURN_CHANNEL, sessionId);
+}
+
+/** Returns the stored events of a turn, in order and each once. */
+export async function readEvents(db: Kysely<Tables>, turnId: string): Promise<NumberedEvent[]> {
+  const rows = await db
+    .selectFrom('chat_turn_events')
+    .select('events')
+    .where('turn_id', '=', turnId)
+    .orderBy('last_seq')
+    .execute();
+  return distinct((rows as { events: NumberedEvent[] }[]).map(({ events }) => events));
+}
+
+/** Joins the rows of a turn, which overlap where events were stored twice. */
+function distinct(rows: readonly NumberedEvent[][]): NumberedEvent[] {
+  const result: NumberedEvent[] = [];
+  for (const event of rows.flat()) {
+    if (event.seq > (result.at(-1)?.seq ?? 0)) result.push(event);
+  }
+  return result;
+}
+
+/** A session as its listeners see it: its name and pin, and turns from one on with their stored events. */
+export type SessionState = {
+  name: string;
+  pinned: boolean;
+  turns: { key: TurnKey; status: TurnStatus; events: NumberedEvent[] }[];
+};
+
+/**
+ * Reads the turns of a session from a position on, the oldest first.
+ * @param cursor The last event that the reader has. Of a turn that was aborted all events are read: the number of its
+ *   end may be smaller.
+ * @returns Undefined where the session was deleted.
+ */
+export async function readSession(
+  db: Kysely<Tables>,
+  sessionId: string,
+  { position, seq }: { position: number; seq: number },
+): Promise<SessionState | undefined> {
+  const { rows } = await sql<{
+    name: string;
+    pinned: boolean;
+    id: string | null;
+    position: number;
+    status: TurnStatus;
+    events: NumberedEvent[][];
+  }>`
+    select coalesce(name, '') as name, coalesce(pinned, false) as pinned, turns.id, turns.position,
+      turns.status, (
+        select coalesce(jsonb_agg(events order by last_seq), '[]') from chat_turn_events
+        where turn_id = turns.id
+          and (turns.position > ${position} or last_seq > ${seq} or turns.status = 'cut')
+      ) as events
+    from conversation_sessions as sessions
+    left join chat_turns as turns on turns.session_id = sessions.id and turns.position >= ${position}
+    where sessions.id = ${sessionId}
+    order by turns.position`.execute(db);
+  const [first] = rows;
+  return (
+    first && {
+      name: first.name,
+      pinned: first.pinned,
+      turns: rows.flatMap(({ id, position: place, status, events }) =>
+        id === null
+          ? []
+          : [{ key: { turnId: id, sessionId, position: place }, status, events: distinct(events) }],
+      ),
+    }
+  );
+}
+
+/** Deletes the events of turns that ended ten minutes ago: their answers are in the messages. */
+export const sweepEvents: Sweep = (limit) => sql`
+  delete from chat_turn_events where ctid in (
+    select chat_turn_events.ctid from chat_turn_events
+    join chat_turns on chat_turns.id = chat_turn_events.turn_id
+    where chat_turns.finished_at < now() - interval '10 minutes'
+    limit ${limit} for update of chat_turn_events skip locked
+  )`;

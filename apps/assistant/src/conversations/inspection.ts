@@ -1,0 +1,290 @@
+import { cursors, type Server, toPage } from '@oselya/kit';
+import { exampleMessage } from '@oselya/protocol';
+import { type Static, Type } from 'typebox';
+import { signedIn } from '../access/guards.ts';
+import { hasPermission } from '../access/permissions.ts';
+import type { User } from '../access/permissions.ts';
+import type { AgentRequest } from '../agent/request.ts';
+import { loadRequest, type RequestDeps } from '../agent/context.ts';
+import { recordOthersData } from '../admin/audit.ts';
+import { cachedAccess } from '../identity/users.ts';
+import { factRef, presentFact } from '../memory/routes.ts';
+import type { Profile } from '../profiles/profile-file.ts';
+import type { Profiles } from '../profiles/profiles.ts';
+import { nullable, timestamp } from '../schema.ts';
+import {
+  latestQuery,
+  messageRef,
+  MESSAGES_PAGE,
+  presentMessage,
+  sessionParams,
+} from './schemas.ts';
+import { requireSession } from './session-rows.ts';
+import { listSteps, type Step } from './steps.ts';
+
+/** Problems that the next message of a session can meet instead of an answer. */
+const REFUSALS = [
+  'session_not_yours',
+  'permission_missing',
+  'profile_not_found',
+  'admin_only',
+] as const;
+
+const request = Type.Object(
+  {
+    model: Type.String({ description: 'Empty for the one in MODEL_CHAT.' }),
+    system: Type.String({ description: 'The instructions, with the remembered facts.' }),
+    messages: Type.Array(
+      Type.Object({
+        role: Type.Enum(['user', 'assistant', 'tool']),
+        content: Type.String(),
+        tool_calls: Type.Optional(
+          Type.Array(
+            Type.Object({ id: Type.String(), name: Type.String(), input: Type.Unknown() }),
+          ),
+        ),
+        tool_call_id: Type.Optional(Type.String()),
+      }),
+    ),
+    tools: Type.Array(
+      Type.Object({ name: Type.String(), description: Type.String(), input: Type.Unknown() }),
+      { description: 'The available tools, with the JSON schemas of their input.' },
+    ),
+  },
+  { description: 'The request to the model server.' },
+);
+
+const contextAnswer = Type.Object(
+  {
+    session_id: Type.String(),
+    profile_id: Type.String(),
+    system: Type.String({
+      description:
+        "Of the profile that answers: the session's, or the usual one where that is gone; empty where the owner may use none.",
+    }),
+    memory: Type.Array(factRef, {
+      description: 'Most recently written first; empty without `svc.memory.read_own`.',
+    }),
+    summary: nullable(
+      Type.Object(
+        { text: Type.String(), updated_at: timestamp() },
+        { description: 'A summary of the conversation before the messages.' },
+      ),
+    ),
+    summary_due: Type.Boolean({
+      description: 'Whether earlier messages no longer fit: the next answer first summarizes them.',
+    }),
+    messages: Type.Array(messageRef, { description: 'The latest that fit, oldest first.' }),
+    token_estimate: Type.Integer({ description: 'Estimated number of tokens of `request`.' }),
+    refusal: nullable(
+      Type.Enum([...REFUSALS], {
+        description:
+          "The code of the problem that the owner's next message gets, by the cached role and permissions; null where `request` would be sent.",
+      }),
+    ),
+    request,
+  },
+  {
+    description: 'What the model would be sent now.',
+    examples: [
+      {
+        session_id: '0d2b7a3e-5a5c-4a8e-9a55-3f1f2f6f7c10',
+        profile_id: 'default',
+        system: 'You help one person to find a home.',
+        memory: [
+          {
+            id: 'b5f7a1de-6f0c-4d44-9d0a-0f6a4a3f2c11',
+            user_id: 'u-1',
+            category: 'preferences',
+            key: 'district',
+            value: 'Near the park',
+            source_session_id: null,
+            created_at: '2026-03-02T09:15:00.000Z',
+            updated_at: '2026-03-04T17:42:10.000Z',
+          },
+        ],
+        summary: null,
+        summary_due: false,
+        messages: [exampleMessage],
+        token_estimate: 41,
+        refusal: null,
+        request: {
+          model: '',
+          system: 'You help one person to find a home.',
+          messages: [{ role: 'user', content: exampleMessage.content }],
+          tools: [],
+        },
+      },
+    ],
+  },
+);
+
+const step = Type.Object({
+  id: Type.String(),
+  turn_id: Type.String(),
+  kind: Type.String(),
+  title: Type.String(),
+  status: Type.String(),
+  detail: nullable(Type.String()),
+  started_at: timestamp(),
+  finished_at: nullable(timestamp('Null while it runs.')),
+});
+
+const planningAnswer = Type.Object(
+  {
+    session_id: Type.String(),
+    steps: Type.Array(step, { description: 'Oldest first.' }),
+  },
+  {
+    description: 'The latest steps. `Link: …; rel="next"` leads to the earlier ones.',
+    examples: [
+      {
+        session_id: '0d2b7a3e-5a5c-4a8e-9a55-3f1f2f6f7c10',
+        steps: [
+          {
+            id: '9f4c0a56-1f6e-4f5e-8f57-0a1b2c3d4e5f',
+            turn_id: 't-7',
+            kind: 'tool',
+            title: 'search_listings',
+            status: 'done',
+            detail: null,
+            started_at: '2026-03-04T17:42:10.000Z',
+            finished_at: '2026-03-04T17:42:11.250Z',
+          },
+        ],
+      },
+    ],
+  },
+);
+
+const stepNumbers = cursors(
+  Type.Integer({ minimum: -Number.MAX_SAFE_INTEGER, maximum: Number.MAX_SAFE_INTEGER }),
+);
+
+/**
+ * Adds `GET /sessions/{id}/context` and `/planning` for admins, whose reading is recorded. Specification 000, Ownership
+ * rules on session endpoints; Contract 3, Answers.
+ */
+export function inspectionRoutes(
+  app: Server,
+  { profiles, ...deps }: RequestDeps & { profiles: Profiles },
+): void {
+  const { db } = deps;
+  const config = { access: { role: 'admin' }, errors: ['session_not_found'] } as const;
+  const tags = ['sessions', 'admin'];
+
+  app.get(
+    '/sessions/:id/context',
+    {
+      config,
+      schema: {
+        tags,
+        summary: 'Returns what the model would be sent now',
+        params: sessionParams,
+        response: { 200: contextAnswer },
+      },
+    },
+    async (asked) => {
+      const { id: sessionId } = asked.params;
+      const session = await readAsAdmin(signedIn(asked), sessionId, 'session_context');
+      const { userId: ownerId, profileId } = session;
+      const owner = ownerId === null ? null : { id: ownerId, ...(await cachedAccess(db, ownerId)) };
+      // A session without an owner is shown with the profile of a user without a role.
+      const profile = profiles.find(profileId) ?? profiles.usual(owner ?? { role: 'user' });
+      const loaded = await loadRequest(deps, {
+        sessionId,
+        scope: 'everything',
+        owner,
+        profile,
+        isAnswering: false,
+      });
+      const { context, summary } = loaded;
+      return {
+        session_id: sessionId,
+        profile_id: profileId,
+        system: context.system,
+        memory: context.memory.map(presentFact),
+        summary: summary
+          ? { text: summary.text, updated_at: summary.updatedAt.toISOString() }
+          : null,
+        summary_due: loaded.earlier !== undefined,
+        messages: context.messages.map(presentMessage),
+        token_estimate: loaded.tokenEstimate,
+        refusal: refusalOf(owner, profile),
+        request: presentRequest(loaded.request),
+      };
+    },
+  );
+
+  app.get(
+    '/sessions/:id/planning',
+    {
+      config,
+      schema: {
+        tags,
+        summary: "Returns the agent's steps",
+        params: sessionParams,
+        querystring: latestQuery,
+        response: { 200: planningAnswer },
+      },
+    },
+    async (asked, reply) => {
+      const { id: sessionId } = asked.params;
+      const { limit = MESSAGES_PAGE.limit, cursor } = asked.query;
+      const before = stepNumbers.read(cursor);
+      await readAsAdmin(signedIn(asked), sessionId, 'session_planning');
+      const rows = await listSteps(db, { sessionId, before, limit: limit + 1 });
+      const cursorOf = ({ position }: { position: number }) => stepNumbers.write(position);
+      const page = toPage(rows, { limit, cursorOf, request: asked, reply });
+      return { session_id: sessionId, steps: page.toReversed().map(presentStep) };
+    },
+  );
+
+  /** Finds a session, and records that an admin reads it. */
+  async function readAsAdmin(admin: User, sessionId: string, data: string) {
+    const session = await requireSession(db, { sessionId, scope: 'everything' });
+    await recordOthersData(db, 'others_data_read', {
+      actorId: admin.id,
+      ownerId: session.userId,
+      details: { data, session_id: sessionId },
+    });
+    return session;
+  }
+
+  /** Returns the problem that `message.send` of the owner would get. */
+  function refusalOf(
+    owner: Pick<User, 'role' | 'permissions'> | null,
+    profile: Profile | undefined,
+  ): (typeof REFUSALS)[number] | null {
+    if (owner === null) return 'session_not_yours';
+    if (!hasPermission(owner, 'svc.profiles.use')) return 'permission_missing';
+    if (profile === undefined) return 'profile_not_found';
+    return profiles.mayUse(owner, profile) ? null : 'admin_only';
+  }
+}
+
+function presentRequest(sent: AgentRequest): Static<typeof request> {
+  return {
+    model: sent.model ?? '',
+    system: sent.system,
+    messages: sent.messages.map((message) => ({
+      role: message.role,
+      content: message.content,
+      ...(message.role === 'assistant' &&
+        message.toolCalls !== undefined && { tool_calls: [...message.toolCalls] }),
+      ...(message.role === 'tool' && { tool_call_id: message.toolCallId }),
+    })),
+    tools: [...(sent.tools ?? [])],
+  };
+}
+
+function presentStep({
+  position: _position,
+  ...row
+}: Step & { position: number }): Static<typeof step> {
+  return {
+    ...row,
+    started_at: row.started_at.toISOString(),
+    finished_at: row.finished_at?.toISOString() ?? null,
+  };
+}

@@ -1,0 +1,209 @@
+import { randomUUID } from 'node:crypto';
+import { cursors } from '@oselya/kit';
+import { type Kysely, sql, type Transaction } from 'kysely';
+import { type Static, Type } from 'typebox';
+import type { AccessScope } from '../access/permissions.ts';
+import { newestFirst } from '../pages.ts';
+import { nullable } from '../schema.ts';
+import { storable, storableJson } from '../text.ts';
+import type { Tables, Unfinished } from '../tables.ts';
+import { isSessionWithin } from './session-rows.ts';
+
+const { MAX_SAFE_INTEGER } = Number;
+const integer = Type.Integer({ minimum: -MAX_SAFE_INTEGER, maximum: MAX_SAFE_INTEGER });
+const position = Type.Tuple([nullable(integer), integer]);
+
+/** The place of a message in its session: microseconds since 1970, if known, and its number. */
+export type MessagePosition = Static<typeof position>;
+
+/** Positions as cursors of the API. */
+export const messagePositions = cursors(position);
+
+/** Time goes before the number: rows of an older system were numbered in no certain order. */
+const sent = newestFirst('created_at');
+
+/** A message of a conversation. Contract 3, Answers. */
+export type Message = {
+  id: string;
+  role: string;
+  content: string;
+  /** Tools that the assistant used. */
+  tool_calls: unknown;
+  /** Null where the row of an older system has none. */
+  created_at: Date | null;
+  /** Why an answer is incomplete; null for a complete one. */
+  status: Unfinished | null;
+  problem: unknown;
+  client_message_id: string | null;
+  /** Content for models, where it differs from `content`. */
+  kept: string | null;
+  /** Whether it answers no other message, such as a digest. */
+  unasked: boolean;
+};
+
+/** Columns of a {@link Message}. */
+export const messageColumns = [
+  'id',
+  'role',
+  sql<string>`coalesce(content, '')`.as('content'),
+  'tool_calls',
+  'created_at',
+  'status',
+  'problem',
+  'client_message_id',
+  'kept',
+  'unasked',
+] as const;
+
+/** A page of the messages of a session, before or after a position. */
+export type MessagePage = {
+  sessionId: string;
+  before?: MessagePosition | undefined;
+  after?: MessagePosition | undefined;
+  limit: number;
+};
+
+type PlacedMessage = Message & { position: MessagePosition };
+
+/** Returns messages of a session in an access scope with their positions, newest first. */
+export async function listMessages(
+  db: Kysely<Tables>,
+  page: MessagePage & { scope: AccessScope },
+): Promise<PlacedMessage[]> {
+  const query = selectPage(db, page).orderBy(sent.time, 'desc').orderBy('position', 'desc');
+  return (await query.execute()).map(placed);
+}
+
+/** Returns messages as {@link listMessages}, oldest first, and none after `upTo`. */
+export async function listOldestMessages(
+  db: Kysely<Tables>,
+  { upTo, ...page }: MessagePage & { scope: AccessScope; upTo: MessagePosition },
+): Promise<PlacedMessage[]> {
+  const query = selectPage(db, page).where(isPlaced('<=', upTo));
+  return (await query.orderBy(sent.time).orderBy('position').execute()).map(placed);
+}
+
+function selectPage(
+  db: Kysely<Tables>,
+  { sessionId, scope, before, after, limit }: MessagePage & { scope: AccessScope },
+) {
+  let query = db
+    .selectFrom('conversation_messages')
+    .select([...messageColumns, 'position', sent.microseconds.as('sent_us')])
+    .where('session_id', '=', sessionId)
+    .where(isSessionWithin(scope, 'conversation_messages.session_id'))
+    .limit(limit);
+  if (before !== undefined) query = query.where(isPlaced('<', before));
+  if (after !== undefined) query = query.where(isPlaced('>', after));
+  return query;
+}
+
+function placed({
+  sent_us: sentUs,
+  position: number,
+  ...message
+}: Message & { sent_us: number | null; position: number }): PlacedMessage {
+  return { ...message, position: [sentUs, number] };
+}
+
+function isPlaced(operator: '<' | '<=' | '>', [microseconds, number]: MessagePosition) {
+  const time = sql`'epoch'::timestamptz + ${microseconds}::bigint * interval '1 microsecond'`;
+  return sql<boolean>`(${sent.time}, position) ${sql.raw(operator)} (coalesce(${time}, '-infinity'), ${number}::bigint)`;
+}
+
+/** A message to insert. */
+export type NewMessage = {
+  sessionId: string;
+  turnId: string | null;
+  role: 'user' | 'assistant';
+  content: string;
+  toolCalls?: unknown;
+  status?: Unfinished | null;
+  problem?: object | null;
+  clientMessageId?: string | undefined;
+  kept?: string;
+  unasked?: boolean;
+};
+
+/** Inserts a message, and marks its session as active. */
+export async function insertMessage(
+  trx: Transaction<Tables>,
+  message: NewMessage,
+): Promise<Message> {
+  const { sessionId, turnId, role, content, clientMessageId } = message;
+  const { toolCalls, status = null, problem = null, kept = null, unasked = false } = message;
+  await trx
+    .updateTable('conversation_sessions')
+    .set({ last_active: sql<Date>`now()` })
+    .where('id', '=', sessionId)
+    .execute();
+  return trx
+    .insertInto('conversation_messages')
+    .values({
+      id: randomUUID(),
+      session_id: sessionId,
+      turn_id: turnId,
+      role,
+      content: storable(content),
+      tool_calls: toolCalls === undefined ? null : storableJson(toolCalls),
+      status,
+      problem: problem === null ? null : storableJson(problem),
+      client_message_id: clientMessageId ?? null,
+      kept,
+      unasked,
+      // After a wait for another transaction, `now()` would be before the message that it inserted.
+      created_at: sql<Date>`clock_timestamp()`,
+    })
+    .returning(messageColumns)
+    .executeTakeFirstOrThrow();
+}
+
+/** Returns a message of a session by the name that its client gave it. */
+export function findSent(
+  db: Kysely<Tables>,
+  { sessionId, clientMessageId }: { sessionId: string; clientMessageId: string },
+): Promise<Message | undefined> {
+  return db
+    .selectFrom('conversation_messages')
+    .select(messageColumns)
+    .where('session_id', '=', sessionId)
+    .where('client_message_id', '=', clientMessageId)
+    .executeTakeFirst();
+}
+
+/** Returns a message by its id. */
+export function findMessage(db: Kysely<Tables>, id: string): Promise<Message | undefined> {
+  return db
+    .selectFrom('conversation_messages')
+    .select(messageColumns)
+    .where('id', '=', id)
+    .executeTakeFirst();
+}
+
+/** A question, with its session, by which the index finds its turns. */
+export type QuestionKey = { sessionId: string; questionId: string };
+
+/** Returns the answer to a question, of any of its turns. */
+export function findAnswer(
+  db: Kysely<Tables>,
+  question: QuestionKey,
+): Promise<Message | undefined> {
+  return db
+    .selectFrom('conversation_messages')
+    .select(messageColumns)
+    .where('role', '=', 'assistant')
+    .where('turn_id', 'in', turnsOf(question))
+    .executeTakeFirst();
+}
+
+/** Deletes the answer to a question, which another one replaces. */
+export async function deleteAnswer(trx: Transaction<Tables>, question: QuestionKey): Promise<void> {
+  await trx
+    .deleteFrom('conversation_messages')
+    .where('role', '=', 'assistant')
+    .where('turn_id', 'in', turnsOf(question))
+    .execute();
+}
+
+const turnsOf = ({ sessionId, questionId }: QuestionKey) => sql<string>`(
+  select id from chat_turns where session_id = ${sessionId} and question_id = ${questionId})`;

@@ -1,0 +1,288 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import { holdLease, isDatabaseOutage, LeaseLostError } from '@oselya/db';
+import { commonProblem, type Logger, ProblemError } from '@oselya/kit';
+import { type ModelClient, ModelError, type ToolCall } from '@oselya/model';
+import type { Tool } from '@oselya/protocol';
+import type { Transaction } from 'kysely';
+import type { User } from '../access/permissions.ts';
+import { type AgentLimits, runAgent } from '../agent/agent.ts';
+import { loadRequest, type RequestDeps } from '../agent/context.ts';
+import { summarizeEarlier } from '../agent/summaries.ts';
+import type { UsedTool } from '../agent/request.ts';
+import { problem } from '../errors.ts';
+import type { NotedChange } from '../memory/facts.ts';
+import type { Profile } from '../profiles/profile-file.ts';
+import { storable, storableJson } from '../text.ts';
+import type { Tables } from '../tables.ts';
+import { createToolBox, type ToolResult } from '../tools/tools.ts';
+import { type Answer, finishTurn, type Outcome } from './end-turn.ts';
+import { type EventLog, type RunningTurn, storeEvents } from './event-log.ts';
+import type { ChatMetrics } from './metrics.ts';
+import { lockSession } from './session-rows.ts';
+import { finishStep, startStep, storeChange } from './steps.ts';
+import { LEASE_MS } from './turns.ts';
+
+/** Pause before the end of a turn is stored again, after an outage of the database. */
+const RETRY_MS = 1000;
+
+/** Limits of a summary before an answer: its share of the time of the answer, and its maximum. */
+export const summaryTime = { share: 0.5, maxMs: 30_000 };
+
+/** Dependencies of running turns. */
+export type TurnDeps = RequestDeps & {
+  events: EventLog;
+  model: Pick<ModelClient, 'streamChat'>;
+  limits: AgentLimits;
+  metrics: ChatMetrics;
+  log: Pick<Logger, 'warn' | 'error'>;
+};
+
+/** The user who sent the question. */
+export type Asker = {
+  /** As of the question. */
+  user: User;
+  /** Resolves the user as of now. Throws where the user is signed out or may not use the profile any more. */
+  currentUser: () => Promise<User>;
+  requestId: string;
+};
+
+/**
+ * Runs a turn to its end under its lease: runs the agent, appends events, and stores the answer. No connection to the
+ * database is held during calls of the model or of tools. It never throws.
+ * @returns How the turn ended; undefined where it was lost, so that the reaper ends it.
+ */
+export async function runTurn(
+  deps: TurnDeps,
+  turn: RunningTurn,
+  whose: { profile: Profile; asker: Asker },
+): Promise<Outcome | undefined> {
+  const { events, metrics, log } = deps;
+  const startedAt = performance.now();
+  const lease = {
+    durationMs: LEASE_MS,
+    renew: () => events.renew(turn),
+    release: () => Promise.resolve(),
+  };
+  let outcome: Outcome | undefined;
+  try {
+    outcome = await holdLease(lease, (lost) => runToEnd(deps, turn, { ...whose, lost }));
+  } catch (error) {
+    log.error({ err: error, turn_id: turn.turnId }, 'the end of a turn could not be stored');
+  }
+  if (outcome === undefined) metrics.countTurn('lost');
+  else metrics.countTurn(outcome.status, performance.now() - startedAt);
+  return outcome;
+}
+
+async function runToEnd(
+  deps: TurnDeps,
+  turn: RunningTurn,
+  { profile, asker, lost }: { profile: Profile; asker: Asker; lost: AbortSignal },
+): Promise<Outcome | undefined> {
+  const { db, limits, log } = deps;
+  const late = AbortSignal.timeout(limits.ms);
+  const answer = { content: '', used: [] as UsedTool[] };
+  let outcome: Outcome | undefined;
+  try {
+    const signal = AbortSignal.any([turn.signal, late, lost]);
+    await writeAnswer(answer, deps, turn, { profile, asker, signal });
+    outcome = { status: 'completed' };
+  } catch (error) {
+    const reason: unknown = lost.aborted ? lost.reason : turn.signal.reason;
+    outcome = outcomeOf(
+      late.aborted && reason === undefined ? problem('answer_too_slow') : error,
+      reason,
+    );
+    if (outcome?.status === 'failed') {
+      const { status, code, cause } = outcome.problem;
+      const level = status >= 500 ? 'error' : 'warn';
+      log[level]({ err: cause, code, turn_id: turn.turnId }, 'a turn failed');
+    }
+  }
+  if (outcome === undefined) return undefined;
+  const ending = { outcome, answer, requestId: asker.requestId };
+  for (;;) {
+    try {
+      return (await finishTurn(db, turn, ending)) ? outcome : undefined;
+    } catch (error) {
+      if (!isDatabaseOutage(error) || lost.aborted || turn.signal.reason === 'closing') throw error;
+      await sleep(RETRY_MS);
+    }
+  }
+}
+
+/** Returns how a turn ends that was stopped, or whose work failed; undefined for one that is not this process's. */
+function outcomeOf(error: unknown, reason: unknown): Outcome | undefined {
+  if (reason === 'lost' || reason instanceof LeaseLostError) return undefined;
+  if (reason === 'cancelled') return { status: 'cancelled' };
+  if (reason === 'closing') return { status: 'cut' };
+  if (reason === 'signed-out') return { status: 'failed', problem: problem('not_signed_in') };
+  if (error instanceof ProblemError) return { status: 'failed', problem: error };
+  if (error instanceof ModelError) {
+    const code = error.retryable ? 'model_unavailable' : 'model_failed';
+    return { status: 'failed', problem: problem(code, { cause: error }) };
+  }
+  const code = isDatabaseOutage(error) ? 'unavailable' : 'internal_error';
+  return { status: 'failed', problem: commonProblem(code, { cause: error }) };
+}
+
+/** Runs the agent; `answer` holds the answer as far as it was written. */
+async function writeAnswer(
+  answer: Answer & { used: UsedTool[] },
+  deps: TurnDeps,
+  turn: RunningTurn,
+  { profile, asker, signal }: { profile: Profile; asker: Asker; signal: AbortSignal },
+): Promise<void> {
+  const { model, limits, log } = deps;
+  const { sessionId } = turn;
+  const { user: owner, currentUser } = asker;
+  const steps = createTurnSteps(deps, turn);
+  const load = () =>
+    loadRequest(deps, {
+      sessionId,
+      scope: { userId: owner.id },
+      owner,
+      profile,
+      isAnswering: true,
+    });
+  const { request, tools } = await loadWithSummary(deps, steps, {
+    load,
+    modelName: profile.model,
+    signal,
+  });
+  const box = createToolBox({ tools, services: deps.services, sessionId, currentUser, log });
+  const agentEvents = runAgent({
+    model,
+    request,
+    limits,
+    contextTokens: deps.contextTokens,
+    signal,
+    runTool: (call, seen) =>
+      box.run(call, {
+        ...seen,
+        signal,
+        noteChange: (trx, change) => steps.storeChange(trx, call, change),
+      }),
+  });
+  for await (const event of agentEvents) {
+    if (event.type === 'text') {
+      signal.throwIfAborted();
+      answer.content += event.text;
+      turn.append({ type: 'message.delta', text: event.text });
+    } else if (event.type === 'tool.started') {
+      await steps.startTool(event.call, box.title(event.call));
+    } else {
+      answer.used.push(event.used);
+      deps.metrics.countTool(event.call.name, event.result.status);
+      await steps.finishTool(event.call, event.result);
+    }
+  }
+  signal.throwIfAborted();
+}
+
+/**
+ * Loads the request of an answer. If the conversation does not fit, it first summarizes the earlier messages; if that
+ * fails, the answer goes on without the oldest.
+ */
+async function loadWithSummary(
+  { db, model, contextTokens, limits, metrics, log }: TurnDeps,
+  steps: TurnSteps,
+  {
+    load,
+    modelName,
+    signal,
+  }: { load: () => ReturnType<typeof loadRequest>; modelName: string; signal: AbortSignal },
+): ReturnType<typeof loadRequest> {
+  const loaded = await load();
+  const { earlier, leftOut } = loaded;
+  if (earlier === undefined) return loaded;
+  const late = AbortSignal.timeout(Math.min(limits.ms * summaryTime.share, summaryTime.maxMs));
+  const bounds = { modelName, contextTokens, signal: AbortSignal.any([signal, late]) };
+  await steps.during('Summarizing earlier messages', async () => {
+    try {
+      const made = await summarizeEarlier({ db, model }, earlier, bounds);
+      metrics.countSummary('done');
+      const detail =
+        made === undefined
+          ? { note: 'another process has just summarized them' }
+          : { messages: made.messageCount, summary: made.text };
+      return { status: 'done', detail };
+    } catch (error) {
+      signal.throwIfAborted();
+      metrics.countSummary('failed');
+      log.warn({ err: error, session_id: earlier.sessionId }, 'a conversation was not summarized');
+      const reason = error instanceof ModelError ? error.message : 'it failed; see the log';
+      return { status: 'failed', detail: { error: reason, messages_left_out: leftOut } };
+    }
+  });
+  return load();
+}
+
+type TurnSteps = ReturnType<typeof createTurnSteps>;
+
+/**
+ * Creates the record of the steps of a turn, for admins; tools are also published as events. Specification 000,
+ * Ownership rules on session endpoints.
+ */
+export function createTurnSteps({ db }: Pick<TurnDeps, 'db'>, turn: RunningTurn) {
+  const { turnId: turn_id, sessionId: session_id } = turn;
+  const tools = new Map<ToolCall, Tool>();
+
+  function toolOf(call: ToolCall): Tool {
+    const tool = tools.get(call);
+    if (tool === undefined) throw new Error('This tool call has not started');
+    return tool;
+  }
+
+  return {
+    async startTool(call: ToolCall, name: string): Promise<void> {
+      const title = storable(name);
+      const detail = storableJson({ tool: call.name, input: call.input });
+      const step_id = await startStep(db, { session_id, turn_id, kind: 'tool', title, detail });
+      const tool = { step_id, name: call.name, title };
+      tools.set(call, tool);
+      turn.append({ type: 'tool.started', tool });
+    },
+
+    /**
+     * Stores a change of the user's memory with the events so far, in the transaction of the change: if the process
+     * dies after it, the reaper reports it.
+     * @throws ProblemError `session_not_found`; `no_turn_running` where the turn was ended by another process.
+     */
+    async storeChange(
+      trx: Transaction<Tables>,
+      call: ToolCall,
+      change: NotedChange,
+    ): Promise<void> {
+      const session = await lockSession(trx, { sessionId: session_id, scope: 'everything' });
+      if (session === undefined) throw problem('session_not_found');
+      const running = await storeEvents(trx, [turn]);
+      if (running.length === 0) throw problem('no_turn_running');
+      await storeChange(trx, toolOf(call).step_id, change);
+    },
+
+    async finishTool(
+      call: ToolCall,
+      { status, summary, output, changes }: ToolResult,
+    ): Promise<void> {
+      const tool = toolOf(call);
+      const detail = storableJson({ tool: call.name, input: call.input, output });
+      await finishStep(db, tool.step_id, { status, detail });
+      turn.append({
+        type: 'tool.finished',
+        tool: { ...tool, status, summary, changes: [...changes] },
+      });
+    },
+
+    /** Records work that is not a tool's, with its result. */
+    async during(
+      title: string,
+      work: () => Promise<{ status: 'done' | 'failed'; detail: object }>,
+    ): Promise<void> {
+      const detail = storableJson({});
+      const id = await startStep(db, { session_id, turn_id, kind: 'summary', title, detail });
+      const result = await work();
+      await finishStep(db, id, { status: result.status, detail: storableJson(result.detail) });
+    },
+  };
+}

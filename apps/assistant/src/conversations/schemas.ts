@@ -1,0 +1,107 @@
+import { pageQuery } from '@oselya/kit';
+import {
+  clientMessages,
+  exampleMessage,
+  exampleSession,
+  type Message as MessageBody,
+  messageSchema,
+  type Session as SessionBody,
+  sessionSchema,
+} from '@oselya/protocol';
+import { Type } from 'typebox';
+import { storableText, userId } from '../schema.ts';
+import type { Message } from './messages.ts';
+import type { SessionSummary } from './session-rows.ts';
+
+/** Default and maximum number of sessions of a page. */
+export const SESSIONS_PAGE = { limit: 100, maxLimit: 500 };
+
+/** Default and maximum number of messages, or steps, of a page. */
+export const MESSAGES_PAGE = { limit: 1000, maxLimit: 1000 };
+
+/** Path parameters of a session. Ids of an older system may be any text. */
+export const sessionParams = Type.Object({
+  id: storableText({ minLength: 1, maxLength: 300, description: "The session's id." }),
+});
+
+/** The schemas that routes refer to by id. */
+export const sharedSchemas = [sessionSchema, messageSchema];
+
+/** Refers to the schema of a session. */
+export const summaryRef = Type.Unsafe<SessionBody>(Type.Ref('SessionSummary'));
+
+/** Refers to the schema of a message. */
+export const messageRef = Type.Unsafe<MessageBody>(Type.Ref('Message'));
+
+/** A session as an answer. */
+export const summaryAnswer = { ...summaryRef, description: 'The changed session.' };
+
+/** Query parameters of a list of sessions. */
+export const sessionsQuery = Type.Object({
+  user_id: Type.Optional(userId),
+  ...pageQuery(SESSIONS_PAGE),
+});
+
+/** A page of sessions. */
+export const sessionsAnswer = Type.Array(summaryRef, {
+  description: 'Most recently active first.',
+  examples: [[exampleSession]],
+});
+
+/** Query parameters of a page of messages or steps: the latest unless a cursor is given. */
+export const latestQuery = Type.Object(pageQuery(MESSAGES_PAGE));
+
+/** A session with its messages. Contract 3, Answers. */
+export const conversationAnswer = Type.Object(
+  {
+    ...sessionSchema.properties,
+    messages: Type.Array(messageRef, { description: 'Oldest first.' }),
+  },
+  {
+    description:
+      'The session and its latest messages. `Link: …; rel="next"` leads to the earlier ones.',
+    examples: [{ ...exampleSession, message_count: 1, messages: [exampleMessage] }],
+  },
+);
+
+/** Changes of a session. */
+export const sessionChanges = Type.Object(
+  {
+    name: clientMessages['session.create'].members.name,
+    pinned: Type.Optional(Type.Boolean()),
+  },
+  {
+    additionalProperties: false,
+    minProperties: 1,
+    examples: [{ name: exampleSession.name, pinned: true }],
+  },
+);
+
+/** Converts a session to its form in the API. */
+export function presentSession(session: SessionSummary): SessionBody {
+  return {
+    session_id: session.session_id,
+    profile_id: session.profile_id,
+    user_id: session.user_id,
+    name: session.name,
+    message_count: session.message_count,
+    pinned: session.pinned,
+    created_at: session.created_at.toISOString(),
+    last_active: session.last_active.toISOString(),
+  };
+}
+
+/** Converts a message to its form in the API. */
+export function presentMessage(message: Message): MessageBody {
+  return {
+    id: message.id,
+    role: message.role,
+    content: message.content,
+    ...(message.tool_calls !== null && { tool_calls: message.tool_calls }),
+    created_at: message.created_at?.toISOString() ?? null,
+    ...(message.status !== null && { status: message.status }),
+    ...(message.unasked && { unasked: true }),
+    ...(message.problem !== null && { problem: message.problem }),
+    ...(message.client_message_id !== null && { client_message_id: message.client_message_id }),
+  };
+}

@@ -1,0 +1,269 @@
+import { randomUUID } from 'node:crypto';
+import { notify } from '@oselya/db';
+import { type Kysely, type RawBuilder, sql, type SqlBool, type Transaction } from 'kysely';
+import { type AccessScope, whereInScope } from '../access/permissions.ts';
+import { problem } from '../errors.ts';
+import { newestFirst } from '../pages.ts';
+import type { Position } from '../pages.ts';
+import type { Tables } from '../tables.ts';
+
+/** Notifies of sessions that were renamed, pinned, unpinned or deleted; the payload is the session's id. */
+export const SESSION_CHANNEL = 'assistant_sessions';
+
+/** Time of the last activity. The indexes hold the same expression. */
+const active = newestFirst('last_active', 'created_at');
+
+/** Columns of a {@link SessionSummary}, with defaults for rows of an older system. */
+const summaryColumns = [
+  sql<string>`conversation_sessions.id`.as('session_id'),
+  sql<string>`coalesce(profile_id, '')`.as('profile_id'),
+  sql<string | null>`user_id`.as('user_id'),
+  sql<string>`coalesce(name, '')`.as('name'),
+  sql<number>`(select count(*) from conversation_messages
+    where conversation_messages.session_id = conversation_sessions.id)`.as('message_count'),
+  sql<boolean>`coalesce(pinned, false)`.as('pinned'),
+  sql<Date>`coalesce(created_at, last_active, timestamptz 'epoch')`.as('created_at'),
+  sql<Date>`coalesce(last_active, created_at, timestamptz 'epoch')`.as('last_active'),
+] as const;
+
+/** The summary of a session. Specification 000, Session summary item. */
+export type SessionSummary = {
+  session_id: string;
+  profile_id: string;
+  /** Null for a session of an older system, which has no owner yet. */
+  user_id: string | null;
+  name: string;
+  message_count: number;
+  pinned: boolean;
+  created_at: Date;
+  last_active: Date;
+};
+
+/** A session, and the access scope of its reader. */
+export type SessionKey = { sessionId: string; scope: AccessScope };
+
+/** Returns the SQL condition that a row of `conversation_sessions` is in an access scope. */
+export function isOwnerWithin(scope: AccessScope): RawBuilder<SqlBool> {
+  return whereInScope(scope, 'conversation_sessions.user_id');
+}
+
+/**
+ * Returns the SQL condition that the session of a row is in an access scope.
+ * @param sessionId The column with the session's id.
+ */
+export function isSessionWithin(scope: AccessScope, sessionId: string): RawBuilder<SqlBool> {
+  return sql<SqlBool>`exists (
+    select from conversation_sessions
+    where conversation_sessions.id = ${sql.ref(sessionId)} and ${isOwnerWithin(scope)})`;
+}
+
+/**
+ * Locks a session until the transaction ends, so that additions to it can be counted one after another. Messages can
+ * still be added.
+ * @returns The owner; undefined where there is no such session in the access scope.
+ */
+export function lockSession(
+  trx: Transaction<Tables>,
+  { sessionId, scope }: SessionKey,
+): Promise<{ user_id: string | null } | undefined> {
+  return trx
+    .selectFrom('conversation_sessions')
+    .select('user_id')
+    .where('id', '=', sessionId)
+    .where(isOwnerWithin(scope))
+    .forNoKeyUpdate()
+    .executeTakeFirst();
+}
+
+/**
+ * Returns the owner, profile and name of a session. The owner is null for a session of an older system; profile and
+ * name are empty where there is none.
+ * @throws ProblemError `session_not_found` or `session_not_yours`.
+ */
+export async function requireSession(
+  db: Kysely<Tables>,
+  { sessionId, scope }: SessionKey,
+): Promise<{ userId: string | null; profileId: string; name: string }> {
+  const row = await db
+    .selectFrom('conversation_sessions')
+    .select([
+      'user_id',
+      sql<string>`coalesce(profile_id, '')`.as('profile_id'),
+      sql<string>`coalesce(name, '')`.as('name'),
+      isOwnerWithin(scope).as('is_within'),
+    ])
+    .where('id', '=', sessionId)
+    .executeTakeFirst();
+  if (row === undefined) throw problem('session_not_found');
+  if (row.is_within !== true) throw problem('session_not_yours');
+  return { userId: row.user_id, profileId: row.profile_id, name: row.name };
+}
+
+/** A page of sessions: only those of `userId` where it is given, after the position at which the last page ended. */
+export type SessionPage = {
+  userId?: string | undefined;
+  after?: Position | undefined;
+  limit: number;
+};
+
+/** Returns sessions with their positions, most recently active first; those of one moment by id. */
+export async function listSessions(
+  db: Kysely<Tables>,
+  { scope, userId, after, limit }: SessionPage & { scope: AccessScope },
+): Promise<(SessionSummary & { position: Position })[]> {
+  let query = db
+    .selectFrom('conversation_sessions')
+    .select([...summaryColumns, active.microseconds.as('active_us')])
+    .where(isOwnerWithin(scope))
+    .orderBy(active.time, 'desc')
+    .orderBy('id', 'desc')
+    .limit(limit);
+  if (userId !== undefined) query = query.where('user_id', '=', userId);
+  if (after !== undefined) query = query.where(active.isAfter(after));
+  const rows = await query.execute();
+  return rows.map(({ active_us, ...session }) => ({
+    ...session,
+    position: [active_us, session.session_id],
+  }));
+}
+
+/**
+ * Returns the sessions of a user by id, so that activity between two pages hides none.
+ * @param after The last id of the page before.
+ */
+export function listSessionsOf(
+  db: Kysely<Tables>,
+  { userId, after, limit }: { userId: string; after?: string | undefined; limit: number },
+): Promise<SessionSummary[]> {
+  let query = db
+    .selectFrom('conversation_sessions')
+    .select(summaryColumns)
+    .where('user_id', '=', userId)
+    .orderBy('id')
+    .limit(limit);
+  if (after !== undefined) query = query.where('id', '>', after);
+  return query.execute();
+}
+
+/** Returns a session; undefined where there is none in the access scope. */
+export function findSession(
+  db: Kysely<Tables>,
+  { sessionId, scope }: SessionKey,
+): Promise<SessionSummary | undefined> {
+  return db
+    .selectFrom('conversation_sessions')
+    .select(summaryColumns)
+    .where('id', '=', sessionId)
+    .where(isOwnerWithin(scope))
+    .executeTakeFirst();
+}
+
+/** Returns the number of sessions that a user owns. */
+export async function countSessions(db: Kysely<Tables>, userId: string): Promise<number> {
+  const { count } = await db
+    .selectFrom('conversation_sessions')
+    .select(({ fn }) => fn.countAll<number>().as('count'))
+    .where('user_id', '=', userId)
+    .executeTakeFirstOrThrow();
+  return count;
+}
+
+/** Inserts a session, active as of now. Specification 000, WebSocket. */
+export function insertSession(
+  db: Kysely<Tables>,
+  { userId, profileId, name }: { userId: string; profileId: string; name: string },
+): Promise<SessionSummary> {
+  const now = sql<Date>`now()`;
+  return db
+    .insertInto('conversation_sessions')
+    .values({
+      id: randomUUID(),
+      user_id: userId,
+      profile_id: profileId,
+      name,
+      pinned: false,
+      created_at: now,
+      last_active: now,
+    })
+    .returning(summaryColumns)
+    .executeTakeFirstOrThrow();
+}
+
+/**
+ * Updates a session, and notifies {@link SESSION_CHANNEL}.
+ * @returns The updated session; undefined where there is none in the access scope.
+ */
+export async function updateSession(
+  trx: Transaction<Tables>,
+  { sessionId, scope }: SessionKey,
+  changes: { name?: string; pinned?: boolean },
+): Promise<SessionSummary | undefined> {
+  const session = await trx
+    .updateTable('conversation_sessions')
+    .set(changes)
+    .where('id', '=', sessionId)
+    .where(isOwnerWithin(scope))
+    .returning(summaryColumns)
+    .executeTakeFirst();
+  if (session !== undefined) await notify<Tables>(trx, SESSION_CHANNEL, sessionId);
+  return session;
+}
+
+/** Names a session that has no name, and notifies {@link SESSION_CHANNEL}. */
+export async function nameUnnamed(
+  db: Kysely<Tables>,
+  { sessionId, name }: { sessionId: string; name: string },
+): Promise<void> {
+  await sql`
+    with named as (
+      update conversation_sessions set name = ${name}
+      where id = ${sessionId} and coalesce(name, '') = ''
+      returning id
+    )
+    select pg_notify(${SESSION_CHANNEL}, id) from named`.execute(db);
+}
+
+/**
+ * Deletes a session with its messages, steps and files, and notifies {@link SESSION_CHANNEL}.
+ * @returns The owner; undefined where there is no such session in the access scope.
+ */
+export async function deleteSession(
+  trx: Transaction<Tables>,
+  { sessionId, scope }: SessionKey,
+): Promise<{ user_id: string | null } | undefined> {
+  const [session] = await deleteSessions(
+    trx,
+    sql<boolean>`conversation_sessions.id = ${sessionId} and ${isOwnerWithin(scope)}`,
+  );
+  return session;
+}
+
+/**
+ * Deletes all sessions of a user, as {@link deleteSession} does.
+ * @returns The number of deleted sessions.
+ */
+export async function deleteSessionsOf(trx: Transaction<Tables>, userId: string): Promise<number> {
+  const isTheirs = sql<boolean>`conversation_sessions.user_id = ${userId}`;
+  return (await deleteSessions(trx, isTheirs)).length;
+}
+
+/** Deletes from each table: those of an older system may lack the reference or its cascade. */
+async function deleteSessions(trx: Transaction<Tables>, condition: RawBuilder<boolean>) {
+  const sessions = await trx
+    .selectFrom('conversation_sessions')
+    .select(['id', 'user_id'])
+    .where(condition)
+    .forUpdate()
+    .execute();
+  const ids = sessions.map(({ id }) => id);
+  if (ids.length === 0) return [];
+  const any = sql<string>`any(${ids}::text[])`;
+  for (const table of ['conversation_messages', 'agent_steps', 'session_files'] as const) {
+    await trx.deleteFrom(table).where('session_id', '=', any).execute();
+  }
+  await trx.deleteFrom('conversation_sessions').where('id', '=', any).execute();
+  await sql`select pg_notify(${SESSION_CHANNEL}, id) from unnest(${ids}::text[]) as id`.execute(
+    trx,
+  );
+  return sessions;
+}

@@ -1,0 +1,157 @@
+import { retryConflicts } from '@oselya/db';
+import type { Kysely, Transaction } from 'kysely';
+import { checkAccess } from '../access/guards.ts';
+import { lockOwner } from '../access/permissions.ts';
+import { accessScope } from '../access/permissions.ts';
+import type { User } from '../access/permissions.ts';
+import { recordOthersData } from '../admin/audit.ts';
+import { problem } from '../errors.ts';
+import type { Profiles } from '../profiles/profiles.ts';
+import type { Tables } from '../tables.ts';
+import { listMessages, type MessagePage } from './messages.ts';
+import {
+  countSessions,
+  deleteSession,
+  findSession,
+  insertSession,
+  listSessions,
+  requireSession,
+  type SessionKey,
+  type SessionPage,
+  type SessionSummary,
+  updateSession,
+} from './session-rows.ts';
+
+/** Maximum number of sessions of a user. Adoption of legacy sessions may exceed it. */
+const MAX_SESSIONS = 5000;
+
+type NewSession = { profileId?: string | undefined; name?: string | undefined };
+
+/** Conversation sessions under their ownership rules. */
+export type Sessions = ReturnType<typeof createSessions>;
+
+/**
+ * Creates the service that lists, reads, creates, changes and deletes sessions, each for a user, and records access
+ * to others' sessions. Specification 000, Ownership rules on session endpoints; Contract 3, Errors.
+ */
+export function createSessions({
+  db,
+  profiles,
+  maxSessions = MAX_SESSIONS,
+}: {
+  db: Kysely<Tables>;
+  profiles: Profiles;
+  maxSessions?: number;
+}) {
+  return {
+    /**
+     * Creates a session of `user`, with the default profile unless one is given.
+     * @throws ProblemError `permission_missing`, `profile_not_found`, `admin_only` or `too_many_sessions`.
+     */
+    createSession: (user: User, wanted: NewSession): Promise<SessionSummary> =>
+      db.transaction().execute((trx) => createSessionIn(trx, user, wanted)),
+
+    /** Creates a session within a transaction. See `createSession`. */
+    createSessionIn,
+
+    /** Returns the sessions that `user` may read with their positions, most recently active first. */
+    async listSessions(user: User, page: SessionPage) {
+      const scope = accessScope(user, 'svc.sessions.read_all');
+      const sessions = await listSessions(db, { scope, ...page });
+      if (sessions.some(({ user_id }) => user_id !== user.id)) {
+        const details = { data: 'sessions' };
+        const about = { actorId: user.id, ownerId: page.userId ?? null, details };
+        await recordOthersData(db, 'others_data_read', about);
+      }
+      return sessions;
+    },
+
+    /**
+     * Returns a session that `user` may read, and a page of its messages, newest first.
+     * @throws ProblemError `session_not_found` or `session_not_yours`.
+     */
+    async openConversation(user: User, page: MessagePage) {
+      const scope = accessScope(user, 'svc.sessions.read_all');
+      const key = { sessionId: page.sessionId, scope };
+      const session = (await findSession(db, key)) ?? (await reject(db, key));
+      await record(db, 'others_data_read', { user, session });
+      return { session, messages: await listMessages(db, { scope, ...page }) };
+    },
+
+    /**
+     * Returns the owner of a session that `user` may read.
+     * @throws ProblemError `session_not_found` or `session_not_yours`.
+     */
+    requireReadable: (user: User, sessionId: string): Promise<{ userId: string | null }> =>
+      requireSession(db, { sessionId, scope: accessScope(user, 'svc.sessions.read_all') }),
+
+    /**
+     * Renames, pins or unpins a session for its owner or an admin.
+     * @throws ProblemError `session_not_found` or `session_not_yours`.
+     */
+    changeSession(
+      user: User,
+      sessionId: string,
+      changes: { name?: string; pinned?: boolean },
+    ): Promise<SessionSummary> {
+      const key = { sessionId, scope: accessScope(user) };
+      return db.transaction().execute(async (trx) => {
+        const session = (await updateSession(trx, key, changes)) ?? (await reject(trx, key));
+        await record(trx, 'others_data_changed', { user, session });
+        return session;
+      });
+    },
+
+    /**
+     * Deletes a session with its messages and files.
+     * @throws ProblemError `session_not_found` or `session_not_yours`.
+     */
+    async deleteSession(user: User, sessionId: string): Promise<void> {
+      const key = { sessionId, scope: accessScope(user, 'svc.sessions.delete_all') };
+      const work = async (trx: Transaction<Tables>) => {
+        const { user_id } = (await deleteSession(trx, key)) ?? (await reject(trx, key));
+        const session = { session_id: sessionId, user_id };
+        await record(trx, 'others_data_changed', { user, session, deleted: true });
+      };
+      // The cascade locks saved searches of the session in no certain order.
+      await retryConflicts(() => db.transaction().execute(work));
+    },
+  };
+
+  async function createSessionIn(
+    trx: Transaction<Tables>,
+    user: User,
+    { profileId, name = '' }: NewSession,
+  ): Promise<SessionSummary> {
+    checkAccess(user, { permission: 'svc.profiles.use' });
+    const { profile_id } = profiles.choose(user, profileId);
+    await lockOwner(trx, user.id);
+    if ((await countSessions(trx, user.id)) >= maxSessions) {
+      throw problem('too_many_sessions', {
+        detail: `You have ${maxSessions} sessions, which is the limit. Delete one, then try again.`,
+      });
+    }
+    return insertSession(trx, { userId: user.id, profileId: profile_id, name });
+  }
+}
+
+/** Records access to a session of another user. */
+function record(
+  db: Kysely<Tables>,
+  action: Parameters<typeof recordOthersData>[1],
+  {
+    user,
+    session: { session_id, user_id },
+    ...more
+  }: { user: User; session: Pick<SessionSummary, 'session_id' | 'user_id'>; deleted?: true },
+): Promise<void> {
+  const details = { data: 'session', session_id, ...more };
+  return recordOthersData(db, action, { actorId: user.id, ownerId: user_id, details });
+}
+
+/** Throws the reason why a statement found no session in the access scope. */
+async function reject(db: Kysely<Tables>, session: SessionKey): Promise<never> {
+  await requireSession(db, session);
+  // It came into the access scope since the statement.
+  throw problem('session_not_found');
+}

@@ -1,0 +1,126 @@
+import type { IncomingMessage } from 'node:http';
+import websocket from '@fastify/websocket';
+import { isForeignOrigin, onDrain, type Server } from '@oselya/kit';
+import { closings } from '@oselya/protocol';
+import { Type } from 'typebox';
+import { problem, problemAnswers } from '../errors.ts';
+import type { Identity } from '../identity/identity.ts';
+import { SOCKET_PATH } from './asyncapi.ts';
+import type { SocketLimits, Sockets } from './socket.ts';
+
+/** 16 bytes as base64. RFC 6455 §4.1. */
+const KEY = /^[A-Za-z0-9+/]{22}==$/;
+
+/**
+ * Returns whether a request is a well-formed WebSocket handshake for the path of sockets. All other requests are
+ * answered as HTTP. RFC 6455 §4.2.1.
+ */
+export function isSocketHandshake({ method, url, headers }: IncomingMessage): boolean {
+  return (
+    method === 'GET' &&
+    url?.split('?', 1)[0] === SOCKET_PATH &&
+    headers.upgrade?.toLowerCase() === 'websocket' &&
+    headers['sec-websocket-version'] === '13' &&
+    KEY.test(headers['sec-websocket-key'] ?? '')
+  );
+}
+
+/** Adds `GET /ws`. Contract 3, WebSocket. */
+export async function socketRoutes(
+  app: Server,
+  {
+    sockets,
+    cookies,
+    listen,
+    baseUrl,
+    limits,
+  }: {
+    sockets: Sockets;
+    cookies: Pick<Identity['cookies'], 'hasSession' | 'sessionId'>;
+    /** Listens for notifications of changed users, until the returned function is called. */
+    listen: (onNotify: (userId: string) => void) => Promise<() => Promise<void>>;
+    /** The public origin, whose pages may connect. */
+    baseUrl: string;
+    limits: SocketLimits;
+  },
+): Promise<void> {
+  const options = {
+    maxPayload: limits.maxMessageBytes,
+    // Missing in the types; 30 s by default.
+    closeTimeout: limits.closeTimeoutMs,
+    // No subprotocol is supported.
+    handleProtocols: () => false as const,
+  };
+  onDrain(app, sockets.close);
+  // In a scope of its own: the plugin wraps the handlers of all routes that it sees.
+  await app.register(async (scope) => {
+    await scope.register(websocket, {
+      options,
+      errorHandler(error, socket, request) {
+        // For a frame against the protocol the library has chosen the code already.
+        request.log.debug({ err: error }, 'socket error');
+        socket.close(closings.failed.code, closings.failed.reason);
+      },
+      preClose: async () => {
+        // A handshake now would open a socket that is never closed.
+        scope.server.removeAllListeners('upgrade');
+        scope.server.on('upgrade', (_request, socket) => socket.destroy());
+        await sockets.close();
+      },
+    });
+
+    let stopListening: (() => Promise<void>) | undefined;
+    scope.addHook('onReady', async () => {
+      stopListening = await listen(sockets.onNotify);
+    });
+    scope.addHook('onClose', async () => {
+      await stopListening?.();
+      sockets.stop();
+    });
+
+    scope.route({
+      method: 'GET',
+      url: SOCKET_PATH,
+      config: { access: 'public' },
+      exposeHeadRoute: false,
+      schema: {
+        tags: ['sessions'],
+        summary: 'Opens a WebSocket',
+        description:
+          'For pages of this origin, and for clients other than browsers; docs/protocol.md describes messages and close codes. Without a session cookie the socket only answers `ping`; with an invalid one it is closed with 4401.',
+        security: [{}, { session: [] }],
+        response: {
+          101: Type.Null({ description: 'The WebSocket is open.' }),
+          ...problemAnswers('cross_site_request', 'upgrade_required', 'too_many_connections'),
+        },
+      },
+      // The last step before the socket opens, and synchronous, so that the count is right.
+      preHandler(request, _reply, done) {
+        if (!request.ws) return done();
+        if (isForeignOrigin(request, baseUrl)) {
+          const detail = 'Sockets are opened for pages of this service only.';
+          return done(problem('cross_site_request', { detail }));
+        }
+        done(sockets.refusalOf(request.ip));
+      },
+      handler() {
+        throw problem('upgrade_required', {
+          // RFC 9110 §15.5.22, RFC 6455 §4.4.
+          headers: {
+            connection: 'upgrade',
+            upgrade: 'websocket',
+            'sec-websocket-version': '13',
+          },
+        });
+      },
+      wsHandler(socket, request) {
+        sockets.accept(socket, {
+          address: request.ip,
+          sessionId: cookies.hasSession(request) ? cookies.sessionId(request) : undefined,
+          requestId: request.id,
+          log: request.log,
+        });
+      },
+    });
+  });
+}

@@ -1,0 +1,286 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import { clientNetwork, type Logger, type ProblemError } from '@oselya/kit';
+import { type Closing, closings, socketLimits as protocolLimits } from '@oselya/protocol';
+import type { Registry } from 'prom-client';
+import type { RawData, WebSocket } from 'ws';
+import type { User } from '../access/permissions.ts';
+import { createTally, perMinute } from '../limits.ts';
+import { problem } from '../errors.ts';
+import {
+  createDispatch,
+  type Frame,
+  type MessageType,
+  type Peer,
+  type UserSocket,
+} from './dispatch.ts';
+import { type AuthSessions, createLiveUsers, liveUserLimits } from './live-users.ts';
+import { createSocketMetrics } from './metrics.ts';
+
+/** `Retry-After` of an address that has too many sockets; docs/protocol.md names the same for 4429. */
+const ROOM_RETRY_SECONDS = '60';
+
+/** Limits of sockets. Contract 3, WebSocket. */
+export const socketLimits = {
+  ...protocolLimits,
+  ...liveUserLimits,
+  /** How long a peer has to answer a close. */
+  closeTimeoutMs: 5_000,
+  /** How long a shutdown waits for that, and for messages in progress. */
+  shutdownMs: 2_000,
+};
+export type SocketLimits = typeof socketLimits;
+
+/** An open socket within its limits. */
+class Connection {
+  readonly #socket: WebSocket;
+  readonly #limits: SocketLimits;
+  readonly #receive: (data: RawData, isBinary: boolean) => Promise<number | undefined>;
+  readonly #hasMessageLeft: () => boolean;
+  readonly #hasErrorLeft: () => boolean;
+  readonly #closed = Promise.withResolvers<void>();
+  #waiting = 0;
+  #work = Promise.resolve();
+  #unanswered = 0;
+  /** A frame larger than the limit of buffered data, until it has been written. */
+  #large: { bytes: number; written: Promise<void> } | undefined;
+
+  /**
+   * Handles messages one after another.
+   * @param receive Handles a message, and returns the HTTP status of its error.
+   */
+  constructor(
+    socket: WebSocket,
+    limits: SocketLimits,
+    receive: (data: RawData, isBinary: boolean) => Promise<number | undefined>,
+  ) {
+    this.#socket = socket;
+    this.#limits = limits;
+    this.#receive = receive;
+    this.#hasMessageLeft = perMinute(limits.messagesPerMinute);
+    this.#hasErrorLeft = perMinute(limits.errorsPerMinute);
+    socket.once('close', () => this.#closed.resolve());
+    socket.on('pong', () => {
+      this.#unanswered = 0;
+    });
+    socket.on('message', (data: RawData, isBinary: boolean) => {
+      if (!this.isOpen) return;
+      if (!this.#hasMessageLeft() || this.#waiting === limits.waitingMessages) {
+        return this.close(closings.tooManyMessages);
+      }
+      this.#waiting += 1;
+      this.#work = this.#work.then(() => this.#take(data, isBinary));
+    });
+  }
+
+  get isOpen(): boolean {
+    return this.#socket.readyState === this.#socket.OPEN;
+  }
+
+  close({ code, reason }: Closing): void {
+    if (this.isOpen) this.#socket.close(code, reason);
+  }
+
+  terminate(): void {
+    this.#socket.terminate();
+  }
+
+  /** Sends a ping, or terminates the socket where the last two were not answered. */
+  heartbeat(): void {
+    if (this.#unanswered === 2) return this.terminate();
+    this.#unanswered += 1;
+    if (this.isOpen) this.#socket.ping();
+  }
+
+  /** Sends a message, unless the socket is closing; a peer that does not read is closed instead. */
+  send(frame: Frame): void {
+    if (!this.isOpen) return;
+    const { maxBufferedBytes } = this.#limits;
+    if (this.#socket.bufferedAmount > maxBufferedBytes + (this.#large?.bytes ?? 0)) {
+      return this.close(closings.tooSlow);
+    }
+    const text = JSON.stringify(frame);
+    // UTF-8 takes three bytes for a code unit at most.
+    const bytes = 3 * text.length > maxBufferedBytes ? Buffer.byteLength(text) : 0;
+    if (bytes <= maxBufferedBytes) return this.#socket.send(text);
+    if (this.#large !== undefined) return this.close(closings.tooSlow);
+    // Events that follow it are sent before any peer could have read it.
+    const { promise: written, resolve } = Promise.withResolvers<void>();
+    this.#large = { bytes, written };
+    this.#socket.send(text, () => {
+      this.#large = undefined;
+      resolve();
+    });
+  }
+
+  /** Resolves when the socket is closed and no message is in progress. */
+  async ended(): Promise<void> {
+    await this.#closed.promise;
+    await this.#work;
+  }
+
+  async #take(data: RawData, isBinary: boolean): Promise<void> {
+    this.#waiting -= 1;
+    // The answer may be as large again. Closing the socket resolves this too.
+    if (this.#large !== undefined) await this.#large.written;
+    if (!this.isOpen) return;
+    const status = await this.#receive(data, isBinary);
+    if (status === undefined || status >= 500 || this.#hasErrorLeft()) return;
+    if (status === 401) this.close(closings.signedOut);
+    else if (status === 403) this.close(closings.forbidden);
+    else this.close(closings.tooManyErrors);
+  }
+}
+
+/** The origin of a socket. */
+export type Handshake = {
+  address: string;
+  /** Undefined without a cookie; null where its value has not the form of an id. */
+  sessionId: string | null | undefined;
+  requestId: string;
+  log: Pick<Logger, 'error' | 'info' | 'debug'>;
+};
+
+/** The open sockets of this process. */
+export type Sockets = ReturnType<typeof createSockets>;
+
+/**
+ * Creates the registry of open sockets: it authenticates their users, keeps them current, and enforces limits.
+ * Contract 3, WebSocket; docs/protocol.md.
+ */
+export function createSockets({
+  identity,
+  types,
+  caps,
+  limits,
+  registry,
+  log,
+}: {
+  identity: AuthSessions;
+  types: Readonly<Record<string, MessageType>>;
+  caps: { perUser: number; perAddress: number };
+  limits: SocketLimits;
+  registry: Registry;
+  log: Logger;
+}) {
+  const connections = new Set<Connection>();
+  const addresses = createTally();
+  const users = createTally();
+  const metrics = createSocketMetrics(registry);
+  const dispatch = createDispatch(types, metrics);
+  const liveUsers = createLiveUsers({ ...identity, limits, log });
+  const heartbeat = setInterval(() => {
+    for (const connection of connections) connection.heartbeat();
+  }, limits.pingIntervalMs);
+  heartbeat.unref();
+
+  /**
+   * Accepts a socket, whose user is resolved after it has opened: a browser shows its page close codes and errors, but
+   * not the answer to a failed handshake.
+   */
+  function accept(socket: WebSocket, handshake: Handshake): void {
+    const { address, sessionId, requestId, log: peerLog } = handshake;
+    const network = clientNetwork(address);
+    const state = sessionId === undefined ? 'anonymous' : 'signed_in';
+    const openedAt = performance.now();
+    let userId: string | undefined;
+    let isClosed = false;
+    const onClose: (() => void)[] = [];
+    const connection = new Connection(socket, limits, (data, isBinary) =>
+      dispatch(peer, data, isBinary),
+    );
+    const send = (frame: Frame) => connection.send(frame);
+    const userSocket = (id: string): UserSocket => ({
+      requestId,
+      log: peerLog,
+      send,
+      hold: (onSignedOut) => liveUsers.hold(id, { onKnown: () => undefined, onSignedOut }),
+      isOpen: () => !isClosed,
+      onClose: (work) => void onClose.push(work),
+    });
+    const hasId = typeof sessionId === 'string';
+    const peer: Peer = {
+      user,
+      socket: hasId ? userSocket(sessionId) : undefined,
+      requestId,
+      log: peerLog,
+      send,
+    };
+    const live = hasId
+      ? liveUsers.hold(sessionId, {
+          onKnown: countUser,
+          onSignedOut: () => connection.close(closings.signedOut),
+        })
+      : undefined;
+    connections.add(connection);
+    addresses.add(network);
+    metrics.countOpened(state);
+    peerLog.info({ state }, 'socket opened');
+
+    socket.on('close', (code) => {
+      isClosed = true;
+      connections.delete(connection);
+      addresses.remove(network);
+      if (userId !== undefined) users.remove(userId);
+      live?.release();
+      for (const work of onClose) work();
+      metrics.countClosed(state, code);
+      const duration_ms = Math.round(performance.now() - openedAt);
+      peerLog.info({ code, user_id: userId, duration_ms }, 'socket closed');
+    });
+
+    /** Counts the socket as soon as its user is known, which may be long after it has opened. */
+    function countUser({ id }: User): void {
+      if (userId !== undefined || isClosed) return;
+      userId = id;
+      if (users.add(userId) > caps.perUser) connection.close(closings.tooManySockets);
+    }
+
+    async function user(): Promise<User | undefined> {
+      const current = await live?.current();
+      // A closing socket acts for nobody.
+      return connection.isOpen ? current : undefined;
+    }
+
+    if (sessionId === null) return connection.close(closings.signedOut);
+    user().catch((error: unknown) => {
+      peerLog.debug({ err: error }, 'the user of a new socket is not known yet');
+    });
+  }
+
+  /** Closes all sockets, so that clients connect to another process. Users are kept current until `stop`. */
+  async function close(): Promise<void> {
+    clearInterval(heartbeat);
+    const ended = [...connections].map((connection) => connection.ended());
+    for (const connection of connections) connection.close(closings.restarting);
+    await Promise.race([Promise.all(ended), sleep(limits.shutdownMs, undefined, { ref: false })]);
+    for (const connection of connections) connection.terminate();
+  }
+
+  return {
+    accept,
+    close,
+    onNotify: liveUsers.onNotify,
+    stop: liveUsers.stop,
+    /** Returns the reason why an address may not open another socket. An IPv6 address counts as its network. */
+    refusalOf: (address: string): ProblemError | undefined =>
+      addresses.of(clientNetwork(address)) < caps.perAddress
+        ? undefined
+        : problem('too_many_connections', {
+            headers: {
+              'ratelimit-limit': String(caps.perAddress),
+              'ratelimit-remaining': '0',
+              'ratelimit-reset': ROOM_RETRY_SECONDS,
+              'retry-after': ROOM_RETRY_SECONDS,
+            },
+          }),
+    /** Returns the sizes of the state, which are 0 without open sockets. */
+    get size() {
+      return {
+        connections: connections.size,
+        addresses: addresses.size,
+        users: users.size,
+        sessions: liveUsers.size,
+      };
+    },
+  };
+}
