@@ -1,7 +1,5 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { defineModelSchema } from '@oselya/model';
-import { Type } from 'typebox';
 import fc from 'fast-check';
 import { buildContext as build, countRecent } from '../../src/agent/context.ts';
 import { tokensOfPart } from '../../src/agent/request.ts';
@@ -31,11 +29,7 @@ const buildContext = (chosen: Partial<Chosen>) =>
 /** Tokens of an empty context. */
 const NOTHING_TOKENS = buildContext({}).tokenEstimate;
 
-const message = (content: string, tool_calls: unknown = null) => ({
-  role: 'user',
-  content,
-  tool_calls,
-});
+const message = (content: string) => ({ role: 'user', content, tool_calls: null });
 const fact = (key: string, value = '') => ({ category: 'c', key, value });
 
 const contentsOf = ({ messages }: { messages: readonly { content: string }[] }) =>
@@ -54,36 +48,6 @@ test('a small conversation is sent whole and in order', () => {
   );
   assert.deepEqual(contentsOf(context), ['one', 'two', 'three']);
   assert.ok(tokenEstimate > NOTHING_TOKENS + 5 && tokenEstimate < NOTHING_TOKENS + 80);
-});
-
-test('an empty conversation is sent as the instructions', () => {
-  const { context, request } = buildContext({ system: 'Be kind.' });
-  assert.deepEqual([context.memory, context.messages, context.summary], [[], [], null]);
-  assert.deepEqual(request.messages, []);
-  assert.match(request.system, /^Be kind\.\n\nNothing is remembered of this person yet\./);
-});
-
-test('used tools are counted', () => {
-  const input = { query: 'a'.repeat(100) };
-  const call = { id: 'c', name: 'search_listings', input, output: '[]', round: 1 };
-  const [plain = 0, used = 0] = [null, [call]].map((tool_calls) => {
-    const answer = { role: 'assistant', content: 'b', tool_calls };
-    return buildContext({ messages: [answer, message('a')] }).tokenEstimate;
-  });
-  assert.ok(used > plain + 25);
-});
-
-test('tools, files and a summary are counted', () => {
-  const messages = [message('a')];
-  const plain = buildContext({ messages }).tokenEstimate;
-  const input = defineModelSchema('look', Type.Object({}));
-  const tools = [{ name: 'look', description: 'x'.repeat(400), input }];
-  assert.ok(buildContext({ messages, tools }).tokenEstimate > plain + 100);
-  const files = [{ name: 'x'.repeat(200), media_type: 'image/png', size_bytes: 5 }];
-  assert.ok(buildContext({ messages, files }).tokenEstimate > plain + 50);
-  const { context, tokenEstimate } = buildContext({ messages, summary: 'x'.repeat(400) });
-  assert.ok(tokenEstimate > plain + 100);
-  assert.equal(context.summary, 'x'.repeat(400));
 });
 
 test('the text about the user is cut, and files beyond their share are counted', () => {

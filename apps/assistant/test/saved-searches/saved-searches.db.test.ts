@@ -40,7 +40,7 @@ const ownedBy = (userId: string, name = '') =>
     .returning('id')
     .executeTakeFirstOrThrow();
 
-test('a search is kept with a session of its name, shown, changed and deleted', async () => {
+test('a search is saved with a session of its name, read, changed and deleted', async () => {
   const answer = await keep(olena);
   assert.equal(answer.statusCode, 201);
   const kept = answer.json();
@@ -91,7 +91,7 @@ test('a search is kept with a session of its name, shown, changed and deleted', 
   assert.deepEqual((await olena.get('/saved-searches')).json(), []);
 });
 
-test('it reports to a session of its owner, and of nobody else', async () => {
+test('a search reports to a session of its owner', async () => {
   const own = await ownedBy('u-olena');
   const others = await ownedBy('u-taras');
   const kept = (await keep(olena, { session_id: own.id })).json();
@@ -103,7 +103,7 @@ test('it reports to a session of its owner, and of nobody else', async () => {
     assert.equal((await keep(olena, { session_id })).json().code, code);
     assert.equal((await patch(olena, kept.id, { session_id })).json().code, code);
   }
-  // An admin reaches the search, and cannot turn it to a session of another user.
+  // An admin cannot have it report to a session of another user.
   const own2 = await ownedBy('u-admin');
   assert.equal(
     (await patch(admin, kept.id, { session_id: own2.id })).json().code,
@@ -112,7 +112,7 @@ test('it reports to a session of its owner, and of nobody else', async () => {
   assert.equal((await olena.get(`/saved-searches/${kept.id}`)).json().session_id, own.id);
 });
 
-test('a search whose session is deleted is paused, and gets a new one when it is to go on', async () => {
+test('a search whose session is deleted is paused, and resumed in a new session', async () => {
   const { id, session_id: first } = (await keep(olena)).json();
   await olena.request('DELETE', `/sessions/${first}`);
   const paused = (await olena.get(`/saved-searches/${id}`)).json();
@@ -126,7 +126,7 @@ test('a search whose session is deleted is paused, and gets a new one when it is
   assert.deepEqual([session.name, session.user_id], ['Інша назва', 'u-olena']);
 });
 
-test('a search that is to go on is given one session, however often that is asked at once', async () => {
+test('concurrent requests to resume a search create one session', async () => {
   const name = 'Двічі';
   const { id, session_id: first } = (await keep(olena, { name })).json();
   await olena.request('DELETE', `/sessions/${first}`);
@@ -154,7 +154,7 @@ test('a search that is to go on is given one session, however often that is aske
   );
 });
 
-test('what no listing can be in is refused, as the collector does, and so is what it does not know', async () => {
+test('empty ranges and unknown filters are rejected, as by the collector', async () => {
   const before = (await olena.get('/saved-searches')).json();
   for (const [search, path] of [
     [{ price_min: 2, price_max: 1 }, 'body/search/price_min'],
@@ -176,14 +176,11 @@ test('what no listing can be in is refused, as the collector does, and so is wha
     assert.equal((await keep(olena, wrong)).statusCode, 422, JSON.stringify(wrong));
   }
   assert.deepEqual((await olena.get('/saved-searches')).json(), before);
+  const equal = { rooms_min: 2, rooms_max: 2, area_min: 9 };
+  assert.equal((await keep(taras, { search: equal })).statusCode, 201);
 });
 
-test('a search with equal ends of its ranges, or none, is kept', async () => {
-  const { statusCode } = await keep(taras, { search: { rooms_min: 2, rooms_max: 2, area_min: 9 } });
-  assert.equal(statusCode, 201);
-});
-
-test('twenty are the most, and the twenty-first leaves no session behind', async () => {
+test('a user has at most twenty searches', async () => {
   await db.deleteFrom('saved_searches').execute();
   const session = await ownedBy('u-taras');
   for (let nth = 1; nth <= 20; nth += 1) {
@@ -204,7 +201,7 @@ test('twenty are the most, and the twenty-first leaves no session behind', async
   );
 });
 
-test("somebody else's is 403, one that is not there 404; admins reach it, which is recorded", async () => {
+test('users access their own searches, admins all, which is recorded', async () => {
   const [{ id }] = (await olena.get('/saved-searches')).json();
   for (const method of ['GET', 'PATCH', 'DELETE'] as const) {
     const options = method === 'PATCH' ? { payload: { paused: true } } : {};
@@ -228,14 +225,14 @@ test("somebody else's is 403, one that is not there 404; admins reach it, which 
   ]);
 });
 
-test('it takes svc.tools.use, and a new session svc.profiles.use', async () => {
+test('saved searches need svc.tools.use, and a new session svc.profiles.use', async () => {
   assert.equal((await keep(nobody)).json().code, 'permission_missing');
   assert.match((await keep(toolsOnly)).json().detail, /svc\.profiles\.use/);
   const session = await ownedBy('u-tools');
   assert.equal((await keep(toolsOnly, { session_id: session.id })).statusCode, 201);
 });
 
-test('it is part of what one takes along, and of what one has deleted', async () => {
+test('saved searches are exported and deleted with all data of a user', async () => {
   const [{ id }] = (await olena.get('/saved-searches')).json();
   await db
     .insertInto('saved_search_hits')

@@ -8,7 +8,7 @@ const document = JSON.parse(
 );
 const { components } = document;
 
-/** What a schema allows, without what it says to people, and however it writes a choice. */
+/** Returns the rules of a schema, without texts for people, and with choices in one form. */
 function rules(schema: unknown): Record<string, unknown> {
   const { type: _type, anyOf, ...bare } = bareOf(schema);
   if (anyOf === undefined) return bare;
@@ -23,7 +23,7 @@ function bareOf(schema: unknown): Record<string, unknown> {
   );
 }
 
-test('what is kept is what the collector takes, words and filters, and nothing else', () => {
+test('a saved search has exactly the filters of the collector', () => {
   const { ids, ...matches } = components.schemas.SearchMatchesRequest.properties;
   assert.ok(ids !== undefined);
   const own: Record<string, unknown> = { ...searchSchema.properties };
