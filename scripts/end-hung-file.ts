@@ -1,11 +1,10 @@
-// Loaded into each process of a test file. A file that has run its tests but left a server or a timer open
-// would keep the whole run waiting without a word; so it ends, failed, and says what held it.
+// Loaded into each test process. After its tests, a process that still has a server or timer open would keep the run
+// waiting, so it ends, failed, and names what is open.
 const LIMIT_MS = 10 * 60_000;
 
 setTimeout(() => {
-  const held = process.getActiveResourcesInfo().join(', ');
-  process.stderr.write(
-    `${process.argv[1]} still ran after ${LIMIT_MS / 60_000} minutes, held by: ${held}\n`,
-  );
+  const open = process.getActiveResourcesInfo().join(', ');
+  const name = process.argv[1] ?? 'The tests';
+  process.stderr.write(`${name} still ran after ${LIMIT_MS / 60_000} minutes, held by: ${open}\n`);
   process.exit(1);
 }, LIMIT_MS).unref();

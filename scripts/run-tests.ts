@@ -1,30 +1,87 @@
-import { spawnSync } from 'node:child_process';
+// Runs tests: all of them, or the files that globs name. Unit files of a workspace share a process, since most of their
+// time is its start. Database files have one each, since they keep servers and timers.
+//   --kind unit|database   only these
+//   --representative       of database files all of packages/db, and the first of each other folder
+
+import { spawn } from 'node:child_process';
+import { globSync, readFileSync } from 'node:fs';
 import { availableParallelism } from 'node:os';
-import { join } from 'node:path';
+import { dirname, join } from 'node:path';
+import { parseArgs } from 'node:util';
 
-// Runs the test files that its arguments name. Each file is a process of its own, which need not compile
-// again what the one before it has.
-const CACHE = join(import.meta.dirname, '../node_modules/.cache/node-compile');
-const GUARD = join(import.meta.dirname, 'end-hung-file.ts');
+const ROOT = join(import.meta.dirname, '..');
+const COMPILE_CACHE = join(ROOT, 'node_modules/.cache/node-compile');
+const ALL = '{apps/*,packages/*,bench,scripts}/test/**/*.test.ts';
 
-// Node leaves one core free, which on a machine with two is half of it. A file waits for much of its time: for
-// timers, for processes of its own, for a server; so there is one more of them than cores.
-const concurrency = availableParallelism() + 1;
+/** Hooks and patches that would affect the other files of a process. */
+const AFFECTS_OTHERS = /^(before|after)Each\(|^before\(|process\.chdir|syncBuiltinESMExports/m;
 
-// No file uses its embedded database for so long that what the optimising compiler spends on it comes
-// back: with the baseline compiler alone a file takes a sixth to a quarter less of the processor.
-const WEBASSEMBLY = '--liftoff-only';
+const { values, positionals } = parseArgs({
+  allowPositionals: true,
+  options: { kind: { type: 'string' }, representative: { type: 'boolean', default: false } },
+});
+const isDatabase = (file: string) => file.endsWith('.db.test.ts');
+const globs = positionals.length > 0 ? positionals : [ALL];
+const files = [...new Set(globs.flatMap((glob) => globSync(glob, { cwd: ROOT })))]
+  .filter((file) => values.kind === undefined || isDatabase(file) === (values.kind === 'database'))
+  .toSorted();
+const chosen = values.representative
+  ? files.filter(
+      (file, nth) =>
+        file.startsWith('packages/db/') ||
+        files.findIndex((other) => dirname(other) === dirname(file)) === nth,
+    )
+  : files;
+if (chosen.length === 0) throw new Error(`No test file fits ${globs.join(' ')}`);
 
-const { status } = spawnSync(
-  process.execPath,
-  [
-    WEBASSEMBLY,
+function canShare(file: string): boolean {
+  const isUnit = file.endsWith('.test.ts') && !isDatabase(file);
+  return isUnit && !AFFECTS_OTHERS.test(readFileSync(join(ROOT, file), 'utf8'));
+}
+
+/** Runs files by Node's test runner. Returns its exit status, and its output where that is not shown at once. */
+function run(options: readonly string[], group: readonly string[], isShown: boolean) {
+  const flags = [
+    // No file uses its embedded database long enough for the optimizing compiler to pay off.
+    '--liftoff-only',
     '--import',
-    GUARD,
+    join(import.meta.dirname, 'end-hung-file.ts'),
     '--test',
-    `--test-concurrency=${concurrency}`,
-    ...process.argv.slice(2),
-  ],
-  { stdio: 'inherit', env: { NODE_COMPILE_CACHE: CACHE, ...process.env } },
-);
-process.exitCode = status ?? 1;
+    ...options,
+  ];
+  const child = spawn(process.execPath, [...flags, ...group], {
+    cwd: ROOT,
+    stdio: ['inherit', isShown ? 'inherit' : 'pipe', 'inherit'],
+    env: { NODE_COMPILE_CACHE: COMPILE_CACHE, ...process.env },
+  });
+  let output = '';
+  child.stdout?.setEncoding('utf8').on('data', (text: string) => (output += text));
+  return new Promise<{ status: number; output: string }>((resolve) => {
+    child.on('close', (status) => resolve({ status: status ?? 1, output }));
+  });
+}
+
+const isolated = chosen.filter((file) => !canShare(file));
+const shared = [
+  ...Map.groupBy(chosen.filter(canShare), (file) => file.replace(/\/test\/.*$/, '')).values(),
+];
+
+async function runShared(): Promise<number> {
+  let worst = 0;
+  for (let group = shared.shift(); group !== undefined; group = shared.shift()) {
+    const { status, output } = await run(['--test-isolation=none'], group, false);
+    process.stdout.write(output);
+    worst = Math.max(worst, status);
+  }
+  return worst;
+}
+
+async function runIsolated(): Promise<number> {
+  if (isolated.length === 0) return 0;
+  const concurrency = `--test-concurrency=${availableParallelism()}`;
+  return (await run([concurrency], isolated, true)).status;
+}
+
+// Files wait for timers, processes and servers for a third of their time, so there is one process more than cores.
+const others = isolated.length === 0 ? [runShared(), runShared()] : [runShared()];
+process.exitCode = Math.max(...(await Promise.all([runIsolated(), ...others])));

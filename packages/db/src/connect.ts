@@ -29,9 +29,6 @@ export type Database<Schema> = {
   close: () => Promise<void>;
 };
 
-/** The part of a database that each engine implements. */
-export type Engine = Pick<Database<never>, 'pool' | 'listen' | 'close'>;
-
 /** Options of a database. */
 export type ConnectOptions = {
   /** Address of PostgreSQL; the embedded database without one. */

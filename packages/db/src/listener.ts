@@ -120,7 +120,7 @@ export function createListener(options: ListenerOptions): Listener {
   }
 
   return {
-    async listen(channel, onNotify) {
+    listen: async (channel, onNotify) => {
       if (closing.signal.aborted) throw new Error('The listener is closed');
       const subscribers = channels.get(channel) ?? new Set();
       channels.set(channel, subscribers.add(onNotify));
@@ -143,7 +143,7 @@ export function createListener(options: ListenerOptions): Listener {
         await client?.query(`unlisten ${pg.escapeIdentifier(channel)}`).catch(onError);
       };
     },
-    async close() {
+    close: async () => {
       closing.abort();
       await opening?.catch(() => undefined);
       clearInterval(check);

@@ -6,8 +6,8 @@ import { createPgConfig } from '@electric-sql/pglite/node-postgres';
 import { vector } from '@electric-sql/pglite-pgvector';
 import pg from 'pg';
 import { DatabaseError } from './errors.ts';
+import type { OnNotify } from './listener.ts';
 import { lockFolder } from './lock.ts';
-import type { Engine } from './connect.ts';
 import { types } from './postgres.ts';
 
 /**
@@ -16,7 +16,7 @@ import { types } from './postgres.ts';
  * @param image Initial content of a database in memory, as PGlite dumps it.
  * @throws DatabaseError FOLDER_LOCKED or FOLDER_UNUSABLE, as {@link lockFolder}; DATABASE_UNSUITABLE for damaged files.
  */
-export async function openPglite(dataDir?: string, image?: Blob): Promise<Engine> {
+export async function openPglite(dataDir?: string, image?: Blob) {
   const lock = dataDir === undefined ? undefined : lockFolder(dataDir);
   try {
     return await open(dataDir, image, () => lock?.release());
@@ -26,11 +26,7 @@ export async function openPglite(dataDir?: string, image?: Blob): Promise<Engine
   }
 }
 
-async function open(
-  dataDir: string | undefined,
-  image: Blob | undefined,
-  release: () => void,
-): Promise<Engine> {
+async function open(dataDir: string | undefined, image: Blob | undefined, release: () => void) {
   const folder = dataDir === undefined ? undefined : join(dataDir, 'database');
   if (folder !== undefined) {
     mkdirSync(folder, { recursive: true });
@@ -57,14 +53,14 @@ async function open(
 
   return {
     pool,
-    async listen(channel, onNotify) {
+    listen: async (channel: string, onNotify: OnNotify) => {
       await pool.query(`listen ${pg.escapeIdentifier(channel)}`);
       const stop = lite.onNotification((name, payload) => {
         if (name === channel) onNotify(payload);
       });
       return () => Promise.resolve(stop());
     },
-    async close() {
+    close: async () => {
       await pool.end();
       await lite.close();
       release();

@@ -67,7 +67,7 @@ export function openPostgres(options: PostgresOptions) {
   return {
     pool,
     listen: listener.listen,
-    async close() {
+    close: async () => {
       await listener.close();
       await pool.end();
     },
