@@ -1,0 +1,81 @@
+// Prints which test protects which row of the specifications and pitfalls: node scripts/spec-coverage.ts
+// The rows are in docs/reference/spec-coverage.json: page → heading → text of a row ("*" for all) → names of tests.
+
+import { globSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
+
+const ROOT = join(import.meta.dirname, '..');
+const read = (path: string) => readFileSync(join(ROOT, path), 'utf8');
+
+/** Headings whose tables say how the platform behaves; other tables list fields, which schemas hold. */
+const BEHAVIOR =
+  /state|status|session$|pending|cached|endpoint|ownership|permission|roles|cookie$|events|errors|limits|fields/i;
+
+type Entries = Record<string, Record<string, Record<string, string[]>>>;
+
+/** A row of a table, and the tests that protect it with their files. */
+export type Row = { page: string; heading: string; text: string; tests: string[] };
+
+/** Returns the rows of the tables under the headings of a page that describe behavior. */
+export function rowsOf(markdown: string): { heading: string; text: string }[] {
+  const rows: { heading: string; text: string }[] = [];
+  let heading = '';
+  let isHead = true;
+  for (const line of markdown.split('\n')) {
+    if (line.startsWith('#')) heading = line.replace(/^#+ */, '').replaceAll('`', '');
+    const isRow = line.startsWith('|');
+    const isRule = /^\|[-| :]+\|$/.test(line);
+    if (isRow && !isRule && !isHead && BEHAVIOR.test(heading)) {
+      rows.push({ heading, text: line.replaceAll(/\s+/g, ' ') });
+    }
+    isHead = isRule ? false : !isRow || isHead;
+  }
+  return rows;
+}
+
+/** Finds the files of tests by the names of the tests. */
+export function testFiles(): (name: string) => string[] {
+  const glob = '{apps,packages}/*/test/**/*.{test,start,browser,soak}.ts';
+  const texts = globSync(glob, { cwd: ROOT }).map((file) => [file, read(file)] as const);
+  return (name) => texts.filter(([, text]) => text.includes(name)).map(([file]) => file);
+}
+
+/** Returns every row with its tests, and the entries that fit no row. */
+export function specCoverage(): { rows: Row[]; unused: string[] } {
+  const entries = JSON.parse(read('docs/reference/spec-coverage.json')) as Entries;
+  const rows: Row[] = [];
+  const unused: string[] = [];
+  for (const [page, headings] of Object.entries(entries)) {
+    const isPage = page.endsWith('.md');
+    const listed = isPage ? rowsOf(read(join('docs/reference', page))) : [];
+    if (!isPage) {
+      for (const [heading, tests] of Object.entries(headings)) {
+        rows.push(
+          ...Object.entries(tests).map(([text, of]) => ({ page, heading, text, tests: of })),
+        );
+      }
+      continue;
+    }
+    const used = new Set<string>();
+    for (const row of listed) {
+      const fitting = Object.entries(headings[row.heading] ?? {}).filter(
+        ([text]) => text === '*' || row.text.includes(text),
+      );
+      for (const [text] of fitting) used.add(`${row.heading}: ${text}`);
+      rows.push({ page, ...row, tests: [...new Set(fitting.flatMap(([, tests]) => tests))] });
+    }
+    const all = Object.entries(headings).flatMap(([heading, texts]) =>
+      Object.keys(texts).map((text) => `${heading}: ${text}`),
+    );
+    unused.push(...all.filter((key) => !used.has(key)).map((key) => `${page} ${key}`));
+  }
+  return { rows, unused };
+}
+
+if (import.meta.main) {
+  const filesOf = testFiles();
+  for (const { page, heading, text, tests } of specCoverage().rows) {
+    process.stdout.write(`${page} ${heading}\n  ${text.slice(0, 110)}\n`);
+    for (const test of tests) process.stdout.write(`    ${filesOf(test).join(', ')}: ${test}\n`);
+  }
+}
