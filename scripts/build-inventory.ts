@@ -1,6 +1,5 @@
-// Builds packages/inventory as a package of its own, which installs without the rest: JavaScript, types, the
-// schemas and the command `oselya-inventory`, in packages/inventory/dist. `npm publish` and `npm pack` take
-// that folder.
+// Builds the standalone package of packages/inventory in its folder dist, for `npm pack` and `npm publish`: JavaScript,
+// types, schemas and the command `oselya-inventory`.
 
 import { execFileSync } from 'node:child_process';
 import { chmod, cp, mkdir, readFile, rm, writeFile } from 'node:fs/promises';
@@ -19,7 +18,7 @@ execFileSync(
 for (const file of ['endpoint.schema.json', 'inventory.config.schema.json']) {
   await cp(join(PACKAGE, file), join(DIST, file));
 }
-// The README of the repository speaks of what the package does not have.
+// The README of the repository describes parts that the package lacks.
 await cp(join(PACKAGE, 'package-readme.md'), join(DIST, 'README.md'));
 await cp(join(ROOT, 'LICENSE'), join(DIST, 'LICENSE'));
 await cp(join(ROOT, 'docs/inventory/rules'), join(DIST, 'docs/inventory/rules'), {
@@ -51,7 +50,7 @@ await writeFile(
         './inventory.config.schema.json': './inventory.config.schema.json',
       },
       dependencies,
-      // For the types alone, which speak of Node's streams.
+      // Only the types need it, for Node's streams.
       peerDependencies: { '@types/node': '>=24' },
       peerDependenciesMeta: { '@types/node': { optional: true } },
     },

@@ -1,6 +1,5 @@
-// Writes the files that are made from the code: the OpenAPI and AsyncAPI documents, the dump of the database
-// schema, the page of errors and the schema of the linter's configuration. With --check nothing is written,
-// and a file that is not current fails.
+// Writes the generated files: the OpenAPI and AsyncAPI documents, the dump of the database schema, the page of errors and
+// the schema of the linter's configuration. With --check it writes nothing, and fails where a file is not current.
 
 import { mkdir, readFile, writeFile } from 'node:fs/promises';
 import { dirname, join, relative } from 'node:path';

@@ -2,15 +2,15 @@ import { execFileSync } from 'node:child_process';
 import { createRequire } from 'node:module';
 import { dirname, join } from 'node:path';
 
-/** The generator is the assistant's: it needs a TypeScript of its own. */
+/** The generator is a dependency of the assistant, with a TypeScript version of its own. */
 const resolve = createRequire(
   join(import.meta.dirname, '../../apps/assistant/package.json'),
 ).resolve;
 
-/** The types of the collector's interface, for the assistant's client of it. */
+/** Returns the types of the collector's API, for the assistant's client. */
 export function collectorTypes(document: object): string {
   const command = join(dirname(resolve('openapi-typescript/package.json')), 'bin/cli.js');
-  // What has a default need not be sent.
+  // Values with a default are optional in requests.
   const types = execFileSync(process.execPath, [command, '--default-non-nullable=false'], {
     input: JSON.stringify(document),
     encoding: 'utf8',

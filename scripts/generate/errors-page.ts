@@ -7,7 +7,7 @@ navigates gets a page instead. "Again" says whether the same request can succeed
 made by \`npm run generate\` from the error tables in the code.
 `;
 
-/** The page of all errors that a user can meet, made from each service's error table. */
+/** Returns the page of all errors, from the error table of each service. */
 export function errorsPage(tables: Record<string, Record<string, ErrorDefinition>>): string {
   const sections = Object.entries(tables).map(([service, table]) => {
     const rows = Object.entries(table)

@@ -1,4 +1,4 @@
-// Prints the expressions of the dashboards as recording rules: promtool checks rules, not dashboards.
+// Prints the expressions of the dashboards as recording rules: promtool checks rules only.
 
 import { DASHBOARDS, expressionsOf, readDashboard } from './dashboards.ts';
 

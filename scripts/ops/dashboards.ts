@@ -3,7 +3,7 @@ import { join } from 'node:path';
 
 const FOLDER = join(import.meta.dirname, '../../ops/grafana');
 
-/** What the checks look at of a dashboard; Grafana's own model has far more. */
+/** The part of Grafana's dashboard model that the checks use. */
 export type Dashboard = {
   uid: string;
   title: string;
@@ -29,7 +29,7 @@ export async function readDashboard(name: (typeof DASHBOARDS)[number]): Promise<
   return JSON.parse(await readFile(join(FOLDER, `${name}.json`), 'utf8')) as Dashboard;
 }
 
-/** All expressions of a dashboard, with a span where Grafana puts one in. */
+/** Returns the expressions of a dashboard, with an interval where Grafana inserts one. */
 export function expressionsOf({ panels }: Dashboard): string[] {
   return panels
     .flatMap(({ targets = [] }) => targets)

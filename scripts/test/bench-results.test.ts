@@ -7,13 +7,13 @@ import { suites } from '../../bench/src/suites.ts';
 const BENCH = join(import.meta.dirname, '../../bench');
 const read = (path: string) => readFileSync(join(BENCH, path), 'utf8');
 
-/** Those of the runner's own naming are of whoever ran it, and are not kept. */
+/** Results under the runner's default names are not kept. */
 const kept = globSync('results/*', { cwd: BENCH }).filter((path) => !/Z\.(jsonl|md)$/.test(path));
 const names = [...new Set(kept.map((path) => basename(path).replace(/\.(jsonl|md)$/, '')))];
 
 type Run = { kind: string; suite: string; smoke: boolean; machine: { commit: string } };
 
-test('its page names each suite; that and the front page link each result that is kept, and no other', () => {
+test('the page of the benchmarks has each suite, and links each kept result, as the README does', () => {
   const page = read('README.md');
   const sections = [...page.matchAll(/^## The suite `(\w+)`$/gm)].map(([, name = '']) => name);
   assert.deepEqual(sections.toSorted(), [...suites.keys()].toSorted());
@@ -23,14 +23,14 @@ test('its page names each suite; that and the front page link each result that i
   }
 });
 
-test('a result that is kept was measured in full, on a commit that everybody has', () => {
+test('kept results were measured in full, on a commit of the repository', () => {
   assert.ok(names.length > 0);
   for (const name of names) {
     const [first = ''] = read(`results/${name}.jsonl`).split('\n', 1);
     // Our own runner wrote it.
     const { kind, suite, smoke, machine } = JSON.parse(first) as Run;
     assert.deepEqual({ kind, suite, smoke }, { kind: 'run', suite: name, smoke: false });
-    assert.match(machine.commit, /^[0-9a-f]{7,40}$/, `${name}: no file was changed since`);
+    assert.match(machine.commit, /^[0-9a-f]{7,40}$/, `${name}: the work tree was clean`);
     const table = read(`results/${name}.md`);
     assert.ok(table.startsWith(`# ${name}\n`));
     assert.ok(table.includes(`, commit ${machine.commit}\n`), `${name}: the table is of that run`);

@@ -11,19 +11,19 @@ const text = (path: string) => readFile(join(ROOT, path), 'utf8');
 const alerts = await text('ops/prometheus/alerts.yml');
 const boards = await Promise.all(DASHBOARDS.map(readDashboard));
 
-/** The series of an app's metrics, as its page of them declares them. */
+/** The series that an app's metrics declare. */
 function seriesOf(page: string): string[] {
   return [...page.matchAll(/^# TYPE (\w+) (\w+)$/gm)].flatMap(([, name = '', type]) =>
     type === 'histogram' ? ['_bucket', '_sum', '_count'].map((end) => name + end) : [name],
   );
 }
 
-/** Metrics that an expression names: those of the platform, of HTTP and of the process. */
+/** The metrics of an expression: of the platform, HTTP and the process. */
 function metricsIn(expression: string): string[] {
   return expression.match(/\b(?:assistant|collector|http|process|nodejs)_\w+/g) ?? [];
 }
 
-test('each metric that a dashboard or an alert names is one that a process has', async () => {
+test('dashboards and alerts use metrics that exist', async () => {
   const known = new Set([
     ...seriesOf(await assistant.metrics()),
     ...seriesOf(await collector.metrics()),
@@ -43,7 +43,7 @@ test('the dashboards show every metric of the platform', async () => {
   const own = pages
     .flatMap((page) => [...page.matchAll(/^# TYPE ((?:assistant|collector)_\w+) /gm)])
     .map(([, name = '']) => name);
-  // One says when, the other how much is too little: both are for alerts and for whoever looks closer.
+  // A time and a threshold, for alerts.
   const unseen = new Set([
     'collector_worker_last_claim_timestamp_seconds',
     'collector_disk_min_free_bytes',
@@ -67,7 +67,7 @@ test('each target of Prometheus listens on an installation as install.md describ
   );
 });
 
-test('each alert says what to do, in the page of operations too', async () => {
+test('each alert has a section in the page of operations', async () => {
   const page = await text('docs/operations.md');
   const names = [...alerts.matchAll(/- alert: (\w+)/g)].map(([, name = '']) => name);
   assert.ok(names.length > 8);
@@ -79,7 +79,7 @@ test('each alert says what to do, in the page of operations too', async () => {
   assert.deepEqual(
     documented.map(([, name]) => name),
     names,
-    'in the same order, and none that is not there any more',
+    'in the same order, without removed ones',
   );
 });
 
@@ -102,7 +102,7 @@ function numbersIn(cell: string): number[] {
   });
 }
 
-test('of each migration the page of operations says what it locks', async () => {
+test('the page of operations says which tables each migration locks', async () => {
   const page = await text('docs/operations.md');
   const [section = ''] = page.split('### What an update locks\n')[1]?.split('\n## ') ?? [];
   const cells = [...section.matchAll(/^\| ([^|]*`\d{4}[^|]*)\|/gm)].map(([, cell = '']) => cell);
@@ -124,7 +124,7 @@ test('of each migration the page of operations says what it locks', async () => 
   }
 });
 
-test('the dashboards are what Grafana loads', () => {
+test('the dashboards have the form that Grafana loads', () => {
   assert.equal(new Set(boards.map(({ uid }) => uid)).size, boards.length);
   for (const { title, schemaVersion, templating, panels } of boards) {
     assert.ok(schemaVersion >= 39, title);

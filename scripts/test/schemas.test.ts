@@ -5,13 +5,13 @@ import * as collector from '@oselya/collector';
 import { compileAll } from '@oselya/kit';
 import { definedModelSchemas } from '@oselya/model/testing';
 
-test('every schema of a request or an answer can be compiled, which a server does when it needs it', async () => {
+test('every schema of requests and answers compiles', async () => {
   await assistant.openapi();
   await collector.openapi();
   assert.doesNotThrow(compileAll);
 });
 
-/** What llama.cpp, vLLM, Ollama and the strict mode of OpenAI all know: docs/models.md, What is sent. */
+/** Keywords that llama.cpp, vLLM, Ollama and OpenAI's strict mode all support: docs/models.md. */
 const KEYWORDS = {
   scalar: ['type', 'description'],
   enum: ['type', 'enum', 'description'],
@@ -19,7 +19,7 @@ const KEYWORDS = {
   object: ['type', 'properties', 'required', 'additionalProperties', 'description'],
 };
 
-/** Gives where a schema says what some server does not know, as paths. */
+/** Yields the paths at which a schema uses unsupported keywords. */
 function* faultsOf(schema: unknown, path: string): Generator<string> {
   const { type, items, properties = {}, ...rest } = schema as Record<string, unknown>;
   const [name, ...others] = [type].flat();
@@ -48,7 +48,7 @@ function* faultsOf(schema: unknown, path: string): Generator<string> {
   }
 }
 
-test('every schema that models are sent is in the subset that all servers know', async () => {
+test('schemas for models use the subset that all servers support', async () => {
   await assistant.openapi();
   await collector.openapi();
   const defined = [...definedModelSchemas()];
@@ -62,7 +62,7 @@ test('every schema that models are sent is in the subset that all servers know',
   );
 });
 
-test('what some server does not know is found', () => {
+test('unsupported keywords are found', () => {
   const string = { type: 'string' };
   const object = { type: 'object', additionalProperties: false };
   const faulty = {
