@@ -8,8 +8,6 @@ export type BreakerView = {
   readonly state: BreakerState;
   /** Whether calls fail at once: the breaker is open, or its probe is in progress. */
   readonly isOpen: boolean;
-  /** Whether the probe of a half-open breaker is in progress. */
-  readonly isProbing: boolean;
   /** Calls the listener with each new state. @returns A function that unsubscribes. */
   onChange(listener: (state: BreakerState) => void): () => void;
 };
@@ -95,9 +93,6 @@ export function createBreaker({ failures, halfOpenAfterMs, maxWaitMs }: BreakerS
     get isOpen() {
       return state() === 'open' || isProbing;
     },
-    get isProbing() {
-      return isProbing;
-    },
     onChange: subscribe,
     enter() {
       if (state() === 'open' || isProbing) throw openError(lastFailure);
@@ -137,9 +132,6 @@ export function joinBreakers(breakers: readonly BreakerView[]): BreakerView {
     },
     get isOpen() {
       return breakers.some((breaker) => breaker.isOpen);
-    },
-    get isProbing() {
-      return breakers.some((breaker) => breaker.isProbing);
     },
     onChange: subscribe,
   };

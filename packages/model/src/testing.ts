@@ -1,18 +1,21 @@
-/** A server in place of a model server, for whoever tests or measures what asks one. */
+/** A server in place of a model server, for tests and measurements. */
 export {
-  constantAnswers,
+  chunk,
   completion,
-  embeddings,
-  LISTING,
+  constantAnswers,
   constantVector,
   embeddedTexts,
+  embeddings,
+  LISTING,
+  streamed,
+  toolCallChunk,
+  writeEvent,
 } from './testing/answers.ts';
 export {
-  startModelServer,
   type Answer,
   type ModelServer,
-  type RequestHandler,
   type ReceivedRequest,
+  type RequestHandler,
+  startModelServer,
 } from './testing/model-server.ts';
 export { definedModelSchemas } from './schema.ts';
-export { chunk, streamed, toolCallChunk, writeEvent } from './testing/stream.ts';

@@ -11,7 +11,7 @@ import {
   type ModelClientOptions,
   ModelError,
 } from '../src/index.ts';
-import { startLlamaServer, WIDTH } from '../src/testing/llama.ts';
+import { startLlamaServer, WIDTH } from '@oselya/testing/llama';
 import { failsWith } from './support.ts';
 
 // The model has random weights: what it says means nothing, how the server takes it is real.

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { after, test } from 'node:test';
 import { ProblemError } from '@oselya/kit';
 import { createModelClient } from '@oselya/model';
-import { startLlamaServer } from '@oselya/model/testing/llama';
+import { startLlamaServer } from '@oselya/testing/llama';
 import { type AgentEvent, fixedLimits, runAgent } from '../../src/agent/agent.ts';
 import { toDefinitions, TOOLS } from '../../src/tools/tools.ts';
 

@@ -97,7 +97,7 @@ export function startWorker(options: WorkerOptions): Worker {
   let wasAway = false;
   let sweptTo: ListingKey | undefined;
 
-  const isHeldBack = () => breaker.state === 'open' || breaker.isProbing;
+  const isHeldBack = () => breaker.isOpen;
   const freeSlots = () => Math.min(slots - processing, 2 * (slots + MAX_AHEAD) - runner.size);
 
   function startAhead(): void {

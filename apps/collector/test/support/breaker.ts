@@ -16,9 +16,6 @@ export function fakeBreaker(initial: BreakerState = 'closed'): BreakerView & {
     get isOpen() {
       return state === 'open' || isProbing;
     },
-    get isProbing() {
-      return isProbing;
-    },
     onChange(listener) {
       listeners.add(listener);
       return () => void listeners.delete(listener);

@@ -54,7 +54,6 @@ serveQueue(async ({ databaseUrl, poolSize }) => {
         breaker: {
           state: 'closed',
           isOpen: false,
-          isProbing: false,
           onChange: () => () => undefined,
         },
         metrics: createMetrics(new Registry()),

@@ -1,3 +1,4 @@
+import type { ServerResponse } from 'node:http';
 import type { Answer, ReceivedRequest } from './model-server.ts';
 
 /** An answer about a payload. */
@@ -25,7 +26,7 @@ export const LISTING = {
   features: [],
 };
 
-/** A chat completion as OpenAI's protocol has it. The tokens are what the server would have counted. */
+/** Creates a chat completion of OpenAI's protocol. */
 export function completion(
   content: string,
   options: {
@@ -49,7 +50,7 @@ export function completion(
   };
 }
 
-/** Embeddings as OpenAI, Ollama, vLLM and llama.cpp all give them. */
+/** Creates the embeddings of OpenAI, Ollama, vLLM and llama.cpp. */
 export function embeddings(
   vectors: unknown[],
   options: { indexes?: number[]; tokens?: number } = {},
@@ -69,16 +70,16 @@ export function embeddings(
   };
 }
 
-/** The texts that a request wants to have embedded; nothing where it wants something else. */
+/** Returns the texts of a request for embeddings; undefined for another request. */
 export function embeddedTexts({ path, body }: ReceivedRequest): string[] | undefined {
   if (!path.endsWith('/embeddings')) return undefined;
-  // What asks is our own client.
+  // Only our own client asks.
   return (body as { input: string[] }).input;
 }
 
 /**
- * Answers as a model that reads the same out of every payload, and lists its models.
- * @param options.vectorOf What it embeds a text as; as long as `EMBEDDING_DIMENSIONS` is.
+ * Answers every payload with one listing, and lists models.
+ * @param options.vectorOf Returns the embedding of a text, of `EMBEDDING_DIMENSIONS` numbers.
  */
 export function constantAnswers(options: {
   listing?: object;
@@ -95,8 +96,59 @@ export function constantAnswers(options: {
   };
 }
 
-/** Vectors that are all the same, of so many numbers. */
+/** Returns one vector for every text. */
 export function constantVector(dimensions: number): () => readonly number[] {
   const vector = Array.from({ length: dimensions }, (_, nth) => nth + 1);
   return () => vector;
+}
+
+/** Creates a chunk of a streamed chat completion of OpenAI's protocol. */
+export function chunk(
+  delta: object,
+  options: { finishReason?: string | null; model?: string; usage?: object } = {},
+): object {
+  const { finishReason = null, model = 'test', usage } = options;
+  return {
+    id: 'chatcmpl-1',
+    object: 'chat.completion.chunk',
+    created: 1_770_000_000,
+    model,
+    choices: [{ index: 0, delta, finish_reason: finishReason }],
+    ...(usage && { usage }),
+  };
+}
+
+/** Creates the chunk with which a model calls a tool. */
+export function toolCallChunk(call: { id: string; name: string; arguments: string }): object {
+  const { id, name, arguments: text } = call;
+  const asked = { index: 0, id, type: 'function', function: { name, arguments: text } };
+  return chunk({ tool_calls: [asked] });
+}
+
+/** Writes an event of a stream. */
+export function writeEvent(response: ServerResponse, data: object | '[DONE]'): void {
+  response.write(`data: ${data === '[DONE]' ? data : JSON.stringify(data)}\n\n`);
+}
+
+/**
+ * Creates a streamed answer.
+ * @param chunks Written one after another; a function among them may wait, or end the connection.
+ */
+export function streamed(
+  chunks: readonly (object | ((response: ServerResponse) => Promise<void> | void))[],
+): Answer {
+  return {
+    write(response) {
+      response.writeHead(200, { 'content-type': 'text/event-stream' });
+      void (async () => {
+        for (const next of chunks) {
+          if (typeof next === 'function') await next(response);
+          else writeEvent(response, next);
+          if (response.destroyed) return;
+        }
+        writeEvent(response, '[DONE]');
+        response.end();
+      })();
+    },
+  };
 }

@@ -14,7 +14,7 @@ export type ReceivedRequest = {
   body: unknown;
 };
 
-/** What the server plays: a response, or one of the ways in which there is none. */
+/** A response, or one of the ways to have none. */
 export type Answer =
   | { status?: number; headers?: Record<string, string>; body: unknown }
   /** Closes the connection with a reset before anything is answered. */
@@ -23,25 +23,25 @@ export type Answer =
   | 'cut'
   /** Never answers. */
   | 'silence'
-  /** Whatever the function writes. */
+  /** Anything else. */
   | { write: (response: ServerResponse) => void };
 
-/** Decides what a request is answered; a promise holds it for so long. */
+/** Answers a request; a promise holds it. */
 export type RequestHandler = (request: ReceivedRequest) => Answer | Promise<Answer>;
 
 /** A server in place of a model server, on a free port of the loopback. */
 export type ModelServer = {
-  /** The address for `MODEL_BASE_URL`. */
+  /** For `MODEL_BASE_URL`. */
   url: string;
-  /** How many connections to it are open. */
+  /** Counts its open connections. */
   connections: () => Promise<number>;
-  /** Ends it, and every connection to it. */
+  /** Ends it and its connections. */
   close: () => Promise<void>;
 } & AsyncDisposable;
 
 /**
- * Starts a model server that plays what it is told, for tests and measurements.
- * @param options.handlesProbes Whether it is told the probes of a start too, and does not reject them.
+ * Starts a scripted model server.
+ * @param options.handlesProbes Whether the handler answers the probes of a start too; otherwise they are rejected.
  */
 export async function startModelServer(
   play: RequestHandler,

@@ -4,10 +4,12 @@ import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { freePort } from '@oselya/kit/testing';
+import { freePort } from './network.ts';
 import { randomModel } from './random-model.ts';
 
-const COMMAND = join(import.meta.dirname, '../../../../scripts/llama-server');
+export { WIDTH } from './random-model.ts';
+
+const COMMAND = join(import.meta.dirname, '../../../scripts/llama-server');
 
 /** The first start downloads the packages. */
 const START_MS = 180_000;
