@@ -1,71 +1,53 @@
 import { setFlagsFromString } from 'node:v8';
 import manifest from '../package.json' with { type: 'json' };
-import { type Command, type InventoryIo, UsageError } from './command/command.ts';
+import {
+  type Command,
+  type InventoryIo,
+  Printer,
+  UsageError,
+  WriteError,
+} from './command/command.ts';
 import { maskCredentials } from './credentials.ts';
-import { Printer, WriteError } from './output/printer.ts';
 import { visible } from './text.ts';
 
-/** A command in the list of all; its module is loaded on demand. */
-type Entry = { usage: string; summary: string; load: () => Promise<Command> };
-
-const commands = new Map<string, Entry>([
-  [
-    'validate',
-    {
-      usage: 'FILE...',
-      summary: 'check inventories against endpoint.schema.json',
-      load: async () => (await import('./command/validate.ts')).validate,
-    },
-  ],
-  [
-    'lint',
-    {
-      usage: 'FILE...',
-      summary: 'judge inventories by rules beyond the schema',
-      load: async () => (await import('./command/lint.ts')).lint,
-    },
-  ],
-  [
-    'diff',
-    {
-      usage: 'OLD NEW',
-      summary: 'compare two inventories by the ids of their records',
-      load: async () => (await import('./command/diff.ts')).diff,
-    },
-  ],
-  [
-    'report',
-    {
-      usage: 'FILE',
-      summary: 'print a page or a table of an inventory',
-      load: async () => (await import('./command/report.ts')).report,
-    },
-  ],
-  [
-    'export',
-    {
-      usage: 'FILE',
-      summary: 'print records for Prometheus, the blackbox exporter or a hosts file',
-      load: async () => (await import('./command/export.ts')).exportCommand,
-    },
-  ],
-  [
-    'import',
-    {
-      usage: 'FILE',
-      summary: 'draft records from Compose, nginx, Caddy or OpenAPI',
-      load: async () => (await import('./command/import.ts')).importCommand,
-    },
-  ],
-  [
-    'probe',
-    {
-      usage: 'FILE',
-      summary: 'connect to endpoints: reachable, certificate, exposure',
-      load: async () => (await import('./command/probe.ts')).probe,
-    },
-  ],
-]);
+/** All commands in the order of the help; their modules are loaded on demand. */
+const COMMANDS: Record<string, { usage: string; summary: string; load: () => Promise<Command> }> = {
+  validate: {
+    usage: 'FILE...',
+    summary: 'check inventories against endpoint.schema.json',
+    load: async () => (await import('./command/validate.ts')).validate,
+  },
+  lint: {
+    usage: 'FILE...',
+    summary: 'judge inventories by rules beyond the schema',
+    load: async () => (await import('./command/lint.ts')).lint,
+  },
+  diff: {
+    usage: 'OLD NEW',
+    summary: 'compare two inventories by the ids of their records',
+    load: async () => (await import('./command/diff.ts')).diff,
+  },
+  report: {
+    usage: 'FILE',
+    summary: 'print a page or a table of an inventory',
+    load: async () => (await import('./command/report.ts')).report,
+  },
+  export: {
+    usage: 'FILE',
+    summary: 'print records for Prometheus, the blackbox exporter or a hosts file',
+    load: async () => (await import('./command/export.ts')).exportCommand,
+  },
+  import: {
+    usage: 'FILE',
+    summary: 'draft records from Compose, nginx, Caddy or OpenAPI',
+    load: async () => (await import('./command/import.ts')).importCommand,
+  },
+  probe: {
+    usage: 'FILE',
+    summary: 'connect to endpoints: reachable, certificate, exposure',
+    load: async () => (await import('./command/probe.ts')).probe,
+  },
+};
 
 /**
  * Runs `oselya inventory` with the arguments after that name.
@@ -74,11 +56,11 @@ const commands = new Map<string, Entry>([
  */
 export async function runInventory(argv: string[], io: InventoryIo): Promise<number> {
   const name = io.name ?? 'oselya inventory';
-  const [called, ...rest] = argv;
-  const entry = commands.get(called ?? '');
+  const [called = '', ...rest] = argv;
+  const entry = Object.hasOwn(COMMANDS, called) ? COMMANDS[called] : undefined;
   const prefix = entry === undefined ? name : `${name} ${called}`;
   const out = new Printer(io.stdout);
-  // When nobody reads standard error, the exit status remains.
+  // The exit status remains when standard error has no reader.
   io.stderr.on('error', () => undefined);
   const log = (message: string) =>
     void io.stderr.write(`${visible(maskCredentials(`${prefix}: ${message}`))}\n`);
@@ -99,7 +81,7 @@ export async function runInventory(argv: string[], io: InventoryIo): Promise<num
       else if (isHelp(argv)) await out.write(helpOf(name));
       else {
         const problem =
-          called === undefined
+          argv.length === 0
             ? 'no command is given'
             : `there is no command ${JSON.stringify(called)}`;
         throw new UsageError(problem, { see: '--help' });
@@ -116,7 +98,7 @@ export async function runInventory(argv: string[], io: InventoryIo): Promise<num
 }
 
 function helpOf(name: string): string {
-  const list = Array.from(commands, ([called, { usage, summary }]) => {
+  const list = Object.entries(COMMANDS).map(([called, { usage, summary }]) => {
     return `  ${`${called} ${usage}`.padEnd(18)} ${summary}\n`;
   });
   return `Usage: ${name} COMMAND [options]

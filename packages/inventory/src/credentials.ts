@@ -1,4 +1,4 @@
-/** What replaces a credential in output. */
+/** Replaces a credential in output. */
 const MASK = '***';
 
 /** A part of a text, from `start` to before `end`. */

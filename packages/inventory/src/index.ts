@@ -13,10 +13,8 @@ export type {
   RelatedPlace,
   Severity,
 } from './finding.ts';
-export { CONFIG_SCHEMA, ConfigError, parseConfig } from './lint/config.ts';
-export type { LintConfig } from './lint/config.ts';
-export { lintInventory } from './lint/lint.ts';
-export type { LintOptions } from './lint/lint.ts';
+export { CONFIG_SCHEMA, ConfigError, lintInventory, parseConfig } from './lint/lint.ts';
+export type { LintConfig, LintOptions } from './lint/lint.ts';
 export { probeAll, probeRecord } from './probe/probe.ts';
 export type { Observation, ProbeAllOptions, ProbeOptions, ProbeProblem } from './probe/probe.ts';
 export type { Inspect, PropertyProblem, ReadRecord } from './read/check-record.ts';

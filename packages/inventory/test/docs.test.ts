@@ -6,7 +6,7 @@ import { isInventory, lintInventory, RULES } from '@oselya/inventory';
 import { parse } from 'yaml';
 import { ruleName } from '../src/finding.ts';
 import { EMPTY_AUTH, rules } from '../src/lint/rules.ts';
-import { validate, VALID_RECORD } from './support/records.ts';
+import { fieldsOf, validate, VALID_RECORD } from './support/records.ts';
 import { replay, run } from './support/transcript.ts';
 
 const ROOT = join(import.meta.dirname, '../../..');
@@ -118,7 +118,7 @@ for (const { code, severity, options, name } of documented) {
       required,
     );
     for (const [index, heading] of headings.entries()) assert.ok(parts[2 * index + 2], heading);
-    assert.ok(page.includes(severity === 'error' ? 'It is an error' : 'It is a warning'));
+    assert.match(page, severity === 'error' ? /It is an error/ : /It is a\s+warning/);
     const row = new RegExp(`^\\| \\[${name}\\]\\(${name}\\.md\\) *\\| ${severity} `, 'm');
     assert.match(docs('rules/README.md'), row);
     for (const option of Object.keys(options)) {
@@ -153,16 +153,6 @@ async function printed(command: string, files: Record<string, string>): Promise<
   const sections = new Map([...given, ['command', `oselya inventory ${command}\n`]]);
   const done = await replay({ title: '', sections });
   return JSON.parse(done.sections.get('stdout') ?? '');
-}
-
-/** Returns the fields of a value, such as `findings[].line`. */
-function fieldsOf(value: unknown, path = ''): string[] {
-  if (Array.isArray(value))
-    return [...new Set(value.flatMap((item) => fieldsOf(item, `${path}[]`)))];
-  if (typeof value !== 'object' || value === null) return [path];
-  return Object.entries(value).flatMap(([key, part]) =>
-    fieldsOf(part, path === '' ? key : `${path}.${key}`),
-  );
 }
 
 test('output.md has all codes, fields and examples of findings and differences', async () => {

@@ -3,9 +3,9 @@ import { mkdir, mkdtemp, rm, symlink, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, test } from 'node:test';
+import { interpolate } from '../src/import/compose.ts';
 import { ImportError } from '../src/import/draft.ts';
 import { importNginx } from '../src/import/nginx.ts';
-import { interpolate } from '../src/import/traefik.ts';
 import {
   MAX_COMPOSE_BYTES,
   MAX_DRAFTS_CHARACTERS,

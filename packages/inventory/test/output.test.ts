@@ -17,7 +17,7 @@ import {
   withoutCredentials,
 } from '../src/credentials.ts';
 import { toDay } from '../src/day.ts';
-import { Printer, WriteError } from '../src/output/printer.ts';
+import { Printer, WriteError } from '../src/command/command.ts';
 import {
   githubReporter,
   jsonReporter,

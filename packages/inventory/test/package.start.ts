@@ -1,6 +1,5 @@
 import assert from 'node:assert/strict';
-import { execFile, spawn } from 'node:child_process';
-import { once } from 'node:events';
+import { execFile } from 'node:child_process';
 import { mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -26,7 +25,7 @@ await writeFile(join(folder, 'package.json'), '{"type": "module", "private": tru
 await npm('install', `./${tarball}`);
 await writeFile(join(folder, 'net.json'), JSON.stringify([VALID_RECORD, 5]));
 
-test('the package has nothing of the platform, and no sources', async () => {
+test('the package contains neither the platform nor sources', async () => {
   assert.deepEqual(await readdir(join(folder, 'node_modules/@oselya')), ['inventory']);
   const files = await readdir(join(folder, 'node_modules/@oselya/inventory'), { recursive: true });
   assert.deepEqual(
@@ -35,7 +34,7 @@ test('the package has nothing of the platform, and no sources', async () => {
   );
 });
 
-test('its command works', async () => {
+test('the command validates, reports and prints its help and version', async () => {
   const command = join(folder, 'node_modules/.bin/oselya-inventory');
   const { code, stdout } = await run(command, ['validate', 'net.json'], { cwd: folder }).then(
     (done) => ({ ...done, code: 0 }),
@@ -52,7 +51,7 @@ test('its command works', async () => {
   assert.match(page.stdout, /^<!doctype html>/);
 });
 
-test('each of its commands finds what it needs', async () => {
+test('each command has its dependencies', async () => {
   const command = join(folder, 'node_modules/.bin/oselya-inventory');
   const files = {
     'own.json': JSON.stringify([VALID_RECORD]),
@@ -65,14 +64,14 @@ test('each of its commands finds what it needs', async () => {
   for (const [name, text] of Object.entries(files)) await writeFile(join(folder, name), text);
   for (const [args, printed] of [
     ['lint --config inventory.config.json own.json', /^own\.json: /],
-    ['diff own.json own.json', /1 the same/],
+    ['diff own.json own.json', /1 unchanged/],
     ['export --target hosts own.json', /^/],
     ['export --target prometheus own.json', /^\[/],
     ['import --from compose compose.yaml', /"port": 80/],
     ['import --from nginx nginx.conf', /"port": 80/],
     ['import --from caddy Caddyfile', /"port": 80/],
     ['import --from openapi openapi.yaml', /"domain": "a\.example"/],
-    // It says nowhere to connect to.
+    // The record names no host and port.
     ['probe own.json', /1 not probed/],
     ['report --format csv own.json', /^id,name,/],
   ] as const) {
@@ -81,20 +80,7 @@ test('each of its commands finds what it needs', async () => {
   }
 });
 
-test('it watches files', async () => {
-  const command = join(folder, 'node_modules/.bin/oselya-inventory');
-  await writeFile(join(folder, 'watched.json'), '[5]');
-  const watching = spawn(command, ['validate', '--watch', 'watched.json'], { cwd: folder });
-  const closed = once(watching, 'close');
-  for await (const chunk of watching.stdout) {
-    if (String(chunk).includes('watched.json')) break;
-  }
-  watching.kill();
-  await closed;
-  assert.equal(watching.signalCode, 'SIGTERM');
-});
-
-test('it has the pages of the rules and of the output, and both schemas', async () => {
+test('the package has the pages of the rules and of the output, and both schemas', async () => {
   const own = join(folder, 'node_modules/@oselya/inventory');
   const pages = await readdir(join(own, 'docs/inventory/rules'));
   assert.deepEqual(pages, await readdir(join(ROOT, 'docs/inventory/rules')));
@@ -108,7 +94,7 @@ test('it has the pages of the rules and of the output, and both schemas', async 
   }
 });
 
-test('its types fit a program that uses it', async () => {
+test('a program compiles with the types of the package', async () => {
   await writeFile(
     join(folder, 'program.mts'),
     `import { type EndpointRecord, readRecords, validateInventory } from '@oselya/inventory';

@@ -14,7 +14,7 @@ import { type EndpointRecord, probeAll, probeRecord } from '@oselya/inventory';
 import { generate } from 'selfsigned';
 import { open, resolve } from '../src/probe/connect.ts';
 import { exposureProblems, PROBE_CODES } from '../src/probe/probe.ts';
-import { VALID_RECORD } from './support/records.ts';
+import { fieldsOf, VALID_RECORD } from './support/records.ts';
 import { run } from './support/transcript.ts';
 
 const NOW = Date.now();
@@ -383,12 +383,6 @@ test('the command prints each endpoint, selects records, and trusts --ca', async
     new URL('../../../docs/inventory/output.md', import.meta.url),
     'utf8',
   );
-  const fieldsOf = (value: unknown, path = ''): string[] => {
-    if (Array.isArray(value))
-      return [...new Set(value.flatMap((item) => fieldsOf(item, `${path}[]`)))];
-    if (typeof value !== 'object' || value === null) return [path];
-    return Object.entries(value).flatMap(([key, part]) => fieldsOf(part, `${path}.${key}`));
-  };
   const [, section = '', list = ''] =
     /\n## Observations of probe\n([^]*?)\n## Codes of observations\n([^]*)/.exec(page) ?? [];
   const [, shown = ''] = /^```json\n([^]*?)^```$/m.exec(section) ?? [];

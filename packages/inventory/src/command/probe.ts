@@ -1,7 +1,6 @@
 import { X509Certificate } from 'node:crypto';
 import { maskCredentials, maskId, maskRecord } from '../credentials.ts';
 import { toDay } from '../day.ts';
-import type { Printer } from '../output/printer.ts';
 import {
   MAX_PROBES_AT_ONCE,
   MAX_PROBES_PER_SECOND,
@@ -9,10 +8,17 @@ import {
   probeAll,
 } from '../probe/probe.ts';
 import { count, jsonText, visible } from '../text.ts';
-import { choice, type Command, parseArguments, UsageError, wholeNumber } from './command.ts';
+import {
+  choice,
+  type Command,
+  parseArguments,
+  type Printer,
+  UsageError,
+  wholeNumber,
+} from './command.ts';
 import { oneFile, readText, SELECT_HELP, SELECT_OPTIONS, selectRecords } from './files.ts';
 
-/** Timers are limited to some weeks, and nobody waits longer than this. */
+/** No probe is useful after this time, and timers are limited to some weeks. */
 const MAX_TIMEOUT_SECONDS = 600;
 
 const HELP = `Connects to the endpoints of an inventory, each at the host and port of its record and nowhere else, and

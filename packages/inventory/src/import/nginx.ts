@@ -197,7 +197,7 @@ function serverNames(names: readonly string[], result: Import) {
   const wildcards: string[] = [];
   for (const name of new Set(names)) {
     const groups = name.length > MAX_HOST_CHARACTERS ? undefined : NAME.exec(name)?.groups;
-    // Nobody uses `_` or an empty name.
+    // These names match no request.
     if (name === '_' || name === '') continue;
     if (groups === undefined) {
       const reason = name.startsWith('~') ? 'a regular expression; add its names' : 'not a name';

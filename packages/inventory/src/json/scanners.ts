@@ -225,7 +225,7 @@ export class ArrayScanner {
 }
 
 /** Matches a line without a record. */
-export const BLANK_LINE = /^[ \t\r]*$/;
+const BLANK_LINE = /^[ \t\r]*$/;
 
 /** Splits JSON Lines, in chunks of whole UTF-8 characters, into records. */
 export class LinesScanner {

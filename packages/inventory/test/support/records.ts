@@ -108,3 +108,13 @@ export const anyFinding: fc.Arbitrary<Finding> = fc.record({
   related: fc.uniqueArray(place, { maxLength: 2, selector: ({ line }) => line }),
   excerpt: fc.record({ text: anyText, column: fc.integer({ min: 1, max: 50 }) }),
 });
+
+/** Returns the fields of a value, such as `findings[].line`. */
+export function fieldsOf(value: unknown, path = ''): string[] {
+  if (Array.isArray(value))
+    return [...new Set(value.flatMap((item) => fieldsOf(item, `${path}[]`)))];
+  if (typeof value !== 'object' || value === null) return [path];
+  return Object.entries(value).flatMap(([key, part]) =>
+    fieldsOf(part, path === '' ? key : `${path}.${key}`),
+  );
+}
