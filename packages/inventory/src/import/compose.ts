@@ -31,7 +31,7 @@ function* endpointsOf(
   } else if (include !== undefined) result.skip(() => 'include: import those files too');
   for (const [service, written] of Object.entries(mapping(document['services']))) {
     const definition = mapping(written);
-    const profiles = list(definition['profiles']).flatMap((profile) => value(profile) ?? []);
+    const profiles = list(definition['profiles']).flatMap((profile) => plainText(profile) ?? []);
     for (const found of serviceEndpoints(service, definition, result)) {
       const noted = profiles.length === 0 ? '' : ` Only with the profile ${profiles.join(' or ')}.`;
       yield { ...found, notes: `${found.notes ?? ''}${noted}` };
@@ -43,7 +43,7 @@ function* endpointsOf(
 function includedPaths(include: unknown): string[] {
   return list(include).flatMap((item) => {
     const { path = item } = mapping(item);
-    return (Array.isArray(path) ? path : [path]).flatMap((one) => value(one) ?? []);
+    return (Array.isArray(path) ? path : [path]).flatMap((one) => plainText(one) ?? []);
   });
 }
 
@@ -60,13 +60,13 @@ function* serviceEndpoints(
     const published = readPorts(written);
     if (published === null) {
       skip(`the port ${shorten(JSON.stringify(written))} is not published, or not known`);
-    } else for (const port of published) yield draftOf(service, port, value(image));
+    } else for (const port of published) yield draftOf(service, port, plainText(image));
   }
   yield* traefikEndpoints(service, definition, result);
-  if (value(network) === 'host') skip('it has all ports of its host');
+  if (plainText(network) === 'host') skip('it has all ports of its host');
 }
 
-function value(written: unknown): string | undefined {
+function plainText(written: unknown): string | undefined {
   const found = text(written);
   return found && interpolate(found).text;
 }
