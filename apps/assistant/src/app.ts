@@ -59,26 +59,26 @@ import { createEventReceiver, sweepWebhooks } from './webhooks/events.ts';
 import { webhookRoutes } from './webhooks/routes.ts';
 import { createVerifier } from './webhooks/signature.ts';
 
-/** For everything but files, whose routes say otherwise. */
+/** Routes of files have a larger limit. */
 const BODY_LIMIT_BYTES = 64 * 1024;
 
 const TAGS = [
-  { name: 'sign-in', description: 'In, out, and who is signed in.' },
+  { name: 'sign-in', description: 'Sign-in, sign-out and the current user.' },
   { name: 'sessions', description: 'Conversations, with their messages and files.' },
-  { name: 'saved searches', description: 'Searches that report what is new.' },
-  { name: 'memory', description: 'What the assistant knows of a user.' },
-  { name: 'profiles', description: 'The agents that a conversation can be held with.' },
+  { name: 'saved searches', description: 'Searches that report new listings.' },
+  { name: 'memory', description: 'Facts that the assistant remembers about a user.' },
+  { name: 'profiles', description: 'The agents of conversations.' },
   { name: 'admin', description: 'For administrators.' },
-  { name: 'webhooks', description: 'What the identity provider tells.' },
-  { name: 'operations', description: 'For those who run it.' },
+  { name: 'webhooks', description: 'Events of the identity provider.' },
+  { name: 'operations', description: 'For operators.' },
 ];
 
-/** The assistant's database, as far as it is used. */
+/** The part of the database that the assistant uses. */
 export type AssistantDatabase = Pick<Database<Tables>, 'db' | 'pool' | 'listen' | 'isExclusive'>;
 
 type AppOptions = { config: Config; database: AssistantDatabase; log: Logger };
 
-/** Puts the assistant together: a server that is ready to listen or to be asked by `inject`. */
+/** Composes the assistant: a server that is ready to listen, or for `inject`. */
 export async function createApp({ config, database, log }: AppOptions): Promise<Server> {
   const { db } = database;
   const memory = createMemory({ db });
@@ -110,7 +110,7 @@ export async function createApp({ config, database, log }: AppOptions): Promise<
     hasSession: identity.cookies.hasSession,
     currentUser: identity.currentUser,
   });
-  // Before the routes: a scope has the hooks that were there when it was made.
+  // Before the routes: a scope inherits only the hooks that precede it.
   registerHttpMetrics(app, registry, { token: config.METRICS_TOKEN });
 
   const signInDeps = { config, identity, loginLimit: limitLogins(config, database.pool) };
@@ -173,7 +173,7 @@ export async function createApp({ config, database, log }: AppOptions): Promise<
     limits: socketLimits,
   });
   const { isExclusive } = database;
-  // After the sockets, since what begins last ends first: who is signed out is heard of until the last answer has ended.
+  // After the sockets, which close later: revocations must reach them until the last answer has ended.
   chatLifecycle(app, { chat, model, isExclusive });
   let probe: ReturnType<typeof probeTools> | undefined;
   app.addHook('onListen', async () => {
@@ -196,12 +196,12 @@ export async function createApp({ config, database, log }: AppOptions): Promise<
       await ping(db);
       return { status: 'ok' };
     },
-    // Without the model sign-in, the listings and the earlier conversations are there.
+    // Sign-in, listings and earlier conversations work without the model.
     async model(signal) {
       const { status, detail } = await model.health({ signal });
       return { status: status === 'ok' ? 'ok' : 'degraded', ...(detail && { detail }) };
     },
-    // Without the provider nobody signs in, but the process can still answer.
+    // The process answers without the provider.
     async identity_provider() {
       const reason = await identity.provider.findOutage();
       if (reason === undefined) return { status: 'ok' };
@@ -239,14 +239,14 @@ function openServer(config: Config, log: Logger): Promise<Server> {
   });
 }
 
-/** How many sign-ins may begin at one address. */
+/** Limits the sign-ins of an address. */
 function limitLogins({ LOGIN_PER_MINUTE: perMinute }: Config, pool: object): RateLimit {
   const table = 'assistant_rate_limits';
   const limit = createRateLimit({ pool, table, name: 'login', perMinute });
   return (address) => limit(clientNetwork(address));
 }
 
-/** What is of no use any more after some time, with what removes it. */
+/** Returns the sweeps of expired rows. */
 const sweepsOf = (config: Config) => ({
   'pending logins': sweepPendingLogins,
   'sign-ins of terminals': sweepTerminalSignIns,

@@ -11,10 +11,7 @@ import {
 } from '@oselya/kit';
 import { type Static, Type } from 'typebox';
 
-/**
- * Url-safe base64 of exactly 32 bytes. They take 43 digits; the last one carries 4 bits only, so its
- * lower two must be zero: otherwise several texts would stand for one key.
- */
+/** Url-safe base64 of 32 bytes: 43 digits, of which the last has two bits that must be zero. */
 const KEY_PATTERN = '^[A-Za-z0-9_-]{42}[AEIMQUYcgkosw048]=?$';
 const KEY_RULE =
   'must be 32 bytes as url-safe base64 (43 digits): make one with `npx oselya keygen`, once for all instances';
@@ -24,7 +21,7 @@ const COOKIE_NAME = "^[\\w!#$%&'*+.^`|~-]{1,64}$";
 /** RFC 6749 §3.3. */
 const SCOPE = '[\\x21\\x23-\\x5b\\x5d-\\x7e]+';
 
-/** Browsers keep no cookie longer. */
+/** Browsers limit cookies to this age. */
 const MAX_COOKIE_DAYS = 400;
 
 const isNormalUrl = (value: string) => URL.parse(value)?.href === value;
@@ -145,27 +142,27 @@ export const configSchema = Type.Object({
   }),
 });
 
-/** The configuration, with what follows from other variables filled in, and addresses without a final slash. */
+/** The configuration, with dependent defaults and without final slashes in addresses. */
 export type Config = Static<typeof configSchema> & {
   IDP_REDIRECT_URI: string;
   ANSWER_MAX_TOKENS: number;
 };
 
-/** How much a model may write for one answer where nothing is said and its window is large enough. */
+/** Default of ANSWER_MAX_TOKENS for models with a large window. */
 const ANSWER_TOKENS = 4000;
 
-/** What of a model's window is never taken by what is sent first, so that there is always room for an answer. */
+/** Share of a model's window that is reserved for the answer. */
 const ANSWER_SHARE = 0.4;
 
 /**
- * How many tokens ANSWER_MAX_TOKENS can be.
+ * Returns the maximum of ANSWER_MAX_TOKENS.
  * @param contextTokens MODEL_CONTEXT_TOKENS.
  */
 export const mostAnswerTokens = (contextTokens: number): number =>
   Math.floor(contextTokens * ANSWER_SHARE);
 
-/** Browsers would throw the cookie away silently, so that nobody could stay signed in. */
-const keptCookie: ConfigRule<typeof configSchema> = ({
+/** Browsers silently reject other combinations. */
+const acceptedCookie: ConfigRule<typeof configSchema> = ({
   SVC_AUTH_COOKIE_SECURE: secure,
   SVC_AUTH_COOKIE_SAMESITE: sameSite,
   SVC_AUTH_COOKIE_NAME: name = '',
@@ -187,7 +184,6 @@ const keptCookie: ConfigRule<typeof configSchema> = ({
   return problems;
 };
 
-/** A real model needs an address and a name. */
 const completeModel: ConfigRule<typeof configSchema> = (values) =>
   values.MODEL_MODE === 'openai'
     ? (['MODEL_BASE_URL', 'MODEL_CHAT'] as const)
@@ -195,7 +191,7 @@ const completeModel: ConfigRule<typeof configSchema> = (values) =>
         .map((name) => [name, 'is not set: MODEL_MODE=openai needs it'])
     : [];
 
-/** What is asked of a model and what it may write have to fit into its window together. */
+/** Request and answer share the model's window. */
 const fittingAnswer: ConfigRule<typeof configSchema> = ({
   MODEL_CONTEXT_TOKENS: contextTokens,
   ANSWER_MAX_TOKENS: answerTokens,
@@ -205,18 +201,18 @@ const fittingAnswer: ConfigRule<typeof configSchema> = ({
   return [
     [
       'ANSWER_MAX_TOKENS',
-      `can be at most ${ANSWER_SHARE * 100} % of MODEL_CONTEXT_TOKENS: lower it, or unset it to have it follow; or raise MODEL_CONTEXT_TOKENS where the model's server takes more`,
+      `can be at most ${ANSWER_SHARE * 100} % of MODEL_CONTEXT_TOKENS: lower it, or unset it for a default that fits, or raise MODEL_CONTEXT_TOKENS if the model's server allows it`,
     ],
   ];
 };
 
-/** Where the provider's sessions end stands in discovery alone. */
+/** Only discovery names the end_session_endpoint. */
 const knownEndSession: ConfigRule<typeof configSchema> = ({ IDP_END_SESSION, IDP_DISCOVERY }) =>
   IDP_END_SESSION === true && IDP_DISCOVERY === false
     ? [['IDP_END_SESSION', 'can be true only with IDP_DISCOVERY=true']]
     : [];
 
-/** Without a current secret every webhook is rejected, so an old one alone is a mistake. */
+/** Old secrets alone verify nothing. */
 const currentSecret: ConfigRule<typeof configSchema> = ({
   IDP_WEBHOOK_SECRET: current,
   IDP_WEBHOOK_SECRETS_OLD: old = [],
@@ -225,7 +221,7 @@ const currentSecret: ConfigRule<typeof configSchema> = ({
     ? [['IDP_WEBHOOK_SECRET', 'is not set: IDP_WEBHOOK_SECRETS_OLD needs it']]
     : [];
 
-/** Without it the provider's answer is not OpenID Connect's, by which it would be judged. */
+/** Without it the provider issues no ID token. */
 const openIdScope: ConfigRule<typeof configSchema> = ({ IDP_DISCOVERY, IDP_SCOPES = '' }) =>
   IDP_DISCOVERY === true && !IDP_SCOPES.split(' ').includes('openid')
     ? [['IDP_SCOPES', 'must contain openid: IDP_DISCOVERY=true needs it']]
@@ -237,7 +233,7 @@ const openIdScope: ConfigRule<typeof configSchema> = ({ IDP_DISCOVERY, IDP_SCOPE
  */
 export function readConfig(env: Readonly<Record<string, string | undefined>>): Config {
   const values = loadConfig(configSchema, env, [
-    keptCookie,
+    acceptedCookie,
     completeModel,
     fittingAnswer,
     currentSecret,
@@ -257,25 +253,27 @@ export function readConfig(env: Readonly<Record<string, string | undefined>>): C
   };
 }
 
-/** What is set in a way that works but should not stay so in production; told at the start. */
+/** Returns warnings about settings that are not for production, for the log at the start. */
 export function unsafeSettings(config: Config): string[] {
   const warnings: string[] = [];
   if (config.IDP_CLIENT_ID === '') {
-    warnings.push('IDP_CLIENT_ID is not set: nobody can sign in');
+    warnings.push('IDP_CLIENT_ID is not set: sign-in does not work');
   }
   if (config.BASE_URL.startsWith('https:') && !config.SVC_AUTH_COOKIE_SECURE) {
     warnings.push('BASE_URL is https: set SVC_AUTH_COOKIE_SECURE=true to keep the cookie off http');
   }
   if (config.BASE_URL.startsWith('https:') && config.MODEL_MODE === 'mock') {
-    warnings.push('BASE_URL is https and MODEL_MODE is mock: people talk to rules, not to a model');
+    warnings.push(
+      'BASE_URL is https and MODEL_MODE is mock: answers come from rules, not from a model',
+    );
   }
   if (new URL(config.IDP_REDIRECT_URI).origin !== new URL(config.BASE_URL).origin) {
     warnings.push(
-      'IDP_REDIRECT_URI is on another origin than BASE_URL: sign-ins end where the browser has no cookie of theirs, unless a proxy leads one to the other',
+      'IDP_REDIRECT_URI has another origin than BASE_URL: sign-ins fail without their cookie unless a proxy connects the two',
     );
   }
   if (isPlainHttp(config.IDP_BASE_URL)) {
-    warnings.push('IDP_BASE_URL is http on another host: tokens travel there unencrypted');
+    warnings.push('IDP_BASE_URL is http on another host: tokens are sent unencrypted');
   }
   return warnings;
 }

@@ -16,22 +16,20 @@ export {
 } from './assign-legacy.ts';
 export type { Tables } from './tables.ts';
 
-/** What the process has already and the assistant need not open. */
+/** Resources of the process that the assistant uses and `close` leaves open. */
 type Shared = {
-  /** Left open by `close`. */
   database?: Pick<Database<never>, 'db' | 'pool' | 'listen'>;
   log?: Logger;
 };
 
-/** What requests in progress get at a shutdown: longer than the provider has for its answers. */
+/** Longer than the provider's timeout. */
 const SHUTDOWN_MS = 30_000;
 
-/** Where the assistant listens, and how to stop it. */
 type Running = { url: string; close: () => Promise<void> };
 
 /**
  * Starts the assistant: reads the configuration, opens and migrates the database, and listens.
- * @throws ConfigError, DatabaseError or StartError, each with a message for who starts it.
+ * @throws ConfigError, DatabaseError or StartError, each with a message for the operator.
  */
 export async function start(
   env: NodeJS.ProcessEnv = process.env,
@@ -45,7 +43,7 @@ export async function start(
   const database = shared.database ?? opened.adopt(await open(config, log), (it) => it.close());
   await migrateDatabase(env, database);
 
-  // A shared database is typed for none of its users: after the migration it has these tables.
+  // The type of a shared database names no tables.
   const own = database as unknown as AssistantDatabase;
   const app = await createApp({ config, database: own, log });
   opened.defer(() => closeServer(app, SHUTDOWN_MS));
@@ -70,8 +68,7 @@ function open(config: Config, log: Logger): Promise<Database<never>> {
 
 /**
  * Creates or updates the assistant's tables. Specification 000, Versioning.
- * @param _env Not read: these tables depend on no setting. It stands here because a command migrates
- * all apps alike, and those of the collector depend on its settings.
+ * @param _env Unused; the command migrates all apps through one signature.
  * @throws DatabaseError MIGRATION_FAILED.
  */
 export function migrateDatabase(
@@ -84,17 +81,17 @@ export function migrateDatabase(
   });
 }
 
-/** The OpenAPI document, made without a database and without listening. */
+/** Returns the OpenAPI document without a database. */
 export async function openapi(): Promise<unknown> {
   return describe((app) => Promise.resolve(app.swagger()));
 }
 
-/** The AsyncAPI document of the WebSocket protocol, likewise. */
+/** Returns the AsyncAPI document of the WebSocket protocol without a database. */
 export async function asyncapi(): Promise<unknown> {
   return describe(async (app) => (await app.inject('/asyncapi.json')).json());
 }
 
-/** What `GET /metrics` answers of a process to which nothing has happened yet, likewise. */
+/** Returns the metrics of a fresh process without a database. */
 export async function metrics(): Promise<string> {
   return describe(async (app) => (await app.inject('/metrics')).body);
 }

@@ -265,7 +265,7 @@ test('unsafe settings announce themselves', () => {
     /COOKIE_SECURE=true.+MODEL_MODE is mock/,
   );
   const elsewhere = { ...safe, IDP_REDIRECT_URI: 'http://localhost:8000/auth/callback' };
-  assert.match(String(unsafeSettings(read(elsewhere))), /IDP_REDIRECT_URI is on another origin/);
+  assert.match(String(unsafeSettings(read(elsewhere))), /IDP_REDIRECT_URI has another origin/);
   const beside = { ...safe, IDP_REDIRECT_URI: 'http://127.0.0.1:8000/sign-in/auth/callback' };
   assert.deepEqual(unsafeSettings(read(beside)), []);
   const complete = {

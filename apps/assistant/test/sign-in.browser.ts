@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
-import { createServer as createHttpServer } from 'node:http';
-import { after, test } from 'node:test';
+import { createHash, randomBytes } from 'node:crypto';
+import { createServer as createHttpServer, createServer } from 'node:http';
+import { suite, after, test } from 'node:test';
 import type { Page } from 'playwright-core';
 import {
   listenOnFreePort,
@@ -21,125 +22,312 @@ const { issuer, urls } = await startPlatform(
 );
 const [lax = '', strict = ''] = urls;
 
-const openPicker = async (page: Page, address: string) => {
-  await page.goto(address);
-  await page.getByRole('link', { name: 'Sign in' }).click();
-  await page.waitForURL(`${issuer}/**`);
-};
+suite('browser', async () => {
+  const openPicker = async (page: Page, address: string) => {
+    await page.goto(address);
+    await page.getByRole('link', { name: 'Sign in' }).click();
+    await page.waitForURL(`${issuer}/**`);
+  };
 
-type Me = { status: number; user: { email?: string; role?: string } };
+  type Me = { status: number; user: { email?: string; role?: string } };
 
-/** With the cookies of the page; the page itself may fetch nothing. */
-async function me(page: Page): Promise<Me> {
-  const answer = await page.request.get(`${lax}/auth/me`);
-  return { status: answer.status(), user: await answer.json() };
-}
-
-test('sign in, see who one is, sign out, and come back as the admin', async () => {
-  const { context, complaints } = await openBrowser();
-  const page = await context.newPage();
-  await openPicker(page, lax);
-  await pick(page, 'Olena');
-  await page.waitForURL(`${lax}/`);
-  await page.getByText('You are signed in as').waitFor();
-  assert.match(await page.locator('main').innerText(), /Olena Koval[\s\S]*olena@example\.test/);
-
-  const cookie = (await context.cookies(lax)).find(({ name }) => name === 'svc_auth_session');
-  assert.equal(cookie?.httpOnly, true);
-  assert.equal(cookie?.sameSite, 'Lax');
-  assert.equal(await page.evaluate('document.cookie'), '');
-  const olena = await me(page);
-  assert.equal(olena.user.email, 'olena@example.test');
-  assert.equal(olena.user.role, 'user');
-  const background = await styleOf(page, '#sign-out', 'background-color');
-  assert.equal(background, 'rgb(47, 125, 91)', 'the page has its style');
-
-  await page.getByRole('button', { name: 'Sign out' }).click();
-  await page.getByText('You are not signed in').waitFor();
-  assert.equal((await me(page)).status, 401);
-  const left = (await context.cookies(lax)).map(({ name }) => name);
-  assert.ok(!left.includes('svc_auth_session'));
-
-  await openPicker(page, lax);
-  await pick(page, 'Taras');
-  await page.getByText('You are signed in as').waitFor();
-  assert.equal((await me(page)).user.role, 'admin');
-  assert.deepEqual(complaints, []);
-});
-
-test('a Strict cookie arrives, also at the second sign-in, with discovery', async () => {
-  const { context, complaints } = await openBrowser();
-  const page = await context.newPage();
-  for (const name of ['Olena', 'Taras']) {
-    await context.clearCookies({ name: 'strict_session' });
-    await openPicker(page, strict);
-    await pick(page, name);
-    await page.waitForURL(`${strict}/`);
-    await page.getByText('You are signed in as').waitFor();
-    assert.match(await page.locator('main').innerText(), new RegExp(name));
+  /** With the cookies of the page; the page itself may fetch nothing. */
+  async function me(page: Page): Promise<Me> {
+    const answer = await page.request.get(`${lax}/auth/me`);
+    return { status: answer.status(), user: await answer.json() };
   }
-  const cookie = (await context.cookies(strict)).find(({ name }) => name === 'strict_session');
-  assert.equal(cookie?.sameSite, 'Strict');
-  assert.deepEqual(complaints, []);
-});
 
-test('two tabs sign in at once', async () => {
-  const { context } = await openBrowser();
-  const first = await context.newPage();
-  const second = await context.newPage();
-  await openPicker(first, lax);
-  await openPicker(second, lax);
-  await pick(first, 'Olena');
-  await first.getByText('You are signed in as').waitFor();
-  await pick(second, 'Olena');
-  await second.getByText('You are signed in as').waitFor();
-  await first.reload();
-  await first.getByText('You are signed in as').waitFor();
-});
+  test('sign in, see who one is, sign out, and come back as the admin', async () => {
+    const { context, complaints } = await openBrowser();
+    const page = await context.newPage();
+    await openPicker(page, lax);
+    await pick(page, 'Olena');
+    await page.waitForURL(`${lax}/`);
+    await page.getByText('You are signed in as').waitFor();
+    assert.match(await page.locator('main').innerText(), /Olena Koval[\s\S]*olena@example\.test/);
 
-test('a sign-in that is cancelled at the provider ends on a page that says so', async () => {
-  const { context } = await openBrowser();
-  const page = await context.newPage();
-  await openPicker(page, lax);
-  await pick(page, 'Cancel');
-  await page.waitForURL(`${lax}/**`);
-  await page.getByRole('heading', { name: 'You did not sign in' }).waitFor();
-  await page.getByRole('link', { name: 'Sign in again' }).click();
-  await page.waitForURL(`${issuer}/**`);
-  await pick(page, 'Olena');
-  await page.getByText('You are signed in as').waitFor();
-});
+    const cookie = (await context.cookies(lax)).find(({ name }) => name === 'svc_auth_session');
+    assert.equal(cookie?.httpOnly, true);
+    assert.equal(cookie?.sameSite, 'Lax');
+    assert.equal(await page.evaluate('document.cookie'), '');
+    const olena = await me(page);
+    assert.equal(olena.user.email, 'olena@example.test');
+    assert.equal(olena.user.role, 'user');
+    const background = await styleOf(page, '#sign-out', 'background-color');
+    assert.equal(background, 'rgb(47, 125, 91)', 'the page has its style');
 
-test('signing out needs no script', async () => {
-  const { context } = await openBrowser({ javaScriptEnabled: false });
-  const page = await context.newPage();
-  await openPicker(page, lax);
-  await pick(page, 'Olena');
-  await page.getByText('You are signed in as').waitFor();
-  await page.getByRole('button', { name: 'Sign out' }).click();
-  await page.getByText('You are not signed in').waitFor();
-});
+    await page.getByRole('button', { name: 'Sign out' }).click();
+    await page.getByText('You are not signed in').waitFor();
+    assert.equal((await me(page)).status, 401);
+    const left = (await context.cookies(lax)).map(({ name }) => name);
+    assert.ok(!left.includes('svc_auth_session'));
 
-test('a page of another origin cannot sign out, though the cookie comes along', async () => {
-  const { context } = await openBrowser();
-  const page = await context.newPage();
-  await openPicker(page, lax);
-  await pick(page, 'Olena');
-  await page.getByText('You are signed in as').waitFor();
-  // Another port is another origin of the same site, so SameSite does not help.
-  const neighbour = createHttpServer((_request, response) => response.end('a page'));
-  after(() => neighbour.close());
-  const port = await listenOnFreePort(neighbour);
-  const other = await context.newPage();
-  await other.goto(`http://127.0.0.1:${port}/`);
-  await other.evaluate(
-    `fetch('${lax}/auth/logout', { method: 'POST', credentials: 'include', mode: 'no-cors' })
+    await openPicker(page, lax);
+    await pick(page, 'Taras');
+    await page.getByText('You are signed in as').waitFor();
+    assert.equal((await me(page)).user.role, 'admin');
+    assert.deepEqual(complaints, []);
+  });
+
+  test('a Strict cookie arrives, also at the second sign-in, with discovery', async () => {
+    const { context, complaints } = await openBrowser();
+    const page = await context.newPage();
+    for (const name of ['Olena', 'Taras']) {
+      await context.clearCookies({ name: 'strict_session' });
+      await openPicker(page, strict);
+      await pick(page, name);
+      await page.waitForURL(`${strict}/`);
+      await page.getByText('You are signed in as').waitFor();
+      assert.match(await page.locator('main').innerText(), new RegExp(name));
+    }
+    const cookie = (await context.cookies(strict)).find(({ name }) => name === 'strict_session');
+    assert.equal(cookie?.sameSite, 'Strict');
+    assert.deepEqual(complaints, []);
+  });
+
+  test('two tabs sign in at once', async () => {
+    const { context } = await openBrowser();
+    const first = await context.newPage();
+    const second = await context.newPage();
+    await openPicker(first, lax);
+    await openPicker(second, lax);
+    await pick(first, 'Olena');
+    await first.getByText('You are signed in as').waitFor();
+    await pick(second, 'Olena');
+    await second.getByText('You are signed in as').waitFor();
+    await first.reload();
+    await first.getByText('You are signed in as').waitFor();
+  });
+
+  test('a sign-in that is cancelled at the provider ends on a page that says so', async () => {
+    const { context } = await openBrowser();
+    const page = await context.newPage();
+    await openPicker(page, lax);
+    await pick(page, 'Cancel');
+    await page.waitForURL(`${lax}/**`);
+    await page.getByRole('heading', { name: 'You did not sign in' }).waitFor();
+    await page.getByRole('link', { name: 'Sign in again' }).click();
+    await page.waitForURL(`${issuer}/**`);
+    await pick(page, 'Olena');
+    await page.getByText('You are signed in as').waitFor();
+  });
+
+  test('signing out needs no script', async () => {
+    const { context } = await openBrowser({ javaScriptEnabled: false });
+    const page = await context.newPage();
+    await openPicker(page, lax);
+    await pick(page, 'Olena');
+    await page.getByText('You are signed in as').waitFor();
+    await page.getByRole('button', { name: 'Sign out' }).click();
+    await page.getByText('You are not signed in').waitFor();
+  });
+
+  test('a page of another origin cannot sign out, though the cookie comes along', async () => {
+    const { context } = await openBrowser();
+    const page = await context.newPage();
+    await openPicker(page, lax);
+    await pick(page, 'Olena');
+    await page.getByText('You are signed in as').waitFor();
+    // Another port is another origin of the same site, so SameSite does not help.
+    const neighbour = createHttpServer((_request, response) => response.end('a page'));
+    after(() => neighbour.close());
+    const port = await listenOnFreePort(neighbour);
+    const other = await context.newPage();
+    await other.goto(`http://127.0.0.1:${port}/`);
+    await other.evaluate(
+      `fetch('${lax}/auth/logout', { method: 'POST', credentials: 'include', mode: 'no-cors' })
        .catch(() => undefined)`,
-  );
-  // The other page does not get to see the answer, but the service counts what it answered.
-  const metrics = await (await fetch(`${lax}/metrics`)).text();
-  const counted = metrics.split('\n').filter((line) => line.includes('_count{method="POST"'));
-  assert.match(counted.join('\n'), /route="\/auth\/logout",status="403"\} 1$/m);
-  await page.reload();
-  await page.getByText('You are signed in as').waitFor();
+    );
+    // The other page does not get to see the answer, but the service counts what it answered.
+    const metrics = await (await fetch(`${lax}/metrics`)).text();
+    const counted = metrics.split('\n').filter((line) => line.includes('_count{method="POST"'));
+    assert.match(counted.join('\n'), /route="\/auth\/logout",status="403"\} 1$/m);
+    await page.reload();
+    await page.getByText('You are signed in as').waitFor();
+  });
+});
+
+suite('terminal', async () => {
+  const random = () => randomBytes(32).toString('base64url');
+
+  /** A terminal that listens, and what the browser brought it. */
+  async function listenAsTerminal() {
+    const [verifier, state] = [random(), random()];
+    const challenge = createHash('sha256').update(verifier).digest('base64url');
+    const brought: URLSearchParams[] = [];
+    const server = createServer(({ url = '' }, response) => {
+      const { pathname, searchParams } = new URL(url, 'http://127.0.0.1');
+      if (pathname === '/') brought.push(searchParams);
+      response.setHeader('content-type', 'text/html').end('<h1>Go back to the terminal</h1>');
+    });
+    const port = await listenOnFreePort(server);
+    after(() => server.close());
+    const query = new URLSearchParams({
+      port: String(port),
+      state,
+      code_challenge: challenge,
+      code_challenge_method: 'S256',
+    });
+    return { verifier, state, mark: challenge.slice(0, 8), port, brought, query: query.toString() };
+  }
+
+  async function comeToPage(page: Page, address: string): Promise<void> {
+    await page.goto(address);
+    await page.waitForURL(`${issuer}/**`);
+    await pick(page, 'Olena');
+    await page.getByRole('heading', { name: 'Sign in a terminal?' }).waitFor();
+  }
+
+  for (const [policy, url] of [
+    ['Lax', lax],
+    ['Strict', strict],
+  ]) {
+    test(`a terminal is signed in by a browser whose cookie is ${policy}, after it was asked`, async () => {
+      const { context, complaints } = await openBrowser();
+      const page = await context.newPage();
+      const terminal = await listenAsTerminal();
+      await comeToPage(page, `${url}/auth/terminal?${terminal.query}`);
+      const shown = await page.locator('main').innerText();
+      assert.match(shown, /Olena Koval, olena@example\.test/);
+      assert.match(shown, new RegExp(`127\\.0\\.0\\.1:${terminal.port}`));
+      assert.equal(await page.locator('#mark').innerText(), terminal.mark);
+      assert.equal(terminal.brought.length, 0, 'nothing is brought before the person agrees');
+      const background = await styleOf(page, '#confirm', 'background-color');
+      assert.equal(background, 'rgb(47, 125, 91)', 'the page has its style');
+      const picture = await page.screenshot();
+      // A blank page of this size takes about 5 kB.
+      assert.ok(picture.length > 10_000, `the page is not blank: ${picture.length} bytes`);
+
+      await page.getByRole('button', { name: 'Sign it in' }).click();
+      await page.getByText('Go back to the terminal').waitFor();
+      const [brought] = terminal.brought;
+      assert.equal(brought?.get('state'), terminal.state);
+      const answer = await fetch(`${url}/auth/terminal/token`, {
+        method: 'POST',
+        headers: { 'content-type': 'application/json' },
+        body: JSON.stringify({ code: brought?.get('code'), code_verifier: terminal.verifier }),
+      });
+      assert.equal(answer.status, 200);
+      const token = (await answer.json()) as { session_id: string; cookie_name: string };
+      const me = await fetch(`${url}/auth/me`, {
+        headers: { cookie: `${token.cookie_name}=${token.session_id}` },
+      });
+      assert.match(await me.text(), /olena@example\.test/);
+      const cookies = (await context.cookies(url)).map((cookie) => cookie.name);
+      assert.ok(!cookies.includes('svc_auth_session'), 'the browser itself is not signed in');
+      assert.deepEqual(complaints, []);
+    });
+  }
+
+  test('a refusal reaches the terminal', async () => {
+    const { context, complaints } = await openBrowser({ javaScriptEnabled: false });
+    const page = await context.newPage();
+    const terminal = await listenAsTerminal();
+    await comeToPage(page, `${lax}/auth/terminal?${terminal.query}`);
+    await page.getByRole('button', { name: 'I did not start this' }).click();
+    await page.getByText('Go back to the terminal').waitFor();
+    assert.equal(terminal.brought[0]?.get('error'), 'access_denied');
+    assert.equal(terminal.brought[0]?.get('code'), null);
+    assert.deepEqual(complaints, []);
+  });
+
+  test('a page of another origin cannot agree in the name of the person', async () => {
+    const { context } = await openBrowser();
+    const page = await context.newPage();
+    const terminal = await listenAsTerminal();
+    await comeToPage(page, `${lax}/auth/terminal?${terminal.query}`);
+    const action = await page.locator('form').first().getAttribute('action');
+    // Another port is another origin of the same site: the browser's cookie comes along.
+    const neighbour = createServer((_request, response) => {
+      response
+        .setHeader('content-type', 'text/html')
+        .end(`<form method="post" action="${lax}${action}"><button>Win</button></form>`);
+    });
+    after(() => neighbour.close());
+    const other = await context.newPage();
+    await other.goto(`http://127.0.0.1:${await listenOnFreePort(neighbour)}/`);
+    await other.getByRole('button', { name: 'Win' }).click();
+    await other.getByText('Request from another site').waitFor();
+    assert.equal(terminal.brought.length, 0);
+  });
+});
+
+suite('Android', async () => {
+  const WEB_VIEW =
+    'Mozilla/5.0 (Linux; Android 15; Pixel 8; wv) AppleWebKit/537.36 Chrome/140.0 Mobile Safari/537.36 SvcAndroid/1.0';
+
+  const SYSTEM_BROWSER =
+    'Mozilla/5.0 (Linux; Android 15; Pixel 8) AppleWebKit/537.36 Chrome/140.0.0.0 Mobile Safari/537.36';
+
+  const assistant = lax;
+
+  test('a sign-in begun in the web view ends at the bridge page in the system browser', async () => {
+    const webView = await openBrowser({ userAgent: WEB_VIEW });
+    const answer = await webView.context.request.get(`${assistant}/auth/login`, {
+      maxRedirects: 0,
+    });
+    const authorize = answer.headers()['location'] ?? '';
+    assert.ok(authorize.startsWith(`${issuer}/oauth/authorize?`));
+
+    // The application opens the provider in the system browser, which never saw the assistant before.
+    const system = await openBrowser({ userAgent: SYSTEM_BROWSER });
+    const page = await system.context.newPage();
+    const devtools = await system.context.newCDPSession(page);
+    await devtools.send('Page.enable');
+    const goneTo: string[] = [];
+    devtools.on('Page.frameRequestedNavigation', ({ url }) => goneTo.push(url));
+    const bridge = page.waitForResponse((response) => response.url().includes('/auth/mobile-done'));
+    const callback = page.waitForResponse((response) => response.url().includes('/auth/callback'));
+    await page.goto(authorize);
+    await pick(page, 'Olena');
+
+    const back = await callback;
+    assert.equal(back.status(), 302);
+    assert.equal((await back.allHeaders())['set-cookie'], undefined, 'the callback sets no cookie');
+    const shown = await bridge;
+    const sid = new URL(shown.url()).searchParams.get('sid') ?? '';
+    assert.match(sid, /^[A-Za-z0-9_-]{43}$/);
+    assert.equal(shown.url(), `${assistant}/auth/mobile-done?sid=${sid}`);
+    const headers = await shown.allHeaders();
+    assert.equal(headers['cache-control'], 'no-store');
+    assert.equal(headers['referrer-policy'], 'no-referrer');
+    assert.match(headers['content-security-policy'] ?? '', /^default-src 'none'/);
+
+    const intent = `intent://auth/callback?sid=${sid}#Intent;scheme=svc;package=app.oselya.android;end`;
+    const button = page.getByRole('link', { name: 'Open the application' });
+    await button.waitFor({ timeout: 5000 });
+    assert.deepEqual(
+      goneTo.filter((url) => url.startsWith('intent:')),
+      [intent],
+      'the page goes to the intent at once',
+    );
+    assert.equal(await button.getAttribute('href'), intent);
+    assert.deepEqual(await system.context.cookies(assistant), []);
+
+    // The application sets the cookie in its web view, and is signed in.
+    await webView.context.addCookies([{ name: 'svc_auth_session', value: sid, url: assistant }]);
+    const me = await webView.context.request.get(`${assistant}/auth/me`);
+    assert.equal(me.status(), 200);
+    assert.equal((await me.json()).email, 'olena@example.test');
+    assert.deepEqual(system.complaints, []);
+  });
+
+  test('the bridge page is dark and shows its button after 1.5 s where the intent leads nowhere', async () => {
+    const { context, complaints } = await openBrowser({ userAgent: SYSTEM_BROWSER });
+    const page = await context.newPage();
+    // The page's time stands still but for what is run of it here.
+    await page.clock.install({ time: 0 });
+    await page.clock.pauseAt(1000);
+    // The page never ends to load while the browser wonders what to do with the intent.
+    await page.goto(`${assistant}/auth/mobile-done?sid=${'A'.repeat(43)}`, { waitUntil: 'commit' });
+    const button = page.getByRole('link', { name: 'Open the application' });
+    await page.getByRole('heading', { name: 'You are signed in' }).waitFor();
+    await page.clock.runFor(1499);
+    assert.equal(await button.isVisible(), false);
+    await page.clock.runFor(1);
+    assert.equal(await button.isVisible(), true);
+    assert.equal(await styleOf(page, 'main', 'border-top-color'), 'rgb(63, 185, 80)');
+    assert.equal(await styleOf(page, 'body', 'background-color'), 'rgb(16, 20, 24)');
+    assert.deepEqual(complaints, []);
+  });
 });

@@ -9,7 +9,7 @@ import {
   type Status,
   type TurnEvent,
 } from '@oselya/chat-client';
-import { cutOnTheWay } from '../faults/cuts.ts';
+import { cutOnTheWay } from '../faults/helpers.ts';
 import { openAssistant } from '../helpers/assistant.ts';
 import { checkFrame } from '../helpers/asyncapi.ts';
 import { person } from '../helpers/people.ts';

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { beforeEach, test } from 'node:test';
 import { type Browser, openAssistant } from '../helpers/assistant.ts';
-import { outages, sent } from './provider-faults.ts';
+import { outages, sent } from './helpers.ts';
 
 /** Far below the hundred megabytes: what sockets buffer on both sides, beside the 256 KiB that are read. */
 const MOST_TAKEN_BYTES = 20 * 1024 * 1024;

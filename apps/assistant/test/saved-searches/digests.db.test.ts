@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { beforeEach, test } from 'node:test';
 import { sql } from 'kysely';
 import { converse, wayTo } from '../chat/stage.ts';
-import { untilBlocked, whileLocked } from '../faults/locks.ts';
+import { untilBlocked, whileLocked } from '../faults/helpers.ts';
 import { startProcess } from '../faults/processes.ts';
 import { gate } from '../helpers/scripted-model.ts';
 import { until } from '../helpers/until.ts';

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { sql } from 'kysely';
-import { countBlocked, whileLocked } from '../faults/locks.ts';
+import { countBlocked, whileLocked } from '../faults/helpers.ts';
 import { openAssistant } from '../helpers/assistant.ts';
 import { createDocumentChecker } from '../helpers/openapi.ts';
 import { person, SEVERAL_PEOPLE } from '../helpers/people.ts';

@@ -6,7 +6,7 @@ import type { Tables } from '../../src/tables.ts';
 import { Browser, openAssistant } from '../helpers/assistant.ts';
 import { until } from '../helpers/until.ts';
 import { OLENA } from '../scripted-provider.ts';
-import { SECRET, send } from './sender.ts';
+import { SECRET, send } from './receiver.ts';
 
 // The webhook comes to another process than that of the request that is in flight.
 const { db, engine, provider, instance, signedIn, row, expire } = await openAssistant({

@@ -1,15 +1,16 @@
 import assert from 'node:assert/strict';
 import { beforeEach, test } from 'node:test';
+import { createLogger, createServer } from '@oselya/kit';
 import { sql } from 'kysely';
-import { sweepAudit } from '../../src/admin/audit.ts';
-import { sweepEvents } from '../../src/conversations/event-log.ts';
-import { sweepSessions } from '../../src/identity/sessions.ts';
-import { sweepInvalidations } from '../../src/identity/revocation.ts';
-import { sweepPendingLogins } from '../../src/identity/sign-in.ts';
-import { runSweep, type Sweep } from '../../src/upkeep.ts';
-import { sweepWebhooks } from '../../src/webhooks/events.ts';
-import { openAssistant } from '../helpers/assistant.ts';
-import { until } from '../helpers/until.ts';
+import { sweepAudit } from '../src/admin/audit.ts';
+import { sweepEvents } from '../src/conversations/event-log.ts';
+import { sweepInvalidations } from '../src/identity/revocation.ts';
+import { sweepSessions } from '../src/identity/sessions.ts';
+import { sweepPendingLogins } from '../src/identity/sign-in.ts';
+import { runSweep, type Sweep, registerUpkeep } from '../src/upkeep.ts';
+import { sweepWebhooks } from '../src/webhooks/events.ts';
+import { openAssistant } from './helpers/assistant.ts';
+import { until } from './helpers/until.ts';
 
 const { db, engine, lines, instance } = await openAssistant();
 
@@ -160,4 +161,45 @@ test('a server that begins to listen sweeps all of it', async () => {
   for (const { table } of Object.values(kept))
     await until(async () => (await countOf(table)) === 0);
   await until(() => lines.some((line) => line.includes('"what":"the audit trail","deleted":2')));
+});
+
+test('it sweeps every ten minutes, and what fails once is tried again', async (context) => {
+  context.mock.timers.enable({ apis: ['setInterval'] });
+  const warnings: string[] = [];
+  const log = createLogger({
+    level: 'warn',
+    service: 'test',
+    destination: { write: (line) => void warnings.push(line) },
+  });
+  const openapi = { title: 'Nothing', description: '', version: '0' };
+  const app = await createServer({ log, bodyLimit: 1024, openapi });
+  const began: string[] = [];
+  registerUpkeep(app, {
+    db,
+    log,
+    sweeps: {
+      failing() {
+        began.push('failing');
+        throw new Error('no answer');
+      },
+      working() {
+        began.push('working');
+        return sql`select 1`;
+      },
+    },
+  });
+  await app.listen({ host: '127.0.0.1', port: 0 });
+  await until(() => began.length === 2);
+  assert.match(warnings.join(''), /"what":"failing"/);
+  context.mock.timers.tick(10 * 60 * 1000 - 1);
+  await new Promise(setImmediate);
+  assert.deepEqual(began, ['failing', 'working']);
+  context.mock.timers.tick(1);
+  await until(() => began.length === 4);
+  assert.deepEqual(began.slice(2), ['failing', 'working']);
+  assert.equal(warnings.length, 2);
+  await app.close();
+  context.mock.timers.tick(10 * 60 * 1000);
+  await new Promise(setImmediate);
+  assert.equal(began.length, 4);
 });

@@ -1,0 +1,3 @@
+import { playHostileRequests } from './play.ts';
+
+await playHostileRequests(1);
