@@ -55,12 +55,12 @@ const MAX_WORDS = 3_000;
 const GRAM = 3;
 
 /**
- * How much of a vector each family of tokens makes up, whatever the length of the text: a concept says
- * more than the word it was found by, and a word more than its parts.
+ * The share of each family of tokens in a vector, whatever the length of the text: a concept means more than its word,
+ * and a word more than its parts.
  */
 const SHARE = { concept: 0.8, word: 0.5, gram: 0.33 };
 
-/** What and where says more about a listing than anything else it mentions. */
+/** Concepts of kind and place, which mean most. */
 const KEY_CONCEPT =
   /^(?:city|district):|_rooms?$|^(?:rent|sale|daily|house|land|garage|commercial)$/;
 const KEY_WEIGHT = 2;
@@ -68,7 +68,7 @@ const KEY_WEIGHT = 2;
 const FNV_OFFSET = 0x811c9dc5;
 const FNV_PRIME = 0x01000193;
 
-/** The 32-bit FNV-1a hash of a text's UTF-16 units. */
+/** Returns the 32-bit FNV-1a hash of a text's UTF-16 units. */
 function fnv1a(text: string): number {
   let hash = FNV_OFFSET;
   for (let at = 0; at < text.length; at += 1) {
@@ -110,9 +110,8 @@ function counted(tokens: string[]): Map<string, number> {
 }
 
 /**
- * A vector for a text, so that related texts are near by cosine: hashed words, their character
- * trigrams, and concepts that are the same in Ukrainian, Russian and English. Deterministic.
- *
+ * Embeds a text so that related texts are near by cosine: hashed words, their character trigrams, and concepts that are
+ * the same in Ukrainian, Russian and English. Deterministic.
  * @param dimensions How many numbers the vector has.
  * @returns A vector of length 1, never with a NaN.
  * @throws RangeError when `dimensions` is not a positive whole number.

@@ -40,11 +40,11 @@ function voteOf(word: string): Vote {
   return UKRAINIAN_STEM.test(word) ? 'uk' : 'cyrillic';
 }
 
-/** A second language is a mixture from this part of the telling words on. */
+/** The share of a second language that makes a text mixed. */
 const MIXTURE = 0.25;
 
 /**
- * The language of a folded text by its letters and common words. A text without any letters counts
+ * Reads the language of a folded text by its letters and common words. A text without any letters counts
  * as Ukrainian, the platform's first language.
  */
 export function readLanguage(folded: string): Language {

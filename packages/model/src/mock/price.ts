@@ -26,7 +26,7 @@ function currencyCode(form: string | undefined): string | null {
   return CODES.find(([, pattern]) => form !== undefined && pattern.test(form))?.[0] ?? null;
 }
 
-/** One sum of money in a text, with the words around it that tell what it is for. */
+/** A sum of money in a text, with the words around it. */
 type Amount = {
   value: number;
   /** ISO 4217; null when the text does not say. */
@@ -69,8 +69,8 @@ function parseScaled(written: string): number {
 }
 
 /**
- * Every number of a folded text that may be a sum of money, in its order. Numbers without currency
- * and multiplier are among them: a label such as "ціна" can still make them prices.
+ * Returns every number of a folded text that may be a sum of money, in its order. Numbers without currency and
+ * multiplier are among them: a label such as "ціна" can still make them prices.
  */
 function readAmounts(folded: string): Amount[] {
   const amounts: Amount[] = [];
@@ -161,7 +161,7 @@ function lastLabel(before: string): Role | null {
   return role;
 }
 
-/** Words beyond a comma, plus or full stop belong to something said before. */
+/** Returns the words since the last comma, plus or full stop. */
 function clauseBefore({ before }: Amount): string {
   return before.split(/,(?!\d)|\+|\. /u).at(-1) ?? '';
 }
@@ -169,7 +169,7 @@ function clauseBefore({ before }: Amount): string {
 const isYear = ({ value }: Amount): boolean => value >= 1900 && value <= 2035;
 const isMoney = ({ currency, scaled }: Amount): boolean => currency !== null || scaled;
 
-/** Whether an amount is surely for something else, or by another measure, than the deal's price. */
+/** Returns whether an amount is surely for something else, or by another measure, than the deal's price. */
 function isNoPrice(amount: Amount, deal: DealType | null): boolean {
   const { value, after } = amount;
   if (value < (deal === null ? MIN_PRICE.daily_rent : MIN_PRICE[deal])) return true;
@@ -177,7 +177,7 @@ function isNoPrice(amount: Amount, deal: DealType | null): boolean {
   return deal === 'sale' && (says('monthly', after) || says('letNow', clauseBefore(amount)));
 }
 
-/** 1 when the amount's period is the deal's, -1 when it is another's, 0 when it has none. */
+/** Returns 1 when the amount's period is the deal's, -1 when it is another's, 0 when it has none. */
 function periodFit(amount: Amount, deal: DealType | null): -1 | 0 | 1 {
   if (deal !== 'rent' && deal !== 'daily_rent') return 0;
   const own = deal === 'rent' ? 'monthly' : 'daily';
@@ -187,7 +187,7 @@ function periodFit(amount: Amount, deal: DealType | null): -1 | 0 | 1 {
   return isDaily ? (deal === 'daily_rent' ? 1 : -1) : 0;
 }
 
-/** Whether a number without a currency may be a sum of money at all. */
+/** Returns whether a number without a currency may be a sum of money at all. */
 function isBarePrice(amount: Amount, role: Role | null, fit: number): boolean {
   const { value, before, after } = amount;
   if (fit === 1) return value >= MIN_LABELLED;
@@ -197,7 +197,7 @@ function isBarePrice(amount: Amount, role: Role | null, fit: number): boolean {
   return isRound && !isYear(amount) && !/[№#/-] ?$/u.test(before);
 }
 
-/** Whether an amount is for another deal than the one that is read, by the words beside it or its size. */
+/** Returns whether an amount is for another deal, by the words beside it or its size. */
 function isForOtherDeal(amount: Amount, deal: DealType | null): boolean {
   const before = clauseBefore(amount);
   const named = offersEither(before)
@@ -206,7 +206,7 @@ function isForOtherDeal(amount: Amount, deal: DealType | null): boolean {
   return deal !== null && named !== null && (named === 'sale') !== (deal === 'sale');
 }
 
-/** How well an amount serves as the price; 0 for none at all. */
+/** Scores an amount as the price; 0 for none at all. */
 function score(amount: Amount, deal: DealType | null): number {
   const role = lastLabel(clauseBefore(amount));
   if (role === 'other' || isNoPrice(amount, deal) || isForOtherDeal(amount, deal)) return 0;
@@ -236,8 +236,8 @@ function currencyOf(amounts: Amount[], price: number): string | null {
 }
 
 /**
- * The asking price in a folded text, told apart from deposits, utilities, commissions, prices per
- * square metre and prices of the past. The best amount wins, the first one among equals.
+ * Reads the asking price, and not deposits, utilities, commissions, prices per square metre and prices of the past. The
+ * best amount wins, the first one among equals.
  */
 export function readPrice(folded: string, deal: DealType | null, type: PropertyType | null): Price {
   let best: Amount | null = null;
@@ -254,7 +254,7 @@ export function readPrice(folded: string, deal: DealType | null, type: PropertyT
   return { price: best.value, currency };
 }
 
-/** The currency a text gives to a known price; null when the text does not name the price. */
+/** Returns the currency that a text gives to a known price; null when the text does not name the price. */
 export function currencyOfPrice(folded: string, price: number): string | null {
   return currencyOf(readAmounts(folded), price);
 }
