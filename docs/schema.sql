@@ -353,7 +353,6 @@ CREATE INDEX property_listings_duplicate_group ON public.property_listings USING
 CREATE INDEX property_listings_nearest ON public.property_listings USING hnsw (embedding vector_cosine_ops) WITH (ef_construction='128');
 CREATE INDEX property_listings_search ON public.property_listings USING gin (search_vector, listing_facets(id, deal_type, city_key, property_type, source_slug, price, area_total, rooms)) WITH (fastupdate=off) WHERE (archived_at IS NULL);
 CREATE INDEX property_listings_search_archived ON public.property_listings USING gin (search_vector, listing_facets(id, deal_type, city_key, property_type, source_slug, price, area_total, rooms)) WITH (fastupdate=off) WHERE (archived_at IS NOT NULL);
-CREATE INDEX property_listings_with_address ON public.property_listings USING btree (id) INCLUDE (source_slug, created_at) WHERE ((url IS NOT NULL) AND (archived_at IS NULL));
 
 create table rate_limits (
   key character varying(255) not null,
@@ -518,6 +517,8 @@ create table upkeep_turns (
   name text not null,
   taken_at timestamp with time zone not null default now(),
   done_at timestamp with time zone,
+  holder text,
+  lease_until timestamp with time zone,
   PRIMARY KEY (name)
 );
 

@@ -6,31 +6,28 @@ import { API_KEY_SCHEME, guardRoutes, rejectOtherPages } from './access/guard.ts
 import type { Config } from './config.ts';
 import { imageRoutes } from './images/routes.ts';
 import { StoreOutageError } from './images/store.ts';
-import { limitSources } from './ingest/limit-source.ts';
-import { isKnownSource } from './ingest/repository.ts';
+import { limitSources, createIngest } from './ingest/service.ts';
 import { ingestRoutes } from './ingest/routes.ts';
-import { createIngest } from './ingest/service.ts';
-import { withImagesRoutes } from './ingest/with-images/routes.ts';
-import { createProcessForm } from './ingest/with-images/service.ts';
+import { withImagesRoutes, createProcessForm } from './ingest/with-images.ts';
 import { BODY_LIMIT } from './schemas.ts';
-import { changeRoutes } from './listing/changes/routes.ts';
+import { changeRoutes } from './listing/changes.ts';
 import { listingRoutes } from './listing/routes.ts';
 import type { JobInput } from './pipeline/context.ts';
-import { operationPages } from './operations/pages.ts';
+import { monitoringRoutes } from './operations/monitoring.ts';
 import type { InlineJobs } from './queue/inline.ts';
 import { operationRoutes } from './operations/routes.ts';
 import { searchRoutes } from './search/routes.ts';
 import type { Services } from './services.ts';
 
 const TAGS = [
-  { name: 'ingest', description: 'Sources send payloads, and see what became of them.' },
+  { name: 'ingest', description: 'Payloads of sources, and their processing.' },
   { name: 'search', description: 'Listings by words, by meaning, or by both.' },
-  { name: 'listings', description: 'One listing, its history and its pictures.' },
-  { name: 'images', description: 'The bytes of pictures.' },
-  { name: 'operations', description: 'For those who run it.' },
+  { name: 'listings', description: 'One listing, its history and its images.' },
+  { name: 'images', description: 'The bytes of images.' },
+  { name: 'operations', description: 'For operators.' },
 ];
 
-/** Composes the collector's HTTP API. Specification 001, Endpoints; Contract 4. */
+/** Creates the collector's HTTP API. Specification 001, Endpoints; Contract 4. */
 export async function createApp(
   config: Config,
   services: Services,
@@ -45,7 +42,8 @@ export async function createApp(
     isOutage: (error) => isDatabaseOutage(error) || error instanceof StoreOutageError,
     openapi: {
       title: 'Oselya collector',
-      description: 'Takes property listings in, has a language model read them, and searches them.',
+      description:
+        'Accepts property listings, reads them with a language model, and searches them.',
       version: manifest.version,
       tags: TAGS,
       securitySchemes: { api_key: API_KEY_SCHEME },
@@ -55,7 +53,7 @@ export async function createApp(
     rejectOtherPages(app, { onlyThisMachine: config.COLLECTOR_AUTH === undefined });
   }
   app.get('/', { schema: { hide: true } }, (_request, reply) => reply.redirect('/docs'));
-  const readQueue = operationPages(app, { ...services, metricsToken: config.METRICS_TOKEN });
+  const readQueue = monitoringRoutes(app, { ...services, metricsToken: config.METRICS_TOKEN });
 
   const limit = (name: string, variable: MinuteLimit, what?: string) =>
     createRateLimit({
@@ -70,9 +68,9 @@ export async function createApp(
     async (api) => {
       guardRoutes(api, config.COLLECTOR_AUTH === 'required' ? createApiKeys({ db }) : undefined);
       const ingestLimit = limitSources({
+        db,
         perSource: limit('ingest', 'COLLECTOR_INGEST_PER_MINUTE', 'payloads of one source'),
         newSources: limitNewSources(config, pool),
-        isKnown: (source) => isKnownSource(db, source),
       });
       const ingest = createIngest({ db, onAccepted: notifications.send, log });
       ingestRoutes(api, { ingest, limit: ingestLimit, metrics });
@@ -111,10 +109,10 @@ export async function createApp(
   return app;
 }
 
-/** The variables of limits that count by the minute. */
+/** The variables of limits per minute. */
 type MinuteLimit = 'COLLECTOR_INGEST_PER_MINUTE' | 'COLLECTOR_FULLTEXT_PER_MINUTE';
 
-/** How many sources one caller may bring into being a day; undefined for no limit. */
+/** Returns the limit of new sources of one caller a day; undefined for none. */
 function limitNewSources(
   { COLLECTOR_NEW_SOURCES_PER_DAY: perDay }: Config,
   pool: object,

@@ -11,10 +11,10 @@ import {
   text,
 } from '@oselya/kit';
 import { type Static, Type } from 'typebox';
-import { isAllowEntry } from './safe-fetch/index.ts';
+import { isAllowEntry } from './safe-fetch/address.ts';
 import { choice } from './schemas.ts';
 
-/** pgvector's index takes vectors of at most this width. */
+/** The widest vectors of pgvector's index. */
 const MAX_DIMENSIONS = 2000;
 
 /** The collector's variables. Contract 1. */
@@ -59,7 +59,7 @@ export const configSchema = Type.Object({
   MIN_FREE_DISK_MB: integer({ default: 512 }),
 });
 
-/** The configuration as it is once it has been checked: `readConfig` gives it. Contract 1. */
+/** A checked configuration. Contract 1. */
 export type Config = Static<typeof configSchema>;
 
 /** A real model needs an address and names. */
@@ -70,7 +70,7 @@ const completeModel: ConfigRule<typeof configSchema> = (values) =>
         .map((name) => [name, 'is not set: MODEL_MODE=openai needs it'])
     : [];
 
-/** A bucket needs a name and keys; without an endpoint it is one of AWS. */
+/** A bucket needs a name and keys; without an endpoint it is at AWS. */
 const completeImageStore: ConfigRule<typeof configSchema> = (values) =>
   values.IMAGE_STORE === 's3'
     ? (['S3_REGION', 'S3_BUCKET', 'S3_ACCESS_KEY_ID', 'S3_SECRET_ACCESS_KEY'] as const)
@@ -78,7 +78,7 @@ const completeImageStore: ConfigRule<typeof configSchema> = (values) =>
         .map((name) => [name, 'is not set: IMAGE_STORE=s3 needs it'])
     : [];
 
-/** Nobody opens the API to others without having said so. */
+/** A host that others can reach needs an explicit choice. */
 const chosenAccess: ConfigRule<typeof configSchema> = ({ COLLECTOR_HOST, COLLECTOR_AUTH }) =>
   COLLECTOR_HOST !== undefined && COLLECTOR_AUTH === undefined && !isLoopback(COLLECTOR_HOST)
     ? [
@@ -91,8 +91,8 @@ const chosenAccess: ConfigRule<typeof configSchema> = ({ COLLECTOR_HOST, COLLECT
 
 /**
  * Reads the collector's configuration.
- * @param options.api Whether the API is served: a worker alone needs no answer about API keys.
- * @throws ConfigError naming every bad variable.
+ * @param options.api Whether the API is served: a standalone worker needs no choice about API keys.
+ * @throws ConfigError with every bad variable.
  */
 export function readConfig(
   env: Readonly<Record<string, string | undefined>>,

@@ -1,11 +1,11 @@
-// Parts of the collector that benchmarks run by themselves. Nobody else should rely on them.
+// Parts of the collector for benchmarks; no other package may use them.
 
 export { guardRoutes } from './access/guard.ts';
 export type { Tables } from './tables.ts';
 export { ingestRoutes } from './ingest/routes.ts';
 export { createIngest, type Ingest } from './ingest/service.ts';
 export { createMetrics } from './metrics.ts';
-export { createRawCleanup } from './operations/raw/cleanup.ts';
+export { createRawCleanup } from './operations/payloads.ts';
 export { migrations } from './database.ts';
 export { searchText } from './pipeline/listing-state.ts';
 export { claimJobs } from './queue/claim.ts';

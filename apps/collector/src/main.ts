@@ -4,13 +4,12 @@ import { closeServer, createLogger, isLoopback, listen, loadConfig, onDrain } fr
 import { createApp } from './app.ts';
 import { type Config, configSchema, readConfig } from './config.ts';
 import { createDiskGate } from './disk.ts';
-import { startDuplicateSearch } from './duplicates/index.ts';
+import { startDuplicateSearch } from './duplicates/duplicates.ts';
 import { controlImage } from './images/decode.ts';
 import { migrations, openDatabase, type SharedDatabase } from './database.ts';
 import { probeModel } from './model/probe.ts';
 import { startUpkeep } from './operations/upkeep.ts';
-import { measureWorker } from './operations/worker-metrics.ts';
-import { openWorkerPage, type WorkerPage } from './worker-page.ts';
+import { openWorkerPage, type WorkerPage } from './operations/monitoring.ts';
 import { expireLeases } from './queue/jobs.ts';
 import { CHANNEL } from './queue/notifications.ts';
 import { startWorker as startQueueWorker } from './queue/worker.ts';
@@ -32,13 +31,13 @@ export { normaliseText } from './text.ts';
 export type { Shared } from './services.ts';
 export { openTrial, type Trial, type TrialReading } from './commands/trial.ts';
 
-/** A collector that runs: the address of its API, and what ends it. Contract 4, Queue, says how. */
+/** A running collector: the address of its API, and its shutdown. Contract 4, Queue. */
 export type Running = { url: string; close: () => Promise<void> };
 
 /**
  * Starts the collector: the API, and a worker too unless `COLLECTOR_WORKER=false`.
- * @param shared What a process that runs several apps has opened; it stays open.
- * @throws ConfigError, StartError, DatabaseError: each for the person who starts it.
+ * @param shared Resources of a process with several apps; they stay open.
+ * @throws ConfigError, StartError, DatabaseError: for the operator.
  */
 export async function start(
   env: NodeJS.ProcessEnv = process.env,
@@ -46,8 +45,8 @@ export async function start(
 ): Promise<Running> {
   const config = readConfig(env);
   await mkdir(config.DATA_DIR, { recursive: true });
-  // What was opened is closed in the opposite order, also when the start fails half-way; the jobs of the API and
-  // the worker end first, since a worker must not go on claiming while slow requests end.
+  // Closed in reverse order, also if the start fails; jobs end first, so that the worker claims nothing while slow
+  // requests end.
   await using opened = new AsyncDisposableStack();
   const services = await openServices(config, shared);
   opened.defer(services.close);
@@ -70,7 +69,7 @@ export async function start(
         'API keys are off: everyone who can reach this address may use the collector',
       );
   }
-  // A start that is told that its port is in use has not begun any work.
+  // Work begins only after the port is known to be free.
   if (config.COLLECTOR_WORKER) parts.push((await work(config, services)).close);
   const image = config.COLLECTOR_WORKER ? controlImage : undefined;
   parts.push(probeModel(config, { ...services, image }).close);
@@ -80,7 +79,7 @@ export async function start(
 
 /**
  * Starts a worker alone, without the API.
- * @returns With the address of its health and metrics where COLLECTOR_WORKER_PORT is set.
+ * @returns The address of its health and metrics if COLLECTOR_WORKER_PORT is set.
  */
 export async function startWorker(
   env: NodeJS.ProcessEnv = process.env,
@@ -103,7 +102,7 @@ export async function startWorker(
   return { url: page?.url, close: () => running.disposeAsync() };
 }
 
-/** Brings the collector's tables up to date, in the given database or the configured one. */
+/** Migrates the collector's tables, in the given database or the configured one. */
 export async function migrateDatabase(
   env: NodeJS.ProcessEnv = process.env,
   shared?: SharedDatabase,
@@ -118,38 +117,47 @@ export async function migrateDatabase(
   }
 }
 
-/** Where a worker alone can be asked how it is, if the configuration says so. */
+/** Opens the health endpoint of a standalone worker, if it is configured. */
 async function openPage(config: Config, services: Services): Promise<WorkerPage | undefined> {
   const { COLLECTOR_WORKER_PORT: port } = config;
   if (port === undefined) return undefined;
   const page = await openWorkerPage({ ...config, COLLECTOR_WORKER_PORT: port }, services);
-  services.log.info({ url: page.url }, 'the worker shows its health and metrics');
+  services.log.info({ url: page.url }, 'the worker serves its health and metrics');
   return page;
 }
 
-/** All that jobs and requests in progress at shutdown get. Contract 4, Queue. */
+/** The time that jobs and requests in progress have at shutdown. Contract 4, Queue. */
 const shutdownMs = (config: Config): number => config.COLLECTOR_SHUTDOWN_SECONDS * 1000;
 
 /**
- * Where the database belongs to one process, what is claimed was left by one that has ended, and need not wait for
- * its lease to run out. It is done before the first request: one that claims its own payload must not be taken for it.
+ * Expires the leases of an earlier process, if only one can have the database. It precedes the first request, which may
+ * claim its own payload.
  */
 async function takeOver({ database }: Services): Promise<void> {
   if (database.isExclusive) await expireLeases(database.db);
 }
 
-/** Starts all that works in the background; a start that fails half-way ends what of it had begun. */
+/** Starts the background work; a start that fails ends the part that had begun. */
 async function work(config: Config, services: Services): Promise<{ close: () => Promise<void> }> {
   const { database, model, disk, imageStore, notifications, metrics, log } = services;
   const slots = config.COLLECTOR_WORKERS;
+  metrics.workerSlots.set(slots);
   const hasRoom = createDiskGate(disk, log);
   await using opened = new AsyncDisposableStack();
-  // A connection that is gone must not keep the worker claiming until that is noticed.
+  // The parts close together: a broken connection must not keep the worker claiming.
   const parts: Close[] = [];
   opened.defer(() => closeTogether(parts));
   const worker = startQueueWorker({
     db: database.db,
-    process: measureWorker(services.process, { metrics, slots }),
+    process: async (job, options) => {
+      metrics.workerLastClaim.setToCurrentTime();
+      metrics.workerJobs.inc();
+      try {
+        return await services.process(job, options);
+      } finally {
+        metrics.workerJobs.dec();
+      }
+    },
     breaker: model.breaker,
     mayClaim: async () => !imageStore.isAway && (await hasRoom()),
     metrics,

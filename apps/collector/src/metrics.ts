@@ -1,18 +1,17 @@
 import { Counter, Gauge, Histogram, type Registry } from 'prom-client';
-import { boundedNames } from './bounded-names.ts';
 
-/** Queries are quick, calls to a model are not: one scale for both, in seconds. */
+/** Buckets in seconds, for quick queries and slow calls to a model. */
 const SECONDS = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120];
 
-/** Past so many sources a process counts further ones together, as `other`: senders may make them up. */
+/** Further sources share the label `other`, since clients may invent them. */
 const MAX_SOURCE_LABELS = 1000;
 
-/** What the collector counts and measures; parts of it take the ones that they tell of. */
+/** The collector's metrics. */
 export type Metrics = ReturnType<typeof createMetrics>;
 
 /**
- * The collector's metrics, registered. Those of the queue, the model's breaker, the disk and the duplicates are
- * each beside what they measure. Contract 4, Metrics.
+ * Creates and registers the collector's metrics. Those of the queue, the breaker, the disk and the duplicates are beside
+ * the code that they measure. Contract 4, Metrics.
  */
 export function createMetrics(registry: Registry) {
   const registers = [registry];
@@ -67,7 +66,7 @@ export function createMetrics(registry: Registry) {
     }),
     archiveChecks: new Counter({
       name: 'collector_archive_checks_total',
-      help: 'Addresses of listings that were asked, by what came of it.',
+      help: 'Requested addresses of listings, by outcome.',
       labelNames: ['outcome'],
       registers,
     }),
@@ -78,13 +77,13 @@ export function createMetrics(registry: Registry) {
     }),
     duplicateLooks: new Counter({
       name: 'collector_duplicate_looks_total',
-      help: 'Looks for duplicates of a listing, by what came of it; one that failed is made again.',
+      help: 'Searches for duplicates of a listing, by outcome; a failed one is repeated.',
       labelNames: ['outcome'],
       registers,
     }),
     images: new Counter({
       name: 'collector_images_total',
-      help: 'Pictures of listings, by what became of them.',
+      help: 'Images of listings, by outcome.',
       labelNames: ['outcome'],
       registers,
     }),
@@ -101,15 +100,18 @@ export function createMetrics(registry: Registry) {
 function createIngestRequests(registers: Registry[]) {
   const counter = new Counter({
     name: 'collector_ingest_requests_total',
-    help: `Payloads sent, by what became of the request; refused ones have the source "unknown", and those of a source of which this process has accepted nothing, or beyond the first ${MAX_SOURCE_LABELS}, have "other".`,
+    help: `Requests with payloads, by outcome; rejected ones have the source "unknown", and those of a source of which this process has accepted nothing, or beyond the first ${MAX_SOURCE_LABELS}, have "other".`,
     labelNames: ['source', 'outcome'],
     registers,
   });
-  const sources = boundedNames(MAX_SOURCE_LABELS);
-  const labelOf = (source: string, outcome: string) =>
-    outcome === 'accepted' ? sources.take(source) : sources.find(source);
+  // Each label makes a time series, which stays for as long as the process lives.
+  const sources = new Set<string>();
+  const labelOf = (source: string, outcome: string) => {
+    if (outcome === 'accepted' && sources.size < MAX_SOURCE_LABELS) sources.add(source);
+    return sources.has(source) ? source : 'other';
+  };
   return {
-    /** @param source Undefined where none was found valid. */
+    /** @param source Undefined unless the payload is valid. */
     inc({ source, outcome }: { source: string | undefined; outcome: string }): void {
       const label = source === undefined ? 'unknown' : labelOf(source, outcome);
       counter.inc({ source: label, outcome });

@@ -12,17 +12,16 @@ import { openImageStore, type StoreState } from './images/store.ts';
 import { createTemporaryFolder, type TemporaryFolder } from './images/temporary.ts';
 import { createMetrics, type Metrics } from './metrics.ts';
 import { openObservedModel } from './model/open.ts';
-import { createAsk } from './operations/archive/ask.ts';
-import { type ArchiveCheck, createArchiveCheck } from './operations/archive/check.ts';
-import { createRawCleanup, type RawCleanup } from './operations/raw/cleanup.ts';
+import { type ArchiveCheck, createArchiveCheck } from './operations/archive-check.ts';
+import { createRawCleanup, type RawCleanup } from './operations/payloads.ts';
 import type { JobInput } from './pipeline/context.ts';
 import { createPipeline } from './pipeline/pipeline.ts';
 import { createInlineJobs, type InlineJobs } from './queue/inline.ts';
 import type { ProcessJob } from './queue/job.ts';
 import { createNotifications, type Notifications } from './queue/notifications.ts';
-import { createSafeFetch } from './safe-fetch/index.ts';
+import { createSafeFetch } from './safe-fetch/fetch.ts';
 
-/** What the API and the worker of one process share. */
+/** The services that the API and the worker of one process share. */
 export type Services = {
   log: Logger;
   database: Pick<Database<Tables>, 'db' | 'pool' | 'listen' | 'isExclusive'>;
@@ -33,22 +32,22 @@ export type Services = {
   disk: Disk;
   temporary: TemporaryFolder;
   notifications: Notifications;
-  /** What is done with a job, be it a worker's or a request's. */
+  /** Processes the jobs of workers and requests. */
   process: ProcessJob<JobInput>;
   archiveCheck: ArchiveCheck;
   rawCleanup: RawCleanup;
   registry: Registry;
   metrics: Metrics;
-  /** Closes what was opened here, in the opposite order. */
+  /** Closes everything that was opened here, in reverse order. */
   close: () => Promise<void>;
 };
 
-/** What a process that runs several apps hands to each, and tests too; the app does not close it. */
+/** Resources that a process with several apps, or a test, shares with the app, which does not close them. */
 export type Shared = { database?: SharedDatabase; log?: Logger; disk?: Disk };
 
 /**
- * Opens the database, brings it up to date, and makes what works on it.
- * @throws StartError, DatabaseError: what is wrong, for the person who starts the platform.
+ * Opens and migrates the database, and creates the services on it.
+ * @throws StartError, DatabaseError: for the operator.
  */
 export async function openServices(config: Config, shared: Shared = {}): Promise<Services> {
   const log = shared.log ?? createLogger({ level: config.LOG_LEVEL, service: 'collector' });
@@ -64,7 +63,7 @@ export async function openServices(config: Config, shared: Shared = {}): Promise
   return { ...services, close: () => running.disposeAsync() };
 }
 
-/** Makes what works on a database, which is not asked for anything yet. */
+/** Creates the services on a database, without a query. */
 export async function createServices(
   config: Config,
   given: { database: Services['database']; log: Logger; disk?: Disk },
@@ -87,7 +86,7 @@ export async function createServices(
     given.disk ?? createDisk({ folder: config.DATA_DIR, minFreeMb: config.MIN_FREE_DISK_MB });
   const notifications = createNotifications({
     db,
-    onError: (error) => log.warn({ err: error }, 'workers could not be told of new work'),
+    onError: (error) => log.warn({ err: error }, 'workers could not be notified'),
   });
   opened.defer(notifications.close);
   const fetch = createSafeFetch({ allow: config.SSRF_ALLOW });
@@ -114,7 +113,7 @@ export async function createServices(
     temporary,
     notifications,
     process: createPipeline({ db, model, images, metrics, log, modelTimeoutMs }),
-    archiveCheck: createArchiveCheck({ db, ask: createAsk(fetch), metrics, log }),
+    archiveCheck: createArchiveCheck({ db, fetch, metrics, log }),
     rawCleanup: createRawCleanup({ db, metrics }),
     registry,
     metrics,
@@ -123,8 +122,8 @@ export async function createServices(
 }
 
 /**
- * The jobs that run for whoever waits for them.
- * @typeParam Input What `services.process` takes along with a job.
+ * Opens the jobs that run within a request or a command.
+ * @typeParam Input The input that `services.process` takes with a job.
  */
 export function openInlineJobs<Input>(
   config: Config,

@@ -1,35 +1,118 @@
 import { setImmediate } from 'node:timers/promises';
 import { isDatabaseOutage } from '@oselya/db';
 import type { Logger } from '@oselya/kit';
-import type { Kysely } from 'kysely';
-import type { Tables } from '../tables.ts';
+import { type Kysely, sql } from 'kysely';
+import { Gauge, type Registry } from 'prom-client';
+import { Type } from 'typebox';
+import { createMeasure } from '../async/measure.ts';
+import { repeat } from '../async/repeat.ts';
 import type { Images } from '../images/images.ts';
 import type { Metrics } from '../metrics.ts';
-import { repeat } from '../async/repeat.ts';
-import { createFingerprintRounds } from './fingerprint-rounds.ts';
-
-import { updatePairs } from './update-pairs.ts';
-import { claimMarks, type Marked, returnMarks } from './marks.sql.ts';
+import { choice, nullable } from '../schemas.ts';
+import type { Tables } from '../tables.ts';
+import { type Compared, findCandidates, loadCompared } from './candidates.ts';
+import { compare, type Comparison, REASONS, THRESHOLD } from './compare.ts';
+import { lockGroupsForReading, lockGroupsForWriting, regroup } from './groups.ts';
 
 const SECOND_MS = 1000;
 
-/** Listings of one claim. */
-const LISTINGS = 64;
+/** How many listings one claim has. */
+const CLAIMED = 16;
 
-/** After so long what was claimed and not looked at is claimed again, the second time after twice as long. */
+/** The first lease of a claim; it doubles with each failed attempt. */
 const LEASE_MS = 60 * SECOND_MS;
+const MAX_LEASE_MS = 3600 * SECOND_MS;
 
-/** A payload's own changes of its listing are mostly seconds apart: model calls are between them. */
+/** How long a change settles: a payload changes its listing several times, with seconds of model calls between. */
 const SETTLED_MS = 3 * SECOND_MS;
 
-/** A search that goes on until it is closed; closing gives back what it has claimed. */
-export type DuplicateSearch = { close: () => Promise<void> };
+/** How many stored images are fingerprinted at a time, at some 50 ms each. */
+const FINGERPRINTED = 16;
+
+/** How many duplicates one search finds at most: the likeliest. */
+const MAX_FOUND = 20;
+
+/** How many known pairs one search compares again at most; past those, the partners are marked. */
+const MAX_KNOWN = 200;
+
+/** Past so many, marks are not counted. */
+const MAX_COUNTED = 100_000;
+
+/** The likely duplicates of a listing, as the API answers them. */
+export const duplicatesSchema = Type.Array(
+  Type.Object({
+    listing_id: Type.Integer(),
+    source_slug: Type.String(),
+    external_id: Type.String(),
+    url: nullable(Type.String()),
+    price: nullable(Type.Number()),
+    currency: nullable(Type.String()),
+    score: Type.Number({
+      minimum: THRESHOLD,
+      maximum: 1,
+      description: 'How likely it is the same property: the sum of the parts, at most 1.',
+    }),
+    reasons: Type.Array(
+      Type.Object({
+        reason: choice(REASONS),
+        part: Type.Number({ description: 'Its part of the score; negative if it speaks against.' }),
+        detail: Type.String({ description: 'The finding, for people.' }),
+      }),
+    ),
+  }),
+  {
+    description:
+      'Other listings that are likely the same property, the likeliest first: of other sources or ids, ' +
+      'for the same kind of offer, and not archived. They are searched some seconds after a change.',
+    examples: [
+      [
+        {
+          listing_id: 118,
+          source_slug: 'misto',
+          external_id: 'a-77',
+          url: 'https://misto.example/a-77',
+          price: 88_500,
+          currency: 'USD',
+          score: 0.91,
+          reasons: [
+            { reason: 'place', part: 0.2, detail: 'same building' },
+            { reason: 'area', part: 0.2, detail: 'both 54.3 m²' },
+            { reason: 'rooms', part: 0.2, detail: '2 rooms, floor 3, of 5' },
+            { reason: 'price', part: 0.06, detail: 'prices 2 % apart' },
+            { reason: 'pictures', part: 0.25, detail: '1 of 1 pictures' },
+          ],
+        },
+      ],
+    ],
+  },
+);
+
+/** Returns the likely duplicates of a listing, the likeliest first. */
+export function listDuplicates(db: Kysely<Tables>, listingId: number, limit: number) {
+  return db
+    .selectFrom('duplicate_pairs as pair')
+    .innerJoin('property_listings as other', (join) =>
+      join.on(
+        'other.id',
+        '=',
+        sql<number>`case pair.low_id when ${listingId} then pair.high_id else pair.low_id end`,
+      ),
+    )
+    .select(['other.id as listing_id', 'other.source_slug', 'other.external_id', 'other.url'])
+    .select(['other.price', 'other.currency', 'pair.score', 'pair.reasons'])
+    .where((eb) => eb.or([eb('pair.low_id', '=', listingId), eb('pair.high_id', '=', listingId)]))
+    .where('other.archived_at', 'is', null)
+    .orderBy('pair.score', 'desc')
+    .orderBy('other.id')
+    .limit(limit)
+    .execute();
+}
 
 /**
- * Looks for duplicates of listings after they have changed, one after another, beside the jobs: a look
- * that fails costs no job anything, and is made again a minute later, then after two minutes, and at last
- * once an hour. Between looks it works out what older pictures look like. Any number of processes may do so.
- * One that is closed, or meets an outage of the database, gives back what it has claimed and not looked at.
+ * Searches for duplicates of changed listings, which triggers mark, in any number of processes. A failed search costs no
+ * job anything, and is repeated a minute later, then after two, and at last once an hour. Between searches it
+ * fingerprints images that were stored before fingerprints existed.
+ * @param deps.settledMs How long ago a listing changed at least.
  */
 export function startDuplicateSearch(deps: {
   db: Kysely<Tables>;
@@ -38,68 +121,228 @@ export function startDuplicateSearch(deps: {
   metrics: { duplicateLooks: Pick<Metrics['duplicateLooks'], 'inc'> };
   intervalMs?: number;
   settledMs?: number;
-}): DuplicateSearch {
+}): { close: () => Promise<void> } {
   const { db, images, log, metrics, intervalMs = SECOND_MS, settledMs = SETTLED_MS } = deps;
   const ended = new AbortController();
   const { signal } = ended;
-  const fingerprint = createFingerprintRounds(images, {
-    signal,
-    onError: (error, sha256) =>
-      log.warn({ err: error, sha256 }, 'a stored picture could not be read'),
-  });
 
-  async function lookAt(marked: Marked): Promise<void> {
-    try {
-      await updatePairs(db, marked);
-      metrics.duplicateLooks.inc({ outcome: 'done' });
-    } catch (error) {
-      if (isDatabaseOutage(error)) throw error;
-      metrics.duplicateLooks.inc({ outcome: 'failed' });
-      const { listingId: listing_id } = marked;
-      log.warn({ err: error, listing_id }, 'a look for duplicates failed, and is made again');
-    }
-  }
-
-  async function look(): Promise<void> {
+  async function search(): Promise<void> {
     for (;;) {
-      const leaseEndsAt = performance.now() + LEASE_MS;
-      const claimed = await claimMarks(db, { limit: LISTINGS, settledMs, leaseMs: LEASE_MS });
-      for (const [nth, marked] of claimed.entries()) {
-        // The embedded database works in this process, and would leave requests no turn.
+      const claimed = await claimMarks(db, { settledMs });
+      for (const marked of claimed) {
+        // The embedded database works in this process, and would starve requests.
         await setImmediate();
-        try {
-          signal.throwIfAborted();
-          await lookAt(marked);
-        } catch (error) {
-          // The rest would fail as well, one after another, and count as looked at in vain.
-          await giveBack(claimed.slice(nth), leaseEndsAt - performance.now());
-          throw error;
-        }
+        if (signal.aborted) return;
+        const outcome = await updatePairs(db, marked).then(
+          () => 'done',
+          (error: unknown) => {
+            if (isDatabaseOutage(error)) throw error;
+            const { listingId: listing_id } = marked;
+            log.warn({ err: error, listing_id }, 'a search for duplicates failed, and is repeated');
+            return 'failed';
+          },
+        );
+        metrics.duplicateLooks.inc({ outcome });
       }
       if (claimed.length === 0) return;
     }
   }
 
-  /** Gives back what was not looked at; in an outage its lease expires. */
-  async function giveBack(rest: readonly Marked[], leaseMs: number): Promise<void> {
-    if (leaseMs <= 0) return;
-    await returnMarks(
-      db,
-      rest.flatMap((marked) => marked.marks),
-    );
+  let after: string | undefined = '';
+  async function fingerprint(): Promise<void> {
+    if (after === undefined) return;
+    after = await images.fingerprintStored({
+      after,
+      limit: FINGERPRINTED,
+      signal,
+      onError: (error, sha256) =>
+        log.warn({ err: error, sha256 }, 'a stored image could not be read'),
+    });
   }
 
-  const failed = (error: unknown) => {
+  const onError = (error: unknown) => {
     if (!signal.aborted) log.warn({ err: error }, 'the search for duplicates failed for now');
   };
-  const works = [look, fingerprint].map((work) =>
-    repeat(intervalMs, work, { signal, onError: failed }),
-  );
-
+  const works = [search, fingerprint].map((work) => repeat(intervalMs, work, { signal, onError }));
   return {
     async close() {
       ended.abort();
       await Promise.all(works);
     },
   };
+}
+
+/** A changed listing, and its marks. */
+type Marked = { listingId: number; marks: number[] };
+
+/**
+ * Claims listings that changed, the latest first. A mark that is not removed within its lease can be claimed again.
+ * @param options.settledMs How long ago they changed at least.
+ */
+export async function claimMarks(
+  db: Kysely<Tables>,
+  options: { settledMs: number; limit?: number; leaseMs?: number },
+): Promise<Marked[]> {
+  const { settledMs, limit = CLAIMED, leaseMs = LEASE_MS } = options;
+  const { rows } = await sql<Marked>`
+    with claimed as (
+      update duplicate_marks set attempts = attempts + 1,
+        claimed_until = now() + interval '1 millisecond'
+          * least(${leaseMs} * 2 ^ least(attempts, 30), ${MAX_LEASE_MS})
+      where id in (
+        select id from duplicate_marks
+        where marked_at <= now() - ${settledMs} * interval '1 millisecond'
+          and (claimed_until is null or claimed_until <= now())
+        order by id desc limit ${limit} for update skip locked)
+      returning id, listing_id)
+    select listing_id as "listingId", jsonb_agg(id) as marks
+    from claimed group by listing_id order by max(id) desc`.execute(db);
+  return rows;
+}
+
+/**
+ * Searches for the duplicates of a listing, and updates its pairs and groups.
+ *
+ * Most listings have none: such a search only removes its marks, and any number run together. Where there are or were
+ * duplicates, they are compared again under the lock for writing. So of two searches for the sides of a pair the later
+ * one sees both sides as they are; a side that changes afterwards is marked again.
+ * @throws What the database throws, also for a lock that took too long; then nothing changed, and the marks stay.
+ */
+export async function updatePairs(
+  db: Kysely<Tables>,
+  { listingId: id, marks }: Marked,
+): Promise<void> {
+  const found = await db.transaction().execute(async (trx) => {
+    await lockGroupsForReading(trx);
+    const own = (await loadCompared(trx, [id])).get(id);
+    const likeliest = own === undefined ? [] : await findLikely(trx, own);
+    if (likeliest.length > 0 || (await isConnected(trx, id))) return likeliest;
+    await removeMarks(trx, marks);
+    return undefined;
+  });
+  if (found === undefined) return;
+
+  await db.transaction().execute(async (trx) => {
+    await lockGroupsForWriting(trx);
+    const known = await listPartners(trx, id, MAX_KNOWN);
+    const listings = await loadCompared(trx, [...new Set([id, ...found, ...known])]);
+    const own = listings.get(id);
+    listings.delete(id);
+    const pairs = own === undefined ? new Map<number, Comparison>() : likely(own, listings);
+    const removed = known.filter((one) => !pairs.has(one));
+    await storePairs(trx, id, { pairs, removed });
+    await regroup(trx, { id, partners: [...pairs.keys()], removed });
+    if (removed.length > 0 && known.length === MAX_KNOWN) await markPartners(trx, id);
+    await removeMarks(trx, marks);
+  });
+}
+
+async function findLikely(trx: Kysely<Tables>, own: Compared): Promise<number[]> {
+  if (own.archived_at !== null) return [];
+  const candidates = await loadCompared(trx, await findCandidates(trx, own));
+  return [...likely(own, candidates)]
+    .toSorted(([a, { score: one }], [b, { score: other }]) => other - one || a - b)
+    .slice(0, MAX_FOUND)
+    .map(([other]) => other);
+}
+
+/** The listings that are likely the same property; archived ones have no duplicates. */
+function likely(own: Compared, others: ReadonlyMap<number, Compared>): Map<number, Comparison> {
+  if (own.archived_at !== null) return new Map();
+  const pairs = new Map<number, Comparison>();
+  for (const [id, other] of others) {
+    const comparison = other.archived_at === null ? compare(own, other) : undefined;
+    if (comparison !== undefined && comparison.score >= THRESHOLD) pairs.set(id, comparison);
+  }
+  return pairs;
+}
+
+async function isConnected(trx: Kysely<Tables>, listingId: number): Promise<boolean> {
+  const row = await trx
+    .selectFrom('property_listings')
+    .select('duplicate_group')
+    .where('id', '=', listingId)
+    .executeTakeFirst();
+  return row?.duplicate_group != null || (await listPartners(trx, listingId, 1)).length > 0;
+}
+
+async function listPartners(
+  trx: Kysely<Tables>,
+  listingId: number,
+  limit: number,
+): Promise<number[]> {
+  const { rows } = await sql<{ id: number }>`
+    select high_id as id from duplicate_pairs where low_id = ${listingId}
+    union all
+    select low_id from duplicate_pairs where high_id = ${listingId}
+    limit ${limit}`.execute(trx);
+  return rows.map(({ id }) => id);
+}
+
+async function markPartners(trx: Kysely<Tables>, listingId: number): Promise<void> {
+  await sql`
+    insert into duplicate_marks (listing_id)
+    select high_id from duplicate_pairs where low_id = ${listingId}
+    union all
+    select low_id from duplicate_pairs where high_id = ${listingId}`.execute(trx);
+}
+
+async function removeMarks(trx: Kysely<Tables>, marks: readonly number[]): Promise<void> {
+  await trx.deleteFrom('duplicate_marks').where('id', 'in', marks).execute();
+}
+
+async function storePairs(
+  trx: Kysely<Tables>,
+  listingId: number,
+  { pairs, removed }: { pairs: ReadonlyMap<number, Comparison>; removed: readonly number[] },
+): Promise<void> {
+  await sql`delete from duplicate_pairs
+    where low_id = ${listingId} and high_id = any(${[...removed]}::bigint[])
+      or high_id = ${listingId} and low_id = any(${[...removed]}::bigint[])`.execute(trx);
+  const rows = [...pairs].map(([id, { score, reasons }]) => ({
+    low_id: Math.min(id, listingId),
+    high_id: Math.max(id, listingId),
+    score,
+    reasons,
+  }));
+  await sql`
+    insert into duplicate_pairs as pair (low_id, high_id, score, reasons)
+    select * from jsonb_to_recordset(${JSON.stringify(rows)}::jsonb)
+      as found (low_id bigint, high_id bigint, score real, reasons jsonb)
+    on conflict (low_id, high_id) do update
+      set score = excluded.score, reasons = excluded.reasons, updated_at = now()
+      where pair.reasons is distinct from excluded.reasons`.execute(trx);
+}
+
+/**
+ * Registers the gauge of marks, which every process reads from the database when it is scraped.
+ * @param options.onError Called when the database does not answer; the other metrics are served all the same.
+ */
+export function registerDuplicateMetrics(
+  registry: Registry,
+  { db, onError }: { db: Kysely<Tables>; onError: (error: unknown) => void },
+): void {
+  const marks = new Gauge({
+    name: 'collector_duplicate_marks',
+    help: 'Changes whose duplicates are still to be looked for: "waiting", or "retried" after a failure; at most 100000 are counted.',
+    labelNames: ['state'],
+    registers: [registry],
+    collect: createMeasure({
+      read: () => countMarks(db),
+      show({ waiting, retried }) {
+        marks.set({ state: 'waiting' }, waiting);
+        marks.set({ state: 'retried' }, retried);
+      },
+      forget: () => marks.reset(),
+      onError,
+    }),
+  });
+}
+
+async function countMarks(db: Kysely<Tables>): Promise<{ waiting: number; retried: number }> {
+  const { rows } = await sql<{ waiting: number; retried: number }>`
+    select count(*) filter (where attempts <= 1) as waiting,
+      count(*) filter (where attempts > 1) as retried
+    from (select attempts from duplicate_marks limit ${MAX_COUNTED}) as mark`.execute(db);
+  return rows[0] ?? { waiting: 0, retried: 0 };
 }

@@ -8,7 +8,8 @@ import {
 } from 'node:zlib';
 import { parseRetryAfter } from '@oselya/kit/retry-after';
 import { MEBIBYTE } from '../schemas.ts';
-import { type Answer, FetchError, firstOf, type SafeFetch } from '../safe-fetch/index.ts';
+import { type Answer, firstOf, type SafeFetch } from '../safe-fetch/fetch.ts';
+import { FetchError } from '../safe-fetch/address.ts';
 import { ImageError } from './image-error.ts';
 import { MAX_IMAGE_BYTES, saveTemporary, type TemporaryFile } from './temporary.ts';
 

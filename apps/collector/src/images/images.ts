@@ -5,7 +5,7 @@ import type { Kysely } from 'kysely';
 import { mapParallel } from '../async/map.ts';
 import type { Tables } from '../tables.ts';
 import type { Disk } from '../disk.ts';
-import type { SafeFetch } from '../safe-fetch/index.ts';
+import type { SafeFetch } from '../safe-fetch/fetch.ts';
 import { cleanUpImages, type CleanupOptions, fingerprintStored } from './cleanup.ts';
 import { inspectImage } from './decode.ts';
 import {

@@ -1,27 +1,24 @@
-import type { Server } from '@oselya/kit';
-import type { FastifyRequest } from 'fastify';
+import { isDatabaseOutage } from '@oselya/db';
+import { ProblemError, type Server } from '@oselya/kit';
+import type { FastifyReply, FastifyRequest } from 'fastify';
 import { Type } from 'typebox';
-import { CHANGE_REJECTIONS, mayUseSource, requireSource, callerOf } from '../access/guard.ts';
+import { callerOf, CHANGE_REJECTIONS, mayUseSource, requireSource } from '../access/guard.ts';
 import { limitInProgress } from '../async/in-progress.ts';
 import { problem, problemAnswers } from '../errors.ts';
-import { parseId, MEBIBYTE } from '../schemas.ts';
 import type { Metrics } from '../metrics.ts';
-import { countRequest } from './count-request.ts';
-import { failAsIngest } from './failures.ts';
-import type { SourceLimit } from './limit-source.ts';
-import { markReplayed } from './replayed.ts';
-import { acceptedSchema, ingestHeaders, rawParams, rawSchema } from './schemas.ts';
+import { MEBIBYTE, parseId } from '../schemas.ts';
 import { type Payload, PayloadSchema } from './payload.ts';
-import { checkValues, type Ingest } from './service.ts';
+import { acceptedSchema, ingestHeaders, rawParams, rawSchema } from './schemas.ts';
+import { checkValues, type Ingest, type SourceLimit } from './service.ts';
+import type { StoredRaw } from './store.ts';
 
-/** What one process takes in at once: past either, more is `ingest_busy`. */
+/** What one process accepts at once: past either, more is `ingest_busy`. */
 const MAX_AT_ONCE = { items: 20_000, bytes: 64 * MEBIBYTE };
 
 /**
- * `POST /ingest` and `GET /raw/{raw_id}`. A payload is counted against its source's rate only when it
- * is valid. Specification 001, Endpoints and Limits; Contract 4, Answers.
- * @param deps.atOnce Most payloads, and most bytes of them, that are being taken in at once, be it that they wait for
- *   their limits or to be stored.
+ * Registers `POST /ingest` and `GET /raw/{raw_id}`. Only a valid payload counts against its source's rate. Specification
+ * 001, Endpoints and Limits; Contract 4, Answers.
+ * @param deps.atOnce The most payloads, and bytes of them, that are being accepted at once.
  */
 export function ingestRoutes(
   app: Server,
@@ -45,19 +42,19 @@ export function ingestRoutes(
       config: { scope: 'ingest', acceptsCompressed: true },
       schema: {
         tags: ['ingest'],
-        summary: 'Take a payload in; a worker processes it later',
+        summary: 'Accept a payload; a worker processes it later',
         description:
           'The body may be compressed, with `Content-Encoding` `gzip`, `deflate` or `br`; decompressed it is at most 1 MiB.',
         headers: ingestHeaders,
         body: Type.Unsafe<Payload>(Type.Ref('PayloadSchema')),
         response: {
           202: acceptedSchema,
-          ...problemAnswers(...REFUSED, 'ingest_failed', 'ingest_busy'),
+          ...problemAnswers(...REJECTED, 'ingest_failed', 'ingest_busy'),
         },
       },
       errorHandler: failAsIngest,
       onResponse: async (request, reply) => {
-        // What has no body was refused, or failed, before its body was read.
+        // A request without a body was rejected before its body was read.
         const body: Payload | undefined = request.body;
         countRequest(metrics, reply, body?.source_slug);
       },
@@ -104,4 +101,47 @@ function sizeOf({ headers, body }: FastifyRequest): number {
     : Number(length);
 }
 
-const REFUSED = [400, ...CHANGE_REJECTIONS, 'idempotency_conflict', 413, 415, 422, 429] as const;
+const REJECTED = [400, ...CHANGE_REJECTIONS, 'idempotency_conflict', 413, 415, 422, 429] as const;
+
+/**
+ * Counts a request by its answer: `accepted`, `conflict`, `rate_limited`, `failed` (every 5xx), or `refused`. Contract 4,
+ * Metrics.
+ * @param source The source of a valid payload: no other may become a label.
+ */
+export function countRequest(
+  { ingestRequests }: Pick<Metrics, 'ingestRequests'>,
+  { statusCode }: { statusCode: number },
+  source: string | undefined,
+): void {
+  const outcome = outcomeOf(statusCode);
+  ingestRequests.inc({ source: outcome === 'refused' ? undefined : source, outcome });
+}
+
+function outcomeOf(status: number): string {
+  if (status < 300) return 'accepted';
+  if (status === 409) return 'conflict';
+  if (status === 429) return 'rate_limited';
+  return status >= 500 ? 'failed' : 'refused';
+}
+
+/**
+ * Handles errors of the routes that accept payloads: an unreachable database is 500 here, and 503 elsewhere. Specification
+ * 001, Errors; ADR 0009.
+ * @throws ProblemError `ingest_failed`; any other error unchanged.
+ */
+export function failAsIngest(error: Error): never {
+  throw isInfrastructure(error) ? problem('ingest_failed', { cause: error }) : error;
+}
+
+function isInfrastructure(error: Error): boolean {
+  // The limiter throws `unavailable` if it could not count.
+  return isDatabaseOutage(error) || (error instanceof ProblemError && error.code === 'unavailable');
+}
+
+/** Marks the answer to a payload that was stored before under the same idempotency key. Contract 4, Answers. */
+export function markReplayed(
+  reply: FastifyReply,
+  { isNew, status }: Pick<StoredRaw, 'isNew' | 'status'>,
+): void {
+  if (!isNew) reply.headers({ 'idempotent-replayed': 'true', 'raw-status': status });
+}

@@ -1,14 +1,14 @@
-import { type Static, Type } from 'typebox';
+import { Type } from 'typebox';
 import {
-  idParam,
   choice,
+  idParam,
   nullable,
   rawErrorSchema,
   rawStatusSchema,
   stageOutcomeSchema,
 } from '../schemas.ts';
 
-/** The headers of a request that brings a payload, on both routes. Contract 4, Answers. */
+/** The headers of both routes that accept payloads. Contract 4, Answers. */
 export const ingestHeaders = Type.Object({
   'idempotency-key': Type.Optional(
     Type.String({
@@ -16,18 +16,18 @@ export const ingestHeaders = Type.Object({
       maxLength: 255,
       pattern: '^[\\x20-\\x7e]+$',
       description:
-        'The same key with the same payload within 24 hours gives the same answer, with the headers `Idempotent-Replayed: true` and `Raw-Status`: how the payload stands by now. A payload that failed within its request (`/ingest/with-images`) gives its key up: sent again, it is taken in anew.',
+        'The same key with the same payload within 24 hours gives the same answer, with the headers `Idempotent-Replayed: true` and `Raw-Status`, the present status of the payload. A payload that failed within its request (`/ingest/with-images`) releases its key: sent again, it is accepted anew.',
     }),
   ),
 });
 
-/** The answer to a payload that is stored, the same whenever its key brings it again. Contract 4, Answers. */
+/** The answer to a stored payload, the same for each repetition of its key. Contract 4, Answers. */
 export const acceptedSchema = Type.Object({
   raw_id: Type.Integer(),
   status: choice(['pending']),
 });
 
-/** The parameters of routes that are about one payload. */
+/** The parameters of routes of one payload. */
 export const rawParams = Type.Object({ raw_id: idParam });
 
 /** A payload's way through the pipeline. Contract 4, Answers. */
@@ -47,8 +47,8 @@ export const rawSchema = Type.Object({
     }),
     {
       description:
-        'The stages that it has been through, each as it was when it last ran, in the order of these ' +
-        'times. One that an attempt has not come to yet, or did not need, is as an earlier attempt left it.',
+        'The last run of each stage, in the order of their times. A stage that an attempt has not reached, or did not need, ' +
+        'is as an earlier attempt left it.',
     },
   ),
   listing_id: nullable(Type.Integer()),
@@ -63,13 +63,10 @@ export const rawSchema = Type.Object({
       },
       {
         description:
-          'What the payload cost of the model so far, images included, and each attempt that has ended, however it did. Tokens are 0 where the server does not count them. Of an attempt whose worker was killed or lost its claim, what it had asked by the last renewal of its lease.',
+          'The cost of the payload at the model, in all attempts and with its images. Tokens are 0 if the server does not count them. Of an attempt whose worker was killed or lost its claim it is the cost up to the last renewal.',
       },
     ),
   ),
   created_at: Type.String({ format: 'date-time' }),
   updated_at: Type.String({ format: 'date-time' }),
 });
-
-/** A payload's way through the pipeline as it is answered: times are RFC 3339. */
-export type Raw = Static<typeof rawSchema>;

@@ -1,38 +1,37 @@
-import type { Logger } from '@oselya/kit';
+import type { Logger, RateLimit } from '@oselya/kit';
 import type { Kysely } from 'kysely';
-import type { Tables } from '../tables.ts';
-import { problem } from '../errors.ts';
+import type { Static } from 'typebox';
 import { createGroupCommit } from '../async/group-commit.ts';
+import { problem } from '../errors.ts';
 import { MEBIBYTE } from '../schemas.ts';
+import type { Tables } from '../tables.ts';
 import { sha256 } from '../text.ts';
-import { canonicalJson, type Payload, findValueErrors } from './payload.ts';
-import { findRaw, type KeyedRaw, type StoredRaw } from './repository.ts';
-import type { Raw } from './schemas.ts';
-import { storeRaws } from './store.ts';
+import { canonicalJson, findValueErrors, type Payload } from './payload.ts';
+import type { rawSchema } from './schemas.ts';
+import { type KeyedRaw, type StoredRaw, storeRaws } from './store.ts';
 
-/** A payload that was taken in: an earlier one where its idempotency key stands for that. */
-export type Accepted = Pick<StoredRaw, 'status' | 'isNew'> & { rawId: number };
+/** An accepted payload: an earlier one if its idempotency key was used before. */
+type Accepted = Pick<StoredRaw, 'status' | 'isNew'> & { rawId: number };
 
-/** How payloads come in, by whichever route, and how one is looked up. */
+/** Accepts payloads, and finds them. */
 export type Ingest = {
   /**
-   * Stores a payload, or finds the one that its idempotency key stands for: see `storeRaws`. When it
-   * returns the payload is committed.
+   * Stores a payload, or finds the earlier one of its idempotency key: see `storeRaws`. On return it is committed.
    * @throws ProblemError `idempotency_conflict`.
    */
   store: (raw: KeyedRaw) => Promise<StoredRaw>;
   /**
-   * The same for one that waits for a worker, as `pending`.
-   * @param requestId Leads from the log of the request to that of the job.
+   * Stores a payload that waits for a worker, as `pending`.
+   * @param requestId Connects the log of the request with that of the job.
    * @throws ProblemError `idempotency_conflict`.
    */
   accept(payload: Payload, idempotencyKey?: string, requestId?: string): Promise<Accepted>;
-  /** A payload's way through the pipeline; undefined where there is none with this id. */
-  find(rawId: number): Promise<Raw | undefined>;
+  /** Returns a payload's way through the pipeline; undefined if there is none with this id. */
+  find(rawId: number): Promise<Static<typeof rawSchema> | undefined>;
 };
 
 /**
- * Refuses a payload that fits its schema but breaks a rule of values.
+ * Rejects a payload that satisfies its schema but breaks a rule of values.
  * @throws ProblemError `validation_failed`, with every rule that is broken.
  */
 export function checkValues(payload: Payload): void {
@@ -40,16 +39,15 @@ export function checkValues(payload: Payload): void {
   if (errors.length > 0) throw problem('validation_failed', { errors });
 }
 
-/** Most payloads, and most bytes of payloads, that one statement stores. */
+/** The most payloads, and the most bytes, that one statement stores, and the most statements at once. */
 const MAX_GROUP = 100;
 const MAX_GROUP_BYTES = 4 * MEBIBYTE;
 const MAX_IN_FLIGHT = 2;
 
 /**
- * Takes payloads in; those that come while others are being stored share a statement and its commit. It
- * calls no model: that is the worker's part. Specification 001, What the service does, 1; Contract 4,
- * Answers.
- * @param onAccepted Called after each commit, so that a worker need not wait for its poll.
+ * Creates the acceptance of payloads. Those that come while others are being stored share a statement and its commit.
+ * Specification 001, What the service does, 1; Contract 4, Answers.
+ * @param deps.onAccepted Called after each commit, so that a worker need not wait for its poll.
  */
 export function createIngest(deps: {
   db: Kysely<Tables>;
@@ -64,7 +62,7 @@ export function createIngest(deps: {
     maxInFlight: MAX_IN_FLIGHT,
     async write(raws) {
       const stored = await storeRaws(db, raws, (error) =>
-        log.warn({ err: error }, 'payloads that wait could not be looked after'),
+        log.warn({ err: error }, 'payloads that wait could not be released'),
       );
       onAccepted();
       return stored;
@@ -73,7 +71,7 @@ export function createIngest(deps: {
   return {
     store,
     async accept(payload, idempotencyKey, requestId) {
-      // One text for the hash and for the database, to which the order of keys means nothing.
+      // One text serves the hash and the database, which ignores the order of keys.
       const json = canonicalJson(payload);
       const { id, ...stored } = await store({
         source_slug: payload.source_slug,
@@ -86,7 +84,12 @@ export function createIngest(deps: {
       return { rawId: id, ...stored };
     },
     async find(rawId) {
-      const row = await findRaw(db, rawId);
+      const row = await db
+        .selectFrom('raw_data')
+        .select(['id', 'source_slug', 'external_id', 'status', 'attempts', 'error', 'stages'])
+        .select(['listing_id', 'model_usage', 'created_at', 'updated_at'])
+        .where('id', '=', rawId)
+        .executeTakeFirst();
       if (row === undefined) return undefined;
       const { id, created_at, updated_at, ...rest } = row;
       return {
@@ -96,5 +99,55 @@ export function createIngest(deps: {
         updated_at: updated_at.toISOString(),
       };
     },
+  };
+}
+
+/**
+ * Counts a payload against the limits of its source and its caller, and returns the rate-limit headers.
+ * @param caller As `callerOf` returns it.
+ * @throws ProblemError as the limits do: `rate_limited`, `unavailable`.
+ */
+export type SourceLimit = (source: string, caller: string) => Promise<Record<string, string>>;
+
+/** How many sources are remembered as known; a name has at most 64 bytes. */
+const MAX_REMEMBERED = 10_000;
+
+/**
+ * Creates the limit of payloads by source, and of new sources by caller: a client that invents a source for each payload
+ * would evade the limit of sources, and each stays in the database. Specification 001, Limits.
+ * @param deps.newSources The limit of one caller; without it no source is looked up.
+ */
+export function limitSources(deps: {
+  db: Kysely<Tables>;
+  perSource: RateLimit;
+  newSources: RateLimit | undefined;
+}): SourceLimit {
+  const { db, perSource, newSources } = deps;
+  if (newSources === undefined) return perSource;
+  const remembered = new Set<string>();
+  const looking = new Map<string, Promise<void>>();
+
+  async function look(source: string, caller: string): Promise<void> {
+    const known = await db
+      .selectFrom('sources')
+      .select('slug')
+      .where('slug', '=', source)
+      .executeTakeFirst();
+    if (known === undefined) await newSources?.(caller);
+    if (remembered.size >= MAX_REMEMBERED) remembered.clear();
+    remembered.add(source);
+  }
+
+  /** Concurrent first payloads of a source count as one source. */
+  function admit(source: string, caller: string): Promise<void> {
+    const both = `${source} ${caller}`;
+    const begun = looking.get(both) ?? look(source, caller).finally(() => looking.delete(both));
+    looking.set(both, begun);
+    return begun;
+  }
+
+  return async (source, caller) => {
+    if (!remembered.has(source)) await admit(source, caller);
+    return perSource(source);
   };
 }

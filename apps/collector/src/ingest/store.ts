@@ -1,21 +1,157 @@
-import type { Kysely } from 'kysely';
-import type { Tables } from '../tables.ts';
+import { prepared } from '@oselya/db';
+import { type Kysely, sql } from 'kysely';
+import { toError } from '../async/group-commit.ts';
 import { problem } from '../errors.ts';
 import { release } from '../queue/claim.ts';
-import { toError } from '../async/group-commit.ts';
-import { findEarlier, freeKeys, insertRaws, type KeyedRaw, type StoredRaw } from './repository.ts';
+import type { RawStatus, Tables } from '../tables.ts';
 
-/** A key is in use, or free, or was freed between two looks: more turns than that are a fault. */
-const MAX_TURNS = 3;
+/** A payload to store. */
+type NewRaw = {
+  source_slug: string;
+  external_id: string;
+  /** As JSON. */
+  payload: string;
+  content_hash: string;
+  /** The ID of the request that sent it. */
+  request_id?: string | undefined;
+};
+
+/** A payload to store, with its idempotency key. */
+export type KeyedRaw = NewRaw & {
+  idempotency_key?: string | undefined;
+  /** Of a payload that is processed within its request; without it a worker claims the payload. */
+  claim?: InlineClaim | undefined;
+};
+
+/** The claim of a payload that is processed within its request. */
+type InlineClaim = {
+  worker: string;
+  /** How long the claim lasts without a renewal. */
+  leaseMs: number;
+  /** Whether images were uploaded. */
+  uploads: boolean;
+};
+
+/** A stored payload: an earlier one if its idempotency key was used before. */
+export type StoredRaw = {
+  id: number;
+  contentHash: string;
+  status: RawStatus;
+  /** False for an earlier one. */
+  isNew: boolean;
+  /** Whether it waits for another payload of its listing. */
+  waits: boolean;
+};
+
+type Row = { n: number; id: number; status: RawStatus; waits: boolean };
+type Earlier = { n: number; id: number; status: RawStatus; contentHash: string };
 
 /**
- * Stores payloads in their order, or finds for an idempotency key the payload that it stands for: the one
- * that came under it within 24 hours (see `findEarlier`). Of two at the same time the second waits for the
- * first, and then finds it. When this returns everything is committed. All that takes payloads in comes
- * through here, so a key means the same wherever it is sent. Contract 4, Answers.
- * @param onError Told where payloads that wait could not be looked after; the queue's sweep will do it.
- * @returns For each payload what is stored for it, or why nothing is: `idempotency_conflict` where its key
- *   stands for another one.
+ * Stores payloads in their order, and new sources, in one statement. Those with a claim are `processing` at once, so that
+ * no worker claims them. Specification 001, Raw data status.
+ * @returns The stored payloads by index; a payload whose idempotency key is in use is missing.
+ */
+export async function insertRaws(
+  db: Kysely<Tables>,
+  raws: readonly KeyedRaw[],
+): Promise<Map<number, StoredRaw>> {
+  const keyed = raws.some((raw) => raw.idempotency_key !== undefined);
+  // Keys are inserted in order, so that two statements with the same keys do not deadlock.
+  const onConflict = sql`order by source_slug, idempotency_key
+    on conflict (source_slug, idempotency_key) where idempotency_key is not null do nothing`;
+  const { rows } = await sql<Row>`${prepared}
+    with item as materialized (
+      select nextval('raw_data_id_seq') as id, item.*, item.worker is not null as inline
+      from jsonb_to_recordset(${toJson(raws)}::jsonb) as item (
+        n integer, source_slug text, external_id text, payload jsonb, content_hash text,
+        idempotency_key text, request_id text, worker text, lease_ms integer, uploads jsonb)),
+    source as (
+      insert into sources (slug) select distinct source_slug from item order by source_slug
+      on conflict do nothing),
+    stored as (
+      insert into raw_data
+        (id, source_slug, external_id, payload, content_hash, idempotency_key, request_id, inline,
+          uploads, status, attempt, attempts, claimed_by, lease_expires_at, waits)
+      overriding system value
+      select id, source_slug, external_id, payload, content_hash, idempotency_key, request_id, inline,
+        uploads, case when inline then 'processing' else 'pending' end, inline::integer,
+        inline::integer, worker, now() + lease_ms * interval '1 millisecond',
+        not inline and (
+          row_number() over (partition by source_slug, external_id order by n) > 1
+          or exists (
+            select from raw_data as other
+            where other.source_slug = item.source_slug and other.external_id = item.external_id
+              and other.status in ('pending', 'processing') offset 0))
+      from item ${keyed ? onConflict : sql``}
+      returning id, status, waits)
+    select n, id, stored.status, waits from stored join item using (id)`.execute(db);
+  return new Map(
+    rows.map(({ n, ...row }) => [
+      n,
+      { ...row, isNew: true, contentHash: raws[n]?.content_hash ?? '' },
+    ]),
+  );
+}
+
+/** The payloads are JSON already; parsing and writing them again would cost more than all the rest. */
+function toJson(raws: readonly KeyedRaw[]): string {
+  const items = raws.map(({ payload, claim, ...raw }, n) => {
+    const rest = JSON.stringify({ n, ...raw, ...(claim && claimColumns(claim)) });
+    return `${rest.slice(0, -1)},"payload":${payload}}`;
+  });
+  return `[${items.join(',')}]`;
+}
+
+function claimColumns({ worker, leaseMs, uploads }: InlineClaim) {
+  // The outcomes of the images are added when they are stored.
+  return { worker, lease_ms: leaseMs, ...(uploads ? { uploads: [] } : {}) };
+}
+
+/**
+ * An idempotency key expires after 24 hours, or when its payload failed within its request, since the client then sends
+ * it again.
+ */
+const IS_SPENT = sql`(created_at < now() - interval '24 hours' or inline and status = 'failed')`;
+
+/** Returns the payloads that these idempotency keys refer to, by index. */
+async function findEarlier(
+  db: Kysely<Tables>,
+  raws: ReadonlyMap<number, KeyedRaw>,
+): Promise<Map<number, StoredRaw>> {
+  const { rows } = await sql<Earlier>`
+    select wanted.n, raw_data.id, raw_data.status, raw_data.content_hash as "contentHash"
+    from ${wanted(raws)}
+    join raw_data using (source_slug, idempotency_key)
+    where not ${IS_SPENT}`.execute(db);
+  return new Map(rows.map(({ n, ...earlier }) => [n, { ...earlier, isNew: false, waits: false }]));
+}
+
+/** Removes expired idempotency keys from their payloads. */
+async function freeKeys(db: Kysely<Tables>, raws: ReadonlyMap<number, KeyedRaw>): Promise<void> {
+  await sql`
+    update raw_data set idempotency_key = null
+    from ${wanted(raws)}
+    where raw_data.source_slug = wanted.source_slug
+      and raw_data.idempotency_key = wanted.idempotency_key
+      and ${IS_SPENT}`.execute(db);
+}
+
+function wanted(raws: ReadonlyMap<number, KeyedRaw>) {
+  const places = [...raws.keys()];
+  const sources = [...raws.values()].map((raw) => raw.source_slug);
+  const keys = [...raws.values()].map((raw) => raw.idempotency_key);
+  return sql`unnest(${places}::integer[], ${sources}::text[], ${keys}::text[])
+    as wanted (n, source_slug, idempotency_key)`;
+}
+
+/** A key is in use, or free, or expired between two statements: more rounds than that are a fault. */
+const MAX_ROUNDS = 3;
+
+/**
+ * Stores payloads in their order, or finds the earlier payload of an idempotency key. Of two concurrent ones the second
+ * waits for the first, and then finds it. On return everything is committed. Contract 4, Answers.
+ * @param onError Called if waiting payloads could not be released; the queue's sweep releases them later.
+ * @returns For each payload the stored one, or the error: `idempotency_conflict` if its key belongs to another payload.
  * @throws What the database throws; then nothing is stored.
  */
 export async function storeRaws(
@@ -34,10 +170,8 @@ export async function storeRaws(
 }
 
 /**
- * Adds to what is stored what has come under the same idempotency keys before, or could not be stored for
- * a key that is free by now.
- * @returns Why something is missing still. It is not thrown: what is committed by now must not be told to
- *   have failed, nor be stored again, for another's sake.
+ * Adds the earlier payloads of idempotency keys, and those whose keys have become free.
+ * @returns The error of the missing ones. It is not thrown, since the other payloads are committed.
  */
 async function settleKeys(
   db: Kysely<Tables>,
@@ -45,7 +179,7 @@ async function settleKeys(
   stored: Map<number, StoredRaw>,
 ): Promise<Error | undefined> {
   try {
-    for (let turn = 0; turn < MAX_TURNS; turn += 1) {
+    for (let round = 0; round < MAX_ROUNDS; round += 1) {
       for (const [n, raw] of await findEarlier(db, missing(raws, stored))) stored.set(n, raw);
       const rest = missing(raws, stored);
       if (rest.size === 0) return undefined;
@@ -71,10 +205,7 @@ function missing(raws: readonly KeyedRaw[], stored: ReadonlyMap<number, StoredRa
   return new Map([...raws.entries()].filter(([n]) => !stored.has(n)));
 }
 
-/**
- * What these payloads were stored behind may have ended before they were there to be seen by whoever
- * ended it.
- */
+/** The payloads before these may have ended before these were visible to the worker. */
 function listingsThatWait(raws: readonly KeyedRaw[], stored: ReadonlyMap<number, StoredRaw>) {
   return raws
     .filter((_, n) => stored.get(n)?.waits)

@@ -1,39 +1,137 @@
-import { type Server, toPage } from '@oselya/kit';
-import type { Kysely } from 'kysely';
-import type { Tables } from '../tables.ts';
-import { listDuplicates } from '../duplicates/index.ts';
+import { cursors, pageQuery, type Server, toPage } from '@oselya/kit';
+import { type Kysely, sql } from 'kysely';
+import { Type } from 'typebox';
+import { duplicatesSchema, listDuplicates } from '../duplicates/duplicates.ts';
 import { problem, problemAnswers } from '../errors.ts';
-import { parseId } from '../schemas.ts';
-import { presentListing, pricePerArea } from './listing.ts';
+import { choice, idParam, MAX_ID, nullable, parseId } from '../schemas.ts';
+import type { Tables } from '../tables.ts';
 import {
-  findListing,
-  findProvenance,
-  listImages,
-  listingExists,
-  listSnapshots,
-} from './repository.ts';
-import {
-  historyCursors,
-  historySchema,
-  imageCursors,
-  imagesSchema,
-  listingPageQuery,
-  listingParams,
-  oneListingSchema,
-  PAGE_SIZE,
-} from './schemas.ts';
+  listingColumns,
+  listingSchema,
+  ofListing,
+  presentListing,
+  pricePerArea,
+} from './listing.ts';
+import { type Provenance, RULES } from './provenance.ts';
 
 /** How many duplicates of a listing are shown. */
 const MAX_DUPLICATES = 20;
 
-/** `GET /listings/{id}`, its history and its pictures. Contract 4, Listings. */
+/** How many items a page has unless its request says. */
+const PAGE_SIZE = 100;
+
+/** The largest `integer` of PostgreSQL. */
+const MAX_INTEGER = 2 ** 31 - 1;
+
+const wholeNumber = (maximum: number) => Type.Integer({ minimum: 0, maximum });
+const historyCursors = cursors(
+  Type.Object(
+    { rawId: wholeNumber(MAX_ID), revision: wholeNumber(MAX_INTEGER) },
+    { additionalProperties: false },
+  ),
+);
+const imageCursors = cursors(wholeNumber(MAX_INTEGER));
+
+const rules = Object.entries(RULES).map(([rule, effect]) => `\`${rule}\`, ${effect}`);
+
+const provenanceSchema = Type.Object(
+  {
+    raw_id: nullable(
+      Type.Integer({
+        description: 'The last payload with this content; null once it was removed for its age.',
+      }),
+    ),
+    model: nullable(Type.String({ description: "The model's name as its server gave it." })),
+    prompt_version: nullable(Type.String()),
+    fields: Type.Record(
+      Type.String(),
+      Type.Object({
+        origin: choice(['payload', 'model', 'rule']),
+        rule: Type.Optional(Type.String({ description: `${rules.join('; ')}.` })),
+        of: Type.Optional(
+          Type.String({ description: 'Whose value the rule changed or left out.' }),
+        ),
+      }),
+      { description: 'By the name of the field; one without a value is missing.' },
+    ),
+  },
+  { description: 'The origin of each field.' },
+);
+
+const oneListingSchema = Type.Object({
+  ...listingSchema.properties,
+  price_per_m2: nullable(Type.Number({ description: "In the listing's currency." })),
+  provenance: nullable(provenanceSchema),
+  duplicate_group: nullable(
+    Type.Integer({
+      description: 'The smallest id of the listings that are likely the same property.',
+    }),
+  ),
+  duplicates: duplicatesSchema,
+});
+
+const historySchema = Type.Array(
+  Type.Object({
+    raw_id: Type.Integer({ description: 'The payload that it was made from.' }),
+    reprocessed: Type.Boolean({
+      description:
+        'Whether `oselya reprocess` had that payload read again: its source need not have sent anything new.',
+    }),
+    created_at: Type.String({ format: 'date-time' }),
+    changes: Type.Record(Type.String(), Type.Object({ from: Type.Unknown(), to: Type.Unknown() }), {
+      description:
+        'The changes since the snapshot before, by field; empty in the first. `pictures` are addresses, ' +
+        'or the SHA-256 of uploaded images.',
+    }),
+    listing: Type.Object({}, { additionalProperties: true, description: 'The listing then.' }),
+    model: nullable(Type.String({ description: 'The model that read the payload.' })),
+    prompt_version: nullable(Type.String()),
+  }),
+);
+
+const text = nullable(Type.String());
+const integer = nullable(Type.Integer());
+
+const imagesSchema = Type.Array(
+  Type.Object({
+    position: Type.Integer(),
+    url: text,
+    sha256: nullable(Type.String({ description: 'See GET /api/v1/images/{sha256}.' })),
+    error: nullable(Type.String({ description: 'Why the image could not be used.' })),
+    media_type: text,
+    width: integer,
+    height: integer,
+    bytes: integer,
+    description: text,
+    room_type: text,
+    quality: text,
+    described_by: nullable(
+      Type.String({
+        description: 'The name of the model that described it, as its server gave it.',
+      }),
+    ),
+    prompt_version: nullable(Type.String({ description: 'The prompt of its description.' })),
+    describe_error: nullable(
+      Type.Object(
+        {
+          code: Type.String(),
+          message: Type.String(),
+          requested_model: Type.String(),
+          prompt_version: Type.String(),
+          failed_at: Type.String({ format: 'date-time' }),
+        },
+        { description: 'Why it could not be described, and the request to the model.' },
+      ),
+    ),
+  }),
+);
+
+/** Registers `GET /listings/{id}`, its history and its images. Contract 4, Listings. */
 export function listingRoutes(app: Server, { db }: { db: Kysely<Tables> }): void {
   const config = { scope: 'search' } as const;
-  const about = {
-    tags: ['listings'],
-    params: listingParams,
-  };
+  const about = { tags: ['listings'], params: Type.Object({ id: idParam }) };
   const problems = problemAnswers(401, 403, 'listing_not_found', 422, 503);
+  const querystring = Type.Object(pageQuery({ limit: PAGE_SIZE, maxLimit: 1000 }));
 
   app.get(
     '/listings/:id',
@@ -41,23 +139,25 @@ export function listingRoutes(app: Server, { db }: { db: Kysely<Tables> }): void
       config,
       schema: {
         ...about,
-        summary: 'A listing, where its facts come from, and its likely duplicates',
+        summary: 'A listing, the origin of its fields, and its likely duplicates',
         response: { 200: oneListingSchema, ...problems },
       },
     },
     async ({ params }) => {
       const id = parseId(params.id);
-      const row = await findListing(db, id);
+      const row = await db
+        .selectFrom('property_listings')
+        .select([...listingColumns, 'duplicate_group'])
+        .where('id', '=', id)
+        .executeTakeFirst();
       if (row === undefined) throw problem('listing_not_found');
       const { duplicate_group, ...listing } = row;
-      const provenance = await findProvenance(db, id);
-      const duplicates = await listDuplicates(db, id, MAX_DUPLICATES);
       return {
         ...presentListing(listing),
         price_per_m2: pricePerArea(listing) ?? null,
-        provenance: provenance ?? null,
+        provenance: (await findProvenance(db, id)) ?? null,
         duplicate_group,
-        duplicates,
+        duplicates: await listDuplicates(db, id, MAX_DUPLICATES),
       };
     },
   );
@@ -68,8 +168,8 @@ export function listingRoutes(app: Server, { db }: { db: Kysely<Tables> }): void
       config,
       schema: {
         ...about,
-        summary: 'What a listing was and what changed, the newest first',
-        querystring: listingPageQuery,
+        summary: 'The snapshots of a listing and their changes, the newest first',
+        querystring,
         response: { 200: historySchema, ...problems },
       },
     },
@@ -77,7 +177,7 @@ export function listingRoutes(app: Server, { db }: { db: Kysely<Tables> }): void
       const id = parseId(request.params.id);
       const { limit = PAGE_SIZE, cursor } = request.query;
       const before = historyCursors.read(cursor);
-      if (!(await listingExists(db, id))) throw problem('listing_not_found');
+      await requireListing(db, id);
       const rows = await listSnapshots(db, id, { limit: limit + 1, before });
       const cursorOf = ({ raw_id: rawId, revision }: (typeof rows)[number]) =>
         historyCursors.write({ rawId, revision });
@@ -95,8 +195,8 @@ export function listingRoutes(app: Server, { db }: { db: Kysely<Tables> }): void
       config,
       schema: {
         ...about,
-        summary: "A listing's pictures in their order",
-        querystring: listingPageQuery,
+        summary: "A listing's images in their order",
+        querystring,
         response: { 200: imagesSchema, ...problems },
       },
     },
@@ -104,10 +204,80 @@ export function listingRoutes(app: Server, { db }: { db: Kysely<Tables> }): void
       const id = parseId(request.params.id);
       const { limit = PAGE_SIZE, cursor } = request.query;
       const after = imageCursors.read(cursor);
-      if (!(await listingExists(db, id))) throw problem('listing_not_found');
+      await requireListing(db, id);
       const rows = await listImages(db, id, { limit: limit + 1, after });
       const cursorOf = (row: (typeof rows)[number]) => imageCursors.write(row.position);
       return toPage(rows, { limit, cursorOf, request, reply });
     },
   );
+}
+
+async function findProvenance(db: Kysely<Tables>, listingId: number) {
+  const row = await db
+    .selectFrom('listing_enrichments')
+    // Only the pipeline writes it.
+    .select(sql<Provenance>`value`.as('provenance'))
+    .where('listing_id', '=', listingId)
+    .where('kind', '=', 'provenance')
+    .executeTakeFirst();
+  if (row === undefined) return undefined;
+  const kept = await db
+    .selectFrom('property_listings as listing')
+    .innerJoin('listing_payloads as current', ofListing)
+    .innerJoin('raw_data as raw', 'raw.id', 'current.raw_id')
+    .select('raw.id')
+    .where('listing.id', '=', listingId)
+    .executeTakeFirst();
+  return { ...row.provenance, raw_id: kept?.id ?? null };
+}
+
+/** @throws ProblemError `listing_not_found`. */
+async function requireListing(db: Kysely<Tables>, listingId: number): Promise<void> {
+  const row = await db
+    .selectFrom('property_listings')
+    .select('id')
+    .where('id', '=', listingId)
+    .executeTakeFirst();
+  if (row === undefined) throw problem('listing_not_found');
+}
+
+type SnapshotKey = { rawId: number; revision: number };
+
+function listSnapshots(
+  db: Kysely<Tables>,
+  listingId: number,
+  { limit, before }: { limit: number; before: SnapshotKey | undefined },
+) {
+  return db
+    .selectFrom('listing_snapshots')
+    .select(['raw_id', 'revision', 'listing', 'changes', 'model', 'prompt_version', 'created_at'])
+    .where('listing_id', '=', listingId)
+    .$if(before !== undefined, (query) =>
+      query.where(
+        sql<boolean>`(raw_id, revision) < (${before?.rawId}::bigint, ${before?.revision}::integer)`,
+      ),
+    )
+    .orderBy('raw_id', 'desc')
+    .orderBy('revision', 'desc')
+    .limit(limit)
+    .execute();
+}
+
+function listImages(
+  db: Kysely<Tables>,
+  listingId: number,
+  { limit, after = -1 }: { limit: number; after: number | undefined },
+) {
+  return db
+    .selectFrom('listing_images')
+    .leftJoin('images', 'images.sha256', 'listing_images.sha256')
+    .select(['listing_images.position', 'listing_images.url', 'listing_images.sha256'])
+    .select(['listing_images.error', 'images.media_type', 'images.width', 'images.height'])
+    .select(['images.bytes', 'images.description', 'images.room_type', 'images.quality'])
+    .select(['images.described_by', 'images.prompt_version', 'images.describe_error'])
+    .where('listing_images.listing_id', '=', listingId)
+    .where('listing_images.position', '>', after)
+    .orderBy('listing_images.position')
+    .limit(limit)
+    .execute();
 }

@@ -1,25 +1,35 @@
 import dns from 'node:dns/promises';
 import ipaddr from 'ipaddr.js';
-import { FetchError } from './fetch-error.ts';
-import { isGlobalAddress } from './global-address.ts';
+
+/** An address cannot be fetched. The message is for its source, and reveals nothing of this network. */
+export class FetchError extends Error {
+  override readonly name = 'FetchError';
+  /** Whether a retry may succeed. */
+  readonly retryable: boolean;
+
+  constructor(message: string, options: { retryable?: boolean; cause?: unknown } = {}) {
+    super(message, options.cause === undefined ? undefined : { cause: options.cause });
+    this.retryable = options.retryable ?? false;
+  }
+}
 
 /** An IP address and its family, 4 or 6. */
 export type ResolvedAddress = { address: string; family: number };
 
-/** Finds all addresses of a host, as `dns.lookup` with `all` does. */
+/** Resolves all addresses of a host, as `dns.lookup` with `all` does. */
 export type Lookup = (hostname: string) => Promise<ResolvedAddress[]>;
 
 /**
- * Decides whether an address may be asked, and which checked addresses to connect to.
- * @throws FetchError where it may not, or where its host has no address.
+ * Checks an address, and returns the addresses to connect to.
+ * @throws FetchError if it is not allowed, or its host has no address.
  */
 export type CheckAddress = (url: URL) => Promise<ResolvedAddress[]>;
 
 /**
- * The rules against server-side request forgery: `http` or `https`, no credentials, and every address
- * of the host global or allowed. A host with one bad address among good ones is refused. Connect to the
- * returned addresses, not to the name again: its answer may change. Contract 4, Images.
- * @param allow SSRF_ALLOW: CIDR ranges, addresses and host names that may be asked beside.
+ * Creates the check against server-side request forgery: `http` or `https`, no credentials, and every address of the host
+ * global or allowed. One bad address rejects the host. Connect to the returned addresses, not to the name again: its
+ * answer may change. Contract 4, Images.
+ * @param options.allow SSRF_ALLOW: CIDR ranges, addresses and host names that are also allowed.
  */
 export function createAddressCheck(options: {
   allow: readonly string[];
@@ -45,7 +55,7 @@ export function createAddressCheck(options: {
     if (url.username !== '' || url.password !== '') {
       throw new FetchError('The address must not hold a user name or password');
     }
-    // The parser has made dotted numbers out of decimal, octal and hexadecimal IPv4 hosts.
+    // The parser has converted decimal, octal and hexadecimal IPv4 hosts.
     const host = url.hostname.replace(/^\[(.*)\]$/, '$1');
     const addresses = ipaddr.isValid(host)
       ? [{ address: host, family: host.includes(':') ? 6 : 4 }]
@@ -64,7 +74,7 @@ async function resolve(host: string, lookup: Lookup): Promise<ResolvedAddress[]>
   try {
     addresses = await lookup(host);
   } catch (cause) {
-    // A name that its servers do not know for a moment is ENOTFOUND too, as one that there never was.
+    // ENOTFOUND also stands for a name that its servers do not know for a moment.
     throw new FetchError('The host of the address was not found', { retryable: true, cause });
   }
   if (addresses.length === 0) {
@@ -73,7 +83,7 @@ async function resolve(host: string, lookup: Lookup): Promise<ResolvedAddress[]>
   return addresses;
 }
 
-/** Returns whether a text is a valid entry of SSRF_ALLOW. */
+/** Tells whether a text is a valid entry of SSRF_ALLOW. */
 export function isAllowEntry(text: string): boolean {
   return readRange(text) !== undefined || /^[\w.-]+$/.test(text);
 }
@@ -93,8 +103,51 @@ function readAllowList(entries: readonly string[]): { hosts: Set<string>; ranges
 
 function readRange(entry: string): Range | undefined {
   if (ipaddr.isValidCIDR(entry)) return ipaddr.parseCIDR(entry);
-  // "1.2" and "127.1" are addresses for some programs: only the four-part form is one here.
+  // Some programs accept "1.2" and "127.1" as addresses: only the four-part form is one here.
   if (ipaddr.IPv4.isValidFourPartDecimal(entry)) return [ipaddr.IPv4.parse(entry), 32];
   if (ipaddr.IPv6.isValid(entry)) return [ipaddr.IPv6.parse(entry), 128];
   return undefined;
+}
+
+/**
+ * Tells whether an address is on the public internet. IPv6 addresses that embed an IPv4 address (mapped, NAT64, 6to4,
+ * Teredo, ISATAP) are judged by that one: a gateway could unpack `64:ff9b::a9fe:a9fe` into 169.254.169.254.
+ */
+function isGlobalAddress(address: ipaddr.IPv4 | ipaddr.IPv6): boolean {
+  if (address instanceof ipaddr.IPv4) return address.range() === 'unicast';
+  const embedded = embeddedAddresses(address);
+  if (embedded.length > 0) return embedded.every(isGlobalAddress);
+  // 2000::/3 is the range for global use (RFC 4291 §2.4).
+  return address.range() === 'unicast' && (part(address, 0) & 0xe000) === 0x2000;
+}
+
+function embeddedAddresses(address: ipaddr.IPv6): ipaddr.IPv4[] {
+  switch (address.range()) {
+    case 'ipv4Mapped':
+      return [address.toIPv4Address()];
+    case 'rfc6052':
+      // The well-known prefix 64:ff9b::/96; each network defines what is behind 64:ff9b:1::/48.
+      return part(address, 2) === 0 ? [ipv4At(address, 6)] : [];
+    case '6to4':
+      return [ipv4At(address, 1)];
+    case 'teredo':
+      // The server, and the client with its bits flipped (RFC 4380 §4).
+      return [ipv4At(address, 2), ipv4At(address, 6, 0xffff)];
+    default:
+      return isIsatap(address) ? [ipv4At(address, 6)] : [];
+  }
+}
+
+/** RFC 5214 §6.1: the interface identifier is 0000:5efe or 0200:5efe and an IPv4 address. */
+function isIsatap(address: ipaddr.IPv6): boolean {
+  return part(address, 5) === 0x5efe && (part(address, 4) & 0xfdff) === 0;
+}
+
+function ipv4At(address: ipaddr.IPv6, index: number, flip = 0): ipaddr.IPv4 {
+  const [high, low] = [part(address, index) ^ flip, part(address, index + 1) ^ flip];
+  return new ipaddr.IPv4([high >> 8, high & 0xff, low >> 8, low & 0xff]);
+}
+
+function part(address: ipaddr.IPv6, index: number): number {
+  return address.parts[index] ?? 0;
 }

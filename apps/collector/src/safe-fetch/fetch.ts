@@ -1,35 +1,31 @@
 import type { LookupFunction } from 'node:net';
 import { Agent, request } from 'undici';
-import { createAddressCheck, type Lookup, type ResolvedAddress } from './address.ts';
-import { FetchError } from './fetch-error.ts';
+import { createAddressCheck, FetchError, type Lookup, type ResolvedAddress } from './address.ts';
 
 const MAX_REDIRECTS = 5;
 const REDIRECTS = new Set([301, 302, 303, 307, 308]);
 
-/** The longest silence, in milliseconds, before a connection, the headers, and between bytes. */
+/** Timeouts in milliseconds: of the connection, of the headers, and between bytes. */
 const SILENCE_MS = { connect: 10_000, headers: 20_000, body: 20_000 };
 
-/** What came after redirects; the body is as it was sent, compressed or not. */
+/** The answer after redirects; its body is as it was sent. */
 export type Answer = Pick<Awaited<ReturnType<typeof request>>, 'headers' | 'body'> & {
   status: number;
-  /** Ends the connection, whatever is still to come. */
+  /** Ends the connection. */
   close(): Promise<void>;
 };
 
 /**
- * Asks an address that somebody else named for what it has, within the rules of `createAddressCheck`, and
- * follows up to five redirects, each of which is checked and pinned anew. The answer has to be closed.
- * @throws FetchError for an address that may not be asked; otherwise what the network threw.
+ * Requests an address from outside, within the rules of `createAddressCheck`, and follows up to five redirects, each
+ * checked and pinned again. Close the answer.
+ * @throws FetchError for an address that is not allowed; otherwise what the network threw.
  */
 export type SafeFetch = (
   url: string,
   options: { signal: AbortSignal; accept?: string },
 ) => Promise<Answer>;
 
-/**
- * Makes the function that asks addresses of others' choice. Specification 001, Errors; Contract 4, Images.
- * @param options See `createAddressCheck`.
- */
+/** Creates a `SafeFetch`. Specification 001, Errors; Contract 4, Images. */
 export function createSafeFetch(options: {
   allow: readonly string[];
   lookup?: Lookup | undefined;
@@ -50,7 +46,7 @@ export function createSafeFetch(options: {
         }
         answer.body.on('error', () => undefined).destroy();
         if (redirects === MAX_REDIRECTS) {
-          throw new FetchError(`The address leads on more than ${MAX_REDIRECTS} times`);
+          throw new FetchError(`The address redirects more than ${MAX_REDIRECTS} times`);
         }
         url = parseUrl(firstOf(answer.headers['location']), url);
       } catch (error) {
@@ -62,7 +58,7 @@ export function createSafeFetch(options: {
   };
 }
 
-/** The value of a header that should come once. */
+/** Returns the first value of a header that should come once. */
 export function firstOf(header: string | string[] | undefined): string {
   return (Array.isArray(header) ? header[0] : header) ?? '';
 }
@@ -71,11 +67,11 @@ function parseUrl(text: string, base?: URL): URL {
   const url = text === '' ? null : URL.parse(text, base?.href);
   if (url !== null) return url;
   throw new FetchError(
-    base === undefined ? 'The address is malformed' : 'It leads on to no address',
+    base === undefined ? 'The address is malformed' : 'The address redirects to a malformed one',
   );
 }
 
-/** Connects to the addresses that were checked, whatever the host's name means by then. */
+/** Connects to the checked addresses, even if the host's name has others by then. */
 function pinnedAgent(addresses: ResolvedAddress[]): Agent {
   const lookup: LookupFunction = (_hostname, { all }, callback) => {
     const [first] = addresses;
@@ -90,7 +86,7 @@ function pinnedAgent(addresses: ResolvedAddress[]): Agent {
   });
 }
 
-/** A look-up cannot be stopped, but nobody has to wait for it. */
+/** A lookup cannot be aborted, but the wait for it can. */
 async function until<T>(signal: AbortSignal, work: Promise<T>): Promise<T> {
   signal.throwIfAborted();
   const { promise: aborted, reject } = Promise.withResolvers<never>();

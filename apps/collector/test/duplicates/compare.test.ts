@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc from 'fast-check';
 import { compare, THRESHOLD } from '../../src/duplicates/compare.ts';
-import type { Compared } from '../../src/duplicates/compared.ts';
+import type { Compared } from '../../src/duplicates/candidates.ts';
 import { comparedOf, GOLDEN } from './golden.ts';
 
 const JUDGED = GOLDEN.map(([what, label, one, other]) => {

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc from 'fast-check';
-import { components, type Edge } from '../../src/duplicates/components.ts';
+import { components, type Edge } from '../../src/duplicates/groups.ts';
 
 const IDS = Array.from({ length: 12 }, (_, nth) => nth + 1);
 const id = fc.constantFrom(...IDS);

@@ -1,4 +1,4 @@
-import type { Compared, ComparedPicture } from '../../src/duplicates/compared.ts';
+import type { Compared, ComparedImage } from '../../src/duplicates/candidates.ts';
 import { normaliseText } from '../../src/text.ts';
 
 let made = 0;
@@ -26,14 +26,14 @@ export function comparedOf(facts: Partial<Compared>): Compared {
     price: null,
     currency: null,
     phones: [],
-    pictures: [],
+    images: [],
     ...facts,
     text: normaliseText(facts.text ?? ''),
   };
 }
 
 /** Pictures that look like these numbers say; `copy` has other bytes, and a bit or two differ. */
-function seen(numbers: readonly number[], copy = ''): ComparedPicture[] {
+function seen(numbers: readonly number[], copy = ''): ComparedImage[] {
   return numbers.map((number) => {
     const own = BigInt.asIntN(64, BigInt(number) * 0x9e3779b97f4a7c15n);
     return { sha256: `${number}${copy}`, fingerprint: copy === '' ? own : own ^ 5n };
@@ -54,7 +54,7 @@ const FRANKA = {
   text: `Продається двокімнатна квартира на вулиці Франка. Австрійський будинок, високі стелі, дубовий
     паркет, дві окремі кімнати, кухня 9 метрів, індивідуальне опалення. Вікна виходять у тихе подвір'я.
     Поруч парк, школа і зупинка трамвая. Документи готові до продажу, ключі на руках.`,
-  pictures: seen([1, 2, 3, 4, 5, 6]),
+  images: seen([1, 2, 3, 4, 5, 6]),
 } satisfies Partial<Compared>;
 
 /** The same flat in the words of another agency. */
@@ -75,7 +75,7 @@ const OBOLON = {
   text: `Здам однокімнатну квартиру біля метро Мінська на тривалий термін. Є холодильник, пральна машина,
     диван, шафа, швидкий інтернет. Чистий під'їзд, консьєрж, паркування у дворі. Без тварин. Комунальні
     за лічильниками, перший і останній місяць наперед.`,
-  pictures: seen([11, 12, 13]),
+  images: seen([11, 12, 13]),
 } satisfies Partial<Compared>;
 
 /** A developer sells many flats with one text and the same drawings. */
@@ -93,7 +93,7 @@ const DEVELOPER = {
   text: `Квартира у новому житловому комплексі біля моря від забудовника. Закрита територія, підземний
     паркінг, дитячі майданчики, власна котельня. Здача будинку наступного літа, розтермінування без
     відсотків. Телефонуйте у відділ продажу, підберемо планування для вас.`,
-  pictures: seen([21, 22, 23]),
+  images: seen([21, 22, 23]),
 } satisfies Partial<Compared>;
 
 const HOUSE = {
@@ -106,7 +106,7 @@ const HOUSE = {
   text: `Дом в тихом районе Полтавы, участок шесть соток, сад, гараж, летняя кухня. Газ, вода, септик,
     интернет. Ремонт сделан три года назад, мебель остаётся. Рядом школа и магазин, до центра пятнадцать
     минут на автобусе. Торг возможен после осмотра.`,
-  pictures: seen([31, 32, 33, 34]),
+  images: seen([31, 32, 33, 34]),
 } satisfies Partial<Compared>;
 
 /** What an agency writes of each of its flats. */
@@ -127,14 +127,14 @@ const AGENCY = {
   phones: ['+380 00 555 66 77'],
   text: template('двокімнатну квартиру на Салтівці'),
   // The first is the agency's logo.
-  pictures: seen([40, 41, 42, 43, 44]),
+  images: seen([40, 41, 42, 43, 44]),
 } satisfies Partial<Compared>;
 
 type Label = 'same' | 'other';
 
 /** Pairs of listings, and what somebody who sees both would say. */
 export const GOLDEN: readonly [what: string, Label, Partial<Compared>, Partial<Compared>][] = [
-  ['the same text on another site', 'same', FRANKA, { ...FRANKA, pictures: [] }],
+  ['the same text on another site', 'same', FRANKA, { ...FRANKA, images: [] }],
   ['posted again under another id, unchanged', 'same', HOUSE, HOUSE],
   ['posted again for less', 'same', HOUSE, { ...HOUSE, price: 65_000 }],
   [
@@ -146,7 +146,7 @@ export const GOLDEN: readonly [what: string, Label, Partial<Compared>, Partial<C
       text: FRANKA_REWRITTEN,
       price: 92_000,
       phones: ['+380 00 444 55 66'],
-      pictures: seen([71, 72]),
+      images: seen([71, 72]),
     },
   ],
   [
@@ -163,7 +163,7 @@ export const GOLDEN: readonly [what: string, Label, Partial<Compared>, Partial<C
       ...FRANKA,
       text: FRANKA_REWRITTEN,
       address: null,
-      pictures: seen([1, 2, 3, 4], 'small'),
+      images: seen([1, 2, 3, 4], 'small'),
       price: 90_000,
     },
   ],
@@ -176,20 +176,20 @@ export const GOLDEN: readonly [what: string, Label, Partial<Compared>, Partial<C
       text: '',
       price: 2_980_000,
       currency: 'UAH',
-      pictures: seen([31, 32, 33], 'small'),
+      images: seen([31, 32, 33], 'small'),
     },
   ],
   [
     'a copied text, of which the floor is left out',
     'same',
     OBOLON,
-    { ...OBOLON, floor: null, floors_total: null, pictures: [] },
+    { ...OBOLON, floor: null, floors_total: null, images: [] },
   ],
   [
     'a copied text with another beginning',
     'same',
     OBOLON,
-    { ...OBOLON, text: `Терміново! Від власника! ${OBOLON.text}`, pictures: [], price: 15_000 },
+    { ...OBOLON, text: `Терміново! Від власника! ${OBOLON.text}`, images: [], price: 15_000 },
   ],
   [
     'a rewritten text with most of the pictures',
@@ -198,7 +198,7 @@ export const GOLDEN: readonly [what: string, Label, Partial<Compared>, Partial<C
     {
       ...OBOLON,
       text: `Оренда, Оболонь, гарна однушка поряд з метро, меблі та техніка, власник, комісії немає`,
-      pictures: seen([11, 12], 'small'),
+      images: seen([11, 12], 'small'),
     },
   ],
   ['the same flat of a developer on two sites', 'same', DEVELOPER, { ...DEVELOPER, phones: [] }],
@@ -211,7 +211,7 @@ export const GOLDEN: readonly [what: string, Label, Partial<Compared>, Partial<C
       address: null,
       latitude: 49.83212,
       longitude: 24.02893,
-      pictures: seen([1, 2], 'small'),
+      images: seen([1, 2], 'small'),
       text: FRANKA_REWRITTEN,
     },
   ],
@@ -224,8 +224,8 @@ export const GOLDEN: readonly [what: string, Label, Partial<Compared>, Partial<C
   [
     'only text and price are known',
     'same',
-    { ...HOUSE, pictures: [], area_total: null },
-    { ...HOUSE, pictures: seen([31, 32]), area_total: null, phones: ['+380 00 1'] },
+    { ...HOUSE, images: [], area_total: null },
+    { ...HOUSE, images: seen([31, 32]), area_total: null, phones: ['+380 00 1'] },
   ],
   ['for sale and for rent', 'other', FRANKA, { ...FRANKA, deal_type: 'rent', price: 600 }],
   ['for a month and for a day', 'other', OBOLON, { ...OBOLON, deal_type: 'daily_rent' }],
@@ -235,16 +235,16 @@ export const GOLDEN: readonly [what: string, Label, Partial<Compared>, Partial<C
   [
     'two flats on one landing, alike but for half a metre',
     'other',
-    { ...FRANKA, pictures: seen([1, 2]), text: FRANKA_REWRITTEN },
-    { ...FRANKA, area_total: 54.8, pictures: seen([81, 82]), price: 86_000 },
+    { ...FRANKA, images: seen([1, 2]), text: FRANKA_REWRITTEN },
+    { ...FRANKA, area_total: 54.8, images: seen([81, 82]), price: 86_000 },
   ],
   ['one room more', 'other', DEVELOPER, { ...DEVELOPER, rooms: 2 }],
   ['the same text in another city', 'other', DEVELOPER, { ...DEVELOPER, city: 'Миколаїв' }],
   [
     'neighbouring buildings of a developer',
     'other',
-    { ...DEVELOPER, pictures: [], phones: [] },
-    { ...DEVELOPER, address: 'Фонтанська дорога, 120', area_total: 41, pictures: [], phones: [] },
+    { ...DEVELOPER, images: [], phones: [] },
+    { ...DEVELOPER, address: 'Фонтанська дорога, 120', area_total: 41, images: [], phones: [] },
   ],
   [
     'an agency with one template, one logo and two flats of one shape',
@@ -253,7 +253,7 @@ export const GOLDEN: readonly [what: string, Label, Partial<Compared>, Partial<C
     {
       ...AGENCY,
       text: template('простору квартиру на Олексіївці'),
-      pictures: seen([40, 51, 52, 53]),
+      images: seen([40, 51, 52, 53]),
       price: 33_000,
       district: 'Шевченківський',
     },
@@ -261,18 +261,18 @@ export const GOLDEN: readonly [what: string, Label, Partial<Compared>, Partial<C
   [
     'one shape, one price, other streets',
     'other',
-    { ...AGENCY, address: 'просп. Науки, 12', pictures: [], phones: [] },
-    { ...AGENCY, address: 'вул. Академіка Павлова, 140', pictures: [], phones: [] },
+    { ...AGENCY, address: 'просп. Науки, 12', images: [], phones: [] },
+    { ...AGENCY, address: 'вул. Академіка Павлова, 140', images: [], phones: [] },
   ],
   [
     'one shape in a common district, each in its own words',
     'other',
-    { ...FRANKA, address: null, area_total: 54, pictures: [], phones: [] },
+    { ...FRANKA, address: null, area_total: 54, images: [], phones: [] },
     {
       ...FRANKA,
       address: null,
       area_total: 54,
-      pictures: seen([91, 92]),
+      images: seen([91, 92]),
       text: FRANKA_REWRITTEN,
       phones: [],
     },
@@ -280,12 +280,12 @@ export const GOLDEN: readonly [what: string, Label, Partial<Compared>, Partial<C
   [
     'one picture of the building, other flats',
     'other',
-    { ...FRANKA, address: 'вул. Франка', text: '', pictures: seen([1, 2, 3]), floor: null },
+    { ...FRANKA, address: 'вул. Франка', text: '', images: seen([1, 2, 3]), floor: null },
     {
       ...FRANKA,
       address: 'вул. Франка',
       area_total: 55,
-      pictures: seen([1, 101, 102]),
+      images: seen([1, 101, 102]),
       text: FRANKA_REWRITTEN,
       price: 99_000,
     },
@@ -293,8 +293,8 @@ export const GOLDEN: readonly [what: string, Label, Partial<Compared>, Partial<C
   [
     'pictures of one colour',
     'other',
-    { ...AGENCY, phones: [], text: '', pictures: [{ sha256: 'a', fingerprint: 0n }] },
-    { ...AGENCY, phones: [], text: '', pictures: [{ sha256: 'b', fingerprint: 0n }] },
+    { ...AGENCY, phones: [], text: '', images: [{ sha256: 'a', fingerprint: 0n }] },
+    { ...AGENCY, phones: [], text: '', images: [{ sha256: 'b', fingerprint: 0n }] },
   ],
   [
     'one address, other houses kilometres apart by their coordinates',
@@ -305,8 +305,8 @@ export const GOLDEN: readonly [what: string, Label, Partial<Compared>, Partial<C
   [
     'half the price',
     'other',
-    { ...HOUSE, pictures: [] },
-    { ...HOUSE, pictures: [], price: 140_000, text: template('дім з садом у Полтаві') },
+    { ...HOUSE, images: [] },
+    { ...HOUSE, images: [], price: 140_000, text: template('дім з садом у Полтаві') },
   ],
   [
     'nothing known but a city and a price',

@@ -2,9 +2,8 @@ import assert from 'node:assert/strict';
 import type { TestDatabase } from '@oselya/db/testing';
 import type { Insertable } from 'kysely';
 import type { Tables } from '../../src/tables.ts';
-import { components, type Edge } from '../../src/duplicates/components.ts';
-import { updatePairs } from '../../src/duplicates/update-pairs.ts';
-import { claimMarks } from '../../src/duplicates/marks.sql.ts';
+import { components, type Edge } from '../../src/duplicates/groups.ts';
+import { updatePairs, claimMarks } from '../../src/duplicates/duplicates.ts';
 import { normaliseText } from '../../src/text.ts';
 
 type Db = TestDatabase<Tables>['db'];

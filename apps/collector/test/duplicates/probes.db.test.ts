@@ -4,12 +4,12 @@ import { type RawBuilder, sql } from 'kysely';
 import {
   alike,
   findCandidates,
+  loadCompared,
   MAX_CANDIDATES,
   nearest,
-  samePictures,
-  similarPictures,
-} from '../../src/duplicates/candidates.sql.ts';
-import { loadCompared } from '../../src/duplicates/compared.sql.ts';
+  sameImages,
+  similarImages,
+} from '../../src/duplicates/candidates.ts';
 import { openDatabase } from '../support/database.ts';
 import { addListing, FLAT } from './harness.ts';
 
@@ -68,9 +68,9 @@ test('each look for candidates goes by an index', async () => {
     // Few have no price, so the index of cities leads to them as well.
     assert.match(String(await reads(look)), /^property_listings_(alike|city)$/);
   }
-  const same = await reads(samePictures(own));
+  const same = await reads(sameImages(own));
   assert.ok(same.includes('listing_images_sha256') && !same.includes('Seq Scan'), String(same));
-  const similar = await reads(similarPictures(own));
+  const similar = await reads(similarImages(own));
   assert.ok(
     similar.includes('images_fingerprint') && !similar.includes('Seq Scan'),
     String(similar),

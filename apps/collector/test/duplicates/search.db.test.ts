@@ -3,14 +3,15 @@ import { beforeEach, test } from 'node:test';
 import { sql } from 'kysely';
 import { Registry } from 'prom-client';
 import sharp from 'sharp';
-import { startDuplicateSearch } from '../../src/duplicates/duplicates.ts';
-import { MAX_GROUP } from '../../src/duplicates/components.ts';
-import { claimMarks } from '../../src/duplicates/marks.sql.ts';
-import { registerDuplicateMetrics } from '../../src/duplicates/metrics.ts';
+import {
+  startDuplicateSearch,
+  claimMarks,
+  registerDuplicateMetrics,
+} from '../../src/duplicates/duplicates.ts';
+import { MAX_GROUP } from '../../src/duplicates/groups.ts';
 import { fingerprint } from '../../src/images/fingerprint.ts';
 import { fingerprintStored } from '../../src/images/cleanup.ts';
 import { openDatabase } from '../support/database.ts';
-import { lossyDatabase } from '../support/lossy-database.ts';
 import { log } from '../support/pipeline.ts';
 import { until } from '../support/until.ts';
 import { addListing, FLAT, groupsOf, pairsOf, settle } from './harness.ts';
@@ -70,42 +71,6 @@ test('a look that fails is made again, and others go on meanwhile', async () => 
   await until('they are looked at again', async () => (await marksLeft()) === 0);
   await search.close();
   assert.deepEqual(await pairsOf(db), [[one, other]]);
-});
-
-test('what was claimed and not looked at before the end of the process is not looked at in vain', async () => {
-  for (let nth = 0; nth < 10; nth += 1) await addListing(db, { ...FLAT, floor: nth });
-  let looks = 0;
-  const closed = Promise.withResolvers<void>();
-  const search = startSearch([], () => {
-    looks += 1;
-    if (looks === 3) closed.resolve(search.close());
-  });
-  await closed.promise;
-  assert.equal(looks, 3);
-  const marks = await db
-    .selectFrom('duplicate_marks')
-    .select(['attempts', 'claimed_until'])
-    .execute();
-  assert.deepEqual(
-    marks,
-    Array.from({ length: 7 }, () => ({ attempts: 0, claimed_until: null })),
-  );
-});
-
-test('an outage ends the looks, and those that it kept from being made are not made in vain', async () => {
-  for (let nth = 0; nth < 10; nth += 1) await addListing(db, { ...FLAT, floor: nth });
-  const lossy = lossyDatabase(db);
-  lossy.lose({ statement: 'pg_advisory_xact_lock_shared', when: 'before', times: 1 });
-  lossy.lose({ statement: 'attempts - 1', when: 'after', times: 1 });
-  const outcomes: unknown[] = [];
-  const search = startSearch([], (labels) => outcomes.push(labels), lossy.db);
-  await until('all to be looked at', async () => (await marksLeft()) === 0);
-  await search.close();
-  assert.ok(lossy.isOver());
-  assert.deepEqual(
-    outcomes,
-    Array.from({ length: 10 }, () => ({ outcome: 'done' })),
-  );
 });
 
 test('the last change comes first, one that just happened is waited with, and a claim holds', async () => {

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { after, afterEach, beforeEach, test } from 'node:test';
 import { LISTING } from '@oselya/model/testing';
-import { createRetry } from '../../src/operations/raw/retry.ts';
+import { createRetry } from '../../src/operations/payloads.ts';
 import { DIMENSIONS, openDatabase, store } from '../support/database.ts';
 import { type Interference, startModelServer } from '../support/model-server.ts';
 import { countByStatus, openModel, startModelWorker, sumUsage } from '../support/model-worker.ts';

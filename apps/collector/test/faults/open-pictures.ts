@@ -8,7 +8,7 @@ import type { ImagesOptions } from '../../src/images/images.ts';
 import { openFolder } from '../../src/images/store-folder.ts';
 import { createImageStore } from '../../src/images/store.ts';
 import type { Tables } from '../../src/tables.ts';
-import { createSafeFetch } from '../../src/safe-fetch/index.ts';
+import { createSafeFetch } from '../../src/safe-fetch/fetch.ts';
 import { log, noImages } from '../support/pipeline.ts';
 
 /**

@@ -4,7 +4,7 @@ import { ModelError } from '@oselya/model';
 import { createDisk } from '../../src/disk.ts';
 import { StoreOutageError } from '../../src/images/store.ts';
 import { LeaseLostError } from '../../src/queue/job.ts';
-import { createSafeFetch } from '../../src/safe-fetch/index.ts';
+import { createSafeFetch } from '../../src/safe-fetch/fetch.ts';
 import { openImages, visionModel } from './harness.ts';
 import { openPictureHost } from './picture-host.ts';
 import { serve } from './server.ts';

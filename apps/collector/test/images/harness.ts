@@ -10,7 +10,7 @@ import { createImages, type ImageEvent, type ImagesOptions } from '../../src/ima
 import { openFolder } from '../../src/images/store-folder.ts';
 import { log } from '../support/pipeline.ts';
 import { createImageStore } from '../../src/images/store.ts';
-import { createSafeFetch } from '../../src/safe-fetch/index.ts';
+import { createSafeFetch } from '../../src/safe-fetch/fetch.ts';
 import { openDatabase } from '../support/database.ts';
 
 export type Shown = Pick<

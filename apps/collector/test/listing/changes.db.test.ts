@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { sql } from 'kysely';
 import { createApiKeys } from '../../src/access/api-keys.ts';
-import { placeChanges } from '../../src/listing/changes/service.ts';
+import { settleChanges } from '../../src/listing/changes.ts';
 import { betterModel, openReprocess, readAll, readings } from '../reprocess/harness.ts';
 import { startCollector } from '../support/collector.ts';
 import { openDatabase } from '../support/database.ts';
@@ -272,7 +272,7 @@ test('a request gives places to a thousand changes, the first one too, and says 
 test('the upkeep gives places to all of them', async () => {
   const { cursor } = await ask();
   await addChanges(1500);
-  await placeChanges(db, new AbortController().signal);
+  await settleChanges(db, new AbortController().signal);
   assert.equal(await countWaiting(), 0);
   const { has_more: hasMore, ...first } = await ask();
   assert.deepEqual([first.items, hasMore], [[], false]);
@@ -292,7 +292,7 @@ if (engine === 'postgres') {
       const meanwhile = await ask(cursor);
       assert.deepEqual([meanwhile.items, meanwhile.has_more], [[], true]);
       assert.equal((await ask()).has_more, true);
-      await placeChanges(db, new AbortController().signal);
+      await settleChanges(db, new AbortController().signal);
       assert.equal(await countWaiting(), 1, 'it is left to whoever has begun');
       await giver.query('commit');
       const { items, has_more: hasMore } = await ask(meanwhile.cursor);

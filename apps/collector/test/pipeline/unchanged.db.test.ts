@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { ModelError } from '@oselya/model';
 import { sql } from 'kysely';
-import { noteGone } from '../../src/operations/archive/verdicts.sql.ts';
+import { noteGone } from '../../src/operations/archive-check.ts';
 import { openDatabase, rawRecord, store } from '../support/database.ts';
 import { untilLockWait } from '../support/lock-waits.ts';
 import { payloadOf } from '../support/payload.ts';

@@ -3,8 +3,8 @@ import { afterEach, test } from 'node:test';
 import { sql } from 'kysely';
 import { inTime } from '../../src/async/wait.ts';
 import type { StageRecord } from '../../src/tables.ts';
-import { insertRaws } from '../../src/ingest/repository.ts';
-import { createRetry } from '../../src/operations/raw/retry.ts';
+import { insertRaws } from '../../src/ingest/store.ts';
+import { createRetry } from '../../src/operations/payloads.ts';
 import { contentHash } from '../../src/ingest/payload.ts';
 import {
   claimJobs,

@@ -3,7 +3,7 @@ import { afterEach, test } from 'node:test';
 import { Registry } from 'prom-client';
 import type { StageRecord } from '../../src/tables.ts';
 import { createMetrics } from '../../src/metrics.ts';
-import { insertRaws } from '../../src/ingest/repository.ts';
+import { insertRaws } from '../../src/ingest/store.ts';
 import { createInlineJobs, type InlineJobs } from '../../src/queue/inline.ts';
 import type { JobResult } from '../../src/queue/job.ts';
 import { rescueJobs } from '../../src/queue/jobs.ts';

@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict';
 import { beforeEach, test } from 'node:test';
 import { atEnd } from '@oselya/db/testing';
-import { type ModelClient, type ModelClientOptions } from '@oselya/model';
+import type { ModelClient, ModelClientOptions } from '@oselya/model';
 import { sql } from 'kysely';
-import { createRetry } from '../../src/operations/raw/retry.ts';
+import { createRetry } from '../../src/operations/payloads.ts';
 import type { Payload } from '../../src/ingest/payload.ts';
 import { listingExtraction } from '../../src/pipeline/extraction.ts';
 import { startCollector } from '../support/collector.ts';

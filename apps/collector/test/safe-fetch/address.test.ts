@@ -1,7 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { createAddressCheck } from '../../src/safe-fetch/address.ts';
-import { FetchError } from '../../src/safe-fetch/index.ts';
+import { createAddressCheck, FetchError } from '../../src/safe-fetch/address.ts';
 
 const noLookup = () => Promise.reject(new Error('a literal address must not be looked up'));
 const check = createAddressCheck({ allow: [], lookup: noLookup });

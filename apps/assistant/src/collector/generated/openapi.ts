@@ -233,14 +233,14 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * Take a payload in; a worker processes it later
+         * Accept a payload; a worker processes it later
          * @description The body may be compressed, with `Content-Encoding` `gzip`, `deflate` or `br`; decompressed it is at most 1 MiB.
          */
         post: {
             parameters: {
                 query?: never;
                 header?: {
-                    /** @description The same key with the same payload within 24 hours gives the same answer, with the headers `Idempotent-Replayed: true` and `Raw-Status`: how the payload stands by now. A payload that failed within its request (`/ingest/with-images`) gives its key up: sent again, it is taken in anew. */
+                    /** @description The same key with the same payload within 24 hours gives the same answer, with the headers `Idempotent-Replayed: true` and `Raw-Status`, the present status of the payload. A payload that failed within its request (`/ingest/with-images`) releases its key: sent again, it is accepted anew. */
                     "idempotency-key"?: string;
                 };
                 path?: never;
@@ -427,7 +427,7 @@ export interface paths {
                                 message: string;
                                 stage?: string;
                             } | null;
-                            /** @description The stages that it has been through, each as it was when it last ran, in the order of these times. One that an attempt has not come to yet, or did not need, is as an earlier attempt left it. */
+                            /** @description The last run of each stage, in the order of their times. A stage that an attempt has not reached, or did not need, is as an earlier attempt left it. */
                             stages: {
                                 stage: string;
                                 /** @description `skipped` had nothing to do. `unchanged`: the payload says nothing new. `superseded`: the listing was made from a newer payload meanwhile. `invalid` and `failed` ended the payload, whose `error` has the reason. `postponed`: what the stage needs was not there, and the payload went back to the queue. */
@@ -537,13 +537,13 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * Take a payload in with its pictures, and answer when it is processed
-         * @description A form has to come at no less than 8 MB in each
-         *     2 minutes until it is whole, half a megabit a second. One that comes more slowly, or stalls, is
+         * Accept a payload with its images, and answer when it is processed
+         * @description A form has to come with no less than 8 MB in each
+         *     2 minutes until it is complete, half a megabit a second. One that comes more slowly, or stalls, is
          *     408 `request_too_slow`, and nothing of it is stored. One API key, or address without one, may have three times
          *     COLLECTOR_UPLOADS forms at once, and is 503 `uploads_busy` past those.
          *
-         *     The pipeline runs before the answer, so this can take minutes. A payload that ends
+         *     The pipeline runs before the answer, which can take minutes. A payload that ends
          *     `invalid` is 422 with the reason. The problem of a payload that was stored has its `raw_id`. One that failed is 502 where the model did, 503 where it can be tried again
          *     at once (a stage took too long, the image store failed, or the process ended), and else 500; it has to be sent again,
          *     since its pictures are not kept. The same `Idempotency-Key` with the same payload and pictures within 24 hours gives
@@ -553,7 +553,7 @@ export interface paths {
             parameters: {
                 query?: never;
                 header?: {
-                    /** @description The same key with the same payload within 24 hours gives the same answer, with the headers `Idempotent-Replayed: true` and `Raw-Status`: how the payload stands by now. A payload that failed within its request (`/ingest/with-images`) gives its key up: sent again, it is taken in anew. */
+                    /** @description The same key with the same payload within 24 hours gives the same answer, with the headers `Idempotent-Replayed: true` and `Raw-Status`, the present status of the payload. A payload that failed within its request (`/ingest/with-images`) releases its key: sent again, it is accepted anew. */
                     "idempotency-key"?: string;
                 };
                 path?: never;
@@ -571,9 +571,9 @@ export interface paths {
                      *     }
                      */
                     "multipart/form-data": {
-                        /** @description The payload: JSON of `PayloadSchema`. Sent before the files it can be refused before they are read. */
+                        /** @description The payload: JSON of `PayloadSchema`. If it is sent before the files, it can be rejected before they are read. */
                         metadata: string;
-                        /** @description JPEG, PNG, WebP, AVIF or GIF, at most 50 MB each and 512 MB in all. The listing then has these pictures, whatever `image_urls` names; without any it has those. */
+                        /** @description JPEG, PNG, WebP, AVIF or GIF, at most 50 MB each and 512 MB in all. The listing then has these images; without any it has those of `image_urls`. */
                         images?: string[];
                     };
                 };
@@ -591,7 +591,7 @@ export interface paths {
                             /** @enum {string} */
                             status: "completed";
                             listing_id: number;
-                            /** @description In the order in which they came. Empty where a newer payload that says something else of the listing has come since. */
+                            /** @description In their order. Empty if a newer payload has changed the listing since. */
                             images: ({
                                 sha256: string;
                                 width: number;
@@ -599,7 +599,7 @@ export interface paths {
                                 /** @description Whether these bytes were stored before. */
                                 duplicate: boolean;
                             } | {
-                                /** @description Why this picture cannot be used. */
+                                /** @description Why this image cannot be used. */
                                 error: string;
                             })[];
                         };
@@ -755,7 +755,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** A listing, where its facts come from, and its likely duplicates */
+        /** A listing, the origin of its fields, and its likely duplicates */
         get: {
             parameters: {
                 query?: never;
@@ -817,20 +817,20 @@ export interface paths {
                                 raw_id: number | null;
                                 model: string | null;
                                 prompt_version: string | null;
-                                /** @description By the name of the fact; a fact that nobody named is not there. */
+                                /** @description By the name of the field; one without a value is missing. */
                                 fields: {
                                     [key: string]: {
                                         origin: "payload" | "model" | "rule";
                                         /** @description `plain_text`, written without the tags and entities of HTML; `cleaned`, written on one line with single spaces, and without what is not kept: characters that cannot be stored, and entries of a list that are empty, repeated, too long or too many; `lower_case`, written in lower case; `one_spelling`, written in the one spelling that filters look for; `rounded`, rounded to two decimals; `shortened`, cut at its longest length; `not_valid`, left out, since it breaks a rule of payloads; `contradiction`, left out, since it contradicts another fact; `leap_second`, a leap second, taken for the second before it; `price_by_area`, the price divided by the total area. */
                                         rule?: string;
-                                        /** @description Whose value the rule changed or left out: payload or model. */
+                                        /** @description Whose value the rule changed or left out. */
                                         of?: string;
                                     };
                                 };
                             } | null;
                             duplicate_group: number | null;
                             /**
-                             * @description Other listings that are likely the same property, the likeliest first: of other sources or ids, for the same kind of offer, and not archived. They are looked for some seconds after a change.
+                             * @description Other listings that are likely the same property, the likeliest first: of other sources or ids, for the same kind of offer, and not archived. They are searched some seconds after a change.
                              * @example [
                              *       {
                              *         "listing_id": 118,
@@ -881,9 +881,9 @@ export interface paths {
                                 score: number;
                                 reasons: {
                                     reason: "text" | "place" | "area" | "rooms" | "price" | "pictures" | "seller";
-                                    /** @description Its part of the score; below 0 it speaks against. */
+                                    /** @description Its part of the score; negative if it speaks against. */
                                     part: number;
-                                    /** @description What was found, for people. */
+                                    /** @description The finding, for people. */
                                     detail: string;
                                 }[];
                             }[];
@@ -974,7 +974,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** What a listing was and what changed, the newest first */
+        /** The snapshots of a listing and their changes, the newest first */
         get: {
             parameters: {
                 query?: {
@@ -1000,20 +1000,20 @@ export interface paths {
                     };
                     content: {
                         "application/json": {
-                            /** @description The payload that says so. */
+                            /** @description The payload that it was made from. */
                             raw_id: number;
-                            /** @description Whether `oselya reprocess` had that payload read again: then the source need not have said anything new. */
+                            /** @description Whether `oselya reprocess` had that payload read again: its source need not have sent anything new. */
                             reprocessed: boolean;
                             /** Format: date-time */
                             created_at: string;
-                            /** @description What changed since the snapshot before, by field; empty in the first. `pictures` are addresses, or the SHA-256 of those that came with the payload. */
+                            /** @description The changes since the snapshot before, by field; empty in the first. `pictures` are addresses, or the SHA-256 of uploaded images. */
                             changes: {
                                 [key: string]: {
                                     from: unknown;
                                     to: unknown;
                                 };
                             };
-                            /** @description What it then was. */
+                            /** @description The listing then. */
                             listing: {
                                 [key: string]: unknown;
                             };
@@ -1106,7 +1106,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** A listing's pictures in their order */
+        /** A listing's images in their order */
         get: {
             parameters: {
                 query?: {
@@ -1242,12 +1242,12 @@ export interface paths {
         };
         /**
          * Listings that are new, have another price, or are back
-         * @description Ask without `after` once, keep the `cursor` of each answer, and give it the next time: no change is left out, however long its transaction took, and none comes twice. Changes are kept for 30 days. A key with a list of sources gets the changes of these. A cursor of what was lost by the restore of an older copy of the database is refused (422): begin again without it.
+         * @description Ask without `after` once, then send the `cursor` of each answer the next time: no change is left out or repeated. Changes are kept for 30 days. A key with a list of sources gets the changes of these. A cursor from after the copy of the database that was restored is rejected (422): begin again without it.
          */
         get: {
             parameters: {
                 query?: {
-                    /** @description The `cursor` of the answer before. Without it: what changes from now on, and what has changed in the last minute where so much did that it is not in its order yet (`has_more`). */
+                    /** @description The `cursor` of the previous answer. Without it the answer has changes from now on, and those of the last minute if many are not in order yet (`has_more`). */
                     after?: string;
                     limit?: number;
                 };
@@ -1296,7 +1296,7 @@ export interface paths {
                             items: {
                                 listing_id: number;
                                 source_slug: string;
-                                /** @description `new`: it was not there before. `price_changed`: its source has sent another price or currency; one that is read differently out of the same payload is none. `returned`: it was archived and its source has it again. */
+                                /** @description `price_changed`: its source sent another price or currency; one that is read differently from the same payload does not count. `returned`: it was archived, and its source has it again. */
                                 kind: "new" | "price_changed" | "returned";
                                 price_from: number | null;
                                 price_to: number | null;
@@ -1305,9 +1305,9 @@ export interface paths {
                                 /** Format: date-time */
                                 changed_at: string;
                             }[];
-                            /** @description Give it as `after` the next time, also where `items` is empty. */
+                            /** @description Send it as `after` the next time, also if `items` is empty. */
                             cursor: string;
-                            /** @description Whether it is worth asking again at once, also where `items` is empty. */
+                            /** @description Whether to ask again at once, also if `items` is empty. */
                             has_more: boolean;
                         };
                     };
@@ -2023,118 +2023,6 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
-    "/api/v1/admin/queue": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        /** How the queue stands */
-        get: {
-            parameters: {
-                query?: never;
-                header?: never;
-                path?: never;
-                cookie?: never;
-            };
-            requestBody?: never;
-            responses: {
-                /** @description The queue of all processes. */
-                200: {
-                    headers: {
-                        "X-Request-Id": components["headers"]["X-Request-Id"];
-                        [name: string]: unknown;
-                    };
-                    content: {
-                        /**
-                         * @example {
-                         *       "counts": {
-                         *         "pending": 12,
-                         *         "processing": 4,
-                         *         "completed": 90210,
-                         *         "invalid": 310,
-                         *         "failed": 2
-                         *       },
-                         *       "ended_age_seconds": 0.1,
-                         *       "oldest_pending_seconds": 3.2,
-                         *       "finished_per_minute": 118.4,
-                         *       "breaker": "closed"
-                         *     }
-                         */
-                        "application/json": {
-                            /** @description Payloads by status, of one moment. The exception is a status in which more than 100,000 have ended: those are counted in the background, and `null` until the process that answers has done so for the first time. */
-                            counts: {
-                                pending: number;
-                                processing: number;
-                                completed: number | null;
-                                invalid: number | null;
-                                failed: number | null;
-                            };
-                            ended_age_seconds: number | null;
-                            oldest_pending_seconds: number | null;
-                            /** @description Over the last five minutes. */
-                            finished_per_minute: number;
-                            /** @description This process's; while it is open nothing is taken off the queue here. */
-                            breaker: "closed" | "open" | "half-open";
-                        };
-                    };
-                };
-                /** @description API key needed */
-                401: {
-                    headers: {
-                        "X-Request-Id": components["headers"]["X-Request-Id"];
-                        [name: string]: unknown;
-                    };
-                    content: {
-                        "application/problem+json": components["schemas"]["Problem"];
-                        "text/html": string;
-                    };
-                };
-                /** @description Not allowed */
-                403: {
-                    headers: {
-                        "X-Request-Id": components["headers"]["X-Request-Id"];
-                        [name: string]: unknown;
-                    };
-                    content: {
-                        "application/problem+json": components["schemas"]["Problem"];
-                        "text/html": string;
-                    };
-                };
-                /** @description Internal error */
-                500: {
-                    headers: {
-                        "X-Request-Id": components["headers"]["X-Request-Id"];
-                        [name: string]: unknown;
-                    };
-                    content: {
-                        "application/problem+json": components["schemas"]["Problem"];
-                        "text/html": string;
-                    };
-                };
-                /** @description Service unavailable */
-                503: {
-                    headers: {
-                        "X-Request-Id": components["headers"]["X-Request-Id"];
-                        "Retry-After": components["headers"]["Retry-After"];
-                        [name: string]: unknown;
-                    };
-                    content: {
-                        "application/problem+json": components["schemas"]["Problem"];
-                        "text/html": string;
-                    };
-                };
-            };
-        };
-        put?: never;
-        post?: never;
-        delete?: never;
-        options?: never;
-        head?: never;
-        patch?: never;
-        trace?: never;
-    };
     "/api/v1/admin/raw": {
         parameters: {
             query?: never;
@@ -2144,7 +2032,7 @@ export interface paths {
         };
         /**
          * The payloads of a status, the last changed first
-         * @description For whoever must decide what to retry. The payloads themselves are not shown.
+         * @description For admins who decide what to retry. The content of payloads is not shown.
          */
         get: {
             parameters: {
@@ -2162,7 +2050,7 @@ export interface paths {
             };
             requestBody?: never;
             responses: {
-                /** @description A page of them; the next one is in `Link`. */
+                /** @description A page; the next one is in `Link`. */
                 200: {
                     headers: {
                         "X-Request-Id": components["headers"]["X-Request-Id"];
@@ -2413,7 +2301,7 @@ export interface paths {
         put?: never;
         /**
          * Put all failed or all invalid payloads back in the queue
-         * @description After an outage of the model, or when a source or a prompt was mended. Payloads whose pictures came along are left out: those are gone, so they must be sent again. It ends after 50 seconds with what it has done by then: ask again until nothing is left to do.
+         * @description After an outage of the model, or when a source or a prompt was corrected. Payloads with uploaded images are left out: the images are gone, so send those again. It ends after 50 seconds with what it has done by then: repeat it until nothing is left to do.
          */
         post: {
             parameters: {
@@ -2556,7 +2444,7 @@ export interface paths {
         post?: never;
         /**
          * Remove old completed payloads
-         * @description By when they came (`created_at`), whenever they were processed last. Also those that listings were made from: the listings and their history stay, but cannot be processed again. A payload whose `Idempotency-Key` is younger than 24 hours stays. It ends after 50 seconds with what it has done by then: ask again until nothing is left to do.
+         * @description By when they came (`created_at`), also those that listings were made from: the listings and their history stay, but cannot be processed again. A payload whose `Idempotency-Key` is younger than 24 hours stays. It ends after 50 seconds with what it has done by then: repeat it until nothing is left to do.
          */
         delete: {
             parameters: {
@@ -2648,6 +2536,118 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/admin/queue": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** The state of the queue */
+        get: {
+            parameters: {
+                query?: never;
+                header?: never;
+                path?: never;
+                cookie?: never;
+            };
+            requestBody?: never;
+            responses: {
+                /** @description The queue of all processes. */
+                200: {
+                    headers: {
+                        "X-Request-Id": components["headers"]["X-Request-Id"];
+                        [name: string]: unknown;
+                    };
+                    content: {
+                        /**
+                         * @example {
+                         *       "counts": {
+                         *         "pending": 12,
+                         *         "processing": 4,
+                         *         "completed": 90210,
+                         *         "invalid": 310,
+                         *         "failed": 2
+                         *       },
+                         *       "ended_age_seconds": 0.1,
+                         *       "oldest_pending_seconds": 3.2,
+                         *       "finished_per_minute": 118.4,
+                         *       "breaker": "closed"
+                         *     }
+                         */
+                        "application/json": {
+                            /** @description Payloads by status at one moment. A status in which more than 100,000 have ended is counted in the background, and `null` until this process has counted it once. */
+                            counts: {
+                                pending: number;
+                                processing: number;
+                                completed: number | null;
+                                invalid: number | null;
+                                failed: number | null;
+                            };
+                            ended_age_seconds: number | null;
+                            oldest_pending_seconds: number | null;
+                            /** @description Over the last five minutes. */
+                            finished_per_minute: number;
+                            /** @description Of this process, which claims nothing while it is open. */
+                            breaker: "closed" | "open" | "half-open";
+                        };
+                    };
+                };
+                /** @description API key needed */
+                401: {
+                    headers: {
+                        "X-Request-Id": components["headers"]["X-Request-Id"];
+                        [name: string]: unknown;
+                    };
+                    content: {
+                        "application/problem+json": components["schemas"]["Problem"];
+                        "text/html": string;
+                    };
+                };
+                /** @description Not allowed */
+                403: {
+                    headers: {
+                        "X-Request-Id": components["headers"]["X-Request-Id"];
+                        [name: string]: unknown;
+                    };
+                    content: {
+                        "application/problem+json": components["schemas"]["Problem"];
+                        "text/html": string;
+                    };
+                };
+                /** @description Internal error */
+                500: {
+                    headers: {
+                        "X-Request-Id": components["headers"]["X-Request-Id"];
+                        [name: string]: unknown;
+                    };
+                    content: {
+                        "application/problem+json": components["schemas"]["Problem"];
+                        "text/html": string;
+                    };
+                };
+                /** @description Service unavailable */
+                503: {
+                    headers: {
+                        "X-Request-Id": components["headers"]["X-Request-Id"];
+                        "Retry-After": components["headers"]["Retry-After"];
+                        [name: string]: unknown;
+                    };
+                    content: {
+                        "application/problem+json": components["schemas"]["Problem"];
+                        "text/html": string;
+                    };
+                };
+            };
+        };
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/admin/archive-check": {
         parameters: {
             query?: never;
@@ -2659,7 +2659,7 @@ export interface paths {
         put?: never;
         /**
          * Archive listings whose addresses are gone
-         * @description Asks the addresses of listings. A listing whose address answers 404 or 410 on two checks at least `min_interval_seconds` apart is archived, and comes back when it is ingested again. Any other answer, and a payload that came between, makes the count begin anew; a timeout, a server error or an address that may not be asked changes nothing. A run ends after 50 seconds with what it has done by then.
+         * @description Requests the addresses of listings. A listing whose address answers 404 or 410 in two checks at least `min_interval_seconds` apart is archived, and comes back when it is ingested again. Any other answer, and a payload between the checks, restart the count; a timeout, a server error or an address that is not allowed changes nothing. A run ends after 50 seconds with what it has done by then.
          */
         post: {
             parameters: {
@@ -2693,7 +2693,7 @@ export interface paths {
                 };
             };
             responses: {
-                /** @description What the check found. */
+                /** @description The result of the check. */
                 200: {
                     headers: {
                         "X-Request-Id": components["headers"]["X-Request-Id"];
@@ -2708,11 +2708,11 @@ export interface paths {
                          *     }
                          */
                         "application/json": {
-                            /** @description Addresses that were asked. */
+                            /** @description Addresses that were requested. */
                             checked: number;
                             /** @description Of these, listings that were archived. */
                             archived: number;
-                            /** @description Of these, addresses that gave no answer, or may not be asked. */
+                            /** @description Of these, addresses without an answer, and those that are not allowed. */
                             unreachable: number;
                         };
                     };

@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, test } from 'node:test';
 import type { ApiKey } from '../../../src/access/api-keys.ts';
-import { createPlaces } from '../../../src/ingest/with-images/places.ts';
+import { createPlaces } from '../../../src/ingest/with-images.ts';
 import { formOf } from '../../support/form.ts';
 import { FORM_TYPE, formBytes, image, metadata } from '../../support/form-bytes.ts';
 import { payloadOf } from '../../support/payload.ts';
@@ -60,7 +60,7 @@ test('a quarter of the places is kept from one caller, and others have theirs me
     return answer.status === 503 && answer;
   });
   assert.equal(refused.code, 'uploads_busy');
-  assert.match(String(refused.detail), /may have 3 payloads with pictures/);
+  assert.match(String(refused.detail), /may have 3 payloads with images/);
   assert.equal((await send(url, 'other')).status, 200);
   for (const socket of slow) socket.destroy();
   await until('its place is free', async () => (await send(url, 'slow')).status === 200);

@@ -3,7 +3,7 @@ import { afterEach, test } from 'node:test';
 import { createApiKeys } from '../../../src/access/api-keys.ts';
 import type { RawStatus } from '../../../src/tables.ts';
 import { createIngest } from '../../../src/ingest/service.ts';
-import { createProcessForm } from '../../../src/ingest/with-images/service.ts';
+import { createProcessForm } from '../../../src/ingest/with-images.ts';
 import { rawRecord } from '../../support/database.ts';
 import { documentedAnswers } from '../../support/documented-answers.ts';
 import { formOf, sendForm, temporaryFiles } from '../../support/form.ts';
@@ -90,7 +90,7 @@ test('what is no property listing is 422 with the reason, and its pictures are n
   assert.equal(raw.status, 'invalid');
   const retry = await collector.post(`/api/v1/admin/raw/${rawId}/retry`);
   assert.deepEqual([retry.status, retry.json<{ code: string }>().code], [409, 'not_retryable']);
-  assert.match(retry.text, /came with its pictures/);
+  assert.match(retry.text, /came with its images/);
   const filter = { status: 'invalid', source_slug: 'bicycles' };
   const all = await collector.post('/api/v1/admin/raw/retry', filter);
   assert.deepEqual(all.json(), { retried: 0 });
@@ -120,7 +120,7 @@ test('a refused form says what is wrong, and stores nothing', async () => {
     ['an empty form', new FormData(), 422, /metadata.*is missing: send/],
     ['too many files', many, 422, /at most 50 files.*notes\.txt.*one too many/],
     ['a large file', formOf(payload, [huge]), 413, /вид з вікна\.png.*larger than 50 MB/],
-    ['no JSON', formOf('{"source_slug": ', [red]), 400, /"metadata\\" holds no well-formed JSON/],
+    ['no JSON', formOf('{"source_slug": ', [red]), 400, /"metadata\\" is no well-formed JSON/],
     ['no metadata in the field', formOf('', [red]), 400, /no well-formed JSON/],
     ['a prototype', formOf('{"__proto__": {}}', [red]), 400, /has a key .*__proto__/],
     ['large metadata', formOf('x'.repeat(1024 * 1024 + 1), []), 413, /metadata.*larger than 1 MB/],
@@ -179,7 +179,7 @@ const FILES = [[red], []];
 
 for (const files of FILES) {
   const which = files.length > 0 ? 'with pictures' : 'without pictures';
-  test(`a model that fails is 502 ${which}; when it is left alone, 503 and nothing stored`, () =>
+  test(`a model that fails is 502 ${which}; when it is not called for a while, 503 and nothing stored`, () =>
     failingModel(files));
 }
 
@@ -203,7 +203,7 @@ async function failingModel(files: (typeof FILES)[number]): Promise<void> {
   // The breaker opens in the midst of the second one.
   const cut = await sendForm(down.url, formOf(payload, files), headers);
   assert.deepEqual([cut.status, cut.body.code], [502, 'model_failed']);
-  assert.match(cut.body.detail, /left alone/);
+  assert.match(cut.body.detail, /not called for a while/);
   assert.notEqual(cut.body.detail, failed.body.detail, 'a failed one gives its key up');
   const records = await count();
   const refused = await sendForm(down.url, formOf(payload, files), headers);
@@ -226,7 +226,7 @@ async function failingModel(files: (typeof FILES)[number]): Promise<void> {
   const retry = await down.post(`/api/v1/admin/raw/${rawId}/retry`);
   const all = await down.post('/api/v1/admin/raw/retry', { status: 'failed', source_slug });
   if (files.length > 0) {
-    assert.match(retry.text, /came with its pictures/);
+    assert.match(retry.text, /came with its images/);
     assert.deepEqual([retry.status, all.json()], [409, { retried: 0 }]);
   } else {
     assert.deepEqual([retry.status, all.json()], [200, { retried: 1 }]);

@@ -4,7 +4,7 @@ import { Registry } from 'prom-client';
 import type { ApiKeys } from '../../../src/access/api-keys.ts';
 import { guardRoutes } from '../../../src/access/guard.ts';
 import { createDisk } from '../../../src/disk.ts';
-import { withImagesRoutes, type WithImagesDeps } from '../../../src/ingest/with-images/routes.ts';
+import { withImagesRoutes, type WithImagesDeps } from '../../../src/ingest/with-images.ts';
 import { MEBIBYTE } from '../../../src/schemas.ts';
 import { createMetrics } from '../../../src/metrics.ts';
 import { PayloadSchema } from '../../../src/ingest/payload.ts';

@@ -3,8 +3,8 @@ import { test } from 'node:test';
 import { isDatabaseOutage, offlineDatabase } from '@oselya/db';
 import { ProblemError } from '@oselya/kit';
 import type { Tables } from '../../../src/tables.ts';
-import { createProcessForm } from '../../../src/ingest/with-images/service.ts';
-import { type InlineJobs } from '../../../src/queue/inline.ts';
+import { createProcessForm } from '../../../src/ingest/with-images.ts';
+import type { InlineJobs } from '../../../src/queue/inline.ts';
 import { lossyDatabase } from '../../support/lossy-database.ts';
 import { payloadOf } from '../../support/payload.ts';
 

@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { Readable } from 'node:stream';
 import { after, test } from 'node:test';
-import { MAX_FORM_BYTES } from '../../../src/ingest/with-images/receive-form.ts';
+import { MAX_FORM_BYTES } from '../../../src/ingest/form.ts';
 import { MEBIBYTE } from '../../../src/schemas.ts';
 import { FORM_TYPE, formBytes, image, metadata } from '../../support/form-bytes.ts';
 import { startRoutes } from './routes-server.ts';

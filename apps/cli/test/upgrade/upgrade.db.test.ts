@@ -1,0 +1,120 @@
+import assert from 'node:assert/strict';
+import { cpSync, mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { after, test } from 'node:test';
+import * as assistant from '@oselya/assistant';
+import * as collector from '@oselya/collector';
+import { migrate } from '@oselya/db';
+import { atEnd, openTestDatabase } from '@oselya/db/testing';
+import { createLogger } from '@oselya/kit';
+import { sql } from 'kysely';
+
+const DIMENSIONS = 8;
+/** The last migration of each app that the earlier version has. */
+const LAST = { assistant: '0017', collector: '0024' };
+
+const folder = mkdtempSync(join(tmpdir(), 'oselya-upgrade-'));
+after(() => rmSync(folder, { recursive: true }));
+
+const database = await openTestDatabase<assistant.Tables & collector.Tables>();
+for (const [component, last] of Object.entries(LAST)) {
+  const from = join(import.meta.dirname, '../../../', component, 'migrations');
+  for (const name of readdirSync(from).filter((file) => file.slice(0, 4) <= last)) {
+    cpSync(join(from, name), join(folder, component, name));
+  }
+  const variables = { embedding_dimensions: DIMENSIONS };
+  await migrate(database, { component, folder: join(folder, component), variables });
+}
+await database.db.connection().execute(async (connection) => {
+  // The rows are complete: triggers must not add others.
+  await sql`set session_replication_role = replica`.execute(connection);
+  const text = readFileSync(join(import.meta.dirname, 'data.sql'), 'utf8');
+  for (const statement of text.split(/;\n/).filter((part) => part.trim() !== '')) {
+    await sql.raw(statement).execute(connection);
+  }
+  await sql`reset session_replication_role`.execute(connection);
+});
+
+await assistant.migrateDatabase({}, database);
+const running = await collector.start(
+  {
+    DATA_DIR: folder,
+    COLLECTOR_PORT: '0',
+    EMBEDDING_DIMENSIONS: String(DIMENSIONS),
+    MIN_FREE_DISK_MB: '0',
+  },
+  { database, log: createLogger({ level: 'silent', service: 'test' }) },
+);
+atEnd(running.close);
+
+async function request<Answer>(path: string, body?: object): Promise<Answer> {
+  const response = await fetch(`${running.url}/api/v1${path}`, {
+    ...(body && {
+      method: 'POST',
+      headers: { 'content-type': 'application/json' },
+      body: JSON.stringify(body),
+    }),
+  });
+  assert.equal(response.status, 200, path);
+  return (await response.json()) as Answer;
+}
+
+async function rows<Row>(query: string): Promise<Row[]> {
+  return (await sql.raw<Row>(query).execute(database.db)).rows;
+}
+
+type Raw = { id: number; status: string; listing_id: number };
+
+test('a pending payload of the earlier version is processed', async () => {
+  const waiting = `select id, status, listing_id from raw_data where external_id = 'waiting'`;
+  let [raw] = await rows<Raw>(waiting);
+  for (let tries = 0; tries < 600 && raw?.status !== 'completed'; tries += 1) {
+    await new Promise((resolve) => setTimeout(resolve, 100));
+    [raw] = await rows<Raw>(waiting);
+  }
+  assert.equal(raw?.status, 'completed');
+  const listing = await request<Record<string, unknown>>(`/listings/${raw.listing_id}`);
+  assert.deepEqual(
+    [listing['city'], listing['rooms'], listing['price'], listing['year_built']],
+    ['Полтава', 4, 95_000, 2011],
+  );
+});
+
+test('search finds an earlier listing by words and by meaning, with its history', async () => {
+  const [earlier] = await rows<{ id: number; title: string }>(
+    `select listing_id as id, listing->>'title' as title from listing_snapshots
+     where changes <> '{}' order by id limit 1`,
+  );
+  assert.ok(earlier);
+  type Found = { items: { listing: { listing_id: number; year_built: null } }[] };
+  const { items } = await request<Found>('/search/fulltext', { query: earlier.title });
+  const hit = items.find(({ listing }) => listing.listing_id === earlier.id);
+  assert.equal(hit?.listing.year_built, null);
+  const near = await request<Found>('/search/similar', { listing_id: earlier.id, limit: 3 });
+  assert.equal(near.items.length, 3);
+  type Snapshot = { changes: Record<string, { from: unknown; to: unknown }> };
+  const history = await request<Snapshot[]>(`/listings/${earlier.id}/history`);
+  assert.equal(history.length, 2);
+  assert.ok(history[0]?.changes['price']);
+  const { provenance } = await request<{ provenance: object | null }>(`/listings/${earlier.id}`);
+  assert.ok(provenance);
+});
+
+test('sessions, messages, facts and saved searches are kept, and legacy data is assigned', async () => {
+  const [session] = await rows(`select name, pinned from conversation_sessions where id = 'c-1'`);
+  assert.deepEqual(session, { name: 'Квартира у Львові', pinned: true });
+  const messages = await rows(`select id from conversation_messages order by position`);
+  assert.deepEqual(messages, [{ id: 'm-1' }, { id: 'm-2' }, { id: 'm-3' }]);
+  const [signIn] = await rows(`select user_id from user_auth_sessions`);
+  assert.deepEqual(signIn, { user_id: 'u-olena' });
+  const [search] = await rows(`select search from saved_searches`);
+  assert.deepEqual(search, { search: { query: 'квартира', city: 'Львів' } });
+  const report = await assistant.assignLegacy(database, { userId: 'u-olena', dryRun: false });
+  assert.ok(report);
+  const facts = await rows(`select key, user_id from memory_facts order by key`);
+  assert.deepEqual(facts, [
+    { key: 'city', user_id: 'u-olena' },
+    { key: 'pets', user_id: 'u-olena' },
+  ]);
+});

@@ -1,0 +1,202 @@
+import { type Kysely, type RawBuilder, type Selectable, sql } from 'kysely';
+import { COPY_BITS } from '../images/fingerprint.ts';
+import type { Tables } from '../tables.ts';
+
+/** Measurements of one flat differ in decimals; beyond this ratio it is another. */
+export const AREA_RATIO = 1.03;
+
+/** Agencies ask different prices for one property, up to this ratio. */
+export const PRICE_RATIO = 1.3;
+
+/** How many characters of a text are compared. */
+export const TEXT_LENGTH = 4000;
+
+/** The columns of a listing that are compared. */
+export const COMPARED_COLUMNS = [
+  'id',
+  'source_slug',
+  'archived_at',
+  'deal_type',
+  'property_type',
+  'city',
+  'city_key',
+  'district',
+  'address',
+  'rooms',
+  'area_total',
+  'floor',
+  'floors_total',
+  'latitude',
+  'longitude',
+  'price',
+  'currency',
+  'phones',
+] as const satisfies readonly (keyof Tables['property_listings'])[];
+
+/** An image of a listing; the fingerprint of a blank one is 0n, of one that was not examined null. */
+export type ComparedImage = { sha256: string; fingerprint: bigint | null };
+
+/** A listing as it is compared with others. */
+export type Compared = Pick<
+  Selectable<Tables['property_listings']>,
+  (typeof COMPARED_COLUMNS)[number]
+> & {
+  /** The beginning of its normalised text. */
+  text: string;
+  images: readonly ComparedImage[];
+};
+
+/** How many images of a listing are compared, the first ones. */
+const MAX_COMPARED_IMAGES = 20;
+
+type ImageRow = { sha256: string; fingerprint: string | null };
+
+/** Loads listings for comparison, by id; one that does not exist is missing. */
+export async function loadCompared(
+  db: Kysely<Tables>,
+  ids: readonly number[],
+): Promise<Map<number, Compared>> {
+  if (ids.length === 0) return new Map();
+  const rows = await db
+    .selectFrom('property_listings')
+    .select(COMPARED_COLUMNS)
+    .select(sql<string>`left(search_text, ${TEXT_LENGTH})`.as('text'))
+    .select(
+      sql<ImageRow[]>`(
+        select coalesce(jsonb_agg(shown), '[]') from (
+          select distinct on (images.sha256) images.sha256, images.fingerprint::text
+          from listing_images join images on images.sha256 = listing_images.sha256
+          where listing_images.listing_id = property_listings.id
+            and listing_images.position < ${MAX_COMPARED_IMAGES}) as shown)`.as('images'),
+    )
+    .where('id', 'in', ids)
+    .execute();
+  return new Map(
+    rows.map(({ images, ...row }) => [row.id, { ...row, images: images.map(readImage) }]),
+  );
+}
+
+function readImage({ sha256, fingerprint }: ImageRow) {
+  return { sha256, fingerprint: fingerprint === null ? null : BigInt(fingerprint) };
+}
+
+/** The most listings of one query; nearer areas come first. */
+const MAX_ALIKE = 60;
+
+/** An image that more listings have is a logo or a view of the building. */
+const MAX_SHOWN = 20;
+
+/** The nearest by meaning: copied texts with other facts. */
+const NEIGHBOURS = 20;
+
+/** The most listings to compare with, beside those nearest by meaning: each comparison takes some 0.3 ms. */
+export const MAX_CANDIDATES = 280;
+
+/**
+ * Finds the live listings that are worth comparing with one, by bounded queries of indexes: by city, offer, rooms, floor,
+ * area and price; by equal and similar images; by meaning. If there are too many, those that most queries found remain.
+ */
+export async function findCandidates(trx: Kysely<Tables>, listing: Compared): Promise<number[]> {
+  const queries = [...alike(listing), sameImages(listing.id), similarImages(listing.id)];
+  const { rows } = await sql<{ id: number }>`
+    select id from (${sql.join(queries, sql` union all `)}) as found
+    where id <> ${listing.id}
+    group by id order by count(*) desc, id desc limit ${MAX_CANDIDATES}`.execute(trx);
+  const ids = new Set(rows.map(({ id }) => id));
+  for (const id of await findNeighbours(trx, listing)) ids.add(id);
+  return [...ids];
+}
+
+/**
+ * Returns the queries for listings of the same city, offer, rooms and floor, and of about the same area and price. A
+ * listing without a floor matches every floor. It is symmetric.
+ */
+export function alike(listing: Compared): RawBuilder<{ id: number }>[] {
+  const { city_key: city, deal_type: offer, rooms, area_total: area, floor, price } = listing;
+  if (city === null || offer === null || area === null) return [];
+  const floors = floor === null ? [sql`true`] : [sql`floor = ${floor}`, sql`floor is null`];
+  const about = sql`city_key = ${city} and deal_type = ${offer}
+    and ${rooms === null ? sql`rooms is null` : sql`rooms = ${rooms}`}
+    and ${
+      price === null
+        ? sql`price is null`
+        : sql`price between ${(price / PRICE_RATIO).toFixed(2)}::numeric and ${(price * PRICE_RATIO).toFixed(2)}::numeric`
+    }
+    and archived_at is null and id <> ${listing.id}`;
+  return floors.flatMap((atFloor) => [
+    sql<{ id: number }>`(select id from property_listings
+      where ${about} and ${atFloor}
+        and area_total between ${area} and ${(area * AREA_RATIO).toFixed(2)}::numeric
+      order by area_total limit ${MAX_ALIKE})`,
+    sql<{ id: number }>`(select id from property_listings
+      where ${about} and ${atFloor}
+        and area_total >= ${(area / AREA_RATIO).toFixed(2)}::numeric and area_total < ${area}
+      order by area_total desc limit ${MAX_ALIKE})`,
+  ]);
+}
+
+/** Live listings with an image of the same bytes. */
+export function sameImages(listingId: number): RawBuilder<{ id: number }> {
+  return sql`(
+    select shown.listing_id as id
+    from listing_images as own
+    cross join lateral (
+      select listing_id, count(*) over () as times from (
+        select listing_id from listing_images
+        where sha256 = own.sha256 and listing_id <> ${listingId} limit ${MAX_SHOWN + 1}) as uses) as shown
+    join property_listings on property_listings.id = shown.listing_id and archived_at is null
+    where own.listing_id = ${listingId} and own.position < ${MAX_COMPARED_IMAGES}
+      and shown.times <= ${MAX_SHOWN})`;
+}
+
+/** Live listings with an image that looks the same. */
+export function similarImages(listingId: number): RawBuilder<{ id: number }> {
+  return sql`(
+    select shown.listing_id as id
+    from listing_images as own
+    join images as picture on picture.sha256 = own.sha256 and picture.fingerprint <> 0
+    cross join lateral (
+      select listing_id, count(*) over () as times from (
+        select listing_images.listing_id
+        from (
+          select sha256 from images
+          where fingerprint_parts(fingerprint) && fingerprint_parts(picture.fingerprint)
+            and fingerprint <> 0
+            and bit_count((fingerprint # picture.fingerprint)::bit(64)) <= ${COPY_BITS}
+          limit ${MAX_SHOWN + 1}) as near
+        join listing_images on listing_images.sha256 = near.sha256
+        where listing_images.listing_id <> ${listingId}
+        limit ${MAX_SHOWN + 1}) as uses) as shown
+    join property_listings on property_listings.id = shown.listing_id and archived_at is null
+    where own.listing_id = ${listingId} and own.position < ${MAX_COMPARED_IMAGES}
+      and shown.times <= ${MAX_SHOWN})`;
+}
+
+/** The nearest by meaning, of the same model, if the listing has a vector. */
+async function findNeighbours(trx: Kysely<Tables>, { id }: Compared): Promise<number[]> {
+  const own = await trx
+    .selectFrom('property_listings')
+    .select(['embedding', 'embedding_model', 'deal_type'])
+    .where('id', '=', id)
+    .where('embedding', 'is not', null)
+    .executeTakeFirst();
+  if (own === undefined) return [];
+  const rows = await nearest(own.embedding ?? '').execute(trx);
+  return rows.rows
+    .filter(
+      (row) =>
+        row.id !== id &&
+        row.embedding_model === own.embedding_model &&
+        (row.deal_type === own.deal_type || row.deal_type === null || own.deal_type === null),
+    )
+    .map((row) => row.id);
+}
+
+type Near = { id: number; embedding_model: string | null; deal_type: string | null };
+
+/** The first neighbours of the index, without filters: that bounds it. */
+export function nearest(vector: string): RawBuilder<Near> {
+  return sql`
+    select id, embedding_model, deal_type from property_listings
+    where archived_at is null order by embedding <=> ${vector}::vector limit ${NEIGHBOURS}`;
+}

@@ -1,0 +1,248 @@
+import { type Log, settle } from '@oselya/db';
+import { cursors, type RateLimit, type Server } from '@oselya/kit';
+import { type Kysely, sql } from 'kysely';
+import { type Static, Type } from 'typebox';
+import { limitedBy } from '../access/guard.ts';
+import { problem, problemAnswers } from '../errors.ts';
+import { choice, MAX_ID, nullable } from '../schemas.ts';
+import type { Tables } from '../tables.ts';
+
+/** How long changes are kept, in days: a client that asks less often misses some. */
+const RETENTION_DAYS = 30;
+
+/** How many changes an answer has, unless its request asks for fewer. */
+const PAGE_SIZE = 100;
+
+/** How many changes one statement of the upkeep settles or removes, so that it takes a moment only. */
+const BATCH = 10_000;
+
+/** How many changes a request settles, while its client waits. */
+const MAX_SETTLED = 1000;
+
+/** How many positions a page reads for the sources of its client, which may have few of the changes. */
+const MAX_SCANNED = 50_000;
+
+/** The log of changes. Triggers append to it where listings are written (migration 0020). ADR 0021. */
+const LOG: Log = {
+  table: 'listing_changes',
+  sequence: 'listing_changes_positions',
+  channel: 'listing_changes',
+  // "feed" in ASCII.
+  lockKey: 0x66_65_65_64,
+};
+
+const invalidCursor = {
+  path: 'querystring/after',
+  message: 'must be the cursor of an earlier answer; without it the answer begins now',
+};
+
+/** A position, and when the change at it was written, in milliseconds since the epoch; null if there was none. */
+const changeCursors = cursors(
+  Type.Tuple([Type.Integer({ minimum: 0, maximum: MAX_ID }), nullable(Type.Integer())]),
+  invalidCursor,
+);
+
+const changesQuery = Type.Object(
+  {
+    after: Type.Optional(
+      Type.String({
+        minLength: 1,
+        maxLength: 256,
+        description:
+          'The `cursor` of the previous answer. Without it the answer has changes from now on, and those of the last ' +
+          'minute if many are not in order yet (`has_more`).',
+      }),
+    ),
+    limit: Type.Optional(Type.Integer({ minimum: 1, maximum: PAGE_SIZE, default: PAGE_SIZE })),
+  },
+  { additionalProperties: false },
+);
+
+const ofPrices = 'Null unless the price changed.';
+const price = nullable(Type.Number({ description: ofPrices }));
+const currency = nullable(Type.String({ description: ofPrices }));
+
+const changeSchema = Type.Object({
+  listing_id: Type.Integer(),
+  source_slug: Type.String(),
+  kind: choice(['new', 'price_changed', 'returned'], {
+    description:
+      '`price_changed`: its source sent another price or currency; one that is read differently from the same payload ' +
+      'does not count. `returned`: it was archived, and its source has it again.',
+  }),
+  price_from: price,
+  price_to: price,
+  currency_from: currency,
+  currency_to: currency,
+  changed_at: Type.String({ format: 'date-time' }),
+});
+
+type Change = Static<typeof changeSchema>;
+
+const noPrices = { price_from: null, price_to: null, currency_from: null, currency_to: null };
+const exampleChanges: Change[] = [
+  {
+    listing_id: 812,
+    source_slug: 'doshka',
+    kind: 'new',
+    ...noPrices,
+    changed_at: '2026-05-04T09:00:00.000Z',
+  },
+  {
+    listing_id: 640,
+    source_slug: 'doshka',
+    kind: 'price_changed',
+    price_from: 62_000,
+    price_to: 59_500,
+    currency_from: 'USD',
+    currency_to: 'USD',
+    changed_at: '2026-05-04T09:00:01.500Z',
+  },
+];
+
+const changesAnswer = Type.Object(
+  {
+    items: Type.Array(changeSchema),
+    cursor: Type.String({
+      description: 'Send it as `after` the next time, also if `items` is empty.',
+    }),
+    has_more: Type.Boolean({
+      description: 'Whether to ask again at once, also if `items` is empty.',
+    }),
+  },
+  {
+    description: 'Changes in the order in which they were committed.',
+    examples: [{ items: exampleChanges, cursor: 'WzQwNywxNzc3ODg1MjAxNTAwXQ', has_more: false }],
+  },
+);
+
+/** Registers `GET /listings/changes`, for programs that keep searches for people. ADR 0021. */
+export function changeRoutes(
+  app: Server,
+  { db, limit }: { db: Kysely<Tables>; limit: RateLimit },
+): void {
+  app.get(
+    '/listings/changes',
+    {
+      config: { scope: 'search' },
+      onRequest: limitedBy(limit),
+      schema: {
+        tags: ['listings'],
+        summary: 'Listings that are new, have another price, or are back',
+        description:
+          'Ask without `after` once, then send the `cursor` of each answer the next time: no change is left out or ' +
+          `repeated. Changes are kept for ${RETENTION_DAYS} days. A key with a list of sources gets the changes of ` +
+          'these. A cursor from after the copy of the database that was restored is rejected (422): begin again without it.',
+        querystring: changesQuery,
+        response: { 200: changesAnswer, ...problemAnswers(401, 403, 422, 429, 503) },
+      },
+    },
+    ({ query, apiKey }) =>
+      readChanges(db, {
+        after: query.after,
+        limit: query.limit ?? PAGE_SIZE,
+        sources: apiKey?.source_slugs ?? null,
+      }),
+  );
+}
+
+/**
+ * Returns the changes after a cursor, in the order of their commits; without a cursor, the one that stands at the end.
+ * @param options.sources Only changes of these; null is any.
+ * @throws ProblemError `validation_failed` if `after` is no cursor of this database.
+ */
+async function readChanges(
+  db: Kysely<Tables>,
+  options: { after: string | undefined; sources: readonly string[] | null; limit: number },
+): Promise<Static<typeof changesAnswer>> {
+  const { limit, sources } = options;
+  const from = changeCursors.read(options.after);
+  const isBehind = (await settle(db, LOG, MAX_SETTLED)) !== 'done';
+  const { settled, given } = await readEnd(db);
+  if (from === undefined) {
+    return { items: [], cursor: await cursorAt(db, settled), has_more: isBehind };
+  }
+  const [after, time] = from;
+  // A restored copy of the database has other changes at the same positions. Of a removed one nothing is known.
+  const foundAt = await timeAt(db, after);
+  if (after > given || (foundAt !== undefined && foundAt.getTime() !== time)) {
+    throw problem('validation_failed', { errors: [invalidCursor] });
+  }
+  const upTo = Math.max(after, Math.min(settled, after + MAX_SCANNED));
+  const rows = await listChanges(db, { after, upTo, sources, limit: limit + 1 });
+  const shown = rows.slice(0, limit);
+  const isCut = rows.length > limit;
+  const end = (isCut ? shown.at(-1)?.position : undefined) ?? upTo;
+  return {
+    items: shown.map(({ position: _position, created_at, ...change }) => ({
+      ...change,
+      changed_at: created_at.toISOString(),
+    })),
+    cursor: end === after ? changeCursors.write(from) : await cursorAt(db, end),
+    has_more: isCut || upTo < settled || isBehind,
+  };
+}
+
+async function cursorAt(db: Kysely<Tables>, position: number): Promise<string> {
+  const time = await timeAt(db, position);
+  return changeCursors.write([position, time?.getTime() ?? null]);
+}
+
+async function timeAt(db: Kysely<Tables>, position: number): Promise<Date | undefined> {
+  const row = await db
+    .selectFrom('listing_changes')
+    .select('created_at')
+    .where('position', '=', position)
+    .executeTakeFirst();
+  return row?.created_at;
+}
+
+/** The last position that a change has, and the last one that was ever given. */
+async function readEnd(db: Kysely<Tables>): Promise<{ settled: number; given: number }> {
+  const { rows } = await sql<{ settled: number; given: number }>`
+    select coalesce((select max(position) from listing_changes), 0) as settled,
+      (select case when is_called then last_value else 0 end from listing_changes_positions) as given
+  `.execute(db);
+  return rows[0] ?? { settled: 0, given: 0 };
+}
+
+function listChanges(
+  db: Kysely<Tables>,
+  options: { after: number; upTo: number; sources: readonly string[] | null; limit: number },
+) {
+  const { after, upTo, sources, limit } = options;
+  return db
+    .selectFrom('listing_changes')
+    .select(['listing_id', 'source_slug', 'kind', 'created_at'])
+    .select(['price_from', 'price_to', 'currency_from', 'currency_to'])
+    .select((eb) => eb.ref('position').$notNull().as('position'))
+    .where('position', '>', after)
+    .where('position', '<=', upTo)
+    .$if(sources !== null, (query) =>
+      query.where('source_slug', '=', sql<string>`any(${sources ?? []}::text[])`),
+    )
+    .orderBy('position')
+    .limit(limit)
+    .execute();
+}
+
+/** Settles all changes in batches until the signal, so that the next reader waits less. */
+export async function settleChanges(db: Kysely<Tables>, signal: AbortSignal): Promise<void> {
+  while (!signal.aborted && (await settle(db, LOG, BATCH)) === 'more');
+}
+
+/**
+ * Removes expired changes in batches until the signal.
+ * @returns How many.
+ */
+export async function removeOldChanges(db: Kysely<Tables>, signal: AbortSignal): Promise<number> {
+  let total = 0;
+  for (let batch = BATCH; batch === BATCH && !signal.aborted; total += batch) {
+    const { numAffectedRows } = await sql`
+      delete from listing_changes
+      where id in (select id from listing_changes order by id limit ${BATCH})
+        and created_at < now() - ${RETENTION_DAYS} * interval '1 day'`.execute(db);
+    batch = Number(numAffectedRows ?? 0n);
+  }
+  return total;
+}

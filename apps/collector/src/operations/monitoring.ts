@@ -1,0 +1,139 @@
+import { type Database, ping } from '@oselya/db';
+import {
+  closeServer,
+  createServer,
+  type HealthChecks,
+  healthRoutes,
+  listen,
+  type Logger,
+  onDrain,
+  registerHttpMetrics,
+  type Server,
+} from '@oselya/kit';
+import type { ModelClient } from '@oselya/model';
+import type { Kysely } from 'kysely';
+import type { Registry } from 'prom-client';
+import manifest from '../../package.json' with { type: 'json' };
+import type { Config } from '../config.ts';
+import { type Disk, registerDiskMetrics } from '../disk.ts';
+import { registerDuplicateMetrics } from '../duplicates/duplicates.ts';
+import { registerStoreMetrics, type StoreState } from '../images/store.ts';
+import { registerModelMetrics } from '../model/metrics.ts';
+import { createQueueFigures, type ReadQueue, registerQueueMetrics } from '../queue/figures.ts';
+import { MEBIBYTE } from '../schemas.ts';
+import type { Tables } from '../tables.ts';
+
+type MonitoringDeps = {
+  database: Pick<Database<Tables>, 'db'>;
+  model: Pick<ModelClient, 'health' | 'breaker'>;
+  disk: Disk;
+  imageStore: StoreState;
+  registry: Registry;
+  log: Logger;
+};
+
+/**
+ * Registers `GET /health`, `/health/live`, `/health/ready` and `/metrics`, for the API and for a standalone worker. They
+ * need no API key. Contract 4, Health and Metrics.
+ * @returns A function that reads the state of the queue.
+ */
+export function monitoringRoutes(
+  app: Server,
+  deps: MonitoringDeps & { metricsToken: string },
+): ReadQueue {
+  const { registry, model, disk, log } = deps;
+  const { db } = deps.database;
+  const warn = (what: string) => (error: unknown) =>
+    log.warn({ err: error }, `${what} could not be measured`);
+  registerHttpMetrics(app, registry, { token: deps.metricsToken });
+  const queue = createQueueFigures({ db, onError: warn('ended payloads') });
+  app.addHook('onClose', () => queue.close());
+  registerQueueMetrics(registry, { readQueue: queue.read, onError: warn('the queue') });
+  registerModelMetrics(registry, model);
+  registerStoreMetrics(registry, deps);
+  registerDuplicateMetrics(registry, { db, onError: warn('the search for duplicates') });
+  registerDiskMetrics(registry, { disk, onError: warn('the disk') });
+  healthRoutes(app, createHealthChecks({ ...deps, db }));
+  return queue.read;
+}
+
+/**
+ * Creates the checks of `GET /health`. Without the model or the image store payloads wait and full-text search works, so
+ * that only degrades the service. The store is part of the disk: Contract 4, Health, names three checks.
+ */
+function createHealthChecks({
+  db,
+  model,
+  disk,
+  imageStore,
+}: MonitoringDeps & { db: Kysely<Tables> }): HealthChecks {
+  return {
+    database: async () => {
+      await ping(db);
+      return { status: 'ok' };
+    },
+    model: async (signal) => {
+      const { status, mode, detail } = await model
+        .health({ signal })
+        .catch((error: unknown) => ({ status: 'down', mode: undefined, detail: String(error) }));
+      return {
+        status: status === 'ok' ? 'ok' : 'degraded',
+        mode,
+        breaker: model.breaker.state,
+        ...(detail === undefined ? {} : { detail }),
+      };
+    },
+    disk: async (signal) => {
+      const [freeBytes, answers] = await Promise.all([
+        disk.freeBytes(),
+        imageStore.answers(signal),
+      ]);
+      return {
+        status: freeBytes < disk.minFreeBytes ? 'down' : answers ? 'ok' : 'degraded',
+        free_mb: Math.floor(freeBytes / MEBIBYTE),
+        min_free_mb: disk.minFreeBytes / MEBIBYTE,
+        image_store: answers ? 'ok' : 'away',
+      };
+    },
+  };
+}
+
+/** Its routes take no bodies, and its requests are short. */
+const WORKER_BODY_LIMIT = 1024;
+const WORKER_SHUTDOWN_MS = 1000;
+
+/** The health endpoint of a standalone worker. */
+export type WorkerPage = {
+  url: string;
+  /** Registers work that ends before the page closes. */
+  onDrain: (end: () => Promise<void>) => void;
+  close: () => Promise<void>;
+};
+
+/**
+ * Serves the health and metrics of a standalone worker, for orchestrators and Prometheus.
+ * @throws StartError if it cannot listen on COLLECTOR_WORKER_HOST and COLLECTOR_WORKER_PORT.
+ */
+export async function openWorkerPage(
+  config: Config & { COLLECTOR_WORKER_PORT: number },
+  deps: MonitoringDeps,
+): Promise<WorkerPage> {
+  const app = await createServer({
+    log: deps.log,
+    bodyLimit: WORKER_BODY_LIMIT,
+    openapi: {
+      title: 'Oselya worker',
+      description: 'The health of a worker of the collector.',
+      version: manifest.version,
+      tags: [{ name: 'operations', description: 'For operators.' }],
+    },
+  });
+  monitoringRoutes(app, { ...deps, metricsToken: config.METRICS_TOKEN });
+  const { COLLECTOR_WORKER_HOST: host, COLLECTOR_WORKER_PORT: port } = config;
+  const url = await listen(app, { host, port, variable: 'COLLECTOR_WORKER_PORT' });
+  return {
+    url,
+    onDrain: (end) => onDrain(app, end),
+    close: () => closeServer(app, WORKER_SHUTDOWN_MS),
+  };
+}

@@ -1,0 +1,383 @@
+import { cursors, pageQuery, type Server, toPage, whenAbandoned } from '@oselya/kit';
+import type { FastifyReply } from 'fastify';
+import { type Kysely, sql } from 'kysely';
+import { Type } from 'typebox';
+import { problem, problemAnswers } from '../errors.ts';
+import { rawParams } from '../ingest/schemas.ts';
+import type { Metrics } from '../metrics.ts';
+import {
+  findRetryState,
+  putBackOne,
+  putBackSome,
+  readTime,
+  type RetryStatus,
+} from '../queue/retry.ts';
+import {
+  choice,
+  MAX_ID,
+  nullable,
+  parseId,
+  rawErrorSchema,
+  rawStatusSchema,
+  sourceSlugSchema,
+} from '../schemas.ts';
+import type { RawStatus, Tables } from '../tables.ts';
+import { DEADLINE_MS } from './archive-check.ts';
+
+/** How many payloads a page has unless its request says. */
+const PAGE_SIZE = 100;
+
+/** A hundred years: within the range of the database's dates. */
+const MAX_DAYS = 36_500;
+
+/** How many payloads one statement changes: it holds their locks for a moment only. */
+const BATCH = 1000;
+
+const IMAGES_GONE =
+  'The payload came with its images, which are kept only when it is completed: send it again with them.';
+
+const BOUNDED = `It ends after ${DEADLINE_MS / 1000} seconds with what it has done by then: repeat it until nothing is left to do.`;
+
+/** A position is a number: a cursor may hold any, and the database rejects some texts that look like times. */
+const rawCursors = cursors(
+  Type.Object({
+    at: Type.Integer({ minimum: 0, maximum: Number.MAX_SAFE_INTEGER }),
+    id: Type.Integer({ minimum: 1, maximum: MAX_ID }),
+  }),
+);
+
+const listQuery = Type.Object(
+  {
+    status: rawStatusSchema,
+    source_slug: Type.Optional(sourceSlugSchema),
+    ...pageQuery({ limit: PAGE_SIZE, maxLimit: 1000 }),
+  },
+  { additionalProperties: false },
+);
+
+const timestamp = Type.String({ format: 'date-time' });
+
+const listAnswer = Type.Array(
+  Type.Object({
+    raw_id: Type.Integer({ description: 'GET /api/v1/raw/{raw_id} has its stages.' }),
+    source_slug: Type.String(),
+    external_id: Type.String(),
+    status: Type.String(),
+    attempts: Type.Integer(),
+    error: rawErrorSchema,
+    listing_id: nullable(Type.Integer()),
+    request_id: nullable(Type.String({ description: 'The request that sent it, as in the log.' })),
+    created_at: timestamp,
+    updated_at: timestamp,
+  }),
+  {
+    description: 'A page; the next one is in `Link`.',
+    examples: [
+      [
+        {
+          raw_id: 4211,
+          source_slug: 'doshka',
+          external_id: 'flat-1',
+          status: 'failed',
+          attempts: 3,
+          error: {
+            code: 'model_failed',
+            message: 'The model server answered with status 400.',
+            stage: 'validate',
+          },
+          listing_id: null,
+          request_id: '2f1d9c52-6a0e-4a39-9c55-0f6c1f8f5b1e',
+          created_at: '2026-05-04T09:00:00.000Z',
+          updated_at: '2026-05-04T09:00:12.000Z',
+        },
+      ],
+    ],
+  },
+);
+
+const cleanupQuery = Type.Object(
+  {
+    older_than_days: Type.Integer({
+      minimum: 0,
+      maximum: MAX_DAYS,
+      description: 'How long ago they came, at least; 0 is all of them.',
+      examples: [90],
+    }),
+  },
+  { additionalProperties: false },
+);
+
+const retryBody = Type.Object(
+  { status: choice(['failed', 'invalid']), source_slug: Type.Optional(sourceSlugSchema) },
+  { additionalProperties: false, examples: [{ status: 'failed', source_slug: 'doshka' }] },
+);
+
+const answerOf = <Member extends string>(member: Member, description: string, example: number) =>
+  Type.Object(
+    // The key is the member.
+    { [member]: Type.Integer() } as Record<Member, ReturnType<typeof Type.Integer>>,
+    { description, examples: [{ [member]: example }] },
+  );
+
+/** Aborts when the client has gone, or the request has taken as long as it may. */
+function whileAwaited(reply: FastifyReply): AbortSignal {
+  return AbortSignal.any([whenAbandoned(reply), AbortSignal.timeout(DEADLINE_MS)]);
+}
+
+/**
+ * Registers the routes by which admins list, retry and remove payloads. Contract 4, Operations.
+ * @param deps.onRetried Called when payloads were put back in the queue.
+ */
+export function payloadRoutes(
+  app: Server,
+  deps: { db: Kysely<Tables>; cleanup: RawCleanup; onRetried: () => void },
+): void {
+  const { db, cleanup } = deps;
+  const retry = createRetry(deps);
+  const config = { scope: 'admin' } as const;
+  const tags = ['operations'];
+
+  app.get(
+    '/admin/raw',
+    {
+      config,
+      schema: {
+        tags,
+        summary: 'The payloads of a status, the last changed first',
+        description: 'For admins who decide what to retry. The content of payloads is not shown.',
+        querystring: listQuery,
+        response: { 200: listAnswer, ...problemAnswers(401, 403, 422, 503) },
+      },
+    },
+    async (request, reply) => {
+      const { status, source_slug: source, limit = PAGE_SIZE } = request.query;
+      const after = rawCursors.read(request.query.cursor);
+      const rows = await listRaw(db, { status, source, after, limit: limit + 1 });
+      const cursorOf = ({ at, id }: (typeof rows)[number]) => rawCursors.write({ at, id });
+      const page = toPage(rows, { limit, cursorOf, request, reply });
+      return page.map(({ id, at: _at, ...row }) => ({
+        raw_id: id,
+        ...row,
+        created_at: row.created_at.toISOString(),
+        updated_at: row.updated_at.toISOString(),
+      }));
+    },
+  );
+
+  app.post(
+    '/admin/raw/:raw_id/retry',
+    {
+      config,
+      schema: {
+        tags,
+        summary: 'Put a failed or invalid payload back in the queue',
+        description: 'It then has all its attempts again.',
+        params: rawParams,
+        response: {
+          200: Type.Object(
+            { raw_id: Type.Integer(), status: Type.Literal('pending') },
+            {
+              description: 'It waits in the queue.',
+              examples: [{ raw_id: 4211, status: 'pending' }],
+            },
+          ),
+          ...problemAnswers(401, 403, 'raw_not_found', 'not_retryable', 422, 503),
+        },
+      },
+    },
+    async ({ params }) => {
+      const rawId = parseId(params.raw_id);
+      await retry.one(rawId);
+      return { raw_id: rawId, status: 'pending' as const };
+    },
+  );
+
+  app.post(
+    '/admin/raw/retry',
+    {
+      config,
+      schema: {
+        tags,
+        summary: 'Put all failed or all invalid payloads back in the queue',
+        description:
+          'After an outage of the model, or when a source or a prompt was corrected. Payloads with uploaded images are ' +
+          `left out: the images are gone, so send those again. ${BOUNDED}`,
+        body: retryBody,
+        response: {
+          200: answerOf('retried', 'How many wait in the queue again.', 17),
+          ...problemAnswers(400, 401, 403, 413, 415, 422, 503),
+        },
+      },
+    },
+    async ({ body }, reply) => ({ retried: await retry.all(body, whileAwaited(reply)) }),
+  );
+
+  app.delete(
+    '/admin/raw-data',
+    {
+      config,
+      schema: {
+        tags,
+        summary: 'Remove old completed payloads',
+        description:
+          'By when they came (`created_at`), also those that listings were made from: the listings and their history ' +
+          'stay, but cannot be processed again. A payload whose `Idempotency-Key` is younger than 24 hours stays. ' +
+          BOUNDED,
+        querystring: cleanupQuery,
+        response: {
+          200: answerOf('deleted', 'How many were removed.', 1250),
+          ...problemAnswers(401, 403, 422, 503),
+        },
+      },
+    },
+    async ({ query }, reply) => ({
+      deleted: await cleanup({
+        olderThanDays: query.older_than_days,
+        signal: whileAwaited(reply),
+      }),
+    }),
+  );
+}
+
+function listRaw(
+  db: Kysely<Tables>,
+  options: {
+    status: RawStatus;
+    source: string | undefined;
+    after: { at: number; id: number } | undefined;
+    limit: number;
+  },
+) {
+  const { status, source, after, limit } = options;
+  return (
+    db
+      .selectFrom('raw_data')
+      .select(['id', 'source_slug', 'external_id', 'status', 'attempts', 'error', 'listing_id'])
+      .select(['request_id', 'created_at', 'updated_at'])
+      // In microseconds: with the milliseconds of a Date, pages would overlap.
+      .select(sql<number>`(extract(epoch from updated_at) * 1000000)::bigint`.as('at'))
+      .where('status', '=', status)
+      .$if(source !== undefined, (query) => query.where('source_slug', '=', source ?? ''))
+      .$if(after !== undefined, (query) =>
+        query.where(
+          sql<boolean>`(updated_at, id) < (
+          timestamptz 'epoch' + ${after?.at}::bigint * interval '1 microsecond', ${after?.id}::bigint)`,
+        ),
+      )
+      .orderBy('updated_at', 'desc')
+      .orderBy('id', 'desc')
+      .limit(limit)
+      .execute()
+  );
+}
+
+/** Puts payloads that ended `failed` or `invalid` back in the queue. */
+export type Retry = {
+  /**
+   * Puts one payload back, with all its attempts.
+   * @throws ProblemError `raw_not_found`, or `not_retryable` if it ended otherwise, or its uploaded images are gone.
+   */
+  one(rawId: number): Promise<void>;
+  /**
+   * Puts all payloads of a status back, in batches until the signal.
+   * @returns How many.
+   */
+  all(
+    filter: { status: RetryStatus; source_slug?: string | undefined },
+    signal?: AbortSignal,
+  ): Promise<number>;
+};
+
+/** Creates the retry of payloads. Contract 4, Operations. */
+export function createRetry({
+  db,
+  onRetried,
+}: {
+  db: Kysely<Tables>;
+  onRetried: () => void;
+}): Retry {
+  return {
+    async one(rawId) {
+      if (!(await putBackOne(db, rawId))) {
+        const state = await findRetryState(db, rawId);
+        if (state === undefined) throw problem('raw_not_found');
+        const { status, lacksImages } = state;
+        const detail =
+          lacksImages && status !== 'processing' ? IMAGES_GONE : `The payload is ${status}.`;
+        throw problem('not_retryable', { detail });
+      }
+      onRetried();
+    },
+    async all({ status, source_slug: source }, signal) {
+      // A payload that fails again meanwhile is not put back a second time: that might never end.
+      const endedBefore = await readTime(db);
+      let retried = 0;
+      for (let batch = BATCH; batch === BATCH; retried += batch) {
+        batch = await putBackSome(db, { status, source, endedBefore, limit: BATCH });
+        if (batch > 0) onRetried();
+        if (signal?.aborted === true) return retried + batch;
+      }
+      return retried;
+    },
+  };
+}
+
+/**
+ * Removes completed payloads that came more than so many days ago, in batches until the signal.
+ * @returns How many.
+ */
+export type RawCleanup = (options: {
+  olderThanDays: number;
+  signal?: AbortSignal;
+}) => Promise<number>;
+
+/**
+ * Creates the removal of old payloads, also of those that listings were made from: they hold names and telephone numbers.
+ * Specification 001, Listing archive; Contract 4, Operations; ADR 0013.
+ */
+export function createRawCleanup(deps: {
+  db: Kysely<Tables>;
+  metrics: Pick<Metrics, 'rawDeleted'>;
+}): RawCleanup {
+  const { db, metrics } = deps;
+  return async ({ olderThanDays, signal }) => {
+    const { rows } = await sql<{ cutoff: string }>`
+      select (now() - ${olderThanDays} * interval '1 day')::text as cutoff`.execute(db);
+    const cutoff = rows[0]?.cutoff ?? '';
+    let total = 0;
+    for (let after: number | undefined = 0; after !== undefined;) {
+      const { deleted, next } = await removeSome(db, { cutoff, after });
+      metrics.rawDeleted.inc(deleted);
+      total += deleted;
+      after = signal?.aborted === true ? undefined : next;
+    }
+    return total;
+  };
+}
+
+/**
+ * Removes old completed payloads among the next batch of all, whose ids are nearly the order in which they came. Payloads
+ * with a valid idempotency key stay, and locked ones are skipped.
+ * @returns Where to continue; undefined at the end.
+ */
+async function removeSome(
+  db: Kysely<Tables>,
+  { cutoff, after }: { cutoff: string; after: number },
+): Promise<{ deleted: number; next: number | undefined }> {
+  const { rows } = await sql<{ deleted: number; examined: number; old: number; last: number }>`
+    with examined as materialized (
+      select id, created_at < ${cutoff}::timestamptz as is_old
+      from raw_data where id > ${after} order by id limit ${BATCH}),
+    removable as materialized (
+      select raw.id from raw_data as raw join examined using (id)
+      where examined.is_old and raw.status = 'completed'
+        and (idempotency_key is null or created_at < now() - interval '24 hours')
+      for update of raw skip locked),
+    deleted as (
+      delete from raw_data using removable where raw_data.id = removable.id returning raw_data.id)
+    select (select count(*)::integer from deleted) as deleted, count(*)::integer as examined,
+      (count(*) filter (where is_old))::integer as old, coalesce(max(id), 0) as last
+    from examined`.execute(db);
+  const { deleted, examined, old, last } = rows[0] ?? { deleted: 0, examined: 0, old: 0, last: 0 };
+  return { deleted, next: examined < BATCH || old === 0 ? undefined : last };
+}

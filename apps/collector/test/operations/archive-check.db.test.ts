@@ -1,0 +1,389 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { sql } from 'kysely';
+import { Registry } from 'prom-client';
+import { createMetrics } from '../../src/metrics.ts';
+import { createArchiveCheck } from '../../src/operations/archive-check.ts';
+import { createSafeFetch, type SafeFetch } from '../../src/safe-fetch/fetch.ts';
+import { openDatabase } from '../support/database.ts';
+import { log } from '../support/pipeline.ts';
+import { until } from '../support/until.ts';
+
+import { startSite } from './site.ts';
+import { processThrough, startCollector } from '../support/collector.ts';
+import { payloadOf } from '../support/payload.ts';
+
+const database = await openDatabase();
+const { db } = database;
+const collector = await startCollector(database, { SSRF_ALLOW: '127.0.0.1' });
+const state = { status: 200 };
+const site = await startSite((_request, response) => {
+  response.writeHead(state.status).end('a page');
+});
+
+type Result = { checked: number; archived: number; unreachable: number };
+
+async function post(body?: object) {
+  const answer = await collector.post('/api/v1/admin/archive-check', body);
+  assert.equal(answer.status, 200, answer.text);
+  return answer.json<Result>();
+}
+
+const ingested = async (payload: object) => (await processThrough(collector, payload)).listing_id;
+
+const listing = async (id: number) =>
+  (await collector.get(`/api/v1/listings/${id}`)).json<{ archived_at: string | null }>();
+
+const found = async (query: string) =>
+  (await collector.post('/api/v1/search/fulltext', { query }))
+    .json<{ items: { listing: { listing_id: number } }[] }>()
+    .items.map((item) => item.listing.listing_id);
+
+test('a listing that is gone is archived, is not found, and comes back', async () => {
+  const payload = payloadOf({ title: 'Будинок із садом', url: `${site.url}/house` });
+  const id = await ingested(payload);
+  assert.deepEqual(await post(), { checked: 1, archived: 0, unreachable: 0 });
+  state.status = 410;
+  assert.deepEqual(await post(), { checked: 1, archived: 0, unreachable: 0 });
+  assert.deepEqual(await post({}), { checked: 1, archived: 0, unreachable: 0 });
+  assert.equal((await listing(id)).archived_at, null, 'an hour has not passed');
+  assert.deepEqual(await found('садом'), [id]);
+  assert.deepEqual(await post({ min_interval_seconds: 0 }), {
+    checked: 1,
+    archived: 1,
+    unreachable: 0,
+  });
+  assert.ok((await listing(id)).archived_at);
+  assert.deepEqual(await found('садом'), []);
+
+  // The same payload once more: nothing of it is new but that it is there.
+  await ingested(payload);
+  assert.equal((await listing(id)).archived_at, null);
+  assert.deepEqual(await found('садом'), [id]);
+  assert.equal((await post({ min_interval_seconds: 0 })).archived, 0, 'it begins anew');
+  const history = (await collector.get(`/api/v1/listings/${id}/history`)).json<unknown[]>();
+  assert.equal(history.length, 1, 'the archive is no change of the listing');
+  const { text } = await collector.get('/metrics');
+  assert.match(text, /collector_archive_checks_total\{outcome="archived"\} 1\n/);
+});
+
+test('wrong questions are refused', async () => {
+  for (const body of [
+    { limit: 0 },
+    { limit: 1001 },
+    { limit: '5' },
+    { source_slug: 'No Slug' },
+    { min_interval_seconds: -1 },
+    { min_interval_seconds: 1e12 },
+    { more: 1 },
+    [],
+  ]) {
+    const answer = await collector.post('/api/v1/admin/archive-check', body);
+    assert.equal(answer.status, 422, JSON.stringify(body));
+  }
+  assert.equal((await collector.post('/api/v1/admin/archive-check', '{"limit":')).status, 400);
+});
+
+/** The status that an address answers. */
+const present = 200;
+const gone = 404;
+const unavailable = 503;
+type Answer = (url: string, signal: AbortSignal) => Promise<number>;
+
+/** A source of its own with so many listings at an address each; gives their ids. */
+async function listings(source: string, count = 1): Promise<number[]> {
+  await sql`insert into sources (slug) values (${source})`.execute(db);
+  const { rows } = await sql<{ id: number }>`
+    with listing as (
+      insert into property_listings (source_slug, external_id, url, description, search_text)
+      select ${source}, n::text, 'https://' || ${source}::text || '.test/' || n, 'Квартира', ''
+      from generate_series(1, ${count}) as n
+      returning id, source_slug, external_id),
+    payload as (
+      insert into listing_payloads (source_slug, external_id, raw_id)
+      select source_slug, external_id, 1 from listing)
+    select id from listing order by id`.execute(db);
+  return rows.map(({ id }) => id);
+}
+
+/** What a payload of each listing of a source leaves behind, whatever it says. */
+async function anotherPayload(source: string): Promise<void> {
+  await sql`update listing_payloads set raw_id = raw_id + 1 where source_slug = ${source}`.execute(
+    db,
+  );
+}
+
+function listingOf(id: number) {
+  return db
+    .selectFrom('property_listings')
+    .selectAll()
+    .where('id', '=', id)
+    .executeTakeFirstOrThrow();
+}
+
+function checkOf(id: number) {
+  return db
+    .selectFrom('listing_checks')
+    .selectAll()
+    .where('listing_id', '=', id)
+    .executeTakeFirst();
+}
+
+/** Moves what is known of a listing's address into the past. */
+async function hoursLater(id: number, hours: number): Promise<void> {
+  await sql`update listing_checks set
+      gone_since = gone_since - ${hours} * interval '1 hour',
+      checked_at = checked_at - ${hours} * interval '1 hour'
+    where listing_id = ${id}`.execute(db);
+}
+
+/** The check of one source, whose addresses answer what the test says, with what was asked. */
+function checkOfSource(
+  source: string,
+  answer: Answer,
+  options: { deadlineMs?: number; timeoutMs?: number } = {},
+) {
+  const metrics = createMetrics(new Registry());
+  const asked: string[] = [];
+  const check = createArchiveCheck({
+    db,
+    fetch: async (url, { signal }) => {
+      asked.push(url);
+      const status = await answer(url, signal);
+      // The check reads nothing else of an answer.
+      return { status, close: () => Promise.resolve() } as Awaited<ReturnType<SafeFetch>>;
+    },
+    metrics,
+    log,
+    limits: { parallel: 4, perHost: 4, pauseMs: 0 },
+    ...options,
+  });
+  const run = (
+    more: { limit?: number; minIntervalSeconds?: number; notWithinHours?: number } = {},
+  ) => check({ limit: 100, minIntervalSeconds: 3600, source, ...more });
+  return { run, asked, metrics };
+}
+
+const always =
+  (status: number): Answer =>
+  () =>
+    Promise.resolve(status);
+
+test('a listing is archived when it is gone on two checks an hour apart', async () => {
+  const [id = 0] = await listings('gone');
+  const { run, metrics } = checkOfSource('gone', always(gone));
+  const nothing = { checked: 1, archived: 0, unreachable: 0 };
+  assert.deepEqual(await run(), nothing);
+  assert.deepEqual(await run(), nothing, 'a moment later is not an hour later');
+  await hoursLater(id, 0.9);
+  assert.deepEqual(await run(), nothing);
+  await hoursLater(id, 0.2);
+  assert.deepEqual(await run(), { checked: 1, archived: 1, unreachable: 0 });
+  const { archived_at: archivedAt, updated_at: updatedAt } = await listingOf(id);
+  assert.ok(archivedAt);
+  assert.deepEqual(updatedAt, archivedAt);
+  assert.deepEqual(await run(), { checked: 0, archived: 0, unreachable: 0 });
+  const { values } = await metrics.archiveChecks.get();
+  assert.deepEqual(
+    values.map(({ labels, value }) => [labels.outcome, value]),
+    [
+      ['gone', 3],
+      ['archived', 1],
+    ],
+  );
+});
+
+test('one check never archives, whatever the interval', async () => {
+  const [id = 0] = await listings('once');
+  const { run } = checkOfSource('once', always(gone));
+  assert.equal((await run({ minIntervalSeconds: 0 })).archived, 0);
+  assert.equal((await listingOf(id)).archived_at, null);
+  assert.equal((await run({ minIntervalSeconds: 0 })).archived, 1);
+});
+
+test('another answer begins anew, and none at all changes nothing', async () => {
+  const [id = 0] = await listings('changing');
+  let answer = gone;
+  const { run } = checkOfSource('changing', () => Promise.resolve(answer));
+  const archived = async (status: number) => {
+    answer = status;
+    const result = await run();
+    await hoursLater(id, 2);
+    return result.archived;
+  };
+  assert.equal(await archived(gone), 0);
+  assert.equal(await archived(present), 0);
+  assert.equal((await checkOf(id))?.gone_since, null);
+  assert.equal(await archived(gone), 0);
+  const since = (await checkOf(id))?.gone_since;
+  answer = unavailable;
+  assert.deepEqual(await run(), { checked: 1, archived: 0, unreachable: 1 });
+  assert.deepEqual((await checkOf(id))?.gone_since, since);
+  assert.equal(await archived(gone), 1);
+});
+
+test('a payload that comes between two checks is a sign of life', async () => {
+  const [id = 0] = await listings('alive');
+  const { run } = checkOfSource('alive', always(gone));
+  await run();
+  await hoursLater(id, 2);
+  await anotherPayload('alive');
+  assert.equal((await run()).archived, 0);
+  await hoursLater(id, 2);
+  assert.equal((await run()).archived, 1);
+});
+
+test('a payload that comes while the address is asked keeps its listing', async () => {
+  const [id = 0] = await listings('racing');
+  const { run } = checkOfSource('racing', async () => {
+    await anotherPayload('racing');
+    return gone;
+  });
+  for (let checks = 0; checks < 3; checks += 1) {
+    assert.deepEqual(await run(), { checked: 1, archived: 0, unreachable: 0 });
+    await hoursLater(id, 2);
+  }
+  assert.equal((await listingOf(id)).archived_at, null);
+});
+
+test('those that were never asked come first, then those asked longest ago', async () => {
+  const [a = 0, b = 0, c = 0] = await listings('order', 3);
+  const { run, asked } = checkOfSource('order', always(present));
+  await run({ limit: 1 });
+  await run({ limit: 1 });
+  await hoursLater(b, 5);
+  await run({ limit: 2 });
+  await run({ limit: 1 });
+  assert.deepEqual(
+    asked.map((url) => url.at(-1)),
+    ['1', '2', '3', '2', '1'],
+  );
+  assert.ok([a, b, c].every((id) => id > 0));
+});
+
+test('archived listings and those without an address are not asked', async () => {
+  const [archived = 0, bare = 0] = await listings('none', 2);
+  await sql`update property_listings set archived_at = now() where id = ${archived}`.execute(db);
+  await sql`update property_listings set url = null where id = ${bare}`.execute(db);
+  const { run } = checkOfSource('none', always(gone));
+  assert.deepEqual(await run(), { checked: 0, archived: 0, unreachable: 0 });
+});
+
+test('an address is left alone for as many hours as the run says', async () => {
+  const [id = 0] = await listings('due');
+  const { run, asked } = checkOfSource('due', always(present));
+  await run({ notWithinHours: 24 });
+  assert.equal(asked.length, 0, 'the listing has just come into being');
+  await sql`update property_listings set created_at = now() - interval '25 hours'
+    where id = ${id}`.execute(db);
+  await run({ notWithinHours: 24 });
+  await hoursLater(id, 23);
+  await run({ notWithinHours: 24 });
+  assert.equal(asked.length, 1);
+  await hoursLater(id, 2);
+  await run({ notWithinHours: 24 });
+  assert.equal(asked.length, 2);
+});
+
+test('runs at the same time ask each address once, and hold no connection meanwhile', async () => {
+  await listings('together', 60);
+  const running = Promise.withResolvers<void>();
+  const { run, asked } = checkOfSource('together', async () => {
+    await running.promise;
+    return present;
+  });
+  const runs = Array.from({ length: 4 }, () => run({ limit: 60 }));
+  // Whichever run claims what: addresses answer only after all are claimed.
+  await until('all to be claimed', async () => (await claimed('together')) === 60);
+  await until('no connection to be held', () => {
+    return database.pool.totalCount === database.pool.idleCount;
+  });
+  running.resolve();
+  const results = await Promise.all(runs);
+  assert.equal(
+    results.reduce((sum, { checked }) => sum + checked, 0),
+    60,
+  );
+  assert.equal(new Set(asked).size, 60);
+  assert.equal(asked.length, 60);
+});
+
+async function claimed(source: string): Promise<number> {
+  const { rows } = await sql<{ n: number }>`select count(*)::integer as n from listing_checks
+    join property_listings on id = listing_id
+    where source_slug = ${source} and claimed_until > now()`.execute(db);
+  return rows[0]?.n ?? 0;
+}
+
+test('what a run did not come to is left as it was, for the next', async () => {
+  const [id = 0] = await listings('late', 6);
+  const { run } = checkOfSource('late', hang, { deadlineMs: 20 });
+  assert.deepEqual(await run(), { checked: 0, archived: 0, unreachable: 0 });
+  const check = await checkOf(id);
+  assert.equal(check?.claimed_until, null);
+  assert.equal(check?.checked_at, null);
+  const next = checkOfSource('late', always(present));
+  assert.equal((await next.run()).checked, 6);
+});
+
+/** A site that does not answer before the run ends. */
+const hang: Answer = (_url, signal) =>
+  new Promise((_resolve, reject) => {
+    signal.addEventListener('abort', () => reject(new Error('ended')), { once: true });
+  });
+
+test('what a killed run had claimed is asked by a later one', async () => {
+  const [id = 0] = await listings('killed');
+  await sql`update listing_checks set claimed_until = now() + interval '1 minute'
+    where listing_id = ${id}`.execute(db);
+  const { run } = checkOfSource('killed', always(present));
+  assert.equal((await run()).checked, 0);
+  await sql`update listing_checks set claimed_until = now() - interval '1 second'
+    where listing_id = ${id}`.execute(db);
+  assert.equal((await run()).checked, 1);
+});
+
+test('each status says whether a listing is gone, present, or nothing', async () => {
+  await listings('statuses', 15);
+  const statuses = [404, 410, 200, 204, 400, 401, 403, 451, 408, 425, 429, 500, 502, 503, 504];
+  const { run, metrics } = checkOfSource('statuses', (url) =>
+    Promise.resolve(statuses[Number(url.split('/').at(-1)) - 1] ?? 0),
+  );
+  assert.deepEqual(await run(), { checked: 15, archived: 0, unreachable: 7 });
+  const { values } = await metrics.archiveChecks.get();
+  const counts = Object.fromEntries(values.map(({ labels, value }) => [labels.outcome, value]));
+  assert.deepEqual(counts, { gone: 2, present: 6, unreachable: 7 });
+});
+
+test('a silent address is unreachable, and a forbidden one is not requested', async () => {
+  await listings('silent');
+  const { run } = checkOfSource('silent', hang, { timeoutMs: 20 });
+  assert.deepEqual(await run(), { checked: 1, archived: 0, unreachable: 1 });
+  await listings('inside');
+  await sql`update property_listings set url = ${`${site.url}/inside`}
+    where source_slug = 'inside'`.execute(db);
+  const careful = createArchiveCheck({
+    db,
+    fetch: createSafeFetch({ allow: [] }),
+    metrics: createMetrics(new Registry()),
+    log,
+  });
+  const options = { limit: 1, minIntervalSeconds: 0, source: 'inside' };
+  assert.deepEqual(await careful(options), { checked: 1, archived: 0, unreachable: 1 });
+  assert.deepEqual(site.asked, []);
+});
+
+test('a listing that gets an address, or returns from the archive, is checked', async () => {
+  const [id = 0] = await listings('changed');
+  const { run, asked } = checkOfSource('changed', always(present));
+  await sql`update property_listings set url = null where id = ${id}`.execute(db);
+  await sql`delete from listing_checks where listing_id = ${id}`.execute(db);
+  assert.equal((await run()).checked, 0);
+  await sql`update property_listings set url = 'https://new.test/' where id = ${id}`.execute(db);
+  await run();
+  await sql`update property_listings set archived_at = now() where id = ${id}`.execute(db);
+  await sql`delete from listing_checks where listing_id = ${id}`.execute(db);
+  await sql`update property_listings set archived_at = null where id = ${id}`.execute(db);
+  await run();
+  assert.deepEqual(asked, ['https://new.test/', 'https://new.test/']);
+});
