@@ -362,6 +362,7 @@ test('a silent address is unreachable, and a forbidden one is not requested', as
   await listings('inside');
   await sql`update property_listings set url = ${`${site.url}/inside`}
     where source_slug = 'inside'`.execute(db);
+  const before = site.asked.length;
   const careful = createArchiveCheck({
     db,
     fetch: createSafeFetch({ allow: [] }),
@@ -370,7 +371,7 @@ test('a silent address is unreachable, and a forbidden one is not requested', as
   });
   const options = { limit: 1, minIntervalSeconds: 0, source: 'inside' };
   assert.deepEqual(await careful(options), { checked: 1, archived: 0, unreachable: 1 });
-  assert.deepEqual(site.asked, []);
+  assert.equal(site.asked.length, before);
 });
 
 test('a listing that gets an address, or returns from the archive, is checked', async () => {

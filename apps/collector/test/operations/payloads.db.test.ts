@@ -233,6 +233,7 @@ test('payloads that a listing was made from go too; the listing and its history 
   const snapshots = await db
     .selectFrom('listing_snapshots')
     .select('raw_id')
+    .where('raw_id', 'in', [first, last])
     .orderBy('raw_id')
     .execute();
   assert.deepEqual(
@@ -289,22 +290,22 @@ let notified = 0;
 const retry = createRetry({ db, onRetried: () => (notified += 1) });
 
 test('many payloads are put back in batches of at most 1000, others stay', async () => {
-  await store(db, payloadOf({ source_slug: 'many' }));
-  await store(db, payloadOf({ source_slug: 'other' }));
+  await store(db, payloadOf({ source_slug: 'many-failed' }));
+  await store(db, payloadOf({ source_slug: 'another' }));
   await sql`insert into raw_data
       (source_slug, external_id, payload, content_hash, status, attempts, error)
     select source, n::text, '{}', n::text, status, 3, '{"code":"model_failed"}'
     from generate_series(1, 2001) as n,
-      (values ('many', 'failed'), ('other', 'failed'), ('many', 'invalid')) as kinds (source, status)
-    where status = 'failed' and source = 'many' or n = 1`.execute(db);
+      (values ('many-failed', 'failed'), ('another', 'failed'), ('many-failed', 'invalid')) as kinds (source, status)
+    where status = 'failed' and source = 'many-failed' or n = 1`.execute(db);
   await sql`create table batches (size integer)`.execute(db);
   await sql`create function note_batch() returns trigger language plpgsql as $$
     begin insert into batches select count(*) from changed; return null; end $$`.execute(db);
   await sql`create trigger note_batch after update on raw_data referencing new table as changed
     for each statement execute function note_batch()`.execute(db);
 
-  assert.equal(await retry.all({ status: 'failed', source_slug: 'many' }), 2001);
-  const batches = await sql<{ size: number }>`select size from batches`.execute(db);
+  assert.equal(await retry.all({ status: 'failed', source_slug: 'many-failed' }), 2001);
+  const batches = await sql<{ size: number }>`select size from batches where size > 0`.execute(db);
   assert.deepEqual(
     batches.rows.map(({ size }) => size),
     [1000, 1000, 1],
@@ -312,27 +313,26 @@ test('many payloads are put back in batches of at most 1000, others stay', async
   assert.equal(notified, 3);
   const { rows } = await sql<{ source_slug: string; status: string; n: number }>`
     select source_slug, status, count(*)::integer as n from raw_data
-    where (attempts = 3 or error is not null) and source_slug in ('many', 'other') group by 1, 2 order by 1, 2`.execute(
+    where (attempts = 3 or error is not null) and source_slug in ('many-failed', 'another') group by 1, 2 order by 1, 2`.execute(
     db,
   );
   assert.deepEqual(rows, [
-    { source_slug: 'many', status: 'invalid', n: 1 },
-    { source_slug: 'other', status: 'failed', n: 1 },
+    { source_slug: 'another', status: 'failed', n: 1 },
+    { source_slug: 'many-failed', status: 'invalid', n: 1 },
   ]);
   await sql`drop trigger note_batch on raw_data`.execute(db);
 
   assert.ok((await retry.all({ status: 'failed' })) >= 1);
   assert.equal(await retry.all({ status: 'failed' }), 0);
-  assert.equal(notified, 4);
 });
 
 test('a retry ends after the batch in progress when it is aborted', async () => {
-  await sql`insert into sources (slug) values ('ending')`.execute(db);
+  await sql`insert into sources (slug) values ('ending-retry')`.execute(db);
   await sql`insert into raw_data (source_slug, external_id, payload, content_hash, status)
-    select 'ending', n::text, '{}', n::text, 'failed' from generate_series(1, 1500) as n`.execute(
+    select 'ending-retry', n::text, '{}', n::text, 'failed' from generate_series(1, 1500) as n`.execute(
     db,
   );
-  const filter = { status: 'failed', source_slug: 'ending' } as const;
+  const filter = { status: 'failed', source_slug: 'ending-retry' } as const;
   assert.equal(await retry.all(filter, AbortSignal.abort()), 1000);
   assert.equal(await retry.all(filter), 500);
 });

@@ -1,7 +1,9 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { isDeepStrictEqual } from 'node:util';
+import fc from 'fast-check';
 import { createLogger, createServer } from '@oselya/kit';
-import { PayloadSchema } from '../../src/ingest/payload.ts';
+import { PayloadSchema, contentHash, parseTime } from '../../src/ingest/payload.ts';
 import { checkValues } from '../../src/ingest/service.ts';
 import { payloadOf } from '../support/payload.ts';
 
@@ -164,4 +166,52 @@ test('every broken rule is named at once', async () => {
     answer.json().errors.map((error: { path: string }) => error.path),
     ['body/price', 'body/latitude'],
   );
+});
+
+test('the order of keys does not matter, that of a list does', () => {
+  assert.equal(contentHash({ a: 1, b: { c: 2, d: 3 } }), contentHash({ b: { d: 3, c: 2 }, a: 1 }));
+  assert.notEqual(contentHash({ a: [1, 2] }), contentHash({ a: [2, 1] }));
+  assert.notEqual(contentHash({ a: 1 }), contentHash({ a: '1' }));
+  assert.match(contentHash({}), /^[0-9a-f]{64}$/);
+});
+
+test('equal JSON has equal hashes, other JSON other ones', () => {
+  fc.assert(
+    fc.property(fc.jsonValue(), fc.jsonValue(), (left, right) => {
+      assert.equal(contentHash(left), contentHash(stored(left)));
+      if (isDeepStrictEqual(stored(left), stored(right))) {
+        assert.equal(contentHash(left), contentHash(right));
+      } else {
+        assert.notEqual(contentHash(left), contentHash(right));
+      }
+    }),
+  );
+});
+
+test('a change of one value has another hash, however deep it is', () => {
+  fc.assert(
+    fc.property(fc.array(fc.oneof(fc.constant('list'), fc.string()), { maxLength: 8 }), (path) => {
+      const within = (leaf: string) =>
+        path.reduceRight<unknown>(
+          (value, key) => (key === 'list' ? [{ beside: 1 }, value] : { [key]: value, beside: 1 }),
+          leaf,
+        );
+      assert.equal(contentHash(within('a')), contentHash(within('a')));
+      assert.notEqual(contentHash(within('a')), contentHash(within('b')));
+    }),
+  );
+});
+
+/** A value as it is read again: without what JSON has no word for, such as -0. */
+const stored = (value: unknown): unknown => JSON.parse(JSON.stringify(value));
+
+test('a leap second is the second before, in any zone; other texts are what they say', () => {
+  for (const [text, instant] of [
+    ['2016-12-31T23:59:60Z', '2016-12-31T23:59:59.000Z'],
+    ['2017-01-01T01:59:60.5+02:00', '2016-12-31T23:59:59.500Z'],
+    ['2026-05-01T10:00:00+03:00', '2026-05-01T07:00:00.000Z'],
+  ] as const) {
+    assert.equal(parseTime(text).toISOString(), instant);
+  }
+  assert.ok(Number.isNaN(parseTime('yesterday').getTime()));
 });

@@ -1,0 +1,185 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { createRateLimit, ProblemError } from '@oselya/kit';
+import { createApiKeys } from '../../src/access/api-keys.ts';
+import { startCollector } from '../support/collector.ts';
+import { openDatabase, store } from '../support/database.ts';
+import { payloadOf } from '../support/payload.ts';
+
+const database = await openDatabase();
+const { db } = database;
+const guarded = await startCollector(database, {
+  COLLECTOR_AUTH: 'required',
+  COLLECTOR_WORKER: 'false',
+});
+const keys = createApiKeys({ db });
+
+const headersOf = async (scope: 'ingest' | 'search' | 'admin', sources?: string[]) => {
+  const made = await keys.create({
+    name: scope,
+    scopes: [scope],
+    ...(sources === undefined ? {} : { sources }),
+  });
+  return { authorization: `Bearer ${made.key}` };
+};
+
+test('where API keys are required, each route wants its scope', async () => {
+  const [ingest, search, admin] = [await headersOf('ingest'), await headersOf('search'), await headersOf('admin')];
+  const calls = {
+    ingest: (headers: object) =>
+      guarded.post('/api/v1/ingest', payloadOf(), headers as Record<string, string>),
+    search: (headers: object) =>
+      guarded.get('/api/v1/listings/1', headers as Record<string, string>),
+    admin: (headers: object) =>
+      guarded.get('/api/v1/admin/queue', headers as Record<string, string>),
+  };
+  for (const [scope, call] of Object.entries(calls)) {
+    assert.equal((await call({})).status, 401, scope);
+    for (const [name, headers] of Object.entries({ ingest, search, admin })) {
+      const allowed = (await call(headers)).status !== 403;
+      assert.equal(allowed, name === scope, `${name} for ${scope}`);
+    }
+  }
+  for (const path of ['/health', '/health/live', '/metrics', '/openapi.json']) {
+    assert.equal((await guarded.get(path)).status, 200, path);
+  }
+
+  const doshka = await headersOf('ingest', ['doshka']);
+  assert.equal((await guarded.post('/api/v1/ingest', payloadOf(), doshka)).status, 202);
+  const foreign = payloadOf({ source_slug: 'foreign' });
+  const refused = await guarded.post('/api/v1/ingest', foreign, doshka);
+  assert.equal(refused.status, 403);
+  const foreignId = await store(db, foreign);
+  assert.equal((await guarded.get(`/api/v1/raw/${foreignId}`, doshka)).status, 404);
+  assert.equal((await guarded.get(`/api/v1/raw/${foreignId}`, ingest)).status, 200);
+});
+
+test('metrics are for holders of the token, where there is one', async () => {
+  const app = await startCollector(database, { METRICS_TOKEN: 'a-token-of-metrics' });
+  assert.equal((await app.get('/metrics')).status, 401);
+  const headers = { authorization: 'Bearer a-token-of-metrics' };
+  assert.equal((await app.get('/metrics', headers)).status, 200);
+  await app.close();
+});
+
+test('the scope for a payload is that of its sender; a list of sources is about what is sent', async () => {
+  const { raw_id: rawId } = (
+    await guarded.post('/api/v1/ingest', payloadOf({ source_slug: 'theirs' }), await headersOf('ingest'))
+  ).json<{ raw_id: number }>();
+  for (const headers of [await headersOf('search'), await headersOf('admin')]) {
+    const answer = await guarded.get(`/api/v1/raw/${rawId}`, headers);
+    assert.deepEqual([answer.status, answer.json<{ code: string }>().code], [403, 'forbidden']);
+  }
+  // Whoever may administrate may do so for all sources, and whoever may search finds those of all.
+  await db.updateTable('raw_data').set({ status: 'completed' }).where('id', '=', rawId).execute();
+  const admin = await headersOf('admin', ['doshka']);
+  const retry = await guarded.post(`/api/v1/admin/raw/${rawId}/retry`, undefined, admin);
+  assert.equal(retry.json<{ code: string }>().code, 'not_retryable');
+  const listed = await guarded.get('/api/v1/admin/raw?status=completed&source_slug=theirs', admin);
+  assert.equal(listed.json<unknown[]>().length, 1);
+  const search = await headersOf('search', ['doshka']);
+  const body = { query: 'квартира', source_slug: 'theirs' };
+  assert.equal((await guarded.post('/api/v1/search/fulltext', body, search)).status, 200);
+});
+
+test('a key is given once, and only its hash is kept', async () => {
+  const { key, ...made } = await keys.create({ name: 'scraper', scopes: ['ingest'] });
+  assert.deepEqual(await keys.verify(key), made);
+  const stored = await db.selectFrom('api_keys').selectAll().execute();
+  assert.ok(!JSON.stringify(stored).includes(key));
+  assert.equal(await keys.verify(`${key}x`), undefined);
+  assert.equal(await keys.verify(''), undefined);
+});
+
+test('a revoked key ends at once, and stays in the list', async () => {
+  const { id, key } = await keys.create({ name: 'old', scopes: ['admin'], sources: ['doshka'] });
+  assert.deepEqual((await keys.verify(key))?.source_slugs, ['doshka']);
+  assert.equal(await keys.revoke(id), true);
+  assert.equal(await keys.verify(key), undefined);
+  assert.equal(await keys.revoke(id), false, 'once');
+  assert.equal(await keys.revoke('no such id'), false);
+  const listed = (await keys.list()).find((one) => one.id === id);
+  assert.ok(listed?.revoked_at instanceof Date);
+});
+
+test('the list tells when a key was last used', async () => {
+  const { id, key } = await keys.create({ name: 'used', scopes: ['search'] });
+  const used = async () => (await keys.list()).find((one) => one.id === id)?.last_used_at;
+  assert.equal(await used(), null);
+  await keys.verify(key);
+  const first = await used();
+  assert.ok(first instanceof Date);
+  await keys.verify(key);
+  assert.deepEqual(await used(), first, 'at most one write a minute');
+});
+
+const { pool } = database;
+
+test('uses are counted for each key, together for all processes and at once', async () => {
+  const processes = Array.from({ length: 3 }, () =>
+    createRateLimit({ pool, table: 'rate_limits', name: 'shared', perMinute: 10 }),
+  );
+  const uses = processes.flatMap((limit) => Array.from({ length: 10 }, () => limit('a key')));
+  const outcomes = await Promise.allSettled(uses);
+  const refused = outcomes.filter((outcome) => outcome.status === 'rejected');
+  assert.equal(refused.length, 20);
+  for (const { reason } of refused) assert.equal(reason.code, 'rate_limited');
+  assert.equal((await processes[0]?.('another key'))?.['ratelimit-remaining'], '9');
+});
+
+test('limits of different names do not count together', async () => {
+  await createRateLimit({ pool, table: 'rate_limits', name: 'one', perMinute: 1 })('key');
+  await createRateLimit({ pool, table: 'rate_limits', name: 'two', perMinute: 1 })('key');
+});
+
+test('a refusal says when to come back, and then it works again', async () => {
+  const limit = createRateLimit({ pool, table: 'rate_limits', name: 'return', perMinute: 1 });
+  const headers = await limit('key');
+  assert.deepEqual([headers['ratelimit-limit'], headers['ratelimit-remaining']], ['1', '0']);
+  await assert.rejects(limit('key'), (error) => {
+    assert.ok(error instanceof ProblemError);
+    assert.equal(error.status, 429);
+    assert.equal(error.headers['retry-after'], error.headers['ratelimit-reset']);
+    assert.match(error.detail, /No more than 1 .* wait for \d+ s/);
+    return true;
+  });
+  await db
+    .updateTable('rate_limits')
+    .set({ expire: Date.now() - 1 })
+    .where('key', '=', 'return:key')
+    .execute();
+  assert.equal((await limit('key'))['ratelimit-remaining'], '0');
+});
+
+test('a limit may be for a day, and of something else than requests', async () => {
+  const limit = createRateLimit({
+    pool,
+    table: 'rate_limits',
+    name: 'daily',
+    perDay: 1,
+    what: 'new sources',
+  });
+  const headers = await limit('key');
+  assert.equal(headers['ratelimit-limit'], '1');
+  assert.ok(Number(headers['ratelimit-reset']) > 3600);
+  await assert.rejects(limit('key'), /No more than 1 new sources a day: wait for \d+ s/);
+});
+
+test('0 is no limit and counts nothing', async () => {
+  const limit = createRateLimit({ pool, table: 'rate_limits', name: 'unlimited', perMinute: 0 });
+  for (let use = 0; use < 5; use += 1) assert.deepEqual(await limit('key'), {});
+  const counted = await db
+    .selectFrom('rate_limits')
+    .selectAll()
+    .where('key', 'like', 'unlimited:%')
+    .execute();
+  assert.deepEqual(counted, []);
+});
+
+test('a database that fails is an error, not a free pass', async () => {
+  await db.schema.alterTable('rate_limits').renameTo('elsewhere').execute();
+  const limit = createRateLimit({ pool, table: 'rate_limits', name: 'failing', perMinute: 1 });
+  await assert.rejects(limit('key'), { code: 'unavailable', status: 503 });
+  await db.schema.alterTable('elsewhere').renameTo('rate_limits').execute();
+  await limit('key');
+});

@@ -1,0 +1,297 @@
+import assert from 'node:assert/strict';
+import { test, describe } from 'node:test';
+import fc from 'fast-check';
+import { cutText, storableMessage, normaliseText, spellAlike, plainText } from '../src/text.ts';
+import { plainPayload } from '../src/ingest/payload.ts';
+import { highlight } from '../src/search/highlight.ts';
+
+test('a text is cut between characters, and as late as it may be', () => {
+  assert.equal(cutText('аб🏠в', 3), 'аб');
+  assert.equal(cutText('аб🏠в', 4), 'аб🏠');
+  assert.equal(cutText('аб🏠в', 5), 'аб🏠в');
+  assert.equal(cutText('аб', 5), 'аб');
+  fc.assert(
+    fc.property(fc.string({ unit: 'binary' }), fc.nat({ max: 20 }), (text, maxLength) => {
+      const cut = cutText(text, maxLength);
+      assert.ok(text.startsWith(cut) && cut.isWellFormed());
+      assert.ok(cut.length <= maxLength);
+      assert.ok(cut.length >= Math.min(text.length, maxLength) - 1);
+    }),
+  );
+});
+
+test('a message is stored as long as it may be, without what cannot be stored', () => {
+  assert.equal(storableMessage(' a\0b\uD800 '), 'ab\uFFFD');
+  assert.equal(storableMessage(`${'x'.repeat(999)}🏠`), 'x'.repeat(999));
+});
+
+const apostrophes = ["'", '’', 'ʼ', '‘', '`', '´', '＇', '′', 'ʹ'];
+const hyphens = ['-', '‐', '‑', '‒', '–', '—', '−', '﹣', '－'];
+const unseen = ['\u00AD', '\u200B', '\u200C', '\u200D', '\u2060', '\uFEFF', '\uFE0F'];
+
+const normalised: [string, string][] = [
+  ['', ''],
+  [' \t\n ', ''],
+  ['?!…«»—', ''],
+  ['КВАРТИРА  у\u00A0Києві', 'квартира у києві'],
+  ["П'ЯТЬ об’єктів, сімʼя", 'пять обєктів сімя'],
+  ["'слово' ʼслово’", 'слово слово'],
+  ["rock'n'roll", 'rocknroll'],
+  ['ёлка ЁЛКА е\u0308лка', 'елка елка елка'],
+  ['за\u0301мок і замо\u0301к, ѐ ѝ', 'замок і замок е и'],
+  ['їжак Її йод йо\u0301д', 'їжак її йод йод'],
+  ['и\u0306од і\u0308жак', 'йод їжак'],
+  ['Івано-Франківськ', 'івано франківськ'],
+  ['2-к, 2–к 2\u2011к', '2 к 2 к 2 к'],
+  ['54.5 м² і 54,5 м2', '54 5 м2 і 54 5 м2'],
+  ['вул.Хрещатик,1/2', 'вул хрещатик 1 2'],
+  ['квар\u00ADти\u200Bра', 'квартира'],
+  ['İSTANBUL', 'istanbul'],
+  ['ґанок ҐАНОК єдність', 'ґанок ґанок єдність'],
+  ['a\u0000b', 'a b'],
+];
+
+for (const [text, expected] of normalised) {
+  test(`${JSON.stringify(text)} is ${JSON.stringify(expected)}`, () => {
+    assert.equal(normaliseText(text), expected);
+  });
+}
+
+const anyText = fc.string({ unit: 'binary', maxLength: 60 });
+const letters = fc.string({
+  unit: fc.constantFrom(...Array.from('абвгґдеєжзиіїйклмнопрстуфхцчшщьюяыэъabcxyz')),
+  minLength: 1,
+  maxLength: 8,
+});
+
+function property<T>(arbitrary: fc.Arbitrary<T>, check: (value: T) => void): void {
+  fc.assert(fc.property(arbitrary, check), { numRuns: 2000 });
+}
+
+test('normalised text stays as it is', () => {
+  property(anyText, (text) => {
+    const once = normaliseText(text);
+    assert.equal(normaliseText(once), once);
+  });
+});
+
+test('normalised text is words of letters and digits with one space between', () => {
+  property(anyText, (text) => {
+    assert.match(normaliseText(text), /^(?:[\p{L}\p{Nd}]+(?: [\p{L}\p{Nd}]+)*)?$/u);
+  });
+});
+
+test('text at most triples', () => {
+  property(anyText, (text) => assert.ok(normaliseText(text).length <= 3 * text.length));
+});
+
+test('canonically equal texts are one', () => {
+  property(anyText, (text) => {
+    assert.equal(normaliseText(text.normalize('NFD')), normaliseText(text.normalize('NFC')));
+  });
+});
+
+test('every apostrophe joins, every hyphen separates', () => {
+  property(fc.tuple(letters, letters), ([left, right]) => {
+    for (const apostrophe of apostrophes) {
+      assert.equal(normaliseText(left + apostrophe + right), left + right);
+    }
+    for (const hyphen of hyphens) {
+      assert.equal(normaliseText(left + hyphen + right), `${left} ${right}`);
+    }
+  });
+});
+
+test('case, stress and unseen characters change nothing', () => {
+  const decoration = fc.constantFrom('', '\u0300', '\u0301', ...unseen);
+  property(fc.array(fc.tuple(letters, decoration), { maxLength: 5 }), (parts) => {
+    const plain = parts.map(([word]) => word).join('');
+    const decorated = parts.map(([word, mark]) => word.toUpperCase() + mark).join('');
+    assert.equal(normaliseText(decorated), plain);
+  });
+});
+
+const spellings: [string, string][] = [
+  ['Жилой  ДОМ', 'жилой дом'],
+  ['жило\u0438\u0306 дом', 'жилой дом'],
+  ['об’єкт, ОБʼЄКТ, об`єкт', "об'єкт, об'єкт, об'єкт"],
+  ['дом–дача, дом\u2011дача, дом−дача', 'дом-дача, дом-дача, дом-дача'],
+  ['жильё ЖИЛЬЕ\u0308', 'жилье жилье'],
+  ['за\u0301мок', 'замок'],
+  ['та\u00ADун\u200Bхаус', 'таунхаус'],
+  ['1/2 дома\u00A0(кв.)', '1/2 дома (кв.)'],
+  ['Poko\u0301j, pokój', 'pokój, pokój'],
+  ['її', 'її'],
+  ['\u00AD ', ''],
+];
+
+for (const [text, expected] of spellings) {
+  test(`${JSON.stringify(text)} is spelled ${JSON.stringify(expected)}`, () => {
+    assert.equal(spellAlike(text), expected);
+  });
+}
+
+test('what is spelled alike stays so, and has the words that it had', () => {
+  property(anyText, (text) => {
+    const once = spellAlike(text);
+    assert.equal(spellAlike(once), once);
+    assert.equal(spellAlike(text.normalize('NFD')), spellAlike(text.normalize('NFC')));
+    assert.equal(normaliseText(once), normaliseText(text));
+  });
+});
+
+test('every apostrophe, every hyphen and what is not seen make no other spelling', () => {
+  property(fc.tuple(letters, letters), ([left, right]) => {
+    for (const one of apostrophes) {
+      assert.equal(spellAlike(left + one + right), spellAlike(`${left}'${right}`));
+    }
+    for (const one of hyphens) {
+      assert.equal(spellAlike(left + one + right), spellAlike(`${left}-${right}`));
+    }
+    for (const one of unseen) assert.equal(spellAlike(left + one + right), left + right);
+  });
+});
+
+describe('HTML becomes text', () => {
+  const normalised: [name: string, html: string, text: string][] = [
+    ['entities', '49&nbsp;900&nbsp;$ &#1090;&#x43e;&#1088;г', '49\u00A0900\u00A0$ торг'],
+    ['a list', '<ul class="x"><li>2 кімнати</li><li>54 м²</ul>Ціна', '2 кімнати\n54 м²\nЦіна'],
+    ['line breaks', 'Поверх 3<br>Площа 54<BR/>Ціна', 'Поверх 3\nПлоща 54\nЦіна'],
+    ['paragraphs', '<p>Продам\r\n  квартиру</p>\n\n<p>Торг</p>', 'Продам\nквартиру\nТорг'],
+    [
+      'a table',
+      '<table><tr><td>Поверх</td><td>3</td></tr><tr><td>Площа</td></table>',
+      'Поверх 3\nПлоща',
+    ],
+    ['words within a line', 'Про<b>дам</b> 54 м<sup>2</sup>', 'Продам 54 м2'],
+    ['scripts and styles', '<style>p{}</style><p>Так</p><script>if (a<b) x()</script>', 'Так'],
+    ['comments', '<!-- ціна 1 -->Ціна 2', 'Ціна 2'],
+    ['comparisons', '<p>Площа < 50 м², ціна <50 000</p>', 'Площа < 50 м², ціна <50 000'],
+    ['escaped tags', '&lt;p&gt;49&amp;nbsp;900&lt;br /&gt;Торг&lt;/p&gt;', '49 900\nТорг'],
+    ['attributes', `<a href="/x?a=1&amp;b=2" title='a' hidden>Фото</a>`, 'Фото'],
+    ['the end cut off', '<p>Продам квартиру</p><a hre', 'Продам квартиру'],
+  ];
+  for (const [name, html, text] of normalised) test(name, () => assert.equal(plainText(html), text));
+});
+
+describe('other text stays', () => {
+  for (const text of [
+    'площа < 50 м²',
+    'a<b',
+    'якщо a<b і c>d, то <так>',
+    'Пишіть <olena@example.com>, <Львів>',
+    'AT&T, R&B; https://host.example/?a=1&copy=2&lt=3',
+    'два\n\n  рядки',
+    '<img src="plan.jpg">',
+  ]) {
+    test(text, () => assert.equal(plainText(text), text));
+  }
+});
+
+test('texts of a payload are read, and all else stays as it came', () => {
+  const payload = {
+    source_slug: 'doshka',
+    external_id: '<b>1</b>',
+    url: 'https://host.example/?a=1&amp;b=2',
+    description: 'Здам&nbsp;кімнату',
+    title: '<b>2к</b> &amp; гараж',
+    phones: ['<a href="tel:1">050&nbsp;123</a>'],
+    attributes: { html: '<b>1</b>' },
+  };
+  assert.deepEqual(plainPayload(payload), {
+    ...payload,
+    description: 'Здам\u00A0кімнату',
+    title: '2к & гараж',
+    phones: ['050 123'],
+  });
+});
+
+const LENGTH = 50_000;
+for (const unit of [
+  '<b>',
+  '<p',
+  '<b a="',
+  `<b c=' x=" y='`,
+  '<a a ',
+  '</i>',
+  '<div><b></p>',
+  '&',
+  '&nbsp',
+  '<!--',
+  '<svg><style>',
+  '\n ',
+]) {
+  test(`${LENGTH} characters of ${JSON.stringify(unit)} are read to the end`, () => {
+    for (const begin of ['', '<p>Ціна</p>']) {
+      const text = `${begin}${unit.repeat(LENGTH / unit.length)}`;
+      assert.ok(plainText(text).length <= text.length);
+    }
+  });
+}
+
+const mark = (text: string, query: string) =>
+  highlight(text, new Set(normaliseText(query).split(' ')));
+
+const htmlCases: [string, string, string][] = [
+  ['Продам квартиру в Києві', 'КИЄВІ', 'Продам квартиру в <mark>Києві</mark>'],
+  ["об'єкт і об’єкт", 'обʼєкт', '<mark>об&#39;єкт</mark> і <mark>об’єкт</mark>'],
+  ["'об’єкт'", 'обєкт', '&#39;<mark>об’єкт</mark>&#39;'],
+  ['за\u0301мок, ЁЛКА', 'замок елка', '<mark>за\u0301мок</mark>, <mark>ЁЛКА</mark>'],
+  ['квар\u00ADтира', 'квартира', '<mark>квар\u00ADтира</mark>'],
+  ['Івано-Франківськ', 'івано франківськ', '<mark>Івано</mark>-<mark>Франківськ</mark>'],
+  ['54,5 м²', '54.5 м2', '<mark>54</mark>,<mark>5</mark> <mark>м²</mark>'],
+  [
+    '<script>alert("x")</script>',
+    'alert',
+    '&#60;script&#62;<mark>alert</mark>(&#34;x&#34;)&#60;/script&#62;',
+  ],
+  [
+    '&amp; <b>тепло</b>',
+    'тепло b',
+    '&#38;amp; &#60;<mark>b</mark>&#62;<mark>тепло</mark>&#60;/<mark>b</mark>&#62;',
+  ],
+  ['нічого такого', 'інше', 'нічого такого'],
+  ['квартиранти', 'квартира', 'квартиранти'],
+  ['', 'слово', ''],
+];
+
+for (const [text, query, expected] of htmlCases) {
+  test(`${JSON.stringify(query)} in ${JSON.stringify(text)}`, () => {
+    assert.equal(mark(text, query), expected);
+  });
+}
+
+test('a long text is cut between words around the place with the most words of the query', () => {
+  const filler = 'дуже довгий опис оселі '.repeat(60);
+  const html = mark(`${filler}балкон ${filler}новий балкон ${filler}`, 'балкон новий');
+  assert.match(html, /^… .*<mark>новий<\/mark> <mark>балкон<\/mark>.*…$/);
+  const plain = html.replaceAll(/<\/?mark>/g, '');
+  assert.ok(plain.length < 300, `${plain.length} characters`);
+  for (const word of plain.replaceAll('…', '').trim().split(' ')) {
+    assert.ok(`${filler} новий балкон`.includes(word), word);
+  }
+});
+
+test('a text of 50,000 found words takes a moment, not minutes', { timeout: 60_000 }, () => {
+  assert.match(mark('а '.repeat(25_000), 'а'), /^(<mark>а<\/mark> )+/);
+});
+
+const anyWords = fc.string({
+  unit: fc.oneof(
+    fc.constantFrom('<', '&', "'", '"', ' ', 'а', '😀', '\u0301'),
+    fc.string({ unit: 'binary', minLength: 1, maxLength: 1 }),
+  ),
+  maxLength: 600,
+});
+
+test('without the marks and the escapes a passage is a piece of the text, unescaped by nothing', () => {
+  fc.assert(
+    fc.property(anyWords, fc.string({ unit: 'binary', maxLength: 20 }), (text, query) => {
+      const html = mark(text, query).replaceAll(/<mark>|<\/mark>/g, '');
+      assert.doesNotMatch(html, /[<>"']/);
+      const plain = html.replaceAll(/&#(\d+);/g, (_, code) => String.fromCharCode(Number(code)));
+      assert.ok(text.includes(plain.replace(/^…/, '').replace(/…$/, '')) || text.includes(plain));
+    }),
+    { numRuns: 1000 },
+  );
+});
