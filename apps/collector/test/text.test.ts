@@ -171,7 +171,8 @@ describe('HTML becomes text', () => {
     ['attributes', `<a href="/x?a=1&amp;b=2" title='a' hidden>Фото</a>`, 'Фото'],
     ['the end cut off', '<p>Продам квартиру</p><a hre', 'Продам квартиру'],
   ];
-  for (const [name, html, text] of normalised) test(name, () => assert.equal(plainText(html), text));
+  for (const [name, html, text] of normalised)
+    test(name, () => assert.equal(plainText(html), text));
 });
 
 describe('other text stays', () => {

@@ -24,7 +24,11 @@ const headersOf = async (scope: 'ingest' | 'search' | 'admin', sources?: string[
 };
 
 test('where API keys are required, each route wants its scope', async () => {
-  const [ingest, search, admin] = [await headersOf('ingest'), await headersOf('search'), await headersOf('admin')];
+  const [ingest, search, admin] = [
+    await headersOf('ingest'),
+    await headersOf('search'),
+    await headersOf('admin'),
+  ];
   const calls = {
     ingest: (headers: object) =>
       guarded.post('/api/v1/ingest', payloadOf(), headers as Record<string, string>),
@@ -64,7 +68,11 @@ test('metrics are for holders of the token, where there is one', async () => {
 
 test('the scope for a payload is that of its sender; a list of sources is about what is sent', async () => {
   const { raw_id: rawId } = (
-    await guarded.post('/api/v1/ingest', payloadOf({ source_slug: 'theirs' }), await headersOf('ingest'))
+    await guarded.post(
+      '/api/v1/ingest',
+      payloadOf({ source_slug: 'theirs' }),
+      await headersOf('ingest'),
+    )
   ).json<{ raw_id: number }>();
   for (const headers of [await headersOf('search'), await headersOf('admin')]) {
     const answer = await guarded.get(`/api/v1/raw/${rawId}`, headers);
