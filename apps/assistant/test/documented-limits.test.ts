@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
 import { readFile } from 'node:fs/promises';
 import { test } from 'node:test';
-import { MAX_MESSAGES, MAX_RECENT } from '../src/agent/context.ts';
-import { divideWindow } from '../src/agent/window.ts';
+import { MAX_MESSAGES, MAX_RECENT } from '../src/conversations/agent/context.ts';
+import { divideWindow } from '../src/conversations/agent/window.ts';
 import { summaryTime } from '../src/conversations/run-turn.ts';
 import { MAX_FACTS } from '../src/memory/facts.ts';
 import { LATEST_FACTS, MAX_WAITING, MAX_WORDS, SEARCH_MS } from '../src/memory/memory.ts';

@@ -1,7 +1,7 @@
 import { isDatabaseOutage } from '@oselya/db';
 import { type Logger, problemBody, type ProblemError } from '@oselya/kit';
 import type { Kysely, Transaction } from 'kysely';
-import type { UsedTool } from '../agent/request.ts';
+import type { UsedTool } from './agent/request.ts';
 import { describeChange } from '../memory/facts.ts';
 import type { Tables, Unfinished } from '../tables.ts';
 import {

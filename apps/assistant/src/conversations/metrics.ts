@@ -1,7 +1,7 @@
 import { closings } from '@oselya/protocol';
 import { Counter, Gauge, Histogram, type Registry } from 'prom-client';
 import type { TurnStatus } from '../tables.ts';
-import { type ToolResult, TOOLS } from '../tools/tools.ts';
+import { type ToolResult, TOOLS } from './tools/tools.ts';
 
 const TURN_SECONDS = [0.25, 0.5, 1, 2.5, 5, 10, 20, 30, 60, 120, 300, 600];
 const KNOWN_TOOLS: ReadonlySet<string> = new Set(TOOLS.map(({ name }) => name));

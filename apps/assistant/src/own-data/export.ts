@@ -1,7 +1,7 @@
 import { Readable } from 'node:stream';
 import type { Kysely } from 'kysely';
 import { listAudit } from '../admin/audit.ts';
-import { findConversationSummary } from '../agent/summaries.ts';
+import { findConversationSummary } from '../conversations/agent/summaries.ts';
 import { listSteps } from '../conversations/steps.ts';
 import { findFile, listFiles } from '../files/files.ts';
 import { listFactsOf } from '../memory/facts.ts';

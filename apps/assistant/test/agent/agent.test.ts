@@ -3,7 +3,7 @@ import { test } from 'node:test';
 import { ProblemError } from '@oselya/kit';
 import { type ChatPart, type ChatRequest, defineModelSchema } from '@oselya/model';
 import { Type } from 'typebox';
-import { type AgentEvent, fixedLimits, runAgent } from '../../src/agent/agent.ts';
+import { type AgentEvent, fixedLimits, runAgent } from '../../src/conversations/agent/agent.ts';
 
 /** A round of the model: its words, its token count, and its number of calls with their input. */
 type Round = { words?: string[]; tokens?: number | null; tools?: number; input?: object };

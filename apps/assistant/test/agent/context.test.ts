@@ -1,9 +1,13 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc from 'fast-check';
-import { buildContext as build, countRecent } from '../../src/agent/context.ts';
-import { tokensOfPart } from '../../src/agent/request.ts';
-import { divideWindow, estimateRequest, estimateTokens } from '../../src/agent/window.ts';
+import { buildContext as build, countRecent } from '../../src/conversations/agent/context.ts';
+import { tokensOfPart } from '../../src/conversations/agent/request.ts';
+import {
+  divideWindow,
+  estimateRequest,
+  estimateTokens,
+} from '../../src/conversations/agent/window.ts';
 
 const WINDOW = 32_768;
 const REQUEST_TOKENS = divideWindow(WINDOW, 0).request;

@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { ChatMessage, Reply } from '@oselya/model';
-import { mockAgent } from '../../src/agent/mock-agent.ts';
-import { PROFILE_TOOLS } from '../../src/tools/tools.ts';
+import { mockAgent } from '../../src/conversations/agent/mock-agent.ts';
+import { PROFILE_TOOLS } from '../../src/conversations/tools/tools.ts';
 
 const SYSTEM = 'You help.\n\nWhat is remembered:\n- wishes/pets: кіт Мурчик\n- wishes/city: Львів';
 

@@ -11,11 +11,11 @@ import {
   streamed,
   toolCallChunk,
 } from '@oselya/model/testing';
-import { probeTools } from '../../src/agent/model.ts';
-import { makeTitle } from '../../src/agent/title.ts';
-import { checkInstructions } from '../../src/agent/window.ts';
+import { probeTools } from '../../src/conversations/agent/model.ts';
+import { makeTitle } from '../../src/conversations/agent/title.ts';
+import { checkInstructions } from '../../src/conversations/agent/window.ts';
 import { SHIPPED_PROFILES } from '../../src/profiles/profiles.ts';
-import { TOOLS } from '../../src/tools/tools.ts';
+import { TOOLS } from '../../src/conversations/tools/tools.ts';
 import { folderOf, openFolder, profile } from '../profiles/folder.ts';
 
 /** Probes a model server with an answer, and returns the first line of the log. */

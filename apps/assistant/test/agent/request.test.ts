@@ -2,7 +2,11 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { ChatMessage } from '@oselya/model';
 import fc from 'fast-check';
-import { type Context, type StoredMessage, toAgentRequest } from '../../src/agent/request.ts';
+import {
+  type Context,
+  type StoredMessage,
+  toAgentRequest,
+} from '../../src/conversations/agent/request.ts';
 
 const NO_ANSWER = { role: 'assistant', content: '(No answer came.)' };
 

@@ -3,8 +3,8 @@ import { after, test } from 'node:test';
 import { ProblemError } from '@oselya/kit';
 import { createModelClient } from '@oselya/model';
 import { startLlamaServer } from '@oselya/testing/llama';
-import { type AgentEvent, fixedLimits, runAgent } from '../../src/agent/agent.ts';
-import { toDefinitions, TOOLS } from '../../src/tools/tools.ts';
+import { type AgentEvent, fixedLimits, runAgent } from '../../src/conversations/agent/agent.ts';
+import { toDefinitions, TOOLS } from '../../src/conversations/tools/tools.ts';
 
 // The model has random weights: what it says means nothing, how the server takes it is real.
 const server = await startLlamaServer('--ctx-size', '8192', '--parallel', '1', '--alias', 'random');

@@ -4,7 +4,7 @@ import { createLogger, createServer } from '@oselya/kit';
 import type { ChatPart, ChatRequest } from '@oselya/model';
 import { Registry } from 'prom-client';
 import { sql } from 'kysely';
-import { fixedLimits } from '../../src/agent/agent.ts';
+import { fixedLimits } from '../../src/conversations/agent/agent.ts';
 import { chatLifecycle, createChat } from '../../src/conversations/chat.ts';
 import { openEventLog } from '../../src/conversations/event-log.ts';
 import { createChatMetrics } from '../../src/conversations/metrics.ts';

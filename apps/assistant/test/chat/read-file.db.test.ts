@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { createFiles } from '../../src/files/files.ts';
-import { readFile } from '../../src/tools/read-file.ts';
+import { readFile } from '../../src/conversations/tools/read-file.ts';
 import { userOf } from '../helpers/people.ts';
 import { openStage, type Talker, talk } from './stage.ts';
 

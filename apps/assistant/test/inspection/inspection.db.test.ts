@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { beforeEach, test } from 'node:test';
-import { estimateTokens } from '../../src/agent/window.ts';
+import { estimateTokens } from '../../src/conversations/agent/window.ts';
 import { openAssistant } from '../helpers/assistant.ts';
 import { person, SEVERAL_PEOPLE, signInEverybody } from '../helpers/people.ts';
 import { addMessages, addSessions, takeAudit } from '../sessions/rows.ts';

@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after } from 'node:test';
 import { openProfiles } from '../../src/profiles/profiles.ts';
-import { PROFILE_TOOLS } from '../../src/tools/tools.ts';
+import { PROFILE_TOOLS } from '../../src/conversations/tools/tools.ts';
 
 /** Returns a folder with these files, deleted after the tests of the file. */
 export async function folderOf(files: Record<string, string | Uint8Array>): Promise<string> {

@@ -7,7 +7,7 @@ import fc from 'fast-check';
 import { stringify } from 'yaml';
 import { parseProfile } from '../../src/profiles/profile-file.ts';
 import { SHIPPED_PROFILES } from '../../src/profiles/profiles.ts';
-import { PROFILE_TOOLS } from '../../src/tools/tools.ts';
+import { PROFILE_TOOLS } from '../../src/conversations/tools/tools.ts';
 import { folderOf, openFolder, profile } from './folder.ts';
 
 const rules = { toolNames: PROFILE_TOOLS };

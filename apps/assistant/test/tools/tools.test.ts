@@ -8,8 +8,8 @@ import { Type } from 'typebox';
 import type { User } from '../../src/access/permissions.ts';
 import { problem } from '../../src/errors.ts';
 import { type Files, TEXT_TYPE } from '../../src/files/files.ts';
-import { lookupEndpoint } from '../../src/tools/lookup-endpoint.ts';
-import { readFile } from '../../src/tools/read-file.ts';
+import { lookupEndpoint } from '../../src/conversations/tools/lookup-endpoint.ts';
+import { readFile } from '../../src/conversations/tools/read-file.ts';
 import {
   defineTool,
   type DefinedTool,
@@ -17,8 +17,14 @@ import {
   ToolError,
   type ToolOutput,
   type ToolServices,
-} from '../../src/tools/tool.ts';
-import { createToolBox, PROFILE_TOOLS, toolLimits, TOOLS, toolsOf } from '../../src/tools/tools.ts';
+} from '../../src/conversations/tools/tool.ts';
+import {
+  createToolBox,
+  PROFILE_TOOLS,
+  toolLimits,
+  TOOLS,
+  toolsOf,
+} from '../../src/conversations/tools/tools.ts';
 import { userOf } from '../helpers/people.ts';
 
 const USER = userOf('u-olena', ['svc.tools.use']);

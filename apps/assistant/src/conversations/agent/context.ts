@@ -1,11 +1,11 @@
 import type { ToolDefinition } from '@oselya/model';
 import type { Kysely } from 'kysely';
-import { type AccessScope, hasPermission, type User } from '../access/permissions.ts';
-import { listFiles, MAX_FILES } from '../files/files.ts';
-import type { KnownFact } from '../memory/memory.ts';
-import type { Profile } from '../profiles/profile-file.ts';
-import { listMessages } from '../conversations/messages.ts';
-import type { Tables } from '../tables.ts';
+import { type AccessScope, hasPermission, type User } from '../../access/permissions.ts';
+import { listFiles, MAX_FILES } from '../../files/files.ts';
+import type { KnownFact } from '../../memory/memory.ts';
+import type { Profile } from '../../profiles/profile-file.ts';
+import { listMessages } from '../messages.ts';
+import type { Tables } from '../../tables.ts';
 import type { ToolServices } from '../tools/tool.ts';
 import { toDefinitions, toolsOf } from '../tools/tools.ts';
 import {

@@ -1,9 +1,9 @@
 import type { ProblemError } from '@oselya/kit';
 import type { ChatMessage, ChatRequest } from '@oselya/model';
-import { mostAnswerTokens } from '../config.ts';
-import { problem } from '../errors.ts';
-import type { Profile } from '../profiles/profile-file.ts';
-import { cutToBytes } from '../text.ts';
+import { mostAnswerTokens } from '../../config.ts';
+import { problem } from '../../errors.ts';
+import type { Profile } from '../../profiles/profile-file.ts';
+import { cutToBytes } from '../../text.ts';
 import { toDefinitions, toolsOf } from '../tools/tools.ts';
 
 /** Bytes of a token: four Latin letters or two Cyrillic ones. ADR 0023. */

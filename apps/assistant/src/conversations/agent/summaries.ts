@@ -1,10 +1,10 @@
 import { type ChatRequest, type ModelClient, ModelError } from '@oselya/model';
 import { type Kysely, sql } from 'kysely';
-import type { AccessScope } from '../access/permissions.ts';
-import { isSessionWithin } from '../conversations/session-rows.ts';
-import { listOldestMessages, type MessagePosition } from '../conversations/messages.ts';
-import type { Tables } from '../tables.ts';
-import { shortenText, storable } from '../text.ts';
+import type { AccessScope } from '../../access/permissions.ts';
+import { isSessionWithin } from '../session-rows.ts';
+import { listOldestMessages, type MessagePosition } from '../messages.ts';
+import type { Tables } from '../../tables.ts';
+import { shortenText, storable } from '../../text.ts';
 import { forModel, readUsedTools, type StoredMessage } from './request.ts';
 import { readText } from './title.ts';
 import {

@@ -1,5 +1,5 @@
 import { type MockAgent, readSearchCriteria, type Reply } from '@oselya/model';
-import { shortenText } from '../text.ts';
+import { shortenText } from '../../text.ts';
 import { TOOLS } from '../tools/tools.ts';
 import type { Language } from '../tools/tool.ts';
 import { SUMMARY_SYSTEM } from './summaries.ts';

@@ -1,5 +1,5 @@
 import type { ChatPart, ModelClient } from '@oselya/model';
-import { cutText, storable } from '../text.ts';
+import { cutText, storable } from '../../text.ts';
 import { cutToTokens } from './window.ts';
 
 /** Maximum characters of a token on average, in any language. */

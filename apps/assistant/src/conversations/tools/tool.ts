@@ -6,11 +6,11 @@ import {
 } from '@oselya/model';
 import type { Static, TSchema } from 'typebox';
 import { Compile } from 'typebox/compile';
-import type { Permission, User } from '../access/permissions.ts';
-import type { Collector } from '../collector/client.ts';
-import type { Files } from '../files/files.ts';
-import type { MemoryChange, NoteChange } from '../memory/facts.ts';
-import type { Memory } from '../memory/memory.ts';
+import type { Permission, User } from '../../access/permissions.ts';
+import type { Collector } from '../../collector/client.ts';
+import type { Files } from '../../files/files.ts';
+import type { MemoryChange, NoteChange } from '../../memory/facts.ts';
+import type { Memory } from '../../memory/memory.ts';
 
 /** What tools work with. */
 export type ToolServices = {

@@ -1,5 +1,5 @@
 import { Type } from 'typebox';
-import { TEXT_TYPE, toFileName } from '../files/files.ts';
+import { TEXT_TYPE, toFileName } from '../../files/files.ts';
 import { defineTool, ToolError } from './tool.ts';
 
 /** Maximum length of a part in bytes: some 6,000 Cyrillic letters, or 3,000 tokens. */

@@ -1,6 +1,6 @@
 import { Type } from 'typebox';
-import { describeChange } from '../memory/facts.ts';
-import { storableText } from '../schema.ts';
+import { describeChange } from '../../memory/facts.ts';
+import { storableText } from '../../schema.ts';
 import { defineTool, type MockRule, type Question } from './tool.ts';
 
 const factName = {

@@ -1,7 +1,7 @@
 import type { ChatMessage, ChatRequest, ToolDefinition } from '@oselya/model';
-import type { FileInfo } from '../files/files.ts';
-import type { KnownFact } from '../memory/memory.ts';
-import type { Message } from '../conversations/messages.ts';
+import type { FileInfo } from '../../files/files.ts';
+import type { KnownFact } from '../../memory/memory.ts';
+import type { Message } from '../messages.ts';
 import type { ToolResult } from '../tools/tools.ts';
 import { estimateTokens, tokensOfAll } from './window.ts';
 

@@ -1,6 +1,6 @@
-import type { Found, Listing } from '../collector/client.ts';
-import { listingFields } from '../collector/generated/openapi.ts';
-import { shortenText } from '../text.ts';
+import type { Found, Listing } from '../../collector/client.ts';
+import { listingFields } from '../../collector/generated/openapi.ts';
+import { shortenText } from '../../text.ts';
 import type { ToolOutput } from './tool.ts';
 
 /** Longest text of a listing in a list, and of one listing, in characters. */

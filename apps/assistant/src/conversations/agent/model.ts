@@ -8,7 +8,7 @@ import {
   startProbes,
 } from '@oselya/model';
 import { Counter, Histogram, type Registry } from 'prom-client';
-import type { Config } from '../config.ts';
+import type { Config } from '../../config.ts';
 import { toDefinitions, TOOLS } from '../tools/tools.ts';
 import { mockAgent } from './mock-agent.ts';
 

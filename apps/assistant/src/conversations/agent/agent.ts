@@ -1,6 +1,6 @@
 import type { ChatMessage, ChatPart, ChatRequest, ModelClient, ToolCall } from '@oselya/model';
-import { problem } from '../errors.ts';
-import { cutText } from '../text.ts';
+import { problem } from '../../errors.ts';
+import { cutText } from '../../text.ts';
 import { failed, type ToolResult } from '../tools/tools.ts';
 import type { UsedTool } from './request.ts';
 import { TOKEN_LENGTH } from './title.ts';
