@@ -39,7 +39,7 @@ export class StageTimeoutError extends Error {
 
 /**
  * Returns what an error of a stage means for its job. An outage of the model or of the image store postpones the job,
- * unless it cannot wait, or has met so many outages that it causes them (docs/adr/0030-outages.md).
+ * unless it cannot wait, or has met so many outages that it causes them (docs/adr/0010-outages-of-the-model.md).
  * @param options.canWait Whether the job may go back to the queue.
  * @param options.isCause Tells whether the job causes an outage.
  * @param options.retryMs How long a job waits on which a server failed: others go first.

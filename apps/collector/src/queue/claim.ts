@@ -23,7 +23,7 @@ const jobColumns = (of: RawBuilder<unknown>) => sql`
  * Claims pending jobs for the sources with the fewest jobs in progress over all processes, the oldest of each source
  * first. Among equals the round goes on after `lastSource`. A payload is not claimed while an earlier one of its
  * listing is pending or any is processed; `waits` marks most of these, so that no claim walks past them.
- * Contract 4, Queue; docs/adr/0029-queue.md.
+ * Contract 4, Queue; docs/adr/0020-fair-share.md.
  * @returns The jobs in the order of the claim; fewer than asked for do not mean that there are no more.
  */
 export async function claimJobs(db: Kysely<Tables>, options: ClaimOptions): Promise<Job[]> {

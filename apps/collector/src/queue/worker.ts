@@ -75,7 +75,7 @@ export function heartbeatMs(leaseMs: number): number {
 
 /**
  * Starts a worker: while it has free slots and there is work it claims at once, and else it waits for a notification
- * or the poll. Specification 001, Raw data status; Contract 4, Queue; docs/adr/0029-queue.md.
+ * or the poll. Specification 001, Raw data status; Contract 4, Queue; docs/adr/0020-fair-share.md.
  */
 export function startWorker(options: WorkerOptions): Worker {
   const { db, breaker, log, metrics, slots, leaseMs, maxAttempts } = options;
