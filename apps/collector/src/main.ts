@@ -25,7 +25,7 @@ export { errors } from './errors.ts';
 export { type Maintenance, openMaintenance } from './commands/maintenance.ts';
 export type { BackfillReport } from './embeddings/backfill.ts';
 export type { Choice } from './reprocess/repository.ts';
-export type { Described } from './reprocess/pictures.ts';
+export type { Described } from './reprocess/images.ts';
 export type { Reading, ReadOutcome, WriteOutcome } from './reprocess/reprocess.ts';
 export { normaliseText } from './text.ts';
 export type { Shared } from './services.ts';

@@ -6,8 +6,8 @@ import {
   type BackfillReport,
   backfillEmbeddings,
 } from '../embeddings/backfill.ts';
-import { keepCompleted } from '../reprocess/keep-completed.ts';
-import { createReprocessPictures, type ReprocessPictures } from '../reprocess/pictures.ts';
+import { keepCompleted } from '../reprocess/again.ts';
+import { createReprocessPictures, type ReprocessPictures } from '../reprocess/images.ts';
 import { createReprocess, type Reprocess } from '../reprocess/reprocess.ts';
 import { openInlineJobs, openServices, type Shared } from '../services.ts';
 

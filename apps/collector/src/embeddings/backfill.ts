@@ -1,55 +1,53 @@
+import { retryConflicts, toVector } from '@oselya/db';
 import { MAX_TEXTS_PER_REQUEST, type ModelClient } from '@oselya/model';
-import type { Kysely } from 'kysely';
-import type { Tables } from '../tables.ts';
+import { type Kysely, sql } from 'kysely';
 import { createModelCost } from '../model/cost.ts';
-import {
-  addEmbeddingCosts,
-  type Candidate,
-  countListings,
-  type Filling,
-  listCandidates,
-  storeEmbeddings,
-} from './repository.ts';
+import { costWith } from '../queue/transitions.ts';
+import type { ModelUsage, Tables } from '../tables.ts';
 import { sha256 } from '../text.ts';
-import { embeddingText, isEmbedded } from './text.ts';
-import { embedTogether, isOfText } from './together.ts';
+import { embedTogether, isOfText } from './batches.ts';
+import {
+  EMBEDDED_COLUMNS,
+  type EmbeddedListing,
+  embeddingText,
+  type EmbeddingState,
+  isEmbedded,
+} from './text.ts';
 
-/** How many listings are looked at together. */
+/** Listings of one page. */
 const PAGE = 256;
 
-/** What every embedding model takes: one that refuses this takes nothing. */
+/** A model that rejects this text rejects everything. */
 const PLAIN_TEXT = 'Two rooms in Lviv';
 
-/** What a backfill has done so far. */
+/** The progress of a backfill. */
 export type BackfillReport = {
-  /** Listings that were looked at, and filled in where that was needed. */
+  /** Listings looked at, and embedded where needed. */
   checked: number;
-  /** Those without an embedding, or with one of another text or by another model. */
+  /** Those without an embedding of their text by the model. */
   outdated: number;
   embedded: number;
-  /** Those that changed meanwhile: a worker has them, or a later run. */
+  /** Those that changed meanwhile; a worker embeds them. */
   changed: number;
-  /** Those whose text the model refused, with its reason. */
+  /** Those whose text the model rejected, with its reason. */
   failed: { listingId: number; reason: string }[];
 };
 
-/** How a backfill goes, and whom it tells. */
+/** Options of a backfill. */
 export type BackfillOptions = {
-  /** Only counts. */
+  /** Whether it only counts. */
   dryRun: boolean;
-  /** Ends the run; the request on its way is given up. */
+  /** Ends the run, and aborts the request in progress. */
   signal: AbortSignal;
-  /** Told after each batch, and of how many listings there were at the start. */
+  /** Called after each batch, with the number of listings at the start. */
   onProgress: (report: Readonly<BackfillReport>, total: number) => void;
 };
 
 /**
- * Fills in embeddings that are missing or outdated. What is filled in is found to be so the next time, so
- * a run that was ended, however it was, is gone on with by another. Workers may run meanwhile, and so may
- * another backfill. What each listing cost is added to its payload's, also where the model failed.
- * Specification 001, Behaviour rules, 5; Contract 1.
- * @throws ModelError where the server fails after the client's attempts, or refuses each text of a batch
- *   and a plain one too: then it is not the texts.
+ * Makes embeddings that are missing or outdated. A run that ended is continued by the next one; workers and other runs
+ * may go on meanwhile. Costs are added to the listings' payloads. Specification 001, Behaviour rules, 5; Contract 1.
+ * @throws ModelError where the server fails after the client's attempts, or rejects all texts of a batch and a plain one
+ *   too.
  */
 export async function backfillEmbeddings(
   { db, model }: { db: Kysely<Tables>; model: Pick<ModelClient, 'embed' | 'embeddingModel'> },
@@ -59,8 +57,8 @@ export async function backfillEmbeddings(
   const total = await countListings(db);
 
   /**
-   * Embeds the listings and stores what became of them.
-   * @throws What kept some of them from being embedded and is not of their texts, once the others are stored.
+   * Embeds listings and stores the results.
+   * @throws The first failure that is not of a text, once the others are stored.
    */
   async function fill(listings: readonly Outdated[]): Promise<void> {
     const wanted = listings.map(({ id, text }) => {
@@ -70,7 +68,7 @@ export async function backfillEmbeddings(
     const results = await embedTogether(model, wanted);
     const costs = wanted.map(({ listingId, cost }) => ({ listingId, usage: cost.usage() }));
     await addEmbeddingCosts(db, costs);
-    // What the runs before have left may be nothing but texts that are refused.
+    // Earlier runs may have left only texts that are rejected.
     if (results.every(isOfText)) await model.embed([PLAIN_TEXT], { signal });
     const fillings: Filling[] = [];
     let refused = 0;
@@ -127,7 +125,7 @@ function findOutdated(listing: Candidate, model: string): Outdated[] {
   return isEmbedded(listing, { hash, model }) ? [] : [{ id: listing.id, text, hash }];
 }
 
-/** All listings, by their ids: those that come in meanwhile too. */
+/** Yields all listings by their ids, new ones too. */
 async function* pages(db: Kysely<Tables>): AsyncGenerator<Candidate[]> {
   for (let after = 0; ;) {
     const page = await listCandidates(db, { after, limit: PAGE });
@@ -136,4 +134,86 @@ async function* pages(db: Kysely<Tables>): AsyncGenerator<Candidate[]> {
     yield page;
     after = last.id;
   }
+}
+
+type Candidate = EmbeddedListing & EmbeddingState & { id: number };
+
+type Filling = { listingId: number; hash: string; vector: number[]; model: string };
+
+function selectCandidates(db: Kysely<Tables>) {
+  return db
+    .selectFrom('property_listings')
+    .select(['id', 'embedding_model', 'embedding_text_hash', ...EMBEDDED_COLUMNS])
+    .select(sql<boolean>`embedding is not null`.as('is_embedded'))
+    .orderBy('id');
+}
+
+function listCandidates(
+  db: Kysely<Tables>,
+  { after, limit }: { after: number; limit: number },
+): Promise<Candidate[]> {
+  return selectCandidates(db).where('id', '>', after).limit(limit).execute();
+}
+
+async function countListings(db: Kysely<Tables>): Promise<number> {
+  const { n } = await db
+    .selectFrom('property_listings')
+    .select((eb) => eb.fn.countAll<number>().as('n'))
+    .executeTakeFirstOrThrow();
+  return n;
+}
+
+/**
+ * Stores embeddings of listings whose text is still the same. The listings are locked meanwhile, in the order of their
+ * ids, so that a worker changes them before or after.
+ * @returns How many were stored.
+ */
+function storeEmbeddings(db: Kysely<Tables>, fillings: readonly Filling[]): Promise<number> {
+  const write = async (trx: Kysely<Tables>): Promise<number> => {
+    const listings = await selectCandidates(trx)
+      .where(
+        'id',
+        'in',
+        fillings.map(({ listingId }) => listingId),
+      )
+      .forNoKeyUpdate()
+      .execute();
+    const hashes = new Map(listings.map((listing) => [listing.id, sha256(embeddingText(listing))]));
+    const current = fillings.filter(({ listingId, hash }) => hashes.get(listingId) === hash);
+    await sql`
+      update property_listings set
+        embedding = filling.vector::vector,
+        embedding_model = filling.model,
+        embedding_text_hash = filling.hash
+      from unnest(
+        ${current.map(({ listingId }) => listingId)}::bigint[],
+        ${current.map(({ vector }) => toVector(vector))}::text[],
+        ${current.map(({ model }) => model)}::text[],
+        ${current.map(({ hash }) => hash)}::text[]) as filling (id, vector, model, hash)
+      where property_listings.id = filling.id`.execute(trx);
+    return current.length;
+  };
+  return retryConflicts(() => db.transaction().execute(write));
+}
+
+/** Adds costs to the last payloads of the listings, locked in the order of their ids. A removed payload gets none. */
+async function addEmbeddingCosts(
+  db: Kysely<Tables>,
+  costs: readonly { listingId: number; usage: ModelUsage }[],
+): Promise<void> {
+  const items = costs.map(({ listingId, usage }) => ({ listing_id: listingId, usage }));
+  const add = sql`
+    with cost as materialized (
+      select current.raw_id, cost.usage
+      from jsonb_to_recordset(${JSON.stringify(items)}::jsonb) as cost (listing_id bigint, usage jsonb)
+      join property_listings as listing on listing.id = cost.listing_id
+      join listing_payloads as current using (source_slug, external_id)
+      where (cost.usage ->> 'calls')::integer > 0),
+    locked as materialized (
+      select raw_data.id, cost.usage from raw_data join cost on raw_data.id = cost.raw_id
+      order by raw_data.id
+      for no key update of raw_data)
+    update raw_data set model_usage = ${costWith(sql`locked.usage`)}
+    from locked where raw_data.id = locked.id`;
+  await retryConflicts(() => add.execute(db));
 }

@@ -1,29 +1,125 @@
-import { logFields } from '@oselya/kit';
-import { MAX_TEXTS_PER_REQUEST, type ModelClient } from '@oselya/model';
+import { logFields, withOnlyLogFields } from '@oselya/kit';
+import {
+  MAX_TEXTS_PER_REQUEST,
+  type ModelCallEvent,
+  type ModelClient,
+  ModelError,
+  type ModelErrorCode,
+} from '@oselya/model';
 import DataLoader from 'dataloader';
-import { type Embedded, embedTogether, type Wanted } from './together.ts';
+import { toError } from '../async/group-commit.ts';
 
-export type { Embedded } from './together.ts';
+/** A text to embed, and the caller that may abort it and counts its cost. */
+export type Wanted = {
+  text: string;
+  signal: AbortSignal;
+  observe: (event: ModelCallEvent) => void;
+  /** The log fields of its job. */
+  job?: Readonly<Record<string, unknown>>;
+};
 
-/** What one request takes: some thirty texts of usual length, which no known server minds. */
-const MAX_BYTES = 64 * 1024;
+/** The vector of a text, and the configured name of its model. */
+export type Embedded = { vector: number[]; model: string };
+
+/** Failures that one text may cause for all of a request. */
+const OF_A_TEXT: ReadonlySet<ModelErrorCode> = new Set([
+  'MODEL_REJECTED',
+  'MODEL_INPUT_TOO_LARGE',
+  'MODEL_REFUSED',
+  'MODEL_INVALID_OUTPUT',
+]);
+
+/** Tells whether a failure may be of one text alone, so that others may succeed. */
+export function isOfText(error: unknown): boolean {
+  return error instanceof ModelError && OF_A_TEXT.has(error.code);
+}
 
 /**
- * How long a text waits for those of other jobs: for a share of what the last request took, so that it
- * costs nothing before a quick server and little before a slow one, which gains most.
+ * Embeds texts in one request. Where one of them may be the cause of a failure, each is sent alone. The request is
+ * aborted once all callers have aborted. It counts as a call of each text, with a share of the tokens.
+ * @param wanted At most `MAX_TEXTS_PER_REQUEST`.
+ * @returns A vector or an error for each.
  */
+export async function embedTogether(
+  model: Pick<ModelClient, 'embed'>,
+  wanted: readonly Wanted[],
+): Promise<(Embedded | Error)[]> {
+  const texts = wanted.map(({ text }) => text);
+  try {
+    const { vectors, model: name } = await withOnlyLogFields(logFieldsOf(wanted), () =>
+      model.embed(texts, {
+        signal: allAborted(wanted.map(({ signal }) => signal)),
+        observe: (event) => {
+          const shares = shareTokens(event, texts);
+          for (const [index, { observe }] of wanted.entries()) observe(shares[index] ?? event);
+        },
+      }),
+    );
+    return vectors.map((vector) => ({ vector, model: name }));
+  } catch (error) {
+    if (wanted.length === 1 || !isOfText(error)) {
+      return wanted.map(() => toError(error));
+    }
+    const results: (Embedded | Error)[] = [];
+    for (const one of wanted) results.push(...(await embedTogether(model, [one])));
+    return results;
+  }
+}
+
+/** Returns the log fields of a request: those of its one job, or of each in `jobs`. */
+function logFieldsOf(wanted: readonly Wanted[]): Record<string, unknown> {
+  const [first, ...others] = wanted.flatMap(({ job }) => (job === undefined ? [] : [job]));
+  return others.length === 0 ? { ...first } : { jobs: [first, ...others] };
+}
+
+/** Returns a signal that is aborted once all signals are. */
+function allAborted(signals: readonly AbortSignal[]): AbortSignal {
+  const [first, ...others] = signals;
+  if (first !== undefined && others.every((signal) => signal === first)) return first;
+  const controller = new AbortController();
+  const check = () => {
+    if (signals.every(({ aborted }) => aborted)) controller.abort(first?.reason);
+  };
+  for (const signal of signals) signal.addEventListener('abort', check, { once: true });
+  check();
+  return controller.signal;
+}
+
+/** Shares the tokens of a request among its texts by length, in whole numbers that add up. */
+export function shareTokens(event: ModelCallEvent, texts: readonly string[]): ModelCallEvent[] {
+  const whole = texts.reduce((sum, text) => sum + text.length, 0);
+  let before = 0;
+  return texts.map(({ length }) => {
+    const [from, to] = [before, before + length];
+    before = to;
+    const part = (tokens: number | null) =>
+      tokens === null || whole === 0
+        ? tokens
+        : Math.round((tokens * to) / whole) - Math.round((tokens * from) / whole);
+    return {
+      ...event,
+      inputTokens: part(event.inputTokens),
+      outputTokens: part(event.outputTokens),
+    };
+  });
+}
+
+/** Most bytes of a request: some thirty texts of usual length. */
+const MAX_BYTES = 64 * 1024;
+
+/** A text waits for those of other jobs for a share of the duration of the last request. */
 const WAIT_SHARE = 0.05;
 const MAX_WAIT_MS = 50;
 
 /**
  * Embeds a text.
- * @param wanted.alone In a request of its own, which takes no others along when it fails.
- * @throws ModelError, as if the text had been alone; `signal.reason` where it was given up before it was
- *   sent. One that is given up later is left to whoever gave it up: the request may go on for others.
+ * @param wanted.alone Whether it gets a request of its own.
+ * @throws ModelError, as if the text had been alone; `signal.reason` where it was aborted before it was sent. The
+ *   request of a text that is aborted later may go on for others.
  */
 export type EmbedText = (wanted: Omit<Wanted, 'job'> & { alone?: boolean }) => Promise<Embedded>;
 
-/** Joins the texts that jobs want to have embedded at about the same time into few requests. */
+/** Creates a function that embeds the texts of jobs at about the same time in few requests. */
 export function createEmbeddingBatches(model: Pick<ModelClient, 'embed'>): EmbedText {
   let lastMs = 0;
 
@@ -52,7 +148,7 @@ export function createEmbeddingBatches(model: Pick<ModelClient, 'embed'>): Embed
   };
 }
 
-/** Divides texts into requests of at most so many bytes; one text is never divided. */
+/** Divides texts into requests of at most `maxBytes`; a text is never divided. */
 export function inRequests(wanted: readonly Wanted[], maxBytes = MAX_BYTES): Wanted[][] {
   const requests: Wanted[][] = [];
   let left = 0;

@@ -29,8 +29,7 @@ import {
   noteRefusal,
   type ReadBy,
 } from './repository.ts';
-import type { AgainInput } from './keep-completed.ts';
-import { isOfAll, walkListings } from './walk.ts';
+import { type AgainInput, isOfAll, walkListings } from './again.ts';
 
 /** The fields that can change when the same payload is read again. */
 const REREAD_FIELDS = [...READ_FIELDS, 'description'];

@@ -3,8 +3,8 @@ import { test } from 'node:test';
 import { createLogger, withLogFields } from '@oselya/kit';
 import { type ModelCallEvent, type ModelClient, ModelError } from '@oselya/model';
 import { createEmbeddingBatches, inRequests } from '../../src/embeddings/batches.ts';
-import { shareTokens } from '../../src/embeddings/share-tokens.ts';
-import type { Wanted } from '../../src/embeddings/together.ts';
+import { shareTokens } from '../../src/embeddings/batches.ts';
+import type { Wanted } from '../../src/embeddings/batches.ts';
 import { logFieldsOf } from '../../src/queue/job.ts';
 
 type Asked = { texts: readonly string[]; signal: AbortSignal | undefined };

@@ -7,7 +7,7 @@ import type { Tables } from '../../src/tables.ts';
 import { createMetrics } from '../../src/metrics.ts';
 import { createPipeline } from '../../src/pipeline/pipeline.ts';
 import { createInlineJobs } from '../../src/queue/inline.ts';
-import { keepCompleted } from '../../src/reprocess/keep-completed.ts';
+import { keepCompleted } from '../../src/reprocess/again.ts';
 import {
   createReprocess,
   type ReadOutcome,

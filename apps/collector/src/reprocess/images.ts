@@ -5,9 +5,8 @@ import type { Images } from '../images/images.ts';
 import { claimAgain } from '../queue/claim.ts';
 import type { InlineJobs } from '../queue/inline.ts';
 import { processName } from '../queue/worker.ts';
-import type { AgainInput } from './keep-completed.ts';
+import { type AgainInput, walkListings } from './again.ts';
 import { type Choice, countPictured, listPictured, type Pictured } from './repository.ts';
-import { walkListings } from './walk.ts';
 
 /** What became of a listing whose pictures were to be described again. */
 export type Described = { listingId: number } & (
