@@ -55,8 +55,9 @@ function add(jobs: number, overrides: Partial<Payload> = {}): Promise<number[]> 
 /** A worker before the model server, whose images are fetched and stored. */
 async function open({
   slots = 4,
+  retryMs = 100,
   ...options
-}: Partial<ModelClientOptions> & { slots?: number } = {}) {
+}: Partial<ModelClientOptions> & { slots?: number; retryMs?: number } = {}) {
   const model = openModel(server.url, options);
   const pictures = await openPictures({ db, model, folder: join(dataDir, 'images') });
   const { images } = pictures;
@@ -65,6 +66,7 @@ async function open({
     model,
     images,
     slots,
+    retryMs,
     servers: [server, host],
     folder: dataDir,
   });
@@ -252,9 +254,10 @@ test('two texts that the server fails on do not take every probe: the others com
       : undefined;
   const poison = { title: 'Квартира: crash me', description: 'Продам квартиру: crash me' };
   await add(2, poison);
-  // What has been read comes to the probe soonest; and longer than others go first, the breaker stays open.
   await using opened = await open({
     slots: 1,
+    // As in service, longer than the breaker stays open: others are the next probe.
+    retryMs: 600,
     breaker: { failures: 2, halfOpenAfterMs: 400 },
     retry: { attempts: 1 },
   });
