@@ -185,20 +185,34 @@ export function createDescribe(deps: {
     }
   }
 
+  /** Describes images; one by one where the server has failed on any, which may fail it for the others. */
+  async function describeSome(
+    job: ListingJob,
+    images: readonly Undescribed[],
+    { parallel, mayWait }: { parallel: number; mayWait: boolean },
+  ): Promise<void> {
+    const hasSuspect = images.some(({ sha256 }) => outages.has(sha256));
+    await mapParallel(images, hasSuspect ? 1 : parallel, (image) =>
+      describeOne(job, image, mayWait),
+    );
+  }
+
   return {
     asked,
-    async images(job, names, { parallel, mayWait }) {
+    async images(job, names, options) {
       const undescribed = await findUndescribed(db, [...names.keys()], asked);
-      await mapParallel(undescribed, parallel, (image) =>
-        describeOne(job, { ...image, name: names.get(image.sha256) ?? null }, mayWait),
-      );
+      const named = undescribed.map((image) => ({
+        ...image,
+        name: names.get(image.sha256) ?? null,
+      }));
+      await describeSome(job, named, options);
     },
     async allOf(job, { outdated } = { outdated: false }) {
       const images = selectImages(db, job.listingId);
       const undescribed = await (
         outdated ? images.where(isOutdated(asked)) : images.where('described_by', 'is', null)
       ).execute();
-      await mapParallel(undescribed, AT_ONCE.remote, (image) => describeOne(job, image, true));
+      await describeSome(job, undescribed, { parallel: AT_ONCE.remote, mayWait: true });
       return undescribed.length;
     },
   };
