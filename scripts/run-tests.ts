@@ -13,8 +13,9 @@ const ROOT = join(import.meta.dirname, '..');
 const COMPILE_CACHE = join(ROOT, 'node_modules/.cache/node-compile');
 const ALL = '{apps/*,packages/*,bench,scripts}/test/**/*.test.ts';
 
-/** Hooks and patches that would affect the other files of a process. */
-const AFFECTS_OTHERS = /^(before|after)Each\(|^before\(|process\.chdir|syncBuiltinESMExports/m;
+/** Hooks and patches that would affect other files of a process, and `fork`, which inherits the flags of the runner. */
+const AFFECTS_OTHERS =
+  /^(before|after)Each\(|^before\(|process\.chdir|syncBuiltinESMExports|\bfork\(/m;
 
 const { values, positionals } = parseArgs({
   allowPositionals: true,
