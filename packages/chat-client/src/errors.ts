@@ -1,19 +1,21 @@
-import type { Problem } from './problem.ts';
+import type { Problem } from '@oselya/protocol';
+
+const MAX_BACKOFF_MS = 30_000;
 
 /**
- * Why something could not be done.
+ * Why something failed.
  *
- * | code            | meaning                                                              |
- * | --------------- | -------------------------------------------------------------------- |
- * | `refused`       | the assistant answered with `problem`                                |
- * | `signed_out`    | the session cookie is not valid any more (close 4401)                |
- * | `forbidden`     | too many messages that this user may not send (close 4403)           |
- * | `too_many`      | too many connections or messages, for longer than one waits (4429)   |
- * | `too_large`     | the message is larger than a frame may be (close 1009)               |
- * | `unreachable`   | nothing answers, or has not for longer than one waits                |
- * | `no_assistant`  | what answers does not speak this protocol                            |
- * | `answer_lost`   | the answer is neither being written nor stored                       |
- * | `closed`        | the client was closed                                                |
+ * | code           | meaning                                                           |
+ * | -------------- | ----------------------------------------------------------------- |
+ * | `refused`      | the assistant answered with `problem`                             |
+ * | `signed_out`   | the session cookie is no longer valid (close 4401)                |
+ * | `forbidden`    | too many messages without permission (close 4403)                 |
+ * | `too_many`     | too many connections or messages, for longer than a wait (4429)   |
+ * | `too_large`    | the message exceeds the limit of a frame (close 1009)             |
+ * | `unreachable`  | no answer, for longer than a client waits                         |
+ * | `no_assistant` | the server does not speak this protocol                           |
+ * | `answer_lost`  | the answer is neither running nor stored                          |
+ * | `closed`       | the client was closed                                             |
  */
 export type ChatErrorCode =
   | 'refused'
@@ -30,7 +32,7 @@ export type ChatErrorCode =
 export class ChatError extends Error {
   override readonly name = 'ChatError';
   readonly code: ChatErrorCode;
-  /** What the assistant said, of the code `refused`. */
+  /** The problem of the assistant, for the code `refused`. */
   readonly problem: Problem | undefined;
 
   constructor(code: ChatErrorCode, message: string, problem?: Problem) {
@@ -40,18 +42,28 @@ export class ChatError extends Error {
   }
 }
 
-/** The assistant answered a message with a problem. */
+/** Returns the error of a message that the assistant answered with a problem. */
 export function refused(problem: Problem): ChatError {
   return new ChatError('refused', problem.detail ?? problem.title, problem);
 }
 
-/** How a connection ended: the close code, and the HTTP status of a handshake that was refused. */
+/** Returns the error of a frame that is not of this protocol. */
+export function malformed(what: string): ChatError {
+  return new ChatError('no_assistant', `the server sent ${what}`);
+}
+
+/** The end of a connection: the close code, and the HTTP status of a rejected handshake, if known. */
 export type Closing = { code: number; reason: string; status?: number };
 
-/** What a close that is not followed by another attempt means. docs/protocol.md, Close codes. */
-export function closed({ code, reason, status }: Closing): ChatError {
-  if (status !== undefined && status !== 429 && status < 500) {
-    return new ChatError('no_assistant', `the handshake was refused with HTTP ${status}`);
+/** Returns whether the handshake was rejected by something other than an assistant. */
+export const isNoAssistant = ({ status }: Closing): boolean =>
+  status !== undefined && status !== 429 && status < 500;
+
+/** Returns the error of a close after which the client does not connect again. docs/protocol.md, Close codes. */
+export function closed(closing: Closing): ChatError {
+  const { code, reason, status } = closing;
+  if (isNoAssistant(closing)) {
+    return new ChatError('no_assistant', `the handshake was rejected with HTTP ${status}`);
   }
   switch (code) {
     case 4401:
@@ -78,7 +90,28 @@ const CLOSES: Readonly<Record<number, string>> = {
   4429: 'too many connections or messages of this account',
 };
 
-/** What a close code means, in words for people. docs/protocol.md, Close codes. */
+/** Returns the meaning of a close code for people. docs/protocol.md, Close codes. */
 export function describeClose(code: number): string {
   return CLOSES[code] ?? `it was closed with the code ${code}`;
+}
+
+/**
+ * Returns the delay in milliseconds before a client connects again after a close, or null if it does not.
+ * docs/protocol.md, Close codes.
+ * @param attempt Counts from 0 since a connection was last open.
+ */
+export function reconnectDelayMs(code: number, attempt: number): number | null {
+  const backoffMs = Math.min(MAX_BACKOFF_MS, 1000 * 2 ** attempt) * (0.5 + Math.random() / 2);
+  switch (code) {
+    case 1006:
+    case 1009:
+    case 1011:
+      return backoffMs;
+    case 1012:
+      return attempt === 0 ? Math.random() * 2000 : backoffMs;
+    case 4429:
+      return 60_000 + Math.random() * 60_000;
+    default:
+      return null;
+  }
 }

@@ -1,123 +1,141 @@
-import { setTimeout as sleep } from 'node:timers/promises';
-import { connect, type Connection } from './connection.ts';
-import { ChatError, closed, type Closing, refused } from './errors.ts';
-import { type Frame, type FrameOf, isEvent, malformed, type NumberedEvent } from './frames.ts';
-import type { Problem } from './problem.ts';
+import { clientMessages, type ClientType, type Problem, type ServerFrame } from '@oselya/protocol';
+import { ChatError, closed, type Closing, isNoAssistant, malformed, refused } from './errors.ts';
+import { type Frame, isEvent, type NumberedEvent, readFrame } from './frames.ts';
 
-/** What becomes of the connection, for whoever shows it. */
+/** Maximum duration of a handshake. */
+const HANDSHAKE_MS = 15_000;
+
+/** An idle connection is checked after so long, and dropped after the second. */
+const IDLE_MS = 30_000;
+const SILENCE_MS = 75_000;
+
+/** The client cannot continue with a frame. RFC 6455 §7.4.1; a browser may only close with codes of its own. */
+const UNREADABLE = 4002;
+
+/** An event of a WebSocket, of any of the types. */
+type SocketEvent = {
+  type: string;
+  data?: unknown;
+  code?: number;
+  reason?: string;
+  message?: string;
+  error?: unknown;
+};
+
+/** A WebSocket of a browser, of Node, or of the package `ws`. */
+export type Socket = {
+  readonly readyState: number;
+  send(text: string): void;
+  close(code?: number, reason?: string): void;
+  addEventListener(
+    type: 'open' | 'message' | 'error' | 'close',
+    listener: (event: SocketEvent) => void,
+  ): void;
+};
+
+/** The state of the connection. */
 export type Status =
   | { type: 'connected' }
-  /** Something is waited for, and the server has been silent for so long; it may still answer. */
+  /** The server is waited for, and has been silent for so long; it may still answer. */
   | { type: 'quiet'; quietMs: number }
-  /** It was silent, and is no more. */
+  /** The server was silent, and answers again. */
   | { type: 'heard' }
   | { type: 'waiting'; code: number; reason: string; delayMs: number }
-  /** The assistant refused something for now, which is asked for again then. */
+  /** The assistant is unavailable; the message is sent again after the delay. */
   | { type: 'refused'; problem: Problem; delayMs: number }
-  /** There will be no other connection; whoever closes the client is not told. */
+  /** The client will not connect again. */
   | { type: 'ended'; error: ChatError };
 
 export type LinkOptions = {
   /** Of the assistant, by http or https. */
   url: string;
-  /** The auth session: docs/protocol.md, Connecting. */
-  cookie: { name: string; value: string };
+  /** Opens a WebSocket. A browser sends the session cookie by itself; elsewhere this adds it. */
+  openSocket: (url: string) => Socket;
   onStatus: (status: Status) => void;
-  /**
-   * How long a connection that was lost is tried again. It begins anew when the server says something, be it
-   * a ping: one that only opens connections, and drops them, is given up.
-   */
+  /** How long the client tries to reconnect, since the server last sent something. */
   patienceMs: number;
-  /** How long a server that is waited for may be silent before that is a status. */
+  /** How long a server that is waited for may be silent before the status says so. */
   quietMs: number;
-  /** How long to wait after a close; null where the client does not connect again. */
+  /** Returns the delay after a close; null if the client does not connect again. */
   delayOf: (code: number, attempt: number) => number | null;
 };
 
-/** Who uses a link. */
-type Hearer = {
-  /** Whether more is to come than answers to messages. */
+/** The user of a link. */
+type LinkUser = {
+  /** Whether events are expected, beside answers to messages. */
   isAwaiting: () => boolean;
   onOpen: () => void;
   onEvent: (event: NumberedEvent) => void;
-  /** A connection closed; another one may follow. */
+  /** Called when a connection closes; another one may follow. */
   onLost: (closing: Closing) => void;
-  /** There will be no other connection. */
+  /** Called when no other connection will follow. */
   onEnd: (error: ChatError) => void;
 };
 
-/** The connection was lost before the answer came: it may or may not have been done. */
+/** The connection was lost before the answer: the message may or may not have been handled. */
 export class LostError extends Error {
   override readonly name = 'LostError';
 }
 
-/** The types of the frames that answer messages, by the type of the message. */
-const ANSWERS = {
-  ping: ['pong'],
-  'session.create': ['session.created'],
-  'session.open': ['session.opened'],
-  'message.send': ['message.started', 'message.repeated'],
-  'message.retry': ['message.started'],
-  'message.cancel': ['message.cancelling'],
-  'memory.undo': ['memory.undone'],
-} as const satisfies Record<string, readonly Frame['type'][]>;
-
-type Answers = {
-  [Name in keyof typeof ANSWERS]: FrameOf<(typeof ANSWERS)[Name][number]>;
-};
-
-type Request<Name extends keyof Answers> = { type: Name } & Record<string, unknown>;
-
-/** Is called with an answer before the next frame is looked at. */
-type Heard<Name extends keyof Answers> = (frame: Answers[Name]) => void;
+type Request<Name extends ClientType> = { type: Name } & Record<string, unknown>;
+/** The first answer to a message. */
+type Reply<Name extends ClientType> = ServerFrame<(typeof clientMessages)[Name]['answers'][number]>;
+/** Called with an answer before the next frame is read. */
+type OnReply<Name extends ClientType> = (frame: Reply<Name>) => void;
 
 type Waiter = {
-  request: keyof Answers;
+  request: ClientType;
   resolve: (frame: Frame) => void;
   reject: (error: Error) => void;
 };
 
-/**
- * Messages and their answers over a connection that is made again when it is lost, as docs/protocol.md asks
- * for each close code.
- */
+/** Waits, unless the signal is aborted. */
+export function delay(ms: number, signal?: AbortSignal): Promise<void> {
+  return new Promise((resolve) => {
+    const timer = setTimeout(resolve, ms);
+    signal?.addEventListener('abort', () => clearTimeout(timer));
+  });
+}
+
+/** Sends messages and receives answers over a connection that is made again when it is lost. docs/protocol.md. */
 export class Link {
-  /** Why nothing more can be done. */
+  /** Why no connection will follow. */
   end: ChatError | undefined;
-  /** How many connections there have been. */
+  /** Number of connections so far. */
   connections = 0;
   readonly #options: LinkOptions;
-  readonly #hearer: Hearer;
+  readonly #user: LinkUser;
   readonly #waiting = new Map<string, Waiter>();
   readonly #stopping = new AbortController();
-  #connection: Connection | undefined;
-  #opened = opening();
+  #socket: Socket | undefined;
+  #opened = pending();
   #isOpen = false;
   #isQuiet = false;
+  #timer: ReturnType<typeof setTimeout> | undefined;
   #asked = 0;
-  /** Since a connection was last open. */
+  /** Attempts since a connection was last open. */
   #attempt = 0;
-  /** When a connection was first lost since something was heard. */
+  /** When the connection was lost, since the server last sent something. */
   #lostAt: number | undefined;
 
-  constructor(options: LinkOptions, hearer: Hearer) {
+  constructor(options: LinkOptions, user: LinkUser) {
     this.#options = options;
-    this.#hearer = hearer;
-    this.#begin();
+    this.#user = user;
+    this.#connect();
   }
 
-  /** Ends when there is a connection. */
+  /** Resolves when there is a connection. */
   get opened(): Promise<void> {
     return this.#opened.promise;
   }
 
-  /** Sends a message on the connection that there is, and gives the first frame that answers it. */
-  ask<Name extends keyof Answers>(
+  /** Sends a message on the present connection, and returns the first frame that answers it. */
+  ask<Name extends ClientType>(
     request: Request<Name>,
-    heard?: Heard<Name>,
-  ): Promise<Answers[Name]> {
-    const { promise, resolve, reject } = Promise.withResolvers<Answers[Name]>();
-    if (this.#connection === undefined || !this.#isOpen) {
+    onReply?: OnReply<Name>,
+  ): Promise<Reply<Name>> {
+    const { promise, resolve, reject } = Promise.withResolvers<Reply<Name>>();
+    if (!this.#isOpen) {
       reject(new LostError('There is no connection'));
       return promise;
     }
@@ -126,27 +144,28 @@ export class Link {
     this.#waiting.set(id, {
       request: request.type,
       resolve: (frame) => {
-        // It answers this message by its id, and is of a type that does.
-        const answer = frame as Answers[Name];
-        heard?.(answer);
-        resolve(answer);
+        // `#answer` has checked its type.
+        const reply = frame as Reply<Name>;
+        onReply?.(reply);
+        resolve(reply);
       },
       reject,
     });
-    this.#connection.send({ ...request, id });
+    this.#socket?.send(JSON.stringify({ ...request, id }));
+    if (this.#timer === undefined || this.#waiting.size === 1) this.#watch();
     return promise;
   }
 
-  /** Asks what may be asked twice, over as many connections as it takes. */
-  async insist<Name extends keyof Answers>(
+  /** Sends a message that may be sent twice, over as many connections as it takes. */
+  async insist<Name extends ClientType>(
     request: Request<Name>,
-    heard?: Heard<Name>,
-  ): Promise<Answers[Name]> {
+    onReply?: OnReply<Name>,
+  ): Promise<Reply<Name>> {
     for (;;) {
       if (this.end !== undefined) throw this.end;
       await this.opened;
       try {
-        return await this.ask(request, heard);
+        return await this.ask(request, onReply);
       } catch (error) {
         if (!(error instanceof LostError)) throw error;
       }
@@ -155,55 +174,111 @@ export class Link {
 
   close(): void {
     this.#stopping.abort();
-    this.#connection?.close();
+    clearTimeout(this.#timer);
+    this.#socket?.close(1000);
     this.#finish(new ChatError('closed', 'the client was closed'));
   }
 
-  #begin(): void {
-    const { url, cookie, quietMs, onStatus } = this.#options;
-    this.#connection = connect({
-      url,
-      cookie,
-      quietMs,
-      isAwaited: () => this.#waiting.size > 0 || this.#hearer.isAwaiting(),
-      onQuiet: () => {
-        this.#isQuiet = true;
-        onStatus({ type: 'quiet', quietMs });
-      },
-      onOpen: () => this.#open(),
-      onHeard: () => {
-        this.#lostAt = undefined;
-        if (this.#isQuiet) onStatus({ type: 'heard' });
-        this.#isQuiet = false;
-      },
-      onFrame: (frame) => this.#hear(frame),
-      onClose: (closing) => this.#lose(closing),
+  #connect(): void {
+    const { url, openSocket } = this.#options;
+    const socket = openSocket(`${url.replace(/^http/, 'ws')}/ws`);
+    this.#socket = socket;
+    let failure: Partial<Closing> = {};
+    const isCurrent = () => this.#socket === socket;
+    socket.addEventListener('open', () => {
+      if (isCurrent()) this.#onOpen();
     });
+    socket.addEventListener('message', ({ data }) => {
+      if (!isCurrent()) return;
+      this.#onHeard();
+      try {
+        const frame = readFrame(String(data));
+        if (frame !== undefined) this.#onFrame(frame);
+      } catch (error) {
+        if (!(error instanceof ChatError)) throw error;
+        failure = { code: 1002, reason: error.message };
+        socket.close(UNREADABLE);
+      }
+      this.#watch();
+    });
+    socket.addEventListener('error', ({ message = '', error }) => {
+      const status = Number(/^Unexpected server response: (\d+)$/.exec(message)?.[1]);
+      const code: unknown = Reflect.get(Object(error), 'code');
+      failure =
+        status > 0
+          ? { status, reason: `HTTP ${status}`, ...(status === 429 && { code: 4429 }) }
+          : { reason: typeof code === 'string' ? code : message, ...failure };
+    });
+    socket.addEventListener('close', ({ code = 1006, reason = '' }) => {
+      if (isCurrent()) this.#onClose({ code, reason, ...failure });
+    });
+    this.#timer = setTimeout(() => {
+      this.#onQuiet();
+      this.#timer = setTimeout(() => this.#drop(), HANDSHAKE_MS - this.#options.quietMs);
+    }, this.#options.quietMs);
   }
 
-  #open(): void {
+  /** Checks a silent server with a ping, reports the silence, and at last drops the connection. */
+  #watch(): void {
+    clearTimeout(this.#timer);
+    if (!this.#isOpen) return;
+    const { quietMs } = this.#options;
+    const isAwaited = this.#waiting.size > 0 || this.#user.isAwaiting();
+    const pingMs = isAwaited ? quietMs / 3 : IDLE_MS;
+    this.#timer = setTimeout(() => {
+      this.#socket?.send('{"type":"ping"}');
+      const leftMs = isAwaited ? quietMs - pingMs : SILENCE_MS - pingMs;
+      this.#timer = setTimeout(() => {
+        if (!isAwaited) return this.#drop();
+        this.#onQuiet();
+        this.#timer = setTimeout(() => this.#drop(), SILENCE_MS - quietMs);
+      }, leftMs);
+    }, pingMs);
+  }
+
+  /** Gives a connection up whose server is silent: closing it may take long. */
+  #drop(): void {
+    const socket = this.#socket;
+    this.#onClose({ code: 1006, reason: '' });
+    socket?.close();
+  }
+
+  #onQuiet(): void {
+    const { quietMs, onStatus } = this.#options;
+    this.#isQuiet = true;
+    onStatus({ type: 'quiet', quietMs });
+  }
+
+  #onHeard(): void {
+    this.#lostAt = undefined;
+    if (this.#isQuiet) this.#options.onStatus({ type: 'heard' });
+    this.#isQuiet = false;
+  }
+
+  #onOpen(): void {
     this.#attempt = 0;
     this.#isOpen = true;
     this.#isQuiet = false;
     this.connections += 1;
+    this.#watch();
     this.#options.onStatus({ type: 'connected' });
     this.#opened.resolve();
-    this.#hearer.onOpen();
+    this.#user.onOpen();
   }
 
-  #hear(frame: Frame): void {
-    // What is not known here answers nothing.
+  #onFrame(frame: Frame): void {
     if (frame.type !== 'other') this.#answer(frame);
-    if (isEvent(frame)) this.#hearer.onEvent(frame);
+    if (isEvent(frame)) this.#user.onEvent(frame);
   }
 
-  /** @throws ChatError `no_assistant` for an answer that the protocol does not have. */
-  #answer(frame: Frame): void {
-    const id = typeof frame.id === 'string' ? frame.id : '';
+  /** Throws ChatError `no_assistant` for an answer that the protocol does not have. */
+  #answer(frame: ServerFrame): void {
+    const id = 'id' in frame && typeof frame.id === 'string' ? frame.id : '';
     const waiter = this.#waiting.get(id);
     if (waiter === undefined) return;
-    const isRefusal = frame.type === 'error' && !isEvent(frame);
-    if (!isRefusal && !isAnswer(frame, waiter.request)) {
+    const isRefusal = frame.type === 'error' && !('seq' in frame);
+    const answers: readonly string[] = clientMessages[waiter.request].answers;
+    if (!isRefusal && !answers.includes(frame.type)) {
       throw malformed(`a ${frame.type} in answer to ${waiter.request}`);
     }
     this.#waiting.delete(id);
@@ -211,15 +286,17 @@ export class Link {
     else waiter.resolve(frame);
   }
 
-  #lose(closing: Closing): void {
-    this.#connection = undefined;
+  #onClose(closing: Closing): void {
+    clearTimeout(this.#timer);
+    this.#timer = undefined;
+    this.#socket = undefined;
     this.#isQuiet = false;
-    if (this.#isOpen) this.#opened = opening();
+    if (this.#isOpen) this.#opened = pending();
     this.#isOpen = false;
     const waiting = [...this.#waiting.values()];
     this.#waiting.clear();
     for (const { reject } of waiting) reject(new LostError('The connection was lost'));
-    this.#hearer.onLost(closing);
+    this.#user.onLost(closing);
     if (this.end !== undefined) return;
     const delayMs = this.#delayAfter(closing);
     if (delayMs === null) {
@@ -231,17 +308,14 @@ export class Link {
     this.#attempt += 1;
     const { code, reason } = closing;
     this.#options.onStatus({ type: 'waiting', code, reason, delayMs });
-    const wait = sleep(delayMs, undefined, { signal: this.#stopping.signal });
-    // It is stopped by closing the link, which tells everybody.
-    wait.then(() => this.#begin()).catch(() => undefined);
+    void delay(delayMs, this.#stopping.signal).then(() => this.#connect());
   }
 
-  /** Null where there is no use in another connection, or there was none for too long. */
-  #delayAfter({ code, status }: Closing): number | null {
-    const isNoAssistant = status !== undefined && status !== 429 && status < 500;
-    if (this.connections === 0 || isNoAssistant) return null;
+  /** Returns null if another connection is of no use, or there was none for too long. */
+  #delayAfter(closing: Closing): number | null {
+    if (this.connections === 0 || isNoAssistant(closing)) return null;
     const { delayOf, patienceMs } = this.#options;
-    const delayMs = delayOf(code, this.#attempt);
+    const delayMs = delayOf(closing.code, this.#attempt);
     if (delayMs === null) return null;
     this.#lostAt ??= performance.now();
     const lostMs = performance.now() - this.#lostAt;
@@ -252,16 +326,12 @@ export class Link {
     if (this.end !== undefined) return;
     this.end = error;
     this.#opened.reject(error);
-    this.#hearer.onEnd(error);
+    this.#user.onEnd(error);
   }
 }
 
-function isAnswer({ type }: Frame, request: keyof Answers): boolean {
-  return (ANSWERS[request] as readonly Frame['type'][]).includes(type);
-}
-
-/** A connection that is to come; nobody may be waiting for it when it does not. */
-function opening(): PromiseWithResolvers<void> {
+/** Returns a promise of a connection, whose rejection need not be handled. */
+function pending(): PromiseWithResolvers<void> {
   const result = Promise.withResolvers<void>();
   result.promise.catch(() => undefined);
   return result;

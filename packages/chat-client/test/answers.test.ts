@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import type { Arrived } from '../src/index.ts';
+import type { Arrived } from '../src/client.ts';
 import { all, cancel, cookie, openPair, say, textOf } from './support/client.ts';
 import { completed, delta, event, message, session, started } from './support/script.ts';
 
@@ -155,10 +155,20 @@ test('a message is sent again under its name, until it is known to have arrived'
   const second = await say(again);
   assert.equal(second.client_message_id, first.client_message_id);
   const { id } = second;
-  again.say({ type: 'message.repeated', id, session_id: 's' });
+  again.say({
+    type: 'message.repeated',
+    id,
+    session_id: 's',
+    turn_id: 't',
+    client_message_id: 'm',
+  });
   const question = message('q', 'user', 'Що є?', { client_message_id: first.client_message_id });
   const events = [started(), delta(3, 'Є дві.')];
-  await again.reopen({ session_id: 's' }, { turn: 't', messages: [question] }, events);
+  await again.reopen(
+    { session_id: 's', turn_id: 't', after: 0 },
+    { turn: 't', messages: [question] },
+    events,
+  );
   again.say(completed(4, 'Є дві.'));
   assert.equal(textOf((await all(answer)).events), 'Є дві.');
 });
@@ -170,7 +180,13 @@ test('of a repeated message that was answered by then the events come that were 
   peer.socket.terminate();
   const again = await script.peer();
   const { id, client_message_id } = await say(again);
-  again.say({ type: 'message.repeated', id, session_id: 's', turn_id: 't' });
+  again.say({
+    type: 'message.repeated',
+    id,
+    session_id: 's',
+    turn_id: 't',
+    client_message_id: 'm',
+  });
   const messages = [
     message('q', 'user', 'Що є?', { client_message_id }),
     message('a', 'assistant', 'Є дві.'),
@@ -196,14 +212,22 @@ test('a repeated message that was answered by then is not mixed up with another 
   peer.socket.terminate();
   const again = await script.peer();
   const { id } = await say(again);
-  again.say({ type: 'message.repeated', id, session_id: 's' });
+  again.say({
+    type: 'message.repeated',
+    id,
+    session_id: 's',
+    turn_id: 't',
+    client_message_id: 'm',
+  });
   const messages = [
     message('q', 'user', 'Що є?', { client_message_id }),
     message('a', 'assistant', 'Є дві.'),
     message('q2', 'user', 'А ще?'),
   ];
   const other = { ...delta(2, 'Ще три.'), turn_id: 'other' };
-  await again.reopen({ session_id: 's' }, { turn: 'other', messages }, [other]);
+  await again.reopen({ session_id: 's', turn_id: 't', after: 0 }, { turn: 'other', messages }, [
+    other,
+  ]);
   const { events } = await all(answer);
   assert.deepEqual(
     events.map(({ type }) => type),
@@ -267,7 +291,7 @@ const digest = (id: string) => message(id, 'assistant', 'Нових: 1', { unask
 test('what came by itself is not taken for the answer to a question', async (t) => {
   const { script, client, peer } = await openPair(t);
   const arrived: string[] = [];
-  client.hearArrivals(({ message: { id: came } }) => arrived.push(came));
+  client.onArrived(({ message: { id: came } }) => arrived.push(came));
   const answer = client.retry('s');
   const { id } = await peer.hear('message.retry');
   peer.say(started({ id, replaces: 'a' }), delta(2, 'Є '));
@@ -305,7 +329,7 @@ test('nor does it hide that a retry was lost', async (t) => {
 test('what comes by itself is told beside the answers', async (t) => {
   const { client, peer } = await openPair(t);
   const arrived: unknown[] = [];
-  client.hearArrivals(({ sessionId, message: { id } }) => arrived.push([sessionId, id]));
+  client.onArrived(({ sessionId, message: { id } }) => arrived.push([sessionId, id]));
   const answer = client.send('s', 'Що є?');
   const { id } = await say(peer);
   const came = event(1, 'message.arrived', { message: digest('d') });
@@ -318,7 +342,7 @@ test('what comes by itself is told beside the answers', async (t) => {
 async function openListener(t: Parameters<typeof openPair>[0], messages: object[] = []) {
   const pair = await openPair(t);
   const arrived: Arrived[] = [];
-  pair.client.hearArrivals((one) => arrived.push(one));
+  pair.client.onArrived((one) => arrived.push(one));
   const opening = pair.client.openSession('s');
   const { id } = await pair.peer.hear('session.open');
   const opened = { type: 'session.opened', id, session_id: 's', session, messages, turn: null };
@@ -394,7 +418,13 @@ test('a message of this client that was lost with its connection is not taken fo
     started({ message: mine }),
   );
   const { id: sent } = await say(again);
-  again.say({ type: 'message.repeated', id: sent, session_id: 's', turn_id: 't' });
+  again.say({
+    type: 'message.repeated',
+    id: sent,
+    session_id: 's',
+    turn_id: 't',
+    client_message_id: 'm',
+  });
   await again.reopen({ session_id: 's', turn_id: 't', after: 0 }, { turn: 't', messages: [mine] }, [
     started({ message: mine }),
     completed(2, 'Є.'),

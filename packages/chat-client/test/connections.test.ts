@@ -10,7 +10,8 @@ import {
   openChat,
   reconnectDelayMs,
   type Status,
-} from '../src/index.ts';
+} from '../src/client.ts';
+import { withCookie } from '../src/node.ts';
 import { all, cancel, cookie, openPair, say } from './support/client.ts';
 import { completed, event, message, session, started, startScript } from './support/script.ts';
 
@@ -23,7 +24,7 @@ for (const [close, code] of [
   test(`after ${close} it does not connect again, and whatever waits fails: ${code}`, async (t) => {
     const script = await startScript(t);
     const [client, peer] = await Promise.all([
-      openChat({ url: script.url, cookie }),
+      openChat({ url: script.url, openSocket: withCookie(cookie) }),
       script.peer(),
     ]);
     const answer = client.send('s', 'Що є?');
@@ -62,7 +63,7 @@ test('a handshake that is refused for now is tried again, as is too many; any ot
   const codes = statuses.flatMap((status) => (status.type === 'waiting' ? [status.code] : []));
   assert.deepEqual(codes, [1006, 1006, 4429]);
   script.refusals.push(403);
-  await assert.rejects(openChat({ url: script.url, cookie }), {
+  await assert.rejects(openChat({ url: script.url, openSocket: withCookie(cookie) }), {
     code: 'no_assistant',
     message: /HTTP 403/,
   });
@@ -78,10 +79,13 @@ test('where nothing answers at first it says so at once, and later when its pati
   assert.ok(typeof address === 'object' && address !== null);
   server.close();
   await once(server, 'close');
-  await assert.rejects(openChat({ url: `http://127.0.0.1:${address.port}`, cookie }), {
-    code: 'unreachable',
-    message: /ECONNREFUSED/,
-  });
+  await assert.rejects(
+    openChat({ url: `http://127.0.0.1:${address.port}`, openSocket: withCookie(cookie) }),
+    {
+      code: 'unreachable',
+      message: /ECONNREFUSED/,
+    },
+  );
 
   const { client, peer, statuses } = await openPair(t, { patienceMs: 0 });
   const answer = client.send('s', 'Що є?');
@@ -119,7 +123,7 @@ test('so is one that freezes in the middle of an answer', async (t) => {
   const answer = client.send('s', 'Що є?');
   const { id } = await say(peer);
   peer.say(started({ id }));
-  await once(peer.socket, 'ping');
+  await peer.pinged();
   peer.socket.pause();
   await untilStatus(statuses, 'quiet');
   peer.socket.resume();
@@ -131,7 +135,7 @@ test('one that takes its time and answers pings is not', async (t) => {
   const { client, peer, statuses } = await openPair(t, { quietMs: 300 });
   const creating = client.createSession();
   const { id } = await peer.hear('session.create');
-  for (let pings = 0; pings < 4; pings += 1) await once(peer.socket, 'ping');
+  for (let pings = 0; pings < 4; pings += 1) await peer.pinged();
   peer.say({ type: 'session.created', id, session_id: 's', session });
   await creating;
   assert.deepEqual(statuses, [{ type: 'connected' }]);
@@ -146,7 +150,7 @@ test('one that takes connections and says nothing is told of before the first is
   const { port } = server.address() as AddressInfo;
   const opening = openChat({
     url: `http://127.0.0.1:${port}`,
-    cookie,
+    openSocket: withCookie(cookie),
     quietMs: QUIET_MS,
     onStatus: (status) => statuses.push(status),
   });
@@ -177,7 +181,7 @@ const digest = (id: string) => message(id, 'assistant', 'Нових: 1', { unask
 test('what comes by itself is told on the next connection too, and once', async (t) => {
   const { script, client, peer } = await openPair(t);
   const arrived: string[] = [];
-  client.hearArrivals(({ message: { id } }) => arrived.push(id));
+  client.onArrived(({ message: { id } }) => arrived.push(id));
   const opening = client.openSession('s');
   const { id } = await peer.hear('session.open');
   const opened = { type: 'session.opened', session_id: 's', session, turn: null };
@@ -235,8 +239,7 @@ test('a server that only pings is there: the patience begins anew', async (t) =>
   const { script, peer, statuses } = await openPair(t, { patienceMs: PATIENCE_MS });
   peer.socket.close(1012);
   const second = await script.peer();
-  second.socket.ping();
-  await once(second.socket, 'pong');
+  second.say({ type: 'pong' });
   await sleep(LONGER_MS);
   second.socket.close(1012);
   await script.peer();
@@ -303,9 +306,12 @@ test('a server that is no assistant is told apart', async (t) => {
   t.after(() => server.close());
   const address = server.address();
   assert.ok(typeof address === 'object' && address !== null);
-  await assert.rejects(openChat({ url: `http://127.0.0.1:${address.port}`, cookie }), {
-    code: 'no_assistant',
-  });
+  await assert.rejects(
+    openChat({ url: `http://127.0.0.1:${address.port}`, openSocket: withCookie(cookie) }),
+    {
+      code: 'no_assistant',
+    },
+  );
 });
 
 test('each close code that a client waits after has words', () => {

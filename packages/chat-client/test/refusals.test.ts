@@ -26,11 +26,20 @@ test('a message that may have been taken is sent again until the assistant can t
   }
   const last = await say(again);
   assert.equal(last.client_message_id, client_message_id);
-  again.say({ type: 'message.repeated', id: last.id, session_id: 's' });
+  const repeatedAs = {
+    type: 'message.repeated',
+    session_id: 's',
+    turn_id: 't',
+    client_message_id: 'm',
+  };
+  again.say({ ...repeatedAs, id: last.id });
   const question = message('q', 'user', 'Що є?', { client_message_id });
   await refuse(again, 'session.open', unavailable);
-  again.say({ type: 'message.repeated', id: (await say(again)).id, session_id: 's' });
-  await again.reopen({ session_id: 's' }, { turn: 't', messages: [question] }, [started()]);
+  await again.reopen(
+    { session_id: 's', turn_id: 't', after: 0 },
+    { turn: 't', messages: [question] },
+    [started()],
+  );
   again.say(delta(2, 'Є дві.'), completed(3, 'Є дві.'));
   const { events, error } = await all(answer);
   assert.equal(error, undefined);

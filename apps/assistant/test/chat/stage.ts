@@ -9,6 +9,7 @@ import {
   type Status,
   type TurnEvent,
 } from '@oselya/chat-client';
+import { withCookie } from '@oselya/chat-client/node';
 import { cutOnTheWay } from '../faults/helpers.ts';
 import { openAssistant } from '../helpers/assistant.ts';
 import { checkFrame } from '../helpers/asyncapi.ts';
@@ -139,7 +140,7 @@ export async function converse(
   const arrived: Arrived[] = [];
   const client = await openChat({
     url,
-    cookie: { name: 'svc_auth_session', value: sid },
+    openSocket: withCookie({ name: 'svc_auth_session', value: sid }),
     onStatus: (status) => statuses.push(status),
     delayOf(code, attempt) {
       const delayMs = reconnectDelayMs(code, attempt);
@@ -147,7 +148,7 @@ export async function converse(
     },
   });
   t.after(() => client.close());
-  client.hearArrivals((one) => arrived.push(one));
+  client.onArrived((one) => arrived.push(one));
 
   return {
     /** What became of the connection. */

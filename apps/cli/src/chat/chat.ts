@@ -5,6 +5,7 @@ import {
   openChat,
   type Status,
 } from '@oselya/chat-client';
+import { withCookie } from '@oselya/chat-client/node';
 import { CommandError } from '../command.ts';
 import type { Context } from '../command.ts';
 import { INTERRUPTED, onInterrupt } from '../command.ts';
@@ -50,7 +51,7 @@ export async function chat(options: ChatOptions, context: Context): Promise<void
       describe(status);
       if (status.type === 'ended') ended.reject(status.error);
     };
-    const client = await openChat({ url, cookie, onStatus });
+    const client = await openChat({ url, openSocket: withCookie(cookie), onStatus });
     try {
       const status =
         options.text === undefined

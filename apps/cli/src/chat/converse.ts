@@ -80,7 +80,7 @@ class Conversation {
 
   async run(): Promise<number> {
     const lines = this.#lines;
-    this.#client.hearArrivals((arrived) => {
+    this.#client.onArrived((arrived) => {
       this.#work = this.#work.then(() => this.#showArrived(arrived));
     });
     this.#options.notices.tell = (line) => this.#screen.note(line);

@@ -27,7 +27,13 @@ function begin(
   return { stdin, stdout, status, notices };
 }
 
-const digest = (content: string) => ({ id: 'd', role: 'assistant', content, unasked: true });
+const digest = (content: string) => ({
+  id: 'd',
+  role: 'assistant',
+  content,
+  unasked: true,
+  created_at: null,
+});
 
 test('what comes by itself is shown after the answer that is being written, and the session stays open', async () => {
   const end = Promise.withResolvers<void>();
@@ -38,11 +44,11 @@ test('what comes by itself is shown after the answer that is being written, and 
     asked.resolve();
     yield { type: 'message.delta', ...place, seq: 2, text: 'Є дві.' };
     await end.promise;
-    const message = { id: 'a', role: 'assistant', content: 'Є дві.' };
+    const message = { id: 'a', role: 'assistant', content: 'Є дві.', created_at: null };
     yield { type: 'message.completed', ...place, seq: 3, message };
   }
   const client = {
-    hearArrivals: (hearer: (arrived: Arrived) => void) => {
+    onArrived: (hearer: (arrived: Arrived) => void) => {
       hear = hearer;
     },
     openSession: () =>
@@ -68,7 +74,7 @@ test('what comes by itself is shown after the answer that is being written, and 
 
 test('a conversation that waits for its person ends when the connection does', async () => {
   const ended = Promise.withResolvers<never>();
-  const client = { hearArrivals: () => undefined };
+  const client = { onArrived: () => undefined };
   const { stdout, status } = begin(client, { ended: ended.promise });
   await once(stdout, 'data');
   const error = new ChatError('unreachable', 'ECONNREFUSED');
@@ -79,7 +85,7 @@ test('a conversation that waits for its person ends when the connection does', a
 test('one whose session cannot be opened for that ends with it', async () => {
   const error = new ChatError('unreachable', 'ECONNREFUSED');
   const ended = Promise.reject(error);
-  const client = { hearArrivals: () => undefined, openSession: () => ended };
+  const client = { onArrived: () => undefined, openSession: () => ended };
   await assert.rejects(begin(client, { sessionId: 's', ended }).status, error);
 });
 
@@ -96,14 +102,14 @@ async function until(stdout: PassThrough, wanted: RegExp): Promise<() => string>
 /** A client whose session `s` is opened with what is still being said in it. */
 const openedWith = (answer: AsyncIterable<TurnEvent>) =>
   ({
-    hearArrivals: () => undefined,
+    onArrived: () => undefined,
     openSession: () =>
       Promise.resolve({ session: { session_id: 's', name: 'Пошук' }, messages: [], answer }),
     cancel: () => new Promise(() => undefined),
   }) as unknown as ChatClient;
 
 const waiting = {
-  hearArrivals: () => undefined,
+  onArrived: () => undefined,
   openSession: () => new Promise<never>(() => undefined),
 };
 
@@ -150,7 +156,7 @@ test('an answer that was lost ends no conversation, and a session that is refuse
   assert.equal(await status, 0);
 
   const error = refusal(404, 'session_not_found');
-  const refused = { hearArrivals: () => undefined, openSession: () => Promise.reject(error) };
+  const refused = { onArrived: () => undefined, openSession: () => Promise.reject(error) };
   await assert.rejects(begin(refused, { sessionId: 's' }).status, error);
 });
 
@@ -171,12 +177,12 @@ async function undone(times: number, undo: (stepId: string) => ChatError | undef
       const tool = { ...step, name: 'x', title: 'Крок', status: 'done' as const, summary: 'так' };
       yield { type: 'tool.finished', ...place, seq: index + 2, tool };
     }
-    const message = { id: 'a', role: 'assistant', content: 'Добре.' };
+    const message = { id: 'a', role: 'assistant', content: 'Добре.', created_at: null };
     yield { type: 'message.completed', ...place, seq: 9, message };
   }
   const taken: string[][] = [];
   const client = {
-    hearArrivals: () => undefined,
+    onArrived: () => undefined,
     createSession: () => Promise.resolve({ session_id: 's' }),
     send: () => answer(),
     undo: (...step: string[]) => {

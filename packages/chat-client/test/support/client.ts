@@ -7,7 +7,8 @@ import {
   reconnectDelayMs,
   type Status,
   type TurnEvent,
-} from '../../src/index.ts';
+} from '../../src/client.ts';
+import { withCookie } from '../../src/node.ts';
 import { type Peer, startScript } from './script.ts';
 
 export const cookie = { name: 'svc_auth_session', value: 'A'.repeat(43) };
@@ -23,7 +24,7 @@ export async function openPair(
   const [client, peer] = await Promise.all([
     openChat({
       url: script.url,
-      cookie,
+      openSocket: withCookie(cookie),
       onStatus(status) {
         statuses.push(status);
         if (status.type === 'ended') ended.resolve(status.error);

@@ -29,13 +29,24 @@ class Queue<Item> {
 /** One connection of a client, from the server's side. */
 export class Peer {
   readonly #sent = new Queue<Sent>();
+  readonly #pings = new Queue<Sent>();
   readonly socket: WebSocket;
   readonly cookie: string | undefined;
 
   constructor(socket: WebSocket, cookie: string | undefined) {
     this.socket = socket;
     this.cookie = cookie;
-    socket.on('message', (data) => this.#sent.add(JSON.parse((data as Buffer).toString())));
+    socket.on('message', (data) => {
+      const sent: Sent = JSON.parse((data as Buffer).toString());
+      if (sent.type !== 'ping' || sent.id !== undefined) return this.#sent.add(sent);
+      this.say({ type: 'pong' });
+      this.#pings.add(sent);
+    });
+  }
+
+  /** Waits for the next ping that checks the connection, which is answered. */
+  async pinged(): Promise<void> {
+    await this.#pings.next();
   }
 
   /** The next message of the client, which has to be of a type. */
@@ -69,8 +80,11 @@ export class Peer {
 export const session = {
   session_id: 's',
   profile_id: 'default',
+  user_id: 'u-1',
   name: '',
   message_count: 0,
+  pinned: false,
+  created_at: '2026-03-02T09:15:00.000Z',
   last_active: '2026-03-04T17:42:10.000Z',
 };
 
