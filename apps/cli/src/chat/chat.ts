@@ -13,8 +13,8 @@ import { oneLine } from '../terminal.ts';
 import { Assistant, noAssistant, type SignIn, silent, unreachable } from './assistant.ts';
 import { converse } from './converse.ts';
 import { notesOn, show, showJson } from './show.ts';
-import { KeptSignIns } from './sign-in/kept-sign-ins.ts';
-import { signIn } from './sign-in/sign-in.ts';
+import { KeptSignIns } from './kept-sign-ins.ts';
+import { signIn } from './sign-in.ts';
 
 /** Whom the command talks to, and how. */
 export type ChatOptions = {

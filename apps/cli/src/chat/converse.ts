@@ -10,7 +10,7 @@ import { MAX_TEXT_LENGTH } from '@oselya/kit';
 import type { Io } from '../command.ts';
 import { INTERRUPTED } from '../command.ts';
 import { oneLine, printableText } from '../terminal.ts';
-import { ConversationScreen } from './conversation-screen.ts';
+import { ConversationScreen } from './show.ts';
 import { describeChange, type FinishedStep, show } from './show.ts';
 
 type ListedSession = {

@@ -1,5 +1,13 @@
-import type { Writable } from 'node:stream';
-import type { Answer, MemoryChange, Message, Tool, TurnEvent } from '@oselya/chat-client';
+import { clearLine, cursorTo, type Interface } from 'node:readline';
+import { type Writable } from 'node:stream';
+import {
+  type Answer,
+  type MemoryChange,
+  type Message,
+  type Tool,
+  type TurnEvent,
+} from '@oselya/chat-client';
+import { type Output } from '../command.ts';
 import { oneLine, printableJson, printableText } from '../terminal.ts';
 
 /** Where an answer is shown. */
@@ -122,4 +130,62 @@ function endingOf({ status }: Message, screen?: Screen): Ending {
   const note = NOTES[ending];
   if (note !== undefined) screen?.note(note);
   return ending;
+}
+
+/** The screen of a conversation: what is shown stands above the prompt, and what was typed there is kept. */
+export class ConversationScreen implements Screen {
+  readonly #stdout: Output;
+  readonly #lines: Pick<Interface, 'prompt'>;
+  readonly #note: (line: string) => void;
+  /** Whether the person may be typing after a prompt. */
+  #hasPrompt = false;
+  /** Whether the last line on the screen is not ended. */
+  #isMidLine = false;
+
+  constructor(stdout: Output, lines: Pick<Interface, 'prompt'>, env: NodeJS.ProcessEnv) {
+    this.#stdout = stdout;
+    this.#lines = lines;
+    this.#note = notesOn(stdout, env);
+  }
+
+  text(text: string): void {
+    this.#write(() => {
+      this.#stdout.write(text);
+      this.#isMidLine = !text.endsWith('\n');
+    });
+  }
+
+  note(line: string): void {
+    this.#write(() => {
+      if (this.#isMidLine) this.#stdout.write('\n');
+      this.#isMidLine = false;
+      this.#note(line);
+    });
+  }
+
+  /** Shows the prompt, with what was typed already. */
+  prompt(): void {
+    this.#hasPrompt = true;
+    this.#lines.prompt(true);
+  }
+
+  /** A line was typed: the cursor stands below the prompt. */
+  entered(): void {
+    this.#hasPrompt = false;
+  }
+
+  /** Takes the prompt away, for what comes piece by piece. */
+  clearPrompt(): void {
+    if (!this.#hasPrompt) return;
+    clearLine(this.#stdout, 0);
+    cursorTo(this.#stdout, 0);
+    this.#hasPrompt = false;
+  }
+
+  #write(write: () => void): void {
+    const hadPrompt = this.#hasPrompt;
+    this.clearPrompt();
+    write();
+    if (hadPrompt) this.prompt();
+  }
 }

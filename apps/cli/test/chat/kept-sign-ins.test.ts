@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, test } from 'node:test';
 import { Assistant } from '../../src/chat/assistant.ts';
-import { KeptSignIns } from '../../src/chat/sign-in/kept-sign-ins.ts';
+import { KeptSignIns } from '../../src/chat/kept-sign-ins.ts';
 import { startServer } from '../support/loopback.ts';
 
 const home = mkdtempSync(join(tmpdir(), 'kept-sign-ins-'));

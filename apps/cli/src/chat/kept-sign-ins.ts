@@ -3,10 +3,10 @@ import { chmod, mkdir, readFile, rename, rm, writeFile } from 'node:fs/promises'
 import { dirname, join } from 'node:path';
 import { Type } from 'typebox';
 import { Value } from 'typebox/value';
-import { CommandError } from '../../command.ts';
-import { parseJson } from '../../http.ts';
-import { configFolder } from '../../user-folder.ts';
-import { type SignIn, signInSchema } from '../assistant.ts';
+import { CommandError } from '../command.ts';
+import { parseJson } from '../http.ts';
+import { configFolder } from '../user-folder.ts';
+import { type SignIn, signInSchema } from './assistant.ts';
 
 const content = Type.Record(Type.String(), signInSchema);
 

@@ -1,0 +1,134 @@
+import { spawn } from 'node:child_process';
+import { createHash, randomBytes } from 'node:crypto';
+import { once } from 'node:events';
+import { createServer, type IncomingMessage } from 'node:http';
+import { type AddressInfo } from 'node:net';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { isLoopback, markOf, SIGN_IN_STEP_MINUTES, isSameSecret } from '@oselya/kit';
+import { CommandError } from '../command.ts';
+import { oneLine } from '../terminal.ts';
+import { type Assistant, type SignIn } from './assistant.ts';
+
+/** As long as the assistant waits: at the provider, and then on the page that asks. */
+const WAIT_MINUTES = 2 * SIGN_IN_STEP_MINUTES;
+
+/**
+ * Signs this terminal in with the user's browser: a code comes back to a port of this machine, and is
+ * redeemed with a verifier that never leaves this process. RFC 8252, RFC 7636.
+ * @param tell Is given what the person has to read.
+ * @throws CommandError where they refuse, or nothing comes back in time.
+ */
+export async function signIn(
+  assistant: Assistant,
+  { opensBrowser, tell }: { opensBrowser: boolean; tell: (line: string) => void },
+): Promise<SignIn> {
+  const [verifier, state] = [random(), random()];
+  const challenge = createHash('sha256').update(verifier).digest('base64url');
+  const server = await listenForBrowser(state);
+  const waiting = new AbortController();
+  try {
+    const address = `${assistant.url}/auth/terminal?${new URLSearchParams({
+      port: String(server.port),
+      state,
+      code_challenge: challenge,
+      code_challenge_method: 'S256',
+    }).toString()}`;
+    const { protocol, hostname } = new URL(assistant.url);
+    if (protocol === 'http:' && !isLoopback(hostname)) {
+      tell('This assistant is reached by plain http: whoever is in between can read all of it.');
+    }
+    tell(`Sign in with your browser on this computer: ${address}`);
+    tell(`The page has to show the code ${markOf(challenge)}`);
+    if (opensBrowser) openBrowser(address);
+    const late = sleep(WAIT_MINUTES * 60_000, undefined, { signal: waiting.signal });
+    const brought = await Promise.race([server.brought, late.catch(() => undefined)]);
+    if (brought === undefined) {
+      throw new CommandError(
+        `nobody signed in within ${WAIT_MINUTES} minutes: give the command again`,
+      );
+    }
+    if ('error' in brought) {
+      throw new CommandError('the sign-in was refused in the browser: nothing was signed in');
+    }
+    const signedIn = await assistant.redeem(brought.code, verifier);
+    // A code may have been brought of another account's sign-in: the person sees whose this is.
+    const account = await assistant.account(signedIn);
+    tell(account === undefined ? 'Signed in.' : `Signed in as ${oneLine(account)}.`);
+    return signedIn;
+  } finally {
+    waiting.abort();
+    server.close();
+  }
+}
+
+const random = () => randomBytes(32).toString('base64url');
+
+/** What the browser brings: a code, or that the person refused. RFC 6749 §4.1.2. */
+type Brought = { code: string } | { error: string };
+
+const page = (title: string, text: string) => `<!doctype html>
+<html lang="en"><meta charset="utf-8"><title>${title} · Oselya</title>
+<h1>${title}</h1><p>${text}</p></html>
+`;
+
+const DONE = page('Go back to the terminal', 'It is signed in. You can close this page.');
+const REFUSED = page('Nothing was signed in', 'You can close this page.');
+const UNKNOWN = page('Nothing is here', 'Begin again with <code>oselya chat</code>.');
+
+const HEADERS = {
+  'content-type': 'text/html; charset=utf-8',
+  'content-security-policy': "default-src 'none'; frame-ancestors 'none'",
+  'cache-control': 'no-store',
+  'referrer-policy': 'no-referrer',
+  'x-content-type-options': 'nosniff',
+  connection: 'close',
+};
+
+/**
+ * Listens on a free port of 127.0.0.1 for the browser of one sign-in. Whatever does not know the state is
+ * answered 404, and waited on. RFC 8252 §7.3, §8.3.
+ */
+async function listenForBrowser(state: string) {
+  const brought = Promise.withResolvers<Brought>();
+  const server = createServer((request, response) => {
+    const found = read(request, state);
+    const body = found === undefined ? UNKNOWN : 'code' in found ? DONE : REFUSED;
+    response.writeHead(found === undefined ? 404 : 200, HEADERS).end(body, () => {
+      if (found !== undefined) brought.resolve(found);
+    });
+  });
+  server.listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  const { port } = server.address() as AddressInfo;
+  return {
+    port,
+    brought: brought.promise,
+    close: () => {
+      server.close();
+      server.closeAllConnections();
+    },
+  };
+}
+
+function read({ method, url = '' }: IncomingMessage, state: string): Brought | undefined {
+  const parameters = URL.parse(url, 'http://127.0.0.1')?.searchParams;
+  if (method !== 'GET' || !isSameSecret(parameters?.get('state') ?? '', state)) return undefined;
+  const [code, error] = [parameters?.get('code'), parameters?.get('error')];
+  if (code) return { code };
+  return error ? { error } : undefined;
+}
+
+/** What opens an address with the user's browser, and its arguments before the address. */
+const OPENERS: Readonly<Partial<Record<NodeJS.Platform, readonly [string, ...string[]]>>> = {
+  darwin: ['open'],
+  // Not by `start`, whose shell would read the address.
+  win32: ['rundll32', 'url.dll,FileProtocolHandler'],
+};
+
+/** Tries to open an address; where there is no browser nothing happens, since the address was printed. */
+function openBrowser(address: string): void {
+  const [program, ...first] = OPENERS[process.platform] ?? ['xdg-open'];
+  const child = spawn(program, [...first, address], { stdio: 'ignore', detached: true });
+  child.on('error', () => undefined);
+  child.unref();
+}
