@@ -71,7 +71,7 @@ export async function checkVectorSupport(db: Kysely<Tables>, dimensions: number)
 }
 
 /** Tells whether a version of pgvector, such as 0.8.0, is recent enough. */
-export function isRecent(version: string): boolean {
+function isRecent(version: string): boolean {
   const [major = 0, minor = 0] = version.split('.').map(Number);
   const [minMajor, minMinor] = MIN_PGVECTOR;
   return major > minMajor || (major === minMajor && minor >= minMinor);

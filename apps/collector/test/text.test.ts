@@ -29,7 +29,7 @@ const apostrophes = ["'", '’', 'ʼ', '‘', '`', '´', '＇', '′', 'ʹ'];
 const hyphens = ['-', '‐', '‑', '‒', '–', '—', '−', '﹣', '－'];
 const unseen = ['\u00AD', '\u200B', '\u200C', '\u200D', '\u2060', '\uFEFF', '\uFE0F'];
 
-const normalised: [string, string][] = [
+const normalisedCases: [string, string][] = [
   ['', ''],
   [' \t\n ', ''],
   ['?!…«»—', ''],
@@ -51,7 +51,7 @@ const normalised: [string, string][] = [
   ['a\u0000b', 'a b'],
 ];
 
-for (const [text, expected] of normalised) {
+for (const [text, expected] of normalisedCases) {
   test(`${JSON.stringify(text)} is ${JSON.stringify(expected)}`, () => {
     assert.equal(normaliseText(text), expected);
   });
@@ -153,7 +153,7 @@ test('every apostrophe, every hyphen and what is not seen make no other spelling
 });
 
 describe('HTML becomes text', () => {
-  const normalised: [name: string, html: string, text: string][] = [
+  const cases: [name: string, html: string, text: string][] = [
     ['entities', '49&nbsp;900&nbsp;$ &#1090;&#x43e;&#1088;г', '49\u00A0900\u00A0$ торг'],
     ['a list', '<ul class="x"><li>2 кімнати</li><li>54 м²</ul>Ціна', '2 кімнати\n54 м²\nЦіна'],
     ['line breaks', 'Поверх 3<br>Площа 54<BR/>Ціна', 'Поверх 3\nПлоща 54\nЦіна'],
@@ -171,8 +171,7 @@ describe('HTML becomes text', () => {
     ['attributes', `<a href="/x?a=1&amp;b=2" title='a' hidden>Фото</a>`, 'Фото'],
     ['the end cut off', '<p>Продам квартиру</p><a hre', 'Продам квартиру'],
   ];
-  for (const [name, html, text] of normalised)
-    test(name, () => assert.equal(plainText(html), text));
+  for (const [name, html, text] of cases) test(name, () => assert.equal(plainText(html), text));
 });
 
 describe('other text stays', () => {

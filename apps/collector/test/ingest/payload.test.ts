@@ -1,4 +1,6 @@
 import assert from 'node:assert/strict';
+import { Value } from 'typebox/value';
+import { fulltextSearchRequest } from '../../src/search/schemas.ts';
 import { test } from 'node:test';
 import { isDeepStrictEqual } from 'node:util';
 import fc from 'fast-check';
@@ -214,4 +216,16 @@ test('a leap second is the second before, in any zone; other texts are what they
     assert.equal(parseTime(text).toISOString(), instant);
   }
   assert.ok(Number.isNaN(parseTime('yesterday').getTime()));
+});
+
+test('a filter of search accepts every value that a payload can have', () => {
+  for (const [field, maxLength] of [
+    ['city', 200],
+    ['property_type', 100],
+  ] as const) {
+    const longest = { [field]: 'і'.repeat(maxLength) };
+    assert.ok(Value.Check(PayloadSchema.properties[field], longest[field]), field);
+    assert.ok(Value.Check(fulltextSearchRequest, { query: 'дім', ...longest }), field);
+    assert.ok(!Value.Check(PayloadSchema.properties[field], 'і'.repeat(maxLength + 1)), field);
+  }
 });
