@@ -25,7 +25,7 @@ const MAX_CALLS = 2;
 /** Time beyond these calls to store the tokens. */
 const LEASE_MARGIN_MS = 10_000;
 const POLL_MS = { first: 25, max: 250 };
-const STORE_ATTEMPTS = 5;
+const STORE_RETRY_MS = 500;
 
 /** Ends a session whose tokens the provider rejects, unless they were refreshed; returns whether it ended. */
 export type EndRejected = (
@@ -75,8 +75,9 @@ export function createTokenRefresh({
     // The lease does not cover discovery and keys.
     await provider.prepare();
     for (;;) {
+      const leaseEnd = performance.now() + leaseMs;
       const lease = await acquireRefreshLease(db, session, leaseMs);
-      if (lease !== undefined) return redeem(session, lease);
+      if (lease !== undefined) return redeem(session, lease, leaseEnd);
       const winner = await waitForWinner(session, deadline);
       if (winner !== 'expired') return finish('waited', winner);
     }
@@ -96,7 +97,11 @@ export function createTokenRefresh({
     }
   }
 
-  async function redeem(session: AuthSession, lease: string): Promise<AuthSession | undefined> {
+  async function redeem(
+    session: AuthSession,
+    lease: string,
+    leaseEnd: number,
+  ): Promise<AuthSession | undefined> {
     let tokens: Tokens;
     try {
       const refreshToken = await vault.open(session.refreshTokenEnc, session, 'refresh_token_enc');
@@ -110,19 +115,19 @@ export function createTokenRefresh({
       if (await endRejected(session)) return finish('refused', undefined);
       return finish('waited', await findSession(db, session.id, rules));
     }
-    await store(session, await vault.sealTokens(tokens, session));
+    await store(session, await vault.sealTokens(tokens, session), leaseEnd);
     // The row decides: it may be gone by now.
     return finish('refreshed', await findSession(db, session.id, rules));
   }
 
-  /** Retries, because the provider has already spent the earlier refresh token. */
-  async function store(session: AuthSession, tokens: SealedTokens): Promise<void> {
-    for (let attempt = 1; ; attempt += 1) {
+  /** Retries until the lease expires, because the provider has already spent the earlier refresh token. */
+  async function store(session: AuthSession, tokens: SealedTokens, leaseEnd: number) {
+    for (;;) {
       try {
         return await storeRefreshedTokens(db, session, tokens);
       } catch (error) {
-        if (attempt === STORE_ATTEMPTS) throw error;
-        await sleep(attempt * 200);
+        if (performance.now() + STORE_RETRY_MS >= leaseEnd) throw error;
+        await sleep(STORE_RETRY_MS);
       }
     }
   }
