@@ -1,3 +1,4 @@
+import { randomBytes } from 'node:crypto';
 import type { Readable, Writable } from 'node:stream';
 import { resolve } from 'node:path';
 import type { ConnectOptions, Database } from '@oselya/db';
@@ -131,4 +132,9 @@ export function warnAboutEmbedded(
 ): void {
   if (url !== undefined) return;
   stderr.write(`DATABASE_URL is not set: the embedded database in ${resolve(dataDir)} is used.\n`);
+}
+
+/** Returns a new encryption key: url-safe base64 of 32 bytes. Specification 000, Configuration. */
+export function generateKey(): string {
+  return randomBytes(32).toString('base64url');
 }

@@ -18,7 +18,8 @@ import {
   listNames,
   toValue,
 } from '../src/ingest/payload.ts';
-import { openRows, readJsonArray, readJsonLines, type Row } from '../src/ingest/rows.ts';
+import type { Row } from '../src/ingest/row.ts';
+import { openRows, readJsonArray, readJsonLines } from '../src/ingest/rows.ts';
 import { decodeText } from '../src/ingest/text.ts';
 import { closedAddress, type Played, type Received, startServer } from './support/loopback.ts';
 

@@ -1,6 +1,5 @@
-import { randomBytes } from 'node:crypto';
 import type { Command } from 'commander';
-import { type Context, help, openDatabase } from '../command.ts';
+import { type Context, generateKey, help, openDatabase } from '../command.ts';
 
 /** `oselya dev`, `oselya assistant`, `oselya collector` and `oselya worker`. Contract 1. */
 export function addServeCommands(program: Command, { env, print }: Context): void {
@@ -125,9 +124,4 @@ export function addSetUpCommands(program: Command, context: Context): void {
       ),
     )
     .action(() => print(generateKey()));
-}
-
-/** Returns a new encryption key: url-safe base64 of 32 bytes. Specification 000, Configuration. */
-export function generateKey(): string {
-  return randomBytes(32).toString('base64url');
 }

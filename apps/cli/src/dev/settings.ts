@@ -6,7 +6,7 @@ import { readConfig as readCollector } from '@oselya/collector';
 import { loadConfig, loadTogether, StartError } from '@oselya/kit';
 import { type Static, Type } from 'typebox';
 import { Value } from 'typebox/value';
-import { generateKey } from '../commands/serve.ts';
+import { generateKey } from '../command.ts';
 import { devConfig } from '../config.ts';
 import { parseJson } from '../http.ts';
 

@@ -1,7 +1,7 @@
 import { pipeline, Readable } from 'node:stream';
 import { CsvError, parse } from 'csv-parse';
 import { CommandError } from '../command.ts';
-import { badRow, type Row } from './rows.ts';
+import { badRow, type Row } from './row.ts';
 
 /** The delimiters by their option names. */
 export const DELIMITERS = { comma: ',', semicolon: ';', tab: '\t', bar: '|' } as const;

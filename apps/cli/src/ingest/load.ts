@@ -7,7 +7,7 @@ import { CommandError } from '../command.ts';
 import { oneLine } from '../terminal.ts';
 import type { Delivery } from './deliver.ts';
 import { adviceOn, type createToPayload } from './payload.ts';
-import type { GoodRow, Row } from './rows.ts';
+import type { GoodRow, Row } from './row.ts';
 
 const MAX_PARALLEL_REQUESTS = 8;
 

@@ -4,7 +4,7 @@ import type { TSchema } from 'typebox';
 import { CommandError } from '../command.ts';
 import { parseJson } from '../http.ts';
 import { oneLine } from '../terminal.ts';
-import { isRecord, type Row } from './rows.ts';
+import { isRecord, type Row } from './row.ts';
 
 /** The kind of a field's value. A price is a number that never has thousandths. */
 type Kind = 'text' | 'number' | 'price' | 'list' | 'object';

@@ -5,26 +5,8 @@ import { ArrayScanner } from '@oselya/inventory/array-scanner';
 import { CommandError, type Io } from '../command.ts';
 import { parseJson } from '../http.ts';
 import { type DelimiterName, readCsv } from './csv.ts';
+import { badRow, isRecord, type Place, type Row } from './row.ts';
 import { decodeText, type ReadBytes } from './text.ts';
-
-/** The position of a record in a file. */
-export type Place = {
-  /** The line on which it begins, from 1. */
-  line: number;
-  /** The length of the text up to its end, in bytes of UTF-8. */
-  end: number;
-  /** Its number in an array, from 1. */
-  index?: number;
-};
-
-/** A record: its fields by the names of the file. */
-export type GoodRow = Place & { fields: Record<string, unknown> };
-
-/** Text that is not a record, and the reason. */
-export type BadRow = Place & { reason: string; found: string };
-
-/** An entry of a file. */
-export type Row = GoodRow | BadRow;
 
 /** The formats of a file. */
 export const FORMATS = ['json', 'jsonl', 'csv'] as const;
@@ -32,27 +14,8 @@ export const FORMATS = ['json', 'jsonl', 'csv'] as const;
 /** One of the formats. */
 export type Format = (typeof FORMATS)[number];
 
-/** The rest of a bad row is dropped. */
-const MAX_FOUND_LENGTH = 1000;
-
 /** A payload has at most 1 MiB, and JSON may escape each character with six. */
 const MAX_LINE_LENGTH = 8 * 1024 * 1024;
-
-/** Creates a row that is not a record. */
-export function badRow({ line, end, index }: Place, reason: string, found: string): BadRow {
-  return {
-    line,
-    end,
-    ...(index !== undefined && { index }),
-    reason,
-    found: found.slice(0, MAX_FOUND_LENGTH).toWellFormed(),
-  };
-}
-
-/** Tells whether a JSON value is an object. */
-export function isRecord(value: unknown): value is Record<string, unknown> {
-  return typeof value === 'object' && value !== null && !Array.isArray(value);
-}
 
 /** Returns the format that a file name implies, or undefined. */
 export function formatOf(path: string): Format | undefined {
