@@ -43,8 +43,12 @@ const DATABASE_MS = 90 * SECOND;
 /** For fetching, storing and scaling the images of a listing. */
 const IMAGES_MS = 30 * MINUTE;
 
-/** How long a job waits on which a server failed: past the 30 s of an open breaker, so that others probe it. */
+/**
+ * How long a job waits on which a server failed, for each attempt so far: past the 30 s of an open breaker, and longer
+ * each time, so that others probe it however many such jobs there are.
+ */
 const RETRY_MS = 45 * SECOND;
+const MAX_RETRY_FACTOR = 20;
 
 /** A job that met so many outages causes them. */
 const MAX_OUTAGES = 5;
@@ -118,7 +122,7 @@ export function createPipeline(
         log.warn({ err: error, raw_id: rawId, stage: stage.name }, 'a stage failed');
         return failure(error, stage.name, {
           canWait: context.canWait ?? true,
-          retryMs,
+          retryMs: retryMs * Math.min(job.attempt, MAX_RETRY_FACTOR),
           // Images are judged each for itself (images/describe.ts).
           isCause: (outage) =>
             !(error instanceof ModelError && stage.name === 'images') &&
