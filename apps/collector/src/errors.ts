@@ -69,7 +69,7 @@ export const errors = {
     status: 503,
     title: 'Too many uploads at once',
     advice:
-      'Four times as many payloads with pictures as COLLECTOR_UPLOADS are being received or processed. Send it again in a moment.',
+      'Four times as many payloads with images as COLLECTOR_UPLOADS are being received or processed. Send it again in a moment.',
     retry: true,
   },
   idempotency_conflict: {
@@ -134,14 +134,14 @@ export const errors = {
     status: 503,
     title: 'Processing was interrupted',
     advice:
-      'Something that it needs was not available, or the process was stopped. Pictures that came along are gone: send the payload again. Without any it is back in the queue.',
+      'Something that it needs was not available, or the process was stopped. Uploaded images are gone: send the payload again. Without any it is back in the queue.',
     retry: true,
   },
   image_store_unavailable: {
     status: 503,
     title: 'The image store cannot be used',
     advice:
-      'Pictures cannot be stored for now. Check the folder or the bucket, and what may write to it; try again.',
+      'Images cannot be stored for now. Check the folder or the bucket, and what may write to it; try again.',
     retry: true,
   },
   disk_low: {
