@@ -118,13 +118,13 @@ test('an operator assigns legacy data: first dry, then in earnest, then there is
   assert.deepEqual(again.lines, ['Nothing to do: all sessions and all memory have an owner.']);
 });
 
-test('whoever has not signed in cannot own anything: one line after that of the database, status 1', () => {
+test('a user who never signed in cannot become the owner', () => {
   const { status, lines, stderr } = assignLegacy('u-9\u202E');
   assert.equal(status, 1);
   assert.deepEqual(lines, []);
   assert.equal(
     stderr.replace(/^DATABASE_URL is not set: the embedded database in .+ is used\.\n/, ''),
-    'oselya: there is no user "u-9": whoever is to own the data has to sign in once before\n',
+    'oselya: there is no user "u-9": the new owner has to sign in once first\n',
   );
 });
 
