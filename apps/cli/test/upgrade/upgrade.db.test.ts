@@ -26,15 +26,21 @@ for (const [component, last] of Object.entries(LAST)) {
   const variables = { embedding_dimensions: DIMENSIONS };
   await migrate(database, { component, folder: join(folder, component), variables });
 }
-await database.db.connection().execute(async (connection) => {
-  // The rows are complete: triggers must not add others.
-  await sql`set session_replication_role = replica`.execute(connection);
-  const text = readFileSync(join(import.meta.dirname, 'data.sql'), 'utf8');
-  for (const statement of text.split(/;\n/).filter((part) => part.trim() !== '')) {
-    await sql.raw(statement).execute(connection);
+/** Disables or enables the triggers: the rows are complete, and triggers must not add others. */
+async function setTriggers(state: 'disable' | 'enable'): Promise<void> {
+  const { rows } = await sql<{ name: string }>`
+    select relname as name from pg_class
+    where relkind = 'r' and relnamespace = 'public'::regnamespace`.execute(database.db);
+  for (const { name } of rows) {
+    await sql`alter table ${sql.table(name)} ${sql.raw(state)} trigger user`.execute(database.db);
   }
-  await sql`reset session_replication_role`.execute(connection);
-});
+}
+await setTriggers('disable');
+const text = readFileSync(join(import.meta.dirname, 'data.sql'), 'utf8');
+for (const statement of text.split(/;\n/).filter((part) => part.trim() !== '')) {
+  await sql.raw(statement).execute(database.db);
+}
+await setTriggers('enable');
 
 await assistant.migrateDatabase({}, database);
 const running = await collector.start(
