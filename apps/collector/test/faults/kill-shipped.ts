@@ -1,3 +1,4 @@
+import assert from 'node:assert/strict';
 import { type ChildProcess, fork } from 'node:child_process';
 import { once } from 'node:events';
 import { join } from 'node:path';
@@ -6,6 +7,7 @@ import type { Kysely } from 'kysely';
 import type { Tables } from '../../src/tables.ts';
 import type { Payload } from '../../src/ingest/payload.ts';
 import { expireLeases } from '../../src/queue/jobs.ts';
+import { putBackOne } from '../../src/queue/retry.ts';
 import { DIMENSIONS, rawRecord, store } from '../support/database.ts';
 import { payloadOf } from '../support/payload.ts';
 import { until } from '../support/until.ts';
@@ -18,7 +20,7 @@ const WORKER = join(import.meta.dirname, 'shipped-worker.ts');
 const DEADLY = 4;
 /** Another number than the default, which a worker that does not look at its settings would go by. */
 export const MAX_ATTEMPTS = 2;
-/** Fewer than there are attempts: nobody else may die of it. */
+/** Fewer than there are attempts. */
 const AT_RANDOM = MAX_ATTEMPTS - 1;
 const OTHERS = 60;
 const MOST_WORK_MS = 300;
@@ -30,7 +32,8 @@ export const SHIPPED_KILLS = DEADLY * MAX_ATTEMPTS + AT_RANDOM;
 /**
  * Kills the worker that the platform comes with, with the settings that it comes with but for the attempts: at
  * each reading of a payload that is deadly, and at any moment. Only the time of a lease is not waited for.
- * @returns The records of all payloads as they ended.
+ * Then it retries the others that failed beside the deadly ones, once.
+ * @returns The records of all payloads at the end, and how many others were retried.
  */
 export async function killShipped(
   db: Kysely<Tables>,
@@ -83,12 +86,16 @@ export async function killShipped(
     deadly.push(await storeOne({ source_slug: 'deadly', description: DEADLY_TEXT }));
     for (let kill = 0; kill < MAX_ATTEMPTS; kill += 1) await killOne(false);
   }
-  // One that nobody kills ends what they left.
+  const records = (ids: readonly number[]) => Promise.all(ids.map((id) => rawRecord(db, id)));
+  // A worker that nobody kills ends the rest.
   worker = fork(WORKER, { env });
   const ended = once(worker, 'exit');
-  await until('the queue to be empty', async () => (await countLeft(db)) === 0);
+  const isEmpty = async () => (await countLeft(db)) === 0;
+  await until('the queue to be empty', isEmpty);
+  const failed = (await records(others)).filter(({ status }) => status === 'failed');
+  for (const { id } of failed) assert.ok(await putBackOne(db, id));
+  await until('the retried payloads to end', isEmpty);
   worker.kill('SIGKILL');
   await ended;
-  const records = (ids: readonly number[]) => Promise.all(ids.map((id) => rawRecord(db, id)));
-  return { deadly: await records(deadly), others: await records(others) };
+  return { deadly: await records(deadly), others: await records(others), retried: failed };
 }
