@@ -23,6 +23,7 @@ const STYLE = `
   dd { margin: 0 0 0.5rem; }
   a, summary { color: light-dark(#1f5fbf, #8ab4f8); cursor: pointer; }
   small, .details, time, .outcome { display: block; font-size: 0.875rem; }
+  .notice .outcome { display: inline; font-size: 1rem; }
   section, .notice, button { margin: 0 0 1rem; padding: 0.75rem 1.25rem; border-radius: 0.75rem;
     border: 1px solid light-dark(#8b929a, #6b737b); background: light-dark(#fff, #1e2226); }
   button { min-height: 2.75rem; font: inherit; color: inherit; cursor: pointer; }

@@ -28,10 +28,10 @@ for (const [component, last] of Object.entries(LAST)) {
 }
 /** Disables or enables the triggers: the rows are complete, and triggers must not add others. */
 async function setTriggers(state: 'disable' | 'enable'): Promise<void> {
-  const { rows } = await sql<{ name: string }>`
+  const tables = await sql<{ name: string }>`
     select relname as name from pg_class
     where relkind = 'r' and relnamespace = 'public'::regnamespace`.execute(database.db);
-  for (const { name } of rows) {
+  for (const { name } of tables.rows) {
     await sql`alter table ${sql.table(name)} ${sql.raw(state)} trigger user`.execute(database.db);
   }
 }
