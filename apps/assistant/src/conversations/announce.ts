@@ -14,7 +14,7 @@ export type Announcement = {
 };
 
 /**
- * Adds a message to a user's session as an ended turn of its own, never during an answer.
+ * Adds a message to a user's session as a separate, ended turn, never during an answer.
  * @param compose Composes the message in the transaction that stores it; undefined if there is nothing to say.
  * @returns `busy` during an answer, `gone` where the user has no such session.
  */

@@ -52,7 +52,7 @@ export async function socketRoutes(
     handleProtocols: () => false as const,
   };
   onDrain(app, sockets.close);
-  // In a scope of its own: the plugin wraps the handlers of all routes that it sees.
+  // A separate scope, because the plugin wraps the handlers of all routes that it sees.
   await app.register(async (scope) => {
     await scope.register(websocket, {
       options,

@@ -237,7 +237,7 @@ export function createSockets({
 
     async function user(): Promise<User | undefined> {
       const current = await live?.current();
-      // A closing socket acts for nobody.
+      // A closing socket has no user.
       return connection.isOpen ? current : undefined;
     }
 

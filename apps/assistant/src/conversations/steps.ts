@@ -20,7 +20,7 @@ export type Step = {
 type TurnOfSession = { turnId: string; sessionId: string };
 
 /**
- * Returns steps of a session with their numbers, newest first, whoever owns it.
+ * Returns steps of a session with their numbers, newest first, for any owner.
  * @param page.before The number of the last step of the page before.
  */
 export function listSteps(

@@ -189,7 +189,7 @@ export function createFiles({
       });
     }
     const isNew = others.same === 0;
-    // Files of a session without an owner count for nobody.
+    // Files of a session without an owner count towards no quota.
     if (userId === null) return isNew;
     const { stored } = await trx
       .selectFrom('session_files')

@@ -29,7 +29,7 @@ const MAX_INPUT_LEVELS = 32;
 
 const NO_ROOM = 'there is no room for more in this answer; answer with what is known';
 
-/** What happens while an agent answers, in order. */
+/** The events of an answer, in order. */
 export type AgentEvent =
   | { type: 'text'; text: string }
   | { type: 'tool.started'; call: ToolCall }

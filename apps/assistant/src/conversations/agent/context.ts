@@ -32,7 +32,7 @@ export const MAX_MESSAGES = 1000;
 /** Maximum number of messages that a new summary leaves: less, so that not every answer begins with a summary. */
 export const MAX_RECENT = MAX_MESSAGES / 2;
 
-/** What requests are built from. */
+/** The sources of a request. */
 export type RequestDeps = {
   db: Kysely<Tables>;
   services: ToolServices;
@@ -101,7 +101,7 @@ export async function loadRequest(
   return { context, request, tokenEstimate, tools, summary, earlier, leftOut };
 }
 
-/** What a request can contain. */
+/** The parts of a request. */
 type Sources<Fact extends KnownFact, File extends NamedFile, Stored extends StoredMessage> = {
   system: string;
   about: string;

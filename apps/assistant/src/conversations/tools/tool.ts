@@ -12,7 +12,7 @@ import type { Files } from '../../files/files.ts';
 import type { MemoryChange, NoteChange } from '../../memory/facts.ts';
 import type { Memory } from '../../memory/memory.ts';
 
-/** What tools work with. */
+/** The dependencies of tools. */
 export type ToolServices = {
   collector: Collector;
   memory: Memory;
