@@ -159,7 +159,7 @@ export async function append<Schema>(
  * Gives positions to committed rows that have none, in the order of their ids. One process at a time does, so positions
  * commit in their order, and no reader skips one. Readers are notified.
  * @returns `busy` while another process does; `more` where rows are left.
- * @see docs/adr/0021-feed-of-changes.md
+ * @see docs/adr/0021-change-feed.md
  */
 export async function settle<Schema>(
   db: Kysely<Schema>,

@@ -65,7 +65,7 @@ type Undescribed = { sha256: string; width: number; height: number; name?: strin
 /**
  * Has the vision model describe stored images, each for all listings that show it. An image that is at fault is
  * recorded with its reason; every other failure of the model propagates, and the next attempt goes on with the rest.
- * Specification 001, Errors; Contract 4, Images; docs/adr/0017-refused-pictures.md.
+ * Specification 001, Errors; Contract 4, Images; docs/adr/0017-undescribed-images.md.
  */
 export type Describe = {
   /**

@@ -131,7 +131,7 @@ export class Run {
 const SEPARATOR = /^\}\s*,\s*\{\s*"(\w+)"$/;
 
 /**
- * Parses records of an array at once when the same text separates them (docs/adr/0016-runs-of-records.md).
+ * Parses records of an array at once when the same text separates them (docs/adr/0016-parsing-inventories.md).
  * @param run Records with commas between them.
  * @param separator The text from the last byte of a record to the first key of the next one.
  * @param gap The bytes of the separator before the next record.

@@ -16,7 +16,7 @@ import { done, skipped, superseded } from '../outcome.ts';
 /**
  * Records the listing's state, who read it, and the changes since the snapshot before: one row a payload, and one more
  * each time that a reprocessed payload gives another result. A payload that changes only the model's own words leaves
- * none (docs/adr/0018-changes-of-wording.md). Specification 001, What the service does, 2; Contract 4, Listings.
+ * none (docs/adr/0018-model-wording.md). Specification 001, What the service does, 2; Contract 4, Listings.
  */
 export const snapshot: StageRun = async (context, { db }) => {
   const { job } = context;

@@ -34,7 +34,7 @@ type Upsert = {
 
 /**
  * Creates or updates the listing of a payload. A new payload brings it back from the archive; one that is processed
- * again does not, and leaves an equal row as it is (docs/adr/0012-bookkeeping-of-payloads.md).
+ * again does not, and leaves an equal row as it is (docs/adr/0012-payload-state.md).
  * @returns The listing's id, or undefined where a newer payload has made it.
  * @throws LeaseLostError.
  */
