@@ -1,7 +1,7 @@
 import { statfs } from 'node:fs/promises';
 import type { Logger } from '@oselya/kit';
 import { Gauge, type Registry } from 'prom-client';
-import { createMeasure } from './async/measure.ts';
+import { createMeasure } from './metrics.ts';
 import { problem } from './errors.ts';
 import { MEBIBYTE } from './schemas.ts';
 

@@ -7,7 +7,7 @@ import { createDiskGate } from './disk.ts';
 import { startDuplicateSearch } from './duplicates/duplicates.ts';
 import { controlImage } from './images/decode.ts';
 import { migrations, openDatabase, type SharedDatabase } from './database.ts';
-import { probeModel } from './model/probe.ts';
+import { probeModel } from './model.ts';
 import { startUpkeep } from './operations/upkeep.ts';
 import { openWorkerPage, type WorkerPage } from './operations/monitoring.ts';
 import { expireLeases } from './queue/jobs.ts';

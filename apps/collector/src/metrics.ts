@@ -1,4 +1,5 @@
 import { Counter, Gauge, Histogram, type Registry } from 'prom-client';
+import { inTime } from './async/wait.ts';
 
 /** Buckets in seconds, for quick queries and slow calls to a model. */
 const SECONDS = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120];
@@ -116,5 +117,48 @@ function createIngestRequests(registers: Registry[]) {
       const label = source === undefined ? 'unknown' : labelOf(source, outcome);
       counter.inc({ source: label, outcome });
     },
+  };
+}
+
+/** How long a scrape waits for one measure; Prometheus gives up after 10 s. */
+const WAIT_MS = 2000;
+
+/** How long an old value is shown; Prometheus shows one that has ended as long. */
+const KEPT_MS = 300_000;
+
+/**
+ * Creates the `collect` of gauges whose value is read from a database or a disk that may hang. A scrape waits 2 s at
+ * most; a later value is shown by the next scrape, and the old one for five minutes until then.
+ * @param options.show Sets the gauges.
+ * @param options.forget Removes their values.
+ * @param options.onError Called when `read` fails.
+ * @param options.clock Milliseconds that only grow.
+ */
+export function createMeasure<Value>(options: {
+  read: () => Promise<Value>;
+  show: (value: Value) => void;
+  forget: () => void;
+  onError: (error: unknown) => void;
+  clock?: () => number;
+}): () => Promise<void> {
+  const { read, show, forget, onError, clock = () => performance.now() } = options;
+  let reading: Promise<void> | undefined;
+  let shownAt: number | undefined;
+
+  async function readAndShow(): Promise<void> {
+    try {
+      show(await read());
+      shownAt = clock();
+    } catch (error) {
+      onError(error);
+    } finally {
+      reading = undefined;
+    }
+  }
+
+  return async () => {
+    reading ??= readAndShow();
+    await inTime(reading, WAIT_MS);
+    if (shownAt === undefined || clock() - shownAt > KEPT_MS) forget();
   };
 }

@@ -11,7 +11,7 @@ import { createImages, type Images } from './images/images.ts';
 import { openImageStore, type StoreState } from './images/store.ts';
 import { createTemporaryFolder, type TemporaryFolder } from './images/temporary.ts';
 import { createMetrics, type Metrics } from './metrics.ts';
-import { openObservedModel } from './model/open.ts';
+import { openObservedModel } from './model.ts';
 import { type ArchiveCheck, createArchiveCheck } from './operations/archive-check.ts';
 import { createRawCleanup, type RawCleanup } from './operations/payloads.ts';
 import type { JobInput } from './pipeline/context.ts';

@@ -1,7 +1,7 @@
 import type { ModelCallEvent } from '@oselya/model';
 import { readConfig } from '../config.ts';
 import type { Payload } from '../ingest/payload.ts';
-import { openModel } from '../model/open.ts';
+import { openModel } from '../model.ts';
 import { extractListing, extractionPrompt, rejectionOf } from '../pipeline/extraction.ts';
 import type { Facts } from '../pipeline/merge.ts';
 import { mergeFacts } from '../pipeline/merge.ts';

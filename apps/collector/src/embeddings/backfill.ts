@@ -1,7 +1,7 @@
 import { retryConflicts, toVector } from '@oselya/db';
 import { MAX_TEXTS_PER_REQUEST, type ModelClient } from '@oselya/model';
 import { type Kysely, sql } from 'kysely';
-import { createModelCost } from '../model/cost.ts';
+import { createModelCost } from '../model.ts';
 import { costWith } from '../queue/transitions.ts';
 import type { ModelUsage, Tables } from '../tables.ts';
 import { sha256 } from '../text.ts';

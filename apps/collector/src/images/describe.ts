@@ -7,10 +7,9 @@ import {
   type ModelErrorCode,
 } from '@oselya/model';
 import { type Kysely, type RawBuilder, sql } from 'kysely';
-import { mapParallel } from '../async/map.ts';
+import { mapParallel } from '../async/concurrency.ts';
 import type { DescribeError, Tables } from '../tables.ts';
-import { createOutageCounts } from '../model/outages.ts';
-import { readPrompt } from '../model/prompt.ts';
+import { createOutageCounts, readPrompt } from '../model.ts';
 import { heldClaim } from '../queue/fence.ts';
 import { type Fence, LeaseLostError } from '../queue/job.ts';
 import { cleanText, cutText, storableMessage } from '../text.ts';

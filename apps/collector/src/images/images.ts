@@ -2,7 +2,7 @@ import { rm } from 'node:fs/promises';
 import type { Readable } from 'node:stream';
 import type { Logger } from '@oselya/kit';
 import type { Kysely } from 'kysely';
-import { mapParallel } from '../async/map.ts';
+import { mapParallel } from '../async/concurrency.ts';
 import type { Tables } from '../tables.ts';
 import type { Disk } from '../disk.ts';
 import type { SafeFetch } from '../safe-fetch/fetch.ts';

@@ -3,7 +3,7 @@ import { ProblemError, type Server } from '@oselya/kit';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import { Type } from 'typebox';
 import { callerOf, CHANGE_REJECTIONS, mayUseSource, requireSource } from '../access/guard.ts';
-import { limitInProgress } from '../async/in-progress.ts';
+import { limitInProgress } from '../async/concurrency.ts';
 import { problem, problemAnswers } from '../errors.ts';
 import type { Metrics } from '../metrics.ts';
 import { MEBIBYTE, parseId } from '../schemas.ts';
@@ -33,7 +33,7 @@ export function ingestRoutes(
   const inProgress = limitInProgress({
     maxItems: atOnce.items,
     maxBytes: atOnce.bytes,
-    refuse: () => problem('ingest_busy'),
+    reject: () => problem('ingest_busy'),
   });
   app.addSchema(PayloadSchema);
   app.post(

@@ -2,7 +2,7 @@ import { leaseIsFree, leaseUntil } from '@oselya/db';
 import type { Logger } from '@oselya/kit';
 import { type Kysely, sql } from 'kysely';
 import pLimit, { type LimitFunction } from 'p-limit';
-import { pause } from '../async/repeat.ts';
+import { pause } from '../async/wait.ts';
 import type { Metrics } from '../metrics.ts';
 import type { SafeFetch } from '../safe-fetch/fetch.ts';
 import type { Tables } from '../tables.ts';

@@ -18,7 +18,7 @@ import type { Config } from '../config.ts';
 import { type Disk, registerDiskMetrics } from '../disk.ts';
 import { registerDuplicateMetrics } from '../duplicates/duplicates.ts';
 import { registerStoreMetrics, type StoreState } from '../images/store.ts';
-import { registerModelMetrics } from '../model/metrics.ts';
+import { registerModelMetrics } from '../model.ts';
 import { createQueueFigures, type ReadQueue, registerQueueMetrics } from '../queue/figures.ts';
 import { MEBIBYTE } from '../schemas.ts';
 import type { Tables } from '../tables.ts';

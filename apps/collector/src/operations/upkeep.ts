@@ -1,7 +1,7 @@
 import { withLease } from '@oselya/db';
 import type { Logger } from '@oselya/kit';
 import type { Kysely } from 'kysely';
-import { repeat } from '../async/repeat.ts';
+import { repeat } from '../async/wait.ts';
 import type { Config } from '../config.ts';
 import type { Images } from '../images/images.ts';
 import { removeOldChanges, settleChanges } from '../listing/changes.ts';

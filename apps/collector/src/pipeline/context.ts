@@ -6,7 +6,7 @@ import type { Embedded } from '../embeddings/batches.ts';
 import type { Images } from '../images/images.ts';
 import type { UploadedFile } from '../images/temporary.ts';
 import type { Provenance } from '../listing/provenance.ts';
-import type { ModelCost } from '../model/cost.ts';
+import type { ModelCost } from '../model.ts';
 import type { Payload } from '../ingest/payload.ts';
 import type { Job } from '../queue/job.ts';
 import type { StageOutcome } from '../schemas.ts';

@@ -3,7 +3,7 @@ import { type Kysely, sql } from 'kysely';
 import { defineAnswer, type ModelCallEvent, type ModelClient } from '@oselya/model';
 import { type Extraction, extractionSchema, fieldInstructions } from '../listing/fields.ts';
 import { plainPayload, type Payload } from '../ingest/payload.ts';
-import { type Prompt, readPrompt } from '../model/prompt.ts';
+import { type Prompt, readPrompt } from '../model.ts';
 import { heldClaim } from '../queue/fence.ts';
 import { type Fence, LeaseLostError } from '../queue/job.ts';
 import type { Tables } from '../tables.ts';

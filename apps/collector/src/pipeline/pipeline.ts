@@ -1,13 +1,12 @@
 import { isDatabaseOutage } from '@oselya/db';
 import { ModelError, type ModelClient } from '@oselya/model';
-import { pause } from '../async/repeat.ts';
+import { pause } from '../async/wait.ts';
 import { isDiskLow } from '../disk.ts';
 import { createEmbeddingBatches, type EmbedText } from '../embeddings/batches.ts';
 import { StoreOutageError } from '../images/store.ts';
 import { MAX_IMAGES } from '../schemas.ts';
 import type { Metrics } from '../metrics.ts';
-import { createModelCost, type ModelCost } from '../model/cost.ts';
-import { createOutageCounts } from '../model/outages.ts';
+import { createModelCost, type ModelCost, createOutageCounts } from '../model.ts';
 import { LeaseLostError, type ProcessJob } from '../queue/job.ts';
 import type {
   Context,

@@ -1,6 +1,6 @@
 import { type Kysely, sql } from 'kysely';
 import { Gauge, type Registry } from 'prom-client';
-import { createMeasure } from '../async/measure.ts';
+import { createMeasure } from '../metrics.ts';
 import type { Tables } from '../tables.ts';
 
 const ENDED = ['completed', 'invalid', 'failed'] as const;

@@ -1,7 +1,6 @@
 import type { Logger } from '@oselya/kit';
 import type { Kysely } from 'kysely';
-import { countDown, inTime } from '../async/wait.ts';
-import { repeat } from '../async/repeat.ts';
+import { countDown, inTime, repeat } from '../async/wait.ts';
 import type { Tables } from '../tables.ts';
 import type { Metrics } from '../metrics.ts';
 import { type Job, type JobOutcome, logFieldsOf, type ProcessJob } from './job.ts';

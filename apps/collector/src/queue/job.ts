@@ -1,5 +1,5 @@
 import type { RawError, StageRecord } from '../tables.ts';
-import type { ModelCost } from '../model/cost.ts';
+import type { ModelCost } from '../model.ts';
 
 /** A claim of a raw record. Every write of the job is conditional on both. Contract 4, Stages. */
 export type Fence = { rawId: number; attempt: number };

@@ -4,7 +4,7 @@ import type { Kysely } from 'kysely';
 import { inTime } from '../async/wait.ts';
 import type { StageRecord, Tables } from '../tables.ts';
 import type { Metrics } from '../metrics.ts';
-import { createModelCost, type ModelCost } from '../model/cost.ts';
+import { createModelCost, type ModelCost } from '../model.ts';
 import {
   type Job,
   type JobOutcome,

@@ -1,7 +1,7 @@
 import { isDatabaseOutage } from '@oselya/db';
 import { ModelError } from '@oselya/model';
 import type { Kysely } from 'kysely';
-import { mapInOrder } from '../async/map.ts';
+import { mapInOrder } from '../async/concurrency.ts';
 import type { JobInput } from '../pipeline/context.ts';
 import type { JobAgain } from '../queue/claim.ts';
 import type { Job, ProcessJob, ProcessResult } from '../queue/job.ts';

@@ -14,7 +14,7 @@ import { readFacts } from '../pipeline/merge.ts';
 import { createEmbeddingBatches, type Embedded } from '../embeddings/batches.ts';
 import { embeddingText, isEmbedded } from '../embeddings/text.ts';
 import { sha256 } from '../text.ts';
-import { createModelCost } from '../model/cost.ts';
+import { createModelCost } from '../model.ts';
 import { claimAgain } from '../queue/claim.ts';
 import type { InlineJobs } from '../queue/inline.ts';
 import type { JobOutcome } from '../queue/job.ts';

@@ -1,11 +1,11 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { setImmediate as nextTurn } from 'node:timers/promises';
+import { setImmediate as tick } from 'node:timers/promises';
 import { connect } from '@oselya/db';
 import fc from 'fast-check';
 import { createGroupCommit } from '../../src/async/group-commit.ts';
 
-/** Groups as they are asked to be written, each until it is answered. */
+/** Writes that wait for the test's answer. */
 function controlledWrites() {
   const groups: { items: readonly string[]; answer: PromiseWithResolvers<string[]> }[] = [];
   return {
@@ -18,12 +18,12 @@ function controlledWrites() {
   };
 }
 
-/** So many turns of the event loop that whatever is going to happen by itself has happened. */
+/** Lets pending callbacks run. */
 async function settle(): Promise<void> {
-  for (let turns = 0; turns < 10; turns += 1) await nextTurn();
+  for (let ticks = 0; ticks < 10; ticks += 1) await tick();
 }
 
-test('what comes while groups are on their way is one group, in its order', async () => {
+test('Items that arrive while groups are in flight form one group, in order', async () => {
   const { groups, write } = controlledWrites();
   const commit = createGroupCommit({ write, maxItems: 100, maxInFlight: 2 });
   const first = commit('a');
@@ -47,7 +47,7 @@ test('what comes while groups are on their way is one group, in its order', asyn
   assert.equal(await first, 'A');
 });
 
-test('a group has no more items and bytes than it may have', async () => {
+test('A group is bounded in items and bytes', async () => {
   const groups: string[][] = [];
   const commit = createGroupCommit<string, number>({
     async write(items) {
@@ -64,7 +64,7 @@ test('a group has no more items and bytes than it may have', async () => {
   assert.deepEqual(groups, [['aaa', 'bbb', 'ccc'], ['ddd'], ['e'.repeat(50)], ['f', 'g']]);
 });
 
-test('an item that fails fails alone', async () => {
+test('A bad item fails alone', async () => {
   await fc.assert(
     fc.asyncProperty(fc.array(fc.boolean(), { maxLength: 30 }), async (goodness) => {
       const written: number[] = [];
@@ -92,7 +92,7 @@ test('an item that fails fails alone', async () => {
   );
 });
 
-test('an outage is told to all of a group, and not met once more for each', async () => {
+test('An outage fails a group without writing its items one by one', async () => {
   const closed = await connect({});
   await closed.close();
   let tries = 0;
@@ -110,7 +110,7 @@ test('an outage is told to all of a group, and not met once more for each', asyn
   assert.equal(tries, 1);
 });
 
-test('an error for one item among the results is its own', async () => {
+test('An error among the results fails its item alone', async () => {
   const commit = createGroupCommit<number, number>({
     write: async (items) => items.map((item) => (item === 2 ? new Error('two') : item)),
     maxItems: 100,

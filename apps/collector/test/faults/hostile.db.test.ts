@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { test } from 'node:test';
 import { atEnd } from '@oselya/db/testing';
 import { sql } from 'kysely';
-import { mapParallel } from '../../src/async/map.ts';
+import { mapParallel } from '../../src/async/concurrency.ts';
 import { PayloadSchema } from '../../src/ingest/payload.ts';
 import { fulltextSearchRequest, similarSearchRequest } from '../../src/search/schemas.ts';
 import { startCollector } from '../support/collector.ts';

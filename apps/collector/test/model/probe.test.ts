@@ -9,7 +9,7 @@ import {
   startModelServer,
 } from '@oselya/model/testing';
 import { controlImage } from '../../src/images/decode.ts';
-import { probeModel } from '../../src/model/probe.ts';
+import { probeModel } from '../../src/model.ts';
 
 const DESCRIPTION = JSON.stringify({ description: 'Grey.', room_type: 'other', quality: 'poor' });
 

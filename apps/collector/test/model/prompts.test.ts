@@ -6,7 +6,7 @@ import { test } from 'node:test';
 import { imageDescription, type ModelSchema } from '@oselya/model';
 import { descriptionPrompt } from '../../src/images/describe.ts';
 import { extractionPrompt, listingExtraction } from '../../src/pipeline/extraction.ts';
-import type { Prompt } from '../../src/model/prompt.ts';
+import type { Prompt } from '../../src/model.ts';
 
 const prompts: { prompt: Prompt; schema: ModelSchema; file: string }[] = [
   { prompt: extractionPrompt, schema: listingExtraction.sentSchema, file: 'listing-extraction' },

@@ -8,7 +8,7 @@ import { createLogger } from '@oselya/kit';
 import { ModelError } from '@oselya/model';
 import type { Tables } from '../../src/tables.ts';
 import { problem } from '../../src/errors.ts';
-import { createModelCost } from '../../src/model/cost.ts';
+import { createModelCost } from '../../src/model.ts';
 import type { Context, StageDeps } from '../../src/pipeline/context.ts';
 import type { Stage, StageRun } from '../../src/pipeline/context.ts';
 import { done, StageTimeoutError } from '../../src/pipeline/outcome.ts';

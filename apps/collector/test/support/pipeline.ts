@@ -7,7 +7,7 @@ import type { Tables } from '../../src/tables.ts';
 import type { Payload } from '../../src/ingest/payload.ts';
 import { createMetrics } from '../../src/metrics.ts';
 import { createEmbeddingBatches } from '../../src/embeddings/batches.ts';
-import { createModelCost } from '../../src/model/cost.ts';
+import { createModelCost } from '../../src/model.ts';
 import type {
   Context,
   JobInput,

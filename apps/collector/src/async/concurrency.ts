@@ -67,3 +67,30 @@ export async function* mapInOrder<Value, Result>(
     await Promise.allSettled(inProgress);
   }
 }
+
+/**
+ * Creates a limit on work in progress: past it more is rejected at once instead of waiting in memory. A single item is
+ * always admitted.
+ * @param limits.reject Creates the error for rejected work.
+ * @returns Runs work that holds `size` bytes; rejects with the limit's error, or what the work throws.
+ */
+export function limitInProgress(limits: {
+  maxItems: number;
+  maxBytes: number;
+  reject: () => Error;
+}) {
+  const { maxItems, maxBytes, reject } = limits;
+  let items = 0;
+  let bytes = 0;
+  return async <Result>(size: number, work: () => Promise<Result>): Promise<Result> => {
+    if (items > 0 && (items + 1 > maxItems || bytes + size > maxBytes)) throw reject();
+    items += 1;
+    bytes += size;
+    try {
+      return await work();
+    } finally {
+      items -= 1;
+      bytes -= size;
+    }
+  };
+}

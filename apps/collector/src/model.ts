@@ -1,0 +1,181 @@
+import { readFileSync } from 'node:fs';
+import { type Logger, StartError } from '@oselya/kit';
+import {
+  type BreakerView,
+  createModelClient,
+  imageDescription,
+  type ModelCallEvent,
+  type ModelClient,
+  type ModelClientOptions,
+  ModelError,
+  PROBE_PREFIX,
+  type Probe,
+  startProbes,
+} from '@oselya/model';
+import { Gauge, type Registry } from 'prom-client';
+import type { Config } from './config.ts';
+import type { Metrics } from './metrics.ts';
+import type { ModelUsage } from './tables.ts';
+
+/**
+ * Opens the configured model. Contract 1.
+ * @param options Options beside the configuration.
+ * @throws StartError for settings that the model client rejects.
+ */
+export function openModel(
+  config: Config,
+  options: Pick<ModelClientOptions, 'observe' | 'breaker'> = {},
+): ModelClient {
+  try {
+    return createModelClient({
+      mode: config.MODEL_MODE,
+      baseUrl: config.MODEL_BASE_URL,
+      visionBaseUrl: config.MODEL_VISION_BASE_URL,
+      embeddingBaseUrl: config.MODEL_EMBEDDING_BASE_URL,
+      apiKey: config.MODEL_API_KEY,
+      visionApiKey: config.MODEL_VISION_API_KEY,
+      embeddingApiKey: config.MODEL_EMBEDDING_API_KEY,
+      chat: config.MODEL_CHAT,
+      vision: config.MODEL_VISION === 'off' ? false : config.MODEL_VISION,
+      embedding: config.MODEL_EMBEDDING,
+      timeoutMs: config.MODEL_TIMEOUT_MS,
+      embeddingDimensions: config.EMBEDDING_DIMENSIONS,
+      ...options,
+    });
+  } catch (error) {
+    if (error instanceof ModelError) throw new StartError(error.message, { cause: error });
+    throw error;
+  }
+}
+
+/** Opens the configured model with metrics of its requests and a log of its failures. */
+export function openObservedModel(config: Config, metrics: Metrics, log: Logger): ModelClient {
+  const model = openModel(config, {
+    observe: ({ operation, outcome, durationMs, inputTokens, outputTokens, reason }) => {
+      metrics.modelRequests.inc({ operation, outcome });
+      metrics.modelRequestDuration.observe({ operation }, durationMs / 1000);
+      metrics.modelTokens.inc({ operation, direction: 'input' }, inputTokens ?? 0);
+      metrics.modelTokens.inc({ operation, direction: 'output' }, outputTokens ?? 0);
+      if (outcome === 'ok') return;
+      const duration_ms = Math.round(durationMs);
+      log.warn({ operation, outcome, duration_ms, reason }, 'a request to the model failed');
+    },
+  });
+  model.breaker.onChange((state) => log.warn({ state }, 'the breaker of the model server changed'));
+  return model;
+}
+
+/** Registers the gauge of the breaker. Contract 4, Metrics. */
+export function registerModelMetrics(
+  registry: Registry,
+  { breaker }: { breaker: Pick<BreakerView, 'isOpen'> },
+): void {
+  const open = new Gauge({
+    name: 'collector_model_breaker_open',
+    help: '1 while a breaker in front of the model server is open, or a request tries whether it can be closed.',
+    registers: [registry],
+    collect() {
+      open.set(breaker.isOpen ? 1 : 0);
+    },
+  });
+}
+
+/**
+ * Probes in the background whether embeddings have the database's width and, with `image`, whether the vision model
+ * takes images. The mock is not probed.
+ * @param options.image Creates a JPEG; undefined in a process that describes no images.
+ * @returns `close` aborts the probe in progress.
+ */
+export function probeModel(
+  config: Pick<Config, 'MODEL_MODE' | 'MODEL_VISION'>,
+  {
+    model,
+    log,
+    image,
+  }: {
+    model: Pick<ModelClient, 'embed' | 'generateObject'>;
+    log: Pick<Logger, 'info' | 'warn'>;
+    image: (() => Promise<Uint8Array>) | undefined;
+  },
+): { close: () => Promise<void> } {
+  const probes: Probe[] = [
+    {
+      name: 'embeddings',
+      run: (signal) => model.embed([PROBE_PREFIX], { signal }),
+      advice: 'Until then no listing is completed, and search by meaning fails.',
+    },
+  ];
+  if (image !== undefined && config.MODEL_VISION !== 'off') {
+    probes.push({
+      name: 'images',
+      run: async (signal) =>
+        model.generateObject({
+          ...imageDescription,
+          operation: 'probe',
+          system: 'Describe the image.',
+          data: { hint: PROBE_PREFIX },
+          image: { bytes: await image(), mediaType: 'image/jpeg' },
+          signal,
+        }),
+      advice: 'Set MODEL_VISION to a model that sees, or MODEL_VISION=off.',
+    });
+  }
+  return startProbes(config.MODEL_MODE === 'mock' ? [] : probes, log);
+}
+
+/** Instructions to a model. Their version is recorded with the answers: a changed prompt has a new version. */
+export type Prompt = { version: string; text: string };
+
+/**
+ * Reads a prompt from the folder `prompts` beside the module that uses it.
+ * @param version The file's name without `.md`.
+ */
+export function readPrompt(version: string, module: string): Prompt {
+  return { version, text: readFileSync(new URL(`prompts/${version}.md`, module), 'utf8') };
+}
+
+/** Sums up what requests to the model cost. */
+export type ModelCost = ReturnType<typeof createModelCost>;
+
+/** Begins a sum at nothing. Tokens that a server does not count are 0. */
+export function createModelCost() {
+  const total: ModelUsage = { calls: 0, input_tokens: 0, output_tokens: 0 };
+  return {
+    /** Counts a request, successful or not. */
+    observe({ inputTokens, outputTokens }: ModelCallEvent): void {
+      total.calls += 1;
+      total.input_tokens += inputTokens ?? 0;
+      total.output_tokens += outputTokens ?? 0;
+    },
+    usage: (): ModelUsage => ({ ...total }),
+  };
+}
+
+/** Keys whose outages are counted; those that met an outage longest ago are forgotten first. */
+const MAX_KEYS = 10_000;
+
+/**
+ * Creates the counts of outages that jobs or images have met in this process. Each outage ends with an answer to another
+ * request, so a job that met many of them causes them.
+ */
+export function createOutageCounts<Key>() {
+  const met = new Map<Key, { count: number; last: object }>();
+  return {
+    /**
+     * Counts an outage, once for each key.
+     * @param outage The same object for all requests that failed in it.
+     * @returns How many the key has met.
+     */
+    add(key: Key, outage: object): number {
+      const before = met.get(key);
+      const count = (before?.count ?? 0) + (before?.last === outage ? 0 : 1);
+      met.delete(key);
+      met.set(key, { count, last: outage });
+      const [oldest] = met.keys();
+      if (met.size > MAX_KEYS && oldest !== undefined) met.delete(oldest);
+      return count;
+    },
+    has: (key: Key) => met.has(key),
+    forget: (key: Key) => void met.delete(key),
+  };
+}
