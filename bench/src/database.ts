@@ -10,7 +10,7 @@ export type DatabaseServer = {
   description: string;
   /** Makes an empty database; leaving the scope that uses it drops it. */
   createDatabase(): Promise<{ url: string } & AsyncDisposable>;
-  /** Makes a copy of a database to which nobody is connected; leaving the scope drops it. */
+  /** Copies a database without connections; the end of the scope drops the copy. */
   copyDatabase(url: string): Promise<{ url: string } & AsyncDisposable>;
   /** Finds a database that stays when the run has ended, or makes an empty one. */
   keepDatabase(name: string): Promise<{ url: string }>;
@@ -71,7 +71,7 @@ async function ownServer(): Promise<string> {
   }
 }
 
-/** The first word of the answer to one statement on a connection of its own. */
+/** Returns the first value of one statement on a separate connection. */
 async function ask(address: string, statement: string): Promise<string> {
   const client = new pg.Client({ connectionString: address, connectionTimeoutMillis: 10_000 });
   try {

@@ -15,7 +15,7 @@ export function ratioGoal(
   return { goal, measured: spread(found, 2), met: found.median >= atLeast };
 }
 
-/** The same where the peer is not here. A goal that nobody looked at is not met. */
+/** The same without the peer. A goal that was not measured is not met. */
 export function unmeasuredGoal(name: string, peer: string, atLeast: number): Goal {
   const goal = goalText(name, peer, atLeast);
   return { goal, measured: `not measured: ${peer} is not here`, met: false };

@@ -3,7 +3,7 @@ import { readFile } from 'node:fs/promises';
 import { availableParallelism, cpus, loadavg, totalmem } from 'node:os';
 import { promisify } from 'node:util';
 
-/** Where and with what something was measured. */
+/** Machine and versions of a measurement. */
 export type Machine = {
   cores: number;
   processor: string;

@@ -9,7 +9,7 @@ import { openResults } from './results.ts';
 import type { Suite } from './suite.ts';
 import { suites } from './suites.ts';
 
-/** As shells tell of a command that Ctrl-C ended. */
+/** Exit status of shells for a command that Ctrl-C ended. */
 const INTERRUPTED = 130;
 
 const stop = new AbortController();
@@ -49,7 +49,7 @@ async function measure(name: string, suite: Suite, options: Options): Promise<nu
   const databases = await findDatabaseServer(process.env);
   const machine = await describeMachine(databases.description);
   const results = await openResults(name, options.out);
-  // Where they are kept says nothing of the run.
+  // The file name is not part of the run.
   const { out: _, ...asked } = options;
   await results.keep('run', { suite: name, at: new Date().toISOString(), ...asked, machine });
   const report = await suite.run({ options, databases, results, tell, signal: stop.signal });

@@ -19,7 +19,7 @@ function rightRule(width: number): string {
   return `${'-'.repeat(width - 1)}:`;
 }
 
-/** A number for readers: thousands separated, with as many decimals as told. */
+/** Formats a number with separated thousands and a number of decimals. */
 export function figure(value: number, decimals = 0): string {
   return value.toLocaleString('en-US', {
     minimumFractionDigits: decimals,

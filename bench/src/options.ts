@@ -1,19 +1,19 @@
 import { parseArgs } from 'node:util';
 
-/** How much to measure. */
+/** Options of a run. */
 export type Options = {
-  /** How often every variant is measured. */
+  /** Number of measurements of every variant. */
   rounds: number;
-  /** How long each time, after a warm-up. */
+  /** Duration of a measurement in seconds, after a warm-up. */
   seconds: number;
   connections: number;
   /** Whether this only looks that everything answers as it should. */
   smoke: boolean;
-  /** Where the raw figures go, instead of a new file in bench/results. */
+  /** File for the raw figures, instead of a new file in bench/results. */
   out: string | undefined;
-  /** Of how many listings each database of the suite `search` is; what the suite has by itself unless told. */
+  /** Numbers of listings for the databases of the suite `search`; the suite has defaults. */
   listings?: number[];
-  /** How long the suite `soak` runs; what it has by itself unless told. */
+  /** Minutes of the suite `soak`; the suite has a default. */
   minutes?: number;
   /** Whether the databases of listings stay, for the next run. */
   keep?: true;
@@ -24,7 +24,7 @@ export class UsageError extends Error {
   override readonly name = 'UsageError';
 }
 
-/** How the command is used, in a line. */
+/** Usage line of the command. */
 export const USAGE =
   'npm run bench -- SUITE [--rounds N] [--seconds S] [--connections C] [--smoke] [--out FILE] [--listings N,N] [--keep] [--minutes M]';
 

@@ -2,7 +2,7 @@ import type { DatabaseServer } from './database.ts';
 import type { Options } from './options.ts';
 import type { Results } from './results.ts';
 
-/** What a suite measures with. */
+/** Environment of a suite. */
 export type Context = {
   options: Options;
   databases: DatabaseServer;
@@ -13,17 +13,17 @@ export type Context = {
   signal: AbortSignal;
 };
 
-/** What a suite found. */
+/** Results of a suite. */
 export type Report = {
   /** Markdown. */
   text: string;
-  /** What has to hold on any machine and did not: wrong answers and wrong counts, never slowness. */
+  /** Failed checks: wrong answers and wrong counts, never slowness. */
   failures: string[];
 };
 
 /** A set of measurements that belong together. */
 export type Suite = {
-  /** What it measures, in a line. */
+  /** Summary in one line. */
   summary: string;
   run(context: Context): Promise<Report>;
 };

@@ -6,7 +6,7 @@ test('without arguments it asks for the list of suites', () => {
   assert.equal(readArguments([]).suite, undefined);
 });
 
-test('a suite alone is measured in full, with --smoke shortly, and as told beside', () => {
+test('a suite alone is measured in full, briefly with --smoke, and by the other options', () => {
   const full = { rounds: 3, seconds: 5, connections: 50, smoke: false, out: undefined };
   assert.deepEqual(readArguments(['auth']), { suite: 'auth', options: full });
   const smoke = { rounds: 1, seconds: 0.5, connections: 10, smoke: true, out: undefined };

@@ -9,7 +9,7 @@ test('the median is the middle, or the mean of the middle two', () => {
   assert.equal(median([7]), 7);
   assert.equal(median([9, 1, 5]), 5);
   assert.equal(median([4, 1, 3, 2]), 2.5);
-  // As texts they would stand in another order.
+  // As texts they would have another order.
   assert.equal(median([10, 9, 100]), 10);
 });
 

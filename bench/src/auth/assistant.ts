@@ -7,15 +7,15 @@ import type { AssistantSettings } from './servers/assistant.ts';
 import type { Provider } from './servers/provider.ts';
 import { forUsers, userOf } from './users.ts';
 
-/** How the assistant and its provider are set up. */
+/** Set-up of the assistant and its provider. */
 export type AssistantSetup = {
-  /** How long the provider takes for each answer. */
+  /** Response time of the provider. */
   providerMs: number;
   /** IDP_USER_MAX_AGE_SECONDS. */
   userMaxAgeSeconds: number;
-  /** Lifetime of the first access tokens; an hour unless told. */
+  /** Lifetime of the first access tokens; an hour by default. */
   firstTokenSeconds?: number;
-  /** How many processes serve the same database; one unless told. */
+  /** Number of processes on the same database; one by default. */
   processes?: number;
   /** Settings beside those. */
   env?: Readonly<Record<string, string>>;
@@ -31,7 +31,7 @@ const ASSISTANT = new URL('servers/assistant.ts', import.meta.url);
 const PROVIDER = new URL('servers/provider.ts', import.meta.url);
 const CLIENT = { id: 'oselya', secret: 'the secret of the benchmark' };
 
-/** Starts the assistant with a provider of its own; what it starts ends with `scope`. */
+/** Starts the assistant with a separate provider; both end with `scope`. */
 export async function startAssistants(
   scope: AsyncDisposableStack,
   { databaseUrl, signal }: Pick<Place, 'databaseUrl' | 'signal'>,

@@ -57,7 +57,7 @@ export async function measureAuth(context: Context): Promise<Report> {
 
 const variantsFor = ({ smoke }: Context['options']) => (smoke ? oneOfEach : variants);
 
-/** Starts all variants, each on a database of its own, and measures them side by side. */
+/** Starts all variants, each on a separate database, and measures them side by side. */
 async function race(context: Context): ReturnType<typeof measureRounds> {
   const { options, databases, signal, tell } = context;
   await using scope = new AsyncDisposableStack();

@@ -3,7 +3,7 @@ import { startPeer } from './peer.ts';
 import type { ConstantSettings } from './servers/constant.ts';
 import { userOf } from './users.ts';
 
-/** Fastify with a constant answer after one select by a primary key: what nobody can be faster than. */
+/** Fastify with a constant answer after one select by a primary key: the upper bound of speed. */
 export const constant: Variant = {
   name: 'constant after one select',
   start: ({ databaseUrl, users, signal }) =>

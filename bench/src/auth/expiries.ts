@@ -1,7 +1,7 @@
 import type { Context } from '../suite.ts';
 import { startAssistants, signIn } from './assistant.ts';
 
-/** How often an expired access token was refreshed while many asked at once. */
+/** Number of refreshes of an expired access token under concurrent requests. */
 export type Expiries = {
   providerMs: number;
   processes: number;

@@ -24,7 +24,7 @@ export const fastifySession: Variant = {
 
 async function signIn(url: string, index: number): Promise<Target> {
   const browser = new Browser(url);
-  // As the proxy that ends TLS would say: secure cookies are sent over https only.
+  // Set by a proxy that ends TLS: secure cookies need https.
   const headers = { 'x-forwarded-proto': 'https' };
   await browser.ask(`/sign-in/${index}`, { method: 'POST', headers });
   return { path: '/me', headers: { cookie: browser.cookie }, expected: userOf(index).email };

@@ -10,7 +10,7 @@ import { aged, betterAuthJoins, betterAuthPlain, fresh } from './variants.ts';
 /** Something to reach, and how far it was. */
 export type Goal = { goal: string; measured: string; met: boolean };
 
-/** What the assistant with user data of up to 30 s ago has to reach, in requests a second. */
+/** Required requests a second of the assistant with user data up to 30 s old. */
 const SPEED: readonly { peer: Variant; atLeast: number }[] = [
   { peer: betterAuthPlain, atLeast: 2 },
   { peer: betterAuthJoins, atLeast: 2 },
@@ -52,7 +52,7 @@ export function countGoals(costs: readonly Cost[], expiries: readonly Expiries[]
         met: redemptions.every((count) => count === 1),
       },
       {
-        goal: `expired tokens, provider ${providerMs} ms: nobody refused`,
+        goal: `expired tokens, provider ${providerMs} ms: none rejected`,
         measured: figure(refused),
         met: refused === 0,
       },

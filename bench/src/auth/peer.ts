@@ -3,7 +3,7 @@ import type { Running } from '../load/variant.ts';
 import type { Server } from '../process/server.ts';
 
 /**
- * Starts a peer in a process of its own. No peer calls another service.
+ * Starts a peer in a separate process. No peer calls another service.
  * @param file The module of its process, in servers/.
  * @param settings What that module takes.
  * @param signIn Signs users in at an address and gives what they ask for.

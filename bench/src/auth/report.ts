@@ -16,7 +16,7 @@ type Findings = {
   goals: readonly Goal[];
 };
 
-/** All that was found, as Markdown. */
+/** Returns all results as Markdown. */
 export function reportText({ options, samples, costs, expiries, goals }: Findings): string {
   const { rounds, seconds, connections, smoke } = options;
   return [

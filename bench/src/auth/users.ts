@@ -1,4 +1,4 @@
-/** What the address of every user ends with, so what an answer about any of them contains. */
+/** Domain of every user's email, which each answer about a user contains. */
 export const EMAIL_DOMAIN = '@users.example.test';
 
 /** A made-up user, the same for all variants. */
@@ -6,7 +6,7 @@ export function userOf(index: number): { id: string; email: string; name: string
   return { id: `u-${index}`, email: `user-${index}${EMAIL_DOMAIN}`, name: `User ${index}` };
 }
 
-/** Does something for so many users, ten at a time, and gives what came of it in their order. */
+/** Runs a task for a number of users, ten at a time, and returns the results in order. */
 export async function forUsers<Result>(
   count: number,
   work: (index: number) => Promise<Result>,

@@ -4,7 +4,7 @@ import { betterAuth } from './better-auth.ts';
 import { constant } from './constant.ts';
 import { fastifySession } from './fastify-session.ts';
 
-/** How long the provider takes for each answer, in milliseconds. */
+/** Response times of the provider, in milliseconds. */
 const PROVIDER_MS = [0, 10, 50];
 
 const assistants = (userMaxAgeSeconds: number) =>

@@ -1,4 +1,4 @@
-/** How messages come that are answered at the same time: as from people, or all in the same moment. */
+/** Arrival of concurrent messages: spread over a second, or all at once. */
 export const ARRIVALS = ['within a second', 'all at once'] as const;
 export type Arrival = (typeof ARRIVALS)[number];
 

@@ -12,7 +12,7 @@ import { startVariant, VARIANTS, type VariantName } from './variants.ts';
 const FULL: Setup = { sockets: 1000, streams: 100, tokensPerSecond: 50 };
 const SMOKE: Setup = { sockets: 20, streams: 5, tokensPerSecond: 50 };
 
-/** How long the warm-up before each measurement takes, as a part of it. */
+/** Warm-up before each measurement, as a share of it. */
 const WARM_UP = 0.4;
 
 const CLIENTS = new URL('clients.ts', import.meta.url);
@@ -50,7 +50,7 @@ export async function measureChat(context: Context): Promise<Report> {
     for (const variant of orderOf(round, VARIANTS)) {
       const one = running.get(variant);
       if (one === undefined) continue;
-      // Whoever had nothing to do for a while has given memory and compiled code back.
+      // An idle process has released memory and compiled code.
       await model.ask('setPace', paceOf(setup, options.seconds * WARM_UP));
       await one.clients.ask('ask', { streams: setup.streams, withinMs: 0 });
       await model.ask('setPace', pace);
@@ -89,12 +89,12 @@ const paceOf = ({ tokensPerSecond }: Setup, seconds: number) => ({
   perSecond: tokensPerSecond,
 });
 
-/** What the server holds with every socket open, less what it held before. */
+/** Returns the memory of the server with all sockets open, minus the memory before. */
 async function measureIdle(
   { server, seats }: Awaited<ReturnType<typeof startVariant>>,
   clients: Remote<Clients>,
 ): Promise<Omit<Idle, 'variant'>> {
-  // What the first sockets bring about is no part of what each one holds.
+  // Memory that only the first sockets allocate does not count.
   const [first, rest] = [seats.slice(0, 10), seats.slice(10)];
   await clients.ask('open', first);
   const before = await server.ask('memory');

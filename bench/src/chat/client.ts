@@ -2,16 +2,16 @@ import { once } from 'node:events';
 import { WebSocket } from 'ws';
 import { ageOfTokens } from './stamp.ts';
 
-/** How to reach a server: the cookie of whoever is signed in, where it knows people. */
+/** Address of a server, and the session cookie if it has users. */
 export type Seat = { url: string; cookie: string | undefined };
 
-/** What came of one message. */
+/** Result of one message. */
 export type Answered = {
-  /** How long ago each token was written when it came, in milliseconds. */
+  /** Latency of each token, in milliseconds. */
   ages: number[];
   /** From the first token to the last one. */
   seconds: number;
-  /** What the client would show, and what the server says that it stored. */
+  /** Text as the client received it, and as the server stored it. */
   content: string;
   failures: string[];
 };
@@ -27,7 +27,7 @@ type Frame = {
 /** A client of a conversation that checks each frame as it comes. */
 export class ChatClient {
   readonly sessionId: string;
-  /** What came of a session while nobody waited for an answer, such as another end of it. */
+  /** Events of a session outside of an answer, such as an unexpected end. */
   readonly strays: string[] = [];
   readonly #socket: WebSocket;
   #isAsking = false;
@@ -106,5 +106,5 @@ async function nextFrame(socket: WebSocket): Promise<Frame> {
   return readFrame(data);
 }
 
-// What it holds is judged by its members.
+// The members decide the size.
 const readFrame = (data: unknown): Frame => JSON.parse(String(data)) as Frame;

@@ -3,10 +3,10 @@ import { answerParent } from '../process/child.ts';
 import { median, percentiles } from '../statistics.ts';
 import { ChatClient, type Seat } from './client.ts';
 
-/** What came of so many messages that were sent at the same time. */
+/** Results of concurrent messages. */
 export type Answers = {
   tokens: number;
-  /** How many came a second in the middle one of the answers. */
+  /** Tokens a second of the median answer. */
   perSecond: number;
   /** From when the model wrote a token until a client had it, in milliseconds. */
   p50: number;
@@ -32,7 +32,7 @@ const methods = {
   },
 
   /**
-   * Sends one message over each of the first so many sockets, and waits for all answers.
+   * Sends one message over each of the first sockets, and waits for all answers.
    * @param withinMs From the first message to the last one.
    */
   async ask({ streams, withinMs }: { streams: number; withinMs: number }): Promise<Answers> {

@@ -9,7 +9,7 @@ const MOST_BYTES = 50_000;
 
 const NOTHING = { rss: Number.NaN, heap: Number.NaN };
 
-/** What answers and sockets have to keep to. Times and sizes are not judged in a smoke run. */
+/** Goals of answers and sockets. A smoke run does not judge times and sizes. */
 export function judge({
   samples,
   idle,

@@ -6,7 +6,7 @@ import { type Arrival, ARRIVALS } from './arrivals.ts';
 import type { Answers } from './clients.ts';
 import { type VariantName, VARIANTS } from './variants.ts';
 
-/** What answers at the same time cost, in one round. */
+/** Cost of concurrent answers in one round. */
 export type Sample = Answers & {
   variant: VariantName;
   arrival: Arrival;
@@ -16,13 +16,13 @@ export type Sample = Answers & {
   cpuMs: number;
 };
 
-/** What open sockets hold, in bytes for each of them. */
+/** Memory of open sockets, in bytes for each. */
 export type Idle = { variant: VariantName; sockets: number; rss: number; heap: number };
 
-/** What is said of one run, for readers. */
+/** Description of one run, for readers. */
 export type Setup = { sockets: number; streams: number; tokensPerSecond: number };
 
-/** What was found, as Markdown. */
+/** Returns the results as Markdown. */
 export function reportText(found: {
   setup: Setup;
   options: Options;

@@ -1,6 +1,6 @@
 import { hrtime } from 'node:process';
 
-/** What one token of the scripted model says: when it was written, by the clock that all processes share. */
+/** A token of the scripted model carries the time of writing, by the clock that all processes share. */
 export function stampToken(): string {
   return `${hrtime.bigint().toString(36)} `;
 }

@@ -6,18 +6,18 @@ import type { Context } from '../suite.ts';
 import type { Seat } from './client.ts';
 import type { RelaySettings } from './servers/relay.ts';
 
-/** Who passes the model's answers on: the assistant, and the least that can. */
+/** Servers that relay the model's answers: the assistant, and a minimal relay. */
 export const VARIANTS = ['assistant', 'relay'] as const;
 export type VariantName = (typeof VARIANTS)[number];
 
-/** How many sockets each user has open. */
+/** Number of open sockets of each user. */
 const SOCKETS_PER_USER = 4;
 
 const RELAY = new URL('servers/relay.ts', import.meta.url);
 
 type Place = Pick<Context, 'databases' | 'signal'> & { sockets: number; modelUrl: string };
 
-/** Starts a server, which ends with `scope`, and says from where so many sockets are opened to it. */
+/** Starts a server, which ends with `scope`, and returns the addresses from which sockets connect. */
 export async function startVariant(
   name: VariantName,
   scope: AsyncDisposableStack,
@@ -49,7 +49,7 @@ async function startAssistant(
   if (server === undefined) throw new Error('No process was asked for');
   const { url, process } = server;
   const cookies = await forUsers(Math.ceil(sockets / SOCKETS_PER_USER), (nth) => signIn(url, nth));
-  // One socket of each user first, so that those that speak are of users of their own.
+  // One socket of each user first, so that speaking sockets belong to different users.
   const seats = Array.from({ length: sockets }, (_, nth) => ({
     url,
     cookie: cookies[nth % cookies.length],

@@ -15,7 +15,7 @@ import {
 const CONNECTIONS = 64;
 const PGBENCH_CLIENTS = 32;
 
-/** How many times as fast as each the collector has to be. */
+/** Required speed of the collector relative to each peer. */
 const AT_LEAST = { pgbench: 1, peers: 2 };
 
 /**

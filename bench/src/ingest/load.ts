@@ -4,10 +4,10 @@ import { answerParent } from '../process/child.ts';
 import { percentiles } from '../statistics.ts';
 import { ID_DIGITS, payloadOf, sourceOf, SOURCES } from './payload.ts';
 
-/** What load to put on a server. */
+/** Load for a server. */
 export type Load = { url: string; connections: number; seconds: number; firstId: number };
 
-/** What came of it. Latencies are in milliseconds. */
+/** Results. Latencies are in milliseconds. */
 export type Outcome = {
   sent: number;
   accepted: number;
@@ -24,8 +24,8 @@ export type LoadGenerator = typeof methods;
 answerParent(methods);
 
 /**
- * Posts payloads over so many connections, each of which asks again as soon as it is answered. Every
- * payload is a listing of its own. The requests are made beforehand but for a few digits, because on two
+ * Posts payloads over connections, each of which sends the next request after an answer. Every
+ * payload is a different listing. The requests are made beforehand but for a few digits, because on two
  * cores a generator that takes its time measures itself.
  */
 async function run({ url, connections, seconds, firstId }: Load): Promise<Outcome> {
@@ -98,7 +98,7 @@ async function* answersOn(socket: Socket): AsyncGenerator<string, void> {
   }
 }
 
-/** Where the first answer ends; -1 while it is not whole. */
+/** Returns the end of the first answer; -1 while it is incomplete. */
 function endOfAnswer(text: string): number {
   const bodyAt = text.indexOf('\r\n\r\n') + 4;
   if (bodyAt < 4) return -1;

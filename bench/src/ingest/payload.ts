@@ -1,4 +1,4 @@
-/** How many sources send, as the listings of a larger installation come from. */
+/** Number of sources, as in a larger installation. */
 export const SOURCES = 200;
 
 /** The digits that every payload differs by. */

@@ -10,7 +10,7 @@ import { payloadOf, sourceOf, SOURCES } from './payload.ts';
 
 const run = promisify(execFile);
 
-/** How to call `pgbench`. */
+/** Arguments of `pgbench`. */
 export type Pgbench = { command: string };
 
 /** Finds `pgbench`, on the path or where Debian's packages have it; undefined where there is none. */
@@ -60,7 +60,7 @@ export async function runPgbench(
   }
 }
 
-/** The address goes into the environment, which unlike arguments nobody else can read. */
+/** The address goes into the environment, which other users cannot read, unlike arguments. */
 async function call(
   command: string,
   args: readonly string[],

@@ -16,7 +16,7 @@ type Findings = {
   goals: readonly Goal[];
 };
 
-/** What was found, as Markdown. */
+/** Returns the results as Markdown. */
 export function reportText({ options, connections, samples, goals }: Findings): string {
   const { rounds, seconds, smoke } = options;
   return [

@@ -5,7 +5,7 @@ import type { LoadGenerator, Outcome } from './load.ts';
 import { type Pgbench, runPgbench } from './pgbench.ts';
 import type { IngestServer } from './servers/server.ts';
 
-/** What a measurement needs. The database is empty, and nobody else's. */
+/** Requirements of a measurement. The database is empty and exclusive. */
 export type Place = {
   databaseUrl: string;
   connections: number;
@@ -27,7 +27,7 @@ export type Sample = {
 
 export type Variant = { name: string; measure: (place: Place) => Promise<Sample> };
 
-/** As many connections to the database as the collector opens. */
+/** Database connections, as many as the collector opens. */
 const POOL_SIZE = 16;
 const LOAD = new URL('load.ts', import.meta.url);
 /** A warm-up is this share of a measurement. */
@@ -37,7 +37,7 @@ export const collector: Variant = server('collector', 'collector');
 export const graphileWorker: Variant = server('Fastify and graphile-worker', 'graphile-worker');
 export const pgBoss: Variant = server('Fastify and pg-boss', 'pg-boss');
 
-/** A server under load, both in processes of their own. */
+/** A server under load, each in a separate process. */
 function server(name: string, module: string): Variant {
   return {
     name,
@@ -58,7 +58,7 @@ function server(name: string, module: string): Variant {
   };
 }
 
-/** `pgbench`, with as many clients as told, inserting into the collector's own table. */
+/** `pgbench` with a number of clients, inserting into the collector's table. */
 export function pgbenchVariant(pgbench: Pgbench, clients: number): Variant {
   return {
     name: `pgbench, ${clients} clients`,

@@ -2,7 +2,7 @@ import { open } from 'node:fs/promises';
 import { isDeepStrictEqual } from 'node:util';
 import { type Document, type Expected, expectedFindings } from './documents.ts';
 
-/** How many errors a command told, by the lines that hold the mark of one; none without a mark. */
+/** Returns the number of errors that a command reported, by lines with a mark; none without a mark. */
 export async function countErrors(output: string, mark: string | undefined): Promise<number> {
   if (mark === undefined) return 0;
   let count = 0;

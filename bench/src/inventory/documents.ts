@@ -9,10 +9,10 @@ export type Document = {
   format: 'json' | 'jsonl';
 };
 
-/** What has to be found in a faulty record, and where: the offset is one in its text. */
+/** Expected findings of a faulty record, with offsets in its text. */
 type Fault = { code: string; pointer: string; offset: number };
 
-/** What has to be found in a document. */
+/** Expected findings of a document. */
 export type Expected = { code: string; pointer: string; line: number; column: number };
 
 const SEED = 20_261_121;

@@ -11,7 +11,7 @@ const MOST_TIME = 1.3;
 const MOST_LINT = 1.5;
 const MOST_MB = 150;
 
-/** What was measured, as Markdown, and what has to hold on any machine and did not. */
+/** Returns the results as Markdown, and the failed checks. */
 export function reportText(samples: readonly Sample[], { rounds, smoke }: Options): Report {
   const own = samples.filter(({ variant }) => variant === oselya.name);
   const text = [

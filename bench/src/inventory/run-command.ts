@@ -6,7 +6,7 @@ import { Readable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
 import type { Usage } from './usage.ts';
 
-/** How one run of a command went. */
+/** Result of one run of a command. */
 export type Run = {
   /** Null where it was killed or broke down. */
   exitStatus: number | null;
@@ -15,7 +15,7 @@ export type Run = {
   usage: Usage | undefined;
 };
 
-/** Where a run leaves what it prints, what it reads from standard input, and what ends it early. */
+/** Output file, standard input and abort signal of a run. */
 export type Surroundings = {
   folder: string;
   output: string;
@@ -28,7 +28,7 @@ const USAGE_MODULE = new URL('usage.ts', import.meta.url).href;
 const LONGEST_MS = 5 * 60_000;
 
 /**
- * Runs a command of Node's in a process of its own, with everything that it prints in a file.
+ * Runs a Node command in a separate process, with its output in a file.
  * @param args The module and its arguments.
  */
 export async function runCommand(

@@ -12,15 +12,15 @@ export type Sample = Run & {
   document: Document;
   /** The size of the text, in millions of bytes. */
   megabytes: number;
-  /** How many errors the command told. */
+  /** Number of errors that the command reported. */
   errors: number;
-  /** What of its findings is wrong, where they are compared one by one. */
+  /** Wrong findings, if they are compared one by one. */
   difference?: string | undefined;
 };
 
 type Source = {
   document: Document;
-  /** Where it stands; `-` for standard input. */
+  /** Path; `-` for standard input. */
   file: string;
   folder: string;
   signal: AbortSignal;

@@ -2,7 +2,7 @@
 // into the file that OSELYA_BENCH_USAGE names.
 import { readFileSync, writeFileSync } from 'node:fs';
 
-/** What a process used in all. */
+/** Resources that a process used in total. */
 export type Usage = {
   cpuMs: number;
   /** The memory at its highest, in millions of bytes. */

@@ -5,7 +5,7 @@ export type Variant = {
   name: string;
   /** The module and its arguments for a file. */
   args: (file: string) => string[];
-  /** What stands in each line that tells an error, and in no other that it prints; none for what tells none. */
+  /** Mark of each line that reports an error; none if the command reports none. */
   errorMark?: string;
 };
 
@@ -32,7 +32,7 @@ export const jsonParse: Variant = {
   args: (file) => [fileURLToPath(new URL('json-parse.ts', import.meta.url)), file],
 };
 
-/** The peers, each told to find every error; @jirutka/ajv-cli also says where in the file it stands. */
+/** The peers, each set to find every error; @jirutka/ajv-cli also reports positions. */
 export const peers: readonly Variant[] = [
   {
     name: 'ajv-cli',

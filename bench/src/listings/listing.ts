@@ -2,7 +2,7 @@ import { type City, pickCity, STREETS } from './places.ts';
 import { createRandom, type Random } from './random.ts';
 import { type Language, VOCABULARY, wordOf } from './words.ts';
 
-/** A listing as the generator knows it; what is null is not told. */
+/** A listing as the generator knows it; null fields are not sent. */
 export type GeneratedListing = {
   source_slug: string;
   external_id: string;
@@ -32,14 +32,14 @@ export type GeneratedListing = {
   copy_of: number | null;
 };
 
-/** What the listings of a run have in common. Equal settings give equal listings. */
+/** Settings of the listings of a run. Equal settings give equal listings. */
 export type Generator = {
   seed: number;
-  /** Which share of the listings offers a home that an earlier one offers already; 0 unless told. */
+  /** Share of listings that duplicate an earlier one; 0 by default. */
   duplicates?: number;
 };
 
-/** How many sources there are, each with the same number of listings. */
+/** Number of sources, each with the same number of listings. */
 export const SOURCES = 100;
 
 const KINDS = {

@@ -9,7 +9,7 @@ export type Load = {
   /** Of a database with the collector's tables. */
   databaseUrl: string;
   generator: Settings;
-  /** How many there are in all, and how many are there already. */
+  /** Number of listings in total, and number that exist already. */
   count: number;
   first?: number;
   dimensions: number;
@@ -19,7 +19,7 @@ export type Load = {
 
 /** So many rows go to the server at a time. */
 const BATCH = 500;
-/** How often somebody who waits is told. */
+/** Interval of progress messages. */
 const TELL_EVERY = 100_000;
 
 /**

@@ -15,7 +15,7 @@ export function makePayload(generator: Generator, nth: number): Payload {
 }
 
 /**
- * Payloads of which nothing is told but a description, and so many pictures at a host: all facts have to be
+ * Payloads with only a description and a number of images at a host: all facts must be
  * read out of the text.
  */
 export function makeTexts(
@@ -25,8 +25,8 @@ export function makeTexts(
 ): Payload[] {
   return Array.from({ length: count }, (_, nth) => {
     const { source_slug, external_id, description } = makeListing(generator, nth);
-    const addresses = Array.from({ length: each }, (_none, picture) => `${host}/${nth}/${picture}`);
-    const pictures = each === 0 ? {} : { image_urls: addresses };
-    return { source_slug, external_id, description, ...pictures };
+    const addresses = Array.from({ length: each }, (_none, image) => `${host}/${nth}/${image}`);
+    const images = each === 0 ? {} : { image_urls: addresses };
+    return { source_slug, external_id, description, ...images };
   });
 }

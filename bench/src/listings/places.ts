@@ -3,7 +3,7 @@ import type { Random } from './random.ts';
 /** A city, and which percentage of all listings is in it. */
 export type City = {
   name: string;
-  /** As it stands after "у". */
+  /** Locative form, after "у". */
   locative: string;
   english: string;
   percent: number;

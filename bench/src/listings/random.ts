@@ -19,7 +19,7 @@ export type Random = {
 };
 
 /**
- * A series of its own for each place in a sequence, so that the millionth listing can be made without
+ * A separate series for each place in a sequence, so that the millionth listing can be made without
  * those before it.
  */
 export function createRandom(seed: number, nth = 0): Random {

@@ -12,7 +12,7 @@ export type Vectors = {
 
 const TOPICS = 256;
 const DIRECTIONS = 24;
-/** How far listings of one topic are from one another, where topics are 1 apart in each element. */
+/** Distance of listings within a topic; topics are 1 apart in each element. */
 const SPREAD = 0.2;
 const NOISE = 0.25;
 /** Whole numbers of three digits say as much of an element as a search needs, and are short as text. */

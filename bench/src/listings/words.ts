@@ -2,7 +2,7 @@ import { createRandom } from './random.ts';
 
 export type Language = 'uk' | 'en';
 
-/** How many words there are of a language. */
+/** Number of words of a language. */
 export const VOCABULARY = 50_000;
 
 /** Words that are said of most homes, those said most often first. */

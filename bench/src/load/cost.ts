@@ -4,7 +4,7 @@ import type { Context } from '../suite.ts';
 import { checkAnswers } from './check.ts';
 import type { Variant } from './variant.ts';
 
-/** What one request costs when nothing changed since the one before. */
+/** Cost of one request when nothing changed since the previous one. */
 export type Cost = {
   variant: string;
   requests: number;

@@ -4,18 +4,18 @@ import { answerParent } from '../process/child.ts';
 import { percentiles } from '../statistics.ts';
 import type { Target } from './target.ts';
 
-/** What load to put on a server. */
+/** Load for a server. */
 export type Load = {
   url: string;
   /** At least one for each connection; they are dealt out among the connections. */
   targets: readonly Target[];
-  /** What every answer has to contain, whoever asked. */
+  /** Text that every answer must contain. */
   expected: string;
   connections: number;
   seconds: number;
 };
 
-/** What came of it. Latencies are in milliseconds. */
+/** Results. Latencies are in milliseconds. */
 export type Outcome = {
   requests: number;
   seconds: number;
@@ -28,7 +28,7 @@ export type Outcome = {
   wrongBodies: number;
 };
 
-/** How often autocannon looks whether the time is over. */
+/** Interval at which autocannon checks the time. */
 const SAMPLE_MS = 50;
 
 const methods = { run };

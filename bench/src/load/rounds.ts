@@ -9,9 +9,9 @@ export type Sample = Outcome & Counters & { variant: string; round: number };
 type Race = {
   /** The variants by name, running. */
   variants: ReadonlyMap<string, Running>;
-  /** Puts a load on a server, from a process of its own. */
+  /** Puts a load on a server from a separate process. */
   putLoad: (load: Load) => Promise<Outcome>;
-  /** What every answer has to contain. */
+  /** Text that every answer must contain. */
   expected: string;
 };
 
@@ -20,7 +20,7 @@ const WARM_UP = { share: 0.4, mostSeconds: 2 };
 
 /**
  * Measures every variant once in each round. The order turns around from round to round, so that a
- * machine that gets slower or faster in the course of a run favours nobody.
+ * machine that gets slower or faster during a run favours no variant.
  * @returns The samples of each variant in the order of the rounds, and what was answered wrongly.
  */
 export async function measureRounds(
@@ -73,7 +73,7 @@ async function measure(
   return { sample, wrong: [...wrong, ...wrongAnswers(outcome)] };
 }
 
-/** What a server may not do under load, however slow it is. */
+/** Checks that hold under load at any speed. */
 function wrongAnswers({ statuses, errors, wrongBodies }: Outcome): string[] {
   const others = Object.entries(statuses).filter(([status]) => status !== '200');
   return [

@@ -2,6 +2,6 @@
 export type Target = {
   path: string;
   headers: Record<string, string>;
-  /** What the answer has to contain. */
+  /** Text that the answer must contain. */
   expected: string;
 };

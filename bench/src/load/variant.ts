@@ -1,6 +1,6 @@
 import type { Target } from './target.ts';
 
-/** What a server and its peers have used so far, each counted from their start. */
+/** Processor time of a server and its peers, each since its start. */
 export type Counters = {
   /** Processor time of the server's process, in milliseconds. */
   cpuMs: number;
@@ -16,12 +16,12 @@ export type Running = AsyncDisposable & {
   counters(): Promise<Counters>;
 };
 
-/** What a variant needs to run. */
+/** Requirements of a variant. */
 export type Place = { databaseUrl: string; users: number; signal: AbortSignal };
 
 /** One of the things that are compared. */
 export type Variant = {
   name: string;
-  /** Starts it on an empty database of its own, in processes of its own, and signs users in. */
+  /** Starts it on a separate empty database, in separate processes, and signs users in. */
   start(place: Place): Promise<Running>;
 };

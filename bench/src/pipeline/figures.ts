@@ -1,6 +1,6 @@
 import type pg from 'pg';
 
-/** What a worker made of the payloads that were put into its queue. */
+/** Results of a worker for the payloads in its queue. */
 export type JobFigures = {
   completed: number;
   /** Those that did not end `completed`. */
@@ -8,7 +8,7 @@ export type JobFigures = {
   /** From the first job's beginning to the moment when the last one's end was written. */
   seconds: number;
   /**
-   * How much of the slots' time was spent on jobs, from the first job's beginning to the last one's:
+   * Share of the slots' time that was spent on jobs, from the start of the first job to that of the last:
    * so long there was work for every slot.
    */
   busy: number;
@@ -17,7 +17,7 @@ export type JobFigures = {
 };
 
 /**
- * Reads the figures of the last so many jobs. A job has its slot from the beginning of its first stage to the
+ * Reads the figures of the last jobs. A job has its slot from the beginning of its first stage to the
  * end of its last one: its end is written when the next job is in that slot already (see `Slots.run`), so
  * that time is counted for none.
  * @param slots How many jobs the worker had at once.

@@ -8,7 +8,7 @@ export type Jobs = AsyncDisposable & {
   put(payloads: readonly Payload[]): Promise<void>;
   /** Waits until nothing is left to do. */
   drained(signal: AbortSignal): Promise<void>;
-  /** Figures of the last so many jobs. */
+  /** Figures of the last jobs. */
   figures(count: number, slots: number): Promise<JobFigures>;
 };
 

@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { makeTexts } from '../listings/payload.ts';
 import { orderOf } from '../load/rounds.ts';
-import type { PictureHost } from '../pictures/servers/host.ts';
+import type { ImageHost } from '../images/servers/host.ts';
 import { startProcess } from '../process/parent.ts';
 import type { Context, Report } from '../suite.ts';
 import { openJobs } from './jobs.ts';
@@ -14,18 +14,18 @@ import type { WorkerProcess } from './servers/worker.ts';
 /** A worker to measure: what reads listings for it, and how many jobs it has at once. */
 export type Variant = {
   name: string;
-  /** How long the model server takes for each answer; undefined for the mock. */
+  /** Response time of the model server; undefined for the mock. */
   answerMs: number | undefined;
   slots: number;
   listings: number;
-  /** How many of its own each listing has; 0 unless told. */
-  pictures?: number;
+  /** Number of images of each listing; 0 by default. */
+  images?: number;
 };
 
 const DIMENSIONS = 384;
 const SEED = 20_260_101;
 const MODEL = new URL('servers/model.ts', import.meta.url);
-const HOST = new URL('../pictures/servers/host.ts', import.meta.url);
+const HOST = new URL('../images/servers/host.ts', import.meta.url);
 const WORKER = new URL('servers/worker.ts', import.meta.url);
 
 const variants: readonly Variant[] = [
@@ -33,26 +33,26 @@ const variants: readonly Variant[] = [
   { name: 'mock, 32 slots', answerMs: undefined, slots: 32, listings: 2000 },
   { name: 'model of 500 ms, 4 slots', answerMs: 500, slots: 4, listings: 2000 },
   { name: 'model of 500 ms, 32 slots', answerMs: 500, slots: 32, listings: 2000 },
-  { name: 'mock, 4 slots, 3 pictures', answerMs: undefined, slots: 4, listings: 2000, pictures: 3 },
+  { name: 'mock, 4 slots, 3 images', answerMs: undefined, slots: 4, listings: 2000, images: 3 },
   {
-    name: 'model of 500 ms, 32 slots, 3 pictures',
+    name: 'model of 500 ms, 32 slots, 3 images',
     answerMs: 500,
     slots: 32,
     listings: 2000,
-    pictures: 3,
+    images: 3,
   },
 ];
 
 const smokeVariants: readonly Variant[] = [
   { name: 'mock, 4 slots', answerMs: undefined, slots: 4, listings: 60 },
   { name: 'model of 20 ms, 8 slots', answerMs: 20, slots: 8, listings: 60 },
-  { name: 'mock, 4 slots, 2 pictures', answerMs: undefined, slots: 4, listings: 30, pictures: 2 },
+  { name: 'mock, 4 slots, 2 images', answerMs: undefined, slots: 4, listings: 30, images: 2 },
   {
-    name: 'model of 20 ms, 8 slots, 2 pictures',
+    name: 'model of 20 ms, 8 slots, 2 images',
     answerMs: 20,
     slots: 8,
     listings: 30,
-    pictures: 2,
+    images: 2,
   },
 ];
 
@@ -73,9 +73,9 @@ export async function measurePipeline(context: Context): Promise<Report> {
   return reportText(samples, options);
 }
 
-/** Runs a worker on a database of its own: with new listings, then with the same again. */
+/** Runs a worker on a separate database: with new listings, then with the same again. */
 async function measureVariant(
-  { name, answerMs, slots, listings, pictures = 0 }: Variant,
+  { name, answerMs, slots, listings, images = 0 }: Variant,
   round: number,
   { databases, signal }: Context,
 ): Promise<Sample[]> {
@@ -85,7 +85,7 @@ async function measureVariant(
   scope.defer(() => rm(folder, { recursive: true, force: true }));
   const model =
     answerMs === undefined ? undefined : scope.use(startProcess<ModelServer>(MODEL, signal));
-  const host = pictures === 0 ? undefined : scope.use(startProcess<PictureHost>(HOST, signal));
+  const host = images === 0 ? undefined : scope.use(startProcess<ImageHost>(HOST, signal));
   const env = {
     DATABASE_URL: url,
     DATA_DIR: folder,
@@ -109,7 +109,7 @@ async function measureVariant(
   const worker = scope.use(startProcess<WorkerProcess>(WORKER, signal));
   await worker.ask('migrate', env);
   const jobs = scope.use(await openJobs(url));
-  const shown = { host: await host?.ask('start'), each: pictures };
+  const shown = { host: await host?.ask('start'), each: images };
   const payloads = makeTexts(listings, { seed: SEED + round }, shown);
   const samples: Sample[] = [];
   for (const kind of ['new', 'unchanged'] as const) {
@@ -120,7 +120,7 @@ async function measureVariant(
     const figures = await jobs.figures(listings, slots);
     const requests = await model?.ask('counts');
     const fetched = (await host?.ask('count')) ?? 0;
-    const sample = { variant: name, round, payloads: kind, pictures, fetched, requests };
+    const sample = { variant: name, round, payloads: kind, images, fetched, requests };
     samples.push({ ...sample, ...figures });
   }
   return samples;

@@ -11,18 +11,18 @@ export type Sample = JobFigures & {
   variant: string;
   round: number;
   payloads: 'new' | 'unchanged';
-  /** How many each listing has, and how many all of them had the host asked for. */
-  pictures: number;
+  /** Number of images of each listing, and number of requests at the host. */
+  images: number;
   fetched: number;
   /** Requests that came to the model server; undefined for the mock. */
   requests: Counts | undefined;
 };
 
-/** One that reads its text and one that embeds it, beside one for each picture. */
+/** One call reads the text and one embeds it; each image adds one. */
 const MOST_CALLS = 2;
 const LEAST_BUSY = 0.95;
 
-/** What was measured, as Markdown, and what has to hold on any machine and did not. */
+/** Returns the results as Markdown, and the failed checks. */
 export function reportText(samples: readonly Sample[], { rounds, smoke }: Options): Report {
   const failures = samples.flatMap(findFailures);
   const text = [
@@ -40,15 +40,15 @@ export function reportText(samples: readonly Sample[], { rounds, smoke }: Option
 
 /** Counts are right on any machine, or something is wrong. */
 function findFailures(sample: Sample): string[] {
-  const { variant, payloads, completed, others, pictures, fetched, requests } = sample;
+  const { variant, payloads, completed, others, images, fetched, requests } = sample;
   const perListing = callsPerListing(sample);
   const isNew = payloads === 'new';
-  const most = isNew ? MOST_CALLS + pictures : 0;
-  const toFetch = isNew ? pictures * (completed + others) : 0;
+  const most = isNew ? MOST_CALLS + images : 0;
+  const toFetch = isNew ? images * (completed + others) : 0;
   const wrong = [
     ...(others === 0 ? [] : [`${others} jobs did not complete`]),
     ...(perListing <= most ? [] : [`${perListing} calls for each listing, ${most} expected`]),
-    ...(fetched === toFetch ? [] : [`${fetched} pictures were fetched, ${toFetch} expected`]),
+    ...(fetched === toFetch ? [] : [`${fetched} images were fetched, ${toFetch} expected`]),
     ...(requests === undefined || isNew || requests.chat + requests.embed === 0
       ? []
       : ['unchanged listings came to the model server']),
@@ -90,11 +90,11 @@ function requestsText(samples: readonly Sample[]): string {
 
 function goals(samples: readonly Sample[], smoke: boolean): Goal[] {
   const of = (kind: Sample['payloads']) => samples.filter(({ payloads }) => payloads === kind);
-  const mostNew = Math.max(...of('new').map((one) => callsPerListing(one) - one.pictures));
+  const mostNew = Math.max(...of('new').map((one) => callsPerListing(one) - one.images));
   const mostUnchanged = Math.max(...of('unchanged').map(callsPerListing));
   return [
     {
-      goal: `at most ${MOST_CALLS} calls for a new listing, beside one for each picture`,
+      goal: `at most ${MOST_CALLS} calls for a new listing, plus one for each image`,
       measured: figure(mostNew, 2),
       met: mostNew <= MOST_CALLS,
     },

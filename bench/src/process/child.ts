@@ -1,4 +1,4 @@
-/** What a process of a benchmark does when it is asked, by name. Inputs and outputs are plain data. */
+/** Methods of a benchmark process, by name. Inputs and outputs are plain data. */
 export type Methods = Record<string, (input: never) => unknown>;
 
 /** A question from the process that started this one. */

@@ -11,11 +11,11 @@ export type Remote<Asked extends Methods> = AsyncDisposable & {
   ): Promise<Awaited<ReturnType<Asked[Name]>>>;
 };
 
-/** How long a process may take to end by itself before it is killed. */
+/** Time limit for a process to end before it is killed. */
 const STOP_MS = 5000;
 
 /**
- * Starts a module in a process of its own, as in production, so that what is measured shares no event
+ * Starts a module in a separate process, as in production, so that the measured server shares no event
  * loop, heap or garbage collection with what measures it.
  * @param module A module that calls `answerParent` with the methods of `Asked`.
  * @param signal Kills the process, and so fails what it was asked.
@@ -59,7 +59,7 @@ export function startProcess<Asked extends Methods>(
       } else {
         question.reject(ended);
       }
-      // What the other side sends is what its method of this name gives, by the type of both.
+      // The types of both sides guarantee that the method of this name returns this value.
       return question.promise as Promise<Awaited<ReturnType<Asked[typeof method]>>>;
     },
     [Symbol.asyncDispose]: () => stop(child),

@@ -5,10 +5,10 @@ import { runInNewContext } from 'node:vm';
 setFlagsFromString('--expose-gc');
 const collectGarbage = runInNewContext('gc') as () => void;
 
-/** What a process holds, in bytes. */
+/** Memory of a process, in bytes. */
 export type Memory = { rss: number; heap: number };
 
-/** What this process holds once all garbage is collected; the heap is what is in use of it, buffers included. */
+/** Returns the memory of this process after garbage collection; `heap` is the used heap with buffers. */
 export function memory(): Memory {
   collectGarbage();
   const { rss, heapUsed, external } = process.memoryUsage();

@@ -14,7 +14,7 @@ import {
   type Variant,
 } from './variants.ts';
 
-/** How many times as fast as each the collector has to be. */
+/** Required speed of the collector relative to each peer. */
 const AT_LEAST: readonly { peer: Variant; times: number }[] = [
   { peer: graphileWorker, times: 1.5 },
   { peer: graphileWorkerBatching, times: 1 },

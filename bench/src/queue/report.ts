@@ -15,7 +15,7 @@ type Findings = {
   goals: readonly Goal[];
 };
 
-/** What was found, as Markdown. */
+/** Returns the results as Markdown. */
 export function reportText({ options, samples, pickups, fairness, goals }: Findings): string {
   const { rounds, seconds, smoke } = options;
   const { backlog, singles, waitMs, startedMeanwhile } = fairness;

@@ -1,7 +1,7 @@
 import type { Exact } from './exact.ts';
 import { bodyOf, BREADTHS, FILTERS, groupOf, makeQuestions, type Question } from './questions.ts';
 
-/** How many of the true nearest a similar search finds, for the filters of one share. */
+/** Share of the true nearest listings that a similar search finds, for filters of one selectivity. */
 export type Recall = { filter: string; share: number; questions: number; recall: number };
 
 /** Full-text searches whose answers were compared with the right ones. */
@@ -14,7 +14,7 @@ type Answer = {
 
 type Asked = { url: string; exact: Exact; dimensions: number };
 
-/** How many of the nearest are asked for: recall@10. */
+/** Number of requested neighbours: recall@10. */
 const NEAREST = 10;
 const SHOWN = 20;
 /** Beyond any number of matches. */

@@ -7,10 +7,10 @@ import { openExact } from './exact.ts';
 import { DIMENSIONS } from './listings.ts';
 import { startStack } from './stack.ts';
 
-/** What a vacuum has to do of a database, and what is found in it. */
+/** Vacuum work of a database, and its results. */
 export type Churned = {
   state: 'changed' | 'vacuumed';
-  /** Versions of rows that nobody sees any more; the vector index has an entry for each. */
+  /** Dead row versions; the vector index has an entry for each. */
   deadRows: number;
   /** Of the vector index. */
   indexBytes: number;
@@ -60,7 +60,7 @@ async function churn(databaseUrl: string, signal: AbortSignal): Promise<void> {
   await client.connect();
   const vectors = createVectors(DIMENSIONS);
   try {
-    // Else a vacuum may come in between or not, and nobody would know which was measured.
+    // Otherwise a vacuum may or may not run in between, and the figure is ambiguous.
     await client.query('alter table property_listings set (autovacuum_enabled = off)');
     const { rows } = await client.query<{ id: string }>(
       'select id from property_listings where id % 10 = 3 order by id',
@@ -96,7 +96,7 @@ async function readFigures(url: string): Promise<{ deadRows: number; indexBytes:
   return row;
 }
 
-/** On a connection of its own: what a session counts is known to others when it has ended. */
+/** Uses a separate connection: statistics of a session are published when it ends. */
 async function ask<Row extends pg.QueryResultRow>(url: string, statement: string): Promise<Row[]> {
   const client = new pg.Client({ connectionString: url });
   await client.connect();

@@ -8,7 +8,7 @@ const MOST_MS = 50;
 const MOST_TIMES = 2;
 const LEAST_RECALL = 0.95;
 
-/** What the searches have to reach: the times are those of the largest database. */
+/** Goals of searches, for the largest database. */
 export function judge(findings: readonly Findings[]): Goal[] {
   const bySize = findings.toSorted((a, b) => a.listings - b.listings);
   const [smallest, largest] = [bySize.at(0), bySize.at(-1)];

@@ -7,7 +7,7 @@ import type { Context } from '../suite.ts';
 export const DIMENSIONS = 384;
 const SEED = 20_260_101;
 
-/** A database with so many generated listings; leaving the scope that uses it drops it unless it is kept. */
+/** A database with generated listings; the end of its scope drops it unless it is kept. */
 export async function openListings(
   count: number,
   { options, databases, signal, tell }: Context,

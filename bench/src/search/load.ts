@@ -4,7 +4,7 @@ import { text } from 'node:stream/consumers';
 import { answerParent } from '../process/child.ts';
 import { bodyOf, groupOf, type Question } from './questions.ts';
 
-/** What load to put on a server. */
+/** Load for a server. */
 export type Load = {
   url: string;
   questions: readonly Question[];
@@ -12,14 +12,14 @@ export type Load = {
   seconds: number;
 };
 
-/** What came of it: latencies in milliseconds by group, and what was not answered with 200. */
+/** Results: latencies in milliseconds by group, and answers other than 200. */
 export type Outcome = { latencies: Record<string, number[]>; wrong: string[]; seconds: number };
 
 const methods = { run };
 export type LoadGenerator = typeof methods;
 answerParent(methods);
 
-/** Asks the questions in turn, by so many clients, each of which asks again as soon as it is answered. */
+/** Sends the queries in order from concurrent clients; each client sends the next one after an answer. */
 async function run({ url, questions, clients, seconds }: Load): Promise<Outcome> {
   const agent = new Agent({ keepAlive: true, maxSockets: clients });
   const prepared = questions.map((question) => ({

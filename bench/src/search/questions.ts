@@ -6,7 +6,7 @@ import { wordOf } from '../listings/words.ts';
 export const KINDS = ['fulltext', 'similar', 'hybrid'] as const;
 export type Kind = (typeof KINDS)[number];
 
-/** How many listings have the words of a question. */
+/** Number of listings with the words of a query. */
 export const BREADTHS = ['broad', 'medium', 'rare'] as const;
 export type Breadth = (typeof BREADTHS)[number];
 
@@ -34,7 +34,7 @@ export type Question = {
   filters: Filters;
 };
 
-/** The ranks of words that are in about so many listings: most, one in a hundred, one in ten thousand. */
+/** Ranks of words by frequency: in most listings, in one of a hundred, in one of ten thousand. */
 const RANKS: Record<Breadth, readonly [from: number, to: number]> = {
   broad: [0, 8],
   medium: [300, 900],

@@ -11,7 +11,7 @@ export type Sample = {
   listings: number;
   kind: Kind;
   round: number;
-  /** Who search at the same time. */
+  /** Number of concurrent clients. */
   clients: number;
   searches: number;
   seconds: number;
@@ -23,11 +23,11 @@ export type Sample = {
 
 export type Latency = { p50: number; p95: number; max: number; searches: number };
 
-/** What was found for databases of one size. */
+/** Results for databases of one size. */
 export type Findings = {
   listings: number;
   samples: Sample[];
-  /** The same by one client, who waits for nobody. */
+  /** The same for a single client. */
   alone: Sample[];
   recalls: Recall[];
   /** The same once many have changed. */
@@ -35,7 +35,7 @@ export type Findings = {
   equality: Equality;
 };
 
-/** What was found, as Markdown. */
+/** Returns the results as Markdown. */
 export function reportText(found: {
   options: Options;
   findings: readonly Findings[];
@@ -50,7 +50,7 @@ export function reportText(found: {
       (smoke ? ' This was a smoke run: too short to say anything about speed.' : ''),
     '## Time',
     timeTable(findings),
-    '### One client, who waits for nobody',
+    '### A single client',
     timeTable(findings.map(({ listings, alone }) => ({ listings, samples: alone }))),
     ...KINDS.flatMap((kind) => [`### ${kind}, p50 and p95 in ms`, groupTable(findings, kind)]),
     '## Recall',

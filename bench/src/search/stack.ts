@@ -16,7 +16,7 @@ export type Stack = {
   api: ReturnType<typeof startProcess<ApiServer>>;
 } & AsyncDisposable;
 
-/** Starts the API and its model server, each in a process of its own. */
+/** Starts the API and its model server, each in a separate process. */
 export async function startStack(databaseUrl: string, signal: AbortSignal): Promise<Stack> {
   await using scope = new AsyncDisposableStack();
   const folder = await mkdtemp(join(tmpdir(), 'oselya-bench-'));

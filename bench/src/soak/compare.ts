@@ -11,9 +11,9 @@ export type Figure = {
   most: number | undefined;
   /** Up to here nothing is growth: both ends count as so much at least. */
   negligible?: number;
-  /** What share of its beginning it may grow by in an hour; it is not looked at unless told. */
+  /** Permitted growth in an hour, as a share of the initial value; unlimited by default. */
   mostPerHour?: number;
-  /** What stands for the samples of a while; the median unless told. */
+  /** Summary of the samples of a window; the median by default. */
   by?: (values: readonly number[]) => number;
 };
 
@@ -36,16 +36,16 @@ const VACUUM = { share: 0.2, rows: 50 };
 /** The dead rows of a table come and go with its vacuum, so their most is what tells. */
 const most = (values: readonly number[]): number => Math.max(...values);
 
-/** What is in progress comes and goes; what is forgotten stays, so their least is what tells. */
+/** Work in progress comes and goes, but a leak stays, so the minimum shows it. */
 const least = (values: readonly number[]): number => Math.min(...values);
 
-/** History is kept, and pictures that no listing shows any more are for days. */
+/** History stays, and unused images stay for days. */
 const GROWING: ReadonlySet<Table> = new Set(['listing_snapshots', 'images']);
 
-/** As the slope over all samples has it, whatever the two ends are. */
+/** Uses the slope over all samples, not the first and last. */
 const STEADY = 0.1;
 
-/** What is compared, in the order of the table. */
+/** Compared figures, in the order of the table. */
 export const FIGURES: readonly Figure[] = [
   { name: 'claim', unit: 'ms', of: ({ claimMs }) => claimMs, most: 1.5, mostPerHour: STEADY },
   { name: 'ingest p95', unit: 'ms', of: ({ ingestP95 }) => ingestP95, most: 1.5 },
@@ -109,7 +109,7 @@ export function compare(samples: readonly Sample[], seconds: number): Comparison
   const window = Math.min(WINDOW_SECONDS, seconds * WINDOW_SHARE);
   const begin = samples.filter((sample) => sample.seconds <= window);
   const end = samples.filter((sample) => sample.seconds > seconds - window);
-  // Where samples take longer than a window, there is one of each all the same.
+  // A window always has at least one sample.
   const firsts = begin.length > 0 ? begin : samples.slice(0, 1);
   const lasts = end.length > 0 ? end : samples.slice(-1);
   return FIGURES.map(({ of, by = median, ...figure }) => {

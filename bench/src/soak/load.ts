@@ -4,11 +4,11 @@ import { answerParent } from '../process/child.ts';
 import { bodyOf, KINDS, type Kind, makeQuestions, type Question } from '../search/questions.ts';
 import { payloadAt } from './payload.ts';
 
-/** What load to put on a collector. */
+/** Load for a collector. */
 export type Load = {
   url: string;
-  /** Where the pictures of listings are. */
-  pictures: string;
+  /** Address of the image host. */
+  images: string;
   listings: number;
   /** Payloads and searches of each kind, a second. */
   ingestRate: number;
@@ -16,7 +16,7 @@ export type Load = {
   dimensions: number;
 };
 
-/** What came of it since it was asked last. */
+/** Results since the last call. */
 export type Outcome = {
   accepted: number;
   /** Latencies in milliseconds. */
@@ -72,11 +72,11 @@ async function stop(): Promise<Outcome & { sent: number }> {
   return { ...take(), sent };
 }
 
-async function ingest({ url, listings, pictures }: Load): Promise<void> {
+async function ingest({ url, listings, images }: Load): Promise<void> {
   const nth = sent % listings;
   const turn = Math.floor(sent / listings);
   sent += 1;
-  const tookMs = await post(`${url}/api/v1/ingest`, payloadAt(nth, turn, pictures), 202);
+  const tookMs = await post(`${url}/api/v1/ingest`, payloadAt(nth, turn, images), 202);
   if (tookMs === undefined) return;
   outcome.accepted += 1;
   outcome.ingestMs.push(tookMs);
@@ -89,7 +89,7 @@ async function search({ url }: Load, question: Question | undefined): Promise<vo
   if (tookMs !== undefined) outcome.searchMs[kind].push(tookMs);
 }
 
-/** How long the answer took; undefined where it was a wrong one, which is kept. */
+/** Returns the response time in milliseconds; undefined for a wrong answer, which is recorded. */
 async function post(url: string, body: object, expected: number): Promise<number | undefined> {
   const begun = performance.now();
   const response = await fetch(url, {
@@ -103,7 +103,7 @@ async function post(url: string, body: object, expected: number): Promise<number
   return undefined;
 }
 
-/** Begins a piece of work so many times a second, until the end; one that is late is not left out. */
+/** Runs work at a fixed rate until the end; late runs are not skipped. */
 async function evenly(rate: number, work: () => Promise<void>): Promise<void> {
   const begun = performance.now();
   const working = new Set<Promise<void>>();

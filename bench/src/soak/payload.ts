@@ -5,13 +5,13 @@ const SEED = 20_260_103;
 /** In how many turns each fact of a listing changes once. */
 const TURNS = 4;
 
-/** One of so many listings has pictures: one that stays, and one that changes with the text. */
+/** One of this many listings has images: one constant image, and one that changes with the text. */
 const WITH_PICTURES = 5;
 
 /**
- * What a source sends of a listing in a turn: in one of four the price has changed since the turn before, in
+ * Returns the payload of a listing in a round: in one of four the price changed since the last round, in
  * another the text, so that it needs a new vector; in the others nothing has.
- * @param host Where its pictures are, if it has any.
+ * @param host Address of the image host.
  */
 export function payloadAt(nth: number, turn: number, host: string): Payload {
   const payload = makePayload({ seed: SEED }, nth);

@@ -14,7 +14,7 @@ type Findings = {
   goals: readonly Goal[];
 };
 
-/** What may grow no further. */
+/** Figures that must not grow. */
 export function soakGoals(comparisons: readonly Comparison[]): Goal[] {
   return comparisons.flatMap((one) => [...ratioGoals(one), ...hourlyGoals(one)]);
 }
@@ -32,7 +32,7 @@ function hourlyGoals({ name, first, perHour, mostPerHour }: Comparison): Goal[] 
   return [{ goal, measured: `${figure(percent, 1)} %`, met: percent <= 100 * mostPerHour }];
 }
 
-/** What was found, as Markdown. */
+/** Returns the results as Markdown. */
 export function reportText(found: Findings): string {
   const { seconds, listings, ingestRate, searchRate, sent, removed, smoke, comparisons, goals } =
     found;

@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { BenchError } from '../bench-error.ts';
-import type { PictureHost } from '../pictures/servers/host.ts';
+import type { ImageHost } from '../images/servers/host.ts';
 import { type Remote, startProcess } from '../process/parent.ts';
 import type { Context, Report } from '../suite.ts';
 import { compare } from './compare.ts';
@@ -22,9 +22,9 @@ const SMOKE = { minutes: 0.1, listings: 60, ingestRate: 30, searchRate: 5, sampl
 const WARM_UP = { share: 0.1, mostSeconds: 180 };
 /** Payloads are kept for so long, so that a run removes about as many as it takes in. */
 const KEPT_SECONDS = 120;
-/** How many samples lie between two removals of old payloads. */
+/** Number of samples between two removals of old payloads. */
 const REMOVE_EVERY = 6;
-/** How long what is left in the queue may take. */
+/** Time limit for the rest of the queue. */
 const WAIT_MS = 600_000;
 
 /** Uses a minute. */
@@ -32,15 +32,15 @@ const NEVER_REACHED = '1000000';
 
 const COLLECTOR = new URL('servers/collector.ts', import.meta.url);
 const LOAD = new URL('load.ts', import.meta.url);
-const HOST = new URL('../pictures/servers/host.ts', import.meta.url);
+const HOST = new URL('../images/servers/host.ts', import.meta.url);
 
 type Parts = {
   collector: Remote<CollectorProcess>;
   load: Remote<LoadGenerator>;
   watcher: Watcher;
   url: string;
-  /** Where pictures are fetched from. */
-  pictures: string;
+  /** Address of the image host. */
+  images: string;
 };
 
 /**
@@ -54,8 +54,8 @@ export async function measureSoak(context: Context): Promise<Report> {
   await using scope = new AsyncDisposableStack();
   const parts = await open(scope, context);
   const { load, watcher } = parts;
-  const { url, pictures } = parts;
-  const plan: Load = { ...settings, url, pictures, dimensions: DIMENSIONS };
+  const { url, images } = parts;
+  const plan: Load = { ...settings, url, images, dimensions: DIMENSIONS };
   tell(`${settings.listings} listings are sent`);
   await load.ask('fill', plan);
   await drained(watcher);
@@ -87,8 +87,8 @@ async function open(scope: AsyncDisposableStack, { databases, signal }: Context)
   scope.defer(() => rm(folder, { recursive: true, force: true }));
   const collector = scope.use(startProcess<CollectorProcess>(COLLECTOR, signal));
   const load = scope.use(startProcess<LoadGenerator>(LOAD, signal));
-  const host = scope.use(startProcess<PictureHost>(HOST, signal));
-  const pictures = await host.ask('start');
+  const host = scope.use(startProcess<ImageHost>(HOST, signal));
+  const images = await host.ask('start');
   const url = await collector.ask('start', {
     DATABASE_URL: database.url,
     DATA_DIR: folder,
@@ -102,7 +102,7 @@ async function open(scope: AsyncDisposableStack, { databases, signal }: Context)
   });
   scope.defer(() => collector.ask('stop'));
   const watcher = scope.use(await openWatcher(database.url));
-  return { collector, load, watcher, url, pictures };
+  return { collector, load, watcher, url, images };
 }
 
 /** Takes samples until the time is over, and has old payloads removed meanwhile. */

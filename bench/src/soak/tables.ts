@@ -21,10 +21,10 @@ export type Table = (typeof TABLES)[number];
 /** The room that a table takes, in MiB, and its rows as the server's statistics have them. */
 export type TableFigures = { heapMiB: number; indexesMiB: number; live: number; dead: number };
 
-/** How many payloads there are, by how they ended. */
+/** Number of payloads by status. */
 export type Counts = { stored: number; left: number; completed: number; outdated: number };
 
-/** What a look at the database finds. */
+/** Findings of one sample of the database. */
 export type Watcher = AsyncDisposable & {
   /**
    * How long a worker's claim takes, the median of some, in milliseconds, where a source has a backlog. Neither
@@ -33,7 +33,7 @@ export type Watcher = AsyncDisposable & {
   claimMs(): Promise<number>;
   tables(): Promise<Record<Table, TableFigures>>;
   counts(): Promise<Counts>;
-  /** Has the collector's clean-up remove what completed and came so many seconds ago; gives how many. */
+  /** Runs the collector's clean-up of completed payloads older than a number of seconds; returns the number deleted. */
   removeOld(seconds: number): Promise<number>;
 };
 

@@ -65,7 +65,7 @@ test('two statements are allowed to the assistant; peers may take what they like
   assert.equal(countGoals([...few, cost(name, 3)], [])[0]?.met, false);
 });
 
-test('each expired token is redeemed once, and nobody is refused', () => {
+test('each expired token is redeemed once, and no request is rejected', () => {
   const judge = (found: ReturnType<typeof expiries>) =>
     countGoals([], [found])
       .slice(1)

@@ -12,7 +12,7 @@ after(() => rm(folder, { recursive: true }));
 
 const textOf = (document: Document) => [...documentText(document)].join('');
 
-test('equal documents are equal in every byte, and have as many records as told', () => {
+test('equal documents are equal in every byte, and have the requested number of records', () => {
   for (const records of [1, 499, 500, 501]) {
     const document: Document = { records, faulty: 0.5, format: 'json' };
     assert.equal(textOf(document), textOf({ ...document }));
@@ -53,7 +53,7 @@ test('findings that are all there and right differ in nothing', async () => {
   assert.equal(await differenceOf(expected), undefined);
 });
 
-test('a missing, surplus or misplaced finding is told, and so is a record that was not read', async () => {
+test('a missing, surplus or misplaced finding is reported, and so is an unread record', async () => {
   const [first, ...others] = expected;
   assert.match((await differenceOf(others)) ?? '', /^expected .+, found /);
   assert.match((await differenceOf(expected.slice(0, -1))) ?? '', /found undefined$/);

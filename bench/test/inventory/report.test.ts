@@ -63,7 +63,7 @@ test('a wrong finding or exit status fails the run, slowness never', () => {
   ]);
 });
 
-test('a peer that broke down is told as such', () => {
+test('a peer that crashed is reported as such', () => {
   const peer = sampleOf({ variant: 'peer', exitStatus: null, usage: undefined });
   const { text, failures } = reportText(
     [sampleOf({}), yardstick(1, 1000), ...lintPair(1), peer],

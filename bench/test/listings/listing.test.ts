@@ -54,7 +54,7 @@ test('words are broad, medium and rare', () => {
   );
 });
 
-test('copies are as many as told, of earlier listings, and the same home', () => {
+test('copies have the requested number, and describe the home of an earlier listing', () => {
   const copying = { seed: 7, duplicates: 0.2 };
   const copies = Array.from({ length: COUNT }, (_, nth) => ({
     ...makeListing(copying, nth),

@@ -4,7 +4,7 @@ import { openTestDatabase } from '@oselya/db/testing';
 import { readFigures } from '../../src/pipeline/figures.ts';
 
 const { pool } = await openTestDatabase();
-// What of the collector's table the figures are made of.
+// Columns of the collector's table that the figures use.
 await pool.query(`create table raw_data (
   id bigint, status text, updated_at timestamptz, stages jsonb, model_usage jsonb)`);
 

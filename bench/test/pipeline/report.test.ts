@@ -14,7 +14,7 @@ const sampleOf = (values: Partial<Sample>): Sample => ({
   seconds: 2,
   busy: 0.97,
   calls: 200,
-  pictures: 0,
+  images: 0,
   fetched: 0,
   requests: undefined,
   ...values,
@@ -39,26 +39,23 @@ test('slots have to be busy with unchanged listings too', () => {
   assert.doesNotMatch(reportText(samples, { ...options, smoke: true }).text, /busy at least/);
 });
 
-test('each picture of a new listing may cost a call, and is fetched once', () => {
-  const withPictures = { variant: 'mock, 4 slots, 3 pictures', pictures: 3 };
+test('each image of a new listing may cost a call, and is fetched once', () => {
+  const withImages = { variant: 'mock, 4 slots, 3 images', images: 3 };
   const right = [
-    sampleOf({ ...withPictures, calls: 500, fetched: 300 }),
-    sampleOf({ ...withPictures, payloads: 'unchanged', calls: 0 }),
+    sampleOf({ ...withImages, calls: 500, fetched: 300 }),
+    sampleOf({ ...withImages, payloads: 'unchanged', calls: 0 }),
   ];
   const { failures, text } = reportText(right, options);
   assert.deepEqual(failures, []);
-  assert.match(
-    text,
-    /at most 2 calls for a new listing, beside one for each picture \| +2\.00 \| met/,
-  );
+  assert.match(text, /at most 2 calls for a new listing, plus one for each image \| +2\.00 \| met/);
   const wrong = [
-    sampleOf({ ...withPictures, calls: 501, fetched: 301 }),
-    sampleOf({ ...withPictures, payloads: 'unchanged', calls: 0, fetched: 1 }),
+    sampleOf({ ...withImages, calls: 501, fetched: 301 }),
+    sampleOf({ ...withImages, payloads: 'unchanged', calls: 0, fetched: 1 }),
   ];
   assert.deepEqual(reportText(wrong, options).failures, [
-    'mock, 4 slots, 3 pictures, new: 5.01 calls for each listing, 5 expected',
-    'mock, 4 slots, 3 pictures, new: 301 pictures were fetched, 300 expected',
-    'mock, 4 slots, 3 pictures, unchanged: 1 pictures were fetched, 0 expected',
+    'mock, 4 slots, 3 images, new: 5.01 calls for each listing, 5 expected',
+    'mock, 4 slots, 3 images, new: 301 images were fetched, 300 expected',
+    'mock, 4 slots, 3 images, unchanged: 1 images were fetched, 0 expected',
   ]);
 });
 

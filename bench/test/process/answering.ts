@@ -1,6 +1,6 @@
 import { answerParent } from '../../src/process/child.ts';
 
-/** A process for the tests: it answers, fails, ends and waits as it is told. */
+/** A process for the tests: it answers, fails, ends and waits on request. */
 const methods = {
   double: (value: number) => 2 * value,
   environment: () => process.env['NODE_ENV'],

@@ -87,7 +87,7 @@ test('dead rows that no vacuum takes are growth, however many of the rows they w
   assert.ok(!fromFew.met);
 });
 
-/** What is judged by the hour, where all grows so much a minute and ends as it began. */
+/** Judges growth by the hour, where everything grows at a fixed rate and ends as it began. */
 function hourlyGoals(perMinute: number) {
   const samples = Array.from({ length: 61 }, (_, minute) =>
     sampleAt(60 * minute, minute > 50 ? 60 : 60 + perMinute * minute),

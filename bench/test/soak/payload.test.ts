@@ -2,18 +2,18 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { payloadAt } from '../../src/soak/payload.ts';
 
-test('one of five listings has two pictures, of which one changes with the text', () => {
+test('one of five listings has two images, and one of them changes with the text', () => {
   for (let nth = 0; nth < 10; nth += 1) {
     const turns = [0, 1, 2, 3, 4].map((turn) => payloadAt(nth, turn, 'http://host.test'));
-    const pictures = turns.map((payload) => payload['image_urls'] as string[] | undefined);
+    const images = turns.map((payload) => payload['image_urls'] as string[] | undefined);
     assert.deepEqual(
-      pictures.map((urls) => urls?.length),
+      images.map((urls) => urls?.length),
       Array(5).fill(nth % 5 === 0 ? 2 : undefined),
     );
     if (nth % 5 !== 0) continue;
-    assert.equal(new Set(pictures.map((urls) => urls?.[0])).size, 1);
+    assert.equal(new Set(images.map((urls) => urls?.[0])).size, 1);
     const texts = new Set(turns.map(({ description }) => description)).size;
-    assert.equal(new Set(pictures.map((urls) => urls?.[1])).size, texts);
+    assert.equal(new Set(images.map((urls) => urls?.[1])).size, texts);
   }
 });
 

@@ -6,7 +6,7 @@ import { POOL_SIZE } from './settings.ts';
 
 export type ConstantSettings = { databaseUrl: string; users: number };
 
-// What a signed-in request cannot do without: one look at the database by a primary key.
+// The minimum of a signed-in request: one query by a primary key.
 serve(async ({ databaseUrl, users }: ConstantSettings) => {
   const pool = new pg.Pool({ connectionString: databaseUrl, max: POOL_SIZE });
   await pool.query('create table users (id text primary key)');

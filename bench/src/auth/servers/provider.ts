@@ -9,7 +9,7 @@ import { KEEP_ALIVE_MS } from './settings.ts';
 
 export type ProviderSettings = {
   clientId: string;
-  /** How long it takes for each answer. */
+  /** Response time. */
   answerMs: number;
   /** Lifetime of the access tokens that a sign-in gives; refreshed ones live for an hour. */
   firstTokenSeconds: number;

@@ -4,7 +4,7 @@ import { type Answer, chunk, startModelServer, streamed, writeEvent } from '@ose
 import { answerParent } from '../../process/child.ts';
 import { stampToken } from '../stamp.ts';
 
-/** How an answer is written. */
+/** Speed and length of an answer. */
 type Pace = { tokens: number; perSecond: number };
 
 let pace: Pace = { tokens: 0, perSecond: 1 };
@@ -17,7 +17,7 @@ const methods = {
     );
     return url;
   },
-  /** How answers are written from now on. */
+  /** Sets speed and length of the next answers. */
   setPace(next: Pace): void {
     pace = next;
   },

@@ -7,15 +7,15 @@ import { serve } from '../../process/server.ts';
 export type RelaySettings = { modelUrl: string };
 
 /**
- * The least that can pass a model's tokens on: each is sent as it comes. It knows nobody, stores nothing and has no
- * tools, no cancelling and no resuming, so it is the floor for whoever has these.
+ * A minimal relay of a model's tokens: each is sent as it arrives. It has no users, stores nothing and has no
+ * tools, no cancelling and no resuming, so it is the lower bound for a server with these.
  */
 serve(async ({ modelUrl }: RelaySettings) => {
   const server = createServer();
   const sockets = new WebSocketServer({ server, path: '/ws', perMessageDeflate: false });
   sockets.on('connection', (socket) => {
     socket.on('message', (data) => {
-      // The library gives a Buffer unless it is told otherwise.
+      // The library returns a Buffer by default.
       const { session_id: sessionId, text } = JSON.parse((data as Buffer).toString()) as Asked;
       void answer(socket, modelUrl, { sessionId, text });
     });

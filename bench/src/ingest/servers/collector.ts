@@ -5,7 +5,7 @@ import { start } from '@oselya/collector';
 import pg from 'pg';
 import { serveIngest } from './server.ts';
 
-// As `oselya collector` starts it beside workers of their own.
+// Started as `oselya collector` does beside separate workers.
 serveIngest(async ({ databaseUrl }) => {
   const { url } = await start({
     DATABASE_URL: databaseUrl,

@@ -1,7 +1,7 @@
 import { answerParent } from '../../process/child.ts';
 import { cpuMs } from '../../process/resources.ts';
 
-/** Where a server stores what it takes in, and with how many connections. */
+/** Database of a server, and its number of connections. */
 export type Settings = { databaseUrl: string; poolSize: number };
 
 /** A server that is measured. */

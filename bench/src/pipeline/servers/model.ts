@@ -9,14 +9,14 @@ export type Counts = { chat: number; embed: number; mostTexts: number };
 export type ModelServer = {
   /** Starts to serve and gives the address for MODEL_BASE_URL. */
   start: (settings: { answerMs: number; dimensions: number }) => Promise<string>;
-  /** What came since it was asked last. */
+  /** Requests since the last call. */
   counts: () => Counts;
 };
 
 const nothing = (): Counts => ({ chat: 0, embed: 0, mostTexts: 0 });
 let counts = nothing();
 
-/** Who asks about a listing drops what is about a picture, and the other way round. */
+/** A request about a listing ignores fields of images, and vice versa. */
 const LISTING_AND_PICTURE = {
   ...LISTING,
   description: 'A room.',
@@ -24,7 +24,7 @@ const LISTING_AND_PICTURE = {
   quality: 'good',
 };
 
-/** Serves a model that takes its time and reads the same out of every listing, and sees it on every picture. */
+/** Serves a model with a fixed delay and the same answer for every listing and image. */
 async function start({ answerMs, dimensions }: { answerMs: number; dimensions: number }) {
   const vector = Array.from({ length: dimensions }, (_, nth) => Math.sin(nth + 1));
   const answer = constantAnswers({ listing: LISTING_AND_PICTURE, vectorOf: () => vector });

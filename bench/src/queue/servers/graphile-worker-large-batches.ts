@@ -1,5 +1,5 @@
 import { openGraphileWorker } from './graphile-worker.ts';
 import { serveQueue } from './queue.ts';
 
-// As its page on performance is measured.
+// Settings of its performance page.
 serveQueue(openGraphileWorker({ localQueueSize: 500, completeJobBatchDelayMs: 0 }));

@@ -2,7 +2,7 @@ import { Logger, makeWorkerUtils, run } from 'graphile-worker';
 import pg from 'pg';
 import type { OpenQueue } from './queue.ts';
 
-/** As its page on performance has it; none for its defaults. */
+/** Settings of its performance page; none for its defaults. */
 export type Batching = { localQueueSize: number; completeJobBatchDelayMs: number };
 
 const TASK = 'nothing';

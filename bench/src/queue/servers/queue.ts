@@ -4,7 +4,7 @@ import { answerParent } from '../../process/child.ts';
 
 /** A queue that is measured, opened on a database. */
 export type Queue = {
-  /** Adds jobs with the keys `1` … `count`, as fast as it can be done, of so many groups where it has such. */
+  /** Adds jobs with the keys `1` … `count` as fast as possible, in a number of groups if the queue has groups. */
   fill(count: number, groups: number): Promise<void>;
   /** Adds one job, as an application does. */
   send(key: string): Promise<void>;
@@ -23,9 +23,9 @@ export type Queue = {
 
 export type OpenQueue = (settings: { databaseUrl: string; poolSize: number }) => Promise<Queue>;
 
-/** How fast jobs were worked off. */
+/** Rate of completed jobs. */
 export type Drained = {
-  /** Jobs that ended after the warm-up, as the database has it, in so many seconds. */
+  /** Jobs that ended after the warm-up, by the database, and the seconds. */
   jobs: number;
   seconds: number;
   /** Processor time of this process meanwhile. */
@@ -37,13 +37,13 @@ export type Drained = {
 };
 
 /**
- * What is not counted, because connections are opened and code is compiled: a share of the time, or of the
+ * Warm-up that is not counted, because connections open and code compiles: a share of the time, or of the
  * jobs where those are gone sooner.
  */
 const WARM_UP = { time: 0.3, jobs: 0.2 };
 /** The collector's sources. */
 const GROUPS = 200;
-/** How often the database is asked whether the last jobs have ended. */
+/** Poll interval for the end of the last jobs. */
 const LOOK_MS = 10;
 
 /** The questions that the process of a queue answers. */

@@ -3,7 +3,7 @@ import { answerParent } from '../../process/child.ts';
 import { cpuMs } from '../../process/resources.ts';
 
 const methods = {
-  /** As `oselya collector` starts it beside workers of their own. Gives its address. */
+  /** Starts the API as `oselya collector` does beside separate workers. Returns the address. */
   async start(env: Record<string, string>): Promise<string> {
     const { url } = await start({ ...env, COLLECTOR_PORT: '0', COLLECTOR_WORKER: 'false' });
     return url;

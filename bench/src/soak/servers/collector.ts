@@ -4,7 +4,7 @@ import { type Running, start as startCollector } from '@oselya/collector';
 import { answerParent } from '../../process/child.ts';
 import { memory } from '../../process/resources.ts';
 
-/** What a process holds. */
+/** Memory of a process. */
 export type Holdings = {
   /** Memory, in MiB; the heap is what is left after all garbage is collected. */
   rssMiB: number;
@@ -21,7 +21,7 @@ let running: Running | undefined;
 let incoming = '';
 
 const methods = {
-  /** As `oselya collector` starts it, API and worker in one. Gives its address. */
+  /** Starts API and worker as `oselya collector` does. Returns the address. */
   async start(env: Record<string, string>): Promise<string> {
     incoming = join(env['DATA_DIR'] ?? '', 'images', 'incoming');
     running = await startCollector({ ...env, COLLECTOR_PORT: '0' });

@@ -1,13 +1,13 @@
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { answerParent } from '../../process/child.ts';
-import { makePicture } from '../picture.ts';
+import { makeImage } from '../image.ts';
 
-/** The questions that the process of a picture host answers. */
-export type PictureHost = {
-  /** Starts to serve another picture at each path, and gives the address. */
+/** Methods of the image host's process. */
+export type ImageHost = {
+  /** Starts to serve a different image at each path, and returns the address. */
   start: () => Promise<string>;
-  /** How many pictures were asked for since it was asked last. */
+  /** Number of image requests since the last call. */
   count: () => number;
 };
 
@@ -18,7 +18,7 @@ answerParent({
     const server = createServer((request, response) => {
       asked += 1;
       response.writeHead(200, { 'content-type': 'image/png' });
-      response.end(makePicture(request.url ?? ''));
+      response.end(makeImage(request.url ?? ''));
     });
     await new Promise<void>((resolve) => {
       server.listen(0, '127.0.0.1', resolve);
@@ -31,4 +31,4 @@ answerParent({
     asked = 0;
     return now;
   },
-} satisfies PictureHost);
+} satisfies ImageHost);

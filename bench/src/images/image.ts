@@ -1,14 +1,14 @@
 import { createHash } from 'node:crypto';
 import { crc32, deflateSync } from 'node:zlib';
 
-/** So many squares a side, of so many pixels each. */
+/** Squares on each side, and pixels of each square. */
 const SQUARES = 8;
 const SQUARE = 64;
 
 const SIGNATURE = Buffer.from('\x89PNG\r\n\x1a\n', 'latin1');
 
-/** A grey picture of 512 × 512 pixels as PNG, which no other name gives. */
-export function makePicture(name: string): Buffer {
+/** Returns a grey image of 512 × 512 pixels as PNG, different for each name. */
+export function makeImage(name: string): Buffer {
   const greys = createHash('sha512').update(name).digest();
   const side = SQUARES * SQUARE;
   const header = Buffer.alloc(13);
