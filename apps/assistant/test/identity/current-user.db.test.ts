@@ -1,279 +1,179 @@
 import assert from 'node:assert/strict';
-import { suite, beforeEach, test } from 'node:test';
+import { beforeEach, suite, test } from 'node:test';
 import { sql } from 'kysely';
 import { setCachedRole } from '../../src/identity/revocation.ts';
-import { openAssistant, type Browser, type Statement } from '../helpers/assistant.ts';
+import { type Browser, openAssistant, type Statement } from '../helpers/assistant.ts';
 import { giveIdTokens } from '../helpers/signing-key.ts';
 import { until } from '../helpers/until.ts';
 import { OLENA } from '../scripted-provider.ts';
 
 const { db, provider, lines, instance, signedIn, row, expire } = await openAssistant();
+const app = await instance();
+const second = await instance();
 
-suite('user data on each request', async () => {
-  const app = await instance();
+beforeEach(() => provider.reset());
 
-  beforeEach(() => provider.reset());
+const ADMIN = {
+  ...OLENA,
+  client_access_list: [
+    { client_id: 'oselya', role_ids: ['svc_admin'], permission_ids: ['svc.debug.access'] },
+  ],
+};
 
-  /** Changes with every write of the user record. */
-  async function userVersion(): Promise<string | undefined> {
-    const { rows } = await sql<{ xmin: string }>`
-    select xmin::text from svc_users where id = 'u-1'`.execute(db);
-    return rows[0]?.xmin;
-  }
+/** Sends a request without changing the cookies of the browser. */
+const me = ({ sid }: Pick<Browser, 'sid'>, at = app) =>
+  at.inject({ url: '/auth/me', cookies: { svc_auth_session: sid } });
 
-  test('a valid token is not refreshed, and user data is fetched afresh', async () => {
+/** Sends concurrent requests of one session to two processes. */
+const many = (browser: Browser, count: number) =>
+  Array.from({ length: count }, (_, index) => me(browser, index % 2 === 0 ? app : second));
+
+const statuses = (answers: { statusCode: number }[]) => answers.map(({ statusCode }) => statusCode);
+const all = (count: number, status: number) => Array.from({ length: count }, () => status);
+
+/** Sets the time of the last use of a session. */
+const lastUsed = ({ sid }: Pick<Browser, 'sid'>, age: string) =>
+  sql`update user_auth_sessions set created_at = now() - interval '20 days',
+    last_used_at = now() - ${age}::interval where id = ${sid}`.execute(db);
+
+suite('user data', () => {
+  test('User data is fetched for each request without a refresh', async () => {
     const browser = await signedIn(app);
-    assert.equal((await browser.get('/auth/me')).json().role, 'user');
-    provider.user = {
-      ...OLENA,
-      client_access_list: [
-        { client_id: 'oselya', role_ids: ['svc_admin'], permission_ids: ['svc.debug.access'] },
-      ],
-    };
-    const me = (await browser.get('/auth/me')).json();
-    assert.equal(me.role, 'admin');
-    assert.deepEqual(me.permissions, ['svc.debug.access']);
-    assert.equal(provider.count('token'), 0);
-    assert.equal(provider.count('userinfo'), 2);
+    assert.equal((await me(browser)).json().role, 'user');
+    provider.user = ADMIN;
+    const { role, permissions } = (await me(browser)).json();
+    assert.deepEqual([role, permissions], ['admin', ['svc.debug.access']]);
+    assert.deepEqual([provider.count('token'), provider.count('userinfo')], [0, 2]);
     const user = await db.selectFrom('svc_users').selectAll().executeTakeFirstOrThrow();
-    assert.equal(user.role, 'admin');
-    assert.equal(user.permissions, '["svc.debug.access"]');
+    assert.deepEqual([user.role, user.permissions], ['admin', '["svc.debug.access"]']);
   });
 
-  test('the user record is written only when something changed', async () => {
+  test('The user record is written only when something changed', async () => {
+    const version = async () =>
+      (await sql`select xmin::text from svc_users where id = 'u-1'`.execute(db)).rows[0];
     const browser = await signedIn(app);
-    await browser.get('/auth/me');
-    const before = await userVersion();
-    await browser.get('/auth/me');
-    assert.equal(await userVersion(), before);
+    await me(browser);
+    const before = await version();
+    await me(browser);
+    assert.deepEqual(await version(), before);
     provider.user = { ...OLENA, email: 'new@example.test' };
-    await browser.get('/auth/me');
-    assert.notEqual(await userVersion(), before);
+    await me(browser);
+    assert.notDeepEqual(await version(), before);
   });
 
-  test('requests of one session that wait at the same moment share one fetch', async () => {
+  test('Concurrent requests of a session share one fetch', async () => {
     let reads = 0;
     const watched = await instance({}, (statement) => {
       if (statement === 'read') reads += 1;
     });
-    const { sid } = await signedIn(watched);
-    const another = await signedIn(watched);
-    const ask = () => watched.inject({ url: '/auth/me', cookies: { svc_auth_session: sid } });
+    const [browser, other] = [await signedIn(watched), await signedIn(watched)];
     reads = 0;
     const release = provider.holdNext('userinfo');
-    const requests = Array.from({ length: 20 }, ask);
+    const requests = Array.from({ length: 20 }, () => me(browser, watched));
     await until(() => reads === 20 && provider.count('userinfo') === 1);
-    // What comes after them all is answered: by then each of them has come as far as the fetch.
-    assert.equal((await another.get('/auth/me')).statusCode, 200);
+    // A later request of another session is answered, so all earlier ones have reached the fetch.
+    assert.equal((await me(other, watched)).statusCode, 200);
     release();
-    for (const answer of await Promise.all(requests)) assert.equal(answer.statusCode, 200);
-    assert.equal(provider.count('userinfo'), 2, 'theirs, and the one of the other session');
-    await ask();
-    assert.equal(provider.count('userinfo'), 3, 'nothing is remembered');
+    assert.deepEqual(statuses(await Promise.all(requests)), all(20, 200));
+    assert.equal(provider.count('userinfo'), 2);
   });
 
-  test('an answer without end is given up', async () => {
+  test('Unavailable user data is 503 and keeps the session', async () => {
     const browser = await signedIn(app);
-    provider.faults.set('userinfo', { status: 200, body: `"${'a'.repeat(300_000)}"` });
-    assert.equal((await browser.get('/auth/me')).statusCode, 503);
-  });
-
-  for (const [said, fault] of [
-    ['nothing', { status: 401 }],
-    ['a page', { status: 401, body: '<p>No</p>', headers: { 'content-type': 'text/html' } }],
-  ] as const) {
-    test(`an access token that is refused with ${said} after its refresh too ends the session`, async () => {
-      const browser = await signedIn(app);
-      const { sid } = browser;
+    const endless = { status: 200, body: `"${'a'.repeat(300_000)}"` };
+    for (const fault of [
+      { status: 500 },
+      { status: 200, body: '[]' },
+      endless,
+      'disconnect',
+    ] as const) {
       provider.faults.set('userinfo', fault);
-      assert.equal((await browser.get('/auth/me')).statusCode, 401);
-      assert.equal(provider.count('token'), 1);
-      assert.equal(provider.count('userinfo'), 2);
-      assert.equal(await row(sid), undefined);
-      assert.ok(!browser.cookies.has('svc_auth_session'));
-    });
-  }
-
-  test('user data of somebody else ends the session and is not used', async () => {
-    const browser = await signedIn(app);
-    const { sid } = browser;
-    provider.user = { ...OLENA, sub: 'u-other' };
-    assert.equal((await browser.get('/auth/me')).statusCode, 401);
-    assert.equal(await row(sid), undefined);
-  });
-
-  test('an email that is gone at the provider is 503 of its own, and signs nobody out', async () => {
-    const browser = await signedIn(app);
-    provider.user = { ...OLENA, email: undefined };
-    const answer = await browser.get('/auth/me');
-    assert.deepEqual([answer.statusCode, answer.json().code], [503, 'user_without_email']);
-    provider.user = OLENA;
-    assert.equal((await browser.get('/auth/me')).statusCode, 200);
-  });
-
-  test('user data that cannot be had is 503 and signs nobody out', async () => {
-    const browser = await signedIn(app);
-    for (const fault of [{ status: 500 }, { status: 200, body: '[]' }, 'disconnect' as const]) {
-      provider.faults.set('userinfo', fault);
-      assert.equal((await browser.get('/auth/me')).statusCode, 503);
+      assert.equal((await me(browser)).statusCode, 503);
     }
     provider.faults.clear();
-    assert.equal((await browser.get('/auth/me')).statusCode, 200);
+    provider.user = { ...OLENA, email: undefined };
+    assert.equal((await me(browser)).json().code, 'user_without_email');
+    provider.user = OLENA;
+    assert.equal((await me(browser)).statusCode, 200);
     assert.equal(provider.count('token'), 0);
   });
 
-  test('of two cookies of one name the first counts, and no request falls back to the other', async () => {
-    const { sid } = await signedIn(app);
-    const planted = 'A'.repeat(43);
-    for (const [values, status] of [
-      [[sid, planted], 200],
-      [[planted, sid], 401],
-      [['', sid], 401],
-    ] as const) {
-      const cookie = values.map((value) => `svc_auth_session=${value}`).join('; ');
-      const answer = await app.inject({ url: '/auth/me', headers: { cookie } });
-      assert.equal(answer.statusCode, status, cookie);
-    }
-    assert.notEqual(await row(sid), undefined);
-  });
-
-  for (const [name, value] of [
-    ['an unknown', 'A'.repeat(43)],
-    ['a malformed', 'short'],
-    ['an empty', ''],
-    ["someone's SQL for a", "' or 1=1 --"],
-  ]) {
-    test(`${name} cookie is 401 and is cleared`, async () => {
-      const answer = await app.inject({
-        url: '/auth/me',
-        headers: { cookie: `svc_auth_session=${encodeURIComponent(value ?? '')}` },
-      });
-      assert.equal(answer.statusCode, 401);
-      assert.deepEqual(
-        answer.cookies.map(({ name: cookie, maxAge, path }) => [cookie, maxAge, path]),
-        [['svc_auth_session', 0, '/']],
-      );
-      assert.equal(provider.count('userinfo'), 0);
-    });
-  }
-
-  test('no cookie is 401 and none is set', async () => {
-    const answer = await app.inject('/auth/me');
-    assert.equal(answer.statusCode, 401);
-    assert.deepEqual(answer.cookies, []);
-  });
-
-  test('the lifetime of a session holds on the server too', async () => {
+  test('A token that is rejected again after its refresh ends the session', async () => {
     const browser = await signedIn(app);
     const { sid } = browser;
-    await sql`
-    update user_auth_sessions set created_at = now() - interval '30 days' where id = ${sid}`.execute(
-      db,
-    );
+    provider.faults.set('userinfo', { status: 401, body: '<p>No</p>' });
     assert.equal((await browser.get('/auth/me')).statusCode, 401);
-    assert.notEqual(await row(sid), undefined, 'it counts no more, swept out or not');
+    assert.deepEqual([provider.count('token'), provider.count('userinfo')], [1, 2]);
+    assert.equal(await row(sid), undefined);
+    assert.ok(!browser.cookies.has('svc_auth_session'));
   });
 
-  test('a session that is not used ends after SVC_AUTH_IDLE_DAYS, one that is used does not', async () => {
+  test('User data of another user ends the session', async () => {
+    const browser = await signedIn(app);
+    provider.user = { ...OLENA, sub: 'u-other' };
+    assert.equal((await me(browser)).statusCode, 401);
+    assert.equal(await row(browser.sid), undefined);
+  });
+
+  test('An invalid cookie is 401 and is cleared', async () => {
+    for (const value of ['A'.repeat(43), 'short', '', "' or 1=1 --"]) {
+      const { statusCode, cookies } = await me({ sid: encodeURIComponent(value) });
+      assert.equal(statusCode, 401);
+      assert.partialDeepStrictEqual(cookies, [{ name: 'svc_auth_session', maxAge: 0, path: '/' }]);
+    }
+    const without = await app.inject('/auth/me');
+    assert.deepEqual([without.statusCode, without.cookies], [401, []]);
+    assert.equal(provider.count('userinfo'), 0);
+  });
+
+  test('A session ends with its lifetime', async () => {
+    const browser = await signedIn(app);
+    await sql`update user_auth_sessions set created_at = now() - interval '30 days'
+      where id = ${browser.sid}`.execute(db);
+    assert.equal((await me(browser)).statusCode, 401);
+  });
+
+  test('A session ends after SVC_AUTH_IDLE_DAYS without use', async () => {
     const idling = await instance({ SVC_AUTH_IDLE_DAYS: '7' });
     const browser = await signedIn(idling);
-    const lastUsed = (age: string) =>
-      sql`update user_auth_sessions set created_at = now() - interval '20 days',
-      last_used_at = now() - ${age}::interval where id = ${browser.sid}`.execute(db);
-    await lastUsed('6 days 23 hours');
-    assert.equal((await browser.get('/auth/me')).statusCode, 200);
-    await lastUsed('1 hour');
-    assert.equal((await browser.get('/auth/sessions')).statusCode, 200);
-    await lastUsed('7 days');
-    assert.equal((await browser.get('/auth/me', { app })).statusCode, 200, 'off, it does not end');
-    await lastUsed('7 days');
-    const { sid } = browser;
-    const answer = await browser.get('/auth/me');
-    assert.equal(answer.statusCode, 401);
-    assert.ok(!browser.cookies.has('svc_auth_session'), 'its cookie is cleared');
-    browser.cookies.set('svc_auth_session', sid);
-    assert.equal((await browser.get('/auth/me')).statusCode, 401, 'asking is no use of it');
+    await lastUsed(browser, '6 days 23 hours');
+    assert.equal((await me(browser, idling)).statusCode, 200);
+    const used = (await row(browser.sid))?.last_used_at;
+    assert.ok(used && Date.now() - used.getTime() < 60_000);
+    await me(browser, idling);
+    assert.deepEqual((await row(browser.sid))?.last_used_at, used, 'recorded to the minute');
+    await lastUsed(browser, '7 days');
+    assert.equal((await me(browser)).statusCode, 200, 'without the setting it lasts');
+    await lastUsed(browser, '7 days');
+    for (let time = 0; time < 2; time += 1) {
+      assert.equal((await me(browser, idling)).statusCode, 401);
+    }
   });
 
-  test('the time of last use is kept, to the minute', async () => {
-    const browser = await signedIn(app);
-    await sql`
-    update user_auth_sessions set last_used_at = now() - interval '2 minutes'
-    where id = ${browser.sid}`.execute(db);
-    await browser.get('/auth/me');
-    const first = (await row(browser.sid))?.last_used_at;
-    assert.ok(first && Date.now() - first.getTime() < 60_000);
-    await browser.get('/auth/me');
-    assert.deepEqual((await row(browser.sid))?.last_used_at, first);
-  });
-
-  test('a provider that names no expiry is asked for new tokens when it refuses the old', async () => {
-    provider.token.expiresIn = undefined;
-    const browser = await signedIn(app);
-    assert.equal((await row(browser.sid))?.expires_at, null);
-    provider.expireAccessTokens();
-    assert.equal((await browser.get('/auth/me')).statusCode, 200);
-    assert.equal(provider.count('token'), 1);
-  });
-
-  test('a changed key reads nothing and destroys nothing; as an earlier key it still reads', async () => {
+  test('A changed key reads no session, and reads them again as an earlier key', async () => {
     const key = Buffer.alloc(32, 9).toString('base64url');
     const changed = await instance({ SVC_AUTH_ENCRYPTION_KEY: key });
     const browser = await signedIn(app);
-    const answer = await browser.get('/auth/me', { app: changed });
-    assert.equal(answer.statusCode, 401);
-    assert.deepEqual(answer.cookies, []);
-    assert.notEqual(await row(browser.sid), undefined);
+    const answer = await me(browser, changed);
+    assert.deepEqual([answer.statusCode, answer.cookies], [401, []]);
+    assert.ok(await row(browser.sid));
     assert.ok(lines.some((line) => line.includes('a session cannot be read')));
-
     const rotated = await instance({
       SVC_AUTH_ENCRYPTION_KEY: key,
       SVC_AUTH_ENCRYPTION_KEYS_OLD: Buffer.alloc(32, 7).toString('base64url'),
     });
-    assert.equal((await browser.get('/auth/me', { app: rotated })).statusCode, 200);
+    assert.equal((await me(browser, rotated)).statusCode, 200);
     await expire(browser);
-    assert.equal((await browser.get('/auth/me', { app: rotated })).statusCode, 200);
-    assert.equal((await browser.get('/auth/me', { app: changed })).statusCode, 200);
+    assert.equal((await me(browser, rotated)).statusCode, 200);
+    assert.equal((await me(browser, changed)).statusCode, 200, 'sealed again with the new key');
   });
 
-  test("another row's tokens cannot be moved into a session", async () => {
-    const browser = await signedIn(app);
-    const other = await signedIn(app);
-    const stolen = await row(other.sid);
-    assert.ok(stolen !== undefined);
-    await db
-      .updateTable('user_auth_sessions')
-      .set({ access_token_enc: stolen.access_token_enc })
-      .where('id', '=', browser.sid)
-      .execute();
-    assert.equal((await browser.get('/auth/me')).statusCode, 401);
-    assert.equal(provider.count('userinfo'), 0);
-    assert.equal((await other.get('/auth/me')).statusCode, 200, 'where it was it is still good');
-  });
-
-  test('rows of an older system are read as they are', async () => {
-    const browser = await signedIn(app);
-    const ours = await row(browser.sid);
-    assert.ok(ours !== undefined);
-    const { id, access_token_enc, refresh_token_enc } = ours;
-    // With nothing but what an older system has to give.
-    await db.deleteFrom('svc_users').execute();
-    await db.insertInto('svc_users').values({ id: 'u-1', email: 'old@example.test' }).execute();
-    await db
-      .insertInto('user_auth_sessions')
-      .values({ id, user_id: 'u-1', access_token_enc, refresh_token_enc })
-      .execute();
-    const me = await browser.get('/auth/me');
-    assert.equal(me.statusCode, 200);
-    assert.equal(me.json().email, OLENA.email);
-  });
-
-  test('a row needs no more than an older system has to give', async () => {
-    const columns = await sql<{ name: string }>`
-    select column_name as name from information_schema.columns
-    where table_name in ('svc_users', 'user_auth_sessions')
-      and is_nullable = 'NO' and column_default is null`.execute(db);
-    assert.deepEqual(columns.rows.map(({ name }) => name).toSorted(), [
+  test('A row needs only the columns of an older system', async () => {
+    const required = await sql<{ name: string }>`
+      select column_name as name from information_schema.columns
+      where table_name in ('svc_users', 'user_auth_sessions')
+        and is_nullable = 'NO' and column_default is null`.execute(db);
+    assert.deepEqual(required.rows.map(({ name }) => name).toSorted(), [
       'access_token_enc',
       'email',
       'id',
@@ -281,141 +181,81 @@ suite('user data on each request', async () => {
       'refresh_token_enc',
       'user_id',
     ]);
+    const browser = await signedIn(app);
+    const session = await row(browser.sid);
+    assert.ok(session);
+    const { id, access_token_enc, refresh_token_enc } = session;
+    await db.deleteFrom('svc_users').execute();
+    await db.insertInto('svc_users').values({ id: 'u-1', email: 'old@example.test' }).execute();
+    await db
+      .insertInto('user_auth_sessions')
+      .values({ id, user_id: 'u-1', access_token_enc, refresh_token_enc })
+      .execute();
+    assert.equal((await me(browser)).json().email, OLENA.email);
   });
 });
 
 suite('user data up to an age', async () => {
   const statements: Statement[] = [];
+  const watch = (statement: Statement) => void statements.push(statement);
   const aged = { IDP_USER_MAX_AGE_SECONDS: '60' };
-  const app = await instance(aged, (statement) => statements.push(statement));
-  const second = await instance(aged);
-  const fresh = await instance({ IDP_USER_MAX_AGE_SECONDS: '0' }, (statement) =>
-    statements.push(statement),
-  );
-
-  const ADMIN = {
-    ...OLENA,
-    client_access_list: [{ client_id: 'oselya', role_ids: ['svc_admin'], permission_ids: ['a.b'] }],
-  };
+  const reusing = await instance(aged, watch);
+  const reusingToo = await instance(aged);
+  const fresh = await instance({}, watch);
 
   beforeEach(async () => {
-    provider.reset();
     await db.deleteFrom('svc_users').execute();
   });
 
-  const me = (browser: Browser, one = app) => browser.get('/auth/me', { app: one });
-  const roleOf = async (browser: Browser, one = app) => (await me(browser, one)).json().role;
   const fetches = () => provider.count('userinfo');
+  const roleOf = async (browser: Browser, at = reusing) => (await me(browser, at)).json().role;
+  const age = ({ sid }: Browser, seconds: number) =>
+    sql`update user_auth_sessions set user_checked_at = now() - make_interval(secs => ${seconds})
+      where id = ${sid}`.execute(db);
 
-  /** Lets the data of a session's user be so many seconds old. */
-  async function age({ sid }: Browser, seconds: number): Promise<void> {
-    await sql`
-    update user_auth_sessions set user_checked_at = now() - make_interval(secs => ${seconds})
-    where id = ${sid}`.execute(db);
-  }
-
-  test('what the sign-in fetched is used again, on every process', async () => {
-    const browser = await signedIn(app);
+  test('Every process reuses user data up to its age', async () => {
+    const browser = await signedIn(reusing);
     provider.user = ADMIN;
-    for (const one of [app, second, app]) {
-      const answer = await me(browser, one);
-      assert.deepEqual(answer.json(), {
-        id: 'u-1',
-        email: 'olena@example.test',
-        display_name: 'Олена',
-        role: 'user',
-        permissions: ['svc.sessions.read_own', 'svc.tools.use'],
-      });
-    }
-    assert.equal(fetches(), 0);
-  });
-
-  test('at its age it is fetched again, once for all processes', async () => {
-    const browser = await signedIn(app);
-    provider.user = ADMIN;
+    for (const at of [reusing, reusingToo]) assert.equal(await roleOf(browser, at), 'user');
     await age(browser, 50);
     assert.equal(await roleOf(browser), 'user');
     assert.equal(fetches(), 0);
     await age(browser, 60);
-    for (const one of [second, app, second]) assert.equal(await roleOf(browser, one), 'admin');
-    assert.equal(fetches(), 1);
-  });
-
-  test('it is as old as the question, not as the answer', async () => {
-    const browser = await signedIn(app);
-    await age(browser, 60);
-    const release = provider.holdNext('userinfo');
-    const answer = me(browser);
-    await until(() => fetches() === 1);
-    const { rows } = await sql<{ asked: Date }>`select now() as asked`.execute(db);
-    release();
-    await answer;
-    const checkedAt = (await row(browser.sid))?.user_checked_at;
-    assert.ok(checkedAt && rows[0] && checkedAt <= rows[0].asked);
-  });
-
-  test('each session has an age of its own', async () => {
-    const [browser, other] = [await signedIn(app), await signedIn(app)];
-    await age(browser, 60);
-    await me(other);
-    assert.equal(fetches(), 0);
-    await me(browser);
-    assert.equal(fetches(), 1);
-  });
-
-  test('a session of an older system has no such data, and fetches it', async () => {
-    const browser = await signedIn(app);
-    await db
-      .updateTable('user_auth_sessions')
-      .set({ user_checked_at: null, checked_generation: null })
-      .execute();
-    await me(browser);
-    await me(browser);
-    assert.equal(fetches(), 1);
-  });
-
-  test('with an age of 0 each request fetches, whatever others keep', async () => {
-    const browser = await signedIn(app);
-    for (let time = 0; time < 3; time += 1) {
-      await me(browser, fresh);
-      await me(browser, app);
+    for (const at of [reusingToo, reusing, reusingToo]) {
+      assert.equal(await roleOf(browser, at), 'admin');
     }
-    assert.equal(fetches(), 3);
+    assert.equal(fetches(), 1);
   });
 
-  test('while it is fresh the provider may be away', async () => {
-    const browser = await signedIn(app);
+  test('Fresh user data needs no provider, and an expired token does', async () => {
+    const browser = await signedIn(reusing);
     provider.faults.set('userinfo', { status: 503 });
-    assert.equal((await me(browser)).statusCode, 200);
+    assert.equal((await me(browser, reusing)).statusCode, 200);
     await age(browser, 60);
-    assert.equal((await me(browser)).statusCode, 503);
-    assert.notEqual(await row(browser.sid), undefined);
-  });
-
-  test('an expired access token is refreshed, and the user fetched with the new one', async () => {
-    const browser = await signedIn(app);
-    await expire(browser);
-    assert.equal((await me(browser)).statusCode, 200);
+    assert.equal((await me(browser, reusing)).statusCode, 503);
+    assert.ok(await row(browser.sid));
+    provider.reset();
+    const other = await signedIn(reusing);
+    await expire(other);
+    assert.equal((await me(other, reusing)).statusCode, 200);
     assert.deepEqual([provider.count('token'), fetches()], [1, 1]);
   });
 
-  test('a record that makes no sense opens nothing', async () => {
-    const browser = await signedIn(app);
+  test('A malformed user record grants nothing', async () => {
+    const browser = await signedIn(reusing);
     for (const permissions of ['', 'nonsense', '{"svc.tools.use":true}', '["svc.tools.use",1]']) {
       await db.updateTable('svc_users').set({ permissions }).execute();
-      assert.deepEqual((await me(browser)).json().permissions, []);
+      assert.deepEqual((await me(browser, reusing)).json().permissions, []);
     }
     assert.equal(fetches(), 0);
   });
 
-  test('who signed out is out on every process, and other sessions stay', async () => {
-    const [browser, other] = [await signedIn(app), await signedIn(app)];
-    const cookies = { svc_auth_session: browser.sid };
+  test('A sign-out holds on every process and for no other session', async () => {
+    const [browser, other] = [await signedIn(reusing), await signedIn(reusing)];
+    const { sid } = browser;
     await browser.post('/auth/logout');
-    for (const one of [app, second]) {
-      assert.equal((await one.inject({ url: '/auth/me', cookies })).statusCode, 401);
-    }
-    assert.equal((await me(other)).statusCode, 200);
+    for (const at of [reusing, reusingToo]) assert.equal((await me({ sid }, at)).statusCode, 401);
+    assert.equal((await me(other, reusing)).statusCode, 200);
     assert.equal(fetches(), 0);
   });
 
@@ -424,24 +264,23 @@ suite('user data up to an age', async () => {
   const cachedRole = async () =>
     (await db.selectFrom('svc_users').select('role').executeTakeFirstOrThrow()).role;
 
-  test('a role that an admin sets counts until the next fetch, which every session makes', async () => {
-    const browsers = [await signedIn(app), await signedIn(app)];
+  test('A role set by an admin lasts until the next fetch of every session', async () => {
+    const browsers = [await signedIn(reusing), await signedIn(reusing)];
     assert.equal(await setRole('u-1', 'admin'), 'user');
     assert.equal(await cachedRole(), 'admin');
-    for (const browser of browsers) assert.equal(await roleOf(browser, second), 'user');
-    assert.equal(fetches(), 2);
-    assert.equal(await cachedRole(), 'user', 'the provider has the last word');
-    for (const browser of browsers) await me(browser);
+    for (const browser of browsers) assert.equal(await roleOf(browser, reusingToo), 'user');
+    assert.deepEqual([fetches(), await cachedRole()], [2, 'user']);
+    for (const browser of browsers) await me(browser, reusing);
     assert.equal(fetches(), 2);
     assert.equal(await setRole('u-nobody', 'admin'), undefined);
   });
 
-  test('a role that is set while the provider is asked is not overwritten by its answer', async () => {
-    const browser = await signedIn(app);
+  test('A role set during a fetch is not overwritten by its answer', async () => {
+    const browser = await signedIn(reusing);
     await age(browser, 60);
     provider.user = ADMIN;
     const release = provider.holdNext('userinfo');
-    const answer = me(browser);
+    const answer = me(browser, reusing);
     await until(() => fetches() === 1);
     await setRole('u-1', 'user');
     const releaseAgain = provider.holdNext('userinfo');
@@ -455,127 +294,192 @@ suite('user data up to an age', async () => {
     assert.equal(fetches(), 2);
   });
 
-  /** Lets the last use of a session be two minutes ago. */
-  async function rest({ sid }: Browser): Promise<void> {
-    await sql`
-    update user_auth_sessions set last_used_at = now() - interval '2 minutes'
-    where id = ${sid}`.execute(db);
-  }
-
-  for (const [name, one, prepare, expected] of [
-    ['fresh data', app, () => undefined, ['read']],
-    ['fresh data, the first time in a while', app, rest, ['read', 'write']],
-    [
-      'data that was fetched',
-      app,
-      (browser: Browser) => age(browser, 60),
-      ['read', 'write', 'read'],
-    ],
-    [
-      'data that was fetched, the first time in a while',
-      app,
-      (browser: Browser) => age(browser, 60).then(() => rest(browser)),
-      ['read', 'write', 'read'],
-    ],
-    ['an age of 0', fresh, () => undefined, ['read', 'read']],
-    ['an age of 0, the first time in a while', fresh, rest, ['read', 'write', 'read']],
-  ] as const) {
-    test(`a request with ${name} takes ${expected.length} statements where nothing changed`, async () => {
-      const browser = await signedIn(app);
-      await prepare(browser);
+  test('A request takes few statements when nothing changed', async () => {
+    const browser = await signedIn(reusing);
+    for (const [at, seconds, used, expected] of [
+      [reusing, 0, '1 second', ['read']],
+      [reusing, 0, '2 minutes', ['read', 'write']],
+      [reusing, 60, '1 second', ['read', 'write', 'read']],
+      [fresh, 0, '1 second', ['read', 'read']],
+      [fresh, 0, '2 minutes', ['read', 'write', 'read']],
+    ] as const) {
+      await age(browser, seconds);
+      await lastUsed(browser, used);
       statements.length = 0;
-      assert.equal((await me(browser, one)).statusCode, 200);
-      assert.deepEqual(statements, expected);
-    });
-  }
-
-  test('the time of last use is not written at each request', async () => {
-    const browser = await signedIn(app);
-    const before = await row(browser.sid);
-    for (const one of [app, second, fresh, app]) await me(browser, one);
-    assert.deepEqual(await row(browser.sid), before);
-    await rest(browser);
-    await me(browser);
-    const after = await row(browser.sid);
-    assert.ok(after && before && after.last_used_at >= before.last_used_at);
-    assert.deepEqual(after.user_checked_at, before?.user_checked_at);
-  });
-
-  test('also where user data is reused, a row that was changed or moved to another user is not read', async () => {
-    const browser = await signedIn(app);
-    assert.equal((await me(browser)).statusCode, 200);
-    await db
-      .insertInto('svc_users')
-      .values({ id: 'u-admin', email: 'a@example.test', role: 'admin' })
-      .execute();
-    const before = await row(browser.sid);
-    for (const change of [{ user_id: 'u-admin' }, { access_token_enc: 'x' }]) {
-      await db
-        .updateTable('user_auth_sessions')
-        .set(change)
-        .where('id', '=', browser.sid)
-        .execute();
-      assert.equal((await me(browser)).statusCode, 401, JSON.stringify(change));
-      assert.equal((await me(browser)).statusCode, 401, 'asked again');
-      assert.ok(before);
-      const { user_id, access_token_enc } = before;
-      await db
-        .updateTable('user_auth_sessions')
-        .set({ user_id, access_token_enc })
-        .where('id', '=', browser.sid)
-        .execute();
-      assert.equal((await me(browser)).statusCode, 200, 'put right again');
+      assert.equal((await me(browser, at)).statusCode, 200);
+      assert.deepEqual(statements, expected, `${seconds} s, ${used}`);
     }
-    assert.equal(fetches(), 0);
-  });
-
-  test('also where user data is reused, another key reads nothing', async () => {
-    const other = await instance({
-      SVC_AUTH_ENCRYPTION_KEY: Buffer.alloc(32, 9).toString('base64url'),
-    });
-    const browser = await signedIn(app);
-    assert.equal((await me(browser)).statusCode, 200);
-    assert.equal((await me(browser, other)).statusCode, 401);
-    assert.equal((await me(browser)).statusCode, 200);
   });
 });
 
-suite('metrics', async () => {
-  beforeEach(() => provider.reset());
-
-  /** The samples of an instance's metrics whose names begin so, without those of histogram buckets. */
-  async function figures(app: Awaited<ReturnType<typeof instance>>, name: string) {
-    const { body } = await app.inject('/metrics');
-    const samples = body.split('\n').filter((line) => line.startsWith(name));
-    return Object.fromEntries(
-      samples
-        .filter((line) => !/_(bucket|sum)\{/.test(line))
-        .map((line) => {
-          const space = line.lastIndexOf(' ');
-          return [line.slice(name.length, space), Number(line.slice(space + 1))];
-        }),
-    );
-  }
-
-  test('metrics are for holders of the token, where there is one', async () => {
-    const app = await instance({ METRICS_TOKEN: 'a-token-of-metrics' });
-    const { cookies } = await signedIn(app);
-    const request = { url: '/metrics', cookies: Object.fromEntries(cookies) };
-    assert.equal((await app.inject(request)).statusCode, 401);
-    const headers = { authorization: 'Bearer a-token-of-metrics' };
-    assert.equal((await app.inject({ ...request, headers })).statusCode, 200);
+suite('token refresh', () => {
+  test('50 requests on two processes refresh an expired token once', async () => {
+    const browser = await signedIn(app);
+    await expire(browser);
+    const before = await row(browser.sid);
+    const release = provider.holdNext('token');
+    const requests = many(browser, 50);
+    await until(() => provider.count('token') === 1);
+    // The refresh holds no database connection, so other requests are answered meanwhile.
+    for (const at of [app, second]) assert.equal((await at.inject('/health')).statusCode, 200);
+    release();
+    assert.deepEqual(statuses(await Promise.all(requests)), all(50, 200));
+    assert.equal(provider.count('token', 'refresh_token'), 1);
+    const after = await row(browser.sid);
+    assert.notEqual(after?.access_token_enc, before?.access_token_enc);
+    assert.notEqual(after?.refresh_token_enc, before?.refresh_token_enc);
+    assert.equal(after?.refresh_lease_until, null);
+    await expire(browser);
+    assert.equal((await me(browser)).statusCode, 200, 'the rotated token works');
   });
 
-  test('sign-ins are counted by their outcome', async () => {
-    const app = await instance();
-    await signedIn(app);
-    await app.inject('/auth/callback?state=x');
+  test('A refresh without a new refresh token keeps the earlier one', async () => {
+    const browser = await signedIn(app);
+    provider.token.rotate = false;
+    for (let time = 0; time < 2; time += 1) {
+      await expire(browser);
+      assert.equal((await me(browser)).statusCode, 200);
+    }
+    assert.equal(provider.count('token', 'refresh_token'), 2);
+  });
+
+  test('A rejected refresh signs out once for all requests', async () => {
+    const browser = await signedIn(app);
+    await expire(browser);
+    provider.expireRefreshTokens();
+    const release = provider.holdNext('token');
+    const requests = many(browser, 10);
+    await until(() => provider.count('token') === 1);
+    release();
+    for (const answer of await Promise.all(requests)) {
+      assert.deepEqual([answer.statusCode, answer.json().code], [401, 'not_signed_in']);
+      assert.partialDeepStrictEqual(answer.cookies, [{ name: 'svc_auth_session', maxAge: 0 }]);
+    }
+    assert.equal(provider.count('token'), 1);
+    assert.equal(await row(browser.sid), undefined);
+  });
+
+  for (const [title, call, fault] of [
+    ['fails', 'token', { status: 500 }],
+    ['is overloaded', 'token', { status: 429, body: '{"error":"slow_down"}' }],
+    ['rejects the client', 'token', { status: 401, body: '{"error":"invalid_client"}' }],
+    ['cuts the connection', 'token', 'disconnect'],
+    ['rejects discovery', 'discovery', { status: 401, body: '{"error":"invalid_grant"}' }],
+  ] as const) {
+    test(`A provider that ${title} keeps the session`, async () => {
+      const at = call === 'discovery' ? await instance({ IDP_DISCOVERY: 'true' }) : app;
+      const browser = await signedIn(app);
+      await expire(browser);
+      provider.publishMetadata();
+      provider.faults.set(call, fault);
+      const before = await row(browser.sid);
+      const answers = await Promise.all(Array.from({ length: 4 }, () => me(browser, at)));
+      for (const answer of answers) {
+        assert.deepEqual([answer.statusCode, answer.json().code], [503, 'provider_unavailable']);
+        assert.equal(answer.headers['retry-after'], '5');
+        assert.deepEqual(answer.cookies, []);
+      }
+      assert.deepEqual(await row(browser.sid), before);
+      provider.faults.clear();
+      assert.equal((await me(browser, at)).statusCode, 200);
+    });
+  }
+
+  test('A refresh is aborted after IDP_TIMEOUT_MS', async () => {
+    const hasty = await instance({ IDP_TIMEOUT_MS: '100' });
+    const browser = await signedIn(app);
+    await expire(browser);
+    const release = provider.holdNext('token');
+    assert.equal((await me(browser, hasty)).statusCode, 503);
+    release();
+    assert.ok(await row(browser.sid));
+  });
+
+  test('A refresh that lost the race uses the tokens of the winner', async () => {
+    const browser = await signedIn(app);
+    await expire(browser);
+    const release = provider.holdNext('token');
+    const loser = me(browser);
+    await until(() => provider.count('token') === 1);
+    // The loser was paused for longer than its lease.
+    await db.updateTable('user_auth_sessions').set({ refresh_lease_until: null }).execute();
+    assert.equal((await me(browser, second)).statusCode, 200);
+    release();
+    assert.equal((await loser).statusCode, 200);
+    assert.equal(provider.count('token'), 2, "the provider rejected the loser's token");
+  });
+
+  test('An expired lease is acquired by another request', async () => {
+    const browser = await signedIn(app);
+    await expire(browser);
+    await sql`update user_auth_sessions set refresh_lease_until = now() + interval '300 milliseconds'
+      where id = ${browser.sid}`.execute(db);
+    assert.equal((await me(browser)).statusCode, 200);
+    assert.equal(provider.count('token'), 1);
+  });
+
+  test('A sign-out during a refresh holds', async () => {
+    const browser = await signedIn(app);
+    const { sid } = browser;
+    await expire(browser);
+    const release = provider.holdNext('token');
+    const request = me({ sid });
+    await until(() => provider.count('token') === 1);
+    assert.equal((await browser.post('/auth/logout', { app: second })).statusCode, 200);
+    release();
+    assert.equal((await request).statusCode, 401);
+    assert.equal(await row(sid), undefined);
+  });
+
+  test('A rejected access token is refreshed once, also without a known expiry', async () => {
+    provider.token.expiresIn = undefined;
+    const browser = await signedIn(app);
+    assert.equal((await row(browser.sid))?.expires_at, null);
+    provider.expireAccessTokens();
+    assert.deepEqual(statuses(await Promise.all(many(browser, 10))), all(10, 200));
+    assert.equal(provider.count('token'), 1);
+  });
+
+  test('A session without a refresh token ends with its access token', async () => {
+    provider.token.extra = { refresh_token: undefined };
+    const browser = await signedIn(app);
+    assert.equal((await me(browser)).statusCode, 200);
+    await expire(browser);
+    assert.equal((await me(browser)).statusCode, 401);
+    assert.equal(provider.count('token'), 0);
+  });
+});
+
+suite('metrics', () => {
+  /** Returns the samples of a metric by their labels, without histogram buckets. */
+  async function samples(at: typeof app, name: string) {
+    const { body } = await at.inject('/metrics');
+    const found = body.split('\n').flatMap((line) => {
+      const [, labels = '', value] = /^(?!\w*(?:_bucket|_sum)\{)\w+(\{.*\}) (.*)$/.exec(line) ?? [];
+      return line.startsWith(`${name}{`) ? [[labels, Number(value)]] : [];
+    });
+    return Object.fromEntries(found) as Record<string, number>;
+  }
+
+  test('METRICS_TOKEN protects the metrics', async () => {
+    const at = await instance({ METRICS_TOKEN: 'a-token-of-metrics' });
+    const { cookies } = await signedIn(at);
+    const request = { url: '/metrics', cookies: Object.fromEntries(cookies) };
+    assert.equal((await at.inject(request)).statusCode, 401);
+    const headers = { authorization: 'Bearer a-token-of-metrics' };
+    assert.equal((await at.inject({ ...request, headers })).statusCode, 200);
+  });
+
+  test('Sign-ins are counted by outcome', async () => {
+    const at = await instance();
+    await signedIn(at);
+    await at.inject('/auth/callback?state=x');
     provider.faults.set('token', { status: 400 });
-    await signedIn(app);
+    await signedIn(at);
     provider.faults.delete('token');
     provider.faults.set('userinfo', { status: 500 });
-    await signedIn(app);
-    assert.deepEqual(await figures(app, 'assistant_sign_ins_total'), {
+    await signedIn(at);
+    assert.deepEqual(await samples(at, 'assistant_sign_ins_total'), {
       '{outcome="ok"}': 1,
       '{outcome="login_not_valid"}': 1,
       '{outcome="token_exchange_failed"}': 1,
@@ -583,53 +487,52 @@ suite('metrics', async () => {
     });
   });
 
-  test('refreshes are counted by their outcome, once for all who waited on one process', async () => {
-    const app = await instance();
-    const second = await instance();
-    const browser = await signedIn(app);
-    const { sid } = browser;
+  test('Refreshes and ended sessions are counted by outcome and reason', async () => {
+    const at = await instance();
+    const browser = await signedIn(at);
+    await browser.signIn(provider);
     await expire(browser);
-    const release = provider.holdNext('token');
-    const requests = [app, app, second, second].map((one) =>
-      one.inject({ url: '/auth/me', cookies: { svc_auth_session: sid } }),
-    );
-    await until(() => provider.count('token') === 1);
-    release();
-    await Promise.all(requests);
-    const [first, other] = [
-      await figures(app, 'assistant_token_refreshes_total'),
-      await figures(second, 'assistant_token_refreshes_total'),
-    ];
-    const both = { ...first, ...other };
-    assert.equal(both['{outcome="refreshed"}'], 1);
-    assert.ok((both['{outcome="waited"}'] ?? 0) <= 1);
-
+    await browser.get('/auth/me');
     await expire(browser);
     provider.faults.set('token', { status: 503 });
     await browser.get('/auth/me');
     provider.faults.clear();
     provider.expireRefreshTokens();
     await browser.get('/auth/me');
-    const last = await figures(app, 'assistant_token_refreshes_total');
-    assert.equal(last['{outcome="unavailable"}'], 1);
-    assert.equal(last['{outcome="refused"}'], 1);
+    provider.reset();
+    await signedIn(at);
+    const last = await signedIn(at);
+    const own: { id: string; current: boolean }[] = (await last.get('/auth/sessions')).json();
+    await last.request('DELETE', `/auth/sessions/${own.find(({ current }) => !current)?.id}`);
+    await last.post('/auth/logout');
+    assert.deepEqual(await samples(at, 'assistant_token_refreshes_total'), {
+      '{outcome="refreshed"}': 1,
+      '{outcome="unavailable"}': 1,
+      '{outcome="refused"}': 1,
+    });
+    assert.deepEqual(await samples(at, 'assistant_auth_sessions_ended_total'), {
+      '{reason="replaced"}': 1,
+      '{reason="refused"}': 1,
+      '{reason="ended"}': 1,
+      '{reason="signed_out"}': 1,
+    });
   });
 
-  test('each request to the provider is measured, by what it asked for and how it ended', async () => {
-    const app = await instance();
-    const browser = await signedIn(app);
+  test('Requests to the provider are measured by operation and outcome', async () => {
+    const at = await instance();
+    const browser = await signedIn(at);
     await expire(browser);
     await browser.get('/auth/me');
     provider.faults.set('revoke', { status: 500 });
     await browser.post('/auth/logout');
     const name = 'assistant_provider_request_duration_seconds_count';
     const revoked = '{operation="revoke",outcome="unavailable"}';
-    await until(async () => (await figures(app, name))[revoked] === 2);
-    assert.deepEqual(await figures(app, name), {
+    await until(async () => (await samples(at, name))[revoked] === 2);
+    assert.deepEqual(await samples(at, name), {
       '{operation="token",outcome="ok"}': 1,
       '{operation="userinfo",outcome="ok"}': 2,
       '{operation="refresh",outcome="ok"}': 1,
-      '{operation="revoke",outcome="unavailable"}': 2,
+      [revoked]: 2,
     });
     provider.faults.clear();
     const discovering = await instance({ IDP_DISCOVERY: 'true' });
@@ -637,37 +540,12 @@ suite('metrics', async () => {
     provider.publishMetadata();
     await giveIdTokens(provider);
     await signedIn(discovering);
-    assert.deepEqual(await figures(discovering, name), {
+    assert.deepEqual(await samples(discovering, name), {
       '{operation="discovery",outcome="unavailable"}': 1,
       '{operation="discovery",outcome="ok"}': 1,
       '{operation="keys",outcome="ok"}': 1,
       '{operation="token",outcome="ok"}': 1,
       '{operation="userinfo",outcome="ok"}': 1,
-    });
-  });
-
-  test('sessions that end early are counted by the reason', async () => {
-    const app = await instance();
-    const browser = await signedIn(app);
-    await browser.signIn(provider);
-    const refused = await signedIn(app);
-    const own = (await browser.get('/auth/sessions'))
-      .json()
-      .find(({ current }: { current: boolean }) => !current);
-    await browser.request('DELETE', `/auth/sessions/${own.id}`);
-    assert.equal((await refused.get('/auth/me')).statusCode, 401);
-    const another = await signedIn(app);
-    await expire(another);
-    provider.expireRefreshTokens();
-    await another.get('/auth/me');
-    provider.reset();
-    const last = await signedIn(app);
-    await last.post('/auth/logout');
-    assert.deepEqual(await figures(app, 'assistant_auth_sessions_ended_total'), {
-      '{reason="replaced"}': 1,
-      '{reason="ended"}': 1,
-      '{reason="refused"}': 1,
-      '{reason="signed_out"}': 1,
     });
   });
 });

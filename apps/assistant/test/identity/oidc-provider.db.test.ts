@@ -1,150 +1,329 @@
 import assert from 'node:assert/strict';
+import { createPublicKey } from 'node:crypto';
 import { once } from 'node:events';
 import { createServer } from 'node:http';
-import { after, test } from 'node:test';
+import { after, beforeEach, suite, test } from 'node:test';
+import { type JWTPayload, SignJWT, UnsecuredJWT } from 'jose';
 import { Provider } from 'oidc-provider';
-import { openAssistant } from '../helpers/assistant.ts';
+import { Browser, openAssistant } from '../helpers/assistant.ts';
 import { freePort } from '../helpers/free-port.ts';
 import { HttpBrowser, type Page } from '../helpers/http-browser.ts';
+import { makeSigningKey } from '../helpers/signing-key.ts';
 
-// A provider with its own pages, scopes and claims, as an operator may have one; not the development provider.
-const [providerPort, port] = [await freePort(), await freePort()];
-const issuer = `http://127.0.0.1:${providerPort}`;
-const base = `http://127.0.0.1:${port}`;
-const redeemed: string[] = [];
+const { db, provider: scripted, instance, signedIn, row, expire } = await openAssistant();
+const sessions = () => db.selectFrom('user_auth_sessions').selectAll().orderBy('id').execute();
 
-const provider = new Provider(issuer, {
-  clients: [
-    {
-      client_id: 'oselya',
-      client_secret: 'the secret of the client',
-      redirect_uris: [`${base}/auth/callback`],
-      post_logout_redirect_uris: [`${base}/`],
-      backchannel_logout_uri: `${base}/auth/backchannel-logout`,
-      backchannel_logout_session_required: true,
-      grant_types: ['authorization_code', 'refresh_token'],
-    },
-  ],
-  scopes: ['openid', 'offline_access'],
-  claims: { openid: ['sub'], email: ['email', 'name'], groups: ['groups'] },
-  findAccount: (_context, id) => ({
-    accountId: id,
-    claims: () => ({
-      sub: id,
-      email: `${id}@example.test`,
-      name: id,
-      groups: ['svc_admin', 'svc.tools.use'],
+suite('oidc-provider', async () => {
+  // A provider with other pages, scopes and claims than the development provider.
+  const [providerPort, port] = [await freePort(), await freePort()];
+  const issuer = `http://127.0.0.1:${providerPort}`;
+  const base = `http://127.0.0.1:${port}`;
+  const redeemed: string[] = [];
+
+  const provider = new Provider(issuer, {
+    clients: [
+      {
+        client_id: 'oselya',
+        client_secret: 'the secret of the client',
+        redirect_uris: [`${base}/auth/callback`],
+        post_logout_redirect_uris: [`${base}/`],
+        backchannel_logout_uri: `${base}/auth/backchannel-logout`,
+        backchannel_logout_session_required: true,
+        grant_types: ['authorization_code', 'refresh_token'],
+      },
+    ],
+    scopes: ['openid', 'offline_access'],
+    claims: { openid: ['sub'], email: ['email', 'name'], groups: ['groups'] },
+    findAccount: (_context, id) => ({
+      accountId: id,
+      claims: () => ({
+        sub: id,
+        email: `${id}@example.test`,
+        name: id,
+        groups: ['svc_admin', 'svc.tools.use'],
+      }),
     }),
-  }),
-  features: {
-    devInteractions: { enabled: true },
-    backchannelLogout: { enabled: true },
-    rpInitiatedLogout: { enabled: true },
-    revocation: { enabled: true },
-  },
-  rotateRefreshToken: true,
-  // Its own sends nothing to this machine.
-  fetch: (url, options) => fetch(url, Object.assign({ ...options }, { dispatcher: undefined })),
-});
-provider.on('grant.success', ({ oidc }) => redeemed.push(String(oidc.params?.['grant_type'])));
-const undelivered: unknown[] = [];
-provider.on('backchannel.error', (_context, error) => undelivered.push(error));
-const handle = provider.callback();
-const server = createServer((request, response) => void handle(request, response)).listen(
-  providerPort,
-  '127.0.0.1',
-);
-await once(server, 'listening');
-after(() => {
-  server.closeAllConnections();
-  server.close();
-});
-
-const { db, instance } = await openAssistant({
-  BASE_URL: base,
-  IDP_BASE_URL: issuer,
-  IDP_DISCOVERY: 'true',
-  IDP_CLIENT_ID: 'oselya',
-  IDP_CLIENT_SECRET: 'the secret of the client',
-  IDP_SCOPES: 'openid email groups offline_access',
-  IDP_ROLES_CLAIM: 'groups',
-  IDP_PERMISSIONS_CLAIM: 'groups',
-  IDP_END_SESSION: 'true',
-});
-const app = await instance();
-await app.listen({ host: '127.0.0.1', port });
-
-/** Signs in on the provider's pages, and agrees. */
-async function signIn(browser: HttpBrowser, login: string): Promise<Page> {
-  const form = await browser.get(`${base}/auth/login`);
-  const consent = await browser.submit(form, { login, password: 'any' });
-  return browser.submit(consent);
-}
-
-const me = async (browser: HttpBrowser) => {
-  const answer = await browser.fetch(new URL(`${base}/auth/me`), {
-    headers: { accept: 'application/json' },
+    features: {
+      devInteractions: { enabled: true },
+      backchannelLogout: { enabled: true },
+      rpInitiatedLogout: { enabled: true },
+      revocation: { enabled: true },
+    },
+    rotateRefreshToken: true,
+    // The default rejects loopback addresses.
+    fetch: (url, options) => fetch(url, Object.assign({ ...options }, { dispatcher: undefined })),
   });
-  return { status: answer.status, user: (await answer.json()) as Record<string, unknown> };
-};
-const sessions = () => db.selectFrom('user_auth_sessions').selectAll().execute();
-
-test('discovery, the configured scopes and claims sign a user in', async () => {
-  const browser = new HttpBrowser();
-  const page = await signIn(browser, 'olena');
-  assert.equal(page.url.href, `${base}/`);
-  assert.match(page.body, /You are signed in as <strong>olena/);
-  const { user } = await me(browser);
-  assert.partialDeepStrictEqual(user, {
-    id: 'olena',
-    email: 'olena@example.test',
-    role: 'admin',
-    permissions: ['svc_admin', 'svc.tools.use'],
+  provider.on('grant.success', ({ oidc }) => redeemed.push(String(oidc.params?.['grant_type'])));
+  const undelivered: unknown[] = [];
+  provider.on('backchannel.error', (_context, error) => undelivered.push(error));
+  const handle = provider.callback();
+  const server = createServer((request, response) => void handle(request, response)).listen(
+    providerPort,
+    '127.0.0.1',
+  );
+  await once(server, 'listening');
+  after(() => {
+    server.closeAllConnections();
+    server.close();
   });
-  const [session] = await sessions();
-  assert.ok(session?.provider_session_id && session.id_token_enc);
-});
 
-test('offline access gives a refresh token, which is rotated at each refresh', async () => {
-  const browser = new HttpBrowser();
-  await signIn(browser, 'taras');
-  for (let time = 0; time < 3; time += 1) {
-    redeemed.length = 0;
-    await db
-      .updateTable('user_auth_sessions')
-      .set({ expires_at: new Date(0) })
-      .execute();
-    assert.equal((await me(browser)).status, 200);
-    assert.deepEqual(redeemed, ['refresh_token']);
+  const app = await instance({
+    BASE_URL: base,
+    IDP_BASE_URL: issuer,
+    IDP_DISCOVERY: 'true',
+    IDP_CLIENT_ID: 'oselya',
+    IDP_CLIENT_SECRET: 'the secret of the client',
+    IDP_SCOPES: 'openid email groups offline_access',
+    IDP_ROLES_CLAIM: 'groups',
+    IDP_PERMISSIONS_CLAIM: 'groups',
+    IDP_END_SESSION: 'true',
+  });
+  await app.listen({ host: '127.0.0.1', port });
+
+  /** Signs in on the provider's pages, and consents. */
+  async function signIn(browser: HttpBrowser, login: string): Promise<Page> {
+    const form = await browser.get(`${base}/auth/login`);
+    const consent = await browser.submit(form, { login, password: 'any' });
+    return browser.submit(consent);
   }
+
+  const me = async (browser: HttpBrowser) => {
+    const answer = await browser.fetch(new URL(`${base}/auth/me`), {
+      headers: { accept: 'application/json' },
+    });
+    return { status: answer.status, user: (await answer.json()) as Record<string, unknown> };
+  };
+
+  test('Discovery, the configured scopes and claims sign a user in', async () => {
+    const browser = new HttpBrowser();
+    const page = await signIn(browser, 'olena');
+    assert.equal(page.url.href, `${base}/`);
+    assert.match(page.body, /You are signed in as <strong>olena/);
+    const { user } = await me(browser);
+    assert.partialDeepStrictEqual(user, {
+      id: 'olena',
+      email: 'olena@example.test',
+      role: 'admin',
+      permissions: ['svc_admin', 'svc.tools.use'],
+    });
+    const [session] = await sessions();
+    assert.ok(session?.provider_session_id && session.id_token_enc);
+  });
+
+  test('A refresh token of offline access is rotated at each refresh', async () => {
+    const browser = new HttpBrowser();
+    await signIn(browser, 'taras');
+    for (let time = 0; time < 3; time += 1) {
+      redeemed.length = 0;
+      await db
+        .updateTable('user_auth_sessions')
+        .set({ expires_at: new Date(0) })
+        .execute();
+      assert.equal((await me(browser)).status, 200);
+      assert.deepEqual(redeemed, ['refresh_token']);
+    }
+  });
+
+  test('A sign-out ends the provider’s session and returns', async () => {
+    const browser = new HttpBrowser();
+    await signIn(browser, 'lesia');
+    const asked = await browser.post(`${base}/auth/logout?from=page`);
+    assert.ok(asked.url.href.startsWith(`${issuer}/session/end`), asked.url.href);
+    assert.match(asked.body, /Do you want to sign-out/);
+    const back = await browser.submit(asked, { logout: 'yes' });
+    assert.equal(back.url.href, `${base}/`);
+    assert.match(back.body, /You are not signed in/);
+    const again = await browser.get(`${base}/auth/login`);
+    assert.match(again.body, /name="login"/, 'the provider asks for the account');
+  });
+
+  test('A back-channel logout ends the sign-ins of the provider’s session', async () => {
+    const [laptop, phone] = [new HttpBrowser(), new HttpBrowser()];
+    await signIn(laptop, 'mykola');
+    await signIn(phone, 'mykola');
+    const end = await laptop.get(`${issuer}/session/end`);
+    await laptop.submit(end, { logout: 'yes' });
+    assert.equal((await me(laptop)).status, 401);
+    assert.equal((await me(phone)).status, 200, 'the other session stays');
+    assert.deepEqual(undelivered, []);
+    const entry = await db
+      .selectFrom('webhook_events')
+      .selectAll()
+      .orderBy('id', 'desc')
+      .executeTakeFirst();
+    assert.partialDeepStrictEqual(entry, { event: 'backchannel_logout', sessions_ended: 1 });
+  });
 });
 
-test('a sign-out goes on to the provider, ends its session, and comes back', async () => {
-  const browser = new HttpBrowser();
-  await signIn(browser, 'lesia');
-  const asked = await browser.post(`${base}/auth/logout?from=page`);
-  assert.ok(asked.url.href.startsWith(`${issuer}/session/end`), asked.url.href);
-  assert.match(asked.body, /Do you want to sign-out/);
-  const back = await browser.submit(asked, { logout: 'yes' });
-  assert.equal(back.url.href, `${base}/`);
-  assert.match(back.body, /You are not signed in/);
-  const again = await browser.get(`${base}/auth/login`);
-  assert.match(again.body, /name="login"/, 'the provider asks who it is');
-});
+suite('ID tokens', async () => {
+  const [key, sameId, other] = await Promise.all([
+    makeSigningKey('k-1'),
+    makeSigningKey('k-1'),
+    makeSigningKey('k-2'),
+  ]);
+  const plain = await instance();
+  const discovering = () => instance({ IDP_DISCOVERY: 'true' });
+  const app = await discovering();
+  const seconds = () => Math.floor(Date.now() / 1000);
+  const claims = (): JWTPayload => ({
+    iss: scripted.url,
+    aud: scripted.client.id,
+    sub: 'u-1',
+    iat: seconds(),
+    exp: seconds() + 60,
+  });
 
-test('the end of a session at the provider ends its sign-ins here by back-channel logout', async () => {
-  const [laptop, phone] = [new HttpBrowser(), new HttpBrowser()];
-  await signIn(laptop, 'mykola');
-  await signIn(phone, 'mykola');
-  const end = await laptop.get(`${issuer}/session/end`);
-  await laptop.submit(end, { logout: 'yes' });
-  assert.equal((await me(laptop)).status, 401);
-  assert.equal((await me(phone)).status, 200, 'the other session goes on');
-  assert.deepEqual(undelivered, []);
-  const entry = await db
-    .selectFrom('webhook_events')
-    .selectAll()
-    .orderBy('id', 'desc')
-    .executeTakeFirst();
-  assert.partialDeepStrictEqual(entry, { event: 'backchannel_logout', sessions_ended: 1 });
+  beforeEach(() => {
+    scripted.reset();
+    scripted.publishMetadata();
+    scripted.keys = [key.published];
+    scripted.idToken = () => key.sign(claims());
+  });
+
+  const signInAt = (at: typeof app) => new Browser(at).signIn(scripted);
+
+  async function assertRejected(at: typeof app, title: string): Promise<void> {
+    const before = await sessions();
+    const answer = await signInAt(at);
+    assert.deepEqual([answer.statusCode, answer.cookies], [400, []], title);
+    assert.equal(answer.json().code, 'token_exchange_failed');
+    assert.deepEqual(await sessions(), before);
+  }
+
+  const hmac = (secret: string) =>
+    new SignJWT(claims())
+      .setProtectedHeader({ alg: 'HS256', kid: 'k-1' })
+      .sign(new TextEncoder().encode(secret));
+  const { n = '', e = '' } = key.published;
+  const publicKey = createPublicKey({ key: { ...key.published, kty: 'RSA', n, e }, format: 'jwk' });
+
+  const forged: [title: string, create: () => Promise<string>][] = [
+    ['of another key with the same id', () => sameId.sign(claims())],
+    ['of an unpublished key', () => other.sign(claims())],
+    [
+      'with other claims',
+      async () => {
+        const [header, , signature] = (await key.sign(claims())).split('.');
+        const [, payload] = (await sameId.sign({ ...claims(), sub: 'u-2' })).split('.');
+        return [header, payload, signature].join('.');
+      },
+    ],
+    ['without a signature', async () => (await key.sign(claims())).replace(/[^.]+$/, '')],
+    ['without an algorithm', async () => new UnsecuredJWT(claims()).encode()],
+    ['signed with the client secret', () => hmac(scripted.client.secret)],
+    [
+      'signed with the public key as a secret',
+      () => hmac(publicKey.export({ type: 'spki', format: 'pem' }).toString()),
+    ],
+    ['that is malformed', async () => 'not.a.jwt'],
+  ];
+  const misplaced: [title: string, wrong: JWTPayload][] = [
+    ['of another issuer', { iss: 'https://another.example' }],
+    ['for another client', { aud: 'other' }],
+    ['for several clients', { aud: ['oselya', 'other'], azp: 'other' }],
+    ['that has expired', { exp: seconds() - 60 }],
+    ['without an expiry', { exp: undefined }],
+    ['that is not valid yet', { nbf: seconds() + 3600 }],
+    ['of the future', { iat: seconds() + 60, exp: seconds() + 120 }],
+    ['with an unexpected nonce', { nonce: 'n' }],
+    ['without a subject', { sub: undefined }],
+    ['about another user than the user data', { sub: 'u-2' }],
+  ];
+
+  test('An ID token of the provider signs in', async () => {
+    scripted.idToken = () => key.sign({ ...claims(), sub: '78', iat: seconds() + 20 });
+    scripted.user = { id: 78, email: 'olena@example.test' };
+    const browser = new Browser(app);
+    assert.equal((await browser.signIn(scripted)).statusCode, 302);
+    assert.equal((await browser.get('/auth/me')).json().id, '78');
+  });
+
+  for (const algorithm of ['PS256', 'ES256', 'ES384', 'EdDSA']) {
+    test(`An ID token with ${algorithm} signs in if discovery lists it`, async () => {
+      const supported = { id_token_signing_alg_values_supported: ['RS256', algorithm] };
+      scripted.metadata = { ...scripted.metadata, ...supported };
+      const own = await makeSigningKey('k-3', algorithm);
+      scripted.keys = [key.published, own.published];
+      scripted.idToken = () => own.sign(claims());
+      assert.equal((await signInAt(await discovering())).statusCode, 302);
+    });
+  }
+
+  test('A forged or misplaced ID token is rejected at sign-in', async () => {
+    for (const [title, create] of forged) {
+      scripted.idToken = create;
+      await assertRejected(app, title);
+    }
+    for (const [title, wrong] of misplaced) {
+      scripted.idToken = () => key.sign({ ...claims(), ...wrong });
+      await assertRejected(app, title);
+    }
+    scripted.idToken = undefined;
+    await assertRejected(app, 'without an ID token');
+    assert.equal((await signInAt(plain)).statusCode, 302, 'without discovery it is not needed');
+  });
+
+  test('Discovery cannot allow symmetric algorithms, or tokens without keys', async () => {
+    const supported = { id_token_signing_alg_values_supported: ['RS256', 'HS256', 'none'] };
+    scripted.metadata = { ...scripted.metadata, ...supported };
+    const lenient = await discovering();
+    for (const [title, create] of forged) {
+      scripted.idToken = create;
+      await assertRejected(lenient, title);
+    }
+    scripted.idToken = () => key.sign(claims());
+    scripted.metadata = { ...scripted.metadata, jwks_uri: undefined };
+    await assertRejected(await discovering(), 'without keys');
+  });
+
+  test('A refresh with a forged ID token is 503 and keeps the session', async () => {
+    scripted.token.rotate = false;
+    const browser = await signedIn(app);
+    await expire(browser);
+    const before = await row(browser.sid);
+    for (const [title, create] of forged) {
+      scripted.idToken = create;
+      assert.equal((await browser.get('/auth/me')).statusCode, 503, title);
+    }
+    assert.deepEqual(await row(browser.sid), before);
+    scripted.idToken = undefined;
+    assert.equal((await browser.get('/auth/me')).statusCode, 200);
+  });
+
+  test('New keys of the provider need no restart, and earlier ones are rejected', async () => {
+    const rotating = await discovering();
+    await signInAt(rotating);
+    const browser = await signedIn(rotating);
+    assert.equal(scripted.count('keys'), 0, 'the keys are cached');
+    await expire(browser);
+    scripted.keys = [other.published];
+    scripted.idToken = () => other.sign(claims());
+    assert.equal((await browser.get('/auth/me')).statusCode, 200);
+    assert.equal((await signInAt(rotating)).statusCode, 302);
+    assert.equal(scripted.count('keys'), 1);
+    scripted.idToken = () => key.sign(claims());
+    await assertRejected(rotating, 'an earlier key');
+  });
+
+  for (const [title, fault] of [
+    ['forbids its keys', { status: 403 }],
+    ['cuts the connection for its keys', 'disconnect'],
+    ['has malformed keys', { status: 200, body: '{"keys":"none"}' }],
+  ] as const) {
+    test(`A provider that ${title} is 503 and spends no token`, async () => {
+      const fresh = await discovering();
+      const browser = await signedIn(plain);
+      await expire(browser);
+      const before = await sessions();
+      scripted.faults.set('keys', fault);
+      for (const answer of [await signInAt(fresh), await browser.get('/auth/me', { app: fresh })]) {
+        assert.deepEqual([answer.statusCode, answer.cookies], [503, []]);
+        assert.equal(answer.json().code, 'provider_unavailable');
+      }
+      assert.equal(scripted.count('token'), 0);
+      assert.deepEqual(await sessions(), before);
+      scripted.faults.clear();
+      assert.equal((await browser.get('/auth/me', { app: fresh })).statusCode, 200);
+    });
+  }
 });

@@ -1,50 +1,58 @@
 import assert from 'node:assert/strict';
-import { createHash } from 'node:crypto';
+import { createHash, randomBytes } from 'node:crypto';
 import type { ServerResponse } from 'node:http';
-import { suite, beforeEach, test } from 'node:test';
+import { beforeEach, suite, test } from 'node:test';
 import { sql } from 'kysely';
 import { USER_CHANNEL } from '../../src/identity/revocation.ts';
-import { openAssistant, type Browser } from '../helpers/assistant.ts';
+import { sweepTerminalSignIns } from '../../src/identity/terminal.ts';
+import { runSweep } from '../../src/upkeep.ts';
+import { Browser, openAssistant } from '../helpers/assistant.ts';
 import { makeSigningKey } from '../helpers/signing-key.ts';
 import { until } from '../helpers/until.ts';
 import { OLENA } from '../scripted-provider.ts';
 
 const { db, provider, lines, instance, listen, signedIn, row, expire } = await openAssistant();
+const app = await instance();
+const second = await instance();
+const discovering = { IDP_DISCOVERY: 'true', IDP_END_SESSION: 'true' };
+const key = await makeSigningKey('k-1');
 
-suite('sign-out', async () => {
-  const app = await instance();
-  const leading = await instance({ IDP_DISCOVERY: 'true', IDP_END_SESSION: 'true' });
-  const key = await makeSigningKey('k-1');
-  const second = await instance();
+beforeEach(async () => {
+  provider.reset();
+  await db.deleteFrom('user_auth_sessions').execute();
+});
 
-  beforeEach(() => provider.reset());
+const sessionCount = async () =>
+  (await db.selectFrom('user_auth_sessions').select('id').execute()).length;
+const lastAudit = () =>
+  db
+    .selectFrom('audit_log')
+    .select(['action', 'actor_id', 'user_id', 'details'])
+    .orderBy('id', 'desc')
+    .executeTakeFirst();
 
-  const ids = async () =>
-    (await db.selectFrom('user_auth_sessions').select('id').execute()).map(({ id }) => id);
-
-  test('logout deletes the session, clears the cookie and revokes the tokens', async () => {
+suite('sign-out', () => {
+  test('A sign-out deletes the session, clears the cookie and revokes the tokens', async () => {
     const browser = await signedIn(app);
+    const tokens = provider.issued.slice(-2);
     const other = await signedIn(app);
     const { sid } = browser;
-    const [accessToken, refreshToken] = provider.issued.slice(-4);
     const answer = await browser.post('/auth/logout');
-    assert.equal(answer.statusCode, 200);
-    assert.deepEqual(answer.json(), { ok: true });
+    assert.deepEqual([answer.statusCode, answer.json()], [200, { ok: true }]);
     assert.deepEqual(
       answer.cookies.map(({ name, value, maxAge, path }) => ({ name, value, maxAge, path })),
       [{ name: 'svc_auth_session', value: '', maxAge: 0, path: '/' }],
     );
     await until(() => provider.revoked.length === 2);
-    assert.deepEqual(provider.revoked.toSorted(), [accessToken, refreshToken]);
-    assert.ok(!(await ids()).includes(sid));
-    assert.ok((await ids()).includes(other.sid));
+    assert.deepEqual(provider.revoked.toSorted(), tokens.toSorted());
+    assert.equal(await row(sid), undefined);
+    assert.ok(await row(other.sid));
     const copied = await second.inject({ url: '/auth/me', cookies: { svc_auth_session: sid } });
     assert.equal(copied.statusCode, 401);
   });
 
-  test('the form of a page signs out and leads to the first page', async () => {
+  test('The form of a page signs out and leads to the first page', async () => {
     const browser = await signedIn(app);
-    const { sid } = browser;
     const answer = await browser.post('/auth/logout?from=page', {
       headers: {
         accept: 'text/html,application/xhtml+xml,*/*;q=0.8',
@@ -55,10 +63,10 @@ suite('sign-out', async () => {
     });
     assert.deepEqual([answer.statusCode, answer.headers.location], [303, '/']);
     assert.equal(answer.cookies[0]?.maxAge, 0);
-    assert.ok(!(await ids()).includes(sid));
+    assert.equal(await sessionCount(), 0);
   });
 
-  test('the form of another site signs nobody out, and gets a page that says so', async () => {
+  test('A form of another site gets an error page and signs nobody out', async () => {
     const browser = await signedIn(app);
     const answer = await browser.post('/auth/logout?from=page', {
       headers: {
@@ -69,193 +77,69 @@ suite('sign-out', async () => {
     });
     assert.equal(answer.statusCode, 403);
     assert.match(String(answer.headers['content-type']), /^text\/html/);
-    assert.ok((await ids()).includes(browser.sid));
-  });
-
-  test('logout works while the provider does not', async () => {
-    const browser = await signedIn(app);
-    const { sid } = browser;
-    provider.faults.set('revoke', { status: 500 });
-    provider.faults.set('userinfo', 'disconnect');
-    assert.equal((await browser.post('/auth/logout')).statusCode, 200);
-    assert.ok(!(await ids()).includes(sid));
-    await until(() => lines.some((line) => line.includes('could not be revoked')));
-  });
-
-  /** Lets the provider be an OpenID one that ends sessions, and gives the ID token of each sign-in. */
-  function endSessions() {
-    const metadata = provider.publishMetadata();
-    const end_session_endpoint = `${provider.url}/oauth/logout?realm=home`;
-    provider.metadata = { ...metadata, end_session_endpoint };
-    provider.keys = [key.published];
-    const given: string[] = [];
-    provider.idToken = async () => {
-      const iat = Math.floor(Date.now() / 1000);
-      const aud = provider.client.id;
-      const claims = { iss: provider.url, aud, sub: 'u-1', iat, exp: iat + 60, n: given.length };
-      given.push(await key.sign(claims));
-      return given.at(-1) ?? '';
-    };
-    return given;
-  }
-
-  test('with IDP_END_SESSION a logout says where the provider’s session ends', async () => {
-    const given = endSessions();
-    const browser = await signedIn(leading);
-    await expire(browser);
-    assert.equal((await browser.get('/auth/me')).statusCode, 200);
-    const stored = await row(browser.sid);
-    assert.ok(stored?.id_token_enc && !stored.id_token_enc.includes(given.at(-1) ?? ''));
-    const answer = await browser.post('/auth/logout');
-    const { ok, logout_url } = answer.json();
-    assert.deepEqual([answer.statusCode, ok], [200, true]);
-    const url = new URL(logout_url);
-    assert.equal(url.origin + url.pathname, `${provider.url}/oauth/logout`);
-    assert.deepEqual(Object.fromEntries(url.searchParams), {
-      realm: 'home',
-      client_id: 'oselya',
-      post_logout_redirect_uri: 'http://assistant.test/',
-      id_token_hint: given.at(-1),
-    });
-    assert.deepEqual((await browser.post('/auth/logout')).json(), { ok: true }, 'once');
-  });
-
-  test('the form of a page is led there, by a page of this site', async () => {
-    endSessions();
-    const browser = await signedIn(leading);
-    const { sid } = browser;
-    const answer = await browser.post('/auth/logout?from=page');
-    assert.equal(answer.statusCode, 200);
-    assert.equal(answer.headers['content-type'], 'text/html; charset=utf-8');
-    assert.match(
-      answer.body,
-      /<meta http-equiv="refresh" content="0; url=http:[^"]+\/oauth\/logout\?/,
-    );
-    assert.ok(!(await ids()).includes(sid));
-  });
-
-  test('where the provider ends no sessions, or is away, one is signed out here', async () => {
-    endSessions();
-    const fresh = await instance({ IDP_DISCOVERY: 'true', IDP_END_SESSION: 'true' });
-    const browser = await signedIn(leading);
-    provider.faults.set('discovery', { status: 500 });
-    assert.deepEqual((await browser.post('/auth/logout', { app: fresh })).json(), { ok: true });
-    provider.faults.clear();
-    provider.publishMetadata();
-    const another = await signedIn(fresh);
-    assert.deepEqual((await another.post('/auth/logout')).json(), { ok: true });
-    assert.ok(lines.some((line) => line.includes('not at the provider')));
-  });
-
-  test('a logout does not wait for discovery that hangs', async () => {
-    endSessions();
-    const browser = await signedIn(leading);
-    const restarted = await instance({
-      IDP_DISCOVERY: 'true',
-      IDP_END_SESSION: 'true',
-      IDP_TIMEOUT_MS: '20000',
-    });
-    const asked = Promise.withResolvers<ServerResponse>();
-    provider.faults.set('discovery', asked.resolve);
-    assert.deepEqual((await browser.post('/auth/logout', { app: restarted })).json(), { ok: true });
-    (await asked.promise).destroy();
-    assert.ok(lines.some((line) => line.includes('discovery takes longer')));
-    assert.ok(!lines.some((line) => line.includes('did not answer within 20000 ms')));
-  });
-
-  test('without IDP_END_SESSION no ID token is kept', async () => {
-    endSessions();
-    const discovering = await instance({ IDP_DISCOVERY: 'true' });
-    const browser = await signedIn(discovering);
-    assert.equal((await row(browser.sid))?.id_token_enc, null);
-    assert.deepEqual((await browser.post('/auth/logout')).json(), { ok: true });
-  });
-
-  test('logout of nobody is no error, and clears what cookie there was', async () => {
-    const nobody = await app.inject({ method: 'POST', url: '/auth/logout' });
-    assert.deepEqual([nobody.statusCode, nobody.json(), nobody.cookies], [200, { ok: true }, []]);
-    const unknown = await app.inject({
-      method: 'POST',
-      url: '/auth/logout',
-      cookies: { svc_auth_session: 'A'.repeat(43) },
-    });
-    assert.equal(unknown.statusCode, 200);
-    assert.equal(unknown.cookies.length, 1);
-  });
-
-  for (const type of ['application/json', 'application/x-www-form-urlencoded', 'text/plain']) {
-    test(`a logout with an empty body of the type ${type} signs out`, async () => {
-      const browser = await signedIn(app);
-      const { sid } = browser;
-      const answer = await browser.post('/auth/logout', {
-        headers: { 'content-type': type, 'content-length': '0' },
-      });
-      assert.equal(answer.statusCode, 200);
-      assert.ok(!(await ids()).includes(sid));
-    });
-  }
-
-  for (const [type, payload] of [
-    ['application/json', '{'],
-    ['application/x-www-form-urlencoded', 'from=here'],
-    ['text/plain', 'bye'],
-  ] as const) {
-    test(`a logout signs out whatever is sent along, such as ${type}`, async () => {
-      const browser = await signedIn(app);
-      const { sid } = browser;
-      const answer = await browser.post('/auth/logout', {
-        headers: { 'content-type': type },
-        payload,
-      });
-      assert.equal(answer.statusCode, 200);
-      assert.ok(!(await ids()).includes(sid));
-    });
-  }
-
-  test('no answer about signing in or out is stored', async () => {
-    const browser = await signedIn(app);
-    for (const answer of [
-      await browser.get('/auth/login'),
-      await browser.get('/auth/callback'),
-      await browser.get('/auth/mobile-done'),
-      await browser.get('/auth/me'),
-      await browser.post('/auth/logout', { headers: { origin: 'https://evil.test' } }),
-      await browser.post('/auth/logout'),
-      await browser.get('/auth/me'),
-      await browser.get('/auth/nothing'),
-    ]) {
-      assert.equal(answer.headers['cache-control'], 'no-store', String(answer.statusCode));
-    }
+    assert.ok(await row(browser.sid));
   });
 
   for (const [headers, status] of [
     [{ 'sec-fetch-site': 'cross-site' }, 403],
     [{ 'sec-fetch-site': 'same-site' }, 403],
     [{ 'sec-fetch-site': 'cross-site', origin: 'http://assistant.test' }, 403],
-    [{ origin: 'https://evil.test' }, 403],
     [{ origin: 'http://assistant.test.evil.test' }, 403],
     [{ origin: 'null' }, 403],
-    [{ origin: 'ftp://127.0.0.1:8000', host: '127.0.0.1:8000' }, 403],
     [{ origin: 'https://127.0.0.1:8000', host: '127.0.0.1:8000' }, 403],
     [{ 'sec-fetch-site': 'same-origin' }, 200],
     [{ origin: 'http://assistant.test' }, 200],
     [{ origin: 'http://127.0.0.1:8000', host: '127.0.0.1:8000' }, 200],
     [{}, 200],
   ] as const) {
-    test(`a logout with ${JSON.stringify(headers)} is ${status}`, async () => {
+    test(`A sign-out with ${JSON.stringify(headers)} is ${status}`, async () => {
       const browser = await signedIn(app);
-      const { sid } = browser;
       const answer = await browser.post('/auth/logout', { headers });
       assert.equal(answer.statusCode, status);
-      assert.equal((await ids()).includes(sid), status === 403);
+      assert.equal(await sessionCount(), status === 403 ? 1 : 0);
       if (status === 403) assert.equal(answer.json().code, 'cross_site_request');
     });
   }
 
-  const queued = () => db.selectFrom('token_revocations').selectAll().execute();
-  const makeDue = () => sql`update token_revocations set due_at = now()`.execute(db);
+  test('A sign-out ignores its body', async () => {
+    for (const [type, payload] of [
+      ['application/json', ''],
+      ['application/json', '{'],
+      ['application/x-www-form-urlencoded', 'from=here'],
+      ['text/plain', 'bye'],
+    ] as const) {
+      const browser = await signedIn(app);
+      const headers = { 'content-type': type };
+      assert.equal((await browser.post('/auth/logout', { headers, payload })).statusCode, 200);
+      assert.equal(await sessionCount(), 0, type);
+    }
+  });
 
-  test('a sign-out is answered while the provider does not answer, and its tokens are revoked later', async () => {
+  test('A sign-out without a session is 200 and clears the cookie', async () => {
+    const url = '/auth/logout';
+    const without = await app.inject({ method: 'POST', url });
+    assert.deepEqual(
+      [without.statusCode, without.json(), without.cookies],
+      [200, { ok: true }, []],
+    );
+    const cookies = { svc_auth_session: 'A'.repeat(43) };
+    const unknown = await app.inject({ method: 'POST', url, cookies });
+    assert.deepEqual([unknown.statusCode, unknown.cookies.length], [200, 1]);
+  });
+
+  test('No answer of sign-in or sign-out is stored', async () => {
+    const browser = await signedIn(app);
+    for (const url of ['login', 'callback', 'mobile-done', 'me', 'nothing']) {
+      const { headers } = await browser.get(`/auth/${url}`);
+      assert.equal(headers['cache-control'], 'no-store', url);
+    }
+    for (const origin of ['https://evil.test', 'http://assistant.test']) {
+      const { headers } = await browser.post('/auth/logout', { headers: { origin } });
+      assert.equal(headers['cache-control'], 'no-store', origin);
+    }
+  });
+
+  test('Tokens are revoked later when the provider does not answer', async () => {
     const patient = await instance({ IDP_TIMEOUT_MS: '60000' });
     const browser = await signedIn(patient);
     const tokens = provider.issued.slice(-2);
@@ -265,51 +149,119 @@ suite('sign-out', async () => {
     await until(() => held.length === 2);
     provider.faults.clear();
     for (const response of held) response.writeHead(503).end();
-    const [waiting] = await queued();
-    assert.ok(
-      waiting && !tokens.some((token) => JSON.stringify(waiting).includes(token)),
-      'encrypted',
-    );
+    const queued = JSON.stringify(await db.selectFrom('token_revocations').selectAll().execute());
+    assert.match(queued, /access_token_enc/);
+    assert.ok(!tokens.some((token) => queued.includes(token)), 'encrypted');
     await until(async () => {
-      await makeDue();
+      await sql`update token_revocations set due_at = now()`.execute(db);
       // A sign-out wakes the revocation of its process.
       await (await signedIn(app)).post('/auth/logout');
       return tokens.every((token) => provider.revoked.includes(token));
     });
   });
 
-  test('a revocation that the provider rejects is not tried again', async () => {
+  test('A rejected revocation is not repeated', async () => {
     provider.faults.set('revoke', { status: 400, body: '{"error":"invalid_token"}' });
     await (await signedIn(app)).post('/auth/logout');
     await until(() => provider.count('revoke') === 2);
-    await until(async () => (await queued()).length === 0);
+    await until(async () => {
+      const queued = await db.selectFrom('token_revocations').select('id').execute();
+      return queued.length === 0;
+    });
+    assert.ok(lines.some((line) => line.includes('could not be revoked')));
+  });
+});
+
+suite('sign-out at the provider', async () => {
+  const leading = await instance(discovering);
+  let issued: string[] = [];
+
+  beforeEach(() => {
+    issued = [];
+    const end_session_endpoint = `${provider.url}/oauth/logout?realm=home`;
+    provider.metadata = { ...provider.publishMetadata(), end_session_endpoint };
+    provider.keys = [key.published];
+    provider.idToken = async () => {
+      const iat = Math.floor(Date.now() / 1000);
+      const claims = { iss: provider.url, aud: provider.client.id, sub: 'u-1', iat, exp: iat + 60 };
+      issued.push(await key.sign({ ...claims, n: issued.length }));
+      return issued.at(-1) ?? '';
+    };
+  });
+
+  test('IDP_END_SESSION adds the address that ends the provider’s session', async () => {
+    const browser = await signedIn(leading);
+    await expire(browser);
+    assert.equal((await browser.get('/auth/me')).statusCode, 200);
+    const stored = await row(browser.sid);
+    assert.ok(stored?.id_token_enc && !stored.id_token_enc.includes(issued.at(-1) ?? ''));
+    const { ok, logout_url } = (await browser.post('/auth/logout')).json();
+    assert.equal(ok, true);
+    const url = new URL(logout_url);
+    assert.equal(url.origin + url.pathname, `${provider.url}/oauth/logout`);
+    assert.deepEqual(Object.fromEntries(url.searchParams), {
+      realm: 'home',
+      client_id: 'oselya',
+      post_logout_redirect_uri: 'http://assistant.test/',
+      id_token_hint: issued.at(-1),
+    });
+    assert.deepEqual((await browser.post('/auth/logout')).json(), { ok: true });
+  });
+
+  test('The form of a page continues to the provider', async () => {
+    const browser = await signedIn(leading);
+    const answer = await browser.post('/auth/logout?from=page');
+    assert.equal(answer.statusCode, 200);
+    assert.match(answer.body, /content="0; url=http:[^"]+\/oauth\/logout\?/);
+    assert.equal(await sessionCount(), 0);
+  });
+
+  test('A sign-out is local when the provider cannot end its session', async () => {
+    const restarted = () => instance({ ...discovering, IDP_TIMEOUT_MS: '20000' });
+    const discoveries: ServerResponse[] = [];
+    for (const fault of [
+      { status: 500 },
+      // Discovery that hangs is not waited for.
+      (response: ServerResponse) => void discoveries.push(response),
+    ]) {
+      const browser = await signedIn(leading);
+      provider.faults.set('discovery', fault);
+      const answer = await browser.post('/auth/logout', { app: await restarted() });
+      assert.deepEqual(answer.json(), { ok: true });
+    }
+    for (const response of discoveries) response.destroy();
+    assert.ok(lines.some((line) => line.includes('discovery takes longer')));
+    provider.faults.clear();
+    provider.publishMetadata();
+    const browser = await signedIn(await restarted());
+    assert.deepEqual((await browser.post('/auth/logout')).json(), { ok: true });
+    assert.ok(lines.some((line) => line.includes('not at the provider')));
+  });
+
+  test('Without IDP_END_SESSION no ID token is kept', async () => {
+    const browser = await signedIn(await instance({ IDP_DISCOVERY: 'true' }));
+    assert.equal((await row(browser.sid))?.id_token_enc, null);
+    assert.deepEqual((await browser.post('/auth/logout')).json(), { ok: true });
   });
 });
 
 suite('own sign-ins', async () => {
-  const app = await instance({ IDP_USER_MAX_AGE_SECONDS: '3600' });
-  const BOHDAN = { ...OLENA, sub: 'u-2', email: 'bohdan@example.test' };
-
-  beforeEach(async () => {
-    provider.reset();
-    await db.deleteFrom('user_auth_sessions').execute();
-    await db.deleteFrom('audit_log').execute();
-  });
-
+  const reusing = await instance({ IDP_USER_MAX_AGE_SECONDS: '3600' });
+  const OTHER = { ...OLENA, sub: 'u-2', email: 'bohdan@example.test' };
   const publicId = ({ sid }: Browser) =>
     createHash('sha256').update(sid).digest('hex').slice(0, 16);
+  const end = (browser: Browser, id: string, headers = {}) =>
+    browser.request('DELETE', `/auth/sessions/${id}`, { headers });
   const ids = (answer: { json(): { id: string }[] }) => answer.json().map(({ id }) => id);
 
-  test('own sign-ins are listed, newest first, without the value of any cookie', async () => {
-    const phone = await signedIn(app);
-    const laptop = await signedIn(app);
-    const other = await signedIn(app, BOHDAN);
+  test('Own sign-ins are listed newest first without their cookies', async () => {
+    const [phone, laptop] = [await signedIn(reusing), await signedIn(reusing)];
+    const other = await signedIn(reusing, OTHER);
     const answer = await laptop.get('/auth/sessions');
-    assert.equal(answer.statusCode, 200);
-    assert.equal(answer.headers['cache-control'], 'no-store');
     assert.deepEqual(ids(answer), [publicId(laptop), publicId(phone)]);
-    const [first, second] = answer.json();
-    assert.deepEqual([first.current, second.current], [true, false]);
+    assert.equal(answer.headers['cache-control'], 'no-store');
+    const [first, next] = answer.json();
+    assert.deepEqual([first.current, next.current], [true, false]);
     assert.equal(first.address, '127.0.0.1');
     assert.match(first.user_agent, /lightMyRequest/);
     for (const time of [first.created_at, first.last_used_at]) {
@@ -318,13 +270,12 @@ suite('own sign-ins', async () => {
     for (const { sid } of [phone, laptop, other]) assert.ok(!answer.body.includes(sid));
   });
 
-  test('a page is followed by the next, though several began in one moment', async () => {
-    const browser = await signedIn(app);
-    for (let micros = 0; micros < 4; micros += 1) {
-      const { sid } = await signedIn(app);
-      // Two of each moment, and all in one millisecond: a Date would not tell them apart.
+  test('Pages continue between sign-ins of one microsecond', async () => {
+    const browser = await signedIn(reusing);
+    for (let index = 0; index < 4; index += 1) {
+      const { sid } = await signedIn(reusing);
       await sql`update user_auth_sessions set created_at = date_trunc('day', now())
-      - ${micros % 2} * interval '1 microsecond' where id = ${sid}`.execute(db);
+        - ${index % 2} * interval '1 microsecond' where id = ${sid}`.execute(db);
     }
     const whole = ids(await browser.get('/auth/sessions'));
     assert.equal(whole.length, 5);
@@ -338,117 +289,281 @@ suite('own sign-ins', async () => {
     assert.deepEqual(seen, whole);
   });
 
-  test('a sign-in whose lifetime is over is neither listed nor ended', async () => {
-    const old = await signedIn(app);
-    const browser = await signedIn(app);
-    await sql`update user_auth_sessions set created_at = now() - interval '30 days'
-    where id = ${old.sid}`.execute(db);
-    assert.deepEqual(ids(await browser.get('/auth/sessions')), [publicId(browser)]);
-    const answer = await browser.request('DELETE', `/auth/sessions/${publicId(old)}`);
-    assert.equal(answer.statusCode, 404);
-  });
-
-  test('neither is one that was not used for as long as SVC_AUTH_IDLE_DAYS', async () => {
+  test('An expired or idle sign-in is neither listed nor ended', async () => {
     const idling = await instance({ SVC_AUTH_IDLE_DAYS: '7' });
-    const old = await signedIn(idling);
-    const browser = await signedIn(idling);
-    await sql`update user_auth_sessions set last_used_at = now() - interval '7 days'
-    where id = ${old.sid}`.execute(db);
-    assert.deepEqual(ids(await browser.get('/auth/sessions')), [publicId(browser)]);
-    const answer = await browser.request('DELETE', `/auth/sessions/${publicId(old)}`);
-    assert.equal(answer.statusCode, 404);
+    for (const change of [
+      { created_at: sql<Date>`now() - interval '30 days'` },
+      { last_used_at: sql<Date>`now() - interval '7 days'` },
+    ]) {
+      await db.deleteFrom('user_auth_sessions').execute();
+      const [old, browser] = [await signedIn(idling), await signedIn(idling)];
+      await db.updateTable('user_auth_sessions').set(change).where('id', '=', old.sid).execute();
+      assert.deepEqual(ids(await browser.get('/auth/sessions')), [publicId(browser)]);
+      assert.equal((await end(browser, publicId(old))).statusCode, 404);
+    }
   });
 
-  test('another own sign-in is ended: its row, its tokens and its sockets', async () => {
-    const heard: string[] = [];
-    const stop = await listen(USER_CHANNEL, (payload) => heard.push(payload));
-    const phone = await signedIn(app);
-    const { sid } = phone;
+  test('Ending another own sign-in deletes it, revokes its tokens and notifies sockets', async () => {
+    const notified: string[] = [];
+    const stop = await listen(USER_CHANNEL, (payload) => notified.push(payload));
+    const phone = await signedIn(reusing);
+    const tokens = provider.issued.slice(-2);
+    const laptop = await signedIn(reusing);
     const id = publicId(phone);
-    const phoneTokens = provider.issued.slice(-2);
-    const laptop = await signedIn(app);
-    heard.length = 0;
-    const answer = await laptop.request('DELETE', `/auth/sessions/${id}`);
-    assert.deepEqual([answer.statusCode, answer.json()], [200, { ok: true }]);
-    assert.deepEqual(answer.cookies, []);
-    assert.equal(await row(sid), undefined);
+    notified.length = 0;
+    const answer = await end(laptop, id);
+    assert.deepEqual([answer.statusCode, answer.json(), answer.cookies], [200, { ok: true }, []]);
     assert.equal((await phone.get('/auth/me')).statusCode, 401);
     assert.equal((await laptop.get('/auth/me')).statusCode, 200);
-    await until(() => provider.revoked.length === 2);
-    assert.deepEqual(provider.revoked.toSorted(), phoneTokens.toSorted());
-    await until(() => heard.includes('u-1'));
+    await until(() => provider.revoked.length === 2 && notified.includes('u-1'));
+    assert.deepEqual(provider.revoked.toSorted(), tokens.toSorted());
     await stop();
-    const line = await db
-      .selectFrom('audit_log')
-      .select(['actor_id', 'user_id', 'details'])
-      .where('action', '=', 'sign_in_ended')
-      .executeTakeFirst();
-    assert.deepEqual(line, {
-      actor_id: 'u-1',
-      user_id: 'u-1',
-      details: { sign_in: id },
-    });
+    const user = { actor_id: 'u-1', user_id: 'u-1' };
+    const expected = { action: 'sign_in_ended', ...user, details: { sign_in: id } };
+    assert.deepEqual(await lastAudit(), expected);
   });
 
-  test('ending the current sign-in clears its cookie', async () => {
-    const browser = await signedIn(app);
-    const { sid } = browser;
-    const answer = await browser.request('DELETE', `/auth/sessions/${publicId(browser)}`);
-    assert.equal(answer.statusCode, 200);
+  test('Ending the current sign-in clears its cookie', async () => {
+    const browser = await signedIn(reusing);
+    assert.equal((await end(browser, publicId(browser))).statusCode, 200);
     assert.ok(!browser.cookies.has('svc_auth_session'));
-    assert.equal(await row(sid), undefined);
+    assert.equal(await sessionCount(), 0);
   });
 
-  test("another user's sign-in is as good as none", async () => {
-    const other = await signedIn(app, BOHDAN);
-    const browser = await signedIn(app, OLENA);
-    for (const id of [publicId(other), '0'.repeat(16)]) {
-      const answer = await browser.request('DELETE', `/auth/sessions/${id}`);
+  test('A sign-in of another user is 404', async () => {
+    const other = await signedIn(reusing, OTHER);
+    const browser = await signedIn(reusing, OLENA);
+    for (const id of [publicId(other), '0'.repeat(16), 'short', 'A'.repeat(43)]) {
+      const answer = await end(browser, id);
       assert.deepEqual([answer.statusCode, answer.json().code], [404, 'sign_in_not_found']);
     }
-    assert.notEqual(await row(other.sid), undefined);
-    assert.equal(
-      (
-        await db
-          .selectFrom('audit_log')
-          .select('id')
-          .where('action', '=', 'sign_in_ended')
-          .execute()
-      ).length,
-      0,
-    );
+    assert.ok(await row(other.sid));
   });
 
-  for (const url of [
-    '/auth/sessions?cursor=nonsense',
-    `/auth/sessions?cursor=${Buffer.from('{"createdAtMicros":1e400,"id":"0"}').toString('base64url')}`,
-    `/auth/sessions?cursor=${Buffer.from('{"createdAtMicros":1e300,"id":"0123456789abcdef"}').toString('base64url')}`,
-    '/auth/sessions?limit=0',
-  ]) {
-    test(`${url} is 422`, async () => {
-      assert.equal((await (await signedIn(app)).get(url)).statusCode, 422);
+  test('A malformed request is rejected', async () => {
+    const browser = await signedIn(reusing);
+    const huge = Buffer.from('{"createdAtMicros":1e300,"id":"0123456789abcdef"}');
+    for (const query of ['cursor=nonsense', `cursor=${huge.toString('base64url')}`, 'limit=0']) {
+      assert.equal((await browser.get(`/auth/sessions?${query}`)).statusCode, 422, query);
+    }
+    assert.equal((await end(browser, '%00'.repeat(16))).statusCode, 422);
+    const forged = await end(browser, publicId(browser), { 'sec-fetch-site': 'cross-site' });
+    assert.equal(forged.statusCode, 403);
+    assert.ok(await row(browser.sid));
+  });
+});
+
+suite('terminal', () => {
+  const PORT = 54_321;
+  const TERMINAL = { 'user-agent': 'oselya-chat/0.1.0 (linux)' };
+  const random = () => randomBytes(32).toString('base64url');
+  const sha256 = (text: string) => createHash('sha256').update(text).digest('base64url');
+
+  /** Creates the request of a terminal. */
+  function terminal(changes: Record<string, string> = {}) {
+    const [verifier, state] = [random(), random()];
+    const query = new URLSearchParams({
+      port: String(PORT),
+      state,
+      code_challenge: sha256(verifier),
+      code_challenge_method: 'S256',
+      ...changes,
     });
+    return { verifier, state, address: `/auth/terminal?${query.toString()}` };
   }
 
-  for (const [id, status] of [
-    ['short', 404],
-    ['A'.repeat(43), 404],
-    ["' or 1=1 --", 404],
-    ['%00'.repeat(16), 422],
-  ] as const) {
-    test(`the id ${id} is ${status}`, async () => {
-      const browser = await signedIn(app);
-      const answer = await browser.request('DELETE', `/auth/sessions/${id}`);
-      assert.equal(answer.statusCode, status);
-    });
+  /** Takes a browser through the provider, and returns the address of the confirmation. */
+  async function comeBack(browser: Browser, address: string): Promise<string> {
+    const begun = await browser.get(address);
+    assert.equal(begun.statusCode, 302, begun.body);
+    const back = new URL(await provider.authorize(String(begun.headers.location)));
+    const callback = await browser.get(back.pathname + back.search, { app: second });
+    assert.equal(callback.statusCode, 302, callback.body);
+    return String(callback.headers.location);
   }
 
-  test('another site cannot end a sign-in', async () => {
+  const answer = (browser: Browser, page: string, choice: 'confirm' | 'refuse', headers = {}) => {
+    const { search } = new URL(page, 'http://assistant.test');
+    return browser.post(`/auth/terminal/${choice}${search}`, { headers });
+  };
+
+  const redeem = (code: string | null, verifier: string, at = app) =>
+    at.inject({
+      method: 'POST',
+      url: '/auth/terminal/token',
+      headers: TERMINAL,
+      payload: { code, code_verifier: verifier },
+    });
+
+  async function codeOf(browser: Browser) {
+    const { verifier, state, address } = terminal();
+    const page = await comeBack(browser, address);
+    const { statusCode, headers } = await answer(browser, page, 'confirm');
+    assert.equal(statusCode, 303);
+    const back = new URL(String(headers.location));
+    assert.equal(back.origin, `http://127.0.0.1:${PORT}`);
+    assert.equal(back.searchParams.get('state'), state);
+    return { page, verifier, state, code: back.searchParams.get('code') };
+  }
+
+  const notValid = 'terminal_request_not_valid';
+
+  test('A terminal gets its own session, which its user can end', async () => {
     const browser = await signedIn(app);
-    const answer = await browser.request('DELETE', `/auth/sessions/${publicId(browser)}`, {
-      headers: { 'sec-fetch-site': 'cross-site' },
+    const { verifier, address } = terminal();
+    const asked = await browser.get(await comeBack(browser, address));
+    assert.equal(asked.headers['cache-control'], 'no-store');
+    assert.match(
+      String(asked.headers['content-security-policy']),
+      /form-action 'self' http:\/\/127\.0\.0\.1:54321(;|$)/,
+    );
+    const mark = sha256(verifier).slice(0, 8);
+    for (const shown of ['Олена, olena@example.test', mark, '127.0.0.1:54321']) {
+      assert.ok(asked.body.includes(shown), shown);
+    }
+    await db.deleteFrom('terminal_sign_ins').execute();
+    const before = await sessionCount();
+    const confirmed = await codeOf(browser);
+    const redeemed = await redeem(confirmed.code, confirmed.verifier, second);
+    assert.equal(redeemed.headers['cache-control'], 'no-store');
+    const { session_id: id, cookie_name: name } = redeemed.json();
+    assert.equal(name, 'svc_auth_session');
+    const cookies = { [name]: id };
+    const me = () => app.inject({ url: '/auth/me', cookies });
+    assert.equal((await me()).json().email, 'olena@example.test');
+    assert.equal(await sessionCount(), before + 1);
+    const own: { id: string; user_agent: string; current: boolean }[] = (
+      await browser.get('/auth/sessions')
+    ).json();
+    const listed = own.find((item) => item.user_agent === TERMINAL['user-agent']);
+    assert.equal(listed?.current, false);
+    await browser.request('DELETE', `/auth/sessions/${listed.id}`);
+    assert.equal((await me()).statusCode, 401);
+    assert.equal((await browser.get('/auth/me')).statusCode, 200);
+    const stranger = new Browser(app);
+    await codeOf(stranger);
+    assert.ok(!stranger.cookies.has('svc_auth_session'), 'the browser is not signed in');
+    const log = lines.join('');
+    for (const secret of [confirmed.code, confirmed.verifier, confirmed.state, id]) {
+      assert.ok(secret && !log.includes(secret), 'no secret is logged');
+    }
+  });
+
+  test('Only the browser of the sign-in can answer, and no other site', async () => {
+    const browser = await signedIn(app);
+    const page = await comeBack(browser, terminal().address);
+    const stranger = await signedIn(app);
+    await stranger.get('/auth/login');
+    assert.equal((await stranger.get(page)).json().code, notValid);
+    for (const choice of ['confirm', 'refuse'] as const) {
+      assert.equal((await answer(stranger, page, choice)).json().code, notValid);
+      for (const headers of [{ 'sec-fetch-site': 'same-site' }, { origin: 'null' }]) {
+        const forged = await answer(browser, page, choice, headers);
+        assert.deepEqual([forged.statusCode, forged.json().code], [403, 'cross_site_request']);
+      }
+    }
+    // The guard of routes checks requests with a session cookie only.
+    browser.cookies.delete('svc_auth_session');
+    for (const [site, status] of [
+      ['cross-site', 403],
+      ['same-origin', 303],
+    ] as const) {
+      const headers = { 'sec-fetch-site': site };
+      assert.equal((await answer(browser, page, 'confirm', headers)).statusCode, status);
+    }
+  });
+
+  test('A confirmation and its code count once', async () => {
+    const browser = new Browser(app);
+    const { page, code, verifier } = await codeOf(browser);
+    for (const choice of ['confirm', 'refuse'] as const) {
+      assert.equal((await answer(browser, page, choice)).json().code, notValid);
+    }
+    const answers = await Promise.all([redeem(code, verifier), redeem(code, verifier, second)]);
+    assert.deepEqual(new Set(answers.map(({ statusCode }) => statusCode)), new Set([200, 400]));
+    assert.equal((await redeem(code, verifier)).json().code, 'terminal_code_not_valid');
+  });
+
+  test('A wrong verifier spends the code and ends the session', async () => {
+    const { verifier, code } = await codeOf(new Browser(app));
+    for (const proof of [random(), verifier]) {
+      assert.equal((await redeem(code, proof)).json().code, 'terminal_code_not_valid');
+    }
+    assert.equal(await sessionCount(), 0);
+  });
+
+  test('A confirmation expires after ten minutes and a code after one', async () => {
+    const left = async () => {
+      const { rows } = await sql<{ seconds: number }>`
+        select extract(epoch from max(expires_at) - now())::int as seconds
+        from terminal_sign_ins`.execute(db);
+      return rows[0]?.seconds ?? 0;
+    };
+    const expireAll = () =>
+      db.updateTable('terminal_sign_ins').set({ expires_at: new Date() }).execute();
+    const browser = new Browser(app);
+    const page = await comeBack(browser, terminal().address);
+    assert.ok(Math.abs((await left()) - 600) < 30);
+    await expireAll();
+    assert.equal((await browser.get(page)).json().code, notValid);
+    const { verifier, code } = await codeOf(browser);
+    assert.ok((await left()) <= 60);
+    await expireAll();
+    assert.equal((await redeem(code, verifier)).json().code, 'terminal_code_not_valid');
+    const kept = await codeOf(browser);
+    assert.equal((await redeem(kept.code, kept.verifier)).statusCode, 200);
+    await runSweep(db, sweepTerminalSignIns);
+    assert.equal(await sessionCount(), 1, 'expired sessions are swept');
+  });
+
+  test('A refusal ends the session and notifies the terminal', async () => {
+    const browser = await signedIn(app);
+    const { state, address } = terminal();
+    const refused = await answer(browser, await comeBack(browser, address), 'refuse');
+    const location = `http://127.0.0.1:${PORT}/?error=access_denied&state=${state}`;
+    assert.deepEqual([refused.statusCode, refused.headers.location], [303, location]);
+    assert.equal(await sessionCount(), 1);
+    assert.deepEqual((await lastAudit())?.details, { platform: 'terminal', reason: 'refused' });
+  });
+
+  test('A code of an ended session is rejected', async () => {
+    const { verifier, code } = await codeOf(new Browser(app));
+    await db.deleteFrom('user_auth_sessions').execute();
+    assert.equal((await redeem(code, verifier)).statusCode, 400);
+  });
+
+  const malformed: Record<string, string>[] = [
+    { port: '80' },
+    { port: '1023' },
+    { port: '65536' },
+    { port: '0x1000' },
+    { port: '4e3' },
+    { port: '1@evil.test' },
+    { state: 'short' },
+    { state: `${'a'.repeat(30)}&x=1` },
+    { code_challenge: 'plain' },
+    { code_challenge_method: 'plain' },
+  ];
+  for (const changes of malformed) {
+    test(`A terminal request with ${JSON.stringify(changes)} is rejected`, async () => {
+      const rejected = await app.inject(terminal(changes).address);
+      assert.deepEqual([rejected.statusCode, rejected.json().code], [400, notValid]);
+      assert.equal(rejected.headers.location, undefined);
     });
-    assert.equal(answer.statusCode, 403);
-    assert.notEqual(await row(browser.sid), undefined);
+  }
+
+  test('A terminal counts for the limit of sign-ins', async () => {
+    const limited = await instance({ LOGIN_PER_MINUTE: '2' });
+    const begin = () => limited.inject({ url: terminal().address, remoteAddress: '192.0.2.7' });
+    const token = {
+      method: 'POST',
+      url: '/auth/terminal/token',
+      remoteAddress: '192.0.2.7',
+      payload: { code: 'a', code_verifier: random() },
+    } as const;
+    assert.equal((await begin()).headers['ratelimit-remaining'], '1');
+    assert.equal((await limited.inject(token)).statusCode, 400);
+    assert.equal((await limited.inject(token)).statusCode, 429);
+    assert.equal((await begin()).statusCode, 429);
   });
 });

@@ -1,0 +1,463 @@
+import assert from 'node:assert/strict';
+import { randomBytes } from 'node:crypto';
+import { once } from 'node:events';
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { beforeEach, suite, test } from 'node:test';
+import { ConfigError } from '@oselya/kit';
+import fc from 'fast-check';
+import { CompactEncrypt, CompactSign, decodeProtectedHeader, UnsecuredJWT } from 'jose';
+import type { User } from '../../src/access/permissions.ts';
+import { readConfig } from '../../src/config.ts';
+import { createProvider } from '../../src/identity/provider/provider.ts';
+import { NoEmailError, ProviderError } from '../../src/identity/provider/transport.ts';
+import { parseProviderJson, readUserData } from '../../src/identity/provider/user-data.ts';
+import { createTokenVault, UnreadableTokenError } from '../../src/identity/token-vault.ts';
+import { giveIdTokens } from '../helpers/signing-key.ts';
+import { type Fault, OLENA, startScriptedProvider } from '../scripted-provider.ts';
+
+const newKey = () => randomBytes(32).toString('base64url');
+
+suite('provider', async () => {
+  const scripted = await startScriptedProvider();
+  const configured = (env: Record<string, string> = {}) =>
+    createProvider(
+      readConfig({
+        IDP_BASE_URL: scripted.url,
+        IDP_CLIENT_ID: scripted.client.id,
+        IDP_CLIENT_SECRET: scripted.client.secret,
+        SVC_AUTH_ENCRYPTION_KEY: newKey(),
+        ...env,
+      }),
+      (_operation, request) => request(),
+    );
+  const provider = configured();
+  const codeVerifier = 'v'.repeat(43);
+  const login = { state: 's', codeVerifier };
+
+  beforeEach(() => scripted.reset());
+
+  async function redeem() {
+    const back = new URL(await scripted.authorize(await provider.authorizationUrl(login)));
+    const code = back.searchParams.get('code') ?? '';
+    return provider.redeem({ code, iss: undefined, codeVerifier });
+  }
+
+  const failsAs = (kind: ProviderError['kind'], said: string) => (error: unknown) => {
+    assert.ok(error instanceof ProviderError);
+    assert.equal(error.kind, kind, `${said}: ${error.message}`);
+    assert.equal(error.cause, undefined);
+    return true;
+  };
+
+  test('A token answer needs three members and may have more', async () => {
+    for (const extra of [
+      {},
+      { token_type: 'Bearer', scope: 'openid' },
+      { expires_in: '3600' },
+      { id_token: 'not.a.jwt' },
+    ]) {
+      scripted.token.extra = extra;
+      const { tokens, subject } = await redeem();
+      assert.match(tokens.accessToken, /^access-/);
+      assert.match(tokens.refreshToken ?? '', /^refresh-/);
+      assert.deepEqual([tokens.expiresInSeconds, subject], [3600, undefined]);
+    }
+  });
+
+  test('A malformed expiry is unknown, and a long one is a year', async () => {
+    for (const [expiresIn, seconds] of [
+      [-1, undefined],
+      ['soon', undefined],
+      [null, undefined],
+      [[60], undefined],
+      [1e15, 31_536_000],
+    ] as const) {
+      scripted.token.extra = { expires_in: expiresIn, refresh_token: null, scope: null };
+      const { tokens } = await redeem();
+      assert.deepEqual([tokens.expiresInSeconds, tokens.refreshToken], [seconds, undefined]);
+    }
+  });
+
+  const page = { 'content-type': 'text/html' };
+  const oauth = (status: number, error: string) => ({ status, body: JSON.stringify({ error }) });
+  const REJECTIONS = ['invalid_grant', 'access_denied', 'invalid_token', 'unauthorized_client'];
+  const outages: Fault[] = [
+    ...[400, 401, 403, 404, 405, 408, 410, 422, 429, 451, 500, 503].map((status) => ({ status })),
+    ...['invalid_request', 'invalid_client', 'invalid_scope', 'slow_down', 'forbidden'].flatMap(
+      (error) => [oauth(400, error), oauth(401, error), oauth(403, error)],
+    ),
+    ...[408, 425, 429, 500, 502, 503].map((status) => oauth(status, 'invalid_grant')),
+    { status: 403, body: '{"message":"Forbidden"}' },
+    { status: 401, body: '{"error":{"code":"invalid_grant"}}' },
+    { status: 401, body: '["invalid_grant"]' },
+    { status: 400, body: '<p>No</p>', headers: page },
+    { status: 302, headers: { location: '/oauth/token' } },
+    { status: 204 },
+    { status: 200, body: 'null' },
+    { status: 200, body: '{"access_token":7}' },
+    { status: 200, body: '{"access_token":"a","token_type":"mac"}' },
+    { status: 200, body: '{"access_token":"a","refresh_token":7}' },
+    'disconnect',
+  ];
+  const userFaults: [ProviderError['kind'], Fault][] = [
+    ['rejected', { status: 401 }],
+    ['rejected', oauth(401, 'invalid_client')],
+    ['rejected', { status: 401, body: '<p>No</p>', headers: page }],
+    ...[400, 403, 404, 429, 451, 500].flatMap((status): [ProviderError['kind'], Fault][] => [
+      ['unavailable', { status }],
+      ['unavailable', { status, body: '<p>No</p>', headers: page }],
+      ['unavailable', oauth(status, 'invalid_grant')],
+    ]),
+  ];
+
+  test('A refresh is rejected by OAuth errors about the grant only', async () => {
+    const rejections = REJECTIONS.flatMap((error) =>
+      [400, 401, 403].map((status) => oauth(status, error)),
+    );
+    for (const [kind, faults] of [
+      ['rejected', rejections],
+      ['unavailable', outages],
+    ] as const) {
+      for (const fault of faults) {
+        scripted.faults.set('token', fault);
+        const said = JSON.stringify(fault);
+        await assert.rejects(provider.refresh('refresh'), failsAs(kind, said));
+      }
+    }
+  });
+
+  test('User data is rejected by 401 only', async () => {
+    for (const [kind, fault] of userFaults) {
+      scripted.faults.set('userinfo', fault);
+      await assert.rejects(provider.fetchUser('access'), failsAs(kind, JSON.stringify(fault)));
+    }
+  });
+
+  test('A missing or slow provider is unavailable', async () => {
+    const missing = configured({ IDP_BASE_URL: 'http://127.0.0.1:1' });
+    await assert.rejects(missing.refresh('refresh'), failsAs('unavailable', 'missing'));
+    assert.equal(await missing.findOutage(), 'bad port');
+    assert.equal(await provider.findOutage(), undefined);
+    const release = scripted.holdNext('token');
+    const hasty = configured({ IDP_TIMEOUT_MS: '50' });
+    await assert.rejects(hasty.refresh('refresh'), failsAs('unavailable', 'slow'));
+    release();
+  });
+
+  test('An error message contains neither the request nor the answer', async () => {
+    scripted.faults.set('token', { status: 400, body: '{"error":"s3cret","refresh":"s3cret"}' });
+    await assert.rejects(provider.refresh('s3cret'), { message: '/oauth/token answered 400' });
+  });
+
+  test('Without discovery the endpoints are the configured paths', async () => {
+    const called: (string | undefined)[] = [];
+    const server = createServer((request, response) => {
+      called.push(request.url);
+      response.setHeader('content-type', 'application/json');
+      response.end(JSON.stringify({ access_token: 'access', ...OLENA }));
+    }).listen(0, '127.0.0.1');
+    await once(server, 'listening');
+    const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+    const elsewhere = configured({
+      IDP_BASE_URL: url,
+      IDP_AUTHORIZE_PATH: '/login',
+      IDP_TOKEN_PATH: '/api/tokens',
+      IDP_USERINFO_PATH: '/api/me',
+      IDP_REVOKE_PATH: '/api/tokens/end',
+    });
+    const address = new URL(await elsewhere.authorizationUrl(login));
+    assert.equal(address.origin + address.pathname, `${url}/login`);
+    await elsewhere.redeem({ code: 'code', iss: undefined, codeVerifier });
+    await elsewhere.refresh('refresh');
+    await elsewhere.fetchUser('access');
+    await elsewhere.revoke('access', 'access_token');
+    assert.deepEqual(called, ['/api/tokens', '/api/tokens', '/api/me', '/api/tokens/end']);
+    server.close();
+  });
+
+  test('With discovery the endpoints are those of the provider once it answers', async () => {
+    const discovered = configured({ IDP_DISCOVERY: 'true', IDP_TOKEN_PATH: '/nowhere' });
+    const begin = () => discovered.authorizationUrl(login);
+    await assert.rejects(begin(), failsAs('unavailable', 'without discovery'));
+    scripted.publishMetadata();
+    await giveIdTokens(scripted);
+    const { searchParams } = new URL(await scripted.authorize(await begin()));
+    const answer = { code: searchParams.get('code') ?? '', codeVerifier };
+    const foreign = discovered.redeem({ ...answer, iss: 'https://another.example' });
+    await assert.rejects(foreign, failsAs('unavailable', 'another issuer'));
+    assert.equal(scripted.count('token'), 0, 'the code of another issuer is not sent');
+    const { tokens } = await discovered.redeem({ ...answer, iss: scripted.url });
+    assert.equal((await discovered.fetchUser(tokens.accessToken)).id, 'u-1');
+    await discovered.revoke(tokens.accessToken, 'access_token');
+    assert.deepEqual(scripted.revoked, [], 'the provider has no revocation endpoint');
+  });
+});
+
+suite('user data', () => {
+  const rules = {
+    IDP_CLIENT_ID: 'oselya',
+    IDP_ADMIN_ROLE_SLUG: 'svc_admin',
+    IDP_ROLES_CLAIM: '',
+    IDP_PERMISSIONS_CLAIM: '',
+  };
+  const account = { sub: 'u-1', email: 'olena@example.test' };
+  const nothing: Partial<User> = { role: 'user', permissions: [] };
+  const entry = { client_id: 'oselya', role_ids: ['svc_admin'], permission_ids: ['svc.tools.use'] };
+  const other = { ...entry, client_id: 'other' };
+  const withList = (client_access_list: unknown) => ({ ...account, client_access_list });
+
+  const cases: [title: string, answer: unknown, expected: Partial<User>][] = [
+    ['sub before id', { ...account, id: 'u-2' }, { id: 'u-1', display_name: null, ...nothing }],
+    ['id without sub', { id: 'u-2', email: 'a@example.test' }, { id: 'u-2' }],
+    [
+      'the name of the profile first',
+      { ...account, name: 'N', profile: { display_name: 'О' } },
+      { display_name: 'О' },
+    ],
+    ['name without a profile', { ...account, name: 'N' }, { display_name: 'N' }],
+    ['no empty name', { ...account, name: '' }, { display_name: null }],
+    ['no half character', { ...account, name: '\ud83d' }, { display_name: null }],
+    ['no long name', { ...account, name: 'O'.repeat(256) }, { display_name: null }],
+    [
+      'the next name after one that cannot be stored',
+      { ...account, name: 'N', profile: { display_name: 'P\0' } },
+      { display_name: 'N' },
+    ],
+    [
+      'slugs that can be stored, once',
+      withList([{ ...entry, permission_ids: ['a', 'a\0', 'b', '\udc00', 'a', ''] }]),
+      { permissions: ['a', 'b'] },
+    ],
+    [
+      'one entry of several',
+      withList([other, entry]),
+      { role: 'admin', permissions: ['svc.tools.use'] },
+    ],
+    [
+      'the role slug literally',
+      withList([{ ...entry, role_ids: ['SVC_ADMIN', 'svc_admin '] }]),
+      { role: 'user', permissions: ['svc.tools.use'] },
+    ],
+    ['an empty entry', withList([{ client_id: 'oselya' }]), nothing],
+    ['no entry of another client', withList([other]), nothing],
+    ['no list that is null', withList(null), nothing],
+    ['no list that is an object', withList({ 0: entry }), nothing],
+    ['no list that is a text', withList('svc_admin'), nothing],
+    ['no malformed entries', withList([null, 1, 'x', []]), nothing],
+    ['no roles that are a text', withList([{ ...entry, role_ids: 'svc_admin' }]), nothing],
+    ['no numbers as permissions', withList([{ ...entry, permission_ids: [1] }]), nothing],
+    ['no ambiguous entries', withList([entry, { ...entry, role_ids: [] }]), nothing],
+    [
+      'no list beyond its limit',
+      withList([{ ...entry, permission_ids: Array(1001).fill('a') }]),
+      nothing,
+    ],
+  ];
+
+  test('User data is read tolerantly and grants nothing by accident', () => {
+    for (const [title, answer, expected] of cases) {
+      assert.partialDeepStrictEqual(readUserData(answer, rules), expected, title);
+    }
+    fc.assert(
+      fc.property(fc.jsonValue(), (list) => {
+        assert.partialDeepStrictEqual(readUserData(withList(list), rules), nothing);
+      }),
+    );
+  });
+
+  test('An integer is an exact id', () => {
+    for (const member of ['sub', 'id']) {
+      for (const id of ['0', '78', '9007199254740993', '12345678901234567890']) {
+        const answer = parseProviderJson(`{"${member}":${id},"email":"olena@example.test"}`);
+        assert.equal(readUserData(answer, rules).id, id);
+      }
+    }
+  });
+
+  test('The configured claims and role give role and permissions', () => {
+    const claims = {
+      ...rules,
+      IDP_ADMIN_ROLE_SLUG: 'landlord',
+      IDP_ROLES_CLAIM: 'realm.access.roles',
+      IDP_PERMISSIONS_CLAIM: 'scope',
+    };
+    const read = (more: object) => readUserData({ ...account, ...more }, claims);
+    assert.equal(read({ realm: { access: { roles: ['landlord'] } } }).role, 'admin');
+    assert.equal(read({ 'realm.access.roles': ['landlord'] }).role, 'admin');
+    const { permissions } = read({ scope: 'svc.tools.use  svc.debug.access' });
+    assert.deepEqual(permissions, ['svc.tools.use', 'svc.debug.access']);
+    assert.equal(read({ client_access_list: [{ ...entry, role_ids: ['landlord'] }] }).role, 'user');
+    for (const realm of [null, 'access', { access: { roles: { landlord: true } } }]) {
+      assert.equal(read({ realm }).role, 'user');
+    }
+    const inherited = { ...claims, IDP_ROLES_CLAIM: 'constructor.name' };
+    const user = readUserData(account, { ...inherited, IDP_ADMIN_ROLE_SLUG: 'Object' });
+    assert.equal(user.role, 'user', 'an inherited property is not a claim');
+  });
+
+  test('A user needs a usable id and email', () => {
+    for (const answer of [
+      null,
+      [],
+      'u-1',
+      { ...account, sub: '' },
+      parseProviderJson('{"sub":7.5,"email":"olena@example.test"}'),
+      { ...account, sub: true },
+      { ...account, sub: 'u-1\0' },
+      { ...account, sub: 'u'.repeat(256) },
+    ]) {
+      assert.throws(
+        () => readUserData(answer, rules),
+        (error) => error instanceof ProviderError && error.kind === 'unavailable',
+      );
+    }
+    for (const email of [
+      undefined,
+      null,
+      '',
+      'o@example.test\0',
+      `${'o'.repeat(310)}@example.test`,
+    ]) {
+      assert.throws(() => readUserData({ ...account, email }, rules), NoEmailError);
+    }
+  });
+});
+
+suite('token vault', async () => {
+  const keyText = newKey();
+  const key = Buffer.from(keyText, 'base64url');
+  const vault = createTokenVault(keyText, [newKey()]);
+  const TOKEN = 'an access token';
+  const owner = { id: 's-1', userId: 'u-1' };
+
+  async function seal(token: string, by = vault): Promise<string> {
+    const tokens = { accessToken: token, expiresInSeconds: undefined };
+    return (await by.sealTokens(tokens, owner)).accessTokenEnc;
+  }
+  const open = (stored: string, by = vault) => by.open(stored, owner, 'access_token_enc');
+  const sealed = await seal(TOKEN);
+  const parts = sealed.split('.');
+  const headerText = Buffer.from(parts[0] ?? '', 'base64url').toString();
+  const header: Record<string, unknown> = JSON.parse(headerText);
+
+  /** Asserts that a token is rejected without a cause, which could quote it. */
+  async function assertUnreadable(opening: Promise<string>): Promise<void> {
+    await assert.rejects(opening, (error: unknown) => {
+      assert.ok(error instanceof UnreadableTokenError);
+      assert.equal(error.cause, undefined);
+      return true;
+    });
+  }
+
+  test('A token is sealed as a JWE that reveals neither token nor row', async () => {
+    const { alg, enc, kid } = decodeProtectedHeader(sealed);
+    assert.deepEqual([alg, enc, typeof kid], ['dir', 'A256GCM', 'string']);
+    for (const secret of [TOKEN, 's-1', 'u-1', keyText]) {
+      assert.ok(!(headerText + sealed).includes(secret));
+    }
+    assert.notEqual(await seal(TOKEN), sealed);
+    for (const token of ['', 'Олена', TOKEN]) assert.equal(await open(await seal(token)), token);
+  });
+
+  test('An earlier key opens and never seals', async () => {
+    const earlierKey = newKey();
+    const old = await seal(TOKEN, createTokenVault(earlierKey));
+    const rotated = createTokenVault(keyText, [earlierKey]);
+    assert.equal(await open(old, rotated), TOKEN);
+    assert.equal(await open(await seal(TOKEN, rotated)), TOKEN);
+    await assertUnreadable(open(old));
+  });
+
+  test('A changed or exchanged part is rejected', async () => {
+    const other = (await seal(TOKEN)).split('.');
+    // The second part, the encrypted key, is empty.
+    for (const part of [0, 2, 3, 4]) {
+      const bytes = Buffer.from(parts[part] ?? '', 'base64url');
+      for (const [index, byte] of bytes.entries()) {
+        const changed = Buffer.from(bytes);
+        changed[index] = byte ^ 1;
+        await assertUnreadable(open(parts.with(part, changed.toString('base64url')).join('.')));
+      }
+      if (part > 0) await assertUnreadable(open(parts.with(part, other[part] ?? '').join('.')));
+    }
+  });
+
+  test('A token opens for no other session, user or column', async () => {
+    await assertUnreadable(vault.open(sealed, { ...owner, id: 's-2' }, 'access_token_enc'));
+    await assertUnreadable(vault.open(sealed, { ...owner, userId: 'u-2' }, 'access_token_enc'));
+    await assertUnreadable(vault.open(sealed, owner, 'refresh_token_enc'));
+  });
+
+  test('A forged header is rejected', async () => {
+    for (const changed of [
+      { alg: 'none' },
+      { alg: 'RSA-OAEP' },
+      { alg: 'PBES2-HS256+A128KW', p2s: 'AAAA', p2c: 1_000_000_000 },
+      { alg: 'A256KW' },
+      { alg: 'ECDH-ES', epk: {} },
+      { enc: 'A128CBC-HS256' },
+      { enc: 'none' },
+      { zip: 'DEF' },
+      { crit: ['exp'], exp: 0 },
+      { kid: undefined },
+      { kid: 'AAAAAAAAAAAAAAAA' },
+      { kid: { length: 16 } },
+      { kid: 'constructor' },
+      { jwk: { kty: 'oct', k: 'AAAA' } },
+      { jku: 'http://127.0.0.1:1/keys' },
+      { place: undefined },
+      { place: [header['place']] },
+    ]) {
+      const forged = Buffer.from(JSON.stringify({ ...header, ...changed })).toString('base64url');
+      await assertUnreadable(open(parts.with(0, forged).join('.')));
+    }
+  });
+
+  test('Other uses of the key are rejected', async () => {
+    for (const changed of [
+      { enc: 'A128CBC-HS256' },
+      { alg: 'A256GCMKW' },
+      { alg: 'A256KW' },
+      { zip: 'DEF' },
+      { place: undefined },
+      { kid: 'AAAAAAAAAAAAAAAA' },
+    ]) {
+      const encrypted = new CompactEncrypt(Buffer.from(TOKEN))
+        .setProtectedHeader({ ...header, alg: 'dir', enc: 'A256GCM', ...changed })
+        .encrypt(key);
+      await assertUnreadable(open(await encrypted));
+    }
+    const signed = new CompactSign(Buffer.from(TOKEN)).setProtectedHeader({ alg: 'HS256' });
+    await assertUnreadable(open(await signed.sign(key)));
+    await assertUnreadable(open(new UnsecuredJWT({ sub: 'u-1' }).encode()));
+  });
+
+  test('The start accepts 32 bytes of base64url as a key and shows no other text', () => {
+    const bytes = Buffer.alloc(32, 251);
+    const digits = bytes.toString('base64url');
+    for (const written of [digits, `${digits}=`]) {
+      createTokenVault(readConfig({ SVC_AUTH_ENCRYPTION_KEY: written }).SVC_AUTH_ENCRYPTION_KEY);
+    }
+    for (const written of [
+      bytes.toString('base64'),
+      bytes.toString('hex'),
+      Buffer.alloc(31, 7).toString('base64url'),
+      Buffer.alloc(33, 7).toString('base64url'),
+      `${digits.slice(0, -1)}9`,
+      `${digits}==`,
+      `é${digits.slice(1)}`,
+      '',
+    ]) {
+      assert.throws(
+        () => readConfig({ SVC_AUTH_ENCRYPTION_KEY: written }),
+        (error: unknown) => {
+          assert.ok(error instanceof ConfigError);
+          assert.deepEqual(error.variables, ['SVC_AUTH_ENCRYPTION_KEY']);
+          assert.ok(written === '' || !error.message.includes(written));
+          return true;
+        },
+      );
+    }
+  });
+});
