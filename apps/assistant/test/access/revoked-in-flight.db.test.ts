@@ -5,7 +5,7 @@ import { suite, test } from 'node:test';
 import { openAssistant, type Statement } from '../helpers/assistant.ts';
 import { person } from '../helpers/people.ts';
 import { until } from '../helpers/until.ts';
-import { SECRET as WEBHOOK_SECRET, send as sendEvent } from '../webhooks/receiver.ts';
+import { SECRET as WEBHOOK_SECRET, send as sendEvent } from '../webhooks/signing.ts';
 import { OWNED, type Row, rows } from './route-table.ts';
 import { createWorld, SECRET } from './world.ts';
 

@@ -10,7 +10,7 @@ import { listing } from '../helpers/scripted-collector.ts';
 import { gate } from '../helpers/scripted-model.ts';
 import { until } from '../helpers/until.ts';
 import { folderOf, profile } from '../profiles/folder.ts';
-import { SECRET, send } from '../webhooks/receiver.ts';
+import { SECRET, send } from '../webhooks/signing.ts';
 import { openStage, SPEAKER, type Talker, talk } from './stage.ts';
 
 const stage = await openStage({ IDP_WEBHOOK_SECRET: SECRET });

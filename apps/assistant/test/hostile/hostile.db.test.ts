@@ -1,3 +1,3 @@
-import { playHostileRequests } from './play.ts';
+import { testHostileRequests } from './requests.ts';
 
-await playHostileRequests(0.1);
+await testHostileRequests(0.1);

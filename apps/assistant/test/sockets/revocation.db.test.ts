@@ -12,7 +12,7 @@ import { openAssistant } from '../helpers/assistant.ts';
 import { ReconnectingClient } from '../helpers/reconnecting-client.ts';
 import { SocketClient } from '../helpers/socket-client.ts';
 import { until } from '../helpers/until.ts';
-import { SECRET, send } from '../webhooks/receiver.ts';
+import { SECRET, send } from '../webhooks/signing.ts';
 import { listening, person } from './people.ts';
 
 const { db, engine, provider, instance, signedIn, expire } = await openAssistant({
