@@ -21,24 +21,17 @@ const jobColumns = (of: RawBuilder<unknown>) => sql`
 
 /**
  * Claims pending jobs for the sources with the fewest jobs in progress over all processes, the oldest of each source
- * first. Among equals the round goes on after `lastSource`. A payload is not claimed while an earlier one of its
- * listing is pending or any is processed; `waits` marks most of these, so that no claim walks past them.
+ * first; no source gets more than its share while another waits. A payload waits for every earlier one of its listing.
  * Contract 4, Queue; docs/adr/0020-fair-share.md.
  * @returns The jobs in the order of the claim; fewer than asked for do not mean that there are no more.
  */
-export async function claimJobs(db: Kysely<Tables>, options: ClaimOptions): Promise<Job[]> {
-  return (await claimStatement(options).execute(db)).rows;
-}
-
-/** Returns the statement of {@link claimJobs}, for tests of its plan. */
-export function claimStatement({
-  count,
-  lastSource = '',
-  ...claimant
-}: ClaimOptions): RawBuilder<Job> {
-  return sql<Job>`${prepared}
+export async function claimJobs(
+  db: Kysely<Tables>,
+  { count, lastSource = '', ...claimant }: ClaimOptions,
+): Promise<Job[]> {
+  const { rows } = await sql<Job>`${prepared}
     with recursive
-    -- The sources in the round, one look into the index for each, until it is back at the first.
+    -- Some sources that have something to claim, each found by one look into the index.
     round (source_slug, nth, first) as (
       select next.source_slug, 1, next.source_slug from (${nextSource(sql`${lastSource}`)}) as next
       union all
@@ -50,29 +43,33 @@ export function claimStatement({
         select count(*) from raw_data as job
         where job.source_slug = round.source_slug and job.status = 'processing') as jobs
       from round),
-    -- How many jobs each source has in progress once the new ones are dealt out to those with the fewest.
-    level as materialized (
-      select ceil(min((${count}::numeric + below) / sources)) as jobs from (
-        select row_number() over fewest as sources, sum(jobs) over fewest as below
-        from source window fewest as (order by jobs, nth)) as filled),
+    -- A source with as many jobs as its share gives one, in case the others have none that can be claimed.
+    share as materialized (
+      select source_slug, nth, jobs,
+        greatest(1, ceil((${count}::numeric + sum(jobs) over ()) / count(*) over ()) - jobs) as share
+      from source),
     chosen as materialized (
-      select id, row_number() over () as place from (
-        select job.id from (select * from source order by jobs, nth) as source
-        cross join lateral (
+      select id, row_number() over (order by share.jobs + job.place, nth) as place
+      from share cross join lateral (
+        select id, row_number() over () as place from (
           select id from raw_data as candidate
-          where candidate.source_slug = source.source_slug and status = 'pending' and not waits
+          where candidate.source_slug = share.source_slug and status = 'pending' and not waits
             and (retry_at is null or retry_at <= now())
-            and not ${isProcessed(sql`candidate`)}
-            and not ${isBehind(sql`candidate`)}
+            -- Most of them are marked already: they wait.
+            and not ${isProcessed(sql`candidate`)} and not ${isBehind(sql`candidate`)}
           order by id + 0
-          limit greatest(1, (select jobs from level) - source.jobs)
-          for update skip locked) as job
-        limit ${unplanned(count)}) as taken),
+          limit least(share, ${unplanned(count)})
+          for update skip locked) as oldest) as job
+      order by place
+      limit ${unplanned(count)}),
     claimed as (
       update raw_data set ${claimed(claimant)}
       where id = any (array(select id from chosen))
       returning id, attempt, source_slug, external_id, content_hash, request_id)
-    select ${jobColumns(sql`claimed`)} from claimed join chosen using (id) order by place`;
+    select ${jobColumns(sql`claimed`)} from claimed join chosen using (id) order by place`.execute(
+    db,
+  );
+  return rows;
 }
 
 const firstSource = (condition: RawBuilder<unknown>) => sql`(

@@ -1,11 +1,7 @@
-import type { Logger } from '@oselya/kit';
-import type { Kysely } from 'kysely';
 import { countDown, inTime, repeat } from '../async/wait.ts';
-import type { Tables } from '../tables.ts';
-import type { Metrics } from '../metrics.ts';
-import { type Job, type JobOutcome, logFieldsOf, type ProcessJob } from './job.ts';
+import { type Job, type JobOutcome, logFieldsOf } from './job.ts';
 import { returnJobs } from './jobs.ts';
-import { createJobRunner } from './run-jobs.ts';
+import { createJobRunner, type RunnerOptions } from './run-jobs.ts';
 
 /** How long a close may take beyond the time that jobs have. */
 const GIVE_UP_MS = 2000;
@@ -25,13 +21,7 @@ export type InlineJobs<Input = never> = {
  * Creates the inline jobs of a process. A job that is given up goes back to the queue, or fails where its images came
  * with its request. Specification 001, Raw data status.
  */
-export function createInlineJobs<Input>(deps: {
-  db: Kysely<Tables>;
-  process: ProcessJob<Input>;
-  metrics: Pick<Metrics, 'jobs'>;
-  log: Logger;
-  leaseMs: number;
-}): InlineJobs<Input> {
+export function createInlineJobs<Input>(deps: RunnerOptions<Input>): InlineJobs<Input> {
   const { db, log, leaseMs } = deps;
   const runner = createJobRunner(deps);
   const ended = new AbortController();
@@ -53,10 +43,7 @@ export function createInlineJobs<Input>(deps: {
     async close({ timeoutMs }) {
       const leftMs = countDown(timeoutMs + GIVE_UP_MS);
       closing = true;
-      if (!(await runner.ended(timeoutMs))) {
-        runner.abort(() => new Error('The service is shutting down'));
-        await runner.ended(leftMs());
-      }
+      await runner.end(timeoutMs, leftMs);
       ended.abort();
       await inTime(renewing, leftMs());
     },

@@ -45,7 +45,7 @@ export type ProcessJob<Input = never> = (
   options: JobOptions<Input>,
 ) => Promise<ProcessResult>;
 
-/** How a claim ended; `returned` went back at a shutdown, and of a `lost` one nothing was written here. */
+/** How a claim ended; a `returned` job went back to the queue, and of a `lost` one nothing was written here. */
 export type JobOutcome = ProcessResult['status'] | 'returned' | 'lost';
 
 /** Returns the fields that every log line of a job carries. */
@@ -74,14 +74,5 @@ export class LeaseLostError extends Error {
 
   constructor({ rawId, attempt }: Fence) {
     super(`The claim of raw record ${rawId}, attempt ${attempt}, was lost`);
-  }
-}
-
-/** The job was returned to the queue because its worker shuts down. */
-export class ReturnedError extends Error {
-  override readonly name = 'ReturnedError';
-
-  constructor({ rawId, attempt }: Fence) {
-    super(`Raw record ${rawId}, attempt ${attempt}, was returned: the worker is shutting down`);
   }
 }

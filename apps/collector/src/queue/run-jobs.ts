@@ -2,7 +2,7 @@ import { isDatabaseOutage } from '@oselya/db';
 import { type Logger, withLogFields } from '@oselya/kit';
 import type { Kysely } from 'kysely';
 import { inTime } from '../async/wait.ts';
-import type { StageRecord, Tables } from '../tables.ts';
+import type { RawError, StageRecord, Tables } from '../tables.ts';
 import type { Metrics } from '../metrics.ts';
 import { createModelCost, type ModelCost } from '../model.ts';
 import {
@@ -12,9 +12,8 @@ import {
   logFieldsOf,
   type ProcessJob,
   type ProcessResult,
-  ReturnedError,
 } from './job.ts';
-import { createFinish, renewLeases, type Returning, returnJobs } from './jobs.ts';
+import { createFinish, renewLeases, returnJobs } from './jobs.ts';
 
 /** A job that this process has claimed and whose end is not written. */
 type Running = {
@@ -22,7 +21,15 @@ type Running = {
   controller: AbortController;
   stages: StageRecord[];
   cost: ModelCost;
-  done: Promise<unknown>;
+};
+
+/** @typeParam Input Passed on to the pipeline; a worker passes none. */
+export type RunnerOptions<Input = never> = {
+  db: Kysely<Tables>;
+  process: ProcessJob<Input>;
+  metrics: Pick<Metrics, 'jobs'>;
+  log: Logger;
+  leaseMs: number;
 };
 
 /** Runs claimed jobs, and keeps their leases. */
@@ -32,10 +39,9 @@ export type JobRunner<Input> = {
   /** The ids of these. */
   ids(): number[];
   /**
-   * Does a job's work and writes the one status that it came to. It never rejects: a job that loses its claim or its
-   * database is dropped.
+   * Processes a job and writes its end. It never rejects: a job that loses its claim or its database is dropped.
    * @param options.signal Aborts the job.
-   * @param options.onProcessed Called when only the end is left to be written.
+   * @param options.onProcessed Called when nothing is left but to write the end.
    */
   run(
     job: Job,
@@ -43,28 +49,18 @@ export type JobRunner<Input> = {
   ): Promise<JobOutcome>;
   /** Renews the leases of all jobs, and aborts those whose leases were lost. */
   renew(): Promise<void>;
-  /** Waits until all jobs have ended, at most `timeoutMs`. Resolves to whether they have. */
-  ended(timeoutMs: number): Promise<boolean>;
-  /** Returns the jobs in progress to the queue. Resolves to the ids of those that went back. */
-  giveBack(): Promise<ReadonlySet<number>>;
-  /** Aborts all jobs, for the reason that `reasonOf` gives. */
-  abort(reasonOf: (job: Job) => Error): void;
+  /** Waits at most `timeoutMs` for the jobs in progress, then aborts the rest and waits for them as long as is left. */
+  end(timeoutMs: number, leftMs: () => number): Promise<void>;
 };
 
 /** Creates a runner. An exception of `process` fails the job. Specification 001, Raw data status. */
-export function createJobRunner<Input = never>(deps: {
-  db: Kysely<Tables>;
-  process: ProcessJob<Input>;
-  metrics: Pick<Metrics, 'jobs'>;
-  log: Logger;
-  leaseMs: number;
-}): JobRunner<Input> {
+export function createJobRunner<Input = never>(deps: RunnerOptions<Input>): JobRunner<Input> {
   const { db, process, metrics, log, leaseMs } = deps;
   const finish = createFinish(deps);
-  const running = new Set<Running>();
+  const running = new Map<Running, Promise<unknown>>();
 
   async function processed(
-    { job, controller: { signal }, stages, cost }: Omit<Running, 'done'>,
+    { job, controller: { signal }, stages, cost }: Running,
     input: Input | undefined,
   ): Promise<ProcessResult> {
     try {
@@ -83,51 +79,45 @@ export function createJobRunner<Input = never>(deps: {
   }
 
   async function settle(
-    entry: Omit<Running, 'done'>,
+    entry: Running,
     { input, onProcessed }: { input?: Input | undefined; onProcessed?: (() => void) | undefined },
   ): Promise<JobOutcome> {
-    const { job, controller, stages, cost } = entry;
+    const { job, controller, cost } = entry;
     try {
       const result = await processed(entry, input);
-      const modelUsage = cost.usage();
-      if (result.status === 'postponed') {
-        const back = await returnJobs(db, [{ ...job, stages, modelUsage, ...result }]);
-        return back.has(job.rawId) ? 'postponed' : 'lost';
-      }
+      if (result.status === 'postponed') return await putBack(entry, result);
       onProcessed?.();
-      if (await finish({ job, result, modelUsage })) return result.status;
+      return (await finish({ job, result, modelUsage: cost.usage() })) ? result.status : 'lost';
     } catch (error) {
-      log.warn({ err: controller.signal.reason ?? error }, 'a job was dropped');
-      return drop(entry);
-    }
-    return 'lost';
-  }
-
-  /** Tries once to return a dropped job; otherwise its lease expires. */
-  async function drop(entry: Omit<Running, 'done'>): Promise<JobOutcome> {
-    const { job, controller } = entry;
-    const { reason } = controller.signal;
-    if (reason instanceof ReturnedError) return 'returned';
-    if (reason instanceof LeaseLostError) return 'lost';
-    try {
-      return (await returnJobs(db, [returning(entry)])).has(job.rawId) ? 'returned' : 'lost';
-    } catch (error) {
-      log.warn({ err: error }, 'a dropped job could not be returned');
-      return 'lost';
+      const reason = controller.signal.reason ?? error;
+      log.warn({ err: reason }, 'a job was dropped');
+      if (reason instanceof LeaseLostError) return 'lost';
+      return putBack(entry, { status: 'returned' }).catch((failure: unknown) => {
+        log.warn({ err: failure }, 'a dropped job could not be returned: its lease expires');
+        return 'lost';
+      });
     }
   }
 
-  const returning = ({ job, stages, cost }: Omit<Running, 'done'>): Returning => ({
-    ...job,
-    stages,
-    modelUsage: cost.usage(),
-  });
+  /** Returns a job to the queue at no cost. */
+  async function putBack<Outcome extends 'postponed' | 'returned'>(
+    { job, stages, cost }: Running,
+    why: { status: Outcome; error?: RawError | undefined; retryMs?: number | undefined },
+  ): Promise<Outcome | 'lost'> {
+    const back = await returnJobs(db, [{ ...job, ...why, stages, modelUsage: cost.usage() }]);
+    return back.has(job.rawId) ? why.status : 'lost';
+  }
+
+  async function endOfAll(timeoutMs: number): Promise<boolean> {
+    await inTime(Promise.all(running.values()), timeoutMs);
+    return running.size === 0;
+  }
 
   return {
     get size() {
       return running.size;
     },
-    ids: () => [...running].map(({ job }) => job.rawId),
+    ids: () => [...running.keys()].map(({ job }) => job.rawId),
     run(job, { input, signal, onProcessed } = {}) {
       const entry = { job, controller: new AbortController(), stages: [], cost: createModelCost() };
       const abort = () => entry.controller.abort(signal?.reason);
@@ -140,19 +130,18 @@ export function createJobRunner<Input = never>(deps: {
         return outcome;
       }).finally(() => {
         signal?.removeEventListener('abort', abort);
-        running.delete(inProgress);
+        running.delete(entry);
       });
-      const inProgress = { ...entry, done };
-      running.add(inProgress);
+      running.set(entry, done);
       return done;
     },
     async renew() {
       if (running.size === 0) return;
-      const current = [...running];
-      const jobs = current.map((entry) => ({
-        ...entry.job,
-        ...entry,
-        modelUsage: entry.cost.usage(),
+      const current = [...running.keys()];
+      const jobs = current.map(({ job, stages, cost }) => ({
+        ...job,
+        stages,
+        modelUsage: cost.usage(),
       }));
       const held = await renewLeases(db, jobs, leaseMs);
       const ids = new Set(held.map(({ rawId, attempt }) => `${rawId}/${attempt}`));
@@ -160,13 +149,12 @@ export function createJobRunner<Input = never>(deps: {
         if (!ids.has(`${job.rawId}/${job.attempt}`)) controller.abort(new LeaseLostError(job));
       }
     },
-    async ended(timeoutMs) {
-      await inTime(Promise.all([...running].map(({ done }) => done)), timeoutMs);
-      return running.size === 0;
-    },
-    giveBack: () => returnJobs(db, [...running].map(returning)),
-    abort(reasonOf) {
-      for (const { job, controller } of running) controller.abort(reasonOf(job));
+    async end(timeoutMs, leftMs) {
+      if (await endOfAll(timeoutMs)) return;
+      for (const { controller } of running.keys()) {
+        controller.abort(new Error('The process is shutting down'));
+      }
+      await endOfAll(leftMs());
     },
   };
 }

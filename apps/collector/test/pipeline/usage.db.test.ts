@@ -137,7 +137,6 @@ test("an attempt that a shutdown interrupts is counted: a worker's, and a reques
     slots: 1,
     maxAttempts: 3,
     // What a busy database takes longer for than a stop waits is left to its lease, and counted by that.
-    giveUpMs: 60_000,
   });
   await until('the worker to ask the model', () => asked === 1);
   await worker.stop({ timeoutMs: 0 });

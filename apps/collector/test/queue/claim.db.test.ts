@@ -1,19 +1,12 @@
 import assert from 'node:assert/strict';
 import { afterEach, test } from 'node:test';
-import { sql } from 'kysely';
-import { inTime } from '../../src/async/wait.ts';
-import type { StageRecord } from '../../src/tables.ts';
+import { type Kysely, sql } from 'kysely';
+import type { StageRecord, Tables } from '../../src/tables.ts';
 import { insertRaws } from '../../src/ingest/store.ts';
 import { createRetry } from '../../src/operations/payloads.ts';
 import { contentHash } from '../../src/ingest/payload.ts';
-import {
-  claimJobs,
-  type ClaimOptions,
-  claimStatement,
-  release,
-  releaseMissed,
-} from '../../src/queue/claim.ts';
-import type { Job, JobResult } from '../../src/queue/job.ts';
+import { claimJobs, type ClaimOptions, release, releaseMissed } from '../../src/queue/claim.ts';
+import type { Job } from '../../src/queue/job.ts';
 import {
   createFinish,
   finishJobs,
@@ -22,9 +15,8 @@ import {
   returnJobs,
   returnStrays,
 } from '../../src/queue/jobs.ts';
-import { putBackSome, readTime } from '../../src/queue/retry.ts';
 import { openDatabase, rawRecord, store } from '../support/database.ts';
-import { untilLockWait } from '../support/lock-waits.ts';
+import { explain } from '../support/explain.ts';
 import { payloadOf } from '../support/payload.ts';
 import { log } from '../support/pipeline.ts';
 import { completed, fill } from './harness.ts';
@@ -100,35 +92,12 @@ async function storeWithoutRelease(): Promise<number> {
   return stored.id;
 }
 
-type Plan = {
-  'Node Type': string;
-  'Relation Name'?: string;
-  'Index Name'?: string;
-  'Actual Rows': number;
-  'Actual Loops': number;
-  'Rows Removed by Filter'?: number;
-  Plans?: Plan[];
-};
-
-/** Returns the nodes of the plan of a claim, which is carried out. */
-async function explained(options: Omit<ClaimOptions, 'worker' | 'leaseMs'>): Promise<Plan[]> {
-  const statement = claimStatement({ ...claimant, ...options });
-  const { rows } = await sql<{ 'QUERY PLAN': [{ Plan: Plan }] }>`
-    explain (analyze, format json) ${statement}`.execute(db);
-  const flat = (plan: Plan): Plan[] => [plan, ...(plan.Plans ?? []).flatMap(flat)];
-  const plan = rows[0]?.['QUERY PLAN'][0].Plan;
-  return plan === undefined ? [] : flat(plan);
-}
-
-/** Returns how many rows of payloads a claim has looked at. */
-async function rowsLookedAt(options: Omit<ClaimOptions, 'worker' | 'leaseMs'>): Promise<number> {
-  return (await explained(options))
-    .filter((node) => node['Relation Name'] === 'raw_data')
-    .reduce(
-      (sum, node) =>
-        sum + (node['Actual Rows'] + (node['Rows Removed by Filter'] ?? 0)) * node['Actual Loops'],
-      0,
-    );
+/** Returns how many payloads a claim has read. */
+async function rowsRead(options: Omit<ClaimOptions, 'worker' | 'leaseMs'>): Promise<number> {
+  const { rowsRead: rows } = await explain(db, (explained) =>
+    claimJobs(explained, { ...claimant, ...options }),
+  );
+  return rows;
 }
 
 // With statistics that change amidst a test the planner may look elsewhere.
@@ -162,17 +131,6 @@ test("a listing's payloads are taken one after another, others go ahead", async 
   assert.equal(await claimOne(), undefined);
   await finish({ job, result: completed });
   assert.equal((await claimed()).rawId, second);
-});
-
-test('an earlier payload that is put back waits for the later one in progress', async () => {
-  const first = await store(db, payloadOf(same));
-  await finish({ job: await claimed(), result: { ...completed, status: 'failed' } });
-  await store(db, payloadOf(same));
-  const later = await claimed();
-  await db.updateTable('raw_data').set({ status: 'pending' }).where('id', '=', first).execute();
-  assert.equal(await claimOne(), undefined);
-  await finish({ job: later, result: completed });
-  assert.equal((await claimed()).rawId, first);
 });
 
 test('a lost lease gives the job back until its attempts are spent', async () => {
@@ -209,17 +167,6 @@ test('renewing keeps the lease, and tells which are lost', async () => {
   const held = await renewLeases(db, [inProgress(kept), inProgress(lost)], 60_000);
   assert.deepEqual(held, [{ rawId: kept.rawId, attempt: kept.attempt }]);
   assert.deepEqual(await rescueJobs(db, 3), []);
-});
-
-test('of a job whose worker was lost for good the stages are known that it had been through', async () => {
-  const id = await store(db, payloadOf());
-  const job = await claimed();
-  await renewLeases(db, [inProgress(job, [stage])], 60_000);
-  assert.deepEqual((await rawRecord(db, id)).stages, [stage], 'also while it is in progress');
-  await expire(job);
-  await rescueJobs(db, 1);
-  const { status, stages } = await rawRecord(db, id);
-  assert.deepEqual([status, stages], ['failed', [stage]]);
 });
 
 test('a worker that lost its claim changes nothing', async () => {
@@ -275,22 +222,6 @@ test('jobs that a worker lost are returned at no cost, with what is known of the
   assert.deepEqual(await statusesOf(lost, kept), ['pending', 'processing']);
 });
 
-test('an end that the database gives up for the sake of another statement is written all the same', async () => {
-  const id = await store(db, payloadOf());
-  const job = await claimed();
-  await sql`create sequence ends`.execute(db);
-  await sql`create function give_up_once() returns trigger language plpgsql as $$
-    begin
-      if nextval('ends') = 1 then raise exception 'deadlock detected' using errcode = '40P01'; end if;
-      return new;
-    end $$`.execute(db);
-  await sql`create trigger give_up_once before update on raw_data
-    for each row when (new.status = 'completed') execute function give_up_once()`.execute(db);
-  assert.equal(await finish({ job, result: completed }), true);
-  assert.equal((await rawRecord(db, id)).status, 'completed');
-  await sql`drop trigger give_up_once on raw_data`.execute(db);
-});
-
 test(`${MANY} pending payloads of one source do not hold up the one of another`, async () => {
   await fill(db, 'large', MANY);
   await sql`analyze raw_data`.execute(db);
@@ -301,18 +232,18 @@ test(`${MANY} pending payloads of one source do not hold up the one of another`,
   assert.equal(next?.rawId, single, 'whatever its turn: it has nothing in progress');
   const [then] = await claim({ count: 1, lastSource: 'large' });
   assert.equal(then?.sourceSlug, 'large', 'the round begins again');
-  assert.ok((await rowsLookedAt({ count: 4, lastSource: 'large' })) < 100);
+  assert.ok((await rowsRead({ count: 4, lastSource: 'large' })) < 100);
 });
 
 test('a claim takes equal shares, the oldest of each source first, and goes round', async () => {
   for (const source of ['a', 'b', 'c']) await fill(db, source, 10);
   await fill(db, 'd', 1);
-  assert.equal(await sourcesToEnd(8), 'aabbccd');
-  assert.equal(await sourcesToEnd(4, 'd'), 'aabb');
+  assert.equal(await sourcesToEnd(8), 'abcdabc');
+  assert.equal(await sourcesToEnd(4, 'd'), 'abca');
   assert.equal(await sourcesToEnd(1, 'b'), 'c');
   assert.equal(await sourcesToEnd(2, 'c'), 'ab');
   assert.equal(await sourcesToEnd(3, 'b'), 'cab');
-  assert.equal(await sourcesToEnd(100, 'b'), 'c'.repeat(6) + 'a'.repeat(4) + 'b'.repeat(4));
+  assert.equal(await sourcesToEnd(100, 'b'), 'cabcabcabcabcb');
   assert.equal(await sourcesToEnd(1), '');
   const { rows } = await sql<{ ok: boolean }>`
     select bool_and(claimed_by = 'test') as ok from raw_data`.execute(db);
@@ -325,9 +256,9 @@ test('a claim levels out what is in progress, whoever has it', async () => {
   for (const source of ['b', 'c']) await fill(db, source, 20);
   // 6, 0, 0: the two that have nothing come first, and then have as much.
   assert.equal(await sources(2), 'bc');
-  assert.equal(await sources(3, 'a'), 'bbc');
+  assert.equal(await sources(3, 'a'), 'bcb');
   assert.equal(await sources(1, 'b'), 'c', 'the one that has the fewest now');
-  assert.equal(await sources(6), 'bbbccc');
+  assert.equal(await sources(6), 'bcbcbc');
   // 6 each.
   assert.equal(await sources(3, 'a'), 'bca');
   await endAll();
@@ -345,15 +276,53 @@ test('a claim uses its indexes, however many sources have a backlog and whatever
   for (let worker = 0; worker < 10; worker += 1) {
     assert.equal((await claim({ count: 4, lastSource: `source-${worker}` })).length, 4);
   }
-  const plan = await explained({ count: 4, lastSource: 'source-1' });
-  assert.ok(!plan.some((node) => node['Node Type'] === 'Seq Scan'));
-  assert.deepEqual([...new Set(plan.flatMap((node) => node['Index Name'] ?? []))].toSorted(), [
+  const { kinds, indexes } = await explain(db, (explained) =>
+    claimJobs(explained, { ...claimant, count: 4, lastSource: 'source-1' }),
+  );
+  assert.ok(!kinds.has('Seq Scan'));
+  assert.deepEqual(indexes, [
     'raw_data_claimable',
     'raw_data_in_progress',
     'raw_data_pkey',
     'raw_data_unfinished',
   ]);
-  assert.ok((await rowsLookedAt({ count: 4, lastSource: 'source-1' })) < 300);
+  assert.ok((await rowsRead({ count: 4, lastSource: 'source-1' })) < 300);
+});
+
+test('storing, renewing and finishing use indexes, whatever has ended', async () => {
+  await fill(db, 'ended', 20_000);
+  await sql`update raw_data set status = 'completed', waits = false`.execute(db);
+  const jobs = await Promise.all(
+    [payloadOf(same), payloadOf()].map((payload) => store(db, payload)),
+  );
+  await sql`analyze raw_data`.execute(db);
+  const taken = await claim({ count: jobs.length });
+  const raw = { ...same, payload: '{}', content_hash: '', idempotency_key: 'key' };
+  const statements: [title: string, (db: Kysely<Tables>) => Promise<unknown>][] = [
+    ['storing', (explained) => insertRaws(explained, [raw])],
+    [
+      'renewing',
+      (explained) =>
+        renewLeases(
+          explained,
+          taken.map((job) => inProgress(job)),
+          60_000,
+        ),
+    ],
+    [
+      'finishing',
+      (explained) =>
+        finishJobs(
+          explained,
+          taken.map((job) => ({ job, result: completed })),
+        ),
+    ],
+    ['releasing', (explained) => release(explained, [listing])],
+  ];
+  for (const [title, run] of statements) {
+    const { indexes, rowsRead: rows } = await explain(db, run);
+    assert.ok(indexes.length > 0 && rows < 100, `${title} reads ${rows} rows by ${indexes.join()}`);
+  }
 });
 
 test('a claim spreads over some sources, and the next one goes on with others', async () => {
@@ -378,10 +347,10 @@ test('20,000 pending payloads of one listing are not walked through', async () =
   await fill(db, 'repeating', 20_000, { sameListing: true });
   await fill(db, 'other', 5);
   await sql`analyze raw_data`.execute(db);
-  assert.ok((await rowsLookedAt({ count: 1 })) < 100);
+  assert.ok((await rowsRead({ count: 1 })) < 100);
   const [job] = await claim({ count: 1, lastSource: 'other' });
   assert.equal(job?.externalId, 'same');
-  assert.ok((await rowsLookedAt({ count: 4, lastSource: 'other' })) < 100);
+  assert.ok((await rowsRead({ count: 4, lastSource: 'other' })) < 100);
   assert.equal((await claim({ count: 10 })).length, 0);
 });
 
@@ -427,16 +396,6 @@ test('a payload waits behind its listing, and is let go by whoever ends the one 
   assert.equal((await claimed()).rawId, third);
 });
 
-test('what was stored behind a payload that ended meanwhile is let go by who stored it', async () => {
-  await store(db, payloadOf(same));
-  const job = await claimed();
-  const late = await storeWithoutRelease();
-  await finishJobs(db, [{ job, result: completed }]);
-  assert.equal(await waits(late), true);
-  assert.equal(await release(db, [listing]), 1);
-  assert.equal((await claimed()).rawId, late);
-});
-
 test('a release lets nothing go that something is before, and only the first of a listing', async () => {
   await store(db, payloadOf(same));
   const [second, third] = [await storeWithoutRelease(), await storeWithoutRelease()];
@@ -449,18 +408,6 @@ test('a release lets nothing go that something is before, and only the first of 
   assert.equal((await releaseMissed(db)).released, 0);
 });
 
-test('a look for missed releases goes over so many listings, and the next goes on after them', async () => {
-  await store(db, payloadOf(same));
-  await sql`insert into raw_data (source_slug, external_id, payload, content_hash, waits)
-    select 'doshka', 'missed-' || n, '{}', '', true from generate_series(1, 3) as n`.execute(db);
-  const first = await releaseMissed(db, undefined, 2);
-  assert.deepEqual(first, {
-    released: 2,
-    next: { sourceSlug: 'doshka', externalId: 'missed-2' },
-  });
-  assert.deepEqual(await releaseMissed(db, first.next, 2), { released: 1, next: undefined });
-});
-
 test('a job that is returned releases what was put back before it', async () => {
   const first = await store(db, payloadOf(same));
   await finish({ job: await claimed(), result: { ...completed, status: 'failed' } });
@@ -471,20 +418,6 @@ test('a job that is returned releases what was put back before it', async () => 
   assert.deepEqual(await claim({ count: 10 }), []);
   await returnJobs(db, [later]);
   assert.equal((await claimed()).rawId, first);
-});
-
-test('a job whose worker is lost for good lets go what waited for it', async () => {
-  await store(db, payloadOf(same));
-  const second = await store(db, payloadOf(same));
-  const job = await claimed();
-  await sql`update raw_data set lease_expires_at = now() - interval '1 second'
-    where id = ${job.rawId}`.execute(db);
-  assert.deepEqual(
-    (await rescueJobs(db, 1)).map(({ rawId, status }) => [rawId, status]),
-    [[job.rawId, 'failed']],
-  );
-  assert.equal((await releaseMissed(db)).released, 0, 'there is nothing left to do');
-  assert.equal((await claimed()).rawId, second);
 });
 
 test('many payloads of one listing that are put back wait for one another', async () => {
@@ -500,98 +433,3 @@ test('many payloads of one listing that are put back wait for one another', asyn
     await finish({ job, result: completed });
   }
 });
-
-test('jobs that end at one moment share a statement, and a bad one does not fail the others', async () => {
-  const ids = await Promise.all([1, 2, 3, 4].map(() => store(db, payloadOf())));
-  const jobs = await claim({ count: 10 });
-  await sql`create table statements (size integer)`.execute(db);
-  await sql`create function note() returns trigger language plpgsql as $$
-    begin insert into statements select count(*) from changed; return null; end $$`.execute(db);
-  await sql`create trigger note after update on raw_data referencing new table as changed
-    for each statement execute function note()`.execute(db);
-  const sizes = async () => {
-    const { rows } = await sql<{ size: number }>`delete from statements returning size`.execute(db);
-    return rows.map(({ size }) => size).filter((size) => size > 0);
-  };
-  await Promise.all(jobs.slice(0, 2).map((job) => finish({ job, result: completed })));
-  assert.deepEqual(await sizes(), [2]);
-
-  // PostgreSQL has no such character in jsonb.
-  const bad: JobResult = { ...completed, error: { code: 'x', message: 'a\0' } };
-  const lost = { ...(jobs[2] as Job), attempt: 7 };
-  const ends = await Promise.allSettled([
-    finish({ job: jobs[2] as Job, result: bad }),
-    finish({ job: lost, result: completed }),
-    finish({ job: jobs[3] as Job, result: completed }),
-  ]);
-  assert.deepEqual(
-    ends.map((end) => (end.status === 'fulfilled' ? end.value : 'failed')),
-    ['failed', false, true],
-  );
-  await sql`drop trigger note on raw_data`.execute(db);
-  const statuses = await Promise.all(ids.map(async (id) => (await rawRecord(db, id)).status));
-  assert.equal(statuses.filter((status) => status === 'completed').length, 3);
-});
-
-if (!database.isExclusive) {
-  test('what another transaction holds is passed over by claims, by the rescue and by retries', async () => {
-    const [held, free] = [await store(db, payloadOf()), await store(db, payloadOf())];
-
-    /** Does something while the first payload is held. */
-    const whileHeld = (work: () => Promise<unknown>) =>
-      db.transaction().execute(async (trx) => {
-        await sql`select from raw_data where id = ${held} for update`.execute(trx);
-        assert.ok(await inTime(work(), 20_000), 'it waits for the transaction');
-      });
-
-    await whileHeld(claimOne);
-    assert.deepEqual(await statusesOf(held, free), ['pending', 'processing']);
-
-    await claimed();
-    await sql`update raw_data set lease_expires_at = now() - interval '1 second'`.execute(db);
-    await whileHeld(() => rescueJobs(db, 3));
-    assert.deepEqual(await statusesOf(held, free), ['processing', 'pending']);
-
-    await sql`update raw_data set status = 'failed', attempts = 0`.execute(db);
-    const all = { status: 'failed', source: undefined, limit: 10 } as const;
-    await whileHeld(async () => putBackSome(db, { ...all, endedBefore: await readTime(db) }));
-    assert.deepEqual(await statusesOf(held, free), ['failed', 'pending']);
-  });
-
-  const writers = {
-    'the ends of jobs': (jobs: Job[]) =>
-      finishJobs(
-        db,
-        jobs.map((job) => ({ job, result: completed })),
-      ),
-    'renewed leases': (jobs: Job[]) =>
-      renewLeases(
-        db,
-        jobs.map((job) => inProgress(job)),
-        60_000,
-      ),
-  };
-  for (const [what, write] of Object.entries(writers)) {
-    test(`${what} lock records in the order of their ids, wherever these are`, async () => {
-      await store(db, payloadOf());
-      await store(db, payloadOf());
-      const [first, second] = [await claimed(), await claimed()];
-      // Its new version lies behind the other record, so that whoever reads the table meets it last.
-      await sql`update raw_data set claimed_by = 'moved' where id = ${first.rawId}`.execute(db);
-      let writing: Promise<unknown> | undefined;
-      await db.transaction().execute(async (trx) => {
-        await sql`select from raw_data where id = ${second.rawId} for update`.execute(trx);
-        writing = write([second, first]);
-        await untilLockWait(db);
-        const { rows } = await sql`select from raw_data where id = ${first.rawId}
-          for update skip locked`.execute(trx);
-        assert.equal(
-          rows.length,
-          0,
-          'it has locked the first record before it waits for the second',
-        );
-      });
-      await writing;
-    });
-  }
-}

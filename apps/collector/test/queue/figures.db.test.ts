@@ -81,39 +81,6 @@ test('what was put back, or is read again, waits since then', async () => {
   assert.ok(((await oldest()) ?? Infinity) < 600, 'read again');
 });
 
-test('a job that goes back before it has ended keeps its age', async () => {
-  const rawId = await store(db, payloadOf());
-  await age(rawId, 900);
-  const jobs = await claimJobs(db, { worker: 'test', leaseMs: 60_000, count: 1 });
-  await returnJobs(db, jobs);
-  assert.equal(await oldest(), 900);
-});
-
-test('a job is in one count at any moment, also while it ends', async () => {
-  await Promise.all(Array.from({ length: 200 }, () => store(db, payloadOf())));
-  const progress = { ended: false };
-  const work = async () => {
-    for (;;) {
-      const jobs = await claimJobs(db, { worker: 'test', leaseMs: 60_000, count: 5 });
-      if (jobs.length === 0) break;
-      const result = { status: 'failed', error: null, stages: [], listingId: null } as const;
-      await finishJobs(
-        db,
-        jobs.map((job) => ({ job, result })),
-      );
-    }
-    progress.ended = true;
-  };
-  const working = work();
-  while (!progress.ended) {
-    const { counts } = await read();
-    const sum = Object.values(counts).reduce<number>((total, count) => total + (count ?? 0), 0);
-    assert.equal(sum, 200, JSON.stringify(counts));
-  }
-  await working;
-  assert.deepEqual((await read()).counts.failed, 200);
-});
-
 /** Payloads that have ended so, of which several were changed at the same moment. */
 async function addEnded(status: string, count: number): Promise<void> {
   await sql`insert into sources (slug) values ('doshka') on conflict do nothing`.execute(db);

@@ -113,15 +113,6 @@ test('the end of its lease fails a job whose pictures are gone; others go back',
   }
 });
 
-test('a job whose lease was lost ends, and changes nothing any more', async () => {
-  const job = await claim({ leaseMs: 100 });
-  const running = open(endless, 100).run(job, {});
-  await db.updateTable('raw_data').set({ attempt: 2 }).where('id', '=', job.rawId).execute();
-  assert.equal(await running, 'lost');
-  const { status, attempt } = await rawRecord(db, job.rawId);
-  assert.deepEqual([status, attempt], ['processing', 2]);
-});
-
 test('closing waits for jobs; those that take too long fail, or go back to the queue', async () => {
   const { promise: wait, resolve: finish } = Promise.withResolvers<void>();
   const [patient, slow] = [await claim(), await claim()];
@@ -159,21 +150,4 @@ test('whoever waits can give a job up; a postponed one has failed, for nobody el
   for (const { rawId } of [givenUp, postponed]) {
     assert.equal((await rawRecord(db, rawId)).error?.code, 'interrupted');
   }
-});
-
-test('payloads that waited for a job of their listing can be taken after it', async () => {
-  const job = await claim();
-  const { id: later } = await db
-    .insertInto('raw_data')
-    .values({
-      source_slug: job.sourceSlug,
-      external_id: job.externalId,
-      payload: '{}',
-      content_hash: 'later',
-      waits: true,
-    })
-    .returning('id')
-    .executeTakeFirstOrThrow();
-  await open(async () => completed).run(job, {});
-  assert.equal((await rawRecord(db, later)).waits, false);
 });

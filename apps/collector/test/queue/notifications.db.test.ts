@@ -1,11 +1,18 @@
 import assert from 'node:assert/strict';
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { test } from 'node:test';
 import { connect } from '@oselya/db';
-import { sql } from 'kysely';
+import { atEnd } from '@oselya/db/testing';
+import { startWorker } from '../../src/main.ts';
+import { CHANNEL, createNotifications } from '../../src/queue/notifications.ts';
+import { POLL_MS } from '../../src/queue/worker.ts';
 import type { Tables } from '../../src/tables.ts';
-import { createNotifications } from '../../src/queue/notifications.ts';
-import { CHANNEL } from '../../src/queue/notifications.ts';
-import { openDatabase } from '../support/database.ts';
+import { startCollector } from '../support/collector.ts';
+import { DIMENSIONS, openDatabase, rawRecord } from '../support/database.ts';
+import { payloadOf } from '../support/payload.ts';
+import { log } from '../support/pipeline.ts';
 import { until } from '../support/until.ts';
 
 const database = await openDatabase();
@@ -35,24 +42,6 @@ test('a hundred notifications are at once here, and two elsewhere', async () => 
   assert.equal(heard, 100);
 });
 
-test('a notification that is still due is sent at the end, and none after it', async () => {
-  let notified = 0;
-  const unlisten = await database.listen(CHANNEL, () => (notified += 1));
-  const notifications = createNotifications({
-    db: database.db,
-    onError: assert.ifError,
-    intervalMs: 60_000,
-  });
-  notifications.send();
-  notifications.send();
-  await notifications.close();
-  await until('both', () => notified === 2);
-  notifications.send();
-  await sql`select pg_notify(${CHANNEL}, '')`.execute(database.db);
-  await until('the one of the test', () => notified === 3);
-  await unlisten();
-});
-
 test('a notification that fails is told of and does no harm', async () => {
   const closed = await connect<Tables>({});
   await closed.close();
@@ -64,4 +53,41 @@ test('a notification that fails is told of and does no harm', async () => {
   notifications.send();
   await notifications.close();
   assert.equal(errors.length, 1);
+});
+
+test('a worker elsewhere is woken by a notification for each payload that finds it idle', async (t) => {
+  const folder = await mkdtemp(join(tmpdir(), 'oselya-wake-'));
+  atEnd(() => rm(folder, { recursive: true, force: true }));
+  // The poll never ends, so that whatever the worker takes it was told of.
+  const { setTimeout: original } = globalThis;
+  let polls = 0;
+  const withoutPoll = (work: () => void, ms?: number) => {
+    if (ms === POLL_MS) polls += 1;
+    return original(ms === POLL_MS ? () => undefined : work, ms);
+  };
+  t.mock.method(globalThis, 'setTimeout', Object.assign(withoutPoll, original));
+  // With PostgreSQL it has a pool and a connection for notifications of its own, as another process has.
+  const worker = await startWorker(
+    {
+      DATA_DIR: folder,
+      EMBEDDING_DIMENSIONS: String(DIMENSIONS),
+      MIN_FREE_DISK_MB: '0',
+      ...(database.url === undefined ? {} : { DATABASE_URL: database.url }),
+    },
+    { log, ...(database.url === undefined ? { database } : {}) },
+  );
+  await using opened = new AsyncDisposableStack();
+  opened.defer(worker.close);
+  await using collector = await startCollector(database, { COLLECTOR_WORKER: 'false' });
+  await until('the worker to have nothing to do', () => polls > 0);
+  for (let nth = 0; nth < 10; nth += 1) {
+    const { status, json } = await collector.post('/api/v1/ingest', payloadOf());
+    assert.equal(status, 202);
+    const { raw_id: id } = json<{ raw_id: number }>();
+    await until(
+      'the payload to be processed',
+      async () => (await rawRecord(database.db, id)).status === 'completed',
+      5000,
+    );
+  }
 });
