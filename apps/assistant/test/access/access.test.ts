@@ -16,7 +16,7 @@ const slugs = Object.keys(permissions) as Permission[];
 const defaultsOf = (role: 'user' | 'admin') =>
   slugs.filter((slug) => permissions[slug].defaults.some((one) => one === role)).toSorted();
 
-test('the permissions and their defaults are those of the specification', () => {
+test('The permissions and their defaults are those of the specification', () => {
   assert.equal(slugs.length, 13);
   assert.deepEqual(defaultsOf('admin'), slugs.toSorted());
   assert.deepEqual(defaultsOf('user'), [
@@ -33,7 +33,7 @@ test('the permissions and their defaults are those of the specification', () => 
   }
 });
 
-test('an admin has every permission, and a user the listed ones, literally', () => {
+test('An admin has every permission, and a user the listed ones', () => {
   for (const slug of slugs) {
     assert.ok(hasPermission({ role: 'admin', permissions: [] }, slug));
     assert.ok(hasPermission({ role: 'user', permissions: [slug] }, slug));
@@ -44,7 +44,7 @@ test('an admin has every permission, and a user the listed ones, literally', () 
 
 const user = (held: string[]) => ({ id: 'u-1', role: 'user' as const, permissions: held });
 
-test('the access scope follows the role, then the required permission, then ownership', () => {
+test('The access scope follows the role, then the permission, then ownership', () => {
   const required: Permission = 'svc.sessions.read_all';
   const others = slugs.filter((slug) => slug !== required);
   const admin = { id: 'u-1', role: 'admin' as const, permissions: [] };
@@ -70,14 +70,14 @@ async function guarded(): Promise<Server> {
   return app;
 }
 
-test('a route that does not declare its access stops the start', async () => {
+test('A route without declared access stops the start', async () => {
   const app = await guarded();
   for (const url of ['/forgotten', '/healthy', '/health/secrets', '/docs/x', '/metrics/x']) {
     assert.throws(() => app.get(url, () => ({})), /does not declare its access/, url);
   }
 });
 
-test('operational routes are open, an unknown address is 404, and public routes have no user', async () => {
+test('Operational routes are open, and public routes have no user', async () => {
   const app = await guarded();
   app.get('/mistake', { config: { access: 'public' } }, (request) => signedIn(request));
   healthRoutes(app, {});
@@ -93,7 +93,7 @@ const routesIn = (text: string) =>
 
 type Operation = { security?: { session?: string[] }[] };
 
-test('docs/sign-in.md names every route that needs a permission or the role, and no other', async () => {
+test('docs/sign-in.md names every route that needs a permission or a role', async () => {
   const { paths } = JSON.parse(JSON.stringify(await openapi())) as {
     paths: Record<string, Record<string, Operation>>;
   };

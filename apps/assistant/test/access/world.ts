@@ -5,13 +5,13 @@ import { type Permission, permissions } from '../../src/access/permissions.ts';
 import { Browser, type TestAssistant } from '../helpers/assistant.ts';
 import { LEGACY_SESSION, OWNED, type Visitor } from './route-table.ts';
 
-/** Stands in everything that is the owner's. */
+/** A mark in all data of the owner. */
 export const SECRET = 'secret-7f3a';
 
-/** Stands in everything that has no owner. */
+/** A mark in all data without an owner. */
 export const LEGACY_SECRET = 'legacy-9c1d';
 
-/** What users have by default. Specification 000, Permissions and defaults. */
+/** The default permissions of users. Specification 000, Permissions and defaults. */
 const defaults = Object.entries(permissions)
   .filter(([, permission]) => permission.defaults.some((role) => role === 'user'))
   .map(([slug]) => slug);
@@ -29,7 +29,7 @@ const accounts: Record<Exclude<Visitor, 'nobody'>, object> = {
   admin: account('u-admin', 'svc_admin', []),
 };
 
-/** Everything that a visitor could change, in an order in which it can be put back. */
+/** The tables that a visitor could change, in the order of their references. */
 const TABLES = [
   'svc_users',
   'user_auth_sessions',
@@ -45,13 +45,12 @@ const TABLES = [
 
 const kept = (table: string) => `kept_${table}`;
 
-// Both are done for each of hundreds of requests: functions keep their plans.
+// Functions keep their plans over hundreds of requests.
 
-/** Its argument is what the holder has. */
 const PUT_BACK = `create function put_back(held text) returns void language plpgsql as $$
   begin
     update ${kept('svc_users')} set permissions = held where id = 'u-holder';
-    -- Its use is noted when the last note is a minute old, which is no change that counts here.
+    -- The time of last use is written once a minute, which is not a change of interest.
     update ${kept('user_auth_sessions')} set last_used_at = now();
     ${TABLES.toReversed()
       .map((table) => `delete from ${table};`)
@@ -70,10 +69,7 @@ const CHANGED_TABLES = `create function changed_tables() returns setof text lang
     ).join(' union all ')};
   end $$`;
 
-/**
- * Signs all visitors in, and gives the owner one of everything; and one of everything to nobody, as an
- * older system left it.
- */
+/** Signs all visitors in, and creates data of the owner and data of an older system without an owner. */
 export async function createWorld({ db, provider }: TestAssistant, app: Server) {
   const cookies = new Map<Visitor, Record<string, string>>();
   for (const visitor of ['owner', 'stranger', 'holder', 'admin'] as const) {
@@ -149,14 +145,14 @@ export async function createWorld({ db, provider }: TestAssistant, app: Server) 
       .digest('hex')
       .slice(0, 16),
     cookiesOf: (visitor: Visitor) => cookies.get(visitor) ?? {},
-    /** How the provider describes a visitor. */
+    /** Returns the provider's data of a visitor. */
     accountOf: (visitor: keyof typeof accounts) => accounts[visitor],
-    /** Puts everything back as it was, and gives the holder one permission. */
+    /** Restores all tables, and gives the holder one permission. */
     async restore(holds: Permission | undefined): Promise<void> {
       const held = JSON.stringify(holds === undefined ? [] : [holds]);
       await sql`select put_back(${held})`.execute(db);
     },
-    /** The tables that are not as they were put back. */
+    /** Returns the tables that have changed since. */
     async changedTables(): Promise<string[]> {
       const { rows } = await sql<{ name: string }>`select changed_tables() as name`.execute(db);
       return rows.map(({ name }) => name);
