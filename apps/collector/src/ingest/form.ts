@@ -1,13 +1,13 @@
 import type { MultipartFile } from '@fastify/multipart';
-import { createJsonParser, describeErrors, ProblemError, type Server } from '@oselya/kit';
+import { promisify } from 'node:util';
+import { createJsonParser, ProblemError, type Server } from '@oselya/kit';
 import type { FastifyRequest } from 'fastify';
-import { Type } from 'typebox';
 import { type Disk, isDiskLow } from '../disk.ts';
 import { problem } from '../errors.ts';
 import { MAX_IMAGE_BYTES, saveTemporary, type UploadedFile } from '../images/temporary.ts';
 import { BODY_LIMIT, MAX_IMAGES, MEBIBYTE } from '../schemas.ts';
 import { cleanText, cutText } from '../text.ts';
-import { findValueErrors, type Payload } from './payload.ts';
+import { isPayload, type Payload, type PayloadError } from './payload.ts';
 
 /** The largest request in bytes: some ten times the images of a listing. */
 export const MAX_FORM_BYTES = 512 * MEBIBYTE;
@@ -156,37 +156,21 @@ async function* orMalformed<Value>(values: AsyncIterable<Value>): AsyncGenerator
  */
 export type ReadMetadata = (request: FastifyRequest, content: Buffer) => Promise<Payload>;
 
-const schema = Type.Ref('PayloadSchema');
-
-/** Creates a `ReadMetadata`. `app` has the schema `PayloadSchema`. */
+/** Creates a `ReadMetadata`. */
 export function createReadMetadata(app: Server): ReadMetadata {
-  const parse = createJsonParser(app);
+  const parse = promisify(createJsonParser(app));
 
   return async (request, content) => {
-    const value = await new Promise<unknown>((resolve, reject) => {
-      parse(request, content.toString(), (cause, parsed) => {
-        if (cause === null) resolve(parsed);
-        else if (cause instanceof ProblemError) reject(cause);
-        else reject(problem('malformed_request', { detail: NO_JSON, cause }));
+    const value = await parse(request, content.toString()).catch((cause: unknown) => {
+      if (cause instanceof ProblemError) throw cause;
+      throw problem('malformed_request', {
+        detail: 'The field "metadata" is no well-formed JSON.',
+        cause,
       });
     });
-    // Compiled once for this schema.
-    const validate = request.compileValidationSchema(schema, 'body');
-    if (!isPayload(value, validate)) {
-      const errors = describeErrors('metadata', validate.errors ?? []);
+    const errors: PayloadError[] = [];
+    if (!isPayload(value, { path: 'metadata', errors }))
       throw problem('validation_failed', { errors });
-    }
-    const errors = findValueErrors(value).map(({ path, message }) => ({
-      path: path.replace(/^body/, 'metadata'),
-      message,
-    }));
-    if (errors.length > 0) throw problem('validation_failed', { errors });
     return value;
   };
-}
-
-const NO_JSON = 'The field "metadata" is no well-formed JSON.';
-
-function isPayload(value: unknown, validate: (value: unknown) => unknown): value is Payload {
-  return validate(value) === true;
 }

@@ -50,17 +50,31 @@ const validate = createValidatorCompiler()({
  * @returns Every rule that it breaks; empty if it would be accepted. Contract 4, PayloadSchema.
  */
 export function checkPayload(payload: unknown): PayloadError[] {
-  if (!isPayload(payload)) return describeErrors('body', validate.errors ?? []);
-  const errors = findValueErrors(payload);
-  if (errors.length > 0) return errors;
-  if (Buffer.byteLength(JSON.stringify(payload)) > BODY_LIMIT) {
-    return [{ path: 'body', message: `must be at most ${BODY_LIMIT / 1024} KiB of JSON` }];
+  const errors: PayloadError[] = [];
+  if (isPayload(payload, { path: 'body', errors })) {
+    if (Buffer.byteLength(JSON.stringify(payload)) > BODY_LIMIT) {
+      errors.push({ path: 'body', message: `must be at most ${BODY_LIMIT / 1024} KiB of JSON` });
+    }
   }
-  return [];
+  return errors;
 }
 
-function isPayload(payload: unknown): payload is Payload {
-  return validate(payload) === true;
+/**
+ * Tells whether a value is a payload that breaks no rule.
+ * @param found.path The path of the value.
+ * @param found.errors Receives every rule that is broken.
+ */
+export function isPayload(
+  value: unknown,
+  { path, errors }: { path: string; errors: PayloadError[] },
+): value is Payload {
+  if (!satisfiesSchema(value)) errors.push(...describeErrors(path, validate.errors ?? []));
+  else errors.push(...findValueErrors(value, path));
+  return errors.length === 0;
+}
+
+function satisfiesSchema(value: unknown): value is Payload {
+  return validate(value) === true;
 }
 
 const MAX_DEPTH = 32;
@@ -75,22 +89,22 @@ const CURRENCIES: ReadonlySet<string> = new Set(Intl.supportedValuesOf('currency
  * currencies. Contract 4, PayloadSchema.
  * @returns Every rule that is broken.
  */
-export function findValueErrors(payload: Payload): PayloadError[] {
-  const errors = findUnstorable(payload);
+export function findValueErrors(payload: Payload, path = 'body'): PayloadError[] {
+  const errors = findUnstorable(payload, path);
   // Serializing values of endless depth would overflow the stack.
   if (errors.length > 0) return errors;
   if (Buffer.byteLength(JSON.stringify(payload.attributes ?? {})) > MAX_ATTRIBUTES_BYTES) {
-    errors.push({ path: 'body/attributes', message: 'must be at most 64 KiB of JSON' });
+    errors.push({ path: `${path}/attributes`, message: 'must be at most 64 KiB of JSON' });
   }
   if (!hasWord(payload.description)) {
-    errors.push({ path: 'body/description', message: 'must have a letter or a digit' });
+    errors.push({ path: `${path}/description`, message: 'must have a letter or a digit' });
   }
   if (payload.published_at !== undefined && !isDate(payload.published_at)) {
     const message = 'must be a time of RFC 3339 between the years 1000 and 9999';
-    errors.push({ path: 'body/published_at', message });
+    errors.push({ path: `${path}/published_at`, message });
   }
   if (payload.currency !== undefined && !CURRENCIES.has(payload.currency)) {
-    errors.push({ path: 'body/currency', message: 'must be a currency code of ISO 4217' });
+    errors.push({ path: `${path}/currency`, message: 'must be a currency code of ISO 4217' });
   }
   return errors;
 }
@@ -108,10 +122,10 @@ function isDate(text: string): boolean {
 }
 
 /** Walks with its own stack: a payload can be nested deeper than the call stack allows. */
-function findUnstorable(payload: Payload): PayloadError[] {
+function findUnstorable(payload: Payload, root: string): PayloadError[] {
   const errors: PayloadError[] = [];
   const waiting: { path: string; value: unknown; depth: number }[] = [
-    { path: 'body', value: payload, depth: 0 },
+    { path: root, value: payload, depth: 0 },
   ];
   for (let next = waiting.pop(); next !== undefined; next = waiting.pop()) {
     const { path, value, depth } = next;
@@ -123,7 +137,9 @@ function findUnstorable(payload: Payload): PayloadError[] {
     } else if (typeof value === 'object' && value !== null) {
       // The payload itself is the first level, `attributes` the second.
       if (depth > MAX_DEPTH) {
-        return [{ path: 'body/attributes', message: `must be at most ${MAX_DEPTH} levels deep` }];
+        return [
+          { path: `${root}/attributes`, message: `must be at most ${MAX_DEPTH} levels deep` },
+        ];
       }
       for (const [key, inner] of Object.entries(value)) {
         const message = describeText(key);

@@ -109,7 +109,7 @@ export function createIngest(deps: {
  */
 export type SourceLimit = (source: string, caller: string) => Promise<Record<string, string>>;
 
-/** How many sources are remembered as known; a name has at most 64 bytes. */
+/** How many sources of callers are remembered as known. */
 const MAX_REMEMBERED = 10_000;
 
 /**
@@ -124,30 +124,27 @@ export function limitSources(deps: {
 }): SourceLimit {
   const { db, perSource, newSources } = deps;
   if (newSources === undefined) return perSource;
-  const remembered = new Set<string>();
-  const looking = new Map<string, Promise<void>>();
+  const known = new Map<string, Promise<void>>();
 
-  async function look(source: string, caller: string): Promise<void> {
-    const known = await db
+  async function admit(source: string, caller: string): Promise<void> {
+    const row = await db
       .selectFrom('sources')
       .select('slug')
       .where('slug', '=', source)
       .executeTakeFirst();
-    if (known === undefined) await newSources?.(caller);
-    if (remembered.size >= MAX_REMEMBERED) remembered.clear();
-    remembered.add(source);
-  }
-
-  /** Concurrent first payloads of a source count as one source. */
-  function admit(source: string, caller: string): Promise<void> {
-    const both = `${source} ${caller}`;
-    const begun = looking.get(both) ?? look(source, caller).finally(() => looking.delete(both));
-    looking.set(both, begun);
-    return begun;
+    if (row === undefined) await newSources?.(caller);
   }
 
   return async (source, caller) => {
-    if (!remembered.has(source)) await admit(source, caller);
+    // Concurrent first payloads of a source count as one.
+    const key = `${source} ${caller}`;
+    if (known.size >= MAX_REMEMBERED) known.clear();
+    const admitted = known.get(key) ?? admit(source, caller);
+    known.set(key, admitted);
+    await admitted.catch((error: unknown) => {
+      known.delete(key);
+      throw error;
+    });
     return perSource(source);
   };
 }

@@ -3,15 +3,15 @@ import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, test } from 'node:test';
-import { picture } from '../../images/pictures.ts';
-import { startServer } from '../../images/server.ts';
-import { countConnections, named } from '../../support/connections.ts';
-import { openDatabase } from '../../support/database.ts';
-import { type CollectorProcess, forkCollector } from '../../support/fork-collector.ts';
-import { formOf, sendForm, temporaryFiles } from '../../support/form.ts';
-import { payloadOf } from '../../support/payload.ts';
-import { openSocket, requestHead } from '../../support/raw-http.ts';
-import { until } from '../../support/until.ts';
+import { picture } from '../images/pictures.ts';
+import { startServer } from '../images/server.ts';
+import { countConnections, named } from '../support/connections.ts';
+import { openDatabase } from '../support/database.ts';
+import { type CollectorProcess, forkCollector } from '../support/fork-collector.ts';
+import { formOf, sendForm, temporaryFiles } from '../support/form.ts';
+import { payloadOf } from '../support/payload.ts';
+import { openSocket, requestHead } from '../support/raw-http.ts';
+import { until } from '../support/until.ts';
 
 // On PostgreSQL the processes share the test's database; the embedded one is in their data folder.
 const { url: databaseUrl, db } = await openDatabase();
@@ -117,55 +117,4 @@ test('a collector killed in the midst of uploads and of the pipeline leaves noth
   }
   assert.deepEqual(await temporaryFiles(folder), []);
   await again.kill();
-});
-
-test('a collector killed while it fetches pictures leaves nothing open, and its jobs are done again', async (t) => {
-  t.after(killAll);
-  const bytes = await picture('png', { colour: 'sienna' });
-  let isWell = false;
-  const host = await startServer((_request, response) => {
-    if (isWell) response.end(bytes);
-    else response.write(bytes.subarray(0, 20));
-  });
-  const env = { SSRF_ALLOW: '127.0.0.1' };
-  const killed = await start(env);
-  const [jobs, pictures] = [2, 2];
-  const rawIds: number[] = [];
-  for (let nth = 0; nth < jobs; nth += 1) {
-    const image_urls = Array.from({ length: pictures }, (_, n) => `${host.url}/${nth}/${n}.png`);
-    const answer = await fetch(`${killed.url}/api/v1/ingest`, {
-      method: 'POST',
-      headers: { 'content-type': 'application/json' },
-      body: JSON.stringify(payloadOf({ image_urls })),
-    });
-    rawIds.push(((await answer.json()) as { raw_id: number }).raw_id);
-  }
-  const some = jobs * pictures;
-  await until('the files', async () => (await temporaryFiles(folder)).length === some);
-  assert.equal(await host.connections(), some);
-  await killed.kill();
-  await untilClosed(host);
-  const leftovers = new Set(await temporaryFiles(folder));
-  assert.equal(leftovers.size, some);
-
-  isWell = true;
-  const again = await start(env);
-  // By now its own worker may have begun to fetch.
-  const left = (await temporaryFiles(folder)).filter((name) => leftovers.has(name));
-  assert.deepEqual(left, [], 'leftovers are removed by the start');
-  const ask = async (path: string): Promise<unknown> => (await fetch(again.url + path)).json();
-  for (const rawId of rawIds) {
-    const raw = await until('the job to be done', async () => {
-      const record = (await ask(`/api/v1/raw/${rawId}`)) as { status: string; listing_id: number };
-      return record.status === 'completed' && record;
-    });
-    const shown = (await ask(`/api/v1/listings/${raw.listing_id}/images`)) as { error: null }[];
-    assert.deepEqual(
-      shown.map(({ error }) => error),
-      Array(pictures).fill(null),
-    );
-  }
-  assert.deepEqual(await temporaryFiles(folder), []);
-  await again.kill();
-  await untilClosed(host);
 });

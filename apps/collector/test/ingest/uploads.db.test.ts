@@ -1,26 +1,20 @@
 import assert from 'node:assert/strict';
+import { SLOWEST_BODY } from '@oselya/kit';
 import { once } from 'node:events';
 import { mkdtemp, readdir, rm, stat } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, afterEach, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { SLOWEST_BODY } from '@oselya/kit';
-import { picture } from '../../images/pictures.ts';
-import { startCollector } from '../../support/collector.ts';
-import { formOf, sendForm, temporaryFiles } from '../../support/form.ts';
-import {
-  FORM_TYPE,
-  formBytes,
-  image as imagePart,
-  metadata,
-  part,
-} from '../../support/form-bytes.ts';
-import { startModelServer } from '../../support/model-server.ts';
-import { payloadOf } from '../../support/payload.ts';
-import { openSocket, requestHead } from '../../support/raw-http.ts';
-import { until } from '../../support/until.ts';
-import { openUploads } from './harness.ts';
+import { picture } from '../images/pictures.ts';
+import { startCollector } from '../support/collector.ts';
+import { FORM_TYPE, formBytes, image as imagePart, metadata, part } from '../support/form-bytes.ts';
+import { formOf, sendForm, temporaryFiles } from '../support/form.ts';
+import { startModelServer } from '../support/model-server.ts';
+import { payloadOf } from '../support/payload.ts';
+import { openSocket, requestHead } from '../support/raw-http.ts';
+import { until } from '../support/until.ts';
+import { openUploads } from './uploads.ts';
 
 const PATH = '/api/v1/ingest/with-images';
 const KB = 1024;
@@ -53,21 +47,6 @@ test('an announced size past the bound is refused before anything is sent', asyn
   const answer = await answered;
   assert.match(answer, /^HTTP\/1\.1 413/);
   assert.match(answer, /larger than 512 MB/);
-  socket.destroy();
-});
-
-test('who sends everything before reading gets the refusal, and the connection goes on', async () => {
-  const body = formBytes([part('unknown', 'x'), image('big.png', Buffer.alloc(20 * KB * KB))]);
-  const socket = await openSocket(collector.url);
-  let answers = '';
-  socket.on('data', (chunk) => (answers += chunk.toString()));
-  socket.write(requestHead(PATH, { 'content-type': FORM_TYPE, 'content-length': body.length }));
-  await new Promise((resolve) => {
-    socket.write(body, resolve);
-  });
-  await until('the refusal', () => answers.includes('"unknown","message":"is unknown'));
-  socket.write('GET /health/live HTTP/1.1\r\nhost: localhost\r\n\r\n');
-  await until('the next answer', () => answers.includes('{"status":"ok"}'));
   socket.destroy();
 });
 
@@ -147,39 +126,6 @@ test('of what was received as much as COLLECTOR_UPLOADS is processed at once, an
   held.resolve();
   const statuses = (await Promise.all(answers)).map(({ status }) => status);
   assert.deepEqual([statuses, most], [[200, 200, 200], 1]);
-});
-
-test('past the rate of its source a form is refused at its metadata, its files not yet sent', async () => {
-  const limits = { COLLECTOR_INGEST_PER_MINUTE: '1', COLLECTOR_UPLOADS: '1' };
-  await using limited = await startCollector(database, { ...settings, ...limits });
-  const sendFor = (source_slug: string) => {
-    const file = { name: 'a.png', bytes: Uint8Array.from(bytes) };
-    return sendForm(limited.url, formOf(payloadOf({ source_slug }), [file]));
-  };
-  assert.equal((await sendFor('eager')).status, 200);
-  const records = await count();
-
-  await using socket = await openSocket(limited.url);
-  let answers = '';
-  socket.on('data', (chunk) => (answers += chunk.toString()));
-  const again = metadata({ source_slug: 'eager' });
-  const start = formBytes([again, image('big.png', Buffer.alloc(200 * KB))], { end: '' });
-  socket.write(requestHead(PATH, { 'content-type': FORM_TYPE, 'content-length': 10_000 * KB }));
-  socket.write(start);
-  await until('a refusal', () => answers.includes('"rate_limited"'), 5000);
-  assert.match(answers, /^HTTP\/1\.1 429 /);
-  assert.match(answers, /^retry-after: \d+\r$/m);
-  assert.match(answers, /^ratelimit-remaining: 0\r$/m);
-  await noFiles(others);
-  assert.equal(await count(), records);
-  // The only turn is free again although the sender has not ended, and another source has it.
-  const other = await sendFor('patient');
-  assert.deepEqual([other.status, other.headers.get('ratelimit-remaining')], [200, '0']);
-  const { text } = await limited.get('/metrics');
-  assert.match(
-    text,
-    /collector_ingest_requests_total\{source="eager",outcome="rate_limited"\} 1\n/,
-  );
 });
 
 test('a shutdown in the midst of an upload or of the pipeline leaves nothing undecided', async () => {

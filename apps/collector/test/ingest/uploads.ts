@@ -4,12 +4,12 @@ import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after } from 'node:test';
-import { picture } from '../../images/pictures.ts';
-import { startCollector } from '../../support/collector.ts';
-import { openDatabase } from '../../support/database.ts';
-import { type FormFile, formOf, sendForm } from '../../support/form.ts';
-import { watchLeftovers } from '../../support/leftovers.ts';
-import { payloadOf } from '../../support/payload.ts';
+import { picture } from '../images/pictures.ts';
+import { startCollector } from '../support/collector.ts';
+import { openDatabase } from '../support/database.ts';
+import { type FormFile, formOf, sendForm } from '../support/form.ts';
+import { watchLeftovers } from '../support/leftovers.ts';
+import { payloadOf } from '../support/payload.ts';
 
 /** A picture of one colour as a file to be sent. */
 export async function pictureFile(colour: string): Promise<FormFile> {

@@ -1,0 +1,232 @@
+import assert from 'node:assert/strict';
+import { mkdtemp, readdir, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { Readable } from 'node:stream';
+import { after, test } from 'node:test';
+import { isDatabaseOutage, offlineDatabase } from '@oselya/db';
+import { createServer, ProblemError } from '@oselya/kit';
+import { Registry } from 'prom-client';
+import { guardRoutes } from '../../src/access/guard.ts';
+import { createDisk } from '../../src/disk.ts';
+import { PayloadSchema } from '../../src/ingest/payload.ts';
+import { ingestRoutes } from '../../src/ingest/routes.ts';
+import { createPlaces, createProcessForm, withImagesRoutes } from '../../src/ingest/with-images.ts';
+import { createMetrics } from '../../src/metrics.ts';
+import type { InlineJobs } from '../../src/queue/inline.ts';
+import { MEBIBYTE } from '../../src/schemas.ts';
+import type { Tables } from '../../src/tables.ts';
+import { fakeBreaker } from '../support/breaker.ts';
+import { FORM_TYPE, formBytes, image, metadata } from '../support/form-bytes.ts';
+import { lossyDatabase } from '../support/lossy-database.ts';
+import { payloadOf } from '../support/payload.ts';
+import { log } from '../support/pipeline.ts';
+import { until } from '../support/until.ts';
+
+/** The ingest where the database answers when the test says so, be it the limit's or the payload's turn. */
+async function startHeld(slow: 'limit' | 'store', atOnce: { items: number; bytes: number }) {
+  const app = await createServer({
+    log,
+    bodyLimit: 64 * 1024,
+    openapi: { title: 'Test', description: 'A test.', version: '1' },
+  });
+  after(() => app.close());
+  guardRoutes(app, undefined);
+  const held = Promise.withResolvers<void>();
+  const reached: string[] = [];
+  const registry = new Registry();
+  const pass = async (part: 'limit' | 'store') => {
+    reached.push(part);
+    if (part === slow) await held.promise;
+  };
+  ingestRoutes(app, {
+    ingest: {
+      async accept() {
+        await pass('store');
+        return { rawId: 1, status: 'pending', isNew: true };
+      },
+      find: () => Promise.resolve(undefined),
+    },
+    async limit() {
+      await pass('limit');
+      return {};
+    },
+    atOnce,
+    metrics: createMetrics(registry),
+  });
+  return {
+    registry,
+    release: () => held.resolve(),
+    waiting: () => reached.filter((part) => part === slow).length,
+    send: (payload: object, headers: Record<string, string> = {}) =>
+      app.inject({
+        method: 'POST',
+        url: '/ingest',
+        headers: { 'content-type': 'application/json', ...headers },
+        payload: JSON.stringify(payload),
+      }),
+  };
+}
+
+const bytesOf = (payload: object) => Buffer.byteLength(JSON.stringify(payload));
+
+for (const slow of ['limit', 'store'] as const) {
+  test(`while the database stalls at the ${slow}, what is too much is refused at once`, async () => {
+    const large = payloadOf({ description: 'ї'.repeat(1000) });
+    const atOnce = { items: 100, bytes: 3 * bytesOf(large) + 100 };
+    const { send, release, waiting, registry } = await startHeld(slow, atOnce);
+    const waits = [1, 2, 3].map(() => send(large));
+    await until('three to wait', () => waiting() === 3);
+    const refused = await send(large);
+    assert.equal(refused.statusCode, 503);
+    assert.equal(refused.json<{ code: string }>().code, 'ingest_busy');
+    assert.match(String(refused.headers['retry-after']), /^\d+$/);
+    assert.equal(waiting(), 3);
+    release();
+    const statuses = (await Promise.all(waits)).map(({ statusCode }) => statusCode);
+    assert.deepEqual(statuses, [202, 202, 202]);
+    assert.equal((await send(large)).statusCode, 202);
+    assert.match(await registry.metrics(), /\{source="other",outcome="failed"\} 1\n/);
+  });
+}
+
+test('many small ones are bounded too', async () => {
+  const { send, release, waiting } = await startHeld('store', { items: 2, bytes: 1e6 });
+  const waits = [send(payloadOf()), send(payloadOf())];
+  await until('two to wait', () => waiting() === 2);
+  assert.equal((await send(payloadOf())).statusCode, 503);
+  release();
+  assert.ok((await Promise.all(waits)).every(({ statusCode }) => statusCode === 202));
+});
+
+test('one that does not say how long it is counts by what it is', async () => {
+  const payload = payloadOf();
+  const atOnce = { items: 100, bytes: bytesOf(payload) + 10 };
+  const { send, release, waiting } = await startHeld('store', atOnce);
+  const chunked = { 'transfer-encoding': 'chunked' };
+  const first = send(payload, chunked);
+  await until('one to wait', () => waiting() === 1);
+  assert.equal((await send(payload, chunked)).statusCode, 503);
+  release();
+  assert.equal((await first).statusCode, 202);
+});
+
+const folder = await mkdtemp(join(tmpdir(), 'oselya-size-'));
+after(() => rm(folder, { recursive: true }));
+
+/** What the pipeline was given: the bytes of each form's files. */
+const processed: number[][] = [];
+
+/** The route alone, without a database. */
+const app = await createServer({
+  log,
+  bodyLimit: MEBIBYTE,
+  openapi: { title: 'Test', description: 'A test.', version: '1' },
+});
+guardRoutes(app, undefined);
+app.addSchema(PayloadSchema);
+await app.register(withImagesRoutes, {
+  limit: async () => ({}),
+  breaker: fakeBreaker(),
+  imageStore: { isAway: false },
+  disk: createDisk({ folder, minFreeMb: 0 }),
+  temporary: () => folder,
+  metrics: createMetrics(new Registry()),
+  async processForm({ files }) {
+    processed.push(files.map(({ bytes }) => bytes));
+    assert.equal((await readdir(folder)).length, files.length, 'they are there while it runs');
+    return { raw_id: 1, status: 'completed' as const, listing_id: 1, images: [] };
+  },
+  atOnce: 1,
+  maxBytes: MEBIBYTE,
+});
+after(() => app.close());
+const url = await app.listen({ port: 0 });
+
+/** Sends files of so many bytes without saying how long the form is. */
+async function sendFiles(sizes: readonly number[], payload = metadata()) {
+  const files = sizes.map((bytes, nth) => image(`${nth}.png`, Buffer.alloc(bytes)));
+  const response = await fetch(`${url}/ingest/with-images`, {
+    method: 'POST',
+    headers: { 'content-type': FORM_TYPE },
+    body: Readable.toWeb(Readable.from([formBytes([payload, ...files])])) as ReadableStream,
+    duplex: 'half',
+  });
+  return { status: response.status, body: (await response.json()) as { detail: string } };
+}
+
+test('a form that does not say how long it is may have so many bytes in all, and not one more', async () => {
+  const payload = metadata();
+  const rest = MEBIBYTE - Buffer.byteLength(payload.content);
+  const whole = await sendFiles([400_000, 400_000, rest - 800_000], payload);
+  assert.equal(whole.status, 200, JSON.stringify(whole.body));
+  assert.deepEqual(processed, [[400_000, 400_000, rest - 800_000]]);
+  assert.deepEqual(await readdir(folder), []);
+
+  const larger = await sendFiles([400_000, 400_000, rest - 800_000 + 1], payload);
+  assert.equal(larger.status, 413);
+  assert.match(larger.body.detail, /larger than 1 MB, up to the file "2\.png"/);
+  assert.deepEqual(await readdir(folder), []);
+  assert.equal(processed.length, 1);
+});
+
+test('there are four places for each turn, three of them for one caller; they are free again whatever becomes of the work', async () => {
+  const inPlace = createPlaces(2);
+  const { promise, resolve } = Promise.withResolvers<void>();
+  const held = ['a', 'a', 'a', 'a', 'a', 'a', 'b'].map((caller) => inPlace(caller, () => promise));
+  await assert.rejects(
+    inPlace('a', () => promise),
+    /COLLECTOR_UPLOADS/,
+  );
+  held.push(inPlace('b', () => promise));
+  await assert.rejects(
+    inPlace('c', () => promise),
+    { code: 'uploads_busy', message: /Four times/ },
+  );
+  resolve();
+  await Promise.all(held);
+  for (let times = 0; times < 3; times += 1) {
+    await assert.rejects(
+      inPlace('a', () => Promise.reject(new Error('It failed'))),
+      /It failed/,
+    );
+  }
+  assert.equal(await inPlace('a', async () => 'done'), 'done');
+});
+
+type Outcome = Awaited<ReturnType<InlineJobs['run']>>;
+
+/** Sends a form whose job comes to this, while the database is away from then on. */
+function sendForm(outcome: Outcome) {
+  const lossy = lossyDatabase(offlineDatabase<Tables>().db);
+  lossy.lose({ statement: '', when: 'before', times: Infinity });
+  const stored = {
+    id: 7,
+    status: 'processing',
+    contentHash: '',
+    waits: false,
+    isNew: true,
+  } as const;
+  const processForm = createProcessForm({
+    db: lossy.db,
+    store: () => Promise.resolve(stored),
+    jobs: { run: () => Promise.resolve(outcome) },
+    leaseMs: 60_000,
+  });
+  return processForm({ payload: payloadOf(), files: [] }, undefined, () => undefined);
+}
+
+test('an outage that a job could not wait for is told as its interruption', async () => {
+  for (const outcome of ['lost', 'postponed'] as const) {
+    await assert.rejects(sendForm(outcome), (error) => {
+      assert.ok(error instanceof ProblemError);
+      assert.equal(error.code, 'interrupted');
+      assert.match(error.message, /database was away .* \(raw_id 7\)/);
+      return true;
+    });
+  }
+});
+
+test('one that came after a job had ended is not: nobody knows how it ended', async () => {
+  await assert.rejects(sendForm('completed'), isDatabaseOutage);
+});

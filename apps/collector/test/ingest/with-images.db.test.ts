@@ -1,0 +1,535 @@
+import assert from 'node:assert/strict';
+import fc from 'fast-check';
+import { readdir } from 'node:fs/promises';
+import { join } from 'node:path';
+import { afterEach, test } from 'node:test';
+import { createApiKeys } from '../../src/access/api-keys.ts';
+import { type Payload } from '../../src/ingest/payload.ts';
+import { createIngest } from '../../src/ingest/service.ts';
+import { createProcessForm } from '../../src/ingest/with-images.ts';
+import { type RawStatus } from '../../src/tables.ts';
+import { picture } from '../images/pictures.ts';
+import { rawRecord, store } from '../support/database.ts';
+import { documentedAnswers } from '../support/documented-answers.ts';
+import {
+  BOUNDARY,
+  FORM_TYPE,
+  formBytes,
+  image as imagePart,
+  metadata,
+  part,
+  type Part,
+} from '../support/form-bytes.ts';
+import { formOf, sendForm, temporaryFiles } from '../support/form.ts';
+import { hasPicture, startModelServer } from '../support/model-server.ts';
+import { payloadOf } from '../support/payload.ts';
+import { log } from '../support/pipeline.ts';
+import { exchange } from '../support/raw-http.ts';
+import { until } from '../support/until.ts';
+import { noPicture, openUploads, pictureFile, sha256Of } from './uploads.ts';
+
+const { db, folder, start, collector, send, count, untilNothingIsLeft } = await openUploads();
+
+afterEach(untilNothingIsLeft);
+
+const [red, blue] = [await pictureFile('red'), await pictureFile('blue')];
+
+test('a payload with pictures is processed before the answer, whichever comes first', async () => {
+  for (const metadataLast of [false, true]) {
+    const payload = payloadOf();
+    const answer = await send(formOf(payload, [red, noPicture, red], { metadataLast }));
+    assert.equal(answer.status, 200, JSON.stringify(answer.body));
+    const { raw_id: rawId, listing_id: listingId, status, images } = answer.body;
+    assert.equal(status, 'completed');
+    const stored = { sha256: sha256Of(red), width: 64, height: 48 };
+    assert.deepEqual(images, [
+      { ...stored, duplicate: metadataLast },
+      { error: 'It is no JPEG, PNG, WebP, AVIF or GIF' },
+      { ...stored, duplicate: true },
+    ]);
+    const raw = (await collector.get(`/api/v1/raw/${rawId}`)).json<{
+      status: string;
+      attempts: number;
+      listing_id: number;
+      stages: { stage: string }[];
+    }>();
+    assert.deepEqual([raw.status, raw.attempts, raw.listing_id], ['completed', 1, listingId]);
+    assert.equal(raw.stages.length, 8);
+    const shown = (await collector.get(`/api/v1/listings/${listingId}/images`)).json<
+      { sha256: string | null; described_by: string | null; prompt_version: string | null }[]
+    >();
+    const described = [stored.sha256, 'mock', 'image-description.v2'];
+    assert.deepEqual(
+      shown.map((one) => [one.sha256, one.described_by, one.prompt_version]),
+      [described, [null, null, null], described],
+    );
+    assert.equal((await collector.get(`/api/v1/images/${stored.sha256}`)).status, 200);
+  }
+});
+
+test('a file of 50 MB is taken', async () => {
+  const { name, bytes } = await pictureFile('salmon');
+  const exact = new Uint8Array(50 * 1024 * 1024);
+  // What follows a picture's end is of no account to whoever decodes it.
+  exact.set(bytes);
+  const { status, body } = await send(formOf(payloadOf(), [{ name, bytes: exact }]));
+  assert.equal(status, 200, JSON.stringify(body));
+  assert.equal(body.images[0]?.sha256, sha256Of({ name, bytes: exact }));
+});
+
+test('metadata may be a JSON part or a file of its own; pictures win over addresses', async () => {
+  const payload = payloadOf({ image_urls: ['http://127.0.0.1:9/never-asked.png'] });
+  const form = formOf('', [blue]);
+  form.delete('metadata');
+  const json = new Blob([`\uFEFF${JSON.stringify(payload)}`], { type: 'application/json' });
+  form.append('metadata', json, 'metadata.json');
+  const answer = await send(form);
+  assert.equal(answer.status, 200, JSON.stringify(answer.body));
+  assert.deepEqual(
+    answer.body.images.map((one) => one.sha256),
+    [sha256Of(blue)],
+  );
+});
+
+test('without pictures those that the payload names are fetched, and bad ones told', async () => {
+  const form = formOf(payloadOf({ image_urls: ['http://127.0.0.1:9/private.png'] }), []);
+  // What browsers send where no file was chosen.
+  form.append('images', new Blob([]), '');
+  const answer = await send(form);
+  assert.equal(answer.status, 200, JSON.stringify(answer.body));
+  assert.match(answer.body.images[0]?.error ?? '', /private or reserved/);
+});
+
+test('the same payload with the same pictures needs no model; other pictures replace them', async () => {
+  const payload = payloadOf();
+  const first = await send(formOf(payload, [red]));
+  const again = await send(formOf(payload, [red]));
+  assert.deepEqual(again.body.images, [{ ...first.body.images[0], duplicate: true }]);
+  const stages = (await rawRecord(db, again.body.raw_id)).stages;
+  assert.deepEqual(
+    stages.map(({ stage, outcome }) => [stage, outcome]),
+    [['load', 'unchanged']],
+  );
+  const other = await send(formOf(payload, [blue]));
+  assert.equal(other.body.listing_id, first.body.listing_id);
+  assert.deepEqual(
+    other.body.images.map((one) => one.sha256),
+    [sha256Of(blue)],
+  );
+});
+
+test('a payload in the queue is not overtaken, nor does it overwrite what came later', async () => {
+  const older = payloadOf({ price: 50_000, currency: 'USD' });
+  const newer = { ...older, price: 48_000 };
+  const rawId = await store(db, older);
+  const answer = await send(formOf(newer, [red]));
+  assert.equal(answer.status, 200, JSON.stringify(answer.body));
+  await using _ = await start({ COLLECTOR_WORKER: 'true' });
+  const raw = await until('the older payload', async () => {
+    const record = await rawRecord(db, rawId);
+    return record.status === 'completed' && record;
+  });
+  assert.equal(raw.stages.at(-1)?.outcome, 'superseded');
+  const address = `/api/v1/listings/${answer.body.listing_id}`;
+  assert.equal((await collector.get(address)).json<{ price: number }>().price, 48_000);
+  const shown = (await collector.get(`${address}/images`)).json<{ sha256: string }[]>();
+  assert.deepEqual(
+    shown.map((one) => one.sha256),
+    [sha256Of(red)],
+  );
+});
+
+test('an idempotency key gives the earlier outcome, and refuses other content', async () => {
+  const payload = payloadOf();
+  const headers = { 'idempotency-key': 'with-images-1' };
+  const first = await send(formOf(payload, [red]), headers);
+  const records = await count();
+  assert.deepEqual((await send(formOf(payload, [red]), headers)).body, first.body);
+  for (const form of [formOf(payload, [blue]), formOf(payload, []), formOf(payloadOf(), [red])]) {
+    const answer = await send(form, headers);
+    assert.deepEqual([answer.status, answer.body.code], [409, 'idempotency_conflict']);
+  }
+  // The newer payload has other pictures; the earlier one's outcome is still its own.
+  await send(formOf({ ...payload, price: 1 }, [blue]));
+  assert.deepEqual((await send(formOf(payload, [red]), headers)).body, first.body);
+  assert.equal(await count(), records + 1);
+});
+
+/** How an answer says that its payload had come before, and how that one stands by now; nothing of a new one. */
+const replayOf = (headers: Headers) => [
+  headers.get('idempotent-replayed'),
+  headers.get('raw-status'),
+];
+
+/** Ends a payload so, within its request or in the queue. */
+const setFailed = (rawId: number, inline: boolean) =>
+  db
+    .updateTable('raw_data')
+    .set({
+      status: 'failed',
+      inline,
+      error: JSON.stringify({ code: 'model_failed', message: 'No.' }),
+    })
+    .where('id', '=', rawId)
+    .execute();
+
+test('a key means the same on both routes, and the answer tells how its payload stands', async () => {
+  const keyed = { 'idempotency-key': 'both-routes' };
+  const plain = async (payload: Payload) => {
+    const answer = await collector.post('/api/v1/ingest', payload, keyed);
+    const { raw_id: rawId, status } = answer.json<{ raw_id: number; status: string }>();
+    assert.equal(status, 'pending', 'as it is answered first');
+    return { rawId, replay: replayOf(answer.headers) };
+  };
+
+  const done = payloadOf();
+  const { body, headers } = await send(formOf(done, []), keyed);
+  assert.deepEqual(replayOf(headers), [null, null]);
+  const replay = ['true', 'completed'];
+  assert.deepEqual(await plain(done), { rawId: body.raw_id, replay });
+  assert.deepEqual(replayOf((await send(formOf(done, []), keyed)).headers), replay);
+  for (const form of [formOf(done, [red]), formOf({ ...done, price: 1 }, [])]) {
+    assert.equal((await send(form, keyed)).body.code, 'idempotency_conflict');
+  }
+
+  // What failed within its request cannot be done again but by sending it again.
+  await setFailed(body.raw_id, true);
+  const again = await plain(done);
+  assert.deepEqual(again.replay, [null, null]);
+  assert.notEqual(again.rawId, body.raw_id);
+
+  // What failed in the queue can be put back there.
+  const waiting = await send(formOf(done, []), keyed);
+  assert.equal(waiting.body.code, 'still_processing');
+  assert.deepEqual(replayOf(waiting.headers), ['true', 'pending']);
+  await setFailed(again.rawId, false);
+  const failed = ['true', 'failed'];
+  assert.deepEqual(await plain(done), { rawId: again.rawId, replay: failed });
+  const ended = await send(formOf(done, []), keyed);
+  assert.equal(ended.body.code, 'model_failed');
+  assert.deepEqual(replayOf(ended.headers), failed);
+});
+
+test('of two with one key at the same moment one is processed, and the other told to wait', async () => {
+  const payload = payloadOf();
+  const headers = { 'idempotency-key': 'with-images-2' };
+  const answers = await Promise.all([1, 2, 3].map(() => send(formOf(payload, [red]), headers)));
+  const done = answers.filter(({ status }) => status === 200);
+  const waiting = answers.filter(({ status }) => status !== 200);
+  assert.equal(new Set(done.map(({ body }) => body.raw_id)).size, 1);
+  for (const { status, body, headers: sent } of waiting) {
+    assert.deepEqual([status, body.code, sent.get('retry-after')], [409, 'still_processing', '5']);
+  }
+  const later = await send(formOf(payload, [red]), headers);
+  assert.equal(later.body.raw_id, done[0]?.body.raw_id);
+});
+
+test('each way to fail has its status, and the OpenAPI document names it', async () => {
+  const documented = await documentedAnswers(collector, '/api/v1/ingest/with-images');
+  const { store: ingest } = createIngest({ db, onAccepted: () => undefined, log });
+  const processed = (end: object) =>
+    createProcessForm({
+      db,
+      store: ingest,
+      leaseMs: 60_000,
+      jobs: {
+        async run({ rawId }) {
+          await db.updateTable('raw_data').set(end).where('id', '=', rawId).execute();
+          return 'lost';
+        },
+      },
+    })({ payload: payloadOf(), files: [] }, undefined, () => undefined);
+  const ends: [status: number, code: string, raw: RawStatus][] = [
+    [422, 'not_a_listing', 'invalid'],
+    [502, 'model_failed', 'failed'],
+    [503, 'stage_timed_out', 'failed'],
+    [503, 'interrupted', 'failed'],
+    [503, 'lease_lost', 'failed'],
+    [503, 'image_store_unavailable', 'failed'],
+    [500, 'internal_error', 'failed'],
+    // Its claim is others' now.
+    [503, 'lease_lost', 'processing'],
+    // It is back in the queue, as it came without pictures.
+    [503, 'interrupted', 'pending'],
+  ];
+  for (const [status, code, raw] of ends) {
+    const error = JSON.stringify({ code, message: 'Why.' });
+    await assert.rejects(processed({ status: raw, error }), { status, code });
+    assert.ok(documented[status]?.includes(code), code);
+  }
+  assert.deepEqual(documented, {
+    200: [],
+    400: ['malformed_request'],
+    401: ['unauthorized'],
+    403: ['cross_site_request', 'forbidden'],
+    408: ['request_too_slow'],
+    409: ['idempotency_conflict', 'still_processing'],
+    413: ['body_too_large'],
+    415: ['unsupported_media_type'],
+    421: ['unknown_host'],
+    422: ['not_a_listing', 'validation_failed'],
+    429: ['rate_limited'],
+    500: ['ingest_failed', 'internal_error'],
+    502: ['model_failed'],
+    503: [
+      'disk_low',
+      'image_store_unavailable',
+      'interrupted',
+      'lease_lost',
+      'model_unavailable',
+      'stage_timed_out',
+      'uploads_busy',
+    ],
+  });
+});
+
+test('what is no property listing is 422 with the reason, and its pictures are not kept', async () => {
+  const payload = payloadOf({
+    source_slug: 'bicycles',
+    title: 'Продам велосипед',
+    description: 'Продам велосипед гірський, 21 швидкість. Ціна 8000 грн.',
+  });
+  const answer = await send(formOf(payload, [await pictureFile('maroon')]));
+  assert.deepEqual([answer.status, answer.body.code], [422, 'not_a_listing']);
+  const { raw_id: rawId } = answer.body;
+  const raw = await rawRecord(db, rawId);
+  assert.equal(raw.status, 'invalid');
+  const retry = await collector.post(`/api/v1/admin/raw/${rawId}/retry`);
+  assert.deepEqual([retry.status, retry.json<{ code: string }>().code], [409, 'not_retryable']);
+  assert.match(retry.text, /came with its images/);
+  const filter = { status: 'invalid', source_slug: 'bicycles' };
+  const all = await collector.post('/api/v1/admin/raw/retry', filter);
+  assert.deepEqual(all.json(), { retried: 0 });
+});
+
+test('a refused form says what is wrong, and stores nothing', async () => {
+  const payload = payloadOf();
+  const two = formOf(payload, [red]);
+  two.append('metadata', JSON.stringify(payload));
+  const unknown = formOf(payload, []);
+  unknown.append('note', 'hello');
+  const noFile = formOf(payload, []);
+  noFile.append('images', 'just text');
+  const noMetadata = formOf(payload, [red]);
+  noMetadata.delete('metadata');
+  const many = formOf(
+    payload,
+    Array.from({ length: 51 }, () => noPicture),
+  );
+  const huge = { name: 'вид з вікна.png', bytes: new Uint8Array(50 * 1024 * 1024 + 1) };
+
+  const cases: [string, FormData | string | undefined, number, RegExp][] = [
+    ['two fields', two, 422, /metadata.*once only/],
+    ['an unknown field', unknown, 422, /note.*is unknown: send/],
+    ['text for a file', noFile, 422, /images.*must be files/],
+    ['no metadata', noMetadata, 422, /metadata.*is missing: send/],
+    ['an empty form', new FormData(), 422, /metadata.*is missing: send/],
+    ['too many files', many, 422, /at most 50 files.*notes\.txt.*one too many/],
+    ['a large file', formOf(payload, [huge]), 413, /вид з вікна\.png.*larger than 50 MB/],
+    ['no JSON', formOf('{"source_slug": ', [red]), 400, /"metadata\\" is no well-formed JSON/],
+    ['no metadata in the field', formOf('', [red]), 400, /no well-formed JSON/],
+    ['a prototype', formOf('{"__proto__": {}}', [red]), 400, /has a key .*__proto__/],
+    ['large metadata', formOf('x'.repeat(1024 * 1024 + 1), []), 413, /metadata.*larger than 1 MB/],
+    ['an unknown key', formOf('{"colour":"red"}', []), 422, /\\"colour\\" is unknown/],
+    ['a bad value', formOf({ ...payload, currency: 'XQQ' }, [red]), 422, /metadata\/currency/],
+    ['text', 'hello', 415, /Send multipart\/form-data with a field/],
+    ['no body', undefined, 415, /Send multipart\/form-data with a field/],
+  ];
+  const records = await count();
+  for (const [name, form, status, reason] of cases) {
+    const answer = await send(form);
+    const text = JSON.stringify(answer.body);
+    assert.equal(answer.status, status, `${name}: ${text}`);
+    assert.match(text, reason, name);
+    assert.deepEqual(await temporaryFiles(folder), [], name);
+  }
+  const json = await collector.post('/api/v1/ingest/with-images', payload);
+  assert.equal(json.status, 415);
+  assert.equal(await count(), records);
+});
+
+test('the rate of the source, the key and its sources are those of the ingest', async () => {
+  await using guarded = await start({
+    COLLECTOR_AUTH: 'required',
+    COLLECTOR_INGEST_PER_MINUTE: '2',
+  });
+  const keys = createApiKeys({ db });
+  const made = async (scope: 'ingest' | 'search', sources?: string[]) => {
+    const options = { name: 'k', scopes: [scope], ...(sources === undefined ? {} : { sources }) };
+    return { authorization: `Bearer ${(await keys.create(options)).key}` };
+  };
+  const as = async (payload: Parameters<typeof formOf>[0], headers = {}) => {
+    const { status, body } = await sendForm(guarded.url, formOf(payload, [red]), headers);
+    return [status, body.code ?? body.status];
+  };
+  const own = await made('ingest', ['own']);
+  assert.deepEqual(await as(payloadOf()), [401, 'unauthorized']);
+  assert.deepEqual(await as(payloadOf(), await made('search')), [403, 'forbidden']);
+  assert.deepEqual(await as(payloadOf(), own), [403, 'forbidden']);
+  assert.deepEqual(await as(payloadOf({ source_slug: 'own' }), own), [200, 'completed']);
+  const plain = await guarded.post('/api/v1/ingest', payloadOf({ source_slug: 'own' }), own);
+  assert.equal(plain.status, 202);
+  assert.deepEqual(await as(payloadOf({ source_slug: 'own' }), own), [429, 'rate_limited']);
+});
+
+test('a disk without room is 503 before anything is read', async () => {
+  await using full = await start({ MIN_FREE_DISK_MB: String(2 ** 40) });
+  const records = await count();
+  const { status, headers, body } = await sendForm(full.url, formOf(payloadOf(), [red]));
+  assert.deepEqual([status, body.code, headers.get('retry-after')], [503, 'disk_low', '5']);
+  assert.equal(await count(), records);
+});
+
+/** Forms with pictures, and without. */
+const FILES = [[red], []];
+
+for (const files of FILES) {
+  const which = files.length > 0 ? 'with pictures' : 'without pictures';
+  test(`a model that fails is 502 ${which}; when it is not called for a while, 503 and nothing stored`, () =>
+    failingModel(files));
+}
+
+async function failingModel(files: (typeof FILES)[number]): Promise<void> {
+  const server = await startModelServer();
+  const env = {
+    MODEL_MODE: 'openai',
+    MODEL_BASE_URL: server.url,
+    MODEL_CHAT: 'm',
+    MODEL_EMBEDDING: 'e',
+    COLLECTOR_INGEST_PER_MINUTE: '0',
+  };
+  await using down = await start(env);
+  server.state.up = false;
+  const source_slug = `failing-with-${files.length}`;
+  const payload = payloadOf({ source_slug });
+  const headers = { 'idempotency-key': 'failing' };
+  const failed = await sendForm(down.url, formOf(payload, files), headers);
+  assert.deepEqual([failed.status, failed.body.code], [502, 'model_failed']);
+  assert.equal((await rawRecord(db, failed.body.raw_id)).status, 'failed');
+  // The breaker opens in the midst of the second one.
+  const cut = await sendForm(down.url, formOf(payload, files), headers);
+  assert.deepEqual([cut.status, cut.body.code], [502, 'model_failed']);
+  assert.match(cut.body.detail, /not called for a while/);
+  assert.notEqual(cut.body.detail, failed.body.detail, 'a failed one gives its key up');
+  const records = await count();
+  const refused = await sendForm(down.url, formOf(payload, files), headers);
+  assert.deepEqual([refused.status, refused.body.code], [503, 'model_unavailable']);
+  assert.ok(refused.headers.get('retry-after'));
+  assert.equal(await count(), records);
+  const stored = await db
+    .selectFrom('raw_data')
+    .select(['id', 'status', 'inline'])
+    .where('external_id', '=', payload.external_id)
+    .orderBy('id')
+    .execute();
+  const failedInline = { status: 'failed', inline: true };
+  assert.partialDeepStrictEqual(stored, [failedInline, failedInline]);
+  assert.equal(stored.length, 2);
+  const readings = db.selectFrom('raw_readings').select('raw_id');
+  assert.deepEqual(await readings.execute(), [], 'what was read of them is not kept');
+  // What brought no pictures can be put back; what did, cannot.
+  const rawId = stored[0]?.id ?? 0;
+  const retry = await down.post(`/api/v1/admin/raw/${rawId}/retry`);
+  const all = await down.post('/api/v1/admin/raw/retry', { status: 'failed', source_slug });
+  if (files.length > 0) {
+    assert.match(retry.text, /came with its images/);
+    assert.deepEqual([retry.status, all.json()], [409, { retried: 0 }]);
+  } else {
+    assert.deepEqual([retry.status, all.json()], [200, { retried: 1 }]);
+    const { status, inline, attempts } = await rawRecord(db, rawId);
+    assert.deepEqual([status, inline, attempts], ['pending', false, 0]);
+  }
+  await server.close();
+}
+
+const PATH = '/api/v1/ingest/with-images';
+const KB = 1024;
+const bytes = await picture('png', { colour: 'orchid' });
+const image = (name: string, content: Buffer | string = bytes) => imagePart(name, content);
+
+const sendBytes = (body: Buffer, type = FORM_TYPE) => exchange(collector.url, PATH, { type, body });
+const many = (one: Part) => Array<Part>(10_000).fill(one);
+
+const noFiles = () =>
+  until('no temporary file', async () => (await temporaryFiles(folder)).length === 0);
+
+test('what is no form, or not all of one, is refused with 400, 413, 415 or 422', async () => {
+  const whole = formBytes([metadata(), image('a.png')]);
+  const nameless = { headers: 'X-Nothing: here', content: 'hidden' };
+  const cases: [string, number, Buffer, string?][] = [
+    ['no boundary', 400, whole, 'multipart/form-data'],
+    ['an empty boundary', 400, whole, 'multipart/form-data; boundary='],
+    ['another boundary', 400, whole, 'multipart/form-data; boundary=other'],
+    ['another kind of multipart', 415, whole, `multipart/mixed; boundary=${BOUNDARY}`],
+    ['nothing', 422, Buffer.alloc(0)],
+    ['only the end', 422, Buffer.from(`--${BOUNDARY}--\r\n`)],
+    ['no end', 400, formBytes([metadata(), image('a.png')], { end: '' })],
+    ['the end in the midst of a file', 400, whole.subarray(0, whole.length - 60)],
+    ['the end in the midst of the field', 400, whole.subarray(0, 150)],
+    ['the end in the midst of a head', 400, Buffer.from(`--${BOUNDARY}\r\nContent-Dispo`)],
+    ['line feeds alone', 400, Buffer.from(whole.toString('latin1').replaceAll('\r\n', '\n'))],
+    ['10,000 pictures', 422, formBytes([metadata(), ...many(image('a', ''))])],
+    ['10,000 other fields', 422, formBytes([metadata(), ...many(part('other', ''))])],
+    ['10,000 fields', 422, formBytes([metadata(), ...many(part('metadata', '{}'))])],
+    ['10,000 parts without a name', 413, formBytes([...many(nameless), metadata()])],
+    ['a field of a prototype', 400, formBytes([metadata(), part('__proto__', 'x')])],
+    [
+      'a part without a name',
+      422,
+      formBytes([{ headers: 'Content-Disposition: form-data', content: '' }]),
+    ],
+  ];
+  const records = await count();
+  for (const [name, status, body, type] of cases) {
+    const answer = await sendBytes(body, type);
+    assert.equal(answer.status, status, `${name}: ${answer.text}`);
+    await noFiles();
+  }
+  assert.equal(await count(), records);
+});
+
+test('a file name is never a path', async () => {
+  const names = [
+    '../../../escaped.png',
+    '/escaped.png',
+    'C:\\\\escaped.png',
+    'a\0b.png',
+    '..',
+    '.',
+  ];
+  const before = await readdir(folder, { recursive: true });
+  const { status, text } = await sendBytes(
+    formBytes([metadata(), ...names.map((name) => image(name))]),
+  );
+  assert.equal(status, 200, text);
+  const added = (await readdir(folder, { recursive: true })).filter(
+    (name) => !before.includes(name),
+  );
+  assert.ok(
+    added.every((name) => /^images(\/|$)/.test(name) && !name.includes('escaped')),
+    String(added),
+  );
+  assert.deepEqual(
+    (await readdir(join(folder, '..'))).filter((name) => name.includes('escaped')),
+    [],
+  );
+});
+
+test('no bytes make the server fail or leave a file', async () => {
+  const base = formBytes([metadata(), image('a.png'), part('metadata', '{}'), image('b.png', 'x')]);
+  const bodies = fc.array(
+    fc.record({ at: fc.nat(base.length - 1), bytes: fc.uint8Array({ maxLength: 12 }) }),
+    { minLength: 1, maxLength: 4 },
+  );
+  await fc.assert(
+    fc.asyncProperty(bodies, fc.nat(base.length), async (changes, length) => {
+      const body = Buffer.from(base);
+      for (const change of changes)
+        body.set(change.bytes.subarray(0, base.length - change.at), change.at);
+      const { status, text } = await sendBytes(body.subarray(0, Math.max(1, length)));
+      assert.ok([200, 400, 413, 422].includes(status), text);
+      await noFiles();
+    }),
+    { numRuns: 150 },
+  );
+});
