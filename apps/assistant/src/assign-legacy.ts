@@ -199,7 +199,7 @@ async function assignSummaries(
  * Joins summaries with a blank line between them, and omits those that another one contains.
  * @param texts Oldest first.
  */
-export function mergeSummaries(texts: readonly string[]): string {
+function mergeSummaries(texts: readonly string[]): string {
   let merged: string[] = [];
   for (const text of texts.map((one) => one.trim())) {
     if (merged.some((other) => other.includes(text))) continue;

@@ -1,21 +1,15 @@
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
-import { connect, type Socket } from 'node:net';
+import type { Socket } from 'node:net';
+import { openSocket } from '@oselya/testing';
 import { after, test } from 'node:test';
 import { commonProblem, createLogger, createServer } from '@oselya/kit';
-import {
-  createTally,
-  limitPerUser,
-  limitTransfers,
-  perMinute,
-  perMinuteOfEach,
-} from '../src/limits.ts';
-import { problem } from '../src/errors.ts';
+import { limitTransfers, perMinute, perMinuteOfEach } from '../src/limits.ts';
 import { until } from './helpers/until.ts';
 
 const HEAD = 'Host: x\r\nContent-Type: application/json\r\n';
 
-/** A server with two places for files, and one export for a user: Olena, unless `x-user` says who. */
+/** Starts a server that permits two transfers at once. */
 async function start() {
   const app = await createServer({
     log: createLogger({ level: 'silent', service: 'test' }),
@@ -23,10 +17,8 @@ async function start() {
     openapi: { title: 'Test', description: 'Test', version: '1' },
   });
   const seen = { started: 0, leaving: 0, gone: 0 };
-  app.decorateRequest('user', null);
   app.addHook('onRequest', async (request, reply) => {
-    request.user = { id: request.headers['x-user'] ?? 'u-olena' } as never;
-    // As the guard does, where the provider takes longer than somebody stays.
+    // As a guard whose provider answers after the client has left.
     if (request.headers['x-leaves'] !== undefined) {
       seen.leaving += 1;
       await once(reply.raw, 'close');
@@ -36,8 +28,6 @@ async function start() {
   });
   const schema = { hide: true, body: {} };
   app.put('/', { onRequest: limitTransfers(2, 'files'), schema }, () => ({ ok: true }));
-  const one = limitPerUser(1, () => problem('export_running'));
-  app.get('/export', { onRequest: one, schema: { hide: true } }, () => ({ ok: true }));
   const url = await app.listen({ port: 0, host: '127.0.0.1' });
   after(() => {
     app.server.closeAllConnections();
@@ -47,29 +37,26 @@ async function start() {
     seen,
     send: () =>
       fetch(url, { method: 'PUT', headers: { 'content-type': 'application/json' }, body: '{}' }),
-    take: () => fetch(`${url}/export`),
-    /** Writes a request, or a part of one, as it goes over the wire. */
+    /** Writes the bytes of a request, or of a part of one. */
     begin: async (text: string): Promise<Socket> => {
-      const { hostname, port } = new URL(url);
-      const socket = connect(Number(port), hostname);
-      await once(socket, 'connect');
+      const socket = await openSocket(url);
       socket.write(text);
       return socket;
     },
   };
 }
 
-test('more transfers at once than may be are told to come back, until one has ended or gone', async () => {
+test('transfers above the maximum are rejected until one has ended', async () => {
   const { seen, send, begin } = await start();
   const part = `PUT / HTTP/1.1\r\n${HEAD}Content-Length: 2\r\n\r\n{`;
   const first = await begin(part);
   await begin(part);
   await until(() => seen.started === 2);
 
-  const refused = await send();
-  assert.equal(refused.status, commonProblem('unavailable').status);
-  assert.equal(refused.headers.get('retry-after'), '2');
-  assert.match(await refused.text(), /Too many files/);
+  const rejected = await send();
+  assert.equal(rejected.status, commonProblem('unavailable').status);
+  assert.equal(rejected.headers.get('retry-after'), '2');
+  assert.match(await rejected.text(), /Too many files/);
 
   first.destroy();
   let status = 0;
@@ -79,21 +66,19 @@ test('more transfers at once than may be are told to come back, until one has en
   });
 });
 
-test('whoever goes before they are counted takes no place', async () => {
-  const { seen, send, take, begin } = await start();
+test('a client that leaves before its request is counted takes no place', async () => {
+  const { seen, send, begin } = await start();
   const leaving = [
     await begin(`PUT / HTTP/1.1\r\n${HEAD}X-Leaves: 1\r\nContent-Length: 2\r\n\r\n{}`),
     await begin(`PUT / HTTP/1.1\r\n${HEAD}X-Leaves: 1\r\nContent-Length: 2\r\n\r\n{`),
-    await begin('GET /export HTTP/1.1\r\nHost: x\r\nX-Leaves: 1\r\n\r\n'),
   ];
   await until(() => seen.leaving === leaving.length);
   for (const socket of leaving) socket.destroy();
   await until(() => seen.gone === leaving.length);
   assert.equal((await send()).status, 200);
-  assert.equal((await take()).status, 200);
 });
 
-test('a budget is for a minute from its first use', (t) => {
+test('a budget lasts for a minute from its first use', (t) => {
   let now = 1_000_000;
   t.mock.method(performance, 'now', () => now);
   const spend = perMinute(2);
@@ -104,7 +89,7 @@ test('a budget is for a minute from its first use', (t) => {
   assert.deepEqual([spend(), spend(), spend()], [true, true, false]);
 });
 
-test('each key has a budget of its own for a minute, and is told how long to wait for the next', (t) => {
+test('each key has its budget, and the seconds until the next one', (t) => {
   let now = 1_000_000;
   t.mock.method(performance, 'now', () => now);
   const budgets = perMinuteOfEach(10);
@@ -118,17 +103,4 @@ test('each key has a budget of its own for a minute, and is told how long to wai
   assert.equal(budgets.wait('a'), 1);
   now += 1;
   assert.equal(budgets.wait('a'), 0);
-});
-
-test('a tally counts by key and keeps nothing of a key without a count', () => {
-  const tally = createTally();
-  assert.equal(tally.of('a'), 0);
-  assert.deepEqual([tally.add('a'), tally.add('a'), tally.add('b')], [1, 2, 1]);
-  assert.deepEqual([tally.of('a'), tally.size], [2, 2]);
-  tally.remove('a');
-  tally.remove('b');
-  assert.deepEqual([tally.of('a'), tally.of('b'), tally.size], [1, 0, 1]);
-  tally.remove('a');
-  tally.remove('unknown');
-  assert.equal(tally.size, 0);
 });

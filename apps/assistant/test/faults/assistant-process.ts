@@ -1,5 +1,4 @@
-// The assistant as a process, for tests that kill it. It tells its parent where it listens, and ends
-// with it.
+// An assistant in a separate process, which sends its address to its parent and ends with it.
 
 import { start } from '../../src/main.ts';
 

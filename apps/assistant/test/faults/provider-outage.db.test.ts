@@ -1,22 +1,84 @@
 import assert from 'node:assert/strict';
+import { once } from 'node:events';
+import type { ServerResponse } from 'node:http';
 import { beforeEach, test } from 'node:test';
+import { gzipSync } from 'node:zlib';
 import { type Browser, openAssistant } from '../helpers/assistant.ts';
-import { outages, sent } from './helpers.ts';
+import type { Fault } from '../scripted-provider.ts';
 
-/** Far below the hundred megabytes: what sockets buffer on both sides, beside the 256 KiB that are read. */
-const MOST_TAKEN_BYTES = 20 * 1024 * 1024;
+const MEBIBYTE = 1024 * 1024;
+const HUGE_BYTES = 100 * MEBIBYTE;
+
+/** More than the buffers of both sides and the 256 KiB that are read. */
+const MAX_TAKEN_BYTES = 20 * MEBIBYTE;
 
 const { db, provider, instance, signedIn, row, expire } = await openAssistant();
 const app = await instance();
-// Nobody waits for the default five seconds here, and an answer of this machine needs none of them.
-const hasty = await instance({ IDP_TIMEOUT_MS: '150' });
-const nowhere = await instance({ IDP_BASE_URL: 'http://127.0.0.1:1' });
+const impatient = await instance({ IDP_TIMEOUT_MS: '150' });
+const unreachable = await instance({ IDP_BASE_URL: 'http://127.0.0.1:1' });
+const discovering = await instance({ IDP_DISCOVERY: 'true' });
 
 beforeEach(() => provider.reset());
 
+const json = { 'content-type': 'application/json' };
+const raw = (text: string) => (response: ServerResponse) => void response.socket?.end(text);
+const deep = `${'['.repeat(100_000)}${']'.repeat(100_000)}`;
+const bomb = gzipSync(Buffer.alloc(20 * MEBIBYTE, ' '));
+const taken = { bytes: 0 };
+
+/** Sends 100 MiB as fast as the client reads them. */
+async function sendHugeAnswer(response: ServerResponse): Promise<void> {
+  const chunk = Buffer.alloc(64 * 1024, ' ');
+  const controller = new AbortController();
+  response.on('close', () => controller.abort());
+  taken.bytes = 0;
+  response.writeHead(200, json);
+  while (taken.bytes < HUGE_BYTES && !response.destroyed) {
+    taken.bytes += chunk.length;
+    if (response.write(chunk)) continue;
+    await once(response, 'drain', { signal: controller.signal }).catch(() => undefined);
+  }
+  response.end();
+}
+
+/** Answers of a provider or a gateway in an outage. None of them rejects a token. */
+const outages: Record<string, Fault> = {
+  disconnects: 'disconnect',
+  'answers 500': { status: 500, body: '{"error":"invalid_grant"}' },
+  'answers 502 with a page': { status: 502, body: '<h1>Bad gateway</h1>' },
+  'answers 503': { status: 503, headers: { 'retry-after': '3600' } },
+  'answers with a page': { status: 200, body: '<!doctype html>' },
+  'answers 404': { status: 404, body: '{"error":"not_found"}' },
+  'answers 429': { status: 429, body: '{"error":"invalid_grant"}' },
+  'answers 403 of a gateway': { status: 403, body: '{"error":"rate_limit_exceeded"}' },
+  'answers 403 with invalid_client': { status: 403, body: '{"error":"invalid_client"}' },
+  redirects: { status: 302, headers: { location: 'http://127.0.0.1:1/' } },
+  'redirects to itself': { status: 307, headers: { location: '/oauth/token' } },
+  'answers with an empty body': { status: 200 },
+  'answers with malformed JSON': { status: 200, body: '\u0000\uffff{]' },
+  'answers with an array': { status: 200, body: '[1,"access_token",null]' },
+  'answers with deep JSON': { status: 200, body: deep },
+  'answers with __proto__': {
+    status: 200,
+    body: '{"__proto__":{"access_token":"a","sub":"u-1","email":"e@example.test"}}',
+  },
+  'breaks off within the body': (response) =>
+    response
+      .writeHead(200, { ...json, 'content-length': '4000' })
+      .write('{"access_token":"half', () => response.destroy()),
+  'sends malformed chunks': raw(
+    'HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ntransfer-encoding: chunked\r\n\r\nzz\r\n{}\r\n0\r\n\r\n',
+  ),
+  'answers with another protocol': raw('220 mail.example.test ESMTP\r\n'),
+  'sends malformed gzip': (response) =>
+    void response.writeHead(200, { ...json, 'content-encoding': 'gzip' }).end('not gzip'),
+  'sends a decompression bomb': (response) =>
+    void response.writeHead(200, { ...json, 'content-encoding': 'gzip' }).end(bomb),
+  'sends 100 MiB': (response) => void sendHugeAnswer(response),
+};
+
 type Answer = Awaited<ReturnType<Browser['get']>>;
 
-/** The answer to what could not be done now and may be tried again; it touches no cookie. */
 function assertOutage(answer: Answer): void {
   assert.equal(answer.statusCode, 503, answer.body);
   assert.equal(answer.json().code, 'provider_unavailable');
@@ -30,103 +92,79 @@ const rows = async () => ({
 });
 
 for (const [name, fault] of Object.entries(outages)) {
-  test(`nobody is signed out by a provider that ${name}`, async () => {
+  test(`a provider that ${name} neither ends nor creates a session`, async () => {
     const browser = await signedIn(app);
     const { sid } = browser;
-
-    // While the access token is valid.
-    const before = await row(sid);
+    const before = await rows();
     provider.faults.set('userinfo', fault);
     assertOutage(await browser.get('/auth/me'));
-    assert.deepEqual(await row(sid), before);
+    assertOutage(await browser.signIn(provider));
+    assert.deepEqual(await rows(), before);
+    await expire(browser);
+    assertOutage(await browser.get('/auth/me'));
     provider.faults.clear();
     assert.equal((await browser.get('/auth/me')).statusCode, 200);
 
-    // At its refresh.
     await expire(browser);
     const expired = await row(sid);
     provider.faults.set('token', fault);
     assertOutage(await browser.get('/auth/me'));
-    assert.deepEqual(await row(sid), expired, 'the lease is given back');
+    assert.deepEqual(await row(sid), expired, 'the lease is released');
+    // The code is spent, so the sign-in begins again.
+    const exchange = await browser.signIn(provider);
+    assert.deepEqual([exchange.statusCode, exchange.json().code], [400, 'token_exchange_failed']);
+    assert.deepEqual(exchange.cookies, []);
     provider.faults.clear();
     assert.equal((await browser.get('/auth/me')).statusCode, 200);
 
-    // At the fetch after a refresh that worked.
-    await expire(browser);
-    provider.faults.set('userinfo', fault);
-    assertOutage(await browser.get('/auth/me'));
-    provider.faults.clear();
-    assert.equal((await browser.get('/auth/me')).statusCode, 200);
-
-    // A logout needs nobody's permission.
     provider.faults.set('revoke', fault);
     assert.equal((await browser.post('/auth/logout')).statusCode, 200);
     assert.equal(await row(sid), undefined);
   });
-
-  test(`nobody is half signed in by a provider that ${name}`, async () => {
-    const browser = await signedIn(app);
-    const before = await rows();
-
-    provider.faults.set('token', fault);
-    const exchange = await browser.signIn(provider);
-    assert.equal(exchange.statusCode, 400, 'the code is spent: one begins again');
-    assert.equal(exchange.json().code, 'token_exchange_failed');
-    assert.deepEqual(exchange.cookies, []);
-    provider.faults.clear();
-
-    provider.faults.set('userinfo', fault);
-    assertOutage(await browser.signIn(provider));
-    provider.faults.clear();
-
-    assert.deepEqual(await rows(), before, 'the earlier session stays, and no other came');
-    assert.equal((await browser.signIn(provider)).statusCode, 302);
-  });
-
-  test(`discovery at a provider that ${name} refuses nobody`, async () => {
-    const discovering = await instance({ IDP_DISCOVERY: 'true' });
-    const browser = await signedIn(app);
-    provider.faults.set('discovery', fault);
-    assertOutage(await browser.get('/auth/me', { app: discovering }));
-    assertOutage(await browser.get('/auth/login', { app: discovering }));
-    await expire(browser);
-    assertOutage(await browser.get('/auth/me', { app: discovering }));
-    provider.faults.clear();
-    provider.publishMetadata();
-    assert.equal((await browser.get('/auth/me', { app: discovering })).statusCode, 200);
-  });
 }
 
-test('an answer without end is not read to its end', async () => {
+test('an outage of discovery ends no session', async () => {
+  const browser = await signedIn(app);
+  for (const name of [
+    'disconnects',
+    'answers 404',
+    'answers with a page',
+    'answers with an array',
+  ]) {
+    const fresh = name === 'disconnects' ? discovering : await instance({ IDP_DISCOVERY: 'true' });
+    const fault = outages[name];
+    assert.ok(fault !== undefined);
+    provider.faults.set('discovery', fault);
+    for (const path of ['/auth/me', '/auth/login']) {
+      assertOutage(await browser.get(path, { app: fresh }));
+    }
+    provider.faults.clear();
+    provider.publishMetadata();
+    assert.equal((await browser.get('/auth/me', { app: fresh })).statusCode, 200);
+  }
+});
+
+test('a huge answer is not read to its end', async () => {
   const browser = await signedIn(app);
   for (const endpoint of ['userinfo', 'token'] as const) {
-    const fault = outages['answers with a hundred megabytes'];
-    assert.ok(fault !== undefined);
-    provider.faults.set(endpoint, fault);
+    provider.faults.set(endpoint, (response) => void sendHugeAnswer(response));
     if (endpoint === 'token') await expire(browser);
     assertOutage(await browser.get('/auth/me'));
-    assert.ok(sent.bytes < MOST_TAKEN_BYTES, `${sent.bytes} bytes were taken`);
+    assert.ok(taken.bytes < MAX_TAKEN_BYTES, `${taken.bytes} bytes were taken`);
     provider.faults.clear();
   }
 });
 
 for (const endpoint of ['userinfo', 'token'] as const) {
-  test(`a provider that is too slow at ${endpoint} is given up, and signs nobody out`, async () => {
+  test(`a slow answer of ${endpoint} times out, and the session stays`, async () => {
     const browser = await signedIn(app);
     if (endpoint === 'token') await expire(browser);
     const before = await row(browser.sid);
     const release = provider.holdNext(endpoint);
-    assertOutage(await browser.get('/auth/me', { app: hasty }));
+    assertOutage(await browser.get('/auth/me', { app: impatient }));
     release();
-    assert.deepEqual(await row(browser.sid), before);
-  });
-
-  test(`a provider that never ends its answer at ${endpoint} is given up`, async () => {
-    const browser = await signedIn(app);
-    if (endpoint === 'token') await expire(browser);
-    const before = await row(browser.sid);
     provider.faults.set(endpoint, (response) => void response.writeHead(200).write('{"sub":'));
-    assertOutage(await browser.get('/auth/me', { app: hasty }));
+    assertOutage(await browser.get('/auth/me', { app: impatient }));
     assert.deepEqual(await row(browser.sid), before);
   });
 }
@@ -134,41 +172,39 @@ for (const endpoint of ['userinfo', 'token'] as const) {
 test('a provider that is down signs nobody out, and sign-ins begin all the same', async () => {
   const browser = await signedIn(app);
   const before = await row(browser.sid);
-  assertOutage(await browser.get('/auth/me', { app: nowhere }));
+  assertOutage(await browser.get('/auth/me', { app: unreachable }));
   await expire(browser);
-  assertOutage(await browser.get('/auth/me', { app: nowhere }));
+  assertOutage(await browser.get('/auth/me', { app: unreachable }));
   assert.equal((await row(browser.sid))?.access_token_enc, before?.access_token_enc);
-  assert.equal((await browser.get('/auth/login', { app: nowhere })).statusCode, 302);
-  const { status, checks } = (await browser.get('/health', { app: nowhere })).json();
+  assert.equal((await browser.get('/auth/login', { app: unreachable })).statusCode, 302);
+  const { status, checks } = (await browser.get('/health', { app: unreachable })).json();
   assert.equal(status, 'degraded');
   assert.match(checks.identity_provider.detail, /does not answer \(bad port\): check IDP_BASE_URL/);
   assert.equal((await browser.get('/auth/me')).statusCode, 200);
 });
 
-// The refresh token is spent with the answer: refusing it for its expiry would cost the session.
-for (const expiresIn of [-1, -1e300, 'soon', '', null, [3600], {}, true]) {
-  test(`an expiry of ${JSON.stringify(expiresIn)} s costs nobody the session`, async () => {
+// The refresh token is spent with the answer, so an invalid lifetime must not cost the session.
+test('a malformed lifetime of a token counts as unknown', async () => {
+  for (const expiresIn of [-1, -1e300, 'soon', '', null, [3600], {}, true]) {
     const browser = await signedIn(app);
     await expire(browser);
     provider.token.extra = { expires_in: expiresIn };
     assert.equal((await browser.get('/auth/me')).statusCode, 200);
-    assert.equal((await row(browser.sid))?.expires_at, null, 'as if nothing was said');
+    assert.equal((await row(browser.sid))?.expires_at, null, JSON.stringify(expiresIn));
     assert.equal((await browser.get('/auth/me')).statusCode, 200);
     assert.equal(provider.count('token'), 1);
     provider.expireAccessTokens();
     assert.equal((await browser.get('/auth/me')).statusCode, 200);
-    assert.equal(provider.count('token'), 2, 'and refreshed when the provider refuses the token');
-  });
-}
+    assert.equal(provider.count('token'), 2, 'refreshed once the provider rejects the token');
+  }
+});
 
-for (const [expiresIn, atMostSeconds] of [
-  [1e15, 365 * 86_400],
-  [Number.MAX_VALUE, 365 * 86_400],
-  ['7200', 7200],
-  [59.5, 59.5],
-  [0.25, 0.25],
-] as const) {
-  test(`an expiry of ${expiresIn} s is understood`, async () => {
+test('the lifetime of a token is read in seconds, and is at most a year', async () => {
+  for (const [expiresIn, maxSeconds] of [
+    [Number.MAX_VALUE, 365 * 86_400],
+    ['7200', 7200],
+    [59.5, 59.5],
+  ] as const) {
     const browser = await signedIn(app);
     await expire(browser);
     provider.token.extra = { expires_in: expiresIn };
@@ -176,13 +212,11 @@ for (const [expiresIn, atMostSeconds] of [
     assert.equal((await browser.get('/auth/me')).statusCode, 200);
     const expiresAt = (await row(browser.sid))?.expires_at?.getTime() ?? 0;
     const seconds = (expiresAt - began) / 1000;
-    assert.ok(seconds > atMostSeconds - 1 && seconds < atMostSeconds + 60, `${seconds} s`);
-    await expire(browser);
-    assert.equal((await browser.get('/auth/me')).statusCode, 200);
-  });
-}
+    assert.ok(seconds > maxSeconds - 1 && seconds < maxSeconds + 60, `${seconds} s`);
+  }
+});
 
-test('a refusal is none of this: it signs out', async () => {
+test('a rejected refresh token signs out', async () => {
   const browser = await signedIn(app);
   const { sid } = browser;
   await expire(browser);

@@ -1,79 +1,54 @@
 import assert from 'node:assert/strict';
-import { test } from 'node:test';
+import { after, test } from 'node:test';
+import { createLogger, createServer } from '@oselya/kit';
 import { sql } from 'kysely';
 import { createMemory } from '../../src/memory/memory.ts';
 import { exportOwnData } from '../../src/own-data/export.ts';
+import { ownDataRoutes } from '../../src/own-data/routes.ts';
 import { openStage, talk } from '../chat/stage.ts';
 import { person, userOf } from '../helpers/people.ts';
 import { gate } from '../helpers/scripted-model.ts';
+import { until } from '../helpers/until.ts';
 
 const stage = await openStage();
 const { app, db, model, url } = stage;
-// With the embedded database a process that starts ends the answers that there are.
+// Before any turn: with the embedded database a start aborts the turns in progress.
 const elsewhere = await stage.another();
 const olena = await stage.signedIn(app, person('u-olena'));
 const taras = await stage.signedIn(app, person('u-taras'));
 
-/** More than an export reads at once. */
+/** One more than a page of an export. */
 const MANY = 201;
 
-/** Gives somebody so many sessions with one of everything. */
-async function fill(userId: string, mark: string, sessions: number): Promise<void> {
-  const ids = Array.from({ length: sessions }, (_, index) => `${userId}-${index}`);
+/** Adds rows of every kind for a user, and `count` sessions with a message and a step each. */
+async function fill(userId: string, mark: string, count: number): Promise<void> {
+  const ids = Array.from({ length: count }, (_, index) => `${userId}-${index}`);
+  const session_id = `${userId}-0`;
   await db
     .insertInto('conversation_sessions')
     .values(ids.map((id) => ({ id, user_id: userId, profile_id: 'default', name: mark })))
     .execute();
-  await db
-    .insertInto('conversation_messages')
-    .values(ids.map((session_id) => ({ session_id, role: 'user', content: mark })))
-    .execute();
-  await db
-    .insertInto('agent_steps')
-    .values(
-      ids.map((session_id) => ({
-        session_id,
-        turn_id: 't',
-        kind: 'tool',
-        title: mark,
-        status: 'done',
-      })),
-    )
-    .execute();
+  const messages = ids.map((id) => ({ session_id: id, role: 'user', content: mark }));
+  await db.insertInto('conversation_messages').values(messages).execute();
+  const step = { turn_id: 't', kind: 'tool', title: mark, status: 'done' };
+  const steps = ids.map((id) => ({ session_id: id, ...step }));
+  await db.insertInto('agent_steps').values(steps).execute();
   const content = Buffer.from(`${mark} file`);
+  const file = { size_bytes: content.length, sha256: '', content, media_type: null };
   await db
     .insertInto('session_files')
-    .values({
-      session_id: `${userId}-0`,
-      name: 'notes.txt',
-      size_bytes: content.length,
-      sha256: '0'.repeat(64),
-      content,
-      media_type: null,
-    })
+    .values({ session_id, name: 'notes.txt', ...file })
     .execute();
   await db
     .insertInto('memory_facts')
     .values({ user_id: userId, category: 'wishes', key: 'city', value: mark })
     .execute();
   await db.insertInto('memory_summaries').values({ user_id: userId, summary: mark }).execute();
-  await fillSession(userId, mark);
-}
-
-/** Gives the first session of somebody what an answer leaves beside its messages, and a search that found something. */
-async function fillSession(userId: string, mark: string): Promise<void> {
-  const session_id = `${userId}-0`;
+  const turn = { session_id, user_id: userId, question_id: 'q', status: 'completed' } as const;
   const now = new Date();
   const { id: turn_id } = await db
     .insertInto('chat_turns')
-    .values({
-      session_id,
-      user_id: userId,
-      question_id: 'q',
-      status: 'completed',
-      lease_until: now,
-      finished_at: now,
-    })
+    .values({ ...turn, lease_until: now, finished_at: now })
     .returning('id')
     .executeTakeFirstOrThrow();
   await db.insertInto('chat_turn_events').values({ turn_id, last_seq: 1, events: '[]' }).execute();
@@ -92,7 +67,7 @@ async function fillSession(userId: string, mark: string): Promise<void> {
     .execute();
 }
 
-/** How many rows there are of what users say, store and have remembered. */
+/** Counts the rows of all tables that have data of users. */
 async function countRows(): Promise<Record<string, number>> {
   const tables = [
     'conversation_sessions',
@@ -107,57 +82,64 @@ async function countRows(): Promise<Record<string, number>> {
     'saved_searches',
     'saved_search_hits',
   ] as const;
-  const counted = tables.map(async (table) => {
-    const { count } = await db
-      .selectFrom(table)
-      .select(({ fn }) => fn.countAll<number>().as('count'))
-      .executeTakeFirstOrThrow();
-    return [table, count] as const;
-  });
-  return Object.fromEntries(await Promise.all(counted));
+  const counts: Record<string, number> = {};
+  for (const table of tables) {
+    counts[table] = (
+      await db
+        .selectFrom(table)
+        .select(sql`1`.as('one'))
+        .execute()
+    ).length;
+  }
+  return counts;
 }
 
 await fill('u-taras', 'taras-said', 2);
 const others = await countRows();
 for (const [table, count] of Object.entries(others)) assert.ok(count > 0, table);
 
-/** The database, in which what the export reads is written again meanwhile: with each page what was so longest ago. */
-const moving = db.withPlugin({
+/** The database, in which each page that is read changes the order of sessions and facts. */
+const changing = db.withPlugin({
   transformQuery: ({ node }) => node,
   async transformResult({ result }) {
     if (result.rows.length >= MANY - 1) {
-      await sql`update conversation_sessions set last_active = clock_timestamp() where id = (
-        select id from conversation_sessions where user_id = 'u-olena' order by last_active, id limit 1
-      )`.execute(db);
-      await sql`update memory_facts set updated_at = clock_timestamp() where id = (
-        select id from memory_facts where user_id = 'u-olena' order by updated_at, id limit 1
-      )`.execute(db);
+      for (const [table, column] of [
+        ['conversation_sessions', 'last_active'],
+        ['memory_facts', 'updated_at'],
+      ] as const) {
+        await sql`
+          update ${sql.table(table)} set ${sql.ref(column)} = clock_timestamp() where id = (
+            select id from ${sql.table(table)} where user_id = 'u-olena'
+            order by ${sql.ref(column)}, id limit 1)`.execute(db);
+      }
     }
     return result;
   },
 });
 
-test('an export has everything of the user, over pages that are written to meanwhile, and nothing of anybody else', async () => {
+test('an export has everything of the user once, and nothing of others, under concurrent writes', async () => {
   await fill('u-olena', 'olena-said', MANY);
+  const numbers = Array.from({ length: MANY }, (_, nth) => nth);
+  const facts = numbers.slice(1).map((nth) => ({ key: `key ${nth}`, value: 'olena-said' }));
   await db
     .insertInto('memory_facts')
-    .values(
-      Array.from({ length: MANY - 1 }, (_, nth) => ({
-        user_id: 'u-olena',
-        category: 'wishes',
-        key: `key ${nth}`,
-        value: 'olena-said',
-      })),
-    )
+    .values(facts.map((fact) => ({ user_id: 'u-olena', category: 'wishes', ...fact })))
     .execute();
-  const pieces = await exportOwnData(moving, 'u-olena', new Date());
-  const body = (await pieces.toArray()).join('');
+  await db
+    .insertInto('conversation_messages')
+    .values(numbers.map((n) => ({ session_id: 'u-olena-0', role: 'user', content: `text ${n}` })))
+    .execute();
+  const line = { action: 'noted', actor_id: null, user_id: 'u-olena' };
+  await db
+    .insertInto('audit_log')
+    .values(numbers.map((n) => ({ ...line, details: JSON.stringify({ n }) })))
+    .execute();
+  const body = (await (await exportOwnData(changing, 'u-olena', new Date())).toArray()).join('');
   assert.ok(!body.includes('taras-said'));
   assert.ok(!body.includes(olena.sid));
   const document = JSON.parse(body);
   assert.equal(document.user.id, 'u-olena');
   assert.equal(document.sign_ins.length, 1);
-  assert.equal(document.memory.facts[0].value, 'olena-said');
   assert.equal(document.memory.summary.summary, 'olena-said');
   for (const [rows, name] of [
     [document.memory.facts, 'key'],
@@ -166,108 +148,46 @@ test('an export has everything of the user, over pages that are written to meanw
     const names = rows.map((row: Record<string, string>) => row[name]);
     assert.deepEqual([names.length, new Set(names).size], [MANY, MANY], name);
   }
-  for (const session of document.sessions) {
-    assert.equal(session.messages.length, 1);
-    assert.equal(session.steps.length, 1);
-  }
-  const files = document.sessions.flatMap((session: { files: object[] }) => session.files);
-  assert.equal(files.length, 1);
-  assert.equal(Buffer.from(files[0].content_base64, 'base64').toString(), 'olena-said file');
+  const count = (name: string) =>
+    document.sessions.reduce(
+      (sum: number, session: Record<string, unknown[]>) => sum + (session[name] ?? []).length,
+      0,
+    );
+  assert.deepEqual(['messages', 'steps', 'files'].map(count), [2 * MANY, MANY, 1]);
+  assert.equal(document.audit.filter(({ action }: typeof line) => action === 'noted').length, MANY);
+  const [file] = document.sessions.flatMap(({ files }: { files: object[] }) => files);
+  assert.equal(Buffer.from(file.content_base64, 'base64').toString(), 'olena-said file');
 });
 
-test('an export is a file to keep, which is noted', async () => {
+test('an export is an attachment, and recorded', async () => {
   const answer = await taras.get('/me/export');
   assert.equal(answer.statusCode, 200);
   assert.match(String(answer.headers['content-disposition']), /^attachment; filename="oselya-/);
-  const { sessions, audit } = answer.json();
-  assert.equal(sessions.length, 2);
-  assert.deepEqual(
-    audit.map(({ action }: { action: string }) => action),
-    ['own_data_exported', 'signed_in'],
-  );
+  const actions = answer.json().audit.map(({ action }: { action: string }) => action);
+  assert.deepEqual(actions, ['own_data_exported', 'signed_in']);
 });
 
-test('deleting leaves nothing of the user, all of the others, and the sign-in', async () => {
+test('a deletion removes all data of the user, and neither the sign-in nor data of others', async () => {
   const answer = await olena.request('DELETE', '/me/data');
   assert.deepEqual(answer.json(), {
     ok: true,
     deleted: { sessions: MANY, saved_searches: 1, facts: MANY, summaries: 1 },
   });
-  const left = (await olena.get('/me/export')).json();
-  assert.deepEqual([left.sessions, left.memory.facts], [[], []]);
-  assert.equal((await olena.get('/auth/me')).statusCode, 200);
   assert.deepEqual(await countRows(), others);
-  // An answer that was being written meanwhile remembers nothing any more.
-  const late = {
-    category: 'wishes',
-    key: 'city',
-    value: 'olena-said',
-    sourceSessionId: 'u-olena-0',
-  };
-  const user = userOf('u-olena');
-  await assert.rejects(createMemory({ db }).putFact(user, late), { code: 'session_not_found' });
-  assert.deepEqual((await olena.get('/me/export')).json().memory.facts, []);
-  // Nothing is noted of a deletion that found nothing.
+  assert.equal((await olena.get('/auth/me')).statusCode, 200);
+  // An answer in progress cannot remember anything for a deleted session.
+  const late = { category: 'wishes', key: 'city', value: 'x', sourceSessionId: 'u-olena-0' };
+  const remembered = createMemory({ db }).putFact(userOf('u-olena'), late);
+  await assert.rejects(remembered, { code: 'session_not_found' });
   const none = { sessions: 0, saved_searches: 0, facts: 0, summaries: 0 };
   assert.deepEqual((await olena.request('DELETE', '/me/data')).json().deleted, none);
-  const { audit } = (await olena.get('/me/export')).json();
+  const { audit, ...left } = (await olena.get('/me/export')).json();
+  assert.deepEqual([left.sessions, left.memory.facts], [[], []]);
   const deletions = audit.filter(({ action }: { action: string }) => action === 'own_data_deleted');
   assert.equal(deletions.length, 1);
-  const other = (await taras.get('/me/export')).json();
-  assert.equal(other.sessions.length, 2);
-  assert.equal(other.memory.summary.summary, 'taras-said');
 });
 
-test('an export has all steps of a session, its messages and the lines about the user, over pages', async () => {
-  const session_id = 'u-maria-0';
-  const maria = await stage.signedIn(app, person('u-maria'));
-  await fill('u-maria', 'maria-said', 1);
-  const numbers = Array.from({ length: 2 * MANY }, (_, index) => index);
-  await db
-    .insertInto('agent_steps')
-    .values(
-      numbers.map((n) => ({
-        session_id,
-        turn_id: 't',
-        kind: 'tool',
-        title: `step ${n}`,
-        status: 'done',
-      })),
-    )
-    .execute();
-  await db
-    .insertInto('conversation_messages')
-    .values(numbers.map((n) => ({ session_id, role: 'user', content: `message ${n}` })))
-    .execute();
-  await db
-    .insertInto('audit_log')
-    .values(
-      numbers.map((n) => ({
-        action: `noted ${n}`,
-        actor_id: null,
-        user_id: 'u-maria',
-        details: '{}',
-      })),
-    )
-    .execute();
-  const { sessions, audit } = (await maria.get('/me/export')).json();
-  const [{ steps, messages }] = sessions;
-  const each: [string, string[]][] = [
-    ['step', steps.map(({ title }: { title: string }) => title)],
-    ['message', messages.map(({ content }: { content: string }) => content)],
-    ['noted', audit.map(({ action }: { action: string }) => action)],
-  ];
-  for (const [what, texts] of each) {
-    const found = texts.filter((text) => text.startsWith(`${what} `));
-    assert.deepEqual(
-      found.toReversed(),
-      numbers.map((n) => `${what} ${n}`),
-    );
-  }
-  await maria.request('DELETE', '/me/data');
-});
-
-test('deleting ends an answer that is being written: who listens is told, wherever, and it leaves nothing', async (t) => {
+test('a deletion ends an answer in progress at every process', async (t) => {
   const sid = await stage.signIn('u-iryna');
   const iryna = await talk(t, { url, sid });
   const id = await iryna.newSession();
@@ -277,23 +197,18 @@ test('deleting ends an answer that is being written: who listens is told, wherev
   model.scripts.push(
     { tools: [{ name: 'remember_fact', arguments: wish }] },
     { words: ['Ще ', rest.opened, 'дещо'] },
-    { words: ['Усе.'] },
   );
   await iryna.say(id, 'Запамʼятай');
   await iryna.hear('Ще ');
   const there = await talk(t, { url: elsewhere, sid });
   await there.client.ask({ type: 'session.open', session_id: id });
   await there.hear('Ще ');
-  const deleted = await app.inject({
-    method: 'DELETE',
-    url: '/me/data',
-    cookies: { svc_auth_session: sid },
-  });
+  const cookies = { svc_auth_session: sid };
+  const deleted = await app.inject({ method: 'DELETE', url: '/me/data', cookies });
   assert.partialDeepStrictEqual(deleted.json(), { deleted: { sessions: 1, facts: 1 } });
-  const { turn_id: turnId } = await iryna.waitFor('message.started');
   for (const one of [iryna, there]) {
-    const { problem, turn_id } = await one.waitFor('error');
-    assert.deepEqual([problem?.code, turn_id], ['session_not_found', turnId]);
+    const { problem } = await one.waitFor('error');
+    assert.equal(problem?.code, 'session_not_found');
   }
   rest.open();
   for (const one of [iryna, there]) {
@@ -301,4 +216,82 @@ test('deleting ends an answer that is being written: who listens is told, wherev
     assert.deepEqual([one.of('error').length, one.of('message.completed').length], [1, 0]);
   }
   assert.deepEqual(await countRows(), others);
+});
+
+/**
+ * Starts a server that permits one export at a time, and takes the user from the header `x-user`.
+ * @param beforeRows Is awaited before each result of a query.
+ */
+async function startServer(beforeRows: () => Promise<void>): Promise<string> {
+  const server = await createServer({
+    log: createLogger({ level: 'silent', service: 'test' }),
+    bodyLimit: 1024,
+    openapi: { title: 'Test', description: 'Test', version: '1' },
+  });
+  server.decorateRequest('user', null);
+  server.addHook('onRequest', (request, _reply, done) => {
+    request.user = userOf(String(request.headers['x-user']));
+    done();
+  });
+  const held = db.withPlugin({
+    transformQuery: ({ node }) => node,
+    transformResult: async ({ result }) => {
+      await beforeRows();
+      return result;
+    },
+  });
+  ownDataRoutes(server, held, { maxExports: 1 });
+  after(() => {
+    server.server.closeAllConnections();
+    return server.close();
+  });
+  return server.listen({ port: 0, host: '127.0.0.1' });
+}
+
+const requestExport = (base: string, user: string, init: RequestInit = {}) =>
+  fetch(`${base}/me/export`, { headers: { 'x-user': user }, ...init });
+
+test('a user has one export at a time and a process a few, until they end or their clients leave', async () => {
+  const answers = gate();
+  const base = await startServer(() => answers.opened);
+  const countExports = async () =>
+    (
+      await db
+        .selectFrom('audit_log')
+        .select('id')
+        .where('action', '=', 'own_data_exported')
+        .execute()
+    ).length;
+  const before = await countExports();
+  const leaving = new AbortController();
+  const first = assert.rejects(requestExport(base, 'u-olena', { signal: leaving.signal }));
+  await until(async () => (await countExports()) > before);
+  assert.equal((await requestExport(base, 'u-olena')).status, 409);
+  const other = await requestExport(base, 'u-taras');
+  assert.deepEqual([other.status, other.headers.get('retry-after')], [503, '2']);
+  assert.match(await other.text(), /Too many exports are in progress/);
+  assert.equal((await requestExport(base, 'u-taras', { method: 'HEAD' })).status, 405);
+  leaving.abort();
+  await first;
+  answers.open();
+  await until(async () => {
+    const answer = await requestExport(base, 'u-taras');
+    await answer.text();
+    return answer.status === 200;
+  });
+});
+
+test('an export whose query fails has no valid end, and later exports succeed', async () => {
+  let left = 5;
+  const base = await startServer(async () => {
+    left -= 1;
+    if (left === 0) throw new Error('the connection broke');
+  });
+  const broken = await requestExport(base, 'u-taras');
+  const text = await broken.text().catch(() => '');
+  assert.ok(broken.status === 500 || !text.endsWith('}'), text);
+  await until(async () => {
+    const answer = await requestExport(base, 'u-taras');
+    return answer.status === 200 && JSON.parse(await answer.text()).sessions.length === 2;
+  });
 });

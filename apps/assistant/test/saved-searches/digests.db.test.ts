@@ -3,7 +3,7 @@ import { beforeEach, test } from 'node:test';
 import { sql } from 'kysely';
 import { converse, wayTo } from '../chat/stage.ts';
 import { untilBlocked, whileLocked } from '../faults/helpers.ts';
-import { startProcess } from '../faults/processes.ts';
+import { startProcess } from '../faults/helpers.ts';
 import { gate } from '../helpers/scripted-model.ts';
 import { until } from '../helpers/until.ts';
 import { KEEPER, openDigestStage, sorted } from './stage.ts';

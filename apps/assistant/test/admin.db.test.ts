@@ -1,0 +1,242 @@
+import assert from 'node:assert/strict';
+import { beforeEach, test } from 'node:test';
+import { sql } from 'kysely';
+import { auditActions, recordAudit } from '../src/admin/audit.ts';
+import { USER_CHANNEL } from '../src/identity/revocation.ts';
+import { type Browser, openAssistant } from './helpers/assistant.ts';
+import { endEveryOtherDeletion } from './helpers/conflicts.ts';
+import { until } from './helpers/until.ts';
+import { OLENA } from './scripted-provider.ts';
+
+const { db, provider, instance, listen, signedIn, row, expire } = await openAssistant({
+  IDP_USER_MAX_AGE_SECONDS: '3600',
+});
+const app = await instance();
+const second = await instance();
+
+const ADMIN = {
+  sub: 'u-admin',
+  email: 'Ivan.Admin@example.test',
+  profile: { display_name: 'Іван Адмін' },
+  client_access_list: [{ client_id: 'oselya', role_ids: ['svc_admin'], permission_ids: [] }],
+};
+
+let admin: Browser;
+beforeEach(async () => {
+  provider.reset();
+  await db.deleteFrom('svc_users').execute();
+  admin = await signedIn(app, ADMIN);
+  await db.deleteFrom('audit_log').execute();
+});
+
+const audit = (action: string) =>
+  db
+    .selectFrom('audit_log')
+    .select(['actor_id', 'user_id', 'details'])
+    .where('action', '=', action)
+    .orderBy('id')
+    .execute();
+
+/** Reads all pages by their links. */
+async function readPages<Row>(path: string): Promise<Row[]> {
+  const rows: Row[] = [];
+  let next: string | undefined = path;
+  while (next !== undefined) {
+    const answer = await admin.get(next);
+    rows.push(...answer.json());
+    next = /<(.*)>; rel="next"/.exec(String(answer.headers.link))?.[1];
+  }
+  return rows;
+}
+
+const idsOf = (rows: { id: string }[]) => rows.map(({ id }) => id);
+
+test('the list has every user with role, permissions and times, and is recorded', async () => {
+  await signedIn(app, OLENA);
+  const answer = await admin.get('/admin/users');
+  assert.equal(answer.statusCode, 200);
+  assert.equal(answer.headers['cache-control'], 'no-store');
+  const [olena, ivan] = answer.json();
+  const { created_at, updated_at, ...fields } = olena;
+  assert.deepEqual(fields, {
+    id: 'u-1',
+    email: 'olena@example.test',
+    display_name: 'Олена',
+    role: 'user',
+    permissions: ['svc.sessions.read_own', 'svc.tools.use'],
+  });
+  for (const time of [created_at, updated_at]) assert.equal(new Date(time).toISOString(), time);
+  assert.deepEqual([ivan.id, ivan.role], ['u-admin', 'admin']);
+  assert.deepEqual(await audit('others_data_read'), [
+    { actor_id: 'u-admin', user_id: null, details: { data: 'users' } },
+  ]);
+});
+
+test('rows of an older system are listed with defaults', async () => {
+  await sql`alter table svc_users alter column created_at drop not null`.execute(db);
+  await sql`
+    insert into svc_users (id, email, display_name, permissions, created_at)
+    values ('u-old', 'old@example.test', null, '{broken', null)`.execute(db);
+  const [old] = (await admin.get('/admin/users?q=old@')).json();
+  assert.deepEqual([old.display_name, old.permissions, old.created_at], ['', [], null]);
+});
+
+test('users are listed in pages, and found by parts of their names and addresses', async () => {
+  await signedIn(app, OLENA);
+  await sql`insert into svc_users (id, email) values ('u-2', 'x@other.test')`.execute(db);
+  assert.deepEqual(idsOf(await readPages('/admin/users?limit=2')), ['u-1', 'u-2', 'u-admin']);
+  for (const [q, found] of [
+    ['OLENA@', ['u-1']],
+    ['АДМІН', ['u-admin']],
+    ['example.test', ['u-1', 'u-admin']],
+    ['%', []],
+    ['_', []],
+  ] as const) {
+    const answer = await admin.get(`/admin/users?q=${encodeURIComponent(q)}`);
+    assert.deepEqual(idsOf(answer.json()), found, q);
+  }
+});
+
+test('invalid queries, roles and user ids are rejected', async () => {
+  for (const query of [
+    'users?q=',
+    'users?q=%00',
+    `users?q=${'a'.repeat(321)}`,
+    'users?limit=501',
+    'users?cursor=x',
+    'audit?action=nonsense',
+    'audit?since=yesterday',
+    'audit?since=2020-02-30T00:00:00Z',
+    'audit?actor_id=',
+    'audit?cursor=x',
+    `audit?cursor=${Buffer.from('1e400').toString('base64url')}`,
+  ]) {
+    assert.equal((await admin.get(`/admin/${query}`)).statusCode, 422, query);
+  }
+  for (const payload of [{ role: 'root' }, { role: null }, {}, { role: 'user', x: 1 }]) {
+    const answer = await admin.request('PATCH', '/admin/users/u-admin/role', { payload });
+    assert.equal(answer.statusCode, 422, JSON.stringify(payload));
+  }
+  for (const id of ['%00', 'a'.repeat(256)]) {
+    assert.equal((await admin.post(`/admin/users/${id}/sign-out`)).statusCode, 422);
+  }
+  const leapSecond = await admin.get('/admin/audit?until=2016-12-31T23:59:60Z');
+  assert.partialDeepStrictEqual(leapSecond.json(), { errors: [{ path: 'querystring/until' }] });
+});
+
+test('a role is changed in the cache, until the provider is asked again', async () => {
+  const olena = await signedIn(app, OLENA);
+  const notified: string[] = [];
+  const stop = await listen(USER_CHANNEL, (payload) => notified.push(payload));
+  const payload = { role: 'admin' };
+  const answer = await admin.request('PATCH', '/admin/users/u-1/role', { payload });
+  assert.deepEqual([answer.statusCode, answer.json()], [200, { ok: true }]);
+  const users = db.selectFrom('svc_users').select('role').where('id', '=', 'u-1');
+  assert.deepEqual(await users.executeTakeFirst(), payload);
+  assert.deepEqual(await audit('role_changed'), [
+    { actor_id: 'u-admin', user_id: 'u-1', details: { from: 'user', to: 'admin' } },
+  ]);
+  await until(() => notified.includes('u-1'));
+  await stop();
+  assert.equal((await olena.get('/auth/me', { app: second })).json().role, 'user');
+});
+
+test('a user who does not exist is not found, and nothing is recorded', async () => {
+  const role = { payload: { role: 'user' } };
+  for (const answer of [
+    await admin.request('PATCH', '/admin/users/u-none/role', role),
+    await admin.post('/admin/users/u-none/sign-out'),
+  ]) {
+    assert.deepEqual([answer.statusCode, answer.json().code], [404, 'user_not_found']);
+  }
+  assert.deepEqual([await audit('role_changed'), await audit('sign_ins_ended')], [[], []]);
+});
+
+test('a user is signed out everywhere at once, and the tokens are revoked later', async () => {
+  const phone = await signedIn(app, OLENA);
+  const laptop = await signedIn(app, OLENA);
+  const tokens = provider.issued.slice(-4);
+  const release = provider.holdNext('revoke');
+  const { sid } = phone;
+  const answer = await admin.post('/admin/users/u-1/sign-out');
+  assert.deepEqual([answer.statusCode, answer.json()], [200, { ok: true, sessions_ended: 2 }]);
+  assert.equal(await row(sid), undefined);
+  for (const browser of [phone, laptop]) {
+    assert.equal((await browser.get('/auth/me', { app: second })).statusCode, 401);
+  }
+  assert.deepEqual(await audit('sign_ins_ended'), [
+    { actor_id: 'u-admin', user_id: 'u-1', details: { sessions: 2 } },
+  ]);
+  release();
+  await until(() => provider.revoked.length === 4);
+  assert.deepEqual(provider.revoked.toSorted(), tokens.toSorted());
+  assert.equal((await admin.post('/admin/users/u-admin/sign-out')).statusCode, 200);
+  assert.equal((await admin.get('/auth/me')).statusCode, 401);
+});
+
+test('a sign-out whose transaction meets a deadlock is repeated', async (t) => {
+  await signedIn(app, OLENA);
+  await endEveryOtherDeletion(t, db, 'user_auth_sessions');
+  const answer = await admin.post('/admin/users/u-1/sign-out');
+  assert.deepEqual([answer.statusCode, answer.json()], [200, { ok: true, sessions_ended: 1 }]);
+  assert.equal((await audit('sign_ins_ended')).length, 1);
+});
+
+test('the audit trail is listed newest first, in pages and by filters', async () => {
+  const actions = auditActions.slice(0, 10);
+  for (const [place, action] of actions.entries()) {
+    const actorId = place % 2 === 0 ? 'u-7' : null;
+    const userId = place % 3 === 0 ? 'u-8' : null;
+    await recordAudit(db, { action, actorId, userId, details: { place } });
+  }
+  await sql`update audit_log set created_at = timestamptz '2020-01-02T00:00:00Z'
+    + make_interval(days => (details ->> 'place')::int)`.execute(db);
+  type Line = { id: number; action: string; details: { place: number } };
+  const trail = await readPages<Line>('/admin/audit?limit=3');
+  assert.deepEqual(
+    trail.map(({ action }) => action),
+    actions.toReversed(),
+  );
+  const { id, ...oldest } = trail.at(-1) ?? { id: 0 };
+  assert.ok(Number.isInteger(id));
+  assert.deepEqual(oldest, {
+    created_at: '2020-01-02T00:00:00.000Z',
+    action: 'signed_in',
+    actor_id: 'u-7',
+    user_id: 'u-8',
+    details: { place: 0 },
+  });
+  for (const [query, places] of [
+    ['?action=signed_out', [1]],
+    ['?actor_id=u-7&limit=2', [8, 6]],
+    ['?user_id=u-8&actor_id=u-7', [6, 0]],
+    ['?since=2020-01-11T00:00:00Z', [9]],
+    ['?since=2020-01-03T02:00:00%2B02:00&until=2020-01-04T00:00:00.001Z', [2, 1]],
+    ['?until=0000-01-01T00:00:00Z', []],
+    ['?since=9999-12-31T23:59:59Z', []],
+  ] as const) {
+    const lines: Line[] = (await admin.get(`/admin/audit${query}`)).json();
+    assert.deepEqual(
+      lines.map(({ details }) => details.place),
+      places,
+      query,
+    );
+  }
+});
+
+test('a sign-in that ends because the provider rejects its tokens is recorded once', async () => {
+  for (const reject of [
+    () => provider.expireRefreshTokens(),
+    () => provider.faults.set('userinfo', { status: 401 }),
+  ]) {
+    const browser = await signedIn(app, OLENA);
+    await db.deleteFrom('audit_log').execute();
+    await expire(browser);
+    reject();
+    assert.equal((await browser.get('/auth/me')).statusCode, 401);
+    provider.faults.clear();
+    assert.deepEqual(await audit('session_rejected'), [
+      { actor_id: null, user_id: 'u-1', details: {} },
+    ]);
+  }
+});
