@@ -29,7 +29,8 @@ import type { Config } from './config.ts';
 import { createFiles } from './files/files.ts';
 import { fileRoutes } from './files/routes.ts';
 import { homeRoute } from './home.ts';
-import { createIdentity, lifetimeOf } from './identity/identity.ts';
+import { sessionRules } from './identity/deps.ts';
+import { createIdentity } from './identity/identity.ts';
 import { createIdentityMetrics } from './identity/metrics.ts';
 import { signInRoutes } from './identity/routes.ts';
 import { ownSignInRoutes } from './identity/own-sign-ins.ts';
@@ -116,7 +117,7 @@ export async function createApp({ config, database, log }: AppOptions): Promise<
   const signInDeps = { config, identity, loginLimit: limitLogins(config, database.pool) };
   signInRoutes(app, signInDeps);
   terminalRoutes(app, signInDeps);
-  ownSignInRoutes(app, { ...identity, db });
+  ownSignInRoutes(app, db, identity);
   auditRoutes(app, db);
   memoryRoutes(app, memory);
   homeRoute(app, { identity, baseUrl: config.BASE_URL });
@@ -184,7 +185,7 @@ export async function createApp({ config, database, log }: AppOptions): Promise<
     db,
     collector,
     announce: createAnnounce(db),
-    lifetime: lifetimeOf(config),
+    lifetime: sessionRules(config),
     metrics: createDigestMetrics(registry),
     log,
     pollSeconds: config.SAVED_SEARCH_POLL_SECONDS,
@@ -251,7 +252,7 @@ const sweepsOf = (config: Config) => ({
   'pending logins': sweepPendingLogins,
   'sign-ins of terminals': sweepTerminalSignIns,
   'events of turns': sweepEvents,
-  'auth sessions': sweepSessions(lifetimeOf(config)),
+  'auth sessions': sweepSessions(sessionRules(config)),
   invalidations: sweepInvalidations,
   'the ledger of webhooks': sweepWebhooks(config.AUDIT_RETENTION_DAYS),
   'the audit trail': sweepAudit(config.AUDIT_RETENTION_DAYS),

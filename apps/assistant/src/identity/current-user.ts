@@ -1,18 +1,9 @@
-import type { Logger } from '@oselya/kit';
-import type { Kysely } from 'kysely';
 import type { KnownUser, User } from '../access/permissions.ts';
-import type { Tables } from '../tables.ts';
-import type { Provider } from './provider/provider.ts';
+import type { IdentityDeps } from './deps.ts';
 import { isRejection, outageAsProblem, providerUnavailable } from './provider/transport.ts';
-import {
-  type AuthSession,
-  findGeneration,
-  findSession,
-  recordUse,
-  type SessionRules,
-} from './sessions.ts';
-import { type EndRejected, singleFlight } from './token-refresh.ts';
-import { type TokenVault, UnreadableTokenError } from './token-vault.ts';
+import { type AuthSession, findGeneration, findSession, recordUse } from './sessions.ts';
+import { createTokenRefresh, type EndRejected, singleFlight } from './token-refresh.ts';
+import { UnreadableTokenError } from './token-vault.ts';
 import { isSameUser, readCachedUser, saveUser } from './users.ts';
 
 /** The result of resolving a session. `unreadable` rows are kept, since the right key would open them. */
@@ -32,31 +23,16 @@ export type ResolveSession = (sessionId: string, known?: KnownUser) => Promise<R
 const MAX_FETCHES = 5;
 
 /**
- * Creates the function that resolves sessions, for routes and sockets alike. It finds the row, decrypts the access
- * token, refreshes it when it has expired, fetches the user's data unless it is fresh, and updates the user record.
- * After the provider has answered it checks the row and the generation again, so that a revocation in between also
- * ends requests in flight.
+ * Creates the function that resolves sessions for routes and sockets. It refreshes an expired access token, and fetches
+ * the user's data unless it is fresh. After the provider's answer it reads the row and the generation again, so that a
+ * revocation in between also ends requests in flight.
  * Specification 000, Per-request resolution; Contract 3, User data; docs/adr/0006-revocation.md.
  * @returns A function that throws `provider_unavailable` when the provider does not answer, or when the access is
  *   cleared during every fetch.
  */
-export function createCurrentUser({
-  db,
-  log,
-  provider,
-  vault,
-  refresh,
-  endRejected,
-  rules,
-}: {
-  db: Kysely<Tables>;
-  log: Logger;
-  provider: Provider;
-  vault: TokenVault;
-  refresh: (session: AuthSession) => Promise<AuthSession | undefined>;
-  endRejected: EndRejected;
-  rules: SessionRules;
-}): ResolveSession {
+export function createCurrentUser(deps: IdentityDeps, endRejected: EndRejected): ResolveSession {
+  const { db, log, provider, vault, rules } = deps;
+  const refresh = createTokenRefresh(deps, endRejected);
   const share = singleFlight<User>();
 
   async function resolve(sessionId: string): Promise<KnownUser | undefined> {
@@ -64,9 +40,6 @@ export function createCurrentUser({
       const session = await findSession(db, sessionId, rules);
       if (session === undefined) return undefined;
       if (session.isUserFresh && !session.isAccessTokenExpired && session.cachedUser) {
-        if (!vault.isReadable(session.accessTokenEnc, session, 'access_token_enc')) {
-          throw new UnreadableTokenError();
-        }
         if (session.isLastUseOld) await recordUse(db, sessionId);
         const user = readCachedUser(session.userId, session.cachedUser);
         return { user, generation: session.accessGeneration };
@@ -78,13 +51,6 @@ export function createCurrentUser({
       if (generation === fetched.generation) return fetched;
     }
     throw providerUnavailable();
-  }
-
-  /** Returns `known` if its session and generation are current. */
-  async function resolveAgain(sessionId: string, known: KnownUser): Promise<KnownUser | undefined> {
-    const generation = await findGeneration(db, sessionId, rules);
-    if (generation === undefined) return undefined;
-    return generation === known.generation ? known : resolve(sessionId);
   }
 
   /** Fetches the user; a token that is rejected before its expiry gets one refresh, and then the session ends. */
@@ -132,9 +98,9 @@ export function createCurrentUser({
 
   return async (sessionId, known) => {
     try {
-      const current = await (known === undefined
-        ? resolve(sessionId)
-        : resolveAgain(sessionId, known));
+      const isKnown =
+        known !== undefined && (await findGeneration(db, sessionId, rules)) === known.generation;
+      const current = isKnown ? known : await resolve(sessionId);
       return current === undefined ? { status: 'unknown' } : { status: 'signed-in', ...current };
     } catch (error) {
       if (!(error instanceof UnreadableTokenError)) throw error;

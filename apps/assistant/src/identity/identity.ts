@@ -1,67 +1,24 @@
-import type { Logger } from '@oselya/kit';
 import type { FastifyReply, FastifyRequest } from 'fastify';
-import type { Kysely } from 'kysely';
 import type { KnownUser } from '../access/permissions.ts';
-import type { Config } from '../config.ts';
-import type { Tables } from '../tables.ts';
 import { createCookies } from './cookies.ts';
 import { createCurrentUser } from './current-user.ts';
-import type { IdentityMetrics } from './metrics.ts';
-import { createProvider } from './provider/provider.ts';
-import { type Lifetime, livingSessions } from './sessions.ts';
+import { createIdentityDeps } from './deps.ts';
+import { livingSessions } from './sessions.ts';
 import { createSignIn } from './sign-in.ts';
 import { createSignOut } from './sign-out.ts';
 import { createTerminalSignIns } from './terminal.ts';
-import { createTokenRefresh } from './token-refresh.ts';
 import { createTokenRevocation } from './token-revocation.ts';
-import { createTokenVault } from './token-vault.ts';
 
 /** Sign-in, sign-out, and the current user. */
 export type Identity = ReturnType<typeof createIdentity>;
 
-/** Returns the configured lifetime of sign-ins. */
-export const lifetimeOf = (config: Config): Lifetime => ({
-  lifetimeDays: config.SVC_AUTH_COOKIE_MAX_AGE_DAYS,
-  idleDays: config.SVC_AUTH_IDLE_DAYS,
-});
-
 /** Composes the parts of identity. */
-export function createIdentity({
-  config,
-  db,
-  log,
-  metrics,
-}: {
-  config: Config;
-  db: Kysely<Tables>;
-  log: Logger;
-  metrics: IdentityMetrics;
-}) {
-  const lifetime = lifetimeOf(config);
-  const provider = createProvider(config, metrics.measureRequest);
-  const vault = createTokenVault(
-    config.SVC_AUTH_ENCRYPTION_KEY,
-    config.SVC_AUTH_ENCRYPTION_KEYS_OLD,
-  );
-  const deps = {
-    db,
-    log,
-    provider,
-    vault,
-    metrics,
-    lifetime,
-    rules: { ...lifetime, userMaxAgeSeconds: config.IDP_USER_MAX_AGE_SECONDS },
-    providerTimeoutMs: config.IDP_TIMEOUT_MS,
-  };
+export function createIdentity(options: Parameters<typeof createIdentityDeps>[0]) {
+  const deps = createIdentityDeps(options);
+  const { db, config, rules, provider } = deps;
   const tokenRevocation = createTokenRevocation(deps);
-  const signOut = createSignOut({
-    ...deps,
-    tokenRevocation,
-    endsProviderSession: config.IDP_END_SESSION,
-  });
-  const { endRejected } = signOut;
-  const refresh = createTokenRefresh({ ...deps, endRejected });
-  const resolve = createCurrentUser({ ...deps, endRejected, refresh });
+  const signOut = createSignOut(deps, tokenRevocation.wake);
+  const resolve = createCurrentUser(deps, signOut.endRejected);
   const cookies = createCookies(config);
 
   /**
@@ -86,10 +43,10 @@ export function createIdentity({
   return {
     provider,
     cookies,
-    lifetime,
+    lifetime: rules,
     currentUser,
     resolve,
-    living: (sessionIds: readonly string[]) => livingSessions(db, sessionIds, lifetime),
+    living: (sessionIds: readonly string[]) => livingSessions(db, sessionIds, rules),
     tokenRevocation,
     signIn: createSignIn(deps),
     signOut,

@@ -5,30 +5,12 @@ import { signedIn } from '../access/guards.ts';
 import { problem } from '../errors.ts';
 import { nullable, okAnswer, storableText, timestamp } from '../schema.ts';
 import type { Tables } from '../tables.ts';
-import type { createCookies } from './cookies.ts';
-import { isAlive, type Lifetime } from './sessions.ts';
+import type { Identity } from './identity.ts';
+import { isAlive, type Lifetime, publicSessionId } from './sessions.ts';
 
 const PAGE = { limit: 50, maxLimit: 200 };
 
-/** The public id of a sign-in: 16 hexadecimal digits of the SHA-256 of its session id, which stays in the database. */
-const publicIdSql = sql<string>`left(encode(sha256(convert_to(s.id, 'UTF8')), 'hex'), 16)`;
-
 const createdAtMicros = sql<number>`(extract(epoch from s.created_at) * 1000000)::bigint`;
-
-/** Finds the session of a user's sign-in by its public id. */
-export async function findOwnSignIn(
-  db: Kysely<Tables>,
-  { userId, publicId, lifetime }: { userId: string; publicId: string; lifetime: Lifetime },
-): Promise<string | undefined> {
-  const row = await db
-    .selectFrom('user_auth_sessions as s')
-    .select('s.id')
-    .where('s.user_id', '=', userId)
-    .where(isAlive(lifetime))
-    .where(publicIdSql, '=', publicId)
-    .executeTakeFirst();
-  return row?.id;
-}
 
 const publicIdSchema = Type.String({
   pattern: '^[0-9a-f]{16}$',
@@ -64,7 +46,7 @@ function listOwnSignIns(
     .where('s.user_id', '=', userId)
     .where(isAlive(lifetime))
     .select([
-      publicIdSql.as('id'),
+      publicSessionId.as('id'),
       's.created_at',
       sql<Date>`coalesce(s.last_used_at, s.created_at)`.as('last_used_at'),
       sql<boolean>`coalesce(s.id = ${currentId}, false)`.as('current'),
@@ -73,11 +55,11 @@ function listOwnSignIns(
       createdAtMicros.as('createdAtMicros'),
     ])
     .orderBy(createdAtMicros, 'desc')
-    .orderBy(publicIdSql, 'desc')
+    .orderBy(publicSessionId, 'desc')
     .limit(limit + 1);
   if (after !== undefined) {
     query = query.where(
-      sql<boolean>`(${createdAtMicros}, ${publicIdSql}) < (${after.createdAtMicros}, ${after.id})`,
+      sql<boolean>`(${createdAtMicros}, ${publicSessionId}) < (${after.createdAtMicros}, ${after.id})`,
     );
   }
   return query.execute();
@@ -102,25 +84,8 @@ const example = {
 };
 
 /** Registers `GET /auth/sessions` and `DELETE /auth/sessions/{id}`. Contract 3, Further endpoints. */
-export function ownSignInRoutes(
-  app: Server,
-  {
-    db,
-    cookies,
-    lifetime,
-    signOut,
-  }: {
-    db: Kysely<Tables>;
-    cookies: ReturnType<typeof createCookies>;
-    lifetime: Lifetime;
-    signOut: {
-      endOwn: (
-        userId: string,
-        signIn: { publicId: string; currentId: string | null },
-      ) => Promise<'current' | 'other' | undefined>;
-    };
-  },
-): void {
+export function ownSignInRoutes(app: Server, db: Kysely<Tables>, identity: Identity): void {
+  const { cookies, signOut, lifetime } = identity;
   app.get(
     '/auth/sessions',
     {
@@ -169,11 +134,9 @@ export function ownSignInRoutes(
       },
     },
     async (request, reply) => {
-      const currentId = cookies.sessionId(request);
-      const signIn = { publicId: request.params.id, currentId };
-      const ended = await signOut.endOwn(signedIn(request).id, signIn);
+      const ended = await signOut.endOwn(signedIn(request).id, request.params.id);
       if (ended === undefined) throw problem('sign_in_not_found');
-      if (ended === 'current') cookies.clearSession(reply);
+      if (ended.id === cookies.sessionId(request)) cookies.clearSession(reply);
       return { ok: true as const };
     },
   );

@@ -122,6 +122,25 @@ export async function livingSessions(
   return new Set(rows.map(({ id }) => id));
 }
 
+/** The public id of a session `s`: 16 hexadecimal digits of the SHA-256 of its id, which is secret. */
+export const publicSessionId = sql<string>`left(encode(sha256(convert_to(s.id, 'UTF8')), 'hex'), 16)`;
+
+/** Finds the id of a user's session by its public id, unless it has expired. */
+export async function findOwnSession(
+  db: Kysely<Tables>,
+  { userId, publicId }: { userId: string; publicId: string },
+  lifetime: Lifetime,
+): Promise<string | undefined> {
+  const row = await db
+    .selectFrom('user_auth_sessions as s')
+    .select('s.id')
+    .where('s.user_id', '=', userId)
+    .where(isAlive(lifetime))
+    .where(publicSessionId, '=', publicId)
+    .executeTakeFirst();
+  return row?.id;
+}
+
 /** When the provider described the user, and the generation of cached access at that time. */
 export type CheckedUser = { at: Date; generation: number };
 

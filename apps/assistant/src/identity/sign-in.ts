@@ -1,4 +1,4 @@
-import { type Logger, ProblemError, SIGN_IN_STEP_MINUTES } from '@oselya/kit';
+import { ProblemError, SIGN_IN_STEP_MINUTES } from '@oselya/kit';
 import { type Kysely, sql } from 'kysely';
 import { randomPKCECodeVerifier } from 'openid-client';
 import { recordAudit } from '../admin/audit.ts';
@@ -6,13 +6,11 @@ import { problem } from '../errors.ts';
 import type { Tables, TerminalRequest } from '../tables.ts';
 import type { Sweep } from '../upkeep.ts';
 import { isId, randomId } from './cookies.ts';
-import type { IdentityMetrics } from './metrics.ts';
-import type { Provider, Tokens } from './provider/provider.ts';
+import type { IdentityDeps } from './deps.ts';
 import { isRejection, outageAtSignIn, ProviderError } from './provider/transport.ts';
 import { currentMoment, endSession, invalidatedSince } from './revocation.ts';
 import { addSession, type ClientNote } from './sessions.ts';
 import { addTerminalSignIn } from './terminal.ts';
-import type { TokenVault } from './token-vault.ts';
 import { saveUser } from './users.ts';
 
 /** The client that begins a sign-in: a browser, Android's web view, or a terminal with its request. */
@@ -24,27 +22,8 @@ type Visitor = { browserId: string | null; sessionId: string | null };
 /** The parameters of the provider's redirect. RFC 6749 §4.1.2, RFC 9207. */
 type ProviderAnswer = { state?: string; code?: string; error?: string; iss?: string };
 
-/** A finished sign-in; `terminalSignInId` names the one that a user still has to confirm for a terminal. */
-type SignedIn = {
-  sessionId: string;
-  platform: PendingLogin['platform'];
-  terminalSignInId: string | null;
-};
-
 /** Signs users in through the identity provider. Specification 000, Auth session; Contract 3, Login. */
-export function createSignIn({
-  db,
-  log,
-  provider,
-  vault,
-  metrics,
-}: {
-  db: Kysely<Tables>;
-  log: Logger;
-  provider: Provider;
-  vault: TokenVault;
-  metrics: IdentityMetrics;
-}) {
+export function createSignIn({ db, log, provider, vault, metrics }: IdentityDeps) {
   /**
    * Begins a sign-in. An Android one ends in another browser, so it is tied to none; a terminal's leaves the browser's
    * session alone.
@@ -70,15 +49,12 @@ export function createSignIn({
   }
 
   /**
-   * Ends a sign-in with a new session. An invalid state never redeems a code. A sign-in that fails is recorded in the
-   * audit trail once its pending login is consumed, which bounds how many lines there can be.
+   * Ends a sign-in with a new session; `terminalSignInId` names one that its user still has to confirm. A failure is
+   * recorded in the audit trail once the pending login is consumed, which bounds the number of lines.
    * @throws ProblemError `login_not_valid`, `login_cancelled`, `login_refused`, `token_exchange_failed`,
    *   `account_without_email`, `provider_unavailable`.
    */
-  async function complete(
-    answer: ProviderAnswer,
-    visitor: Visitor & { client: ClientNote },
-  ): Promise<SignedIn> {
+  async function complete(answer: ProviderAnswer, visitor: Visitor & { client: ClientNote }) {
     const { state } = answer;
     if (state === undefined || !isId(state)) throw problem('login_not_valid');
     const login = await takePendingLogin(db, { state, browserId: visitor.browserId });
@@ -90,10 +66,8 @@ export function createSignIn({
       const sealed = await vault.sealTokens(tokens, session);
       const { replaced, terminalSignInId } = await db.transaction().execute(async (trx) => {
         const { providerSessionId } = tokens;
-        const invalidated = await invalidatedSince(trx, began, {
-          userId: user.id,
-          providerSessionId,
-        });
+        const owner = { userId: user.id, providerSessionId };
+        const invalidated = await invalidatedSince(trx, began, owner);
         if (invalidated.has('sessions')) throw problem('login_refused');
         let ended = 0;
         for (const id of earlierSessions(login, visitor)) {
@@ -105,12 +79,8 @@ export function createSignIn({
         const generation = await saveUser(trx, user, () => isCurrent);
         const checked = isCurrent ? { at: began.readAt, generation } : undefined;
         await addSession(trx, { ...session, checked, client: visitor.client }, sealed);
-        await recordAudit(trx, {
-          action: 'signed_in',
-          actorId: user.id,
-          userId: user.id,
-          details: origin,
-        });
+        const ids = { actorId: user.id, userId: user.id };
+        await recordAudit(trx, { action: 'signed_in', ...ids, details: origin });
         const { terminal, browserId } = login;
         if (terminal === null || browserId === null) {
           return { replaced: ended, terminalSignInId: null };
@@ -147,15 +117,11 @@ export function createSignIn({
   }
 
   /** Every failure of the exchange is 400, because the code is spent and the user begins again. */
-  async function exchange(
-    answer: Parameters<Provider['redeem']>[0],
-  ): Promise<{ tokens: Tokens; subject: string | undefined }> {
-    try {
-      // An outage of discovery comes before the code is spent.
-      await provider.prepare();
-    } catch (error) {
+  async function exchange(answer: Parameters<IdentityDeps['provider']['redeem']>[0]) {
+    // An outage of discovery comes before the code is spent.
+    await provider.prepare().catch((error: unknown) => {
       throw outageAtSignIn(error);
-    }
+    });
     try {
       return await provider.redeem(answer);
     } catch (error) {

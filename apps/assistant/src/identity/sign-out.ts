@@ -1,43 +1,30 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import type { Logger } from '@oselya/kit';
-import type { Kysely } from 'kysely';
-import type { Tables } from '../tables.ts';
-import type { EndReason, IdentityMetrics } from './metrics.ts';
-import { findOwnSignIn } from './own-sign-ins.ts';
-import type { Provider } from './provider/provider.ts';
+import type { IdentityDeps } from './deps.ts';
+import type { EndReason } from './metrics.ts';
 import { ProviderError } from './provider/transport.ts';
 import { type EndedSession, endSession } from './revocation.ts';
-import type { Lifetime } from './sessions.ts';
+import { findOwnSession } from './sessions.ts';
 import type { EndRejected } from './token-refresh.ts';
-import { queueTokenRevocation, type TokenRevocation } from './token-revocation.ts';
-import type { TokenVault } from './token-vault.ts';
+import { queueTokenRevocation } from './token-revocation.ts';
 
 /** A sign-out does not wait longer for discovery. */
 const DISCOVERY_WAIT_MS = 1000;
 
-type Deps = {
-  db: Kysely<Tables>;
-  log: Logger;
-  metrics: IdentityMetrics;
-  provider: Provider;
-  vault: TokenVault;
-  tokenRevocation: Pick<TokenRevocation, 'wake'>;
-  lifetime: Lifetime;
-  /** IDP_END_SESSION. */
-  endsProviderSession: boolean;
-};
-
-/** Ends single sessions at once; their tokens are revoked at the provider after the answer. */
-export function createSignOut(deps: Deps) {
-  const { db, log, metrics, provider, vault, tokenRevocation, lifetime } = deps;
-
+/**
+ * Ends single sessions at once; their tokens are revoked at the provider after the answer.
+ * @param wakeRevocation Begins to revoke queued tokens.
+ */
+export function createSignOut(
+  { db, log, metrics, provider, vault, rules, config }: IdentityDeps,
+  wakeRevocation: () => void,
+) {
   async function end(
     find: { id: string } | { userId: string; publicId: string },
     audit: Parameters<typeof endSession>[2],
     reason: EndReason,
   ): Promise<EndedSession | undefined> {
     const session = await db.transaction().execute(async (trx) => {
-      const id = 'id' in find ? find.id : await findOwnSignIn(trx, { ...find, lifetime });
+      const id = 'id' in find ? find.id : await findOwnSession(trx, find, rules);
       const ended = id === undefined ? undefined : await endSession(trx, { id }, audit);
       if (ended !== undefined) await queueTokenRevocation(trx, [ended]);
       return ended;
@@ -45,7 +32,7 @@ export function createSignOut(deps: Deps) {
     if (session === undefined) return undefined;
     metrics.countEnded(reason);
     log.info({ user_id: session.userId, reason }, 'signed out');
-    tokenRevocation.wake();
+    wakeRevocation();
     return session;
   }
 
@@ -56,7 +43,7 @@ export function createSignOut(deps: Deps) {
      */
     async signOut(sessionId: string): Promise<string | undefined> {
       const session = await end({ id: sessionId }, { action: 'signed_out' }, 'signed_out');
-      if (session === undefined || !deps.endsProviderSession) return undefined;
+      if (session === undefined || !config.IDP_END_SESSION) return undefined;
       try {
         const { idTokenEnc } = session;
         const idToken =
@@ -68,17 +55,10 @@ export function createSignOut(deps: Deps) {
       }
     },
 
-    /**
-     * Ends a sign-in of a user by its public id.
-     * @returns Whether it was the current one; undefined if the user has no such sign-in.
-     */
-    async endOwn(
-      userId: string,
-      { publicId, currentId }: { publicId: string; currentId: string | null },
-    ): Promise<'current' | 'other' | undefined> {
+    /** Ends a sign-in of a user by its public id. Returns undefined if the user has no such sign-in. */
+    endOwn(userId: string, publicId: string): Promise<EndedSession | undefined> {
       const audit = { action: 'sign_in_ended', details: { sign_in: publicId } } as const;
-      const ended = await end({ userId, publicId }, audit, 'ended');
-      return ended && (ended.id === currentId ? 'current' : 'other');
+      return end({ userId, publicId }, audit, 'ended');
     },
 
     endRejected: (async (session) => {

@@ -1,10 +1,11 @@
 import { createHash } from 'node:crypto';
-import { isSameSecret, type Logger, markOf, SIGN_IN_STEP_MINUTES } from '@oselya/kit';
+import { isSameSecret, markOf, SIGN_IN_STEP_MINUTES } from '@oselya/kit';
 import { type Kysely, sql } from 'kysely';
 import { problem } from '../errors.ts';
 import type { Tables, TerminalRequest } from '../tables.ts';
 import type { Sweep } from '../upkeep.ts';
 import { randomId } from './cookies.ts';
+import type { IdentityDeps } from './deps.ts';
 import { endSession } from './revocation.ts';
 import type { ClientNote } from './sessions.ts';
 
@@ -14,21 +15,15 @@ const CODE_SECONDS = 60;
 /** Names a sign-in on the confirmation page. It is valid in the browser that began it only. */
 type Confirmation = { id: string; browserId: string | null };
 
-/** A sign-in that waits for confirmation, as its page shows it. */
-export type Question = {
-  /** The account. */
-  name: string;
-  port: number;
-  /** The terminal shows it too, so that the user can compare. */
-  mark: string;
-};
+/** A sign-in that waits for confirmation, as its page shows it. The terminal shows `mark` too, for comparison. */
+export type Question = { name: string; port: number; mark: string };
 
 /**
  * Hands sessions over to terminals: the session of a finished sign-in waits until its user confirms it in the browser,
  * the terminal gets a code at its port, and redeems it with its verifier. RFC 8252 §7.3, RFC 7636;
  * docs/adr/0024-sign-in-of-the-terminal.md.
  */
-export function createTerminalSignIns({ db, log }: { db: Kysely<Tables>; log: Logger }) {
+export function createTerminalSignIns({ db, log }: IdentityDeps) {
   /** Does not revoke the tokens: many providers keep one grant for all sign-ins of a browser. */
   async function endUnused(sessionId: string, reason: 'refused' | 'wrong_verifier') {
     const details = { platform: 'terminal', reason };

@@ -1,9 +1,10 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { leaseIsFree, leaseUntil } from '@oselya/db';
-import { type Kysely, sql } from 'kysely';
+import type { Kysely } from 'kysely';
 import type { Tables } from '../tables.ts';
-import type { IdentityMetrics, RefreshOutcome } from './metrics.ts';
-import type { Provider, Tokens } from './provider/provider.ts';
+import type { IdentityDeps } from './deps.ts';
+import type { RefreshOutcome } from './metrics.ts';
+import type { Tokens } from './provider/provider.ts';
 import {
   isProviderOutage,
   isRejection,
@@ -11,14 +12,7 @@ import {
   ProviderError,
   providerUnavailable,
 } from './provider/transport.ts';
-import {
-  type AuthSession,
-  findSession,
-  type SealedTokens,
-  type SessionRules,
-  tokenColumns,
-} from './sessions.ts';
-import type { TokenVault } from './token-vault.ts';
+import { type AuthSession, findSession, type SealedTokens, tokenColumns } from './sessions.ts';
 
 /** A refresh asks for tokens, and for the provider's keys if they were rotated. */
 const MAX_CALLS = 2;
@@ -50,23 +44,9 @@ export type EndRejected = (
  * @returns A function that returns the session with newer tokens, or undefined when it has ended. It throws
  *   `provider_unavailable`, and UnreadableTokenError.
  */
-export function createTokenRefresh({
-  db,
-  provider,
-  vault,
-  endRejected,
-  metrics,
-  providerTimeoutMs,
-  rules,
-}: {
-  db: Kysely<Tables>;
-  provider: Provider;
-  vault: TokenVault;
-  endRejected: EndRejected;
-  metrics: IdentityMetrics;
-  providerTimeoutMs: number;
-  rules: SessionRules;
-}) {
+export function createTokenRefresh(deps: IdentityDeps, endRejected: EndRejected) {
+  const { db, provider, vault, metrics, rules } = deps;
+  const providerTimeoutMs = deps.config.IDP_TIMEOUT_MS;
   const leaseMs = MAX_CALLS * providerTimeoutMs + LEASE_MARGIN_MS;
   const share = singleFlight<AuthSession | undefined>();
 
@@ -76,8 +56,11 @@ export function createTokenRefresh({
     await provider.prepare();
     for (;;) {
       const leaseEnd = performance.now() + leaseMs;
-      const lease = await acquireRefreshLease(db, session, leaseMs);
-      if (lease !== undefined) return redeem(session, lease, leaseEnd);
+      const { numUpdatedRows } = await updateVersion(db, session)
+        .set({ refresh_lease_until: leaseUntil(leaseMs) })
+        .where(leaseIsFree('refresh_lease_until'))
+        .executeTakeFirst();
+      if (numUpdatedRows > 0n) return redeem(session, leaseEnd);
       const winner = await waitForWinner(session, deadline);
       if (winner !== 'expired') return finish('waited', winner);
     }
@@ -97,11 +80,7 @@ export function createTokenRefresh({
     }
   }
 
-  async function redeem(
-    session: AuthSession,
-    lease: string,
-    leaseEnd: number,
-  ): Promise<AuthSession | undefined> {
+  async function redeem(session: AuthSession, leaseEnd: number): Promise<AuthSession | undefined> {
     let tokens: Tokens;
     try {
       const refreshToken = await vault.open(session.refreshTokenEnc, session, 'refresh_token_enc');
@@ -109,7 +88,7 @@ export function createTokenRefresh({
       tokens = { refreshToken, ...(await provider.refresh(refreshToken)) };
     } catch (error) {
       if (!isRejection(error)) {
-        await releaseRefreshLease(db, session, lease);
+        await updateVersion(db, session).set({ refresh_lease_until: null }).execute();
         throw error;
       }
       if (await endRejected(session)) return finish('refused', undefined);
@@ -124,7 +103,14 @@ export function createTokenRefresh({
   async function store(session: AuthSession, tokens: SealedTokens, leaseEnd: number) {
     for (;;) {
       try {
-        return await storeRefreshedTokens(db, session, tokens);
+        await updateVersion(db, session)
+          .set({
+            ...tokenColumns(tokens),
+            token_version: session.tokenVersion + 1,
+            refresh_lease_until: null,
+          })
+          .execute();
+        return;
       } catch (error) {
         if (performance.now() + STORE_RETRY_MS >= leaseEnd) throw error;
         await sleep(STORE_RETRY_MS);
@@ -147,56 +133,12 @@ export function createTokenRefresh({
     );
 }
 
-type Version = Pick<AuthSession, 'id' | 'tokenVersion'>;
-
-/** Acquires the lease of a refresh; returns its expiry, which identifies it. */
-async function acquireRefreshLease(
-  db: Kysely<Tables>,
-  { id, tokenVersion }: Version,
-  durationMs: number,
-): Promise<string | undefined> {
-  const row = await db
+/** Updates a session if its tokens are still those of this version, so that an ended session stays ended. */
+function updateVersion(db: Kysely<Tables>, { id, tokenVersion }: AuthSession) {
+  return db
     .updateTable('user_auth_sessions')
-    .set({ refresh_lease_until: leaseUntil(durationMs) })
     .where('id', '=', id)
-    .where('token_version', '=', tokenVersion)
-    .where(leaseIsFree('refresh_lease_until'))
-    .returning(sql<string>`refresh_lease_until::text`.as('lease'))
-    .executeTakeFirst();
-  return row?.lease;
-}
-
-/** Releases a lease without new tokens, unless another process has acquired it. */
-async function releaseRefreshLease(
-  db: Kysely<Tables>,
-  { id, tokenVersion }: Version,
-  lease: string,
-): Promise<void> {
-  await db
-    .updateTable('user_auth_sessions')
-    .set({ refresh_lease_until: null })
-    .where('id', '=', id)
-    .where('token_version', '=', tokenVersion)
-    .where('refresh_lease_until', '=', sql<Date>`${lease}::timestamptz`)
-    .execute();
-}
-
-/** Replaces tokens of one version. An ended session stays ended; repeating it changes nothing. */
-async function storeRefreshedTokens(
-  db: Kysely<Tables>,
-  { id, tokenVersion }: Version,
-  tokens: SealedTokens,
-): Promise<void> {
-  await db
-    .updateTable('user_auth_sessions')
-    .set({
-      ...tokenColumns(tokens),
-      token_version: tokenVersion + 1,
-      refresh_lease_until: null,
-    })
-    .where('id', '=', id)
-    .where('token_version', '=', tokenVersion)
-    .execute();
+    .where('token_version', '=', tokenVersion);
 }
 
 /** Creates a function that shares one result, or error, among callers that wait for the same key. */

@@ -1,10 +1,8 @@
-import type { Logger } from '@oselya/kit';
 import { type Kysely, sql } from 'kysely';
 import type { Tables } from '../tables.ts';
-import type { Provider } from './provider/provider.ts';
+import type { IdentityDeps } from './deps.ts';
 import { isRejection, ProviderError } from './provider/transport.ts';
 import type { EndedSession } from './revocation.ts';
-import type { TokenVault } from './token-vault.ts';
 
 /** Concurrent sessions; the rest of the provider's capacity is for sign-ins. */
 const BATCH = 4;
@@ -24,21 +22,9 @@ export type TokenRevocation = ReturnType<typeof createTokenRevocation>;
  * in the database, so that any process revokes them. A provider that does not answer is asked again after a minute, then
  * after twice as long each time, up to `MAX_ATTEMPTS`.
  */
-export function createTokenRevocation({
-  db,
-  log,
-  provider,
-  vault,
-  providerTimeoutMs,
-}: {
-  db: Kysely<Tables>;
-  log: Logger;
-  provider: Provider;
-  vault: TokenVault;
-  providerTimeoutMs: number;
-}) {
+export function createTokenRevocation({ db, log, provider, vault, config }: IdentityDeps) {
   // Discovery and the calls end before another process claims the row.
-  const retrySeconds = Math.max(60, (4 * providerTimeoutMs) / 1000);
+  const retrySeconds = Math.max(60, (4 * config.IDP_TIMEOUT_MS) / 1000);
   const closing = new AbortController();
   let current = Promise.resolve();
   let timer: NodeJS.Timeout | undefined;

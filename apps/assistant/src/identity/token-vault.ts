@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto';
-import { CompactEncrypt, compactDecrypt, decodeProtectedHeader } from 'jose';
+import { CompactEncrypt, compactDecrypt } from 'jose';
 import type { Tokens } from './provider/provider.ts';
 import type { SealedTokens } from './sessions.ts';
 
@@ -70,16 +70,6 @@ export function createTokenVault(current: string, earlier: readonly string[] = [
       } catch {
         // The underlying error may quote the token.
         throw new UnreadableTokenError();
-      }
-    },
-
-    /** Returns whether a token names one of the keys and its place; a cheap check where the token is not needed. */
-    isReadable(sealed: string, owner: Owner, column: Column): boolean {
-      try {
-        const { kid: id = '', place } = decodeProtectedHeader(sealed);
-        return typeof id === 'string' && keys.has(id) && place === placeOf(owner, column);
-      } catch {
-        return false;
       }
     },
   };
