@@ -142,7 +142,7 @@ export function createModelCost() {
   const total: ModelUsage = { calls: 0, input_tokens: 0, output_tokens: 0 };
   return {
     /** Counts a request, successful or not. */
-    observe({ inputTokens, outputTokens }: ModelCallEvent): void {
+    observe: ({ inputTokens, outputTokens }: ModelCallEvent): void => {
       total.calls += 1;
       total.input_tokens += inputTokens ?? 0;
       total.output_tokens += outputTokens ?? 0;

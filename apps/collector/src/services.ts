@@ -74,9 +74,7 @@ export async function createServices(
   const metrics = createMetrics(registry);
   const folder = join(config.DATA_DIR, 'images');
   await using opened = new AsyncDisposableStack();
-  const temporary = createTemporaryFolder(join(folder, 'incoming'), (error) =>
-    log.warn({ err: error }, 'temporary files of killed processes could not be removed'),
-  );
+  const temporary = createTemporaryFolder(join(folder, 'incoming'));
   opened.defer(temporary.close);
   const imageStore = await openImageStore(config, { folder, temporary: temporary.path, log });
   opened.defer(imageStore.close);

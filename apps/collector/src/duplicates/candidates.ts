@@ -1,5 +1,5 @@
 import { type Kysely, type RawBuilder, type Selectable, sql } from 'kysely';
-import { COPY_BITS } from '../images/fingerprint.ts';
+import { COPY_BITS } from '../images/decode.ts';
 import type { Tables } from '../tables.ts';
 
 /** Measurements of one flat differ in decimals; beyond this ratio it is another. */

@@ -1,4 +1,4 @@
-import { COPY_BITS, hammingDistance } from '../images/fingerprint.ts';
+import { COPY_BITS, hammingDistance } from '../images/decode.ts';
 import type { Reason, ReasonName } from '../tables.ts';
 import { normaliseText } from '../text.ts';
 import type { Compared, ComparedImage } from './candidates.ts';

@@ -6,7 +6,6 @@ import { Gauge, type Registry } from 'prom-client';
 import { Type } from 'typebox';
 import { createMeasure, type Metrics } from '../metrics.ts';
 import { repeat } from '../async/wait.ts';
-import type { Images } from '../images/images.ts';
 import { choice, nullable } from '../schemas.ts';
 import type { Tables } from '../tables.ts';
 import { type Compared, findCandidates, loadCompared } from './candidates.ts';
@@ -24,9 +23,6 @@ const MAX_LEASE_MS = 3600 * SECOND_MS;
 
 /** How long a change settles: a payload changes its listing several times, with seconds of model calls between. */
 const SETTLED_MS = 3 * SECOND_MS;
-
-/** How many stored images are fingerprinted at a time, at some 50 ms each. */
-const FINGERPRINTED = 16;
 
 /** How many duplicates one search finds at most: the likeliest. */
 const MAX_FOUND = 20;
@@ -109,19 +105,17 @@ export function listDuplicates(db: Kysely<Tables>, listingId: number, limit: num
 
 /**
  * Searches for duplicates of changed listings, which triggers mark, in any number of processes. A failed search costs no
- * job anything, and is repeated a minute later, then after two, and at last once an hour. Between searches it
- * fingerprints images that were stored before fingerprints existed.
+ * job anything, and is repeated a minute later, then after two, and at last once an hour.
  * @param deps.settledMs How long ago a listing changed at least.
  */
 export function startDuplicateSearch(deps: {
   db: Kysely<Tables>;
-  images: Pick<Images, 'fingerprintStored'>;
   log: Logger;
   metrics: { duplicateLooks: Pick<Metrics['duplicateLooks'], 'inc'> };
   intervalMs?: number;
   settledMs?: number;
 }): { close: () => Promise<void> } {
-  const { db, images, log, metrics, intervalMs = SECOND_MS, settledMs = SETTLED_MS } = deps;
+  const { db, log, metrics, intervalMs = SECOND_MS, settledMs = SETTLED_MS } = deps;
   const ended = new AbortController();
   const { signal } = ended;
 
@@ -147,26 +141,14 @@ export function startDuplicateSearch(deps: {
     }
   }
 
-  let after: string | undefined = '';
-  async function fingerprint(): Promise<void> {
-    if (after === undefined) return;
-    after = await images.fingerprintStored({
-      after,
-      limit: FINGERPRINTED,
-      signal,
-      onError: (error, sha256) =>
-        log.warn({ err: error, sha256 }, 'a stored image could not be read'),
-    });
-  }
-
   const onError = (error: unknown) => {
     if (!signal.aborted) log.warn({ err: error }, 'the search for duplicates failed for now');
   };
-  const works = [search, fingerprint].map((work) => repeat(intervalMs, work, { signal, onError }));
+  const searching = repeat(intervalMs, search, { signal, onError });
   return {
     async close() {
       ended.abort();
-      await Promise.all(works);
+      await searching;
     },
   };
 }

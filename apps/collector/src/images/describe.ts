@@ -10,11 +10,11 @@ import { type Kysely, type RawBuilder, sql } from 'kysely';
 import { mapParallel } from '../async/concurrency.ts';
 import type { DescribeError, Tables } from '../tables.ts';
 import { createOutageCounts, readPrompt } from '../model.ts';
-import { heldClaim } from '../queue/fence.ts';
-import { type Fence, LeaseLostError } from '../queue/job.ts';
+import { writeHeld } from '../queue/fence.ts';
+import type { Fence } from '../queue/job.ts';
 import { cleanText, cutText, storableMessage } from '../text.ts';
-import { CONTROL_SIZE, controlImage, VISION_SIDE } from './decode.ts';
-import { ImageError } from './image-error.ts';
+import { CONTROL_SIZE, controlImage, ImageError } from './decode.ts';
+import { SIDES } from './store.ts';
 import type { Thumbnails } from './thumbnails.ts';
 
 /** The work on one listing's images. */
@@ -62,50 +62,20 @@ export type Describer = Pick<ModelClient, 'generateObject' | 'visionModel'>;
 type Undescribed = { sha256: string; width: number; height: number; name?: string | null };
 
 /**
- * Has the vision model describe stored images, each for all listings that show it. An image that is at fault is
- * recorded with its reason; every other failure of the model propagates, and the next attempt goes on with the rest.
- * Specification 001, Errors; Contract 4, Images; docs/adr/0017-undescribed-images.md.
- */
-export type Describe = {
-  /**
-   * Describes those of the images that have no description, except those refused by the same model and prompt.
-   * @param names File name or address by hash.
-   * @param options.mayWait Whether the job may go back to the queue in an outage.
-   * @throws ModelError, LeaseLostError, `signal.reason`.
-   */
-  images(
-    job: ListingJob,
-    names: ReadonlyMap<string, string>,
-    options: { parallel: number; mayWait: boolean },
-  ): Promise<void>;
-  /**
-   * Describes all of a listing's images that have no description, refused ones too.
-   * @param options.outdated Those instead that another model or prompt described, or none.
-   * @returns How many.
-   * @throws ModelError, LeaseLostError, `signal.reason`.
-   */
-  allOf(job: ListingJob, options?: { outdated: boolean }): Promise<number>;
-  /** Undefined where no image is described (`MODEL_VISION=off`). */
-  readonly asked: Asked | undefined;
-};
-
-/**
- * Creates the descriptions of a process.
+ * Creates the descriptions of a process: the vision model describes stored images, each for all listings that show it.
+ * An image at fault is recorded with its reason. Every other failure of the model propagates, and the next attempt goes
+ * on with the rest. Specification 001, Errors; Contract 4, Images; docs/adr/0017-undescribed-images.md.
  * @param deps.onUndescribed Called for each image that is recorded without a description.
  */
 export function createDescribe(deps: {
   db: Kysely<Tables>;
-  thumbnails: Thumbnails;
-  model: Describer;
+  thumbnails: Pick<Thumbnails, 'make'>;
+  model: Pick<Describer, 'generateObject'>;
+  asked: Asked;
   log: Pick<Logger, 'warn'>;
   onUndescribed: () => void;
-}): Describe {
-  const { db, thumbnails, model, log, onUndescribed } = deps;
-  const { visionModel } = model;
-  if (visionModel === undefined) {
-    return { images: async () => {}, allOf: async () => 0, asked: undefined };
-  }
-  const asked = { requested_model: visionModel, prompt_version: descriptionPrompt.version };
+}) {
+  const { db, thumbnails, model, asked, log, onUndescribed } = deps;
   const outages = createOutageCounts<string>();
 
   function show({ signal, observe }: ListingJob, bytes: Uint8Array, data: object) {
@@ -121,10 +91,10 @@ export function createDescribe(deps: {
     });
   }
 
-  /** Shows an image on which the server has failed before: the control image first, which ends an outage. */
+  /** Shows the control image: the answer ends an outage, and tells that the next failure is of an image. */
   async function showControl(job: ListingJob): Promise<void> {
     await show(job, await controlImage(), CONTROL_SIZE).catch((error: unknown) => {
-      // Whatever the model says of it, its server has answered.
+      // A rejection of the control is an answer too.
       if (!isOfImage(error)) throw error;
     });
   }
@@ -135,7 +105,7 @@ export function createDescribe(deps: {
     { sha256, width, height, name }: Undescribed,
     mayWait: boolean,
   ) {
-    const bytes = await thumbnails.make(sha256, VISION_SIDE);
+    const bytes = await thumbnails.make(sha256, SIDES[1]);
     for (;;) {
       if (outages.has(sha256)) await showControl(job);
       try {
@@ -148,7 +118,7 @@ export function createDescribe(deps: {
         const count = outages.add(sha256, error.outage);
         if (count >= (isLimit ? MAX_LIMITED : MAX_OUTAGES)) {
           outages.forget(sha256);
-          throw causedByImage(error, count);
+          throw new PoisonImageError(error, count);
         }
         if (mayWait || isLimit) throw error;
       }
@@ -161,21 +131,31 @@ export function createDescribe(deps: {
     signal.throwIfAborted();
     try {
       const { value, model: describedBy } = await ask(job, image, mayWait);
-      await saveDescription(db, fence, {
-        ...value,
-        sha256,
-        description: cutText(cleanText(value.description), MAX_DESCRIPTION),
-        described_by: describedBy,
-        ...asked,
-      });
+      const description = cutText(cleanText(value.description), MAX_DESCRIPTION);
+      await writeHeld(
+        db,
+        fence,
+        sql`update images set description = ${description}, room_type = ${value.room_type},
+            quality = ${value.quality}, described_by = ${describedBy},
+            prompt_version = ${asked.prompt_version}, requested_model = ${asked.requested_model},
+            describe_error = null
+          from claim where sha256 = ${sha256}`,
+      );
     } catch (error) {
       if (!(error instanceof ImageError || isOfImage(error))) throw error;
-      await saveFailure(db, fence, sha256, {
+      const failure: DescribeError = {
         code: error instanceof ImageError ? UNREADABLE : error.code,
         message: storableMessage(error.message),
         ...asked,
         failed_at: new Date().toISOString(),
-      });
+      };
+      // Another job may have described it meanwhile.
+      await writeHeld(
+        db,
+        fence,
+        sql`update images set describe_error = ${JSON.stringify(failure)}::jsonb
+          from claim where sha256 = ${sha256} and ${isOutdated(asked)}`,
+      );
       onUndescribed();
       log.warn(
         { err: error, raw_id: fence.rawId, listing_id: listingId, sha256 },
@@ -197,8 +177,17 @@ export function createDescribe(deps: {
   }
 
   return {
-    asked,
-    async images(job, names, options) {
+    /**
+     * Describes the images that have no description, except those on which the same model and prompt failed.
+     * @param names File name or address by hash.
+     * @param options.mayWait Whether the job may go back to the queue in an outage.
+     * @throws ModelError, LeaseLostError, `signal.reason`.
+     */
+    async images(
+      job: ListingJob,
+      names: ReadonlyMap<string, string>,
+      options: { parallel: number; mayWait: boolean },
+    ): Promise<void> {
       const undescribed = await findUndescribed(db, [...names.keys()], asked);
       const named = undescribed.map((image) => ({
         ...image,
@@ -206,7 +195,13 @@ export function createDescribe(deps: {
       }));
       await describeSome(job, named, options);
     },
-    async allOf(job, { outdated } = { outdated: false }) {
+    /**
+     * Describes all of a listing's images that have no description, or with `outdated` those that another model or
+     * prompt described, or none.
+     * @returns How many.
+     * @throws ModelError, LeaseLostError, `signal.reason`.
+     */
+    async allOf(job: ListingJob, { outdated } = { outdated: false }): Promise<number> {
       const images = selectImages(db, job.listingId);
       const undescribed = await (
         outdated ? images.where(isOutdated(asked)) : images.where('described_by', 'is', null)
@@ -217,18 +212,16 @@ export function createDescribe(deps: {
   };
 }
 
-/** Marks a failure of the server that an image causes. */
-const CAUSED_BY_IMAGE = new WeakSet<ModelError>();
-
-function causedByImage(error: ModelError, count: number): ModelError {
-  const { code, message, status } = error;
-  const caused = new ModelError(
-    code,
-    `The model server failed on it ${count} times, though it answered another image in between: ${message}`,
-    { ...(status !== undefined && { status }), cause: error },
-  );
-  CAUSED_BY_IMAGE.add(caused);
-  return caused;
+/** A failure of the server that an image causes. */
+class PoisonImageError extends ModelError {
+  constructor(cause: ModelError, count: number) {
+    const { code, message, status } = cause;
+    super(
+      code,
+      `The model server failed on it ${count} times, though it answered another image in between: ${message}`,
+      { ...(status !== undefined && { status }), cause },
+    );
+  }
 }
 
 /** Tells whether a failure is of the one image that the model was shown. */
@@ -236,7 +229,7 @@ function isOfImage(error: unknown): error is ModelError {
   if (!(error instanceof ModelError)) return false;
   const { code, status } = error;
   return (
-    CAUSED_BY_IMAGE.has(error) ||
+    error instanceof PoisonImageError ||
     code === 'MODEL_REFUSED' ||
     code === 'MODEL_INVALID_OUTPUT' ||
     code === 'MODEL_TRUNCATED' ||
@@ -291,46 +284,4 @@ export function isOutdated(asked: Asked): RawBuilder<boolean> {
       or coalesce(images.requested_model, images.described_by) is distinct from ${model})
     and not coalesce(images.describe_error @> ${JSON.stringify({ requested_model: model, prompt_version: version })}::jsonb
       and images.describe_error ->> 'code' <> all (${PASSING}::text[]), false))`;
-}
-
-/** @throws LeaseLostError */
-async function saveDescription(
-  db: Kysely<Tables>,
-  fence: Fence,
-  image: {
-    sha256: string;
-    description: string;
-    room_type: string;
-    quality: string;
-    described_by: string;
-    prompt_version: string;
-    requested_model: string;
-  },
-): Promise<void> {
-  const { rows } = await sql<{ held: boolean }>`
-    with claim as materialized (${heldClaim(fence)}),
-    written as (
-      update images set description = ${image.description}, room_type = ${image.room_type},
-        quality = ${image.quality}, described_by = ${image.described_by},
-        prompt_version = ${image.prompt_version}, requested_model = ${image.requested_model},
-        describe_error = null
-      from claim where sha256 = ${image.sha256})
-    select exists (select from claim) as held`.execute(db);
-  if (rows[0]?.held !== true) throw new LeaseLostError(fence);
-}
-
-/** Records why an image has no description, unless another job has described it meanwhile. @throws LeaseLostError */
-async function saveFailure(
-  db: Kysely<Tables>,
-  fence: Fence,
-  sha256: string,
-  error: DescribeError,
-): Promise<void> {
-  const { rows } = await sql<{ held: boolean }>`
-    with claim as materialized (${heldClaim(fence)}),
-    written as (
-      update images set describe_error = ${JSON.stringify(error)}::jsonb
-      from claim where sha256 = ${sha256} and ${isOutdated(error)})
-    select exists (select from claim) as held`.execute(db);
-  if (rows[0]?.held !== true) throw new LeaseLostError(fence);
 }

@@ -10,7 +10,7 @@ import { parseRetryAfter } from '@oselya/kit/retry-after';
 import { MEBIBYTE } from '../schemas.ts';
 import { type Answer, firstOf, type SafeFetch } from '../safe-fetch/fetch.ts';
 import { FetchError } from '../safe-fetch/address.ts';
-import { ImageError } from './image-error.ts';
+import { ImageError } from './decode.ts';
 import { MAX_IMAGE_BYTES, saveTemporary, type TemporaryFile } from './temporary.ts';
 
 /** Contract 4, Images; Specification 001, Limits. */
@@ -143,4 +143,23 @@ function decoded({ headers, body }: Answer): Readable {
   if (decoder === undefined) throw new ImageError('It is sent in an unknown content encoding');
   // Errors reach whoever reads the decoder.
   return joinStreams(body, decoder, () => undefined);
+}
+
+const HOUR_MS = 3_600_000;
+
+/**
+ * How long an address that failed is left alone by payloads that say nothing new: a little less than a day, so that a
+ * source that sends daily asks each time.
+ */
+const RETRY_AFTER_MS = 20 * HOUR_MS;
+
+/** The bounds of the time that a host names instead: a little less than an hour, and a month. */
+const SOONEST_MS = 50 * 60_000;
+const LATEST_MS = 30 * 24 * HOUR_MS;
+
+/** Returns from when on an address may be asked again; null for never. */
+export function retryTime({ retryable, retryAt }: ImageError, now = Date.now()): Date | null {
+  if (!retryable) return null;
+  const wanted = retryAt === undefined ? RETRY_AFTER_MS : retryAt.getTime() - now;
+  return new Date(now + Math.min(Math.max(wanted, SOONEST_MS), LATEST_MS));
 }

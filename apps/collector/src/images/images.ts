@@ -1,22 +1,23 @@
 import { rm } from 'node:fs/promises';
 import type { Readable } from 'node:stream';
+import { isDatabaseOutage } from '@oselya/db';
 import type { Logger } from '@oselya/kit';
 import type { Kysely } from 'kysely';
 import { mapParallel } from '../async/concurrency.ts';
 import type { Tables } from '../tables.ts';
 import type { Disk } from '../disk.ts';
 import type { SafeFetch } from '../safe-fetch/fetch.ts';
-import { cleanUpImages, type CleanupOptions, fingerprintStored } from './cleanup.ts';
-import { inspectImage } from './decode.ts';
+import { cleanUpImages, type CleanupOptions } from './cleanup.ts';
+import { ImageError, inspectImage } from './decode.ts';
 import {
+  type Asked,
   AT_ONCE,
   createDescribe,
-  type Describe,
   type Describer,
+  descriptionPrompt,
   type ListingJob,
 } from './describe.ts';
-import { createDownload, DOWNLOAD_LIMITS, type DownloadLimits } from './download.ts';
-import { ImageError, retryTime } from './image-error.ts';
+import { createDownload, DOWNLOAD_LIMITS, type DownloadLimits, retryTime } from './download.ts';
 import {
   findFetched,
   findImages,
@@ -24,15 +25,13 @@ import {
   type ImageOutcome,
   type Miss,
   missOf,
+  recordImages,
   replaceImages,
   type StoredImage,
 } from './repository.ts';
 import type { ImageStore, StoreState } from './store.ts';
 import type { TemporaryFile, UploadedFile } from './temporary.ts';
 import { createThumbnails } from './thumbnails.ts';
-
-/** How often the images of a listing are gathered: again only where one was removed meanwhile. */
-const MAX_ROUNDS = 3;
 
 /**
  * The outcome of an image for metrics: new bytes, known ones, an address that was not fetched again, a bad image, and a
@@ -50,44 +49,7 @@ type Result = { image: StoredImage; isReused?: boolean } | Miss;
 type ListingImage = { url: string | null; name: string; result: Result };
 
 /** The images of listings. */
-export type Images = {
-  /**
-   * Fetches, stores and describes the images of a listing, which then has these and no others. An address that the
-   * listing had before is not fetched again. An image that cannot be used is recorded with its reason. Contract 4,
-   * Images.
-   * @throws LeaseLostError, ModelError (see `Describe`), StoreOutageError, ProblemError `disk_low`, `signal.reason`.
-   */
-  processRemote(
-    job: ListingJob & {
-      urls: readonly string[];
-      /** Whether addresses that failed before are asked again only once they are due. */
-      onlyDue?: boolean | undefined;
-    },
-  ): Promise<ImageOutcome[]>;
-  /**
-   * Does the same with uploaded files, one after another; their owner removes them. Specification 001, Behaviour
-   * rules, 3, and Limits.
-   */
-  processUploaded(job: ListingJob & { files: readonly UploadedFile[] }): Promise<ImageOutcome[]>;
-  /** See `Describe.allOf`. */
-  describeAll: Describe['allOf'];
-  /** See `Describe.asked`. */
-  readonly describedWith: Describe['asked'];
-  /** See `fingerprintStored`. */
-  fingerprintStored(
-    options: Parameters<typeof fingerprintStored>[1],
-  ): ReturnType<typeof fingerprintStored>;
-  /** See `cleanUpImages`. */
-  cleanUp(options: CleanupOptions): Promise<number>;
-  /** Tells whether there are stored bytes with this hash. */
-  has(sha256: string): Promise<boolean>;
-  /**
-   * Opens stored bytes as they came, or as a JPEG with no side longer than `side` pixels.
-   * @returns Undefined for an unknown hash.
-   * @throws ProblemError `unavailable` where too many wait for a thumbnail; StoreOutageError.
-   */
-  open(sha256: string, side?: number): Promise<OpenImage | undefined>;
-};
+export type Images = ReturnType<typeof createImages>;
 
 /** The dependencies of images. Contract 4, Images. */
 export type ImagesOptions = {
@@ -108,7 +70,7 @@ export type ImagesOptions = {
  * Creates the images of a process. No database connection is held during a download, a call to the model or to the
  * store, except while an image is removed (see cleanup.ts).
  */
-export function createImages(options: ImagesOptions): Images {
+export function createImages(options: ImagesOptions) {
   const { db, store, storeState, temporary, disk, fetch, model, log, limits } = options;
   const { observe = () => undefined } = options;
   const { listingMs } = { ...DOWNLOAD_LIMITS, ...limits };
@@ -116,14 +78,23 @@ export function createImages(options: ImagesOptions): Images {
     log.warn({ err: error }, 'a thumbnail could not be stored'),
   );
   const download = createDownload({ fetch, folder: temporary, limits });
+  const asked: Asked | undefined =
+    model.visionModel === undefined
+      ? undefined
+      : {
+          requested_model: model.visionModel,
+          prompt_version: descriptionPrompt.version,
+        };
   const onUndescribed = () => observe('undescribed');
-  const describe = createDescribe({ db, thumbnails, model, log, onUndescribed });
+  const describe = asked && createDescribe({ db, thumbnails, model, asked, log, onUndescribed });
 
-  /** Stores a file's bytes. The failure of this machine on the way counts as one of the store. */
+  /** Stores a file's bytes. Their row comes first: the cleanup finds images by their rows. */
   async function keep({ path, sha256, bytes }: TemporaryFile): Promise<StoredImage> {
-    const { mediaType, ...seen } = await inspectImage(path);
+    const { mediaType, ...decoded } = await inspectImage(path);
+    const image = { sha256, media_type: mediaType, bytes, ...decoded };
+    await recordImages(db, [image]);
     await store.put(sha256, path);
-    return { sha256, media_type: mediaType, bytes, ...seen };
+    return image;
   }
 
   async function fetchOne(url: string, signal: AbortSignal): Promise<StoredImage> {
@@ -137,7 +108,9 @@ export function createImages(options: ImagesOptions): Images {
       }
     } catch (error) {
       signal.throwIfAborted();
-      throw error instanceof ImageError ? error : storeState.toOutage(error);
+      if (error instanceof ImageError || isDatabaseOutage(error)) throw error;
+      // A failure of this machine on an image's way to the store is one of the store.
+      throw storeState.toOutage(error);
     }
   }
 
@@ -169,30 +142,24 @@ export function createImages(options: ImagesOptions): Images {
     });
   }
 
-  /**
-   * Records the images of a listing, and has the new ones described. One that a cleanup removed before it was recorded
-   * is gathered again.
-   */
+  /** Records the images of a listing, and has the new ones described. */
   async function record(
     job: ListingJob,
-    gather: () => Promise<readonly ListingImage[]>,
+    images: readonly ListingImage[],
     areUploads: boolean,
   ): Promise<ImageOutcome[]> {
     const { listingId, fence } = job;
     const parallel = areUploads ? AT_ONCE.uploaded : AT_ONCE.remote;
-    for (let round = 1; round <= MAX_ROUNDS; round += 1) {
-      const images = await gather();
-      const stored = images.flatMap(({ result }) => ('image' in result ? [result.image] : []));
-      const hashes = [...new Set(stored.map(({ sha256 }) => sha256))];
-      const outcomes = toOutcomes(images, await findStoredBefore(db, hashes, fence));
-      await replaceImages(db, { listingId, outcomes, stored, fence, areUploads });
-      const found = await mapParallel(hashes, parallel, (sha256) => store.has(sha256));
-      if (!found.every(Boolean)) continue;
-      for (const [index, outcome] of outcomes.entries()) observe(eventOf(outcome, images[index]));
-      await describe.images(job, namesOf(images), { parallel, mayWait: !areUploads });
-      return outcomes;
-    }
-    throw new Error('Images were removed again and again while they were recorded');
+    const stored = images.flatMap(({ result }) => ('image' in result ? [result.image] : []));
+    const hashes = [...new Set(stored.map(({ sha256 }) => sha256))];
+    const outcomes = toOutcomes(images, await findStoredBefore(db, hashes, fence));
+    await replaceImages(db, { listingId, outcomes, stored, fence, areUploads });
+    const found = await mapParallel(hashes, parallel, (sha256) => store.has(sha256));
+    // The stage is repeated, and fetches the image again.
+    if (!found.every(Boolean)) throw new Error('An image was removed while it was recorded');
+    for (const [index, outcome] of outcomes.entries()) observe(eventOf(outcome, images[index]));
+    await describe?.images(job, namesOf(images), { parallel, mayWait: !areUploads });
+    return outcomes;
   }
 
   async function findStored(sha256: string): Promise<StoredImage | undefined> {
@@ -201,25 +168,53 @@ export function createImages(options: ImagesOptions): Images {
   }
 
   return {
-    processRemote: ({ urls, onlyDue = false, ...job }) =>
-      record(job, () => gatherRemote(job, urls, onlyDue), false),
-
-    processUploaded({ files, ...job }) {
-      const gather = () =>
-        mapParallel(files, AT_ONCE.uploaded, async (file): Promise<ListingImage> => {
-          job.signal.throwIfAborted();
-          return { url: null, name: file.name, result: await unlessBad(keep(file)) };
-        });
-      return record(job, gather, true);
+    /**
+     * Fetches, stores and describes the images of a listing, which then has these and no others. An address that the
+     * listing had before is not fetched again. An image that cannot be used is recorded with its reason. Contract 4,
+     * Images.
+     * @param job.onlyDue Whether addresses that failed before are asked again only once they are due.
+     * @throws LeaseLostError, ModelError (see `createDescribe`), StoreOutageError, ProblemError `disk_low`,
+     *   `signal.reason`.
+     */
+    async processRemote({
+      urls,
+      onlyDue = false,
+      ...job
+    }: ListingJob & { urls: readonly string[]; onlyDue?: boolean | undefined }) {
+      return record(job, await gatherRemote(job, urls, onlyDue), false);
     },
 
-    describeAll: (job, choice) => describe.allOf(job, choice),
-    describedWith: describe.asked,
-    fingerprintStored: (round) => fingerprintStored({ db, store }, round),
-    cleanUp: (cleanup) => cleanUpImages({ db, store }, cleanup),
-    has: async (sha256) => (await findStored(sha256)) !== undefined,
+    /**
+     * Does the same with uploaded files, one after another; their owner removes them. Specification 001, Behaviour
+     * rules, 3, and Limits.
+     */
+    async processUploaded({ files, ...job }: ListingJob & { files: readonly UploadedFile[] }) {
+      const images = await mapParallel(files, AT_ONCE.uploaded, async (file) => {
+        job.signal.throwIfAborted();
+        return { url: null, name: file.name, result: await unlessBad(keep(file)) };
+      });
+      return record(job, images, true);
+    },
 
-    async open(sha256, side) {
+    /** Describes a listing's images that have no description, or outdated ones. Returns how many. */
+    describeAll: async (job: ListingJob, choice?: { outdated: boolean }): Promise<number> =>
+      describe === undefined ? 0 : describe.allOf(job, choice),
+
+    /** The model and prompt of descriptions; undefined with `MODEL_VISION=off`. */
+    describedWith: asked,
+
+    /** See `cleanUpImages`. */
+    cleanUp: (cleanup: CleanupOptions) => cleanUpImages({ db, store }, cleanup),
+
+    /** Tells whether there are stored bytes with this hash. */
+    has: async (sha256: string) => (await findStored(sha256)) !== undefined,
+
+    /**
+     * Opens stored bytes as they came, or as a JPEG with no side longer than `side` pixels.
+     * @returns Undefined for an unknown hash.
+     * @throws ProblemError `unavailable` where too many wait for a thumbnail; StoreOutageError.
+     */
+    async open(sha256: string, side?: number): Promise<OpenImage | undefined> {
       const image = await findStored(sha256);
       if (image === undefined) return undefined;
       if (side === undefined) {

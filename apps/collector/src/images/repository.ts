@@ -10,7 +10,7 @@ export type StoredImage = {
   width: number;
   height: number;
   bytes: number;
-  /** See `fingerprint`; missing where it is stored already, or not computed yet. */
+  /** See `fingerprint`; missing where the image is stored already. */
   fingerprint?: string;
 };
 
@@ -19,6 +19,22 @@ export type Miss = { error: string; retry_at?: string };
 
 /** The result of one image of a listing. */
 export type ImageOutcome = { position: number; url: string | null } & (UploadOutcome | Miss);
+
+/**
+ * Records images. Known ones are not changed, but locked until the end of the transaction, so that a cleanup passes
+ * them.
+ */
+export async function recordImages(
+  db: Kysely<Tables>,
+  images: readonly StoredImage[],
+): Promise<void> {
+  await sql`insert into images (sha256, media_type, width, height, bytes, fingerprint)
+    select distinct on (sha256) * from jsonb_to_recordset(${JSON.stringify(images)}::jsonb)
+      as image (sha256 text, media_type text, width integer, height integer, bytes bigint,
+        fingerprint bigint)
+    order by sha256
+    on conflict (sha256) do update set media_type = excluded.media_type where false`.execute(db);
+}
 
 /** Returns the facts of the bytes with these hashes, by hash; unknown ones are missing. */
 export async function findImages(
@@ -74,7 +90,7 @@ export async function findFetched(
   return { hashes, misses };
 }
 
-/** Returns a miss as callers get it. */
+/** Creates a miss. */
 export function missOf(error: string, retryAt: Date | null): Miss {
   return retryAt === null ? { error } : { error, retry_at: retryAt.toISOString() };
 }
@@ -99,13 +115,7 @@ export async function replaceImages(
     const [claim] = (await heldListing(fence).execute(trx)).rows;
     if (claim === undefined) throw new LeaseLostError(fence);
     if (!claim.is_current) throw new SupersededError(fence);
-    // Known images are not changed, but locked until the listing shows them, so that a cleanup passes them.
-    await sql`insert into images (sha256, media_type, width, height, bytes, fingerprint)
-      select distinct on (sha256) * from jsonb_to_recordset(${JSON.stringify(stored)}::jsonb)
-        as image (sha256 text, media_type text, width integer, height integer, bytes bigint,
-          fingerprint bigint)
-      order by sha256
-      on conflict (sha256) do update set media_type = excluded.media_type where false`.execute(trx);
+    await recordImages(trx, stored);
     await sql`delete from listing_images where listing_id = ${listingId}`.execute(trx);
     await sql`insert into listing_images (listing_id, position, url, sha256, error, retry_at)
       select ${listingId}::bigint, image.* from jsonb_to_recordset(${JSON.stringify(outcomes)}::jsonb)

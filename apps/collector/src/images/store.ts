@@ -1,34 +1,19 @@
-import type { Readable } from 'node:stream';
 import type { Logger } from '@oselya/kit';
 import type { Disk as StoreDisk } from 'flydrive';
 import { Gauge, type Registry } from 'prom-client';
 import { inTime, pause } from '../async/wait.ts';
 import type { Config } from '../config.ts';
 import { isDiskLow } from '../disk.ts';
-import { openBucket } from './store-bucket.ts';
-import { openFolder } from './store-folder.ts';
-import { ifMissing, isMissing } from './temporary.ts';
+import { openBucket, openFolder } from './disks.ts';
 
 /** Keeps images under the SHA-256 of their bytes, so that equal ones are one file. */
-export type ImageStore = {
-  /** Stores a file's content, unless it is there; the file stays. */
-  put(sha256: string, path: string): Promise<void>;
-  has(sha256: string): Promise<boolean>;
-  /** Reads the whole content. Call it within `decodeInTurn`, so that few images are in memory at once. */
-  read(sha256: string): Promise<Buffer>;
-  stream(sha256: string): Promise<Readable>;
-  /** Reads a stored thumbnail; undefined where there is none. */
-  readThumbnail(sha256: string, side: number): Promise<Buffer | undefined>;
-  putThumbnail(sha256: string, side: number, bytes: Uint8Array): Promise<void>;
-  removeThumbnail(sha256: string, side: number): Promise<void>;
-  /** Removes the content and its thumbnails, if they are there. */
-  remove(sha256: string): Promise<void>;
-  /** Lists the images whose hash begins with two hexadecimal digits, page by page. */
-  list(digits: string): AsyncIterable<readonly StoredFile[]>;
-};
+export type ImageStore = OpenStore['store'];
 
-/** A stored image; `storedAt` is looked up only when called. */
-export type StoredFile = { sha256: string; storedAt: () => Promise<Date> };
+/** Whether this process can use the image store. */
+export type StoreState = OpenStore['state'];
+
+/** A store, its state, and the function that ends its connections. */
+export type OpenStore = ReturnType<typeof createImageStore>;
 
 /** The sizes of thumbnails: for lists, and for a closer look, which the vision model takes. */
 export const SIDES = [320, 1024] as const;
@@ -39,6 +24,7 @@ export const SIDES = [320, 1024] as const;
  */
 export class StoreOutageError extends Error {
   override readonly name = 'StoreOutageError';
+  readonly retryable = true;
   readonly outage: object;
 
   constructor(outage: object, cause: unknown) {
@@ -46,19 +32,6 @@ export class StoreOutageError extends Error {
     this.outage = outage;
   }
 }
-
-/** Whether this process can use the image store. */
-export type StoreState = {
-  /** While it is away nothing is claimed. */
-  readonly isAway: boolean;
-  /** Asks the store, and resolves to whether it answers before the signal. */
-  answers(signal: AbortSignal): Promise<boolean>;
-  /** Returns the error of an outage for a failure on an image's way to the store, unless it is a full disk. */
-  toOutage(error: unknown): unknown;
-};
-
-/** A store, its state, and what ends its connections. */
-export type OpenStore = { store: ImageStore; state: StoreState; close: () => void };
 
 /** The pause between two tries of a store that is away: twice as long each time, to the longest. */
 const FIRST_PAUSE_MS = 500;
@@ -68,18 +41,7 @@ const TRY_MS = 10_000;
 
 /** Written and read to see whether a store can be used again. */
 const PROBE_KEY = 'probe';
-const PROBE = 'Written to see whether pictures can be stored.';
-
-type StoreConfig = Pick<
-  Config,
-  | 'IMAGE_STORE'
-  | 'S3_ENDPOINT'
-  | 'S3_REGION'
-  | 'S3_BUCKET'
-  | 'S3_ACCESS_KEY_ID'
-  | 'S3_SECRET_ACCESS_KEY'
-  | 'S3_FORCE_PATH_STYLE'
->;
+const PROBE = 'Written to see whether images can be stored.';
 
 /**
  * Opens the configured image store. Contract 1, IMAGE_STORE.
@@ -87,12 +49,13 @@ type StoreConfig = Pick<
  * @param options.temporary Returns a folder on the same file system for files that are not complete yet.
  */
 export async function openImageStore(
-  config: StoreConfig,
+  config: Config,
   options: { folder: string; temporary: () => string; log: Pick<Logger, 'warn' | 'info'> },
 ): Promise<OpenStore> {
   const { folder, temporary, log } = options;
-  if (config.IMAGE_STORE === 'file')
+  if (config.IMAGE_STORE === 'file') {
     return createImageStore(openFolder(folder, temporary), { log });
+  }
   const { disk, close } = await openBucket({
     endpoint: config.S3_ENDPOINT,
     region: config.S3_REGION,
@@ -118,12 +81,9 @@ export async function openImageStore(
  * @param options.firstPauseMs Between the first two tries of a store that is away.
  */
 export function createImageStore(
-  disk: Pick<
-    StoreDisk,
-    'put' | 'copyFromFs' | 'exists' | 'getBytes' | 'getStream' | 'delete' | 'listAll'
-  >,
+  disk: Pick<StoreDisk, 'put' | 'copyFromFs' | 'exists' | 'getBytes' | 'getStream' | 'delete'>,
   options: { log: Pick<Logger, 'warn' | 'info'>; firstPauseMs?: number },
-): OpenStore {
+) {
   const { log, firstPauseMs = FIRST_PAUSE_MS } = options;
   const closed = new AbortController();
   let outage: object | undefined;
@@ -167,68 +127,57 @@ export function createImageStore(
     return Buffer.from(buffer, byteOffset, byteLength);
   }
 
-  const store: ImageStore = {
-    put: (sha256, path) =>
+  const store = {
+    /** Stores a file's content, unless it is there; the file stays. */
+    put: (sha256: string, path: string): Promise<void> =>
       watched(async () => {
         const key = keyOf(sha256);
         if (!(await disk.exists(key))) await disk.copyFromFs(path, key);
       }),
-    has: (sha256) => watched(() => disk.exists(keyOf(sha256))),
-    read: (sha256) => watched(() => read(keyOf(sha256))),
-    stream: (sha256) => watched(() => disk.getStream(keyOf(sha256))),
-    readThumbnail: (sha256, side) =>
+    has: (sha256: string) => watched(() => disk.exists(keyOf(sha256))),
+    /** Reads the whole content. Call it within `decodeInTurn`, so that few images are in memory at once. */
+    read: (sha256: string) => watched(() => read(keyOf(sha256))),
+    stream: (sha256: string) => watched(() => disk.getStream(keyOf(sha256))),
+    /** Reads a stored thumbnail; undefined where there is none. */
+    readThumbnail: (sha256: string, side: number): Promise<Buffer | undefined> =>
       watched(async () => {
         const key = thumbnailKey(sha256, side);
         return (await disk.exists(key)) ? read(key) : undefined;
       }),
-    putThumbnail: (sha256, side, bytes) =>
+    putThumbnail: (sha256: string, side: number, bytes: Uint8Array) =>
       watched(() => disk.put(thumbnailKey(sha256, side), bytes)),
-    removeThumbnail: (sha256, side) => watched(() => disk.delete(thumbnailKey(sha256, side))),
-    remove: (sha256) =>
+    removeThumbnail: (sha256: string, side: number) =>
+      watched(() => disk.delete(thumbnailKey(sha256, side))),
+    /** Removes the content and its thumbnails, if they are there. */
+    remove: (sha256: string): Promise<void> =>
       watched(async () => {
         const thumbnails = SIDES.map((side) => thumbnailKey(sha256, side));
-        // Thumbnails first, so that a removal that is cut off is found again; and once more after the content, since
-        // one may have been stored in between.
+        // Thumbnails once more after the content: one may have been stored in between.
         for (const key of [...thumbnails, keyOf(sha256), ...thumbnails]) await disk.delete(key);
       }),
-    async *list(digits) {
-      let paginationToken: string | undefined;
-      do {
-        const page = await watched(() =>
-          disk
-            .listAll(digits, { recursive: true, ...(paginationToken && { paginationToken }) })
-            .catch(ifMissing<Awaited<ReturnType<StoreDisk['listAll']>>>({ objects: [] })),
-        );
-        yield [...page.objects].flatMap((file) =>
-          file.isFile && IS_HASH.test(file.name)
-            ? { sha256: file.name, storedAt: async () => (await file.getMetaData()).lastModified }
-            : [],
-        );
-        ({ paginationToken } = page);
-      } while (paginationToken !== undefined);
-    },
   };
 
-  return {
-    store,
-    state: {
-      get isAway() {
-        return outage !== undefined;
-      },
-      async answers(signal) {
-        if (outage !== undefined) return false;
-        const aborted = Promise.withResolvers<false>();
-        signal.addEventListener('abort', () => aborted.resolve(false), { once: true });
-        const answered = watched(() => disk.exists(PROBE_KEY)).then(
-          () => true,
-          () => false,
-        );
-        return Promise.race([answered, aborted.promise]);
-      },
-      toOutage,
+  const state = {
+    /** While it is away nothing is claimed. */
+    get isAway(): boolean {
+      return outage !== undefined;
     },
-    close: () => closed.abort(),
+    /** Asks the store, and resolves to whether it answers before the signal. */
+    async answers(signal: AbortSignal): Promise<boolean> {
+      if (outage !== undefined) return false;
+      const aborted = Promise.withResolvers<false>();
+      signal.addEventListener('abort', () => aborted.resolve(false), { once: true });
+      const answered = watched(() => disk.exists(PROBE_KEY)).then(
+        () => true,
+        () => false,
+      );
+      return Promise.race([answered, aborted.promise]);
+    },
+    /** Returns the error of an outage for a failure on an image's way to the store, unless it is a full disk. */
+    toOutage,
   };
+
+  return { store, state, close: () => closed.abort() };
 }
 
 function keyOf(sha256: string): string {
@@ -239,8 +188,12 @@ function thumbnailKey(sha256: string, side: number): string {
   return `thumbnails/${side}/${keyOf(sha256)}`;
 }
 
-/** Other files in the store are not ours. */
-const IS_HASH = /^[0-9a-f]{64}$/;
+/** Tells whether an error, or its cause, says that a file or an object of the store is not there. */
+export function isMissing(error: unknown): boolean {
+  if (!(error instanceof Error)) return false;
+  const isCode = 'code' in error && error.code === 'ENOENT';
+  return isCode || error.name === 'NoSuchKey' || isMissing(error.cause);
+}
 
 /** Registers the gauge that tells whether this process can use the image store. */
 export function registerStoreMetrics(

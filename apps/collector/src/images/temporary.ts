@@ -5,6 +5,7 @@ import { join } from 'node:path';
 import { pipeline } from 'node:stream/promises';
 import { DatabaseError, type FolderLock, lockFolder } from '@oselya/db';
 import { MEBIBYTE } from '../schemas.ts';
+import { isMissing } from './store.ts';
 
 /** Bytes of one image, fetched or uploaded. Contract 4, Images; Specification 001, Limits. */
 export const MAX_IMAGE_BYTES = 50 * MEBIBYTE;
@@ -49,52 +50,36 @@ export async function saveTemporary(
   return { path, sha256: hash.digest('hex'), bytes };
 }
 
-/** How often the files of killed processes are looked for. */
-const SWEEP_MS = 10 * 60_000;
-
 /** Another process that starts may take a new folder for an abandoned one, so a few names are tried. */
 const ATTEMPTS = 5;
 
-/** Where a process keeps files that are not complete yet. */
-export type TemporaryFolder = {
-  /** Returns the folder of this process, which it creates at first. */
-  path: () => string;
-  /** Removes the folders of processes that are gone. */
-  sweep: () => Promise<void>;
-  /** Removes the folder with all that is in it. */
-  close: () => Promise<void>;
-};
+/** Files of a process that are not complete yet. */
+export type TemporaryFolder = ReturnType<typeof createTemporaryFolder>;
 
 /**
  * Creates the temporary folder of this process among those of others in `parent`. Each process locks its own; the
- * lock ends with the process, so the files of killed processes are recognized and removed.
- * @param onError Called when a sweep fails.
+ * lock ends with the process, so the folders of killed processes are recognized and removed.
  */
-export function createTemporaryFolder(
-  parent: string,
-  onError: (error: unknown) => void,
-): TemporaryFolder {
+export function createTemporaryFolder(parent: string) {
   let own: { name: string; lock: FolderLock } | undefined;
-
-  async function sweep(): Promise<void> {
-    const found = readdir(parent, { withFileTypes: true });
-    const entries = await found.catch(ifMissing<Dirent[]>([]));
-    for (const entry of entries) {
-      if (entry.name !== own?.name) await removeUnlessLocked(entry);
-    }
-  }
-
-  const timer = setInterval(() => void sweep().catch(onError), SWEEP_MS);
-  timer.unref();
-
   return {
-    path() {
+    /** Returns the folder of this process, which the first call creates. */
+    path: (): string => {
       own ??= createFolder(parent);
       return join(parent, own.name);
     },
-    sweep,
-    async close() {
-      clearInterval(timer);
+    /** Removes the folders of processes that are gone. */
+    sweep: async (): Promise<void> => {
+      const entries = await readdir(parent, { withFileTypes: true }).catch((error: unknown) => {
+        if (isMissing(error)) return [];
+        throw error;
+      });
+      for (const entry of entries) {
+        if (entry.name !== own?.name) await removeUnlessLocked(entry);
+      }
+    },
+    /** Removes the folder with all its files. */
+    close: async (): Promise<void> => {
       if (own === undefined) return;
       const { name, lock } = own;
       own = undefined;
@@ -126,19 +111,4 @@ async function removeUnlessLocked(entry: Dirent): Promise<void> {
   }
   await rm(path, { recursive: true, force: true });
   lock?.release();
-}
-
-/** Tells whether an error, or its cause, says that a file or an object of the store is not there. */
-export function isMissing(error: unknown): boolean {
-  if (!(error instanceof Error)) return false;
-  const isCode = 'code' in error && error.code === 'ENOENT';
-  return isCode || error.name === 'NoSuchKey' || isMissing(error.cause);
-}
-
-/** Returns a handler of failures that gives a value where a file is missing, and else rethrows. */
-export function ifMissing<Value>(value: Value): (error: unknown) => Value {
-  return (error) => {
-    if (isMissing(error)) return value;
-    throw error;
-  };
 }

@@ -1,27 +1,13 @@
 import type { LimitFunction } from 'p-limit';
 import { problem } from '../errors.ts';
-import { toJpeg } from './decode.ts';
-import { decodeInTurn, decodeSoon } from './decoding.ts';
-import { ImageError } from './image-error.ts';
-import type { ImageStore } from './store.ts';
-import { isMissing } from './temporary.ts';
+import { decodeInTurn, decodeSoon, ImageError, toJpeg } from './decode.ts';
+import { type ImageStore, isMissing } from './store.ts';
 
-/** Most thumbnails that are made or wait for requests, which is a wait of a few seconds. */
+/** Thumbnails in progress or waiting for requests, which is a wait of a few seconds. */
 const MAX_FOR_REQUESTS = 32;
 
-/** Thumbnails of stored images. */
-export type Thumbnails = {
-  /**
-   * Returns a JPEG of a stored image, no side longer than `side` pixels.
-   * @throws ImageError where the image is not in the store any more, or is broken there.
-   */
-  make(sha256: string, side: number): Promise<Buffer>;
-  /**
-   * Does the same for a request, which does not wait behind jobs.
-   * @throws ProblemError `unavailable` where too many wait.
-   */
-  makeSoon(sha256: string, side: number): Promise<Buffer>;
-};
+/** JPEGs of stored images, no side longer than `side` pixels. */
+export type Thumbnails = ReturnType<typeof createThumbnails>;
 
 /**
  * Creates the thumbnails of a process. Each is stored, so that it is made once.
@@ -30,10 +16,10 @@ export type Thumbnails = {
 export function createThumbnails(
   store: Pick<ImageStore, 'has' | 'read' | 'readThumbnail' | 'putThumbnail' | 'removeThumbnail'>,
   onError: (error: unknown) => void,
-): Thumbnails {
+) {
   async function keep(sha256: string, side: number, bytes: Buffer): Promise<void> {
     await store.putThumbnail(sha256, side, bytes);
-    // The image was removed meanwhile: nobody would remove its thumbnail.
+    // A thumbnail of an image that was removed meanwhile would stay for ever.
     if (!(await store.has(sha256))) await store.removeThumbnail(sha256, side);
   }
 
@@ -75,7 +61,12 @@ export function createThumbnails(
   }
 
   return {
+    /** @throws ImageError where the image is gone from the store, or broken there. */
     make: createMaker(decodeInTurn, Infinity),
+    /**
+     * Makes one for a request, which does not wait behind jobs.
+     * @throws ProblemError `unavailable` where too many wait.
+     */
     makeSoon: createMaker(decodeSoon, MAX_FOR_REQUESTS),
   };
 }

@@ -4,8 +4,8 @@ import { defineAnswer, type ModelCallEvent, type ModelClient } from '@oselya/mod
 import { type Extraction, extractionSchema, fieldInstructions } from '../listing/fields.ts';
 import { plainPayload, type Payload } from '../ingest/payload.ts';
 import { type Prompt, readPrompt } from '../model.ts';
-import { heldClaim } from '../queue/fence.ts';
-import { type Fence, LeaseLostError } from '../queue/job.ts';
+import { writeHeld } from '../queue/fence.ts';
+import type { Fence } from '../queue/job.ts';
 import type { Tables } from '../tables.ts';
 
 /** A model's reading of a payload. */
@@ -79,24 +79,23 @@ export function rejectionOf({ extraction }: Extracted): string | undefined {
 
 /**
  * Keeps the reading of a payload whose job goes back to the queue, for its next attempt. The end of the job removes it.
- * @throws LeaseLostError where the claim is no longer held; then nothing changed.
+ * @throws LeaseLostError
  */
-export async function keepReading(
+export function keepReading(
   db: Kysely<Tables>,
   fence: Fence,
   { extraction, model, requestedModel }: Extracted,
 ): Promise<void> {
-  const { rows } = await sql<{ held: boolean }>`
-    with claim as materialized (${heldClaim(fence)}),
-    written as (
-      insert into raw_readings
+  return writeHeld(
+    db,
+    fence,
+    sql`insert into raw_readings
         (raw_id, revision, extraction, model, requested_model, prompt_version)
       select raw_data.id, raw_data.revision, ${JSON.stringify(extraction)}::json, ${model}::text,
         ${requestedModel}::text, ${extractionPrompt.version}::text
       from claim join raw_data using (id)
       on conflict (raw_id) do update set revision = excluded.revision,
         extraction = excluded.extraction, model = excluded.model,
-        requested_model = excluded.requested_model, prompt_version = excluded.prompt_version)
-    select exists (select from claim) as held`.execute(db);
-  if (rows[0]?.held !== true) throw new LeaseLostError(fence);
+        requested_model = excluded.requested_model, prompt_version = excluded.prompt_version`,
+  );
 }

@@ -8,7 +8,7 @@ import type { Ending, StageName, StageResult } from './context.ts';
 
 const STORE_FAILED = 'The image store failed to store or read the images; the log has more.';
 
-/** How long a job waits that was not sent to the model, or met a full disk; nothing is claimed meanwhile. */
+/** How long a job waits that the breaker rejected, or that met a full disk; nothing is claimed meanwhile. */
 const SHORT_RETRY_MS = 1000;
 
 /** The stage did its work. */
@@ -52,18 +52,16 @@ export function failure(
   const { canWait, isCause, retryMs } = options;
   const shortMs = Math.min(SHORT_RETRY_MS, retryMs);
   if (isDiskLow(error)) return postponed(shortMs);
-  if (error instanceof StoreOutageError) {
-    const reason = rawError('image_store_unavailable', STORE_FAILED, stage);
-    return canWait && !isCause(error.outage) ? postponed(retryMs, reason) : failed(reason);
-  }
-  if (error instanceof ModelError) {
-    const { code, outage, message, retryable } = error;
-    const reason = rawError('model_unavailable', message, stage);
-    const isUnsent = code === 'MODEL_BREAKER_OPEN' || code === 'MODEL_CONTEXT_FULL';
+  if (error instanceof ModelError || error instanceof StoreOutageError) {
+    const { outage, retryable } = error;
+    const isModel = error instanceof ModelError;
+    const reason = isModel
+      ? rawError('model_unavailable', error.message, stage)
+      : rawError('image_store_unavailable', STORE_FAILED, stage);
     if (canWait && retryable && !(outage !== undefined && isCause(outage))) {
-      return postponed(outage === undefined && isUnsent ? shortMs : retryMs, reason);
+      return postponed(outage === undefined ? shortMs : retryMs, reason);
     }
-    return failed({ ...reason, code: 'model_failed' });
+    return failed(isModel ? { ...reason, code: 'model_failed' } : reason);
   }
   return failed(
     error instanceof StageTimeoutError

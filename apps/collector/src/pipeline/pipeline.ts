@@ -20,13 +20,11 @@ import type {
 import { keepReading } from './extraction.ts';
 import { completed, failure, skipped, StageTimeoutError } from './outcome.ts';
 import { embed } from './stages/embed.ts';
-import { enrich } from './stages/enrich.ts';
-import { images } from './stages/images.ts';
+import { enrich, images } from './stages/images.ts';
 import { load } from './stages/load.ts';
-import { normalize } from './stages/normalize.ts';
+import { normalize, validate } from './stages/read.ts';
 import { snapshot } from './stages/snapshot.ts';
 import { upsert } from './stages/upsert.ts';
-import { validate } from './stages/validate.ts';
 
 /** The dependencies of the pipeline. */
 export type PipelineDeps = Omit<StageDeps, 'model'> & {
@@ -97,12 +95,7 @@ export function createPipeline(
     const { extracted, kept } = products;
     // A payload whose images are gone with its request has no next attempt.
     if (uploads !== undefined || extracted === undefined || extracted === kept) return;
-    try {
-      await keepReading(db, job, extracted);
-    } catch (error) {
-      if (error instanceof LeaseLostError || isDatabaseOutage(error)) throw error;
-      log.warn({ err: error, raw_id: job.rawId }, 'a reading could not be kept');
-    }
+    await keepReading(db, job, extracted);
   }
 
   return async (job, { signal, input, cost = createModelCost(), stages: records = [] }) => {

@@ -1,5 +1,6 @@
-import { type RawBuilder, sql } from 'kysely';
-import type { Fence } from './job.ts';
+import { type Kysely, type RawBuilder, sql } from 'kysely';
+import type { Tables } from '../tables.ts';
+import { type Fence, LeaseLostError } from './job.ts';
 
 /**
  * Returns a query that has one row while the claim holds. Put it first into a statement that writes
@@ -20,6 +21,40 @@ export function heldListing({ rawId, attempt }: Fence): RawBuilder<{ is_current:
     where raw_data.id = ${rawId} and raw_data.attempt = ${attempt}
       and raw_data.status = 'processing'
     for share`;
+}
+
+/**
+ * Writes while the claim holds.
+ * @param write A statement that reads from `claim`.
+ * @throws LeaseLostError where it is lost; then nothing is written.
+ */
+export async function writeHeld(
+  db: Kysely<Tables>,
+  fence: Fence,
+  write: RawBuilder<unknown>,
+): Promise<void> {
+  const { rows } = await sql<{ held: boolean }>`
+    with claim as materialized (${heldClaim(fence)}), written as (${write})
+    select exists (select from claim) as held`.execute(db);
+  if (rows[0]?.held !== true) throw new LeaseLostError(fence);
+}
+
+/**
+ * Writes to the job's listing while the claim holds.
+ * @param write A statement that reads from `claim` where `claim.is_current`.
+ * @returns False where a newer payload made the listing meanwhile; then nothing is written.
+ * @throws LeaseLostError
+ */
+export async function writeToListing(
+  db: Kysely<Tables>,
+  fence: Fence,
+  write: RawBuilder<unknown>,
+): Promise<boolean> {
+  const { rows } = await sql<{ is_current: boolean }>`
+    with claim as materialized (${heldListing(fence)}), written as (${write})
+    select is_current from claim`.execute(db);
+  if (rows[0] === undefined) throw new LeaseLostError(fence);
+  return rows[0].is_current;
 }
 
 /**

@@ -6,9 +6,7 @@ import { after, test } from 'node:test';
 import { ProblemError } from '@oselya/kit';
 import { createDisk, type Disk, isDiskLow } from '../../src/disk.ts';
 import { createDiskGate } from '../../src/disk.ts';
-import { openImages } from '../images/harness.ts';
-import { picture } from '../images/pictures.ts';
-import { serve, startServer } from '../images/server.ts';
+import { openImages, createImage, serve, startServer } from '../support/images.ts';
 import { startCollector } from '../support/collector.ts';
 import { openDatabase } from '../support/database.ts';
 import { watchLeftovers } from '../support/leftovers.ts';
@@ -78,7 +76,7 @@ test('a collector whose disk fills and is freed loses nothing, and fails nothing
   after(() => rm(dataDir, { recursive: true, force: true }));
   const env = { DATA_DIR: dataDir, SSRF_ALLOW: '127.0.0.1', COLLECTOR_INGEST_PER_MINUTE: '0' };
   await using collector = await startCollector(database, env, { disk: watched });
-  const bytes = await picture('png', { colour: 'azure' });
+  const bytes = await createImage('png', { colour: 'azure' });
   const host = await startServer((_request, response) => response.end(bytes));
   const records = () =>
     database.db.selectFrom('raw_data').select(['status', 'attempt', 'attempts']).execute();
@@ -126,7 +124,7 @@ test('no picture is fetched while it is low, and what was recorded stays', async
   const { addListing, open, rowsOf, files } = await openImages();
   const { state, disk } = scriptedDisk(200);
   const { images } = open({ disk });
-  const bytes = await picture('png');
+  const bytes = await createImage('png');
   let requests = 0;
   const url = await serve((_request, response) => {
     requests += 1;

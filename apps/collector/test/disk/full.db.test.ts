@@ -5,7 +5,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, test } from 'node:test';
 import sharp from 'sharp';
-import { startServer } from '../images/server.ts';
+import { startServer } from '../support/images.ts';
 import { startCollector } from '../support/collector.ts';
 import { openDatabase, rawRecord } from '../support/database.ts';
 import { formOf, sendForm } from '../support/form.ts';

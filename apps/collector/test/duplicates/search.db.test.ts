@@ -2,15 +2,12 @@ import assert from 'node:assert/strict';
 import { beforeEach, test } from 'node:test';
 import { sql } from 'kysely';
 import { Registry } from 'prom-client';
-import sharp from 'sharp';
 import {
   startDuplicateSearch,
   claimMarks,
   registerDuplicateMetrics,
 } from '../../src/duplicates/duplicates.ts';
 import { MAX_GROUP } from '../../src/duplicates/groups.ts';
-import { fingerprint } from '../../src/images/fingerprint.ts';
-import { fingerprintStored } from '../../src/images/cleanup.ts';
 import { openDatabase } from '../support/database.ts';
 import { log } from '../support/pipeline.ts';
 import { until } from '../support/until.ts';
@@ -33,7 +30,6 @@ function startSearch(
 ) {
   return startDuplicateSearch({
     db: through,
-    images: { fingerprintStored: () => Promise.resolve(undefined) },
     metrics: { duplicateLooks: { inc: onLook } },
     log: Object.assign(Object.create(log), { warn: (fields: object) => warnings.push(fields) }),
     intervalMs: 5,
@@ -155,45 +151,4 @@ test('a listing with hundreds of pairs is looked at in parts, and all of them en
   await settle(db);
   assert.deepEqual(await pairsOf(db), []);
   assert.deepEqual([...new Set((await groupsOf(db)).values())], [null]);
-});
-
-test('pictures that were stored before get their fingerprint, and one that is lost is passed by', async () => {
-  const picture = await sharp({
-    create: { width: 32, height: 32, channels: 3, background: 'white' },
-  })
-    .composite([
-      { input: Buffer.from('<svg width="16" height="32"><rect width="16" height="32"/></svg>') },
-    ])
-    .png()
-    .toBuffer();
-  const hashes = ['a', 'b', 'c', 'd'].map((letter) => letter.repeat(64));
-  for (const sha256 of hashes) {
-    await sql`insert into images (sha256, media_type, width, height, bytes)
-      values (${sha256}, 'image/png', 32, 32, 1)`.execute(db);
-  }
-  const failed: string[] = [];
-  const read = (sha256: string) =>
-    sha256 === hashes[1] ? Promise.reject(new Error('It is gone')) : Promise.resolve(picture);
-  let turns = 0;
-  for (let after: string | undefined = ''; after !== undefined; turns += 1) {
-    after = await fingerprintStored(
-      { db, store: { read } },
-      {
-        after,
-        limit: 2,
-        signal: new AbortController().signal,
-        onError: (_error, sha256) => failed.push(sha256),
-      },
-    );
-  }
-  assert.equal(turns, 3);
-  assert.deepEqual(failed, [hashes[1]]);
-  const { rows } = await sql<{ made: string | null }>`
-    select fingerprint::text as made from images order by sha256`.execute(db);
-  const made = await fingerprint(picture);
-  assert.notEqual(made, '0');
-  assert.deepEqual(
-    rows.map((row) => row.made),
-    [made, null, made, made],
-  );
 });

@@ -5,14 +5,13 @@ import { connect } from '@oselya/db';
 import { atEnd, type TestDatabase } from '@oselya/db/testing';
 import type pg from 'pg';
 import type { Tables } from '../../src/tables.ts';
-import { picture } from '../images/pictures.ts';
+import { createImage, serveImages } from '../support/images.ts';
 import { startCollector } from '../support/collector.ts';
 import { countConnections, named } from '../support/connections.ts';
 import { formOf, sendForm } from '../support/form.ts';
 import { watchLeftovers } from '../support/leftovers.ts';
 import { payloadOf } from '../support/payload.ts';
 import { until } from '../support/until.ts';
-import { servePictures } from './serve-pictures.ts';
 
 /** By this the server tells the connections of the collectors from those of the test. */
 const NAME = 'collector-in-trouble';
@@ -66,7 +65,7 @@ export async function startCollectors(
   }
   const folder = await mkdtemp(join(tmpdir(), 'oselya-outage-'));
   atEnd(() => rm(folder, { recursive: true, force: true }));
-  const host = await servePictures();
+  const host = await serveImages();
   const opened = new AsyncDisposableStack();
   atEnd(() => opened.disposeAsync());
   const pools: pg.Pool[] = [];
@@ -88,7 +87,7 @@ export async function startCollectors(
   }
   // What is opened once and stays, such as the folder of temporary files, is open after this.
   for (const url of urls) {
-    const bytes = Uint8Array.from(await picture('png', { width: 16, height: 12 }));
+    const bytes = Uint8Array.from(await createImage('png', { width: 16, height: 12 }));
     const { status } = await sendForm(url, formOf(payloadOf(), [{ name: 'a.png', bytes }]));
     if (status !== 200) throw new Error(`A collector answers ${status}`);
   }

@@ -19,8 +19,7 @@ import { watchLeftovers } from '../support/leftovers.ts';
 import { payloadOf } from '../support/payload.ts';
 import { log } from '../support/pipeline.ts';
 import { until } from '../support/until.ts';
-import { openPictures } from './open-pictures.ts';
-import { servePictures } from './serve-pictures.ts';
+import { openWorkerImages, serveImages } from '../support/images.ts';
 import { STATEMENTS } from './statements.ts';
 import { type Moment, startWatchingProxy } from './watching-proxy.ts';
 
@@ -35,7 +34,7 @@ async function defineTests(): Promise<void> {
   const { db, url = '' } = database;
   const dataDir = await mkdtemp(join(tmpdir(), 'oselya-cut-'));
   atEnd(() => rm(dataDir, { recursive: true }));
-  const host = await servePictures();
+  const host = await serveImages();
   const scene = { db, url: named(url, NAME), dataDir, pictures: host.url };
   const watch = () => watchLeftovers({ database, dataDir, host });
   // What is opened once and stays is open after this.
@@ -97,7 +96,7 @@ async function processCut(
   const cuttable = await connect<Tables>({ url: proxy.url, maxConnections: 4 });
   opened.defer(cuttable.close);
   const { model, readings } = countedModel();
-  const { images, close } = await openPictures({
+  const { images, close } = await openWorkerImages({
     db: cuttable.db,
     model,
     folder: join(dataDir, 'images'),

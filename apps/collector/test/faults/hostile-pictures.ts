@@ -1,7 +1,6 @@
 import type { ServerResponse } from 'node:http';
 import { brotliCompressSync, constants, crc32, deflateSync, gzipSync } from 'node:zlib';
-import { picture } from '../images/pictures.ts';
-import { startServer } from '../images/server.ts';
+import { createImage, startServer } from '../support/images.ts';
 
 /**
  * Where the host is. It is this machine, and no address that other tests or hostile values name: a collector may be
@@ -26,7 +25,7 @@ type Behaviour = {
   isGood?: boolean;
 };
 
-const good = await picture('png', { colour: 'orchid' });
+const good = await createImage('png', { colour: 'orchid' });
 
 /** The head of a picture that says it has 3.6 gigapixels. */
 function hugePicture(): Buffer {

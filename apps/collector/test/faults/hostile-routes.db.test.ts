@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { test } from 'node:test';
 import { atEnd } from '@oselya/db/testing';
 import { sql } from 'kysely';
-import { picture } from '../images/pictures.ts';
+import { createImage } from '../support/images.ts';
 import { startCollector } from '../support/collector.ts';
 import { openDatabase, store } from '../support/database.ts';
 import { documentedRoutes } from '../support/documented-answers.ts';
@@ -61,7 +61,7 @@ async function watchRows(): Promise<() => Promise<number>> {
 async function fill(): Promise<{ sha256: string }> {
   const id = await store(db, payloadOf());
   await db.updateTable('raw_data').set({ status: 'failed' }).where('id', '=', id).execute();
-  const bytes = Uint8Array.from(await picture('png', { colour: 'orchid' }));
+  const bytes = Uint8Array.from(await createImage('png', { colour: 'orchid' }));
   const form = formOf(payloadOf(), [{ name: 'orchid.png', bytes }]);
   const sha256 = (await sendForm(collector.url, form)).body.images[0]?.sha256;
   assert.ok(sha256 !== undefined);

@@ -1,5 +1,5 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import { picture } from '../images/pictures.ts';
+import { createImage } from '../support/images.ts';
 import { formOf } from '../support/form.ts';
 import type { Payload } from '../../src/ingest/payload.ts';
 
@@ -101,7 +101,7 @@ export function startIngest(
   async function sendingOf(nth: number): Promise<Sending> {
     if (pictures !== undefined && nth % UPLOADS_EVERY === 0) {
       const payload = { ...payloadOf(uploadsOf(source), nth), external_id: String(nth) };
-      const bytes = await picture('png', { width: 16, height: 12, colour: colourOf(nth) });
+      const bytes = await createImage('png', { width: 16, height: 12, colour: colourOf(nth) });
       const form = formOf(payload, [{ name: 'a.png', bytes: Uint8Array.from(bytes) }]);
       const rest = { patienceMs: UPLOAD_PATIENCE_MS, taken: result.uploaded };
       return { path: 'ingest/with-images', headers: {}, body: form, ...rest };

@@ -5,7 +5,7 @@ import type { Tables } from '../../src/tables.ts';
 import { createHarness } from '../support/pipeline.ts';
 import { keptOf } from './kept-of.ts';
 import { openModel } from '../support/model-worker.ts';
-import { openPictures } from './open-pictures.ts';
+import { openWorkerImages } from '../support/images.ts';
 import { randomOf } from './random.ts';
 
 export const random = randomOf(20_260_704);
@@ -51,7 +51,7 @@ export async function judge(
   const model = openModel(modelUrl);
   await using opened = new AsyncDisposableStack();
   opened.defer(() => model.close());
-  const pictures = await openPictures({ db, model, folder });
+  const pictures = await openWorkerImages({ db, model, folder });
   const harness = createHarness(db, { model, images: pictures.images });
   const payloads = await db.selectFrom('raw_data').select('payload').orderBy('id').execute();
   for (const { payload } of payloads) {

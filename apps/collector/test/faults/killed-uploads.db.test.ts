@@ -3,8 +3,7 @@ import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, test } from 'node:test';
-import { picture } from '../images/pictures.ts';
-import { startServer } from '../images/server.ts';
+import { createImage, startServer } from '../support/images.ts';
 import { countConnections, named } from '../support/connections.ts';
 import { openDatabase } from '../support/database.ts';
 import { type CollectorProcess, forkCollector } from '../support/fork-collector.ts';
@@ -65,7 +64,7 @@ test('a collector killed in the midst of uploads and of the pipeline leaves noth
     MODEL_CHAT: 'm',
     MODEL_EMBEDDING: 'e',
   });
-  const file = { name: 'a.png', bytes: Uint8Array.from(await picture('png')) };
+  const file = { name: 'a.png', bytes: Uint8Array.from(await createImage('png')) };
   const [uploads, jobs] = [2, 2];
 
   // Uploads whose file has come in part, and payloads at the model.

@@ -19,8 +19,7 @@ import { countRaws } from './count-raws.ts';
 import { KILLS, killWorkers } from './kill-workers.ts';
 import { countLeft, judge, nextPayload, random } from './killed-load.ts';
 import { openModel } from '../support/model-worker.ts';
-import { openPictures } from './open-pictures.ts';
-import { servePictures } from './serve-pictures.ts';
+import { openWorkerImages, serveImages } from '../support/images.ts';
 import { startWorkerProcess } from './start-worker.ts';
 
 type Db = Database<Tables>['db'];
@@ -84,7 +83,7 @@ if (database?.url !== undefined) {
       const dataDir = await openFolder();
       const folder = join(dataDir, 'images');
       await using server = await startAnsweringServer();
-      const pictures = await servePictures();
+      const pictures = await serveImages();
       const { kills, accepted } = await killWorkers(db, {
         url: named(url, NAME),
         folder,
@@ -119,7 +118,7 @@ if (database?.url !== undefined) {
     { timeout: 480_000 },
     async (t) => {
       await using server = await startAnsweringServer();
-      const pictures = await servePictures();
+      const pictures = await serveImages();
       const root = await openFolder();
       const [dataDir, folder] = [join(root, 'var'), join(root, 'images')];
       await fillDataFolder(dataDir);
@@ -145,7 +144,7 @@ if (database?.url !== undefined) {
         await rescueJobs(db, 1000);
         const model = openModel(server.url);
         t.after(() => model.close());
-        const { images, close } = await openPictures({ db, model, folder });
+        const { images, close } = await openWorkerImages({ db, model, folder });
         const harness = createHarness(db, { model, images });
         while ((await countLeft(db)) > 0) await harness.runNext();
         await close();

@@ -14,8 +14,7 @@ import { hasPicture, startModelServer } from '../support/model-server.ts';
 import { countByStatus, openModel, startModelWorker } from '../support/model-worker.ts';
 import { payloadOf } from '../support/payload.ts';
 import { until } from '../support/until.ts';
-import { openPictures } from './open-pictures.ts';
-import { servePictures } from './serve-pictures.ts';
+import { openWorkerImages, serveImages } from '../support/images.ts';
 
 // Errors in the words and with the statuses of llama.cpp's server, which answers 500 for inputs that it does not take.
 
@@ -23,7 +22,7 @@ const database = await openDatabase();
 const { db } = database;
 const server = await startModelServer();
 atEnd(server.close);
-const host = await servePictures();
+const host = await serveImages();
 const dataDir = await mkdtemp(join(tmpdir(), 'oselya-model-errors-'));
 atEnd(() => rm(dataDir, { recursive: true }));
 
@@ -59,7 +58,7 @@ async function open({
   ...options
 }: Partial<ModelClientOptions> & { slots?: number; retryMs?: number } = {}) {
   const model = openModel(server.url, options);
-  const pictures = await openPictures({ db, model, folder: join(dataDir, 'images') });
+  const pictures = await openWorkerImages({ db, model, folder: join(dataDir, 'images') });
   const { images } = pictures;
   const opened = startModelWorker({
     database,

@@ -8,7 +8,7 @@ import { countConnections, named } from '../support/connections.ts';
 import { openDatabase } from '../support/database.ts';
 import { untilNothingIsLeft } from '../support/nothing-left.ts';
 import { killShipped, MAX_ATTEMPTS, SHIPPED_KILLS } from './kill-shipped.ts';
-import { servePictures } from './serve-pictures.ts';
+import { serveImages } from '../support/images.ts';
 
 /** By this the server tells the connections of the workers from those of the test. */
 const NAME = 'worker-as-shipped';
@@ -20,7 +20,7 @@ if (process.env['TEST_DATABASE_URL'] !== undefined) {
   test('a payload that kills its workers fails, and one retry completes all others', async (t) => {
     const dataDir = await mkdtemp(join(tmpdir(), 'oselya-kills-'));
     atEnd(() => rm(dataDir, { recursive: true }));
-    const pictures = await servePictures();
+    const pictures = await serveImages();
     const { deadly, others, retried } = await killShipped(db, {
       databaseUrl: named(url, NAME),
       dataDir,

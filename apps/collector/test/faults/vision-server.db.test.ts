@@ -10,14 +10,13 @@ import { OVERLOADED, startModelServer } from '../support/model-server.ts';
 import { countByStatus, openModel, startModelWorker } from '../support/model-worker.ts';
 import { payloadOf } from '../support/payload.ts';
 import { until } from '../support/until.ts';
-import { openPictures } from './open-pictures.ts';
-import { servePictures } from './serve-pictures.ts';
+import { openWorkerImages, serveImages } from '../support/images.ts';
 
 const database = await openDatabase();
 const { db } = database;
 const server = await startModelServer();
 atEnd(server.close);
-const host = await servePictures();
+const host = await serveImages();
 const dataDir = await mkdtemp(join(tmpdir(), 'oselya-vision-'));
 atEnd(() => rm(dataDir, { recursive: true }));
 
@@ -66,7 +65,7 @@ async function open({ payloads = USUAL, timeoutMs = 20_000, slots = 3 } = {}) {
     await store(db, payloadOf({ image_urls: urls }));
   }
   const model = openModel(server.url, { vision: 'eyes', timeoutMs });
-  const pictures = await openPictures({
+  const pictures = await openWorkerImages({
     db,
     model,
     folder: join(dataDir, 'images'),

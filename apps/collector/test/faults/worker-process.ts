@@ -11,7 +11,7 @@ import { expireLeases } from '../../src/queue/jobs.ts';
 import { startWorker } from '../../src/queue/worker.ts';
 import { log } from '../support/pipeline.ts';
 import { openModel } from '../support/model-worker.ts';
-import { openPictures } from './open-pictures.ts';
+import { openWorkerImages } from '../support/images.ts';
 
 export type WorkerSettings = {
   /** Where the database is: one of the two. */
@@ -29,7 +29,7 @@ const { url, dataDir, modelUrl, folder } = JSON.parse(process.argv[2] ?? '') as 
 const { db, isExclusive } = await connect<Tables>({ url, dataDir, maxConnections: 6 });
 if (isExclusive) await expireLeases(db);
 const model = openModel(modelUrl);
-const { images } = await openPictures({ db, model, folder });
+const { images } = await openWorkerImages({ db, model, folder });
 const metrics = createMetrics(new Registry());
 const deps = { db, metrics, log };
 startWorker({

@@ -1,14 +1,21 @@
 import assert from 'node:assert/strict';
-import { rmSync } from 'node:fs';
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { after, test } from 'node:test';
+import { after, suite, test } from 'node:test';
 import { setImmediate } from 'node:timers/promises';
 import { crc32, deflateSync } from 'node:zlib';
-import sharp from 'sharp';
-import { inspectImage, toJpeg } from '../../src/images/decode.ts';
-import { FORMATS, picture } from './pictures.ts';
+import sharp, { type Sharp } from 'sharp';
+import {
+  COPY_BITS,
+  decodeInTurn,
+  fingerprint,
+  hammingDistance,
+  inspectImage,
+  toJpeg,
+} from '../../src/images/decode.ts';
+import { createThumbnails } from '../../src/images/thumbnails.ts';
+import { createImage, FORMATS } from '../support/images.ts';
 
 const folder = await mkdtemp(join(tmpdir(), 'oselya-decode-'));
 after(() => rm(folder, { recursive: true }));
@@ -19,7 +26,7 @@ async function inspect(bytes: Buffer) {
   return inspectImage(path);
 }
 
-/** Pixels that no compression makes small, so that half of the file is half of the picture. */
+/** Creates pixels that no compression makes small: half of the file is half of the image. */
 function noise(side: number) {
   const pixels = Buffer.alloc(side * side * 3);
   for (let index = 0, value = 1; index < pixels.length; index += 1) {
@@ -29,67 +36,39 @@ function noise(side: number) {
   return sharp(pixels, { raw: { width: side, height: side, channels: 3 } });
 }
 
-for (const format of FORMATS) {
-  test(`${format} is told by its content, whatever it is called`, async () => {
-    const { fingerprint: _fingerprint, ...seen } = await inspect(await picture(format));
-    assert.deepEqual(seen, { mediaType: `image/${format}`, width: 64, height: 48 });
-  });
-
-  test(`${format} that ends half-way is broken`, async () => {
+test('The content of a file tells its type, and a half image is broken', async () => {
+  for (const format of FORMATS) {
+    const { fingerprint: _fingerprint, ...decoded } = await inspect(await createImage(format));
+    assert.deepEqual(decoded, { mediaType: `image/${format}`, width: 64, height: 48 });
     const whole = await noise(128).toFormat(format).toBuffer();
-    await assert.rejects(inspect(whole.subarray(0, whole.length / 2)), {
-      name: 'ImageError',
-      message: /broken/,
-    });
-  });
-}
-
-test('AVIF is told by the brands that it is compatible with, too', async () => {
-  const content = await picture('avif');
-  content.write('mif1', 8, 'latin1');
-  assert.equal((await inspect(content)).mediaType, 'image/avif');
-});
-
-test('a file that vanishes is no broken picture', async () => {
-  const path = join(folder, 'vanishing.png');
-  const content = await picture('png');
-  // Removed a little later each time: before it is opened, while it is read, after it was.
-  for (let turns = 0; turns < 60; turns += 1) {
-    await writeFile(path, content);
-    const end = inspectImage(path).then(
-      ({ mediaType }) => mediaType,
-      ({ code }: NodeJS.ErrnoException) => code,
-    );
-    for (let turn = 0; turn < turns; turn += 1) await setImmediate();
-    rmSync(path, { force: true });
-    const seen = await end;
-    assert.ok(seen === 'image/png' || seen === 'ENOENT', `${turns} turns: ${seen}`);
+    const half = whole.subarray(0, whole.length / 2);
+    await assert.rejects(inspect(half), { name: 'ImageError', message: /broken/ }, format);
   }
+  const avif = await createImage('avif');
+  avif.write('mif1', 8, 'latin1');
+  assert.equal((await inspect(avif)).mediaType, 'image/avif', 'by a compatible brand');
 });
 
-test('the sides are those of the upright picture', async () => {
-  const { width, height } = await inspect(await picture('jpeg', { orientation: 6 }));
+test('A missing file is no broken image, and the sides are those of the upright image', async () => {
+  await assert.rejects(inspectImage(join(folder, 'missing.png')), { code: 'ENOENT' });
+  const { width, height } = await inspect(await createImage('jpeg', { orientation: 6 }));
   assert.deepEqual([width, height], [48, 64]);
 });
 
-const svg = '<svg xmlns="http://www.w3.org/2000/svg" width="9" height="9"><rect/></svg>';
-const others: [string, () => Promise<Buffer>][] = [
-  ['HTML', async () => Buffer.from('<!doctype html><title>Not found</title>')],
-  ['SVG', async () => Buffer.from(svg)],
-  ['TIFF', () => noise(8).tiff().toBuffer()],
-  ['nothing', async () => Buffer.alloc(0)],
-  ['three bytes', async () => Buffer.from([0xff, 0xd8])],
-  [
-    'AVIF after its brands',
-    async () => Buffer.from('\0\0\0\x14ftypheic\0\0\0\0heicavif', 'latin1'),
-  ],
-  ['HEVC in HEIF', async () => Buffer.from('\0\0\0\x18ftypheic\0\0\0\0heicmif1', 'latin1')],
-];
-for (const [name, make] of others) {
-  test(`${name} is no picture of a known type`, async () => {
-    await assert.rejects(inspect(await make()), { message: /no JPEG, PNG, WebP, AVIF or GIF/ });
-  });
-}
+test('Content of no accepted type is rejected', async () => {
+  const svg = '<svg xmlns="http://www.w3.org/2000/svg" width="9" height="9"><rect/></svg>';
+  for (const [name, content] of [
+    ['HTML', Buffer.from('<!doctype html><title>Not found</title>')],
+    ['SVG', Buffer.from(svg)],
+    ['TIFF', await noise(8).tiff().toBuffer()],
+    ['nothing', Buffer.alloc(0)],
+    ['three bytes', Buffer.from([0xff, 0xd8])],
+    ['AVIF after its brands', Buffer.from('\0\0\0\x14ftypheic\0\0\0\0heicavif', 'latin1')],
+    ['HEVC in HEIF', Buffer.from('\0\0\0\x18ftypheic\0\0\0\0heicmif1', 'latin1')],
+  ] as const) {
+    await assert.rejects(inspect(content), { message: /no JPEG, PNG, WebP, AVIF or GIF/ }, name);
+  }
+});
 
 function pngChunk(type: string, data: Buffer): Buffer {
   const body = Buffer.concat([Buffer.from(type), data]);
@@ -100,8 +79,8 @@ function pngChunk(type: string, data: Buffer): Buffer {
 }
 
 /**
- * A PNG of few bytes that says it is so large, in black and white.
- * @param lines How many are there.
+ * Creates a small PNG of a large size, in black and white.
+ * @param lines The lines that it contains.
  */
 function hugePng(width: number, height: number, lines = 1): Buffer {
   const header = Buffer.alloc(13);
@@ -116,49 +95,202 @@ function hugePng(width: number, height: number, lines = 1): Buffer {
   ]);
 }
 
-test('a small file of four gigapixels is refused before it is unpacked', async () => {
+test('A small file of four gigapixels is rejected before it is decoded', async () => {
   const started = process.memoryUsage.rss();
   await assert.rejects(inspect(hugePng(65_000, 65_000)), { message: /more than 50 megapixels/ });
   assert.ok(process.memoryUsage.rss() - started < 100 * 1024 * 1024);
 });
 
-test('50 megapixels are read, and a line more is not', async () => {
+test('An image of 50 megapixels is read, and one with a line more is not', async () => {
   const [width, height] = [10_000, 5000];
-  const seen = await inspect(hugePng(width, height, height));
-  assert.deepEqual([seen.mediaType, seen.width, seen.height], ['image/png', width, height]);
-  await assert.rejects(inspect(hugePng(width, height + 1, height + 1)), {
-    message: /more than 50 megapixels/,
-  });
+  const decoded = await inspect(hugePng(width, height, height));
+  assert.deepEqual(
+    [decoded.mediaType, decoded.width, decoded.height],
+    ['image/png', width, height],
+  );
+  const over = hugePng(width, height + 1, height + 1);
+  await assert.rejects(inspect(over), { message: /more than 50 megapixels/ });
 });
 
-test('a copy that cannot be made is held against the picture only where that cannot be read', async () => {
-  const whole = await picture('jpeg');
-  await assert.rejects(toJpeg(whole.subarray(0, whole.length / 2), 1024), { name: 'ImageError' });
-  await assert.rejects(toJpeg(whole, -1), ({ name }: Error) => name !== 'ImageError');
-});
-
-test('of an animation only the first frame is read', async () => {
+test('A JPEG is upright, within its side, on white, without metadata, and of the first frame', async () => {
+  const wide = await createImage('jpeg', { width: 3000, height: 1500, orientation: 6 });
+  const large = await sharp(await toJpeg(wide, 1024)).metadata();
+  assert.deepEqual(
+    [large.format, large.width, large.height, large.exif, large.orientation],
+    ['jpeg', 512, 1024, undefined, undefined],
+  );
+  const small = await sharp(await toJpeg(await createImage('webp'), 1024)).metadata();
+  assert.deepEqual([small.width, small.height], [64, 48]);
+  const clear = sharp({ create: { width: 8, height: 8, channels: 4, background: '#0000' } });
+  const { dominant } = await sharp(await toJpeg(await clear.png().toBuffer(), 320)).stats();
+  assert.ok(dominant.r > 240 && dominant.g > 240 && dominant.b > 240);
   const frames = await sharp(await noise(32).resize(32, 96).png().toBuffer())
     .gif({ delay: [10, 10, 10] })
     .toBuffer();
   const { height } = await inspect(frames);
   assert.equal((await sharp(await toJpeg(frames, 1024)).metadata()).height, height);
+  await assert.rejects(toJpeg(wide.subarray(0, 2000), 320), { name: 'ImageError' });
 });
 
-test('the copy is upright, no larger than asked, on white, without metadata', async () => {
-  const wide = await picture('jpeg', { width: 3000, height: 1500, orientation: 6 });
-  const { format, width, height, exif, orientation } = await sharp(
-    await toJpeg(wide, 1024),
-  ).metadata();
-  assert.deepEqual(
-    [format, width, height, exif, orientation],
-    ['jpeg', 512, 1024, undefined, undefined],
-  );
+suite('Fingerprints', () => {
+  /** Draws a room: rectangles of greys that differ by seed. */
+  function room(seed: number): Sharp {
+    let state = seed;
+    const next = (below: number) => {
+      state = (state * 1_103_515_245 + 12_345) % 2 ** 31;
+      return (state >> 8) % below;
+    };
+    const shapes = Array.from({ length: 24 }, () => {
+      const grey = next(256);
+      return `<rect x="${next(100)}%" y="${next(100)}%" width="${10 + next(40)}%" height="${10 + next(40)}%"
+      fill="rgb(${grey},${grey},${next(256)})"/>`;
+    });
+    const svg = `<svg xmlns="http://www.w3.org/2000/svg" width="640" height="480">
+    <rect width="100%" height="100%" fill="#999"/>${shapes.join('')}</svg>`;
+    return sharp(Buffer.from(svg));
+  }
 
-  const small = await sharp(await toJpeg(await picture('webp'), 1024)).metadata();
-  assert.deepEqual([small.width, small.height], [64, 48]);
+  const hashOf = async (image: Sharp) => BigInt(await fingerprint(await image.toBuffer()));
 
-  const clear = sharp({ create: { width: 8, height: 8, channels: 4, background: '#0000' } });
-  const { dominant } = await sharp(await toJpeg(await clear.png().toBuffer(), 320)).stats();
-  assert.ok(dominant.r > 240 && dominant.g > 240 && dominant.b > 240);
+  const SEEDS = [1, 2, 3, 4, 5];
+
+  test('Copies in another size, format, quality or orientation are near; other images are far', async () => {
+    const originals = await Promise.all(SEEDS.map((seed) => hashOf(room(seed).png())));
+    for (const [index, seed] of SEEDS.entries()) {
+      const original = originals[index] ?? 0n;
+      for (const copy of [
+        room(seed).resize(320).jpeg({ quality: 50 }),
+        room(seed).resize(1600).webp({ quality: 60 }),
+        room(seed).modulate({ brightness: 1.05 }).jpeg({ quality: 80 }),
+        room(seed).rotate(-90).jpeg().withMetadata({ orientation: 6 }),
+      ]) {
+        const distance = hammingDistance(original, await hashOf(copy));
+        assert.ok(distance <= COPY_BITS, `seed ${seed}: ${distance} bits`);
+      }
+      for (const other of originals.slice(index + 1))
+        assert.ok(hammingDistance(original, other) > 2 * COPY_BITS);
+    }
+  });
+
+  test('An image of one colour has the fingerprint 0', async () => {
+    for (const background of ['white', 'black', 'grey', 'transparent']) {
+      const blank = sharp({ create: { width: 64, height: 64, channels: 4, background } });
+      assert.equal(await hashOf(blank.png()), 0n);
+    }
+  });
+
+  test('Each of the 64 bits counts once, the sign too', () => {
+    for (const [one, other, bits] of [
+      [0n, 0n, 0],
+      [-1n, 0n, 64],
+      [-(2n ** 63n), 0n, 1],
+      [2n ** 63n - 1n, -1n, 1],
+      [5n, 6n, 2],
+    ] as const) {
+      assert.equal(hammingDistance(one, other), bits);
+    }
+  });
+});
+
+suite('Thumbnails', async () => {
+  const bytes = await createImage('png', { width: 800, height: 400 });
+
+  /** Creates a store whose reads wait until it is opened. */
+  function closedStore() {
+    const { promise: opened, resolve: openStore } = Promise.withResolvers<void>();
+    const read: string[] = [];
+    const [copies, removed, errors] = [
+      new Map<string, Buffer>(),
+      new Set<string>(),
+      [] as unknown[],
+    ];
+    const state = { isFull: false };
+    const store = {
+      has: async (sha256: string) => !removed.has(sha256),
+      async read(sha256: string) {
+        read.push(sha256);
+        await opened;
+        if (sha256 === 'bad') throw new Error('gone');
+        return bytes;
+      },
+      readThumbnail: async (sha256: string, side: number) => copies.get(`${sha256}-${side}`),
+      async putThumbnail(sha256: string, side: number, copy: Uint8Array) {
+        if (state.isFull) throw new Error('no room');
+        copies.set(`${sha256}-${side}`, Buffer.from(copy));
+      },
+      removeThumbnail: async (sha256: string, side: number) =>
+        void copies.delete(`${sha256}-${side}`),
+    };
+    const thumbnails = createThumbnails(store, (error) => errors.push(error));
+    return { thumbnails, store, copies, removed, errors, read, open: openStore, state };
+  }
+
+  const widthOf = async (copy: Buffer) => (await sharp(copy).metadata()).width;
+
+  test('Two images are decoded at once in a process, and waiting ones are not read', async () => {
+    const { thumbnails, read, open } = closedStore();
+    const made = Array.from({ length: 10 }, (_, index) => thumbnails.make(`${index}`, 320));
+    const bad = Promise.allSettled([320, 640].map((side) => thumbnails.make('bad', side)));
+    await setImmediate();
+    const inspected = assert.rejects(inspectImage('/nowhere'), { code: 'ENOENT' });
+    assert.deepEqual(read, ['0', '1']);
+    assert.deepEqual([decodeInTurn.activeCount, decodeInTurn.pendingCount], [2, 11]);
+    open();
+    for (const copy of await Promise.all(made)) assert.equal(await widthOf(copy), 320);
+    await inspected;
+    assert.ok((await bad).every(({ status }) => status === 'rejected'));
+  });
+
+  test('Callers share a thumbnail that is being made, and later ones get the stored one', async () => {
+    const { thumbnails, copies, read, open } = closedStore();
+    const made = Array.from({ length: 30 }, () => thumbnails.makeSoon('a', 320));
+    const other = thumbnails.makeSoon('a', 640);
+    open();
+    const all = await Promise.all(made);
+    assert.equal(new Set(all).size, 1);
+    assert.equal(await widthOf(await other), 640);
+    assert.deepEqual(await thumbnails.make('a', 320), all[0]);
+    assert.equal(read.length, 2);
+    copies.clear();
+    await thumbnails.make('a', 320);
+    assert.equal(read.length, 3);
+  });
+
+  test('A thumbnail that cannot be stored, or whose image was removed, is returned and not kept', async () => {
+    const { thumbnails, copies, removed, errors, open, state } = closedStore();
+    open();
+    state.isFull = true;
+    assert.equal(await widthOf(await thumbnails.make('a', 320)), 320);
+    assert.equal(errors.length, 1);
+    state.isFull = false;
+    removed.add('b');
+    assert.equal(await widthOf(await thumbnails.make('b', 320)), 320);
+    assert.equal(copies.size, 0);
+  });
+
+  test('A request behind 32 others is rejected, unless its thumbnail is stored or being made', async () => {
+    const { thumbnails, store, open } = closedStore();
+    await store.putThumbnail('known', 320, bytes);
+    const made = Array.from({ length: 32 }, (_, index) => thumbnails.makeSoon(`${index}`, 320));
+    await assert.rejects(thumbnails.makeSoon('one more', 320), {
+      code: 'unavailable',
+      status: 503,
+      headers: { 'retry-after': '2' },
+    });
+    assert.deepEqual(await thumbnails.makeSoon('known', 320), bytes);
+    const others = [thumbnails.makeSoon('31', 320), thumbnails.make('a job', 320)];
+    open();
+    await Promise.all([...made, ...others]);
+    await thumbnails.makeSoon('one more', 320);
+  });
+
+  test('A request does not wait behind jobs', async () => {
+    const { thumbnails, read, open } = closedStore();
+    const jobs = Array.from({ length: 100 }, (_, index) => thumbnails.make(`job ${index}`, 1024));
+    const soon = [320, 1024].map((side) => thumbnails.makeSoon('job 99', side));
+    await setImmediate();
+    assert.deepEqual(read, ['job 0', 'job 1', 'job 99']);
+    open();
+    await Promise.all([...soon, ...jobs]);
+  });
 });

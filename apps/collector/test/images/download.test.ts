@@ -1,23 +1,21 @@
 import assert from 'node:assert/strict';
 import { createHash } from 'node:crypto';
 import { mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises';
-import { createServer, type AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, afterEach, test } from 'node:test';
 import { brotliCompressSync, deflateSync, gzipSync, zstdCompressSync } from 'node:zlib';
-import { createDownload, DOWNLOAD_LIMITS } from '../../src/images/download.ts';
-import { ImageError } from '../../src/images/image-error.ts';
+import { createDownload } from '../../src/images/download.ts';
+import { ImageError } from '../../src/images/decode.ts';
 import { createSafeFetch } from '../../src/safe-fetch/fetch.ts';
-import { openDescriptors } from '../support/raw-http.ts';
-import { until } from '../support/until.ts';
-import { serve } from './server.ts';
+import { openDescriptors, until } from '@oselya/testing';
+import { serve } from '../support/images.ts';
 
 const folder = await mkdtemp(join(tmpdir(), 'oselya-download-'));
 after(() => rm(folder, { recursive: true }));
 
 const KB = 1024;
-const bytes = Buffer.from('a picture, as far as the download is concerned');
+const bytes = Buffer.from('an image, as far as the download is concerned');
 const idle = new AbortController().signal;
 const seen: string[] = [];
 
@@ -46,6 +44,8 @@ const main = await serve((request, response) => {
       return send(200, { 'content-encoding': argument }, encodings[argument]);
     case 'bomb':
       return send(200, { 'content-encoding': 'gzip' }, gzipSync(Buffer.alloc(5_000 * KB)));
+    case 'half':
+      return send(200, { 'content-encoding': 'gzip' }, encodings['gzip']?.subarray(0, 30));
     case 'garbage':
       response.socket?.end('this is no HTTP\r\n\r\n');
       return;
@@ -108,14 +108,14 @@ async function fetchAndRemove(url: string) {
   return { ...file, content };
 }
 
-test('the bytes come with their hash and their count', async () => {
-  const file = await fetchAndRemove(`${main}/ok`);
+test('The bytes are saved with their hash and count, after up to five redirects', async () => {
+  const file = await fetchAndRemove(`${main}/hop/5`);
   assert.deepEqual(file.content, bytes);
   assert.equal(file.sha256, createHash('sha256').update(bytes).digest('hex'));
   assert.equal(file.bytes, bytes.length);
 });
 
-test('compressed bytes are undone, though nobody asked for them', async () => {
+test('A compressed body is decompressed', async () => {
   for (const encoding of ['gzip', 'deflate', 'br', 'zstd', 'identity']) {
     const { content } = await fetchAndRemove(`${main}/encoded/${encoding}`);
     assert.deepEqual(content, bytes, encoding);
@@ -135,8 +135,6 @@ const failing: [name: string, path: string, reason: RegExp, requests: number][] 
   ['a length above the limit', '/announced', /larger than/, 1],
   ['fewer bytes than announced', '/short', /could not be fetched/, 3],
   ['a small body that unpacks to a large one', '/bomb', /larger than/, 1],
-  ['a redirect to a body without an end', to('/endless'), /larger than/, 1],
-  ['a redirect to a length above the limit', to('/announced'), /larger than/, 1],
   ['a redirect to a small body that unpacks to a large one', to('/bomb'), /larger than/, 1],
   ['an unknown encoding', '/encoded/unheard', /unknown content encoding/, 1],
   ['an encoding named like a property', '/encoded/constructor', /unknown content encoding/, 1],
@@ -144,67 +142,35 @@ const failing: [name: string, path: string, reason: RegExp, requests: number][] 
   ['a redirect without a target', '/nowhere', /redirects to a malformed one/, 1],
   ['redirects in a circle', '/loop', /more than 5 times/, 6],
   ['six redirects', '/hop/6', /more than 5 times/, 1],
+  ['half of a compressed body', '/half', /could not be fetched/, 3],
 ];
 
-for (const [name, path, reason, count] of failing) {
-  test(`${name} is refused with its reason`, { timeout: 60_000 }, async () => {
-    await assert.rejects(download(`${main}${path}`, idle), { name: 'ImageError', message: reason });
-    assert.equal(requests(path), count);
-  });
-}
-
-test('the wait before the third attempt is twice that before the second', async () => {
-  const attempts: number[] = [];
-  const fetch = createSafeFetch({ allow: ['127.0.0.1'] });
-  const patient = createDownload({
-    fetch(url, options) {
-      attempts.push(performance.now());
-      return fetch(url, options);
-    },
-    folder: () => folder,
-    limits: { retryDelayMs: 50 },
-  });
-  await assert.rejects(patient(`${main}/status/503`, idle), { message: /status 503/ });
-  const [first = 0, second = 0, third = 0] = attempts;
-  // A timer may be a millisecond early.
-  assert.ok(second - first >= 49, `${second - first} ms`);
-  assert.ok(third - second >= 99, `${third - second} ms`);
-});
-
-test('what recovers within three attempts is fetched', async () => {
-  for (const path of ['/recovers/503', '/recovers/429', '/recovers/408', '/resets']) {
-    assert.deepEqual((await fetchAndRemove(`${main}${path}`)).content, bytes);
-    assert.equal(requests(path), 3);
+test('A bad answer is rejected with its reason, after three attempts where that may help', async () => {
+  for (const [name, path, message, count] of failing) {
+    await assert.rejects(download(main + path, idle), { name: 'ImageError', message }, name);
+    assert.equal(requests(path), count, name);
   }
 });
 
-test('a host that names a time is not asked again before it', async () => {
-  const begun = performance.now();
-  assert.deepEqual((await fetchAndRemove(`${main}/later/1`)).content, bytes);
-  assert.ok(performance.now() - begun >= 990);
-  assert.equal(requests('/later/1'), 2);
+test('A host that recovers within three attempts is asked until then', async () => {
+  for (const path of ['/recovers/503', '/recovers/429', '/recovers/408', '/resets', '/later/0.1']) {
+    assert.deepEqual((await fetchAndRemove(`${main}${path}`)).content, bytes);
+    assert.equal(requests(path), path.startsWith('/later') ? 2 : 3);
+  }
 });
 
-test(
-  'a time too late for this download ends it at once, and is told',
-  { timeout: 60_000 },
-  async () => {
-    const begun = Date.now();
-    await assert.rejects(download(`${main}/later/3600`, idle), (error) => {
-      assert.ok(error instanceof ImageError && error.retryable);
-      assert.match(error.message, /status 503/);
-      const inMs = (error.retryAt?.getTime() ?? 0) - begun;
-      return inMs >= 3_600_000 && inMs <= 3_600_000 + Date.now() - begun;
-    });
-    assert.equal(requests('/later/3600'), 1);
-  },
-);
-
-test('five redirects are followed', async () => {
-  assert.deepEqual((await fetchAndRemove(`${main}/hop/5`)).content, bytes);
+test('A Retry-After beyond the time of the download ends it with that time', async () => {
+  const begun = Date.now();
+  await assert.rejects(download(`${main}/later/3600`, idle), (error) => {
+    assert.ok(error instanceof ImageError && error.retryable);
+    assert.match(error.message, /status 503/);
+    const inMs = (error.retryAt?.getTime() ?? 0) - begun;
+    return inMs >= 3_600_000 && inMs <= 3_600_000 + Date.now() - begun;
+  });
+  assert.equal(requests('/later/3600'), 1);
 });
 
-test('a redirect is judged like an address', async () => {
+test('A redirect is checked like an address', async () => {
   let reached = false;
   const inner = await serve((_request, response) => {
     reached = true;
@@ -227,18 +193,13 @@ test('a redirect is judged like an address', async () => {
   assert.equal(reached, false);
 });
 
-test('the limits are those of the specification', () => {
-  const { bytes: most, attempts } = DOWNLOAD_LIMITS;
-  assert.deepEqual({ most, attempts }, { most: 50 * 1024 * 1024, attempts: 3 });
-});
-
-test('an address that is none is refused', async () => {
+test('A malformed address is rejected', async () => {
   for (const url of ['', 'nonsense', '/a.jpg', 'http://']) {
     await assert.rejects(download(url, idle), { name: 'ImageError' }, url);
   }
 });
 
-test('the connection goes to the checked address, whatever the name means a moment later', async () => {
+test('The connection uses the checked address, even if the name has another one by then', async () => {
   const answers = ['127.0.0.1', '127.0.0.2'];
   let lookups = 0;
   const rebinding = createDownload({
@@ -256,24 +217,20 @@ test('the connection goes to the checked address, whatever the name means a mome
   await assert.rejects(rebinding(url, idle), { message: /private or reserved/ });
 });
 
-test(
-  'a host that never answers is given up after the time for all attempts',
-  { timeout: 60_000 },
-  async () => {
-    const impatient = createDownload({
-      fetch: createSafeFetch({ allow: ['127.0.0.1'] }),
-      folder: () => folder,
-      limits: { totalMs: 200 },
-    });
-    await assert.rejects(impatient(`${main}/silent`, idle), {
-      name: 'ImageError',
-      message: /longer than 0\.2 s/,
-      retryable: true,
-    });
-  },
-);
+test('A host that never answers is given up after the time for all attempts', async () => {
+  const impatient = createDownload({
+    fetch: createSafeFetch({ allow: ['127.0.0.1'] }),
+    folder: () => folder,
+    limits: { totalMs: 200 },
+  });
+  await assert.rejects(impatient(`${main}/silent`, idle), {
+    name: 'ImageError',
+    message: /longer than 0\.2 s/,
+    retryable: true,
+  });
+});
 
-test('a look-up that never answers ends with the time too', { timeout: 60_000 }, async () => {
+test('A lookup that never answers ends with that time too', async () => {
   const { promise: never } = Promise.withResolvers<never>();
   const impatient = createDownload({
     fetch: createSafeFetch({ allow: [], lookup: () => never }),
@@ -283,29 +240,25 @@ test('a look-up that never answers ends with the time too', { timeout: 60_000 },
   await assert.rejects(impatient('http://slow.test/', idle), { message: /longer than/ });
 });
 
-test(
-  'an abort ends the download with its own reason, and the connection with it',
-  { timeout: 60_000 },
-  async () => {
-    const closed = Promise.withResolvers<void>();
-    const begun = Promise.withResolvers<void>();
-    const slow = await serve((request, response) => {
-      request.socket.on('close', () => closed.resolve());
-      response.writeHead(200);
-      response.write(bytes, () => begun.resolve());
-    });
-    const abort = new AbortController();
-    const result = download(slow, abort.signal);
-    await begun.promise;
-    const reason = new Error('the worker is stopping');
-    abort.abort(reason);
-    await assert.rejects(result, (error) => error === reason);
-    await closed.promise;
-    await assert.rejects(download(slow, abort.signal), (error) => error === reason);
-  },
-);
+test('An abort ends the download with its reason, and the connection', async () => {
+  const closed = Promise.withResolvers<void>();
+  const begun = Promise.withResolvers<void>();
+  const slow = await serve((request, response) => {
+    request.socket.on('close', () => closed.resolve());
+    response.writeHead(200);
+    response.write(bytes, () => begun.resolve());
+  });
+  const abort = new AbortController();
+  const result = download(slow, abort.signal);
+  await begun.promise;
+  const reason = new Error('the worker is stopping');
+  abort.abort(reason);
+  await assert.rejects(result, (error) => error === reason);
+  await closed.promise;
+  await assert.rejects(download(slow, abort.signal), (error) => error === reason);
+});
 
-test('twenty aborted downloads leave no descriptor open', { timeout: 120_000 }, async () => {
+test('Twenty aborted downloads leave no descriptor open', async () => {
   const halting = await serve((_request, response) => {
     response.writeHead(200);
     response.write(bytes);
@@ -320,7 +273,7 @@ test('twenty aborted downloads leave no descriptor open', { timeout: 120_000 }, 
     abort.abort(new Error('the worker is stopping'));
     for (const { status } of await ended) assert.equal(status, 'rejected');
   };
-  // What is opened once and stays is open after this.
+  // The first download opens descriptors that stay.
   await abortAll(1, 0);
   await until('the host to be alone', async () => (await readdir(folder)).length === 0);
   const before = await openDescriptors();
@@ -328,19 +281,7 @@ test('twenty aborted downloads leave no descriptor open', { timeout: 120_000 }, 
   await until('closed descriptors', async () => (await openDescriptors()) <= before);
 });
 
-test('garbage instead of HTTP is a bad picture', async () => {
-  const server = createServer((socket) =>
-    socket.on('error', () => undefined).end('nonsense\r\n\r\n'),
-  );
-  await new Promise<void>((resolve) => {
-    server.listen(0, '127.0.0.1', resolve);
-  });
-  after(() => server.close());
-  const { port } = server.address() as AddressInfo;
-  await assert.rejects(download(`http://127.0.0.1:${port}/`, idle), { name: 'ImageError' });
-});
-
-test('a disk that cannot be written is no fault of the picture', async () => {
+test('A disk that cannot be written is no fault of the image', async () => {
   const file = join(folder, 'a file');
   await writeFile(file, '');
   const blocked = createDownload({

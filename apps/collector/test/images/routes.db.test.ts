@@ -1,6 +1,5 @@
 import assert from 'node:assert/strict';
 import { rm } from 'node:fs/promises';
-import { join } from 'node:path';
 import { test } from 'node:test';
 import { atEnd } from '@oselya/db/testing';
 import { createLogger, createServer } from '@oselya/kit';
@@ -8,13 +7,11 @@ import sharp from 'sharp';
 import { guardRoutes } from '../../src/access/guard.ts';
 
 import { imageRoutes } from '../../src/images/routes.ts';
-import { openImages } from './harness.ts';
-import { picture } from './pictures.ts';
-import { serve } from './server.ts';
+import { openImages, createImage, serve } from '../support/images.ts';
 
-const { addListing, open, folder } = await openImages();
+const { addListing, open, pathOf } = await openImages();
 const { images } = open();
-const bytes = await picture('png', { width: 2000, height: 1000 });
+const bytes = await createImage('png', { width: 2000, height: 1000 });
 const url = await serve((_request, response) => response.end(bytes));
 const [outcome] = await images.processRemote({ ...(await addListing()), urls: [url] });
 assert.ok(outcome !== undefined && 'sha256' in outcome);
@@ -36,7 +33,7 @@ async function start(keys?: Parameters<typeof guardRoutes>[1]) {
 }
 const app = await start();
 
-test('a picture comes as it is, for ever', async () => {
+test('An image is sent as it was stored, to be cached for ever', async () => {
   const answer = await app.inject(`/images/${sha256}`);
   assert.equal(answer.statusCode, 200);
   assert.deepEqual(answer.rawPayload, bytes);
@@ -46,7 +43,7 @@ test('a picture comes as it is, for ever', async () => {
   assert.equal(answer.headers['etag'], `"${sha256}"`);
 });
 
-test('a smaller copy is a JPEG with its own tag', async () => {
+test('A thumbnail is a JPEG with another tag', async () => {
   for (const side of [320, 1024]) {
     const answer = await app.inject(`/images/${sha256}?size=${side}`);
     assert.equal(answer.headers['content-type'], 'image/jpeg');
@@ -56,7 +53,7 @@ test('a smaller copy is a JPEG with its own tag', async () => {
   }
 });
 
-test('what the caller has is not sent again, and what was said of how to keep it is (RFC 9110 15.4.5)', async () => {
+test('A known tag is 304 with the headers of the image (RFC 9110 15.4.5)', async () => {
   for (const [query, tag] of [
     ['', `"${sha256}"`],
     ['?size=320', `"${sha256}-320"`],
@@ -79,7 +76,7 @@ test('what the caller has is not sent again, and what was said of how to keep it
   }
 });
 
-test('anything at all is had where the picture is there, whatever the time of the copy (RFC 9110 13.1.2, 13.1.3)', async () => {
+test('The tag * fits every image, and the time of a copy is ignored (RFC 9110 13.1.2, 13.1.3)', async () => {
   for (const [hash, expected] of [
     [sha256, 304],
     ['0'.repeat(64), 404],
@@ -99,7 +96,7 @@ test('anything at all is had where the picture is there, whatever the time of th
   assert.equal(dated.statusCode, 200);
 });
 
-test('an unknown hash is 404 and is not kept; what is no hash or no size is 422', async () => {
+test('An unknown hash is 404 and is not cached; a malformed hash or size is 422', async () => {
   const answer = await app.inject(`/images/${'0'.repeat(64)}`);
   assert.deepEqual([answer.statusCode, answer.json().code], [404, 'image_not_found']);
   assert.equal(answer.headers['cache-control'], 'no-store');
@@ -115,7 +112,7 @@ test('an unknown hash is 404 and is not kept; what is no hash or no size is 422'
   }
 });
 
-test('with API keys it needs one, and no shared cache may keep it', async () => {
+test('With API keys an image needs one, and is cached privately', async () => {
   const guarded = await start({ verify: async (text) => (text === 'good' ? key : undefined) });
   assert.equal((await guarded.inject(`/images/${sha256}`)).statusCode, 401);
   const headers = { authorization: 'Bearer good' };
@@ -128,8 +125,8 @@ test('with API keys it needs one, and no shared cache may keep it', async () => 
   assert.equal(again.headers['cache-control'], answer.headers['cache-control']);
 });
 
-test('bytes that are gone from the store are 404', async () => {
-  await rm(join(folder, sha256.slice(0, 2), sha256.slice(2, 4), sha256));
+test('An image that is gone from the store is 404', async () => {
+  await rm(pathOf(sha256));
   for (const path of [`/images/${sha256}`, `/images/${sha256}?size=320`]) {
     assert.equal((await app.inject(path)).statusCode, 404);
     for (const known of ['*', `"${sha256}"`, `"${sha256}-320"`]) {

@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import { createTemporaryFolder } from '../../src/images/temporary.ts';
 
 // A process that holds a temporary folder until it is killed.
-const path = createTemporaryFolder(process.argv[2] ?? '', () => undefined).path();
-writeFileSync(join(path, 'half a picture'), 'bytes');
+const path = createTemporaryFolder(process.argv[2] ?? '').path();
+writeFileSync(join(path, 'half an image'), 'bytes');
 process.send?.(path);
 process.on('disconnect', () => process.exit());

@@ -6,7 +6,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, afterEach, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { picture } from '../images/pictures.ts';
+import { createImage } from '../support/images.ts';
 import { startCollector } from '../support/collector.ts';
 import { FORM_TYPE, formBytes, image as imagePart, metadata, part } from '../support/form-bytes.ts';
 import { formOf, sendForm, temporaryFiles } from '../support/form.ts';
@@ -27,7 +27,7 @@ const settings = {
   COLLECTOR_WORKER: 'false',
   COLLECTOR_INGEST_PER_MINUTE: '0',
 };
-const bytes = await picture('png', { colour: 'orchid' });
+const bytes = await createImage('png', { colour: 'orchid' });
 const image = (name: string, content: Buffer | string = bytes) => imagePart(name, content);
 
 const noFiles = (dataDir = folder) =>

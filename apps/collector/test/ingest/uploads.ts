@@ -4,7 +4,7 @@ import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after } from 'node:test';
-import { picture } from '../images/pictures.ts';
+import { createImage } from '../support/images.ts';
 import { startCollector } from '../support/collector.ts';
 import { openDatabase } from '../support/database.ts';
 import { type FormFile, formOf, sendForm } from '../support/form.ts';
@@ -13,7 +13,7 @@ import { payloadOf } from '../support/payload.ts';
 
 /** A picture of one colour as a file to be sent. */
 export async function pictureFile(colour: string): Promise<FormFile> {
-  return { name: `${colour}.png`, bytes: Uint8Array.from(await picture('png', { colour })) };
+  return { name: `${colour}.png`, bytes: Uint8Array.from(await createImage('png', { colour })) };
 }
 
 /** A file that is no picture. */

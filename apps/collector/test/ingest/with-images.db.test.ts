@@ -8,7 +8,7 @@ import { type Payload } from '../../src/ingest/payload.ts';
 import { createIngest } from '../../src/ingest/service.ts';
 import { createProcessForm } from '../../src/ingest/with-images.ts';
 import { type RawStatus } from '../../src/tables.ts';
-import { picture } from '../images/pictures.ts';
+import { createImage } from '../support/images.ts';
 import { rawRecord, store } from '../support/database.ts';
 import { documentedAnswers } from '../support/documented-answers.ts';
 import {
@@ -444,7 +444,7 @@ async function failingModel(files: (typeof FILES)[number]): Promise<void> {
 
 const PATH = '/api/v1/ingest/with-images';
 const KB = 1024;
-const bytes = await picture('png', { colour: 'orchid' });
+const bytes = await createImage('png', { colour: 'orchid' });
 const image = (name: string, content: Buffer | string = bytes) => imagePart(name, content);
 
 const sendBytes = (body: Buffer, type = FORM_TYPE) => exchange(collector.url, PATH, { type, body });

@@ -4,9 +4,7 @@ import { ModelError } from '@oselya/model';
 import { createDisk } from '../../src/disk.ts';
 import type { Payload } from '../../src/ingest/payload.ts';
 import { putBackOne } from '../../src/queue/retry.ts';
-import { openImages, visionModel } from '../images/harness.ts';
-import { picture } from '../images/pictures.ts';
-import { serve } from '../images/server.ts';
+import { openImages, visionModel, createImage, serve } from '../support/images.ts';
 import { rawRecord, store } from '../support/database.ts';
 import { payloadOf } from '../support/payload.ts';
 import { countedModel, createHarness } from '../support/pipeline.ts';
@@ -80,11 +78,11 @@ async function enrichmentsOf(listingId: number) {
 }
 
 test('a picture whose host failed for a moment comes with a later payload that says the same', async () => {
-  answers.set('/a.png', await picture('png', { colour: 'red' })).set('/b.png', 503);
+  answers.set('/a.png', await createImage('png', { colour: 'red' })).set('/b.png', 503);
   const listing = await begin(['/a.png', '/b.png', '/never.png']);
   const before = await enrichmentsOf(listing.listingId);
   assert.deepEqual(before['images'], { stored: 1, failed: 2, room_types: { kitchen: 1 } });
-  answers.set('/b.png', await picture('png', { colour: 'blue' }));
+  answers.set('/b.png', await createImage('png', { colour: 'blue' }));
   asked = [];
 
   // Not at once: else a dead host would cost each payload its timeouts.
@@ -141,7 +139,7 @@ test('a picture that came late and could not be described is described by the re
   });
   const listing = await begin(['/late.png'], { vision });
   await listing.nextDay();
-  answers.set('/late.png', await picture('png', { colour: 'orchid' }));
+  answers.set('/late.png', await createImage('png', { colour: 'orchid' }));
   const failed = await listing.process(listing.payload);
   assert.deepEqual([failed.status, failed.error?.stage], ['failed', 'images']);
   broken = false;
@@ -163,7 +161,7 @@ test('a picture that came late and is refused is recorded so, once', async () =>
   });
   const listing = await begin(['/late-refused.png'], { vision });
   await listing.nextDay();
-  answers.set('/late-refused.png', await picture('png', { colour: 'maroon' }));
+  answers.set('/late-refused.png', await createImage('png', { colour: 'maroon' }));
   const came = await listing.process(listing.payload);
   assert.deepEqual([came.status, outcomesOf(came)], ['completed', PICTURES_ONLY]);
   assert.equal((await rowsOf(listing.listingId))[0]?.error, null);
@@ -185,7 +183,7 @@ test('the retry of a record that failed asks for its missing pictures at once', 
   const failed = await harness.process(payloadOf({ image_urls: [`${host}/retried.png`] }));
   assert.deepEqual([failed.status, failed.error?.stage], ['failed', 'embed']);
   broken = false;
-  answers.set('/retried.png', await picture('png', { colour: 'tomato' }));
+  answers.set('/retried.png', await createImage('png', { colour: 'tomato' }));
   assert.ok(await putBackOne(db, failed.id));
   await harness.runNext();
   const retried = await rawRecord(db, failed.id);
@@ -214,7 +212,7 @@ test('the turn of a picture that came late outlives a first try that failed on o
     .updateTable('listing_images')
     .set({ retry_at: new Date(0) })
     .execute();
-  answers.set('/twice.png', await picture('png', { colour: 'teal' }));
+  answers.set('/twice.png', await createImage('png', { colour: 'teal' }));
   failures = 0;
   const again = await harness.process(payload);
   assert.deepEqual([again.status, outcomesOf(again)], ['completed', PICTURES_ONLY]);
@@ -232,7 +230,7 @@ test('in an outage of vision an address is asked once: what was fetched is descr
   });
   const listing = await begin(['/unseen.png', '/later.png'], { vision });
   await listing.nextDay();
-  answers.set('/unseen.png', await picture('png', { colour: 'plum' }));
+  answers.set('/unseen.png', await createImage('png', { colour: 'plum' }));
   asked = [];
   isAway = true;
   const rawId = await store(db, listing.payload);
@@ -255,7 +253,7 @@ test('an address that is due is asked again by the attempt after a full disk', a
   answers.set('/kept-due.png', 503);
   const listing = await begin(['/kept-due.png', '/never-due.png']);
   await listing.nextDay();
-  answers.set('/kept-due.png', await picture('png', { colour: 'salmon' }));
+  answers.set('/kept-due.png', await createImage('png', { colour: 'salmon' }));
   asked = [];
   const rawId = await store(db, listing.payload);
   const full = createDisk({ folder: '/', minFreeMb: 1, freeBytes: async () => 0 });

@@ -5,9 +5,7 @@ import { createStages } from '../../src/pipeline/pipeline.ts';
 import type { StageName } from '../../src/pipeline/context.ts';
 import { claimJobs } from '../../src/queue/claim.ts';
 import type { Job } from '../../src/queue/job.ts';
-import { openImages, visionModel } from '../images/harness.ts';
-import { picture } from '../images/pictures.ts';
-import { serve } from '../images/server.ts';
+import { openImages, visionModel, createImage, serve } from '../support/images.ts';
 import { rawRecord, store } from '../support/database.ts';
 import { payloadOf } from '../support/payload.ts';
 import { createHarness, createStageRunner, listingOf } from '../support/pipeline.ts';
@@ -73,7 +71,7 @@ async function kept(externalId: string) {
 /** Each request gets another picture, so none was described before. */
 const host = await serve((_request, response) => {
   fetched += 1;
-  void picture('png', { width: 20 + fetched }).then((bytes) => response.end(bytes));
+  void createImage('png', { width: 20 + fetched }).then((bytes) => response.end(bytes));
 });
 let fetched = 0;
 /** How many had been fetched and described when the payload came that a test is about. */

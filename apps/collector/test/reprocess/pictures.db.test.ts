@@ -12,15 +12,14 @@ import { expireLeases, rescueJobs } from '../../src/queue/jobs.ts';
 import { keepCompleted } from '../../src/reprocess/again.ts';
 import { createReprocessPictures } from '../../src/reprocess/images.ts';
 import type { Choice } from '../../src/reprocess/repository.ts';
-import { openImages, visionModel } from '../images/harness.ts';
-import { openPictureHost } from '../images/picture-host.ts';
+import { openImages, visionModel, openImageHost } from '../support/images.ts';
 import { rawRecord } from '../support/database.ts';
 import { payloadOf } from '../support/payload.ts';
 import { countedModel, createHarness, currentOf, listingOf, log } from '../support/pipeline.ts';
 import { betterModel, openReprocess, readAll, readings } from './harness.ts';
 
 const { db, open } = await openImages();
-const host = await openPictureHost();
+const host = await openImageHost();
 const kitchen = await host.put('/kitchen', 'png', { colour: 'red' });
 const hall = await host.put('/hall', 'png', { colour: 'green' });
 const garden = await host.put('/garden', 'png', { colour: 'blue' });

@@ -3,8 +3,7 @@ import { type Kysely, sql } from 'kysely';
 import type { Tables } from '../../tables.ts';
 import { EMBEDDED_COLUMNS, embeddingText, isEmbedded } from '../../embeddings/text.ts';
 import { ofListing } from '../../listing/listing.ts';
-import { heldListing } from '../../queue/fence.ts';
-import { type Fence, LeaseLostError } from '../../queue/job.ts';
+import { writeToListing } from '../../queue/fence.ts';
 import { sha256 } from '../../text.ts';
 import { product, type StageRun } from '../context.ts';
 import { done, skipped, superseded } from '../outcome.ts';
@@ -25,8 +24,17 @@ export const embed: StageRun = async (context, { db, model }, signal) => {
 
   const before = context.embedded?.hash === hash ? context.embedded : undefined;
   const { vector, model: name } = before ?? (await model.embed(text, signal));
-  const written = await writeEmbedding(db, job, listingId, { vector, model: name, hash });
-  return written ? done : superseded;
+  const isWritten = await writeToListing(
+    db,
+    job,
+    sql`update property_listings set
+        embedding = ${toVector(vector)}::vector,
+        embedding_model = ${name},
+        embedding_text_hash = ${hash}
+      from claim
+      where claim.is_current and property_listings.id = ${listingId}`,
+  );
+  return isWritten ? done : superseded;
 };
 
 function findEmbedded(db: Kysely<Tables>, listingId: number) {
@@ -37,28 +45,4 @@ function findEmbedded(db: Kysely<Tables>, listingId: number) {
     .select(sql<boolean>`embedding is not null`.as('is_embedded'))
     .where('id', '=', listingId)
     .executeTakeFirstOrThrow();
-}
-
-/**
- * @returns False where a newer payload made the listing meanwhile; then nothing is written.
- * @throws LeaseLostError.
- */
-async function writeEmbedding(
-  db: Kysely<Tables>,
-  job: Fence,
-  listingId: number,
-  { vector, model, hash }: { vector: readonly number[]; model: string; hash: string },
-): Promise<boolean> {
-  const { rows } = await sql<{ is_current: boolean }>`
-    with claim as materialized (${heldListing(job)}),
-    written as (
-      update property_listings set
-        embedding = ${toVector(vector)}::vector,
-        embedding_model = ${model},
-        embedding_text_hash = ${hash}
-      from claim
-      where claim.is_current and property_listings.id = ${listingId})
-    select is_current from claim`.execute(db);
-  if (rows[0] === undefined) throw new LeaseLostError(job);
-  return rows[0].is_current;
 }

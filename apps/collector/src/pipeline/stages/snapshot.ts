@@ -1,16 +1,10 @@
 import { type Kysely, sql } from 'kysely';
 import type { Tables } from '../../tables.ts';
 import { type Namer, namerOf } from '../../listing/provenance.ts';
-import { heldListing } from '../../queue/fence.ts';
+import { writeToListing } from '../../queue/fence.ts';
 import { type Fence, LeaseLostError } from '../../queue/job.ts';
 import { type Context, product, type StageRun } from '../context.ts';
-import {
-  type Changes,
-  diffStates,
-  isMaterialChange,
-  listingState,
-  TRACKED,
-} from '../listing-state.ts';
+import { diffStates, isMaterialChange, listingState, TRACKED } from '../listing-state.ts';
 import { done, skipped, superseded } from '../outcome.ts';
 
 /**
@@ -33,8 +27,21 @@ export const snapshot: StageRun = async (context, { db }) => {
     revision > 0 ? Object.keys(changes).length > 0 : isMaterialChange(changes, fields, titleBefore);
   if (before !== null && own === null && !isChanged) return skipped;
   const titleBy = namerOf(fields['title']) ?? null;
-  const made = { revision, state, changes, titleBy, model, promptVersion };
-  return (await writeSnapshot(db, job, listingId, made)) ? done : superseded;
+  const isWritten = await writeToListing(
+    db,
+    job,
+    sql`insert into listing_snapshots
+        (listing_id, raw_id, revision, listing, changes, title_by, model, prompt_version)
+      select ${listingId}::bigint, ${job.rawId}::bigint, ${revision}::integer,
+        ${JSON.stringify(state)}::jsonb, ${JSON.stringify(changes)}::jsonb,
+        ${titleBy}::text, ${model}::text, ${promptVersion}::text
+      from claim where claim.is_current
+      on conflict (listing_id, raw_id, revision)
+        do update set listing = excluded.listing, changes = excluded.changes,
+          title_by = excluded.title_by, model = excluded.model,
+          prompt_version = excluded.prompt_version`,
+  );
+  return isWritten ? done : superseded;
 };
 
 /** Returns the payload's image addresses, or the SHA-256 of uploads; those of before where it leaves the images. */
@@ -83,42 +90,4 @@ async function findPriorStates(
   const [prior] = rows;
   if (prior === undefined) throw new LeaseLostError(job);
   return prior;
-}
-
-/** The state that a payload gives a listing, its changes, and who read it. */
-type Snapshot = {
-  revision: number;
-  state: State;
-  changes: Changes;
-  titleBy: Namer | null;
-  model: string;
-  promptVersion: string;
-};
-
-/**
- * Writes a snapshot, in place of that of an earlier attempt of the same revision.
- * @returns False where a newer payload made the listing meanwhile; then nothing is written.
- * @throws LeaseLostError.
- */
-async function writeSnapshot(
-  db: Kysely<Tables>,
-  job: Fence,
-  listingId: number,
-  { revision, state, changes, titleBy, model, promptVersion }: Snapshot,
-): Promise<boolean> {
-  const { rows } = await sql<{ is_current: boolean }>`
-    with claim as materialized (${heldListing(job)}),
-    stored as (
-      insert into listing_snapshots
-        (listing_id, raw_id, revision, listing, changes, title_by, model, prompt_version)
-      select ${listingId}::bigint, ${job.rawId}::bigint, ${revision}::integer,
-        ${JSON.stringify(state)}::jsonb, ${JSON.stringify(changes)}::jsonb,
-        ${titleBy}::text, ${model}::text, ${promptVersion}::text
-      from claim where claim.is_current
-      on conflict (listing_id, raw_id, revision)
-        do update set listing = excluded.listing, changes = excluded.changes,
-          title_by = excluded.title_by, model = excluded.model, prompt_version = excluded.prompt_version)
-    select is_current from claim`.execute(db);
-  if (rows[0] === undefined) throw new LeaseLostError(job);
-  return rows[0].is_current;
 }

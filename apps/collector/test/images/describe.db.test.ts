@@ -1,0 +1,266 @@
+import assert from 'node:assert/strict';
+import { rm, truncate } from 'node:fs/promises';
+import { join } from 'node:path';
+import { test } from 'node:test';
+import { ModelError } from '@oselya/model';
+import { sql } from 'kysely';
+import { CONTROL_SIZE } from '../../src/images/decode.ts';
+import { descriptionPrompt } from '../../src/images/describe.ts';
+import { openReprocess, readAll, readings } from '../reprocess/harness.ts';
+import { openImageHost, openImages, type Shown, visionModel } from '../support/images.ts';
+import { payloadOf } from '../support/payload.ts';
+import { countedModel, createHarness, listingOf } from '../support/pipeline.ts';
+
+const { db, open, addListing, rowsOf, folder, pathOf, ...database } = await openImages();
+const { put, seen } = await openImageHost();
+
+/** Creates a model that throws the given error, and otherwise describes. */
+function failingModel(errorOf: (shown: Shown) => ModelError | undefined, visionModelName = 'eyes') {
+  const { model, shown } = visionModel((one) => {
+    const error = errorOf(one);
+    if (error !== undefined) throw error;
+  });
+  return { model: { ...model, visionModel: visionModelName }, shown };
+}
+
+const refusal = new ModelError('MODEL_REFUSED', 'The content\0 filter refused.');
+const refuse = () => refusal;
+const described = { described_by: 'eyes-1', describe_error: null };
+
+async function imageOf(sha256: string) {
+  const image = await database.imageOf(sha256);
+  assert.ok(image);
+  return { described_by: image.described_by, describe_error: image.describe_error };
+}
+
+test('An error about one image is recorded with it, and the others are described', async () => {
+  const errors = [
+    refusal,
+    new ModelError('MODEL_INVALID_OUTPUT', 'The answer fails its schema.'),
+    new ModelError('MODEL_TRUNCATED', 'The answer was cut off.'),
+    ...[400, 413, 415, 422].map(
+      (status) => new ModelError('MODEL_REJECTED', `The server answered ${status}.`, { status }),
+    ),
+  ];
+  for (const [nth, error] of errors.entries()) {
+    const bad = await put(`/bad-${nth}.png`, 'png', { width: 20 + nth });
+    const good = await put(`/good-${nth}.png`, 'png', { width: 40 + nth });
+    const { model } = failingModel(({ data }) =>
+      JSON.stringify(data).includes('/bad-') ? error : undefined,
+    );
+    const { images, events, warnings } = open({ model });
+    const listing = await addListing();
+    await images.processRemote({ ...listing, urls: [bad.url, good.url] });
+    assert.ok((await rowsOf(listing.listingId)).every((row) => row.error === null));
+    const { described_by: describedBy, describe_error: recorded } = await imageOf(bad.sha256);
+    const { failed_at: failedAt, ...reason } = recorded ?? assert.fail();
+    assert.deepEqual(
+      [describedBy, reason],
+      [
+        null,
+        {
+          code: error.code,
+          message: error.message.replace('\0', ''),
+          requested_model: 'eyes',
+          prompt_version: descriptionPrompt.version,
+        },
+      ],
+    );
+    assert.ok(!Number.isNaN(Date.parse(failedAt)));
+    assert.deepEqual(await imageOf(good.sha256), described);
+    assert.deepEqual(events.toSorted(), ['stored', 'stored', 'undescribed']);
+    const { listingId, fence } = listing;
+    const { sha256 } = bad;
+    assert.deepEqual(warnings, [
+      { err: error, raw_id: fence.rawId, listing_id: listingId, sha256 },
+    ]);
+  }
+});
+
+test('Every other failure of the model propagates, and the next attempt goes on without a fetch', async () => {
+  const failures = [
+    new ModelError('MODEL_UNAVAILABLE', 'The model failed.', { status: 500 }),
+    new ModelError('MODEL_BREAKER_OPEN', 'The breaker is open.'),
+    ...[undefined, 401, 403, 404].map(
+      (status) => new ModelError('MODEL_REJECTED', 'No.', status === undefined ? {} : { status }),
+    ),
+  ];
+  for (const [nth, error] of failures.entries()) {
+    const { url, sha256 } = await put(`/failure-${nth}.png`, 'png', { width: 50 + nth });
+    const job = { ...(await addListing()), urls: [url] };
+    const { model } = failingModel(() => error);
+    await assert.rejects(open({ model }).images.processRemote(job), error);
+    assert.equal((await rowsOf(job.listingId)).length, 1);
+    await open().images.processRemote(job);
+    assert.deepEqual(await imageOf(sha256), described);
+    assert.equal(seen.filter((path) => path === `/failure-${nth}.png`).length, 1);
+  }
+});
+
+test('A failed image is shown again only to another model or prompt', async () => {
+  const { url, sha256 } = await put('/logo.png', 'png', { width: 90 });
+  const first = failingModel(refuse);
+  await open(first).images.processRemote({ ...(await addListing()), urls: [url] });
+  const same = failingModel(refuse);
+  await open(same).images.processRemote({ ...(await addListing()), urls: [url] });
+  assert.deepEqual([first.shown.length, same.shown.length], [1, 0]);
+
+  const other = failingModel(refuse, 'other-eyes');
+  await open(other).images.processRemote({ ...(await addListing()), urls: [url] });
+  assert.equal(other.shown.length, 1);
+  assert.equal((await imageOf(sha256)).describe_error?.requested_model, 'other-eyes');
+  const error = JSON.stringify({ requested_model: 'eyes', prompt_version: 'earlier' });
+  await db.updateTable('images').set({ describe_error: error }).execute();
+  await open().images.processRemote({ ...(await addListing()), urls: [url] });
+  assert.deepEqual(await imageOf(sha256), described);
+});
+
+test('A rate limit alone leaves an image outdated with the same model and prompt', async () => {
+  for (const [nth, [code, count]] of (
+    [
+      ['MODEL_RATE_LIMITED', 1],
+      ['MODEL_REFUSED', 0],
+    ] as const
+  ).entries()) {
+    const { url, sha256 } = await put(`/limited-${nth}.png`, 'png', { width: 98 + nth });
+    const listing = await addListing();
+    await open(failingModel(refuse)).images.processRemote({ ...listing, urls: [url] });
+    const change = sql<string>`describe_error || ${JSON.stringify({ code })}`;
+    await db
+      .updateTable('images')
+      .set({ describe_error: change })
+      .where('sha256', '=', sha256)
+      .execute();
+    const { model, shown } = visionModel();
+    const { images } = open({ model });
+    await images.processRemote({ ...(await addListing()), urls: [url] });
+    assert.equal(shown.length, 0, 'no payload asks again');
+    assert.equal(await images.describeAll(listing, { outdated: true }), count);
+    assert.equal(shown.length, count);
+  }
+});
+
+test('A failure does not replace a description that another listing got meanwhile', async () => {
+  const { url, sha256 } = await put('/raced.png', 'png', { width: 91 });
+  const { model } = visionModel(async () => {
+    await open().images.processRemote({ ...(await addListing()), urls: [url] });
+    throw refusal;
+  });
+  await open({ model }).images.processRemote({ ...(await addListing()), urls: [url] });
+  assert.deepEqual(await imageOf(sha256), described);
+});
+
+for (const [damage, message, width] of [
+  ['broken', /broken in the image store/, 94],
+  ['gone', /not in the image store/, 111],
+] as const) {
+  test(`A stored image that is ${damage} is recorded as unreadable, and the others are described`, async () => {
+    const bad = await put(`/${damage}.png`, 'png', { width });
+    const good = await put(`/beside-${damage}.png`, 'png', { width: width + 1 });
+    const job = { ...(await addListing()), urls: [bad.url, good.url] };
+    const away = new ModelError('MODEL_BREAKER_OPEN', 'The breaker is open.');
+    const first = open(failingModel(() => away));
+    await assert.rejects(first.images.processRemote(job), away);
+    await rm(join(folder, 'thumbnails'), { recursive: true });
+    if (damage === 'gone') await rm(pathOf(bad.sha256));
+    else await truncate(pathOf(bad.sha256), bad.bytes.length - 30);
+
+    const { images, events } = open();
+    assert.equal(await images.describeAll(job), 2);
+    const { describe_error: error } = await imageOf(bad.sha256);
+    assert.equal(error?.code, 'IMAGE_UNREADABLE');
+    assert.match(error?.message ?? '', message);
+    assert.deepEqual(await imageOf(good.sha256), described);
+    assert.deepEqual(events, ['undescribed']);
+    assert.equal(await images.describeAll(job, { outdated: true }), 1);
+    if (damage === 'broken') return;
+    await images.processRemote(job);
+    assert.deepEqual(await imageOf(bad.sha256), described, 'it is in the store again');
+  });
+}
+
+/** Creates an error of an outage. */
+const outageError = (code: 'MODEL_TIMEOUT' | 'MODEL_RATE_LIMITED') =>
+  Object.assign(new ModelError(code, 'No answer.'), { outage: { since: new Date() } });
+
+for (const [code, most] of [
+  ['MODEL_TIMEOUT', 3],
+  ['MODEL_RATE_LIMITED', 5],
+] as const) {
+  test(`An image that meets ${code} in ${most} outages, each after the control image, is recorded`, async () => {
+    const { url, sha256 } = await put(`/outage-${code}.png`, 'png', { width: 190 + most });
+    const calls: string[] = [];
+    const { images } = open(
+      failingModel(({ data }) => {
+        const isControl = data === CONTROL_SIZE;
+        calls.push(isControl ? 'control' : 'image');
+        return isControl ? undefined : outageError(code);
+      }),
+    );
+    const job = { ...(await addListing()), urls: [url] };
+    for (let time = 1; time < most; time += 1) {
+      await assert.rejects(images.processRemote(job), { code });
+      assert.equal((await imageOf(sha256)).describe_error, null);
+    }
+    await images.processRemote(job);
+    assert.equal((await imageOf(sha256)).describe_error?.code, code);
+    const repeated = Array.from({ length: most - 1 }, () => ['control', 'image']).flat();
+    assert.deepEqual(calls, ['image', ...repeated]);
+  });
+}
+
+test('An image is not blamed while the control image fails too, and is described after the outage', async () => {
+  const { url, sha256 } = await put('/outage-ends.png', 'png', { width: 88 });
+  let isAway = true;
+  const { model, shown } = failingModel(() => (isAway ? outageError('MODEL_TIMEOUT') : undefined));
+  const { images } = open({ model });
+  const job = { ...(await addListing()), urls: [url] };
+  for (let time = 0; time < 8; time += 1) {
+    await assert.rejects(images.processRemote(job), { code: 'MODEL_TIMEOUT' });
+  }
+  assert.equal(shown.filter(({ data }) => data !== CONTROL_SIZE).length, 1);
+  isAway = false;
+  await images.processRemote(job);
+  assert.deepEqual(await imageOf(sha256), described);
+});
+
+test('A listing with a refused image is complete, and asks the model again only when it is reprocessed', async () => {
+  const bad = await put('/refused.png', 'png', { width: 92 });
+  const good = await put('/kept.png', 'png', { width: 93 });
+  const vision = failingModel(({ data }) =>
+    JSON.stringify(data).includes('/refused.png') ? refusal : undefined,
+  );
+  const payload = payloadOf({ image_urls: [bad.url, good.url] });
+  const model = countedModel();
+  const harness = createHarness(db, { model, images: open(vision).images });
+  const raw = await harness.process(payload);
+  assert.deepEqual([raw.status, raw.error, vision.shown.length], ['completed', null, 2]);
+  assert.ok((await listingOf(db, payload))?.embedding);
+  const summary = async () => {
+    const { value } = await db
+      .selectFrom('listing_enrichments')
+      .select('value')
+      .where('listing_id', '=', raw.listing_id ?? 0)
+      .where('kind', '=', 'images')
+      .executeTakeFirstOrThrow();
+    return value;
+  };
+  assert.deepEqual(await summary(), { stored: 2, failed: 0, room_types: { kitchen: 1 } });
+  const again = await harness.process(payload);
+  assert.deepEqual([again.status, again.stages.length], ['completed', 1]);
+  assert.deepEqual([model.calls.chat, vision.shown.length], [1, 2]);
+
+  const better = visionModel();
+  const reprocess = openReprocess(db, model, open(better).images);
+  for (let time = 0; time < 2; time += 1) {
+    const [reading] = readings(await readAll(reprocess, { listingId: raw.listing_id ?? 0 }));
+    assert.ok(reading);
+    assert.deepEqual(await reprocess.write(reading), { outcome: 'written' });
+    assert.deepEqual(
+      better.shown.map(({ data }) => data),
+      [{ hint: bad.url, width: 92, height: 48 }],
+    );
+  }
+  assert.deepEqual(await imageOf(bad.sha256), described);
+  assert.deepEqual(await summary(), { stored: 2, failed: 0, room_types: { kitchen: 2 } });
+});

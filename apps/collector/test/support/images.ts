@@ -1,0 +1,225 @@
+import { createHash } from 'node:crypto';
+import { mkdir, mkdtemp, readdir, rm } from 'node:fs/promises';
+import { createServer, type RequestListener } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { promisify } from 'node:util';
+import type { imageDescription, ObjectRequest } from '@oselya/model';
+import { atEnd } from '@oselya/testing';
+import type { Kysely } from 'kysely';
+import sharp from 'sharp';
+import { Value } from 'typebox/value';
+import { createDisk } from '../../src/disk.ts';
+import type { Describer } from '../../src/images/describe.ts';
+import { openFolder } from '../../src/images/disks.ts';
+import { createImages, type ImageEvent, type ImagesOptions } from '../../src/images/images.ts';
+import { createImageStore } from '../../src/images/store.ts';
+import { createTemporaryFolder } from '../../src/images/temporary.ts';
+import { createSafeFetch } from '../../src/safe-fetch/fetch.ts';
+import type { Tables } from '../../src/tables.ts';
+import { openDatabase } from './database.ts';
+import { log, noImages } from './pipeline.ts';
+
+export type Format = 'jpeg' | 'png' | 'webp' | 'avif' | 'gif';
+
+export const FORMATS: readonly Format[] = ['jpeg', 'png', 'webp', 'avif', 'gif'];
+
+/** Creates an image of one colour; different colours give different bytes. */
+export function createImage(
+  format: Format,
+  options: { width?: number; height?: number; colour?: string; orientation?: number } = {},
+): Promise<Buffer> {
+  const { width = 64, height = 48, colour = 'teal', orientation } = options;
+  const image = sharp({ create: { width, height, channels: 3, background: colour } });
+  if (orientation !== undefined) image.withMetadata({ orientation });
+  return image.toFormat(format).toBuffer();
+}
+
+export const sha256 = (bytes: Uint8Array) => createHash('sha256').update(bytes).digest('hex');
+
+/** Starts a server on a free port of the loopback; it ends with the file's tests. */
+export async function startServer(listener: RequestListener, host = '127.0.0.1') {
+  const server = createServer(listener);
+  await new Promise<void>((resolve) => {
+    server.listen(0, host, resolve);
+  });
+  atEnd(() => {
+    server.close();
+    server.closeAllConnections();
+  });
+  const { port } = server.address() as AddressInfo;
+  return {
+    url: `http://${host}:${port}`,
+    /** Counts the open connections. */
+    connections: promisify(server.getConnections.bind(server)),
+  };
+}
+
+/** Starts a server, and returns its address. */
+export async function serve(listener: RequestListener, host?: string): Promise<string> {
+  return (await startServer(listener, host)).url;
+}
+
+/** Starts a host of images: its content and received requests, by path; other paths are 404. */
+export async function openImageHost() {
+  const seen: string[] = [];
+  const content = new Map<string, Buffer>();
+  const url = await serve(({ url: path = '' }, response) => {
+    seen.push(path);
+    const bytes = content.get(path);
+    response.writeHead(bytes === undefined ? 404 : 200).end(bytes);
+  });
+
+  async function put(path: string, ...options: Parameters<typeof createImage>) {
+    const bytes = await createImage(...options);
+    content.set(path, bytes);
+    return { url: url + path, sha256: sha256(bytes), bytes };
+  }
+
+  return { url, seen, content, put };
+}
+
+/** Starts a host with a small image of another colour at each address that ends in `.png`. */
+export function serveImages() {
+  return startServer(({ url: name = '' }, response) => {
+    if (!name.endsWith('.png')) {
+      response.writeHead(404).end();
+      return;
+    }
+    const colour = `#${sha256(Buffer.from(name)).slice(0, 6)}`;
+    void createImage('png', { width: 16, height: 12, colour }).then((bytes) => response.end(bytes));
+  });
+}
+
+/** A request to the vision model. */
+export type Shown = Pick<
+  ObjectRequest<typeof imageDescription.schema>,
+  'data' | 'image' | 'operation'
+>;
+
+/** Creates a vision model that describes every image alike, and records its requests. */
+export function visionModel(
+  beforeAnswer: (shown: Shown) => void | Promise<void> = () => undefined,
+  description = ' A bright\0 kitchen. ',
+) {
+  const shown: Shown[] = [];
+  const model: Describer = {
+    visionModel: 'eyes',
+    async generateObject({ schema, data, image, operation }) {
+      shown.push({ data, image, operation });
+      await beforeAnswer({ data, image, operation });
+      const answer = { description, room_type: 'kitchen', quality: 'good' };
+      const usage = { calls: 1, inputTokens: 0, outputTokens: 0 };
+      return { value: Value.Parse(schema, answer), model: 'eyes-1', usage };
+    },
+  };
+  return { model, shown };
+}
+
+/** Opens a database and a folder of images, and creates the images of listings on them. */
+export async function openImages() {
+  const database = await openDatabase();
+  const { db } = database;
+  const folder = await mkdtemp(join(tmpdir(), 'oselya-images-'));
+  atEnd(() => rm(folder, { recursive: true }));
+  const temporary = () => join(folder, 'incoming');
+  await mkdir(temporary());
+  await db.insertInto('sources').values({ slug: 'board' }).execute();
+  const { store } = createImageStore(openFolder(folder, temporary), { log });
+  let count = 0;
+
+  /** Adds a listing whose payload is being processed. */
+  async function addListing() {
+    count += 1;
+    const key = { source_slug: 'board', external_id: String(count) };
+    const { id: rawId } = await db
+      .insertInto('raw_data')
+      .values({
+        ...key,
+        payload: '{}',
+        content_hash: key.external_id,
+        status: 'processing',
+        attempt: 1,
+      })
+      .returning('id')
+      .executeTakeFirstOrThrow();
+    const texts = { description: 'оселя', search_text: 'оселя', attributes: '{}' };
+    const { id: listingId } = await db
+      .insertInto('property_listings')
+      .values({ ...key, ...texts, phones: [], features: [] })
+      .returning('id')
+      .executeTakeFirstOrThrow();
+    await db
+      .insertInto('listing_payloads')
+      .values({ ...key, raw_id: rawId })
+      .execute();
+    return { listingId, fence: { rawId, attempt: 1 }, signal: new AbortController().signal };
+  }
+
+  function open(options: Partial<ImagesOptions> = {}) {
+    const events: ImageEvent[] = [];
+    const warnings: Record<string, unknown>[] = [];
+    const images = createImages({
+      db,
+      store,
+      storeState: { toOutage: (error) => error },
+      temporary,
+      disk: createDisk({ folder, minFreeMb: 0 }),
+      fetch: createSafeFetch({ allow: ['127.0.0.1'] }),
+      model: visionModel().model,
+      log: { warn: (fields: Record<string, unknown>) => void warnings.push(fields) },
+      observe: (event) => events.push(event),
+      limits: { retryDelayMs: 1 },
+      ...options,
+    });
+    return { images, events, warnings };
+  }
+
+  const rowsOf = (listingId: number) =>
+    db
+      .selectFrom('listing_images')
+      .select(['position', 'url', 'sha256', 'error', 'retry_at'])
+      .where('listing_id', '=', listingId)
+      .orderBy('position')
+      .execute();
+
+  const imageOf = (hash: string) =>
+    db.selectFrom('images').selectAll().where('sha256', '=', hash).executeTakeFirst();
+
+  /** Lists the files of the store and the temporary ones, without thumbnails. */
+  const files = async () =>
+    (await readdir(folder, { recursive: true, withFileTypes: true }))
+      .filter((entry) => entry.isFile() && !entry.parentPath.includes('thumbnails'))
+      .map((entry) => entry.name);
+
+  const pathOf = (hash: string) => join(folder, hash.slice(0, 2), hash.slice(2, 4), hash);
+
+  return { ...database, folder, store, addListing, open, rowsOf, imageOf, files, pathOf };
+}
+
+/** Opens the images of a worker in a folder that workers share; none without a folder. */
+export async function openWorkerImages({
+  db,
+  model,
+  folder,
+}: {
+  db: Kysely<Tables>;
+  folder: string | undefined;
+} & Pick<ImagesOptions, 'model'>) {
+  if (folder === undefined) return { images: noImages, close: () => Promise.resolve() };
+  await mkdir(folder, { recursive: true });
+  const temporary = createTemporaryFolder(join(folder, 'incoming'));
+  await temporary.sweep();
+  const images = createImages({
+    db,
+    model,
+    store: createImageStore(openFolder(folder, temporary.path), { log }).store,
+    storeState: { toOutage: (error) => error },
+    temporary: temporary.path,
+    disk: createDisk({ folder, minFreeMb: 0 }),
+    fetch: createSafeFetch({ allow: ['127.0.0.1'] }),
+    log,
+  });
+  return { images, close: temporary.close };
+}
