@@ -12,6 +12,7 @@ import { startCollectors } from './collectors.ts';
 import { startFlakyProxy } from './flaky-proxy.ts';
 import { putLoad } from './put-load.ts';
 import { randomOf } from './random.ts';
+import { repetitions } from '../support/soak.ts';
 
 const database = await openDatabase();
 const { url } = database;
@@ -99,7 +100,7 @@ if (cuttable !== undefined) {
   test('connections that break at random moments lose and double nothing', async (context) => {
     const load = await putLoad(collectors, db, 'cut');
     await load.goesOn();
-    for (let cut = 0; cut < 12; cut += 1) {
+    for (let cut = 0; cut < repetitions({ soak: 12, ci: 4 }); cut += 1) {
       await load.isInProgress();
       await sleep(random() * 60);
       proxy.cut();
@@ -110,9 +111,9 @@ if (cuttable !== undefined) {
     await load.judge(context, { mostAttempts: 2 });
   });
 
-  for (const source of ['silent-1', 'silent-2']) {
-    test(`connections that go silent are given up, and lose and double nothing (${source})`, async (context) => {
-      const load = await putLoad(collectors, db, source);
+  test('connections that go silent are given up, and lose and double nothing', async (context) => {
+    for (let nth = 0; nth < repetitions({ soak: 2, ci: 1 }); nth += 1) {
+      const load = await putLoad(collectors, db, `silent-${nth}`);
       await load.goesOn();
       await load.isInProgress();
       await sleep(random() * 50);
@@ -120,10 +121,10 @@ if (cuttable !== undefined) {
       await load.goesOn();
       await load.end();
       proxy.forget();
-      // Whose renewal met two silent ones, one after the other, could not keep its lease.
+      // A worker whose renewal met two silent connections in a row could not keep its lease.
       await load.judge(context, { mostAttempts: 2 });
-    });
-  }
+    }
+  });
 
   test('a slow server makes all slower, and leaves no connection behind', async (context) => {
     proxy.way.delayMs = 100;

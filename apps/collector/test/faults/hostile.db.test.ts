@@ -17,17 +17,15 @@ import { until } from '../support/until.ts';
 import { countRaws, untilEnded } from './count-raws.ts';
 import { startHostilePictures } from './hostile-pictures.ts';
 import { hostileBodies } from './hostile-values.ts';
+import { repetitions } from '../support/soak.ts';
 
 const database = await openDatabase();
 const { db } = database;
 const folder = await mkdtemp(join(tmpdir(), 'oselya-hostile-'));
 atEnd(() => rm(folder, { recursive: true }));
 
-/** The embedded database takes a statement at a time, so it gets a share of them. */
-const { payloads: PAYLOADS, searches: SEARCHES } =
-  database.engine === 'postgres'
-    ? { payloads: 10_000, searches: 1000 }
-    : { payloads: 400, searches: 150 };
+const PAYLOADS = repetitions({ soak: 10_000, ci: 1000 });
+const SEARCHES = repetitions({ soak: 1000, ci: 150 });
 const AT_ONCE = 32;
 const SEED = 20_261_121;
 /** How many wrong answers a failure shows. */

@@ -10,6 +10,7 @@ import { expireLeases } from '../../src/queue/jobs.ts';
 import { putBackOne } from '../../src/queue/retry.ts';
 import { DIMENSIONS, rawRecord, store } from '../support/database.ts';
 import { payloadOf } from '../support/payload.ts';
+import { repetitions } from '../support/soak.ts';
 import { until } from '../support/until.ts';
 import { startAnsweringServer } from './answering-server.ts';
 import { countLeft, random } from './killed-load.ts';
@@ -17,12 +18,12 @@ import { countLeft, random } from './killed-load.ts';
 const WORKER = join(import.meta.dirname, 'shipped-worker.ts');
 
 /** Payloads that kill whoever has the model read them. */
-const DEADLY = 4;
+const DEADLY = repetitions({ soak: 4, ci: 1 });
 /** Another number than the default, which a worker that does not look at its settings would go by. */
 export const MAX_ATTEMPTS = 2;
 /** Fewer than there are attempts. */
 const AT_RANDOM = MAX_ATTEMPTS - 1;
-const OTHERS = 60;
+const OTHERS = 30;
 const MOST_WORK_MS = 300;
 /** What the deadly ones say; the model is asked to read it. */
 const DEADLY_TEXT = 'Продам однокімнатну квартиру в Одесі, 31 м².';

@@ -9,27 +9,32 @@ import { countLeft, nextPayload, random } from './killed-load.ts';
 import { startWorkerProcess, type WorkerProcess } from './start-worker.ts';
 import { STATEMENTS } from './statements.ts';
 import { type Moment, startWatchingProxy } from './watching-proxy.ts';
+import { repetitions } from '../support/soak.ts';
 
 const AT_ONCE = 3;
 /** Kills at any moment. */
-const AT_RANDOM = 50;
+const AT_RANDOM = repetitions({ soak: 50, ci: 2 });
 const MOST_WORK_MS = 400;
 /** How long a worker may take to come to its point. */
 const PATIENCE_MS = 60_000;
 
 const SIDES = ['before', 'after'] as const;
 
+/** In CI each statement and call is met once, on one side after the other. */
+const SIDES_OF_EACH = repetitions({ soak: 2, ci: 1 });
+const sidesOf = (nth: number) => [...SIDES, ...SIDES].slice(nth % 2, (nth % 2) + SIDES_OF_EACH);
+
 /** Before and after each statement: the boundaries of all stages that write, and of the claim. */
-const STATEMENT_MOMENTS = Object.entries(STATEMENTS).flatMap(([name, statement]) =>
-  SIDES.map((when) => ({ name, statement, when, nth: 1 })),
+const STATEMENT_MOMENTS = Object.entries(STATEMENTS).flatMap(([name, statement], nth) =>
+  sidesOf(nth).map((when) => ({ name, statement, when, nth: 1 })),
 );
 
 /**
  * Amidst each call to the model, and just when it was answered. After a reading that is between the stages
  * `validate` and `normalize`, neither of which has a statement.
  */
-const CALL_MOMENTS = (['reading', 'describing', 'embedding'] as const).flatMap((asked) =>
-  SIDES.map((when) => ({ asked, when })),
+const CALL_MOMENTS = (['reading', 'describing', 'embedding'] as const).flatMap((asked, nth) =>
+  sidesOf(nth).map((when) => ({ asked, when })),
 );
 
 export const KILLS = STATEMENT_MOMENTS.length + CALL_MOMENTS.length + AT_RANDOM;

@@ -13,6 +13,7 @@ import { untilNothingIsLeft } from '../support/nothing-left.ts';
 import { until } from '../support/until.ts';
 import { keyOf, priceOf, startIngest } from './ingest-load.ts';
 import { randomOf } from './random.ts';
+import { repetitions } from '../support/soak.ts';
 
 /** By this the server tells the connections of the collectors from those of the test. */
 const NAME = 'ingest-to-be-killed';
@@ -20,7 +21,7 @@ const SOURCE = 'killed';
 
 /** Collectors that run at a time, and how often each is killed. */
 const COLLECTORS = 2;
-const KILLS_EACH = 8;
+const KILLS_EACH = repetitions({ soak: 8, ci: 2 });
 const SENDERS = 8;
 /** The longest that one works on before it is killed, where that is at any moment. */
 const MOST_WORK_MS = 200;

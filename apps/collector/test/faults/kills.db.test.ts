@@ -21,14 +21,15 @@ import { countLeft, judge, nextPayload, random } from './killed-load.ts';
 import { openModel } from '../support/model-worker.ts';
 import { openWorkerImages, serveImages } from '../support/images.ts';
 import { startWorkerProcess } from './start-worker.ts';
+import { repetitions } from '../support/soak.ts';
 
 type Db = Database<Tables>['db'];
 
 /** By this the server tells the connections of the workers from those of the test. */
 const NAME = 'worker-to-be-killed';
 
-const FOLDER_KILLS = 10;
-const FOLDER_PAYLOADS = 60;
+const FOLDER_KILLS = repetitions({ soak: 10, ci: 3 });
+const FOLDER_PAYLOADS = repetitions({ soak: 60, ci: 30 });
 
 /** Kills the one process that has the embedded database, some time after a request to the model. */
 async function killByRequests(

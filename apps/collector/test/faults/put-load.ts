@@ -6,11 +6,12 @@ import type { Collectors } from './collectors.ts';
 import { untilEnded } from './count-raws.ts';
 import { startIngest } from './ingest-load.ts';
 import { judgeIngest } from './judge-ingest.ts';
+import { repetitions } from '../support/soak.ts';
 
 /** Senders, each of which waits for its answer. */
 const SENDERS = 12;
 /** Payloads that are accepted before, between and after what happens. */
-const SOME = 60;
+const SOME = repetitions({ soak: 60, ci: 20 });
 /** A lost job waits for its lease, of 5 s here, and then for the next look for such jobs. */
 const PATIENCE_MS = 60_000;
 

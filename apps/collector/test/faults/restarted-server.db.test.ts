@@ -6,6 +6,7 @@ import type { Tables } from '../../src/tables.ts';
 import { startCollectors } from './collectors.ts';
 import { reasonAgainstServer, startServer } from './own-server.ts';
 import { putLoad } from './put-load.ts';
+import { repetitions } from '../support/soak.ts';
 
 // The embedded database is in the process: there is no server.
 const url = process.env['TEST_DATABASE_URL'];
@@ -29,7 +30,7 @@ if (url !== undefined) {
       assert.ok(restartable !== undefined);
       const { server, collectors, db } = restartable;
       const load = await putLoad(collectors, db, mode);
-      for (let restart = 0; restart < 2; restart += 1) {
+      for (let restart = 0; restart < repetitions({ soak: 2, ci: 1 }); restart += 1) {
         await load.goesOn();
         await load.isInProgress();
         await server.restart(mode);

@@ -1,5 +1,4 @@
 import assert from 'node:assert/strict';
-import pg from 'pg';
 import { sql } from 'kysely';
 import { test } from 'node:test';
 import { gzipSync } from 'node:zlib';
@@ -10,7 +9,6 @@ import { openDatabase, rawRecord } from '../support/database.ts';
 import { documentedAnswers } from '../support/documented-answers.ts';
 import { payloadOf } from '../support/payload.ts';
 import { log } from '../support/pipeline.ts';
-import { until } from '../support/until.ts';
 
 const database = await openDatabase();
 const { db } = database;

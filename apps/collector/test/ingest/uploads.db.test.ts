@@ -8,7 +8,7 @@ import { after, afterEach, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { createImage } from '../support/images.ts';
 import { startCollector } from '../support/collector.ts';
-import { FORM_TYPE, formBytes, image as imagePart, metadata, part } from '../support/form-bytes.ts';
+import { FORM_TYPE, formBytes, image as imagePart, metadata } from '../support/form-bytes.ts';
 import { formOf, sendForm, temporaryFiles } from '../support/form.ts';
 import { startModelServer } from '../support/model-server.ts';
 import { payloadOf } from '../support/payload.ts';

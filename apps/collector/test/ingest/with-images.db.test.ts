@@ -21,7 +21,7 @@ import {
   type Part,
 } from '../support/form-bytes.ts';
 import { formOf, sendForm, temporaryFiles } from '../support/form.ts';
-import { hasPicture, startModelServer } from '../support/model-server.ts';
+import { startModelServer } from '../support/model-server.ts';
 import { payloadOf } from '../support/payload.ts';
 import { log } from '../support/pipeline.ts';
 import { exchange } from '../support/raw-http.ts';
@@ -443,7 +443,6 @@ async function failingModel(files: (typeof FILES)[number]): Promise<void> {
 }
 
 const PATH = '/api/v1/ingest/with-images';
-const KB = 1024;
 const bytes = await createImage('png', { colour: 'orchid' });
 const image = (name: string, content: Buffer | string = bytes) => imagePart(name, content);
 
