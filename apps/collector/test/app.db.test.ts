@@ -6,11 +6,9 @@ import { StartError } from '@oselya/kit';
 import { sql } from 'kysely';
 import { inTime } from '../src/async/wait.ts';
 import { start } from '../src/main.ts';
+import { until } from '@oselya/testing';
 import { processThrough, startCollector } from './support/collector.ts';
-import { DIMENSIONS, openDatabase } from './support/database.ts';
-import { payloadOf } from './support/payload.ts';
-import { log } from './support/pipeline.ts';
-import { until } from './support/until.ts';
+import { DIMENSIONS, openDatabase, payloadOf, log } from './support/pipeline.ts';
 
 const database = await openDatabase();
 const { db } = database;

@@ -2,9 +2,9 @@ import assert from 'node:assert/strict';
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { test } from 'node:test';
+import { until } from '@oselya/testing';
 import { startCollector } from './support/collector.ts';
-import { openDatabase } from './support/database.ts';
-import { until } from './support/until.ts';
+import { openDatabase } from './support/pipeline.ts';
 
 const database = await openDatabase();
 const collector = await startCollector(database, { COLLECTOR_INGEST_PER_MINUTE: '0' });

@@ -11,10 +11,8 @@ import {
   startModelServer,
 } from '@oselya/model/testing';
 import { start, startWorker } from '../src/main.ts';
-import { DIMENSIONS, openDatabase, rawRecord, store } from './support/database.ts';
-import { payloadOf } from './support/payload.ts';
-import { log } from './support/pipeline.ts';
-import { until } from './support/until.ts';
+import { until } from '@oselya/testing';
+import { DIMENSIONS, openDatabase, rawRecord, store, payloadOf, log } from './support/pipeline.ts';
 
 /** A model server that holds its answers until they are let go, and knows who is connected. */
 async function startSlowServer() {

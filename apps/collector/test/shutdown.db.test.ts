@@ -7,10 +7,9 @@ import { join } from 'node:path';
 import { test } from 'node:test';
 import { startWorker } from '../src/main.ts';
 import { closeTogether } from '../src/async/wait.ts';
+import { until } from '@oselya/testing';
 import { startCollector } from './support/collector.ts';
-import { DIMENSIONS, openDatabase } from './support/database.ts';
-import { log } from './support/pipeline.ts';
-import { until } from './support/until.ts';
+import { DIMENSIONS, openDatabase, log } from './support/pipeline.ts';
 
 test('a worker ends while a slow request still does', async () => {
   const database = await openDatabase();

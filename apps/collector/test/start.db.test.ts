@@ -9,11 +9,10 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { startModelServer } from '@oselya/model/testing';
 import { sql } from 'kysely';
 import { POLL_MS } from '../src/queue/worker.ts';
+import { until } from '@oselya/testing';
+import { watchedDatabase } from '@oselya/testing/database';
 import { startCollector } from './support/collector.ts';
-import { openDatabase, rawRecord, store } from './support/database.ts';
-import { payloadOf } from './support/payload.ts';
-import { until } from './support/until.ts';
-import { watchedDatabase } from './support/watched-database.ts';
+import { openDatabase, rawRecord, store, payloadOf } from './support/pipeline.ts';
 
 const database = await openDatabase();
 const { db } = database;

@@ -4,10 +4,8 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, test } from 'node:test';
 import { startWorker } from '../src/main.ts';
-import { DIMENSIONS, openDatabase, rawRecord, store } from './support/database.ts';
-import { payloadOf } from './support/payload.ts';
-import { log } from './support/pipeline.ts';
-import { until } from './support/until.ts';
+import { until } from '@oselya/testing';
+import { DIMENSIONS, openDatabase, rawRecord, store, payloadOf, log } from './support/pipeline.ts';
 
 const database = await openDatabase();
 const { db } = database;

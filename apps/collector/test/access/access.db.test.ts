@@ -3,8 +3,7 @@ import { test } from 'node:test';
 import { createRateLimit, ProblemError } from '@oselya/kit';
 import { createApiKeys } from '../../src/access/api-keys.ts';
 import { startCollector } from '../support/collector.ts';
-import { openDatabase, store } from '../support/database.ts';
-import { payloadOf } from '../support/payload.ts';
+import { openDatabase, store, payloadOf } from '../support/pipeline.ts';
 
 const database = await openDatabase();
 const { db } = database;

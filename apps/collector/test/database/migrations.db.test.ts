@@ -8,10 +8,9 @@ import { openTestDatabase } from '@oselya/db/testing';
 import { contentHash } from '../../src/ingest/payload.ts';
 import type { Tables } from '../../src/tables.ts';
 import { migrations } from '../../src/database.ts';
+import { until } from '@oselya/testing';
 import { startCollector } from '../support/collector.ts';
-import { DIMENSIONS } from '../support/database.ts';
-import { payloadOf } from '../support/payload.ts';
-import { until } from '../support/until.ts';
+import { DIMENSIONS, payloadOf } from '../support/pipeline.ts';
 
 const database = await openTestDatabase<Tables>();
 const latest = migrations({ EMBEDDING_DIMENSIONS: DIMENSIONS });

@@ -7,12 +7,15 @@ import { ProblemError } from '@oselya/kit';
 import { createDisk, type Disk, isDiskLow } from '../../src/disk.ts';
 import { createDiskGate } from '../../src/disk.ts';
 import { openImages, createImage, serve, startServer } from '../support/images.ts';
+import { until } from '@oselya/testing';
 import { startCollector } from '../support/collector.ts';
-import { openDatabase } from '../support/database.ts';
-import { watchLeftovers } from '../support/leftovers.ts';
-import { payloadOf } from '../support/payload.ts';
-import { createHarness, noImages } from '../support/pipeline.ts';
-import { until } from '../support/until.ts';
+import {
+  openDatabase,
+  watchLeftovers,
+  payloadOf,
+  createHarness,
+  noImages,
+} from '../support/pipeline.ts';
 
 const MIB = 1024 * 1024;
 const database = await openDatabase();

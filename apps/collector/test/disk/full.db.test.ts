@@ -6,13 +6,10 @@ import { join } from 'node:path';
 import { after, test } from 'node:test';
 import sharp from 'sharp';
 import { startServer } from '../support/images.ts';
-import { startCollector } from '../support/collector.ts';
-import { openDatabase, rawRecord } from '../support/database.ts';
-import { formOf, sendForm } from '../support/form.ts';
+import { until } from '@oselya/testing';
+import { startCollector, formOf, sendForm } from '../support/collector.ts';
+import { openDatabase, rawRecord, watchLeftovers, payloadOf } from '../support/pipeline.ts';
 import { fillableDisk } from '../support/full-disk.ts';
-import { watchLeftovers } from '../support/leftovers.ts';
-import { payloadOf } from '../support/payload.ts';
-import { until } from '../support/until.ts';
 
 const database = await openDatabase();
 const { db } = database;

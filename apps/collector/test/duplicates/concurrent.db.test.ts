@@ -4,8 +4,8 @@ import { setImmediate } from 'node:timers/promises';
 import { sql } from 'kysely';
 import { components, type Edge, lockGroupsForWriting } from '../../src/duplicates/groups.ts';
 import { updatePairs, claimMarks } from '../../src/duplicates/duplicates.ts';
-import { openDatabase } from '../support/database.ts';
-import { until } from '../support/until.ts';
+import { until } from '@oselya/testing';
+import { openDatabase } from '../support/pipeline.ts';
 import { addListing, FLAT, groupsOf, pairsOf } from './harness.ts';
 
 const { db, engine } = await openDatabase();

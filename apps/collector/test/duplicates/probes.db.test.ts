@@ -10,7 +10,7 @@ import {
   sameImages,
   similarImages,
 } from '../../src/duplicates/candidates.ts';
-import { openDatabase } from '../support/database.ts';
+import { openDatabase } from '../support/pipeline.ts';
 import { addListing, FLAT } from './harness.ts';
 
 const { db } = await openDatabase();

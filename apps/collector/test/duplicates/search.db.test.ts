@@ -8,9 +8,8 @@ import {
   registerDuplicateMetrics,
 } from '../../src/duplicates/duplicates.ts';
 import { MAX_GROUP } from '../../src/duplicates/groups.ts';
-import { openDatabase } from '../support/database.ts';
-import { log } from '../support/pipeline.ts';
-import { until } from '../support/until.ts';
+import { until } from '@oselya/testing';
+import { openDatabase, log } from '../support/pipeline.ts';
 import { addListing, FLAT, groupsOf, pairsOf, settle } from './harness.ts';
 
 const { db } = await openDatabase();

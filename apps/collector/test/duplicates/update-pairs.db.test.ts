@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { beforeEach, test } from 'node:test';
 import fc from 'fast-check';
 import { sql } from 'kysely';
-import { openDatabase } from '../support/database.ts';
+import { openDatabase } from '../support/pipeline.ts';
 import {
   addListing,
   assertConsistent,

@@ -6,9 +6,13 @@ import {
   type BackfillOptions,
   type BackfillReport,
 } from '../../src/embeddings/backfill.ts';
-import { DIMENSIONS, openDatabase } from '../support/database.ts';
-import { payloadOf } from '../support/payload.ts';
-import { countedModel, createHarness } from '../support/pipeline.ts';
+import {
+  DIMENSIONS,
+  openDatabase,
+  payloadOf,
+  countedModel,
+  createHarness,
+} from '../support/pipeline.ts';
 
 const { db } = await openDatabase();
 const harness = createHarness(db);

@@ -7,7 +7,7 @@ import {
   constantVector,
   startModelServer,
 } from '@oselya/model/testing';
-import { DIMENSIONS } from '../support/database.ts';
+import { DIMENSIONS } from '../support/pipeline.ts';
 
 /** What a request asks the model for. */
 export type Asked = 'reading' | 'describing' | 'embedding';

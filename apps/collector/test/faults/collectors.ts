@@ -6,12 +6,9 @@ import { atEnd, type TestDatabase } from '@oselya/db/testing';
 import type pg from 'pg';
 import type { Tables } from '../../src/tables.ts';
 import { createImage, serveImages } from '../support/images.ts';
-import { startCollector } from '../support/collector.ts';
-import { countConnections, named } from '../support/connections.ts';
-import { formOf, sendForm } from '../support/form.ts';
-import { watchLeftovers } from '../support/leftovers.ts';
-import { payloadOf } from '../support/payload.ts';
-import { until } from '../support/until.ts';
+import { until } from '@oselya/testing';
+import { startCollector, formOf, sendForm } from '../support/collector.ts';
+import { countConnections, named, watchLeftovers, payloadOf } from '../support/pipeline.ts';
 
 /** By this the server tells the connections of the collectors from those of the test. */
 const NAME = 'collector-in-trouble';

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { type Kysely, sql } from 'kysely';
 import type { Tables } from '../../src/tables.ts';
-import { until } from '../support/until.ts';
+import { until } from '@oselya/testing';
 
 /** What is stored of one source, or of all. */
 export type RawCounts = {

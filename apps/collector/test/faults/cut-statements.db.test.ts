@@ -12,13 +12,19 @@ import type { Tables } from '../../src/tables.ts';
 import { createMetrics } from '../../src/metrics.ts';
 import { createPipeline } from '../../src/pipeline/pipeline.ts';
 import { startWorker } from '../../src/queue/worker.ts';
-import { countConnections, named } from '../support/connections.ts';
-import { DIMENSIONS, openDatabase, rawRecord, store } from '../support/database.ts';
-import { temporaryFiles } from '../support/form.ts';
-import { watchLeftovers } from '../support/leftovers.ts';
-import { payloadOf } from '../support/payload.ts';
-import { log } from '../support/pipeline.ts';
-import { until } from '../support/until.ts';
+import { until } from '@oselya/testing';
+import {
+  countConnections,
+  named,
+  DIMENSIONS,
+  openDatabase,
+  rawRecord,
+  store,
+  temporaryFiles,
+  watchLeftovers,
+  payloadOf,
+  log,
+} from '../support/pipeline.ts';
 import { openWorkerImages, serveImages } from '../support/images.ts';
 import { STATEMENTS } from './statements.ts';
 import { type Moment, startWatchingProxy } from './watching-proxy.ts';

@@ -1,5 +1,4 @@
-import type { Parameter, Route } from '../support/documented-answers.ts';
-import { FORM_TYPE, formBytes, part } from '../support/form-bytes.ts';
+import { type Parameter, type Route, FORM_TYPE, formBytes, part } from '../support/collector.ts';
 import { hostileBodies, hostileText, pick, words } from './hostile-values.ts';
 import { randomOf } from './random.ts';
 

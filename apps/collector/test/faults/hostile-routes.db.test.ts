@@ -6,13 +6,9 @@ import { test } from 'node:test';
 import { atEnd } from '@oselya/db/testing';
 import { sql } from 'kysely';
 import { createImage } from '../support/images.ts';
-import { startCollector } from '../support/collector.ts';
-import { openDatabase, store } from '../support/database.ts';
-import { documentedRoutes } from '../support/documented-answers.ts';
-import { formOf, sendForm } from '../support/form.ts';
-import { untilNothingIsLeft } from '../support/nothing-left.ts';
-import { payloadOf } from '../support/payload.ts';
-import { exchangeBytes } from '../support/raw-http.ts';
+import { exchange as exchangeBytes } from '@oselya/testing';
+import { startCollector, documentedRoutes, formOf, sendForm } from '../support/collector.ts';
+import { openDatabase, store, untilNothingIsLeft, payloadOf } from '../support/pipeline.ts';
 import { hostileRequests } from './hostile-requests.ts';
 
 const database = await openDatabase();

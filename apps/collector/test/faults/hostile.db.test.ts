@@ -8,12 +8,15 @@ import { sql } from 'kysely';
 import { mapParallel } from '../../src/async/concurrency.ts';
 import { PayloadSchema } from '../../src/ingest/payload.ts';
 import { fulltextSearchRequest, similarSearchRequest } from '../../src/search/schemas.ts';
+import { until } from '@oselya/testing';
 import { startCollector } from '../support/collector.ts';
-import { DIMENSIONS, openDatabase } from '../support/database.ts';
-import { watchLeftovers } from '../support/leftovers.ts';
-import { untilNothingIsLeft } from '../support/nothing-left.ts';
-import { payloadOf } from '../support/payload.ts';
-import { until } from '../support/until.ts';
+import {
+  DIMENSIONS,
+  openDatabase,
+  watchLeftovers,
+  untilNothingIsLeft,
+  payloadOf,
+} from '../support/pipeline.ts';
 import { countRaws, untilEnded } from './count-raws.ts';
 import { startHostilePictures } from './hostile-pictures.ts';
 import { hostileBodies } from './hostile-values.ts';

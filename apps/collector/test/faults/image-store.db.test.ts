@@ -3,13 +3,9 @@ import { test } from 'node:test';
 import { atEnd } from '@oselya/db/testing';
 import { createImage, startServer } from '../support/images.ts';
 import { startBucket } from '../support/bucket.ts';
-import { startCollector } from '../support/collector.ts';
-import { openDatabase } from '../support/database.ts';
-import { formOf, sendForm } from '../support/form.ts';
-import { startModelServer } from '../support/model-server.ts';
-import { countByStatus } from '../support/model-worker.ts';
-import { payloadOf } from '../support/payload.ts';
-import { until } from '../support/until.ts';
+import { until } from '@oselya/testing';
+import { startCollector, formOf, sendForm } from '../support/collector.ts';
+import { openDatabase, startModelServer, countByStatus, payloadOf } from '../support/pipeline.ts';
 
 const JOBS = 10;
 

@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { createImage } from '../support/images.ts';
-import { formOf } from '../support/form.ts';
+import { formOf } from '../support/collector.ts';
 import type { Payload } from '../../src/ingest/payload.ts';
 
 /** A request that has no answer by then is asked again, as a client does. */

@@ -8,10 +8,9 @@ import type { Tables } from '../../src/tables.ts';
 import type { Payload } from '../../src/ingest/payload.ts';
 import { expireLeases } from '../../src/queue/jobs.ts';
 import { putBackOne } from '../../src/queue/retry.ts';
-import { DIMENSIONS, rawRecord, store } from '../support/database.ts';
-import { payloadOf } from '../support/payload.ts';
+import { until } from '@oselya/testing';
+import { DIMENSIONS, rawRecord, store, payloadOf } from '../support/pipeline.ts';
 import { repetitions } from '../support/soak.ts';
-import { until } from '../support/until.ts';
 import { startAnsweringServer } from './answering-server.ts';
 import { countLeft, random } from './killed-load.ts';
 

@@ -2,9 +2,8 @@ import assert from 'node:assert/strict';
 import type { Database } from '@oselya/db';
 import type { Payload } from '../../src/ingest/payload.ts';
 import type { Tables } from '../../src/tables.ts';
-import { createHarness } from '../support/pipeline.ts';
+import { createHarness, openModel } from '../support/pipeline.ts';
 import { keptOf } from './kept-of.ts';
-import { openModel } from '../support/model-worker.ts';
 import { openWorkerImages } from '../support/images.ts';
 import { randomOf } from './random.ts';
 

@@ -4,13 +4,21 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, test } from 'node:test';
 import { createImage, startServer } from '../support/images.ts';
-import { countConnections, named } from '../support/connections.ts';
-import { openDatabase } from '../support/database.ts';
-import { type CollectorProcess, forkCollector } from '../support/fork-collector.ts';
-import { formOf, sendForm, temporaryFiles } from '../support/form.ts';
-import { payloadOf } from '../support/payload.ts';
-import { openSocket, requestHead } from '../support/raw-http.ts';
-import { until } from '../support/until.ts';
+import { openSocket, until } from '@oselya/testing';
+import {
+  type CollectorProcess,
+  forkCollector,
+  formOf,
+  sendForm,
+  requestHead,
+} from '../support/collector.ts';
+import {
+  countConnections,
+  named,
+  openDatabase,
+  temporaryFiles,
+  payloadOf,
+} from '../support/pipeline.ts';
 
 // On PostgreSQL the processes share the test's database; the embedded one is in their data folder.
 const { url: databaseUrl, db } = await openDatabase();

@@ -9,16 +9,21 @@ import { atEnd, fillDataFolder } from '@oselya/db/testing';
 import type { Tables } from '../../src/tables.ts';
 import { migrations } from '../../src/database.ts';
 import { expireLeases, rescueJobs } from '../../src/queue/jobs.ts';
-import { countConnections, named } from '../support/connections.ts';
-import { DIMENSIONS, openDatabase, store } from '../support/database.ts';
-import { untilNothingIsLeft } from '../support/nothing-left.ts';
-import { createHarness } from '../support/pipeline.ts';
-import { until } from '../support/until.ts';
+import { until } from '@oselya/testing';
+import {
+  countConnections,
+  named,
+  DIMENSIONS,
+  openDatabase,
+  store,
+  untilNothingIsLeft,
+  createHarness,
+  openModel,
+} from '../support/pipeline.ts';
 import { startAnsweringServer } from './answering-server.ts';
 import { countRaws } from './count-raws.ts';
 import { KILLS, killWorkers } from './kill-workers.ts';
 import { countLeft, judge, nextPayload, random } from './killed-load.ts';
-import { openModel } from '../support/model-worker.ts';
 import { openWorkerImages, serveImages } from '../support/images.ts';
 import { startWorkerProcess } from './start-worker.ts';
 import { repetitions } from '../support/soak.ts';

@@ -8,12 +8,18 @@ import { atEnd } from '@oselya/db/testing';
 import type { ModelClientOptions } from '@oselya/model';
 import { type Answer, embeddedTexts } from '@oselya/model/testing';
 import type { Payload } from '../../src/ingest/payload.ts';
+import { until } from '@oselya/testing';
 import { startCollector } from '../support/collector.ts';
-import { openDatabase, store } from '../support/database.ts';
-import { hasPicture, startModelServer } from '../support/model-server.ts';
-import { countByStatus, openModel, startModelWorker } from '../support/model-worker.ts';
-import { payloadOf } from '../support/payload.ts';
-import { until } from '../support/until.ts';
+import {
+  openDatabase,
+  store,
+  hasPicture,
+  startModelServer,
+  countByStatus,
+  openModel,
+  startModelWorker,
+  payloadOf,
+} from '../support/pipeline.ts';
 import { openWorkerImages, serveImages } from '../support/images.ts';
 
 // Errors in the words and with the statuses of llama.cpp's server, which answers 500 for inputs that it does not take.

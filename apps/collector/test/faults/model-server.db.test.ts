@@ -2,11 +2,19 @@ import assert from 'node:assert/strict';
 import { after, afterEach, beforeEach, test } from 'node:test';
 import { LISTING } from '@oselya/model/testing';
 import { createRetry } from '../../src/operations/payloads.ts';
-import { DIMENSIONS, openDatabase, store } from '../support/database.ts';
-import { type Interference, startModelServer } from '../support/model-server.ts';
-import { countByStatus, openModel, startModelWorker, sumUsage } from '../support/model-worker.ts';
-import { payloadOf } from '../support/payload.ts';
-import { until } from '../support/until.ts';
+import { until } from '@oselya/testing';
+import {
+  DIMENSIONS,
+  openDatabase,
+  store,
+  type Interference,
+  startModelServer,
+  countByStatus,
+  openModel,
+  startModelWorker,
+  sumUsage,
+  payloadOf,
+} from '../support/pipeline.ts';
 
 const database = await openDatabase();
 const { db } = database;

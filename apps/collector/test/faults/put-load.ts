@@ -1,7 +1,7 @@
 import type { TestContext } from 'node:test';
 import { type Kysely, sql } from 'kysely';
 import type { Tables } from '../../src/tables.ts';
-import { until } from '../support/until.ts';
+import { until } from '@oselya/testing';
 import type { Collectors } from './collectors.ts';
 import { untilEnded } from './count-raws.ts';
 import { startIngest } from './ingest-load.ts';

@@ -4,9 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { atEnd } from '@oselya/db/testing';
-import { countConnections, named } from '../support/connections.ts';
-import { openDatabase } from '../support/database.ts';
-import { untilNothingIsLeft } from '../support/nothing-left.ts';
+import { countConnections, named, openDatabase, untilNothingIsLeft } from '../support/pipeline.ts';
 import { killShipped, MAX_ATTEMPTS, SHIPPED_KILLS } from './kill-shipped.ts';
 import { serveImages } from '../support/images.ts';
 

@@ -5,11 +5,17 @@ import { join } from 'node:path';
 import { beforeEach, test } from 'node:test';
 import { atEnd } from '@oselya/db/testing';
 import { type Answer, completion, type ReceivedRequest } from '@oselya/model/testing';
-import { openDatabase, store } from '../support/database.ts';
-import { OVERLOADED, startModelServer } from '../support/model-server.ts';
-import { countByStatus, openModel, startModelWorker } from '../support/model-worker.ts';
-import { payloadOf } from '../support/payload.ts';
-import { until } from '../support/until.ts';
+import { until } from '@oselya/testing';
+import {
+  openDatabase,
+  store,
+  OVERLOADED,
+  startModelServer,
+  countByStatus,
+  openModel,
+  startModelWorker,
+  payloadOf,
+} from '../support/pipeline.ts';
 import { openWorkerImages, serveImages } from '../support/images.ts';
 
 const database = await openDatabase();

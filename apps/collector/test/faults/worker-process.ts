@@ -9,8 +9,7 @@ import { createMetrics } from '../../src/metrics.ts';
 import { createPipeline } from '../../src/pipeline/pipeline.ts';
 import { expireLeases } from '../../src/queue/jobs.ts';
 import { startWorker } from '../../src/queue/worker.ts';
-import { log } from '../support/pipeline.ts';
-import { openModel } from '../support/model-worker.ts';
+import { log, openModel } from '../support/pipeline.ts';
 import { openWorkerImages } from '../support/images.ts';
 
 export type WorkerSettings = {

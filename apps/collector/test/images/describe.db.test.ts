@@ -8,8 +8,7 @@ import { CONTROL_SIZE } from '../../src/images/decode.ts';
 import { descriptionPrompt } from '../../src/images/describe.ts';
 import { openReprocess, readAll, readings } from '../reprocess/harness.ts';
 import { openImageHost, openImages, type Shown, visionModel } from '../support/images.ts';
-import { payloadOf } from '../support/payload.ts';
-import { countedModel, createHarness, listingOf } from '../support/pipeline.ts';
+import { payloadOf, countedModel, createHarness, listingOf } from '../support/pipeline.ts';
 
 const { db, open, addListing, rowsOf, folder, pathOf, ...database } = await openImages();
 const { put, seen } = await openImageHost();

@@ -7,6 +7,7 @@ import { basename, join } from 'node:path';
 import { suite, test } from 'node:test';
 import type { Logger } from '@oselya/kit';
 import { atEnd, until } from '@oselya/testing';
+import { log } from '../support/pipeline.ts';
 import { Registry } from 'prom-client';
 import { readConfig } from '../../src/config.ts';
 import { openFolder } from '../../src/images/disks.ts';
@@ -18,7 +19,6 @@ import {
 } from '../../src/images/store.ts';
 import { createTemporaryFolder } from '../../src/images/temporary.ts';
 import { startBucket } from '../support/bucket.ts';
-import { log } from '../support/pipeline.ts';
 
 const root = await mkdtemp(join(tmpdir(), 'oselya-store-'));
 atEnd(() => rm(root, { recursive: true }));

@@ -4,11 +4,8 @@ import { test } from 'node:test';
 import { gzipSync } from 'node:zlib';
 import { createApiKeys } from '../../src/access/api-keys.ts';
 import { createIngest } from '../../src/ingest/service.ts';
-import { startCollector } from '../support/collector.ts';
-import { openDatabase, rawRecord } from '../support/database.ts';
-import { documentedAnswers } from '../support/documented-answers.ts';
-import { payloadOf } from '../support/payload.ts';
-import { log } from '../support/pipeline.ts';
+import { startCollector, documentedAnswers } from '../support/collector.ts';
+import { openDatabase, rawRecord, payloadOf, log } from '../support/pipeline.ts';
 
 const database = await openDatabase();
 const { db } = database;

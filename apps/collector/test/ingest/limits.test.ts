@@ -16,12 +16,10 @@ import { createMetrics } from '../../src/metrics.ts';
 import type { InlineJobs } from '../../src/queue/inline.ts';
 import { MEBIBYTE } from '../../src/schemas.ts';
 import type { Tables } from '../../src/tables.ts';
-import { fakeBreaker } from '../support/breaker.ts';
-import { FORM_TYPE, formBytes, image, metadata } from '../support/form-bytes.ts';
-import { lossyDatabase } from '../support/lossy-database.ts';
-import { payloadOf } from '../support/payload.ts';
-import { log } from '../support/pipeline.ts';
-import { until } from '../support/until.ts';
+import { until } from '@oselya/testing';
+import { lossyDatabase } from '@oselya/testing/database';
+import { FORM_TYPE, formBytes, image, metadata } from '../support/collector.ts';
+import { fakeBreaker, payloadOf, log } from '../support/pipeline.ts';
 
 /** The ingest where the database answers when the test says so, be it the limit's or the payload's turn. */
 async function startHeld(slow: 'limit' | 'store', atOnce: { items: number; bytes: number }) {

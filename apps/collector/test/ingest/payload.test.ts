@@ -7,7 +7,7 @@ import fc from 'fast-check';
 import { createLogger, createServer } from '@oselya/kit';
 import { PayloadSchema, contentHash, parseTime } from '../../src/ingest/payload.ts';
 import { checkValues } from '../../src/ingest/service.ts';
-import { payloadOf } from '../support/payload.ts';
+import { payloadOf } from '../support/pipeline.ts';
 
 const app = await createServer({
   log: createLogger({ level: 'silent', service: 'test' }),

@@ -7,13 +7,18 @@ import { join } from 'node:path';
 import { after, afterEach, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { createImage } from '../support/images.ts';
-import { startCollector } from '../support/collector.ts';
-import { FORM_TYPE, formBytes, image as imagePart, metadata } from '../support/form-bytes.ts';
-import { formOf, sendForm, temporaryFiles } from '../support/form.ts';
-import { startModelServer } from '../support/model-server.ts';
-import { payloadOf } from '../support/payload.ts';
-import { openSocket, requestHead } from '../support/raw-http.ts';
-import { until } from '../support/until.ts';
+import { openSocket, until } from '@oselya/testing';
+import {
+  startCollector,
+  FORM_TYPE,
+  formBytes,
+  image as imagePart,
+  metadata,
+  formOf,
+  sendForm,
+  requestHead,
+} from '../support/collector.ts';
+import { temporaryFiles, startModelServer, payloadOf } from '../support/pipeline.ts';
 import { openUploads } from './uploads.ts';
 
 const PATH = '/api/v1/ingest/with-images';

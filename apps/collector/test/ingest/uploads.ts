@@ -5,11 +5,8 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after } from 'node:test';
 import { createImage } from '../support/images.ts';
-import { startCollector } from '../support/collector.ts';
-import { openDatabase } from '../support/database.ts';
-import { type FormFile, formOf, sendForm } from '../support/form.ts';
-import { watchLeftovers } from '../support/leftovers.ts';
-import { payloadOf } from '../support/payload.ts';
+import { startCollector, type FormFile, formOf, sendForm } from '../support/collector.ts';
+import { openDatabase, watchLeftovers, payloadOf } from '../support/pipeline.ts';
 
 /** A picture of one colour as a file to be sent. */
 export async function pictureFile(colour: string): Promise<FormFile> {

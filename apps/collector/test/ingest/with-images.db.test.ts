@@ -9,9 +9,9 @@ import { createIngest } from '../../src/ingest/service.ts';
 import { createProcessForm } from '../../src/ingest/with-images.ts';
 import { type RawStatus } from '../../src/tables.ts';
 import { createImage } from '../support/images.ts';
-import { rawRecord, store } from '../support/database.ts';
-import { documentedAnswers } from '../support/documented-answers.ts';
+import { until } from '@oselya/testing';
 import {
+  documentedAnswers,
   BOUNDARY,
   FORM_TYPE,
   formBytes,
@@ -19,13 +19,18 @@ import {
   metadata,
   part,
   type Part,
-} from '../support/form-bytes.ts';
-import { formOf, sendForm, temporaryFiles } from '../support/form.ts';
-import { startModelServer } from '../support/model-server.ts';
-import { payloadOf } from '../support/payload.ts';
-import { log } from '../support/pipeline.ts';
-import { exchange } from '../support/raw-http.ts';
-import { until } from '../support/until.ts';
+  formOf,
+  sendForm,
+  exchange,
+} from '../support/collector.ts';
+import {
+  rawRecord,
+  store,
+  temporaryFiles,
+  startModelServer,
+  payloadOf,
+  log,
+} from '../support/pipeline.ts';
 import { noPicture, openUploads, pictureFile, sha256Of } from './uploads.ts';
 
 const { db, folder, start, collector, send, count, untilNothingIsLeft } = await openUploads();

@@ -5,9 +5,7 @@ import { createApiKeys } from '../../src/access/api-keys.ts';
 import { settleChanges } from '../../src/listing/changes.ts';
 import { betterModel, openReprocess, readAll, readings } from '../reprocess/harness.ts';
 import { startCollector } from '../support/collector.ts';
-import { openDatabase } from '../support/database.ts';
-import { createHarness, listingOf } from '../support/pipeline.ts';
-import { payloadOf } from '../support/payload.ts';
+import { openDatabase, createHarness, listingOf, payloadOf } from '../support/pipeline.ts';
 
 type Feed = {
   items: {

@@ -1,9 +1,8 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { until } from '@oselya/testing';
 import { processThrough, type Raw, startCollector } from '../support/collector.ts';
-import { openDatabase } from '../support/database.ts';
-import { payloadOf } from '../support/payload.ts';
-import { until } from '../support/until.ts';
+import { openDatabase, payloadOf } from '../support/pipeline.ts';
 
 const database = await openDatabase();
 const collector = await startCollector(database);

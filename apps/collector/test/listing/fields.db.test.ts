@@ -1,8 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { processThrough, startCollector } from '../support/collector.ts';
-import { openDatabase } from '../support/database.ts';
-import { payloadOf } from '../support/payload.ts';
+import { openDatabase, payloadOf } from '../support/pipeline.ts';
 
 const collector = await startCollector(await openDatabase());
 

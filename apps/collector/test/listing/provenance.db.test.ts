@@ -3,8 +3,7 @@ import { test } from 'node:test';
 import { extractionPrompt } from '../../src/pipeline/extraction.ts';
 import type { Provenance } from '../../src/listing/provenance.ts';
 import { processThrough, type Raw, startCollector } from '../support/collector.ts';
-import { openDatabase } from '../support/database.ts';
-import { payloadOf } from '../support/payload.ts';
+import { openDatabase, payloadOf } from '../support/pipeline.ts';
 
 const database = await openDatabase();
 const { db } = database;

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { Registry } from 'prom-client';
 import { registerModelMetrics } from '../../src/model.ts';
-import { fakeBreaker } from '../support/breaker.ts';
+import { fakeBreaker } from '../support/pipeline.ts';
 
 test('a breaker that may be tried and that nobody asks is no outage', async () => {
   const registry = new Registry();

@@ -5,13 +5,11 @@ import { Registry } from 'prom-client';
 import { createMetrics } from '../../src/metrics.ts';
 import { createArchiveCheck } from '../../src/operations/archive-check.ts';
 import { createSafeFetch, type SafeFetch } from '../../src/safe-fetch/fetch.ts';
-import { openDatabase } from '../support/database.ts';
-import { log } from '../support/pipeline.ts';
-import { until } from '../support/until.ts';
+import { until } from '@oselya/testing';
+import { processThrough, startCollector } from '../support/collector.ts';
+import { openDatabase, log, payloadOf } from '../support/pipeline.ts';
 
 import { startSite } from './site.ts';
-import { processThrough, startCollector } from '../support/collector.ts';
-import { payloadOf } from '../support/payload.ts';
 
 const database = await openDatabase();
 const { db } = database;

@@ -4,10 +4,9 @@ import { sql } from 'kysely';
 import { Registry } from 'prom-client';
 import { createMetrics } from '../../src/metrics.ts';
 import { createRawCleanup, createRetry } from '../../src/operations/payloads.ts';
+import { until } from '@oselya/testing';
 import { startCollector } from '../support/collector.ts';
-import { openDatabase, store } from '../support/database.ts';
-import { payloadOf } from '../support/payload.ts';
-import { until } from '../support/until.ts';
+import { openDatabase, store, payloadOf } from '../support/pipeline.ts';
 
 const database = await openDatabase();
 const { db } = database;

@@ -3,9 +3,8 @@ import { test } from 'node:test';
 import { sql } from 'kysely';
 import type { CheckOptions } from '../../src/operations/archive-check.ts';
 import { startUpkeep } from '../../src/operations/upkeep.ts';
-import { openDatabase } from '../support/database.ts';
-import { log } from '../support/pipeline.ts';
-import { until } from '../support/until.ts';
+import { until } from '@oselya/testing';
+import { openDatabase, log } from '../support/pipeline.ts';
 
 const { db } = await openDatabase();
 

@@ -10,9 +10,15 @@ import { createPipeline } from '../../src/pipeline/pipeline.ts';
 import { createInlineJobs } from '../../src/queue/inline.ts';
 import { createReprocess } from '../../src/reprocess/reprocess.ts';
 import { createSearches } from '../../src/search/service.ts';
-import { openDatabase, store } from '../support/database.ts';
-import { payloadOf } from '../support/payload.ts';
-import { countedModel, createHarness, log, noImages } from '../support/pipeline.ts';
+import {
+  openDatabase,
+  store,
+  payloadOf,
+  countedModel,
+  createHarness,
+  log,
+  noImages,
+} from '../support/pipeline.ts';
 
 /** One connection for everything: whatever holds it keeps all others from the database. */
 const created = await openDatabase();

@@ -3,7 +3,7 @@ import { after, test } from 'node:test';
 import { createModelClient } from '@oselya/model';
 import { LISTING, startModelServer } from '@oselya/model/testing';
 import { extractionPrompt, extractListing, rejectionOf } from '../../src/pipeline/extraction.ts';
-import { payloadOf } from '../support/payload.ts';
+import { payloadOf } from '../support/pipeline.ts';
 
 type Asked = { messages: { role: string; content: unknown }[] };
 

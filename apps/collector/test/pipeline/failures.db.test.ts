@@ -4,9 +4,11 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { ModelError, type ModelErrorCode } from '@oselya/model';
 import { StoreOutageError } from '../../src/images/store.ts';
 import type { JobInput } from '../../src/pipeline/context.ts';
-import { openDatabase, rawRecord, store } from '../support/database.ts';
-import { payloadOf } from '../support/payload.ts';
 import {
+  openDatabase,
+  rawRecord,
+  store,
+  payloadOf,
   countedModel,
   createHarness,
   currentOf,

@@ -5,9 +5,11 @@ import type { Context } from '../../src/pipeline/context.ts';
 import type { PipelineDeps } from '../../src/pipeline/pipeline.ts';
 import { claimJobs } from '../../src/queue/claim.ts';
 import { SupersededError } from '../../src/queue/job.ts';
-import { openDatabase, rawRecord, store } from '../support/database.ts';
-import { payloadOf } from '../support/payload.ts';
 import {
+  openDatabase,
+  rawRecord,
+  store,
+  payloadOf,
   countedModel,
   createHarness,
   createStageRunner,

@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { ModelClient } from '@oselya/model';
-import { openDatabase } from '../support/database.ts';
-import { payloadOf } from '../support/payload.ts';
 import {
+  openDatabase,
+  payloadOf,
   countedModel,
   createHarness,
   listingOf,

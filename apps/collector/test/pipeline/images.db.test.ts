@@ -3,9 +3,7 @@ import { test } from 'node:test';
 import { replaceImages } from '../../src/images/repository.ts';
 import { claimJobs } from '../../src/queue/claim.ts';
 import { SupersededError } from '../../src/queue/job.ts';
-import { openDatabase, store } from '../support/database.ts';
-import { payloadOf } from '../support/payload.ts';
-import { createHarness } from '../support/pipeline.ts';
+import { openDatabase, store, payloadOf, createHarness } from '../support/pipeline.ts';
 
 const { db } = await openDatabase();
 

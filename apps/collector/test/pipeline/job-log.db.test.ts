@@ -6,11 +6,15 @@ import { test } from 'node:test';
 import { atEnd } from '@oselya/db/testing';
 import { createLogger } from '@oselya/kit';
 import { start } from '../../src/main.ts';
-import { DIMENSIONS, openDatabase, rawRecord } from '../support/database.ts';
-import { lossyDatabase } from '../support/lossy-database.ts';
-import { startModelServer } from '../support/model-server.ts';
-import { payloadOf } from '../support/payload.ts';
-import { until } from '../support/until.ts';
+import { until } from '@oselya/testing';
+import { lossyDatabase } from '@oselya/testing/database';
+import {
+  DIMENSIONS,
+  openDatabase,
+  rawRecord,
+  startModelServer,
+  payloadOf,
+} from '../support/pipeline.ts';
 
 type Line = {
   msg: string;

@@ -2,9 +2,7 @@ import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
-import { openDatabase } from '../support/database.ts';
-import { payloadOf } from '../support/payload.ts';
-import { createHarness } from '../support/pipeline.ts';
+import { openDatabase, payloadOf, createHarness } from '../support/pipeline.ts';
 
 const { db, pool } = await openDatabase();
 

@@ -2,9 +2,16 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { type UploadedFile } from '../../src/images/temporary.ts';
 import { extractListing } from '../../src/pipeline/extraction.ts';
-import { openDatabase, rawRecord, store } from '../support/database.ts';
-import { payloadOf } from '../support/payload.ts';
-import { countedModel, createHarness, listingOf, noImages } from '../support/pipeline.ts';
+import {
+  openDatabase,
+  rawRecord,
+  store,
+  payloadOf,
+  countedModel,
+  createHarness,
+  listingOf,
+  noImages,
+} from '../support/pipeline.ts';
 
 const { db } = await openDatabase();
 

@@ -5,9 +5,7 @@ import { createDisk } from '../../src/disk.ts';
 import type { Payload } from '../../src/ingest/payload.ts';
 import { putBackOne } from '../../src/queue/retry.ts';
 import { openImages, visionModel, createImage, serve } from '../support/images.ts';
-import { rawRecord, store } from '../support/database.ts';
-import { payloadOf } from '../support/payload.ts';
-import { countedModel, createHarness } from '../support/pipeline.ts';
+import { rawRecord, store, payloadOf, countedModel, createHarness } from '../support/pipeline.ts';
 
 const { db, open, rowsOf } = await openImages();
 

@@ -4,9 +4,10 @@ import { extractionPrompt } from '../../src/pipeline/extraction.ts';
 import type { Provenance } from '../../src/listing/provenance.ts';
 
 import { createStages } from '../../src/pipeline/pipeline.ts';
-import { openDatabase, rawRecord } from '../support/database.ts';
-import { payloadOf } from '../support/payload.ts';
 import {
+  openDatabase,
+  rawRecord,
+  payloadOf,
   countedModel,
   createHarness,
   currentOf,

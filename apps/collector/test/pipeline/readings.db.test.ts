@@ -5,9 +5,16 @@ import { claimJobs } from '../../src/queue/claim.ts';
 import { LeaseLostError } from '../../src/queue/job.ts';
 import { rescueJobs } from '../../src/queue/jobs.ts';
 import { extractionPrompt, extractListing, keepReading } from '../../src/pipeline/extraction.ts';
-import { openDatabase, rawRecord, store } from '../support/database.ts';
-import { payloadOf } from '../support/payload.ts';
-import { countedModel, createHarness, noImages, outcomesOf } from '../support/pipeline.ts';
+import {
+  openDatabase,
+  rawRecord,
+  store,
+  payloadOf,
+  countedModel,
+  createHarness,
+  noImages,
+  outcomesOf,
+} from '../support/pipeline.ts';
 
 const { db } = await openDatabase();
 

@@ -13,8 +13,8 @@ import type { Context, StageDeps } from '../../src/pipeline/context.ts';
 import type { Stage, StageRun } from '../../src/pipeline/context.ts';
 import { done, StageTimeoutError } from '../../src/pipeline/outcome.ts';
 import { createJobModel, runStage } from '../../src/pipeline/pipeline.ts';
-import { outage } from '../support/lossy-database.ts';
-import { until } from '../support/until.ts';
+import { until } from '@oselya/testing';
+import { outage } from '@oselya/testing/database';
 
 const context: Context = {
   job: { rawId: 1, attempt: 1, sourceSlug: 'a', externalId: 'b', contentHash: 'c' },

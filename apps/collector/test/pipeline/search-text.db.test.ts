@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { sql } from 'kysely';
 import { searchText } from '../../src/pipeline/listing-state.ts';
-import { openDatabase } from '../support/database.ts';
+import { openDatabase } from '../support/pipeline.ts';
 
 const { db } = await openDatabase();
 

@@ -6,9 +6,7 @@ import { putBackOne } from '../../src/queue/retry.ts';
 import { claimJobs } from '../../src/queue/claim.ts';
 import { renewLeases } from '../../src/queue/jobs.ts';
 import { startCollector } from '../support/collector.ts';
-import { openDatabase } from '../support/database.ts';
-import { payloadOf } from '../support/payload.ts';
-import { countedModel, createHarness } from '../support/pipeline.ts';
+import { openDatabase, payloadOf, countedModel, createHarness } from '../support/pipeline.ts';
 
 const database = await openDatabase();
 const { db } = database;

@@ -6,9 +6,14 @@ import type { StageName } from '../../src/pipeline/context.ts';
 import { claimJobs } from '../../src/queue/claim.ts';
 import type { Job } from '../../src/queue/job.ts';
 import { openImages, visionModel, createImage, serve } from '../support/images.ts';
-import { rawRecord, store } from '../support/database.ts';
-import { payloadOf } from '../support/payload.ts';
-import { createHarness, createStageRunner, listingOf } from '../support/pipeline.ts';
+import {
+  rawRecord,
+  store,
+  payloadOf,
+  createHarness,
+  createStageRunner,
+  listingOf,
+} from '../support/pipeline.ts';
 
 const { db, open } = await openImages();
 const { model: visionOnly, shown } = visionModel();

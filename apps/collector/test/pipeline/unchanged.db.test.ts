@@ -3,10 +3,12 @@ import { test } from 'node:test';
 import { ModelError } from '@oselya/model';
 import { sql } from 'kysely';
 import { noteGone } from '../../src/operations/archive-check.ts';
-import { openDatabase, rawRecord, store } from '../support/database.ts';
-import { untilLockWait } from '../support/lock-waits.ts';
-import { payloadOf } from '../support/payload.ts';
 import {
+  openDatabase,
+  rawRecord,
+  store,
+  untilLockWait,
+  payloadOf,
   countedModel,
   createHarness,
   currentOf,

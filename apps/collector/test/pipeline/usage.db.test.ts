@@ -10,11 +10,18 @@ import { putBackOne } from '../../src/queue/retry.ts';
 import type { ProcessJob } from '../../src/queue/job.ts';
 import { createJobRunner } from '../../src/queue/run-jobs.ts';
 import { startWorker } from '../../src/queue/worker.ts';
-import { fakeBreaker } from '../support/breaker.ts';
-import { openDatabase, rawRecord, store } from '../support/database.ts';
-import { payloadOf } from '../support/payload.ts';
-import { countedModel, createHarness, log, noImages } from '../support/pipeline.ts';
-import { until } from '../support/until.ts';
+import { until } from '@oselya/testing';
+import {
+  fakeBreaker,
+  openDatabase,
+  rawRecord,
+  store,
+  payloadOf,
+  countedModel,
+  createHarness,
+  log,
+  noImages,
+} from '../support/pipeline.ts';
 
 const { db } = await openDatabase();
 

@@ -15,10 +15,7 @@ import {
   returnJobs,
   returnStrays,
 } from '../../src/queue/jobs.ts';
-import { openDatabase, rawRecord, store } from '../support/database.ts';
-import { explain } from '../support/explain.ts';
-import { payloadOf } from '../support/payload.ts';
-import { log } from '../support/pipeline.ts';
+import { openDatabase, rawRecord, store, explain, payloadOf, log } from '../support/pipeline.ts';
 import { completed, fill } from './harness.ts';
 
 const database = await openDatabase();

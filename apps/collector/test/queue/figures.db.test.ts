@@ -8,10 +8,9 @@ import { createQueueFigures, registerQueueMetrics } from '../../src/queue/figure
 import { finishJobs, returnJobs } from '../../src/queue/jobs.ts';
 import { putBackOne } from '../../src/queue/retry.ts';
 import { claimedAgain } from '../../src/queue/transitions.ts';
-import { openDatabase, store } from '../support/database.ts';
-import { payloadOf } from '../support/payload.ts';
-import { until } from '../support/until.ts';
-import { watchedDatabase } from '../support/watched-database.ts';
+import { until } from '@oselya/testing';
+import { watchedDatabase } from '@oselya/testing/database';
+import { openDatabase, store, payloadOf } from '../support/pipeline.ts';
 
 const { db } = await openDatabase();
 const figures = createQueueFigures({ db, onError: assert.ifError });

@@ -7,11 +7,8 @@ import { createMetrics, type Metrics } from '../../src/metrics.ts';
 import type { Job, JobResult } from '../../src/queue/job.ts';
 import type { JobOptions, ProcessResult } from '../../src/queue/job.ts';
 import { startWorker, type Worker, type WorkerOptions } from '../../src/queue/worker.ts';
-import { fakeBreaker } from '../support/breaker.ts';
-import { openDatabase, store } from '../support/database.ts';
-import { payloadOf } from '../support/payload.ts';
-import { log } from '../support/pipeline.ts';
-import { until } from '../support/until.ts';
+import { until } from '@oselya/testing';
+import { fakeBreaker, openDatabase, store, payloadOf, log } from '../support/pipeline.ts';
 
 export const completed: JobResult = {
   status: 'completed',

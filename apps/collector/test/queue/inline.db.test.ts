@@ -8,10 +8,8 @@ import { createInlineJobs, type InlineJobs } from '../../src/queue/inline.ts';
 import type { JobResult } from '../../src/queue/job.ts';
 import { rescueJobs } from '../../src/queue/jobs.ts';
 import type { ProcessJob } from '../../src/queue/job.ts';
-import { openDatabase, rawRecord } from '../support/database.ts';
-import { payloadOf } from '../support/payload.ts';
-import { log } from '../support/pipeline.ts';
-import { until } from '../support/until.ts';
+import { until } from '@oselya/testing';
+import { openDatabase, rawRecord, payloadOf, log } from '../support/pipeline.ts';
 
 const database = await openDatabase();
 const { db } = database;

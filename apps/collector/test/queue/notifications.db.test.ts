@@ -9,11 +9,9 @@ import { startWorker } from '../../src/main.ts';
 import { CHANNEL, createNotifications } from '../../src/queue/notifications.ts';
 import { POLL_MS } from '../../src/queue/worker.ts';
 import type { Tables } from '../../src/tables.ts';
+import { until } from '@oselya/testing';
 import { startCollector } from '../support/collector.ts';
-import { DIMENSIONS, openDatabase, rawRecord } from '../support/database.ts';
-import { payloadOf } from '../support/payload.ts';
-import { log } from '../support/pipeline.ts';
-import { until } from '../support/until.ts';
+import { DIMENSIONS, openDatabase, rawRecord, payloadOf, log } from '../support/pipeline.ts';
 
 const database = await openDatabase();
 

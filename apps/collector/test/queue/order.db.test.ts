@@ -8,11 +8,8 @@ import { createMetrics } from '../../src/metrics.ts';
 import type { Job } from '../../src/queue/job.ts';
 import type { ProcessResult } from '../../src/queue/job.ts';
 import { startWorker } from '../../src/queue/worker.ts';
-import { fakeBreaker } from '../support/breaker.ts';
-import { openDatabase } from '../support/database.ts';
-import { payloadOf } from '../support/payload.ts';
-import { log } from '../support/pipeline.ts';
-import { until } from '../support/until.ts';
+import { until } from '@oselya/testing';
+import { fakeBreaker, openDatabase, payloadOf, log } from '../support/pipeline.ts';
 
 const { db } = await openDatabase();
 

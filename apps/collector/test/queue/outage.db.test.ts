@@ -6,13 +6,18 @@ import { sql } from 'kysely';
 import { createRetry } from '../../src/operations/payloads.ts';
 import type { Payload } from '../../src/ingest/payload.ts';
 import { listingExtraction } from '../../src/pipeline/extraction.ts';
+import { until } from '@oselya/testing';
 import { startCollector } from '../support/collector.ts';
-import { openDatabase, store } from '../support/database.ts';
-import { startModelServer } from '../support/model-server.ts';
-import { countByStatus, openModel, startModelWorker } from '../support/model-worker.ts';
-import { payloadOf } from '../support/payload.ts';
-import { noImages } from '../support/pipeline.ts';
-import { until } from '../support/until.ts';
+import {
+  openDatabase,
+  store,
+  startModelServer,
+  countByStatus,
+  openModel,
+  startModelWorker,
+  payloadOf,
+  noImages,
+} from '../support/pipeline.ts';
 
 const database = await openDatabase();
 const { db } = database;

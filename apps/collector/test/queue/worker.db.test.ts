@@ -8,12 +8,9 @@ import { createMetrics } from '../../src/metrics.ts';
 import type { ProcessResult } from '../../src/queue/job.ts';
 import { finishJobs } from '../../src/queue/jobs.ts';
 import { claimJobs } from '../../src/queue/claim.ts';
-import { fakeBreaker } from '../support/breaker.ts';
-import { rawRecord, store } from '../support/database.ts';
-import { lossyDatabase } from '../support/lossy-database.ts';
-import { payloadOf } from '../support/payload.ts';
-import { until } from '../support/until.ts';
-import { watchedDatabase } from '../support/watched-database.ts';
+import { until } from '@oselya/testing';
+import { lossyDatabase, watchedDatabase } from '@oselya/testing/database';
+import { fakeBreaker, rawRecord, store, payloadOf } from '../support/pipeline.ts';
 import {
   completed,
   countOutcomes,

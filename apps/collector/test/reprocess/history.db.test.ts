@@ -3,9 +3,13 @@ import { beforeEach, test } from 'node:test';
 import { claimAgain } from '../../src/queue/claim.ts';
 import { expireLeases, rescueJobs } from '../../src/queue/jobs.ts';
 import { startCollector } from '../support/collector.ts';
-import { openDatabase, rawRecord } from '../support/database.ts';
-import { payloadOf } from '../support/payload.ts';
-import { createHarness, listingOf } from '../support/pipeline.ts';
+import {
+  openDatabase,
+  rawRecord,
+  payloadOf,
+  createHarness,
+  listingOf,
+} from '../support/pipeline.ts';
 import { betterModel, openReprocess, readAll, readings } from './harness.ts';
 
 const database = await openDatabase();

@@ -13,9 +13,15 @@ import { keepCompleted } from '../../src/reprocess/again.ts';
 import { createReprocessPictures } from '../../src/reprocess/images.ts';
 import type { Choice } from '../../src/reprocess/repository.ts';
 import { openImages, visionModel, openImageHost } from '../support/images.ts';
-import { rawRecord } from '../support/database.ts';
-import { payloadOf } from '../support/payload.ts';
-import { countedModel, createHarness, currentOf, listingOf, log } from '../support/pipeline.ts';
+import {
+  rawRecord,
+  payloadOf,
+  countedModel,
+  createHarness,
+  currentOf,
+  listingOf,
+  log,
+} from '../support/pipeline.ts';
 import { betterModel, openReprocess, readAll, readings } from './harness.ts';
 
 const { db, open } = await openImages();

@@ -3,16 +3,18 @@ import { beforeEach, test } from 'node:test';
 import { ModelError } from '@oselya/model';
 import { claimAgain } from '../../src/queue/claim.ts';
 import { expireLeases, rescueJobs } from '../../src/queue/jobs.ts';
-import { openDatabase, rawRecord, store } from '../support/database.ts';
-import { payloadOf } from '../support/payload.ts';
+import { watchedDatabase } from '@oselya/testing/database';
 import {
+  openDatabase,
+  rawRecord,
+  store,
+  payloadOf,
   countedModel,
   createHarness,
   currentOf,
   listingOf,
   snapshotsOf,
 } from '../support/pipeline.ts';
-import { watchedDatabase } from '../support/watched-database.ts';
 import { betterModel, openReprocess, readAll, readings } from './harness.ts';
 
 const { db } = await openDatabase();

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { sql } from 'kysely';
 import { findNearest } from '../../src/search/nearest.ts';
-import { watchedDatabase } from '../support/watched-database.ts';
+import { watchedDatabase } from '@oselya/testing/database';
 import { idsOf, openSearch } from './harness.ts';
 
 const { add, serve, db, pool, engine } = await openSearch();

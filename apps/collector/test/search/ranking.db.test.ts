@@ -5,7 +5,7 @@ import { sql } from 'kysely';
 import { matchesFilters } from '../../src/search/filters.ts';
 import { rankMatches } from '../../src/search/ranking.ts';
 import type { SearchFilters } from '../../src/search/schemas.ts';
-import { watchedDatabase } from '../support/watched-database.ts';
+import { watchedDatabase } from '@oselya/testing/database';
 import { type ListingSeed, openSearch } from './harness.ts';
 
 const { add, db } = await openSearch();

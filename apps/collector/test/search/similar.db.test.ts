@@ -3,7 +3,7 @@ import { test } from 'node:test';
 import { ModelError } from '@oselya/model';
 import { createSearches } from '../../src/search/service.ts';
 import { HYBRID_DEPTH } from '../../src/search/schemas.ts';
-import { watchedDatabase } from '../support/watched-database.ts';
+import { watchedDatabase } from '@oselya/testing/database';
 import { idsOf, modelOf, openSearch } from './harness.ts';
 
 const { add, db, serve, pool } = await openSearch();

@@ -1,12 +1,15 @@
-import { mkdtemp, rm } from 'node:fs/promises';
+import assert from 'node:assert/strict';
+import { fork } from 'node:child_process';
+import { once } from 'node:events';
+import { mkdtemp, readdir, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { atEnd, type TestDatabase } from '@oselya/db/testing';
+import { exchange as sendBytes, until } from '@oselya/testing';
+import type { Payload } from '../../src/ingest/payload.ts';
+import { start, type Shared } from '../../src/main.ts';
 import type { Tables } from '../../src/tables.ts';
-import { type Shared, start } from '../../src/main.ts';
-import { DIMENSIONS } from './database.ts';
-import { log } from './pipeline.ts';
-import { until } from './until.ts';
+import { DIMENSIONS, log, payloadOf } from './pipeline.ts';
 
 /**
  * A running collector on a test file's database, or without one on that of DATABASE_URL, with what tests do
@@ -88,4 +91,222 @@ export async function processThrough(collector: Collector, payload: object): Pro
     const raw = (await collector.get(`/api/v1/raw/${rawId}`)).json<Raw>();
     return raw.status !== 'pending' && raw.status !== 'processing' && raw;
   });
+}
+
+const COLLECTOR = join(import.meta.dirname, 'collector-process.ts');
+
+export type CollectorProcess = {
+  url: string;
+  /** Ends when the process is gone. Whoever has ended already is killed no more. */
+  kill: () => Promise<void>;
+};
+
+/**
+ * Starts a collector in a process of its own, to be killed. It ends with this process at the latest.
+ * @param env Beside the address, the data folder and the database that tests give it.
+ * @throws Where it does not start.
+ */
+export async function forkCollector(env: Record<string, string>): Promise<CollectorProcess> {
+  const { PATH, NODE_COMPILE_CACHE } = process.env;
+  const child = fork(COLLECTOR, {
+    env: {
+      PATH,
+      NODE_COMPILE_CACHE,
+      COLLECTOR_PORT: '0',
+      EMBEDDING_DIMENSIONS: String(DIMENSIONS),
+      MIN_FREE_DISK_MB: '0',
+      LOG_LEVEL: 'silent',
+      ...env,
+    },
+  });
+  const ended = once(child, 'exit');
+  const first: unknown[] = await Promise.race([once(child, 'message'), ended]);
+  const [url] = first;
+  if (typeof url !== 'string') throw new Error(`The collector did not start: ${String(url)}`);
+  return {
+    url,
+    async kill() {
+      child.kill('SIGKILL');
+      await ended;
+    },
+  };
+}
+
+export type FormFile = { name: string; bytes: Uint8Array<ArrayBuffer> };
+
+/** What `POST /ingest/with-images` answers, with what tests ask of it. */
+export type FormAnswer = {
+  status: number;
+  headers: Headers;
+  body: {
+    raw_id: number;
+    status: string;
+    listing_id: number;
+    images: {
+      sha256?: string;
+      width?: number;
+      height?: number;
+      duplicate?: boolean;
+      error?: string;
+    }[];
+    code: string;
+    detail: string;
+    errors?: { path: string; message: string }[];
+  };
+};
+
+/** A form as a browser makes it, the field before the files unless `metadataLast`. */
+export function formOf(
+  metadata: Payload | string,
+  files: readonly FormFile[],
+  { metadataLast = false } = {},
+): FormData {
+  const form = new FormData();
+  const text = typeof metadata === 'string' ? metadata : JSON.stringify(metadata);
+  if (!metadataLast) form.append('metadata', text);
+  for (const { name, bytes } of files) form.append('images', new Blob([bytes]), name);
+  if (metadataLast) form.append('metadata', text);
+  return form;
+}
+
+/** Sends a form, or anything else, to a collector. */
+export async function sendForm(
+  url: string,
+  body: FormData | string | undefined,
+  headers: Record<string, string> = {},
+): Promise<FormAnswer> {
+  const response = await fetch(`${url}/api/v1/ingest/with-images`, {
+    method: 'POST',
+    headers,
+    ...(body === undefined ? {} : { body }),
+  });
+  return {
+    status: response.status,
+    headers: response.headers,
+    body: (await response.json()) as FormAnswer['body'],
+  };
+}
+
+export const BOUNDARY = 'oselya-boundary';
+
+/** The type of what `formBytes` makes. */
+export const FORM_TYPE = `multipart/form-data; boundary=${BOUNDARY}`;
+
+/** What is between two boundaries, whether or not it is well-formed. */
+export type Part = { headers: string; content: Buffer | string };
+
+export const part = (name: string, content: Buffer | string, more = ''): Part => ({
+  headers: `Content-Disposition: form-data; name="${name}"${more}`,
+  content,
+});
+
+export const image = (name: string, content: Buffer | string): Part =>
+  part('images', content, `; filename="${name}"`);
+
+export const metadata = (...facts: Parameters<typeof payloadOf>): Part =>
+  part('metadata', JSON.stringify(payloadOf(...facts)));
+
+/** A form as it is on the way; without its end it is one of which more is to come. */
+export function formBytes(parts: readonly Part[], { end = `--${BOUNDARY}--\r\n` } = {}): Buffer {
+  const pieces = parts.flatMap(({ headers, content }) => [
+    Buffer.from(`--${BOUNDARY}\r\n${headers}\r\n\r\n`),
+    Buffer.from(content),
+    Buffer.from('\r\n'),
+  ]);
+  return Buffer.concat([...pieces, Buffer.from(end)]);
+}
+
+/** A schema of an object, as far as tests look at it. */
+type ObjectSchema = { properties: Readonly<Record<string, object>>; examples?: object[] };
+
+type Operation = {
+  parameters?: Parameter[];
+  requestBody?: {
+    content: Record<string, { schema: ObjectSchema | { $ref: string }; example?: object }>;
+  };
+  responses: Record<string, { content?: Record<string, { examples?: Record<string, object> }> }>;
+};
+
+type Document = {
+  paths: Record<string, Record<string, Operation>>;
+  components: { schemas: Record<string, ObjectSchema> };
+};
+
+/** A value beside the body of a request. */
+export type Parameter = {
+  in: 'path' | 'query' | 'header';
+  name: string;
+  required?: boolean;
+  schema: object;
+};
+
+/** What a collector's OpenAPI document says of a route. */
+export type Route = {
+  method: string;
+  path: string;
+  parameters: Parameter[];
+  /** Of the body: its media type, its schema and a good one. */
+  body?: { type: string; schema: ObjectSchema; example: object };
+  /** What it can be answered: the codes of errors by status. */
+  answers: Record<string, string[]>;
+};
+
+/** The routes of a collector's OpenAPI document. */
+export async function documentedRoutes(collector: { url: string }): Promise<Route[]> {
+  const response = await fetch(`${collector.url}/openapi.json`);
+  const { paths, components } = (await response.json()) as Document;
+  return Object.entries(paths).flatMap(([path, operations]) =>
+    Object.entries(operations).map(([method, { parameters = [], requestBody, responses }]) => ({
+      method,
+      path,
+      parameters,
+      ...(requestBody && { body: bodyOf(requestBody, components) }),
+      answers: Object.fromEntries(
+        Object.entries(responses).map(([status, { content }]) => [
+          status,
+          Object.keys(content?.['application/problem+json']?.examples ?? {}).toSorted(),
+        ]),
+      ),
+    })),
+  );
+}
+
+function bodyOf(
+  { content }: NonNullable<Operation['requestBody']>,
+  { schemas }: Document['components'],
+): NonNullable<Route['body']> {
+  const [[type, described] = []] = Object.entries(content);
+  assert.ok(type !== undefined && described !== undefined);
+  const { schema: named } = described;
+  const schema = '$ref' in named ? schemas[named.$ref.split('/').at(-1) ?? ''] : named;
+  const example = described.example ?? schema?.examples?.[0];
+  assert.ok(schema !== undefined && example !== undefined, `a good body of ${type}`);
+  return { type, schema, example };
+}
+
+/** What a POST can be answered, as `documentedRoutes` gives it. */
+export async function documentedAnswers(
+  collector: { url: string },
+  path: string,
+): Promise<Record<string, string[]>> {
+  const routes = await documentedRoutes(collector);
+  return routes.find((route) => route.path === path && route.method === 'post')?.answers ?? {};
+}
+
+/** The head of a request with a body, as bytes. */
+export function requestHead(path: string, headers: Record<string, string | number>): string {
+  const lines = Object.entries({ host: 'localhost:1', ...headers }).map(
+    ([name, value]) => `${name}: ${value}\r\n`,
+  );
+  return `POST ${path} HTTP/1.1\r\n${lines.join('')}\r\n`;
+}
+
+/** Sends a request as it is and gives the status of its answer, and the body. */
+export async function exchange(
+  url: string,
+  path: string,
+  { type, body }: { type: string; body: Uint8Array },
+): Promise<{ status: number; text: string }> {
+  const headers = { 'content-type': type, 'content-length': body.length, connection: 'close' };
+  return sendBytes(url, Buffer.concat([Buffer.from(requestHead(path, headers)), body]));
 }

@@ -7,6 +7,7 @@ import { join } from 'node:path';
 import { promisify } from 'node:util';
 import type { imageDescription, ObjectRequest } from '@oselya/model';
 import { atEnd } from '@oselya/testing';
+import { openDatabase, log, noImages } from './pipeline.ts';
 import type { Kysely } from 'kysely';
 import sharp from 'sharp';
 import { Value } from 'typebox/value';
@@ -18,8 +19,6 @@ import { createImageStore } from '../../src/images/store.ts';
 import { createTemporaryFolder } from '../../src/images/temporary.ts';
 import { createSafeFetch } from '../../src/safe-fetch/fetch.ts';
 import type { Tables } from '../../src/tables.ts';
-import { openDatabase } from './database.ts';
-import { log, noImages } from './pipeline.ts';
 
 export type Format = 'jpeg' | 'png' | 'webp' | 'avif' | 'gif';
 
