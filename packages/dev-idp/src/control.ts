@@ -1,4 +1,3 @@
-import { randomUUID } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
 import formBody from '@fastify/formbody';
 import { html, type Html, isCrossSiteChange } from '@oselya/kit';
@@ -8,55 +7,46 @@ import { goToApplication, messagePage, page, sendPage } from './pages.ts';
 import type { Artifacts } from './store.ts';
 import type { WebhookDelivery, Webhooks } from './webhooks.ts';
 
-/** The events of a change: none where it changed nothing. */
+/** The events of a change; none if it changed nothing. */
 type Caused = readonly Readonly<WebhookDelivery>[];
 
-/**
- * Changes to accounts. Each holds at the provider before its event is sent, so a receiver that asks back gets the new
- * state.
- */
-export type Changes = {
-  /** Blocks an account and ends its sign-ins, or unblocks it. @throws RangeError for an unknown account. */
-  setBlocked: (sub: string, blocked: boolean) => Caused;
-  /** Replaces roles and permissions. @throws RangeError for an unknown account. */
-  setAccess: (sub: string, access: DevAccess) => Caused;
-  /** Ends all sign-ins of an account. */
-  revokeSessions: (sub: string) => Caused;
-  /** Ends all sign-ins of all accounts. */
-  logOutEverybody: () => Caused;
-};
+/** See {@link createChanges}. */
+export type Changes = ReturnType<typeof createChanges>;
 
-/** Ties changes to accounts, sign-ins and webhooks. */
-export function createChanges(
-  accounts: Accounts,
-  artifacts: Artifacts,
-  { send }: Pick<Webhooks, 'send'>,
-): Changes {
+/**
+ * Creates the functions that change accounts and send an event. A change holds before its event is sent, so a receiver
+ * that asks the provider gets the new state. They throw RangeError for an unknown account.
+ */
+export function createChanges(accounts: Accounts, artifacts: Artifacts, webhooks: Webhooks) {
   return {
-    setBlocked(sub, blocked) {
+    /** Blocks an account and ends its sign-ins, or unblocks it. */
+    setBlocked(sub: string, blocked: boolean): Caused {
       const before = accounts.find(sub);
       accounts.change(sub, { blocked });
       if (blocked) artifacts.revokeAccount(sub);
       if (before?.blocked === blocked) return [];
-      return [send(blocked ? 'user.blocked' : 'user.unblocked', sub)];
+      return [webhooks.send(blocked ? 'user.blocked' : 'user.unblocked', sub)];
     },
-    setAccess(sub, { role_ids, permission_ids }) {
+    /** Replaces roles and permissions. */
+    setAccess(sub: string, { role_ids, permission_ids }: DevAccess): Caused {
       const before = accounts.find(sub);
       accounts.change(sub, { role_ids, permission_ids });
       return [
-        ...(differ(before?.role_ids, role_ids) ? [send('client.roles_changed', sub)] : []),
+        ...(differ(before?.role_ids, role_ids) ? [webhooks.send('client.roles_changed', sub)] : []),
         ...(differ(before?.permission_ids, permission_ids)
-          ? [send('client.permissions_changed', sub)]
+          ? [webhooks.send('client.permissions_changed', sub)]
           : []),
       ];
     },
-    revokeSessions(sub) {
+    /** Ends all sign-ins of an account. */
+    revokeSessions(sub: string): Caused {
       artifacts.revokeAccount(sub);
-      return [send('session.revoked', sub)];
+      return [webhooks.send('session.revoked', sub)];
     },
-    logOutEverybody() {
+    /** Ends all sign-ins of all accounts. */
+    logOutEverybody(): Caused {
       artifacts.revokeEverybody();
-      return [send('auth.global_logout')];
+      return [webhooks.send('auth.global_logout')];
     },
   };
 }
@@ -69,16 +59,15 @@ function differ(before: readonly string[] = [], after: readonly string[]): boole
 const formError = (statusCode: number, message: string) =>
   Object.assign(new Error(message), { statusCode });
 
-/** Options of {@link controlRoutes}. */
-export type ControlOptions = {
+type ControlOptions = {
   accounts: Accounts;
   changes: Changes;
   webhooks: Webhooks;
   redirectUris: readonly string[];
 };
 
-/** The outcome of the last form, shown once by the page that its answer leads to. */
-type Notice = { id: string; message: string; deliveries: Caused };
+/** The outcome of the last form, shown once. */
+type Notice = { message: string; deliveries: Caused };
 
 type AccountForm = { account: string };
 type AccessForm = AccountForm & { role: string[]; permission: string[] };
@@ -95,16 +84,12 @@ const accessForm = {
   ...accountForm,
   properties: { account: subSchema, role: slugsOf(ROLES), permission: slugsOf(PERMISSIONS) },
 };
-const pageQuery = { type: 'object', properties: { notice: { type: 'string' } } } as const;
 const MAX_BODY_BYTES = 16_384;
 
-/** A running receiver answers within this time, and the page can then show it. */
+/** Most receivers answer within this time, so that the page shows the outcome. */
 const OUTCOME_WAIT_MS = 1000;
 
-/**
- * Serves the front page, on which a developer acts as the owner of an identity provider. Each form is answered by a
- * redirect to the page, which shows the change and the state of its webhooks.
- */
+/** Serves the control page. Each form redirects to the page, which shows the change and its webhooks. */
 export async function controlRoutes(app: FastifyInstance, options: ControlOptions): Promise<void> {
   const { accounts, changes, webhooks, redirectUris } = options;
   let notice: Notice | undefined;
@@ -121,15 +106,11 @@ export async function controlRoutes(app: FastifyInstance, options: ControlOption
     return sendPage(reply, status, messagePage('Nothing was changed', text, redirectUris));
   });
 
-  app.get<{ Querystring: { notice?: string } }>(
-    '/',
-    { schema: { querystring: pageQuery } },
-    ({ query }, reply) => {
-      const shown = notice !== undefined && query.notice === notice.id ? notice : undefined;
-      if (shown) notice = undefined;
-      return sendPage(reply, 200, controlPage(options, shown));
-    },
-  );
+  app.get('/', (_request, reply) => {
+    const shown = notice;
+    notice = undefined;
+    return sendPage(reply, 200, controlPage(options, shown));
+  });
 
   const onAccount = (path: string, change: (found: DevAccount) => [message: string, Caused]) =>
     app.post<{ Body: AccountForm }>(
@@ -173,8 +154,8 @@ export async function controlRoutes(app: FastifyInstance, options: ControlOption
 
   async function answer(reply: FastifyReply, message: string, deliveries: Caused) {
     await Promise.race([webhooks.settled(), sleep(OUTCOME_WAIT_MS, undefined, { ref: false })]);
-    notice = { id: randomUUID(), message, deliveries };
-    return reply.redirect(`/?notice=${notice.id}`, 303);
+    notice = { message, deliveries };
+    return reply.redirect('/', 303);
   }
 }
 

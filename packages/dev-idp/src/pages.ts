@@ -3,8 +3,8 @@ import { html, type Html, raw } from '@oselya/kit';
 import type { FastifyReply } from 'fastify';
 import type { DevAccount } from './accounts.ts';
 
-/** A whole HTML page with the headers it must be sent with. */
-export type Page = { html: string; headers: Record<string, string> };
+/** An HTML page with its headers. */
+type Page = { html: string; headers: Record<string, string> };
 
 /** The icon in browser tabs: a key. */
 export const icon = `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 32 32">
@@ -108,39 +108,6 @@ export function pickerPage(accounts: readonly DevAccount[], redirectUris: readon
   `;
   return page('Choose an account', body, redirectUris);
 }
-
-/** Explains that an interaction is over or belongs to another browser. */
-export const lostInteractionPage = (redirectUris: readonly string[]): Page =>
-  messagePage(
-    'This sign-in is no longer open',
-    'It is finished, took longer than ten minutes, or began in another browser or with cookies turned off.',
-    redirectUris,
-  );
-
-/** Explains that the chosen account cannot sign in. */
-export const unavailableAccountPage = (redirectUris: readonly string[]): Page =>
-  messagePage(
-    'This account cannot sign in',
-    html`It is blocked, or the provider does not have it. <a href="">Choose another account</a>.`,
-    redirectUris,
-  );
-
-/** Shows the error of an authorization request that must not be sent back to the application. */
-export const errorPage = (reason: string, redirectUris: readonly string[]): Page =>
-  messagePage(
-    'The sign-in request was rejected',
-    html`${reason}. If you run the application, compare its client id and redirect address with the
-    ones of the provider.`,
-    redirectUris,
-  );
-
-/** Explains that an address does not exist. */
-export const unknownPage = (redirectUris: readonly string[]): Page =>
-  messagePage(
-    'There is no such page',
-    html`The development identity provider has <a href="/">one page</a>.`,
-    redirectUris,
-  );
 
 /** Creates a page of one paragraph and the way back to the application. */
 export function messagePage(title: string, text: Html | string, uris: readonly string[]): Page {

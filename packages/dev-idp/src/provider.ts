@@ -1,3 +1,4 @@
+import { html } from '@oselya/kit';
 import {
   type Configuration,
   errors,
@@ -6,7 +7,7 @@ import {
   Provider,
 } from 'oidc-provider';
 import type { Accounts, DevAccount } from './accounts.ts';
-import { errorPage } from './pages.ts';
+import { messagePage } from './pages.ts';
 import type { Artifacts, ProviderKeys } from './store.ts';
 
 /** Options of {@link createProvider}; lifetimes are in seconds. */
@@ -130,7 +131,9 @@ function configure(options: ProviderOptions): Configuration {
     },
     loadExistingGrant: grantRequestedScopes,
     renderError(ctx, { error, error_description: detail }) {
-      const page = errorPage(`${error}: ${detail ?? 'no further details'}`, client.redirectUris);
+      const text = html`${error}: ${detail ?? 'no further details'}. Compare the client id and
+      redirect address of the application with the ones of the provider.`;
+      const page = messagePage('The sign-in request was rejected', text, client.redirectUris);
       ctx.set(page.headers);
       ctx.body = page.html;
     },

@@ -1,7 +1,7 @@
 import type { EventEmitter } from 'node:events';
 import { Server } from 'node:http';
 import formBody from '@fastify/formbody';
-import { isLoopback, namesOneHost } from '@oselya/kit';
+import { html, isLoopback, namesOneHost } from '@oselya/kit';
 import Fastify, {
   type FastifyBaseLogger,
   type FastifyInstance,
@@ -11,14 +11,7 @@ import Fastify, {
 import { errors, type InteractionResults, type Provider } from 'oidc-provider';
 import { type Accounts, createAccounts, type DevAccount } from './accounts.ts';
 import { type Changes, controlRoutes, createChanges } from './control.ts';
-import {
-  icon,
-  lostInteractionPage,
-  pickerPage,
-  sendPage,
-  unavailableAccountPage,
-  unknownPage,
-} from './pages.ts';
+import { icon, messagePage, pickerPage, sendPage } from './pages.ts';
 import { createProvider, interactionPath } from './provider.ts';
 import { createArtifacts, loadKeys, openDatabase } from './store.ts';
 import { createWebhooks, type WebhookDelivery, type WebhookTarget } from './webhooks.ts';
@@ -86,16 +79,10 @@ export async function createDevIdp(options: DevIdpOptions): Promise<DevIdp> {
     const accounts = createAccounts(database);
     const artifacts = createArtifacts(database);
     const changes = createChanges(accounts, artifacts, webhooks);
-    const keys = await loadKeys(database);
     const lifetimes = { accessTokenSeconds, refreshTokenSeconds };
-    const provider = await createProvider({
-      issuer,
-      client,
-      ...lifetimes,
-      accounts,
-      artifacts,
-      keys,
-    });
+    const keys = await loadKeys(database);
+    const parts = { accounts, artifacts, keys };
+    const provider = await createProvider({ issuer, client, ...lifetimes, ...parts });
     const app = createApp(issuer, redirectUris, options.log);
     logErrors(provider, app.log);
     await app.register(protocolRoutes, { provider });
@@ -162,7 +149,10 @@ function createApp(
       : [400, 'Send one Host header.\n'];
     void reply.code(status).type('text/plain; charset=utf-8').send(message);
   });
-  app.setNotFoundHandler((_request, reply) => sendPage(reply, 404, unknownPage(redirectUris)));
+  app.setNotFoundHandler((_request, reply) => {
+    const text = html`The development identity provider has <a href="/">one page</a>.`;
+    return sendPage(reply, 404, messagePage('There is no such page', text, redirectUris));
+  });
   app.get('/favicon.ico', (_request, reply) =>
     reply.header('cache-control', 'max-age=86400').type('image/svg+xml').send(icon),
   );
@@ -218,7 +208,10 @@ async function interactionRoutes(
 
   app.setErrorHandler((error, _request, reply) => {
     if (!(error instanceof errors.SessionNotFound)) throw error;
-    return sendPage(reply, 400, lostInteractionPage(redirectUris));
+    const text =
+      'It is finished, took longer than ten minutes, or began in another browser or with cookies turned off.';
+    const page = messagePage('This sign-in is no longer open', text, redirectUris);
+    return sendPage(reply, 400, page);
   });
   app.addHook<Interaction>('preHandler', async (request, reply) => {
     const { uid } = await provider.interactionDetails(request.raw, reply.raw);
@@ -235,7 +228,10 @@ async function interactionRoutes(
     { schema: { body: choiceSchema } },
     async (request, reply) => {
       const result = resultOf(request);
-      if (!result) return sendPage(reply, 400, unavailableAccountPage(redirectUris));
+      if (!result) {
+        const text = html`It is blocked or unknown. <a href="">Choose another account</a>.`;
+        return sendPage(reply, 400, messagePage('This account cannot sign in', text, redirectUris));
+      }
       return reply.redirect(await provider.interactionResult(request.raw, reply.raw, result), 303);
     },
   );

@@ -7,8 +7,7 @@ import { type Adapter, type AdapterPayload, errors, type JWKS } from 'oidc-provi
 
 const SCHEMA_VERSION = 1;
 
-// `artifacts` holds what oidc-provider saves, a row for each token, code, grant or interaction. The payload is the
-// truth; the generated columns only make it searchable.
+// `artifacts` has a row for each token, code, grant or interaction; generated columns make its payload searchable.
 const SCHEMA = `
   create table settings (name text primary key, value text not null) strict;
 
@@ -31,7 +30,6 @@ const SCHEMA = `
 
   create index artifacts_by_grant on artifacts (grant_id);
   create index artifacts_by_account on artifacts (account_id);
-  create index artifacts_by_expiry on artifacts (expires_at);
 
   pragma user_version = ${SCHEMA_VERSION};
 `;
@@ -92,26 +90,13 @@ export async function loadKeys(database: DatabaseSync): Promise<ProviderKeys> {
 }
 
 /** The tokens, codes, grants and interactions of oidc-provider. */
-export type Artifacts = {
-  /** Returns the adapter of one model, such as `AccessToken` or `Grant`. */
-  adapterFor: (model: string) => Adapter;
-  /** Deletes every token, code and grant of the account. */
-  revokeAccount: (sub: string) => void;
-  /** Deletes every token, code and grant of every account. */
-  revokeEverybody: () => void;
-};
+export type Artifacts = ReturnType<typeof createArtifacts>;
 
-const SWEEP_SECONDS = 60;
-const MAX_SWEPT_ROWS = 500;
+const nowSeconds = () => Math.floor(Date.now() / 1000);
 
-/**
- * Keeps oidc-provider's artifacts in SQLite. Writes delete expired rows once a minute, a few at a time.
- * @param now Returns the current time in Unix seconds.
- */
-export function createArtifacts(
-  database: DatabaseSync,
-  now: () => number = () => Math.floor(Date.now() / 1000),
-): Artifacts {
+/** Keeps oidc-provider's artifacts in SQLite, and deletes the expired ones of earlier runs. */
+export function createArtifacts(database: DatabaseSync) {
+  database.prepare('delete from artifacts where expires_at <= ?').run(nowSeconds());
   const upsert = database.prepare(
     `insert into artifacts (model, id, payload, expires_at) values (?, ?, ?, ?)
      on conflict (model, id)
@@ -132,29 +117,20 @@ export function createArtifacts(
   const revokeByGrant = database.prepare('delete from artifacts where model = ? and grant_id = ?');
   const revokeAccount = database.prepare('delete from artifacts where account_id = ?');
   const revokeAll = database.prepare('delete from artifacts where account_id is not null');
-  const sweep = database.prepare(
-    `delete from artifacts where (model, id) in
-       (select model, id from artifacts where expires_at <= ? limit ?)`,
-  );
-  let sweptAt = -Infinity;
 
   return {
-    adapterFor: (model) => ({
+    /** Returns the adapter of one model, such as `AccessToken` or `Grant`. */
+    adapterFor: (model: string): Adapter => ({
       async upsert(id, payload, expiresIn) {
-        if (now() - sweptAt >= SWEEP_SECONDS) {
-          sweptAt = now();
-          sweep.run(sweptAt, MAX_SWEPT_ROWS);
-        }
-        const expiresAt = expiresIn === undefined ? null : now() + expiresIn;
+        const expiresAt = expiresIn === undefined ? null : nowSeconds() + expiresIn;
         upsert.run(model, id, JSON.stringify(payload), expiresAt);
       },
       find: async (id) => payloadOf(find.get(model, id)),
       findByUid: async (uid) => payloadOf(findByUid.get(model, uid)),
       findByUserCode: async () => undefined,
-      // oidc-provider reads a token and consumes it in two steps, so two requests with one token can both read it
-      // unused. One update succeeds; the other request replays a spent token, which ends the grant (RFC 9700 §4.14.2).
+      // Two requests can read one token as unused. The second one ends the grant (RFC 9700 §4.14.2).
       async consume(id) {
-        if (consume.run(now(), model, id).changes === 1) return;
+        if (consume.run(nowSeconds(), model, id).changes === 1) return;
         const replayed = payloadOf(find.get(model, id));
         if (replayed?.grantId) revokeGrant.run(replayed.grantId);
         throw new errors.InvalidGrant('already used');
@@ -166,7 +142,9 @@ export function createArtifacts(
         revokeByGrant.run(model, grantId);
       },
     }),
-    revokeAccount: (sub) => void revokeAccount.run(sub),
+    /** Deletes every token, code and grant of an account. */
+    revokeAccount: (sub: string) => void revokeAccount.run(sub),
+    /** Deletes every token, code and grant of every account. */
     revokeEverybody: () => void revokeAll.run(),
   };
 }

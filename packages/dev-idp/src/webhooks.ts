@@ -33,17 +33,7 @@ export type WebhookDelivery = {
 };
 
 /** The provider's outgoing webhooks. */
-export type Webhooks = {
-  readonly url: string | undefined;
-  /** Queues an event; the returned delivery changes as it proceeds. */
-  send: (event: WebhookEventName, userId?: string) => Readonly<WebhookDelivery>;
-  /** Returns the latest deliveries as they are now, the last one first. */
-  recent: () => WebhookDelivery[];
-  /** Resolves when every event sent so far has been delivered or has failed. */
-  settled: () => Promise<void>;
-  /** Aborts deliveries in progress and fails those that wait. */
-  close: () => Promise<void>;
-};
+export type Webhooks = ReturnType<typeof createWebhooks>;
 
 const ATTEMPT_TIMEOUT_MS = 5000;
 /** There is one attempt more than there are delays. */
@@ -59,7 +49,7 @@ const RETRYABLE: ReadonlySet<number> = new Set([408, 425, 429]);
 export function createWebhooks(
   target?: WebhookTarget,
   { retryDelaysMs = RETRY_DELAYS_MS, timeoutMs = ATTEMPT_TIMEOUT_MS } = {},
-): Webhooks {
+) {
   const key = target && keyFor(target);
   const stopping = new AbortController();
   const recent: WebhookDelivery[] = [];
@@ -83,7 +73,8 @@ export function createWebhooks(
 
   return {
     url: target?.url,
-    send(event, userId) {
+    /** Queues an event; the returned delivery changes as it proceeds. */
+    send(event: WebhookEventName, userId?: string): Readonly<WebhookDelivery> {
       const delivery: WebhookDelivery = {
         id: `msg_${randomUUID()}`,
         event,
@@ -99,9 +90,12 @@ export function createWebhooks(
       else fail(delivery, 'no webhook is set up');
       return delivery;
     },
+    /** Returns the latest deliveries, the last one first. */
     recent: () => recent.map((delivery) => ({ ...delivery })),
+    /** Resolves when every event so far has been delivered or has failed. */
     settled: () => queue,
-    close() {
+    /** Aborts deliveries in progress and fails those that wait. */
+    close(): Promise<void> {
       stopping.abort();
       return queue;
     },
@@ -113,9 +107,8 @@ function fail(delivery: WebhookDelivery, detail: string): void {
 }
 
 /**
- * Posts a message once. Any 2xx answer accepts it, and redirects are not followed. Each attempt has its own connection:
- * a receiver in development is restarted often, and a kept connection would fail the first message after that.
- * @returns The state `waiting` where another attempt may succeed.
+ * Posts a message once, on a new connection, because receivers in development restart often.
+ * @returns The state `waiting` if another attempt may succeed.
  */
 async function attempt(
   url: string,
@@ -138,13 +131,12 @@ async function attempt(
   }
 }
 
-/** Fetch reports "fetch failed" for every failure, and keeps the reason in the cause. */
+/** Returns the reason of a failed fetch, which is in its cause. */
 function reasonOf(error: unknown): string {
   if (!(error instanceof Error)) return String(error);
   if (error.name === 'TimeoutError') return 'no answer in time';
-  const { cause } = error;
-  const reason = cause instanceof Error && 'code' in cause ? String(cause.code) : error.message;
-  return `cannot be reached (${reason})`;
+  const { code } = Object(error.cause) as { code?: string };
+  return `cannot be reached (${code ?? error.message})`;
 }
 
 function keyFor({ url, secret }: WebhookTarget): Buffer {

@@ -24,7 +24,7 @@ import {
 const json = async (response: Response): Promise<Record<string, unknown>> =>
   JSON.parse(await response.text());
 
-test('discovery names the endpoints of the contract and publishes public keys only', async (t) => {
+test('Discovery names the endpoints of the contract and publishes public keys only', async (t) => {
   const { issuer } = await startIdp(t);
   const document = await json(await send(`${issuer}/.well-known/openid-configuration`));
   assert.equal(document['issuer'], issuer);
@@ -47,7 +47,7 @@ test('discovery names the endpoints of the contract and publishes public keys on
 });
 
 suite('authorization', () => {
-  test('gives a code that is worth tokens and the user data of the contract', async (t) => {
+  test('A code gives tokens and the user data of the contract', async (t) => {
     const { issuer } = await startIdp(t);
     const { callback, verifier } = await signInToCode(issuer);
     assert.equal(callback.origin + callback.pathname, redirectUri);
@@ -69,7 +69,7 @@ suite('authorization', () => {
     });
   });
 
-  test('reports only the scopes that were asked for', async (t) => {
+  test('User data contains the requested scopes only', async (t) => {
     const { issuer } = await startIdp(t);
     const browser = new Browser();
     const { url, verifier } = authorization(issuer, { scope: 'openid roles' });
@@ -82,7 +82,7 @@ suite('authorization', () => {
     });
   });
 
-  test('without PKCE, or by another method, is sent back as an error', async (t) => {
+  test('Authorization without PKCE S256 is an error for the application', async (t) => {
     const { issuer } = await startIdp(t);
     for (const changes of [
       { code_challenge: undefined, code_challenge_method: undefined },
@@ -95,7 +95,7 @@ suite('authorization', () => {
     }
   });
 
-  test('for another address or client is an error page, not a redirect', async (t) => {
+  test('An unknown address or client gets an error page without a redirect', async (t) => {
     const { issuer } = await startIdp(t);
     for (const [changes, message] of [
       [{ redirect_uri: 'http://127.0.0.1:8000/elsewhere' }, /invalid_redirect_uri/],
@@ -113,7 +113,7 @@ suite('authorization', () => {
     }
   });
 
-  test('keeps no session: the next sign-in shows the accounts again', async (t) => {
+  test('The next sign-in shows the accounts again', async (t) => {
     const { issuer } = await startIdp(t);
     const browser = new Browser();
     await signIn(issuer, 'u-olena', browser);
@@ -127,8 +127,8 @@ suite('authorization', () => {
   });
 });
 
-suite('the choice of an account', () => {
-  test('offers every account, and rejects blocked and unknown ones', async (t) => {
+suite('choice of an account', () => {
+  test('The page offers every account and rejects blocked and unknown ones', async (t) => {
     const { idp, issuer } = await startIdp(t);
     const browser = new Browser();
     const picker = await openPicker(issuer, browser);
@@ -159,7 +159,7 @@ suite('the choice of an account', () => {
     assert.ok(callback.searchParams.has('code'));
   });
 
-  test('is access_denied when it is cancelled, or the account is blocked meanwhile', async (t) => {
+  test('A cancelled sign-in, or one of a blocked account, is access_denied', async (t) => {
     const { idp, issuer } = await startIdp(t);
     const browser = new Browser();
     const cancelled = await pick(browser, await openPicker(issuer, browser), { action: 'cancel' });
@@ -175,23 +175,7 @@ suite('the choice of an account', () => {
     }
   });
 
-  test('works in two tabs at once', async (t) => {
-    const { issuer } = await startIdp(t);
-    const browser = new Browser();
-    const open = (state: string) =>
-      openPicker(issuer, browser, authorization(issuer, { state }).url);
-    const [first, second] = [await open('first'), await open('second')];
-    for (const [picker, state] of [
-      [second, 'second'],
-      [first, 'first'],
-    ] as const) {
-      const callback = await pick(browser, picker, { account: 'u-olena' });
-      assert.equal(callback.searchParams.get('state'), state);
-      assert.ok(callback.searchParams.has('code'));
-    }
-  });
-
-  test('is explained in another browser, and when the sign-in is over', async (t) => {
+  test('Another browser and a finished sign-in get an explanation', async (t) => {
     const { issuer } = await startIdp(t);
     const browser = new Browser();
     const picker = await openPicker(issuer, browser);
@@ -211,15 +195,7 @@ suite('the choice of an account', () => {
 });
 
 suite('tokens', () => {
-  test('need the verifier of their code', async (t) => {
-    const { issuer } = await startIdp(t);
-    const { callback } = await signInToCode(issuer);
-    const { verifier } = authorization(issuer);
-    const answer = await redeem(issuer, callback, verifier);
-    assert.deepEqual(await errorOf(answer), [400, 'invalid_grant']);
-  });
-
-  test('end with a second use of their code', async (t) => {
+  test('A second use of a code ends its tokens', async (t) => {
     const { issuer } = await startIdp(t);
     const { callback, verifier } = await signInToCode(issuer);
     const tokens = await tokensOf(await redeem(issuer, callback, verifier));
@@ -228,7 +204,7 @@ suite('tokens', () => {
     await assertEnded(issuer, tokens);
   });
 
-  test('need the secret, by HTTP Basic or in the body', async (t) => {
+  test('Tokens need the client secret, by HTTP Basic or in the body', async (t) => {
     const { issuer } = await startIdp(t);
     const { refresh_token } = await signIn(issuer);
     const form = { grant_type: 'refresh_token', refresh_token };
@@ -247,7 +223,7 @@ suite('tokens', () => {
     assert.equal(right.status, 200);
   });
 
-  test('rotate; a second use of the old refresh token ends the sign-in', async (t) => {
+  test('A second use of a rotated refresh token ends the sign-in', async (t) => {
     const { issuer } = await startIdp(t);
     const first = await signIn(issuer);
     const second = await tokensOf(await refresh(issuer, first));
@@ -257,7 +233,7 @@ suite('tokens', () => {
     await assertEnded(issuer, second);
   });
 
-  test('are refreshed once however many requests carry the token', async (t) => {
+  test('Concurrent refreshes with one token redeem it once', async (t) => {
     const { issuer } = await startIdp(t);
     const tokens = await signIn(issuer);
     const answers = await Promise.all(Array.from({ length: 8 }, () => refresh(issuer, tokens)));
@@ -269,7 +245,7 @@ suite('tokens', () => {
     }
   });
 
-  test('are revoked with their sign-in, and others are not', async (t) => {
+  test('A revocation ends one sign-in', async (t) => {
     const { issuer } = await startIdp(t);
     const [one, other] = [await signIn(issuer), await signIn(issuer)];
     const answer = await postAsClient(issuer, '/oauth/revoke', { token: one.refresh_token });
@@ -278,7 +254,7 @@ suite('tokens', () => {
     assert.equal((await userInfo(issuer, other)).status, 200);
   });
 
-  test('expire, and a sign-in ends however often it was refreshed', async (t) => {
+  test('Tokens expire, and refreshing does not prolong a sign-in', async (t) => {
     t.mock.timers.enable({ apis: ['Date'], now: Date.now() });
     const { issuer } = await startIdp(t, { accessTokenSeconds: 20, refreshTokenSeconds: 100 });
     const first = await signIn(issuer);
