@@ -21,11 +21,25 @@ export function collectorTypes(document: object): string {
 ${types}
 /** The fields of a listing in their order, with how to show them. */
 export const listingFields = ${fields} as const;
+
+/** The schemas of the filters of a search. */
+export const searchFilters = ${JSON.stringify(searchFilters(document), null, 2)};
 `;
+}
+
+/** Returns the filters of a request for matches, without their defaults. */
+function searchFilters(document: object): object {
+  const { ids: _ids, ...filters } = (document as Document).components.schemas.SearchMatchesRequest
+    .properties;
+  const withoutDefault = ({ default: _default, ...filter }: { default?: unknown }) => filter;
+  return Object.fromEntries(
+    Object.entries(filters).map(([name, filter]) => [name, withoutDefault(filter)]),
+  );
 }
 
 type Property = { 'x-label'?: string; 'x-unit'?: string | string[]; 'x-shown'?: string };
 type Document = {
+  components: { schemas: { SearchMatchesRequest: { properties: Record<string, object> } } };
   paths: { '/api/v1/listings/{id}': { get: { responses: { 200: Answer } } } };
 };
 type Answer = {

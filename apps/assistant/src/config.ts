@@ -16,7 +16,8 @@ const KEY_PATTERN = '^[A-Za-z0-9_-]{42}[AEIMQUYcgkosw048]=?$';
 const KEY_RULE =
   'must be 32 bytes as url-safe base64 (43 digits): make one with `npx oselya keygen`, once for all instances';
 
-const COOKIE_NAME = "^[\\w!#$%&'*+.^`|~-]{1,64}$";
+/** RFC 9110 §5.6.2. */
+const TOKEN = "^[\\w!#$%&'*+.^`|~-]{1,64}$";
 
 /** RFC 6749 §3.3. */
 const SCOPE = '[\\x21\\x23-\\x5b\\x5d-\\x7e]+';
@@ -86,7 +87,7 @@ export const configSchema = Type.Object({
   IDP_WEBHOOK_STANDARD_ONLY: flag(false),
   IDP_WEBHOOK_SIGNATURE_HEADER: Type.String({
     default: 'x-webhook-signature',
-    pattern: "^[\\w!#$%&'*+.^`|~-]{1,64}$",
+    pattern: TOKEN,
     description: 'must be the name of a header, such as x-webhook-signature',
   }),
   IDP_TIMEOUT_MS: integer({ default: 5000, min: 1, max: 120_000 }),
@@ -102,7 +103,7 @@ export const configSchema = Type.Object({
   }),
   SVC_AUTH_COOKIE_NAME: Type.String({
     default: 'svc_auth_session',
-    pattern: COOKIE_NAME,
+    pattern: TOKEN,
     description: 'must be the name of a cookie: letters, digits, _ and -',
   }),
   SVC_AUTH_COOKIE_SECURE: flag(false),
@@ -161,85 +162,61 @@ const ANSWER_SHARE = 0.4;
 export const mostAnswerTokens = (contextTokens: number): number =>
   Math.floor(contextTokens * ANSWER_SHARE);
 
-/** Browsers silently reject other combinations. */
-const acceptedCookie: ConfigRule<typeof configSchema> = ({
-  SVC_AUTH_COOKIE_SECURE: secure,
-  SVC_AUTH_COOKIE_SAMESITE: sameSite,
-  SVC_AUTH_COOKIE_NAME: name = '',
-}) => {
-  if (secure !== false) return [];
-  const problems: [keyof Config, string][] = [];
-  if (sameSite === 'none') {
-    problems.push([
+/** Checks variables that depend on each other. An invalid variable is undefined. */
+const dependencies: ConfigRule<typeof configSchema> = (values) => {
+  const isInsecure = values.SVC_AUTH_COOKIE_SECURE === false;
+  const { MODEL_CONTEXT_TOKENS: contextTokens = Infinity, ANSWER_MAX_TOKENS: answerTokens = 0 } =
+    values;
+  const hasDiscovery = values.IDP_DISCOVERY;
+  const needsModel = values.MODEL_MODE === 'openai';
+  const rules: [isBroken: boolean, name: keyof Config, rule: string][] = [
+    // Browsers silently reject such cookies.
+    [
+      isInsecure && values.SVC_AUTH_COOKIE_SAMESITE === 'none',
       'SVC_AUTH_COOKIE_SAMESITE',
       'can be none only with SVC_AUTH_COOKIE_SECURE=true',
-    ]);
-  }
-  if (/^__(Host|Secure)-/i.test(name)) {
-    problems.push([
+    ],
+    [
+      isInsecure && /^__(Host|Secure)-/i.test(values.SVC_AUTH_COOKIE_NAME ?? ''),
       'SVC_AUTH_COOKIE_NAME',
       'can begin with __Host- or __Secure- only with SVC_AUTH_COOKIE_SECURE=true',
-    ]);
-  }
-  return problems;
-};
-
-const completeModel: ConfigRule<typeof configSchema> = (values) =>
-  values.MODEL_MODE === 'openai'
-    ? (['MODEL_BASE_URL', 'MODEL_CHAT'] as const)
-        .filter((name) => !values[name])
-        .map((name) => [name, 'is not set: MODEL_MODE=openai needs it'])
-    : [];
-
-/** Request and answer share the model's window. */
-const fittingAnswer: ConfigRule<typeof configSchema> = ({
-  MODEL_CONTEXT_TOKENS: contextTokens,
-  ANSWER_MAX_TOKENS: answerTokens,
-}) => {
-  if (contextTokens === undefined || answerTokens === undefined) return [];
-  if (answerTokens <= mostAnswerTokens(contextTokens)) return [];
-  return [
+    ],
+    ...(['MODEL_BASE_URL', 'MODEL_CHAT'] as const).map((name): (typeof rules)[number] => [
+      needsModel && !values[name],
+      name,
+      'is not set: MODEL_MODE=openai needs it',
+    ]),
     [
+      answerTokens > mostAnswerTokens(contextTokens),
       'ANSWER_MAX_TOKENS',
       `can be at most ${ANSWER_SHARE * 100} % of MODEL_CONTEXT_TOKENS: lower it, or unset it for a default that fits, or raise MODEL_CONTEXT_TOKENS if the model's server allows it`,
     ],
+    [
+      values.IDP_WEBHOOK_SECRET === '' && (values.IDP_WEBHOOK_SECRETS_OLD ?? []).length > 0,
+      'IDP_WEBHOOK_SECRET',
+      'is not set: IDP_WEBHOOK_SECRETS_OLD needs it',
+    ],
+    // Without it the provider issues no ID token.
+    [
+      hasDiscovery === true && values.IDP_SCOPES?.split(' ').includes('openid') === false,
+      'IDP_SCOPES',
+      'must contain openid: IDP_DISCOVERY=true needs it',
+    ],
+    [
+      values.IDP_END_SESSION === true && hasDiscovery === false,
+      'IDP_END_SESSION',
+      'can be true only with IDP_DISCOVERY=true',
+    ],
   ];
+  return rules.filter(([isBroken]) => isBroken).map(([, name, rule]) => [name, rule]);
 };
-
-/** Only discovery names the end_session_endpoint. */
-const knownEndSession: ConfigRule<typeof configSchema> = ({ IDP_END_SESSION, IDP_DISCOVERY }) =>
-  IDP_END_SESSION === true && IDP_DISCOVERY === false
-    ? [['IDP_END_SESSION', 'can be true only with IDP_DISCOVERY=true']]
-    : [];
-
-/** Old secrets alone verify nothing. */
-const currentSecret: ConfigRule<typeof configSchema> = ({
-  IDP_WEBHOOK_SECRET: current,
-  IDP_WEBHOOK_SECRETS_OLD: old = [],
-}) =>
-  current === '' && old.length > 0
-    ? [['IDP_WEBHOOK_SECRET', 'is not set: IDP_WEBHOOK_SECRETS_OLD needs it']]
-    : [];
-
-/** Without it the provider issues no ID token. */
-const openIdScope: ConfigRule<typeof configSchema> = ({ IDP_DISCOVERY, IDP_SCOPES = '' }) =>
-  IDP_DISCOVERY === true && !IDP_SCOPES.split(' ').includes('openid')
-    ? [['IDP_SCOPES', 'must contain openid: IDP_DISCOVERY=true needs it']]
-    : [];
 
 /**
  * Reads the assistant's configuration.
  * @throws ConfigError naming every bad variable with its rule, never its value.
  */
 export function readConfig(env: Readonly<Record<string, string | undefined>>): Config {
-  const values = loadConfig(configSchema, env, [
-    acceptedCookie,
-    completeModel,
-    fittingAnswer,
-    currentSecret,
-    openIdScope,
-    knownEndSession,
-  ]);
+  const values = loadConfig(configSchema, env, [dependencies]);
   const baseUrl = values.BASE_URL.replace(/\/$/, '');
   return {
     ...values,

@@ -7,7 +7,7 @@ import { SocketClient } from './helpers/socket-client.ts';
 import { until } from './helpers/until.ts';
 import { listening } from './sockets/people.ts';
 
-/** The tables as the specification and the contracts list them. */
+/** Tables as the specification lists them. */
 const AS_LISTED = `
   create table svc_users (
     id text primary key, email text not null, display_name text, role text not null,
@@ -41,7 +41,7 @@ const AS_LISTED = `
   insert into memory_summaries values
     ('s-1', 'u-1', 'Has a dog.', '2025-01-01'), ('s-2', null, 'Works in Lviv.', '2024-01-01');`;
 
-/** The same columns where each may be null, and nothing names a row. */
+/** The same columns without keys, all nullable. */
 const WITHOUT_KEYS = AS_LISTED.replaceAll(' primary key', '')
   .replaceAll(' not null', '')
   .replaceAll(/ references \w+ \(id\)/g, '')
@@ -49,7 +49,7 @@ const WITHOUT_KEYS = AS_LISTED.replaceAll(' primary key', '')
   .replace("'Own', false, '2025-01-01', '2025-01-02'", "null, null, null, '2025-01-02'")
   .replace("('f-4', null, 'home', 'city'", "(null, null, 'home', null");
 
-/** Ids of other types, facts that are identified by their names alone, and summaries by their user. */
+/** Tables with ids of other types and other keys. */
 const OTHER_TYPES = `
   create table svc_users (
     id integer primary key, email text not null, display_name text, role text, permissions jsonb,
@@ -141,7 +141,7 @@ for (const { kind, userId, db, provider, olena, admin, client } of kinds) {
         .json()
         .map(({ key, value }: { key: string; value: string }) => `${key}=${value}`)
         .toSorted();
-    assert.deepEqual(await facts(), ['rooms=3'], 'of doubles the newest');
+    assert.deepEqual(await facts(), ['rooms=3'], 'the newest of duplicates');
     for (const [name, value, status] of [
       ['home/rooms', '4', 200],
       ['home/floor', '5', 201],
@@ -151,13 +151,13 @@ for (const { kind, userId, db, provider, olena, admin, client } of kinds) {
       assert.ok(Date.parse(answer.json().updated_at) > Date.parse('2025-06-01'), answer.body);
     }
     assert.deepEqual(await facts(), ['floor=5', 'rooms=4']);
-    const { facts: everybodys, count } = (await admin.get('/admin/memory')).json();
-    assert.equal(everybodys.length, count);
-    assert.ok(everybodys.some((fact: { user_id: unknown }) => fact.user_id === null));
+    const { facts: all, count } = (await admin.get('/admin/memory')).json();
+    assert.equal(all.length, count);
+    assert.ok(all.some((fact: { user_id: unknown }) => fact.user_id === null));
     assert.equal((await olena.get('/memory/summary')).json().summary, 'Has a dog.');
   });
 
-  test(`${kind}: assignment of what has no owner`, async () => {
+  test(`${kind}: assignment of data without an owner`, async () => {
     const report = await assignLegacy({ db }, { userId });
     assert.deepEqual([report.sessions, report.summaries], [1, { outcome: 'merged', legacy: 1 }]);
     assert.equal(report.facts.assigned, 1);
@@ -171,7 +171,7 @@ for (const { kind, userId, db, provider, olena, admin, client } of kinds) {
     assert.equal((await olena.get('/memory/facts')).json().length, 3);
   });
 
-  test(`${kind}: rows that the older system goes on inserting`, async () => {
+  test(`${kind}: later rows of the older system`, async () => {
     await db
       .insertInto('svc_users')
       .values({ id: 'u-new', email: 'new@example.test', display_name: null })

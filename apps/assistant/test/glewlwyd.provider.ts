@@ -7,19 +7,17 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { after, test } from 'node:test';
+import { Browser, freePort } from '@oselya/testing';
 import { openAssistant } from './helpers/assistant.ts';
-import { freePort } from './helpers/free-port.ts';
-import { HttpBrowser } from './helpers/http-browser.ts';
 import { until } from './helpers/until.ts';
 
-// Sign-in against glewlwyd of Debian, which is written in C and shares no code with the assistant, as a plain
-// OAuth provider. It runs on loopback with a database of its own, and is set up by its administration's API.
+// Sign-in at glewlwyd of Debian, an independent OAuth provider in C, which is configured through its API.
 
 const SCHEMA = '/usr/share/dbconfig-common/data/glewlwyd/install/sqlite3';
 const LIBRARIES = '/usr/lib/glewlwyd';
-/** What the schema comes with. */
+/** The account of the schema. */
 const ADMIN = { username: 'admin', password: 'password' };
-/** Has nothing to encode: glewlwyd does not decode it as RFC 6749 §2.3.1 asks. */
+/** Needs no encoding, since glewlwyd does not decode it. RFC 6749 §2.3.1. */
 const SECRET = 'theSecretOfTheClient';
 const OLENA = { username: 'olena', password: 'her password' };
 
@@ -71,7 +69,7 @@ await until(() =>
   ),
 );
 
-const admin = new HttpBrowser();
+const admin = new Browser();
 await send(admin, 'POST', '/auth/', ADMIN);
 const keys = generateKeyPairSync('rsa', {
   modulusLength: 2048,
@@ -137,15 +135,15 @@ const { db, instance, lines } = await openAssistant({
   IDP_REVOKE_PATH: '/revoke',
   IDP_CLIENT_ID: 'oselya',
   IDP_CLIENT_SECRET: SECRET,
-  // With `openid` it insists on a nonce, which OpenID Connect leaves to the client in this flow.
+  // With `openid` it requires a nonce, which OpenID Connect makes optional in this flow.
   IDP_SCOPES: 'oselya',
 });
 const app = await instance();
 await app.listen({ host: '127.0.0.1', port });
 
-/** Asks the API as the provider's own pages do. */
-async function send(browser: HttpBrowser, method: string, path: string, body?: object) {
-  const answer = await browser.fetch(new URL(api + path), {
+/** Sends a request to the API of the provider. */
+async function send(browser: Browser, method: string, path: string, body?: object) {
+  const answer = await browser.fetch(api + path, {
     method,
     headers: { 'content-type': 'application/json', accept: 'application/json' },
     ...(body && { body: JSON.stringify(body) }),
@@ -155,28 +153,27 @@ async function send(browser: HttpBrowser, method: string, path: string, body?: o
   return text;
 }
 
-/** Signs in, and agrees to what the assistant asks for. */
-async function signIn(): Promise<HttpBrowser> {
-  const browser = new HttpBrowser();
-  const page = await browser.get(`${base}/auth/login`);
+/** Signs in at the provider and grants the scope. */
+async function signIn(): Promise<Browser> {
+  const browser = new Browser();
+  const page = await browser.open(`${base}/auth/login`);
   const again = page.url.searchParams.get('callback_url');
   assert.ok(again, page.url.href);
   await send(browser, 'POST', '/auth/', OLENA);
   await send(browser, 'PUT', '/auth/grant/oselya', { scope: 'oselya' });
-  const home = await browser.get(`${again}&g_continue`);
+  const home = await browser.open(`${again}&g_continue`);
   assert.equal(home.url.href, `${base}/`, lines.slice(-8).join(''));
   return browser;
 }
 
-const statusOf = async (browser: HttpBrowser) =>
-  (await browser.fetch(new URL(`${base}/auth/me`), { headers: { accept: 'application/json' } }))
-    .status;
+const statusOf = async (browser: Browser) =>
+  (await browser.fetch(`${base}/auth/me`, { headers: { accept: 'application/json' } })).status;
 const session = () =>
   db.selectFrom('user_auth_sessions').selectAll().orderBy('created_at', 'desc').executeTakeFirst();
 
-test('a user of glewlwyd signs in, and userinfo tells who it is', async () => {
+test('a user of glewlwyd signs in', async () => {
   const browser = await signIn();
-  const me = await browser.fetch(new URL(`${base}/auth/me`));
+  const me = await browser.fetch(`${base}/auth/me`);
   assert.partialDeepStrictEqual(await me.json(), {
     email: 'olena@example.test',
     display_name: 'Olena',
@@ -196,7 +193,7 @@ test('expired tokens are refreshed, each refresh token once', async () => {
   }
 });
 
-test('a sign-out revokes the refresh token at the provider', async () => {
+test('a sign-out revokes the refresh token', async () => {
   const browser = await signIn();
   const usable = async () => {
     const tokens = JSON.parse(await send(browser, 'GET', '/oidc/token')) as { enabled: boolean }[];
@@ -204,7 +201,7 @@ test('a sign-out revokes the refresh token at the provider', async () => {
   };
   const before = await usable();
   assert.ok(before > 0);
-  await browser.post(`${base}/auth/logout?from=page`);
+  await browser.open(`${base}/auth/logout?from=page`, {});
   assert.equal(await statusOf(browser), 401);
   await until(async () => (await usable()) === before - 1);
 });

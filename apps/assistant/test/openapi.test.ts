@@ -16,7 +16,7 @@ import {
 } from './helpers/openapi.ts';
 import { registeredRoutes } from './helpers/routes.ts';
 
-/** Pages for people and what every server of the platform has beside its interface. */
+/** Pages, documents and metrics, which the document omits. */
 const HIDDEN = /^\w+ \/(favicon\.ico|(open|async)api\.json|metrics|docs(\/.*)?)?$/;
 
 const app = await createApp({
@@ -26,7 +26,6 @@ const app = await createApp({
 });
 after(() => app.close());
 
-// As it is served: only what JSON can say.
 const text = JSON.stringify(app.swagger());
 const document: OpenApi = JSON.parse(text);
 const { check } = createDocumentChecker(document);
@@ -35,7 +34,7 @@ const operations = Object.entries(document.paths).flatMap(([path, methods]) =>
   Object.entries(methods).map(([method, operation]) => ({ path, method, operation })),
 );
 
-/** Every body that the document describes, with its place. */
+/** All described bodies with their places. */
 const bodies = operations.flatMap(({ path, method, operation }) => {
   const place = ['paths', path, method];
   const requests = Object.entries(operation.requestBody?.content ?? {}).map(([type, media]) => ({
@@ -62,7 +61,7 @@ test('the document is valid OpenAPI 3.1', async () => {
   assert.match(String(Reflect.get(document, 'openapi')), /^3\.1\./);
 });
 
-test('every route is in it, but those for people', () => {
+test('every route is described, except pages', () => {
   const described = operations.map(({ path, method }) => `${method.toUpperCase()} ${path}`);
   const registered = registeredRoutes(app)
     .filter((route) => !route.startsWith('HEAD ') && !HIDDEN.test(route))
@@ -70,7 +69,7 @@ test('every route is in it, but those for people', () => {
   assert.deepEqual(described.toSorted(), registered.toSorted());
 });
 
-test('every route has a summary, and tags that are explained', () => {
+test('every route has a summary and described tags', () => {
   const known = new Set(document.tags.map(({ name }) => name));
   for (const { path, method, operation } of operations) {
     assert.ok(operation.summary, `${method} ${path} has no summary`);
@@ -79,7 +78,7 @@ test('every route has a summary, and tags that are explained', () => {
   }
 });
 
-test('every status has a description, and a body unless it leads elsewhere', () => {
+test('every status has a description, and a body unless it redirects', () => {
   for (const { path, method, operation } of operations) {
     for (const [status, { description, content }] of Object.entries(operation.responses)) {
       const where = `${method} ${path} ${status}`;
@@ -92,7 +91,7 @@ test('every status has a description, and a body unless it leads elsewhere', () 
   }
 });
 
-test('every route for who is signed in says what comes where nobody knows who that is', () => {
+test('every route for signed-in users describes the errors of sign-in', () => {
   const guarded = operations.filter(
     ({ operation: { security } }) => security?.every((needed) => 'session' in needed) === true,
   );
@@ -111,9 +110,9 @@ test('every route for who is signed in says what comes where nobody knows who th
 
 for (const body of bodies.filter(isJson)) {
   const { place, media, status } = body;
-  test(`${place.slice(1).join(' ')} has examples, and they are valid`, () => {
+  test(`${place.slice(1).join(' ')} has valid examples`, () => {
     const examples = examplesOf(document, media);
-    assert.ok(examples.length > 0, 'there is none');
+    assert.ok(examples.length > 0, 'there is no example');
     for (const example of examples) {
       check([...place, 'schema'], example);
       if (status === undefined || status < 400 || place.at(-1) === 'application/json') continue;

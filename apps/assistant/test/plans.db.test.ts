@@ -39,10 +39,9 @@ before(async () => {
 
 type Send = (on: Transaction<Tables>) => Promise<unknown>;
 
-/** The plan of the statement that `send` sends. */
+/** Returns the plan of a statement. */
 async function planOf(send: Send): Promise<string> {
   sent.length = 0;
-  // One statement alone needs no transaction.
   await send(watched as Transaction<Tables>);
   const [query] = sent;
   assert.ok(query);
@@ -52,7 +51,7 @@ async function planOf(send: Send): Promise<string> {
   return rows.map((row) => row['QUERY PLAN']).join('\n');
 }
 
-/** In the middle of what there is. */
+/** A time in the middle of all rows. */
 const us = (Date.now() - 12 * 3_600_000) * 1000;
 const limit = 11;
 
@@ -63,7 +62,7 @@ for (const [what, index, send] of [
     (on) => listSessions(on, { scope: 'everything', limit }),
   ],
   [
-    'a further page of them',
+    'later pages of all sessions',
     'conversation_sessions_last_active',
     (on) => listSessions(on, { scope: 'everything', after: [us, 's'], limit }),
   ],
@@ -73,7 +72,7 @@ for (const [what, index, send] of [
     (on) => listSessions(on, { scope: { userId: 'u-1' }, limit }),
   ],
   [
-    'a further page of those',
+    "later pages of a user's sessions",
     'conversation_sessions_owner',
     (on) => listSessions(on, { scope: { userId: 'u-1' }, after: [us, 's'], limit }),
   ],
@@ -83,13 +82,13 @@ for (const [what, index, send] of [
     (on) => listMessages(on, { sessionId: 's-1', scope: 'everything', limit }),
   ],
   [
-    'the messages before those',
+    'earlier messages',
     'conversation_messages_session',
     (on) => listMessages(on, { sessionId: 's-1', scope: 'everything', before: [us, 1], limit }),
   ],
   ['the steps', 'agent_steps_session', (on) => listSteps(on, { sessionId: 's-1', limit })],
 ] as const satisfies [string, string, Send][]) {
-  test(`${what} are read off an index that has them in order`, async () => {
+  test(`${what} are read in the order of an index`, async () => {
     const plan = await planOf(send);
     assert.match(plan, new RegExp(`Index (Only )?Scan (Backward )?using ${index} `), plan);
     assert.doesNotMatch(plan, /Sort|Seq Scan/, plan);
@@ -111,12 +110,12 @@ for (const [what, indexes, send] of [
     (on) => findAnswer(on, question),
   ],
   [
-    'the end of an answer',
+    'a deleted answer',
     ['chat_turns_session', 'conversation_messages_turn'],
     (on) => deleteAnswer(on, question),
   ],
 ] as const satisfies [string, readonly string[], Send][]) {
-  test(`${what} is found by an index, however many there are`, async () => {
+  test(`${what} is found by an index`, async () => {
     const plan = await planOf(send);
     for (const index of indexes) assert.ok(plan.includes(index), plan);
     assert.doesNotMatch(plan, /Seq Scan/, plan);

@@ -1,26 +1,82 @@
 import assert from 'node:assert/strict';
 import { createHash, randomBytes } from 'node:crypto';
-import { createServer as createHttpServer, createServer } from 'node:http';
-import { suite, after, test } from 'node:test';
-import type { Page } from 'playwright-core';
+import { createServer } from 'node:http';
+import { suite, test } from 'node:test';
+import { atEnd, openTestDatabase } from '@oselya/db/testing';
+import { createDevIdp } from '@oselya/dev-idp';
+import { createLogger } from '@oselya/kit';
+import { freePort, listen } from '@oselya/testing';
 import {
-  listenOnFreePort,
-  openChromium,
-  pick,
-  startPlatform,
-  styleOf,
-} from './helpers/chromium.ts';
+  type BrowserContext,
+  type BrowserContextOptions,
+  chromium,
+  type Page,
+} from 'playwright-core';
+import { start } from '../src/main.ts';
 
-const openBrowser = await openChromium();
-const { issuer, urls } = await startPlatform(
-  {},
-  {
-    SVC_AUTH_COOKIE_SAMESITE: 'strict',
-    SVC_AUTH_COOKIE_NAME: 'strict_session',
-    IDP_DISCOVERY: 'true',
-  },
-);
-const [lax = '', strict = ''] = urls;
+const CLIENT = { id: 'oselya', secret: 'browser-test-secret' };
+
+const chrome = await chromium.launch({
+  executablePath: process.env['CHROMIUM_PATH'] ?? '/usr/bin/chromium',
+  headless: true,
+  args: ['--no-sandbox', '--disable-gpu', '--disable-quic', '--disable-background-networking'],
+});
+atEnd(() => chrome.close());
+
+/** Opens a browser, and collects violations of the content security policy and errors of scripts. */
+async function openBrowser(
+  options: BrowserContextOptions = {},
+): Promise<{ context: BrowserContext; complaints: string[] }> {
+  const context = await chrome.newContext(options);
+  const complaints: string[] = [];
+  context.on('weberror', (error) => complaints.push(error.error().message));
+  context.on('console', (message) => {
+    if (message.text().includes('Content Security Policy')) complaints.push(message.text());
+  });
+  return { context, complaints };
+}
+
+const database = await openTestDatabase<never>();
+const [idpPort, ...ports] = [await freePort(), await freePort(), await freePort()];
+// Another host is another site for SameSite; another port is not.
+const issuer = `http://localhost:${idpPort}`;
+const redirectUris = ports.map((port) => `http://127.0.0.1:${port}/auth/callback`);
+const idp = await createDevIdp({ issuer, client: { ...CLIENT, redirectUris } });
+atEnd(idp.close);
+await idp.app.listen({ host: 'localhost', port: idpPort });
+
+/** Starts an assistant on the shared database and provider. */
+async function startAssistant(port: number | undefined, env: Record<string, string> = {}) {
+  const settings = {
+    ASSISTANT_PORT: String(port),
+    BASE_URL: `http://127.0.0.1:${port}`,
+    IDP_BASE_URL: issuer,
+    IDP_CLIENT_ID: CLIENT.id,
+    IDP_CLIENT_SECRET: CLIENT.secret,
+    SVC_AUTH_ENCRYPTION_KEY: Buffer.alloc(32, 7).toString('base64url'),
+    ...env,
+  };
+  const log = createLogger({ level: 'silent', service: 'assistant' });
+  const running = await start(settings, { database, log });
+  atEnd(running.close);
+  return running.url;
+}
+
+const lax = await startAssistant(ports[0]);
+const strict = await startAssistant(ports[1], {
+  SVC_AUTH_COOKIE_SAMESITE: 'strict',
+  SVC_AUTH_COOKIE_NAME: 'strict_session',
+  IDP_DISCOVERY: 'true',
+});
+
+/** Returns a computed style of the first element that a selector finds. */
+const styleOf = (page: Page, selector: string, property: string) =>
+  page.evaluate<string>(
+    `getComputedStyle(document.querySelector('${selector}')).getPropertyValue('${property}')`,
+  );
+
+/** Signs in with an account of the provider. */
+const pick = (page: Page, name: string) => page.getByRole('button', { name }).click();
 
 suite('browser', async () => {
   const openPicker = async (page: Page, address: string) => {
@@ -31,13 +87,13 @@ suite('browser', async () => {
 
   type Me = { status: number; user: { email?: string; role?: string } };
 
-  /** With the cookies of the page; the page itself may fetch nothing. */
+  /** Requests the user with the cookies of the page, whose policy permits no fetch. */
   async function me(page: Page): Promise<Me> {
     const answer = await page.request.get(`${lax}/auth/me`);
     return { status: answer.status(), user: await answer.json() };
   }
 
-  test('sign in, see who one is, sign out, and come back as the admin', async () => {
+  test('a user signs in and out, and another signs in as an admin', async () => {
     const { context, complaints } = await openBrowser();
     const page = await context.newPage();
     await openPicker(page, lax);
@@ -69,7 +125,7 @@ suite('browser', async () => {
     assert.deepEqual(complaints, []);
   });
 
-  test('a Strict cookie arrives, also at the second sign-in, with discovery', async () => {
+  test('a Strict cookie survives two sign-ins with discovery', async () => {
     const { context, complaints } = await openBrowser();
     const page = await context.newPage();
     for (const name of ['Olena', 'Taras']) {
@@ -85,7 +141,7 @@ suite('browser', async () => {
     assert.deepEqual(complaints, []);
   });
 
-  test('two tabs sign in at once', async () => {
+  test('two tabs sign in together', async () => {
     const { context } = await openBrowser();
     const first = await context.newPage();
     const second = await context.newPage();
@@ -99,7 +155,7 @@ suite('browser', async () => {
     await first.getByText('You are signed in as').waitFor();
   });
 
-  test('a sign-in that is cancelled at the provider ends on a page that says so', async () => {
+  test('a sign-in that is cancelled at the provider ends on an error page', async () => {
     const { context } = await openBrowser();
     const page = await context.newPage();
     await openPicker(page, lax);
@@ -112,33 +168,23 @@ suite('browser', async () => {
     await page.getByText('You are signed in as').waitFor();
   });
 
-  test('signing out needs no script', async () => {
-    const { context } = await openBrowser({ javaScriptEnabled: false });
-    const page = await context.newPage();
-    await openPicker(page, lax);
-    await pick(page, 'Olena');
-    await page.getByText('You are signed in as').waitFor();
-    await page.getByRole('button', { name: 'Sign out' }).click();
-    await page.getByText('You are not signed in').waitFor();
-  });
-
-  test('a page of another origin cannot sign out, though the cookie comes along', async () => {
+  test('a page of another origin of the same site cannot sign out', async () => {
     const { context } = await openBrowser();
     const page = await context.newPage();
     await openPicker(page, lax);
     await pick(page, 'Olena');
     await page.getByText('You are signed in as').waitFor();
-    // Another port is another origin of the same site, so SameSite does not help.
-    const neighbour = createHttpServer((_request, response) => response.end('a page'));
-    after(() => neighbour.close());
-    const port = await listenOnFreePort(neighbour);
+    // Another port is another origin of the same site, to which SameSite does not apply.
+    const neighbour = createServer((_request, response) => response.end('a page'));
+    atEnd(() => void neighbour.close());
+    const port = await listen(neighbour);
     const other = await context.newPage();
     await other.goto(`http://127.0.0.1:${port}/`);
     await other.evaluate(
       `fetch('${lax}/auth/logout', { method: 'POST', credentials: 'include', mode: 'no-cors' })
        .catch(() => undefined)`,
     );
-    // The other page does not get to see the answer, but the service counts what it answered.
+    // The page cannot read the answer, which the service counts.
     const metrics = await (await fetch(`${lax}/metrics`)).text();
     const counted = metrics.split('\n').filter((line) => line.includes('_count{method="POST"'));
     assert.match(counted.join('\n'), /route="\/auth\/logout",status="403"\} 1$/m);
@@ -150,105 +196,96 @@ suite('browser', async () => {
 suite('terminal', async () => {
   const random = () => randomBytes(32).toString('base64url');
 
-  /** A terminal that listens, and what the browser brought it. */
+  /** Starts the server of a terminal, and collects the queries of the browser. */
   async function listenAsTerminal() {
     const [verifier, state] = [random(), random()];
     const challenge = createHash('sha256').update(verifier).digest('base64url');
-    const brought: URLSearchParams[] = [];
+    const queries: URLSearchParams[] = [];
     const server = createServer(({ url = '' }, response) => {
       const { pathname, searchParams } = new URL(url, 'http://127.0.0.1');
-      if (pathname === '/') brought.push(searchParams);
+      if (pathname === '/') queries.push(searchParams);
       response.setHeader('content-type', 'text/html').end('<h1>Go back to the terminal</h1>');
     });
-    const port = await listenOnFreePort(server);
-    after(() => server.close());
+    const port = await listen(server);
+    atEnd(() => void server.close());
     const query = new URLSearchParams({
       port: String(port),
       state,
       code_challenge: challenge,
       code_challenge_method: 'S256',
     });
-    return { verifier, state, mark: challenge.slice(0, 8), port, brought, query: query.toString() };
+    return { verifier, state, mark: challenge.slice(0, 8), port, queries, query: query.toString() };
   }
 
-  async function comeToPage(page: Page, address: string): Promise<void> {
+  async function openConfirmation(page: Page, address: string): Promise<void> {
     await page.goto(address);
     await page.waitForURL(`${issuer}/**`);
     await pick(page, 'Olena');
     await page.getByRole('heading', { name: 'Sign in a terminal?' }).waitFor();
   }
 
-  for (const [policy, url] of [
-    ['Lax', lax],
-    ['Strict', strict],
-  ]) {
-    test(`a terminal is signed in by a browser whose cookie is ${policy}, after it was asked`, async () => {
-      const { context, complaints } = await openBrowser();
-      const page = await context.newPage();
-      const terminal = await listenAsTerminal();
-      await comeToPage(page, `${url}/auth/terminal?${terminal.query}`);
-      const shown = await page.locator('main').innerText();
-      assert.match(shown, /Olena Koval, olena@example\.test/);
-      assert.match(shown, new RegExp(`127\\.0\\.0\\.1:${terminal.port}`));
-      assert.equal(await page.locator('#mark').innerText(), terminal.mark);
-      assert.equal(terminal.brought.length, 0, 'nothing is brought before the person agrees');
-      const background = await styleOf(page, '#confirm', 'background-color');
-      assert.equal(background, 'rgb(47, 125, 91)', 'the page has its style');
-      const picture = await page.screenshot();
-      // A blank page of this size takes about 5 kB.
-      assert.ok(picture.length > 10_000, `the page is not blank: ${picture.length} bytes`);
-
-      await page.getByRole('button', { name: 'Sign it in' }).click();
-      await page.getByText('Go back to the terminal').waitFor();
-      const [brought] = terminal.brought;
-      assert.equal(brought?.get('state'), terminal.state);
-      const answer = await fetch(`${url}/auth/terminal/token`, {
-        method: 'POST',
-        headers: { 'content-type': 'application/json' },
-        body: JSON.stringify({ code: brought?.get('code'), code_verifier: terminal.verifier }),
-      });
-      assert.equal(answer.status, 200);
-      const token = (await answer.json()) as { session_id: string; cookie_name: string };
-      const me = await fetch(`${url}/auth/me`, {
-        headers: { cookie: `${token.cookie_name}=${token.session_id}` },
-      });
-      assert.match(await me.text(), /olena@example\.test/);
-      const cookies = (await context.cookies(url)).map((cookie) => cookie.name);
-      assert.ok(!cookies.includes('svc_auth_session'), 'the browser itself is not signed in');
-      assert.deepEqual(complaints, []);
-    });
-  }
-
-  test('a refusal reaches the terminal', async () => {
-    const { context, complaints } = await openBrowser({ javaScriptEnabled: false });
+  test('a terminal is signed in after the user has agreed', async () => {
+    const { context, complaints } = await openBrowser();
     const page = await context.newPage();
     const terminal = await listenAsTerminal();
-    await comeToPage(page, `${lax}/auth/terminal?${terminal.query}`);
-    await page.getByRole('button', { name: 'I did not start this' }).click();
+    await openConfirmation(page, `${strict}/auth/terminal?${terminal.query}`);
+    const shown = await page.locator('main').innerText();
+    assert.match(shown, /Olena Koval, olena@example\.test/);
+    assert.match(shown, new RegExp(`127\\.0\\.0\\.1:${terminal.port}`));
+    assert.equal(await page.locator('#mark').innerText(), terminal.mark);
+    assert.equal(terminal.queries.length, 0, 'nothing is sent before the user agrees');
+    const background = await styleOf(page, '#confirm', 'background-color');
+    assert.equal(background, 'rgb(47, 125, 91)', 'the page has its style');
+    await page.getByRole('button', { name: 'Sign it in' }).click();
     await page.getByText('Go back to the terminal').waitFor();
-    assert.equal(terminal.brought[0]?.get('error'), 'access_denied');
-    assert.equal(terminal.brought[0]?.get('code'), null);
+    const [query] = terminal.queries;
+    assert.equal(query?.get('state'), terminal.state);
+    const answer = await fetch(`${strict}/auth/terminal/token`, {
+      method: 'POST',
+      headers: { 'content-type': 'application/json' },
+      body: JSON.stringify({ code: query?.get('code'), code_verifier: terminal.verifier }),
+    });
+    assert.equal(answer.status, 200);
+    const token = (await answer.json()) as { session_id: string; cookie_name: string };
+    const me = await fetch(`${strict}/auth/me`, {
+      headers: { cookie: `${token.cookie_name}=${token.session_id}` },
+    });
+    assert.match(await me.text(), /olena@example\.test/);
+    const cookies = (await context.cookies(strict)).map((cookie) => cookie.name);
+    assert.ok(!cookies.includes('strict_session'), 'the browser itself is not signed in');
     assert.deepEqual(complaints, []);
   });
 
-  test('a page of another origin cannot agree in the name of the person', async () => {
+  test('a denial reaches the terminal, without scripts', async () => {
+    const { context, complaints } = await openBrowser({ javaScriptEnabled: false });
+    const page = await context.newPage();
+    const terminal = await listenAsTerminal();
+    await openConfirmation(page, `${lax}/auth/terminal?${terminal.query}`);
+    await page.getByRole('button', { name: 'I did not start this' }).click();
+    await page.getByText('Go back to the terminal').waitFor();
+    assert.equal(terminal.queries[0]?.get('error'), 'access_denied');
+    assert.equal(terminal.queries[0]?.get('code'), null);
+    assert.deepEqual(complaints, []);
+  });
+
+  test('a page of another origin cannot agree for the user', async () => {
     const { context } = await openBrowser();
     const page = await context.newPage();
     const terminal = await listenAsTerminal();
-    await comeToPage(page, `${lax}/auth/terminal?${terminal.query}`);
+    await openConfirmation(page, `${lax}/auth/terminal?${terminal.query}`);
     const action = await page.locator('form').first().getAttribute('action');
-    // Another port is another origin of the same site: the browser's cookie comes along.
+    // The browser sends its cookie to another port of the same host.
     const neighbour = createServer((_request, response) => {
       response
         .setHeader('content-type', 'text/html')
         .end(`<form method="post" action="${lax}${action}"><button>Win</button></form>`);
     });
-    after(() => neighbour.close());
+    atEnd(() => void neighbour.close());
     const other = await context.newPage();
-    await other.goto(`http://127.0.0.1:${await listenOnFreePort(neighbour)}/`);
+    await other.goto(`http://127.0.0.1:${await listen(neighbour)}/`);
     await other.getByRole('button', { name: 'Win' }).click();
     await other.getByText('Request from another site').waitFor();
-    assert.equal(terminal.brought.length, 0);
+    assert.equal(terminal.queries.length, 0);
   });
 });
 
@@ -261,7 +298,7 @@ suite('Android', async () => {
 
   const assistant = lax;
 
-  test('a sign-in begun in the web view ends at the bridge page in the system browser', async () => {
+  test('a sign-in of a web view ends at the bridge page in the system browser', async () => {
     const webView = await openBrowser({ userAgent: WEB_VIEW });
     const answer = await webView.context.request.get(`${assistant}/auth/login`, {
       maxRedirects: 0,
@@ -269,13 +306,13 @@ suite('Android', async () => {
     const authorize = answer.headers()['location'] ?? '';
     assert.ok(authorize.startsWith(`${issuer}/oauth/authorize?`));
 
-    // The application opens the provider in the system browser, which never saw the assistant before.
+    // The application opens the provider in the system browser.
     const system = await openBrowser({ userAgent: SYSTEM_BROWSER });
     const page = await system.context.newPage();
     const devtools = await system.context.newCDPSession(page);
     await devtools.send('Page.enable');
-    const goneTo: string[] = [];
-    devtools.on('Page.frameRequestedNavigation', ({ url }) => goneTo.push(url));
+    const navigations: string[] = [];
+    devtools.on('Page.frameRequestedNavigation', ({ url }) => navigations.push(url));
     const bridge = page.waitForResponse((response) => response.url().includes('/auth/mobile-done'));
     const callback = page.waitForResponse((response) => response.url().includes('/auth/callback'));
     await page.goto(authorize);
@@ -297,9 +334,8 @@ suite('Android', async () => {
     const button = page.getByRole('link', { name: 'Open the application' });
     await button.waitFor({ timeout: 5000 });
     assert.deepEqual(
-      goneTo.filter((url) => url.startsWith('intent:')),
+      navigations.filter((url) => url.startsWith('intent:')),
       [intent],
-      'the page goes to the intent at once',
     );
     assert.equal(await button.getAttribute('href'), intent);
     assert.deepEqual(await system.context.cookies(assistant), []);
@@ -312,13 +348,12 @@ suite('Android', async () => {
     assert.deepEqual(system.complaints, []);
   });
 
-  test('the bridge page is dark and shows its button after 1.5 s where the intent leads nowhere', async () => {
+  test('the bridge page shows its button after 1.5 s if nothing handles the intent', async () => {
     const { context, complaints } = await openBrowser({ userAgent: SYSTEM_BROWSER });
     const page = await context.newPage();
-    // The page's time stands still but for what is run of it here.
     await page.clock.install({ time: 0 });
     await page.clock.pauseAt(1000);
-    // The page never ends to load while the browser wonders what to do with the intent.
+    // The page does not finish loading while the browser handles the intent.
     await page.goto(`${assistant}/auth/mobile-done?sid=${'A'.repeat(43)}`, { waitUntil: 'commit' });
     const button = page.getByRole('link', { name: 'Open the application' });
     await page.getByRole('heading', { name: 'You are signed in' }).waitFor();

@@ -1,6 +1,6 @@
-import { createHash } from 'node:crypto';
+import { hash } from 'node:crypto';
 import { retryConflicts } from '@oselya/db';
-import { type Kysely, sql, type Transaction } from 'kysely';
+import { type Kysely, type Selectable, sql, type Transaction } from 'kysely';
 import { Counter, type Registry } from 'prom-client';
 import { recordAudit } from '../admin/audit.ts';
 import type { IdentityMetrics } from '../identity/metrics.ts';
@@ -54,51 +54,38 @@ function readName(value: unknown): string | null {
   return value.slice(0, MAX_NAME_LENGTH).replaceAll('\u0000', '\ufffd').toWellFormed();
 }
 
-/** The effect of an event, and whether it concerns its user, everybody, or everybody if it names no user. */
-type Rule = {
-  does: 'end_sessions' | 'clear_access';
-  to: 'user' | 'everybody' | 'user_or_everybody';
-};
-
 /** The events that have an effect. Specification 000, Events; Contract 3, Webhooks. */
-const rules: ReadonlyMap<string, Rule> = new Map<string, Rule>([
-  ['user.blocked', { does: 'end_sessions', to: 'user' }],
-  ['user.archived', { does: 'end_sessions', to: 'user' }],
-  ['user.deleted', { does: 'end_sessions', to: 'user' }],
-  ['session.revoked', { does: 'end_sessions', to: 'user' }],
-  ['auth.global_logout', { does: 'end_sessions', to: 'everybody' }],
-  ['client.roles_changed', { does: 'clear_access', to: 'user_or_everybody' }],
-  ['client.permissions_changed', { does: 'clear_access', to: 'user_or_everybody' }],
-]);
+const effects: ReadonlyMap<string, 'end_sessions' | 'end_all_sessions' | 'clear_access'> = new Map([
+  ['user.blocked', 'end_sessions'],
+  ['user.archived', 'end_sessions'],
+  ['user.deleted', 'end_sessions'],
+  ['session.revoked', 'end_sessions'],
+  ['auth.global_logout', 'end_all_sessions'],
+  ['client.roles_changed', 'clear_access'],
+  ['client.permissions_changed', 'clear_access'],
+] as const);
 
 /** The name of logout tokens in the ledger and in the metrics. */
 const BACKCHANNEL_LOGOUT = 'backchannel_logout';
 
+type Whose = { userId: string } | 'everybody';
 type Effect =
-  | { does: Rule['does']; whose: { userId: string } | 'everybody' }
-  | { does: 'end_sessions'; whose: ProviderSession };
+  | { endsSessions: false; whose: Whose }
+  | { endsSessions: true; whose: Whose | ProviderSession };
 
 /** Events of `client.…` are applied whichever client they name, because clearing too much costs only a fetch. */
 function effectOf({ name, userId }: WebhookEvent): Effect | undefined {
-  const rule = rules.get(name ?? '');
-  if (rule === undefined) return undefined;
-  const { does, to } = rule;
-  if (to !== 'everybody' && userId !== null) return { does, whose: { userId } };
-  return to === 'user' ? undefined : { does, whose: 'everybody' };
+  const effect = effects.get(name ?? '');
+  if (effect === 'end_all_sessions') return { endsSessions: true, whose: 'everybody' };
+  if (effect === 'clear_access') {
+    return { endsSessions: false, whose: userId === null ? 'everybody' : { userId } };
+  }
+  if (effect === undefined || userId === null) return undefined;
+  return { endsSessions: true, whose: { userId } };
 }
 
 /** A row of the ledger. Contract 3, Webhooks. */
-type LedgerRow = {
-  id: number;
-  received_at: Date;
-  delivery_id: string | null;
-  signature: 'hmac' | 'standard' | 'logout_token';
-  event: string | null;
-  user_id: string | null;
-  outcome: 'applied' | 'ignored';
-  sessions_ended: number;
-  body_sha256: string;
-};
+type LedgerRow = Selectable<Tables['webhook_events']>;
 
 /** A processed event; `user_missing` if it ends a user's sessions and names no user that can be read. */
 export type Receipt = {
@@ -131,19 +118,21 @@ export function createEventReceiver({
     registers: [registry],
   });
 
-  async function receive(event: {
-    /** An event whose delivery id is in the ledger already has no effect. */
-    deliveryId: string | null;
-    signature: LedgerRow['signature'];
-    name: string | null;
-    userId: string | null;
-    body: Uint8Array | string;
-    effect: Effect | undefined;
-  }): Promise<Receipt> {
-    const { deliveryId, signature, name, userId, body, effect } = event;
-    const receipt = { event: name, userId, sessionsEnded: 0 };
-    const outcome = effect === undefined ? 'ignored' : 'applied';
+  async function receive(
+    event: {
+      /** An event whose delivery id is in the ledger already has no effect. */
+      deliveryId: string | null;
+      signature: LedgerRow['signature'];
+      name: string | null;
+      userId: string | null;
+      body: Uint8Array | string;
+    },
+    effect: Effect | undefined,
+  ): Promise<Receipt> {
+    const { deliveryId, signature, name, userId, body } = event;
     const apply = async (trx: Transaction<Tables>): Promise<Receipt> => {
+      const receipt = { event: name, userId, sessionsEnded: 0 };
+      const outcome = effect === undefined ? 'ignored' : 'applied';
       // A concurrent delivery with the same id waits here until this transaction ends.
       const row = await trx
         .insertInto('webhook_events')
@@ -153,15 +142,14 @@ export function createEventReceiver({
           event: name,
           user_id: userId,
           outcome,
-          body_sha256: createHash('sha256').update(body).digest('hex'),
+          body_sha256: hash('sha256', body),
         })
         .onConflict((conflict) => conflict.column('delivery_id').doNothing())
         .returning('id')
         .executeTakeFirst();
       if (row === undefined) return { ...receipt, outcome: 'duplicate' };
-      const isUserMissing = effect === undefined && rules.has(name ?? '');
       if (effect === undefined) {
-        return { ...receipt, outcome: isUserMissing ? 'user_missing' : 'ignored' };
+        return { ...receipt, outcome: effects.has(name ?? '') ? 'user_missing' : 'ignored' };
       }
       const sessionsEnded = await applyEffect(trx, effect, name);
       await trx
@@ -188,34 +176,37 @@ export function createEventReceiver({
       signature: { form: 'hmac' | 'standard'; deliveryId: string | null },
       body: Uint8Array,
     ) =>
-      receive({
-        deliveryId: signature.form === 'standard' ? signature.deliveryId : event.eventId,
-        signature: signature.form,
-        name: event.name,
-        userId: event.userId,
-        body,
-        effect: effectOf(event),
-      }),
+      receive(
+        {
+          deliveryId: signature.form === 'standard' ? signature.deliveryId : event.eventId,
+          signature: signature.form,
+          name: event.name,
+          userId: event.userId,
+          body,
+        },
+        effectOf(event),
+      ),
 
-    logoutToken: (
+    logoutToken(
       {
         jti,
         sid,
         sub,
       }: { jti: string } & ({ sid: string; sub: string | null } | { sid: null; sub: string }),
       token: string,
-    ) =>
-      receive({
-        deliveryId: `jti:${jti}`,
-        signature: 'logout_token',
-        name: BACKCHANNEL_LOGOUT,
-        userId: sub,
-        body: token,
-        effect:
-          sid === null
-            ? { does: 'end_sessions', whose: { userId: sub } }
-            : { does: 'end_sessions', whose: { providerSessionId: sid, userId: sub } },
-      }),
+    ) {
+      const whose = sid === null ? { userId: sub } : { providerSessionId: sid, userId: sub };
+      return receive(
+        {
+          deliveryId: `jti:${jti}`,
+          signature: 'logout_token',
+          name: BACKCHANNEL_LOGOUT,
+          userId: sub,
+          body: token,
+        },
+        { endsSessions: true, whose },
+      );
+    },
 
     countRejected: () => counter.inc({ event: 'other', outcome: 'refused' }),
   };
@@ -223,29 +214,27 @@ export function createEventReceiver({
 
 /** Returns a bounded set of labels. */
 export function eventLabel(name: string | null): string {
-  return name !== null && (rules.has(name) || name === BACKCHANNEL_LOGOUT) ? name : 'other';
+  return name !== null && (effects.has(name) || name === BACKCHANNEL_LOGOUT) ? name : 'other';
 }
 
 /** Returns the number of sessions that ended. */
 async function applyEffect(
   trx: Transaction<Tables>,
-  { does, whose }: Effect,
+  { endsSessions, whose }: Effect,
   event: string | null,
 ): Promise<number> {
-  const userId = whose === 'everybody' ? null : whose.userId;
-  if (does === 'clear_access') {
+  const line = { actorId: null, userId: whose === 'everybody' ? null : whose.userId };
+  if (!endsSessions) {
     await clearAccess(trx, whose);
-    const details = { event };
-    await recordAudit(trx, { action: 'access_cleared', actorId: null, userId, details });
+    await recordAudit(trx, { ...line, action: 'access_cleared', details: { event } });
     return 0;
   }
-  const sessions = await end(trx, whose);
-  const details = { event, sessions };
-  await recordAudit(trx, { action: 'sign_ins_ended', actorId: null, userId, details });
+  const sessions = await endSessions(trx, whose);
+  await recordAudit(trx, { ...line, action: 'sign_ins_ended', details: { event, sessions } });
   return sessions;
 }
 
-async function end(trx: Transaction<Tables>, whose: Effect['whose']): Promise<number> {
+async function endSessions(trx: Transaction<Tables>, whose: Effect['whose']): Promise<number> {
   if (whose === 'everybody') return endAllSessions(trx);
   if ('providerSessionId' in whose) return endProviderSession(trx, whose);
   return (await endUserSessions(trx, whose.userId)).length;

@@ -1,8 +1,8 @@
-import type { TestAssistant } from './assistant.ts';
+import type { Browser, TestAssistant } from './assistant.ts';
 import type { Permission, User } from '../../src/access/permissions.ts';
 import type { Server } from '@oselya/kit';
 
-/** A user as the provider describes them. */
+/** Returns a user as the provider describes them. */
 export function person(
   id: string,
   { isAdmin = false, permissions = [] }: { isAdmin?: boolean; permissions?: Permission[] } = {},
@@ -21,7 +21,7 @@ export function person(
   };
 }
 
-/** A user as the service knows them, for what asks for one and no request. */
+/** Returns a user as the service knows them. */
 export const userOf = (id: string, permissions: Permission[] = []): User => ({
   id,
   email: `${id}@example.test`,
@@ -30,13 +30,10 @@ export const userOf = (id: string, permissions: Permission[] = []): User => ({
   permissions,
 });
 
-/** For an instance that knows several people at once: whoever signed in stays who they were. */
+/** Settings for several users at once: user data stays fresh for an hour. */
 export const SEVERAL_PEOPLE = { IDP_USER_MAX_AGE_SECONDS: '3600' };
 
-/**
- * Signs in the people that ownership is about: an owner and a stranger without any permission, somebody
- * with the permissions for others' data, and an admin.
- */
+/** Signs in an owner and a stranger without permissions, a holder of permissions for others' data, and an admin. */
 export async function signInEverybody(
   { signedIn }: Pick<TestAssistant, 'signedIn'>,
   app: Server,
@@ -48,4 +45,17 @@ export async function signInEverybody(
     holder: await signedIn(app, person('u-holder', { permissions })),
     admin: await signedIn(app, person('u-admin', { isAdmin: true })),
   };
+}
+
+/** Requests all pages of a list by their links. */
+export async function pages(browser: Browser, first: string) {
+  const answers = [];
+  let url: string | undefined = first;
+  while (url !== undefined) {
+    if (answers.length === 20) throw new Error(`The pages of ${first} do not end`);
+    const answer = await browser.get(url);
+    answers.push(answer);
+    url = /^<(.*)>; rel="next"$/.exec(String(answer.headers.link))?.[1];
+  }
+  return answers;
 }

@@ -1,22 +1,23 @@
 import assert from 'node:assert/strict';
 import { beforeEach, test } from 'node:test';
-import { openTestDatabase } from '@oselya/db/testing';
-import fc from 'fast-check';
 import { sql } from 'kysely';
-import { migrateDatabase } from '../../src/main.ts';
-import { writeFact } from '../../src/memory/facts.ts';
 import { createMemory } from '../../src/memory/memory.ts';
 import { positions } from '../../src/pages.ts';
-import type { Tables } from '../../src/tables.ts';
 import { type Browser, openAssistant } from '../helpers/assistant.ts';
+import { pages, person } from '../helpers/people.ts';
 import { gate } from '../helpers/scripted-model.ts';
 import { until } from '../helpers/until.ts';
-import { pages, signInPeople } from './people.ts';
 
 const assistant = await openAssistant({ IDP_USER_MAX_AGE_SECONDS: '3600' });
 const { db } = assistant;
 const app = await assistant.instance();
-const { olena, taras, reader, nothing, admin } = await signInPeople(assistant, app);
+const signIn = (id: string, options: Parameters<typeof person>[1]) =>
+  assistant.signedIn(app, person(id, options));
+const olena = await signIn('olena', { permissions: ['svc.memory.read_own'] });
+const taras = await signIn('taras', { permissions: ['svc.memory.read_own'] });
+const reader = await signIn('reader', { permissions: ['svc.memory.read_all'] });
+const nothing = await signIn('nothing', {});
+const admin = await signIn('admin', { isAdmin: true });
 
 beforeEach(async () => {
   for (const table of ['memory_facts', 'memory_summaries', 'audit_log'] as const) {
@@ -28,8 +29,6 @@ const put = (browser: Browser, path: string, payload: object = { value: 'v' }) =
   browser.request('PUT', `/memory/facts/${path}`, { payload });
 const keys = (answer: { json: () => { key: string }[] }) => answer.json().map(({ key }) => key);
 const owners = (rows: { user_id: string | null }[]) => rows.map(({ user_id }) => user_id);
-const named = (facts: { category: string; key: string; value: string }[]) =>
-  facts.map(({ category, key, value }) => `${category}/${key}=${value}`).toSorted();
 const cursor = (value: unknown) => Buffer.from(JSON.stringify(value)).toString('base64url');
 const readings = () =>
   db
@@ -370,43 +369,8 @@ test('summaries are empty by default, and those of all users have pages', async 
   assert.deepEqual(seen, ['taras', null, 'olena']);
 });
 
-test("missing texts of an older system's rows read as empty", async () => {
-  await sql`
-    insert into memory_facts (user_id, category, key, value)
-    values ('olena', null, 'pets', 'a dog'), ('olena', 'home', 'rooms', null)`.execute(db);
-  await sql`insert into memory_summaries (user_id, summary) values ('olena', null)`.execute(db);
-  await sql`insert into conversation_sessions (id, user_id) values ('s', 'olena')`.execute(db);
-  const both = ['/pets=a dog', 'home/rooms='];
-  for (const [query, expected] of [
-    ['', both],
-    ['q=dog', ['/pets=a dog']],
-    ['q=home%20rooms', ['home/rooms=']],
-    ['category=', ['/pets=a dog']],
-    ['category=home', ['home/rooms=']],
-  ] as const) {
-    assert.deepEqual(named((await olena.get(`/memory/facts?${query}`)).json()), expected, query);
-  }
-  assert.deepEqual(named((await admin.get('/admin/memory')).json().facts), both);
-  assert.deepEqual(named((await admin.get('/sessions/s/context')).json().memory), both);
-  assert.equal((await olena.get('/memory/summary')).json().summary, '');
-});
-
 test('names can be any text that PostgreSQL stores', async () => {
-  for (const name of [
-    'rooms',
-    'a/b',
-    '...',
-    '100%',
-    '%2F',
-    '?#&=',
-    "'; drop table memory_facts; --",
-    '%_\\',
-    '\n',
-    '__proto__',
-    'constructor',
-    'ї'.repeat(100),
-    '🏠'.repeat(100),
-  ]) {
+  for (const name of ['a/b', '100%', '?#&=', '%_\\', '\n', '__proto__', '🏠'.repeat(100)]) {
     const path = `${encodeURIComponent(name)}/${encodeURIComponent(name)}`;
     const written = (await put(olena, path)).json();
     assert.deepEqual([written.category, written.key], [name, name]);
@@ -418,15 +382,10 @@ test('names can be any text that PostgreSQL stores', async () => {
     ['a/%00', 422],
     ['%00/a', 422],
     ['a/', 422],
-    ['/a', 422],
-    [`a/${'b'.repeat(101)}`, 422],
     [`${encodeURI('🏠'.repeat(101))}/b`, 422],
-    [`a/${'b'.repeat(301)}`, 422],
     ['a/%', 400],
-    ['a/%E0%A4%A', 400],
     ['a/%ED%A0%80', 400],
     ['a', 404],
-    ['a/b/c', 404],
   ] as const) {
     const deleted = await olena.request('DELETE', `/memory/facts/${path}`);
     for (const answer of [await put(olena, path), deleted]) {
@@ -500,80 +459,4 @@ test('invalid queries are rejected, and extreme cursors are harmless', async () 
       assert.equal(answer.statusCode, 200, answer.body);
     }
   }
-});
-
-test('no input makes the service fail', async () => {
-  const text = fc.oneof(
-    fc.string({ unit: 'binary', maxLength: 120 }),
-    fc.string({ unit: 'grapheme', maxLength: 120 }),
-  );
-  const encoded = text.map((one) => encodeURIComponent(one.toWellFormed()));
-  await fc.assert(
-    fc.asyncProperty(encoded, encoded, text, async (category, key, value) => {
-      const path = `${category}/${key}`;
-      const answers = [
-        await put(olena, path, { value }),
-        await olena.get(`/memory/facts?q=${key}&category=${category}`),
-        await admin.get(`/admin/memory?q=${key}&user_id=${category}&cursor=${key}`),
-        await olena.request('DELETE', `/memory/facts/${path}`),
-      ];
-      for (const { statusCode, body } of answers) assert.ok(statusCode < 500, body);
-    }),
-    { numRuns: 50 },
-  );
-});
-
-test('migration keeps rows of an older system, and the newest of duplicates', async () => {
-  const database = await openTestDatabase<Tables>();
-  const { db: old } = database;
-  await sql`
-    create table memory_facts (
-      id text primary key default gen_random_uuid()::text, user_id text, category text not null,
-      key text not null, value text not null, created_at timestamptz
-    )`.execute(old);
-  await sql`
-    insert into memory_facts (id, user_id, category, key, value, created_at) values
-      ('double-1', 'u-1', 'c', 'a', 'v', null), ('double-2', 'u-1', 'c', 'a', 'v', null),
-      ('older', 'u-1', 'c', 'b', 'v', null), ('newer', 'u-1', 'c', 'b', 'v', '2020-01-01Z'),
-      ('legacy-1', null, 'c', 'a', 'v', null), ('legacy-2', null, 'c', 'a', 'v', null)`.execute(
-    old,
-  );
-  await sql`
-    create table memory_summaries (id text primary key, user_id text, summary text not null)`.execute(
-    old,
-  );
-  await sql`
-    insert into memory_summaries values ('m-1', 'u-1', 'Has a dog.'), ('m-2', 'u-1', 'Works in Lviv.'),
-      ('m-3', null, 's'), ('m-4', null, 's'), ('m-5', 'u-2', 'Same.'), ('m-6', 'u-2', 'Same.')`.execute(
-    old,
-  );
-
-  await migrateDatabase({}, database);
-
-  const facts = await old
-    .selectFrom('memory_facts')
-    .select(['id', 'updated_at'])
-    .orderBy('id')
-    .execute();
-  assert.deepEqual(facts, [
-    { id: 'double-2', updated_at: null },
-    { id: 'legacy-1', updated_at: null },
-    { id: 'legacy-2', updated_at: null },
-    { id: 'newer', updated_at: new Date('2020-01-01') },
-  ]);
-  const summaries = await old
-    .selectFrom('memory_summaries')
-    .select(['id', 'summary', 'updated_at'])
-    .orderBy('id')
-    .execute();
-  assert.deepEqual(summaries, [
-    { id: 'm-2', summary: 'Has a dog.\n\nWorks in Lviv.', updated_at: null },
-    { id: 'm-3', summary: 's', updated_at: null },
-    { id: 'm-4', summary: 's', updated_at: null },
-    { id: 'm-6', summary: 'Same.', updated_at: null },
-  ]);
-  const name = { userId: 'u-1', category: 'c', key: 'new', value: 'v', sourceSessionId: null };
-  const written = await old.transaction().execute((trx) => writeFact(trx, name));
-  assert.ok(written.created_at instanceof Date);
-  assert.ok(written.updated_at instanceof Date);
 });

@@ -7,9 +7,8 @@ import { createLogger, StartError } from '@oselya/kit';
 import { createApp } from '../../src/app.ts';
 import { readConfig } from '../../src/config.ts';
 import { openAssistant } from '../helpers/assistant.ts';
-import { person, SEVERAL_PEOPLE } from '../helpers/people.ts';
+import { pages, person, SEVERAL_PEOPLE } from '../helpers/people.ts';
 import { until } from '../helpers/until.ts';
-import { pages } from '../memory/people.ts';
 import { listening } from '../sockets/people.ts';
 import { folderOf, profile } from './folder.ts';
 
@@ -56,14 +55,14 @@ test('lists have pages', async () => {
     [admin, '/profiles', ['default', 'diagnostics', 'market']],
     [manager, '/admin/profiles', ['default', 'diagnostics', 'market']],
   ] as const) {
-    for (const limit of [1, 2, 3]) {
+    for (const limit of [1, 3]) {
       const answers = await pages(browser, `${path}?limit=${limit}`);
       assert.deepEqual(answers.flatMap(ids), expected);
       assert.equal(answers.length, Math.ceil(expected.length / limit), `${path} by ${limit}`);
     }
     assert.equal((await browser.get(path)).headers['link'], undefined);
   }
-  for (const query of ['limit=0', 'limit=501', 'limit=x', 'cursor=x', 'cursor=', 'cursor=LTE']) {
+  for (const query of ['limit=0', 'limit=501', 'cursor=x', 'cursor=LTE']) {
     for (const [browser, path] of [
       [user, '/profiles'],
       [manager, '/admin/profiles'],

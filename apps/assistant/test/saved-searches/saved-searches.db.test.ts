@@ -1,12 +1,8 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { sql } from 'kysely';
-import { countBlocked, whileLocked } from '../faults/helpers.ts';
 import { openAssistant } from '../helpers/assistant.ts';
 import { createDocumentChecker } from '../helpers/openapi.ts';
-import { person, SEVERAL_PEOPLE } from '../helpers/people.ts';
-import { until } from '../helpers/until.ts';
-import { pages } from '../memory/people.ts';
+import { pages, person, SEVERAL_PEOPLE } from '../helpers/people.ts';
 
 const assistant = await openAssistant(SEVERAL_PEOPLE);
 const { db } = assistant;
@@ -126,34 +122,6 @@ test('a search whose session is deleted is paused, and resumed in a new session'
   assert.deepEqual([session.name, session.user_id], ['Інша назва', 'u-olena']);
 });
 
-test('concurrent requests to resume a search create one session', async () => {
-  const name = 'Двічі';
-  const { id, session_id: first } = (await keep(olena, { name })).json();
-  await olena.request('DELETE', `/sessions/${first}`);
-  const answers: ReturnType<typeof patch>[] = [];
-  const ask = () => answers.push(patch(olena, id, { paused: false }));
-  if (assistant.engine === 'postgres') {
-    const lock = sql`select pg_advisory_xact_lock(1, hashtext('u-olena'))`;
-    await whileLocked(db, lock, async () => {
-      ask();
-      ask();
-      await until(async () => (await countBlocked(db)) === 2);
-    });
-  } else {
-    ask();
-    ask();
-  }
-  const [one, other] = (await Promise.all(answers)).map((answer) => answer.json());
-  assert.deepEqual([one.paused, other.paused], [false, false]);
-  assert.equal(one.session_id, other.session_id);
-  const sessions: { session_id: string; name: string }[] = (await olena.get('/sessions')).json();
-  const named = sessions.filter((session) => session.name === name);
-  assert.deepEqual(
-    named.map(({ session_id }) => session_id),
-    [one.session_id],
-  );
-});
-
 test('empty ranges and unknown filters are rejected, as by the collector', async () => {
   const before = (await olena.get('/saved-searches')).json();
   for (const [search, path] of [
@@ -230,27 +198,4 @@ test('saved searches need svc.tools.use, and a new session svc.profiles.use', as
   assert.match((await keep(toolsOnly)).json().detail, /svc\.profiles\.use/);
   const session = await ownedBy('u-tools');
   assert.equal((await keep(toolsOnly, { session_id: session.id })).statusCode, 201);
-});
-
-test('saved searches are exported and deleted with all data of a user', async () => {
-  const [{ id }] = (await olena.get('/saved-searches')).json();
-  await db
-    .insertInto('saved_search_hits')
-    .values(
-      [1, 2, 3].map((listing_id) => ({ search_id: id, listing_id, kind: 'new', old_price: null })),
-    )
-    .execute();
-  const exported = (await olena.get('/me/export')).json();
-  assert.equal(exported.saved_searches.length, 1);
-  const [saved] = exported.saved_searches;
-  assert.equal(saved.name, BODY.name);
-  assert.deepEqual(
-    saved.found.map(({ listing_id }: { listing_id: number }) => listing_id),
-    [1, 2, 3],
-  );
-  const { deleted } = (await olena.request('DELETE', '/me/data')).json();
-  assert.equal(deleted.saved_searches, 1);
-  assert.equal((await olena.get('/saved-searches')).json().length, 0);
-  assert.equal((await taras.get('/saved-searches')).json().length, 20);
-  assert.deepEqual(await db.selectFrom('saved_search_hits').selectAll().execute(), []);
 });

@@ -3315,3 +3315,88 @@ export const listingFields = [
     "shown": "detail"
   }
 ] as const;
+
+/** The schemas of the filters of a search. */
+export const searchFilters = {
+  "query": {
+    "type": "string",
+    "minLength": 1,
+    "maxLength": 512,
+    "pattern": "^[^\\u0000\\p{Cs}]*$",
+    "description": "Plain text. A listing is found when it has all the words, in any order."
+  },
+  "deal_type": {
+    "anyOf": [
+      {
+        "type": "string",
+        "enum": [
+          "sale"
+        ]
+      },
+      {
+        "type": "string",
+        "enum": [
+          "rent"
+        ]
+      },
+      {
+        "type": "string",
+        "enum": [
+          "daily_rent"
+        ]
+      }
+    ]
+  },
+  "city": {
+    "type": "string",
+    "minLength": 1,
+    "maxLength": 200,
+    "pattern": "^[^\\u0000\\p{Cs}]*$",
+    "description": "In any spelling: \"Івано-Франківськ\" finds \"івано франківськ\"."
+  },
+  "property_type": {
+    "type": "string",
+    "minLength": 1,
+    "maxLength": 100,
+    "pattern": "^[^\\u0000\\p{Cs}]*$",
+    "description": "As listings have it, in any case and spelling: \"Apartment\" finds \"apartment\", and \"об’єкт\" \"об'єкт\"."
+  },
+  "price_min": {
+    "type": "number",
+    "minimum": 0,
+    "maximum": 100000000000000
+  },
+  "price_max": {
+    "type": "number",
+    "minimum": 0,
+    "maximum": 100000000000000
+  },
+  "rooms_min": {
+    "type": "integer",
+    "minimum": 0,
+    "maximum": 10000
+  },
+  "rooms_max": {
+    "type": "integer",
+    "minimum": 0,
+    "maximum": 10000
+  },
+  "area_min": {
+    "type": "number",
+    "minimum": 0,
+    "maximum": 10000000000
+  },
+  "area_max": {
+    "type": "number",
+    "minimum": 0,
+    "maximum": 10000000000
+  },
+  "source_slug": {
+    "type": "string",
+    "pattern": "^[a-z0-9][a-z0-9_-]{0,63}$",
+    "description": "The source; it is created with its first payload."
+  },
+  "include_archived": {
+    "type": "boolean"
+  }
+};

@@ -1,46 +1,52 @@
 import { formatNumber } from '@oselya/kit';
 import { type Static, Type } from 'typebox';
+import { searchFilters } from '../../collector/generated/openapi.ts';
 
-/** How many listings a search gives the model at most. */
-export const MOST_LISTINGS = 10;
+/** Maximum number of listings that a search returns to the model. */
+const MAX_LISTINGS = 10;
 
-const amount = (description: string) => Type.Optional(Type.Number({ minimum: 0, description }));
-const count = (description: string) =>
-  Type.Optional(Type.Integer({ minimum: 0, maximum: 1000, description }));
+const { city, property_type, price_min, rooms_min, area_min } = searchFilters;
+const price = Type.Optional(
+  Type.Number({ ...price_min, description: 'in the currency of the listing' }),
+);
+const area = Type.Optional(Type.Number({ ...area_min, description: 'square metres in all' }));
+const rooms = Type.Optional(
+  Type.Integer({ ...rooms_min, description: 'rooms, without kitchen and bathroom' }),
+);
 
-/** What searches of listings can be narrowed by. Contract 4, Search. */
+/** The filters of the tools that search listings, with the collector's bounds. Contract 4, Search. */
 export const listingFilters = {
   deal_type: Type.Optional(
     Type.Enum(['sale', 'rent', 'daily_rent'], {
       description: 'sale; rent by the month; daily_rent by the day',
     }),
   ),
-  city: Type.Optional(Type.String({ minLength: 1, maxLength: 200 })),
+  city: Type.Optional(Type.String({ minLength: 1, maxLength: city.maxLength })),
   property_type: Type.Optional(
     Type.String({
       minLength: 1,
-      maxLength: 100,
+      maxLength: property_type.maxLength,
       description: 'such as apartment, house, room, land, garage, office',
     }),
   ),
-  price_min: amount('in the currency of the listing'),
-  price_max: amount('in the currency of the listing'),
-  rooms_min: count('rooms, without kitchen and bathroom'),
-  rooms_max: count('rooms, without kitchen and bathroom'),
-  area_min: amount('square metres in all'),
-  area_max: amount('square metres in all'),
+  price_min: price,
+  price_max: price,
+  rooms_min: rooms,
+  rooms_max: rooms,
+  area_min: area,
+  area_max: area,
   limit: Type.Optional(
     Type.Integer({
       minimum: 1,
-      maximum: MOST_LISTINGS,
-      description: `how many, up to ${MOST_LISTINGS}; 5 without it`,
+      maximum: MAX_LISTINGS,
+      description: `how many, up to ${MAX_LISTINGS}; 5 without it`,
     }),
   ),
 };
 
 const filterSchema = Type.Object(listingFilters);
 
-/** What a search is narrowed to, in words for people: "rent · Львів · 2 rooms · ≤ 15 000". */
+/** Describes the filters of a search for people: "rent · Львів · 2 rooms · ≤ 15 000". */
 export function describeFilters(filters: Static<typeof filterSchema>): string {
   const { deal_type, city, property_type } = filters;
   return [
