@@ -1,13 +1,12 @@
-// What makes a terminal show something else than what was written, beside white space: control
-// characters, the marks that reorder text, and halves of characters.
+// Characters that change how a terminal shows text: control characters, marks that reorder text, and lone surrogates.
 const UNSAFE = /[\p{Cc}\p{Cs}\u061C\u200E\u200F\u202A-\u202E\u2066-\u2069]/gu;
 
-/** Text from anywhere as one line that is safe to print: what would act on the terminal is left out. */
+/** Returns untrusted text as one line that is safe to print. */
 export function oneLine(text: string): string {
   return text.replace(/\s+/gu, ' ').replace(UNSAFE, '').trim();
 }
 
-/** Text of several lines that is safe to print: what would act on the terminal is left out of it. */
+/** Returns untrusted text of several lines that is safe to print. */
 export function printableText(text: string): string {
   return text.replace(UNSAFE, (character) => (/[\n\t]/.test(character) ? character : ''));
 }
@@ -16,8 +15,8 @@ export function printableText(text: string): string {
 const UNSAFE_IN_JSON = /[\u007F-\u009F\u061C\u200E\u200F\u2028-\u202E\u2066-\u2069\uFEFF]/g;
 
 /**
- * A value as JSON to print: the same value, with what would act on the terminal escaped.
- * @param indent 0 for all of it in one line.
+ * Returns a value as JSON, with characters escaped that would act on the terminal.
+ * @param indent 0 for one line.
  */
 export function printableJson(value: unknown, indent = 2): string {
   return JSON.stringify(value, null, indent).replace(

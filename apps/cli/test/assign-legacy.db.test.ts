@@ -48,7 +48,7 @@ const rows = async ({ db, pool }: Database<Tables>) => ({
   listings: (await pool.query("select to_regclass('property_listings') as name")).rows,
 });
 
-test('an operator assigns legacy data: first dry, then in earnest, then there is nothing left', async () => {
+test('legacy data is assigned after a dry run, and only once', async () => {
   const before = await useDatabase(async (database) => {
     const { db } = database;
     await db
@@ -128,7 +128,7 @@ test('a user who never signed in cannot become the owner', () => {
   );
 });
 
-test('while another process has the embedded database the command says so', () => {
+test('an embedded database in use is reported', () => {
   const dataDir = join(folder, 'in-use');
   const lock = lockFolder(dataDir);
   const { status, stderr } = spawnSync(process.execPath, [BIN, 'assign-legacy', 'u-1'], {

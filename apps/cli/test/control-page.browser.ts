@@ -76,7 +76,7 @@ const act = (page: Page, name: string) => page.getByRole('button', { name, exact
 
 const notice = (page: Page) => page.getByRole('status').innerText();
 
-test('block, see the webhook delivered, and find the application signed out', async () => {
+test('a blocked account is signed out of the application by a webhook', async () => {
   const application = await openWindow();
   await signIn(application.page, 'Olena');
   const { page, complaints } = await openWindow();
@@ -106,7 +106,7 @@ test('block, see the webhook delivered, and find the application signed out', as
   assert.deepEqual(complaints, []);
 });
 
-test('change roles and permissions with the boxes, by the keyboard alone', async () => {
+test('roles and permissions change by keyboard', async () => {
   const application = await openWindow();
   await signIn(application.page, 'Olena');
   const { page, complaints } = await openWindow();
@@ -130,7 +130,7 @@ test('change roles and permissions with the boxes, by the keyboard alone', async
   assert.deepEqual(complaints, []);
 });
 
-test('revoke the sessions of one account, and log everybody out', async () => {
+test('sessions of one account and of all accounts are revoked', async () => {
   const [olena, taras] = [await openWindow(), await openWindow()];
   await signIn(olena.page, 'Olena');
   await signIn(taras.page, 'Taras');

@@ -49,7 +49,7 @@ after(async () => {
 
 let running: Started;
 
-test('the first start makes secrets, loads the samples and says what to try', async () => {
+test('the first start creates secrets, loads the samples and prints a summary', async () => {
   running = run(NPM_START);
   const { output } = running;
   await untilIn(running, 'something is said', () => output() !== '');
@@ -81,7 +81,7 @@ test('every command of the summary works as printed', async () => {
   }
 });
 
-test('the assistant is talked to as the summary says, signed in with the browser', async () => {
+test('the chat command of the summary signs in with the browser and answers', async () => {
   const [command, ...others] = tryNext().filter(isChat);
   assert.deepEqual(others, []);
   // The browser of whoever runs this is left alone.
@@ -99,7 +99,7 @@ test('the assistant is talked to as the summary says, signed in with the browser
   assert.match(talk.output(), /Львів/);
 });
 
-test('the chat says that a platform is silent whose process was stopped, and goes on with it', async () => {
+test('the chat reports a stopped platform and continues with it', async () => {
   const command = tryNext().find(isChat);
   kill(running.child, 'SIGSTOP');
   const talk = run(['sh', '-c', String(command)]);
@@ -123,7 +123,7 @@ test('every address of the summary answers', async () => {
   }
 });
 
-test('somebody signs in, is known, and signs out', async () => {
+test('a user signs in and out', async () => {
   const browser = new Browser();
   await signIn(browser);
   const me = await browser.get(`${assistantUrl}/auth/me`);
@@ -135,7 +135,7 @@ test('somebody signs in, is known, and signs out', async () => {
   assert.equal((await browser.get(`${assistantUrl}/auth/me`)).status, 401);
 });
 
-test('tokens last as long as they were told to', async () => {
+test('tokens have the configured lifetime', async () => {
   await signIn(new Browser());
   const store = new DatabaseSync(join(dataDir, 'identity-provider.sqlite'), { readOnly: true });
   try {
@@ -150,7 +150,7 @@ test('tokens last as long as they were told to', async () => {
   }
 });
 
-test('somebody who is blocked at the provider is out at once, and the assistant was told', async () => {
+test('a user blocked at the provider is signed out at once', async () => {
   const browser = new Browser();
   await signIn(browser);
   const me = () => browser.get(`${assistantUrl}/auth/me`);
@@ -176,7 +176,7 @@ test('somebody who is blocked at the provider is out at once, and the assistant 
 
 let rawId: number;
 
-test('a listing that was sent is processed and found', async () => {
+test('a sent listing is processed and found', async () => {
   const answer = await post('/api/v1/ingest', {
     source_slug: 'start-test',
     external_id: 'one',
@@ -192,7 +192,7 @@ test('a listing that was sent is processed and found', async () => {
   assert.equal(items[0]?.listing['city'], 'Чернівці');
 });
 
-test('a second start on the same folder is refused in one line', async () => {
+test('a second start in the same folder fails with one line', async () => {
   const other = await Promise.all([freePort(), freePort(), freePort()]);
   const { code, errors } = await fails({
     ASSISTANT_PORT: String(other[0]),
@@ -207,7 +207,7 @@ test('a second start on the same folder is refused in one line', async () => {
   assert.equal(errors.trim().split('\n').length, 1);
 });
 
-test('a busy port is refused in one line', async () => {
+test('a busy port fails with one line', async () => {
   const folder = await mkdtemp(join(tmpdir(), 'oselya-busy-'));
   await fillDataFolder(folder);
   try {
@@ -220,7 +220,7 @@ test('a busy port is refused in one line', async () => {
   }
 });
 
-test('what was answered with success survives SIGKILL, and samples are not loaded twice', async () => {
+test('confirmed data survives SIGKILL, and samples are loaded once', async () => {
   const browser = new Browser();
   await signIn(browser);
   const answers = await Promise.all(
@@ -247,7 +247,7 @@ test('what was answered with success survives SIGKILL, and samples are not loade
   }
 });
 
-test('Ctrl-C stops it cleanly, and it can be started again at once', async () => {
+test('Ctrl-C stops it, and it starts again at once', async () => {
   // npm itself ends by the signal once its child is done, whatever that answered.
   kill(running.child, 'SIGINT');
   await running.ended;
@@ -261,7 +261,7 @@ test('Ctrl-C stops it cleanly, and it can be started again at once', async () =>
   assert.equal(running.errors(), '');
 });
 
-test('Ctrl-C while the samples are being sent, or are held back, stops it without an error', async () => {
+test('Ctrl-C stops it while samples are sent or wait', async () => {
   const folder = await mkdtemp(join(tmpdir(), 'oselya-stopped-'));
   await fillDataFolder(folder);
   try {
@@ -286,7 +286,7 @@ test('Ctrl-C while the samples are being sent, or are held back, stops it withou
   }
 });
 
-test('with COLLECTOR_AUTH=required the samples are sent with a key that is revoked at the end', async () => {
+test('with COLLECTOR_AUTH=required the samples use a key that is revoked at the end', async () => {
   const folder = await mkdtemp(join(tmpdir(), 'oselya-keys-'));
   await fillDataFolder(folder);
   const more = { DATA_DIR: folder, COLLECTOR_AUTH: 'required' };

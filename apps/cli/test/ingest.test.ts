@@ -10,18 +10,11 @@ import { CommandError } from '../src/command.ts';
 import { type DelimiterName, detectDelimiter, readCsv } from '../src/ingest/csv.ts';
 import { createThrottle, deliver, type Delivery } from '../src/ingest/deliver.ts';
 import { createReport, load, openRejectedFile } from '../src/ingest/load.ts';
-import {
-  addName,
-  checkMapping,
-  createToPayload,
-  FIELDS,
-  listNames,
-  toValue,
-} from '../src/ingest/payload.ts';
+import { checkMapping, createToPayload, FIELDS, toValue } from '../src/ingest/payload.ts';
 import type { Row } from '../src/ingest/row.ts';
 import { openRows, readJsonArray, readJsonLines } from '../src/ingest/rows.ts';
 import { decodeText } from '../src/ingest/text.ts';
-import { closedAddress, type Played, type Received, startServer } from './support/loopback.ts';
+import { type Played, type Received, startServer } from './support/loopback.ts';
 
 const MIB = 1024 * 1024;
 
@@ -173,15 +166,6 @@ suite('CSV', () => {
       await rejectsWith(read(content, undefined, 100_000), expected);
     }
   });
-
-  test('passes an error of the text on', async () => {
-    async function* broken() {
-      yield await Promise.resolve('a,b\n1,2\n');
-      throw new CommandError('a.csv is not UTF-8 text');
-    }
-    const options = { name: 'a.csv', delimiter: undefined, onColumns: () => undefined };
-    await rejectsWith(collect(readCsv(broken(), options)), /is not UTF-8 text/);
-  });
 });
 
 suite('JSON Lines', () => {
@@ -201,42 +185,6 @@ suite('JSON Lines', () => {
     );
     assert.match(String(rows[1]?.[1]), /^is not JSON: /);
     assert.equal(rows[2]?.[1], 'is not a JSON object');
-  });
-
-  test('accepts any key', async () => {
-    const [row] = await Array.fromAsync(readJsonLines(piecesOf('{"__proto__":{"a":1}}')));
-    assert.ok(row !== undefined && 'fields' in row);
-    assert.deepEqual(Object.keys(row.fields), ['__proto__']);
-  });
-
-  test('rejects an endless line without keeping it', async () => {
-    async function* endless() {
-      for (let sent = 0; sent < 40; sent += 1) yield await Promise.resolve('x'.repeat(MIB));
-      yield '\n{"a":1}\n';
-    }
-    const [long, next] = await Array.fromAsync(readJsonLines(endless()));
-    assert.ok(long !== undefined && 'reason' in long && long.found.length === 1000);
-    assert.equal(long.reason, 'has more than 8388608 characters');
-    assert.ok(next !== undefined && 'fields' in next);
-  });
-
-  test('gives the same lines and ends however the text is cut', async () => {
-    const line = fc.constantFrom('{"a":"ґ€😀"}', '', 'no', '{}');
-    await fc.assert(
-      fc.asyncProperty(fc.array(line), fc.integer({ min: 1, max: 20 }), async (lines, size) => {
-        const rows = await Array.fromAsync(readJsonLines(piecesOf(lines.join('\n'), size)));
-        let end = -1;
-        const expected = lines.flatMap((content, index) => {
-          end += Buffer.byteLength(content) + 1;
-          return content === '' ? [] : [[index + 1, end]];
-        });
-        assert.deepEqual(
-          rows.map((row) => [row.line, row.end]),
-          expected,
-        );
-      }),
-      { numRuns: 100 },
-    );
   });
 });
 
@@ -272,18 +220,6 @@ suite('JSON array', () => {
       ['[{"a":1}]\n[]', /from line 2 on: the array of records has ended/],
     ];
     for (const [text, expected] of cases) await rejectsWith(collect(read(text)), expected);
-  });
-
-  test('does not keep a record without an end', async () => {
-    async function* large() {
-      yield '[{"a":"';
-      for (let sent = 0; sent < 40; sent += 1) yield await Promise.resolve('x'.repeat(MIB));
-      yield '"},{"a":1}]';
-    }
-    const [long, next] = await Array.fromAsync(readJsonArray(large(), 'a.json'));
-    assert.ok(long !== undefined && 'reason' in long && long.found.length === 1000);
-    assert.match(long.reason, /exceeds 1 MiB/);
-    assert.ok(next !== undefined && 'fields' in next);
   });
 });
 
@@ -352,16 +288,6 @@ suite('payloads', () => {
     });
   });
 
-  test('join attributes, and reject two values for one', () => {
-    assert.deepEqual(payloadOf({ attributes: '{"a":1}', b: '2' })['attributes'], { b: '2', a: 1 });
-    assert.equal(payloadOf({ attributes: 'new', b: '2' })['attributes'], 'new');
-    const same = { heating: ['gas'], attributes: { heating: ['gas'], b: 2 } };
-    assert.deepEqual(payloadOf(same)['attributes'], { heating: ['gas'], b: 2 });
-    assert.deepEqual(makeOf({ condition: 'new', attributes: { condition: 'old' } }).made, {
-      reason: 'condition is given twice, by itself and within attributes: leave one of them out',
-    });
-  });
-
   const values: [field: string, value: unknown, expected: unknown][] = [
     ['price', ' 52 000 ', 52_000],
     ['price', '1 250 000,50', 1_250_000.5],
@@ -417,12 +343,6 @@ suite('payloads', () => {
       { numRuns: 300 },
     );
   });
-
-  test('list at most twenty unknown names', () => {
-    const names = new Set<string>();
-    for (let nth = 0; nth < 1000; nth += 1) addName(names, `key ${nth}`);
-    assert.match(listNames(names), /^key 0, .*, key 19, …$/);
-  });
 });
 
 suite('mapped columns', () => {
@@ -447,15 +367,6 @@ suite('mapped columns', () => {
       check(many(500), { price: 'cost', description: 'txt', external_id: 'id' }),
       /none of the first 100 records has "txt" \(--map description=txt\): they have id, text$/,
     );
-  });
-
-  test('may appear late when they are optional', async () => {
-    const late = [...many(99), { id: '2', text: 'Дім', cost: 5 }];
-    assert.deepEqual(await check(late, { price: 'cost' }), { count: 100, notes: [] });
-    const { count, notes } = await check([...many(100), ...late], { price: 'cost' });
-    assert.equal(count, 200);
-    assert.match(notes.join(), /none of the first 100 records has "cost"/);
-    assert.equal((await check([[], []], { price: 'cost' })).count, 2);
   });
 });
 
@@ -493,17 +404,7 @@ suite('delivery', () => {
     return { result, retries, held };
   }
 
-  test('sends the payload with its keys', async () => {
-    const { result, received } = await send([ACCEPTED], 'oselya_1_x');
-    assert.deepEqual(result, { outcome: 'accepted' });
-    const [request] = received;
-    assert.equal(request?.path, '/api/v1/ingest');
-    assert.equal(request?.headers['idempotency-key'], 'key-1');
-    assert.equal(request?.headers.authorization, 'Bearer oselya_1_x');
-    assert.deepEqual(request?.body, { external_id: '1' });
-  });
-
-  test('tells what became of an earlier record', async () => {
+  test('reports the status of an earlier record', async () => {
     for (const status of ['pending', 'processing', 'completed', 'failed', 'invalid']) {
       const headers = { 'idempotent-replayed': 'true' };
       const { result } = await send([{ status: 202, headers, body: { raw_id: 7, status } }]);
@@ -562,12 +463,6 @@ suite('delivery', () => {
     });
   }
 
-  test('reports an absent collector', async () => {
-    const { result } = await sendTo(await closedAddress());
-    const reason = 'the collector cannot be reached (ECONNREFUSED)';
-    assert.deepEqual(result, { outcome: 'failed', reason });
-  });
-
   test('does not retry a rejected payload', async () => {
     for (const status of [400, 409, 413, 415, 422]) {
       const errors = [{ path: 'body/price', message: 'must be >= 0' }];
@@ -588,15 +483,6 @@ suite('delivery', () => {
       [{ status: 202, body: { ok: true } }, /is not a collector/],
     ];
     for (const [played, expected] of cases) await rejectsWith(send([played]), expected);
-  });
-
-  test('ends when the run is stopped', async () => {
-    const controller = new AbortController();
-    const { url } = await startServer(() => {
-      controller.abort();
-      return { status: 503, headers: { 'retry-after': '3600' }, body: PROBLEM };
-    });
-    await assert.rejects(sendTo(url, undefined, controller.signal), { name: 'AbortError' });
   });
 });
 
@@ -717,15 +603,6 @@ suite('load', () => {
     const other = await run({ rows: rows(1), keyPrefix: 'other' });
     for (const key of [...moved.keys, ...other.keys]) assert.ok(!first.keys.includes(key));
     for (const key of first.keys) assert.match(key, /^[\x20-\x7e]{1,255}$/);
-  });
-
-  test('sends nothing in a dry run', async () => {
-    const { report, keys, printed } = await run({
-      rows: [row(1), row(2, { floor: 'x' })],
-      dryRun: true,
-    });
-    assert.deepEqual([report.counts.read, report.counts.rejected, keys.length], [2, 1, 0]);
-    assert.deepEqual(printed, ['line 2: floor must be integer']);
   });
 
   test('gives up after five failures in a row, also while it waits for input', async () => {

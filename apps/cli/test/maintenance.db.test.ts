@@ -136,7 +136,7 @@ function assertTold({ stderr }: { stderr: string }): void {
   assert.equal(stderr.includes(told), url === undefined, stderr);
 }
 
-test('backfill: nothing to do; another model; a refusing server; Ctrl-C; and on from there', async () => {
+test('backfill-embeddings handles another model, a rejecting server and Ctrl-C, and continues', async () => {
   const upToDate = oselya(['backfill-embeddings']);
   assert.deepEqual(upToDate.lines, [
     `0 of ${LISTINGS} listings were embedded, ${LISTINGS} were up to date.`,

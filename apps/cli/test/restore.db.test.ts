@@ -10,7 +10,7 @@ for (const { migrateDatabase } of [assistant, collector]) await migrateDatabase(
 
 type Part = { drop: string; create: string };
 
-/** What a dump makes of a database after its tables are filled, as `pg_dump` writes it: with the names of schemas. */
+/** Objects that a dump creates after the data, as `pg_dump` writes them, with names of schemas. */
 const parts = sql<Part>`
   select format('drop trigger %I on %s', tgname, tgrelid::regclass) as "drop",
     pg_get_triggerdef(oid) as "create"
@@ -30,8 +30,8 @@ const parts = sql<Part>`
   from pg_attrdef join pg_attribute on attrelid = adrelid and attnum = adnum and attgenerated = ''
     join pg_class on pg_class.oid = adrelid and relnamespace = 'public'::regnamespace`;
 
-test('what a dump says of triggers, indexes, checks and defaults can be restored', async () => {
-  const undone = new Error('all of it is undone');
+test('triggers, indexes, checks and defaults of a dump can be restored', async () => {
+  const undone = new Error('rolled back');
   const restoring = database.db.transaction().execute(async (trx) => {
     await sql`set local search_path = ''`.execute(trx);
     const { rows } = await parts.execute(trx);

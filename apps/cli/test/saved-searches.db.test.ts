@@ -148,7 +148,7 @@ async function hears(sessionId: string, ids: readonly number[]): Promise<void> {
   });
 }
 
-test('what sources send is told once for each search, through restarts of both systems', async () => {
+test('each new listing is reported once for each search, over restarts of both systems', async () => {
   await db
     .insertInto('svc_users')
     .values({ id: 'u-olena', email: 'olena@example.test', permissions: '["svc.tools.use"]' })

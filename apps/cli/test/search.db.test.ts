@@ -58,7 +58,7 @@ async function search(...args: string[]): Promise<string> {
   return stdout;
 }
 
-test('by words what has all of them is found, with what is known of it', async () => {
+test('a search by words finds listings with all of them', async () => {
   assert.match(
     await search('КВАРТИРУ', 'балконом'),
     /^#\d+ +flat\n +62 000 USD · Львів · 2 rooms · 54 m² · rank 0\.\d+\n1 found\n$/,
@@ -68,12 +68,12 @@ test('by words what has all of them is found, with what is known of it', async (
   assert.match(await search('продам', '--limit', '1'), /^#.*\n.*\n2 found, 1 shown\n$/);
 });
 
-test('by meaning the nearest come first, as many as are wanted', async () => {
+test('a search by meaning returns the nearest listings first', async () => {
   const found = await search('--similar', 'будинок з гаражем та ділянкою', '--limit', '2');
   assert.match(found, /^#\d+ +house\n.* · distance 0\.\d+\n#\d+ .*\n.*\nthe 2 nearest\n$/);
 });
 
-test('with --json it is the answer of the API', async () => {
+test('--json prints the answer of the API', async () => {
   const answer = JSON.parse(await search('квартиру', '--json')) as {
     items: { listing: { external_id: string; description: string } }[];
     total: object;
@@ -87,7 +87,7 @@ test('with --json it is the answer of the API', async () => {
   assert.deepEqual([answer.total, answer.next_cursor], [{ value: 1, relation: 'eq' }, null]);
 });
 
-test('what the collector refuses is told in a line', async () => {
+test('a rejected search is one line', async () => {
   for (const [args, more, said] of [
     [['квартира'], { COLLECTOR_API_KEY: 'oselya_1_x' }, /\(401\).*set COLLECTOR_API_KEY/],
     [['д'.repeat(600)], {}, /\(422\): .*query .*512/],

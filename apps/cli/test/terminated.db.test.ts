@@ -83,7 +83,7 @@ if (process.env['TEST_DATABASE_URL'] !== undefined) {
     COLLECTOR_PORT: '0',
   };
 
-  test('a collector and a worker that are terminated end the jobs that they can, and return the others', async (t) => {
+  test('a terminated collector and worker finish or return their jobs', async (t) => {
     const model = await startHeldModel();
     t.after(model.close);
     const settings = {
@@ -159,7 +159,7 @@ if (process.env['TEST_DATABASE_URL'] !== undefined) {
     });
   });
 
-  test('connections that the server cuts are logged without what their clients hold', async (t) => {
+  test('cut connections are logged without the data of their clients', async (t) => {
     const settings = {
       ...env,
       SVC_AUTH_ENCRYPTION_KEY: randomBytes(32).toString('base64url'),

@@ -4,19 +4,19 @@ import { CommandError } from '../command.ts';
 import { problemText, reasonOf, request } from '../http.ts';
 import manifest from '../../package.json' with { type: 'json' };
 
-/** As users see it among their sign-ins. */
+/** Shown to users in their list of sign-ins. */
 const USER_AGENT = `oselya-chat/${manifest.version} (${process.platform})`;
 
-/** A sign-in of this terminal: the cookie that it is known by. What an assistant gives, and a file keeps, is held to it. */
+/** Schema of a sign-in: its session cookie. Answers and the file are validated. */
 export const signInSchema = Type.Object({
   name: Type.String({ pattern: "^[\\w!#$%&'*+.^`|~-]{1,64}$" }),
   value: Type.String({ pattern: '^[A-Za-z0-9_-]{43}$' }),
 });
 
-/** As the schema has it. */
+/** The session cookie of this terminal. */
 export type SignIn = Static<typeof signInSchema>;
 
-/** How long a request waits before that is told. */
+/** Delay before a slow request is reported. */
 const QUIET_MS = 3000;
 
 type Question = { method?: 'POST'; signIn?: SignIn | undefined; body?: object };
@@ -34,53 +34,53 @@ const sessions = Type.Array(
   }),
 );
 
-/** The assistant over HTTP, for what has no place in its sockets. */
+/** HTTP client of the assistant, for requests outside of its sockets. */
 export class Assistant {
   readonly url: string;
   readonly #note: (line: string) => void;
 
-  /** @param note Is given a line where the assistant does not answer for some time, and may still do. */
+  /** @param note Called with a line when a request is slow. */
   constructor(url: string, note: (line: string) => void) {
     this.url = url;
     this.#note = note;
   }
 
   /**
-   * The email of who is signed in; undefined where the sign-in is one no more, and without one.
-   * @throws CommandError where no assistant answers.
+   * Returns the email of the signed-in user; undefined without a valid sign-in.
+   * @throws CommandError if no assistant answers.
    */
   async account(signIn: SignIn | undefined): Promise<string | undefined> {
     const answer = await this.#ask('/auth/me', { signIn });
     if (answer.status === 401 && problemText(answer.body) !== undefined) return undefined;
-    if (!Value.Check(me, answer.body)) throw this.#refusal(answer);
+    if (!Value.Check(me, answer.body)) throw this.#rejection(answer);
     return answer.body.email;
   }
 
   /**
    * Redeems the code of a sign-in. docs/adr/0024-sign-in-of-the-terminal.md.
-   * @throws CommandError also for a cookie that cannot be kept: it would spoil the sign-ins at other assistants.
+   * @throws CommandError also for an invalid cookie, which would corrupt the file of sign-ins.
    */
   async redeem(code: string, codeVerifier: string): Promise<SignIn> {
     const body = { code, code_verifier: codeVerifier };
     const answer = await this.#ask('/auth/terminal/token', { method: 'POST', body });
-    if (!Value.Check(tokenAnswer, answer.body)) throw this.#refusal(answer);
+    if (!Value.Check(tokenAnswer, answer.body)) throw this.#rejection(answer);
     const signIn = { name: answer.body.cookie_name, value: answer.body.session_id };
     if (Value.Check(signInSchema, signIn)) return signIn;
     throw new CommandError(
-      `the assistant at ${this.url} gave a cookie that is none of an assistant, and it is not kept: set BASE_URL to the address of one that you trust`,
+      `the assistant at ${this.url} returned an invalid cookie: set BASE_URL to the address of an assistant that you trust`,
     );
   }
 
   /** Ends a sign-in. */
   async signOut(signIn: SignIn): Promise<void> {
     const answer = await this.#ask('/auth/logout', { method: 'POST', signIn });
-    if (answer.status !== 200) throw this.#refusal(answer);
+    if (answer.status !== 200) throw this.#rejection(answer);
   }
 
-  /** The user's latest sessions. */
+  /** Returns the user's latest sessions. */
   async sessions(signIn: SignIn, limit: number) {
     const answer = await this.#ask(`/sessions?limit=${limit}`, { signIn });
-    if (!Value.Check(sessions, answer.body)) throw this.#refusal(answer);
+    if (!Value.Check(sessions, answer.body)) throw this.#rejection(answer);
     return answer.body;
   }
 
@@ -103,31 +103,31 @@ export class Assistant {
     }
   }
 
-  #refusal({ status, body }: { status: number; body: unknown }): CommandError {
-    // What is no refusal, and not as an assistant answers, is of something else.
+  #rejection({ status, body }: { status: number; body: unknown }): CommandError {
+    // An answer without a problem body comes from another server.
     const said = status < 400 ? undefined : problemText(body);
     return said === undefined
       ? noAssistant(this.url)
-      : new CommandError(`the assistant refused (${status}): ${said.text}`);
+      : new CommandError(`the assistant answered ${status}: ${said.text}`);
   }
 }
 
-/** Nothing answers where an assistant should be. */
+/** Creates the error of an unreachable assistant. */
 export function unreachable(url: string, reason: string, cause: unknown): CommandError {
   return new CommandError(
-    `the assistant at ${url} cannot be reached (${reason}): start it with npm start, or set BASE_URL to where it is`,
+    `the assistant at ${url} cannot be reached (${reason}): start it with npm start, or set BASE_URL to its address`,
     { cause },
   );
 }
 
-/** Nothing has been heard for some time, and may still be. */
+/** Returns the notice of a silent assistant. */
 export function silent(seconds: number): string {
-  return `The assistant has not answered for ${seconds} s: waiting for it.`;
+  return `The assistant has not answered for ${seconds} s. Still waiting.`;
 }
 
-/** Something else answers where an assistant should be. */
+/** Creates the error of an address where another server answers. */
 export function noAssistant(url: string): CommandError {
   return new CommandError(
-    `what answers at ${url} is no assistant: set BASE_URL to the address of one`,
+    `the server at ${url} is not an Oselya assistant: set BASE_URL to the address of one`,
   );
 }

@@ -16,24 +16,23 @@ import { notesOn, show, showJson } from './show.ts';
 import { KeptSignIns } from './kept-sign-ins.ts';
 import { signIn } from './sign-in.ts';
 
-/** Whom the command talks to, and how. */
+/** Options of a chat. */
 export type ChatOptions = {
-  /** The origin of the assistant. */
+  /** Origin of the assistant. */
   url: string;
-  /** The message; undefined for a conversation at the terminal. */
+  /** The message; undefined for a conversation. */
   text: string | undefined;
-  /** Another than a new session. */
+  /** The session to continue; undefined for a new one. */
   sessionId: string | undefined;
-  /** Of a new session. */
+  /** Profile of a new session. */
   profileId: string | undefined;
   json: boolean;
   opensBrowser: boolean;
 };
 
 /**
- * Talks to a running assistant: one message, or a conversation at the terminal. Who is not signed in is
- * signed in first.
- * @throws CommandError for whatever the person has to know.
+ * Sends one message to a running assistant, or holds a conversation. Signs the user in first if needed.
+ * @throws CommandError for every failure that the user can act on.
  */
 export async function chat(options: ChatOptions, context: Context): Promise<void> {
   const { url, opensBrowser } = options;
@@ -43,7 +42,7 @@ export async function chat(options: ChatOptions, context: Context): Promise<void
   const cookie = await signedIn(assistant, new KeptSignIns(env), { opensBrowser, tell: note });
   try {
     const ended = Promise.withResolvers<never>();
-    // A message outside of a conversation has its answer fail, and needs no other sign.
+    // A single message fails by its answer, so this rejection is expected.
     ended.promise.catch(() => undefined);
     const notices = { tell: note };
     const describe = createDescribeStatus((line) => notices.tell(line));
@@ -71,11 +70,11 @@ export async function chat(options: ChatOptions, context: Context): Promise<void
       client.close();
     }
   } catch (error) {
-    throw error instanceof ChatError ? explained(error, url) : error;
+    throw error instanceof ChatError ? explain(error, url) : error;
   }
 }
 
-/** Ends the sign-in of this terminal at an assistant, and forgets it. */
+/** Signs this terminal out at an assistant, and forgets the session. */
 export async function signOut(url: string, { env, stderr, print }: Context): Promise<void> {
   const kept = new KeptSignIns(env);
   const signedInAs = await kept.find(url);
@@ -85,28 +84,28 @@ export async function signOut(url: string, { env, stderr, print }: Context): Pro
   print(`This terminal is signed out at ${url}.`);
 }
 
-/** The sign-in that is kept, or a new one. */
+/** Returns the stored sign-in if it is still valid, or a new one. */
 async function signedIn(
   assistant: Assistant,
   kept: KeptSignIns,
   how: { opensBrowser: boolean; tell: (line: string) => void },
 ): Promise<SignIn> {
   const known = await kept.find(assistant.url);
-  // Asked without a sign-in too: a browser is opened only where an assistant answers.
+  // Also requested without a sign-in: a browser is opened only if an assistant answers.
   const account = await assistant.account(known);
   if (known !== undefined && account !== undefined) return known;
-  if (known !== undefined) how.tell('The sign-in of this terminal has ended: sign in again.');
+  if (known !== undefined) how.tell('This terminal was signed out: sign in again.');
   const fresh = await signIn(assistant, how);
   await kept.keep(assistant.url, fresh);
   return fresh;
 }
 
-/** How many sessions are listed to choose from. */
+/** Number of listed sessions. */
 const LISTED = 20;
 
 const listOf = (assistant: Assistant, cookie: SignIn) => () => assistant.sessions(cookie, LISTED);
 
-/** Says one thing and shows the answer. Ctrl-C cancels it; a second one ends the command. */
+/** Sends one message and shows the answer. Ctrl-C cancels it; a second one ends the command. */
 async function ask(
   client: ChatClient,
   { text, sessionId, profileId, json }: ChatOptions & { text: string },
@@ -115,7 +114,7 @@ async function ask(
   const signal = onInterrupt();
   const id = sessionId ?? (await client.createSession({ profileId })).session_id;
   const cancel = () => {
-    // There may be nothing to cancel any more.
+    // The answer may have ended already.
     client.cancel(id).catch(() => undefined);
   };
   signal.addEventListener('abort', cancel);
@@ -129,7 +128,7 @@ async function ask(
   return ending === 'completed' ? 0 : 1;
 }
 
-/** Returns what tells a person of the connection, in lines. */
+/** Returns a function that describes the state of the connection in lines. */
 function createDescribeStatus(note: (line: string) => void): (status: Status) => void {
   let isLost = false;
   return (status) => {
@@ -137,15 +136,15 @@ function createDescribeStatus(note: (line: string) => void): (status: Status) =>
       case 'waiting': {
         const { code, reason, delayMs } = status;
         isLost = true;
-        // Of a broken network it is the system's; a server says the same as the code.
+        // Code 1006 has the system's reason; other codes say the same as their reason.
         const detail = code === 1006 && reason !== '' ? ` (${oneLine(reason)})` : '';
         note(
-          `The connection was lost: ${describeClose(code)}${detail}. Connecting again in ${seconds(delayMs)} s.`,
+          `The connection was lost: ${describeClose(code)}${detail}. Reconnecting in ${seconds(delayMs)} s.`,
         );
         break;
       }
       case 'connected':
-        if (isLost) note('Connected again.');
+        if (isLost) note('Reconnected.');
         isLost = false;
         break;
       case 'quiet':
@@ -155,31 +154,31 @@ function createDescribeStatus(note: (line: string) => void): (status: Status) =>
         note('The assistant answers again.');
         break;
       case 'refused':
-        note(`${oneLine(status.problem.title)}: asking again in ${seconds(status.delayMs)} s.`);
+        note(`${oneLine(status.problem.title)}: retrying in ${seconds(status.delayMs)} s.`);
     }
   };
 }
 
 const seconds = (ms: number): number => Math.ceil(ms / 1000);
 
-/** What an error of the connection means to the person, and what to do. */
-function explained(error: ChatError, url: string): CommandError {
+/** Explains an error of the connection, with advice. */
+function explain(error: ChatError, url: string): CommandError {
   switch (error.code) {
     case 'signed_out':
-      return new CommandError('the sign-in has ended: give the command again to sign in', {
+      return new CommandError('the sign-in has ended: run the command again to sign in', {
         cause: error,
       });
     case 'forbidden':
-      return new CommandError('this account may not do that here: ask an administrator', {
+      return new CommandError('this account has no permission for this: ask an administrator', {
         cause: error,
       });
     case 'too_many':
       return new CommandError(
-        'too many connections or messages of this account: close some, and try again in two minutes',
+        'too many connections or messages from this account: close some, and try again in two minutes',
         { cause: error },
       );
     case 'too_large':
-      return new CommandError('the message is too large: say it in less', { cause: error });
+      return new CommandError('the message is too large: shorten it', { cause: error });
     case 'unreachable':
       return unreachable(url, oneLine(error.message), error);
     case 'no_assistant':

@@ -22,33 +22,33 @@ type ListedSession = {
 
 type Options = {
   client: ChatClient;
-  /** Fails when the client will have no other connection. */
+  /** Rejects when the client gives up reconnecting. */
   ended: Promise<never>;
-  /** The user's latest sessions. */
+  /** Returns the user's latest sessions. */
   sessions: () => Promise<ListedSession[]>;
   sessionId: string | undefined;
   profileId: string | undefined;
-  /** Tells of the connection: here by the conversation, between what else is shown. */
+  /** Shows the state of the connection; the conversation replaces `tell`. */
   notices: { tell: (line: string) => void };
 };
 
 const HELP = [
-  '/new          begin a new session',
+  '/new          start a new session',
   '/sessions     list your latest sessions',
-  '/open N       go on with the session of that number, or of that id',
-  '/retry        have the last message answered again',
-  '/undo         take back what was remembered last, then what was before it',
-  '/cancel       end the answer that is being written (Ctrl-C does, too)',
-  '/quit         leave (Ctrl-D does, too)',
+  '/open N       open the session with this number or id',
+  '/retry        request another answer to the last message',
+  '/undo         undo the latest change of your memory; repeat for earlier ones',
+  '/cancel       cancel the answer in progress (also Ctrl-C)',
+  '/quit         leave (also Ctrl-D)',
 ];
 
-/** How many messages of a session that is opened are shown. */
+/** Number of messages shown of an opened session. */
 const SHOWN_MESSAGES = 6;
 
 /**
- * A conversation at the terminal, line by line, until the person leaves.
- * @returns The exit status: 0, or 130 where Ctrl-C ended it.
- * @throws ChatError when the connection cannot be had again, whether or not anything is asked meanwhile.
+ * Holds a conversation at the terminal, line by line, until the user leaves.
+ * @returns The exit status: 0, or 130 after Ctrl-C.
+ * @throws ChatError when the connection is lost for good.
  */
 export async function converse(options: Options, io: Io): Promise<number> {
   return new Conversation(options, io).run();
@@ -62,9 +62,9 @@ class Conversation {
   readonly #ended = Promise.withResolvers<number>();
   #sessionId: string | undefined;
   #listed: ListedSession[] = [];
-  /** What changed the memory and was not taken back, the latest last. */
+  /** Changes of the memory that can be undone, the latest last. */
   readonly #changed: FinishedStep[] = [];
-  /** Lines are done one after another: several may be pasted at once. */
+  /** Lines run one after another, because several may be pasted at once. */
   #work = Promise.resolve();
   #isClosed = false;
   #isAnswering = false;
@@ -90,7 +90,7 @@ class Conversation {
       this.#isClosed = true;
       this.#ended.resolve(0);
     });
-    // After the answer that is being written, which shows what has come of it and fails by itself.
+    // After the answer in progress, which shows its text and fails by itself.
     this.#options.ended.catch((error: unknown) => this.#work.then(() => this.#ended.reject(error)));
     try {
       this.#screen.note('Ask for what you look for. /help lists the commands, /quit leaves.');
@@ -101,7 +101,7 @@ class Conversation {
     }
   }
 
-  /** Opens the session that was asked for: who waits for it may leave, and without it there is no conversation. */
+  /** Opens the requested session; its failure ends the conversation. The user may leave meanwhile. */
   async #begin(sessionId: string | undefined): Promise<void> {
     try {
       const answer = sessionId === undefined ? null : await this.#open(sessionId);
@@ -116,7 +116,7 @@ class Conversation {
     if (!this.#isClosed) this.#screen.prompt();
   }
 
-  /** Ctrl-C cancels an answer that is being written; a second one, or one without an answer, leaves. */
+  /** Ctrl-C cancels an answer in progress; a second one, or one without an answer, leaves. */
   #interrupt(): void {
     if (this.#isAnswering && !this.#isCancelling) void this.#guard(() => this.#cancel());
     else this.#ended.resolve(INTERRUPTED);
@@ -131,24 +131,24 @@ class Conversation {
     } else if (line === '/cancel') {
       void this.#guard(() => this.#cancel());
     } else if (line !== '') {
-      this.#screen.note('An answer is being written: /cancel ends it.');
+      this.#screen.note('An answer is in progress: /cancel ends it.');
     }
   }
 
   async #after(earlier: Promise<void>, line: string): Promise<void> {
     await earlier;
-    // Of several lines that were pasted, one before has brought it back.
+    // An earlier pasted line may have shown the prompt again.
     this.#screen.clearPrompt();
     await this.#guard(() => this.#do(line));
     this.#prompt();
   }
 
-  /** A refusal is told, and the conversation goes on; without a connection it does not. */
+  /** Shows the error of one message; a lost connection ends the conversation. */
   async #guard(work: () => Promise<void> | void): Promise<void> {
     try {
       await work();
     } catch (error) {
-      const isOver = error instanceof ChatError && !GOES_ON.has(error.code);
+      const isOver = error instanceof ChatError && !MESSAGE_ERRORS.has(error.code);
       if (isOver || !(error instanceof Error)) this.#ended.reject(error);
       else this.#screen.note(oneLine(error.message));
     }
@@ -167,7 +167,7 @@ class Conversation {
         return;
       case '/new':
         this.#sessionId = undefined;
-        this.#screen.note('The next message begins a new session.');
+        this.#screen.note('The next message starts a new session.');
         return;
       case '/sessions':
         return this.#list();
@@ -178,7 +178,7 @@ class Conversation {
       case '/undo':
         return this.#undo();
       case '/cancel':
-        this.#screen.note('No answer is being written.');
+        this.#screen.note('No answer is in progress.');
         return;
       default:
         if (/^\/\w+$/.test(command)) {
@@ -207,26 +207,26 @@ class Conversation {
   #noteChanged(step: FinishedStep): void {
     this.#changed.push(step);
     for (const change of step.tool.changes) {
-      this.#screen.note(`${describeChange(change)}. /undo takes it back.`);
+      this.#screen.note(`${describeChange(change)}. /undo reverts it.`);
     }
   }
 
   async #undo(): Promise<void> {
     const step = this.#changed.at(-1);
     if (step === undefined) {
-      this.#screen.note('Nothing was remembered here that can be taken back.');
+      this.#screen.note('There is no change to undo.');
       return;
     }
     try {
       await this.#client.undo(step.session_id, step.tool.step_id);
     } catch (error) {
-      // What was refused for now stays the latest: the person asks again, as the refusal says.
+      // A temporary failure keeps the change, so that the user can repeat the command.
       if (error instanceof ChatError && CANNOT_UNDO.has(error.problem?.code)) this.#changed.pop();
       throw error;
     }
     this.#changed.pop();
     for (const change of step.tool.changes) {
-      this.#screen.note(`Taken back: ${describeChange(change)}`);
+      this.#screen.note(`Undone: ${describeChange(change)}`);
     }
   }
 
@@ -247,11 +247,11 @@ class Conversation {
     }
   }
 
-  /** Shows what came by itself, or from another terminal, between answers. */
+  /** Shows a digest, or messages from another terminal, between answers. */
   async #showArrived({ sessionId, message, answer }: Arrived): Promise<void> {
     if (this.#isClosed) return;
     if (sessionId !== this.#sessionId) {
-      const news = `There is news in another session: /open ${oneLine(sessionId)}`;
+      const news = `Another session has a new message: /open ${oneLine(sessionId)}`;
       if (message.unasked === true) this.#screen.note(news);
       return;
     }
@@ -281,13 +281,13 @@ class Conversation {
     } else await this.#show(await this.#open(chosen));
   }
 
-  /** The session of a number in the list that was shown, or would be. */
+  /** Returns the id of a numbered session in the list. */
   async #numbered(number: number): Promise<string | undefined> {
     if (this.#listed.length === 0) this.#listed = await this.#options.sessions();
     return this.#listed[number - 1]?.session_id;
   }
 
-  /** @returns The answer that is being written in the session. */
+  /** @returns The answer in progress in the session. */
   async #open(sessionId: string): Promise<Answer | null> {
     const { session, messages, answer } = await this.#client.openSession(sessionId);
     this.#sessionId = session.session_id;
@@ -297,17 +297,17 @@ class Conversation {
   }
 }
 
-/** A stored message, with the mark of a question where it is one. */
+/** Returns a stored message; questions have the prompt's mark. */
 function messageText({ role, content }: Message): string {
   return `${role === 'user' ? '> ' : ''}${printableText(content)}\n`;
 }
 
-/** Problems of a step that is not taken back however often it is asked for. */
+/** Problems of an undo that no repetition can solve. */
 const CANNOT_UNDO: ReadonlySet<string | undefined> = new Set([
   'nothing_to_undo',
   'session_not_found',
   'session_not_yours',
 ]);
 
-/** Errors of one message, after which there may be another. */
-const GOES_ON: ReadonlySet<string> = new Set(['refused', 'too_large', 'answer_lost']);
+/** Errors that concern one message only. */
+const MESSAGE_ERRORS: ReadonlySet<string> = new Set(['refused', 'too_large', 'answer_lost']);

@@ -15,7 +15,7 @@ const FILE_MODE = 0o600;
 const FOLDER_MODE = 0o700;
 
 /**
- * The sign-ins of this user's terminals, one for each assistant, in a file that nobody else can read:
+ * The sign-ins of this user's terminals, one for each assistant, in a file that only the user can read:
  * `oselya/sign-ins.json` in the user's configuration folder (XDG Base Directory Specification).
  */
 export class KeptSignIns {
@@ -25,7 +25,7 @@ export class KeptSignIns {
     this.path = join(configFolder(env), 'sign-ins.json');
   }
 
-  /** The sign-in at an assistant, where there is one. */
+  /** Returns the sign-in at an assistant, if there is one. */
   async find(url: string): Promise<SignIn | undefined> {
     const all = await this.#read();
     return Object.hasOwn(all, url) ? all[url] : undefined;
@@ -50,17 +50,17 @@ export class KeptSignIns {
     }
     const value = parseJson(text);
     if (Value.Check(content, value)) return value;
-    throw new CommandError(`${this.path} is not as oselya chat writes it: delete it`);
+    throw new CommandError(`${this.path} is damaged: delete it and sign in again`);
   }
 
-  /** Another command may read it meanwhile: it has the old one or the new one. */
+  /** Replaces the file at once, because another command may be reading it. */
   async #write(all: Record<string, SignIn>): Promise<void> {
     const folder = dirname(this.path);
     const draft = `${this.path}.${randomUUID()}`;
     try {
       await mkdir(folder, { recursive: true, mode: FOLDER_MODE });
       await writeFile(draft, `${JSON.stringify(all, null, 2)}\n`, { mode: FILE_MODE });
-      // The mask of the process may have taken bits away, and never adds any.
+      // The umask may have removed permissions of the user.
       await chmod(draft, FILE_MODE);
       await rename(draft, this.path);
     } catch (error) {

@@ -1,11 +1,11 @@
 import type { Io } from '../command.ts';
 
-/** As much of standard input as is read: whatever is longer is no message anyway. */
+/** Maximum size of standard input; longer text is not a message. */
 const MAX_BYTES = 256 * 1024;
 
 /**
- * The message of a command: its words, else what is on standard input.
- * @returns Undefined where a person is to be asked, at a terminal.
+ * Returns the message of a command: its words, or standard input.
+ * @returns Undefined at a terminal without words.
  */
 export async function readMessage(
   words: readonly string[],

@@ -10,25 +10,24 @@ import {
 import { type Output } from '../command.ts';
 import { oneLine, printableJson, printableText } from '../terminal.ts';
 
-/** Where an answer is shown. */
+/** Output of an answer. */
 export type Screen = {
-  /** The answer's own text, as it comes. */
+  /** Writes a part of the answer. */
   text: (text: string) => void;
-  /** A line about what happens. */
+  /** Writes a line about a step or a failure. */
   note: (line: string) => void;
 };
 
-/** A tool that has been run, with its session. */
+/** A finished tool with its session. */
 export type FinishedStep = Extract<TurnEvent, { type: 'tool.finished' }>;
 
-/** How an answer ended. */
+/** End of an answer. */
 export type Ending = 'completed' | 'cancelled' | 'cut' | 'failed';
 
 /**
- * Shows an answer as it comes: its text as it is but for what would act on the terminal, and each step of its
- * tools in a line.
- * @param onChanged Is given each step that changed what is remembered, after its line.
- * @throws ChatError where it cannot be followed to its end.
+ * Shows an answer while it arrives: its printable text, and a line for each step of its tools.
+ * @param onChanged Called with each step that changed the memory.
+ * @throws ChatError if the answer is lost before its end.
  */
 export async function show(
   answer: Answer,
@@ -36,7 +35,7 @@ export async function show(
   onChanged: (step: FinishedStep) => void = () => undefined,
 ): Promise<Ending> {
   let shown = '';
-  /** The first half of a character whose second half is still to come. */
+  /** First half of a surrogate pair. */
   let half = '';
 
   function write(text: string): void {
@@ -49,7 +48,7 @@ export async function show(
 
   function finish(stored: Message | undefined): void {
     const content = stored?.content ?? '';
-    // What was lost with a connection stands in what is stored.
+    // The stored message completes text that a lost connection cut off.
     if (content.startsWith(shown)) write(content.slice(shown.length));
     else if (!shown.startsWith(content)) write(`\n\n${content}`);
     if (shown !== '') screen.text('\n');
@@ -79,7 +78,7 @@ export async function show(
   return 'failed';
 }
 
-/** Prints what happens as JSON, one event a line. */
+/** Prints each event as a line of JSON. */
 export async function showJson(answer: Answer, print: (line: string) => void): Promise<Ending> {
   let ending: Ending = 'failed';
   for await (const event of answer) {
@@ -89,7 +88,7 @@ export async function showJson(answer: Answer, print: (line: string) => void): P
   return ending;
 }
 
-/** Lines on a stream, dim where it is a terminal and nobody asked for no colours. https://no-color.org */
+/** Returns a function that writes lines to a stream, dim on a terminal unless `NO_COLOR` is set. https://no-color.org */
 export function notesOn(
   stream: Writable & { isTTY?: boolean },
   env: NodeJS.ProcessEnv,
@@ -103,7 +102,7 @@ function describeTool({ title, status, summary }: Tool & FinishedStep['tool']): 
   return `${status === 'done' ? '✓' : '✗'} ${oneLine(title)}: ${oneLine(summary)}`;
 }
 
-/** What is remembered, or no more, by a change. */
+/** Describes a change of the memory. */
 export function describeChange({ category, key, value, previous }: MemoryChange): string {
   const fact = oneLine(`${category}/${key}`);
   if (value === null) return `Forgotten: ${fact}: ${oneLine(previous ?? '')}`;
@@ -120,26 +119,26 @@ const ENDINGS: Readonly<Record<string, Ending>> = {
 const NOTES: Readonly<Record<Ending, string | undefined>> = {
   completed: undefined,
   cancelled: 'The answer was cancelled.',
-  cut: 'The answer was cut off when the assistant stopped.',
+  cut: 'The answer was cut off because the assistant stopped.',
   failed: 'The answer failed.',
 };
 
 function endingOf({ status }: Message, screen?: Screen): Ending {
-  // A status of a later version says at least that it is not whole.
+  // An unknown status of a later version means an incomplete answer.
   const ending = status === undefined ? 'completed' : (ENDINGS[status] ?? 'failed');
   const note = NOTES[ending];
   if (note !== undefined) screen?.note(note);
   return ending;
 }
 
-/** The screen of a conversation: what is shown stands above the prompt, and what was typed there is kept. */
+/** The screen of a conversation. Output appears above the prompt, whose text is kept. */
 export class ConversationScreen implements Screen {
   readonly #stdout: Output;
   readonly #lines: Pick<Interface, 'prompt'>;
   readonly #note: (line: string) => void;
-  /** Whether the person may be typing after a prompt. */
+  /** Whether the prompt is visible. */
   #hasPrompt = false;
-  /** Whether the last line on the screen is not ended. */
+  /** Whether the last line is incomplete. */
   #isMidLine = false;
 
   constructor(stdout: Output, lines: Pick<Interface, 'prompt'>, env: NodeJS.ProcessEnv) {
@@ -163,18 +162,18 @@ export class ConversationScreen implements Screen {
     });
   }
 
-  /** Shows the prompt, with what was typed already. */
+  /** Shows the prompt with the text typed so far. */
   prompt(): void {
     this.#hasPrompt = true;
     this.#lines.prompt(true);
   }
 
-  /** A line was typed: the cursor stands below the prompt. */
+  /** Called after a typed line: the cursor is below the prompt. */
   entered(): void {
     this.#hasPrompt = false;
   }
 
-  /** Takes the prompt away, for what comes piece by piece. */
+  /** Removes the prompt before output in parts. */
   clearPrompt(): void {
     if (!this.#hasPrompt) return;
     clearLine(this.#stdout, 0);

@@ -9,14 +9,14 @@ import { CommandError } from '../command.ts';
 import { oneLine } from '../terminal.ts';
 import { type Assistant, type SignIn } from './assistant.ts';
 
-/** As long as the assistant waits: at the provider, and then on the page that asks. */
+/** Time limit of the assistant: at the provider, and then on the confirmation page. */
 const WAIT_MINUTES = 2 * SIGN_IN_STEP_MINUTES;
 
 /**
- * Signs this terminal in with the user's browser: a code comes back to a port of this machine, and is
- * redeemed with a verifier that never leaves this process. RFC 8252, RFC 7636.
- * @param tell Is given what the person has to read.
- * @throws CommandError where they refuse, or nothing comes back in time.
+ * Signs this terminal in with the user's browser. The browser brings a code to a port of this machine, which is
+ * redeemed with a verifier. RFC 8252, RFC 7636.
+ * @param tell Called with lines for the user.
+ * @throws CommandError if the user denies it, or after the time limit.
  */
 export async function signIn(
   assistant: Assistant,
@@ -35,23 +35,23 @@ export async function signIn(
     }).toString()}`;
     const { protocol, hostname } = new URL(assistant.url);
     if (protocol === 'http:' && !isLoopback(hostname)) {
-      tell('This assistant is reached by plain http: whoever is in between can read all of it.');
+      tell('This assistant uses plain http: others on the network can read everything.');
     }
     tell(`Sign in with your browser on this computer: ${address}`);
-    tell(`The page has to show the code ${markOf(challenge)}`);
+    tell(`The page must show the code ${markOf(challenge)}`);
     if (opensBrowser) openBrowser(address);
     const late = sleep(WAIT_MINUTES * 60_000, undefined, { signal: waiting.signal });
     const brought = await Promise.race([server.brought, late.catch(() => undefined)]);
     if (brought === undefined) {
-      throw new CommandError(
-        `nobody signed in within ${WAIT_MINUTES} minutes: give the command again`,
-      );
+      throw new CommandError(`no sign-in within ${WAIT_MINUTES} minutes: run the command again`);
     }
     if ('error' in brought) {
-      throw new CommandError('the sign-in was refused in the browser: nothing was signed in');
+      throw new CommandError(
+        'the sign-in was denied in the browser: run the command again to retry',
+      );
     }
     const signedIn = await assistant.redeem(brought.code, verifier);
-    // A code may have been brought of another account's sign-in: the person sees whose this is.
+    // A local stranger may have confirmed with another account, so the user sees the account.
     const account = await assistant.account(signedIn);
     tell(account === undefined ? 'Signed in.' : `Signed in as ${oneLine(account)}.`);
     return signedIn;
@@ -63,7 +63,7 @@ export async function signIn(
 
 const random = () => randomBytes(32).toString('base64url');
 
-/** What the browser brings: a code, or that the person refused. RFC 6749 §4.1.2. */
+/** Result of the browser: a code, or an error if the user denied it. RFC 6749 §4.1.2. */
 type Brought = { code: string } | { error: string };
 
 const page = (title: string, text: string) => `<!doctype html>
@@ -72,8 +72,8 @@ const page = (title: string, text: string) => `<!doctype html>
 `;
 
 const DONE = page('Go back to the terminal', 'It is signed in. You can close this page.');
-const REFUSED = page('Nothing was signed in', 'You can close this page.');
-const UNKNOWN = page('Nothing is here', 'Begin again with <code>oselya chat</code>.');
+const DENIED = page('The terminal was not signed in', 'You can close this page.');
+const NOT_FOUND = page('Page not found', 'Start again with <code>oselya chat</code>.');
 
 const HEADERS = {
   'content-type': 'text/html; charset=utf-8',
@@ -85,14 +85,14 @@ const HEADERS = {
 };
 
 /**
- * Listens on a free port of 127.0.0.1 for the browser of one sign-in. Whatever does not know the state is
- * answered 404, and waited on. RFC 8252 §7.3, §8.3.
+ * Listens on a free port of 127.0.0.1 for the browser of one sign-in. Requests without the state are
+ * answered 404. RFC 8252 §7.3, §8.3.
  */
 async function listenForBrowser(state: string) {
   const brought = Promise.withResolvers<Brought>();
   const server = createServer((request, response) => {
     const found = read(request, state);
-    const body = found === undefined ? UNKNOWN : 'code' in found ? DONE : REFUSED;
+    const body = found === undefined ? NOT_FOUND : 'code' in found ? DONE : DENIED;
     response.writeHead(found === undefined ? 404 : 200, HEADERS).end(body, () => {
       if (found !== undefined) brought.resolve(found);
     });
@@ -118,14 +118,14 @@ function read({ method, url = '' }: IncomingMessage, state: string): Brought | u
   return error ? { error } : undefined;
 }
 
-/** What opens an address with the user's browser, and its arguments before the address. */
+/** Programs that open an address in the user's browser, with their first arguments. */
 const OPENERS: Readonly<Partial<Record<NodeJS.Platform, readonly [string, ...string[]]>>> = {
   darwin: ['open'],
-  // Not by `start`, whose shell would read the address.
+  // `start` would pass the address to a shell.
   win32: ['rundll32', 'url.dll,FileProtocolHandler'],
 };
 
-/** Tries to open an address; where there is no browser nothing happens, since the address was printed. */
+/** Tries to open an address. Failures are ignored, because the address was printed. */
 function openBrowser(address: string): void {
   const [program, ...first] = OPENERS[process.platform] ?? ['xdg-open'];
   const child = spawn(program, [...first, address], { stdio: 'ignore', detached: true });

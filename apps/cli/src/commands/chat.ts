@@ -4,12 +4,12 @@ import { help } from '../command.ts';
 import type { ChatOptions } from '../chat/chat.ts';
 
 const COMMANDS = `
-Without a message on a terminal it is a conversation: /help there shows its commands.
-With one, or with one on standard input, it prints the answer alone: the steps are on standard error.
-Exit status: 0 answered, 1 no whole answer, 2 wrong use, 130 cancelled by Ctrl-C.
+Without a message on a terminal it starts a conversation; /help lists its commands.
+With a message, or one on standard input, it prints the answer; steps go to standard error.
+Exit status: 0 answered, 1 no complete answer, 2 wrong use, 130 cancelled by Ctrl-C.
 `;
 
-/** `oselya chat`: talks to a running assistant over its WebSocket, as a browser does. docs/chat.md. */
+/** Adds `oselya chat`, which talks to a running assistant over its WebSocket. @see docs/chat.md */
 export function addChatCommand(program: Command, context: Context): void {
   const command: Command = program
     .command('chat')
@@ -18,17 +18,17 @@ export function addChatCommand(program: Command, context: Context): void {
     .addHelpText(
       'after',
       help(
-        'an assistant that runs: BASE_URL or ASSISTANT_PORT, or --url.',
-        'You sign in with your browser; docs/chat.md says where that is kept.',
+        'a running assistant: BASE_URL or ASSISTANT_PORT, or --url.',
+        'You sign in with your browser; docs/chat.md says where the sign-in is stored.',
       ),
     )
     .argument('[words...]', 'the message')
-    .option('--url <origin>', 'where the assistant is, in the place of BASE_URL')
-    .option('--session <id>', 'go on with a session')
-    .option('--profile <id>', 'begin the session with this profile')
-    .option('--json', 'print what happens as JSON, one event a line')
-    .option('--no-browser', 'print the address to sign in at, and open no browser')
-    .option('--sign-out', 'end the sign-in of this terminal');
+    .option('--url <origin>', 'address of the assistant, instead of BASE_URL')
+    .option('--session <id>', 'continue a session')
+    .option('--profile <id>', 'start the session with this profile')
+    .option('--json', 'print one JSON event a line')
+    .option('--no-browser', 'print the sign-in address and open no browser')
+    .option('--sign-out', 'sign this terminal out');
   command.action(
     async (
       words: string[],
@@ -44,7 +44,7 @@ export function addChatCommand(program: Command, context: Context): void {
       const { assistantOf, chatConfig, originOf } = await import('../config.ts');
       const { loadConfig, MAX_TEXT_LENGTH } = await import('@oselya/kit');
       if (options.session !== undefined && options.profile !== undefined) {
-        command.error('--session has its profile already: leave --profile out');
+        command.error('--session already has a profile: leave out --profile');
       }
       if (options.signOut === true && words.length > 0) {
         command.error('--sign-out takes no message');

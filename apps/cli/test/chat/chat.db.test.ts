@@ -95,7 +95,7 @@ const mockEnv = envOf(mock, mockHome);
 // oxlint-disable-next-line no-control-regex -- that is what must not be there
 const ACTS = /[\u0000-\u0008\u000B-\u001F\u007F-\u009F]/;
 
-test('the sign-in is kept for its user alone, for its assistant', async () => {
+test('a sign-in is stored for its assistant, readable by its user only', async () => {
   const file = fileOf(mockHome);
   assert.equal(statSync(file).mode & 0o777, 0o600);
   const kept = JSON.parse(readFileSync(file, 'utf8'));
@@ -103,7 +103,7 @@ test('the sign-in is kept for its user alone, for its assistant', async () => {
   assert.equal(kept[mock].name, 'svc_auth_session');
 });
 
-test('a message on standard input prints the answer alone; its steps are beside it', async () => {
+test('a message on standard input prints the answer to stdout and the steps to stderr', async () => {
   const { status, stdout, stderr } = await new Terminal([], mockEnv, `${WISH}\n`).end();
   assert.equal(status, 0, stderr);
   assert.match(stdout, /Сихів[^]*\n$/);
@@ -112,7 +112,7 @@ test('a message on standard input prints the answer alone; its steps are beside 
   assert.doesNotMatch(stdout + stderr, ACTS);
 });
 
-test('as JSON it is one event a line, in their order', async () => {
+test('--json prints one event a line in order', async () => {
   const { status, stdout } = await new Terminal(['--json', WISH], mockEnv, '').end();
   assert.equal(status, 0);
   const lines = stdout.trim().split('\n');
@@ -126,7 +126,7 @@ test('as JSON it is one event a line, in their order', async () => {
   assert.doesNotMatch(stdout, ACTS);
 });
 
-test('a session is gone on with; one that is not there is told', async () => {
+test('--session continues a session and reports a missing one', async () => {
   const { stdout } = await new Terminal(['--json', 'Привіт'], mockEnv, '').end();
   const { session_id: id } = JSON.parse(stdout.split('\n')[0] ?? '');
   const second = await new Terminal(['--json', '--session', id, WISH], mockEnv, '').end();
@@ -136,7 +136,7 @@ test('a session is gone on with; one that is not there is told', async () => {
   assert.match(wrong.stderr, /^oselya: It does not exist or has been deleted\..*$/m);
 });
 
-test('a session is begun with a profile; one that is not there is told', async () => {
+test('--profile starts a session and reports a missing profile', async () => {
   const { stdout } = await new Terminal(
     ['--json', '--profile', 'market', 'Привіт'],
     mockEnv,
@@ -152,12 +152,12 @@ test('a session is begun with a profile; one that is not there is told', async (
   assert.equal(profile.stdout, '');
 });
 
-test('the page shows the account, the port and the code of the terminal; a refusal signs nothing in', async () => {
+test('the page shows account, port and code, and a denial signs nobody in', async () => {
   const home = newHome();
   const terminal = new Terminal([WISH], envOf(mock, home), '');
   const browser = new Browser();
   const page = await comeToPage(terminal, browser);
-  const [, mark = ''] = await terminal.sees(/has to show the code (\S{8})\n/, 'stderr');
+  const [, mark = ''] = await terminal.sees(/must show the code (\S{8})\n/, 'stderr');
   const [, port = ''] = await terminal.sees(/port=(\d+)/, 'stderr');
   for (const shown of ['olena@example.test', mark, `127.0.0.1:${port}`]) {
     assert.ok(page.includes(shown), shown);
@@ -166,14 +166,14 @@ test('the page shows the account, the port and the code of the terminal; a refus
   const guess = await fetch(`http://127.0.0.1:${port}/?code=a&state=${'A'.repeat(43)}`);
   assert.equal(guess.status, 404);
   const refused = await answerPage(page, mock, { browser, answer: 'refuse' });
-  assert.match(await refused.text(), /Nothing was signed in/);
+  assert.match(await refused.text(), /The terminal was not signed in/);
   const { status, stderr } = await terminal.end();
   assert.equal(status, 1);
-  assert.match(stderr, /^oselya: the sign-in was refused in the browser/m);
+  assert.match(stderr, /^oselya: the sign-in was denied in the browser/m);
   assert.throws(() => statSync(fileOf(home)), { code: 'ENOENT' });
 });
 
-test('a sign-in that has ended is told, and made anew; signing out ends it on the server', async () => {
+test('an ended sign-in is replaced, and --sign-out ends it on the server', async () => {
   const home = await signedInHome(mock);
   const env = envOf(mock, home);
   const { [mock]: first } = JSON.parse(readFileSync(fileOf(home), 'utf8'));
@@ -181,7 +181,7 @@ test('a sign-in that has ended is told, and made anew; signing out ends it on th
   await fetch(`${mock}/auth/logout`, { method: 'POST', headers });
 
   const terminal = new Terminal([WISH], env, '');
-  await terminal.sees(/The sign-in of this terminal has ended: sign in again\./, 'stderr');
+  await terminal.sees(/This terminal was signed out: sign in again\./, 'stderr');
   await signIn(terminal, mock);
   assert.equal((await terminal.end()).status, 0);
 
@@ -198,31 +198,28 @@ test('a sign-in that has ended is told, and made anew; signing out ends it on th
   assert.match(again.stdout, /is not signed in/);
 });
 
-test('a file that somebody else wrote, or no assistant, ends in one line', async () => {
+test('a damaged file and a foreign server end with one line', async () => {
   const home = await signedInHome(mock);
   writeFileSync(fileOf(home), '{"http://127.0.0.1:1": {"name": "a b", "value": "c"}}');
   const bad = await new Terminal([WISH], envOf(mock, home), '').end();
   assert.equal(bad.status, 1);
-  assert.match(
-    bad.stderr,
-    /^oselya: .*sign-ins\.json is not as oselya chat writes it: delete it\n$/,
-  );
+  assert.match(bad.stderr, /^oselya: .*sign-ins\.json is damaged: delete it and sign in again\n$/);
   const { [mock]: kept } = JSON.parse(readFileSync(fileOf(mockHome), 'utf8'));
   writeFileSync(fileOf(home), JSON.stringify({ [collector.url]: kept }));
   const other = await new Terminal([WISH], envOf(collector.url, home), '').end();
   assert.equal(other.status, 1);
-  assert.match(other.stderr, /^oselya: what answers at .* is no assistant: set BASE_URL/);
+  assert.match(other.stderr, /^oselya: the server at .* is not an Oselya assistant: set BASE_URL/);
 });
 
-test('nobody is asked to sign in where no assistant answers', async () => {
+test('no browser opens if no assistant answers', async () => {
   const locked = await startServer(() => ({ status: 401, body: 'a page' }));
   for (const [url, said] of [
     [
       await closedAddress(),
       /^oselya: the assistant at .* cannot be reached \(ECONNREFUSED\): .*\n$/,
     ],
-    [collector.url, /^oselya: what answers at .* is no assistant: .*\n$/],
-    [locked.url, /^oselya: what answers at .* is no assistant: .*\n$/],
+    [collector.url, /^oselya: the server at .* is not an Oselya assistant: .*\n$/],
+    [locked.url, /^oselya: the server at .* is not an Oselya assistant: .*\n$/],
   ] as const) {
     const { status, stderr } = await new Terminal([WISH], envOf(url, newHome()), '').end();
     assert.equal(status, 1);
@@ -230,14 +227,14 @@ test('nobody is asked to sign in where no assistant answers', async () => {
   }
 });
 
-test('a conversation: help, an answer, the sessions, opening one, leaving', async () => {
+test('a conversation shows help, answers, lists and opens sessions', async () => {
   const terminal = new Terminal([], mockEnv);
   await terminal.sees(/\/help lists the commands[^]*> /);
   terminal.type('/help\n');
   await terminal.sees(/\/open N/);
   terminal.type('/cancel\n/what\n/retry\n/open\n');
   await terminal.sees(
-    /No answer is being written\.[^]*There is no \/what[^]*There is no answer yet\.[^]*\/open needs a number/,
+    /No answer is in progress\.[^]*There is no \/what[^]*There is no answer yet\.[^]*\/open needs a number/,
   );
   terminal.type(`${WISH}\n`);
   await terminal.sees(/✓ [^]*Сихів[^]*\n[^]*> $/);
@@ -246,13 +243,13 @@ test('a conversation: help, an answer, the sessions, opening one, leaving', asyn
   terminal.type('/sessions\n');
   await terminal.sees(/ {2}1 {2}\d{4}-\d\d-\d\d \d\d:\d\d {2}.+, \d+ messages/);
   terminal.type('/new\n/open 1\n');
-  await terminal.sees(/begins a new session[^]*Session .+\n[^]*> двокімнатна/);
+  await terminal.sees(/starts a new session[^]*Session .+\n[^]*> двокімнатна/);
   terminal.type('/quit\n');
   const { status } = await terminal.end();
   assert.equal(status, 0);
 });
 
-test('two terminals in one session see what is asked and answered at either; /open needs no list', async () => {
+test('two terminals with one session show the same messages', async () => {
   const first = new Terminal([], mockEnv);
   await first.sees(/> $/);
   first.type(`${WISH}\n`);
@@ -281,13 +278,13 @@ test('two terminals in one session see what is asked and answered at either; /op
 const slowHome = await signedInHome(slow);
 const slowEnv = envOf(slow, slowHome);
 
-test('Ctrl-C cancels the answer that is being written; without one it leaves', async () => {
+test('Ctrl-C cancels an answer in progress; without one it leaves', async () => {
   const terminal = new Terminal([], slowEnv);
   await terminal.sees(/> $/);
   terminal.type('Що є?\n');
   await terminal.sees(/Шукаю/);
   terminal.type('І ще?\n');
-  await terminal.sees(/An answer is being written: \/cancel ends it\./);
+  await terminal.sees(/An answer is in progress: \/cancel ends it\./);
   terminal.type('\u0003');
   await terminal.sees(/The answer was cancelled\./);
   terminal.type('/retry\n');
@@ -299,7 +296,7 @@ test('Ctrl-C cancels the answer that is being written; without one it leaves', a
   assert.equal((await terminal.end()).status, 130);
 });
 
-test('a second Ctrl-C leaves while the answer is still being ended', async () => {
+test('a second Ctrl-C leaves before the answer is cancelled', async () => {
   const terminal = new Terminal([], slowEnv);
   await terminal.sees(/> $/);
   terminal.type('Що є?\n');
@@ -308,23 +305,19 @@ test('a second Ctrl-C leaves while the answer is still being ended', async () =>
   assert.equal((await terminal.end()).status, 130);
 });
 
-test(
-  'Ctrl-C cancels the answer to a message that was given along',
-  { timeout: 60_000 },
-  async () => {
-    const child = spawn(process.execPath, [BIN, 'chat', '--no-browser', 'Що є?'], {
-      env: { ...process.env, ...slowEnv },
-      stdio: ['ignore', 'pipe', 'inherit'],
-    });
-    const closed = once(child, 'close');
-    const [written] = await once(child.stdout, 'data');
-    assert.equal(String(written), 'Шукаю');
-    child.kill('SIGINT');
-    assert.deepEqual(await closed, [130, null]);
-  },
-);
+test('Ctrl-C cancels the answer to a single message', { timeout: 60_000 }, async () => {
+  const child = spawn(process.execPath, [BIN, 'chat', '--no-browser', 'Що є?'], {
+    env: { ...process.env, ...slowEnv },
+    stdio: ['ignore', 'pipe', 'inherit'],
+  });
+  const closed = once(child, 'close');
+  const [written] = await once(child.stdout, 'data');
+  assert.equal(String(written), 'Шукаю');
+  child.kill('SIGINT');
+  assert.deepEqual(await closed, [130, null]);
+});
 
-test('an answer that the model fails is told', async () => {
+test('a failure of the model is reported', async () => {
   const { status, stdout, stderr } = await new Terminal([BREAK], slowEnv, '').end();
   assert.equal(status, 1);
   assert.equal(stdout, '');
@@ -341,9 +334,9 @@ async function behindProxy() {
   return { proxy, env: envOf(proxy.url, home) };
 }
 
-const SILENT = /The assistant has not answered for 3 s: waiting for it\.\n/;
+const SILENT = /The assistant has not answered for 3 s. Still waiting\.\n/;
 
-test('an assistant that is silent is told of: before the sign-in is looked at, at the prompt, in an answer', async () => {
+test('a silent assistant is reported at the start, at the prompt and in an answer', async () => {
   const { proxy, env } = await behindProxy();
   proxy.freeze(true);
   const terminal = new Terminal([], env);
@@ -365,13 +358,13 @@ test('an assistant that is silent is told of: before the sign-in is looked at, a
   assert.equal((await terminal.end()).status, 0);
 });
 
-test('an answer goes on where a lost connection left it, and nothing of it comes twice', async () => {
+test('an answer continues after a lost connection without repetition', async () => {
   const { proxy, env } = await behindProxy();
   const terminal = new Terminal(['Що є?'], env, '');
   await terminal.sees(/Шукаю/);
   proxy.cut();
   await terminal.sees(
-    /The connection was lost: the network broke or the assistant is away\. Connecting again in 1 s\.\nConnected again\.\n/,
+    /The connection was lost: the network broke or the assistant is away\. Reconnecting in 1 s\.\nReconnected\.\n/,
     'stderr',
   );
   goOn.resolve();
@@ -381,7 +374,7 @@ test('an answer goes on where a lost connection left it, and nothing of it comes
   assert.equal(stdout, 'Шукаю, знайшов.\n');
 });
 
-test('whoever is signed out is told to sign in again, in the midst of an answer or of none', async () => {
+test('a signed-out user is told to sign in again, with or without an answer in progress', async () => {
   const home = await signedInHome(slow);
   const { [slow]: kept } = JSON.parse(readFileSync(fileOf(home), 'utf8'));
   const idle = new Terminal([], envOf(slow, home));
@@ -392,6 +385,6 @@ test('whoever is signed out is told to sign in again, in the midst of an answer 
   await fetch(`${slow}/auth/logout`, { method: 'POST', headers });
   for (const { status, stderr } of [await terminal.end(), await idle.end()]) {
     assert.equal(status, 1);
-    assert.match(stderr, /^oselya: the sign-in has ended: give the command again to sign in$/m);
+    assert.match(stderr, /^oselya: the sign-in has ended: run the command again to sign in$/m);
   }
 });

@@ -35,7 +35,7 @@ const digest = (content: string) => ({
   created_at: null,
 });
 
-test('what comes by itself is shown after the answer that is being written, and the session stays open', async () => {
+test('a digest is shown after the answer in progress', async () => {
   const end = Promise.withResolvers<void>();
   const asked = Promise.withResolvers<void>();
   let hear: ((arrived: Arrived) => void) | undefined;
@@ -67,22 +67,12 @@ test('what comes by itself is shown after the answer that is being written, and 
   assert.equal(await status, 0);
   stdout.end();
   const screen = await shown;
-  assert.match(screen, /Є дві\.[^]*Нових: 1[^]*news in another session: \/open s2/);
+  assert.match(screen, /Є дві\.[^]*Нових: 1[^]*Another session has a new message: \/open s2/);
   assert.doesNotMatch(screen, /Не тут/);
   assert.ok(!screen.includes('\u001B[2J'));
 });
 
-test('a conversation that waits for its person ends when the connection does', async () => {
-  const ended = Promise.withResolvers<never>();
-  const client = { onArrived: () => undefined };
-  const { stdout, status } = begin(client, { ended: ended.promise });
-  await once(stdout, 'data');
-  const error = new ChatError('unreachable', 'ECONNREFUSED');
-  ended.reject(error);
-  await assert.rejects(status, error);
-});
-
-test('one whose session cannot be opened for that ends with it', async () => {
+test('a conversation whose session cannot be opened ends', async () => {
   const error = new ChatError('unreachable', 'ECONNREFUSED');
   const ended = Promise.reject(error);
   const client = { onArrived: () => undefined, openSession: () => ended };
@@ -131,7 +121,7 @@ async function* lost(): AsyncGenerator<TurnEvent> {
   throw new ChatError('answer_lost', 'the answer was lost: retry it');
 }
 
-test('who waits for a session, or for an answer in it, may leave', async () => {
+test('a user may leave while a session or answer is awaited', async () => {
   const opening = begin(waiting, { sessionId: 's' });
   await once(opening.stdout, 'data');
   opening.stdin.write('\u0003');
@@ -149,7 +139,7 @@ test('who waits for a session, or for an answer in it, may leave', async () => {
   }
 });
 
-test('an answer that was lost ends no conversation, and a session that is refused does', async () => {
+test('a lost answer keeps the conversation, a rejected session ends it', async () => {
   const { stdin, stdout, status } = begin(openedWith(lost()), { sessionId: 's' });
   await until(stdout, /the answer was lost: retry it[^]*> /);
   stdin.write('/quit\n');
@@ -198,7 +188,7 @@ async function undone(times: number, undo: (stepId: string) => ChatError | undef
   assert.equal(await status, 0);
   const lines = stripVTControlCharacters(screen())
     .split(/\r?\n/u)
-    .filter((line) => /remembered|forgotten|nothing/i.test(line))
+    .filter((line) => /remembered|forgotten|nothing|no change/i.test(line))
     .map((line) => line.replace(/^> /u, ''));
   return { taken, lines };
 }
@@ -207,7 +197,7 @@ async function undone(times: number, undo: (stepId: string) => ChatError | undef
 const refusal = (status: number, code: string) =>
   new ChatError('refused', `Nothing: ${code}`, { status, code, title: code });
 
-test('what is remembered is shown, and taken back step by step, the latest first', async () => {
+test('/undo reverts changes of the memory, the latest first', async () => {
   const { taken, lines } = await undone(3, (step) =>
     step === 'one' ? refusal(409, 'nothing_to_undo') : undefined,
   );
@@ -216,15 +206,15 @@ test('what is remembered is shown, and taken back step by step, the latest first
     ['s', 'one'],
   ]);
   assert.deepEqual(lines, [
-    'Remembered: wishes/city[2J: Київ (before: Львів). /undo takes it back.',
-    'Forgotten: wishes/city[2J: Київ. /undo takes it back.',
-    'Taken back: Forgotten: wishes/city[2J: Київ',
+    'Remembered: wishes/city[2J: Київ (before: Львів). /undo reverts it.',
+    'Forgotten: wishes/city[2J: Київ. /undo reverts it.',
+    'Undone: Forgotten: wishes/city[2J: Київ',
     'Nothing: nothing_to_undo',
-    'Nothing was remembered here that can be taken back.',
+    'There is no change to undo.',
   ]);
 });
 
-test('what could not be taken back for now is taken back the next time, before what is older', async () => {
+test('a temporary failure of /undo keeps the change', async () => {
   const refusals = [refusal(503, 'unavailable'), refusal(500, 'internal_error')];
   const { taken, lines } = await undone(4, () => refusals.shift());
   assert.deepEqual(
@@ -234,17 +224,7 @@ test('what could not be taken back for now is taken back the next time, before w
   assert.deepEqual(lines.slice(2), [
     'Nothing: unavailable',
     'Nothing: internal_error',
-    'Taken back: Forgotten: wishes/city[2J: Київ',
-    'Taken back: Remembered: wishes/city[2J: Київ (before: Львів)',
+    'Undone: Forgotten: wishes/city[2J: Київ',
+    'Undone: Remembered: wishes/city[2J: Київ (before: Львів)',
   ]);
-});
-
-test('what was changed in a session that has gone does not keep the earlier from being taken back', async () => {
-  const { taken } = await undone(2, (step) =>
-    step === 'two' ? refusal(404, 'session_not_found') : undefined,
-  );
-  assert.deepEqual(
-    taken.map(([, step]) => step),
-    ['two', 'one'],
-  );
 });
