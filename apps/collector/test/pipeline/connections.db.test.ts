@@ -20,7 +20,7 @@ import {
   noImages,
 } from '../support/pipeline.ts';
 
-/** One connection for everything: whatever holds it keeps all others from the database. */
+/** A database with one connection. */
 const created = await openDatabase();
 const { db } =
   created.url === undefined
@@ -33,7 +33,7 @@ const { db } =
 const PATIENCE_MS = 5000;
 const { signal } = new AbortController();
 
-/** A model that does not answer one kind of question before it is told to. */
+/** Creates a model that holds one kind of request until the test answers it. */
 function heldModel(held: 'generateObject' | 'embed') {
   const asked = Promise.withResolvers<void>();
   const answer = Promise.withResolvers<void>();
@@ -44,7 +44,7 @@ function heldModel(held: 'generateObject' | 'embed') {
   };
   const model: typeof mock = {
     ...mock,
-    // Another name: what is embedded already is to be embedded again.
+    // With another model every listing is embedded again.
     embeddingModel: 'held',
     async generateObject(request) {
       if (held === 'generateObject') await wait();
@@ -60,7 +60,7 @@ function heldModel(held: 'generateObject' | 'embed') {
 
 type Model = ReturnType<typeof countedModel>;
 
-/** What asks the model. Each is given one that waits, and a listing is there already. */
+/** Users of the model. */
 const uses: [
   name: string,
   held: 'generateObject' | 'embed',

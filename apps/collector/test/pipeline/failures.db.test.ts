@@ -4,27 +4,35 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { ModelError, type ModelErrorCode } from '@oselya/model';
 import { StoreOutageError } from '../../src/images/store.ts';
 import type { JobInput } from '../../src/pipeline/context.ts';
+import { extractionPrompt } from '../../src/pipeline/extraction.ts';
+import { claimJobs } from '../../src/queue/claim.ts';
+import { renewLeases, rescueJobs } from '../../src/queue/jobs.ts';
+import { putBackOne } from '../../src/queue/retry.ts';
+import type { StageRecord } from '../../src/tables.ts';
+import { startCollector } from '../support/collector.ts';
 import {
-  openDatabase,
-  rawRecord,
-  store,
-  payloadOf,
   countedModel,
   createHarness,
   currentOf,
   listingOf,
   noImages,
+  openDatabase,
   outcomesOf,
+  payloadOf,
+  rawRecord,
+  store,
 } from '../support/pipeline.ts';
 
-const { db } = await openDatabase();
+const database = await openDatabase();
+const { db } = database;
+const collector = await startCollector(database, { COLLECTOR_WORKER: 'false' });
 
-/** A model of which one call fails. */
+/** Creates a model whose call fails. */
 function failingModel(call: 'generateObject' | 'embed', error: unknown) {
   return { ...countedModel(), [call]: () => Promise.reject(error) };
 }
 
-/** Failures of the infrastructure are told their outage. */
+/** The outage of infrastructure failures. */
 const outage = { since: new Date() };
 const modelFailures: [ModelErrorCode, JobInput, string][] = [
   ['MODEL_UNREACHABLE', {}, 'postponed'],
@@ -33,14 +41,14 @@ const modelFailures: [ModelErrorCode, JobInput, string][] = [
   ['MODEL_REJECTED', {}, 'failed'],
   ['MODEL_INVALID_OUTPUT', {}, 'failed'],
   ['MODEL_REFUSED', {}, 'failed'],
-  // Somebody waits for its end.
+  // A request waits for the job.
   ['MODEL_UNREACHABLE', { canWait: false }, 'failed'],
   ['MODEL_BREAKER_OPEN', { canWait: false }, 'failed'],
 ];
 
 for (const [code, options, outcome] of modelFailures) {
-  const awaited = options.canWait === false ? ', for whose end somebody waits,' : '';
-  test(`${code} leaves the job${awaited} ${outcome}`, async () => {
+  const kind = options.canWait === false ? 'a job that cannot wait' : 'a job';
+  test(`${code} leaves ${kind} ${outcome}`, async () => {
     const error = new ModelError(code, `It was ${code}.`);
     if (error.retryable && code !== 'MODEL_BREAKER_OPEN') error.outage = outage;
     const model = failingModel('generateObject', error);
@@ -61,8 +69,8 @@ for (const [code, options, outcome] of modelFailures) {
   });
 }
 
-/** Pictures whose store fails, in another outage at each call. */
-function picturesWithoutStore() {
+/** Creates images whose store fails, in another outage at each call. */
+function imagesWithoutStore() {
   const state = { tries: 0, isAway: true };
   const processRemote = () => {
     state.tries += 1;
@@ -72,14 +80,14 @@ function picturesWithoutStore() {
   return { state, images: { ...noImages, processRemote } };
 }
 
-test('an outage of the image store costs a job no attempt, no second try and no second reading', async () => {
-  const { state, images } = picturesWithoutStore();
+test('An outage of the image store costs a job no attempt, no second try and no second reading', async () => {
+  const { state, images } = imagesWithoutStore();
   const model = countedModel();
   const harness = createHarness(db, { model, images });
   const raw = await harness.process(payloadOf());
   assert.deepEqual([raw.status, raw.attempts], ['pending', 0]);
   assert.deepEqual([raw.error?.code, raw.error?.stage], ['image_store_unavailable', 'images']);
-  assert.equal(state.tries, 1, 'whoever keeps the store has tried it by then');
+  assert.equal(state.tries, 1, 'the store has its own attempts');
   state.isAway = false;
   assert.equal(await harness.runNext(), 'completed');
   const completed = await rawRecord(db, raw.id);
@@ -87,8 +95,8 @@ test('an outage of the image store costs a job no attempt, no second try and no 
   assert.equal(model.calls.chat, 1);
 });
 
-test('a job that the image store fails while it takes what others have is failed at last', async () => {
-  const { state, images } = picturesWithoutStore();
+test('A job on which the image store fails in five outages is failed', async () => {
+  const { state, images } = imagesWithoutStore();
   const harness = createHarness(db, { images });
   const { id } = await harness.process(payloadOf());
   for (let nth = 2; nth < 5; nth += 1) {
@@ -100,14 +108,14 @@ test('a job that the image store fails while it takes what others have is failed
   assert.equal(state.tries, 5);
 });
 
-test('a job for whose end somebody waits does not wait for the image store', async () => {
-  const { images } = picturesWithoutStore();
+test('A job that cannot wait fails in an outage of the image store', async () => {
+  const { images } = imagesWithoutStore();
   const id = await store(db, payloadOf());
   assert.equal(await createHarness(db, { images }).runNext({ canWait: false }), 'failed');
   assert.equal((await rawRecord(db, id)).error?.code, 'image_store_unavailable');
 });
 
-test('a bad embedding fails the job and is not written; the next try makes it good', async () => {
+test('A bad embedding fails the job and is not written, and the next payload repairs it', async () => {
   const error = new ModelError('MODEL_INVALID_OUTPUT', 'An embedding of zeros only.');
   const payload = payloadOf();
   const raw = await createHarness(db, { model: failingModel('embed', error) }).process(payload);
@@ -123,14 +131,14 @@ test('a bad embedding fails the job and is not written; the next try makes it go
   assert.ok((await listingOf(db, payload))?.embedding);
 });
 
-test('reasons with characters that the database cannot store are recorded all the same', async () => {
+test('Reasons with characters that the database cannot store are cleaned', async () => {
   const model = failingModel('generateObject', new ModelError('MODEL_REJECTED', 'a\0b\uD800'));
   const raw = await createHarness(db, { model }).process(payloadOf());
   assert.equal(raw.status, 'failed');
   assert.equal(raw.error?.message, 'ab\uFFFD');
 });
 
-test('a stage that throws something else fails the job without telling its inside', async () => {
+test('An unexpected error fails the job without its message', async () => {
   const raw = await createHarness(db, {
     images: { ...noImages, processRemote: () => Promise.reject(new Error('secret inside')) },
   }).process(payloadOf());
@@ -139,7 +147,7 @@ test('a stage that throws something else fails the job without telling its insid
   assert.ok(!raw.error?.message.includes('secret'));
 });
 
-test('a text that was in an outage is embedded by itself', async () => {
+test('A text that met an outage is embedded in a separate request', async () => {
   const model = countedModel();
   const asked: number[] = [];
   let isUp = false;
@@ -171,4 +179,203 @@ test('a text that was in an outage is embedded by itself', async () => {
   [isUp, present] = [true, 0];
   assert.deepEqual(await both(), ['completed', 'completed']);
   assert.deepEqual(asked, [1, 1, 1]);
+});
+
+const away = new ModelError('MODEL_BREAKER_OPEN', 'The server is being left alone.');
+
+/** Creates a model whose embeddings fail until the error is removed. */
+function modelWithoutEmbeddings() {
+  const model = countedModel();
+  const state = { error: away as ModelError | undefined };
+  const embed: typeof model.embed = (texts, options) =>
+    state.error === undefined ? model.embed(texts, options) : Promise.reject(state.error);
+  return { model: { ...model, embed }, state };
+}
+
+const kept = (rawId: number) =>
+  db.selectFrom('raw_readings').selectAll().where('raw_id', '=', rawId).execute();
+
+/** Processes a payload that is read, and postponed for want of its embedding. */
+async function postponed() {
+  const { model, state } = modelWithoutEmbeddings();
+  const harness = createHarness(db, { model });
+  const payload = payloadOf();
+  const raw = await harness.process(payload);
+  assert.deepEqual([raw.status, raw.attempts, model.calls.chat], ['pending', 0, 1]);
+  return { ...harness, model, state, payload, rawId: raw.id };
+}
+
+test('A postponed payload is not read again', async () => {
+  const { model, state, rawId, runNext } = await postponed();
+  assert.deepEqual(
+    (await kept(rawId)).map((row) => [row.requested_model, row.prompt_version, row.revision]),
+    [[model.chatModel, extractionPrompt.version, 0]],
+  );
+  const { model_usage: before } = await rawRecord(db, rawId);
+  assert.equal(await runNext(), 'postponed');
+  assert.deepEqual((await rawRecord(db, rawId)).model_usage, before, 'nothing was asked');
+  state.error = undefined;
+  assert.equal(await runNext(), 'completed');
+  assert.deepEqual(model.calls, { chat: 1, embed: 1 });
+  const raw = await rawRecord(db, rawId);
+  assert.equal(raw.model_usage?.calls, 2);
+  const outcomes = outcomesOf(raw);
+  assert.deepEqual([outcomes['validate'], outcomes['upsert']], ['skipped', 'done']);
+  assert.deepEqual(await kept(rawId), []);
+});
+
+test('A reading with characters that jsonb rejects is kept', async () => {
+  const { model, state } = modelWithoutEmbeddings();
+  const generateObject: typeof model.generateObject = async (request) => {
+    const answer = await model.generateObject(request);
+    Object.assign(answer.value, { summary: 'A bright\0 flat \ud800.' });
+    return answer;
+  };
+  const harness = createHarness(db, { model: { ...model, generateObject } });
+  const { id } = await harness.process(payloadOf());
+  state.error = undefined;
+  assert.equal(await harness.runNext(), 'completed');
+  assert.equal((await rawRecord(db, id)).status, 'completed');
+  assert.equal(model.calls.chat, 1);
+});
+
+test('A reading of another prompt, model or revision is not used', async () => {
+  for (const change of [
+    { prompt_version: 'earlier' },
+    { requested_model: 'another' },
+    { revision: 7 },
+  ]) {
+    const { model, state, payload, rawId, runNext } = await postponed();
+    // As if it was postponed before it made a listing.
+    for (const table of ['property_listings', 'listing_payloads'] as const) {
+      await db.deleteFrom(table).where('external_id', '=', payload.external_id).execute();
+    }
+    await db.updateTable('raw_readings').set(change).where('raw_id', '=', rawId).execute();
+    state.error = undefined;
+    assert.equal(await runNext(), 'completed');
+    assert.equal(model.calls.chat, 2);
+    assert.deepEqual(await kept(rawId), []);
+  }
+});
+
+test('A job that fails or is removed keeps no reading', async () => {
+  const failing = await postponed();
+  failing.state.error = new ModelError('MODEL_REJECTED', 'No such model.');
+  assert.equal(await failing.runNext(), 'failed');
+  assert.deepEqual(await kept(failing.rawId), []);
+
+  const spent = await postponed();
+  await claimJobs(db, { worker: 'gone', leaseMs: -1, count: 1 });
+  await rescueJobs(db, 1);
+  assert.equal((await rawRecord(db, spent.rawId)).status, 'failed');
+  assert.deepEqual(await kept(spent.rawId), []);
+
+  const removed = await postponed();
+  assert.equal((await kept(removed.rawId)).length, 1);
+  await db.deleteFrom('raw_data').where('id', '=', removed.rawId).execute();
+  assert.deepEqual(await kept(removed.rawId), []);
+});
+
+test('A job with uploads keeps no reading: it cannot be processed later', async () => {
+  const isFull = Object.assign(new Error('no space left on device'), { code: 'ENOSPC' });
+  const images = { ...noImages, processUploaded: () => Promise.reject(isFull) };
+  const { runNext } = createHarness(db, { model: countedModel(), images });
+  const rawId = await store(db, payloadOf());
+  const cameAlong = { inline: true, uploads: '[]' };
+  await db.updateTable('raw_data').set(cameAlong).where('id', '=', rawId).execute();
+  assert.equal(await runNext({ uploads: [] }), 'postponed');
+  const { status, error } = await rawRecord(db, rawId);
+  assert.deepEqual([status, error?.code], ['failed', 'interrupted']);
+  assert.deepEqual(await kept(rawId), []);
+});
+
+test('A job of a request without uploads is postponed, and keeps its reading', async () => {
+  const isFull = Object.assign(new Error('no space left on device'), { code: 'ENOSPC' });
+  let isRoom = false;
+  const images = {
+    ...noImages,
+    processRemote: () => (isRoom ? Promise.resolve([]) : Promise.reject(isFull)),
+  };
+  const model = countedModel();
+  const { runNext } = createHarness(db, { model, images });
+  const rawId = await store(db, payloadOf());
+  await db.updateTable('raw_data').set({ inline: true }).where('id', '=', rawId).execute();
+  assert.equal(await runNext({ canWait: false }), 'postponed');
+  const { status, attempts, inline } = await rawRecord(db, rawId);
+  assert.deepEqual([status, attempts, inline], ['pending', 0, false]);
+  isRoom = true;
+  assert.equal(await runNext(), 'completed');
+  assert.equal(model.calls.chat, 1);
+  assert.deepEqual(await kept(rawId), []);
+});
+
+/** Gets the stages of a payload from the API. */
+async function stagesOf(rawId: number): Promise<StageRecord[]> {
+  const answer = await collector.get(`/api/v1/raw/${rawId}`);
+  return answer.json<{ stages: StageRecord[] }>().stages;
+}
+
+const outcomesIn = (stages: readonly StageRecord[]) =>
+  stages.map(({ stage, outcome }) => [stage, outcome]);
+
+const noEmbedding = {
+  ...countedModel(),
+  embed: () => Promise.reject(new ModelError('MODEL_REJECTED', 'too long', { status: 400 })),
+};
+
+test('A retry shows the last outcome of each stage until it runs again', async () => {
+  const { id, status } = await createHarness(db, { model: noEmbedding }).process(payloadOf());
+  assert.equal(status, 'failed');
+  const failed = await stagesOf(id);
+  assert.equal(failed.length, 8);
+  assert.deepEqual(outcomesIn(failed).at(-1), ['embed', 'failed']);
+
+  assert.ok(await putBackOne(db, id));
+  assert.deepEqual(await stagesOf(id), failed, 'while it waits');
+  const [job] = await claimJobs(db, { worker: 'test', leaseMs: 60_000, count: 1 });
+  assert.ok(job);
+  assert.deepEqual(await stagesOf(id), failed, 'while nothing of it has run again');
+
+  const load: StageRecord = {
+    stage: 'load',
+    outcome: 'done',
+    started_at: new Date().toISOString(),
+    duration_ms: 1,
+  };
+  const modelUsage = { calls: 0, input_tokens: 0, output_tokens: 0 };
+  await renewLeases(db, [{ ...job, stages: [load], modelUsage }], 60_000);
+  const inProgress = await stagesOf(id);
+  assert.deepEqual(inProgress, [...failed.slice(1), load], 'each once, the last to run at the end');
+});
+
+test('A completed retry replaces the failed stages', async () => {
+  const { id } = await createHarness(db, { model: noEmbedding }).process(payloadOf());
+  const failed = await stagesOf(id);
+  assert.ok(await putBackOne(db, id));
+  assert.equal(await createHarness(db).runNext(), 'completed');
+  const completed = await stagesOf(id);
+  assert.deepEqual(
+    completed.map(({ stage }) => stage),
+    failed.map(({ stage }) => stage),
+  );
+  assert.deepEqual(outcomesIn(completed).at(-1), ['embed', 'done']);
+  assert.ok((completed[0]?.started_at ?? '') >= (failed.at(-1)?.started_at ?? ''));
+});
+
+test('A stage that a retry does not reach keeps its record', async () => {
+  const { id } = await createHarness(db, { model: noEmbedding }).process(payloadOf());
+  const failed = await stagesOf(id);
+  assert.ok(await putBackOne(db, id));
+  const refuses = countedModel();
+  const model = {
+    ...refuses,
+    generateObject: () => Promise.reject(new ModelError('MODEL_TRUNCATED', 'cut off')),
+  };
+  assert.equal(await createHarness(db, { model }).runNext(), 'failed');
+  const stages = await stagesOf(id);
+  assert.deepEqual(stages.slice(0, 6), failed.slice(2));
+  assert.deepEqual(outcomesIn(stages).slice(6), [
+    ['load', 'done'],
+    ['validate', 'failed'],
+  ]);
 });

@@ -22,14 +22,14 @@ import {
 
 const { db } = await openDatabase();
 
-/** How a claim is lost: the job is pending again, or another worker has it already. */
+/** Ways to lose a claim: the job is pending again, or another worker has it. */
 const losses = {
   'to the queue': () => ({ status: 'pending' as const }),
   'to another worker': () => ({ attempt: sql<number>`attempt + 1` }),
 };
 
-/** All that stages write, and the statuses. */
-async function everything() {
+/** Reads all rows that stages write. */
+async function readRows() {
   return {
     raws: await db.selectFrom('raw_data').selectAll().orderBy('id').execute(),
     listings: await db.selectFrom('property_listings').selectAll().orderBy('id').execute(),
@@ -41,7 +41,7 @@ async function everything() {
 
 type Moment = 'generateObject' | 'processRemote' | 'embed';
 
-/** A model and pictures in the midst of whose work something happens. */
+/** Creates a model and images that call a function before they answer. */
 function interrupted(pass: (now: Moment) => Promise<void>): Partial<PipelineDeps> {
   const model = countedModel();
   return {
@@ -71,24 +71,24 @@ function interrupted(pass: (now: Moment) => Promise<void>): Partial<PipelineDeps
 
 for (const [whereTo, loss] of Object.entries(losses)) {
   for (const moment of ['generateObject', 'processRemote', 'embed'] as const) {
-    test(`a claim lost ${whereTo} during ${moment}: nothing more is written`, async () => {
+    test(`A claim that is lost ${whereTo} during ${moment} writes nothing more`, async () => {
       const rawId = await store(db, payloadOf());
-      let before: Awaited<ReturnType<typeof everything>> | undefined;
+      let before: Awaited<ReturnType<typeof readRows>> | undefined;
       const pass = async (now: Moment) => {
         if (now !== moment) return;
         await db.updateTable('raw_data').set(loss()).where('id', '=', rawId).execute();
-        before = await everything();
+        before = await readRows();
       };
       const outcome = await createHarness(db, interrupted(pass)).runNext();
       assert.equal(outcome, 'lost');
       assert.ok(before);
-      assert.deepEqual(await everything(), before);
+      assert.deepEqual(await readRows(), before);
       await db.deleteFrom('raw_data').where('id', '=', rawId).execute();
     });
   }
 }
 
-test('an older payload never overwrites a newer one', async () => {
+test('An older payload never overwrites a newer one', async () => {
   const harness = createHarness(db);
   const payload = payloadOf({ price: 1000 });
   const older = await store(db, payload);
@@ -103,13 +103,13 @@ test('an older payload never overwrites a newer one', async () => {
 });
 
 for (const moment of ['processRemote', 'embed'] as const) {
-  test(`a listing made from a newer payload during ${moment} is left as that made it`, async () => {
+  test(`A listing that a newer payload made during ${moment} stays as it is`, async () => {
     const payload = payloadOf({ title: 'Стара', price: 1000, currency: 'USD', area_total: 50 });
     const older = await store(db, payload);
-    let before: Awaited<ReturnType<typeof everything>> | undefined;
+    let before: Awaited<ReturnType<typeof readRows>> | undefined;
     const pass = async (now: Moment) => {
       if (now !== moment) return;
-      // As if it had been committed before the older one was, which has the smaller id.
+      // As if the newer payload was committed first.
       await db.updateTable('raw_data').set({ status: 'failed' }).where('id', '=', older).execute();
       const newer = await store(db, { ...payload, title: 'Нова', price: 900 });
       await createHarness(db).runNext();
@@ -119,11 +119,11 @@ for (const moment of ['processRemote', 'embed'] as const) {
         .where('id', '=', older)
         .execute();
       assert.equal((await currentOf(db, payload))?.raw_id, newer);
-      before = await everything();
+      before = await readRows();
     };
     const outcome = await createHarness(db, interrupted(pass)).runNext();
     assert.equal(outcome, 'completed');
-    const now = await everything();
+    const now = await readRows();
     assert.ok(before);
     assert.deepEqual({ ...now, raws: [] }, { ...before, raws: [] });
     const ending = moment === 'embed' ? 'embed' : 'enrich';
@@ -131,7 +131,7 @@ for (const moment of ['processRemote', 'embed'] as const) {
   });
 }
 
-test('a payload that said nothing new meanwhile keeps its listing from an older one', async () => {
+test('An unchanged payload keeps its listing from an older one in progress', async () => {
   const payload = payloadOf({ price: 1000 });
   await createHarness(db).process(payload);
   const older = await store(db, { ...payload, price: 900 });
@@ -155,33 +155,7 @@ test('a payload that said nothing new meanwhile keeps its listing from an older 
   assert.equal((await listingOf(db, payload))?.price, 1000);
 });
 
-test('a payload whose listing a newer one makes while it is read names that listing too', async () => {
-  const payload = payloadOf({ price: 1000 });
-  const older = await store(db, payload);
-  const setStatus = (status: 'failed' | 'processing') =>
-    db.updateTable('raw_data').set({ status }).where('id', '=', older).execute();
-  const pass = async (now: Moment) => {
-    if (now !== 'generateObject') return;
-    await setStatus('failed');
-    await createHarness(db).process({ ...payload, price: 900 });
-    await setStatus('processing');
-  };
-  assert.equal(await createHarness(db, interrupted(pass)).runNext(), 'completed');
-  const record = await rawRecord(db, older);
-  assert.equal(outcomesOf(record)['upsert'], 'superseded');
-  const listing = await listingOf(db, payload);
-  assert.deepEqual([listing?.price, listing?.id], [900, record.listing_id]);
-});
-
-test('pictures of a listing made from a newer payload meanwhile end the job', async () => {
-  const fence = { rawId: 1, attempt: 1 };
-  const images = { ...noImages, processRemote: () => Promise.reject(new SupersededError(fence)) };
-  const raw = await createHarness(db, { images }).process(payloadOf());
-  assert.equal(raw.status, 'completed');
-  assert.equal(outcomesOf(raw)['images'], 'superseded');
-});
-
-test('a payload that a newer one overtakes before its snapshot leaves none', async () => {
+test('A payload that a newer one overtakes before its snapshot leaves none', async () => {
   const payload = payloadOf({ price: 1000, currency: 'USD' });
   const first = await createHarness(db).process(payload);
   const older = await store(db, { ...payload, price: 950 });

@@ -1,22 +1,29 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { extractionPrompt } from '../../src/pipeline/extraction.ts';
+import { ModelError, type ModelClient } from '@oselya/model';
+import { sql } from 'kysely';
+import type { UploadedFile } from '../../src/images/temporary.ts';
 import type { Provenance } from '../../src/listing/provenance.ts';
-
-import { createStages } from '../../src/pipeline/pipeline.ts';
+import { noteGone } from '../../src/operations/archive-check.ts';
+import { extractionPrompt, extractListing } from '../../src/pipeline/extraction.ts';
+import { searchText } from '../../src/pipeline/listing-state.ts';
 import {
-  openDatabase,
-  rawRecord,
-  payloadOf,
   countedModel,
   createHarness,
   currentOf,
   listingOf,
+  noImages,
+  openDatabase,
   outcomesOf,
+  payloadOf,
+  rawRecord,
   snapshotsOf,
+  store,
+  untilLockWait,
 } from '../support/pipeline.ts';
 
-const { db } = await openDatabase();
+const database = await openDatabase();
+const { db } = database;
 
 async function enrichmentsOf(listingId: number | null) {
   const rows = await db
@@ -27,36 +34,7 @@ async function enrichmentsOf(listingId: number | null) {
   return Object.fromEntries(rows.map((row) => [row.kind, row.value]));
 }
 
-test('there are eight stages in the documented order', () => {
-  const names = createStages(1000).map((stage) => stage.name);
-  assert.deepEqual(names, [
-    'load',
-    'validate',
-    'normalize',
-    'upsert',
-    'snapshot',
-    'images',
-    'enrich',
-    'embed',
-  ]);
-});
-
-test('a stage that asks the database has longer than an outage takes to be told', () => {
-  const told = 30_000 + 10_000;
-  const asking = createStages(1000).filter(
-    ({ name }) => name !== 'validate' && name !== 'normalize',
-  );
-  assert.equal(asking.length, 6);
-  for (const { name, timeoutMs } of asking) assert.ok(timeoutMs > 2 * told, name);
-});
-
-test('the pictures of a payload may all take as long as the model may, one after another', () => {
-  const modelMs = 120_000;
-  const images = createStages(modelMs).find(({ name }) => name === 'images');
-  assert.ok(images && images.timeoutMs > 50 * modelMs + 2 * modelMs);
-});
-
-test('a payload becomes a listing with facts, words, embedding, snapshot and provenance', async () => {
+test('A payload becomes a listing with facts, search text, embedding, snapshot and provenance', async () => {
   const model = countedModel();
   const payload = payloadOf({
     city: 'Львів',
@@ -121,7 +99,7 @@ test('a payload becomes a listing with facts, words, embedding, snapshot and pro
   assert.deepEqual(fields['price_per_m2'], { origin: 'rule', rule: 'price_by_area' });
 });
 
-test('a payload of HTML is read, stored and found as its text, and kept as it came', async () => {
+test('A payload of HTML is read, stored and found as its text, and kept as it came', async () => {
   const model = countedModel();
   const asked: unknown[] = [];
   const generateObject: typeof model.generateObject = (request) => {
@@ -156,7 +134,7 @@ test('a payload of HTML is read, stored and found as its text, and kept as it ca
   assert.equal((await snapshotsOf(db, raw.listing_id)).length, 1);
 });
 
-test('a payload that is no listing is invalid, with the reason', async () => {
+test('A payload that is no listing is invalid, with the reason', async () => {
   const payload = payloadOf({
     title: 'Ремонт телефонів',
     description: 'Ремонтуємо телефони та ноутбуки, швидко і недорого. Виїзд майстра.',
@@ -169,7 +147,7 @@ test('a payload that is no listing is invalid, with the reason', async () => {
   assert.equal(await listingOf(db, payload), undefined);
 });
 
-test('a payload that was no listing is asked about again when it comes again, and may be one then', async () => {
+test('A payload that was no listing is read again when it comes again', async () => {
   const model = countedModel();
   const harness = createHarness(db, { model });
   const payload = payloadOf({
@@ -191,26 +169,7 @@ test('a payload that was no listing is asked about again when it comes again, an
   assert.equal((await listingOf(db, payload))?.id, third.listing_id);
 });
 
-test('a job may run again from the start without harm', async () => {
-  const harness = createHarness(db);
-  const payload = payloadOf({ price: 1000 });
-  const first = await harness.process(payload);
-  const changed = await harness.process({ ...payload, price: 900 });
-  const again = { status: 'pending' as const };
-  await db.updateTable('raw_data').set(again).where('id', '=', changed.id).execute();
-  await db.updateTable('listing_payloads').set({ completed_hash: null }).execute();
-  await harness.runNext();
-  const raw = await rawRecord(db, changed.id);
-  assert.equal(raw.status, 'completed');
-  assert.equal(raw.attempt, 2);
-  const snapshots = await snapshotsOf(db, first.listing_id);
-  assert.deepEqual(
-    snapshots.map((one) => one.changes['price']),
-    [undefined, { from: 1000, to: 900 }],
-  );
-});
-
-test('what a payload no longer has is no longer there', async () => {
+test('A fact that a payload no longer has is removed', async () => {
   const harness = createHarness(db);
   const payload = payloadOf({ title: 'Квартира', description: 'Продам квартиру у Львові.' });
   const priced = { ...payload, price: 50_000, currency: 'USD', area_total: 50 };
@@ -222,7 +181,7 @@ test('what a payload no longer has is no longer there', async () => {
   assert.deepEqual([fields['price'], fields['price_per_m2']], [undefined, undefined]);
 });
 
-test('another embedding model makes another embedding of the same text', async () => {
+test('Another embedding model makes another embedding of the same text', async () => {
   const payload = payloadOf();
   await createHarness(db).process(payload);
   const model = countedModel();
@@ -240,4 +199,334 @@ test('another embedding model makes another embedding of the same text', async (
   });
   assert.equal(outcomesOf(raw)['embed'], 'done');
   assert.equal((await listingOf(db, payload))?.embedding_model, 'another');
+});
+
+test('A changed price is in the snapshot, and an equal text is not embedded again', async () => {
+  const model = countedModel();
+  const harness = createHarness(db, { model });
+  const payload = payloadOf({ price: 62_000, currency: 'USD', city: 'Львів' });
+  const first = await harness.process(payload);
+  // The mock's summary names the price, and a changed summary is another text to embed.
+  const summary = (await listingOf(db, payload))?.summary;
+  const second = await harness.process({ ...payload, price: 59_000 });
+  const third = await harness.process({ ...payload, price: 59_000, contact_name: 'Оксана' });
+  assert.equal(second.listing_id, first.listing_id);
+  const snapshots = await snapshotsOf(db, first.listing_id);
+  assert.deepEqual(
+    snapshots.map((one) => one.changes['price']),
+    [undefined, { from: 62_000, to: 59_000 }, undefined],
+  );
+  assert.deepEqual(snapshots[2]?.changes, { contact_name: { from: null, to: 'Оксана' } });
+  assert.equal((await listingOf(db, payload))?.price, 59_000);
+  assert.notEqual((await listingOf(db, payload))?.summary, summary);
+  assert.equal(outcomesOf(second)['embed'], 'done');
+  assert.equal(outcomesOf(third)['embed'], 'skipped');
+  assert.deepEqual(model.calls, { chat: 3, embed: 2 });
+});
+
+test('Each field that a payload changes is in its snapshot', async () => {
+  const harness = createHarness(db);
+  const payload = payloadOf({
+    attributes: { heating: 'gas', lift: true },
+    published_at: '2025-03-01T10:00:00Z',
+    image_urls: ['https://doshka.example/1.jpg', 'https://doshka.example/2.jpg'],
+  });
+  const { listing_id: id } = await harness.process(payload);
+  await harness.process({
+    ...payload,
+    description: `${payload.description} Є балкон.`,
+    attributes: { lift: true, heating: 'own' },
+    published_at: '2025-03-02T10:00:00+02:00',
+    image_urls: ['https://doshka.example/2.jpg'],
+  });
+  const changes = (await snapshotsOf(db, id))[1]?.changes ?? {};
+  assert.deepEqual(Object.keys(changes).toSorted(), [
+    'attributes',
+    'description',
+    'features',
+    'pictures',
+    'published_at',
+  ]);
+  assert.deepEqual(changes['attributes'], {
+    from: { heating: 'gas', lift: true },
+    to: { heating: 'own', lift: true },
+  });
+  assert.deepEqual(changes['published_at'], {
+    from: '2025-03-01T10:00:00.000Z',
+    to: '2025-03-02T08:00:00.000Z',
+  });
+  assert.deepEqual(changes['pictures'], {
+    from: ['https://doshka.example/1.jpg', 'https://doshka.example/2.jpg'],
+    to: ['https://doshka.example/2.jpg'],
+  });
+});
+
+test('A change of wording by the model makes no snapshot, and is in the next one', async () => {
+  const mock = countedModel();
+  let calls = 0;
+  const generateObject: ModelClient['generateObject'] = async (request) => {
+    calls += 1;
+    const answer = await mock.generateObject(request);
+    const words = { title: `Flat ${calls}`, summary: `In words ${calls}`, features: [`f${calls}`] };
+    Object.assign(answer.value, words);
+    return answer;
+  };
+  const harness = createHarness(db, { model: { ...mock, generateObject } });
+  const { title: _title, ...payload } = payloadOf({ price: 62_000, currency: 'USD' });
+  const { listing_id: id } = await harness.process(payload);
+  // The source's own words are the same.
+  const second = await harness.process({ ...payload, price: 62_000.001 });
+  assert.equal(outcomesOf(second)['snapshot'], 'skipped');
+  assert.equal((await listingOf(db, payload))?.title, 'Flat 2');
+  await harness.process({ ...payload, price: 60_000 });
+  assert.deepEqual(
+    (await snapshotsOf(db, id)).map(({ changes }) => changes),
+    [
+      {},
+      {
+        price: { from: 62_000, to: 60_000 },
+        title: { from: 'Flat 1', to: 'Flat 3' },
+        features: { from: ['f1'], to: ['f3'] },
+      },
+    ],
+  );
+  await harness.process({ ...payload, price: 60_000, title: 'The source names it' });
+  const named = 'The source names it';
+  const titles = async () => (await snapshotsOf(db, id)).map(({ changes }) => changes['title']);
+  assert.deepEqual((await titles())[2], { from: 'Flat 3', to: named });
+  // A title that the source no longer gives is a change; the next wording is not.
+  await harness.process({ ...payload, price: 60_000 });
+  assert.deepEqual((await titles())[3], { from: named, to: 'Flat 5' });
+  await harness.process({ ...payload, price: 60_000.001 });
+  assert.equal((await titles()).length, 4);
+});
+
+test('An unchanged payload asks no model, and brings the listing back from the archive', async () => {
+  const model = countedModel();
+  const harness = createHarness(db, { model });
+  const payload = payloadOf();
+  const first = await harness.process(payload);
+  await db
+    .updateTable('property_listings')
+    .set({ archived_at: new Date() })
+    .where('id', '=', first.listing_id)
+    .execute();
+  model.calls.chat = 0;
+  model.calls.embed = 0;
+
+  const reordered = Object.fromEntries(Object.entries(payload).toReversed());
+  const second = await harness.process({ ...payload, ...reordered });
+  assert.equal(second.status, 'completed');
+  assert.deepEqual(outcomesOf(second), { load: 'unchanged' });
+  assert.deepEqual(model.calls, { chat: 0, embed: 0 });
+  assert.equal(second.listing_id, first.listing_id);
+  const listing = await listingOf(db, payload);
+  assert.equal(listing?.archived_at, null);
+  assert.equal((await currentOf(db, payload))?.raw_id, second.id);
+  assert.equal((await snapshotsOf(db, first.listing_id)).length, 1);
+});
+
+/** Reads the version of a listing's row, which every update changes. */
+async function versionOf(listingId: number | null): Promise<unknown> {
+  const { rows } = await sql`select xmin::text, ctid::text from property_listings
+    where id = ${listingId}`.execute(db);
+  return rows[0];
+}
+
+test('An unchanged payload does not update the row of its listing', async () => {
+  const harness = createHarness(db);
+  const payload = payloadOf();
+  const { listing_id: id } = await harness.process(payload);
+  const version = await versionOf(id);
+  const again = await harness.process(payload);
+  assert.deepEqual(outcomesOf(again), { load: 'unchanged' });
+  assert.ok(version);
+  assert.deepEqual(await versionOf(id), version);
+  assert.equal((await currentOf(db, payload))?.raw_id, again.id);
+});
+
+test('A repeated attempt with the same result does not update the row, and completes it', async () => {
+  const payload = payloadOf({ price: 100, phones: ['+380501234567'], attributes: { lift: true } });
+  let isAway = true;
+  const away = new ModelError('MODEL_BREAKER_OPEN', 'The server is being left alone.');
+  const images = {
+    ...noImages,
+    processRemote: () => (isAway ? Promise.reject(away) : Promise.resolve([])),
+  };
+  const harness = createHarness(db, { images });
+  assert.equal((await harness.process(payload)).status, 'pending');
+  const made = await listingOf(db, payload);
+  const version = await versionOf(made?.id ?? null);
+  assert.ok(version);
+  for (let nth = 0; nth < 2; nth += 1) assert.equal(await harness.runNext(), 'postponed');
+  assert.deepEqual(await versionOf(made?.id ?? null), version);
+  isAway = false;
+  assert.equal(await harness.runNext(), 'completed');
+  const listing = await listingOf(db, payload);
+  assert.deepEqual(listing?.updated_at, made?.updated_at);
+  assert.ok(listing?.embedding, 'which is no change of the listing');
+  assert.equal((await snapshotsOf(db, listing.id)).length, 1);
+  // Another payload updates it, even with other images alone.
+  await harness.process({ ...payload, image_urls: ['https://pictures.example/1.jpg'] });
+  const later = await listingOf(db, payload);
+  assert.ok(later && later.updated_at > listing.updated_at);
+});
+
+test('After an unchanged payload an older one changes nothing', async () => {
+  const harness = createHarness(db);
+  const payload = payloadOf({ price: 1000 });
+  await harness.process(payload);
+  const late = await store(db, { ...payload, price: 900 });
+  await db.updateTable('raw_data').set({ status: 'failed' }).where('id', '=', late).execute();
+  const again = await harness.process(payload);
+  assert.deepEqual(outcomesOf(again), { load: 'unchanged' });
+  await db.updateTable('raw_data').set({ status: 'pending' }).where('id', '=', late).execute();
+  await harness.runNext();
+  assert.deepEqual(outcomesOf(await rawRecord(db, late)), { load: 'superseded' });
+  assert.equal((await listingOf(db, payload))?.price, 1000);
+});
+
+test('After a payload that failed past its update the one before is processed again', async () => {
+  const payload = payloadOf({ price: 100 });
+  const harness = createHarness(db);
+  await harness.process(payload);
+  const broken = { ...noImages, processRemote: () => Promise.reject(new Error('broken')) };
+  const failed = await createHarness(db, { images: broken }).process({ ...payload, price: 90 });
+  assert.equal(failed.status, 'failed');
+  assert.equal((await listingOf(db, payload))?.price, 90);
+  const again = await harness.process(payload);
+  assert.equal(outcomesOf(again)['upsert'], 'done');
+  assert.equal((await listingOf(db, payload))?.price, 100);
+});
+
+if (!database.isExclusive) {
+  test('A listing that is archived while its payload comes again leaves the archive', async () => {
+    const harness = createHarness(db);
+    const payload = payloadOf();
+    const { id: rawId, listing_id: listingId } = await harness.process(payload);
+    assert.ok(listingId);
+    await sql`insert into listing_checks (listing_id, gone_since, gone_raw_id)
+      values (${listingId}, now() - interval '1 day', ${rawId})`.execute(db);
+    let processing: Promise<unknown> | undefined;
+    await db.transaction().execute(async (trx) => {
+      const claim = { listingId, rawId, url: '' };
+      assert.ok(await noteGone(trx, claim, { status: 404, minIntervalSeconds: 60 }));
+      processing = harness.process(payload);
+      await untilLockWait(db);
+    });
+    await processing;
+    assert.equal((await listingOf(db, payload))?.archived_at, null);
+  });
+}
+
+test('Uploaded images replace the addresses of the payload', async () => {
+  const files: UploadedFile[] = [
+    { path: '/none', sha256: 'a'.repeat(64), bytes: 1, name: 'a.jpg' },
+  ];
+  const seen: unknown[] = [];
+  const harness = createHarness(db, {
+    images: {
+      ...noImages,
+      processRemote: () => Promise.reject(new Error('No address is to be fetched')),
+      processUploaded: (job) => {
+        seen.push(job.files);
+        return Promise.resolve([]);
+      },
+    },
+  });
+  const rawId = await store(db, payloadOf({ image_urls: ['http://images.example/1.jpg'] }));
+  assert.equal(await harness.runNext({ uploads: files }), 'completed');
+  assert.equal(outcomesOf(await rawRecord(db, rawId))['images'], 'done');
+  assert.deepEqual(seen, [files]);
+
+  const none = await store(db, payloadOf({ image_urls: ['http://images.example/1.jpg'] }));
+  assert.equal(await harness.runNext({ uploads: [] }), 'completed');
+  assert.equal(outcomesOf(await rawRecord(db, none))['images'], 'skipped');
+  assert.equal(seen.length, 2, 'a listing without images now');
+});
+
+test('A payload that had uploads before does not fetch its addresses', async () => {
+  const { processRemote } = { processRemote: () => Promise.reject(new Error('not to be touched')) };
+  const harness = createHarness(db, { images: { ...noImages, processRemote } });
+  const rawId = await store(db, payloadOf({ image_urls: ['http://images.example/1.jpg'] }));
+  await db.updateTable('raw_data').set({ uploads: '[]' }).where('id', '=', rawId).execute();
+  assert.equal(await harness.runNext(), 'completed');
+  assert.equal(outcomesOf(await rawRecord(db, rawId))['images'], 'skipped');
+});
+
+test('An unchanged payload is processed when it is forced', async () => {
+  const model = countedModel();
+  const harness = createHarness(db, { model });
+  const payload = payloadOf();
+  await harness.process(payload);
+  const rawId = await store(db, payload);
+  assert.equal(await harness.runNext({ force: true }), 'completed');
+  assert.equal(outcomesOf(await rawRecord(db, rawId))['upsert'], 'done');
+  assert.deepEqual(model.calls, { chat: 2, embed: 1 });
+});
+
+test('A given reading is used, and the images stay', async () => {
+  const model = countedModel();
+  const harness = createHarness(db, {
+    model,
+    images: { ...noImages, processRemote: () => Promise.reject(new Error('not to be touched')) },
+  });
+  const payload = payloadOf({ image_urls: ['http://images.example/1.jpg'] });
+  const extracted = await extractListing(model, payload, {
+    signal: new AbortController().signal,
+  });
+  extracted.extraction.rooms = 7;
+  const rawId = await store(db, payload);
+  assert.equal(await harness.runNext({ extracted }), 'completed');
+  const raw = await rawRecord(db, rawId);
+  assert.deepEqual(
+    [outcomesOf(raw)['validate'], outcomesOf(raw)['images'], model.calls.chat],
+    ['skipped', 'skipped', 1],
+  );
+  assert.equal((await listingOf(db, payload))?.rooms, 7);
+});
+
+test('A payload that is processed again leaves its listing in the archive; a new one does not', async () => {
+  const harness = createHarness(db);
+  const payload = payloadOf({ price: 100 });
+  const { id } = await harness.process(payload);
+  const archived_at = new Date('2026-01-02T03:04:05Z');
+  await db
+    .updateTable('property_listings')
+    .set({ archived_at })
+    .where('external_id', '=', payload.external_id)
+    .execute();
+  for (const force of [true, false]) {
+    await db.updateTable('raw_data').set({ status: 'pending' }).where('id', '=', id).execute();
+    assert.equal(await harness.runNext({ force }), 'completed');
+    assert.deepEqual((await listingOf(db, payload))?.archived_at, archived_at);
+  }
+  await harness.process({ ...payload, price: 90 });
+  assert.equal((await listingOf(db, payload))?.archived_at, null);
+});
+
+const bare = {
+  title: null,
+  summary: null,
+  property_type: null,
+  city: null,
+  district: null,
+  address: null,
+  features: [],
+};
+
+// Three bytes each.
+const letter = (index: number) => String.fromCodePoint(0x4e00 + index);
+const vector = (text: string) => sql`select to_tsvector('simple', ${text})`.execute(db);
+
+test('No text is too long for PostgreSQL, even with only different words', async () => {
+  // Different words make a search vector grow the most.
+  const words = Array.from(
+    { length: 400_000 },
+    (_, index) =>
+      letter(index % 20_000) + (index < 20_000 ? '' : letter(Math.trunc(index / 20_000))),
+  );
+  const description = words.join(' ');
+  await assert.rejects(vector(description), /too long for tsvector/);
+  await vector(searchText({ ...bare, description }));
 });

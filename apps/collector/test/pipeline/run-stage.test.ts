@@ -40,7 +40,7 @@ const stage = (run: StageRun, settings: Partial<Stage> = {}): Stage => ({
 const run = (one: Stage, signal = new AbortController().signal) =>
   runStage(one, context, deps, signal);
 
-test('a stage that fails for a moment is tried again', async () => {
+test('A failed stage is tried again, up to its attempts', async () => {
   let tries = 0;
   const result = await run(
     stage(async () => {
@@ -51,21 +51,13 @@ test('a stage that fails for a moment is tried again', async () => {
   );
   assert.equal(result, done);
   assert.equal(tries, 3);
+  const failing = stage(() => Promise.reject(new Error(`failure ${(tries += 1)}`)), {
+    attempts: 2,
+  });
+  await assert.rejects(run(failing), /failure 5/);
 });
 
-test('attempts end, and the last error stands', async () => {
-  let tries = 0;
-  const failing = stage(
-    () => {
-      tries += 1;
-      return Promise.reject(new Error(`failure ${tries}`));
-    },
-    { attempts: 2 },
-  );
-  await assert.rejects(run(failing), /failure 2/);
-});
-
-test('outages and a full disk are final: the job can wait, the stage cannot', async () => {
+test('Outages and a full disk are not tried again', async () => {
   for (const error of [
     problem('disk_low'),
     new ModelError('MODEL_UNREACHABLE', 'gone'),
@@ -81,7 +73,7 @@ test('outages and a full disk are final: the job can wait, the stage cannot', as
   }
 });
 
-test('a stage that does not heed its signal is cut off at its time', async () => {
+test('A stage that ignores its signal ends at its timeout', async () => {
   let signalled = false;
   const endless = stage(
     (_context, _deps, signal) => {
@@ -96,16 +88,16 @@ test('a stage that does not heed its signal is cut off at its time', async () =>
   assert.ok(signalled);
 });
 
-test('a job that is given up ends its stage with the reason', async () => {
+test('An aborted job ends its stage with the reason', async () => {
   const controller = new AbortController();
   const endless = stage(() => new Promise(() => undefined));
   const running = run(endless, controller.signal);
   controller.abort(new Error('lease lost'));
   await assert.rejects(running, /lease lost/);
-  await assert.rejects(run(endless, controller.signal), /lease lost/, 'nor is it begun');
+  await assert.rejects(run(endless, controller.signal), /lease lost/);
 });
 
-test('nothing is kept of a stage that has ended, however long the job goes on', async () => {
+test('A stage that ended is garbage-collected while its job goes on', async () => {
   const { signal } = new AbortController();
   let ofStage: WeakRef<AbortSignal> | undefined;
   await run(

@@ -27,7 +27,7 @@ async function claimNext(): Promise<Job> {
   return job;
 }
 
-/** Runs stages as the pipeline does, each as often as told, up to the one that is named last. */
+/** Runs the stages in order up to `last`, and `twice` two times. */
 async function runStages(job: Job, { twice, last }: { twice?: StageName; last?: StageName }) {
   const context: Context = { job, force: false, products: {} };
   const run = createStageRunner(db, images);
@@ -37,8 +37,8 @@ async function runStages(job: Job, { twice, last }: { twice?: StageName; last?: 
   }
 }
 
-/** All that is kept of a listing, without ids and times, which differ between equal listings. */
-async function kept(externalId: string) {
+/** Reads a listing with its history and images, without ids and times. */
+async function readListing(externalId: string) {
   const listing = await listingOf(db, payloadOf({ external_id: externalId }));
   assert.ok(listing);
   const snapshots = await db
@@ -53,7 +53,7 @@ async function kept(externalId: string) {
     .where('listing_id', '=', listing.id)
     .orderBy('kind')
     .execute();
-  const pictures = await db
+  const images = await db
     .selectFrom('listing_images')
     .innerJoin('images', 'images.sha256', 'listing_images.sha256')
     .select(['position', 'error', 'media_type', 'description', 'room_type'])
@@ -65,7 +65,7 @@ async function kept(externalId: string) {
     JSON.stringify({
       listing: { ...listing, ...own },
       snapshots,
-      pictures,
+      images,
       fetched: fetched - before.fetched,
       described: shown.length - before.described,
       enrichments: enrichments.map(({ kind, value }) => ({ kind, value: { ...value, raw_id: 0 } })),
@@ -73,19 +73,19 @@ async function kept(externalId: string) {
   ) as unknown;
 }
 
-/** Each request gets another picture, so none was described before. */
+/** Sends another image for each request, so none was described before. */
 const host = await serve((_request, response) => {
   fetched += 1;
   void createImage('png', { width: 20 + fetched }).then((bytes) => response.end(bytes));
 });
 let fetched = 0;
-/** How many had been fetched and described when the payload came that a test is about. */
+/** Counts of fetched and described images before the payload of the test. */
 let before = { fetched: 0, described: 0 };
 
 const older = { price: 62_000, currency: 'USD', area_total: 54 };
 const newer = { ...older, price: 59_000 };
 
-/** A listing with a past, and its second payload on the way. */
+/** Processes a first payload, and claims a second one. */
 async function secondPayload(externalId: string): Promise<Job> {
   await harness.process(payloadOf({ ...older, external_id: externalId }));
   const image_urls = [`${host}/kitchen.png`];
@@ -95,16 +95,16 @@ async function secondPayload(externalId: string): Promise<Job> {
 }
 
 await runStages(await secondPayload('control'), {});
-const control = await kept('control');
+const control = await readListing('control');
 assert.deepEqual([fetched, shown.length], [1, 1]);
 
 for (const name of stages) {
-  test(`${name} may run twice`, async () => {
+  test(`The stage ${name} may run twice`, async () => {
     await runStages(await secondPayload(`again-${name}`), { twice: name });
-    assert.deepEqual(await kept(`again-${name}`), control);
+    assert.deepEqual(await readListing(`again-${name}`), control);
   });
 
-  test(`a job that was lost after ${name} may run from the start`, async () => {
+  test(`A job that was lost after ${name} may run from the start`, async () => {
     const job = await secondPayload(`lost-${name}`);
     await runStages(job, { last: name });
     await db
@@ -114,6 +114,6 @@ for (const name of stages) {
       .execute();
     assert.equal(await harness.runNext(), 'completed');
     assert.equal((await rawRecord(db, job.rawId)).attempt, 2);
-    assert.deepEqual(await kept(`lost-${name}`), control);
+    assert.deepEqual(await readListing(`lost-${name}`), control);
   });
 }

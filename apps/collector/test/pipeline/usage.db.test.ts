@@ -193,7 +193,3 @@ test('an attempt whose worker is lost has cost what it had when its lease was la
     assert.equal(lost.model_usage?.input_tokens, attempt * event.inputTokens);
   }
 });
-
-test('a payload that waits has cost nothing that is known', async () => {
-  assert.equal((await rawRecord(db, await store(db, payloadOf()))).model_usage, null);
-});

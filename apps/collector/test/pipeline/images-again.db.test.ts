@@ -1,7 +1,6 @@
 import assert from 'node:assert/strict';
 import { beforeEach, test } from 'node:test';
 import { ModelError } from '@oselya/model';
-import { createDisk } from '../../src/disk.ts';
 import type { Payload } from '../../src/ingest/payload.ts';
 import { putBackOne } from '../../src/queue/retry.ts';
 import { openImages, visionModel, createImage, serve } from '../support/images.ts';
@@ -9,7 +8,7 @@ import { rawRecord, store, payloadOf, countedModel, createHarness } from '../sup
 
 const { db, open, rowsOf } = await openImages();
 
-/** What the host answers by path: a status, or bytes. */
+/** Answers of the host by path: a status, or bytes. */
 const answers = new Map<string, number | Buffer>();
 let asked: string[] = [];
 const host = await serve((request, response) => {
@@ -24,7 +23,7 @@ beforeEach(() => {
 });
 
 const UNCHANGED = [['load', 'unchanged']];
-const PICTURES_ONLY = [
+const IMAGES_ONLY = [
   ['load', 'unchanged'],
   ['validate', 'skipped'],
   ['normalize', 'skipped'],
@@ -38,7 +37,7 @@ const PICTURES_ONLY = [
 type Raw = Awaited<ReturnType<typeof rawRecord>>;
 const outcomesOf = ({ stages }: Raw) => stages.map(({ stage, outcome }) => [stage, outcome]);
 
-/** A listing with pictures of these paths, whose text the model has read and embedded once. */
+/** Processes a listing with images of these paths. */
 async function begin(
   paths: readonly string[],
   { vision = visionModel() }: { vision?: ReturnType<typeof visionModel> } = {},
@@ -55,7 +54,7 @@ async function begin(
     vision,
     payload,
     listingId,
-    /** Makes as if the time until failed addresses may be asked again were over. */
+    /** Makes failed addresses due. */
     nextDay: () =>
       db
         .updateTable('listing_images')
@@ -75,7 +74,7 @@ async function enrichmentsOf(listingId: number) {
   return Object.fromEntries(rows.map(({ kind, value }) => [kind, value]));
 }
 
-test('a picture whose host failed for a moment comes with a later payload that says the same', async () => {
+test('An image whose host failed for a moment is fetched by a later unchanged payload', async () => {
   answers.set('/a.png', await createImage('png', { colour: 'red' })).set('/b.png', 503);
   const listing = await begin(['/a.png', '/b.png', '/never.png']);
   const before = await enrichmentsOf(listing.listingId);
@@ -83,15 +82,15 @@ test('a picture whose host failed for a moment comes with a later payload that s
   answers.set('/b.png', await createImage('png', { colour: 'blue' }));
   asked = [];
 
-  // Not at once: else a dead host would cost each payload its timeouts.
+  // A dead host must not cost each payload its timeouts.
   assert.deepEqual(outcomesOf(await listing.process(listing.payload)), UNCHANGED);
   assert.deepEqual(asked, []);
 
   await listing.nextDay();
   const again = await listing.process(listing.payload);
-  assert.deepEqual([again.status, outcomesOf(again)], ['completed', PICTURES_ONLY]);
+  assert.deepEqual([again.status, outcomesOf(again)], ['completed', IMAGES_ONLY]);
   assert.equal(again.listing_id, listing.listingId);
-  assert.deepEqual(asked, ['/b.png'], 'what is there, or never will be, is left alone');
+  assert.deepEqual(asked, ['/b.png'], 'stored and missing images are left alone');
   const rows = await rowsOf(listing.listingId);
   assert.deepEqual(
     rows.map(({ url, error }) => [url, error]),
@@ -102,7 +101,7 @@ test('a picture whose host failed for a moment comes with a later payload that s
     ],
   );
   assert.equal(listing.vision.shown.length, 2);
-  assert.deepEqual(listing.model.calls, { chat: 1, embed: 1 }, 'the text was read before');
+  assert.deepEqual(listing.model.calls, { chat: 1, embed: 1 }, 'the text is not read again');
   const images = { stored: 2, failed: 1, room_types: { kitchen: 2 } };
   assert.deepEqual(await enrichmentsOf(listing.listingId), { ...before, images });
   assert.ok(before['provenance']);
@@ -112,24 +111,23 @@ test('a picture whose host failed for a moment comes with a later payload that s
   assert.deepEqual(asked, ['/b.png']);
 });
 
-test('a host that stays dead is asked by one unchanged payload a day', async () => {
+test('A host that stays dead is asked by one unchanged payload a day, and by each changed one', async () => {
   answers.set('/dead.png', 500);
   const listing = await begin(['/dead.png']);
   await listing.nextDay();
   asked = [];
-  assert.deepEqual(outcomesOf(await listing.process(listing.payload)), PICTURES_ONLY);
+  assert.deepEqual(outcomesOf(await listing.process(listing.payload)), IMAGES_ONLY);
   assert.deepEqual(asked, Array(3).fill('/dead.png'), 'with the attempts of any download');
   for (let n = 0; n < 3; n += 1) {
     assert.deepEqual(outcomesOf(await listing.process(listing.payload)), UNCHANGED);
   }
   assert.equal(asked.length, 3);
-  // Whoever says something new asks at once.
   const changed = await listing.process({ ...listing.payload, price: 61_000 });
   assert.equal(changed.status, 'completed');
   assert.equal(asked.length, 6);
 });
 
-test('a picture that came late and could not be described is described by the retry', async () => {
+test('A late image whose description failed is described by the retry', async () => {
   answers.set('/late.png', 503);
   let broken = true;
   const vision = visionModel(() => {
@@ -145,30 +143,14 @@ test('a picture that came late and could not be described is described by the re
   assert.ok(await putBackOne(db, failed.id));
   await listing.runNext();
   const retried = await rawRecord(db, failed.id);
-  assert.deepEqual([retried.status, outcomesOf(retried)], ['completed', PICTURES_ONLY]);
+  assert.deepEqual([retried.status, outcomesOf(retried)], ['completed', IMAGES_ONLY]);
   assert.deepEqual(asked, [], 'it was stored');
   assert.equal(listing.vision.shown.length, 2);
   assert.deepEqual(listing.model.calls, { chat: 1, embed: 1 });
   assert.deepEqual(outcomesOf(await listing.process(listing.payload)), UNCHANGED);
 });
 
-test('a picture that came late and is refused is recorded so, once', async () => {
-  answers.set('/late-refused.png', 503);
-  const vision = visionModel(() => {
-    throw new ModelError('MODEL_REFUSED', 'The content filter refused.');
-  });
-  const listing = await begin(['/late-refused.png'], { vision });
-  await listing.nextDay();
-  answers.set('/late-refused.png', await createImage('png', { colour: 'maroon' }));
-  const came = await listing.process(listing.payload);
-  assert.deepEqual([came.status, outcomesOf(came)], ['completed', PICTURES_ONLY]);
-  assert.equal((await rowsOf(listing.listingId))[0]?.error, null);
-  const again = await listing.process(listing.payload);
-  assert.deepEqual([again.status, outcomesOf(again)], ['completed', UNCHANGED]);
-  assert.equal(vision.shown.length, 1);
-});
-
-test('the retry of a record that failed asks for its missing pictures at once', async () => {
+test('The retry of a failed record fetches its missing images at once', async () => {
   answers.set('/retried.png', 503);
   const model = countedModel();
   let broken = true;
@@ -189,36 +171,7 @@ test('the retry of a record that failed asks for its missing pictures at once', 
   assert.equal((await rowsOf(retried.listing_id ?? 0))[0]?.error, null);
 });
 
-test('the turn of a picture that came late outlives a first try that failed on our side', async () => {
-  answers.set('/twice.png', 503);
-  const { images } = open();
-  let failures = 0;
-  const harness = createHarness(db, {
-    images: {
-      ...images,
-      processRemote(job) {
-        if (failures > 0) return images.processRemote(job);
-        failures += 1;
-        return Promise.reject(new Error('the store is away'));
-      },
-    },
-  });
-  failures = 1;
-  const payload = payloadOf({ image_urls: [`${host}/twice.png`] });
-  const first = await harness.process(payload);
-  await db
-    .updateTable('listing_images')
-    .set({ retry_at: new Date(0) })
-    .execute();
-  answers.set('/twice.png', await createImage('png', { colour: 'teal' }));
-  failures = 0;
-  const again = await harness.process(payload);
-  assert.deepEqual([again.status, outcomesOf(again)], ['completed', PICTURES_ONLY]);
-  assert.equal(failures, 1);
-  assert.equal((await rowsOf(first.listing_id ?? 0))[0]?.error, null);
-});
-
-test('in an outage of vision an address is asked once: what was fetched is described when it ends', async () => {
+test('In an outage of vision an image is fetched once, and described after it', async () => {
   answers.set('/unseen.png', 503).set('/later.png', 503);
   let isAway = false;
   const outage = new ModelError('MODEL_UNAVAILABLE', 'It is being restarted.');
@@ -232,12 +185,12 @@ test('in an outage of vision an address is asked once: what was fetched is descr
   asked = [];
   isAway = true;
   const rawId = await store(db, listing.payload);
-  for (let turn = 0; turn < 3; turn += 1) assert.equal(await listing.runNext(), 'postponed');
+  for (let time = 0; time < 3; time += 1) assert.equal(await listing.runNext(), 'postponed');
   const others = asked.filter((path) => path === '/unseen.png');
-  assert.deepEqual(others, ['/unseen.png'], 'it is had');
+  assert.deepEqual(others, ['/unseen.png']);
   isAway = false;
   assert.equal(await listing.runNext(), 'completed');
-  assert.deepEqual(outcomesOf(await rawRecord(db, rawId)), PICTURES_ONLY);
+  assert.deepEqual(outcomesOf(await rawRecord(db, rawId)), IMAGES_ONLY);
   const [described] = await db
     .selectFrom('listing_images')
     .innerJoin('images', 'images.sha256', 'listing_images.sha256')
@@ -245,25 +198,4 @@ test('in an outage of vision an address is asked once: what was fetched is descr
     .where('listing_id', '=', listing.listingId)
     .execute();
   assert.equal(described?.described_by, 'eyes-1');
-});
-
-test('an address that is due is asked again by the attempt after a full disk', async () => {
-  answers.set('/kept-due.png', 503);
-  const listing = await begin(['/kept-due.png', '/never-due.png']);
-  await listing.nextDay();
-  answers.set('/kept-due.png', await createImage('png', { colour: 'salmon' }));
-  asked = [];
-  const rawId = await store(db, listing.payload);
-  const full = createDisk({ folder: '/', minFreeMb: 1, freeBytes: async () => 0 });
-  const onFullDisk = createHarness(db, {
-    model: listing.model,
-    images: open({ disk: full, model: listing.vision.model }).images,
-  });
-  for (let nth = 0; nth < 2; nth += 1) assert.equal(await onFullDisk.runNext(), 'postponed');
-  assert.deepEqual(asked, []);
-  await listing.runNext();
-  const raw = await rawRecord(db, rawId);
-  assert.deepEqual([raw.status, outcomesOf(raw)], ['completed', PICTURES_ONLY]);
-  assert.deepEqual(asked, ['/kept-due.png']);
-  assert.deepEqual(outcomesOf(await listing.process(listing.payload)), UNCHANGED);
 });
