@@ -17,12 +17,9 @@ export type Access = 'public' | 'signed-in' | { role: 'admin' } | { permission: 
 declare module 'fastify' {
   interface FastifyContextConfig {
     access?: Access;
-    /**
-     * Errors of the route itself, by code or status. The guard adds those of access and input, and describes all of
-     * them in the OpenAPI document.
-     */
+    /** Errors of the route itself, by code or status; the guard adds those of access and input. */
     errors?: readonly (ErrorCode | number)[];
-    /** Whether requests authenticate themselves with a signature, so that no cookie and no origin counts. */
+    /** Whether a signature authenticates requests, so that cookies and origins are ignored. */
     isSigned?: boolean;
   }
   interface FastifyRequest {
@@ -34,12 +31,9 @@ declare module 'fastify' {
 }
 
 /**
- * Guards all routes of `app`. Each route declares its requirement in `config.access`; a route that does not declare one
- * stops the start. Only the kit's `operational` routes are open without it.
- * Specification 000, Permission check rules; Contract 3, State-changing requests.
- *
- * The user of a request that changes something is checked twice: before its body is read and before its handler runs,
- * since a body can take long. Such a request must also come from this origin if it carries the session cookie.
+ * Guards all routes of `app`. Each route declares its requirement in `config.access`, except the kit's `operational`
+ * routes. A changing request with the session cookie must come from this origin, and its user is checked again after
+ * its body, which can take long. Specification 000, Permission check rules; Contract 3, State-changing requests.
  * @param options.currentUser Resolves the user of a request, or checks that a `known` one is still current.
  */
 export function guardRoutes(

@@ -16,13 +16,10 @@ export type User = {
   permissions: string[];
 };
 
-/** A resolved user, and the generation of their cached access then: under another one the rights may differ. */
+/** A resolved user, and the generation of cached access under which their rights are known. */
 export type KnownUser = { user: User; generation: number };
 
-/**
- * Every permission, its meaning, and the roles that have it by default at the identity provider.
- * Specification 000, Permissions and defaults. The slugs are compared literally.
- */
+/** The permissions and their default roles at the provider. Specification 000, Permissions and defaults. */
 export const permissions = {
   'svc.sessions.read_own': { meaning: 'view own sessions', defaults: ['user', 'admin'] },
   'svc.sessions.read_all': { meaning: 'view all sessions', defaults: ['admin'] },
@@ -42,10 +39,7 @@ export const permissions = {
 /** The slug of a permission. */
 export type Permission = keyof typeof permissions;
 
-/**
- * Returns whether a user has a permission; the role `admin` implies all of them.
- * Specification 000, Permission check rules.
- */
+/** Returns whether a user has a permission; an admin has all. Specification 000, Permission check rules. */
 export function hasPermission(
   user: { role: Role; permissions: readonly string[] },
   permission: Permission,
@@ -54,15 +48,14 @@ export function hasPermission(
 }
 
 /**
- * The rows that a user may access: all of them, including those of an older system that have no owner (admins), those
- * of every user (holders of a permission), or their own. Specification 000, Ownership columns.
+ * The rows that a user may access: all, including those without an owner (admins); those of every user (holders of a
+ * permission); or their own. Specification 000, Ownership columns.
  */
 export type AccessScope = 'everything' | 'every-user' | { userId: string };
 
 /**
- * Returns the access scope of a user. Owners need no permission. Specification 000, Ownership rules on session
- * endpoints.
- * @param permission Extends the scope to other users' rows. Without one only admins access those.
+ * Returns the access scope of a user. Specification 000, Ownership rules on session endpoints.
+ * @param permission Extends the scope to other users' rows.
  */
 export function accessScope(
   user: Pick<User, 'id' | 'role' | 'permissions'>,
@@ -73,10 +66,7 @@ export function accessScope(
   return { userId: user.id };
 }
 
-/**
- * Builds the SQL condition that a row is in an access scope.
- * @param owner The column that holds the owner's id.
- */
+/** Builds the SQL condition that a row is in an access scope, by the column of its owner's id. */
 export function whereInScope(scope: AccessScope, owner: string): RawBuilder<SqlBool> {
   if (scope === 'everything') return sql<SqlBool>`true`;
   if (scope === 'every-user') return sql<SqlBool>`${sql.ref(owner)} is not null`;
@@ -87,11 +77,10 @@ export function whereInScope(scope: AccessScope, owner: string): RawBuilder<SqlB
 const OWNER_LOCKS = 1;
 
 /**
- * Serializes transactions that count and then add what a user owns, on all processes, until they end. Users whose ids
- * share a hash wait for each other.
+ * Serializes transactions that count and then add rows of an owner, on all processes.
  *
- * Transactions that take several locks take them in one order: the owner's, then that of memory (`lockMemoryOf`), then a
- * session's (`lockSession`, or by deleting it), then those of the session's contents, and facts last.
+ * Transactions acquire locks in one order: owner, memory (`lockMemoryOf`), session (`lockSession`, or its deletion),
+ * contents of the session, facts.
  */
 export async function lockOwner(trx: Transaction<Tables>, userId: string): Promise<void> {
   await sql`select pg_advisory_xact_lock(${OWNER_LOCKS}::int, hashtext(${userId}))`.execute(trx);

@@ -5,14 +5,7 @@ import { type AuditAction, recordAudit } from '../admin/audit.ts';
 import type { Tables } from '../tables.ts';
 import type { Sweep } from '../upkeep.ts';
 
-/*
- * Ends sessions and clears cached access on every process, for requests in flight too: docs/adr/0006-revocation.md.
- *
- * - A request finds no row, or another generation of cached access.
- * - A refresh only updates, so it never restores a session.
- * - A sign-in in flight finds the invalidation (`invalidatedSince`) before it stores its session.
- * - Live sockets are notified when the transaction commits.
- */
+// Revocations reach requests, refreshes, sign-ins and sockets in flight: docs/adr/0006-revocation.md.
 
 /** Shared by sign-ins that store a session, exclusive for invalidations. "sign" in ASCII. */
 const LOCK_KEY = 0x7369676e;
@@ -38,9 +31,8 @@ const endedColumns = [
 ] as const;
 
 /**
- * Ends one session, and records that in the audit trail as an act of its user.
- * @param session.tokenVersion If given, a session whose tokens have been refreshed since is left alone.
- * @returns Undefined if there is no such session.
+ * Ends one session and records that in the audit trail.
+ * @param session.tokenVersion If given, a session with newer tokens stays.
  */
 export async function endSession(
   trx: Transaction<Tables>,
@@ -76,10 +68,7 @@ export async function endUserSessions(
 /** One session at the provider; `userId` is null if the provider names no user. */
 export type ProviderSession = { providerSessionId: string; userId: string | null };
 
-/**
- * Ends all sessions that belong to one session at the provider, including sign-ins in flight.
- * @returns The number of sessions that ended.
- */
+/** Ends all sessions of one session at the provider, including sign-ins in flight, and returns their number. */
 export async function endProviderSession(
   trx: Transaction<Tables>,
   { providerSessionId, userId }: ProviderSession,
@@ -98,9 +87,8 @@ export async function endProviderSession(
 }
 
 /**
- * Ends all sessions of everybody, including sign-ins in flight. Their tokens are not read: 200,000 sessions would take
- * 600 MB.
- * @returns The number of sessions that ended.
+ * Ends all sessions of everybody, including sign-ins in flight, and returns their number. Their tokens are not read:
+ * 200,000 sessions would take 600 MB.
  */
 export async function endAllSessions(trx: Transaction<Tables>): Promise<number> {
   await invalidate(trx, { kind: 'sessions', user_id: null });
@@ -108,22 +96,19 @@ export async function endAllSessions(trx: Transaction<Tables>): Promise<number> 
   return Number(numDeletedRows);
 }
 
-/**
- * Clears the cached role and permissions of a user, or of everybody, until the next request fetches them. User data
- * that is being fetched is not stored.
- */
+/** Clears the cached role and permissions of a user, or of everybody, until the next fetch from the provider. */
 export async function clearAccess(
   trx: Transaction<Tables>,
-  whose: { userId: string } | 'everybody',
+  users: { userId: string } | 'everybody',
 ): Promise<void> {
-  const userId = whose === 'everybody' ? null : whose.userId;
+  const userId = users === 'everybody' ? null : users.userId;
   await invalidate(trx, { kind: 'access', user_id: userId });
   await setAccess(trx, userId, { role: 'user', permissions: '[]' });
 }
 
 /**
- * Sets the cached role of a user, until the next fetch from the provider. Specification 000, Admin endpoints.
- * @returns The earlier role; undefined if there is no such user.
+ * Sets the cached role of a user until the next fetch. Specification 000, Admin endpoints.
+ * @returns The earlier role; undefined for an unknown user.
  */
 export async function setCachedRole(
   trx: Transaction<Tables>,
@@ -181,8 +166,8 @@ export async function currentMoment(db: Kysely<Tables>): Promise<Moment> {
 }
 
 /**
- * Returns what has been invalidated for a user since a moment, and blocks further invalidations until the transaction
- * ends. Call it first in the transaction: invalidations also take this lock before any row.
+ * Returns the invalidations of a user since a moment, and blocks further ones until the transaction ends. Call it first
+ * in the transaction, because invalidations also acquire this lock before any row.
  */
 export async function invalidatedSince(
   trx: Transaction<Tables>,

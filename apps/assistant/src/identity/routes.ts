@@ -1,5 +1,5 @@
 import { html, type RateLimit, renderPage, type Server } from '@oselya/kit';
-import type { FastifyReply, FastifyRequest } from 'fastify';
+import type { FastifyContextConfig, FastifyReply, FastifyRequest, FastifySchema } from 'fastify';
 import { Type } from 'typebox';
 import { signedIn } from '../access/guards.ts';
 import { role } from '../access/permissions.ts';
@@ -15,8 +15,6 @@ const ANDROID = /(?:^|\s)SvcAndroid\/1\.0(?:\s|$)/;
 
 const MAX_USER_AGENT_LENGTH = 300;
 
-const tags = ['sign-in'];
-
 /** Dependencies of the sign-in routes. */
 export type SignInDeps = { config: Config; identity: Identity; loginLimit: RateLimit };
 
@@ -25,6 +23,18 @@ export function neverStored(_request: FastifyRequest, reply: FastifyReply, done:
   void reply.header('cache-control', 'no-store');
   done();
 }
+
+/** Returns the options of a public route whose answers no cache may store, and which handles invalid input itself. */
+export const publicRoute = <Schema extends FastifySchema>(
+  errors: FastifyContextConfig['errors'] & {},
+  schema: Schema,
+) => ({
+  config: { access: 'public' as const, errors },
+  exposeHeadRoute: false,
+  onRequest: neverStored,
+  attachValidation: true,
+  schema: { tags: ['sign-in'], ...schema },
+});
 
 /** Describes the client of a sign-in to its owner. */
 export function clientNote({ headers, ip }: FastifyRequest): ClientNote {
@@ -71,20 +81,11 @@ export function signInRoutes(app: Server, deps: SignInDeps): void {
 function loginRoute(app: Server, { identity: { cookies, signIn }, loginLimit }: SignInDeps): void {
   app.get(
     '/auth/login',
-    {
-      config: {
-        access: 'public',
-        errors: [429, 'provider_unavailable', 'sign_in_not_configured'],
-      },
-      exposeHeadRoute: false,
-      onRequest: neverStored,
-      schema: {
-        tags,
-        summary: 'Begins a sign-in',
-        description: 'One address may begin LOGIN_PER_MINUTE of them a minute.',
-        response: { 302: redirectAnswer('To the identity provider.') },
-      },
-    },
+    publicRoute([429, 'provider_unavailable', 'sign_in_not_configured'], {
+      summary: 'Begins a sign-in',
+      description: 'One address may begin LOGIN_PER_MINUTE of them a minute.',
+      response: { 302: redirectAnswer('To the identity provider.') },
+    }),
     async (request, reply) => {
       reply.headers(await loginLimit(request.ip));
       const isAndroid = ANDROID.test(request.headers['user-agent'] ?? '');
@@ -106,24 +107,16 @@ const callbackParameter = (description: string) =>
 function callbackRoute(app: Server, { config, identity: { cookies, signIn } }: SignInDeps): void {
   app.get(
     '/auth/callback',
-    {
-      config: {
-        access: 'public',
-        errors: [
-          'login_not_valid',
-          'login_cancelled',
-          'login_refused',
-          'token_exchange_failed',
-          'account_without_email',
-          'provider_unavailable',
-        ],
-      },
-      exposeHeadRoute: false,
-      onRequest: neverStored,
-      // An invalid query is 400 here: it belongs to no pending login.
-      attachValidation: true,
-      schema: {
-        tags,
+    publicRoute(
+      [
+        'login_not_valid',
+        'login_cancelled',
+        'login_refused',
+        'token_exchange_failed',
+        'account_without_email',
+        'provider_unavailable',
+      ],
+      {
         summary: 'Ends a sign-in',
         querystring: Type.Object({
           code: callbackParameter('The authorization code.'),
@@ -138,7 +131,7 @@ function callbackRoute(app: Server, { config, identity: { cookies, signIn } }: S
           ),
         },
       },
-    },
+    ),
     async (request, reply) => {
       if (request.validationError) throw problem('login_not_valid');
       const browserId = cookies.browserId(request);
@@ -183,17 +176,14 @@ function mobileDoneRoute(app: Server, config: Config): void {
   app.get(
     '/auth/mobile-done',
     {
-      config: { access: 'public', errors: ['hand_over_not_valid'] },
-      onRequest: neverStored,
-      attachValidation: true,
-      schema: {
-        tags,
+      ...publicRoute(['hand_over_not_valid'], {
         summary: 'Hands a session over to the Android application',
         querystring: Type.Object({
           sid: Type.String({ pattern: ID_PATTERN, description: 'The auth session id.' }),
         }),
         response: { 200: pageAnswer('The bridge page.') },
-      },
+      }),
+      exposeHeadRoute: true,
     },
     async (request, reply) => {
       if (request.validationError) throw problem('hand_over_not_valid');
@@ -221,31 +211,24 @@ const logoutAnswer = Type.Object(
 function logoutRoute(app: Server, { cookies, signOut }: Identity): void {
   app.post(
     '/auth/logout',
-    {
-      config: { access: 'public', errors: ['cross_site_request', 503] },
-      onRequest: neverStored,
-      // No invalid query may keep a user signed in.
-      attachValidation: true,
-      schema: {
-        tags,
-        summary: 'Signs out',
-        querystring: Type.Object({
-          from: Type.Optional(
-            Type.Unknown({ description: '`page`: the answer leads to the first page.' }),
-          ),
-        }),
-        response: {
-          200: {
-            description: 'The user is signed out. The form of a page gets a page.',
-            content: {
-              'application/json': { schema: logoutAnswer },
-              'text/html': { schema: Type.String() },
-            },
+    publicRoute(['cross_site_request', 503], {
+      summary: 'Signs out',
+      querystring: Type.Object({
+        from: Type.Optional(
+          Type.Unknown({ description: '`page`: the answer leads to the first page.' }),
+        ),
+      }),
+      response: {
+        200: {
+          description: 'The user is signed out. The form of a page gets a page.',
+          content: {
+            'application/json': { schema: logoutAnswer },
+            'text/html': { schema: Type.String() },
           },
-          303: redirectAnswer('To /, for the form of a page.'),
         },
+        303: redirectAnswer('To /, for the form of a page.'),
       },
-    },
+    }),
     async (request, reply) => {
       const sessionId = cookies.sessionId(request);
       // If this fails the browser keeps the cookie, which is needed to try again.
@@ -275,7 +258,11 @@ function currentUserRoute(app: Server): void {
     {
       config: { access: 'signed-in', errors: [] },
       onRequest: neverStored,
-      schema: { tags, summary: 'Returns the signed-in user', response: { 200: currentUser } },
+      schema: {
+        tags: ['sign-in'],
+        summary: 'Returns the signed-in user',
+        response: { 200: currentUser },
+      },
     },
     (request) => {
       const user = signedIn(request);

@@ -55,7 +55,7 @@ export const isAlive = ({ lifetimeDays, idleDays }: Lifetime) => sql<boolean>`(
   and (${idleDays} = 0
     or coalesce(s.last_used_at, s.created_at) > now() - make_interval(days => ${idleDays})))`;
 
-/** Selects a session by its cookie ($1) unless its lifetime ($2) or idle time ($3), in days, is over. */
+/** Selects a session by its cookie ($1) unless its lifetime ($2) or idle time ($3) in days is over. */
 const FROM_SESSION = `
   from user_auth_sessions s left join svc_users u on u.id = s.user_id
   where s.id = $1 and s.created_at > now() - make_interval(days => $2)

@@ -14,7 +14,7 @@ import { addTerminalSignIn } from './terminal.ts';
 import { saveUser } from './users.ts';
 
 /** The client that begins a sign-in: a browser, Android's web view, or a terminal with its request. */
-type Asker = 'browser' | 'android' | TerminalRequest;
+type SignInClient = 'browser' | 'android' | TerminalRequest;
 
 /** The browser of a sign-in: its short-lived id, and its auth session so far. */
 type Visitor = { browserId: string | null; sessionId: string | null };
@@ -25,23 +25,22 @@ type ProviderAnswer = { state?: string; code?: string; error?: string; iss?: str
 /** Signs users in through the identity provider. Specification 000, Auth session; Contract 3, Login. */
 export function createSignIn({ db, log, provider, vault, metrics }: IdentityDeps) {
   /**
-   * Begins a sign-in. An Android one ends in another browser, so it is tied to none; a terminal's leaves the browser's
-   * session alone.
-   * @returns The address at the provider to send the browser to.
+   * Begins a sign-in and returns the address at the provider. An Android sign-in ends in another browser, so it is tied
+   * to none; a terminal's does not replace the browser's session.
    * @throws ProblemError `provider_unavailable`, `sign_in_not_configured`.
    */
-  async function begin(asker: Asker, visitor: Visitor): Promise<string> {
+  async function begin(client: SignInClient, visitor: Visitor): Promise<string> {
     const state = randomId();
     const codeVerifier = randomPKCECodeVerifier();
     const url = await provider.authorizationUrl({ state, codeVerifier }).catch((error: unknown) => {
       throw outageAtSignIn(error);
     });
-    const terminal = typeof asker === 'string' ? null : asker;
+    const terminal = typeof client === 'string' ? null : client;
     await addPendingLogin(db, {
       state,
       codeVerifier,
-      platform: terminal !== null ? 'terminal' : asker === 'android' ? 'android' : null,
-      browserId: asker === 'android' ? null : visitor.browserId,
+      platform: terminal !== null ? 'terminal' : client === 'android' ? 'android' : null,
+      browserId: client === 'android' ? null : visitor.browserId,
       earlierSessionId: terminal === null ? visitor.sessionId : null,
       terminal,
     });
@@ -181,10 +180,7 @@ async function addPendingLogin(db: Kysely<Tables>, login: PendingLogin): Promise
     )`.execute(db);
 }
 
-/**
- * Consumes a pending login, so that one callback on one process has it. A state that is unknown, expired, or another
- * browser's consumes nothing.
- */
+/** Consumes a pending login of this browser, so that one callback on one process gets it. */
 async function takePendingLogin(
   db: Kysely<Tables>,
   { state, browserId }: { state: string; browserId: string | null },

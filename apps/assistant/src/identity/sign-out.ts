@@ -48,7 +48,7 @@ export function createSignOut(
         const { idTokenEnc } = session;
         const idToken =
           idTokenEnc === null ? undefined : await vault.open(idTokenEnc, session, 'id_token_enc');
-        return await Promise.race([provider.endSessionUrl(idToken), tooLate()]);
+        return await Promise.race([provider.endSessionUrl(idToken), rejectAfterTimeout()]);
       } catch (error) {
         log.warn({ err: error }, 'signed out here, but not at the provider');
         return undefined;
@@ -73,7 +73,7 @@ export function createSignOut(
   };
 }
 
-async function tooLate(): Promise<never> {
+async function rejectAfterTimeout(): Promise<never> {
   await sleep(DISCOVERY_WAIT_MS, undefined, { ref: false });
   throw new ProviderError('unavailable', `discovery takes longer than ${DISCOVERY_WAIT_MS} ms`);
 }

@@ -2,7 +2,7 @@ import { html, isCrossSiteChange, renderPage, type Server } from '@oselya/kit';
 import { Type } from 'typebox';
 import { problem } from '../errors.ts';
 import { ID_PATTERN, randomId } from './cookies.ts';
-import { clientNote, neverStored, pageAnswer, redirectAnswer, type SignInDeps } from './routes.ts';
+import { clientNote, pageAnswer, publicRoute, redirectAnswer, type SignInDeps } from './routes.ts';
 import type { Question } from './terminal.ts';
 
 /** 1024 to 65535 in decimal digits; an integer schema would accept other notations, such as `0x1000`. */
@@ -62,37 +62,25 @@ const tokenAnswer = Type.Object(
 /** Registers `/auth/terminal*`: the sign-in of `oselya chat`. docs/adr/0024-sign-in-of-the-terminal.md. */
 export function terminalRoutes(app: Server, { config, identity, loginLimit }: SignInDeps): void {
   const { cookies, signIn, terminalSignIns } = identity;
-  const tags = ['sign-in'];
-  const common = { exposeHeadRoute: false, onRequest: neverStored, attachValidation: true };
 
   app.get(
     '/auth/terminal',
-    {
-      ...common,
-      config: {
-        access: 'public',
-        errors: [
-          'terminal_request_not_valid',
-          429,
-          'provider_unavailable',
-          'sign_in_not_configured',
-        ],
-      },
-      schema: {
-        tags,
+    publicRoute(
+      ['terminal_request_not_valid', 429, 'provider_unavailable', 'sign_in_not_configured'],
+      {
         summary: 'Begins the sign-in of a terminal',
         description: 'It counts as a sign-in for LOGIN_PER_MINUTE.',
         querystring: terminalQuery,
         response: { 302: redirectAnswer('To the identity provider.') },
       },
-    },
+    ),
     async (request, reply) => {
       if (request.validationError) throw problem('terminal_request_not_valid');
       reply.headers(await loginLimit(request.ip));
       const { port, state, code_challenge } = request.query;
       const browserId = cookies.browserId(request) ?? randomId();
-      const asker = { port: Number(port), state, code_challenge };
-      const url = await signIn.begin(asker, { browserId, sessionId: null });
+      const terminal = { port: Number(port), state, code_challenge };
+      const url = await signIn.begin(terminal, { browserId, sessionId: null });
       cookies.setBrowserId(reply, browserId);
       return reply.redirect(`${url}#`);
     },
@@ -100,16 +88,11 @@ export function terminalRoutes(app: Server, { config, identity, loginLimit }: Si
 
   app.get(
     '/auth/terminal/confirm',
-    {
-      ...common,
-      config: { access: 'public', errors: ['terminal_request_not_valid'] },
-      schema: {
-        tags,
-        summary: 'Asks whether to sign a terminal in',
-        querystring: requestQuery,
-        response: { 200: pageAnswer('The account and the terminal, to be confirmed.') },
-      },
-    },
+    publicRoute(['terminal_request_not_valid'], {
+      summary: 'Asks whether to sign a terminal in',
+      querystring: requestQuery,
+      response: { 200: pageAnswer('The account and the terminal, to be confirmed.') },
+    }),
     async (request, reply) => {
       if (request.validationError) throw problem('terminal_request_not_valid');
       const id = request.query.request;
@@ -135,19 +118,11 @@ export function terminalRoutes(app: Server, { config, identity, loginLimit }: Si
   ] as const) {
     app.post(
       `/auth/terminal/${answer}`,
-      {
-        ...common,
-        config: {
-          access: 'public',
-          errors: ['terminal_request_not_valid', 'cross_site_request'],
-        },
-        schema: {
-          tags,
-          summary,
-          querystring: requestQuery,
-          response: { 303: redirectAnswer(description) },
-        },
-      },
+      publicRoute(['terminal_request_not_valid', 'cross_site_request'], {
+        summary,
+        querystring: requestQuery,
+        response: { 303: redirectAnswer(description) },
+      }),
       async (request, reply) => {
         if (request.validationError) throw problem('terminal_request_not_valid');
         // The browser's cookie decides here, and the guard looks at the session's only.
@@ -161,20 +136,14 @@ export function terminalRoutes(app: Server, { config, identity, loginLimit }: Si
   app.post(
     '/auth/terminal/token',
     {
-      exposeHeadRoute: false,
-      onRequest: neverStored,
-      config: {
-        access: 'public',
-        errors: ['terminal_code_not_valid', 'cross_site_request', 429, 503],
-      },
-      schema: {
-        tags,
+      ...publicRoute(['terminal_code_not_valid', 'cross_site_request', 429, 503], {
         summary: 'Redeems the code of a terminal for its session',
         description:
           'A code is valid for one attempt, with the right verifier or not. It counts as a sign-in for LOGIN_PER_MINUTE.',
         body: tokenBody,
         response: { 200: tokenAnswer },
-      },
+      }),
+      attachValidation: false,
     },
     async (request, reply) => {
       reply.headers(await loginLimit(request.ip));

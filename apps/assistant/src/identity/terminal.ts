@@ -61,8 +61,7 @@ export function createTerminalSignIns({ db, log }: IdentityDeps) {
     },
 
     /**
-     * Creates the code of a confirmed sign-in, once.
-     * @returns The terminal's address with the code.
+     * Creates the code of a confirmed sign-in, once, and returns the terminal's address with it.
      * @throws ProblemError `terminal_request_not_valid`.
      */
     async confirm({ id, browserId }: Confirmation): Promise<string> {
@@ -84,8 +83,7 @@ export function createTerminalSignIns({ db, log }: IdentityDeps) {
     },
 
     /**
-     * Ends the session of a sign-in that its user refuses.
-     * @returns The terminal's address with the refusal. RFC 6749 §4.1.2.1.
+     * Ends the session of a refused sign-in, and returns the terminal's address with the error. RFC 6749 §4.1.2.1.
      * @throws ProblemError `terminal_request_not_valid`.
      */
     async refuse(confirmation: Confirmation): Promise<string> {
@@ -95,8 +93,7 @@ export function createTerminalSignIns({ db, log }: IdentityDeps) {
     },
 
     /**
-     * Redeems a code for its session. The code is spent by any attempt, so a verifier can be guessed once.
-     * @returns The session's id.
+     * Redeems a code for the id of its session. Every attempt spends the code, so a verifier can be guessed once.
      * @throws ProblemError `terminal_code_not_valid`.
      */
     async redeem(

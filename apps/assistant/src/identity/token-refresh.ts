@@ -27,9 +27,8 @@ export type EndRejected = (
 ) => Promise<boolean>;
 
 /**
- * Creates the function that refreshes the tokens of a session, once for any number of concurrent requests on any number
- * of processes. The winner holds a lease in the row while it calls the provider. No database connection is held
- * meanwhile. Contract 3, Refresh.
+ * Creates the function that refreshes the tokens of a session once for all concurrent requests. The winner holds a lease
+ * in the row, but no database connection, while it calls the provider. Contract 3, Refresh.
  *
  * ```text
  *   acquire lease ──no──▶ poll the row ──▶ new version: use it

@@ -18,9 +18,8 @@ type QueuedSession = EndedSession & { revocationId: number; attempts: number };
 export type TokenRevocation = ReturnType<typeof createTokenRevocation>;
 
 /**
- * Creates the background work that revokes the tokens of ended sessions at the provider (RFC 7009). They wait encrypted
- * in the database, so that any process revokes them. A provider that does not answer is asked again after a minute, then
- * after twice as long each time, up to `MAX_ATTEMPTS`.
+ * Creates the background work that revokes the tokens of ended sessions at the provider (RFC 7009). They are queued
+ * encrypted in the database, and retried with backoff from a minute on.
  */
 export function createTokenRevocation({ db, log, provider, vault, config }: IdentityDeps) {
   // Discovery and the calls end before another process claims the row.

@@ -44,7 +44,7 @@ export type Tokens = {
   idToken?: string | undefined;
 };
 
-/** The OAuth client, and the checks of tokens that the provider signs. */
+/** The OAuth client, and the checks of signed tokens. */
 type Client = {
   oauth: Configuration;
   /** Fetches the provider's keys unless they are fresh. */
@@ -59,7 +59,7 @@ export type Provider = ReturnType<typeof createProvider>;
 /** A year: providers that mean "never" send numbers that no timestamp can hold. */
 const MAX_EXPIRY_SECONDS = 365 * 24 * 60 * 60;
 
-/** A length of address that every server accepts; without the hint the provider asks before it signs out. */
+/** Servers accept addresses of this length. Without the hint the provider asks before it signs out. */
 const MAX_HINT_CHARACTERS = 6000;
 
 /** How far the provider's clock may be ahead. OpenID Connect Core §3.1.3.7. */
@@ -82,7 +82,7 @@ export function createProvider(config: Config, measure: MeasureRequest) {
   let opened: Promise<Client> | undefined;
   let health: { at: number; outage: Promise<string | undefined> } | undefined;
 
-  /** A failed discovery says nothing about a token, whatever its status, and is repeated by the next call. */
+  /** Opens the client; the next call repeats a failed discovery. */
   function getClient(): Promise<Client> {
     if (config.IDP_CLIENT_ID === '') throw problem('sign_in_not_configured');
     opened ??= config.IDP_DISCOVERY ? discover(config, transport) : configure(config, transport);
@@ -125,10 +125,7 @@ export function createProvider(config: Config, measure: MeasureRequest) {
   }
 
   return {
-    /**
-     * Fetches the discovery document and the keys unless they are fresh, so that the next call takes one request, and
-     * spends no code or refresh token for an answer that cannot be verified.
-     */
+    /** Fetches discovery and keys unless they are fresh, so that no code or token is spent without them. */
     prepare: () => call(({ prepareKeys }) => prepareKeys()),
 
     /** Returns the address of the provider's sign-in. Specification 000, Rules for login. */
@@ -289,7 +286,7 @@ async function discover(config: Config, transport: CustomFetch): Promise<Client>
 /** How long a key is trusted that the provider may have withdrawn. */
 const KEYS_MAX_AGE_MS = 5 * 60 * 1000;
 
-/** A stranger's logout token may name unknown keys, and must not cause a request each time. */
+/** Bounds the requests that forged logout tokens with unknown keys cause. */
 const STRANGER_COOLDOWN_MS = 30_000;
 
 /** RFC 7517 §8.5.2. */
@@ -305,7 +302,7 @@ async function rejectUnverifiable(): Promise<never> {
   throw new ProviderError('unavailable', 'there are no keys to verify a token with');
 }
 
-/** Whatever its status, a failure of discovery or of the keys says nothing about a token. */
+/** Converts a failure of discovery or of the keys, which never rejects a token. */
 async function asOutage<Result>(work: Promise<Result>): Promise<Result> {
   try {
     return await work;

@@ -3,13 +3,8 @@ import type { CustomFetch, CustomFetchOptions } from 'openid-client';
 import { problem } from '../../errors.ts';
 
 /**
- * A failed request to the identity provider.
- *
- * - `rejected`: the provider rejected a code or token.
- * - `unavailable`: it was not reached, was too slow, failed, or gave an unusable answer. That says nothing about the
- *   token, so no session ends because of it.
- *
- * The message is logged. It has neither an answer nor a cause, because answers contain tokens.
+ * A failed request to the identity provider: `rejected` if the provider rejected a code or token, otherwise
+ * `unavailable`, which ends no session. It has no cause, because answers contain tokens and errors are logged.
  */
 export class ProviderError extends Error {
   override readonly name = 'ProviderError';
@@ -33,7 +28,7 @@ export function isRejection(error: unknown): boolean {
   return error instanceof ProviderError && error.kind === 'rejected';
 }
 
-/** Converts an error of openid-client: one of the transport is its cause, all others are about an unusable answer. */
+/** Converts an error of openid-client to that of the transport, or to one about an unusable answer. */
 export function toProviderError(error: unknown): ProviderError | ProblemError {
   if (error instanceof ProviderError || error instanceof ProblemError) return error;
   if (error instanceof Error && error.cause instanceof ProviderError) return error.cause;
@@ -81,10 +76,7 @@ export type MeasureRequest = <Answer>(
 /** Far more than any token or user data. */
 const MAX_ANSWER_BYTES = 256 * 1024;
 
-/**
- * The OAuth errors that reject a grant. Every other answer is an outage, since a gateway may have sent it.
- * RFC 6749 §5.2 and §4.1.2.1, RFC 6750 §3.1.
- */
+/** The OAuth errors that reject a grant; a gateway may have sent any other. RFC 6749 §5.2, RFC 6750 §3.1. */
 const GRANT_REJECTIONS = new Set([
   'invalid_grant',
   'access_denied',
@@ -96,10 +88,9 @@ const GRANT_REJECTIONS = new Set([
 const BUSY = new Set([408, 425, 429]);
 
 /**
- * Creates the function that calls the identity provider for openid-client and jose. Time and size of every call are
- * bounded. It resolves to successful answers only.
+ * Creates the function that calls the provider for openid-client and jose, with bounds on time and size. It throws
+ * ProviderError for unsuccessful answers.
  * @param options.acceptsIdTokens False for a plain OAuth provider, whose ID tokens cannot be verified and are removed.
- * @throws ProviderError for every other answer; only here a rejection is told from an outage.
  */
 export function createTransport({
   timeoutMs,
@@ -195,10 +186,7 @@ function oauthError(text: string): string | undefined {
   return typeof error === 'string' && /^[a-z_]{1,40}$/.test(error) ? error : undefined;
 }
 
-/**
- * Reads a token answer (RFC 6749 §5.1) tolerantly: the code or refresh token is spent, so an odd expiry, a null member
- * or a missing `token_type` must not fail the request.
- */
+/** Reads a token answer (RFC 6749 §5.1) tolerantly, because the code or refresh token is already spent. */
 function readTokenAnswer(text: string, acceptsIdTokens: boolean) {
   const answer = parseObject(text);
   if (answer === undefined || !('access_token' in answer)) return undefined;
