@@ -1,18 +1,21 @@
 import assert from 'node:assert/strict';
+import {
+  constantAnswers,
+  constantVector,
+  startModelServer,
+  type ReceivedRequest,
+} from '@oselya/model/testing';
+import { sql } from 'kysely';
 import { once } from 'node:events';
-import { mkdir, mkdtemp, readdir, rm, utimes, writeFile } from 'node:fs/promises';
-import { type AddressInfo, createServer } from 'node:net';
+import { mkdtemp, rm } from 'node:fs/promises';
+import { connect, type Socket } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, test } from 'node:test';
-import { setTimeout as sleep } from 'node:timers/promises';
-import { startModelServer } from '@oselya/model/testing';
-import { sql } from 'kysely';
-import { POLL_MS } from '../src/queue/worker.ts';
 import { until } from '@oselya/testing';
-import { watchedDatabase } from '@oselya/testing/database';
+import { start, startWorker } from '../src/main.ts';
 import { startCollector } from './support/collector.ts';
-import { openDatabase, rawRecord, store, payloadOf } from './support/pipeline.ts';
+import { DIMENSIONS, openDatabase, rawRecord, store, payloadOf, log } from './support/pipeline.ts';
 
 const database = await openDatabase();
 const { db } = database;
@@ -39,26 +42,6 @@ test('a job left by a killed process waits for its lease only where others may w
   } else {
     assert.equal((await rawRecord(db, left)).status, 'processing');
   }
-});
-
-test('leases of a process that has ended are ended before the first request can come', async () => {
-  // On a server the one above still has its lease, which is ended here, too.
-  await db.deleteFrom('raw_data').execute();
-  const reserved = createServer();
-  await once(reserved.listen(0, '127.0.0.1'), 'listening');
-  const { port } = reserved.address() as AddressInfo;
-  await once(reserved.close(), 'close');
-  const asked: string[] = [];
-  const watched = watchedDatabase(db, {
-    async after(text) {
-      if (!text.includes("now() - interval '1 second'")) return;
-      const answer = await fetch(`http://127.0.0.1:${port}/health/live`).catch(() => undefined);
-      asked.push(answer === undefined ? 'not listening' : 'listening');
-    },
-  });
-  const exclusive = { ...database, db: watched, isExclusive: true };
-  await using _ = await startCollector(exclusive, { COLLECTOR_PORT: String(port) });
-  assert.deepEqual(asked, ['not listening']);
 });
 
 test('a start and its end wait for no model server', async () => {
@@ -107,18 +90,6 @@ test('a start rescues jobs of lost workers, and fails those that have had three 
   await sql`drop trigger note_claim on raw_data`.execute(db);
 });
 
-test('a start removes the temporary pictures of killed processes', async () => {
-  const folder = await mkdtemp(join(tmpdir(), 'oselya-start-'));
-  after(() => rm(folder, { recursive: true, force: true }));
-  const incoming = join(folder, 'images', 'incoming');
-  await mkdir(incoming, { recursive: true });
-  await writeFile(join(incoming, 'left'), 'half a picture');
-  const longAgo = new Date(Date.now() - 2 * 3_600_000);
-  await utimes(join(incoming, 'left'), longAgo, longAgo);
-  await using _ = await startCollector(database, { DATA_DIR: folder, COLLECTOR_WORKER: 'false' });
-  assert.deepEqual(await readdir(incoming), []);
-});
-
 test('a start on a port that is in use begins no work', async () => {
   const waiting = await store(db, payloadOf({ external_id: 'port in use' }));
   await using other = await startCollector(database, { COLLECTOR_WORKER: 'false' });
@@ -129,11 +100,186 @@ test('a start on a port that is in use begins no work', async () => {
   assert.deepEqual(rows, [{ n: 0 }]);
 });
 
-test('a start that fails half-way leaves no worker behind', async () => {
-  const deaf = { ...database, listen: () => Promise.reject(new Error('no connection is left')) };
-  await assert.rejects(startCollector(deaf), /no connection is left/);
-  const waiting = await store(db, payloadOf({ external_id: 'waiting' }));
-  // A worker would look by itself within this time.
-  await sleep(2 * POLL_MS);
-  assert.equal((await rawRecord(db, waiting)).status, 'pending');
+test('a worker ends while a slow request still does', async () => {
+  const own = await openDatabase();
+  let unlistened = false;
+  const collector = await startCollector({
+    ...own,
+    async listen(channel, notify) {
+      const unlisten = await own.listen(channel, notify);
+      return async () => {
+        unlistened = true;
+        await unlisten();
+      };
+    },
+  });
+  // The server asks for the body, which does not come: the request is in progress from then on.
+  const { hostname, port } = new URL(collector.url);
+  const socket = connect(Number(port), hostname);
+  socket.write(
+    'POST /api/v1/raw HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\n' +
+      'Content-Length: 9\r\nExpect: 100-continue\r\n\r\n',
+  );
+  const [answer] = (await once(socket, 'data')) as [Buffer];
+  assert.match(answer.toString(), /100 Continue/);
+
+  const closing = collector.close();
+  await until('the worker to be told', () => unlistened);
+  assert.equal(socket.closed, false);
+  socket.destroy();
+  await closing;
+});
+
+test('the jobs in progress have a minute when a worker ends', async (t) => {
+  await using opened = new AsyncDisposableStack();
+  const folder = await mkdtemp(join(tmpdir(), 'oselya-'));
+  opened.defer(() => rm(folder, { recursive: true, force: true }));
+  const env = { DATA_DIR: folder, EMBEDDING_DIMENSIONS: String(DIMENSIONS), MIN_FREE_DISK_MB: '0' };
+  const worker = await startWorker(env, { database: await openDatabase(), log });
+  const timers = t.mock.method(globalThis, 'setTimeout');
+  await worker.close();
+  assert.ok(timers.mock.calls.some((call) => call.arguments[1] === 60_000));
+});
+
+/** A model server that holds its answers until they are let go, and knows who is connected. */
+async function startSlowServer() {
+  const asked = Promise.withResolvers<void>();
+  const go = Promise.withResolvers<void>();
+  const sockets = new Set<Socket>();
+  const paths: string[] = [];
+  const answer = constantAnswers({ vectorOf: constantVector(DIMENSIONS) });
+  const server = await startModelServer(async (request: ReceivedRequest) => {
+    paths.push(request.path);
+    asked.resolve();
+    await go.promise;
+    const answered = answer(request);
+    assert.ok(typeof answered === 'object' && 'body' in answered);
+    return {
+      write(response) {
+        if (response.socket !== null) sockets.add(response.socket);
+        response.writeHead(200, { 'content-type': 'application/json' });
+        response.end(JSON.stringify(answered.body));
+      },
+    };
+  });
+  return { server, asked: asked.promise, letGo: go.resolve, sockets, paths };
+}
+
+for (const { name, open } of [
+  { name: 'a worker', open: startWorker },
+  { name: 'a collector', open: start },
+]) {
+  test(`${name} ends its jobs first, which may ask the model meanwhile, and then closes the model client`, async () => {
+    await using opened = new AsyncDisposableStack();
+    const folder = await mkdtemp(join(tmpdir(), 'oselya-'));
+    opened.defer(() => rm(folder, { recursive: true, force: true }));
+    const { server, asked, letGo, sockets, paths } = await startSlowServer();
+    opened.defer(server.close);
+    opened.defer(letGo);
+    const own = await openDatabase();
+    const id = await store(own.db, payloadOf());
+    let unlistened = false;
+    const running = await open(
+      {
+        DATA_DIR: folder,
+        COLLECTOR_PORT: '0',
+        EMBEDDING_DIMENSIONS: String(DIMENSIONS),
+        MIN_FREE_DISK_MB: '0',
+        MODEL_MODE: 'openai',
+        MODEL_BASE_URL: server.url,
+        MODEL_CHAT: 'chat',
+        MODEL_EMBEDDING: 'embedding',
+      },
+      {
+        log,
+        database: {
+          ...own,
+          async listen(channel, notify) {
+            const unlisten = await own.listen(channel, notify);
+            return async () => {
+              unlistened = true;
+              await unlisten();
+            };
+          },
+        },
+      },
+    );
+    await asked;
+    const closing = running.close();
+    // An end in another order would wait for the answer that is held back here.
+    await until('the worker to be told to stop', () => unlistened, 2000).finally(letGo);
+    await closing;
+
+    assert.deepEqual(paths, ['/v1/chat/completions', '/v1/embeddings']);
+    assert.equal((await rawRecord(own.db, id)).status, 'completed');
+    // Connections that nobody closes are kept for more requests, for several seconds.
+    await until('the model client to be closed', () => [...sockets].every((s) => s.closed), 1000);
+  });
+}
+
+const folder = await mkdtemp(join(tmpdir(), 'oselya-worker-'));
+after(() => rm(folder, { recursive: true, force: true }));
+
+async function startAlone(env: Record<string, string>) {
+  const worker = await startWorker(
+    {
+      DATA_DIR: folder,
+      EMBEDDING_DIMENSIONS: String(DIMENSIONS),
+      MIN_FREE_DISK_MB: '0',
+      COLLECTOR_WORKERS: '3',
+      ...env,
+    },
+    { database, log },
+  );
+  after(worker.close);
+  return worker;
+}
+
+test('a worker alone shows its metrics to holders of the token, where there is one', async () => {
+  const worker = await startAlone({
+    COLLECTOR_WORKER_PORT: '0',
+    METRICS_TOKEN: 'a-token-of-metrics',
+  });
+  const read = (headers: Record<string, string>) => fetch(`${worker.url}/metrics`, { headers });
+  assert.equal((await read({})).status, 401);
+  assert.equal((await read({ authorization: 'Bearer a-token-of-metrics' })).status, 200);
+  assert.equal((await fetch(`${worker.url}/health`)).status, 200);
+  await worker.close();
+});
+
+test('a worker alone shows its health and how busy it is', async () => {
+  await db.deleteFrom('raw_data').execute();
+  const worker = await startAlone({ COLLECTOR_WORKER_PORT: '0' });
+  assert.ok(worker.url);
+  const { url } = worker;
+  for (const path of ['/health', '/health/live', '/health/ready']) {
+    assert.equal((await fetch(url + path)).status, 200, path);
+  }
+  const health = (await (await fetch(`${url}/health`)).json()) as { checks: object };
+  assert.deepEqual(Object.keys(health.checks).toSorted(), ['database', 'disk', 'model']);
+  const figure = async (name: string) => {
+    const text = await (await fetch(`${url}/metrics`)).text();
+    return Number(new RegExp(`^${name} (.+)$`, 'm').exec(text)?.[1]);
+  };
+  assert.equal(await figure('collector_worker_slots'), 3);
+  assert.equal(await figure('collector_worker_last_claim_timestamp_seconds'), 0);
+
+  const before = Date.now() / 1000;
+  const id = await store(db, payloadOf());
+  await until('the payload', async () => (await rawRecord(db, id)).status === 'completed');
+  assert.ok((await figure('collector_worker_last_claim_timestamp_seconds')) >= before - 1);
+  assert.equal(await figure('collector_worker_jobs'), 0);
+  assert.equal(await figure('collector_queue_jobs\\{status="failed"\\}'), 0);
+  assert.ok((await figure('collector_disk_free_bytes')) > 0);
+
+  assert.equal((await fetch(`${url}/api/v1/admin/queue`)).status, 404);
+  await worker.close();
+  await assert.rejects(fetch(`${url}/health`));
+});
+
+test('a port that is taken stops the start of a worker', async () => {
+  const first = await startAlone({ COLLECTOR_WORKER_PORT: '0' });
+  const { port } = new URL(first.url ?? '');
+  await assert.rejects(startAlone({ COLLECTOR_WORKER_PORT: port }), /COLLECTOR_WORKER_PORT/);
+  await first.close();
 });

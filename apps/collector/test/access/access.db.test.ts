@@ -1,7 +1,8 @@
 import assert from 'node:assert/strict';
-import { test } from 'node:test';
-import { createRateLimit, ProblemError } from '@oselya/kit';
-import { createApiKeys } from '../../src/access/api-keys.ts';
+import { ProblemError, createLogger, createRateLimit, createServer } from '@oselya/kit';
+import { after, test } from 'node:test';
+import { createApiKeys, type ApiKey, type ApiKeys } from '../../src/access/api-keys.ts';
+import { guardRoutes, mayUseSource, rejectOtherPages } from '../../src/access/guard.ts';
 import { startCollector } from '../support/collector.ts';
 import { openDatabase, store, payloadOf } from '../support/pipeline.ts';
 
@@ -134,11 +135,6 @@ test('uses are counted for each key, together for all processes and at once', as
   assert.equal((await processes[0]?.('another key'))?.['ratelimit-remaining'], '9');
 });
 
-test('limits of different names do not count together', async () => {
-  await createRateLimit({ pool, table: 'rate_limits', name: 'one', perMinute: 1 })('key');
-  await createRateLimit({ pool, table: 'rate_limits', name: 'two', perMinute: 1 })('key');
-});
-
 test('a refusal says when to come back, and then it works again', async () => {
   const limit = createRateLimit({ pool, table: 'rate_limits', name: 'return', perMinute: 1 });
   const headers = await limit('key');
@@ -189,4 +185,122 @@ test('a database that fails is an error, not a free pass', async () => {
   await assert.rejects(limit('key'), { code: 'unavailable', status: 503 });
   await db.schema.alterTable('elsewhere').renameTo('rate_limits').execute();
   await limit('key');
+});
+
+const known: Record<string, ApiKey> = {
+  'key-ingest': { id: '1', name: 'a', scopes: ['ingest'], source_slugs: ['doshka'] },
+  'key-all': { id: '2', name: 'b', scopes: ['ingest', 'search', 'admin'], source_slugs: null },
+};
+
+async function server(verifier: Pick<ApiKeys, 'verify'> | undefined) {
+  const app = await createServer({
+    log: createLogger({ level: 'silent', service: 'test' }),
+    bodyLimit: 1024,
+    openapi: { title: 'Test', description: 'A test.', version: '1' },
+  });
+  await app.register(async (api) => {
+    guardRoutes(api, verifier);
+    api.get('/ingest/:source', { config: { scope: 'ingest' } }, (request) => ({
+      allowed: mayUseSource(request, (request.params as { source: string }).source),
+    }));
+    api.get('/admin', { config: { scope: 'admin' } }, () => ({}));
+  });
+  return app;
+}
+
+const guardedByTest = await server({ verify: async (key) => known[key] });
+const open = await server(undefined);
+
+const get = (url: string, authorization?: string) =>
+  guardedByTest.inject({ url, headers: authorization === undefined ? {} : { authorization } });
+
+test('A request without a valid key is 401', async () => {
+  for (const authorization of [
+    undefined,
+    '',
+    'Bearer',
+    'Bearer ',
+    'Bearer no-such-key',
+    'Basic a2V5LWFsbDo=',
+    'key-all',
+    'Bearer key-all key-all',
+  ]) {
+    const answer = await get('/admin', authorization);
+    assert.deepEqual([answer.statusCode, answer.json().code], [401, 'unauthorized'], authorization);
+    assert.equal(answer.headers['www-authenticate'], 'Bearer');
+    assert.equal(answer.headers['cache-control'], 'no-store');
+  }
+});
+
+test('a key needs the scope that the route declares', async () => {
+  assert.equal((await get('/admin', 'Bearer key-all')).statusCode, 200);
+  assert.equal((await get('/ingest/doshka', 'bearer key-ingest')).statusCode, 200);
+  const answer = await get('/admin', 'Bearer key-ingest');
+  assert.equal(answer.statusCode, 403);
+  assert.equal(answer.json().code, 'forbidden');
+});
+
+const allowed = async (source: string, key: string) =>
+  (await get(`/ingest/${source}`, `Bearer ${key}`)).json().allowed;
+
+test('a key with a list of sources is for those only', async () => {
+  assert.equal(await allowed('doshka', 'key-ingest'), true);
+  assert.equal(await allowed('other', 'key-ingest'), false);
+  assert.equal(await allowed('other', 'key-all'), true);
+});
+
+test('while keys are off everything is let through', async () => {
+  assert.equal((await open.inject({ url: '/admin' })).statusCode, 200);
+  assert.deepEqual((await open.inject({ url: '/ingest/any' })).json(), { allowed: true });
+});
+
+test('a route that does not declare its scope stops the start', async () => {
+  const app = await server(undefined);
+  await assert.rejects(
+    async () =>
+      app.register(async (api) => {
+        guardRoutes(api, undefined);
+        api.get('/forgotten', () => ({}));
+      }),
+    /does not declare its scope/,
+  );
+});
+
+async function serve(onlyThisMachine: boolean) {
+  const app = await createServer({
+    log: createLogger({ level: 'silent', service: 'test' }),
+    bodyLimit: 1000,
+    openapi: { title: 'Test', description: 'A test.', version: '1' },
+  });
+  rejectOtherPages(app, { onlyThisMachine });
+  app.get('/', () => 'read');
+  app.post('/', () => 'changed');
+  after(() => app.close());
+  return app;
+}
+
+const local = await serve(true);
+const openToOthers = await serve(false);
+const own = '127.0.0.1:8001';
+
+test('Other sites and hosts are denied while keys are off', async () => {
+  for (const [method, headers, onLocal, onOpen] of [
+    ['GET', { host: own }, 200, 200],
+    ['GET', { host: 'localhost:8001' }, 200, 200],
+    ['GET', { host: '[::1]:8001' }, 200, 200],
+    ['GET', { host: 'evil.test' }, 421, 200],
+    ['GET', { host: '127.0.0.1.evil.test' }, 421, 200],
+    ['POST', { host: 'evil.test', origin: 'http://evil.test' }, 421, 200],
+    ['POST', { host: own }, 200, 200],
+    ['POST', { host: own, origin: 'http://127.0.0.1:8001' }, 200, 200],
+    ['POST', { host: own, origin: 'http://127.0.0.1:8000' }, 403, 403],
+    ['POST', { host: own, origin: 'null' }, 403, 403],
+    ['POST', { host: own, 'sec-fetch-site': 'same-site' }, 403, 403],
+    ['POST', { host: own, 'sec-fetch-site': 'cross-site' }, 403, 403],
+    ['POST', { host: own, 'sec-fetch-site': 'same-origin' }, 200, 200],
+    ['GET', { host: own, 'sec-fetch-site': 'cross-site' }, 200, 200],
+  ] as const) {
+    assert.equal((await local.inject({ method, url: '/', headers })).statusCode, onLocal);
+    assert.equal((await openToOthers.inject({ method, url: '/', headers })).statusCode, onOpen);
+  }
 });

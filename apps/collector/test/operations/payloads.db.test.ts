@@ -92,36 +92,6 @@ test('wrong questions about payloads are refused', async () => {
   }
 });
 
-test('a cursor with any member changed is refused, or leads to a page', async () => {
-  const values = [
-    -1,
-    0,
-    1.5,
-    1e300,
-    2 ** 53,
-    Number.MAX_SAFE_INTEGER,
-    null,
-    'x',
-    {},
-    '2026-02-30 00:00:00+00',
-  ];
-  const statuses = new Set<number>();
-  for (const value of values) {
-    for (const position of [
-      { at: value, id: 1 },
-      { at: 1, id: value },
-    ]) {
-      const forged = Buffer.from(JSON.stringify(position)).toString('base64url');
-      const { status, text } = await collector.get(
-        `/api/v1/admin/raw?status=failed&cursor=${forged}`,
-      );
-      assert.ok(status === 200 || status === 422, `${JSON.stringify(position)}: ${text}`);
-      statuses.add(status);
-    }
-  }
-  assert.equal(statuses.size, 2);
-});
-
 const remove = (query: string) =>
   fetch(`${collector.url}/api/v1/admin/raw-data${query}`, { method: 'DELETE' });
 
@@ -213,45 +183,6 @@ test('completed payloads are removed when they are old enough, all others stay',
   assert.deepEqual(await left('ages'), others);
 });
 
-test('payloads that a listing was made from go too; the listing and its history stay', async () => {
-  const [first = 0] = await payloads('kept', { days: 50 });
-  const [last = 0] = await payloads('kept', { days: 40 });
-  await sql`insert into property_listings (source_slug, external_id, description, search_text)
-    values ('kept', '1', 'Квартира', '')`.execute(db);
-  await sql`insert into listing_payloads (source_slug, external_id, raw_id)
-    values ('kept', '1', ${last})`.execute(db);
-  await sql`with listing as (select id from property_listings where source_slug = 'kept')
-    insert into listing_snapshots (listing_id, raw_id, listing, changes)
-    select id, raw_id, '{}', '{}' from listing, unnest(array[${first}, ${last}]::bigint[]) as raw_id`.execute(
-    db,
-  );
-  assert.equal(await cleanup({ olderThanDays: 45 }), 1);
-  assert.deepEqual(await left('kept'), [last], 'age alone counts');
-  assert.equal(await cleanup({ olderThanDays: 39 }), 1);
-  assert.deepEqual(await left('kept'), []);
-  const snapshots = await db
-    .selectFrom('listing_snapshots')
-    .select('raw_id')
-    .where('raw_id', 'in', [first, last])
-    .orderBy('raw_id')
-    .execute();
-  assert.deepEqual(
-    snapshots.map((snapshot) => snapshot.raw_id),
-    [first, last],
-  );
-});
-
-test('the age counts from when a payload came, whenever it was processed last', async () => {
-  const [old = 0, again = 0] = await payloads('came', { days: 31, count: 2 });
-  const [young = 0] = await payloads('came', { days: 29 });
-  await sql`update raw_data set updated_at = now() where id = ${again}`.execute(db);
-  await sql`update raw_data set updated_at = now() - interval '90 days'
-    where id in (${old}, ${young})`.execute(db);
-  assert.equal(await cleanup({ olderThanDays: 30 }), 2);
-  assert.deepEqual(await left('came'), [young]);
-  assert.equal(await cleanup({ olderThanDays: 0 }), 1);
-});
-
 test('an idempotency key counts for its 24 hours', async () => {
   await payloads('keys', { hours: 25, key: 'old' });
   const [fresh = 0] = await payloads('keys', { hours: 23, key: 'fresh' });
@@ -264,25 +195,6 @@ test('a removal ends after the batch in progress when it is aborted', async () =
   const first = await cleanup({ olderThanDays: 9, signal: AbortSignal.abort() });
   assert.ok(first > 0 && first <= 1000, String(first));
   assert.equal(await cleanup({ olderThanDays: 9 }), 1500 - first);
-});
-
-test('many go in batches, past those that stay', async () => {
-  const ids = await payloads('many', { days: 10, count: 2500 });
-  // The place of each in the order stays, and a key keeps it.
-  await sql`update raw_data set status = 'failed'
-    where source_slug = 'many' and external_id::integer <= 1200`.execute(db);
-  await sql`create table deleted_batches (size integer)`.execute(db);
-  await sql`create function note_deleted() returns trigger language plpgsql as $$
-    begin insert into deleted_batches select count(*) from gone; return null; end $$`.execute(db);
-  await sql`create trigger note_deleted after delete on raw_data referencing old table as gone
-    for each statement execute function note_deleted()`.execute(db);
-  const before = (await metrics.rawDeleted.get()).values[0]?.value ?? 0;
-  assert.equal(await cleanup({ olderThanDays: 5 }), 1300);
-  assert.equal((await left('many')).length, ids.length - 1300);
-  const { rows } = await sql<{ size: number }>`select size from deleted_batches`.execute(db);
-  assert.equal(rows.length, 3, 'a thousand are looked at in each');
-  assert.ok(rows.every(({ size }) => size <= 1000));
-  assert.equal((await metrics.rawDeleted.get()).values[0]?.value, before + 1300);
 });
 
 let notified = 0;
@@ -323,17 +235,6 @@ test('many payloads are put back in batches of at most 1000, others stay', async
 
   assert.ok((await retry.all({ status: 'failed' })) >= 1);
   assert.equal(await retry.all({ status: 'failed' }), 0);
-});
-
-test('a retry ends after the batch in progress when it is aborted', async () => {
-  await sql`insert into sources (slug) values ('ending-retry')`.execute(db);
-  await sql`insert into raw_data (source_slug, external_id, payload, content_hash, status)
-    select 'ending-retry', n::text, '{}', n::text, 'failed' from generate_series(1, 1500) as n`.execute(
-    db,
-  );
-  const filter = { status: 'failed', source_slug: 'ending-retry' } as const;
-  assert.equal(await retry.all(filter, AbortSignal.abort()), 1000);
-  assert.equal(await retry.all(filter), 500);
 });
 
 test('what fails again at once is not put back by the same call for ever', async () => {
