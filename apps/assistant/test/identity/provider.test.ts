@@ -65,20 +65,6 @@ suite('provider', async () => {
     }
   });
 
-  test('A malformed expiry is unknown, and a long one is a year', async () => {
-    for (const [expiresIn, seconds] of [
-      [-1, undefined],
-      ['soon', undefined],
-      [null, undefined],
-      [[60], undefined],
-      [1e15, 31_536_000],
-    ] as const) {
-      scripted.token.extra = { expires_in: expiresIn, refresh_token: null, scope: null };
-      const { tokens } = await redeem();
-      assert.deepEqual([tokens.expiresInSeconds, tokens.refreshToken], [seconds, undefined]);
-    }
-  });
-
   const page = { 'content-type': 'text/html' };
   const oauth = (status: number, error: string) => ({ status, body: JSON.stringify({ error }) });
   const REJECTIONS = ['invalid_grant', 'access_denied', 'invalid_token', 'unauthorized_client'];

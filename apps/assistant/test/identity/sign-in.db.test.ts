@@ -373,14 +373,11 @@ suite('failed sign-in', () => {
         return callback;
       },
     ],
-    ['with a failed exchange', exchangeFails, failing('token', { status: 500 })],
-    ['with a malformed exchange', exchangeFails, failing('token', { status: 200, body: '<html>' })],
     [
       'without an access token',
       exchangeFails,
       failing('token', { status: 200, body: '{"token_type":"bearer"}' }),
     ],
-    ['with a cut exchange', exchangeFails, failing('token', 'disconnect')],
     ['with failed user data', [503, 'provider_unavailable'], failing('userinfo', { status: 502 })],
     ['with a rejected token', [400, 'login_refused'], failing('userinfo', { status: 401 })],
     [

@@ -80,26 +80,27 @@ suite('sign-out', () => {
     assert.ok(await row(browser.sid));
   });
 
-  for (const [headers, status] of [
-    [{ 'sec-fetch-site': 'cross-site' }, 403],
-    [{ 'sec-fetch-site': 'same-site' }, 403],
-    [{ 'sec-fetch-site': 'cross-site', origin: 'http://assistant.test' }, 403],
-    [{ origin: 'http://assistant.test.evil.test' }, 403],
-    [{ origin: 'null' }, 403],
-    [{ origin: 'https://127.0.0.1:8000', host: '127.0.0.1:8000' }, 403],
-    [{ 'sec-fetch-site': 'same-origin' }, 200],
-    [{ origin: 'http://assistant.test' }, 200],
-    [{ origin: 'http://127.0.0.1:8000', host: '127.0.0.1:8000' }, 200],
-    [{}, 200],
-  ] as const) {
-    test(`A sign-out with ${JSON.stringify(headers)} is ${status}`, async () => {
+  test('A sign-out has to come from this origin', async () => {
+    for (const [headers, status] of [
+      [{ 'sec-fetch-site': 'cross-site' }, 403],
+      [{ 'sec-fetch-site': 'same-site' }, 403],
+      [{ 'sec-fetch-site': 'cross-site', origin: 'http://assistant.test' }, 403],
+      [{ origin: 'http://assistant.test.evil.test' }, 403],
+      [{ origin: 'null' }, 403],
+      [{ origin: 'https://127.0.0.1:8000', host: '127.0.0.1:8000' }, 403],
+      [{ 'sec-fetch-site': 'same-origin' }, 200],
+      [{ origin: 'http://assistant.test' }, 200],
+      [{ origin: 'http://127.0.0.1:8000', host: '127.0.0.1:8000' }, 200],
+      [{}, 200],
+    ] as const) {
       const browser = await signedIn(app);
+      const { sid } = browser;
       const answer = await browser.post('/auth/logout', { headers });
-      assert.equal(answer.statusCode, status);
-      assert.equal(await sessionCount(), status === 403 ? 1 : 0);
+      assert.equal(answer.statusCode, status, JSON.stringify(headers));
+      assert.equal((await row(sid)) !== undefined, status === 403);
       if (status === 403) assert.equal(answer.json().code, 'cross_site_request');
-    });
-  }
+    }
+  });
 
   test('A sign-out ignores its body', async () => {
     for (const [type, payload] of [
@@ -532,25 +533,20 @@ suite('terminal', () => {
     assert.equal((await redeem(code, verifier)).statusCode, 400);
   });
 
-  const malformed: Record<string, string>[] = [
-    { port: '80' },
-    { port: '1023' },
-    { port: '65536' },
-    { port: '0x1000' },
-    { port: '4e3' },
-    { port: '1@evil.test' },
-    { state: 'short' },
-    { state: `${'a'.repeat(30)}&x=1` },
-    { code_challenge: 'plain' },
-    { code_challenge_method: 'plain' },
-  ];
-  for (const changes of malformed) {
-    test(`A terminal request with ${JSON.stringify(changes)} is rejected`, async () => {
+  test('A malformed terminal request is rejected', async () => {
+    const malformed: Record<string, string>[] = [
+      ...['80', '1023', '65536', '0x1000', '4e3', '1@evil.test'].map((port) => ({ port })),
+      { state: 'short' },
+      { state: `${'a'.repeat(30)}&x=1` },
+      { code_challenge: 'plain' },
+      { code_challenge_method: 'plain' },
+    ];
+    for (const changes of malformed) {
       const rejected = await app.inject(terminal(changes).address);
       assert.deepEqual([rejected.statusCode, rejected.json().code], [400, notValid]);
-      assert.equal(rejected.headers.location, undefined);
-    });
-  }
+      assert.equal(rejected.headers.location, undefined, JSON.stringify(changes));
+    }
+  });
 
   test('A terminal counts for the limit of sign-ins', async () => {
     const limited = await instance({ LOGIN_PER_MINUTE: '2' });
