@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { setImmediate as tick } from 'node:timers/promises';
-import { connect } from '@oselya/db';
+import { outage } from '@oselya/testing/database';
 import fc from 'fast-check';
 import { createGroupCommit } from '../../src/async/group-commit.ts';
 
@@ -93,14 +93,11 @@ test('A bad item fails alone', async () => {
 });
 
 test('An outage fails a group without writing its items one by one', async () => {
-  const closed = await connect({});
-  await closed.close();
   let tries = 0;
   const commit = createGroupCommit<number, number>({
     async write() {
       tries += 1;
-      await closed.db.connection().execute(() => Promise.resolve());
-      return [];
+      throw outage();
     },
     maxItems: 100,
     maxInFlight: 1,

@@ -3,10 +3,9 @@ import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, test } from 'node:test';
-import { ProblemError } from '@oselya/kit';
 import { createDisk, type Disk, isDiskLow } from '../../src/disk.ts';
 import { createDiskGate } from '../../src/disk.ts';
-import { openImages, createImage, serve, startServer } from '../support/images.ts';
+import { createImage, startServer } from '../support/images.ts';
 import { until } from '@oselya/testing';
 import { startCollector } from '../support/collector.ts';
 import {
@@ -20,14 +19,14 @@ import {
 const MIB = 1024 * 1024;
 const database = await openDatabase();
 
-/** A disk of which a test says how much is free. */
+/** Creates a disk whose free room the test sets. */
 function scriptedDisk(freeMb: number) {
   const state = { freeMb };
   const freeBytes = async () => state.freeMb * MIB;
   return { state, disk: createDisk({ folder: tmpdir(), minFreeMb: 100, freeBytes }) };
 }
 
-test('there is room while the minimum stays free beside what is to come', async () => {
+test('There is room while the minimum stays free beside the needed bytes', async () => {
   const { disk } = scriptedDisk(150);
   await disk.need();
   await disk.need(50 * MIB);
@@ -35,15 +34,15 @@ test('there is room while the minimum stays free beside what is to come', async 
   assert.ok((await createDisk({ folder: tmpdir(), minFreeMb: 0 }).freeBytes()) > 0);
 });
 
-test('a full disk is known by its error too, other failures are none', () => {
+test('A full disk is recognized by its error', () => {
   const full = Object.assign(new Error('write'), { code: 'ENOSPC' });
   assert.ok(isDiskLow(full));
-  assert.ok(isDiskLow(new Error('The picture could not be stored', { cause: full })));
+  assert.ok(isDiskLow(new Error('The image could not be stored', { cause: full })));
   assert.ok(!isDiskLow(Object.assign(new Error('write'), { code: 'EIO' })));
   assert.ok(!isDiskLow('ENOSPC'));
 });
 
-test('while it is low the gate is shut, and what is another failure is told', async () => {
+test('The gate is closed while the disk is low, and other failures propagate', async () => {
   const { state, disk } = scriptedDisk(99);
   const lines: string[] = [];
   const note = (line: string) => void lines.push(line);
@@ -53,7 +52,7 @@ test('while it is low the gate is shut, and what is another failure is told', as
   state.freeMb = 100;
   assert.equal(await gate(), true);
   assert.equal(await gate(), true);
-  assert.equal(lines.length, 2, 'the log has when it began and when it ended');
+  assert.equal(lines.length, 2, 'the log has its begin and end');
   const broken = createDisk({
     folder: tmpdir(),
     minFreeMb: 100,
@@ -65,7 +64,7 @@ test('while it is low the gate is shut, and what is another failure is told', as
   );
 });
 
-test('a collector whose disk fills and is freed loses nothing, and fails nothing', async () => {
+test('A collector whose disk fills and is freed loses and fails nothing', async () => {
   const { state, disk } = scriptedDisk(99);
   const looks = { count: 0 };
   const watched: Disk = {
@@ -99,7 +98,7 @@ test('a collector whose disk fills and is freed loses nothing, and fails nothing
     const before = looks.count;
     return until('some looks at the disk', () => looks.count >= before + 2);
   };
-  /** Sends ten payloads, and tells that none of them is touched. */
+  /** Sends ten payloads, and checks that none is claimed. */
   const sendInVain = async () => {
     await someLooks();
     await send(10);
@@ -123,35 +122,9 @@ test('a collector whose disk fills and is freed loses nothing, and fails nothing
   await untilNothingIsLeft();
 });
 
-test('no picture is fetched while it is low, and what was recorded stays', async () => {
-  const { addListing, open, rowsOf, files } = await openImages();
-  const { state, disk } = scriptedDisk(200);
-  const { images } = open({ disk });
-  const bytes = await createImage('png');
-  let requests = 0;
-  const url = await serve((_request, response) => {
-    requests += 1;
-    response.end(bytes);
-  });
-  const listing = await addListing();
-  await images.processRemote({ ...listing, urls: [url] });
-  const before = await rowsOf(listing.listingId);
-  state.freeMb = 99;
-  const urls = [url, `${url}/new`];
-  await assert.rejects(
-    images.processRemote({ ...listing, urls }),
-    (error) => error instanceof ProblemError && error.code === 'disk_low',
-  );
-  assert.deepEqual(await rowsOf(listing.listingId), before);
-  assert.equal(requests, 1);
-  assert.equal((await files()).length, 1);
-  state.freeMb = 100;
-  assert.equal((await images.processRemote({ ...listing, urls })).length, 2);
-});
-
-test('a job that meets a full disk at its pictures is put back without spending an attempt', async () => {
+test('A job that meets a full disk at its images is returned without an attempt', async () => {
   const cause = Object.assign(new Error('write'), { code: 'ENOSPC' });
-  const fail = () => Promise.reject(new Error('The picture could not be stored', { cause }));
+  const fail = () => Promise.reject(new Error('The image could not be stored', { cause }));
   const harness = createHarness(database.db, {
     images: { ...noImages, processRemote: fail, processUploaded: fail },
   });

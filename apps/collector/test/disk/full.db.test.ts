@@ -16,8 +16,8 @@ const { db } = database;
 const dataDir = await mkdtemp(join(tmpdir(), 'oselya-full-'));
 after(() => rm(dataDir, { recursive: true, force: true }));
 
-/** A picture that comes in many pieces; another one for each shade. */
-async function largePicture(mean: number) {
+/** Creates an image of many pieces; each shade is another one. */
+async function largeImage(mean: number) {
   const noise = { type: 'gaussian', mean, sigma: 40 } as const;
   const create = { width: 600, height: 600, channels: 3, background: 'white', noise } as const;
   const bytes = Uint8Array.from(await sharp({ create }).png().toBuffer());
@@ -25,15 +25,11 @@ async function largePicture(mean: number) {
   return { name: `${mean}.png`, bytes, sha256 };
 }
 
-type Picture = Awaited<ReturnType<typeof largePicture>>;
+type LargeImage = Awaited<ReturnType<typeof largeImage>>;
 
-const [known, uploaded, kept] = [
-  await largePicture(70),
-  await largePicture(90),
-  await largePicture(110),
-];
-/** By what the disk lacks while they are fetched. */
-const fetched = { writing: await largePicture(130), copying: await largePicture(150) };
+const [known, uploaded, kept] = [await largeImage(70), await largeImage(90), await largeImage(110)];
+/** Fetched images, by the room that the disk lacks. */
+const fetched = { writing: await largeImage(130), copying: await largeImage(150) };
 
 let requests = 0;
 const host = await startServer((request, response) => {
@@ -45,15 +41,15 @@ const collector = await startCollector(database, {
   SSRF_ALLOW: '127.0.0.1',
   COLLECTOR_INGEST_PER_MINUTE: '0',
 });
-// What is opened once and stays is open after this.
+// The first request opens descriptors that stay.
 assert.equal((await sendForm(collector.url, formOf(payloadOf(), [known]))).status, 200);
 
 const recordsOf = (externalId: string) =>
   db.selectFrom('raw_data').selectAll().where('external_id', '=', externalId).execute();
-const isKnown = async ({ sha256 }: Picture) =>
+const isKnown = async ({ sha256 }: LargeImage) =>
   (await collector.get(`/api/v1/images/${sha256}`)).status === 200;
 
-test('a disk that fills amidst an upload is 503, with no file and no record; the next request works', async () => {
+test('A disk that fills during an upload is 503 without a file or record, and the next request works', async () => {
   const untilNothingIsLeft = await watchLeftovers({ database, dataDir });
   using disk = fillableDisk(dataDir);
   const payload = payloadOf();
@@ -68,7 +64,7 @@ test('a disk that fills amidst an upload is 503, with no file and no record; the
   await untilNothingIsLeft();
 });
 
-test('a disk that fills while an uploaded picture is stored fails the payload, which can be sent again', async () => {
+test('A disk that fills while an upload is stored fails the payload, which can be sent again', async () => {
   const untilNothingIsLeft = await watchLeftovers({ database, dataDir });
   using disk = fillableDisk(dataDir);
   const payload = payloadOf();
@@ -87,7 +83,7 @@ test('a disk that fills while an uploaded picture is stored fails the payload, w
   await untilNothingIsLeft();
 });
 
-test('a job whose fetched picture has no room goes back, and is done when there is some', async () => {
+test('A job whose fetched image has no room is returned, and completes when there is room', async () => {
   const untilNothingIsLeft = await watchLeftovers({ database, dataDir, host });
   using disk = fillableDisk(dataDir);
   for (const lacks of ['writing', 'copying'] as const) {

@@ -13,8 +13,8 @@ const prompts: { prompt: Prompt; schema: ModelSchema; file: string }[] = [
   { prompt: descriptionPrompt, schema: imageDescription.sentSchema, file: 'image-description.v2' },
 ];
 
-// What a version says never changes: a change of this prompt or its schema makes a file of the next version.
-test('the description prompt is the one of its version', () => {
+// A change of this prompt or its schema is a file of the next version.
+test('The description prompt is the one of its version', () => {
   const [, { prompt, schema } = assert.fail()] = prompts;
   const hash = createHash('sha256').update(prompt.text).update(JSON.stringify(schema));
   assert.equal(prompt.version, 'image-description.v2');
@@ -24,12 +24,12 @@ test('the description prompt is the one of its version', () => {
   );
 });
 
-test('the version of the extraction prompt is a hash of it', () => {
+test('The version of the extraction prompt is a hash of it', () => {
   assert.match(extractionPrompt.version, /^listing-extraction\.[0-9a-f]{8}$/);
 });
 
 for (const { prompt, schema, file } of prompts) {
-  test(`${file} explains each field of the answer, and that texts are data`, () => {
+  test(`The prompt ${file} explains each field of the answer, and that texts are data`, () => {
     for (const field of Object.keys(schema.properties ?? {})) {
       assert.ok(prompt.text.includes(`\`${field}\``), `${field} is not explained`);
     }
@@ -38,7 +38,7 @@ for (const { prompt, schema, file } of prompts) {
   });
 }
 
-test('every prompt file is in use', () => {
+test('Every prompt file is in use', () => {
   const files = globSync(join(import.meta.dirname, '../../src/**/prompts/*'));
   assert.deepEqual(
     files.map((file) => basename(file)).toSorted(),

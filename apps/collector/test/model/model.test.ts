@@ -9,13 +9,15 @@ import {
   startModelServer,
 } from '@oselya/model/testing';
 import { controlImage } from '../../src/images/decode.ts';
-import { probeModel } from '../../src/model.ts';
+import { Registry } from 'prom-client';
+import { probeModel, registerModelMetrics } from '../../src/model.ts';
+import { fakeBreaker } from '../support/pipeline.ts';
 
 const DESCRIPTION = JSON.stringify({ description: 'Grey.', room_type: 'other', quality: 'poor' });
 
 type Answers = { embedding?: Answer; image?: Answer };
 
-/** Probes a model server that answers so, and gives the lines of the log. */
+/** Probes a model server, and returns the lines of the log. */
 async function probe(
   t: TestContext,
   { embedding = embeddings([[1, 2, 3]]), image = completion(DESCRIPTION) }: Answers,
@@ -59,7 +61,7 @@ async function probe(
   return { lines, requests };
 }
 
-test('models that fit are one line each', async (t) => {
+test('Working models are one line each', async (t) => {
   const { lines, requests } = await probe(t, {});
   assert.deepEqual(lines, [
     'info Probed the model server: embeddings work.',
@@ -68,12 +70,12 @@ test('models that fit are one line each', async (t) => {
   assert.match(JSON.stringify(requests[1]?.body), /data:image\/jpeg;base64,/);
 });
 
-test('embeddings of another width are a line that names the setting', async (t) => {
+test('Embeddings of another width are a line that names the setting', async (t) => {
   const { lines } = await probe(t, { embedding: embeddings([[1, 2]]) });
   assert.match(lines[0] ?? '', /^warn .*embeddings do not work\..*of 2 numbers.*DIMENSIONS is 3/);
 });
 
-test('a model that does not see is a line with the server’s sentence and the setting', async (t) => {
+test('A model without vision is a line with the server’s sentence and the setting', async (t) => {
   const image = { status: 400, body: { error: { message: 'image input is not supported' } } };
   const { lines } = await probe(t, { image });
   assert.match(
@@ -82,13 +84,13 @@ test('a model that does not see is a line with the server’s sentence and the s
   );
 });
 
-test('a server that is away is said to be away', async (t) => {
+test('A server that does not answer is a line with the reason', async (t) => {
   const { lines } = await probe(t, { embedding: { status: 503, body: {} }, image: 'reset' });
   assert.match(lines[0] ?? '', /^warn .*could not be probed for embeddings: .*503/);
   assert.match(lines[1] ?? '', /^warn .*could not be probed for images: .*cannot be reached/);
 });
 
-test('no image is shown where none is described, and the mock is not asked', async (t) => {
+test('No image is shown where none is described, and the mock is not probed', async (t) => {
   for (const settings of [{ describes: false }, { MODEL_VISION: 'off' }]) {
     const { requests } = await probe(t, {}, settings);
     assert.deepEqual(
@@ -97,4 +99,21 @@ test('no image is shown where none is described, and the mock is not asked', asy
     );
   }
   assert.deepEqual((await probe(t, {}, { MODEL_MODE: 'mock' })).requests, []);
+});
+
+test('The gauge of the breaker is 1 while it is open or probed', async () => {
+  const registry = new Registry();
+  const breaker = fakeBreaker();
+  registerModelMetrics(registry, { breaker });
+  const shown = async () =>
+    /^collector_model_breaker_open (\d)$/m.exec(await registry.metrics())?.[1];
+  assert.equal(await shown(), '0');
+  breaker.set('open');
+  assert.equal(await shown(), '1');
+  breaker.set('half-open');
+  assert.equal(await shown(), '0');
+  breaker.probe(true);
+  assert.equal(await shown(), '1');
+  breaker.set('closed');
+  assert.equal(await shown(), '0');
 });
