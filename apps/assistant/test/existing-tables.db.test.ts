@@ -5,7 +5,7 @@ import { openAssistant } from './helpers/assistant.ts';
 import { person, SEVERAL_PEOPLE } from './helpers/people.ts';
 import { SocketClient } from './helpers/socket-client.ts';
 import { until } from './helpers/until.ts';
-import { listening } from './sockets/people.ts';
+import { listening } from './conversations/stage.ts';
 
 /** Tables as the specification lists them. */
 const AS_LISTED = `

@@ -79,24 +79,25 @@ export async function* streamChat(
     openAnswer(lane, chat, context),
   );
   let isLate = false;
+  const timer = setTimeout(() => {
+    isLate = true;
+    abort();
+  }, timeoutMs);
   const interruption = () => {
     if (signal?.aborted) return abortedError(signal);
     return isLate ? silenceError(timeoutMs) : undefined;
   };
   try {
-    for (let next = first; !next.done;) {
+    for (let next = first; !next.done; next = await parts.next()) {
       if (next.value?.type === 'end') request.tokens = next.value.usage;
       if (next.value !== undefined) yield next.value;
-      const timer = setTimeout(() => {
-        isLate = true;
-        abort();
-      }, timeoutMs);
-      next = await parts.next().finally(() => clearTimeout(timer));
+      timer.refresh();
     }
     request.end('ok');
   } catch (error) {
     throw request.fail(error, interruption);
   } finally {
+    clearTimeout(timer);
     // A reader that leaves makes the server stop writing.
     abort();
     request.end('MODEL_ABORTED');

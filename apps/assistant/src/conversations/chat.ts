@@ -111,8 +111,8 @@ export function createChat({
   function run({ key, question, replaces }: Begun, setting: Setting): void {
     const { profile, isNamed, user, sender } = setting;
     const { requestId } = sender;
-    sender.onBegin(key);
     const turn = events.start(key);
+    sender.onBegin(key);
     if (isOver) turn.stop('closing');
     turn.append({
       type: 'message.started',
@@ -120,7 +120,6 @@ export function createChat({
       ...(replaces !== undefined && { replaces }),
     });
     const live = sender.hold(() => turn.stop('signed-out'));
-    const unwatch = events.watch(turn);
     async function currentUser(): Promise<User> {
       const current = await live.current();
       profiles.checkUse(current, profile);
@@ -130,7 +129,6 @@ export function createChat({
       const asker = { user, currentUser, requestId };
       const deps = { ...requests, events, model, limits, metrics, log };
       const outcome = await runTurn(deps, turn, { profile, asker });
-      unwatch();
       live.release();
       events.finish(turn);
       if (outcome?.status !== 'completed' || isNamed) return;

@@ -1,4 +1,4 @@
-import { type Database, isDatabaseOutage, notify, openChannel } from '@oselya/db';
+import { type Database, isDatabaseOutage, notify } from '@oselya/db';
 import type { Logger } from '@oselya/kit';
 import type { TurnFrame } from '@oselya/protocol';
 import { type Kysely, sql } from 'kysely';
@@ -18,6 +18,10 @@ import { renewTurn, TURN_CHANNEL, type TurnKey } from './turns.ts';
 
 /** Delay after which events are stored. */
 const STORE_MS = 200;
+
+/** How often subscribers are notified without a notification, which can be lost; each time a part of them. */
+const POLL_MS = 60_000;
+const POLL_PARTS = 60;
 
 /** Maximum number of turns whose events one statement stores. */
 const BATCH = 200;
@@ -75,8 +79,13 @@ export class RunningTurn implements TurnKey {
   }
 }
 
-/** Called when a session may have new events in memory or in the database, or when it was changed or deleted. */
-export type Wake = (source: 'memory' | 'database' | 'session') => void;
+/** A subscriber to the events of a session. */
+export type Subscriber = {
+  /** Handles a new event of a turn of this process. */
+  onAppend(turn: RunningTurn): void;
+  /** Handles that the database may have new events, or that the session may have been changed or deleted. */
+  onNotify(hasChanged: boolean): void;
+};
 
 /** The events of all sessions, as this process writes and reads them. */
 export type EventLog = Awaited<ReturnType<typeof openEventLog>>;
@@ -90,16 +99,37 @@ export async function openEventLog({
   listen,
   log,
 }: Pick<Database<Tables>, 'db' | 'listen'> & { log: Pick<Logger, 'warn'> }) {
-  const turnChannel = await openChannel({ listen }, TURN_CHANNEL);
-  const sessionChannel = await openChannel({ listen }, SESSION_CHANNEL);
   const running = new Map<string, RunningTurn>();
-  const wakes = new Map<string, Set<Wake>>();
+  const subscribers = new Map<string, Set<Subscriber>>();
+  const unlisten = await Promise.all([
+    listen(TURN_CHANNEL, (sessionId) => notifyAll(sessionId, false)),
+    listen(SESSION_CHANNEL, (sessionId) => {
+      notifyAll(sessionId, true);
+      // The turn may have been cancelled, or deleted with its session.
+      for (const turn of valuesOf(running, sessionId)) void checkTurn(turn);
+    }),
+  ]);
   let storing = Promise.resolve();
-  const timer = setInterval(() => void (storing = storing.then(storeAll)), STORE_MS);
-  timer.unref();
+  const timers = [
+    setInterval(() => void (storing = storing.then(storeAll)), STORE_MS).unref(),
+    setInterval(poll, POLL_MS / POLL_PARTS).unref(),
+  ];
 
-  function wakeAll(sessionId: string, source: 'memory' | 'database'): void {
-    for (const wake of wakes.get(sessionId) ?? []) wake(source);
+  /** Notifies the subscribers that were polled longest ago. */
+  function poll(): void {
+    const due = [...subscribers].slice(0, Math.ceil(subscribers.size / POLL_PARTS));
+    for (const [sessionId, own] of due) {
+      subscribers.delete(sessionId);
+      subscribers.set(sessionId, own);
+      notifyAll(sessionId, true);
+    }
+  }
+
+  /** @param sessionId Empty for all sessions, since notifications may have been lost. */
+  function notifyAll(sessionId: string, hasChanged: boolean): void {
+    for (const own of valuesOf(subscribers, sessionId)) {
+      for (const subscriber of own) subscriber.onNotify(hasChanged);
+    }
   }
 
   async function renew(turn: RunningTurn): Promise<boolean> {
@@ -109,8 +139,17 @@ export async function openEventLog({
     return renewed !== undefined;
   }
 
+  async function checkTurn(turn: RunningTurn): Promise<void> {
+    try {
+      await renew(turn);
+    } catch (error) {
+      // The next renewal finds it.
+      log.warn({ err: error, turn_id: turn.turnId }, 'a turn could not be renewed');
+    }
+  }
+
   async function storeAll(): Promise<void> {
-    const due = [...running.values()].filter(({ unstored }) => unstored.length > 0);
+    const due = [...running.values()].filter((turn) => turn.storedCount < turn.events.length);
     try {
       for (let from = 0; from < due.length; from += BATCH) {
         await storeTurns(db, due.slice(from, from + BATCH));
@@ -126,18 +165,20 @@ export async function openEventLog({
 
     /** Registers a turn that this process runs. */
     start(key: TurnKey): RunningTurn {
-      // One that another process has ended, and this one not noticed yet.
+      // Another process has ended that one.
       running.get(key.sessionId)?.stop('lost');
-      const turn = new RunningTurn(key, () => wakeAll(key.sessionId, 'memory'));
+      const turn = new RunningTurn(key, () => {
+        for (const subscriber of subscribers.get(key.sessionId) ?? []) subscriber.onAppend(turn);
+      });
       running.set(key.sessionId, turn);
-      wakeAll(key.sessionId, 'database');
+      notifyAll(key.sessionId, false);
       return turn;
     },
 
     /** Removes a turn: from now on its events are read from the database. */
     finish(turn: RunningTurn): void {
       if (running.get(turn.sessionId) === turn) running.delete(turn.sessionId);
-      wakeAll(turn.sessionId, 'database');
+      notifyAll(turn.sessionId, false);
     },
 
     /** Returns the turn of a session that this process runs. */
@@ -149,49 +190,30 @@ export async function openEventLog({
     /** Renews the lease of a turn, and stops the turn where it was cancelled or has ended. */
     renew,
 
-    /** Stops a turn soon after another process has cancelled it, or its session was deleted. */
-    watch(turn: RunningTurn): () => void {
-      const check = () => {
-        renew(turn).catch((error: unknown) => {
-          // The next renewal finds it.
-          log.warn({ err: error, turn_id: turn.turnId }, 'a turn could not be renewed');
-        });
-      };
-      const ends = [
-        turnChannel.subscribe(turn.turnId, check),
-        sessionChannel.subscribe(turn.sessionId, check),
-      ];
-      return () => {
-        for (const end of ends) end();
-      };
+    subscribe(sessionId: string, subscriber: Subscriber): void {
+      const own = subscribers.get(sessionId) ?? new Set();
+      subscribers.set(sessionId, own.add(subscriber));
     },
 
-    /** Calls `wake` until the returned function is called. */
-    subscribe(sessionId: string, wake: Wake): () => void {
-      const own = wakes.get(sessionId) ?? new Set();
-      wakes.set(sessionId, own.add(wake));
-      const ends = [
-        turnChannel.subscribe(sessionId, () => wake('database')),
-        sessionChannel.subscribe(sessionId, () => wake('session')),
-      ];
-      return () => {
-        own.delete(wake);
-        if (own.size === 0 && wakes.get(sessionId) === own) wakes.delete(sessionId);
-        for (const end of ends) end();
-      };
-    },
-
-    /** Returns the number of sessions with listeners. */
-    get size() {
-      return wakes.size;
+    unsubscribe(sessionId: string, subscriber: Subscriber): void {
+      const own = subscribers.get(sessionId);
+      own?.delete(subscriber);
+      if (own?.size === 0) subscribers.delete(sessionId);
     },
 
     async close(): Promise<void> {
-      clearInterval(timer);
+      for (const timer of timers) clearInterval(timer);
       await storing;
-      await Promise.all([turnChannel.close(), sessionChannel.close()]);
+      await Promise.all(unlisten.map((stop) => stop()));
     },
   };
+}
+
+/** Returns the value of a key, or all values for an empty key. */
+function valuesOf<Value>(map: ReadonlyMap<string, Value>, key: string): Value[] {
+  if (key === '') return [...map.values()];
+  const value = map.get(key);
+  return value === undefined ? [] : [value];
 }
 
 /** Stores new events of running turns and notifies other processes, in one statement; stops turns that have ended. */

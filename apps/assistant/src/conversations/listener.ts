@@ -1,14 +1,21 @@
-import { isDatabaseOutage, tail } from '@oselya/db';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { isDatabaseOutage } from '@oselya/db';
 import { type Logger, problemBody } from '@oselya/kit';
 import { isEnd, type ServerFrame, type TurnFrame } from '@oselya/protocol';
 import { problem } from '../errors.ts';
-import { type EventLog, type NumberedEvent, readSession } from './event-log.ts';
+import {
+  type EventLog,
+  type NumberedEvent,
+  readSession,
+  type RunningTurn,
+  type Subscriber,
+} from './event-log.ts';
 import { presentSession } from './schemas.ts';
 import { findSession } from './session-rows.ts';
 import type { TurnKey } from './turns.ts';
 
-/** How often a listener reads without a notification, which can be lost. */
-const POLL_MS = 60_000;
+/** Pause after an outage of the database. */
+const RETRY_MS = 1000;
 
 /** An event of a session, for its listeners. */
 export type SessionFrame = TurnFrame | ServerFrame<'session.updated'>;
@@ -33,20 +40,19 @@ type ListenerOptions = {
 };
 
 /**
- * Follows the log of a session from a cursor on, and sends each event once and in order, whichever process runs the
- * turns. Events of a turn of this process come from memory, all others from the database.
+ * Sends the events of a session from a cursor on, each once and in order, whichever process runs the turns. Events of a
+ * turn of this process are sent when they are appended, all others are read from the database.
  */
-export class Listener {
+export class Listener implements Subscriber {
   /** Name and pin of the session, as the client knows them. */
   known: { name: string; pinned: boolean } | undefined;
   readonly #options: ListenerOptions;
   #cursor: Cursor | undefined;
-  #following: AbortController | undefined;
+  #isFollowing = false;
   #isClosed = false;
-  /** Whether the database may have events of other processes, or a change of the session. */
-  #isBehind = true;
-  #hasChanged = true;
-  #readAt = 0;
+  /** Whether the database may have events after the cursor. */
+  #isBehind = false;
+  #isReading = false;
 
   constructor(options: ListenerOptions) {
     this.#options = options;
@@ -54,8 +60,8 @@ export class Listener {
 
   /** Stops sending; `resume` continues without a gap. */
   pause(): void {
-    this.#following?.abort();
-    this.#following = undefined;
+    this.#isFollowing = false;
+    this.#options.events.unsubscribe(this.#options.sessionId, this);
   }
 
   close(): void {
@@ -67,54 +73,58 @@ export class Listener {
   resume(cursor = this.#cursor): void {
     this.pause();
     if (this.#isClosed || cursor === undefined) return;
-    this.#following = new AbortController();
-    void this.#follow(cursor, this.#following.signal);
+    this.#cursor = { ...cursor };
+    this.#isFollowing = true;
+    this.#options.events.subscribe(this.#options.sessionId, this);
+    this.onNotify(this.known === undefined);
   }
 
-  async #follow(after: Cursor, signal: AbortSignal): Promise<void> {
-    const { events, sessionId, send } = this.#options;
-    this.#cursor = after;
+  onNotify(hasChanged: boolean): void {
+    const turn = this.#options.events.turnOf(this.#options.sessionId);
+    const isInMemory = turn?.turnId === this.#cursor?.turnId && this.#cursor?.hasEnded === false;
+    if (isInMemory && !hasChanged) return;
     this.#isBehind = true;
-    const channel = {
-      subscribe: (key: string, wake: () => void) =>
-        events.subscribe(key, (source) => {
-          this.#isBehind ||= source !== 'memory';
-          this.#hasChanged ||= source === 'session';
-          wake();
-        }),
-      close: () => Promise.resolve(),
-    };
-    const read = (cursor: Cursor) => this.#readNew(cursor);
-    const batches = tail({ channel, key: sessionId, after, read, pollMs: POLL_MS, signal });
-    for await (const rows of batches) {
-      for (const { position, frame } of rows) {
-        if (signal.aborted) return;
-        this.#cursor = position;
-        send(frame);
+    if (!this.#isReading) void this.#catchUp();
+  }
+
+  /** Sends the new events of a turn of this process, unless earlier ones are still to be read. */
+  onAppend(turn: RunningTurn): void {
+    const cursor = this.#cursor;
+    if (this.#isReading || cursor?.turnId !== turn.turnId) return;
+    const { send, sessionId: session_id } = this.#options;
+    for (const event of turn.events.slice(cursor.seq)) {
+      if (!this.#isFollowing || cursor.hasEnded) return;
+      cursor.seq = event.seq;
+      cursor.hasEnded = isEnd(event);
+      send({ ...event, session_id, turn_id: turn.turnId });
+    }
+  }
+
+  async #catchUp(): Promise<void> {
+    const { events, sessionId, send, log } = this.#options;
+    this.#isReading = true;
+    while (this.#isBehind && this.#isFollowing && this.#cursor !== undefined) {
+      this.#isBehind = false;
+      let cursor = this.#cursor;
+      try {
+        for (const { position, frame } of await this.read(cursor)) {
+          // The listener was paused, or resumed from another cursor.
+          if (!this.#isFollowing || this.#cursor !== cursor) break;
+          this.#cursor = cursor = position;
+          send(frame);
+        }
+      } catch (error) {
+        if (isDatabaseOutage(error)) {
+          this.#isBehind = true;
+          await sleep(RETRY_MS, undefined, { ref: false });
+        } else {
+          log.error({ err: error }, 'the events of a session could not be read');
+        }
       }
     }
-  }
-
-  /** Reads from memory while a turn of this process is the one of the cursor, and from the database if it is behind. */
-  async #readNew(cursor: Cursor): Promise<LogRow[]> {
-    const turn = this.#options.events.turnOf(this.#options.sessionId);
-    if (turn?.turnId === cursor.turnId) {
-      const rows = rowsOf(turn, turn.events.slice(cursor.seq), cursor);
-      if (rows.length > 0 || !this.#hasChanged) return rows;
-    }
-    const now = performance.now();
-    if (!this.#isBehind && now < this.#readAt + POLL_MS / 2) return [];
-    this.#isBehind = false;
-    this.#hasChanged = false;
-    this.#readAt = now;
-    try {
-      return await this.read(cursor);
-    } catch (error) {
-      this.#isBehind = true;
-      if (isDatabaseOutage(error)) throw error;
-      this.#options.log.error({ err: error }, 'the events of a session could not be read');
-      return [];
-    }
+    this.#isReading = false;
+    const turn = events.turnOf(sessionId);
+    if (turn !== undefined) this.onAppend(turn);
   }
 
   /** Returns the events after a cursor, those of other processes as far as they are stored. */

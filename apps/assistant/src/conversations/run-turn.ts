@@ -151,12 +151,23 @@ async function writeAnswer(
     signal,
   });
   const box = createToolBox({ tools, services: deps.services, sessionId, currentUser, log });
-  const agentEvents = runAgent({
+  await runAgent({
     model,
     request,
     limits,
     contextTokens: deps.contextTokens,
     signal,
+    onText(text) {
+      signal.throwIfAborted();
+      answer.content += text;
+      turn.append({ type: 'message.delta', text });
+    },
+    onToolStart: (call) => steps.startTool(call, box.title(call)),
+    async onToolEnd(call, result, used) {
+      answer.used.push(used);
+      deps.metrics.countTool(call.name, result.status);
+      await steps.finishTool(call, result);
+    },
     runTool: (call, seen) =>
       box.run(call, {
         ...seen,
@@ -164,19 +175,6 @@ async function writeAnswer(
         noteChange: (trx, change) => steps.storeChange(trx, call, change),
       }),
   });
-  for await (const event of agentEvents) {
-    if (event.type === 'text') {
-      signal.throwIfAborted();
-      answer.content += event.text;
-      turn.append({ type: 'message.delta', text: event.text });
-    } else if (event.type === 'tool.started') {
-      await steps.startTool(event.call, box.title(event.call));
-    } else {
-      answer.used.push(event.used);
-      deps.metrics.countTool(event.call.name, event.result.status);
-      await steps.finishTool(event.call, event.result);
-    }
-  }
   signal.throwIfAborted();
 }
 

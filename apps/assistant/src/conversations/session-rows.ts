@@ -7,7 +7,7 @@ import { newestFirst } from '../pages.ts';
 import type { Position } from '../pages.ts';
 import type { Tables } from '../tables.ts';
 
-/** Notifies of sessions that were renamed, pinned, unpinned or deleted; the payload is the session's id. */
+/** Notifies of a session that was renamed, pinned or deleted, or whose turn is to be cancelled; the payload is its id. */
 export const SESSION_CHANNEL = 'assistant_sessions';
 
 /** Time of the last activity. The indexes hold the same expression. */

@@ -5,10 +5,10 @@ import { problem } from '../errors.ts';
 import { storable } from '../text.ts';
 import type { Tables, TurnStatus, Unfinished } from '../tables.ts';
 import { findAnswer, findMessage, findSent, insertMessage, type Message } from './messages.ts';
-import { lockSession } from './session-rows.ts';
+import { lockSession, SESSION_CHANNEL } from './session-rows.ts';
 import { endSteps } from './steps.ts';
 
-/** Notifies of events: the payload is the id of a session with new events, or of a turn that is to be cancelled. */
+/** Notifies of new events; the payload is the id of the session. */
 export const TURN_CHANNEL = 'assistant_turns';
 
 /** How long a turn belongs to a process that does not renew its lease: its session is blocked that long after a kill. */
@@ -84,14 +84,14 @@ export async function renewTurn(
   return row && { isCancelled: row.cancel_requested };
 }
 
-/** Asks the process that runs a turn to cancel it. */
+/** Asks the process that runs a turn to cancel it, by {@link SESSION_CHANNEL}. */
 export async function requestCancel(db: Kysely<Tables>, turnId: string): Promise<void> {
   await sql`
     with requested as (
       update chat_turns set cancel_requested = true where id = ${turnId} and status = 'running'
-      returning id
+      returning session_id
     )
-    select pg_notify(${TURN_CHANNEL}, id) from requested`.execute(db);
+    select pg_notify(${SESSION_CHANNEL}, session_id) from requested`.execute(db);
 }
 
 /**

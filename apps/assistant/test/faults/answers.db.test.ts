@@ -3,7 +3,7 @@ import { suite, test, type TestContext } from 'node:test';
 import { atEnd } from '@oselya/db/testing';
 import { type Answer, chunk, startModelServer, streamed } from '@oselya/model/testing';
 import { sql } from 'kysely';
-import { converse, openStage, wayTo } from '../chat/stage.ts';
+import { converse, openStage, wayTo } from '../conversations/stage.ts';
 import { gate } from '../helpers/scripted-model.ts';
 import { until } from '../helpers/until.ts';
 import { cutAtServer, cutOnTheWay, startProcess, untilBlocked, whileLocked } from './helpers.ts';

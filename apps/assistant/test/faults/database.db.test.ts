@@ -10,7 +10,7 @@ import { sql } from 'kysely';
 import { createApp } from '../../src/app.ts';
 import { readConfig } from '../../src/config.ts';
 import type { Tables } from '../../src/tables.ts';
-import { openStage, type Talker, talk } from '../chat/stage.ts';
+import { openStage, type Talker, talk } from '../conversations/stage.ts';
 import { Browser, openAssistant } from '../helpers/assistant.ts';
 import { person } from '../helpers/people.ts';
 import { gate } from '../helpers/scripted-model.ts';

@@ -21,7 +21,7 @@ import { type Browser, openAssistant } from '../helpers/assistant.ts';
 import { pages, SEVERAL_PEOPLE, signInEverybody, userOf } from '../helpers/people.ts';
 import { gate } from '../helpers/scripted-model.ts';
 import { until } from '../helpers/until.ts';
-import { addSessions, takeAudit } from '../sessions/rows.ts';
+import { addSessions, takeAudit } from '../conversations/stage.ts';
 
 const assistant = await openAssistant(SEVERAL_PEOPLE);
 const { db, instance } = assistant;

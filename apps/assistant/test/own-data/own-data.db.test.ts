@@ -5,7 +5,7 @@ import { sql } from 'kysely';
 import { createMemory } from '../../src/memory/memory.ts';
 import { exportOwnData } from '../../src/own-data/export.ts';
 import { ownDataRoutes } from '../../src/own-data/routes.ts';
-import { openStage, talk } from '../chat/stage.ts';
+import { openStage, talk } from '../conversations/stage.ts';
 import { person, userOf } from '../helpers/people.ts';
 import { gate } from '../helpers/scripted-model.ts';
 import { until } from '../helpers/until.ts';

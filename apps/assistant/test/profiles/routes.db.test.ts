@@ -9,7 +9,7 @@ import { readConfig } from '../../src/config.ts';
 import { openAssistant } from '../helpers/assistant.ts';
 import { pages, person, SEVERAL_PEOPLE } from '../helpers/people.ts';
 import { until } from '../helpers/until.ts';
-import { listening } from '../sockets/people.ts';
+import { listening } from '../conversations/stage.ts';
 import { folderOf, profile } from './folder.ts';
 
 const { db, instance, settings, signedIn } = await openAssistant(SEVERAL_PEOPLE);

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { beforeEach, test } from 'node:test';
 import { sql } from 'kysely';
-import { converse, wayTo } from '../chat/stage.ts';
+import { converse, wayTo } from '../conversations/stage.ts';
 import { startProcess, untilBlocked, whileLocked } from '../faults/helpers.ts';
 import { gate } from '../helpers/scripted-model.ts';
 import { until } from '../helpers/until.ts';

@@ -5,7 +5,7 @@ import { createAnnounce } from '../../src/conversations/announce.ts';
 import { createCollector } from '../../src/collector/client.ts';
 import { createDigests } from '../../src/saved-searches/digests.ts';
 import { createDigestMetrics } from '../../src/saved-searches/metrics.ts';
-import { openStage } from '../chat/stage.ts';
+import { openStage } from '../conversations/stage.ts';
 import { startScriptedFeed } from '../helpers/scripted-feed.ts';
 import { gate } from '../helpers/scripted-model.ts';
 import { until } from '../helpers/until.ts';

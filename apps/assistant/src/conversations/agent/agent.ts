@@ -29,12 +29,6 @@ const MAX_INPUT_LEVELS = 32;
 
 const NO_ROOM = 'there is no room for more in this answer; answer with what is known';
 
-/** The events of an answer, in order. */
-export type AgentEvent =
-  | { type: 'text'; text: string }
-  | { type: 'tool.started'; call: ToolCall }
-  | { type: 'tool.finished'; call: ToolCall; result: ToolResult; used: UsedTool };
-
 export type AgentOptions = {
   model: Pick<ModelClient, 'streamChat'>;
   /** The first request. */
@@ -48,6 +42,10 @@ export type AgentOptions = {
     call: ToolCall,
     context: { hasReadData: boolean; outputBytes: number },
   ) => Promise<ToolResult>;
+  /** Called with each text of the answer. */
+  onText: (text: string) => void;
+  onToolStart: (call: ToolCall) => Promise<void>;
+  onToolEnd: (call: ToolCall, result: ToolResult, used: UsedTool) => Promise<void>;
   limits: Omit<AgentLimits, 'ms'>;
   /** MODEL_CONTEXT_TOKENS: no request and the answer to it exceed it together. */
   contextTokens: number;
@@ -60,14 +58,17 @@ export type AgentOptions = {
  * @throws ProblemError `message_too_long` if the question leaves no room for an answer, `answer_too_long`, or
  *   `model_failed` if the model says nothing or nests an input too deep; ModelError; the signal's reason.
  */
-export async function* runAgent({
+export async function runAgent({
   model,
   request,
   runTool,
+  onText,
+  onToolStart,
+  onToolEnd,
   limits,
   contextTokens,
   signal,
-}: AgentOptions): AsyncGenerator<AgentEvent, void, undefined> {
+}: AgentOptions): Promise<void> {
   const messages: ChatMessage[] = [...request.messages];
   let hasReadData = false;
   let hasText = false;
@@ -85,7 +86,8 @@ export async function* runAgent({
     const maxOutputTokens = Math.min(tokensLeft, window.roomBeside(next));
     if (maxOutputTokens < 1) throw problem('answer_too_long');
     const stream = model.streamChat({ ...next, operation: 'chat', maxOutputTokens, signal });
-    const { text, calls, callsLeftOut, tokens, isCut }: Round = yield* readRound(stream, {
+    const { text, calls, callsLeftOut, tokens, isCut } = await readRound(stream, {
+      onText,
       isContinued: hasText,
       maxTokens: maxOutputTokens,
       maxCalls: limits.toolCalls,
@@ -109,7 +111,7 @@ export async function* runAgent({
     let readsData = false;
     for (const [index, call] of calls.entries()) {
       signal.throwIfAborted();
-      yield { type: 'tool.started', call };
+      await onToolStart(call);
       const isLastCall = index === calls.length - 1;
       // No other message may follow the results, so the last one has the note.
       const note =
@@ -132,7 +134,7 @@ export async function* runAgent({
       readsData ||= result.isData;
       const { status, output, kept } = result;
       const used = { ...call, status, output: kept, round };
-      yield { type: 'tool.finished', call, result, used };
+      await onToolEnd(call, result, used);
       messages.push(toMessage(call, output + note));
     }
     hasReadData ||= readsData;
@@ -158,19 +160,19 @@ type Round = {
 };
 
 /**
- * Reads the model's output of one round, and yields its text. The limit is enforced here too, since not every server
- * obeys it.
+ * Reads the model's output of one round. The limit is enforced here too, since not every server obeys it.
  * @param bounds.isContinued Whether there is text of earlier rounds.
  * @throws ProblemError `answer_too_long`, `model_failed`; what the stream throws.
  */
-async function* readRound(
+async function readRound(
   stream: AsyncIterable<ChatPart>,
   {
+    onText,
     isContinued,
     maxTokens,
     maxCalls,
-  }: { isContinued: boolean; maxTokens: number; maxCalls: number },
-): AsyncGenerator<AgentEvent, Round, undefined> {
+  }: Pick<AgentOptions, 'onText'> & { isContinued: boolean; maxTokens: number; maxCalls: number },
+): Promise<Round> {
   const calls: ToolCall[] = [];
   let callsLeftOut = 0;
   let text = '';
@@ -188,9 +190,9 @@ async function* readRound(
     if (part.type === 'text') {
       textParts += 1;
       const more = cutText(part.text, Math.max(0, maxParts * TOKEN_LENGTH - text.length));
-      if (text === '' && isContinued) yield { type: 'text', text: '\n\n' };
+      if (text === '' && isContinued) onText('\n\n');
       text += more;
-      yield { type: 'text', text: more };
+      onText(more);
       if (more !== part.text) throw problem('answer_too_long');
     } else {
       if (!isWithinLevels(part.call.input, MAX_INPUT_LEVELS)) {

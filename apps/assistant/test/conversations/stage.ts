@@ -10,6 +10,9 @@ import {
   type TurnEvent,
 } from '@oselya/chat-client';
 import { withCookie } from '@oselya/chat-client/node';
+import type { Server } from '@oselya/kit';
+import { type Kysely, sql } from 'kysely';
+import type { Tables } from '../../src/tables.ts';
 import { cutOnTheWay } from '../faults/helpers.ts';
 import { openAssistant } from '../helpers/assistant.ts';
 import { checkFrame } from '../helpers/asyncapi.ts';
@@ -18,12 +21,11 @@ import { startScriptedCollector } from '../helpers/scripted-collector.ts';
 import { startScriptedModel } from '../helpers/scripted-model.ts';
 import { type Frame, SocketClient } from '../helpers/socket-client.ts';
 import { until } from '../helpers/until.ts';
-import { listening } from '../sockets/people.ts';
 
-/** What a conversation needs. */
+/** The permissions that a conversation needs. */
 export const SPEAKER = ['svc.profiles.use', 'svc.tools.use', 'svc.memory.read_own'] as const;
 
-/** An assistant with a scripted model and collector, and people who talk to it. */
+/** Opens an assistant with a scripted model and collector. */
 export async function openStage(env: Record<string, string> = {}) {
   const collector = await startScriptedCollector();
   const model = await startScriptedModel();
@@ -42,12 +44,12 @@ export async function openStage(env: Record<string, string> = {}) {
     model,
     app,
     url,
-    /** Somebody who may talk, signed in: the cookie's value. */
+    /** Signs a user in, and returns the value of the cookie. */
     async signIn(name: string, permissions: readonly string[] = SPEAKER): Promise<string> {
       const user = person(name, { permissions: [...permissions] as never });
       return (await assistant.signedIn(app, user)).sid;
     },
-    /** The messages of a session as they are stored: who, what, and why it is not complete. */
+    /** Returns role, content and status of the messages of a session. */
     stored: async (sessionId: string) => {
       const rows = await assistant.db
         .selectFrom('conversation_messages')
@@ -57,7 +59,7 @@ export async function openStage(env: Record<string, string> = {}) {
         .execute();
       return rows.map(({ role, content, status }) => [role, content, status]);
     },
-    /** The steps of a session, in their order. */
+    /** Returns the steps of a session, in order. */
     steps: (sessionId: string) =>
       assistant.db
         .selectFrom('agent_steps')
@@ -65,14 +67,14 @@ export async function openStage(env: Record<string, string> = {}) {
         .where('session_id', '=', sessionId)
         .orderBy('position')
         .execute(),
-    /** Another process of the same installation, as far as that can be in one. */
+    /** Starts another instance, which stands for another process, and returns its address. */
     async another(overrides: Record<string, string> = {}): Promise<string> {
       return listening(await assistant.instance(overrides));
     },
   };
 }
 
-/** Connects, for the time of one test. */
+/** Connects a raw client until the test ends. */
 export async function talk(
   t: Pick<TestContext, 'after'>,
   { url, sid }: { url: string; sid: string },
@@ -82,7 +84,7 @@ export async function talk(
   return new Talker(client);
 }
 
-/** Somebody at a socket. */
+/** A raw client of the protocol. */
 export class Talker {
   readonly client: SocketClient;
 
@@ -95,7 +97,7 @@ export class Talker {
     return String(id);
   }
 
-  /** Sends a message; its first answer says that it is stored, or why it is not. */
+  /** Sends a message, and returns the first answer. */
   say(sessionId: string, text: string, more: object = {}): Promise<Frame> {
     return this.client.ask({ type: 'message.send', session_id: sessionId, text, ...more });
   }
@@ -104,7 +106,7 @@ export class Talker {
     return this.client.frames.filter((frame) => frame.type === type);
   }
 
-  /** Waits for a number of frames of a type, and gives the last of them. */
+  /** Waits for a number of frames of a type, and returns the last. */
   async waitFor(type: string, count = 1): Promise<Frame> {
     await until(() => this.of(type).length >= count);
     const frame = this.of(type).at(count - 1);
@@ -112,7 +114,7 @@ export class Talker {
     return frame;
   }
 
-  /** What was streamed, joined. */
+  /** The streamed text. */
   get streamed(): string {
     return this.of('message.delta')
       .map(({ text }) => String(text))
@@ -125,13 +127,10 @@ export class Talker {
   }
 }
 
-/** How much sooner than at a terminal a connection that was lost is made again. */
+/** Divisor of the delays before a reconnection. */
 const HASTE = 50;
 
-/**
- * Connects as `oselya chat` does, for the time of one test: what a person lives through. `talk` is for what the client
- * keeps from them: frames, codes, and what it never sends.
- */
+/** Connects the chat client until the test ends. `talk` is for frames that it never sends or shows. */
 export async function converse(
   t: Pick<TestContext, 'after'>,
   { url, sid }: { url: string; sid: string },
@@ -151,9 +150,9 @@ export async function converse(
   client.onArrived((one) => arrived.push(one));
 
   return {
-    /** What became of the connection. */
+    /** The states of the connection. */
     statuses,
-    /** What came by itself. */
+    /** Messages that this client did not ask for. */
     arrived,
     newSession: async (name?: string): Promise<string> =>
       (await client.createSession({ name })).session_id,
@@ -168,7 +167,7 @@ export async function converse(
   };
 }
 
-/** An answer as it comes: each event one that the document describes, in its place and once. */
+/** An answer of the chat client, whose events must be valid and in order. */
 export class Heard {
   readonly events: TurnEvent[] = [];
   #isOver = false;
@@ -178,7 +177,7 @@ export class Heard {
     void this.#read(answer);
   }
 
-  /** What was streamed, joined. */
+  /** The streamed text. */
   get streamed(): string {
     return this.events.map((event) => (event.type === 'message.delta' ? event.text : '')).join('');
   }
@@ -204,10 +203,10 @@ export class Heard {
     return found;
   }
 
-  /** Waits for the error that the client ends it with. */
+  /** Waits for the error of the client. */
   async failure(): Promise<ChatError> {
     await until(() => this.#isOver);
-    assert.ok(this.#error, 'It came to its end');
+    assert.ok(this.#error, 'The answer ended without an error');
     return this.#error as ChatError;
   }
 
@@ -227,7 +226,7 @@ export class Heard {
     }
   }
 
-  /** Fails as the answer does, where it is over before. */
+  /** Throws if the answer ends before the condition holds. */
   async #until(condition: () => boolean): Promise<void> {
     await until(() => condition() || this.#isOver);
     if (condition()) return;
@@ -235,16 +234,68 @@ export class Heard {
   }
 }
 
-/** A way to an assistant that can be cut, and lead to another of its processes, for the time of one test. */
+/** Opens a proxy that can be cut and led to another process, until the test ends. */
 export async function wayTo(t: Pick<TestContext, 'after'>, url: string) {
   const way = await cutOnTheWay(url);
   t.after(() => way.close());
   return { ...way, url: new URL(way.url).origin };
 }
 
-/** What the client throws where the assistant refuses something. */
+/** Returns a check of the error that the chat client throws for a problem. */
 export const refusal = (code: string) => (error: unknown) => {
   assert.ok(error instanceof ChatError);
   assert.equal(error.problem?.code, code);
   return true;
 };
+
+/** Lets an instance listen on a free port, and returns its address. */
+export const listening = (app: Server) => app.listen({ port: 0, host: '127.0.0.1' });
+
+/** A session as it may stand in the table; the times are as PostgreSQL reads them. */
+type SessionRow = {
+  id: string;
+  user_id?: string | null;
+  profile_id?: string | null;
+  name?: string | null;
+  pinned?: boolean | null;
+  created_at?: string | null;
+  last_active?: string | null;
+};
+
+/** Adds sessions; omitted columns are null, as an older system may have left them. */
+export async function addSessions(db: Kysely<Tables>, ...rows: SessionRow[]): Promise<void> {
+  for (const row of rows) {
+    await sql`
+      insert into conversation_sessions
+        (id, user_id, profile_id, name, pinned, created_at, last_active)
+      values (${row.id}, ${row.user_id ?? null}, ${row.profile_id ?? null}, ${row.name ?? null},
+        ${row.pinned ?? null}, ${row.created_at ?? null}::timestamptz,
+        ${row.last_active ?? null}::timestamptz)`.execute(db);
+  }
+}
+
+/** Adds messages of a user to a session, in order. */
+export async function addMessages(
+  db: Kysely<Tables>,
+  sessionId: string,
+  ...contents: string[]
+): Promise<void> {
+  for (const content of contents) {
+    await db
+      .insertInto('conversation_messages')
+      .values({ session_id: sessionId, role: 'user', content })
+      .execute();
+  }
+}
+
+/** Returns and deletes the audit entries about others' data. */
+export async function takeAudit(db: Kysely<Tables>) {
+  const lines = await db
+    .deleteFrom('audit_log')
+    .where('action', 'like', 'others_data_%')
+    .returning(['id', 'action', 'actor_id', 'user_id', 'details'])
+    .execute();
+  return lines
+    .toSorted((one, other) => one.id - other.id)
+    .map(({ action, actor_id, user_id, details }) => ({ action, actor_id, user_id, details }));
+}

@@ -3,10 +3,10 @@ import { after, test } from 'node:test';
 import { ProblemError } from '@oselya/kit';
 import { createModelClient } from '@oselya/model';
 import { startLlamaServer } from '@oselya/testing/llama';
-import { type AgentEvent, fixedLimits, runAgent } from '../../src/conversations/agent/agent.ts';
+import { fixedLimits, runAgent } from '../../src/conversations/agent/agent.ts';
 import { toDefinitions, TOOLS } from '../../src/conversations/tools/tools.ts';
 
-// The model has random weights: what it says means nothing, how the server takes it is real.
+// The model has random weights, so only the form of its answers is tested.
 const server = await startLlamaServer('--ctx-size', '8192', '--parallel', '1', '--alias', 'random');
 after(server.close);
 const model = createModelClient({
@@ -30,7 +30,7 @@ type Completion = {
   }[];
 };
 
-/** Has the model call a tool, which the client leaves to its choice. */
+/** Forces the model to call a tool. */
 async function forceCall(definition: (typeof definitions)[number], seed: number) {
   const { name, description, input: parameters } = definition;
   const response = await fetch(`${server.url}/chat/completions`, {
@@ -50,7 +50,7 @@ async function forceCall(definition: (typeof definitions)[number], seed: number)
 }
 
 for (const definition of definitions) {
-  test(`the server makes a grammar of the input of ${definition.name}, which calls follow`, async () => {
+  test(`The server makes a grammar of the input of ${definition.name}, which calls follow`, async () => {
     let complete = 0;
     for (let seed = 1; seed <= 4; seed += 1) {
       const choice = await forceCall(definition, seed);
@@ -65,7 +65,7 @@ for (const definition of definitions) {
   });
 }
 
-test('questions with all tools are answered, some of them by calls', async () => {
+test('Questions with all tools are answered, some of them by calls', async () => {
   let calls = 0;
   for (let nth = 0; nth < 15; nth += 1) {
     const request = { operation: 'chat', system: 'Help.', messages, tools: definitions };
@@ -75,12 +75,15 @@ test('questions with all tools are answered, some of them by calls', async () =>
   assert.ok(calls > 0, 'no tool was called');
 });
 
-test('the tokens of an answer are the server’s, and its limit holds', async () => {
+test('The server counts the tokens of an answer, and its limit holds', async () => {
   for (const outputTokens of [20, 60]) {
-    const events: AgentEvent[] = [];
+    let text = '';
     const refused = { status: 'failed', output: '{}', kept: '{}', summary: '' } as const;
     const answering = runAgent({
       model,
+      onText: (part) => (text += part),
+      onToolStart: () => Promise.resolve(),
+      onToolEnd: () => Promise.resolve(),
       request: { system: 'Help.', messages, tools: definitions },
       runTool: async () => ({ ...refused, isData: false, changes: [] }),
       limits: { ...fixedLimits, outputTokens },
@@ -88,12 +91,11 @@ test('the tokens of an answer are the server’s, and its limit holds', async ()
       signal: new AbortController().signal,
     });
     try {
-      for await (const event of answering) events.push(event);
+      await answering;
     } catch (error) {
       assert.ok(error instanceof ProblemError, String(error));
       assert.ok(['answer_too_long', 'model_failed'].includes(error.code), error.message);
     }
-    const text = events.map((event) => (event.type === 'text' ? event.text : '')).join('');
     assert.ok(text.length <= outputTokens * 16, `${text.length} characters`);
   }
 });

@@ -1,0 +1,410 @@
+import type { Browser } from '../helpers/assistant.ts';
+import assert from 'node:assert/strict';
+import { beforeEach, test, type TestContext } from 'node:test';
+import type { Server } from '@oselya/kit';
+import { chunk, streamed, toolCallChunk } from '@oselya/model/testing';
+import { sql } from 'kysely';
+import {
+  clearAccess,
+  endAllSessions,
+  endProviderSession,
+  endUserSessions,
+  setCachedRole,
+} from '../../src/identity/revocation.ts';
+import { person } from '../helpers/people.ts';
+import { listing } from '../helpers/scripted-collector.ts';
+import { gate } from '../helpers/scripted-model.ts';
+import { SocketClient } from '../helpers/socket-client.ts';
+import { until } from '../helpers/until.ts';
+import { profile } from '../profiles/folder.ts';
+import { SECRET, send } from '../webhooks/receiver.ts';
+import { listening, openStage, talk, type Talker, SPEAKER } from './stage.ts';
+
+const stage = await openStage({ IDP_WEBHOOK_SECRET: SECRET, IDP_USER_MAX_AGE_SECONDS: '' });
+const { collector, db, engine, expire, instance, model, provider, signedIn } = stage;
+const [here, there] = [stage.app, await instance()];
+const { url } = stage;
+const urls = [url, await listening(there)];
+
+const USE = ['svc.profiles.use'] as const;
+const olena = person('u-1', { permissions: [...USE] });
+const create = { type: 'session.create' };
+
+beforeEach(() => provider.reset());
+
+/** Signs a user in, and opens a socket at each process. */
+async function connected(user: object = olena) {
+  const browser = await signedIn(here, user);
+  const sockets = await Promise.all(
+    urls.map((address) => SocketClient.open(address, { sid: browser.sid })),
+  );
+  for (const socket of sockets) assert.equal(await socket.outcome(create), 'ok');
+  return { browser, sockets };
+}
+
+/** Waits until all sockets are closed as signed out. */
+async function signedOut(sockets: SocketClient[]) {
+  await until(() => sockets.every(({ isClosed }) => isClosed));
+  for (const { closed } of sockets) assert.equal((await closed).code, 4401);
+}
+
+test('The handshake refreshes an expired access token', async () => {
+  const browser = await signedIn(here, olena);
+  await expire(browser);
+  const socket = await SocketClient.open(url, { sid: browser.sid });
+  assert.equal(await socket.outcome(create), 'ok');
+  assert.equal(provider.count('token', 'refresh_token'), 1);
+  socket.socket.close();
+});
+
+/** Ways to sign a user out, and whether they end only one of two sign-ins. */
+const signOuts: Record<string, { run: (browser: Browser) => Promise<unknown>; isOne?: true }> = {
+  'A logout': { run: (browser) => browser.post('/auth/logout', { app: there }), isOne: true },
+  'A webhook': { run: () => send(there, { event: 'user.blocked', user_id: 'u-1' }, 'msg_sockets') },
+  'The end of all sign-ins of a user': {
+    run: () => db.transaction().execute((trx) => endUserSessions(trx, 'u-1')),
+  },
+  'The end of a session of the provider': {
+    async run({ sid }) {
+      const session = { providerSessionId: 's-1', userId: 'u-1' };
+      await db
+        .updateTable('user_auth_sessions')
+        .set({ provider_session_id: session.providerSessionId })
+        .where('id', '=', sid)
+        .execute();
+      await db.transaction().execute((trx) => endProviderSession(trx, session));
+    },
+    isOne: true,
+  },
+  'An admin': {
+    async run() {
+      const admin = await signedIn(here, person('u-admin', { isAdmin: true }));
+      const answer = await admin.post('/admin/users/u-1/sign-out', { app: there });
+      assert.equal(answer.statusCode, 200);
+    },
+  },
+};
+
+for (const [what, { run, isOne }] of Object.entries(signOuts)) {
+  test(`${what} closes the sockets of the user, on every process`, async () => {
+    const { browser, sockets } = await connected();
+    const other = await connected(isOne ? olena : person('u-2', { permissions: [...USE] }));
+    await run(browser);
+    await signedOut(sockets);
+    for (const socket of other.sockets) {
+      assert.equal(await socket.outcome(create), 'ok');
+      socket.socket.close();
+    }
+  });
+}
+
+test('Signing everybody out closes all sockets with a cookie', async () => {
+  const all = [
+    ...(await connected()).sockets,
+    ...(await connected(person('u-2', { permissions: [...USE] }))).sockets,
+  ];
+  const nobody = await SocketClient.open(url);
+  provider.faults.set('userinfo', 'disconnect');
+  await db.transaction().execute(endAllSessions);
+  await signedOut(all);
+  assert.equal(await nobody.outcome({ type: 'ping' }), 'ok');
+  nobody.socket.close();
+});
+
+test('Cleared permissions are resolved again before the next message, on every process', async () => {
+  const { sockets } = await connected();
+  provider.user = person('u-1');
+  await db.transaction().execute((trx) => clearAccess(trx, { userId: 'u-1' }));
+  for (const socket of sockets) {
+    await until(async () => (await socket.outcome(create)) === 'permission_missing');
+  }
+  provider.user = olena;
+  await db.transaction().execute((trx) => clearAccess(trx, 'everybody'));
+  for (const socket of sockets) {
+    await until(async () => (await socket.outcome(create)) === 'ok');
+    socket.socket.close();
+  }
+});
+
+test('A cached role is resolved again, and the provider decides', async () => {
+  const { sockets } = await connected();
+  provider.calls.length = 0;
+  await db.transaction().execute((trx) => setCachedRole(trx, 'u-1', 'admin'));
+  for (const socket of sockets) {
+    assert.equal(await socket.outcome({ ...create, profile_id: 'diagnostics' }), 'admin_only');
+  }
+  await until(() => provider.count('userinfo') >= 2);
+  for (const { socket } of sockets) socket.close();
+});
+
+test('The end of the lifetime of a sign-in closes its sockets', async () => {
+  const { browser, sockets } = await connected();
+  await sql`
+    update user_auth_sessions set created_at = now() - interval '31 days'
+    where id = ${browser.sid}`.execute(db);
+  await db.transaction().execute((trx) => clearAccess(trx, { userId: 'u-1' }));
+  await signedOut(sockets);
+  const late = SocketClient.begin(url, { sid: browser.sid });
+  assert.equal((await late.closed).code, 4401);
+});
+
+test('A provider that rejects the tokens ends the sockets', async () => {
+  const { browser, sockets } = await connected();
+  await expire(browser);
+  provider.expireRefreshTokens();
+  assert.equal((await browser.get('/auth/me')).statusCode, 401);
+  await signedOut(sockets);
+});
+
+test('An outage of the provider signs nobody out, and acts on no changed permissions', async () => {
+  const { sockets } = await connected();
+  provider.faults.set('userinfo', { status: 503 });
+  for (const socket of sockets) assert.equal(await socket.outcome(create), 'ok');
+  await db.transaction().execute((trx) => clearAccess(trx, { userId: 'u-1' }));
+  for (const socket of sockets) {
+    await until(async () => (await socket.outcome(create)) === 'provider_unavailable');
+    assert.equal(await socket.outcome({ type: 'ping' }), 'ok');
+  }
+  const { sid } = await signedInWhileDown();
+  const late = await SocketClient.open(url, { sid });
+  assert.equal(await late.outcome(create), 'provider_unavailable');
+  provider.faults.clear();
+  for (const socket of [...sockets, late]) {
+    assert.equal(await socket.outcome(create), 'ok');
+    socket.socket.close();
+  }
+});
+
+async function signedInWhileDown() {
+  provider.faults.clear();
+  const browser = await signedIn(here, olena);
+  provider.faults.set('userinfo', 'disconnect');
+  return browser;
+}
+
+test('A sign-out during the handshake closes the socket', async () => {
+  const browser = await signedIn(here, olena);
+  const release = provider.holdNext('userinfo');
+  const socket = await SocketClient.open(url, { sid: browser.sid });
+  await until(() => provider.count('userinfo') === 1);
+  await db.transaction().execute((trx) => endUserSessions(trx, 'u-1'));
+  await signedOut([socket]);
+  release();
+});
+
+const ofSession = { session_id: 's-1' };
+const changes = [
+  create,
+  { type: 'message.send', ...ofSession, text: 'Two rooms?' },
+  { type: 'message.retry', ...ofSession },
+  { type: 'memory.undo', ...ofSession, step_id: '00000000-0000-4000-8000-000000000000' },
+];
+
+for (const message of [...changes, { type: 'message.cancel', ...ofSession }]) {
+  test(`A pending ${message.type} changes nothing after a block on another process`, async () => {
+    await db.deleteFrom('conversation_sessions').execute();
+    const browser = await signedIn(
+      here,
+      person('u-1', { permissions: [...USE, 'svc.memory.read_own'] }),
+    );
+    const release = provider.holdNext('userinfo');
+    const { sid } = browser;
+    const socket = await SocketClient.open(url, { sid });
+    socket.send(message);
+    await until(() => provider.count('userinfo') === 1);
+    const answer = await send(there, { event: 'user.blocked', user_id: 'u-1' });
+    assert.equal(answer.statusCode, 200);
+    release();
+    assert.equal((await socket.closed).code, 4401);
+    assert.deepEqual(await db.selectFrom('conversation_sessions').select('id').execute(), []);
+  });
+}
+
+for (const message of changes.slice(0, 2)) {
+  test(`A pending ${message.type} gets permissions that change on another process`, async () => {
+    const browser = await signedIn(
+      here,
+      person('u-1', { permissions: [...USE, 'svc.memory.read_own'] }),
+    );
+    const release = provider.holdNext('userinfo');
+    const { sid } = browser;
+    const socket = await SocketClient.open(url, { sid });
+    const outcome = socket.outcome(message);
+    await until(() => provider.count('userinfo') === 1);
+    const releaseAgain = provider.holdNext('userinfo');
+    await send(there, { event: 'client.roles_changed', user_id: 'u-1' });
+    release();
+    await until(() => provider.count('userinfo') === 2);
+    provider.user = person('u-1');
+    releaseAgain();
+    assert.equal(await outcome, 'permission_missing');
+    socket.socket.close();
+  });
+}
+
+// The embedded database has no connection for notifications that could break.
+if (engine === 'postgres') {
+  /** Breaks the connections for notifications of all instances, and returns their number. */
+  const breakListeners = async () => {
+    const { rows } = await sql`
+      select pg_terminate_backend(pid) from pg_stat_activity
+      where datname = current_database() and pid <> pg_backend_pid()
+        and (query ilike 'listen %' or query = 'select 1')`.execute(db);
+    return rows.length;
+  };
+
+  test('A sign-out during an outage of notifications closes the sockets after it', async () => {
+    const { sockets } = await connected();
+    assert.ok((await breakListeners()) >= 2);
+    await db.transaction().execute((trx) => endUserSessions(trx, 'u-1'));
+    await signedOut(sockets);
+  });
+
+  test('notifications are heard again after their connection broke', async () => {
+    await breakListeners();
+    const { browser, sockets } = await connected();
+    await browser.post('/auth/logout');
+    await signedOut(sockets);
+  });
+}
+
+/** Begins an answer that waits for `rest`. */
+async function midAnswer(t: Parameters<typeof talk>[0], name: string) {
+  const sid = await stage.signIn(name);
+  const talker = await talk(t, { url, sid });
+  const rest = gate();
+  t.after(rest.open);
+  model.scripts.push({ words: ['Ще ', rest.opened, 'дещо'] });
+  const id = await talker.newSession();
+  await talker.say(id, 'Розкажи');
+  await talker.hear('Ще ');
+  return { sid, talker, id, rest };
+}
+
+/** Returns the stored answer of a session. */
+const answer = (sessionId: string) =>
+  db
+    .selectFrom('conversation_messages')
+    .select(['content', 'status', 'problem'])
+    .where('session_id', '=', sessionId)
+    .where('role', '=', 'assistant')
+    .executeTakeFirst();
+
+/** Waits until an answer ends because its user is signed out. */
+async function endsAsSignedOut(sessionId: string): Promise<void> {
+  await until(async () => (await answer(sessionId)) !== undefined);
+  assert.partialDeepStrictEqual(await answer(sessionId), {
+    content: 'Ще ',
+    status: 'failed',
+    problem: { code: 'not_signed_in' },
+  });
+}
+
+const signOut = (app: Server, sid: string) =>
+  app.inject({ method: 'POST', url: '/auth/logout', cookies: { svc_auth_session: sid } });
+
+/** Ways to end a sign-in on another process. */
+const revocations: Record<string, (who: { name: string; sid: string }) => Promise<unknown>> = {
+  'A sign-out': ({ sid }) => signOut(there, sid),
+  'A webhook': ({ name }) => send(there, { event: 'user.blocked', user_id: name }),
+};
+
+for (const [index, [what, revoke]] of Object.entries(revocations).entries()) {
+  const name = `u-revoked-${index}`;
+
+  test(`${what} on another process ends a running answer`, async (t) => {
+    const { sid, talker, id } = await midAnswer(t, name);
+    await revoke({ name, sid });
+    assert.equal((await talker.client.closed).code, 4401);
+    await endsAsSignedOut(id);
+  });
+
+  test(`${what} ends it where its asker has closed the socket before, too`, async (t) => {
+    const { sid, talker, id } = await midAnswer(t, `${name}-gone`);
+    talker.client.socket.close();
+    await talker.client.closed;
+    assert.equal(await answer(id), undefined);
+    await revoke({ name: `${name}-gone`, sid });
+    await endsAsSignedOut(id);
+  });
+}
+
+test('Closing the socket does not end the answer, and a sign-out still does', async (t) => {
+  const { talker, id, rest } = await midAnswer(t, 'u-oksana');
+  talker.client.socket.close();
+  await talker.client.closed;
+  rest.open();
+  await until(async () => (await answer(id)) !== undefined);
+  assert.partialDeepStrictEqual(await answer(id), { content: 'Ще дещо', status: null });
+
+  const gone = await midAnswer(t, 'u-orest');
+  gone.talker.client.socket.close();
+  await gone.talker.client.closed;
+  await signOut(there, gone.sid);
+  await endsAsSignedOut(gone.id);
+});
+
+/** Returns the outcome of a new session. */
+const mayCreate = ({ client }: Talker) => client.outcome({ type: 'session.create' });
+
+/** Has the next answer run a search, and a second tool after the returned function was called. */
+function betweenTwoTools(t: TestContext, second: { name: string; arguments: string }): () => void {
+  collector.listings = [listing(1)];
+  const rest = gate();
+  t.after(rest.open);
+  const search = { name: 'search_listings', arguments: { query: 'дім' } };
+  const end = chunk({}, { finishReason: 'tool_calls' });
+  model.scripts.push(
+    { tools: [search] },
+    { answer: streamed([() => rest.opened, toolCallChunk({ id: 'second', ...second }), end]) },
+  );
+  return rest.open;
+}
+
+const details = { name: 'get_listing', arguments: '{"listing_id":1}' };
+
+/** Waits for an answer whose first tool ran and whose second was denied. */
+async function endsWithRefusal(talker: Talker, summary: string): Promise<void> {
+  await talker.waitFor('message.completed');
+  assert.partialDeepStrictEqual(
+    talker.of('tool.finished').map(({ tool }) => tool),
+    [{ status: 'done' }, { status: 'failed', summary }],
+  );
+}
+
+const FOR_ADMINS =
+  'For administrators only. This profile needs the role `admin`. Start a session with another profile.';
+
+test('A tool does not run after svc.tools.use was lost', async (t) => {
+  const sid = await stage.signIn('u-ivan');
+  const ivan = await talk(t, { url, sid });
+  const goOn = betweenTwoTools(t, details);
+  const id = await ivan.newSession();
+  await ivan.say(id, 'Шукай');
+  await ivan.waitFor('tool.finished');
+  const asked = collector.asked.length;
+  assert.equal(await mayCreate(ivan), 'ok');
+
+  provider.user = person('u-ivan', { permissions: ['svc.memory.read_own'] });
+  await db.transaction().execute((trx) => clearAccess(trx, { userId: 'u-ivan' }));
+  await until(async () => (await mayCreate(ivan)) === 'permission_missing');
+  goOn();
+  await endsWithRefusal(ivan, 'it needs svc.tools.use');
+  assert.equal(collector.asked.length, asked);
+});
+
+test('A profile for admins runs no tool after the role was lost', async (t) => {
+  const { sid } = await stage.signedIn(stage.app, person('u-chief', { isAdmin: true }));
+  const chief = await talk(t, { url, sid });
+  const goOn = betweenTwoTools(t, { name: 'lookup_endpoint', arguments: '{"words":"http"}' });
+  const create = { type: 'session.create', profile_id: 'diagnostics' };
+  const { session_id: id } = await chief.client.ask(create);
+  await chief.say(String(id), 'Чому не працює?');
+  await chief.waitFor('tool.finished');
+
+  provider.user = person('u-chief', { permissions: [...SPEAKER] });
+  await db.transaction().execute((trx) => clearAccess(trx, { userId: 'u-chief' }));
+  await until(async () => (await chief.client.outcome(create)) === 'admin_only');
+  goOn();
+  await endsWithRefusal(chief, FOR_ADMINS);
+});

@@ -1,0 +1,799 @@
+import { after } from 'node:test';
+import type { ClientType } from '@oselya/protocol';
+import { type Frame, SocketClient } from '../helpers/socket-client.ts';
+import { userOf } from '../helpers/people.ts';
+import { folderOf, openFolder } from '../profiles/folder.ts';
+import { listening } from './stage.ts';
+import assert from 'node:assert/strict';
+import { beforeEach, test } from 'node:test';
+import fc from 'fast-check';
+import { sql } from 'kysely';
+import { estimateTokens } from '../../src/conversations/agent/window.ts';
+import { createSessions } from '../../src/conversations/sessions.ts';
+import { type Browser, openAssistant } from '../helpers/assistant.ts';
+import { person, SEVERAL_PEOPLE, signInEverybody } from '../helpers/people.ts';
+import { profile } from '../profiles/folder.ts';
+import { addMessages, addSessions, takeAudit } from './stage.ts';
+
+const assistant = await openAssistant(SEVERAL_PEOPLE);
+const { db, signedIn } = assistant;
+const app = await assistant.instance();
+const { stranger, holder, admin } = await signInEverybody(assistant, app, [
+  'svc.sessions.read_all',
+  'svc.sessions.delete_all',
+]);
+const owner = await signedIn(
+  app,
+  person('u-owner', { permissions: ['svc.profiles.use', 'svc.memory.read_own'] }),
+);
+
+beforeEach(async () => {
+  await db.deleteFrom('conversation_sessions').execute();
+  await db.deleteFrom('memory_facts').execute();
+  await db.deleteFrom('memory_summaries').execute();
+  await addSessions(
+    db,
+    {
+      id: 'own',
+      user_id: 'u-owner',
+      profile_id: 'default',
+      name: 'Перша',
+      pinned: true,
+      created_at: '2026-01-01T10:00:00Z',
+      last_active: '2026-01-02T10:00:00.123456Z',
+    },
+    { id: 'legacy', profile_id: 'gone', last_active: '2026-01-01' },
+  );
+  await takeAudit(db);
+});
+
+const summary = {
+  session_id: 'own',
+  profile_id: 'default',
+  user_id: 'u-owner',
+  name: 'Перша',
+  message_count: 0,
+  pinned: true,
+  created_at: '2026-01-01T10:00:00.000Z',
+  last_active: '2026-01-02T10:00:00.123Z',
+};
+
+test('A session has the members of the specification, in the list and alone', async () => {
+  assert.deepEqual((await owner.get('/sessions')).json(), [summary]);
+  assert.deepEqual((await owner.get('/sessions/own')).json(), { ...summary, messages: [] });
+});
+
+test('Messages come in order and are counted', async () => {
+  await addMessages(db, 'own', 'one', 'two', 'three');
+  await addSessions(db, { id: 'other', user_id: 'u-owner' });
+  await addMessages(db, 'other', 'elsewhere');
+  const { message_count, messages } = (await owner.get('/sessions/own')).json();
+  assert.equal(message_count, 3);
+  assert.deepEqual(
+    messages.map(({ content }: { content: string }) => content),
+    ['one', 'two', 'three'],
+  );
+  assert.deepEqual(Object.keys(messages[0]).toSorted(), ['content', 'created_at', 'id', 'role']);
+});
+
+test('A change returns the changed session', async () => {
+  const renamed = await owner.request('PATCH', '/sessions/own', { payload: { name: 'Нова' } });
+  assert.deepEqual(renamed.json(), { ...summary, name: 'Нова' });
+  const unpinned = await owner.request('PATCH', '/sessions/own', { payload: { pinned: false } });
+  assert.deepEqual(unpinned.json(), { ...summary, name: 'Нова', pinned: false });
+  const both = { name: '', pinned: true };
+  const answer = await owner.request('PATCH', '/sessions/own', { payload: both });
+  assert.deepEqual(answer.json(), { ...summary, ...both });
+});
+
+test('An invalid change is rejected', async () => {
+  for (const payload of [
+    {},
+    { name: 7 },
+    { name: null },
+    { name: 'a'.repeat(201) },
+    { name: `a${String.fromCodePoint(0)}b` },
+    { pinned: 'true' },
+    { name: 'x', user_id: 'u-other' },
+    [],
+  ]) {
+    const answer = await owner.request('PATCH', '/sessions/own', { payload });
+    assert.deepEqual([answer.statusCode, answer.json().code], [422, 'validation_failed']);
+  }
+  assert.deepEqual((await owner.get('/sessions')).json(), [summary]);
+});
+
+test('A name has at most 200 characters, each of any length', async () => {
+  const name = '😀'.repeat(200);
+  const answer = await owner.request('PATCH', '/sessions/own', { payload: { name } });
+  assert.equal(answer.json().name, name);
+});
+
+test('Any text as an id, cursor or name is handled', async () => {
+  const anything = fc.oneof(
+    fc.string({ unit: 'binary', maxLength: 60 }),
+    fc.constantFrom("' or 1=1 --", String.fromCodePoint(0), '%', '../own', 'Ж'.repeat(300), '..'),
+  );
+  await fc.assert(
+    fc.asyncProperty(anything, fc.boolean(), async (text, isAdmin) => {
+      const encoded = encodeURIComponent(text);
+      const browser = isAdmin ? admin : owner;
+      const answers = [
+        await browser.get(`/sessions/${encoded}`),
+        await browser.request('PATCH', `/sessions/${encoded}`, { payload: { name: text } }),
+        await browser.request('DELETE', `/sessions/${encoded}/files/${encoded}`),
+        await browser.get(`/sessions/own?cursor=${encoded}`),
+        await browser.get(`/sessions?user_id=${encoded}&cursor=${encoded}`),
+        await browser.get(`/sessions/own/planning?cursor=${encoded}`),
+      ];
+      for (const { statusCode, body } of answers) assert.ok(statusCode < 500, body);
+    }),
+    { numRuns: 150 },
+  );
+});
+
+test('An invalid cursor or limit is rejected', async () => {
+  for (const value of [
+    [1e300, 'a'],
+    ['now', 'a'],
+    [0.5, 1],
+    [null],
+    {},
+    7,
+    [0, 'a', 'b'],
+    [0, '\0'],
+  ]) {
+    const cursor = Buffer.from(JSON.stringify(value)).toString('base64url');
+    for (const path of ['/sessions', '/sessions/own', '/sessions/own/planning']) {
+      if (path.endsWith('planning') && value === 7) continue;
+      const answer = await admin.get(`${path}?cursor=${cursor}`);
+      assert.equal(answer.statusCode, 422, `${path} ${JSON.stringify(value)}`);
+    }
+  }
+  for (const limit of ['0', '501', '-1', 'x', '1.5', '1e400']) {
+    assert.equal((await owner.get(`/sessions?limit=${limit}`)).statusCode, 422, limit);
+  }
+});
+
+const others = (action: string, details: object, userId: string | null = 'u-owner') => ({
+  action,
+  actor_id: 'u-admin',
+  user_id: userId,
+  details,
+});
+
+test('A session of another user is 403, an unknown one 404', async () => {
+  const body = { payload: { name: 'x' } };
+  for (const method of ['GET', 'PATCH', 'DELETE'] as const) {
+    const options = method === 'PATCH' ? body : {};
+    const other = await stranger.request(method, '/sessions/own', options);
+    assert.deepEqual([other.statusCode, other.json().code], [403, 'session_not_yours']);
+    for (const browser of [stranger, admin]) {
+      const none = await browser.request(method, '/sessions/none', options);
+      assert.deepEqual([none.statusCode, none.json().code], [404, 'session_not_found']);
+    }
+  }
+  assert.deepEqual(await takeAudit(db), []);
+});
+
+test('Permissions decide who reads, changes and deletes a session', async () => {
+  // In the order GET, PATCH and DELETE of a session of `u-owner`, GET of one without an owner.
+  for (const [who, browser, statuses] of [
+    ['stranger', stranger, [403, 403, 403, 403]],
+    ['owner', owner, [200, 200, 200, 403]],
+    ['holder', holder, [200, 403, 200, 403]],
+    ['admin', admin, [200, 200, 200, 200]],
+  ] as const) {
+    await addSessions(db, { id: who, user_id: 'u-owner' });
+    const payload = { name: 'x' };
+    const answers = [
+      await browser.get(`/sessions/${who}`),
+      await browser.request('PATCH', `/sessions/${who}`, { payload }),
+      await browser.request('DELETE', `/sessions/${who}`),
+      await browser.get('/sessions/legacy'),
+    ];
+    assert.deepEqual(
+      answers.map(({ statusCode }) => statusCode),
+      statuses,
+      who,
+    );
+  }
+});
+
+test('a session without an owner is for admins only, whatever permissions somebody has', async () => {
+  for (const browser of [owner, stranger, holder]) {
+    for (const method of ['PATCH', 'DELETE'] as const) {
+      const options = method === 'PATCH' ? { payload: { name: 'x' } } : {};
+      const answer = await browser.request(method, '/sessions/legacy', options);
+      assert.equal(answer.statusCode, 403);
+    }
+  }
+  assert.equal((await admin.request('DELETE', '/sessions/legacy')).statusCode, 200);
+});
+
+test("Access to others' sessions is recorded, and to one's own is not", async () => {
+  await addSessions(db, { id: 'mine', user_id: 'u-admin' });
+  await admin.get('/sessions/mine');
+  await admin.request('PATCH', '/sessions/mine', { payload: { pinned: true } });
+  await owner.get('/sessions/own');
+  await owner.get('/sessions');
+  assert.deepEqual(await takeAudit(db), []);
+
+  await admin.get('/sessions');
+  await admin.get('/sessions?user_id=u-owner');
+  await admin.get('/sessions?user_id=u-admin');
+  await admin.get('/sessions/own');
+  await admin.request('PATCH', '/sessions/own', { payload: { pinned: true } });
+  await admin.request('DELETE', '/sessions/own');
+  await admin.get('/sessions/legacy');
+  const session = { data: 'session', session_id: 'own' };
+  assert.deepEqual(await takeAudit(db), [
+    others('others_data_read', { data: 'sessions' }, null),
+    others('others_data_read', { data: 'sessions' }),
+    others('others_data_read', session),
+    others('others_data_changed', session),
+    others('others_data_changed', { ...session, deleted: true }),
+    others('others_data_read', { data: 'session', session_id: 'legacy' }, null),
+  ]);
+  await holder.get('/sessions/own');
+  assert.deepEqual(await takeAudit(db), []);
+});
+
+test('Deleting a session deletes its messages, steps and files only', async () => {
+  await addSessions(db, { id: 'kept', user_id: 'u-owner' });
+  for (const id of ['own', 'kept']) {
+    await addMessages(db, id, 'one', 'two');
+    await db
+      .insertInto('agent_steps')
+      .values({ session_id: id, turn_id: 't', kind: 'tool', title: 'x', status: 'done' })
+      .execute();
+    await db
+      .insertInto('session_files')
+      .values({ session_id: id, name: 'a', size_bytes: 1, sha256: '', content: Buffer.from('a') })
+      .execute();
+  }
+  const answer = await owner.request('DELETE', '/sessions/own');
+  assert.deepEqual(answer.json(), { ok: true });
+  for (const table of ['conversation_messages', 'agent_steps', 'session_files'] as const) {
+    const rows = await db.selectFrom(table).select('session_id').execute();
+    assert.deepEqual([...new Set(rows.map((row) => row.session_id))], ['kept'], table);
+  }
+  assert.equal((await owner.request('DELETE', '/sessions/own')).statusCode, 404);
+});
+
+test('Of two deletions at once one finds the session gone', async () => {
+  const answers = await Promise.all([1, 2].map(() => owner.request('DELETE', '/sessions/own')));
+  assert.deepEqual(new Set(answers.map(({ statusCode }) => statusCode)), new Set([200, 404]));
+});
+
+/** Returns all pages of a list. */
+async function pages<Body>(browser: Browser, url: string): Promise<Body[]> {
+  const all: Body[] = [];
+  for (let next: string | undefined = url; next !== undefined && all.length < 50;) {
+    const answer = await browser.get(next);
+    assert.equal(answer.statusCode, 200, answer.body);
+    all.push(answer.json());
+    next = /^<([^>]+)>; rel="next"$/.exec(String(answer.headers['link']))?.[1];
+  }
+  return all;
+}
+
+type Listed = { session_id: string; last_active: string }[];
+const ids = async (browser: Browser, url: string) =>
+  (await pages<Listed>(browser, url)).flat().map(({ session_id }) => session_id);
+
+test('Sessions of an older system are listed by their known time', async () => {
+  await db.deleteFrom('conversation_sessions').execute();
+  await addSessions(
+    db,
+    { id: 'nothing-a' },
+    { id: 'nothing-b' },
+    { id: 'created', created_at: '2026-01-02T00:00:00Z' },
+    { id: 'active', last_active: '2026-01-03T00:00:00Z' },
+    { id: 'new', user_id: 'u-owner', created_at: '2026-01-01', last_active: '2026-01-04' },
+  );
+  const order = ['new', 'active', 'created', 'nothing-b', 'nothing-a'];
+  for (const limit of [1, 2, 100]) {
+    assert.deepEqual(await ids(admin, `/sessions?limit=${limit}`), order);
+  }
+  const [list = []] = await pages<Record<string, unknown>[]>(admin, '/sessions');
+  const unknown = {
+    session_id: 'nothing-a',
+    profile_id: '',
+    user_id: null,
+    name: '',
+    message_count: 0,
+    pinned: false,
+    created_at: '1970-01-01T00:00:00.000Z',
+    last_active: '1970-01-01T00:00:00.000Z',
+  };
+  assert.deepEqual(list.at(-1), unknown);
+  assert.deepEqual(list.at(2)?.['last_active'], '2026-01-02T00:00:00.000Z');
+  assert.deepEqual(list.at(1)?.['created_at'], '2026-01-03T00:00:00.000Z');
+  const times = list.map((item) => String(item['last_active']));
+  assert.deepEqual(times, times.toSorted().toReversed());
+});
+
+test('A list has the sessions that the user may read', async () => {
+  await db.deleteFrom('conversation_sessions').execute();
+  await addSessions(
+    db,
+    { id: 'owners', user_id: 'u-owner', last_active: '2026-01-03' },
+    { id: 'strangers', user_id: 'u-stranger', last_active: '2026-01-02' },
+    { id: 'nobodys', last_active: '2026-01-01' },
+  );
+  assert.deepEqual(await ids(owner, '/sessions?limit=1'), ['owners']);
+  assert.deepEqual(await ids(stranger, '/sessions?limit=1'), ['strangers']);
+  assert.deepEqual(await ids(holder, '/sessions?limit=1'), ['owners', 'strangers']);
+  assert.deepEqual(await ids(admin, '/sessions?limit=1'), ['owners', 'strangers', 'nobodys']);
+  assert.deepEqual(await ids(admin, '/sessions?limit=1&user_id=u-stranger'), ['strangers']);
+  assert.deepEqual(await ids(stranger, '/sessions?user_id=u-owner'), []);
+});
+
+test('A page has 100 sessions by default', async () => {
+  await db.deleteFrom('conversation_sessions').execute();
+  await sql`
+    insert into conversation_sessions (id, user_id)
+    select 's-' || number, 'u-owner' from generate_series(1, 101) as number`.execute(db);
+  const all = await pages<Listed>(owner, '/sessions');
+  assert.deepEqual(
+    all.map(({ length }) => length),
+    [100, 1],
+  );
+});
+
+test('Pages of any size have each session once and in order', async () => {
+  const time = fc.option(
+    fc.integer({ min: 0, max: 3 }).map((us) => `2026-01-01T00:00:00.00000${us}Z`),
+  );
+  const rows = fc.array(fc.record({ created_at: time, last_active: time }), { maxLength: 12 });
+  await fc.assert(
+    fc.asyncProperty(rows, fc.integer({ min: 1, max: 5 }), async (given, limit) => {
+      await db.deleteFrom('conversation_sessions').execute();
+      await addSessions(db, ...given.map((row, index) => ({ id: `s-${index}`, ...row })));
+      const key = (id: string) => {
+        const row = given[Number(id.slice(2))];
+        return `${row?.last_active ?? row?.created_at ?? ''} ${id}`;
+      };
+      const seen = await ids(admin, `/sessions?limit=${limit}`);
+      assert.equal(seen.length, given.length);
+      const keys = seen.map(key);
+      assert.deepEqual(keys, keys.toSorted().toReversed());
+    }),
+    { numRuns: 25 },
+  );
+});
+
+type Conversation = { messages: { content: string; created_at: string | null }[] };
+const contents = (conversations: Conversation[]) =>
+  conversations.map(({ messages }) => messages.map(({ content }) => content).join(' '));
+
+test('The latest page of messages comes first, and links to the earlier ones', async () => {
+  await addSessions(db, { id: 'long', user_id: 'u-owner' });
+  await addMessages(db, 'long', '1', '2', '3', '4', '5');
+  const answers = await pages<Conversation>(owner, '/sessions/long?limit=2');
+  assert.deepEqual(contents(answers), ['4 5', '2 3', '1']);
+});
+
+test('A page has 1000 messages by default', async () => {
+  await addSessions(db, { id: 'long', user_id: 'u-owner' });
+  await sql`
+    insert into conversation_messages (session_id, role, content)
+    select 'long', 'user', number::text from generate_series(1, 1001) as number`.execute(db);
+  const [latest, oldest, ...more] = await pages<Conversation & { message_count: number }>(
+    owner,
+    '/sessions/long',
+  );
+  assert.deepEqual([latest?.messages.length, latest?.message_count], [1000, 1001]);
+  assert.deepEqual([latest?.messages[0]?.content, latest?.messages.at(-1)?.content], ['2', '1001']);
+  assert.deepEqual([oldest?.messages.length, more.length], [1, 0]);
+});
+
+test('Messages are ordered by time, then by number', async () => {
+  await addSessions(db, { id: 'old', user_id: 'u-owner' });
+  for (const [content, time] of [
+    ['third', '2026-01-01T00:00:00.000002Z'],
+    ['first', '2026-01-01T00:00:00.000001Z'],
+    ['second', '2026-01-01T00:00:00.000001Z'],
+    ['unknown', null],
+  ]) {
+    await sql`
+      insert into conversation_messages (session_id, role, content, created_at)
+      values ('old', 'user', ${content}, ${time}::timestamptz)`.execute(db);
+  }
+  for (const limit of [1, 2, 3, 1000]) {
+    const answers = await pages<Conversation>(owner, `/sessions/old?limit=${limit}`);
+    assert.equal(contents(answers).toReversed().join(' '), 'unknown first second third');
+  }
+  const [whole] = await pages<Conversation>(owner, '/sessions/old');
+  assert.equal(whole?.messages[0]?.created_at, null);
+});
+
+test('A user has a maximum number of sessions, even when they are created at once', async () => {
+  const sessions = createSessions({
+    db,
+    profiles: await openFolder(await folderOf({ 'default.yaml': profile('default') })),
+    maxSessions: 3,
+  });
+  const user = userOf('u-bounded', ['svc.profiles.use']);
+  const outcomes = await Promise.all(
+    Array.from({ length: 20 }, () =>
+      sessions.createSession(user, {}).then(({ session_id }) => session_id, String),
+    ),
+  );
+  const rejected = outcomes.filter((outcome) => outcome.includes('too_many_sessions'));
+  assert.equal(rejected.length, 17);
+  assert.match(String(rejected[0]), /You have 3 sessions, which is the limit/);
+  const created = outcomes.find((outcome) => !rejected.includes(outcome)) ?? '';
+  await sessions.deleteSession(user, created);
+  assert.equal((await sessions.createSession(user, {})).user_id, 'u-bounded');
+  await assert.rejects(sessions.createSession(user, {}), { code: 'too_many_sessions' });
+});
+
+/** Checks an estimate against the JSON of the request. */
+function isAbout(tokens: number, request: unknown): void {
+  const all = estimateTokens(JSON.stringify(request));
+  assert.ok(Math.abs(tokens - all) < all / 20, `${tokens} of ${all}`);
+}
+
+const titlesOf = (answer: { json(): { steps: { title: string }[] } }) =>
+  answer.json().steps.map(({ title }) => title);
+
+for (const what of ['context', 'planning']) {
+  test(`${what} is for admins`, async () => {
+    for (const browser of [owner, stranger, holder]) {
+      for (const id of ['own', 'none']) {
+        const answer = await browser.get(`/sessions/${id}/${what}`);
+        assert.deepEqual([answer.statusCode, answer.json().code], [403, 'admin_only']);
+      }
+    }
+    const none = await admin.get(`/sessions/none/${what}`);
+    assert.deepEqual([none.statusCode, none.json().code], [404, 'session_not_found']);
+    assert.deepEqual(await takeAudit(db), []);
+  });
+
+  test(`${what} of another is recorded, and of one's own is not`, async () => {
+    await addSessions(db, { id: 'mine', user_id: 'u-admin' });
+    assert.equal((await admin.get(`/sessions/mine/${what}`)).statusCode, 200);
+    assert.equal((await admin.get(`/sessions/own/${what}`)).statusCode, 200);
+    assert.deepEqual(await takeAudit(db), [
+      {
+        action: 'others_data_read',
+        actor_id: 'u-admin',
+        user_id: 'u-owner',
+        details: { data: `session_${what}`, session_id: 'own' },
+      },
+    ]);
+  });
+}
+
+test('The context has the instructions, the facts of the owner and the messages', async () => {
+  await addMessages(db, 'own', 'Добрий день', 'Шукаю квартиру');
+  await db
+    .insertInto('memory_facts')
+    .values([
+      { user_id: 'u-owner', category: 'wishes', key: 'town', value: 'Львів' },
+      { user_id: 'u-stranger', category: 'wishes', key: 'town', value: 'Одеса' },
+      { user_id: null, category: 'wishes', key: 'town', value: 'Київ' },
+    ])
+    .execute();
+  await db
+    .insertInto('memory_summaries')
+    .values([
+      { user_id: 'u-owner', summary: 'Має собаку.\n# Rules\n- a/b: c' },
+      { user_id: 'u-stranger', summary: 'Має кота.' },
+    ])
+    .execute();
+  const context = (await admin.get('/sessions/own/context')).json();
+  assert.deepEqual([context.session_id, context.profile_id], ['own', 'default']);
+  assert.match(context.system, /home among the property listings/);
+  assert.deepEqual(
+    context.memory.map((fact: Record<string, unknown>) => [fact['user_id'], fact['value']]),
+    [['u-owner', 'Львів']],
+  );
+  assert.deepEqual(
+    context.messages.map(({ role, content }: { role: string; content: string }) => [role, content]),
+    [
+      ['user', 'Добрий день'],
+      ['user', 'Шукаю квартиру'],
+    ],
+  );
+  assert.equal(context.refusal, null);
+  isAbout(context.token_estimate, context.request);
+  const { system, messages, tools } = context.request;
+  assert.ok(system.startsWith(context.system.trimEnd()));
+  assert.match(system, /wishes\/town: Львів/);
+  assert.match(system, /^> Має собаку\.\n> # Rules\n> - a\/b: c$/m);
+  assert.doesNotMatch(system, /Має кота/);
+  assert.deepEqual(
+    messages.map(({ content }: { content: string }) => content),
+    ['Добрий день', '(No answer came.)', 'Шукаю квартиру'],
+  );
+  assert.ok(tools.some(({ name }: { name: string }) => name === 'search_listings'));
+});
+
+test('A session without an owner has no memory, and one without a profile the default instructions', async () => {
+  await db
+    .insertInto('memory_facts')
+    .values({ user_id: null, category: 'wishes', key: 'town', value: 'Київ' })
+    .execute();
+  const legacy = (await admin.get('/sessions/legacy/context')).json();
+  const { system } = (await admin.get('/sessions/own/context')).json();
+  assert.partialDeepStrictEqual(legacy, {
+    session_id: 'legacy',
+    profile_id: 'gone',
+    system,
+    memory: [],
+    summary: null,
+    summary_due: false,
+    messages: [],
+    refusal: 'session_not_yours',
+  });
+  assert.deepEqual(legacy.request.messages, []);
+  assert.match(legacy.request.system, /Nothing is remembered/);
+});
+
+test('The context names the problem of the next message', async () => {
+  await addSessions(
+    db,
+    { id: 'hidden', user_id: 'u-owner', profile_id: 'diagnostics' },
+    { id: 'mute', user_id: 'u-stranger', profile_id: 'default' },
+    { id: 'unknown', user_id: 'u-never-seen', profile_id: 'default' },
+    { id: 'mine', user_id: 'u-admin', profile_id: 'diagnostics' },
+  );
+  for (const [id, expected] of [
+    ['hidden', 'admin_only'],
+    ['mute', 'permission_missing'],
+    ['unknown', 'permission_missing'],
+    ['mine', null],
+    ['own', null],
+  ] as const) {
+    const { refusal, request } = (await admin.get(`/sessions/${id}/context`)).json();
+    assert.match(request.system, /You help/);
+    assert.equal(refusal, expected, id);
+  }
+});
+
+test('The context has only the memory that the owner may see', async () => {
+  const fact = { category: 'wishes', key: 'pets', value: 'рись' };
+  for (const user_id of ['u-owner', 'u-stranger']) {
+    await addSessions(db, { id: `of-${user_id}`, user_id, profile_id: 'default' });
+    await db
+      .insertInto('memory_facts')
+      .values({ ...fact, user_id })
+      .execute();
+    await db.insertInto('memory_summaries').values({ user_id, summary: 'Має рись.' }).execute();
+    const context = (await admin.get(`/sessions/of-${user_id}/context`)).json();
+    const isTold = user_id === 'u-owner';
+    assert.equal(context.memory.length, isTold ? 1 : 0);
+    assert.equal(/рись/.test(JSON.stringify(context)), isTold, user_id);
+  }
+});
+
+test('Steps come in order, the latest page first', async () => {
+  for (const [index, title] of ['one', 'two', 'three'].entries()) {
+    await db
+      .insertInto('agent_steps')
+      .values({
+        session_id: 'own',
+        turn_id: 't-1',
+        kind: 'tool',
+        title,
+        status: index === 2 ? 'running' : 'done',
+        detail: index === 0 ? '5 listings' : null,
+        started_at: new Date('2026-01-01T10:00:00Z'),
+        finished_at: index === 2 ? null : new Date('2026-01-01T10:00:01Z'),
+      })
+      .execute();
+  }
+  const first = await admin.get('/sessions/own/planning?limit=2');
+  const next = /^<([^>]+)>/.exec(String(first.headers['link']))?.[1] ?? '';
+  assert.deepEqual(titlesOf(first), ['two', 'three']);
+  assert.deepEqual(titlesOf(await admin.get(next)), ['one']);
+
+  const { session_id, steps } = (await admin.get('/sessions/own/planning')).json();
+  assert.equal(session_id, 'own');
+  const [{ id, ...one }] = steps;
+  assert.equal(typeof id, 'string');
+  assert.deepEqual(one, {
+    turn_id: 't-1',
+    kind: 'tool',
+    title: 'one',
+    status: 'done',
+    detail: '5 listings',
+    started_at: '2026-01-01T10:00:00.000Z',
+    finished_at: '2026-01-01T10:00:01.000Z',
+  });
+  assert.equal(steps[2].finished_at, null);
+});
+
+const USE = 'svc.profiles.use' as const;
+const senders = {
+  nobody: undefined,
+  speaker: person('u-speaker', { permissions: [USE] }),
+  other: person('u-other', { permissions: [USE] }),
+  reader: person('u-reader', { permissions: [USE, 'svc.sessions.read_all'] }),
+  admin: person('u-admin', { isAdmin: true }),
+  denied: person('u-denied', { permissions: ['svc.sessions.read_all'] }),
+};
+type Sender = keyof typeof senders;
+
+const url = await listening(app);
+const clients = new Map<string, SocketClient>();
+for (const [name, user] of Object.entries(senders)) {
+  const options = user === undefined ? {} : { sid: (await signedIn(app, user)).sid };
+  clients.set(name, await SocketClient.open(url, options));
+}
+after(() => clients.forEach(({ socket }) => socket.terminate()));
+
+async function ask(name: Sender, frame: object): Promise<Frame> {
+  const client = clients.get(name);
+  assert.ok(client);
+  return client.ask(frame);
+}
+
+/** Outcomes of those who may not send any message with a permission. */
+const needsUse = { nobody: 'not_signed_in', denied: 'permission_missing' };
+const ownerOnly = {
+  other: 'session_not_yours',
+  reader: 'session_not_yours',
+  admin: 'session_not_yours',
+};
+const isFor = (code: string, names: readonly Sender[] = ['speaker', 'other', 'reader', 'admin']) =>
+  Object.fromEntries(names.map((name) => [name, code]));
+
+/** Every message of clients, and the errors by sender; all others succeed. */
+const walk: Record<ClientType, readonly [object, Partial<Record<Sender, string>>][]> = {
+  ping: [[{}, {}]],
+  'session.create': [
+    [{}, needsUse],
+    [
+      { profile_id: 'diagnostics' },
+      { ...needsUse, ...isFor('admin_only', ['speaker', 'other', 'reader']) },
+    ],
+    [{ profile_id: 'none' }, { ...isFor('profile_not_found'), ...needsUse }],
+  ],
+  'session.open': [
+    [{ session_id: 'spoken' }, { ...needsUse, other: 'session_not_yours' }],
+    [
+      { session_id: 'legacy' },
+      { ...needsUse, ...isFor('session_not_yours', ['speaker', 'other', 'reader']) },
+    ],
+    [{ session_id: 'none' }, { ...isFor('session_not_found'), ...needsUse }],
+  ],
+  'session.close': [[{ session_id: 'spoken' }, { nobody: 'not_signed_in' }]],
+  'message.send': [
+    [
+      { session_id: 'spoken', text: 'Дві кімнати?' },
+      { ...needsUse, ...ownerOnly },
+    ],
+    [
+      { session_id: 'none', text: 'Дві кімнати?' },
+      { ...isFor('session_not_found'), ...needsUse },
+    ],
+    [
+      { session_id: 'spoken', text: ' \n ' },
+      { ...isFor('validation_failed'), ...needsUse },
+    ],
+  ],
+  'message.retry': [
+    [{ session_id: 'spoken' }, { speaker: 'nothing_to_retry', ...needsUse, ...ownerOnly }],
+  ],
+  'message.cancel': [
+    [
+      { session_id: 'spoken' },
+      {
+        speaker: 'no_turn_running',
+        nobody: 'not_signed_in',
+        denied: 'session_not_yours',
+        ...ownerOnly,
+      },
+    ],
+  ],
+  'memory.undo': [
+    [
+      { session_id: 'spoken', step_id: 'none' },
+      {
+        ...isFor('permission_missing', ['speaker', 'other', 'reader', 'denied']),
+        nobody: 'not_signed_in',
+        admin: 'session_not_yours',
+      },
+    ],
+  ],
+};
+
+for (const [type, cases] of Object.entries(walk)) {
+  test(`${type} is allowed or denied by its sender`, async () => {
+    await addSessions(db, { id: 'spoken', user_id: 'u-speaker', profile_id: 'default' });
+    for (const [frame, codes] of cases) {
+      for (const name of Object.keys(senders) as Sender[]) {
+        const { problem } = await ask(name, { ...frame, type });
+        assert.equal(problem?.code, codes[name], `${name} ${JSON.stringify(frame)}`);
+      }
+    }
+  });
+}
+
+test('A created session belongs to the user of the cookie', async () => {
+  const { session } = await ask('speaker', {
+    type: 'session.create',
+    name: null,
+    profile_id: null,
+  });
+  const { session_id, created_at, last_active, ...rest } = session as Record<string, unknown>;
+  assert.deepEqual(rest, {
+    profile_id: 'default',
+    user_id: 'u-speaker',
+    name: '',
+    message_count: 0,
+    pinned: false,
+  });
+  assert.match(String(session_id), /^[0-9a-f-]{36}$/);
+  assert.equal(created_at, last_active);
+  const claim = { type: 'session.create', user_id: 'u-admin' };
+  assert.equal((await ask('other', claim)).problem?.code, 'validation_failed');
+});
+
+test('An opened session has the members of GET /sessions/{id}, and reading is recorded', async () => {
+  await addMessages(db, 'own', 'Дві кімнати?', 'Біля парку');
+  const opened = await ask('admin', { type: 'session.open', session_id: 'own' });
+  const { messages, ...session } = (await owner.get('/sessions/own')).json();
+  assert.deepEqual([opened['session'], opened['messages']], [session, messages]);
+  const details = { data: 'session', session_id: 'own' };
+  assert.deepEqual(await takeAudit(db), [others('others_data_read', details)]);
+});
+
+test('Invalid members of messages are rejected', async () => {
+  for (const frame of [
+    { type: 'session.open' },
+    { type: 'session.open', session_id: '' },
+    { type: 'session.open', session_id: 'a\u0000' },
+    { type: 'session.open', session_id: ['own'] },
+    { type: 'session.create', name: 'x'.repeat(201) },
+    { type: 'session.create', name: 'a\u0000' },
+    { type: 'session.create', profile_id: 1 },
+    { type: 'ping', session_id: 'own' },
+  ]) {
+    assert.equal((await ask('admin', frame)).problem?.code, 'validation_failed');
+  }
+});
+
+test('Opening long sessions is limited for a user over all connections', async () => {
+  await addSessions(db, { id: 'long', user_id: 'u-other' });
+  await sql`insert into conversation_messages (session_id, role, content, tool_calls)
+    select 'long', 'assistant', repeat('ї', 8000),
+      jsonb_build_array(jsonb_build_object('output', repeat('ї', 8000)))
+    from generate_series(1, 100)`.execute(db);
+  const second = await SocketClient.open(url, { sid: (await signedIn(app, senders.other)).sid });
+  const open = { type: 'session.open', session_id: 'long' };
+  for (let nth = 0; nth < 10; nth += 1) {
+    const answer = nth % 2 === 0 ? await ask('other', open) : await second.ask(open);
+    assert.equal(answer.problem, undefined);
+  }
+  const { problem } = await second.ask(open);
+  second.socket.terminate();
+  assert.equal(problem?.code, 'rate_limited');
+  assert.match(JSON.stringify(problem), /wait for \d+ s, then open it again/);
+  assert.equal((await ask('reader', { ...open, session_id: 'own' })).problem, undefined);
+});
+
+test('A session is deleted with all its rows, whatever constraints an older system had', async () => {
+  for (const table of ['conversation_messages', 'agent_steps', 'session_files']) {
+    const constraint = sql.ref(`${table}_session_id_fkey`);
+    await sql`alter table ${sql.table(table)} drop constraint ${constraint}`.execute(db);
+  }
+  await sql`
+    alter table conversation_messages
+    add foreign key (session_id) references conversation_sessions (id)`.execute(db);
+  await addMessages(db, 'legacy', 'one');
+  await sql`
+    insert into agent_steps (session_id, turn_id, kind, title, status)
+    values ('legacy', 't', 'tool', 'x', 'done')`.execute(db);
+  await sql`
+    insert into session_files (session_id, name, size_bytes, sha256, content)
+    values ('legacy', 'a', 1, '', 'a')`.execute(db);
+  assert.equal((await admin.request('DELETE', '/sessions/legacy')).statusCode, 200);
+  for (const table of ['conversation_messages', 'agent_steps', 'session_files'] as const) {
+    assert.deepEqual(await db.selectFrom(table).select('session_id').execute(), []);
+  }
+});

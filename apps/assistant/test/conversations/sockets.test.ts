@@ -1,0 +1,739 @@
+import assert from 'node:assert/strict';
+import { once } from 'node:events';
+import { type IncomingMessage, request } from 'node:http';
+import { connect } from 'node:net';
+import { after, test } from 'node:test';
+import { setImmediate } from 'node:timers/promises';
+import { queryObjects } from 'node:v8';
+import { ProblemError } from '@oselya/kit';
+import { clientMessages, closings } from '@oselya/protocol';
+import { Type } from 'typebox';
+import { publicMessage, userMessage } from '../../src/conversations/dispatch.ts';
+import { createLiveUsers } from '../../src/conversations/live-users.ts';
+import { socketLimits } from '../../src/conversations/socket.ts';
+import { problem } from '../../src/errors.ts';
+import { refusal, SocketClient } from '../helpers/socket-client.ts';
+import {
+  account,
+  admin,
+  gated,
+  HANDSHAKE,
+  openSockets,
+  own,
+  ping,
+  ScriptedIdentity,
+  sid,
+  telling,
+} from '../helpers/sockets.ts';
+import { until } from '../helpers/until.ts';
+
+const ORIGINS = [
+  [undefined, 101],
+  ['https://assistant.test', 101],
+  ['own host', 101],
+  ['null', 403],
+  ['https://evil.test', 403],
+  ['https://assistant.test.evil.test', 403],
+  ['http://assistant.test', 403],
+  ['https://assistant.test:8443', 403],
+  ['own port, other host', 403],
+  ['', 403],
+] as const;
+
+test('A handshake is accepted by its origin', async () => {
+  const { url } = await openSockets({ types: { ping } });
+  for (const [origin, status] of ORIGINS) {
+    const given =
+      origin === 'own host'
+        ? url
+        : origin === 'own port, other host'
+          ? url.replace('127.0.0.1', 'localhost')
+          : origin;
+    const options = given === undefined ? {} : { headers: { origin: given } };
+    if (status === 101) {
+      const client = await SocketClient.open(url, options);
+      assert.equal(await client.outcome({ type: 'ping' }), 'ok');
+    } else {
+      assert.deepEqual(await refusal(url, options), { status: 403, code: 'cross_site_request' });
+    }
+  }
+});
+
+test('A request that is no handshake is 426 with the required protocol', async () => {
+  const { url } = await openSockets();
+  const answer = await fetch(`${url}/ws`, { headers: { origin: 'https://evil.test' } });
+  assert.equal(answer.status, 426);
+  assert.equal(answer.headers.get('upgrade'), 'websocket');
+  assert.equal(answer.headers.get('content-type'), 'application/problem+json');
+  const body: unknown = await answer.json();
+  assert.ok(typeof body === 'object' && body !== null && 'detail' in body);
+  assert.match(String(body.detail), /WebSocket client/);
+});
+
+/** Sends a request to upgrade, and returns the status of its answer. */
+async function upgrade(
+  url: string,
+  { method = 'GET', headers = {}, body }: { method?: string; headers?: object; body?: string },
+): Promise<number | undefined> {
+  const sent = request(url, { method, headers: { connection: 'upgrade', ...headers } });
+  sent.end(body);
+  const [answer] = await Promise.race([once(sent, 'response'), once(sent, 'upgrade')]);
+  answer.destroy();
+  return answer.statusCode;
+}
+
+const REQUESTS = [
+  ['a handshake', '/ws', { headers: HANDSHAKE }, 101],
+  ['a handshake with a query', '/ws?a=1', { headers: HANDSHAKE }, 101],
+  ['a handshake in capitals', '/ws', { headers: { ...HANDSHAKE, upgrade: 'WebSocket' } }, 101],
+  ['another version', '/ws', { headers: { ...HANDSHAKE, 'sec-websocket-version': '8' } }, 426],
+  ['a short key', '/ws', { headers: { ...HANDSHAKE, 'sec-websocket-key': 'short' } }, 426],
+  ['HTTP/2 without TLS', '/ws', { headers: { upgrade: 'h2c' } }, 426],
+  ['a handshake by POST', '/ws', { method: 'POST', headers: HANDSHAKE }, 405],
+  ['a handshake elsewhere', '/health/live', { headers: HANDSHAKE }, 404],
+  ['HTTP/2 elsewhere', '/openapi.json', { headers: { upgrade: 'h2c' } }, 200],
+  [
+    'a body that asks to upgrade',
+    '/echo',
+    {
+      method: 'POST',
+      headers: { ...HANDSHAKE, 'content-type': 'application/json' },
+      body: '{"a":1}',
+    },
+    200,
+  ],
+] as const;
+
+test('Only a well-formed handshake for the path opens a socket', async () => {
+  const { url } = await openSockets();
+  for (const [name, path, options, status] of REQUESTS) {
+    assert.equal(await upgrade(url + path, options), status, name);
+  }
+});
+
+test('An address has a maximum number of sockets, until one closes', async () => {
+  const { url, sockets } = await openSockets({ types: { ping }, caps: { perAddress: 2 } });
+  const first = await SocketClient.open(url);
+  await SocketClient.open(url);
+  assert.deepEqual(await refusal(url), { status: 429, code: 'too_many_connections' });
+  const { headers } = await handshakeFrom(url);
+  assert.partialDeepStrictEqual(headers, {
+    'ratelimit-limit': '2',
+    'ratelimit-remaining': '0',
+    'ratelimit-reset': '60',
+    'retry-after': '60',
+  });
+  first.socket.close();
+  await until(() => sockets.size.connections === 1);
+  const third = await SocketClient.open(url);
+  assert.equal(await third.outcome({ type: 'ping' }), 'ok');
+});
+
+test('An IPv6 network counts as one address, and so do two spellings of IPv4', async () => {
+  const { url, sockets } = await openSockets({ types: { ping }, caps: { perAddress: 2 } });
+  const first = await handshakeFrom(url, '2001:db8:1:2::1');
+  for (const [address, status] of [
+    ['2001:db8:1:2:ffff::2', 101],
+    ['2001:db8:1:2:3:4:5:6', 429],
+    ['2001:db8:1:3::1', 101],
+    ['192.0.2.1', 101],
+    ['::ffff:192.0.2.1', 101],
+    ['192.0.2.1', 429],
+    ['192.0.2.2', 101],
+  ] as const) {
+    const answer = await handshakeFrom(url, address);
+    assert.equal(answer.statusCode, status, address);
+  }
+  assert.equal(sockets.size.addresses, 4);
+  first.socket.destroy();
+  await until(() => sockets.size.connections === 5);
+  assert.equal((await handshakeFrom(url, '2001:db8:1:2::9')).statusCode, 101);
+});
+
+/** Sends a handshake as a trusted proxy, and returns the answer. The socket stays open. */
+async function handshakeFrom(url: string, address = '127.0.0.1'): Promise<IncomingMessage> {
+  const headers = { connection: 'upgrade', ...HANDSHAKE, 'x-forwarded-for': address };
+  const sent = request(`${url}/ws`, { headers });
+  sent.end();
+  const [answer]: IncomingMessage[] = await Promise.race([
+    once(sent, 'response'),
+    once(sent, 'upgrade'),
+  ]);
+  assert.ok(answer);
+  return answer;
+}
+
+for (const [name, value] of [
+  ['An unknown', sid('z')],
+  ['A malformed', 'short'],
+  ['An empty', ''],
+] as const) {
+  test(`${name} cookie closes the socket with 4401`, async () => {
+    const { url, sockets } = await openSockets({ types: { ping } });
+    const client = SocketClient.begin(url, { sid: value });
+    assert.deepEqual(await client.closed, closings.signedOut);
+    await until(() => sockets.size.connections === 0);
+  });
+}
+
+const { answers } = clientMessages.ping;
+
+test('An answer repeats the id of its message', async () => {
+  const { url } = await openSockets({ types: { ping } });
+  const client = await SocketClient.open(url);
+  for (const id of ['1', '', 'ї'.repeat(128)]) client.send({ type: 'ping', id });
+  client.send({ type: 'ping' });
+  client.send({ type: 'ping', id: null });
+  client.send({ type: 'nothing', id: '2' });
+  await until(() => client.frames.length === 6);
+  assert.deepEqual(
+    client.frames.map(({ type, id, problem: error }) => [type, id, error?.code]),
+    [
+      ['pong', '1', undefined],
+      ['pong', '', undefined],
+      ['pong', 'ї'.repeat(128), undefined],
+      ['pong', undefined, undefined],
+      ['pong', undefined, undefined],
+      ['error', '2', 'unknown_message_type'],
+    ],
+  );
+});
+
+test('Anything but a text frame with a typed JSON object is malformed', async () => {
+  const { url } = await openSockets({ types: { ping } });
+  const client = await SocketClient.open(url);
+  const texts = ['', 'ping', '{', 'null', '1', '"ping"', '[]', '["type"]', '{}', '{"type":1}'];
+  const frames = [...texts, '{"type":null}', '{"__proto__":{"type":"ping"}}', "{'type':'ping'}"];
+  for (const frame of frames) client.send(frame);
+  client.socket.send(Buffer.from('{"type":"ping"}'), { binary: true });
+  await until(() => client.frames.length === frames.length + 1);
+  assert.deepEqual(
+    new Set(client.frames.map(({ problem: error }) => error?.code)),
+    new Set(['malformed_message']),
+  );
+});
+
+test('An error is a problem with the request id of the handshake', async () => {
+  const { url } = await openSockets({ types: { ping } });
+  const client = await SocketClient.open(url, { headers: { 'x-request-id': 'hand-1' } });
+  const answer = await client.ask({ type: 'ping', surplus: 1, 'b\u0000': 2 });
+  assert.deepEqual(answer.problem, {
+    type: 'urn:oselya:error:validation_failed',
+    title: 'Validation failed',
+    status: 422,
+    detail: 'A value breaks its rule. Correct what `errors` lists and send the request again.',
+    code: 'validation_failed',
+    request_id: 'hand-1',
+    errors: [{ path: 'message', message: 'must not have additional properties: surplus, b\u0000' }],
+  });
+});
+
+test('The permission is checked before the members', async () => {
+  const named = userMessage(
+    { access: { permission: 'svc.tools.use' }, members: { name: Type.String() }, answers },
+    (_, { answer }) => answer({ type: 'pong' }),
+  );
+  const { url, identity } = await openSockets({ types: { named } });
+  identity.users.set(sid('a'), account('a', ['svc.tools.use']));
+  identity.users.set(sid('b'), account('b'));
+  const holder = await SocketClient.open(url, { sid: sid('a') });
+  for (const name of [1, null, ['x'], undefined]) {
+    assert.equal(await holder.outcome({ type: 'named', name }), 'validation_failed');
+  }
+  assert.equal(await holder.outcome({ type: 'named', name: 'x' }), 'ok');
+  for (const id of [1.5, true, 'x'.repeat(129)]) {
+    const before = holder.frames.length;
+    holder.send({ type: 'named', name: 'x', id });
+    await until(() => holder.frames.length > before);
+    const answer = holder.frames.at(-1);
+    assert.deepEqual([answer?.problem?.code, answer?.id], ['validation_failed', undefined]);
+  }
+  const other = await SocketClient.open(url, { sid: sid('b') });
+  assert.equal(await other.outcome({ type: 'named', name: 1 }), 'permission_missing');
+  const nobody = await SocketClient.open(url);
+  assert.equal(await nobody.outcome({ type: 'named', name: 1 }), 'not_signed_in');
+});
+
+test('An optional member may be null', async () => {
+  const seen: unknown[] = [];
+  const members = { name: Type.Optional(Type.String()), count: Type.Integer() };
+  const counted = publicMessage({ access: 'public', members, answers }, (message, answer) => {
+    seen.push(message);
+    answer({ type: 'pong' });
+  });
+  const { url } = await openSockets({ types: { counted } });
+  const client = await SocketClient.open(url);
+  assert.equal(await client.outcome({ type: 'counted', name: null, count: 1 }), 'ok');
+  assert.deepEqual(seen, [{ type: 'counted', count: 1, id: 'ask-1' }]);
+  for (const frame of [{ count: null }, { count: 1, surplus: null }, { count: 1, name: [null] }]) {
+    assert.equal(await client.outcome({ type: 'counted', ...frame }), 'validation_failed');
+  }
+  client.send('{"type":"counted","count":1,"__proto__":null}');
+  await until(() => client.frames.length === 5);
+  assert.equal(client.frames.at(-1)?.problem?.code, 'validation_failed');
+});
+
+test('Names of object members are no types', async () => {
+  const { url } = await openSockets({ types: { ping } });
+  const client = await SocketClient.open(url);
+  for (const type of ['constructor', '__proto__', 'toString', 'hasOwnProperty', '', 'PING']) {
+    assert.equal(await client.outcome({ type }), 'unknown_message_type');
+  }
+});
+
+test('Messages are handled in order, one at a time', async () => {
+  const { type, letGo } = gated();
+  const { url } = await openSockets({ types: { ping, slow: type } });
+  const client = await SocketClient.open(url);
+  client.send({ type: 'slow', id: '1' });
+  const later = client.ask({ type: 'ping' });
+  letGo();
+  await later;
+  assert.deepEqual(
+    client.frames.map(({ id }) => id),
+    ['1', 'ask-1'],
+  );
+});
+
+test('An unexpected error is logged, and does not close the socket', async () => {
+  const broken = publicMessage(clientMessages.ping, () => {
+    throw new Error('a secret of the inside');
+  });
+  const { url, lines } = await openSockets({ types: { broken } });
+  const client = await SocketClient.open(url);
+  // Errors of the service do not count.
+  for (let time = 0; time < 25; time += 1) {
+    const answer = await client.ask({ type: 'broken' });
+    assert.equal(answer.problem?.code, 'internal_error');
+    assert.ok(!JSON.stringify(answer).includes('secret'));
+  }
+  assert.ok(lines.some((line) => line.includes('a secret of the inside')));
+});
+
+test('A socket whose user cannot be resolved stays open', async () => {
+  const { url, identity } = await openSockets({ types: { ping, own } });
+  identity.users.set(sid('a'), account('u-1'));
+  identity.failure = problem('provider_unavailable');
+  const client = await SocketClient.open(url, { sid: sid('a') });
+  assert.equal(await client.outcome({ type: 'own' }), 'provider_unavailable');
+  assert.equal(await client.outcome({ type: 'ping' }), 'ok');
+  identity.failure = new Error('Connection terminated unexpectedly');
+  assert.match(await client.outcome({ type: 'own' }), /^(unavailable|internal_error)$/);
+  identity.failure = undefined;
+  assert.equal(await client.outcome({ type: 'own' }), 'ok');
+});
+
+test('Changed permissions apply to the next message', async () => {
+  const { url, sockets, identity } = await openSockets({ types: { own, admin } });
+  identity.users.set(sid('a'), { ...account('u-1'), role: 'admin' });
+  const client = await SocketClient.open(url, { sid: sid('a') });
+  assert.equal(await client.outcome({ type: 'admin' }), 'ok');
+  identity.users.set(sid('a'), account('u-1'));
+  sockets.onNotify('u-1');
+  assert.equal(await client.outcome({ type: 'admin' }), 'admin_only');
+  assert.equal(await client.outcome({ type: 'own' }), 'ok');
+  identity.users.clear();
+  sockets.onNotify('u-1');
+  assert.deepEqual(await client.closed, closings.signedOut);
+});
+
+test('No cookie and no message is logged', async () => {
+  const { url, identity, lines } = await openSockets({ types: { own } });
+  identity.users.set(sid('a'), account('u-1'));
+  const client = await SocketClient.open(url, { sid: sid('a') });
+  await client.outcome({ type: 'own', surplus: 'private words' });
+  client.send('private words');
+  client.socket.close();
+  await until(() => lines.some((line) => line.includes('socket closed')));
+  assert.ok(!lines.some((line) => line.includes(sid('a')) || line.includes('private words')));
+});
+
+test('A user has a maximum number of sockets, over all sign-ins', async () => {
+  const { url, sockets, identity } = await openSockets({ types: { own }, caps: { perUser: 2 } });
+  for (const letter of ['a', 'b', 'c']) identity.users.set(sid(letter), account('u-1'));
+  identity.users.set(sid('d'), account('u-2'));
+  const first = await SocketClient.open(url, { sid: sid('a') });
+  const second = await SocketClient.open(url, { sid: sid('b') });
+  for (const client of [first, second]) assert.equal(await client.outcome({ type: 'own' }), 'ok');
+  const third = await SocketClient.open(url, { sid: sid('c') });
+  assert.equal((await third.closed).code, 4429);
+  const other = await SocketClient.open(url, { sid: sid('d') });
+  assert.equal(await other.outcome({ type: 'own' }), 'ok');
+  first.socket.close();
+  await until(() => sockets.size.connections === 2);
+  const fourth = await SocketClient.open(url, { sid: sid('c') });
+  assert.equal(await fourth.outcome({ type: 'own' }), 'ok');
+});
+
+test('Sockets that opened during an outage are counted after it', async () => {
+  const { url, sockets, identity } = await openSockets({
+    types: { own },
+    caps: { perUser: 2 },
+    limits: { userRetryMs: 20, sweepIntervalMs: 10 },
+  });
+  identity.users.set(sid('a'), account('u-1'));
+  identity.failure = new Error('the provider does not answer');
+  for (let count = 0; count < 5; count += 1) await SocketClient.open(url, { sid: sid('a') });
+  await until(() => identity.resolutions > 1);
+  assert.equal(sockets.size.connections, 5);
+  identity.failure = undefined;
+  await until(() => sockets.size.connections === 2);
+  assert.equal(sockets.size.users, 1);
+});
+
+const minute = [
+  ['errors', closings.tooManyErrors, { type: 'nothing' }],
+  ['messages that are no JSON', closings.tooManyErrors, '{'],
+  ['messages of nobody', closings.signedOut, { type: 'own' }],
+] as const;
+
+for (const [name, closing, message] of minute) {
+  test(`More than 20 ${name} in a minute close the socket with ${closing.code}`, async () => {
+    const { url } = await openSockets({ types: { own } });
+    const client = await SocketClient.open(url);
+    for (let sent = 1; sent <= 21; sent += 1) {
+      client.send(message);
+      await until(() => client.frames.length === sent);
+    }
+    assert.deepEqual(await client.closed, closing);
+  });
+}
+
+test('More than 20 denied messages in a minute close the socket with 4403', async () => {
+  const { url, identity } = await openSockets({ types: { admin } });
+  identity.users.set(sid('a'), account('u-1'));
+  const client = await SocketClient.open(url, { sid: sid('a') });
+  for (let sent = 0; sent < 21; sent += 1) {
+    assert.equal(await client.outcome({ type: 'admin' }), 'admin_only');
+  }
+  assert.deepEqual(await client.closed, closings.forbidden);
+});
+
+test('More than 240 messages in a minute close the socket with 4429', async () => {
+  const { url } = await openSockets({ types: { ping } });
+  const client = await SocketClient.open(url);
+  for (let sent = 0; sent < 240; sent += 1) {
+    assert.equal(await client.outcome({ type: 'ping' }), 'ok');
+  }
+  client.send({ type: 'ping' });
+  assert.deepEqual(await client.closed, closings.tooManyMessages);
+  assert.equal(client.frames.length, 240);
+});
+
+test('More than 32 waiting messages close the socket with 4429', async () => {
+  const { type, letGo } = gated();
+  const { url } = await openSockets({ types: { slow: type } });
+  const client = await SocketClient.open(url);
+  for (let sent = 0; sent < 34; sent += 1) client.send({ type: 'slow' });
+  assert.deepEqual(await client.closed, closings.tooManyMessages);
+  letGo();
+});
+
+test('A message of 64 KiB is accepted, and a larger one closes the socket with 1009', async () => {
+  const { url } = await openSockets({ types: { ping } });
+  const client = await SocketClient.open(url);
+  const spaces = ' '.repeat(64 * 1024 - '{"type":"ping"}'.length);
+  client.send(`{"type":"ping"}${spaces}`);
+  await until(() => client.frames.length === 1);
+  assert.equal(client.frames[0]?.type, 'pong');
+  client.send(`{"type":"ping"} ${spaces}`);
+  assert.equal((await client.closed).code, 1009);
+});
+
+test('A client that does not read is closed with 4429', async () => {
+  const flood = telling('x'.repeat(256 * 1024), 200);
+  const { url, registry } = await openSockets({ types: { flood } });
+  const client = await SocketClient.open(url);
+  client.socket.pause();
+  client.send({ type: 'flood' });
+  await until(async () => (await registry.metrics()).includes('{type="flood",outcome="ok"} 1'));
+  client.socket.resume();
+  assert.deepEqual(await client.closed, closings.tooSlow);
+  assert.ok(client.frames.length < 200, String(client.frames.length));
+});
+
+test('A client that answers no ping is closed after the second', async () => {
+  const { url, sockets } = await openSockets({ types: { ping }, limits: { pingIntervalMs: 20 } });
+  const dead = await SocketClient.open(url, { autoPong: false });
+  const alive = await SocketClient.open(url);
+  let pings = 0;
+  alive.socket.on('ping', () => {
+    pings += 1;
+  });
+  assert.equal((await dead.closed).code, 1006);
+  await until(() => pings >= 5);
+  assert.equal(await alive.outcome({ type: 'ping' }), 'ok');
+  assert.equal(sockets.size.connections, 1);
+});
+
+test('An answered message leaves no promise', async () => {
+  const { url } = await openSockets({ types: { ping }, limits: { messagesPerMinute: 1000 } });
+  const client = await SocketClient.open(url);
+  async function sendParts(count: number) {
+    for (let part = 0; part < count; part += 1) {
+      const answered = client.frames.length + 30;
+      for (let sent = 0; sent < 30; sent += 1) client.send({ type: 'ping' });
+      await until(() => client.frames.length === answered);
+    }
+  }
+  await sendParts(2);
+  const before = queryObjects(Promise, { format: 'count' });
+  await sendParts(10);
+  const kept = queryObjects(Promise, { format: 'count' }) - before;
+  assert.ok(kept < 100, `${kept} promises remain of 300 messages`);
+});
+
+test('A shutdown closes all sockets with 1012 and waits for messages in progress', async () => {
+  const { type, letGo } = gated();
+  const { app, url, sockets } = await openSockets({
+    types: { ping, slow: type },
+    limits: { shutdownMs: 60_000 },
+  });
+  const clients = await Promise.all(Array.from({ length: 5 }, () => SocketClient.open(url)));
+  clients[0]?.send({ type: 'slow' });
+  await clients[1]?.outcome({ type: 'ping' });
+  const closing = app.close();
+  for (const client of clients) assert.deepEqual(await client.closed, closings.restarting);
+  await until(() => sockets.size.connections === 0);
+  const outcome = await Promise.race([closing.then(() => 'closed'), iterations(100)]);
+  assert.equal(outcome, 'in progress');
+  letGo();
+  await closing;
+});
+
+/** Lets the event loop iterate. */
+async function iterations(count: number): Promise<string> {
+  for (let turn = 0; turn < count; turn += 1) await setImmediate();
+  return 'in progress';
+}
+
+test('A client that does not answer the close does not delay the shutdown', async () => {
+  const { app, url } = await openSockets({
+    limits: { shutdownMs: 50, closeTimeoutMs: 60_000 },
+  });
+  const sent = request(`${url}/ws`, { headers: { connection: 'upgrade', ...HANDSHAKE } });
+  sent.end();
+  const [, socket] = await once(sent, 'upgrade');
+  const ended = once(socket, 'close');
+  socket.on('error', () => undefined);
+  let isOver = false;
+  const closing = app.close().finally(() => {
+    isOver = true;
+  });
+  await until(() => isOver);
+  await closing;
+  socket.resume();
+  await ended;
+});
+
+test('A handshake during the shutdown is cut off', async () => {
+  const { type, letGo } = gated();
+  const { app, url, sockets } = await openSockets({
+    types: { slow: type },
+    limits: { shutdownMs: 60_000 },
+  });
+  const client = await SocketClient.open(url);
+  client.send({ type: 'slow' });
+  // The request has begun, so that the server does not close an idle connection.
+  const late = connect(Number(new URL(url).port), '127.0.0.1');
+  late.on('error', () => undefined);
+  late.write('GET /ws HTTP/1.1\r\nhost: assistant.test\r\nconnection: upgrade\r\n');
+  await once(late, 'connect');
+  await (await fetch(`${url}/health/live`)).text();
+  const closing = app.close();
+  await client.closed;
+  const ended = once(late, 'close');
+  const headers = Object.entries(HANDSHAKE).map(([name, value]) => `${name}: ${value}\r\n`);
+  late.write(`${headers.join('')}\r\n`);
+  late.resume();
+  await ended;
+  letGo();
+  await closing;
+  assert.equal(sockets.size.connections, 0);
+});
+
+test('Closed sockets leave no state', async () => {
+  const { url, sockets, identity, app } = await openSockets({ types: { ping, own } });
+  identity.users.set(sid('a'), account('u-1'));
+  const connections = () =>
+    new Promise<number>((resolve, reject) => {
+      app.server.getConnections((error, count) => (error ? reject(error) : resolve(count)));
+    });
+  for (let round = 0; round < 20; round += 1) {
+    const clients = await Promise.all(
+      Array.from({ length: 10 }, (_, n) =>
+        SocketClient.open(url, n % 2 === 0 ? {} : { sid: n === 1 ? sid('z') : sid('a') }),
+      ),
+    );
+    for (const [n, client] of clients.entries()) {
+      if (n % 3 === 0) client.socket.close();
+      else client.socket.terminate();
+    }
+    await Promise.all(clients.map(({ closed }) => closed));
+  }
+  const nothing = { connections: 0, addresses: 0, users: 0, sessions: 0 };
+  await until(() => JSON.stringify(sockets.size) === JSON.stringify(nothing));
+  await until(async () => (await connections()) === 0);
+});
+
+test('Metrics count sockets, messages and closes', async () => {
+  const { url, identity, registry } = await openSockets({ types: { ping, own } });
+  identity.users.set(sid('a'), account('u-1'));
+  const metrics = () => registry.metrics();
+  const client = await SocketClient.open(url, { sid: sid('a') });
+  const nobody = await SocketClient.open(url);
+  assert.match(await metrics(), /assistant_sockets\{state="signed_in"\} 1/);
+  assert.match(await metrics(), /assistant_sockets\{state="anonymous"\} 1/);
+  await client.outcome({ type: 'own' });
+  await nobody.outcome({ type: 'own' });
+  await nobody.outcome({ type: 'made up by a client' });
+  client.socket.close(4999);
+  nobody.socket.close(1000);
+  await until(async () => (await metrics()).includes('state="signed_in"} 0'));
+  await until(async () => (await metrics()).includes('state="anonymous"} 0'));
+  const text = await metrics();
+  for (const line of [
+    'assistant_socket_messages_total{type="own",outcome="ok"} 1',
+    'assistant_socket_messages_total{type="own",outcome="not_signed_in"} 1',
+    'assistant_socket_messages_total{type="unknown",outcome="unknown_message_type"} 1',
+    'assistant_socket_closes_total{code="other"} 1',
+    'assistant_socket_closes_total{code="1000"} 1',
+  ]) {
+    assert.ok(text.includes(line), line);
+  }
+});
+
+/** Creates live users with signed-in sessions, each of its own user. */
+function liveUsers(sessions: string[], limits: Partial<typeof socketLimits> = {}) {
+  const identity = new ScriptedIdentity();
+  for (const id of sessions) identity.users.set(id, account(`u-${id}`));
+  const warnings: object[] = [];
+  const users = createLiveUsers({
+    resolve: identity.resolve,
+    living: identity.living,
+    limits: { ...socketLimits, ...limits },
+    log: { warn: (line: object) => void warnings.push(line) },
+  });
+  after(users.stop);
+  const ended: string[] = [];
+  const hold = (id: string) =>
+    users.hold(id, { onKnown: () => undefined, onSignedOut: () => ended.push(id) });
+  return { identity, users, ended, hold, warnings };
+}
+
+const isProblem = (code: string) => (error: unknown) =>
+  error instanceof ProblemError && error.code === code;
+
+const NEVER = 1_000_000;
+
+test('A user is resolved once for the messages of 30 s', async (t) => {
+  let now = 1_000_000;
+  t.mock.method(performance, 'now', () => now);
+  const { identity, hold } = liveUsers(['a'], { sweepIntervalMs: NEVER });
+  const session = hold('a');
+  assert.equal((await session.current()).id, 'u-a');
+  now += 30_000;
+  await session.current();
+  assert.equal(identity.resolutions, 1);
+  now += 1;
+  await session.current();
+  assert.equal(identity.resolutions, 2);
+});
+
+test('A message after a change gets a later resolution', async () => {
+  const { identity, users, hold } = liveUsers(['a'], { sweepIntervalMs: NEVER });
+  const session = hold('a');
+  await session.current();
+  identity.users.set('a', account('u-a', ['svc.tools.use']));
+  users.onNotify('u-b');
+  assert.deepEqual((await session.current()).permissions, []);
+  users.onNotify('u-a');
+  assert.deepEqual((await session.current()).permissions, ['svc.tools.use']);
+});
+
+test('A message after a sign-out is rejected, even without a notification', async () => {
+  const { identity, ended, hold } = liveUsers(['a'], { sweepIntervalMs: NEVER });
+  const session = hold('a');
+  await session.current();
+  identity.users.clear();
+  await assert.rejects(session.current(), isProblem('not_signed_in'));
+  assert.deepEqual(ended, ['a']);
+});
+
+test('A resolution that was pending during a change does not count', async () => {
+  const { identity, users, hold } = liveUsers(['a'], { sweepIntervalMs: NEVER });
+  const session = hold('a');
+  const { promise, resolve } = Promise.withResolvers<void>();
+  identity.gate = promise;
+  const earlier = session.current();
+  await until(() => identity.resolutions === 1);
+  // The user of the session is not known yet, so every change concerns it.
+  identity.users.set('a', account('u-a', ['svc.tools.use']));
+  users.onNotify('u-somebody');
+  const later = session.current();
+  resolve();
+  assert.deepEqual((await earlier).permissions, []);
+  assert.deepEqual((await later).permissions, ['svc.tools.use']);
+  assert.equal(identity.resolutions, 2);
+});
+
+test('One statement finds the sessions that have ended', async () => {
+  const names = Array.from({ length: 100 }, (_, n) => String(n));
+  const { identity, users, ended, hold } = liveUsers(names, { sweepIntervalMs: NEVER });
+  for (const name of names) await hold(name).current();
+  for (const name of names.slice(0, 60)) identity.users.delete(name);
+  identity.resolutions = 0;
+  users.onNotify('');
+  await until(() => ended.length === 60);
+  assert.equal(identity.looks, 1);
+  assert.deepEqual([identity.resolutions, users.size], [0, 40]);
+});
+
+test('An outage signs nobody out, and acts on no changed permissions', async () => {
+  const { identity, users, ended, hold, warnings } = liveUsers(['a'], { sweepIntervalMs: NEVER });
+  const session = hold('a');
+  await session.current();
+  identity.failure = problem('provider_unavailable');
+  assert.equal((await session.current()).id, 'u-a');
+  users.onNotify('u-a');
+  await assert.rejects(session.current(), isProblem('provider_unavailable'));
+  await until(() => warnings.length > 0);
+  identity.failure = undefined;
+  assert.equal((await session.current()).id, 'u-a');
+  assert.deepEqual([ended, users.size], [[], 1]);
+});
+
+test('Idle users are resolved again, a few at a time', async () => {
+  const names = Array.from({ length: 40 }, (_, n) => String(n));
+  const { identity, ended, hold } = liveUsers(names, {
+    userMaxAgeMs: 100,
+    sweepIntervalMs: 5,
+    sweepConcurrency: 3,
+    sweepShare: 0,
+  });
+  for (const name of names) hold(name);
+  await until(() => identity.resolutions > 200);
+  assert.ok(identity.most <= 3, String(identity.most));
+  for (const name of names.slice(0, 10)) identity.users.delete(name);
+  await until(() => ended.length === 10);
+});
+
+test('A failed resolution is retried after 5 s and logged once', async (t) => {
+  let now = 1_000_000;
+  t.mock.method(performance, 'now', () => now);
+  const { identity, hold, warnings } = liveUsers(['a', 'b', 'c'], { sweepIntervalMs: 5 });
+  identity.failure = problem('provider_unavailable');
+  hold('a');
+  hold('b');
+  await until(() => warnings.length === 1);
+  // The third shows that a sweep left out the first two.
+  hold('c');
+  await until(() => warnings.length === 2);
+  assert.equal(identity.resolutions, 3);
+  now += 5000;
+  await until(() => warnings.length === 3);
+  assert.equal(identity.resolutions, 6);
+  identity.failure = undefined;
+  now += 5000;
+  await until(() => identity.resolutions === 9);
+});
