@@ -72,7 +72,7 @@ async function answer(
   async function* streamChat(request: ChatRequest): AsyncGenerator<ChatPart, void, undefined> {
     asked.push({ ...request, messages: [...request.messages] });
     const { words = [], tokens = null, tools = 0, input = {} } = rounds[asked.length - 1] ?? {};
-    for (const text of words) yield { type: 'text', text };
+    for (const word of words) yield { type: 'text', text: word };
     for (let nth = 0; nth < tools; nth += 1) {
       yield { type: 'tool_call', call: { id: `${asked.length}-${nth}`, name: 'look', input } };
     }
@@ -253,11 +253,11 @@ test('The length of the text is limited whatever the server sends', async () => 
 });
 
 /** Probes a model server with an answer, and returns the first line of the log. */
-async function probe(t: TestContext, answer: Answer) {
+async function probe(t: TestContext, said: Answer) {
   const requests: ReceivedRequest[] = [];
   const play = (request: ReceivedRequest) => {
     requests.push(request);
-    return answer;
+    return said;
   };
   const server = await startModelServer(play, { handlesProbes: true });
   const model = createModelClient({
@@ -398,9 +398,9 @@ async function hang({ signal }: ToolContext): Promise<ToolOutput> {
 }
 
 test('Sessions with files have read_file, whatever the profile lists', () => {
-  const profile = { tools: ['get_listing', 'none'] };
-  assert.deepEqual(names(toolsOf(profile, { hasFiles: false })), ['get_listing']);
-  assert.deepEqual(names(toolsOf(profile, { hasFiles: true })), ['get_listing', 'read_file']);
+  const listed = { tools: ['get_listing', 'none'] };
+  assert.deepEqual(names(toolsOf(listed, { hasFiles: false })), ['get_listing']);
+  assert.deepEqual(names(toolsOf(listed, { hasFiles: true })), ['get_listing', 'read_file']);
   assert.deepEqual([...PROFILE_TOOLS, 'read_file'], names(TOOLS));
 });
 

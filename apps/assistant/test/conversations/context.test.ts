@@ -48,7 +48,7 @@ const contextOf = (chosen: Partial<Sources>) =>
 /** Tokens of an empty context. */
 const NOTHING_TOKENS = contextOf({}).tokenEstimate;
 
-const message = (content: string) => ({ role: 'user', content, tool_calls: null });
+const userMessage = (content: string) => ({ role: 'user', content, tool_calls: null });
 const fact = (key: string, value = '') => ({ category: 'c', key, value });
 
 const contentsOf = ({ messages }: { messages: readonly { content: string }[] }) =>
@@ -58,7 +58,7 @@ test('A small conversation is sent whole and in order', () => {
   const { context, tokenEstimate } = contextOf({
     system: 'Be kind.',
     facts: [fact('new'), fact('old')],
-    messages: [message('three'), message('two'), message('one')],
+    messages: [userMessage('three'), userMessage('two'), userMessage('one')],
   });
   assert.equal(context.system, 'Be kind.');
   assert.deepEqual(
@@ -91,7 +91,7 @@ test('A long last question is sent alone', () => {
     facts: [fact('k', 'v')],
     about: 'Has a dog.',
     summary: 'Of before.',
-    messages: [message(long), message('b')],
+    messages: [userMessage(long), userMessage('b')],
   });
   assert.deepEqual(contentsOf(context), [long]);
   assert.deepEqual([context.memory, context.about, context.summary], [[], '', '']);
@@ -105,10 +105,10 @@ test('Long instructions reduce all other shares', () => {
     facts,
     about: 'x'.repeat(2000),
     messages: [
-      message('Дім?'),
-      message('Де саме?'),
-      message('ж'.repeat(4000)),
-      message('Добрий день'),
+      userMessage('Дім?'),
+      userMessage('Де саме?'),
+      userMessage('ж'.repeat(4000)),
+      userMessage('Добрий день'),
     ],
   });
   assert.deepEqual(contentsOf(context), ['Де саме?', 'Дім?']);
@@ -134,7 +134,7 @@ test('The latest items are sent without a gap, within their shares', () => {
       window,
       (system, values, contents, contextTokens) => {
         const facts = values.map((value, index) => fact(String(index), value));
-        const messages = contents.map((content) => message(content));
+        const messages = contents.map((content) => userMessage(content));
         const { context, request, tokenEstimate } = contextOf({
           system,
           facts,
@@ -197,7 +197,7 @@ const sent = (messages: StoredMessage[], summary: string | null = null): ChatMes
   ...write({ summary, messages }).messages,
 ];
 
-const asked = (content: string): StoredMessage => ({ role: 'user', content, tool_calls: null });
+const asks = (content: string): StoredMessage => ({ role: 'user', content, tool_calls: null });
 const answered = (content: string, tool_calls: unknown = null): StoredMessage => ({
   role: 'assistant',
   content,
@@ -206,62 +206,71 @@ const answered = (content: string, tool_calls: unknown = null): StoredMessage =>
 const digest = (content: string): StoredMessage => ({ ...answered(content), unasked: true });
 const look = (id: string, round = 1) => ({ id, name: 'look', input: {}, output: '[]', round });
 
-const question = (content: string) => ({ role: 'user', content });
+const questionOf = (content: string) => ({ role: 'user', content });
 const answer = (content: string) => ({ role: 'assistant', content });
-const NEWS = question('(A saved search has news.)');
+const NEWS = questionOf('(A saved search has news.)');
 
 test('Questions and answers alternate: missing answers are stated, and consecutive ones joined', () => {
   const news = (ids: string) => [NEWS, answer(ids)];
-  const first = [question('one'), NO_ANSWER];
+  const first = [questionOf('one'), NO_ANSWER];
   const calls = [{ id: 'x', name: 'look', input: {} }];
   const result = { role: 'tool', toolCallId: 'x', toolName: 'look', content: '[]' };
-  const lone = [answered('of before', [look('a')]), asked('one'), answered('yes')];
+  const lone = [answered('of before', [look('a')]), asks('one'), answered('yes')];
   for (const [messages, expected] of [
     [
-      [asked('one'), answered(''), asked('two')],
-      [...first, question('two')],
+      [asks('one'), answered(''), asks('two')],
+      [...first, questionOf('two')],
     ],
     [
-      [asked('one'), asked('two')],
-      [...first, question('two')],
+      [asks('one'), asks('two')],
+      [...first, questionOf('two')],
     ],
-    [[asked('one'), answered(' \n'), answered('')], first],
-    [[asked('one')], [question('one')]],
+    [[asks('one'), answered(' \n'), answered('')], first],
+    [[asks('one')], [questionOf('one')]],
     [
-      [asked('one'), answered('', [look('x')]), asked('two')],
-      [question('one'), { ...answer(''), toolCalls: calls }, result, NO_ANSWER, question('two')],
-    ],
-    [
-      [asked('one'), answered(''), digest('[1]'), asked('two')],
-      [...first, ...news('[1]'), question('two')],
-    ],
-    [
-      [asked('one'), digest('[1]'), asked('two')],
-      [...first, ...news('[1]'), question('two')],
+      [asks('one'), answered('', [look('x')]), asks('two')],
+      [
+        questionOf('one'),
+        { ...answer(''), toolCalls: calls },
+        result,
+        NO_ANSWER,
+        questionOf('two'),
+      ],
     ],
     [
-      [digest('[1]'), digest('[2]'), asked('one')],
-      [...news('[1]'), ...news('[2]'), question('one')],
+      [asks('one'), answered(''), digest('[1]'), asks('two')],
+      [...first, ...news('[1]'), questionOf('two')],
     ],
     [
-      [asked('one'), digest('[1]'), answered('late')],
-      [question('one'), answer('late'), ...news('[1]')],
+      [asks('one'), digest('[1]'), asks('two')],
+      [...first, ...news('[1]'), questionOf('two')],
     ],
-    [lone, [question('one'), answer('yes')]],
+    [
+      [digest('[1]'), digest('[2]'), asks('one')],
+      [...news('[1]'), ...news('[2]'), questionOf('one')],
+    ],
+    [
+      [asks('one'), digest('[1]'), answered('late')],
+      [questionOf('one'), answer('late'), ...news('[1]')],
+    ],
+    [lone, [questionOf('one'), answer('yes')]],
     [[answered('alone')], []],
     [
-      [asked('one'), answered('a'), answered(''), answered('b')],
-      [question('one'), answer('a\n\nb')],
+      [asks('one'), answered('a'), answered(''), answered('b')],
+      [questionOf('one'), answer('a\n\nb')],
     ],
     [
-      [asked('one'), answered('a'), answered('b', [look('x')])],
-      [question('one'), { ...answer('a'), toolCalls: calls }, result, answer('b')],
+      [asks('one'), answered('a'), answered('b', [look('x')])],
+      [questionOf('one'), { ...answer('a'), toolCalls: calls }, result, answer('b')],
     ],
   ] as const) {
     assert.deepEqual(sent([...messages]), expected);
   }
   const [, summary, ...after] = sent(lone, 'What was said.');
-  assert.deepEqual([summary, after], [answer('What was said.'), [question('one'), answer('yes')]]);
+  assert.deepEqual(
+    [summary, after],
+    [answer('What was said.'), [questionOf('one'), answer('yes')]],
+  );
 });
 
 test('Any stored messages make a valid request without losing a word', () => {

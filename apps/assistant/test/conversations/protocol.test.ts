@@ -6,6 +6,7 @@ import { reconnectDelayMs } from '@oselya/chat-client';
 import { clientMessages, closings, socketLimits } from '@oselya/protocol';
 import { Ajv } from 'ajv';
 import formats from 'ajv-formats';
+import { LEASE_MS } from '../../src/conversations/turns.ts';
 import { errors } from '../../src/errors.ts';
 import {
   clientKeys,
@@ -17,7 +18,7 @@ import {
   serverKeys,
 } from '../helpers/asyncapi.ts';
 
-const { operations, components, channels } = document;
+const { operations, components } = document;
 const messages = Object.entries(components.messages);
 
 test('The document is valid AsyncAPI 3.0', () => {
@@ -177,17 +178,12 @@ test('docs/protocol.md lists the errors with their statuses', () => {
   );
 });
 
-/** The first column of the rows of a section's tables, without what stands around the names. */
-function names(heading: string): string[] {
-  const [, section = ''] = page.split(new RegExp(`^## ${heading}.*$`, 'm'));
-  const [own = ''] = section.split(/^## /m);
-  return Array.from(own.matchAll(/^\| ([^|]*`[^|]*) \|/gm), ([, cell = '']) =>
-    Array.from(cell.matchAll(/`([^`]+)`/g), ([, name = '']) => name),
-  ).flat();
-}
-
 test('docs/protocol.md lists every close code', () => {
-  const codes = names('Close codes').map(Number);
+  const [, closes = ''] = page.split(/^## Close codes$/m);
+  const [rows = ''] = closes.split(/^## /m);
+  const codes = Array.from(rows.matchAll(/`(\d{4})`(?=[^\n]*\|[^\n]*\|[^\n]*\|)/g), ([, code]) =>
+    Number(code),
+  );
   for (const { code } of Object.values(closings)) assert.ok(codes.includes(code), String(code));
   const mayNot = codes.filter((code) => reconnectDelayMs(code, 0) === null);
   assert.deepEqual(mayNot, [4401, 4403, 1002, 1007, 1000, 1001]);
@@ -196,14 +192,15 @@ test('docs/protocol.md lists every close code', () => {
 });
 
 test('docs/protocol.md states the limits', () => {
-  for (const [what, howMuch] of [
-    ['a message', `${socketLimits.maxMessageBytes / 1024} KiB`],
-    ['messages in a minute', String(socketLimits.messagesPerMinute)],
-    ['messages that wait for the one before them', String(socketLimits.waitingMessages)],
-    ['messages in error in a minute', String(socketLimits.errorsPerMinute)],
-    ['data that the client has not read', `${socketLimits.maxBufferedBytes / 1024 ** 2} MiB`],
+  for (const [limit, value] of [
+    ['Size of a message', `${socketLimits.maxMessageBytes / 1024} KiB`],
+    ['Messages per minute', String(socketLimits.messagesPerMinute)],
+    ['Waiting messages', String(socketLimits.waitingMessages)],
+    ['Messages in error per minute', String(socketLimits.errorsPerMinute)],
+    ['Unread data', `${socketLimits.maxBufferedBytes / 1024 ** 2} MiB`],
   ] as const) {
-    assert.match(page, new RegExp(`^\\| ${what} +\\| ${howMuch} +\\|`, 'm'));
+    assert.match(page, new RegExp(`^\\| ${limit} +\\| ${value} +\\|`, 'm'));
   }
   assert.ok(page.includes(`ping every ${socketLimits.pingIntervalMs / 1000} s`));
+  assert.ok(page.includes(`${LEASE_MS / 1000} s after the process has died`));
 });

@@ -16,7 +16,6 @@ import { listing } from '../helpers/scripted-collector.ts';
 import { gate } from '../helpers/scripted-model.ts';
 import { SocketClient } from '../helpers/socket-client.ts';
 import { until } from '../helpers/until.ts';
-import { profile } from '../profiles/folder.ts';
 import { SECRET, send } from '../webhooks/receiver.ts';
 import { listening, openStage, talk, type Talker, SPEAKER } from './stage.ts';
 
@@ -397,14 +396,14 @@ test('A profile for admins runs no tool after the role was lost', async (t) => {
   const { sid } = await stage.signedIn(stage.app, person('u-chief', { isAdmin: true }));
   const chief = await talk(t, { url, sid });
   const goOn = betweenTwoTools(t, { name: 'lookup_endpoint', arguments: '{"words":"http"}' });
-  const create = { type: 'session.create', profile_id: 'diagnostics' };
-  const { session_id: id } = await chief.client.ask(create);
+  const createForAdmins = { ...create, profile_id: 'diagnostics' };
+  const { session_id: id } = await chief.client.ask(createForAdmins);
   await chief.say(String(id), 'Чому не працює?');
   await chief.waitFor('tool.finished');
 
   provider.user = person('u-chief', { permissions: [...SPEAKER] });
   await db.transaction().execute((trx) => clearAccess(trx, { userId: 'u-chief' }));
-  await until(async () => (await chief.client.outcome(create)) === 'admin_only');
+  await until(async () => (await chief.client.outcome(createForAdmins)) === 'admin_only');
   goOn();
   await endsWithRefusal(chief, FOR_ADMINS);
 });

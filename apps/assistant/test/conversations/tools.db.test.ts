@@ -52,8 +52,7 @@ const factsOf = (userId: string) =>
     .execute();
 
 test('A remembered fact is shown, known to the next answer, and undone once', async (t) => {
-  const sid = await stage.signIn('u-iryna');
-  const iryna = await converse(t, { url, sid });
+  const iryna = await converse(t, { url, sid: await stage.signIn('u-iryna') });
   const id = await iryna.newSession();
   model.scripts.push(remember('pets', 'кіт'));
   const answer = iryna.say(id, 'У мене кіт');
@@ -71,8 +70,7 @@ test('A remembered fact is shown, known to the next answer, and undone once', as
 });
 
 test('A fact that has changed since is not undone, and undoing restores the previous value', async (t) => {
-  const sid = await stage.signIn('u-maria');
-  const maria = await converse(t, { url, sid });
+  const maria = await converse(t, { url, sid: await stage.signIn('u-maria') });
   const id = await maria.newSession();
   const steps: string[] = [];
   for (const city of ['Львів', 'Київ']) {
@@ -91,8 +89,7 @@ test('A fact that has changed since is not undone, and undoing restores the prev
 
 test('Texts that PostgreSQL cannot store fail no answer', async (t) => {
   collector.listings = [listing(1)];
-  const sid = await stage.signIn('u-marta');
-  const marta = await converse(t, { url, sid });
+  const marta = await converse(t, { url, sid: await stage.signIn('u-marta') });
   const id = await marta.newSession();
   const nul = String.fromCharCode(0);
   const half = String.fromCharCode(0xd800);
@@ -106,8 +103,7 @@ test('Texts that PostgreSQL cannot store fail no answer', async (t) => {
 });
 
 test('Only the owner of a session undoes its steps', async (t) => {
-  const sid = await stage.signIn('u-nina');
-  const nina = await converse(t, { url, sid });
+  const nina = await converse(t, { url, sid: await stage.signIn('u-nina') });
   const id = await nina.newSession();
   model.scripts.push(remember('floor', '3'));
   const { tool } = await nina.say(id, 'Третій поверх').waitFor('tool.finished');
@@ -119,8 +115,10 @@ test('Only the owner of a session undoes its steps', async (t) => {
 });
 
 test('Without svc.tools.use no tool runs, and the model is told', async (t) => {
-  const sid = await stage.signIn('u-petro', ['svc.profiles.use']);
-  const petro = await converse(t, { url, sid });
+  const petro = await converse(t, {
+    url,
+    sid: await stage.signIn('u-petro', ['svc.profiles.use']),
+  });
   const id = await petro.newSession();
   const asked = collector.asked.length;
   model.scripts.push({ tools: [{ name: 'search_listings', arguments: { query: 'дім' } }] });
@@ -133,7 +131,6 @@ test('Without svc.tools.use no tool runs, and the model is told', async (t) => {
 });
 
 test('Without svc.memory.read_own memory is neither sent nor changed', async (t) => {
-  const sid = await stage.signIn('u-yaryna', ['svc.profiles.use', 'svc.tools.use']);
   const known = { category: 'wishes', key: 'pets', value: 'рись' };
   await db
     .insertInto('memory_facts')
@@ -143,7 +140,10 @@ test('Without svc.memory.read_own memory is neither sent nor changed', async (t)
     .insertInto('memory_summaries')
     .values({ user_id: 'u-yaryna', summary: 'Має рись.' })
     .execute();
-  const yaryna = await converse(t, { url, sid });
+  const yaryna = await converse(t, {
+    url,
+    sid: await stage.signIn('u-yaryna', ['svc.profiles.use', 'svc.tools.use']),
+  });
   const id = await yaryna.newSession();
   const before = model.seen.length;
   const { category, key } = known;
@@ -168,13 +168,12 @@ test('Without svc.memory.read_own memory is neither sent nor changed', async (t)
 });
 
 test('An outage of the collector is reported, and the answer goes on', async (t) => {
-  const sid = await stage.signIn('u-sofia');
   collector.failure = { status: 503, title: 'The database does not answer' };
   t.after(() => {
     collector.failure = undefined;
   });
   model.scripts.push({ tools: [{ name: 'get_listing', arguments: { listing_id: 5 } }] });
-  const sofia = await converse(t, { url, sid });
+  const sofia = await converse(t, { url, sid: await stage.signIn('u-sofia') });
   const id = await sofia.newSession();
   const answer = sofia.say(id, 'Що з 5?');
   const { tool } = await answer.waitFor('tool.finished');
@@ -215,8 +214,7 @@ test('A session without a name is named by its first message', async (t) => {
 test('Every socket that has a session open gets its new name', async (t) => {
   const titled = gate();
   t.after(titled.open);
-  const sid = await stage.signIn('u-vira');
-  const vira = await talk(t, { url, sid });
+  const vira = await talk(t, { url, sid: await stage.signIn('u-vira') });
   const id = await vira.newSession();
   const elsewhere = await talk(t, { url: await stage.another(), sid });
   await elsewhere.client.ask({ type: 'session.open', session_id: id });
@@ -450,8 +448,8 @@ for (const { what, name, input, asked, told, kept = told, title, summary, isAdmi
   test(`${what}: the request, outputs and step`, async (t) => {
     collector.listings = [found];
     const talker = await talk(t, { url, sid: isAdmin === true ? admin.sid : sid });
-    const profile = isAdmin === true ? { profile_id: 'diagnostics' } : {};
-    const created = await talker.client.ask({ type: 'session.create', name: what, ...profile });
+    const profileId = isAdmin === true ? { profile_id: 'diagnostics' } : {};
+    const created = await talker.client.ask({ type: 'session.create', name: what, ...profileId });
     const id = String(created['session_id']);
     const requests = collector.asked.length;
     model.scripts.push({ tools: [{ name, arguments: input }] });
@@ -606,10 +604,10 @@ for (const [what, work] of Object.entries(works)) {
     const { stepId, note } = await begunStep();
     await work(note);
     assert.notDeepEqual(await exactFacts(), before);
-    const changes = (await changedSteps(db, { turnId: 'undo', sessionId: memorySession })).map(
+    const stepChanges = (await changedSteps(db, { turnId: 'undo', sessionId: memorySession })).map(
       ({ changes }) => changes.map((change) => Object.keys(change).toSorted()),
     );
-    assert.deepEqual(changes.at(-1), [['category', 'key', 'previous', 'value']]);
+    assert.deepEqual(stepChanges.at(-1), [['category', 'key', 'previous', 'value']]);
     await undoStep(db, { userId: dmytro.id, sessionId: memorySession, stepId });
     assert.deepEqual(await exactFacts(), before);
   });
@@ -705,7 +703,7 @@ async function remembering() {
     steps.storeChange(trx, call, change as never);
   return {
     turn,
-    remember: () => createMemory({ db }).putFact(user, FACT, { note }),
+    putFact: () => createMemory({ db }).putFact(user, FACT, { note }),
     abort: async () => {
       await sql`update chat_turns set lease_until = now() where id = ${turn.turnId}`.execute(db);
       await reaper.abortStaleTurns({ sessionId });
@@ -716,9 +714,9 @@ async function remembering() {
 }
 
 test('The reaper reports the change of a dead process', async (t) => {
-  const { turn, remember, abort, close } = await remembering();
+  const { turn, putFact, abort, close } = await remembering();
   t.after(close);
-  await remember();
+  await putFact();
   const before = turn.events.length;
   const [finished, end] = (await abort()).slice(before);
   assert.partialDeepStrictEqual(finished, {
@@ -737,12 +735,12 @@ test('A turn that was aborted or whose session was deleted changes no memory', a
   const aborted = await remembering();
   t.after(aborted.close);
   await aborted.abort();
-  await assert.rejects(aborted.remember(), { code: 'no_turn_running' });
+  await assert.rejects(aborted.putFact(), { code: 'no_turn_running' });
   const deleted = await remembering();
   t.after(deleted.close);
   const { sessionId } = deleted.turn;
   await db.deleteFrom('conversation_sessions').where('id', '=', sessionId).execute();
-  await assert.rejects(deleted.remember(), { code: 'session_not_found' });
+  await assert.rejects(deleted.putFact(), { code: 'session_not_found' });
   assert.deepEqual(await factsOf('u-oksana'), []);
 });
 

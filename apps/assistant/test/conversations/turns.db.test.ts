@@ -605,25 +605,25 @@ const titlesAndStatuses = async (sessionId: string) =>
 
 test('An answer ends at its maximum tokens, and can be retried', async (t) => {
   model.scripts.push({ words: ['Раз ', 'два ', 'три ', 'чотири ', 'пʼять ', 'шість ', 'сім.'] });
-  const olena = await talk(t, short);
-  const id = await olena.newSession();
-  await olena.say(id, 'Рахуй');
-  assert.equal(await failureOf(olena, id), 'answer_too_long');
-  assert.equal(olena.streamed, 'Раз два три чотири пʼять ');
+  const client = await talk(t, short);
+  const id = await client.newSession();
+  await client.say(id, 'Рахуй');
+  assert.equal(await failureOf(client, id), 'answer_too_long');
+  assert.equal(client.streamed, 'Раз два три чотири пʼять ');
 
   model.scripts.push({ words: ['Раз', ', два.'] });
-  await olena.client.ask({ type: 'message.retry', session_id: id });
-  await olena.waitFor('message.completed');
+  await client.client.ask({ type: 'message.retry', session_id: id });
+  await client.waitFor('message.completed');
   assert.deepEqual((await stored(id)).slice(1), [['assistant', 'Раз, два.', null]]);
 });
 
 test('An answer that the model server cut off ends alike', async (t) => {
   model.scripts.push({ words: ['Раз ', 'два '], finishReason: 'length' });
-  const olena = await talk(t, short);
-  const id = await olena.newSession();
-  await olena.say(id, 'Рахуй');
-  assert.equal(await failureOf(olena, id), 'answer_too_long');
-  assert.equal(olena.streamed, 'Раз два ');
+  const client = await talk(t, short);
+  const id = await client.newSession();
+  await client.say(id, 'Рахуй');
+  assert.equal(await failureOf(client, id), 'answer_too_long');
+  assert.equal(client.streamed, 'Раз два ');
   const asked = model.seen.at(-1) as { max_tokens?: number } | undefined;
   assert.equal(asked?.max_tokens, 5);
 });
@@ -647,14 +647,14 @@ test('An answer ends at its maximum time, waiting for the model or a tool', asyn
   const ends: (() => Promise<void>)[] = [];
   for (const { script, said, steps } of waiting) {
     model.scripts.push(script);
-    const olena = await talk(t, { url: hurried, sid });
-    const id = await olena.newSession();
+    const client = await talk(t, { url: hurried, sid });
+    const id = await client.newSession();
     const asked = model.seen.length;
-    await olena.say(id, 'Розкажи');
+    await client.say(id, 'Розкажи');
     await until(() => model.seen.length > asked);
     ends.push(async () => {
-      assert.equal(await failureOf(olena, id), 'answer_too_slow');
-      assert.deepEqual([olena.streamed, await titlesAndStatuses(id)], [said, steps]);
+      assert.equal(await failureOf(client, id), 'answer_too_slow');
+      assert.deepEqual([client.streamed, await titlesAndStatuses(id)], [said, steps]);
     });
   }
   for (const end of ends) await end();
@@ -663,23 +663,23 @@ test('An answer ends at its maximum time, waiting for the model or a tool', asyn
 test('The smallest window has room for tools, and rejects a question that is too long', async (t) => {
   const small = await stage.another({ MODEL_CONTEXT_TOKENS: '2048' });
   collector.listings = Array.from({ length: 5 }, (_, nth) => listing(nth + 1));
-  const olena = await talk(t, { url: small, sid });
-  const id = await olena.newSession();
+  const client = await talk(t, { url: small, sid });
+  const id = await client.newSession();
   const asked = model.seen.length;
   model.scripts.push(
     { tools: [{ name: 'search_listings', arguments: { query: 'двокімнатна' } }] },
     { words: ['Є одна.'] },
   );
-  await olena.say(id, 'Двокімнатна у Львові?');
-  await olena.waitFor('message.completed');
-  assert.equal(olena.streamed, 'Є одна.');
+  await client.say(id, 'Двокімнатна у Львові?');
+  await client.waitFor('message.completed');
+  assert.equal(client.streamed, 'Є одна.');
   const told = String(model.seen.at(-1)?.messages.at(-1)?.content);
   assert.match(told, /^\{"total":.*"listing_id":1,.*… \(cut off: \d+ bytes\)$/);
 
-  await olena.say(id, 'слово '.repeat(500));
-  assert.equal((await olena.waitFor('error')).problem?.code, 'message_too_long');
-  await olena.say(id, 'Скільки коштує?');
-  await olena.waitFor('message.completed', 2);
+  await client.say(id, 'слово '.repeat(500));
+  assert.equal((await client.waitFor('error')).problem?.code, 'message_too_long');
+  await client.say(id, 'Скільки коштує?');
+  await client.waitFor('message.completed', 2);
   // Instructions and tools alone are more than 1,500 tokens.
   for (const { max_tokens } of model.seen.slice(asked) as { max_tokens?: number }[]) {
     assert.ok(max_tokens !== undefined && max_tokens > 100 && max_tokens < 548, String(max_tokens));
