@@ -16,7 +16,7 @@ import { listing } from '../helpers/scripted-collector.ts';
 import { gate } from '../helpers/scripted-model.ts';
 import { SocketClient } from '../helpers/socket-client.ts';
 import { until } from '../helpers/until.ts';
-import { SECRET, send } from '../webhooks/receiver.ts';
+import { SECRET, send } from '../webhooks/signing.ts';
 import { listening, openStage, talk, type Talker, SPEAKER } from './stage.ts';
 
 const stage = await openStage({ IDP_WEBHOOK_SECRET: SECRET, IDP_USER_MAX_AGE_SECONDS: '' });
