@@ -2,15 +2,16 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc from 'fast-check';
 import { compare, THRESHOLD } from '../../src/duplicates/compare.ts';
+import { components, type Edge } from '../../src/duplicates/groups.ts';
 import type { Compared } from '../../src/duplicates/candidates.ts';
 import { comparedOf, GOLDEN } from './golden.ts';
 
-const JUDGED = GOLDEN.map(([what, label, one, other]) => {
+const JUDGED = GOLDEN.map(([title, label, one, other]) => {
   const comparison = compare(comparedOf(one), comparedOf(other));
-  return { what, label, comparison, score: comparison?.score ?? 0 };
+  return { title, label, comparison, score: comparison?.score ?? 0 };
 });
 
-/** How many of those that are taken for the same are, and how many of those that are, are taken so. */
+/** Returns precision and recall of a threshold on the golden pairs. */
 function quality(threshold: number): { precision: number; recall: number } {
   const taken = JUDGED.filter(({ score }) => score >= threshold);
   const right = taken.filter(({ label }) => label === 'same').length;
@@ -18,7 +19,7 @@ function quality(threshold: number): { precision: number; recall: number } {
   return { precision: taken.length === 0 ? 1 : right / taken.length, recall: right / same };
 }
 
-test('the threshold parts the golden pairs', (t) => {
+test('The threshold separates the golden pairs with a margin', (t) => {
   for (const threshold of [0.4, 0.5, THRESHOLD, 0.65, 0.7, 0.8]) {
     const { precision, recall } = quality(threshold);
     t.diagnostic(
@@ -27,7 +28,6 @@ test('the threshold parts the golden pairs', (t) => {
   }
   const wrong = JUDGED.filter(({ label, score }) => (label === 'same') !== score >= THRESHOLD);
   assert.deepEqual(wrong, []);
-  // A little more and a little less would do too: it is not fitted to one pair.
   for (const near of [THRESHOLD - 0.02, THRESHOLD + 0.02]) {
     assert.deepEqual(quality(near), { precision: 1, recall: 1 }, `at ${near}`);
   }
@@ -51,7 +51,7 @@ const anyListing = fc
     currency: maybe(['USD', 'UAH']),
     phones: fc.subarray(['+380 00 1', '80001', '+380 00 2']),
     text: fc.constantFrom('', 'one two three four five six seven eight nine ten eleven', 'a b'),
-    pictures: fc.subarray([
+    images: fc.subarray([
       { sha256: 'a', fingerprint: 0n },
       { sha256: 'b', fingerprint: null },
       { sha256: 'c', fingerprint: -1n },
@@ -60,7 +60,7 @@ const anyListing = fc
   })
   .map(comparedOf);
 
-test('both sides give the same, and the parts add up to the score', () => {
+test('A comparison is symmetric and its parts add up to the score', () => {
   fc.assert(
     fc.property(anyListing, anyListing, (one, other) => {
       const comparison = compare(one, other);
@@ -73,7 +73,7 @@ test('both sides give the same, and the parts add up to the score', () => {
   );
 });
 
-test('offers of different kinds are never the same', () => {
+test('Offers of different kinds are never duplicates', () => {
   fc.assert(
     fc.property(anyListing, (one) => {
       if (one.deal_type === null) return;
@@ -81,4 +81,43 @@ test('offers of different kinds are never the same', () => {
       assert.equal(compare(one, other), undefined);
     }),
   );
+});
+
+const IDS = Array.from({ length: 12 }, (_, nth) => nth + 1);
+const id = fc.constantFrom(...IDS);
+const edges = fc.array(
+  fc.tuple(id, id).filter(([one, other]) => one !== other),
+  { maxLength: 20 },
+);
+
+/** Returns the ids that pairs connect with one, by walking all pairs again and again. */
+function reachable(from: number, all: readonly Edge[]): Set<number> {
+  const reached = new Set([from]);
+  for (let size = 0; size !== reached.size;) {
+    size = reached.size;
+    for (const edge of all) {
+      if (edge.some((end) => reached.has(end))) edge.forEach((end) => reached.add(end));
+    }
+  }
+  return reached;
+}
+
+test('A group is named by its smallest id in any order of the pairs', () => {
+  fc.assert(
+    fc.property(edges, (all) => {
+      const groups = components(IDS, all);
+      for (const one of IDS) {
+        const reached = reachable(one, all);
+        assert.equal(groups.get(one), reached.size === 1 ? null : Math.min(...reached));
+      }
+      const swapped = all.map(([one, other]): Edge => [other, one]).toReversed();
+      assert.deepEqual(components(IDS, swapped), groups);
+    }),
+  );
+});
+
+test('A long chain is one group', () => {
+  const chain = Array.from({ length: 20_000 }, (_, nth): Edge => [nth + 1, nth + 2]);
+  const groups = components(new Set(chain.flat()), chain.toReversed());
+  assert.deepEqual([...new Set(groups.values())], [1]);
 });

@@ -3,7 +3,7 @@ import { normaliseText } from '../../src/text.ts';
 
 let made = 0;
 
-/** A listing as it is compared: nothing is known of it but what is given. */
+/** Creates a listing for comparison that has only the given facts. */
 export function comparedOf(facts: Partial<Compared>): Compared {
   made += 1;
   const city = facts.city ?? null;
@@ -32,8 +32,8 @@ export function comparedOf(facts: Partial<Compared>): Compared {
   };
 }
 
-/** Pictures that look like these numbers say; `copy` has other bytes, and a bit or two differ. */
-function seen(numbers: readonly number[], copy = ''): ComparedImage[] {
+/** Creates an image for each number; `copy` gives it other bytes and a slightly different fingerprint. */
+function imagesOf(numbers: readonly number[], copy = ''): ComparedImage[] {
   return numbers.map((number) => {
     const own = BigInt.asIntN(64, BigInt(number) * 0x9e3779b97f4a7c15n);
     return { sha256: `${number}${copy}`, fingerprint: copy === '' ? own : own ^ 5n };
@@ -54,10 +54,10 @@ const FRANKA = {
   text: `Продається двокімнатна квартира на вулиці Франка. Австрійський будинок, високі стелі, дубовий
     паркет, дві окремі кімнати, кухня 9 метрів, індивідуальне опалення. Вікна виходять у тихе подвір'я.
     Поруч парк, школа і зупинка трамвая. Документи готові до продажу, ключі на руках.`,
-  images: seen([1, 2, 3, 4, 5, 6]),
+  images: imagesOf([1, 2, 3, 4, 5, 6]),
 } satisfies Partial<Compared>;
 
-/** The same flat in the words of another agency. */
+/** The same flat in another agency's words. */
 const FRANKA_REWRITTEN = `Простора двушка в самому центрі Львова, історична забудова, ліпнина збережена.
   Сонячна вітальня, тиха спальня, нова сантехніка. Власник розглядає торг для реального покупця,
   телефонуйте в будь-який час, покажемо сьогодні.`;
@@ -75,7 +75,7 @@ const OBOLON = {
   text: `Здам однокімнатну квартиру біля метро Мінська на тривалий термін. Є холодильник, пральна машина,
     диван, шафа, швидкий інтернет. Чистий під'їзд, консьєрж, паркування у дворі. Без тварин. Комунальні
     за лічильниками, перший і останній місяць наперед.`,
-  images: seen([11, 12, 13]),
+  images: imagesOf([11, 12, 13]),
 } satisfies Partial<Compared>;
 
 /** A developer sells many flats with one text and the same drawings. */
@@ -93,7 +93,7 @@ const DEVELOPER = {
   text: `Квартира у новому житловому комплексі біля моря від забудовника. Закрита територія, підземний
     паркінг, дитячі майданчики, власна котельня. Здача будинку наступного літа, розтермінування без
     відсотків. Телефонуйте у відділ продажу, підберемо планування для вас.`,
-  images: seen([21, 22, 23]),
+  images: imagesOf([21, 22, 23]),
 } satisfies Partial<Compared>;
 
 const HOUSE = {
@@ -106,10 +106,10 @@ const HOUSE = {
   text: `Дом в тихом районе Полтавы, участок шесть соток, сад, гараж, летняя кухня. Газ, вода, септик,
     интернет. Ремонт сделан три года назад, мебель остаётся. Рядом школа и магазин, до центра пятнадцать
     минут на автобусе. Торг возможен после осмотра.`,
-  images: seen([31, 32, 33, 34]),
+  images: imagesOf([31, 32, 33, 34]),
 } satisfies Partial<Compared>;
 
-/** What an agency writes of each of its flats. */
+/** Returns an agency's template with the words for one flat. */
 const template = (
   words: string,
 ) => `Пропонуємо до вашої уваги ${words}. Квартира у гарному стані, заходь і
@@ -127,18 +127,18 @@ const AGENCY = {
   phones: ['+380 00 555 66 77'],
   text: template('двокімнатну квартиру на Салтівці'),
   // The first is the agency's logo.
-  images: seen([40, 41, 42, 43, 44]),
+  images: imagesOf([40, 41, 42, 43, 44]),
 } satisfies Partial<Compared>;
 
 type Label = 'same' | 'other';
 
-/** Pairs of listings, and what somebody who sees both would say. */
-export const GOLDEN: readonly [what: string, Label, Partial<Compared>, Partial<Compared>][] = [
+/** Pairs of listings, labelled by hand. */
+export const GOLDEN: readonly [title: string, Label, Partial<Compared>, Partial<Compared>][] = [
   ['the same text on another site', 'same', FRANKA, { ...FRANKA, images: [] }],
   ['posted again under another id, unchanged', 'same', HOUSE, HOUSE],
   ['posted again for less', 'same', HOUSE, { ...HOUSE, price: 65_000 }],
   [
-    'listed by another agency: own words, own pictures, another price',
+    'listed by another agency: own words, own images, another price',
     'same',
     FRANKA,
     {
@@ -146,7 +146,7 @@ export const GOLDEN: readonly [what: string, Label, Partial<Compared>, Partial<C
       text: FRANKA_REWRITTEN,
       price: 92_000,
       phones: ['+380 00 444 55 66'],
-      images: seen([71, 72]),
+      images: imagesOf([71, 72]),
     },
   ],
   [
@@ -156,19 +156,19 @@ export const GOLDEN: readonly [what: string, Label, Partial<Compared>, Partial<C
     { ...FRANKA, address: 'Франка 61, кв. 12', area_total: 54, price: 88_000, district: null },
   ],
   [
-    'copied pictures in another size, nothing else in common',
+    'copied images in another size, nothing else in common',
     'same',
     FRANKA,
     {
       ...FRANKA,
       text: FRANKA_REWRITTEN,
       address: null,
-      images: seen([1, 2, 3, 4], 'small'),
+      images: imagesOf([1, 2, 3, 4], 'small'),
       price: 90_000,
     },
   ],
   [
-    'copied pictures, and a price in another currency',
+    'copied images, and a price in another currency',
     'same',
     HOUSE,
     {
@@ -176,7 +176,7 @@ export const GOLDEN: readonly [what: string, Label, Partial<Compared>, Partial<C
       text: '',
       price: 2_980_000,
       currency: 'UAH',
-      images: seen([31, 32, 33], 'small'),
+      images: imagesOf([31, 32, 33], 'small'),
     },
   ],
   [
@@ -192,13 +192,13 @@ export const GOLDEN: readonly [what: string, Label, Partial<Compared>, Partial<C
     { ...OBOLON, text: `Терміново! Від власника! ${OBOLON.text}`, images: [], price: 15_000 },
   ],
   [
-    'a rewritten text with most of the pictures',
+    'a rewritten text with most of the images',
     'same',
     OBOLON,
     {
       ...OBOLON,
       text: `Оренда, Оболонь, гарна однушка поряд з метро, меблі та техніка, власник, комісії немає`,
-      images: seen([11, 12], 'small'),
+      images: imagesOf([11, 12], 'small'),
     },
   ],
   ['the same flat of a developer on two sites', 'same', DEVELOPER, { ...DEVELOPER, phones: [] }],
@@ -211,12 +211,12 @@ export const GOLDEN: readonly [what: string, Label, Partial<Compared>, Partial<C
       address: null,
       latitude: 49.83212,
       longitude: 24.02893,
-      images: seen([1, 2], 'small'),
+      images: imagesOf([1, 2], 'small'),
       text: FRANKA_REWRITTEN,
     },
   ],
   [
-    'an agency changes its words, and keeps the pictures',
+    'an agency changes its words, and keeps the images',
     'same',
     AGENCY,
     { ...AGENCY, text: template('затишну двокімнатну квартиру поруч з метро'), price: 29_900 },
@@ -225,7 +225,7 @@ export const GOLDEN: readonly [what: string, Label, Partial<Compared>, Partial<C
     'only text and price are known',
     'same',
     { ...HOUSE, images: [], area_total: null },
-    { ...HOUSE, images: seen([31, 32]), area_total: null, phones: ['+380 00 1'] },
+    { ...HOUSE, images: imagesOf([31, 32]), area_total: null, phones: ['+380 00 1'] },
   ],
   ['for sale and for rent', 'other', FRANKA, { ...FRANKA, deal_type: 'rent', price: 600 }],
   ['for a month and for a day', 'other', OBOLON, { ...OBOLON, deal_type: 'daily_rent' }],
@@ -235,8 +235,8 @@ export const GOLDEN: readonly [what: string, Label, Partial<Compared>, Partial<C
   [
     'two flats on one landing, alike but for half a metre',
     'other',
-    { ...FRANKA, images: seen([1, 2]), text: FRANKA_REWRITTEN },
-    { ...FRANKA, area_total: 54.8, images: seen([81, 82]), price: 86_000 },
+    { ...FRANKA, images: imagesOf([1, 2]), text: FRANKA_REWRITTEN },
+    { ...FRANKA, area_total: 54.8, images: imagesOf([81, 82]), price: 86_000 },
   ],
   ['one room more', 'other', DEVELOPER, { ...DEVELOPER, rooms: 2 }],
   ['the same text in another city', 'other', DEVELOPER, { ...DEVELOPER, city: 'Миколаїв' }],
@@ -253,7 +253,7 @@ export const GOLDEN: readonly [what: string, Label, Partial<Compared>, Partial<C
     {
       ...AGENCY,
       text: template('простору квартиру на Олексіївці'),
-      images: seen([40, 51, 52, 53]),
+      images: imagesOf([40, 51, 52, 53]),
       price: 33_000,
       district: 'Шевченківський',
     },
@@ -272,26 +272,26 @@ export const GOLDEN: readonly [what: string, Label, Partial<Compared>, Partial<C
       ...FRANKA,
       address: null,
       area_total: 54,
-      images: seen([91, 92]),
+      images: imagesOf([91, 92]),
       text: FRANKA_REWRITTEN,
       phones: [],
     },
   ],
   [
-    'one picture of the building, other flats',
+    'one image of the building, other flats',
     'other',
-    { ...FRANKA, address: 'вул. Франка', text: '', images: seen([1, 2, 3]), floor: null },
+    { ...FRANKA, address: 'вул. Франка', text: '', images: imagesOf([1, 2, 3]), floor: null },
     {
       ...FRANKA,
       address: 'вул. Франка',
       area_total: 55,
-      images: seen([1, 101, 102]),
+      images: imagesOf([1, 101, 102]),
       text: FRANKA_REWRITTEN,
       price: 99_000,
     },
   ],
   [
-    'pictures of one colour',
+    'images of one colour',
     'other',
     { ...AGENCY, phones: [], text: '', images: [{ sha256: 'a', fingerprint: 0n }] },
     { ...AGENCY, phones: [], text: '', images: [{ sha256: 'b', fingerprint: 0n }] },

@@ -1,19 +1,17 @@
-import assert from 'node:assert/strict';
 import type { TestDatabase } from '@oselya/db/testing';
 import type { Insertable } from 'kysely';
 import type { Tables } from '../../src/tables.ts';
-import { components, type Edge } from '../../src/duplicates/groups.ts';
+import type { Edge } from '../../src/duplicates/groups.ts';
 import { updatePairs, claimMarks } from '../../src/duplicates/duplicates.ts';
 import { normaliseText } from '../../src/text.ts';
 
 type Db = TestDatabase<Tables>['db'];
 
-/** What a listing is to have. */
 type Facts = Partial<Insertable<Tables['property_listings']>>;
 
 let made = 0;
 
-/** Facts of a flat that is found by its shape; two of them are one property unless something differs. */
+/** Facts of a flat; two listings with them are one property. */
 export const FLAT = {
   deal_type: 'sale',
   city: 'Львів',
@@ -27,7 +25,7 @@ export const FLAT = {
   address: 'вул. Івана Франка, 61',
 } as const;
 
-/** Stores a listing past the pipeline, and gives its id. */
+/** Stores a listing without the pipeline, and returns its id. */
 export async function addListing(db: Db, facts: Facts = FLAT): Promise<number> {
   made += 1;
   await db
@@ -53,12 +51,12 @@ export async function addListing(db: Db, facts: Facts = FLAT): Promise<number> {
   return id;
 }
 
-/** Changes a listing. */
+/** Updates a listing. */
 export async function change(db: Db, id: number, facts: Facts): Promise<void> {
   await db.updateTable('property_listings').set(facts).where('id', '=', id).execute();
 }
 
-/** Looks for duplicates until nothing is marked. */
+/** Searches for duplicates until no listing is marked. */
 export async function settle(db: Db): Promise<void> {
   for (;;) {
     const claimed = await claimMarks(db, { limit: 100, settledMs: 0, leaseMs: 60_000 });
@@ -67,7 +65,7 @@ export async function settle(db: Db): Promise<void> {
   }
 }
 
-/** The groups of the listings, by their ids. */
+/** Returns the group of each listing by its id. */
 export async function groupsOf(db: Db): Promise<Map<number, number | null>> {
   const rows = await db
     .selectFrom('property_listings')
@@ -77,7 +75,7 @@ export async function groupsOf(db: Db): Promise<Map<number, number | null>> {
   return new Map(rows.map((row) => [row.id, row.duplicate_group]));
 }
 
-/** The stored pairs. */
+/** Returns the stored pairs. */
 export async function pairsOf(db: Db): Promise<Edge[]> {
   const rows = await db
     .selectFrom('duplicate_pairs')
@@ -86,10 +84,4 @@ export async function pairsOf(db: Db): Promise<Edge[]> {
     .orderBy('high_id')
     .execute();
   return rows.map((row) => [row.low_id, row.high_id]);
-}
-
-/** That the stored groups are those which the stored pairs make. */
-export async function assertConsistent(db: Db): Promise<void> {
-  const groups = await groupsOf(db);
-  assert.deepEqual(groups, components(groups.keys(), await pairsOf(db)));
 }

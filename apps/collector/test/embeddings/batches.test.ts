@@ -2,25 +2,23 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { createLogger, withLogFields } from '@oselya/kit';
 import { type ModelCallEvent, type ModelClient, ModelError } from '@oselya/model';
-import { createEmbeddingBatches, inRequests } from '../../src/embeddings/batches.ts';
-import { shareTokens } from '../../src/embeddings/batches.ts';
-import type { Wanted } from '../../src/embeddings/batches.ts';
+import { createEmbeddingBatches, inRequests, shareTokens } from '../../src/embeddings/batches.ts';
 import { logFieldsOf } from '../../src/queue/job.ts';
 
-type Asked = { texts: readonly string[]; signal: AbortSignal | undefined };
+type Request = { texts: readonly string[]; signal: AbortSignal | undefined };
 
-/** A model that embeds a text as its length, once `answer` lets it. */
+/** Creates a model that embeds a text as its length after `answer`. */
 function modelOf(answer: (texts: readonly string[]) => Promise<void> | void = () => undefined) {
-  const asked: Asked[] = [];
+  const requests: Request[] = [];
   const embed: ModelClient['embed'] = async (texts, { signal, observe } = {}) => {
-    asked.push({ texts, signal });
+    requests.push({ texts, signal });
     const event = { operation: 'embed', outcome: 'ok', durationMs: 1 } as const;
     observe?.({ ...event, inputTokens: 100, outputTokens: null });
     await answer(texts);
     const usage = { calls: 1, inputTokens: 100, outputTokens: null };
     return { vectors: texts.map((text) => [text.length]), model: 'test', usage };
   };
-  return { asked, embed };
+  return { requests, embed };
 }
 
 function wantedOf(text: string, signal = new AbortController().signal) {
@@ -28,7 +26,7 @@ function wantedOf(text: string, signal = new AbortController().signal) {
   return { text, signal, events, observe: (event: ModelCallEvent) => events.push(event) };
 }
 
-test('texts that are wanted at about the same time go in one request, each with its vector', async () => {
+test('Texts of about the same time share a request and its tokens', async () => {
   const model = modelOf();
   const embedText = createEmbeddingBatches(model);
   const wanted = ['a', 'bb', 'bb', 'dddd'].map((text) => wantedOf(text));
@@ -40,43 +38,40 @@ test('texts that are wanted at about the same time go in one request, each with 
     { vector: [4], model: 'test' },
   ]);
   assert.deepEqual(
-    model.asked.map(({ texts }) => texts),
+    model.requests.map(({ texts }) => texts),
     [['a', 'bb', 'bb', 'dddd']],
   );
   const tokens = wanted.map(({ events }) => events.map(({ inputTokens }) => inputTokens));
-  assert.deepEqual(tokens, [[11], [22], [23], [44]], 'tokens by length, 100 in all');
+  assert.deepEqual(tokens, [[11], [22], [23], [44]]);
 });
 
-test('one that is to go alone does, and takes no others along when it fails', async () => {
+test('A text that goes alone has its own request', async () => {
   const model = modelOf();
   const embedText = createEmbeddingBatches(model);
   const alone = { ...wantedOf('aaa'), alone: true };
   await Promise.all([wantedOf('a'), alone, wantedOf('aa')].map(embedText));
   assert.deepEqual(
-    model.asked.map(({ texts }) => texts),
+    model.requests.map(({ texts }) => texts),
     [['aaa'], ['a', 'aa']],
   );
   const failing = createEmbeddingBatches({ embed: () => Promise.reject(new Error('it failed')) });
   await assert.rejects(failing(alone), /it failed/);
 });
 
-test('a request has 64 texts at most', async () => {
+test('A request has at most 64 texts, and a limit of bytes that one text may exceed', async () => {
   const model = modelOf();
   const embedText = createEmbeddingBatches(model);
   await Promise.all(Array.from({ length: 150 }, () => embedText(wantedOf('a'))));
   assert.deepEqual(
-    model.asked.map(({ texts }) => texts.length),
+    model.requests.map(({ texts }) => texts.length),
     [64, 64, 22],
   );
-});
-
-test('a request has so many bytes at most, unless one text has more', () => {
-  const texts = ['aaa', 'bbb', 'йо', 'cc', 'ddddddddd', 'e'].map((text) => wantedOf(text));
-  const requests = inRequests(texts, 6).map((wanted) => wanted.map(({ text }) => text));
+  const wanted = ['aaa', 'bbb', 'йо', 'cc', 'ddddddddd', 'e'].map((text) => wantedOf(text));
+  const requests = inRequests(wanted, 6).map((some) => some.map(({ text }) => text));
   assert.deepEqual(requests, [['aaa', 'bbb'], ['йо', 'cc'], ['ddddddddd'], ['e']]);
 });
 
-test('a text that cannot be embedded fails alone', async () => {
+test('A text that cannot be embedded fails alone', async () => {
   const error = new ModelError('MODEL_INVALID_OUTPUT', 'An embedding of zeros only.');
   const model = modelOf((texts) => {
     if (texts.includes('bad')) throw error;
@@ -90,12 +85,12 @@ test('a text that cannot be embedded fails alone', async () => {
     [[1], error, [2]],
   );
   assert.deepEqual(
-    model.asked.map(({ texts }) => texts),
+    model.requests.map(({ texts }) => texts),
     [['a', 'bad', 'cc'], ['a'], ['bad'], ['cc']],
   );
 });
 
-test('what is logged of a request names each job in it, whoever was the first', async () => {
+test('The log lines of a request name each of its jobs', async () => {
   const lines: Record<string, unknown>[] = [];
   const log = createLogger({
     level: 'info',
@@ -121,19 +116,19 @@ test('what is logged of a request names each job in it, whoever was the first', 
   );
 });
 
-for (const code of ['MODEL_UNREACHABLE', 'MODEL_BREAKER_OPEN', 'MODEL_CLOSED'] as const) {
-  test(`${code} is everybody's, and nobody asks again`, async () => {
+test('A failure of the server fails all texts of a request, and no request follows', async () => {
+  for (const code of ['MODEL_UNREACHABLE', 'MODEL_BREAKER_OPEN', 'MODEL_CLOSED'] as const) {
     const model = modelOf(() => {
       throw new ModelError(code, 'gone');
     });
     const embedText = createEmbeddingBatches(model);
     const results = await Promise.allSettled(['a', 'b'].map((text) => embedText(wantedOf(text))));
     assert.ok(results.every(({ status }) => status === 'rejected'));
-    assert.equal(model.asked.length, 1);
-  });
-}
+    assert.equal(model.requests.length, 1);
+  }
+});
 
-test('one that is given up does not end the request for others; all of them do', async () => {
+test('A request is aborted once all of its callers are', async () => {
   const sent = Promise.withResolvers<void>();
   const answer = Promise.withResolvers<void>();
   const model = modelOf(() => {
@@ -146,27 +141,26 @@ test('one that is given up does not end the request for others; all of them do',
   const both = wanted.map(embedText);
   await sent.promise;
   first.abort(new Error('lease lost'));
-  assert.equal(model.asked[0]?.signal?.aborted, false);
+  assert.equal(model.requests[0]?.signal?.aborted, false);
   second.abort(new Error('shutting down'));
-  assert.equal(model.asked[0]?.signal?.aborted, true);
+  assert.equal(model.requests[0]?.signal?.aborted, true);
   answer.resolve();
   await Promise.all(both);
 });
 
-test('one that was given up before is not begun', async () => {
+test('An aborted text is not sent', async () => {
   const model = modelOf();
   const embedText = createEmbeddingBatches(model);
   const reason = new Error('lease lost');
   await assert.rejects(embedText(wantedOf('a', AbortSignal.abort(reason))), reason);
-  assert.equal(model.asked.length, 0);
+  assert.equal(model.requests.length, 0);
 });
 
-test('the shares of a request are whole and add up, whatever the lengths', () => {
+test('The shares of the tokens are whole numbers that add up', () => {
   const lengths = [0, 1, 7, 8000, 3, 3, 3];
-  const wanted: Wanted[] = lengths.map((length) => wantedOf('x'.repeat(length)));
   const events = shareTokens(
     { operation: 'embed', outcome: 'ok', durationMs: 1, inputTokens: 2001, outputTokens: null },
-    wanted.map(({ text }) => text),
+    lengths.map((length) => 'x'.repeat(length)),
   );
   const tokens = events.map(({ inputTokens }) => inputTokens ?? NaN);
   assert.ok(tokens.every((share) => Number.isInteger(share) && share >= 0));

@@ -32,12 +32,12 @@ const collector = await startCollector(database, {
 const keys = createApiKeys({ db });
 const keyOf = async (sources?: string[]) => {
   const scopes = ['search' as const];
-  const { key } = await keys.create({ name: 'follows', scopes, ...(sources && { sources }) });
+  const { key } = await keys.create({ name: 'reader', scopes, ...(sources && { sources }) });
   return { authorization: `Bearer ${key}` };
 };
 const anySource = await keyOf();
 
-async function ask(after?: string, limit = 100, headers = anySource): Promise<Feed> {
+async function poll(after?: string, limit = 100, headers = anySource): Promise<Feed> {
   const query = new URLSearchParams({
     limit: String(limit),
     ...(after !== undefined && { after }),
@@ -47,11 +47,13 @@ async function ask(after?: string, limit = 100, headers = anySource): Promise<Fe
   return answer.json<Feed>();
 }
 
+const idsOf = ({ items }: Feed) => items.map(({ listing_id }) => listing_id);
+
 let count = 0;
 const INSERT = `insert into property_listings (source_slug, external_id, description, search_text)
   values ($1, $2, '', '') returning id`;
 
-/** The values of a listing of its own, for `INSERT`. */
+/** Returns the values of a new listing for `INSERT`. */
 function valuesOf(source = 'doshka'): string[] {
   count += 1;
   return [source, `change-${count}`];
@@ -63,9 +65,9 @@ async function addListing(source = 'doshka'): Promise<number> {
   return rows[0]?.id ?? 0;
 }
 
-test('what is new, has another price, or is back is told once, in its order', async () => {
+test('A new listing, another price and a return are one change each, in order', async () => {
   const { process } = createHarness(db);
-  const { items, cursor, has_more } = await ask();
+  const { items, cursor, has_more } = await poll();
   assert.deepEqual([items, has_more], [[], false]);
 
   const payload = payloadOf({ price: 62_000, currency: 'USD' });
@@ -84,14 +86,14 @@ test('what is new, has another price, or is back is told once, in its order', as
   await archive();
   await process({ ...payload, price: 2_400_000, currency: 'UAH' });
 
-  const feed = await ask(cursor);
-  const told = feed.items.map(({ changed_at, listing_id: id, source_slug, ...change }) => {
+  const feed = await poll(cursor);
+  const changes = feed.items.map(({ changed_at, listing_id: id, source_slug, ...change }) => {
     assert.equal(new Date(changed_at).toISOString(), changed_at);
     assert.deepEqual([id, source_slug], [listing_id, payload.source_slug]);
     return change;
   });
   const none = { price_from: null, price_to: null, currency_from: null, currency_to: null };
-  assert.deepEqual(told, [
+  assert.deepEqual(changes, [
     { kind: 'new', ...none },
     {
       kind: 'price_changed',
@@ -110,63 +112,80 @@ test('what is new, has another price, or is back is told once, in its order', as
       currency_to: 'UAH',
     },
   ]);
-  assert.deepEqual((await ask(feed.cursor)).items, []);
+  assert.deepEqual((await poll(feed.cursor)).items, []);
 });
 
-test('pages of any size give each change once', async () => {
-  const start = (await ask()).cursor;
+test('Pages of any size have each change once', async () => {
+  const start = (await poll()).cursor;
   const added: number[] = [];
   for (let nth = 0; nth < 7; nth += 1) added.push(await addListing());
   for (const limit of [1, 3, 7, 100]) {
     const seen: number[] = [];
     for (let [cursor, hasMore] = [start, true]; hasMore;) {
-      const page = await ask(cursor, limit);
+      const page = await poll(cursor, limit);
       assert.ok(page.items.length <= limit);
-      seen.push(...page.items.map(({ listing_id }) => listing_id));
+      seen.push(...idsOf(page));
       ({ cursor, has_more: hasMore } = page);
     }
     assert.deepEqual(seen, added, `pages of ${limit}`);
   }
 });
 
-test('what one transaction writes together is told by pages, too', async () => {
-  const { cursor } = await ask();
+test('Changes of one transaction are divided into pages', async () => {
+  const { cursor } = await poll();
   await database.pool.query(
     `insert into property_listings (source_slug, external_id, description, search_text)
      select 'doshka', 'together-' || nth, '', '' from generate_series(1, 5) as nth`,
   );
-  const first = await ask(cursor, 3);
-  const second = await ask(first.cursor, 3);
+  const first = await poll(cursor, 3);
+  const second = await poll(first.cursor, 3);
   assert.deepEqual([first.has_more, second.has_more], [true, false]);
-  const ids = [...first.items, ...second.items].map(({ listing_id }) => listing_id);
-  assert.equal(new Set(ids).size, 5);
+  assert.equal(new Set([...idsOf(first), ...idsOf(second)]).size, 5);
 });
 
-// PGlite has one transaction at a time.
+// PGlite has one session.
 if (engine === 'postgres') {
-  test('what is committed late is told, though what began after it was told before', async () => {
-    const { cursor } = await ask();
+  test('A change that commits late comes after those that overtook it', async () => {
+    const { cursor } = await poll();
     const slow = await database.pool.connect();
     try {
       await slow.query('begin');
       const { rows } = await slow.query<{ id: number }>(INSERT, valuesOf());
       const later = await addListing();
-      const meanwhile = await ask(cursor);
+      const meanwhile = await poll(cursor);
       await slow.query('commit');
-      const { items } = await ask(meanwhile.cursor);
-      assert.deepEqual(
-        [...meanwhile.items, ...items].map(({ listing_id }) => listing_id),
-        [later, rows[0]?.id],
-      );
+      const rest = await poll(meanwhile.cursor);
+      assert.deepEqual([...idsOf(meanwhile), ...idsOf(rest)], [later, rows[0]?.id]);
     } finally {
       slow.release();
     }
   });
+
+  test('A request does not wait for another one that settles changes', async () => {
+    const { cursor } = await poll();
+    const settling = await database.pool.connect();
+    try {
+      await settling.query('begin');
+      // The lock of the log.
+      await settling.query('select pg_advisory_xact_lock($1)', [0x66_65_65_64]);
+      const added = await addListing();
+      const meanwhile = await poll(cursor);
+      assert.deepEqual([meanwhile.items, meanwhile.has_more], [[], true]);
+      assert.equal((await poll()).has_more, true);
+      await settleChanges(db, new AbortController().signal);
+      assert.equal(await countUnsettled(), 1);
+      await settling.query('commit');
+      const rest = await poll(meanwhile.cursor);
+      assert.deepEqual([idsOf(rest), rest.has_more], [[added], false]);
+    } finally {
+      settling.release();
+    }
+  });
 }
 
-test('of many who write and read at once each reader is told everything once', async () => {
+test('Concurrent readers get every change of concurrent writers once, in one order', async () => {
   const readers = Array.from({ length: 3 }, () => ({ seen: [] as number[], cursor: '' }));
-  for (const reader of readers) reader.cursor = (await ask()).cursor;
+  for (const reader of readers) reader.cursor = (await poll()).cursor;
   const added: number[] = [];
   let writing = true;
   const writers = Array.from({ length: 4 }, async () => {
@@ -175,10 +194,10 @@ test('of many who write and read at once each reader is told everything once', a
   const reading = readers.map(async (reader) => {
     for (let isLast = false; !isLast;) {
       isLast = !writing;
-      const { items, cursor, has_more } = await ask(reader.cursor, 5);
-      reader.seen.push(...items.map(({ listing_id }) => listing_id));
-      reader.cursor = cursor;
-      isLast &&= !has_more;
+      const page = await poll(reader.cursor, 5);
+      reader.seen.push(...idsOf(page));
+      reader.cursor = page.cursor;
+      isLast &&= !page.has_more;
     }
   });
   await Promise.all(writers);
@@ -193,27 +212,23 @@ test('of many who write and read at once each reader is told everything once', a
   }
 });
 
-test('a key with a list of sources follows these alone, and gets on past the others', async () => {
+test('A key with a list of sources gets the changes of these alone', async () => {
   const headers = await keyOf(['theirs']);
-  const { cursor } = await ask();
+  const { cursor } = await poll();
   await addListing();
   const theirs = await addListing('theirs');
   await addListing();
-  const first = await ask(cursor, 1, headers);
-  assert.deepEqual(
-    first.items.map(({ listing_id }) => listing_id),
-    [theirs],
-  );
-  assert.equal(first.has_more, false);
-  assert.deepEqual((await ask(first.cursor, 1, headers)).items, []);
+  const first = await poll(cursor, 1, headers);
+  assert.deepEqual([idsOf(first), first.has_more], [[theirs], false]);
+  assert.deepEqual((await poll(first.cursor, 1, headers)).items, []);
 });
 
-/** A model that reads this price in dollars, whatever it is shown. */
+/** Creates a model that reads this price from any text. */
 const reads = (price: number) => betterModel(() => ({ price, currency: 'USD' }));
 
-test('a price that is read differently out of the same payload is no change of it', async () => {
+test('A price that is read differently from the same payload is no change', async () => {
   const payload = payloadOf();
-  const { cursor } = await ask();
+  const { cursor } = await poll();
   const { listing_id: listingId } = await createHarness(db, { model: reads(50_000) }).process(
     payload,
   );
@@ -223,9 +238,8 @@ test('a price that is read differently out of the same payload is no change of i
   assert.ok(reading);
   assert.deepEqual(await work.write(reading), { outcome: 'written' });
   assert.equal((await listingOf(db, payload))?.price, 60_000);
-  // Another payload may change it, whatever was said of the one before.
   await createHarness(db).process({ ...payload, price: 70_000, currency: 'USD' });
-  const { items } = await ask(cursor);
+  const { items } = await poll(cursor);
   assert.deepEqual(
     items.map(({ kind, price_from, price_to }) => [kind, price_from, price_to]),
     [
@@ -235,14 +249,14 @@ test('a price that is read differently out of the same payload is no change of i
   );
 });
 
-/** Adds so many changes at once, of listings that nobody needs. */
+/** Adds changes of listings that do not exist. */
 async function addChanges(changes: number, source = 'doshka'): Promise<void> {
   await sql`insert into listing_changes (listing_id, source_slug, kind)
     select nth, ${source}, 'new' from generate_series(1, ${changes}::int) as nth`.execute(db);
 }
 
-/** How many changes have no place in the feed yet. */
-async function countWaiting(): Promise<number> {
+/** Returns the number of changes without a position in the log. */
+async function countUnsettled(): Promise<number> {
   const { n } = await db
     .selectFrom('listing_changes')
     .select((eb) => eb.fn.countAll<number>().as('n'))
@@ -251,125 +265,86 @@ async function countWaiting(): Promise<number> {
   return n;
 }
 
-test('a request gives places to a thousand changes, the first one too, and says that there are more', async () => {
-  const start = (await ask()).cursor;
+test('A request settles a thousand changes and says that there are more', async () => {
+  const start = (await poll()).cursor;
   await addChanges(2005);
-  const first = await ask();
-  assert.deepEqual([first.items, first.has_more, await countWaiting()], [[], true, 1005]);
-  const page = await ask(start, 1);
-  assert.deepEqual([page.items.length, page.has_more, await countWaiting()], [1, true, 5]);
-  let told = 0;
+  const first = await poll();
+  assert.deepEqual([first.items, first.has_more, await countUnsettled()], [[], true, 1005]);
+  const page = await poll(start, 1);
+  assert.deepEqual([page.items.length, page.has_more, await countUnsettled()], [1, true, 5]);
+  let received = 0;
   for (let [cursor, hasMore] = [first.cursor, true]; hasMore;) {
-    const next = await ask(cursor);
-    told += next.items.length;
+    const next = await poll(cursor);
+    received += next.items.length;
     ({ cursor, has_more: hasMore } = next);
   }
-  assert.equal(told, 1005, 'what had no place then comes as a change');
+  assert.equal(received, 1005);
 });
 
-test('the upkeep gives places to all of them', async () => {
-  const { cursor } = await ask();
+test('The upkeep settles all changes', async () => {
+  const { cursor } = await poll();
   await addChanges(1500);
   await settleChanges(db, new AbortController().signal);
-  assert.equal(await countWaiting(), 0);
-  const { has_more: hasMore, ...first } = await ask();
-  assert.deepEqual([first.items, hasMore], [[], false]);
-  assert.equal((await ask(cursor)).items.length, 100);
+  assert.equal(await countUnsettled(), 0);
+  const first = await poll();
+  assert.deepEqual([first.items, first.has_more], [[], false]);
+  assert.equal((await poll(cursor)).items.length, 100);
 });
 
-// PGlite has one session.
-if (engine === 'postgres') {
-  test('nobody waits for whoever gives places: what has none yet comes with the next answer', async () => {
-    const { cursor } = await ask();
-    const giver = await database.pool.connect();
-    try {
-      await giver.query('begin');
-      // "feed", as in the repository.
-      await giver.query('select pg_advisory_xact_lock($1)', [0x66_65_65_64]);
-      const added = await addListing();
-      const meanwhile = await ask(cursor);
-      assert.deepEqual([meanwhile.items, meanwhile.has_more], [[], true]);
-      assert.equal((await ask()).has_more, true);
-      await settleChanges(db, new AbortController().signal);
-      assert.equal(await countWaiting(), 1, 'it is left to whoever has begun');
-      await giver.query('commit');
-      const { items, has_more: hasMore } = await ask(meanwhile.cursor);
-      assert.deepEqual([items.map(({ listing_id: id }) => id), hasMore], [[added], false]);
-    } finally {
-      giver.release();
-    }
-  });
-}
-
-test('a page looks through so many positions for its sources, and gets on where it finds none', async () => {
+test('A page advances past many changes of other sources', async () => {
   const headers = await keyOf(['rare']);
-  const { cursor } = await ask(undefined, 1, headers);
+  const { cursor } = await poll(undefined, 1, headers);
   await addListing();
-  await ask();
-  // As many as other sources have in days.
+  await poll();
   await sql`select setval('listing_changes_positions',
     (select last_value from listing_changes_positions) + 60000)`.execute(db);
   const rare = await addListing('rare');
-  const first = await ask(cursor, 10, headers);
+  const first = await poll(cursor, 10, headers);
   assert.deepEqual([first.items, first.has_more], [[], true]);
-  const second = await ask(first.cursor, 10, headers);
-  assert.deepEqual(
-    [second.items.map(({ listing_id: id }) => id), second.has_more],
-    [[rare], false],
-  );
+  const second = await poll(first.cursor, 10, headers);
+  assert.deepEqual([idsOf(second), second.has_more], [[rare], false]);
 });
 
-test('a cursor of what the restore of an older copy has lost is refused, though as many changes came since', async () => {
-  const copied = (await ask()).cursor;
+test('A cursor from after a restored copy is rejected', async () => {
+  const copied = (await poll()).cursor;
   await addListing();
-  const lost = (await ask(copied)).cursor;
-  // The copy does not have it, and goes on by itself.
+  const lost = (await poll(copied)).cursor;
   await sql`with gone as (
       delete from listing_changes
       where position = (select max(position) from listing_changes) returning position)
     select setval('listing_changes_positions', position, false) from gone`.execute(db);
-  const refused = async () => {
+  const assertRejected = async () => {
     const answer = await collector.get(`/api/v1/listings/changes?after=${lost}`, anySource);
     assert.equal(answer.status, 422, answer.text);
   };
-  await refused();
+  await assertRejected();
   const added = [await addListing(), await addListing()];
-  const { items, cursor } = await ask(copied);
-  assert.deepEqual(
-    items.map(({ listing_id: id }) => id),
-    added,
-  );
-  await refused();
-  assert.deepEqual((await ask(cursor)).items, []);
+  const restored = await poll(copied);
+  assert.deepEqual(idsOf(restored), added);
+  await assertRejected();
+  assert.deepEqual((await poll(restored.cursor)).items, []);
 });
 
-test('a cursor that stands at a change which is not kept any more goes on', async () => {
+test('A cursor at a removed change stays valid', async () => {
   await addListing();
-  const { cursor } = await ask();
+  const { cursor } = await poll();
   await sql`delete from listing_changes`.execute(db);
-  assert.deepEqual((await ask(cursor)).items, []);
+  assert.deepEqual((await poll(cursor)).items, []);
   const added = await addListing();
-  assert.deepEqual(
-    (await ask(cursor)).items.map(({ listing_id: id }) => id),
-    [added],
-  );
+  assert.deepEqual(idsOf(await poll(cursor)), [added]);
 });
 
 const cursorOf = (value: unknown) => Buffer.from(JSON.stringify(value)).toString('base64url');
 
-test('what is no cursor of this database is refused', async () => {
+test('An invalid cursor or limit is rejected', async () => {
   const wrong = [
     'after=nonsense',
     'after=',
-    `after=${cursorOf(1)}`,
     `after=${cursorOf([1])}`,
     `after=${cursorOf([-1, null])}`,
-    `after=${cursorOf([1.5, null])}`,
-    `after=${cursorOf(['1', null])}`,
     `after=${cursorOf([1, 'now'])}`,
-    `after=${cursorOf({ id: 1 })}`,
     `after=${cursorOf([2 ** 60, null])}`,
-    // As of a database that has seen more changes than this one.
+    // A position after all of this database.
     `after=${cursorOf([1_000_000, null])}`,
     'limit=0',
     'limit=101',
@@ -381,12 +356,12 @@ test('what is no cursor of this database is refused', async () => {
   }
 });
 
-test('it needs the scope of searches, and is limited as they are', async () => {
-  const { key } = await keys.create({ name: 'sends', scopes: ['ingest'] });
+test('The changes need the scope "search" and count against its limit', async () => {
+  const { key } = await keys.create({ name: 'sender', scopes: ['ingest'] });
   const address = '/api/v1/listings/changes';
   assert.equal((await collector.get(address)).status, 401);
-  const refused = await collector.get(address, { authorization: `Bearer ${key}` });
-  assert.equal(refused.status, 403);
+  const denied = await collector.get(address, { authorization: `Bearer ${key}` });
+  assert.equal(denied.status, 403);
   const answer = await collector.get(address, anySource);
   assert.equal(answer.headers.get('ratelimit-limit'), '100000');
 });

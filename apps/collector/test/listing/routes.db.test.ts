@@ -1,42 +1,81 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { processThrough, startCollector } from '../support/collector.ts';
+import type { Provenance } from '../../src/listing/provenance.ts';
+import { extractionPrompt } from '../../src/pipeline/extraction.ts';
+import { processThrough, type Raw, startCollector } from '../support/collector.ts';
+import { until } from '@oselya/testing';
 import { openDatabase, payloadOf } from '../support/pipeline.ts';
 
-const collector = await startCollector(await openDatabase());
+const database = await openDatabase();
+const { db } = database;
+const collector = await startCollector(database);
 
-test('a payload becomes a listing that can be read, with its history and pictures', async () => {
+/** Sends a payload and waits until it is a listing. */
+async function processed(payload: object): Promise<Raw> {
+  const raw = await processThrough(collector, payload);
+  assert.equal(raw.status, 'completed', JSON.stringify(raw.error));
+  return raw;
+}
+
+type Listing = Record<string, unknown> & {
+  price_per_m2: number | null;
+  provenance: Omit<Provenance, 'requested_model' | 'raw_id'> & { raw_id: number | null };
+  duplicate_group: number | null;
+  duplicates: {
+    listing_id: number;
+    score: number;
+    reasons: { reason: string; part: number; detail: string }[];
+  }[];
+};
+
+type Snapshot = {
+  raw_id: number;
+  changes: object;
+  listing: { price: number };
+  model: string;
+  prompt_version: string;
+};
+
+const listingOf = async (id: number) =>
+  (await collector.get(`/api/v1/listings/${id}`)).json<Listing>();
+const historyOf = async (id: number) =>
+  (await collector.get(`/api/v1/listings/${id}/history`)).json<Snapshot[]>();
+
+const archive = (id: number) =>
+  db
+    .updateTable('property_listings')
+    .set({ archived_at: new Date() })
+    .where('id', '=', id)
+    .execute();
+
+test('A payload becomes a listing with its history and images, page by page', async () => {
   const payload = payloadOf({
     price: 62_000,
     currency: 'USD',
     image_urls: [1, 2, 3].map((n) => `http://127.0.0.1:9/${n}.jpg`),
   });
-  const first = await processThrough(collector, payload);
-  assert.equal(first.status, 'completed', JSON.stringify(first.error));
-  const second = await processThrough(collector, { ...payload, price: 60_000 });
+  const first = await processed(payload);
+  const second = await processed({ ...payload, price: 60_000 });
   assert.equal(second.listing_id, first.listing_id);
-
-  const address = `/api/v1/listings/${first.listing_id}`;
-  const listing = (await collector.get(address)).json<Record<string, unknown>>();
-  assert.equal(listing['listing_id'], first.listing_id);
-  assert.equal(listing['external_id'], payload.external_id);
-  assert.equal(listing['price'], 60_000);
-  assert.equal(listing['rooms'], 2);
+  const listing = await listingOf(first.listing_id);
+  assert.deepEqual(
+    [listing['listing_id'], listing['external_id'], listing['price'], listing['rooms']],
+    [first.listing_id, payload.external_id, 60_000, 2],
+  );
   assert.equal(listing['archived_at'], null);
   assert.ok(!('embedding' in listing));
 
-  const history = (await collector.get(`${address}/history`)).json<
-    { raw_id: number; changes: object; listing: { price: number } }[]
-  >();
+  const history = await historyOf(first.listing_id);
   assert.deepEqual(
-    history.map((item) => [item.raw_id, item.listing.price]),
+    history.map((one) => [one.raw_id, one.listing.price, one.model, one.prompt_version]),
     [
-      [second.raw_id, 60_000],
-      [first.raw_id, 62_000],
+      [second.raw_id, 60_000, 'mock', extractionPrompt.version],
+      [first.raw_id, 62_000, 'mock', extractionPrompt.version],
     ],
   );
   assert.deepEqual(history[0]?.changes, { price: { from: 62_000, to: 60_000 } });
 
+  const address = `/api/v1/listings/${first.listing_id}`;
   const images = (await collector.get(`${address}/images`)).json<
     { position: number; url: string; sha256: null; error: string }[]
   >();
@@ -44,34 +83,244 @@ test('a payload becomes a listing that can be read, with its history and picture
     images.map(({ position, url, sha256 }) => [position, url, sha256]),
     payload.image_urls?.map((url, position) => [position, url, null]),
   );
-  assert.ok(images[0]?.error, 'an address of this machine is refused, with the reason');
+  assert.ok(images[0]?.error, 'an address of this machine is rejected with the reason');
 
-  assert.deepEqual(await walk(`${address}/history?limit=1`), [[history[0]], [history[1]]]);
-  assert.deepEqual(await walk(`${address}/images?limit=2`), [images.slice(0, 2), images.slice(2)]);
-  // No row is at such a position: the columns hold no larger number than 2147483647.
+  assert.deepEqual(await pagesOf(`${address}/history?limit=1`), [[history[0]], [history[1]]]);
+  assert.deepEqual(await pagesOf(`${address}/images?limit=2`), [
+    images.slice(0, 2),
+    images.slice(2),
+  ]);
+  // Larger than any position that the column can hold.
   const beyond = Buffer.from('2147483648').toString('base64url');
-  const refused = [
+  for (const path of [
     'history?limit=0',
     'images?limit=0',
     `images?cursor=${beyond}`,
     'history?cursor=7',
-  ];
-  for (const path of refused) {
+  ]) {
     assert.equal((await collector.get(`${address}/${path}`)).status, 422, path);
   }
 });
 
-/** Every page of a list, as their links lead from one to the next. */
-async function walk(path: string): Promise<unknown[][]> {
+/** Returns every page of a list by its links. */
+async function pagesOf(path: string): Promise<unknown[][]> {
   const page = await collector.get(path);
   const next = /^<(.+)>; rel="next"$/.exec(page.headers.get('link') ?? '')?.[1];
-  return [page.json<unknown[]>(), ...(next === undefined ? [] : await walk(next))];
+  return [page.json<unknown[]>(), ...(next === undefined ? [] : await pagesOf(next))];
 }
 
-test('a listing that is not there is 404 everywhere', async () => {
+test('An unknown listing is 404 on every route', async () => {
   for (const path of ['', '/history', '/images']) {
     const answer = await collector.get(`/api/v1/listings/999999${path}`);
     assert.equal(answer.status, 404);
     assert.equal(answer.json<{ code: string }>().code, 'listing_not_found');
   }
+});
+
+test('A year of construction is read or provided, answered, searched and tracked', async () => {
+  const text = 'Продам двокімнатну квартиру у Львові, цегляний будинок 1985 року побудови.';
+  const payload = payloadOf({ external_id: 'year', description: text });
+  const { listing_id: id } = await processed(payload);
+  assert.equal((await listingOf(id))['year_built'], 1985);
+
+  await processed({ ...payload, year_built: 1986 });
+  assert.equal((await listingOf(id))['year_built'], 1986, "the source's value wins");
+  assert.deepEqual((await historyOf(id))[0]?.changes, { year_built: { from: 1985, to: 1986 } });
+
+  const answer = await collector.post('/api/v1/search/fulltext', { query: 'цегляний' });
+  const { items } = answer.json<{ items: { listing: Record<string, unknown> }[] }>();
+  assert.deepEqual(
+    items.map(({ listing }) => [listing['listing_id'], listing['year_built']]),
+    [[id, 1986]],
+  );
+  const rejected = await collector.post('/api/v1/ingest', { ...payload, year_built: 1066 });
+  assert.equal(rejected.status, 422);
+});
+
+/** The origin of a value that a rule changed or left out. */
+const rule = (name: string, of?: string) => ({ origin: 'rule', rule: name, ...(of && { of }) });
+
+test('Every field has an origin: its payload, the model or a rule', async () => {
+  const payload = payloadOf({
+    title: ' Двокімнатна квартира ',
+    property_type: 'Apartment',
+    price: 62_000.019,
+    floor: 9,
+    floors_total: 5,
+  });
+  const raw = await processed(payload);
+  const { provenance, ...listing } = await listingOf(raw.listing_id);
+  const { fields, ...made } = provenance;
+  assert.deepEqual(made, {
+    raw_id: raw.raw_id,
+    model: 'mock',
+    prompt_version: extractionPrompt.version,
+  });
+  assert.deepEqual(fields['title'], rule('cleaned', 'payload'));
+  assert.deepEqual(fields['description'], { origin: 'payload' });
+  assert.deepEqual(fields['rooms'], { origin: 'model' });
+  assert.deepEqual(fields['property_type'], rule('lower_case', 'payload'));
+  assert.deepEqual(fields['price'], rule('rounded', 'payload'));
+  assert.deepEqual(fields['floor'], rule('contradiction', 'payload'));
+  assert.deepEqual(fields['price_per_m2'], rule('price_by_area'));
+  assert.equal(listing.price_per_m2, 1148.15);
+  assert.deepEqual([listing['floor'], listing['floors_total']], [null, null]);
+  const own = new Set([
+    'listing_id',
+    'source_slug',
+    'external_id',
+    'archived_at',
+    'created_at',
+    'updated_at',
+  ]);
+  for (const [key, value] of Object.entries(listing)) {
+    const isEmpty =
+      value === null || JSON.stringify(value) === '[]' || JSON.stringify(value) === '{}';
+    if (!own.has(key) && !isEmpty) assert.ok(fields[key], `${key} has no origin`);
+  }
+});
+
+test('The origin is the last payload with the content, and null once that was removed', async () => {
+  const payload = payloadOf({ price: 100, currency: 'USD' });
+  const first = await processed(payload);
+  const origin = async () => (await listingOf(first.listing_id)).provenance.raw_id;
+  const second = await processed({ ...payload, price: 90 });
+  assert.equal(await origin(), second.raw_id);
+  const again = await processed({ ...payload, price: 90 });
+  assert.equal(await origin(), again.raw_id);
+  for (const [removed, expected] of [
+    [second, again.raw_id],
+    [again, null],
+  ] as const) {
+    await db.deleteFrom('raw_data').where('id', '=', removed.raw_id).execute();
+    assert.equal(await origin(), expected);
+  }
+});
+
+test('The cost of a payload is in its record and in the metrics', async () => {
+  const before = await tokens();
+  const { model_usage: usage } = await processed(payloadOf());
+  assert.equal(usage?.calls, 2);
+  const counted = await tokens();
+  assert.equal(counted.input - before.input, usage.input_tokens);
+  assert.equal(counted.output - before.output, usage.output_tokens);
+});
+
+/** Returns the tokens that the metrics have counted. */
+async function tokens(): Promise<{ input: number; output: number }> {
+  const sum = { input: 0, output: 0 };
+  const lines = (await collector.get('/metrics')).text.matchAll(
+    /^collector_model_tokens_total\{.*direction="(input|output)".*\} (\d+)$/gm,
+  );
+  for (const [, direction, count] of lines) {
+    sum[direction === 'input' ? 'input' : 'output'] += Number(count);
+  }
+  return sum;
+}
+
+test('The price of a square metre follows from price and area', async () => {
+  const { listing_id: id } = await processed(payloadOf({ price: 100_000, area_total: 50 }));
+  for (const [changes, expected] of [
+    [{ price: 100_000 }, 2000],
+    [{ price: 4_100_000 }, 82_000],
+    [{ area_total: null }, null],
+  ] as const) {
+    await db.updateTable('property_listings').set(changes).where('id', '=', id).execute();
+    assert.equal((await listingOf(id)).price_per_m2, expected);
+  }
+});
+
+const FLAT = {
+  title: 'Двокімнатна квартира на Франка',
+  description: `Продам двокімнатну квартиру у Львові, високі стелі, дубовий паркет, тихе подвір'я, поруч
+    парк і трамвай. Документи готові, ключі на руках.`,
+  deal_type: 'sale',
+  city: 'Львів',
+  address: 'вул. Івана Франка, 61',
+  rooms: 2,
+  area_total: 54.3,
+  floor: 3,
+  floors_total: 5,
+  price: 87_000,
+  currency: 'USD',
+} as const;
+
+test('A listing shows its likely duplicates with reasons while they are offered', async () => {
+  const { listing_id: one } = await processed(payloadOf(FLAT));
+  const copy = payloadOf({
+    ...FLAT,
+    source_slug: 'misto',
+    url: 'https://misto.example/7',
+    price: 90_000,
+  });
+  const { listing_id: other } = await processed(copy);
+  const rented = await processed(payloadOf({ ...FLAT, deal_type: 'rent', price: 700 }));
+  const { duplicates } = await until('the duplicate is found', async () => {
+    const listing = await listingOf(one);
+    return listing.duplicates.length > 0 && listing;
+  });
+  assert.deepEqual(
+    duplicates.map(({ reasons: _reasons, score: _score, ...duplicate }) => duplicate),
+    [
+      {
+        listing_id: other,
+        source_slug: 'misto',
+        external_id: copy.external_id,
+        url: 'https://misto.example/7',
+        price: 90_000,
+        currency: 'USD',
+      },
+    ],
+  );
+  const [{ score, reasons } = { score: 0, reasons: [] }] = duplicates;
+  assert.ok(score > 0.56 && score <= 1, `score ${score}`);
+  const details = new Map(reasons.map(({ reason, detail }) => [reason, detail]));
+  assert.equal(details.get('place'), 'same building');
+  assert.equal(details.get('area'), 'both 54.3 m²');
+  assert.equal(details.get('rooms'), '2 rooms, floor 3, of 5');
+  assert.equal(details.get('price'), 'prices 3 % apart');
+  assert.ok(details.has('text'));
+  const mirrored = await listingOf(other);
+  assert.deepEqual(
+    mirrored.duplicates.map((duplicate) => [duplicate.listing_id, duplicate.score]),
+    [[one, score]],
+  );
+  assert.deepEqual([mirrored.duplicate_group, (await listingOf(one)).duplicate_group], [one, one]);
+  assert.deepEqual((await listingOf(rented.listing_id)).duplicates, []);
+
+  // An archived duplicate is left out at once, before its group is updated.
+  await archive(other);
+  assert.deepEqual((await listingOf(one)).duplicates, []);
+  await until('the group is gone', async () => (await listingOf(one)).duplicate_group === null);
+  await processed(copy);
+  await until('it is back', async () => (await listingOf(one)).duplicates.length === 1);
+});
+
+test('A listing that returns with another price keeps its id and history', async () => {
+  const payload = payloadOf({ price: 62_000, currency: 'USD' });
+  const { listing_id: id } = await processed(payload);
+  await archive(id);
+  assert.equal((await processed({ ...payload, price: 58_000 })).listing_id, id);
+  const listing = await listingOf(id);
+  assert.deepEqual([listing['archived_at'], listing['price']], [null, 58_000]);
+  assert.deepEqual(
+    (await historyOf(id)).map(({ changes }) => changes),
+    [{ price: { from: 62_000, to: 58_000 } }, {}],
+  );
+});
+
+test('An older payload that ends late neither changes a listing nor restores it', async () => {
+  const payload = payloadOf({ price: 1000, currency: 'USD' });
+  const { listing_id: id, raw_id: oldest } = await processed(payload);
+  await processed({ ...payload, price: 900 });
+  await archive(id);
+  await db.updateTable('raw_data').set({ status: 'failed' }).where('id', '=', oldest).execute();
+  assert.equal((await collector.post(`/api/v1/admin/raw/${oldest}/retry`)).status, 200);
+  await until('it has ended again', async () => {
+    const raw = (await collector.get(`/api/v1/raw/${oldest}`)).json<Raw>();
+    return raw.status === 'completed';
+  });
+  const listing = await listingOf(id);
+  assert.equal(listing['price'], 900);
+  assert.notEqual(listing['archived_at'], null);
 });

@@ -17,7 +17,7 @@ import {
 import type { Choice } from '../../src/reprocess/repository.ts';
 import { countedModel, log, noImages } from '../support/pipeline.ts';
 
-/** A model that was improved: it reads another number of rooms, and goes by another name. */
+/** Creates a model with another name that reads another number of rooms. */
 export function betterModel(
   change: (read: Extraction) => Partial<Extraction> = () => ({ rooms: 9 }),
 ) {
@@ -30,7 +30,7 @@ export function betterModel(
   return { ...mock, chatModel: 'better', generateObject };
 }
 
-/** What `oselya reprocess` works with, on a database and with a model of the test's. */
+/** Opens what `oselya reprocess` uses, on a database and with a model. */
 export function openReprocess(
   db: Kysely<Tables>,
   model: ReturnType<typeof countedModel>,
@@ -50,6 +50,7 @@ export function openReprocess(
   return createReprocess({ db, model, jobs, leaseMs: 60_000, parallel: 4 });
 }
 
+/** Reads all chosen listings again. */
 export async function readAll(
   reprocess: Reprocess,
   choice: Choice = {},
@@ -60,5 +61,6 @@ export async function readAll(
   return Array.fromAsync(reprocess.read(choice, { limit, signal, dryRun }));
 }
 
+/** Returns the outcomes that can be written. */
 export const readings = (outcomes: readonly ReadOutcome[]): Reading[] =>
   outcomes.filter((one) => one.outcome === 'read');

@@ -1,26 +1,29 @@
 import assert from 'node:assert/strict';
-import { beforeEach, test } from 'node:test';
+import { beforeEach, suite, test } from 'node:test';
 import { ModelError } from '@oselya/model';
 import { claimAgain } from '../../src/queue/claim.ts';
 import { expireLeases, rescueJobs } from '../../src/queue/jobs.ts';
+import { startCollector } from '../support/collector.ts';
 import { watchedDatabase } from '@oselya/testing/database';
+import { betterModel, openReprocess, readAll, readings } from './harness.ts';
 import {
-  openDatabase,
-  rawRecord,
-  store,
-  payloadOf,
   countedModel,
   createHarness,
   currentOf,
   listingOf,
+  openDatabase,
+  payloadOf,
+  rawRecord,
   snapshotsOf,
+  store,
 } from '../support/pipeline.ts';
-import { betterModel, openReprocess, readAll, readings } from './harness.ts';
 
-const { db } = await openDatabase();
+const database = await openDatabase();
+const { db } = database;
+const collector = await startCollector(database, { COLLECTOR_WORKER: 'false' });
 const open = (model: ReturnType<typeof countedModel>) => openReprocess(db, model);
 
-/** All that is stored, but the embeddings' columns, whose text form is long. */
+/** Returns all stored rows. */
 async function everything() {
   return {
     raws: await db.selectFrom('raw_data').selectAll().orderBy('id').execute(),
@@ -51,7 +54,15 @@ beforeEach(async () => {
   await db.deleteFrom('property_listings').execute();
 });
 
-test('a reading tells what would change, and changes nothing but what it cost', async () => {
+/** Reads the only chosen listing again. */
+async function readOne(model: ReturnType<typeof countedModel>) {
+  const work = open(model);
+  const [reading] = readings(await readAll(work));
+  assert.ok(reading);
+  return { work, reading };
+}
+
+test('A reading shows the changes and stores only its cost', async () => {
   const harness = createHarness(db);
   await harness.process(payloadOf({ external_id: 'a' }));
   await harness.process(payloadOf({ external_id: 'b', rooms: 3 }));
@@ -61,7 +72,7 @@ test('a reading tells what would change, and changes nothing but what it cost', 
   assert.deepEqual(
     outcomes.map(({ changes }) => changes),
     [{ rooms: { from: 2, to: 9 } }, {}],
-    "the source's own number wins as ever",
+    "the source's value wins",
   );
   assert.deepEqual(model.calls, { chat: 2, embed: 0 });
   const after = await everything();
@@ -70,7 +81,7 @@ test('a reading tells what would change, and changes nothing but what it cost', 
     const earlier = before.raws[nth]?.model_usage;
     assert.ok(usage && earlier);
     assert.equal(usage.calls, earlier.calls + 1);
-    assert.ok(usage.input_tokens > earlier.input_tokens, 'its tokens are added');
+    assert.ok(usage.input_tokens > earlier.input_tokens);
   }
   const withoutCost = ({ raws, ...others }: typeof before) => ({
     ...others,
@@ -79,14 +90,12 @@ test('a reading tells what would change, and changes nothing but what it cost', 
   assert.deepEqual(withoutCost(after), withoutCost(before));
 });
 
-test('what is written goes through the pipeline without another question to the model', async () => {
+test('A reading is written without another call of the model for it', async () => {
   const payload = payloadOf();
   const raw = await createHarness(db).process(payload);
   const model = betterModel();
-  const reprocess = open(model);
-  const [reading] = readings(await readAll(reprocess));
-  assert.ok(reading);
-  assert.deepEqual(await reprocess.write(reading), { outcome: 'written' });
+  const { work, reading } = await readOne(model);
+  assert.deepEqual(await work.write(reading), { outcome: 'written' });
   assert.deepEqual(model.calls, { chat: 1, embed: 1 });
   const listing = await listingOf(db, payload);
   assert.equal(listing?.rooms, 9);
@@ -100,26 +109,24 @@ test('what is written goes through the pipeline without another question to the 
   assert.deepEqual([name, requested_model, raw_id], ['better-2026', 'better', raw.id]);
 });
 
-test('a listing with the markup of its payload is brought up to date', async () => {
+test('Markup in a stored description is replaced by plain text', async () => {
   const payload = payloadOf({ description: '<p>Продам квартиру,</p><p>54&nbsp;м²</p>' });
   const harness = createHarness(db);
   await harness.process(payload);
   const { description: html } = payload;
   await db.updateTable('property_listings').set({ description: html, search_text: html }).execute();
   await harness.process(payload);
-  assert.equal((await listingOf(db, payload))?.description, html, 'the payload says nothing new');
-  const reprocess = open(countedModel());
-  const [reading] = readings(await readAll(reprocess));
-  assert.ok(reading);
+  assert.equal((await listingOf(db, payload))?.description, html);
+  const { work, reading } = await readOne(countedModel());
   const plain = 'Продам квартиру,\n54 м²';
   assert.deepEqual(reading.changes, { description: { from: html, to: plain } });
-  assert.deepEqual(await reprocess.write(reading), { outcome: 'written' });
+  assert.deepEqual(await work.write(reading), { outcome: 'written' });
   const listing = await listingOf(db, payload);
   assert.equal(listing?.description, plain);
   assert.match(listing.search_text, /продам квартиру 54 м2/);
 });
 
-test('what the current prompt and model have read is not outdated', async () => {
+test('Listings of the current prompt and model are not outdated', async () => {
   const harness = createHarness(db);
   for (const external_id of ['a', 'b', 'c']) await harness.process(payloadOf({ external_id }));
   const model = betterModel();
@@ -128,7 +135,7 @@ test('what the current prompt and model have read is not outdated', async () => 
   assert.equal(await reprocess.count({ outdated }), 3);
   const [first] = readings(await readAll(reprocess, { outdated }, 1));
   assert.ok(first);
-  assert.equal(model.calls.chat, 1, 'no more are read than are asked for');
+  assert.equal(model.calls.chat, 1);
   await reprocess.write(first);
   assert.equal(await reprocess.count({ outdated }), 2);
   const rest = readings(await readAll(reprocess, { outdated }));
@@ -136,35 +143,34 @@ test('what the current prompt and model have read is not outdated', async () => 
     rest.map(({ listingId }) => listingId > first.listingId),
     [true, true],
   );
-  assert.equal(await reprocess.count({ outdated }), 2, 'reading alone writes nothing');
+  assert.equal(await reprocess.count({ outdated }), 2);
   assert.equal(await reprocess.count({ outdated: open(countedModel()).current }), 1);
 });
 
-test('what is no listing for the current prompt and model is not read by them again', async () => {
+test('A payload that the current model rejects is not read by it again', async () => {
   const harness = createHarness(db);
-  const payload = payloadOf({ external_id: 'refused' });
+  const payload = payloadOf({ external_id: 'rejected' });
   await harness.process(payload);
   const failing = await harness.process(payloadOf({ external_id: 'failed', title: 'failed' }));
-  const refuses = betterModel((read) => {
+  const rejects = betterModel((read) => {
     if (read.title === 'failed') throw new ModelError('MODEL_TRUNCATED', 'cut off');
     return { is_listing: false, reason: 'A service.' };
   });
-  const reprocess = open(refuses);
+  const reprocess = open(rejects);
   const outdated = reprocess.current;
   const listings = await db.selectFrom('property_listings').selectAll().execute();
   assert.equal((await readAll(reprocess, { outdated })).length, 2);
   assert.deepEqual(
     (await readAll(reprocess, { outdated })).map(({ outcome, listingId }) => [outcome, listingId]),
     [['failed', failing.listing_id]],
-    'a failure is no reading',
   );
   assert.deepEqual(await db.selectFrom('property_listings').selectAll().execute(), listings);
 
-  // The same again is the same.
+  // The same content stays rejected.
   await harness.process(payload);
   assert.equal(await reprocess.count({ outdated }), 1);
-  // Another model, another prompt, another payload, or whoever asks for all, has it read.
-  const other = open({ ...refuses, chatModel: 'another' });
+  // Another model, another prompt, another payload and a choice of all include it.
+  const other = open({ ...rejects, chatModel: 'another' });
   assert.equal(await other.count({ outdated: other.current }), 2);
   assert.equal(await reprocess.count({ outdated: { ...outdated, promptVersion: 'v0' } }), 2);
   assert.equal(await reprocess.count({}), 2);
@@ -172,7 +178,7 @@ test('what is no listing for the current prompt and model is not read by them ag
   assert.equal(await reprocess.count({ outdated }), 2);
 });
 
-test('a source or a listing can be chosen', async () => {
+test('A source or a listing can be chosen', async () => {
   const harness = createHarness(db);
   const { listing_id: id } = await harness.process(payloadOf());
   await harness.process(payloadOf({ source_slug: 'oholoshennia' }));
@@ -186,22 +192,23 @@ test('a source or a listing can be chosen', async () => {
   assert.equal((await readAll(reprocess, { source: 'nobody' })).length, 0);
 });
 
-test('an archived listing stays archived', async () => {
+test('The last payload is read again, and an archived listing stays archived', async () => {
   const payload = payloadOf();
-  await createHarness(db).process(payload);
+  const harness = createHarness(db);
+  await harness.process(payload);
+  const last = await harness.process(payload);
   const archived_at = new Date('2026-01-02T03:04:05Z');
   await db.updateTable('property_listings').set({ archived_at }).execute();
-  const reprocess = open(betterModel());
-  const [reading] = readings(await readAll(reprocess));
-  assert.ok(reading);
-  assert.deepEqual(await reprocess.write(reading), { outcome: 'written' });
+  const { work, reading } = await readOne(betterModel());
+  assert.equal(reading.rawId, last.id);
+  assert.deepEqual(await work.write(reading), { outcome: 'written' });
   const listing = await listingOf(db, payload);
   assert.deepEqual([listing?.rooms, listing?.archived_at], [9, archived_at]);
 });
 
-test('payloads that are gone, on their way, no listings any more, or too much for the model', async () => {
+test('A reading tells which payloads are missing, in progress, rejected or failed', async () => {
   const harness = createHarness(db);
-  for (const external_id of ['gone', 'later', 'pending', 'refused', 'failed']) {
+  for (const external_id of ['gone', 'later', 'pending', 'rejected', 'failed']) {
     await harness.process(payloadOf({ external_id, title: external_id }));
   }
   await db.deleteFrom('raw_data').where('external_id', '=', 'gone').execute();
@@ -212,7 +219,7 @@ test('payloads that are gone, on their way, no listings any more, or too much fo
     .execute();
   const model = betterModel((read) => {
     if (read.title === 'failed') throw new ModelError('MODEL_TRUNCATED', 'cut off');
-    return read.title === 'refused' ? { is_listing: false, reason: 'A service.' } : {};
+    return read.title === 'rejected' ? { is_listing: false, reason: 'A service.' } : {};
   });
   const reprocess = open(model);
   const outcomes = await readAll(reprocess);
@@ -228,7 +235,7 @@ test('payloads that are gone, on their way, no listings any more, or too much fo
     ['failed', 'MODEL_TRUNCATED'],
   ]);
   const before = await everything();
-  // A newer payload comes between reading and writing.
+  // A newer payload arrives between reading and writing.
   await store(db, payloadOf({ external_id: 'later' }));
   const [reading] = readings(outcomes);
   assert.ok(reading);
@@ -236,11 +243,11 @@ test('payloads that are gone, on their way, no listings any more, or too much fo
   assert.deepEqual((await everything()).listings, before.listings);
 });
 
-test('a wrong setting or a server that is away ends the reading at once, and what fails on all soon', async () => {
+test('A failure that every listing would meet ends the reading', async () => {
   const harness = createHarness(db);
   for (let nth = 0; nth < 20; nth += 1) await harness.process(payloadOf());
   const before = await everything();
-  // The slots; and ten in a row, with those that had been begun ahead of the tenth.
+  // At most as many calls as there are slots, or ten failures in a row with the calls that began before the tenth.
   for (const [code, status, most] of [
     ['MODEL_UNREACHABLE', undefined, 4],
     ['MODEL_MISCONFIGURED', undefined, 4],
@@ -252,16 +259,13 @@ test('a wrong setting or a server that is away ends the reading at once, and wha
     const model = betterModel(() => {
       throw new ModelError(code, 'no', status === undefined ? {} : { status });
     });
-    await assert.rejects(
-      readAll(open(model)),
-      (error) => error instanceof ModelError && error.code === code,
-    );
+    await assert.rejects(readAll(open(model)), { code });
     assert.ok(model.calls.chat <= most, `${code} ${status}: ${model.calls.chat} calls`);
   }
   assert.deepEqual((await everything()).listings, before.listings);
 });
 
-test('a model that fails on the embedding leaves all as it was, and a wrong setting ends the writing', async () => {
+test('A failed embedding leaves everything as it was', async () => {
   const payload = payloadOf();
   await createHarness(db).process(payload);
   const model = betterModel();
@@ -281,17 +285,14 @@ test('a model that fails on the embedding leaves all as it was, and a wrong sett
   assert.deepEqual(await everything(), before);
 });
 
-test('what fails before anything is written stays completed, with its listing', async () => {
+test('A write that fails before its first change keeps the payload completed', async () => {
   const payload = payloadOf();
   const raw = await createHarness(db).process(payload);
-  const reprocess = open(betterModel());
-  const [reading] = readings(await readAll(reprocess));
-  assert.ok(reading);
+  const { work, reading } = await readOne(betterModel());
   const before = await everything();
-  // The stage before the first write refuses it.
   const extraction = { ...reading.extracted.extraction, is_listing: false };
   const broken = { ...reading, extracted: { ...reading.extracted, extraction } };
-  assert.deepEqual(await reprocess.write(broken), {
+  assert.deepEqual(await work.write(broken), {
     outcome: 'kept',
     error: new Error(extraction.reason ?? 'The model found no property listing in the payload.'),
   });
@@ -305,28 +306,28 @@ test('what fails before anything is written stays completed, with its listing', 
   assert.equal((await listingOf(db, payload))?.rooms, 2);
 });
 
-test('what was written without an answer is not taken for what it was: a worker goes on with it', async () => {
+test('A worker continues a write whose answer was lost', async () => {
   const payload = payloadOf();
   const raw = await createHarness(db).process(payload);
   const model = betterModel();
-  const unheard = watchedDatabase(db, {
+  const lossy = watchedDatabase(db, {
     after(text) {
       if (!text.includes('insert into property_listings')) return;
       throw Object.assign(new Error('no space left on device'), { code: 'ENOSPC' });
     },
   });
-  const reprocess = openReprocess(unheard, model);
+  const reprocess = openReprocess(lossy, model);
   const [reading] = readings(await readAll(reprocess));
   assert.ok(reading);
   assert.equal((await reprocess.write(reading)).outcome, 'queued');
-  assert.equal((await listingOf(db, payload))?.rooms, 9, 'it is written');
+  assert.equal((await listingOf(db, payload))?.rooms, 9);
   assert.equal((await rawRecord(db, raw.id)).status, 'pending');
   assert.equal(await createHarness(db, { model }).runNext(), 'completed');
   assert.equal((await currentOf(db, payload))?.completed_hash, raw.content_hash);
   assert.equal((await snapshotsOf(db, raw.listing_id)).length, 2);
 });
 
-test('one whose process was killed is as it was, or goes on where its listing was being written', async () => {
+test('A worker continues the write of a killed process, or leaves the payload as it was', async () => {
   const payload = payloadOf();
   const harness = createHarness(db);
   const raw = await harness.process(payload);
@@ -334,26 +335,26 @@ test('one whose process was killed is as it was, or goes on where its listing wa
   const target = { rawId: raw.id, listingId: raw.listing_id };
   const claimant = { worker: 'killed', leaseMs: 60_000 };
   const model = betterModel();
-  const goOn = async () => {
+  const recover = async () => {
     await expireLeases(db);
     await rescueJobs(db, 3);
     assert.equal(await createHarness(db, { model }).runNext(), 'completed');
   };
   const job = await claimAgain(db, target, claimant);
   assert.deepEqual([job?.attempt, job?.before], [2, 'completed']);
-  await goOn();
+  await recover();
   assert.equal((await listingOf(db, payload))?.rooms, 2);
-  assert.equal(model.calls.chat, 0, 'nothing is asked for it');
+  assert.equal(model.calls.chat, 0);
 
   assert.ok(await claimAgain(db, target, claimant));
-  // As the stage that writes the listing leaves it.
+  // As after the stage that writes the listing.
   await db.updateTable('listing_payloads').set({ completed_hash: null }).execute();
-  await goOn();
+  await recover();
   assert.equal((await listingOf(db, payload))?.rooms, 9);
   assert.equal((await currentOf(db, payload))?.completed_hash, raw.content_hash);
 });
 
-test('a payload that a newer one is about to overtake is not read', async () => {
+test('A payload with a newer one in the queue is not read', async () => {
   const harness = createHarness(db);
   const payload = payloadOf();
   await harness.process(payload);
@@ -367,7 +368,7 @@ test('a payload that a newer one is about to overtake is not read', async () => 
   assert.equal(model.calls.chat, 0);
 });
 
-test('one that had failed is taken, and one that fails again is failed', async () => {
+test('A failed payload is read again', async () => {
   const payload = payloadOf();
   const failing = { ...countedModel(), embed: () => Promise.reject(new Error('no')) };
   const raw = await createHarness(db, { model: failing }).process(payload);
@@ -381,15 +382,15 @@ test('one that had failed is taken, and one that fails again is failed', async (
   assert.equal((await rawRecord(db, raw.id)).status, 'completed');
 });
 
-test('a dry run writes nothing at all', async () => {
+test('A dry run writes nothing', async () => {
   const harness = createHarness(db);
   await harness.process(payloadOf({ external_id: 'read' }));
-  await harness.process(payloadOf({ external_id: 'refused', title: 'refused' }));
+  await harness.process(payloadOf({ external_id: 'rejected', title: 'rejected' }));
   await harness.process(payloadOf({ external_id: 'failed', title: 'failed' }));
   const before = await everything();
   const model = betterModel((read) => {
     if (read.title === 'failed') throw new ModelError('MODEL_TRUNCATED', 'cut off');
-    return read.title === 'refused' ? { is_listing: false, reason: 'A service.' } : { rooms: 9 };
+    return read.title === 'rejected' ? { is_listing: false, reason: 'A service.' } : { rooms: 9 };
   });
   assert.deepEqual(
     (await readAll(open(model), {}, 1000, true)).map(({ outcome }) => outcome),
@@ -398,18 +399,131 @@ test('a dry run writes nothing at all', async () => {
   assert.deepEqual(await everything(), before);
 });
 
-test('the payload that came last is read again, also where it said nothing new', async () => {
-  const payload = payloadOf();
+suite('History', () => {
   const harness = createHarness(db);
-  await harness.process(payload);
-  const last = await harness.process(payload);
-  await db.updateTable('property_listings').set({ archived_at: new Date() }).execute();
-  const reprocess = open(betterModel());
-  const [reading] = readings(await readAll(reprocess));
-  assert.ok(reading);
-  assert.equal(reading.rawId, last.id);
-  assert.deepEqual(await reprocess.write(reading), { outcome: 'written' });
-  const listing = await listingOf(db, payload);
-  assert.equal(listing?.rooms, 9);
-  assert.ok(listing.archived_at, 'that is no sign that it is offered');
+
+  /** Reads all listings again and writes them. */
+  async function reprocess(model = betterModel()): Promise<void> {
+    const work = openReprocess(db, model);
+    for (const reading of readings(await readAll(work))) {
+      assert.deepEqual(await work.write(reading), { outcome: 'written' });
+    }
+  }
+
+  type Item = {
+    raw_id: number;
+    reprocessed: boolean;
+    model: string;
+    listing: { rooms: number };
+    changes: Record<string, unknown>;
+  };
+
+  /** Returns the history of a listing from the API, the newest first. */
+  async function historyOf(listingId: number | null, query = ''): Promise<Item[]> {
+    const answer = await collector.get(`/api/v1/listings/${listingId}/history${query}`);
+    assert.equal(answer.status, 200, answer.text);
+    return answer.json<Item[]>();
+  }
+
+  const rooms = { from: 2, to: 9 };
+
+  test('A reading adds a snapshot beside that of the first reading', async () => {
+    const { id, listing_id: listingId } = await harness.process(payloadOf());
+    await reprocess();
+    const history = await historyOf(listingId);
+    assert.deepEqual(
+      history.map((item) => [item.raw_id, item.reprocessed, item.model, item.listing.rooms]),
+      [
+        [id, true, 'better-2026', 9],
+        [id, false, 'mock', 2],
+      ],
+    );
+    assert.deepEqual(
+      history.map(({ changes }) => changes),
+      [{ rooms }, {}],
+    );
+    // A page may end between the two snapshots of one payload.
+    const pages = [await historyOf(listingId, '?limit=1')];
+    const { headers } = await collector.get(`/api/v1/listings/${listingId}/history?limit=1`);
+    const next = /<[^?]+(\?.+)>/.exec(headers.get('link') ?? '')?.[1];
+    pages.push(await historyOf(listingId, next));
+    assert.deepEqual(pages, [history.slice(0, 1), history.slice(1)]);
+  });
+
+  test('A reading of an unchanged payload adds a snapshot too', async () => {
+    const payload = payloadOf();
+    const first = await harness.process(payload);
+    const second = await harness.process(payload);
+    assert.deepEqual(
+      (await rawRecord(db, second.id)).stages.map(({ outcome }) => outcome),
+      ['unchanged'],
+    );
+    await reprocess();
+    const history = await historyOf(first.listing_id);
+    assert.deepEqual(
+      history.map((item) => [item.raw_id, item.reprocessed, item.changes]),
+      [
+        [second.id, true, { rooms }],
+        [first.id, false, {}],
+      ],
+    );
+  });
+
+  test('The next payload is compared with the last reading', async () => {
+    const payload = payloadOf({ price: 62_000, currency: 'USD' });
+    const { listing_id: listingId } = await harness.process(payload);
+    await reprocess();
+    await createHarness(db, { model: betterModel() }).process({ ...payload, price: 60_000 });
+    assert.deepEqual(
+      (await historyOf(listingId)).map(({ reprocessed, changes }) => [reprocessed, changes]),
+      [
+        [false, { price: { from: 62_000, to: 60_000 } }],
+        [true, { rooms }],
+        [false, {}],
+      ],
+    );
+  });
+
+  test('A reading without changes adds no snapshot', async () => {
+    const { id, listing_id: listingId } = await harness.process(payloadOf());
+    await reprocess();
+    await reprocess();
+    assert.equal((await historyOf(listingId)).length, 2);
+    await reprocess(betterModel(() => ({ rooms: 4 })));
+    assert.deepEqual(
+      (await historyOf(listingId)).map(({ changes }) => changes),
+      [{ rooms: { from: 9, to: 4 } }, { rooms }, {}],
+    );
+    const { attempt, revision } = await rawRecord(db, id);
+    assert.deepEqual([attempt, revision], [4, 4]);
+  });
+
+  test('A reading that another worker completes is marked as reprocessed', async () => {
+    const payload = payloadOf();
+    const raw = await harness.process(payload);
+    assert.ok(raw.listing_id);
+    const claimant = { worker: 'killed', leaseMs: 60_000 };
+    assert.ok(await claimAgain(db, { rawId: raw.id, listingId: raw.listing_id }, claimant));
+    // As after the stage that writes the listing.
+    await db.updateTable('listing_payloads').set({ completed_hash: null }).execute();
+    await expireLeases(db);
+    await rescueJobs(db, 3);
+    assert.equal(await createHarness(db, { model: betterModel() }).runNext(), 'completed');
+    assert.equal((await listingOf(db, payload))?.rooms, 9);
+    assert.deepEqual(
+      (await historyOf(raw.listing_id)).map(({ reprocessed, changes }) => [reprocessed, changes]),
+      [
+        [true, { rooms }],
+        [false, {}],
+      ],
+    );
+  });
+
+  test('Other words of the model are a change when a payload is read again', async () => {
+    const { listing_id: listingId } = await harness.process(payloadOf());
+    await reprocess(betterModel(() => ({ features: ['balcony', 'lift'] })));
+    const [last] = await historyOf(listingId);
+    assert.deepEqual(Object.keys(last?.changes ?? {}), ['features']);
+    assert.equal(last?.reprocessed, true);
+  });
 });

@@ -8,7 +8,7 @@ import type { Tables } from '../../src/tables.ts';
 import { normaliseText } from '../../src/text.ts';
 import { type SearchRouteDeps, searchRoutes } from '../../src/search/routes.ts';
 
-export const DIMENSIONS = 3;
+const DIMENSIONS = 3;
 
 export type ListingSeed = Partial<{
   title: string;
@@ -25,15 +25,15 @@ export type ListingSeed = Partial<{
   archived: boolean;
 }>;
 
-export type Model = SearchRouteDeps['model'];
+type Model = SearchRouteDeps['model'];
 
-/** A model that knows the vectors of a few texts, and fails for all others. */
+/** Creates a model that knows the vectors of a few texts and fails for all others. */
 export function modelOf(vectors: Record<string, number[]>): Model {
   return {
     embed: async (texts) => ({
       vectors: texts.map((text) => {
         const vector = vectors[text];
-        if (vector === undefined) throw new Error(`The model server refused ${text}`);
+        if (vector === undefined) throw new Error(`The model rejected ${text}`);
         return vector;
       }),
       model: 'test-model',
@@ -42,7 +42,7 @@ export function modelOf(vectors: Record<string, number[]>): Model {
   };
 }
 
-/** A database with the collector's tables, listings to search, and servers over them. */
+/** Opens a database with functions that add listings and start servers of the search routes. */
 export async function openSearch() {
   const database = await openTestDatabase<Tables>([
     {
@@ -54,7 +54,7 @@ export async function openSearch() {
   const { db, pool } = database;
   let count = 0;
 
-  /** Stores listings as the pipeline would, and gives their ids. */
+  /** Stores listings as the pipeline does, and returns their ids. */
   async function add(...seeds: ListingSeed[]): Promise<number[]> {
     const slugs = [...new Set(seeds.map((seed) => seed.source_slug ?? 'board'))];
     await db
@@ -84,7 +84,7 @@ export async function openSearch() {
     return added.map(({ id }) => id);
   }
 
-  /** A server with the search routes alone; COLLECTOR_AUTH is off. */
+  /** Starts a server with the search routes and without API keys. */
   async function serve(
     options: Partial<Pick<SearchRouteDeps, 'model' | 'rankedMatches' | 'exactMatches'>> & {
       perMinute?: number;
@@ -135,7 +135,14 @@ export async function openSearch() {
   return { ...database, add, serve };
 }
 
-/** The ids of an answer's items, in order. */
+/** Returns the ids of an answer's items in order. */
 export function idsOf(body: { items: { listing: { listing_id: number } }[] }): number[] {
   return body.items.map(({ listing }) => listing.listing_id);
 }
+
+/** Returns a point on a circle: the distance grows with the angle. */
+export const atAngle = (degrees: number) => [
+  Math.cos((degrees * Math.PI) / 180),
+  Math.sin((degrees * Math.PI) / 180),
+  0,
+];

@@ -17,7 +17,7 @@ const { db } = await openDatabase();
 
 const LISTINGS = 3000;
 
-/** Ten cities in which every listing is of one shape, floor and about one area, and shows one picture. */
+// Ten cities in which every listing has one shape, one floor, about one area and one common image.
 const own = await addListing(db);
 await sql`
   insert into property_listings (source_slug, external_id, description, search_text, phones,
@@ -40,8 +40,8 @@ await sql`analyze`.execute(db);
 
 type Plan = { 'Node Type': string; 'Index Name'?: string; Plans?: Plan[] };
 
-/** What the query's plan reads: the indexes, and "Seq Scan" where it reads a whole table. */
-async function reads(query: RawBuilder<unknown>, on: typeof db = db): Promise<string[]> {
+/** Returns the indexes that a query's plan reads, and "Seq Scan" where it reads a whole table. */
+async function indexesOf(query: RawBuilder<unknown>, on: typeof db = db): Promise<string[]> {
   const { rows } = await sql<{ 'QUERY PLAN': [{ Plan: Plan }] }>`
     explain (format json) ${query}`.execute(on);
   const walk = (plan: Plan): string[] => [
@@ -52,50 +52,50 @@ async function reads(query: RawBuilder<unknown>, on: typeof db = db): Promise<st
   return rows.flatMap((row) => row['QUERY PLAN'].flatMap(({ Plan: plan }) => walk(plan)));
 }
 
-const compared = async () => {
+const loadOwn = async () => {
   const listing = (await loadCompared(db, [own])).get(own);
   assert.ok(listing);
   return listing;
 };
 
-test('each look for candidates goes by an index', async () => {
-  const listing = await compared();
+test('Each query for candidates uses an index', async () => {
+  const listing = await loadOwn();
   const shapes = [listing, { ...listing, floor: null }, { ...listing, rooms: null }];
-  for (const look of shapes.flatMap(alike)) {
-    assert.deepEqual(await reads(look), ['property_listings_alike']);
+  for (const query of shapes.flatMap(alike)) {
+    assert.deepEqual(await indexesOf(query), ['property_listings_alike']);
   }
-  for (const look of alike({ ...listing, price: null })) {
-    // Few have no price, so the index of cities leads to them as well.
-    assert.match(String(await reads(look)), /^property_listings_(alike|city)$/);
+  for (const query of alike({ ...listing, price: null })) {
+    // Few listings have no price, so the planner may choose the index of cities.
+    assert.match(String(await indexesOf(query)), /^property_listings_(alike|city)$/);
   }
-  const same = await reads(sameImages(own));
+  const same = await indexesOf(sameImages(own));
   assert.ok(same.includes('listing_images_sha256') && !same.includes('Seq Scan'), String(same));
-  const similar = await reads(similarImages(own));
+  const similar = await indexesOf(similarImages(own));
   assert.ok(
     similar.includes('images_fingerprint') && !similar.includes('Seq Scan'),
     String(similar),
   );
-  // None of these has a vector, and a table without any is as well read as a whole.
+  // No listing has a vector here, so the planner would read the table.
   await db.transaction().execute(async (trx) => {
     await sql`set local enable_seqscan = off`.execute(trx);
     const vector = `[${Array.from({ length: 16 }, () => 1).join(',')}]`;
-    assert.deepEqual(await reads(nearest(vector), trx), ['property_listings_nearest']);
+    assert.deepEqual(await indexesOf(nearest(vector), trx), ['property_listings_nearest']);
   });
 });
 
-test('where everything is alike only so much is compared, the nearest areas first', async () => {
-  const listing = await compared();
+test('Where all listings are alike the nearest areas are compared', async () => {
+  const listing = await loadOwn();
   const candidates = await db.transaction().execute((trx) => findCandidates(trx, listing));
   const found = [...(await loadCompared(db, candidates)).values()];
   const areas = found.filter(({ floor }) => floor === 3).map((one) => one.area_total);
   const count = (area: number) => areas.filter((one) => one === area).length;
-  // Of the same area there are 26, and as many of the next.
+  // There are 26 of the same area and as many of the next.
   assert.deepEqual([areas.length, count(54.3), count(54.4), count(54.5)], [60, 26, 26, 8]);
-  // Those of which the floor is not known are fewer than the bound.
+  // Fewer than the bound have an unknown floor.
   assert.equal(found.length - areas.length, 42);
 });
 
-test('what has no place, no size and no pictures is compared with nobody', async () => {
+test('A listing without place, size and images has no candidates', async () => {
   for (const unknown of [
     { city: null, city_key: null },
     { area_total: null },
@@ -108,8 +108,8 @@ test('what has no place, no size and no pictures is compared with nobody', async
   }
 });
 
-test('of very many candidates those are compared that several looks have found', async () => {
-  // Each of the listing's other pictures is shown by others, and one by an old listing that is alike too.
+test('Of too many candidates those that several queries found remain', async () => {
+  // Other listings have each of the other images, and an old listing with equal facts has one.
   const { id: twin } = await db
     .selectFrom('property_listings')
     .select('id')
@@ -131,7 +131,7 @@ test('of very many candidates those are compared that several looks have found',
       where id not in (${own}, ${twin}) and city_key <> 'львів' limit 18 * 19) as other
     union all
     select ${twin}::bigint, 2, lpad(to_hex(100002), 64, '0')`.execute(db);
-  const candidates = await findCandidates(db, await compared());
+  const candidates = await findCandidates(db, await loadOwn());
   assert.equal(candidates.length, MAX_CANDIDATES);
   assert.equal(new Set(candidates).size, candidates.length);
   assert.ok(candidates.includes(twin));

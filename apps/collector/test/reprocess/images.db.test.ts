@@ -36,18 +36,18 @@ beforeEach(async () => {
   }
 });
 
-/** A vision model by another name, that sees bedrooms. */
-function betterEyes(fail: () => void = () => undefined) {
+/** Creates a vision model with another name that sees bedrooms. */
+function betterVision(fail: () => void = () => undefined) {
   const { model, shown } = visionModel(fail);
   const generateObject: Describer['generateObject'] = async (request) => {
     const { value, ...answer } = await model.generateObject(request);
-    return { ...answer, value: { ...value, room_type: 'bedroom' }, model: 'better-eyes-1' };
+    return { ...answer, value: { ...value, room_type: 'bedroom' }, model: 'better-vision-1' };
   };
-  return { shown, vision: { visionModel: 'better-eyes', generateObject } };
+  return { shown, vision: { visionModel: 'better-vision', generateObject } };
 }
 
-/** What `oselya reprocess --pictures` works with. */
-function openPictures(vision: Describer) {
+/** Opens what `oselya reprocess --work` uses. */
+function openWork(vision: Describer) {
   const metrics = createMetrics(new Registry());
   const model = countedModel();
   const { images } = open({ model: vision });
@@ -60,13 +60,13 @@ function openPictures(vision: Describer) {
     leaseMs: 60_000,
   });
   atEnd(() => jobs.close({ timeoutMs: 1000 }));
-  const pictures = createReprocessPictures({ db, images, jobs, leaseMs: 60_000, parallel: 2 });
+  const work = createReprocessPictures({ db, images, jobs, leaseMs: 60_000, parallel: 2 });
   const describe = (choice: Choice = {}, signal = new AbortController().signal) =>
-    Array.fromAsync(pictures.describe(choice, { limit: 1000, signal }));
-  return { ...pictures, describe, model };
+    Array.fromAsync(work.describe(choice, { limit: 1000, signal }));
+  return { ...work, describe, model };
 }
 
-/** Takes in a listing with pictures, all of which are described. */
+/** Processes a payload with images, and describes all of them. */
 async function addListing(...image_urls: string[]) {
   const payload = payloadOf({ image_urls });
   const raw = await createHarness(db, { images: open().images }).process(payload);
@@ -81,7 +81,7 @@ const described = () =>
     .orderBy('sha256')
     .execute();
 
-test('pictures of an older prompt are described again, once each, and nothing else is done', async () => {
+test('Outdated images are described again once, and nothing else changes', async () => {
   const first = await addListing(kitchen.url, hall.url);
   const second = await addListing(kitchen.url, garden.url);
   const third = await addListing(garden.url);
@@ -95,24 +95,21 @@ test('pictures of an older prompt are described again, once each, and nothing el
   const before = await listings();
   host.seen.length = 0;
   const { model, shown } = visionModel();
-  const pictures = openPictures(model);
-  assert.equal(await pictures.count({}), 2);
-  assert.deepEqual(await pictures.describe(), [
+  const work = openWork(model);
+  assert.equal(await work.count({}), 2);
+  assert.deepEqual(await work.describe(), [
     { listingId: first.listingId, outcome: 'described' },
     { listingId: second.listingId, outcome: 'described' },
   ]);
-  assert.ok(
-    shown.length >= 2 && shown.length <= 3,
-    'one that two listings have may be met by both',
-  );
-  assert.deepEqual(pictures.model.calls, { chat: 0, embed: 0 });
+  assert.ok(shown.length >= 2 && shown.length <= 3, 'both listings of an image may describe it');
+  assert.deepEqual(work.model.calls, { chat: 0, embed: 0 });
   assert.deepEqual(host.seen, []);
   assert.deepEqual(await listings(), before);
   for (const image of await described()) {
     assert.deepEqual([image.prompt_version, image.room_type], ['image-description.v2', 'kitchen']);
   }
 
-  // What follows from the pictures is worked out, and the payload is as complete as it was.
+  // The room types are updated, and the payload stays complete.
   const { value } = await db
     .selectFrom('listing_enrichments')
     .select('value')
@@ -129,50 +126,50 @@ test('pictures of an older prompt are described again, once each, and nothing el
     unchanged.stages.map(({ outcome }) => outcome),
     ['unchanged'],
   );
-  assert.equal(await pictures.count({}), 0);
+  assert.equal(await work.count({}), 0);
 });
 
-test('so are those that another model described, of the listings that are chosen', async () => {
+test('Images of another model are described again, of the chosen listings', async () => {
   const { listingId } = await addListing(kitchen.url);
   const other = await addListing(hall.url);
-  const { vision } = betterEyes();
-  const pictures = openPictures(vision);
-  assert.equal(await openPictures(visionModel().model).count({}), 0, 'they are of this model');
-  assert.equal(await pictures.count({}), 2);
-  assert.equal(await pictures.count({ source: 'nobody' }), 0);
-  assert.deepEqual(await pictures.describe({ after: listingId }), [
+  const { vision } = betterVision();
+  const work = openWork(vision);
+  assert.equal(await openWork(visionModel().model).count({}), 0);
+  assert.equal(await work.count({}), 2);
+  assert.equal(await work.count({ source: 'unknown' }), 0);
+  assert.deepEqual(await work.describe({ after: listingId }), [
     { listingId: other.listingId, outcome: 'described' },
   ]);
-  assert.deepEqual(await pictures.describe(), [{ listingId, outcome: 'described' }]);
+  assert.deepEqual(await work.describe(), [{ listingId, outcome: 'described' }]);
   for (const one of await described()) {
-    assert.deepEqual([one.described_by, one.requested_model], ['better-eyes-1', 'better-eyes']);
+    assert.deepEqual([one.described_by, one.requested_model], ['better-vision-1', 'better-vision']);
   }
-  // Before the name by which a model is asked for was kept, its server's own had to do.
+  // Older rows have only the name of the model as its server gave it.
   await db
     .updateTable('images')
-    .set({ requested_model: null, described_by: 'better-eyes' })
+    .set({ requested_model: null, described_by: 'better-vision' })
     .execute();
-  assert.equal(await pictures.count({}), 0);
+  assert.equal(await work.count({}), 0);
 });
 
-test('one that is refused keeps what was said of it, and is not asked for again', async () => {
+test('A refused image keeps its description and is not described again', async () => {
   const { listingId } = await addListing(kitchen.url);
-  const refusing = betterEyes(() => {
+  const refused = betterVision(() => {
     throw new ModelError('MODEL_REFUSED', 'not this one');
   });
-  const pictures = openPictures(refusing.vision);
-  assert.deepEqual(await pictures.describe(), [{ listingId, outcome: 'described' }]);
-  assert.equal(refusing.shown.length, 1);
+  const work = openWork(refused.vision);
+  assert.deepEqual(await work.describe(), [{ listingId, outcome: 'described' }]);
+  assert.equal(refused.shown.length, 1);
   assert.equal((await described())[0]?.described_by, 'eyes-1');
   const { describe_error: error } = await db
     .selectFrom('images')
     .select('describe_error')
     .executeTakeFirstOrThrow();
-  assert.equal(error?.requested_model, 'better-eyes');
-  assert.equal(await pictures.count({}), 0);
+  assert.equal(error?.requested_model, 'better-vision');
+  assert.equal(await work.count({}), 0);
 });
 
-test('a process that is killed meanwhile leaves a payload to others that says nothing new', async () => {
+test('A worker completes the payload of a killed process without calls of the model', async () => {
   const { raw, listingId } = await addListing(kitchen.url);
   const claimant = { worker: 'killed', leaseMs: 60_000 };
   const target = { rawId: raw.id, listingId };
@@ -185,32 +182,32 @@ test('a process that is killed meanwhile leaves a payload to others that says no
   assert.deepEqual(model.calls, { chat: 0, embed: 0 });
 });
 
-test('reading a payload again: a key that vision refuses ends the run, another failure is told', async () => {
+test('A rejected key of the vision model ends the run, and another failure is reported', async () => {
   const { listingId, payload, raw } = await addListing(kitchen.url);
   await db
     .updateTable('images')
     .set({ described_by: null, requested_model: null, prompt_version: null })
     .execute();
   const failsWith = (error: ModelError) => {
-    const { vision } = betterEyes(() => {
+    const { vision } = betterVision(() => {
       throw error;
     });
     return openReprocess(db, betterModel(), open({ model: vision }).images);
   };
-  const refusedKey = new ModelError('MODEL_REJECTED', 'a wrong key', { status: 401 });
-  const [reading] = readings(await readAll(failsWith(refusedKey), { listingId }));
+  const rejectedKey = new ModelError('MODEL_REJECTED', 'a wrong key', { status: 401 });
+  const [reading] = readings(await readAll(failsWith(rejectedKey), { listingId }));
   assert.ok(reading);
-  await assert.rejects(failsWith(refusedKey).write(reading), refusedKey);
+  await assert.rejects(failsWith(rejectedKey).write(reading), rejectedKey);
   const other = new ModelError('MODEL_REJECTED', 'a conflict', { status: 409 });
   assert.deepEqual(await failsWith(other).write(reading), { outcome: 'incomplete', error: other });
-  assert.equal((await listingOf(db, payload))?.rooms, 9, 'it is written');
+  assert.equal((await listingOf(db, payload))?.rooms, 9);
   assert.equal((await rawRecord(db, raw.id)).status, 'completed');
-  const mended = openReprocess(db, betterModel(), open({ model: betterEyes().vision }).images);
-  assert.deepEqual(await mended.write(reading), { outcome: 'written' });
-  assert.equal((await described())[0]?.described_by, 'better-eyes-1');
+  const repaired = openReprocess(db, betterModel(), open({ model: betterVision().vision }).images);
+  assert.deepEqual(await repaired.write(reading), { outcome: 'written' });
+  assert.equal((await described())[0]?.described_by, 'better-vision-1');
 });
 
-test('what has no complete payload is left; a model that fails on all ends the run', async () => {
+test('Listings without a complete payload are left, and a failure of all ends the run', async () => {
   const gone = await addListing(kitchen.url);
   await db.deleteFrom('raw_data').where('id', '=', gone.raw.id).execute();
   const failed = await addListing(kitchen.url);
@@ -224,22 +221,22 @@ test('what has no complete payload is left; a model that fails on all ends the r
     .set({ completed_hash: null })
     .where('raw_id', '=', failed.raw.id)
     .execute();
-  // As a claim leaves it that lost its worker too often before it wrote anything.
-  const given = await addListing(kitchen.url);
+  // As after a claim that lost its worker too often.
+  const lostRaw = await addListing(kitchen.url);
   const lost = { code: 'worker_lost', message: 'Its worker was lost.', stage: null };
   await db
     .updateTable('raw_data')
     .set({ status: 'failed', error: JSON.stringify(lost) })
-    .where('id', '=', given.raw.id)
+    .where('id', '=', lostRaw.raw.id)
     .execute();
-  const eyes = betterEyes();
+  const vision = betterVision();
   assert.deepEqual(
-    (await openPictures(eyes.vision).describe()).map(({ outcome }) => outcome),
+    (await openWork(vision.vision).describe()).map(({ outcome }) => outcome),
     ['left', 'left', 'left'],
   );
-  const left = await rawRecord(db, given.raw.id);
+  const left = await rawRecord(db, lostRaw.raw.id);
   assert.deepEqual([left.status, left.error], ['failed', lost]);
-  assert.equal(eyes.shown.length, 0);
+  assert.equal(vision.shown.length, 0);
 
   for (let nth = 0; nth < 20; nth += 1) await addListing(hall.url);
   const raws = () =>
@@ -252,17 +249,17 @@ test('what has no complete payload is left; a model that fails on all ends the r
   const before = await raws();
   for (const error of [
     new ModelError('MODEL_REJECTED', 'a wrong key', { status: 401 }),
-    new ModelError('MODEL_UNREACHABLE', 'nobody is there'),
+    new ModelError('MODEL_UNREACHABLE', 'no server'),
   ]) {
-    const failing = betterEyes(() => {
+    const failing = betterVision(() => {
       throw error;
     });
-    await assert.rejects(openPictures(failing.vision).describe(), error);
-    assert.ok(failing.shown.length <= 4, `${failing.shown.length} were asked for`);
-    assert.deepEqual(await raws(), before, 'what was completed is so still');
+    await assert.rejects(openWork(failing.vision).describe(), error);
+    assert.ok(failing.shown.length <= 4, `${failing.shown.length} requests`);
+    assert.deepEqual(await raws(), before);
   }
-  // They are gone on with; who stops it lets end what has begun.
+  // A stopped run completes the listing in progress.
   const stopped = new AbortController();
   stopped.abort();
-  assert.equal((await openPictures(betterEyes().vision).describe({}, stopped.signal)).length, 1);
+  assert.equal((await openWork(betterVision().vision).describe({}, stopped.signal)).length, 1);
 });

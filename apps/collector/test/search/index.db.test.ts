@@ -1,0 +1,434 @@
+import assert from 'node:assert/strict';
+import { before, suite, test } from 'node:test';
+import fc from 'fast-check';
+import { sql } from 'kysely';
+import { matchesFilters } from '../../src/search/filters.ts';
+import { findNearest } from '../../src/search/nearest.ts';
+import { rankMatches } from '../../src/search/ranking.ts';
+import type { SearchFilters } from '../../src/search/schemas.ts';
+import { normaliseText } from '../../src/text.ts';
+import { watchedDatabase } from '@oselya/testing/database';
+import { explain } from '../support/pipeline.ts';
+import { atAngle, idsOf, type ListingSeed, openSearch } from './harness.ts';
+
+const { add, serve, db, pool, engine } = await openSearch();
+
+/** Directions that are spread evenly and differ from one another. */
+const scattered = (index: number) => [
+  Math.sin(index * 1.1),
+  Math.cos(index * 2.3),
+  Math.sin(index * 0.7 + 1),
+];
+
+test('The search with the index finds the order of all computed distances', async () => {
+  const seeds = Array.from({ length: 400 }, (_, index) => ({
+    source_slug: 'scattered',
+    embedding: scattered(Math.floor(index / 2)),
+    price: index,
+  }));
+  const ids = await add(...seeds);
+  const query = [0.3, -0.5, 0.8];
+  const expected = ids
+    .map((id, index) => ({ id, distance: cosineDistance(query, seeds[index]?.embedding ?? []) }))
+    .toSorted((a, b) =>
+      Math.abs(a.distance - b.distance) > 1e-6 ? a.distance - b.distance : a.id - b.id,
+    )
+    .slice(0, 30)
+    .map(({ id }) => id);
+  for (const exactMatches of [0, 1000]) {
+    const body = { embedding: query, source_slug: 'scattered', limit: 30 };
+    const answer = await (await serve({ exactMatches })).post('similar', body);
+    assert.deepEqual(idsOf(answer.body), expected, `exact up to ${exactMatches}`);
+  }
+});
+
+function cosineDistance(a: readonly number[], b: readonly number[]): number {
+  const dot = a.reduce((sum, element, index) => sum + element * (b[index] ?? 0), 0);
+  return 1 - dot / (Math.hypot(...a) * Math.hypot(...b));
+}
+
+test('A selective filter finds all its listings where the index stops early', async () => {
+  const wanted = await add(
+    ...Array.from({ length: 12 }, (_, index) => ({
+      source_slug: 'rare',
+      city: 'Рідкісне',
+      embedding: atAngle(170 + index / 10),
+    })),
+  );
+  // Hundreds of others are nearer, more than the index keeps in view.
+  await add(
+    ...Array.from({ length: 600 }, (_, index) => ({
+      source_slug: 'crowd',
+      embedding: atAngle(index / 20),
+    })),
+  );
+  const search = {
+    vector: '[1,0,0]',
+    embeddingModel: 'test-model',
+    filters: { city: 'рідкісне' },
+    limit: 10,
+  };
+  await db.connection().execute(async (connection) => {
+    await sql`set hnsw.max_scan_tuples = 1; set enable_seqscan = off`.execute(connection);
+    const index = await connection.transaction().execute(async (trx) => {
+      await sql`set local hnsw.ef_search = 100`.execute(trx);
+      return sql`select id from property_listings where city_key = 'рідкісне'
+        order by embedding <=> '[1,0,0]', id limit 10`.execute(trx);
+    });
+    assert.ok(index.rows.length < 10, `the index alone found ${index.rows.length}`);
+    for (const exactMatches of [0, 11, 12]) {
+      const options = { ...search, exactMatches };
+      const found = await findNearest(connection, options);
+      const ids = found.map(({ id }) => id);
+      assert.deepEqual(ids, wanted.slice(0, 10), `exact up to ${exactMatches}`);
+    }
+    await sql`reset hnsw.max_scan_tuples; reset enable_seqscan`.execute(connection);
+  });
+});
+
+test('Few distances are computed while most embeddings are of another model', async () => {
+  const source_slug = 'half-way';
+  const vector = '[0,0,1]';
+  // Six times as many as the index keeps in view.
+  await add(
+    ...Array.from({ length: 1200 }, (_, index) => ({
+      source_slug,
+      embedding_model: 'older-model',
+      embedding: [index / 20_000, 0, 1],
+    })),
+  );
+  const wanted = await add(
+    ...Array.from({ length: 12 }, (_, index) => ({
+      source_slug,
+      embedding_model: 'test-model',
+      embedding: [1, 0, -1 - index],
+    })),
+  );
+  await add(
+    ...Array.from({ length: 800 }, (_, index) => ({
+      source_slug: 'far',
+      embedding_model: 'older-model',
+      embedding: [1, index / 20_000, -1],
+    })),
+  );
+  // The estimate of the planner decides how many the index keeps in view.
+  await sql`analyze property_listings`.execute(db);
+  const search = { vector, limit: 10, exactMatches: 0 };
+  await db.connection().execute(async (connection) => {
+    // Every plan without the index needs a sort.
+    await sql`set hnsw.max_scan_tuples = 1; set enable_sort = off`.execute(connection);
+    const statements: string[] = [];
+    const watched = watchedDatabase(connection, { before: (text) => statements.push(text) });
+    const idsBy = async (embeddingModel: string, maxExact: number, source = source_slug) => {
+      const wants = { filters: { source_slug: source }, embeddingModel, maxExact };
+      const found = await findNearest(watched, { ...search, ...wants });
+      return found.map(({ id }) => id);
+    };
+    const some = await idsBy('test-model', 0);
+    assert.ok(statements.every((text) => !text.includes('with candidates as materialized')));
+    assert.ok(some.every((id) => wanted.includes(id)));
+    assert.deepEqual(await idsBy('test-model', 100_000), wanted.slice(0, 10));
+    assert.equal((await idsBy('older-model', 0)).length, 10);
+    await sql`reset hnsw.max_scan_tuples; reset enable_sort`.execute(connection);
+  });
+});
+
+test('An unfiltered search uses the index of embeddings', async () => {
+  const vector = '[1,0,0]';
+  await sql`analyze property_listings`.execute(db);
+  const { rows } = await db.transaction().execute(async (trx) => {
+    await sql`set local enable_seqscan = off`.execute(trx);
+    return sql<Record<string, string>>`explain
+      select id, embedding <=> ${vector}::vector as distance from property_listings
+      where archived_at is null and embedding is not null order by distance, id limit 10`.execute(
+      trx,
+    );
+  });
+  const plan = rows.map((row) => Object.values(row).join()).join('\n');
+  assert.match(plan, /Index Scan using property_listings_nearest/);
+});
+
+async function scanSetting(): Promise<string> {
+  const { rows } = await pool.query(`select current_setting('hnsw.iterative_scan', true) as scan`);
+  return rows[0]?.scan || 'off';
+}
+
+test('The settings of a search do not outlive it', async () => {
+  const search = {
+    vector: '[1,0,0]',
+    embeddingModel: null,
+    filters: {},
+    limit: 5,
+    exactMatches: 0,
+  };
+  const rounds = engine === 'pglite' ? 3 : 20;
+  const seen = await Promise.all(
+    Array.from({ length: rounds }, async () => {
+      const before = await scanSetting();
+      assert.equal((await findNearest(db, search)).length, 5);
+      return [before, await scanSetting()];
+    }),
+  );
+  assert.deepEqual(new Set(seen.flat()), new Set(['off']));
+});
+
+suite('Ranking', () => {
+  const CITIES = ['Київ', 'Львів', 'Івано-Франківськ'];
+
+  /** The first id of the newest listings. */
+  const NEWEST = 50_000_000_000;
+
+  /** Adds listings in bands of ids that are far apart, as after many deletions. */
+  before(async () => {
+    await db.deleteFrom('property_listings').execute();
+    for (const from of [1, 1020, 40_000, 3_000_000, NEWEST]) {
+      await sql`select setval(pg_get_serial_sequence('property_listings', 'id'), ${from})`.execute(
+        db,
+      );
+      await add(
+        ...Array.from({ length: 40 }, (_, index): ListingSeed => {
+          const [nth, rare] = [from + index, index % 13 === 0 ? ' рідкісне' : ''];
+          return {
+            description: `${'слово '.repeat(1 + (nth % 3))}${nth % 2 === 0 ? 'друге' : ''}${rare}`,
+            source_slug: nth % 4 === 0 ? 'one' : 'two',
+            archived: nth % 7 === 0,
+            ...(nth % 5 === 0
+              ? {}
+              : { price: (nth % 9) * 111.5, area_total: 20.25 * (1 + (nth % 6)) }),
+            ...(nth % 6 === 0 ? {} : { rooms: nth % 13, city: CITIES[nth % 3] ?? '' }),
+          };
+        }),
+      );
+    }
+  });
+
+  /** Ranks by reading every listing. */
+  async function rankAll(text: string, filters: SearchFilters, bound: number, newestId: number) {
+    const query = sql`plainto_tsquery('simple', ${text})`;
+    const { rows } = await sql<{ id: number; rank: number }>`
+    with newest as materialized (
+      select id, search_vector from property_listings
+      where to_tsvector('simple', search_text) @@ ${query} and ${matchesFilters(filters)}
+        and id <= ${newestId} order by id desc limit ${bound})
+    select id, ts_rank_cd(search_vector, ${query}) as rank from newest
+    order by rank desc, id desc`.execute(db);
+    return rows;
+  }
+
+  const optional = <Value>(value: fc.Arbitrary<Value>) =>
+    fc.option(value, { nil: undefined, freq: 1 });
+  const between = (values: fc.Arbitrary<number>) =>
+    fc
+      .tuple(optional(values), optional(values))
+      .map(([a, b]) => (a !== undefined && b !== undefined && a > b ? [b, a] : [a, b]));
+
+  /** Any filters; the values lie on and beside those of listings. */
+  const anyFilters: fc.Arbitrary<SearchFilters> = fc
+    .record({
+      source_slug: optional(fc.constantFrom('one', 'two', 'three')),
+      city: optional(fc.constantFrom(...CITIES, 'київ', 'Одеса', '—')),
+      include_archived: optional(fc.boolean()),
+      price: between(fc.constantFrom(0, 111.49, 111.5, 223, 500, 892, 1e14)),
+      area: between(fc.constantFrom(0, 20.25, 20.26, 40.5, 121.5, 1e10)),
+      rooms: between(fc.constantFrom(0, 1, 5, 9, 10, 11, 12, 10_000)),
+    })
+    .map(({ price, area, rooms, ...others }) => {
+      const all = {
+        ...others,
+        price_min: price[0],
+        price_max: price[1],
+        area_min: area[0],
+        area_max: area[1],
+        rooms_min: rooms[0],
+        rooms_max: rooms[1],
+      };
+      return Object.fromEntries(Object.entries(all).filter(([, value]) => value !== undefined));
+    });
+
+  const anyQuery = fc.tuple(
+    fc.constantFrom('слово', 'слово друге', 'рідкісне', 'друге рідкісне', 'ніде'),
+    anyFilters,
+    fc.constantFrom(1, 7, 30, 1000),
+    fc.constantFrom(0, 50, 1030, 40_010, 3_000_020, 2 ** 31, NEWEST + 20, Number.MAX_SAFE_INTEGER),
+  );
+
+  test('The ranked matches are those of reading every listing', async () => {
+    await fc.assert(
+      fc.asyncProperty(anyQuery, async ([text, filters, bound, newestId]) => {
+        const { ranked } = await rankMatches(db, { text, filters, bound, newestId });
+        assert.deepEqual(
+          ranked.map(({ id, rank }) => ({ id, rank })),
+          await rankAll(text, filters, bound, newestId),
+        );
+      }),
+      { numRuns: 150 },
+    );
+  });
+
+  test('The newest id is at most the id of the last listing', async () => {
+    const query = { text: 'слово', filters: {}, bound: 1000 };
+    const { ranked, newestId: last } = await rankMatches(db, query);
+    assert.ok(last >= NEWEST + 40);
+    assert.deepEqual(
+      ranked.map(({ id }) => id),
+      (await rankAll('слово', {}, 1000, last)).map(({ id }) => id),
+    );
+    for (const newestId of [last + 1, 4e12, Number.MAX_SAFE_INTEGER]) {
+      assert.equal((await rankMatches(db, { ...query, newestId })).newestId, last);
+    }
+  });
+
+  /** Returns the statements of a search, each with its values. */
+  async function statementsOf(query: { text: string; bound: number; newestId?: number }) {
+    const statements: string[] = [];
+    const watched = watchedDatabase(db, { before: (text) => void statements.push(text) });
+    await rankMatches(watched, { ...query, filters: {} });
+    return statements;
+  }
+
+  test('A search makes few statements and each names few bands of ids', async () => {
+    // Some matches are in the first bands, and the others are far away.
+    for (const text of ['слово', 'рідкісне', 'ніде']) {
+      for (const bound of [1, 4, 33, 34, 35, 36, 1000]) {
+        const statements = await statementsOf({ text, bound });
+        assert.ok(statements.length <= 30, `${text}, ${bound}: ${statements.length} statements`);
+        for (const statement of statements) {
+          const names = statement.match(/"(band|block):/g)?.length ?? 0;
+          assert.ok(names < 400, `${text}, ${bound}: ${names} bands`);
+        }
+      }
+    }
+  });
+
+  test('A bound of one more than the new matches costs few statements', async () => {
+    const { ranked } = await rankMatches(db, {
+      text: 'слово',
+      filters: {},
+      bound: 1000,
+      newestId: 3_000_020,
+    });
+    const newest = ranked.filter(({ id }) => id >= 3_000_000).length;
+    const statements = await statementsOf({
+      text: 'слово',
+      bound: newest + 1,
+      newestId: 3_000_020,
+    });
+    assert.ok(
+      newest > 5 && statements.length <= 30,
+      `${statements.length} statements for one of ${newest}`,
+    );
+  });
+
+  test('A full-text search with filters reads the index of words and terms', async () => {
+    await db.transaction().execute(async (trx) => {
+      // The table of a test is small enough to be read whole.
+      await sql`set local enable_seqscan = off`.execute(trx);
+      const filters = { city: 'Київ', price_max: 500, include_archived: true };
+      const query = { text: 'слово', filters, bound: 5 };
+      const { indexes } = await explain(trx, (explained) => rankMatches(explained, query));
+      for (const index of ['property_listings_search', 'property_listings_search_archived']) {
+        assert.ok(indexes.includes(index), String(indexes));
+      }
+    });
+  });
+});
+
+suite('Normalised words', () => {
+  async function finds(pairs: readonly (readonly [document: string, query: string])[]) {
+    const documents = pairs.map(([document]) => normaliseText(document));
+    const queries = pairs.map(([, query]) => normaliseText(query));
+    const { rows } = await pool.query<{ found: boolean }>(
+      `select to_tsvector('simple', document) @@ plainto_tsquery('simple', query) as found
+     from unnest($1::text[], $2::text[]) with ordinality as pair (document, query, place)
+     order by place`,
+      [documents, queries],
+    );
+    return rows.map(({ found }) => found);
+  }
+
+  const groups: string[][] = [
+    ["п'ять", 'п’ять', 'пʼять', 'П‘ЯТЬ', 'п`ять', 'п´ять', 'п＇ять', 'п′ять', "'пʼять'"],
+    [
+      'івано-франківськ',
+      'Івано‑Франківськ',
+      'івано–франківськ',
+      'ІВАНО ФРАНКІВСЬК',
+      'івано-\u00ADфранківськ',
+    ],
+    ['2-к', '2–к', '2 К', '2\u2011к', '(2-к)', '2−к'],
+    ['ёлка', 'елка', 'е\u0308лка', 'ЁЛКА', 'ё\u0301лка'],
+    ['за\u0301мок', 'замок', 'за\u0300мок', 'за\u00ADмок', 'зам\u200Bок'],
+    ['йод', 'и\u0306од', 'ЙОД'],
+    ['їжак', 'і\u0308жак', 'ЇЖАК'],
+    ['54,5 м²', '54.5 м2', '54.5 М²'],
+    ['вул.Хрещатик,1/2', 'вул Хрещатик 1 2', 'вул. хрещатик 1/2'],
+    ['кухня/їдальня', 'кухня, їдальня', 'кухня-їдальня'],
+    ['лист@oselya.example', 'лист oselya example'],
+  ];
+
+  test('Each spelling of a word finds the others', async () => {
+    const pairs = groups.flatMap((group) =>
+      group.flatMap((document) => group.map((query) => [document, query] as const)),
+    );
+    const found = await finds(pairs);
+    assert.deepEqual(
+      pairs.filter((_, index) => found[index] !== true),
+      [],
+    );
+  });
+
+  test('The letters й, ї and ґ differ from и, і and г', async () => {
+    const pairs = [
+      ['йод', 'иод'],
+      ['їжак', 'іжак'],
+      ['ґрати', 'грати'],
+    ] as const;
+    assert.deepEqual(await finds(pairs), [false, false, false]);
+  });
+
+  const decorated = fc
+    .array(fc.constantFrom(...Array.from('абвіїйґеёчщ')), { minLength: 1, maxLength: 8 })
+    .chain((letters) =>
+      fc.tuple(
+        fc.constant(letters.join('')),
+        fc
+          .array(fc.constantFrom('', '\u0301', '\u00AD', '\u200B', '\uFEFF'), {
+            minLength: letters.length,
+            maxLength: letters.length,
+          })
+          .map((marks) => letters.map((letter, index) => letter + marks[index]).join('')),
+      ),
+    );
+
+  test('Marks and invisible characters inside a word do not matter', async () => {
+    const pairs = fc
+      .sample(fc.tuple(decorated, decorated, fc.constantFrom("'", '’', 'ʼ', '-', '‑', '–')), 500)
+      .map(
+        ([left, right, joint]) =>
+          [
+            left[1].toUpperCase() + joint + right[1],
+            joint === "'" || joint === '’' || joint === 'ʼ'
+              ? left[0] + right[0]
+              : `${left[0]} ${right[0]}`,
+          ] as const,
+      );
+    const found = await finds(pairs);
+    assert.deepEqual(
+      pairs.filter((_, index) => found[index] !== true),
+      [],
+    );
+  });
+
+  test('Any text finds itself', async () => {
+    const texts = fc
+      .sample(fc.string({ unit: 'binary', maxLength: 40 }), 500)
+      .filter((text) => normaliseText(text) !== '');
+    const { rows } = await pool.query<{ text: string }>(
+      `select text from unnest($1::text[]) as text
+     where numnode(plainto_tsquery('simple', text)) > 0
+       and not to_tsvector('simple', text) @@ plainto_tsquery('simple', text)`,
+      [texts.map(normaliseText)],
+    );
+    assert.deepEqual(rows, []);
+  });
+});

@@ -1,0 +1,733 @@
+import assert from 'node:assert/strict';
+import { once } from 'node:events';
+import { connect } from 'node:net';
+import { setImmediate } from 'node:timers/promises';
+import { test } from 'node:test';
+import { ModelError } from '@oselya/model';
+import fc from 'fast-check';
+import { HYBRID_DEPTH } from '../../src/search/schemas.ts';
+import { createSearches } from '../../src/search/service.ts';
+import { watchedDatabase } from '@oselya/testing/database';
+import { atAngle, idsOf, modelOf, openSearch } from './harness.ts';
+
+const { add, db, pool, serve } = await openSearch();
+const model = modelOf({ 'тиха вулиця': [1, 0, 0], світлиця: [1, 0, 0], нуль: [0, 0, 0] });
+const { post, registry } = await serve({ model });
+
+const ok = async (kind: string, body: object) => {
+  const answer = await post(kind, body);
+  assert.equal(answer.status, 200, JSON.stringify(answer.body));
+  return answer.body;
+};
+
+/** Returns every page of a search, each as the ids of its items; `between` runs after each page. */
+async function walk(kind: string, body: object, between?: () => Promise<unknown>) {
+  const pages: number[][] = [];
+  let cursor: string | undefined;
+  do {
+    const page = await ok(kind, { ...body, ...(cursor && { cursor }) });
+    pages.push(idsOf(page));
+    cursor = page.next_cursor ?? undefined;
+    await between?.();
+  } while (cursor !== undefined);
+  return pages;
+}
+
+test('Ukrainian, Russian and English are found in every spelling', async () => {
+  const [ukrainian, russian, english] = await add(
+    { description: "П’ЯТЬ кімнат в Івано-Франківську, 54,5 м², об'єкт здано, за\u0301мок" },
+    { description: 'Ёлки у дома, 2-к квартира на Подо\u0301ле, съёмное жильё' },
+    { description: 'Sunny two-bedroom flat near the river, don’t miss' },
+  );
+  const queries: [string, number | undefined][] = [
+    ["п'ять", ukrainian],
+    ['пʼять КІМНАТ', ukrainian],
+    ['івано франківську', ukrainian],
+    ['Івано‑Франківську', ukrainian],
+    ['54.5 м2', ukrainian],
+    ['замок обʼєкт', ukrainian],
+    ['елки', russian],
+    ['ЁЛКИ подоле', russian],
+    ['2 к квартира', russian],
+    ['2–К', russian],
+    ['жилье', russian],
+    ['TWO BEDROOM', english],
+    ["don't two-bedroom", english],
+  ];
+  for (const [query, id] of queries) {
+    assert.deepEqual(idsOf(await ok('fulltext', { query })), [id], query);
+  }
+});
+
+test('More of the words, nearer together, rank first', async () => {
+  const [apart, together] = await add(
+    { description: 'Затишна мансарда, а ще є велика простора лоджія' },
+    { description: 'Затишна лоджія, лоджія затишна' },
+    { description: 'Затишна кухня' },
+  );
+  const { items } = await ok('fulltext', { query: 'затишна лоджія' });
+  assert.deepEqual(idsOf({ items }), [together, apart]);
+  assert.ok(items[0].rank > items[1].rank);
+});
+
+test('An answer has the whole listing', async () => {
+  const [id] = await add({ title: 'Хата', description: 'унікальнахата', price: 1250.5, rooms: 2 });
+  const { items, total, next_cursor, took_ms } = await ok('fulltext', { query: 'унікальнахата' });
+  const { listing } = items[0];
+  assert.deepEqual(
+    [listing.listing_id, listing.title, listing.price, listing.rooms, listing.archived_at],
+    [id, 'Хата', 1250.5, 2, null],
+  );
+  assert.ok(!('search_text' in listing) && !('embedding' in listing));
+  assert.deepEqual(total, { value: 1, relation: 'eq' });
+  assert.equal(next_cursor, null);
+  assert.ok(Number.isInteger(took_ms) && took_ms >= 0);
+});
+
+test('Each filter leaves out the other listings', async () => {
+  const [wanted, other, unknown] = await add(
+    {
+      description: 'фільтр',
+      deal_type: 'rent',
+      property_type: 'apartment',
+      city: 'Кам’янець-Подільський',
+      price: 500,
+      rooms: 2,
+      area_total: 54.5,
+      source_slug: 'wanted',
+    },
+    {
+      description: 'фільтр',
+      deal_type: 'sale',
+      property_type: 'house',
+      city: 'Київ',
+      price: 900,
+      rooms: 5,
+      area_total: 120,
+      source_slug: 'other',
+    },
+    { description: 'фільтр' },
+  );
+  const [spelled] = await add({ description: 'написання', property_type: "об'єкт-дача" });
+  const cases: [object, (number | undefined)[]][] = [
+    [{}, [unknown, other, wanted]],
+    [{ deal_type: 'rent' }, [wanted]],
+    [{ property_type: 'apartment' }, [wanted]],
+    [{ property_type: 'Apartment' }, [wanted]],
+    [{ city: "КАМ'ЯНЕЦЬ ПОДІЛЬСЬКИЙ" }, [wanted]],
+    [{ city: '—' }, []],
+    [{ source_slug: 'wanted' }, [wanted]],
+    [{ price_min: 500, price_max: 500 }, [wanted]],
+    [{ price_min: 500.01 }, [other]],
+    [{ price_max: 899.99 }, [wanted]],
+    [{ rooms_min: 2, rooms_max: 4 }, [wanted]],
+    [{ rooms_min: 3 }, [other]],
+    [{ area_min: 54.5, area_max: 100 }, [wanted]],
+    [{ area_max: 54.4 }, []],
+    [{ deal_type: 'sale', city: 'київ', price_min: 1, rooms_max: 5 }, [other]],
+    [{ deal_type: 'sale', city: 'Львів' }, []],
+  ];
+  for (const [filters, ids] of cases) {
+    const body = await ok('fulltext', { query: 'фільтр', ...filters });
+    assert.deepEqual(idsOf(body), ids, JSON.stringify(filters));
+    assert.equal(body.total.value, ids.length);
+  }
+  for (const property_type of [
+    "Об'єкт-дача",
+    'об’єкт–дача',
+    'ОБʼЄКТ\u2011ДА\u0301ЧА',
+    'об`є\u00ADкт-дача',
+  ]) {
+    const body = await ok('fulltext', { query: 'написання', property_type });
+    assert.deepEqual(idsOf(body), [spelled], property_type);
+  }
+});
+
+test('Archived listings are found on request only', async () => {
+  const [kept, archived] = await add(
+    { description: 'архівне' },
+    { description: 'архівне', archived: true },
+  );
+  assert.deepEqual(idsOf(await ok('fulltext', { query: 'архівне' })), [kept]);
+  const all = await ok('fulltext', { query: 'архівне', include_archived: true });
+  assert.deepEqual(idsOf(all), [archived, kept]);
+  assert.equal(all.items[0].listing.archived_at, '2026-01-02T03:04:05.000Z');
+});
+
+test('A query without a word finds nothing', async () => {
+  for (const query of ['?!', '—', ' ', "'", '🏠', '\u00AD']) {
+    const body = await ok('fulltext', { query });
+    assert.deepEqual([body.items, body.total.value, body.next_cursor], [[], 0, null]);
+  }
+});
+
+test('Operators and quotes are plain text', async () => {
+  const [id] = await add({ description: 'операторний & текст | без ! дужок (тут)' });
+  const body = await ok('fulltext', { query: "текст & (операторний) | !'" });
+  assert.deepEqual(idsOf(body), [id]);
+  const longest = '𐐨'.repeat(512);
+  assert.deepEqual(idsOf(await ok('fulltext', { query: longest })), []);
+});
+
+test('Pages have each listing once while others are added', async () => {
+  const seeds = Array.from({ length: 23 }, (_, index) => ({
+    description: index % 3 === 0 ? 'сторінка сторінка' : 'сторінка',
+  }));
+  await add(...seeds);
+  const whole = idsOf(await ok('fulltext', { query: 'сторінка', limit: 100 }));
+  assert.equal(whole.length, 23);
+  const pages = await walk('fulltext', { query: 'сторінка', limit: 5 }, () =>
+    add({ description: 'сторінка сторінка сторінка' }),
+  );
+  assert.deepEqual(pages.flat(), whole);
+});
+
+test('A full last page has no next page', async () => {
+  await add({ description: 'рівно' }, { description: 'рівно' });
+  assert.equal((await ok('fulltext', { query: 'рівно', limit: 2 })).next_cursor, null);
+  assert.notEqual((await ok('fulltext', { query: 'рівно', limit: 1 })).next_cursor, null);
+});
+
+test('A cursor is valid for its own search only', async () => {
+  await add({ description: 'курсор' }, { description: 'курсор' });
+  const request = { query: 'курсор', limit: 1, price_min: 0, include_archived: false };
+  await db
+    .updateTable('property_listings')
+    .set({ price: 1 })
+    .where('search_text', '=', 'курсор')
+    .execute();
+  const cursor = (await ok('fulltext', request)).next_cursor;
+  assert.match(cursor, /^[\w-]+$/);
+  const reordered = { include_archived: false, price_min: 0, limit: 10, query: 'КУРСОР', cursor };
+  assert.equal((await ok('fulltext', reordered)).items.length, 1);
+  const old = Buffer.from('{"v":0,"q":"","r":1,"i":1}').toString('base64url');
+  for (const body of [
+    { ...request, query: 'інше', cursor },
+    { ...request, price_min: 1, cursor },
+    { ...request, cursor: 'nonsense' },
+    { ...request, cursor: old },
+    { ...request, cursor: `${cursor.slice(0, -8)}` },
+  ]) {
+    const answer = await post('fulltext', body);
+    assert.equal(answer.status, 422);
+    assert.equal(answer.body.errors[0].path, 'body/cursor');
+  }
+});
+
+test('At the bound the newest listings are ranked and the total is a lower limit', async () => {
+  const bounded = await serve({ rankedMatches: 3 });
+  const ids = await add(...Array.from({ length: 5 }, () => ({ description: 'межа межа' })));
+  const first = await bounded.post('fulltext', { query: 'межа', limit: 2 });
+  assert.deepEqual(idsOf(first.body), [ids[4], ids[3]]);
+  assert.deepEqual(first.body.total, { value: 3, relation: 'gte' });
+  const cursor = first.body.next_cursor;
+  const second = await bounded.post('fulltext', { query: 'межа', limit: 2, cursor });
+  assert.deepEqual(idsOf(second.body), [ids[2]]);
+  assert.equal(second.body.next_cursor, null);
+  assert.deepEqual((await ok('fulltext', { query: 'межа' })).total, { value: 5, relation: 'eq' });
+});
+
+test('A highlight marks the words and escapes everything else', async () => {
+  await add({
+    title: 'Об’єкт <b>',
+    description: '<script>alert(1)</script> світлиця & "вікно" <mark>',
+  });
+  const plain = await ok('fulltext', { query: 'світлиця' });
+  assert.ok(!('highlight' in plain.items[0]));
+  const { items } = await ok('fulltext', { query: "світлиця об'єкт", highlight: true });
+  assert.equal(
+    items[0].highlight,
+    '<mark>Об’єкт</mark> &#60;b&#62;\n&#60;script&#62;alert(1)&#60;/script&#62; <mark>світлиця</mark> &#38; &#34;вікно&#34; &#60;mark&#62;',
+  );
+});
+
+test('An invalid search is rejected with the path of the error', async () => {
+  const fulltext: [object | string, string][] = [
+    [{}, 'body'],
+    [{ query: '' }, 'body/query'],
+    [{ query: 'а'.repeat(513) }, 'body/query'],
+    [{ query: 'a\0b' }, 'body/query'],
+    [{ query: 'a', city: 'a\0' }, 'body/city'],
+    [{ query: 'a', property_type: 'a\0' }, 'body/property_type'],
+    [{ query: 'a', sort: 'price' }, 'body'],
+    [{ query: 'a', deal_type: 'gift' }, 'body/deal_type'],
+    [{ query: 'a', limit: 0 }, 'body/limit'],
+    [{ query: 'a', limit: 101 }, 'body/limit'],
+    [{ query: 'a', price_min: '5' }, 'body/price_min'],
+    ['{"query":"a","rooms_min":1e400}', 'body/rooms_min'],
+    [{ query: 'a', rooms_min: 2, rooms_max: 1 }, 'body/rooms_min'],
+  ];
+  const similar: [object | string, string][] = [
+    [{}, 'body'],
+    [{ query: 'a', listing_id: 1 }, 'body'],
+    [{ query: 'a', listing_id: 1, embedding: [1, 0, 0] }, 'body'],
+    [{ embedding: [1, 0] }, 'body/embedding'],
+    [{ embedding: [1, 0, 0, 0] }, 'body/embedding'],
+    [{ embedding: [0, 0, 0] }, 'body/embedding'],
+    [{ embedding: [1, null, 0] }, 'body/embedding/1'],
+    ['{"embedding":[1e999,0,0]}', 'body/embedding/0'],
+    [{ embedding: [1, 0, 0], cursor: 'a' }, 'body'],
+    [{ embedding: [1, 0, 0], price_min: 2, price_max: 1 }, 'body/price_min'],
+    [{ query: 'a\0' }, 'body/query'],
+    [{ listing_id: 0 }, 'body/listing_id'],
+  ];
+  const matches: [object | string, string][] = [
+    [{}, 'body'],
+    [{ ids: [] }, 'body/ids'],
+    [{ ids: [1, 1] }, 'body/ids'],
+    [{ ids: [0] }, 'body/ids/0'],
+    [{ ids: Array.from({ length: 101 }, (_, nth) => nth + 1) }, 'body/ids'],
+    [{ ids: [1], query: '' }, 'body/query'],
+    [{ ids: [1], limit: 5 }, 'body'],
+    [{ ids: [1], rooms_min: 3, rooms_max: 2 }, 'body/rooms_min'],
+  ];
+  for (const [kind, cases] of Object.entries({ fulltext, hybrid: fulltext, similar, matches })) {
+    for (const [body, path] of cases) {
+      const answer = await post(kind, body);
+      assert.equal(answer.status, 422, `${kind} ${JSON.stringify(body)}`);
+      assert.deepEqual(
+        answer.body.errors.map((one: { path: string }) => one.path),
+        [path],
+      );
+    }
+  }
+  assert.equal((await post('similar', '{"embedding":[NaN,0,0]}')).status, 400);
+});
+
+test('Every empty range is named at once', async () => {
+  const body = { query: 'a', price_min: 2, price_max: 1, area_min: 2, area_max: 1 };
+  const { errors } = (await post('fulltext', body)).body;
+  assert.deepEqual(errors, [
+    { path: 'body/price_min', message: 'must not be above price_max' },
+    { path: 'body/area_min', message: 'must not be above area_max' },
+  ]);
+});
+
+test('A search past the rate limit is rejected on every instance', async () => {
+  const instances = [await serve({ perMinute: 3 }), await serve({ perMinute: 3 })];
+  const answers = [];
+  for (let index = 0; index < 4; index += 1) {
+    answers.push(await instances[index % 2]?.post('fulltext', { query: 'а' }));
+  }
+  assert.deepEqual(
+    answers.map((answer) => answer?.status),
+    [200, 200, 200, 429],
+  );
+  assert.equal(answers[0]?.headers['ratelimit-remaining'], '2');
+  const rejected = answers[3];
+  assert.equal(rejected?.body.code, 'rate_limited');
+  const wait = Number(rejected?.headers['retry-after']);
+  assert.ok(wait >= 1 && wait <= 60, String(wait));
+  assert.equal((await instances[0]?.post('hybrid', { query: 'а' }))?.status, 429);
+  assert.equal((await instances[1]?.post('matches', { ids: [1] }))?.status, 429);
+  // Similar searches have a limit of the same size.
+  const similar: (number | undefined)[] = [];
+  for (let nth = 0; nth < 4; nth += 1) {
+    const answer = await instances[nth % 2]?.post('similar', { embedding: [1, 0, 0] });
+    similar.push(answer?.status);
+  }
+  assert.deepEqual(similar, [200, 200, 200, 429]);
+  await db.deleteFrom('rate_limits').execute();
+});
+
+test('Searches are measured by kind', async () => {
+  await ok('fulltext', { query: 'метрика' });
+  await ok('matches', { ids: [1] });
+  const text = await registry.metrics();
+  for (const kind of ['fulltext', 'matches']) {
+    assert.ok(text.includes(`collector_search_duration_seconds_count{kind="${kind}"}`), kind);
+  }
+});
+
+const [near, tie, far, opposite] = await add(
+  { source_slug: 'circle', embedding: atAngle(10), city: 'Київ', price: 100 },
+  {
+    source_slug: 'circle',
+    embedding: atAngle(10),
+    city: 'Львів',
+    price: 300,
+    property_type: 'квартира',
+  },
+  { source_slug: 'circle', embedding: atAngle(60), city: 'Київ', price: 500 },
+  { source_slug: 'circle', embedding: atAngle(180), city: 'Київ' },
+);
+const [archived, bare] = await add(
+  { source_slug: 'circle', embedding: atAngle(1), archived: true },
+  { source_slug: 'circle' },
+);
+const circle = { source_slug: 'circle' };
+
+test('The nearest listings come first, ties by id, with their distances', async () => {
+  const { items, took_ms } = await ok('similar', { embedding: [2, 0, 0], ...circle });
+  assert.deepEqual(idsOf({ items }), [near, tie, far, opposite]);
+  const distances = items.map(({ distance }: { distance: number }) => distance.toFixed(3));
+  assert.deepEqual(distances, ['0.015', '0.015', '0.500', '2.000']);
+  assert.ok(Number.isInteger(took_ms));
+});
+
+test('The model embeds a text, and a listing is not its own neighbour', async () => {
+  const byText = await ok('similar', { query: 'тиха вулиця', ...circle });
+  assert.deepEqual(idsOf(byText), [near, tie, far, opposite]);
+  const byListing = await ok('similar', { listing_id: far, ...circle });
+  assert.deepEqual(idsOf(byListing), [near, tie, opposite]);
+});
+
+test('Filters and the limit apply to similar listings', async () => {
+  const embedding = [1, 0, 0];
+  const cases: [object, (number | undefined)[]][] = [
+    [{ limit: 1 }, [near]],
+    [{ city: 'КИЇВ', limit: 2 }, [near, far]],
+    [{ price_min: 200, price_max: 500 }, [tie, far]],
+    [{ include_archived: true }, [archived, near, tie, far, opposite]],
+    [{ city: 'Одеса' }, []],
+    [{ property_type: 'Квартира' }, [tie]],
+  ];
+  for (const [filters, ids] of cases) {
+    const body = await ok('similar', { embedding, ...circle, ...filters });
+    assert.deepEqual(idsOf(body), ids, JSON.stringify(filters));
+  }
+});
+
+test('Vectors of any length have a direction', async () => {
+  for (const size of [1e-320, 1e-30, 1e30, 1e308]) {
+    const body = await ok('similar', { embedding: [size, 0, 0], ...circle, limit: 1 });
+    assert.deepEqual(idsOf(body), [near], String(size));
+  }
+});
+
+test('Embeddings of another model are no neighbours', async () => {
+  const [same, unknown] = await add(
+    { source_slug: 'models', embedding: [1, 0, 0], embedding_model: 'test-model' },
+    { source_slug: 'models', embedding: atAngle(5) },
+    { source_slug: 'models', embedding: [1, 0, 0], embedding_model: 'older-model' },
+  );
+  const body = await ok('similar', { query: 'тиха вулиця', source_slug: 'models' });
+  assert.deepEqual(idsOf(body), [same, unknown]);
+});
+
+test('A text without a word has no neighbours and does not call the model', async () => {
+  assert.deepEqual((await ok('similar', { query: '?!…' })).items, []);
+});
+
+test('A failure of the model is 503 where a retry may help, else 502', async () => {
+  const unavailable = { status: 503, code: 'model_unavailable', retryAfter: '5' };
+  const failed = { status: 502, code: 'model_failed', retryAfter: undefined };
+  for (const [code, expected] of [
+    ['MODEL_UNREACHABLE', unavailable],
+    ['MODEL_BREAKER_OPEN', unavailable],
+    ['MODEL_CLOSED', unavailable],
+    ['MODEL_REJECTED', failed],
+    ['MODEL_MISCONFIGURED', failed],
+    ['MODEL_INVALID_OUTPUT', failed],
+    ['an embedding of zeros', failed],
+  ] as const) {
+    const error = code.startsWith('MODEL') && new ModelError(code as 'MODEL_CLOSED', 'secret');
+    const failing = { embed: error ? () => Promise.reject(error) : model.embed };
+    const server = await serve({ model: failing });
+    for (const kind of ['similar', 'hybrid']) {
+      const { status, body, headers } = await server.post(kind, { query: 'нуль' });
+      assert.deepEqual({ status, code: body.code, retryAfter: headers['retry-after'] }, expected);
+      assert.ok(!body.detail.includes('secret'));
+    }
+  }
+});
+
+test('An unknown listing is 404, and one without an embedding 409', async () => {
+  assert.equal((await post('similar', { listing_id: 999_999 })).body.code, 'listing_not_found');
+  const answer = await post('similar', { listing_id: bare });
+  assert.deepEqual([answer.status, answer.body.code], [409, 'listing_not_embedded']);
+});
+
+test('No connection is held while the model embeds a query', async () => {
+  let inUse = -1;
+  const watching = {
+    ...model,
+    embed: async (...call: Parameters<typeof model.embed>) => {
+      inUse = pool.totalCount - pool.idleCount;
+      return model.embed(...call);
+    },
+  };
+  const server = await serve({ model: watching });
+  assert.equal((await server.post('similar', { query: 'тиха вулиця' })).status, 200);
+  assert.equal(inUse, 0);
+});
+
+test('The hybrid search fuses both rankings and pages through them', async () => {
+  const [both, words, meaning] = await add(
+    { source_slug: 'hybrid', description: 'тиха вулиця', embedding: atAngle(20) },
+    { source_slug: 'hybrid', description: 'тиха вулиця, тиха вулиця', embedding: atAngle(120) },
+    { source_slug: 'hybrid', description: 'спокійне місце', embedding: atAngle(5) },
+  );
+  const request = { query: 'тиха вулиця', source_slug: 'hybrid', highlight: true };
+  const { items, total } = await ok('hybrid', request);
+  assert.deepEqual(idsOf({ items }), [words, both, meaning]);
+  assert.deepEqual(total, { value: 3, relation: 'eq' });
+  // First by words and third by meaning; second by both; first by meaning only.
+  const ranks = [1 / 61 + 1 / 63, 1 / 62 + 1 / 62, 1 / 61];
+  assert.deepEqual(
+    items.map(({ rank }: { rank: number }) => rank),
+    ranks,
+  );
+  assert.match(items[1].highlight, /<mark>тиха<\/mark>/);
+
+  const pages = await walk('hybrid', { ...request, limit: 1 });
+  assert.deepEqual(pages, [[words], [both], [meaning]]);
+
+  const { next_cursor } = await ok('hybrid', { ...request, limit: 1 });
+  const elsewhere = await post('fulltext', { ...request, cursor: next_cursor });
+  assert.equal(elsewhere.status, 422);
+  assert.deepEqual((await ok('hybrid', { query: '?!' })).items, []);
+});
+
+test('Listings added between pages of the hybrid search shift no page', async () => {
+  const source = { source_slug: 'growing' };
+  const seed = { ...source, description: 'тиха вулиця', embedding: atAngle(30) };
+  const [first, second, third] = await add(
+    { ...seed, description: 'тиха вулиця, тиха вулиця', embedding: atAngle(10) },
+    { ...seed, embedding: atAngle(20) },
+    { ...source, description: 'спокійне місце', embedding: atAngle(90) },
+  );
+  const request = { query: 'тиха вулиця', ...source, limit: 1 };
+  // The added listings are better than all by words and by meaning.
+  const pages = await walk('hybrid', request, () =>
+    add({ ...seed, description: 'тиха вулиця '.repeat(4), embedding: atAngle(0) }),
+  );
+  assert.deepEqual(pages, [[first], [second], [third]]);
+});
+
+test('A listing added during the first page of the hybrid search displaces no other', async () => {
+  const source = { source_slug: 'crowded' };
+  const nearest = Array.from({ length: HYBRID_DEPTH - 1 }, (_, nth) => ({
+    ...source,
+    embedding: atAngle(1 + nth),
+  }));
+  const known = await add(
+    ...nearest,
+    // The last by meaning and the second by words is the first of both together.
+    { ...source, description: 'тиха вулиця', embedding: atAngle(HYBRID_DEPTH) },
+    { ...source, description: 'тиха вулиця, тиха вулиця' },
+  );
+  let isFirst = true;
+  const ranked = Promise.withResolvers<void>();
+  const watched = watchedDatabase(db, {
+    async after(text) {
+      if (text.includes('newest')) ranked.resolve();
+      if (!text.includes('explain') || !isFirst) return;
+      isFirst = false;
+      await ranked.promise;
+      await add({ ...source, embedding: atAngle(0) });
+    },
+  });
+  const searches = createSearches({ db: watched, model });
+  const { signal } = new AbortController();
+  const walked: number[] = [];
+  let cursor: string | null = null;
+  do {
+    const request = { query: 'тиха вулиця', ...source, limit: 20, ...(cursor && { cursor }) };
+    const page = await searches.hybrid(request, signal);
+    walked.push(...idsOf(page));
+    cursor = page.next_cursor;
+  } while (cursor !== null);
+  assert.equal(walked[0], known[HYBRID_DEPTH - 1]);
+  assert.deepEqual(
+    walked.toSorted((one, other) => one - other),
+    known,
+  );
+});
+
+/** A model that answers when the test lets it. */
+function slowModel() {
+  const called = Promise.withResolvers<AbortSignal | undefined>();
+  const answering = Promise.withResolvers<void>();
+  const embed: typeof model.embed = async (texts, options) => {
+    called.resolve(options?.signal);
+    await answering.promise;
+    return model.embed(texts, options);
+  };
+  return { model: { embed }, called: called.promise, answering };
+}
+
+for (const kind of ['similar', 'hybrid']) {
+  test(`A ${kind} search aborts its request to the model once its client has gone`, async () => {
+    const waiting = slowModel();
+    const server = await serve({ model: waiting.model });
+    const response = fetch(`${await server.listen()}/search/${kind}`, {
+      method: 'POST',
+      headers: { 'content-type': 'application/json' },
+      body: JSON.stringify({ query: 'тиха вулиця' }),
+    });
+    const waitingSignal = await waiting.called;
+    // The end of the request's body arrives within these steps of the event loop.
+    for (let steps = 0; steps < 10; steps += 1) await setImmediate();
+    assert.equal(waitingSignal?.aborted, false);
+    waiting.answering.resolve();
+    assert.equal((await response).status, 200);
+
+    const abandoned = slowModel();
+    const { hostname, port } = new URL(await (await serve({ model: abandoned.model })).listen());
+    const body = JSON.stringify({ query: 'тиха вулиця' });
+    const socket = connect(Number(port), hostname);
+    socket.write(
+      `POST /search/${kind} HTTP/1.1\r\nHost: test\r\nContent-Type: application/json\r\n` +
+        `Content-Length: ${Buffer.byteLength(body)}\r\n\r\n${body}`,
+    );
+    const signal = await abandoned.called;
+    assert.ok(signal);
+    const aborted = once(signal, 'abort', { signal: AbortSignal.timeout(10_000) });
+    socket.destroy();
+    await aborted;
+    abandoned.answering.reject(new Error('The client has gone'));
+  });
+}
+
+const ids = await add(
+  {
+    title: 'Мезонін',
+    description: 'Тераса під вікном',
+    city: 'Кам’янець-Подільський',
+    deal_type: 'rent',
+    property_type: 'apartment',
+    price: 15_000,
+    rooms: 5,
+    area_total: 110.5,
+    source_slug: 'matches',
+  },
+  { description: 'Мезонін без ціни', city: 'Львів', source_slug: 'matches-2' },
+  { description: 'Мезонін в архіві', price: 15_000, archived: true, source_slug: 'matches' },
+  {
+    description: 'Гараж',
+    deal_type: 'sale',
+    price: 90_000,
+    rooms: 1,
+    area_total: 20,
+    source_slug: 'matches',
+  },
+);
+const [wanted = 0, priceless = 0, , garage = 0] = ids;
+
+const matches = async (body: object) => idsOf(await ok('matches', body));
+
+test('The listings among the given ids that a search finds come in the order of the ids', async () => {
+  for (const [given, query, expected] of [
+    [[garage, priceless, wanted], 'МЕЗОНІН', [priceless, wanted]],
+    [[garage], 'мезонін', []],
+    [[999_999], 'мезонін', []],
+    [ids, undefined, [wanted, priceless, garage]],
+    [ids, ' !? ', []],
+  ] as const) {
+    assert.deepEqual(await matches({ ids: given, ...(query && { query }) }), expected);
+  }
+  const { items, took_ms } = await ok('matches', { ids: [wanted] });
+  assert.deepEqual([items[0].listing.title, items[0].listing.rooms], ['Мезонін', 5]);
+  assert.ok(!('search_text' in items[0].listing) && Number.isInteger(took_ms));
+});
+
+test('Words and filters of matches find what the full-text search finds', async () => {
+  const filters = [
+    {},
+    { deal_type: 'rent' },
+    { city: 'камʼянець подільський' },
+    { property_type: 'Apartment' },
+    { price_min: 15_000, price_max: 15_000 },
+    { price_min: 15_001 },
+    { rooms_min: 2 },
+    { area_min: 100, area_max: 110.5 },
+    { source_slug: 'matches-2' },
+    { include_archived: true, price_max: 20_000 },
+  ];
+  for (const query of ['мезонін', 'гараж', 'мезонін гараж']) {
+    for (const filter of filters) {
+      const search = await ok('fulltext', { query, ...filter });
+      assert.deepEqual(
+        (await matches({ ids, query, ...filter })).toSorted((a, b) => a - b),
+        idsOf(search).toSorted((a, b) => a - b),
+        `${query} ${JSON.stringify(filter)}`,
+      );
+    }
+  }
+});
+
+type Item = { listing: { listing_id: number }; duplicates?: number[] };
+
+/** Makes listings one group of likely duplicates. */
+async function group(...members: number[]): Promise<void> {
+  await db
+    .updateTable('property_listings')
+    .set({ duplicate_group: Math.min(...members) })
+    .where('id', 'in', members)
+    .execute();
+}
+
+test('Each search shows the best hit of a group and names the others', async () => {
+  const source = { source_slug: 'fold' };
+  const folded = await add(
+    { ...source, description: 'світлиця світлиця світлиця', embedding: atAngle(10) },
+    { ...source, description: 'світлиця', embedding: atAngle(20) },
+    { ...source, description: 'світлиця світлиця', embedding: atAngle(30) },
+    { ...source, description: 'без слова', embedding: atAngle(5) },
+    { ...source, description: 'світлиця', embedding: atAngle(40), archived: true },
+  );
+  const [best = 0, worse = 0, alone = 0, wordless = 0, inArchive = 0] = folded;
+  await group(best, worse, wordless, inArchive);
+  const request = { ...source, fold_duplicates: true };
+  const query = { query: 'світлиця', ...request };
+
+  const { items, total } = await ok('fulltext', query);
+  assert.deepEqual(idsOf({ items }), [best, alone]);
+  assert.deepEqual(
+    items.map(({ duplicates }: Item) => duplicates),
+    [[worse, wordless], []],
+  );
+  assert.deepEqual(total, { value: 2, relation: 'eq' });
+  const unfolded = await ok('fulltext', { query: 'світлиця', ...source });
+  assert.deepEqual(idsOf(unfolded), [best, alone, worse]);
+  assert.ok(unfolded.items.every((item: Item) => !('duplicates' in item)));
+  const all = await ok('fulltext', { ...query, include_archived: true });
+  assert.deepEqual(all.items[0].duplicates, [worse, wordless, inArchive]);
+
+  const similar = await ok('similar', { embedding: [1, 0, 0], ...request, limit: 2 });
+  assert.deepEqual(idsOf(similar), [wordless, alone]);
+  assert.deepEqual(similar.items[0].duplicates, [best, worse]);
+  const hybrid = await ok('hybrid', query);
+  assert.deepEqual([idsOf(hybrid), hybrid.total.value], [[best, alone], 2]);
+
+  const { next_cursor: cursor } = await ok('fulltext', { ...query, limit: 1 });
+  const body = { query: 'світлиця', ...source, cursor };
+  assert.equal((await post('fulltext', body)).status, 422);
+  assert.equal((await post('fulltext', { ...body, fold_duplicates: true })).status, 200);
+});
+
+test('Folded pages have each listing once while others are added', async () => {
+  let run = 0;
+  const seed = fc.record({ words: fc.integer({ min: 1, max: 3 }), group: fc.nat({ max: 4 }) });
+  await fc.assert(
+    fc.asyncProperty(
+      fc.array(seed, { minLength: 1, maxLength: 14 }),
+      fc.integer({ min: 1, max: 4 }),
+      async (seeds, limit) => {
+        const source_slug = `property-${(run += 1)}`;
+        const added = await add(
+          ...seeds.map(({ words }) => ({ source_slug, description: 'горище '.repeat(words) })),
+        );
+        // Listings of group 0 have no group.
+        const groups = Map.groupBy(added, (_, index) => seeds[index]?.group ?? 0);
+        for (const [number, members] of groups) if (number > 0) await group(...members);
+        const request = { query: 'горище', source_slug, fold_duplicates: true };
+        const { items } = await ok('fulltext', { ...request, limit: 100 });
+        const named = items.flatMap(({ listing, duplicates = [] }: Item) => [
+          listing.listing_id,
+          ...duplicates,
+        ]);
+        assert.deepEqual(
+          named.toSorted((a: number, b: number) => a - b),
+          added,
+        );
+        const pages = await walk('fulltext', { ...request, limit }, () =>
+          add({ source_slug, description: 'горище '.repeat(4) }),
+        );
+        assert.deepEqual(pages.flat(), idsOf({ items }));
+      },
+    ),
+    { numRuns: 15 },
+  );
+});
