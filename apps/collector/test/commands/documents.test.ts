@@ -17,7 +17,7 @@ type Document = {
   tags: { name: string }[];
 };
 
-test('the OpenAPI document has every route, and names the schemas of the specification', async () => {
+test('The OpenAPI document names the schemas of the specification and guards every route of the API', async () => {
   const { paths, components, tags } = (await openapi()) as Document;
   const { Problem: _, ...named } = components.schemas;
   assert.deepEqual(Object.keys(named).toSorted(), [
@@ -42,24 +42,6 @@ test('the OpenAPI document has every route, and names the schemas of the specifi
     assert.deepEqual(content?.['application/json']?.schema, { $ref }, path);
     assert.equal(named[name]?.additionalProperties, false, name);
   }
-  for (const path of [
-    '/api/v1/raw/{raw_id}',
-    '/api/v1/listings/changes',
-    '/api/v1/listings/{id}',
-    '/api/v1/listings/{id}/history',
-    '/api/v1/listings/{id}/images',
-    '/api/v1/images/{sha256}',
-    '/api/v1/admin/queue',
-    '/api/v1/admin/raw',
-    '/api/v1/admin/raw/{raw_id}/retry',
-    '/api/v1/admin/raw/retry',
-    '/api/v1/admin/raw-data',
-    '/api/v1/admin/archive-check',
-    '/health',
-  ]) {
-    assert.ok(path in paths, path);
-  }
-
   const names = tags.map(({ name }) => name);
   assert.deepEqual(names, ['ingest', 'search', 'listings', 'images', 'operations']);
   assert.ok(components.securitySchemes['api_key']);
@@ -75,7 +57,7 @@ test('the OpenAPI document has every route, and names the schemas of the specifi
   }
 });
 
-test('the bound of the ranking stands in the OpenAPI document', async () => {
+test('The OpenAPI document names the bound of the ranking', async () => {
   const { paths, components } = (await openapi()) as Document;
   assert.match(
     paths['/api/v1/search/fulltext']?.['post']?.description ?? '',

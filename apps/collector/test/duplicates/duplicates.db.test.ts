@@ -3,7 +3,6 @@ import { setImmediate } from 'node:timers/promises';
 import { beforeEach, test } from 'node:test';
 import { sql } from 'kysely';
 import { Registry } from 'prom-client';
-import sharp from 'sharp';
 import {
   claimMarks,
   registerDuplicateMetrics,
@@ -16,8 +15,6 @@ import {
   lockGroupsForWriting,
   MAX_GROUP,
 } from '../../src/duplicates/groups.ts';
-import { fingerprintStored } from '../../src/images/cleanup.ts';
-import { fingerprint } from '../../src/images/fingerprint.ts';
 import { until } from '@oselya/testing';
 import { addListing, change, FLAT, groupsOf, pairsOf, settle } from './harness.ts';
 import { log, openDatabase } from '../support/pipeline.ts';
@@ -191,7 +188,6 @@ const marksLeft = async () =>
 function startSearch(warnings: object[] = []) {
   return startDuplicateSearch({
     db,
-    images: { fingerprintStored: () => Promise.resolve(undefined) },
     metrics: { duplicateLooks: { inc: () => undefined } },
     log: Object.assign(Object.create(log), { warn: (fields: object) => warnings.push(fields) }),
     intervalMs: 5,
@@ -316,47 +312,6 @@ test('A listing with hundreds of pairs is compared again in parts', async () => 
   await settle(db);
   assert.deepEqual(await pairsOf(db), []);
   assert.deepEqual([...new Set(await groups())], [null]);
-});
-
-test('Stored images without a fingerprint get one, and a lost one is skipped', async () => {
-  const image = await sharp({
-    create: { width: 32, height: 32, channels: 3, background: 'white' },
-  })
-    .composite([
-      { input: Buffer.from('<svg width="16" height="32"><rect width="16" height="32"/></svg>') },
-    ])
-    .png()
-    .toBuffer();
-  const hashes = ['a', 'b', 'c', 'd'].map((letter) => letter.repeat(64));
-  for (const sha256 of hashes) {
-    await sql`insert into images (sha256, media_type, width, height, bytes)
-      values (${sha256}, 'image/png', 32, 32, 1)`.execute(db);
-  }
-  const failed: string[] = [];
-  const read = (sha256: string) =>
-    sha256 === hashes[1] ? Promise.reject(new Error('Not found')) : Promise.resolve(image);
-  let runs = 0;
-  for (let after: string | undefined = ''; after !== undefined; runs += 1) {
-    after = await fingerprintStored(
-      { db, store: { read } },
-      {
-        after,
-        limit: 2,
-        signal: new AbortController().signal,
-        onError: (_error, sha256) => failed.push(sha256),
-      },
-    );
-  }
-  assert.equal(runs, 3);
-  assert.deepEqual(failed, [hashes[1]]);
-  const { rows } = await sql<{ made: string | null }>`
-    select fingerprint::text as made from images order by sha256`.execute(db);
-  const made = await fingerprint(image);
-  assert.notEqual(made, '0');
-  assert.deepEqual(
-    rows.map((row) => row.made),
-    [made, null, made, made],
-  );
 });
 
 /** Listings with neighbouring areas are one flat. */
