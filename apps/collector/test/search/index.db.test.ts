@@ -164,9 +164,9 @@ test('The settings of a search do not outlive it', async () => {
   const rounds = engine === 'pglite' ? 3 : 20;
   const seen = await Promise.all(
     Array.from({ length: rounds }, async () => {
-      const before = await scanSetting();
+      const earlier = await scanSetting();
       assert.equal((await findNearest(db, search)).length, 5);
-      return [before, await scanSetting()];
+      return [earlier, await scanSetting()];
     }),
   );
   assert.deepEqual(new Set(seen.flat()), new Set(['off']));
