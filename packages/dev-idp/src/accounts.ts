@@ -1,6 +1,6 @@
 import type { DatabaseSync } from 'node:sqlite';
 
-/** A person who can sign in at the development provider, without a password. */
+/** A user of the development provider, without a password. */
 export type DevAccount = {
   sub: string;
   email: string;
@@ -75,7 +75,6 @@ export function createAccounts(database: DatabaseSync): Accounts {
 
   function withChanges(account: DevAccount): DevAccount {
     const changes = read.get(account.sub);
-    // `change` alone writes these columns, as arrays of strings.
     const slugs = (column: keyof DevAccess): string[] =>
       changes?.[column] ? JSON.parse(String(changes[column])) : [...account[column]];
     return {

@@ -55,7 +55,7 @@ function differ(before: readonly string[] = [], after: readonly string[]): boole
   return new Set(before).symmetricDifference(new Set(after)).size > 0;
 }
 
-/** Creates the error of a rejected form; the message is for its sender. */
+/** Creates the error of a rejected form. */
 const formError = (statusCode: number, message: string) =>
   Object.assign(new Error(message), { statusCode });
 
@@ -161,7 +161,7 @@ export async function controlRoutes(app: FastifyInstance, options: ControlOption
 
 function controlPage({ accounts, webhooks, redirectUris }: ControlOptions, notice?: Notice) {
   const list = accounts.list();
-  // The notice takes the focus, so that a screen reader begins with it.
+  // Screen readers begin with the element in focus.
   const noticeBox =
     notice &&
     html`<div class="notice" role="status" tabindex="-1" autofocus>
@@ -188,7 +188,7 @@ function controlPage({ accounts, webhooks, redirectUris }: ControlOptions, notic
   return page('Development identity provider', body, redirectUris);
 }
 
-// A label alone would not tell a screen reader whose account a button is for.
+// Names the account of a button for screen readers.
 const unseen = (text: string) => html`<span class="unseen">${text}</span>`;
 
 function slugList(slugs: readonly string[]): Html {
@@ -248,7 +248,7 @@ function checkBoxes(
   </fieldset>`;
 }
 
-// The page is read on the machine that makes it, so the server's time zone is the reader's.
+// The server and the reader are on one machine, in one time zone.
 const timeFormat = new Intl.DateTimeFormat('en-GB', { dateStyle: 'medium', timeStyle: 'long' });
 
 function deliveryList({ url, recent }: Webhooks, accounts: readonly DevAccount[]): Html {

@@ -44,11 +44,9 @@ const STYLE = `
 
 /**
  * Creates a page, which loads nothing.
- * @param redirectUris The addresses of the application. Browsers hold the answer to a form to `form-action` through all
- *   its redirects, so the application must be named there.
+ * @param redirectUris The addresses of the application, for `form-action`, which also applies to redirects of a form.
  */
 export function page(title: string, body: Html, redirectUris: readonly string[]): Page {
-  // The browser compares the text of the whole element with the hash.
   const style = raw(`<style>${STYLE}</style>`);
   const document = html`<html lang="en">
     <head>

@@ -38,7 +38,7 @@ export const interactionPath = (uid: string): string => `/interaction/${uid}`;
 export async function createProvider(options: ProviderOptions): Promise<Provider> {
   const provider = new Provider(options.issuer, configure(options));
   endSessionWithSignIn(provider);
-  // The provider reads its client on first use. A mistake in it should stop the start, not the first sign-in.
+  // Validates the client at the start instead of at the first sign-in.
   await provider.Client.find(options.client.id);
   return provider;
 }
@@ -50,7 +50,7 @@ function configure(options: ProviderOptions): Configuration {
     jwks: keys.jwks,
     cookies: {
       keys: keys.cookieKeys,
-      // All ports of a host share cookies, so the names must not meet another program's.
+      // All ports of a host share cookies, so the names must be unique.
       names: {
         session: 'oselya_idp_session',
         interaction: 'oselya_idp_interaction',
@@ -66,7 +66,6 @@ function configure(options: ProviderOptions): Configuration {
         scope: 'openid email profile roles permissions',
       },
     ],
-    // Registered for either, the client may use both.
     clientAuthMethods: ['client_secret_basic', 'client_secret_post'],
     responseTypes: ['code'],
     scopes: ['openid'],
@@ -140,7 +139,7 @@ function configure(options: ProviderOptions): Configuration {
   };
 }
 
-/** Returns user data in the shape of Contract 3. Two scopes share a claim, and each decides over its part. */
+/** Returns the user data of Contract 3, with the members of `client_access_list` that the scopes allow. */
 function userInfo(account: DevAccount, clientId: string, scope: string) {
   const scopes = new Set(scope.split(' '));
   return {
@@ -157,13 +156,13 @@ function userInfo(account: DevAccount, clientId: string, scope: string) {
   };
 }
 
-/** The client and the provider have one owner, so nobody is asked to consent. */
+/** Creates the policy that shows the accounts and asks for no consent. */
 function pickWithoutConsent(): interactionPolicy.DefaultPolicy {
   const policy = interactionPolicy.base();
   policy.remove('consent');
   policy.get('login')?.checks.add(
     new interactionPolicy.Check('account_blocked', 'the account is blocked', ({ oidc }) => {
-      // Blocked after it was picked.
+      // The account was blocked after the user chose it.
       if (oidc.session?.accountId && !oidc.entities.Account) {
         throw new errors.AccessDenied('The account cannot sign in.');
       }
@@ -173,7 +172,7 @@ function pickWithoutConsent(): interactionPolicy.DefaultPolicy {
   return policy;
 }
 
-/** Grants the scopes of the request, afresh for each sign-in, so that each is revoked by itself. */
+/** Grants the scopes of the request to each sign-in separately, so that each can be revoked. */
 async function grantRequestedScopes(ctx: KoaContextWithOIDC) {
   const { Account, Client } = ctx.oidc.entities;
   const grant = new ctx.oidc.provider.Grant({

@@ -21,9 +21,9 @@ export type { WebhookDelivery, WebhookEventName, WebhookTarget } from './webhook
 
 /** Options of {@link createDevIdp}. */
 export type DevIdpOptions = {
-  /** The provider's origin, such as `http://127.0.0.1:8002`. It answers under this host alone. */
+  /** The provider's origin, such as `http://127.0.0.1:8002`. It answers only requests for this host. */
   issuer: string;
-  /** The one application that may sign people in. */
+  /** The application. */
   client: { id: string; secret: string; redirectUris: string[] };
   /** Keeps keys, sign-ins and changed accounts; without a file they end with the process. */
   storeFile?: string;
@@ -37,7 +37,7 @@ export type DevIdpOptions = {
   log?: FastifyBaseLogger;
 };
 
-/** A running provider. Changes hold for the next request; each is then sent by webhook, where one is set up. */
+/** A running provider. Changes hold for the next request, and are then sent by webhook. */
 export type DevIdp = Changes & {
   /** The caller makes it listen, and may add development routes before that. */
   app: FastifyInstance;

@@ -6,24 +6,24 @@ import type { Config } from '../config.ts';
 
 const DAY_SECONDS = 24 * 60 * 60;
 
-/** The form of ids, for schemas. It needs no escaping in HTML, URLs and cookies. */
+/** The pattern of ids, which need no escaping in HTML, URLs and cookies. */
 export const ID_PATTERN = '^[A-Za-z0-9_-]{43}$';
 
 const idForm = new RegExp(ID_PATTERN);
 
-/** Creates an id that cannot be guessed: 32 random bytes as base64url. Contract 3, Auth session. */
+/** Creates a random id: 32 bytes as base64url. Contract 3, Auth session. */
 export function randomId(): string {
   return randomBytes(32).toString('base64url');
 }
 
-/** Returns whether a text has the form of such an id. */
+/** Returns whether a text is a well-formed id. */
 export function isId(text: string): boolean {
   return idForm.test(text);
 }
 
 /**
- * Creates the two cookies of the assistant: the auth session (Specification 000, Cookie), and the id of a browser that
- * is signing in. The second is always `SameSite=Lax`, because the redirect from the provider must carry it.
+ * Creates the cookies of the auth session (Specification 000, Cookie) and of a browser that is signing in. The latter is
+ * always `SameSite=Lax`, because browsers must send it with the provider's redirect.
  */
 export function createCookies(config: Config) {
   const sessionName = config.SVC_AUTH_COOKIE_NAME;

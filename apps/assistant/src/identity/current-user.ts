@@ -6,7 +6,7 @@ import { createTokenRefresh, type EndRejected, singleFlight } from './token-refr
 import { UnreadableTokenError } from './token-vault.ts';
 import { isSameUser, readCachedUser, saveUser } from './users.ts';
 
-/** The result of resolving a session. `unreadable` rows are kept, since the right key would open them. */
+/** The result of resolving a session. `unreadable` rows stay, because the right key would open them. */
 export type Resolution =
   | ({ status: 'signed-in' } & KnownUser)
   | { status: 'unknown' }
@@ -14,8 +14,7 @@ export type Resolution =
 
 /**
  * Resolves a session to its user, from the value of its cookie.
- * @param known The result of an earlier call. It is returned after one statement unless the session has ended or the
- *   generation has changed since.
+ * @param known The result of an earlier call, which is returned if the session and its generation are still current.
  */
 export type ResolveSession = (sessionId: string, known?: KnownUser) => Promise<Resolution>;
 
@@ -69,7 +68,7 @@ export function createCurrentUser(deps: IdentityDeps, endRejected: EndRejected):
   /** Returns undefined if the provider rejects the token, or names another user for it. */
   async function fetchUser(session: AuthSession): Promise<KnownUser | undefined> {
     const accessToken = await vault.open(session.accessTokenEnc, session, 'access_token_enc');
-    // A request after a clearing must not share an answer from before it.
+    // After a revocation a request must not share an earlier answer.
     const flight = `${session.id} ${session.tokenVersion} ${session.accessGeneration}`;
     let user: User;
     try {
@@ -91,7 +90,7 @@ export function createCurrentUser(deps: IdentityDeps, endRejected: EndRejected):
     }
     const isReused = rules.userMaxAgeSeconds > 0;
     if (!isReused && !session.isLastUseOld) return;
-    // The age counts from before the fetch, under the generation of that time.
+    // The age counts from the time and generation before the fetch.
     const checked = { at: session.readAt, generation: accessGeneration };
     await recordUse(db, session.id, isReused ? checked : undefined);
   }

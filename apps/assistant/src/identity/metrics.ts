@@ -3,7 +3,7 @@ import { Counter, Histogram, type Registry } from 'prom-client';
 import type { MeasureRequest } from './provider/transport.ts';
 import { isRejection, ProviderError } from './provider/transport.ts';
 
-/** From a provider next door to one that answers at the limit of IDP_TIMEOUT_MS. */
+/** From a local provider to the limit of IDP_TIMEOUT_MS. */
 const SECONDS = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30];
 
 /** The result of a token refresh; `waited` if another process refreshed. */

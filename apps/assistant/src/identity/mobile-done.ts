@@ -40,8 +40,8 @@ export const MOBILE_DONE_CSP = [
 ].join('; ');
 
 /**
- * Renders the page that hands a session over to the Android application: it opens the application's intent at once, and
- * shows a button if the browser requires a tap. Specification 000, Rules for the bridge page.
+ * Renders the page that opens the Android application with a session, and shows a button for browsers that require a
+ * tap. Specification 000, Rules for the bridge page.
  * @param sessionId A well-formed id.
  */
 export function mobileDonePage(sessionId: string, appPackage: string): string {

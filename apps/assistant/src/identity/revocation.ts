@@ -115,7 +115,7 @@ export async function setCachedRole(
   userId: string,
   role: Role,
 ): Promise<string | undefined> {
-  // The invalidation comes first: a sign-in takes its lock before the user's row as well.
+  // A sign-in also acquires the lock of invalidations before the user's row.
   await invalidate(trx, { kind: 'access', user_id: userId });
   const user = await trx
     .selectFrom('svc_users')

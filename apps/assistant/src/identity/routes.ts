@@ -36,7 +36,7 @@ export const publicRoute = <Schema extends FastifySchema>(
   schema: { tags: ['sign-in'], ...schema },
 });
 
-/** Describes the client of a sign-in to its owner. */
+/** Returns the user agent and address of a request, for the list of own sign-ins. */
 export function clientNote({ headers, ip }: FastifyRequest): ClientNote {
   return { userAgent: headers['user-agent']?.slice(0, MAX_USER_AGENT_LENGTH) ?? null, address: ip };
 }
@@ -95,7 +95,7 @@ function loginRoute(app: Server, { identity: { cookies, signIn }, loginLimit }: 
         sessionId: cookies.sessionId(request),
       });
       if (!isAndroid) cookies.setBrowserId(reply, browserId);
-      // Without a fragment a browser would append that of its current address.
+      // Browsers append the current fragment to an address without one.
       return reply.redirect(`${url}#`);
     },
   );
@@ -155,8 +155,8 @@ function callbackRoute(app: Server, { config, identity: { cookies, signIn } }: S
 }
 
 /**
- * Sends a page that continues by itself. A redirect would still count as coming from the provider, so the browser would
- * not send a `SameSite=Strict` cookie with it.
+ * Sends a page that continues by itself. With a redirect from the provider the browser would not send a
+ * `SameSite=Strict` cookie.
  */
 function sendHop(
   reply: FastifyReply,

@@ -10,14 +10,14 @@ export type AuthSession = {
   userId: string;
   accessTokenEnc: string;
   refreshTokenEnc: string;
-  /** Counts refreshes, and so fences writes that follow from the tokens of an earlier version. */
+  /** Counts refreshes, and fences writes of a stale holder. */
   tokenVersion: number;
   isAccessTokenExpired: boolean;
-  /** `expired`: its holder crashed, or never finished. */
+  /** `expired` if its holder crashed. */
   refreshLease: 'free' | 'held' | 'expired';
   isLastUseOld: boolean;
   cachedUser: CachedUser | undefined;
-  /** Counts clearings of the user's cached access, as of `readAt`. */
+  /** The generation of the user's cached access at `readAt`. */
   accessGeneration: number;
   /** When the row was read, by the database's clock. */
   readAt: Date;

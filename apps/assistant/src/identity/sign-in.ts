@@ -71,7 +71,7 @@ export function createSignIn({ db, log, provider, vault, metrics }: IdentityDeps
         let ended = 0;
         for (const id of earlierSessions(login, visitor)) {
           const details = { reason: 'replaced' };
-          // Its tokens are not revoked: many providers keep one grant for all sign-ins of a browser.
+          // Its tokens stay valid, because many providers keep one grant for all sign-ins of a browser.
           if (await endSession(trx, { id }, { action: 'signed_out', details })) ended += 1;
         }
         const isCurrent = !invalidated.has('access');
@@ -115,9 +115,9 @@ export function createSignIn({ db, log, provider, vault, metrics }: IdentityDeps
     return { began, tokens, user };
   }
 
-  /** Every failure of the exchange is 400, because the code is spent and the user begins again. */
+  /** Exchanges the code for tokens. A failure is 400, because the code is then spent. */
   async function exchange(answer: Parameters<IdentityDeps['provider']['redeem']>[0]) {
-    // An outage of discovery comes before the code is spent.
+    // An outage of discovery does not spend the code.
     await provider.prepare().catch((error: unknown) => {
       throw outageAtSignIn(error);
     });
@@ -137,13 +137,13 @@ export function createSignIn({ db, log, provider, vault, metrics }: IdentityDeps
   };
 }
 
-/** Returns the sessions that a sign-in replaces. An Android one ends in the system's browser, whose session stays. */
+/** Returns the sessions that a sign-in replaces; the session of an Android system browser stays. */
 function earlierSessions({ platform, earlierSessionId }: PendingLogin, { sessionId }: Visitor) {
   const ids = new Set(platform === null ? [earlierSessionId, sessionId] : [earlierSessionId]);
   return [...ids].filter((id) => id !== null);
 }
 
-/** A browser without the cookie began elsewhere, under another name of this service, or not at all. */
+/** Creates the error of a callback without a pending login. */
 function noPendingLogin({ browserId }: Visitor): ProblemError {
   if (browserId !== null) return problem('login_not_valid');
   return problem('login_not_valid', {
@@ -162,7 +162,7 @@ type PendingLogin = {
   terminal: TerminalRequest | null;
 };
 
-/** Pending logins of one browser, in as many tabs; further ones replace the oldest. */
+/** Pending logins of one browser; further ones replace the oldest. */
 const MAX_PER_BROWSER = 10;
 
 async function addPendingLogin(db: Kysely<Tables>, login: PendingLogin): Promise<void> {

@@ -7,7 +7,7 @@ import { findOwnSession } from './sessions.ts';
 import type { EndRejected } from './token-refresh.ts';
 import { queueTokenRevocation } from './token-revocation.ts';
 
-/** A sign-out does not wait longer for discovery. */
+/** The longest wait of a sign-out for discovery. */
 const DISCOVERY_WAIT_MS = 1000;
 
 /**

@@ -14,9 +14,9 @@ import {
 } from './provider/transport.ts';
 import { type AuthSession, findSession, type SealedTokens, tokenColumns } from './sessions.ts';
 
-/** A refresh asks for tokens, and for the provider's keys if they were rotated. */
+/** The token request, and one for rotated keys of the provider. */
 const MAX_CALLS = 2;
-/** Time beyond these calls to store the tokens. */
+/** Time to store the tokens. */
 const LEASE_MARGIN_MS = 10_000;
 const POLL_MS = { first: 25, max: 250 };
 const STORE_RETRY_MS = 500;
@@ -94,7 +94,7 @@ export function createTokenRefresh(deps: IdentityDeps, endRejected: EndRejected)
       return finish('waited', await findSession(db, session.id, rules));
     }
     await store(session, await vault.sealTokens(tokens, session), leaseEnd);
-    // The row decides: it may be gone by now.
+    // The session may have ended meanwhile.
     return finish('refreshed', await findSession(db, session.id, rules));
   }
 

@@ -4,10 +4,10 @@ import type { IdentityDeps } from './deps.ts';
 import { isRejection, ProviderError } from './provider/transport.ts';
 import type { EndedSession } from './revocation.ts';
 
-/** Concurrent sessions; the rest of the provider's capacity is for sign-ins. */
+/** Sessions whose tokens are revoked concurrently. */
 const BATCH = 4;
 
-/** At the default timeout the last attempt is half an hour after the first. */
+/** The last attempt is half an hour after the first at the default timeout. */
 const MAX_ATTEMPTS = 6;
 
 const POLL_MS = 30_000;

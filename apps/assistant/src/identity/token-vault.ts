@@ -8,7 +8,7 @@ type Column = 'access_token_enc' | 'refresh_token_enc' | 'id_token_enc';
 /** The session whose row holds a token. */
 type Owner = { id: string; userId: string };
 
-/** A stored token that no key opens at its place. */
+/** A stored token that cannot be decrypted in its row and column. */
 export class UnreadableTokenError extends Error {
   override readonly name = 'UnreadableTokenError';
 
@@ -21,9 +21,9 @@ export class UnreadableTokenError extends Error {
 export type TokenVault = ReturnType<typeof createTokenVault>;
 
 /**
- * Creates the vault: compact JWE (RFC 7516) with `dir` and `A256GCM`. The header names the key, so that a key can be
- * rotated, and a digest of session, user and column, so that a token that is copied elsewhere does not open.
- * Specification 000, Auth session record.
+ * Creates the vault: compact JWE (RFC 7516) with `dir` and `A256GCM`. The header names the key, for rotation, and a
+ * digest of session, user and column, so that a copied token does not open elsewhere. Specification 000, Auth session
+ * record.
  * @param current 32 bytes as url-safe base64; encrypts and decrypts.
  * @param earlier Keys that only decrypt.
  */
@@ -75,7 +75,7 @@ export function createTokenVault(current: string, earlier: readonly string[] = [
   };
 }
 
-/** A part of the digest of a random key names it and reveals nothing about it. */
+/** Names a key by a part of its digest. */
 function keyId(key: Uint8Array): string {
   return createHash('sha256').update(key).digest('base64url').slice(0, 16);
 }

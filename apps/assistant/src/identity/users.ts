@@ -50,10 +50,9 @@ export function readPermissions(text: string): string[] {
 }
 
 /**
- * Creates a user record or updates it if something changed, and records a change of the role in the audit trail.
- * @param isCurrent Whether the provider's data is current under a generation of cached access. Data that is not leaves
- *   a record as it is, or creates one without role and permissions.
- * @returns The generation of cached access.
+ * Creates or updates a user record, records a change of the role, and returns the generation of cached access.
+ * @param isCurrent Returns whether the provider's data belongs to a generation. Stale data updates nothing, and creates
+ *   a record without rights.
  */
 export async function saveUser(
   trx: Transaction<Tables>,
@@ -89,7 +88,7 @@ export async function saveUser(
   return generation;
 }
 
-/** Returns the role and permissions of a user as last cached; those of nobody for an unknown user. */
+/** Returns the cached role and permissions of a user; no rights for an unknown one. */
 export async function cachedAccess(
   db: Kysely<Tables>,
   userId: string,
