@@ -6,12 +6,12 @@ import type { JWK } from 'jose';
 
 type Endpoint = 'discovery' | 'keys' | 'authorize' | 'token' | 'userinfo' | 'revoke';
 
-/** How an endpoint answers instead of doing its work. */
+/** A failure that replaces the answer of an endpoint. */
 export type Fault =
   | { status: number; body?: string; headers?: Record<string, string> }
   /** Closes the connection without an answer. */
   | 'disconnect'
-  /** Answers as no well-behaved server would. */
+  /** Writes any answer. */
   | ((response: ServerResponse) => void);
 
 export type ScriptedProvider = Awaited<ReturnType<typeof startScriptedProvider>>;
@@ -34,9 +34,8 @@ export const OLENA = {
 };
 
 /**
- * A plain OAuth provider on a free port of this machine, or an OpenID provider once it is told so. It holds
- * the client to the protocol (client secret, exact redirect address, PKCE, single use of codes and refresh
- * tokens) and fails on demand.
+ * Starts an OAuth provider, which publishes OpenID metadata on demand. It enforces the client secret, the exact redirect
+ * URI, PKCE, and single use of codes and refresh tokens, and it fails on demand.
  */
 export async function startScriptedProvider() {
   const codes = new Map<string, Login>();
@@ -51,13 +50,13 @@ export async function startScriptedProvider() {
     client: CLIENT,
     url: '',
     user: OLENA as unknown,
-    /** Members of the token answer; undefined ones are left out. */
+    /** Members of the token answer. */
     token: { rotate: true, expiresIn: 3600 as number | undefined, extra: {} as object },
-    /** What discovery answers; it is 404 without. */
+    /** The answer of discovery; without it 404. */
     metadata: undefined as object | undefined,
-    /** The keys that it publishes. */
+    /** The published keys. */
     keys: [] as JWK[],
-    /** Makes the ID token that goes with the other tokens; there is none without. */
+    /** Creates the ID token of a token answer. */
     idToken: undefined as (() => Promise<string>) | undefined,
     faults,
     calls,
@@ -69,15 +68,15 @@ export async function startScriptedProvider() {
           call.endpoint === endpoint &&
           (grant === undefined || call.form.get('grant_type') === grant),
       ).length,
-    /** Keeps the next request to an endpoint waiting until the returned function is called. */
+    /** Holds the next request to an endpoint until the returned function is called. */
     holdNext(endpoint: Endpoint): () => void {
       const { promise, resolve } = Promise.withResolvers<void>();
       gates.set(endpoint, promise);
       return resolve;
     },
-    /** Makes all access tokens given so far worthless. */
+    /** Invalidates all access tokens. */
     expireAccessTokens: () => accessTokens.clear(),
-    /** Makes all refresh tokens given so far worthless. */
+    /** Invalidates all refresh tokens. */
     expireRefreshTokens: () => refreshTokens.clear(),
     reset() {
       calls.length = 0;
@@ -90,7 +89,7 @@ export async function startScriptedProvider() {
       provider.keys = [];
       provider.idToken = undefined;
     },
-    /** Lets discovery answer with the endpoints, for an instance that was not given them. */
+    /** Publishes the metadata for discovery. */
     publishMetadata() {
       const metadata = {
         issuer: provider.url,
@@ -99,12 +98,12 @@ export async function startScriptedProvider() {
         userinfo_endpoint: `${provider.url}/oauth/userinfo`,
         jwks_uri: `${provider.url}/oauth/keys`,
       };
-      // A plain OAuth provider's answer may lack it, an OpenID provider's may not.
+      // OpenID Connect requires it.
       provider.token.extra = { token_type: 'Bearer' };
       provider.metadata = metadata;
       return metadata;
     },
-    /** Plays the browser at the provider: signs in and gives the address it is sent back to. */
+    /** Signs in as a browser, and returns the address of the callback. */
     async authorize(address: string): Promise<string> {
       const answer = await fetch(address, { redirect: 'manual' });
       await answer.body?.cancel();

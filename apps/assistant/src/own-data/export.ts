@@ -6,6 +6,7 @@ import { listSteps } from '../conversations/steps.ts';
 import { findFile, listFiles } from '../files/files.ts';
 import { listFactsOf } from '../memory/facts.ts';
 import { findSummary } from '../memory/memory.ts';
+import type { Position } from '../pages.ts';
 import { listMessages } from '../conversations/messages.ts';
 import { listSessionsOf } from '../conversations/session-rows.ts';
 import { listHits, listSavedSearches } from '../saved-searches/saved-searches.ts';
@@ -52,13 +53,11 @@ export async function exportOwnData(
     sign_ins: signIns,
     memory: objectText({
       summary: summary ?? null,
-      facts: listText((after: string | undefined) =>
-        withPosition('id', listFactsOf(db, { userId, after, limit: PAGE })),
-      ),
+      facts: listText('id', (after?: string) => listFactsOf(db, { userId, after, limit: PAGE })),
     }),
     sessions: listText(
-      (after: string | undefined) =>
-        withPosition('session_id', listSessionsOf(db, { userId, after, limit: PAGE })),
+      'session_id',
+      (after?: string) => listSessionsOf(db, { userId, after, limit: PAGE }),
       async (session) => {
         const { session_id: sessionId } = session;
         const earlier = await findConversationSummary(db, { sessionId, scope });
@@ -66,36 +65,36 @@ export async function exportOwnData(
       },
     ),
     saved_searches: listText(
-      (after: SearchPosition) => listSavedSearches(db, { userId, after, limit: PAGE }),
-      (saved) => ({ ...saved, found: hitsOf(db, saved.id, scope) }),
+      'position',
+      (after?: Position) => listSavedSearches(db, { userId, after, limit: PAGE }),
+      ({ position: _position, ...saved }) => ({
+        ...saved,
+        found: listText('listing_id', (listing?: number) =>
+          listHits(db, { searchId: saved.id, scope, after: listing, limit: PAGE }),
+        ),
+      }),
     ),
-    audit: listText((after: number | undefined) =>
-      withPosition('id', listAudit(db, { userId, beforeId: after }, PAGE - 1)),
-    ),
+    audit: listText('id', (beforeId?: number) => listAudit(db, { userId, beforeId }, PAGE - 1)),
   });
   return Readable.from(joinChunks(text));
 }
 
-type SearchPosition = Parameters<typeof listSavedSearches>[1]['after'];
-type MessagePosition = Parameters<typeof listMessages>[1]['before'];
-
-function hitsOf(db: Kysely<Tables>, searchId: string, scope: { userId: string }): JsonText {
-  return listText((after: number | undefined) =>
-    withPosition('listing_id', listHits(db, { searchId, scope, after, limit: PAGE })),
-  );
-}
-
 function contents(db: Kysely<Tables>, sessionId: string, scope: { userId: string }) {
+  type Before = Parameters<typeof listMessages>[1]['before'];
   return {
-    messages: listText((before: MessagePosition) =>
-      listMessages(db, { sessionId, scope, before, limit: PAGE }),
+    messages: listText(
+      'position',
+      (before?: Before) => listMessages(db, { sessionId, scope, before, limit: PAGE }),
+      ({ position: _position, ...message }) => message,
     ),
-    steps: listText((before: number | undefined) =>
-      listSteps(db, { sessionId, before, limit: PAGE }),
+    steps: listText(
+      'position',
+      (before?: number) => listSteps(db, { sessionId, before, limit: PAGE }),
+      ({ position: _position, ...step }) => step,
     ),
     files: listText(
-      (after: string | undefined) =>
-        withPosition('name', listFiles(db, { sessionId, scope, after, limit: PAGE })),
+      'name',
+      (after?: string) => listFiles(db, { sessionId, scope, after, limit: PAGE }),
       async ({ name, ...file }) => {
         const found = await findFile(db, { sessionId, name, scope });
         return { name, ...file, content_base64: found ? base64Text(found.content) : null };
@@ -104,32 +103,26 @@ function contents(db: Kysely<Tables>, sessionId: string, scope: { userId: string
   };
 }
 
-/** Adds the position of rows that have it in one of their columns. */
-async function withPosition<Key extends string, Row extends Readonly<Record<Key, unknown>>>(
-  key: Key,
-  rows: Promise<Row[]>,
-): Promise<(Row & { position: Row[Key] })[]> {
-  return (await rows).map((row) => ({ ...row, position: row[key] }));
-}
-
 /**
- * Generates the text of a list that is read page by page, each row without its position.
- * @param read Reads the page after a position, in an order that writes do not change: minutes may pass between pages.
+ * Generates the text of a list that is read page by page.
+ * @param key The column of a row that the next page starts after.
+ * @param read Reads the page after a row, in an order that writes do not change: minutes may pass between pages.
  */
-async function* listText<Row extends { position: Position }, Position>(
-  read: (after: Position | undefined) => Promise<Row[]>,
-  present: (row: Omit<Row, 'position'>) => object | Promise<object> = (row) => row,
+async function* listText<Key extends string, Row extends Readonly<Record<Key, unknown>>>(
+  key: Key,
+  read: (after?: Row[Key]) => Promise<Row[]>,
+  present: (row: Row) => object | Promise<object> = (row) => row,
 ): JsonText {
-  let after: Position | undefined;
+  let after: Row[Key] | undefined;
   let separator = '[';
   for (;;) {
     const page = await read(after);
-    for (const { position, ...row } of page) {
-      after = position;
+    for (const row of page) {
       yield separator;
       yield* objectText(await present(row));
       separator = ',';
     }
+    after = page.at(-1)?.[key];
     if (page.length < PAGE) break;
   }
   yield separator === '[' ? '[]' : ']';

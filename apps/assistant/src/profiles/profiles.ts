@@ -195,25 +195,21 @@ async function readFolder(
   const keepsId = (file: string) =>
     idOf(parsed.get(file) ?? held.get(file)) === idOf(held.get(file));
   const files = [...parsed.keys()];
-  const taken = new Map<string | undefined, ParsedProfile & { file: string }>();
+  const profiles = new Map<string, ParsedProfile>();
+  const findOwner = (id: string | undefined) =>
+    [...profiles].find(([, { profile }]) => profile.profile_id === id);
+  // A file that keeps its id has precedence over one that takes it.
   for (const file of [...files.filter(keepsId), ...files.filter((name) => !keepsId(name))]) {
     const next = parsed.get(file);
-    const owner = next && taken.get(idOf(next));
+    const [owner, { idLine = 0 } = {}] = (next && findOwner(idOf(next))) ?? [];
     if (next !== undefined && owner !== undefined) {
-      const place = `${owner.file}:${owner.idLine}`;
-      noteFault(file, next.idLine, `profile_id must differ from the one in ${place}`);
+      noteFault(file, next.idLine, `profile_id must differ from the one in ${owner}:${idLine}`);
     }
     const own = owner === undefined ? (next ?? held.get(file)) : held.get(file);
-    if (own !== undefined && !taken.has(idOf(own))) taken.set(idOf(own), { ...own, file });
+    if (own !== undefined && findOwner(idOf(own)) === undefined) profiles.set(file, own);
   }
-  const owners = new Map([...taken.values()].map(({ file, ...own }) => [file, own]));
-  const profiles = new Map(
-    files.flatMap((file) => {
-      const own = owners.get(file);
-      return own === undefined ? [] : [[file, own]];
-    }),
-  );
-  return { profiles, faults };
+  const inOrder = files.flatMap((file) => [...profiles].filter(([name]) => name === file));
+  return { profiles: new Map(inOrder), faults };
 }
 
 const idOf = (parsed: ParsedProfile | undefined) => parsed?.profile.profile_id;

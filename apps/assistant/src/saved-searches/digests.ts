@@ -24,8 +24,8 @@ const BATCH = 100;
 /** Maximum number of listings in a request to the collector. */
 const IDS_PER_REQUEST = 100;
 
-/** Maximum number of hits of a search that are checked before a digest, the newest. */
-const MAX_CHECKED = 1000;
+/** Maximum number of hits in a digest, the newest; the others wait for the next one. */
+const MAX_HITS = 1000;
 
 /** What reading the feed and sending digests needs. */
 export type DigestDeps = Omit<FeedDeps, 'log'> & {
@@ -195,20 +195,19 @@ async function sendDigest(
     .where('told_at', 'is', null)
     .orderBy('found_at', 'desc')
     .orderBy('listing_id', 'desc')
+    .limit(MAX_HITS)
     .execute();
   const listings = new Map<number, Listing>();
-  for (let from = 0; from < Math.min(hits.length, MAX_CHECKED); from += IDS_PER_REQUEST) {
+  for (let from = 0; from < hits.length; from += IDS_PER_REQUEST) {
     const ids = hits.slice(from, from + IDS_PER_REQUEST).map(({ listing_id }) => listing_id);
     const request = (until: AbortSignal) => collector.findMatches({ ...search, ids }, until);
     const found = await askCollector(request, signal);
     for (const listing of found) listings.set(listing.listing_id, listing);
   }
-  const [checked, rest] = [hits.slice(0, MAX_CHECKED), hits.slice(MAX_CHECKED)];
-  const current = checked.flatMap((hit) => {
+  const reported = hits.flatMap((hit) => {
     const listing = listings.get(hit.listing_id);
     return listing !== undefined && isStill(hit, listing) ? [{ ...hit, listing }] : [];
   });
-  const reported = [...current, ...rest];
 
   const outcome = await announce({ userId, sessionId: session_id ?? '' }, async (trx) => {
     const locked = await dueSearches(trx, lifetime)
@@ -218,12 +217,12 @@ async function sendDigest(
       .forUpdate('saved_searches')
       .executeTakeFirst();
     if (locked === undefined || !mayReceive(locked)) return undefined;
-    await markReported(trx, id, { checked, reported });
+    await markReported(trx, id, { checked: hits, reported });
     if (reported.length === 0) return undefined;
     return composeDigest({
       name: locked.name,
       query: search.query ?? '',
-      hits: current.slice(0, SHOWN_LISTINGS),
+      hits: reported.slice(0, SHOWN_LISTINGS),
       counts: {
         new: reported.filter(({ kind }) => kind === 'new').length,
         cheaper: reported.filter(({ kind }) => kind === 'cheaper').length,

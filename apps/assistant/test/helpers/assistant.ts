@@ -14,9 +14,8 @@ const KEY = Buffer.alloc(32, 7).toString('base64url');
 export type TestAssistant = Awaited<ReturnType<typeof openAssistant>>;
 
 /**
- * The assistant for one test file: a database, a scripted provider, and as many instances of the app
- * as a test asks for. On PostgreSQL each instance has connections of its own.
- * @param existing SQL of tables that the database has before the first migration.
+ * Opens a database and a scripted provider for a test file, with a function that creates instances of the app.
+ * @param existing SQL of tables that exist before the first migration.
  */
 export async function openAssistant(env: Record<string, string> = {}, existing?: string) {
   const migrations = {
@@ -37,13 +36,12 @@ export async function openAssistant(env: Record<string, string> = {}, existing?:
     IDP_CLIENT_ID: provider.client.id,
     IDP_CLIENT_SECRET: provider.client.secret,
     SVC_AUTH_ENCRYPTION_KEY: KEY,
-    // A test that is about the feed of changes has one.
     SAVED_SEARCH_POLL_SECONDS: '0',
     ...env,
     ...overrides,
   });
 
-  /** @param watch Is told of each statement of the instance that the database answered. */
+  /** @param watch Is called for each statement of the instance after its result. */
   async function instance(
     overrides: Record<string, string> = {},
     watch: (statement: Statement) => void = () => undefined,
@@ -79,14 +77,13 @@ export async function openAssistant(env: Record<string, string> = {}, existing?:
     provider,
     lines,
     instance,
-    /** The environment of an instance, for one in a process of its own. */
+    /** Returns the environment of an instance, for a separate process. */
     settings,
-    /** The database's address; undefined on PGlite, which no other process can reach. */
+    /** Undefined on PGlite. */
     databaseUrl: database.url,
     /**
-     * A browser that is signed in; the provider's count of calls starts again.
-     * @param user Whom the provider describes from then on; an instance that is to know several at once
-     * needs IDP_USER_MAX_AGE_SECONDS.
+     * Signs in a new browser, and clears the provider's calls.
+     * @param user The user of the provider from then on. Several users at once need IDP_USER_MAX_AGE_SECONDS.
      */
     signedIn: async (app: Server, user: unknown = provider.user): Promise<Browser> => {
       provider.user = user;
@@ -95,10 +92,10 @@ export async function openAssistant(env: Record<string, string> = {}, existing?:
       provider.calls.length = 0;
       return browser;
     },
-    /** The auth session's row. */
+    /** Returns the row of an auth session. */
     row: (id: string) =>
       db.selectFrom('user_auth_sessions').selectAll().where('id', '=', id).executeTakeFirst(),
-    /** Ends the time of the access token, at the provider as well as here. */
+    /** Expires the access token at the provider and in the row. */
     expire: async ({ sid }: Browser): Promise<void> => {
       provider.expireAccessTokens();
       await sql`
@@ -108,10 +105,10 @@ export async function openAssistant(env: Record<string, string> = {}, existing?:
   };
 }
 
-/** Whether a statement only reads. */
+/** The kind of a statement. */
 export type Statement = 'read' | 'write';
 
-/** Tells of statements by their results: some are sent as they stand, and no plugin sees them before. */
+/** Reports statements by their results, since plugins do not see raw statements. */
 const statements = (watch: (statement: Statement) => void): KyselyPlugin => ({
   transformQuery: ({ node }) => node,
   transformResult({ result }) {
@@ -122,7 +119,7 @@ const statements = (watch: (statement: Statement) => void): KyselyPlugin => ({
 
 type Options = { app?: Server; headers?: Record<string, string>; payload?: string | object };
 
-/** Keeps cookies as a browser does, for requests that `inject` plays. */
+/** A browser for `inject`, which keeps cookies. */
 export class Browser {
   readonly cookies = new Map<string, string>();
   private readonly app: Server;
@@ -167,7 +164,7 @@ export class Browser {
     return sid;
   }
 
-  /** Begins a sign-in, and gives the path of the callback that the provider sends it to. */
+  /** Begins a sign-in, and returns the path of its callback. */
   async begin(provider: ScriptedProvider): Promise<string> {
     const login = await this.get('/auth/login');
     const back = new URL(await provider.authorize(String(login.headers.location)));

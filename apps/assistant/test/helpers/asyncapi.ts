@@ -16,7 +16,7 @@ export type Payload = { properties: Record<string, Payload>; required: string[] 
 
 type Reference = { $ref: string };
 
-/** A message that is received, with its answers, or several that are sent. */
+/** A received message with its answers, or sent messages. */
 export type Operation = {
   action: 'receive' | 'send';
   security?: Reference[];
@@ -25,14 +25,14 @@ export type Operation = {
   'x-access'?: unknown;
 };
 
-/** The parts of the document that tests look at. */
+/** The parts of the document that tests use. */
 export type AsyncApi = {
   channels: { socket: { 'x-close-codes': { code: number }[] } };
   operations: Record<string, Operation>;
   components: { messages: Record<string, Message> };
 };
 
-/** The document of the protocol, as it is served. */
+/** The document of the protocol. */
 export const document = asyncApiDocument({
   version: '1.0.0',
   cookieName: 'svc_auth_session',
@@ -40,10 +40,10 @@ export const document = asyncApiDocument({
 
 const { messages } = document.components;
 
-/** The key of the message that a reference leads to. */
+/** Returns the key of the message of a reference. */
 export const keyOf = ({ $ref }: Reference): string => $ref.split('/').at(-1) ?? '';
 
-/** The keys of what clients send, and of what the server sends. */
+/** The keys of the messages of clients, and of the server. */
 export const clientKeys = Object.values(document.operations)
   .filter(({ action }) => action === 'receive')
   .flatMap((operation) => operation.messages.map(keyOf));
@@ -52,7 +52,7 @@ export const serverKeys = Object.keys(messages).filter((key) => !clientKeys.incl
 const ADDRESS = 'asyncapi.json';
 const ajv = new Ajv2020({ strict: false, validateSchema: false, allErrors: true });
 formats.default(ajv);
-// To clients whatever is added later is nothing wrong; to tests it is what is not described.
+// Clients accept unknown members; tests reject them as undescribed.
 ajv.addSchema(closed(document) as object, ADDRESS);
 
 const validators = new Map<string, ValidateFunction>();
@@ -65,13 +65,13 @@ function validatorOf(key: string): ValidateFunction {
   return validator;
 }
 
-/** What is wrong with a message by its schema in the document; nothing where it is valid. */
+/** Returns the error of a message by its schema, or undefined. */
 export function faultOf(key: string, message: unknown): string | undefined {
   const validate = validatorOf(key);
   return validate(message) ? undefined : `${key}: ${ajv.errorsText(validate.errors)}`;
 }
 
-/** Fails unless a message of the server is described, with all of its members. */
+/** Fails unless a message of the server and all its members are described. */
 export function checkFrame(frame: { type: string; seq?: unknown }): void {
   const key = frame.type === 'error' && 'seq' in frame ? 'error.event' : frame.type;
   assert.ok(serverKeys.includes(key), `The document has no message ${key} of the server`);
@@ -80,21 +80,19 @@ export function checkFrame(frame: { type: string; seq?: unknown }): void {
 }
 
 /**
- * Fails unless the document is of one mind with the server about a message of a client.
- * @param code Of the error that it was answered with; undefined where it was done.
+ * Fails unless the document and the server agree whether a message of a client is valid.
+ * @param code The code of the error; undefined after a success.
  */
 export function checkTaken(message: { type?: unknown }, code: string | undefined): void {
   const key = String(message.type);
   if (!clientKeys.includes(key)) return;
   const fault = faultOf(key, JSON.parse(JSON.stringify(message)));
   const shown = JSON.stringify(message);
-  if (code === undefined)
-    assert.equal(fault, undefined, `done, though the document says no: ${shown}`);
-  if (code === 'validation_failed')
-    assert.ok(fault, `refused, though the document allows it: ${shown}`);
+  if (code === undefined) assert.equal(fault, undefined, `accepted against the document: ${shown}`);
+  if (code === 'validation_failed') assert.ok(fault, `rejected against the document: ${shown}`);
 }
 
-/** A schema, or what holds some, in which objects have no members but those that are named. */
+/** Returns a schema whose objects have no other members than the named ones. */
 function closed(value: unknown): unknown {
   if (Array.isArray(value)) return value.map(closed);
   if (typeof value !== 'object' || value === null) return value;

@@ -2,20 +2,17 @@ import type { TestContext } from 'node:test';
 import { type Kysely, sql } from 'kysely';
 import type { Tables } from '../../src/tables.ts';
 
-/**
- * Ends every other deletion from a table, the first one included, as the database does that finds a deadlock; until the
- * test is over.
- */
+/** Fails the first and every other deletion from a table as a deadlock, until the test ends. */
 export async function endEveryOtherDeletion(
   t: TestContext,
   db: Kysely<Tables>,
   table: keyof Tables,
 ): Promise<void> {
-  // What a sequence has given is not taken back with what was ended.
+  // A sequence keeps its count after a rollback.
   await sql`create sequence deletions`.execute(db);
   await sql`
     create function end_every_other() returns trigger language plpgsql as $$ begin
-      if nextval('deletions') % 2 = 1 then raise exception 'ended' using errcode = '40P01'; end if;
+      if nextval('deletions') % 2 = 1 then raise exception 'deadlock' using errcode = '40P01'; end if;
       return null;
     end $$`.execute(db);
   await sql`

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { Ajv2020, type ValidateFunction } from 'ajv/dist/2020.js';
 import formats from 'ajv-formats';
 
-/** The parts of an OpenAPI document that the tests look at. */
+/** The parts of an OpenAPI document that tests use. */
 export type Media = { schema?: object; example?: unknown; examples?: object };
 export type Answer = { description: string; content?: Record<string, Media> };
 export type Operation = {
@@ -17,48 +17,45 @@ export type OpenApi = {
   tags: { name: string }[];
 };
 
-/** An answer as `inject` gives it. */
+/** An answer of `inject`. */
 type Injected = {
   statusCode: number;
   headers: { 'content-type'?: string };
   body: string;
 };
 
-/** The address of a document among the schemas of the validator. */
+/** The address of the document in the validator. */
 const DOCUMENT = 'openapi.json';
 
-/** A route's path as OpenAPI writes it. */
+/** Returns the path of a route in OpenAPI. */
 export const documentPath = (route: string) => route.replaceAll(/:(\w+)/g, '{$1}');
 
 /** Escapes a key for a JSON pointer in a URI. RFC 6901 §6. */
 const pointer = (...keys: string[]) =>
   keys.map((key) => encodeURIComponent(key.replaceAll('~', '~0').replaceAll('/', '~1'))).join('/');
 
-/** Checks values against the schemas of a document. */
+/** Creates a validator of values by the schemas of a document. */
 export function createDocumentChecker(document: OpenApi) {
-  // The document as a whole is no schema; each schema in it is compiled strictly enough by itself.
+  // Not strict, since the document itself is no schema.
   const ajv = new Ajv2020({ strict: false, validateSchema: false, allErrors: true });
   formats.default(ajv);
   ajv.addSchema(document, DOCUMENT);
   const compiled = new Map<string, ValidateFunction>();
 
-  /** The schema at a place, which is compiled once. */
+  /** Returns the memoized validator of a schema. */
   function validatorOf($ref: string): ValidateFunction {
     const validate = compiled.get($ref) ?? ajv.compile({ $ref });
     compiled.set($ref, validate);
     return validate;
   }
 
-  /** Fails unless a value is valid against the schema at a place in the document. */
+  /** Fails unless a value fits the schema at a place. */
   function check(place: string[], value: unknown): void {
     const validate = validatorOf(`${DOCUMENT}#/${pointer(...place)}`);
     assert.ok(validate(value), `${place.join(' ')}: ${ajv.errorsText(validate.errors)}`);
   }
 
-  /**
-   * Fails unless an answer is one that the document gives for its route: the status is there, and so is
-   * the type, and the body is valid. Routes that the document leaves out are passed over.
-   */
+  /** Fails unless the document describes an answer by its status, type and body. It ignores hidden routes. */
   function checkAnswer(method: string, route: string, answer: Injected): void {
     const path = documentPath(route);
     const operation = document.paths[path]?.[method.toLowerCase()];
@@ -68,7 +65,7 @@ export function createDocumentChecker(document: OpenApi) {
     assert.ok(documented, `${method} ${route} answers ${status}, which is not documented`);
     if (documented.content === undefined) return assert.equal(answer.body, '');
     const type = answer.headers['content-type']?.split(';')[0] ?? '';
-    // A media range stands for every type. OpenAPI 3.1, Response Object.
+    // `*/*` is any type. OpenAPI 3.1, Response Object.
     const isKnown = type in documented.content || '*/*' in documented.content;
     assert.ok(isKnown, `${method} ${route} answers ${status} as ${type}`);
     if (!type.endsWith('json')) return;
@@ -79,14 +76,14 @@ export function createDocumentChecker(document: OpenApi) {
   return { check, checkAnswer };
 }
 
-/** Every example of a media type, wherever the document keeps it. */
+/** Returns all examples of a media type. */
 export function examplesOf(document: OpenApi, { schema = {}, example, examples = {} }: Media) {
   const found: unknown[] = example === undefined ? [] : [example];
   for (const one of Object.values(examples)) found.push(Reflect.get(Object(one), 'value'));
   return [...found, ...schemaExamples(document, schema)];
 }
 
-/** The examples of a schema; those of its items stand for a list that has none itself. */
+/** Returns the examples of a schema, or lists of the examples of its items. */
 function schemaExamples(document: OpenApi, schema: object): unknown[] {
   const resolved = resolve(document, schema);
   const own = ownExamples(resolved);
@@ -99,7 +96,7 @@ function ownExamples(schema: object): unknown[] {
   return [...(example === undefined ? [] : [example]), ...(examples ?? [])];
 }
 
-/** Follows a reference within the document. */
+/** Resolves a reference within the document. */
 function resolve(document: OpenApi, schema: object): object {
   if (!('$ref' in schema)) return schema;
   const keys = String(schema.$ref).replace('#/', '').split('/');

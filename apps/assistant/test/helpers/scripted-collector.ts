@@ -6,10 +6,10 @@ import { atEnd } from '@oselya/db/testing';
 import type { Listing } from '../../src/collector/client.ts';
 import { listingFields } from '../../src/collector/generated/openapi.ts';
 
-/** A listing of which only the main fields are known. */
+/** Returns a listing with its main fields. */
 export function listing(listingId: number, facts: Partial<Listing> = {}): Listing {
   return {
-    // The known fields follow; every other is null.
+    // All other fields are null.
     ...(Object.fromEntries(listingFields.map(({ name }) => [name, null])) as unknown as Listing),
     listing_id: listingId,
     source_slug: 'samples',
@@ -36,16 +36,16 @@ export function listing(listingId: number, facts: Partial<Listing> = {}): Listin
   };
 }
 
-/** What a request of the assistant's asked for. */
+/** A request of the assistant. */
 type Asked = { path: string; body: unknown; authorization: string | undefined };
 
-/** A collector that answers as a test wants it to, over HTTP and as its OpenAPI document says. */
+/** Starts a collector with scripted listings, which answers as its OpenAPI document says. */
 export async function startScriptedCollector() {
   const collector = {
     url: '',
     listings: [] as Listing[],
     asked: [] as Asked[],
-    /** In place of an answer: a status with a problem, or nothing at all. */
+    /** A problem that replaces all answers, or no answer at all. */
     failure: undefined as { status: number; title: string } | 'silent' | undefined,
   };
   const server = createServer((request, response) => void answer(request, response));
@@ -69,7 +69,7 @@ export async function startScriptedCollector() {
     const id = Number(request.url?.split('/').at(-1));
     const one = listings.find(({ listing_id }) => listing_id === id);
     if (one !== undefined) return send(200, one);
-    const missing = { status: 404, title: 'No such listing', detail: 'It was never there.' };
+    const missing = { status: 404, title: 'No such listing', detail: 'It does not exist.' };
     send(404, missing, 'application/problem+json');
   }
   server.listen(0, '127.0.0.1');

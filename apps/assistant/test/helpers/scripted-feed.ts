@@ -10,35 +10,32 @@ const CHANGES = '/api/v1/listings/changes';
 
 type Change = ChangesPage['items'][number];
 
-/** What goes wrong with a request, in place of its answer. */
+/** A failure that replaces an answer. */
 type Fault = { status: number; retryAfter?: number } | 'cut';
 
-/**
- * The collector's feed of changes, and what its searches match, as a test wants them: over HTTP, as its OpenAPI
- * document says. Cursors are numbers.
- */
+/** Starts a collector with a scripted feed of changes and their matches. Cursors are numbers. */
 export async function startScriptedFeed() {
   const changes: Change[] = [];
   const listings = new Map<number, Listing>();
   const feed = {
     url: '',
     pageSize: 100,
-    /** The bodies of what was asked about matches. */
+    /** The requests for matches. */
     matched: [] as MatchesRequest[],
-    /** How often a page of changes was given. */
+    /** The number of pages of changes that were sent. */
     pages: 0,
-    /** What of a request goes wrong; undefined for an answer. */
+    /** Returns the failure of a request; undefined for an answer. */
     faultOf: (_path: string): Fault | undefined => undefined,
-    /** Waited for before each answer about matches. */
+    /** Is awaited before each answer with matches. */
     gate: undefined as Promise<void> | undefined,
-    /** How many requests have come to the gate. */
+    /** The number of requests that have reached the gate. */
     waiting: 0,
-    /** A listing comes. */
+    /** Adds a listing. */
     add(listingId: number, facts: Partial<Listing> = {}): void {
       listings.set(listingId, listing(listingId, facts));
       changes.push({ ...nothing, listing_id: listingId, kind: 'new' });
     },
-    /** Its price changes. */
+    /** Changes the price of a listing. */
     price(listingId: number, price: number | null): void {
       const before = listings.get(listingId);
       if (before === undefined) throw new Error(`There is no listing ${listingId}`);
@@ -53,9 +50,9 @@ export async function startScriptedFeed() {
         currency_to: before.currency,
       });
     },
-    /** It is archived, which the feed does not tell. */
+    /** Archives a listing, which is no change of the feed. */
     archive: (listingId: number): void => void listings.delete(listingId),
-    /** An older copy of its database is restored. */
+    /** Forgets all changes, as after restoring an older database. */
     restore: (): void => void changes.splice(0),
   };
   const server = createServer((request, response) => {
@@ -78,12 +75,12 @@ export async function startScriptedFeed() {
           ...(fault?.retryAfter !== undefined && { 'retry-after': String(fault.retryAfter) }),
         })
         .end(JSON.stringify(content));
-    const refuse = (status: number) =>
+    const fail = (status: number) =>
       send(status, { status, title: 'It failed' }, 'application/problem+json');
-    if (fault !== undefined) return void refuse(fault.status);
+    if (fault !== undefined) return void fail(fault.status);
     if (pathname === CHANGES) {
       const from = Number(searchParams.get('after') ?? changes.length);
-      if (from > changes.length) return void refuse(422);
+      if (from > changes.length) return void fail(422);
       const to = Math.min(from + feed.pageSize, changes.length);
       feed.pages += 1;
       const items = changes.slice(from, to);

@@ -8,22 +8,19 @@ import {
   toolCallChunk,
 } from '@oselya/model/testing';
 
-/** What the model says to one request: words one after another, tools that it asks for, or another answer. */
+/** An answer of the model: streamed words, calls of tools, or any other answer. */
 export type Script =
   | { words: readonly (string | Promise<unknown>)[]; finishReason?: string }
   | { tools: readonly { name: string; arguments: object }[] }
   | { answer: Answer };
 
-/** A request for a conversation, as the model saw it. */
+/** A chat request, as the model received it. */
 export type Conversation = {
   messages: { role: string; content: unknown; tool_calls?: unknown; tool_call_id?: unknown }[];
   tools?: { function: { name: string } }[];
 };
 
-/**
- * A model server that says what a test has written: the next script for the next request, "Готово." where
- * there is none, a title to whoever asks for one, and summaries.
- */
+/** Starts a model server that answers with the scripts of a test, "Готово." by default, titles and summaries. */
 export async function startScriptedModel() {
   const scripts: (Script | ((conversation: Conversation) => Script))[] = [];
   const seen: Conversation[] = [];
@@ -31,7 +28,7 @@ export async function startScriptedModel() {
   const summarized: Conversation[] = [];
   let calls = 0;
   const server = await startModelServer(({ path, body }: ReceivedRequest): Answer => {
-    // Health checks ask for the models.
+    // Health checks list the models.
     if (path.endsWith('/models')) return { body: { data: [] } };
     const conversation = body as Conversation;
     if (begins(conversation, 'Give the conversation')) {
@@ -59,18 +56,18 @@ export async function startScriptedModel() {
   atEnd(() => server.close());
   const model = {
     url: server.url,
-    /** How many titles were asked for. */
+    /** The number of requests for a title. */
     titles: 0,
-    /** What they wait for. */
+    /** Is awaited before each title. */
     titled: Promise.resolve(),
-    /** What comes in place of a title. */
+    /** Replaces the title. */
     titleAnswer: undefined as Answer | undefined,
     scripts,
-    /** Every conversation that it was asked to go on with. */
+    /** The chat requests. */
     seen,
-    /** What it says to requests for a summary, in their order; without one it counts them. */
+    /** The answers to requests for a summary; numbered ones by default. */
     summaries,
-    /** Every such request. */
+    /** The requests for a summary. */
     summarized,
     env: { MODEL_MODE: 'openai', MODEL_BASE_URL: server.url, MODEL_CHAT: 'test' },
   };
@@ -89,7 +86,7 @@ function words(parts: readonly (string | Promise<unknown>)[], finishReason = 'st
 const begins = ({ messages }: Conversation, instructions: string) =>
   JSON.stringify(messages[0]?.content).includes(`"${instructions}`);
 
-/** Something to wait for, which a test lets go. */
+/** Creates a promise that a test resolves. */
 export function gate(): { opened: Promise<void>; open: () => void } {
   const { promise, resolve } = Promise.withResolvers<void>();
   return { opened: promise, open: resolve };

@@ -1,13 +1,13 @@
 import { exportJWK, generateKeyPair, type JWK, type JWTPayload, SignJWT } from 'jose';
 import type { ScriptedProvider } from '../scripted-provider.ts';
 
-/** A key that signs ID tokens, and what its owner publishes of it. */
+/** A key that signs ID tokens, with its public part. */
 export type SigningKey = {
   published: JWK;
   sign(claims: JWTPayload, header?: { typ?: string; kid?: string }): Promise<string>;
 };
 
-/** Makes a key of a provider. */
+/** Creates a key of a provider. */
 export async function makeSigningKey(kid: string, alg = 'RS256'): Promise<SigningKey> {
   const { publicKey, privateKey } = await generateKeyPair(alg);
   return {
@@ -17,7 +17,7 @@ export async function makeSigningKey(kid: string, alg = 'RS256'): Promise<Signin
   };
 }
 
-/** Has a scripted provider give ID tokens of the user `u-1`, signed with a key that it publishes. */
+/** Makes a scripted provider issue ID tokens of the user `u-1`, signed with a published key. */
 export async function giveIdTokens(
   provider: Pick<ScriptedProvider, 'url' | 'client' | 'keys' | 'idToken'>,
 ): Promise<void> {

@@ -3,26 +3,26 @@ import { WebSocket } from 'ws';
 import { checkFrame, checkTaken } from './asyncapi.ts';
 import { until } from './until.ts';
 
-/** A message of the server, as it came. */
+/** A message of the server. */
 export type Frame = {
   type: string;
   id?: string;
   problem?: { code: string; status: number };
 } & Record<string, unknown>;
 
-/** How a socket was closed. */
+/** The close frame of a socket. */
 export type Closed = { code: number; reason: string };
 
-/** How to connect: the auth session of the cookie, and what else the handshake says. */
+/** The auth session and the headers of a handshake. */
 export type ClientOptions = {
   sid?: string;
   origin?: string;
   headers?: Record<string, string>;
-  /** False for a peer that does not answer pings. */
+  /** False for a client that does not answer pings. */
   autoPong?: boolean;
 };
 
-/** A WebSocket client that keeps what it gets, each message of which has to be one that the document describes. */
+/** A WebSocket client that keeps all messages, and fails on undescribed ones. */
 export class SocketClient {
   readonly frames: Frame[] = [];
   readonly socket: WebSocket;
@@ -31,20 +31,20 @@ export class SocketClient {
 
   private constructor(socket: WebSocket) {
     this.socket = socket;
-    // The library gives a Buffer unless it is told otherwise.
+    // The library passes a Buffer by default.
     socket.on('message', (data) => {
       const frame: Frame = JSON.parse((data as Buffer).toString());
       checkFrame(frame);
       this.frames.push(frame);
     });
-    // What breaks is told by the close that follows.
+    // A close follows each error.
     socket.on('error', () => undefined);
     socket.once('close', (code, reason) => {
       this.ending = { code, reason: String(reason) };
     });
   }
 
-  /** Begins to connect; the handshake may be refused. */
+  /** Begins to connect; the handshake may be rejected. */
   static begin(url: string, options: ClientOptions = {}): SocketClient {
     const { sid, ...rest } = options;
     const headers = { ...rest.headers };
@@ -52,7 +52,7 @@ export class SocketClient {
     return new SocketClient(new WebSocket(`${url.replace('http', 'ws')}/ws`, { ...rest, headers }));
   }
 
-  /** Connects; the socket is open when this ends. */
+  /** Connects and waits until the socket is open. */
   static async open(url: string, options: ClientOptions = {}): Promise<SocketClient> {
     const client = SocketClient.begin(url, options);
     await once(client.socket, 'open');
@@ -63,7 +63,7 @@ export class SocketClient {
     this.socket.send(typeof frame === 'string' ? frame : JSON.stringify(frame));
   }
 
-  /** Sends a message with an id of its own, and gives the first answer that repeats it. */
+  /** Sends a message with a new id, and returns its answer. */
   async ask(frame: object): Promise<Frame> {
     this.asked += 1;
     const id = `ask-${this.asked}`;
@@ -75,7 +75,7 @@ export class SocketClient {
     return answer;
   }
 
-  /** The code of the error that a message is answered with; `ok` where there is none. */
+  /** Sends a message, and returns the code of the error or `ok`. */
   async outcome(frame: object): Promise<string> {
     const answer = await this.ask(frame);
     return answer.problem?.code ?? 'ok';
@@ -85,14 +85,14 @@ export class SocketClient {
     return this.ending !== undefined;
   }
 
-  /** How the socket was closed, which is waited for with a bound. */
+  /** Waits for the close frame. */
   get closed(): Promise<Closed> {
     return this.waitForEnd();
   }
 
   private async waitForEnd(): Promise<Closed> {
     await until(() => this.isClosed);
-    if (this.ending === undefined) throw new Error('A closed socket has an ending');
+    if (this.ending === undefined) throw new Error('The socket has no close frame');
     return this.ending;
   }
 
@@ -101,7 +101,7 @@ export class SocketClient {
   }
 }
 
-/** A handshake that is refused: the status and the code of its problem. */
+/** Connects, and returns the status and code of the rejection. */
 export async function refusal(
   url: string,
   options: ClientOptions = {},
@@ -110,7 +110,7 @@ export async function refusal(
   const { promise, resolve, reject } = Promise.withResolvers<{ status: number; code: string }>();
   socket.once('open', () => {
     socket.terminate();
-    reject(new Error('The handshake was not refused'));
+    reject(new Error('The handshake was not rejected'));
   });
   socket.once('unexpected-response', (_request, response) => {
     let body = '';

@@ -10,27 +10,24 @@ import { type MessageType, publicMessage, userMessage } from '../../src/conversa
 import { isSocketHandshake, socketRoutes } from '../../src/conversations/socket-routes.ts';
 import { createSockets, type SocketLimits, socketLimits } from '../../src/conversations/socket.ts';
 
-/** A user with the permissions that are named. */
+/** Returns a user with permissions. */
 export function account(id: string, permissions: string[] = []): User {
   return { id, email: `${id}@example.test`, display_name: null, role: 'user', permissions };
 }
 
-/**
- * Auth sessions as a test wants them: an id that is not in `users` is unknown, and a `failure` is thrown
- * by every resolution.
- */
+/** Scripted auth sessions: an id that is not in `users` is unknown, and each resolution throws a `failure`. */
 export class ScriptedIdentity {
   readonly users = new Map<string, User>();
   failure: Error | undefined;
   resolutions = 0;
-  /** Resolutions at once, at the most. */
+  /** Maximum number of concurrent resolutions. */
   most = 0;
   private inProgress = 0;
   looks = 0;
-  /** Kept waiting by each resolution. */
+  /** Is awaited by each resolution. */
   gate: Promise<void> | undefined;
 
-  /** Without a generation of its own: what is known holds for as long as the session is there. */
+  /** A known user stays valid as long as the session exists. */
   readonly resolve: ResolveSession = async (sessionId, known) => {
     if (known !== undefined) {
       return this.users.has(sessionId) ? { status: 'signed-in', ...known } : { status: 'unknown' };
@@ -54,10 +51,10 @@ export class ScriptedIdentity {
   };
 }
 
-/** A session id of the right shape. */
+/** Returns a well-formed session id. */
 export const sid = (letter: string) => letter.repeat(43);
 
-/** A listening server that has sockets and nothing else, with users and messages as a test wants them. */
+/** Starts a server that has only sockets, with scripted users and messages. */
 export async function openSockets({
   types = {},
   limits = {},
@@ -101,7 +98,7 @@ export async function openSockets({
       },
     },
     acceptsUpgrade: isSocketHandshake,
-    // So that a test can come from any address.
+    // Lets tests connect from any address.
     trustedProxies: ['127.0.0.1'],
   });
   await app.register(cookie);
@@ -131,7 +128,7 @@ export async function openSockets({
   return { app, url, sockets, identity, registry, lines };
 }
 
-/** Messages of anybody, of who is signed in, and of admins; each is answered by `pong`. */
+/** Messages for everybody, for signed-in users, and for admins; each is answered by `pong`. */
 const { ping: asked } = clientMessages;
 export const ping = publicMessage(asked, (_, answer) => answer({ type: 'pong' }));
 export const own = userMessage({ ...asked, access: 'signed-in' }, (_, { answer }) =>
@@ -141,7 +138,7 @@ export const admin = userMessage({ ...asked, access: { role: 'admin' } }, (_, { 
   answer({ type: 'pong' }),
 );
 
-/** A type of message that stays in progress until the test lets it go. */
+/** Creates a type of message that stays in progress until the test releases it. */
 export function gated() {
   const { promise, resolve } = Promise.withResolvers<void>();
   const type = publicMessage(asked, async (_, answer) => {
@@ -151,7 +148,7 @@ export function gated() {
   return { type, letGo: resolve };
 }
 
-/** A type of message that is answered so many times by a session in which so much was said. */
+/** Creates a type of message that is answered by a session with one message, `times` times. */
 export function telling(content: string, times = 1) {
   const session = {
     session_id: 's',
@@ -177,7 +174,7 @@ export function telling(content: string, times = 1) {
   });
 }
 
-/** The headers of a handshake beside `Connection`. RFC 6455 §4.1. */
+/** The headers of a handshake without `Connection`. RFC 6455 §4.1. */
 export const HANDSHAKE = {
   upgrade: 'websocket',
   'sec-websocket-version': '13',

@@ -2,10 +2,10 @@ import { setTimeout as sleep } from 'node:timers/promises';
 
 const POLL_MS = 10;
 
-/** Far longer than anything takes that is waited for, however busy the machine is. */
+/** Far longer than any condition takes, however busy the machine is. */
 const LIMIT_MS = 20_000;
 
-/** Waits until a condition holds, for 20 s at most unless it takes so long by itself. */
+/** Waits until a condition holds, for at most 20 s by default. */
 export async function until(
   condition: () => boolean | Promise<boolean>,
   { limitMs = LIMIT_MS } = {},
@@ -15,5 +15,5 @@ export async function until(
     if (await condition()) return;
     await sleep(POLL_MS);
   }
-  throw new Error(`The condition did not come true within ${limitMs} ms`);
+  throw new Error(`The condition did not hold within ${limitMs} ms`);
 }

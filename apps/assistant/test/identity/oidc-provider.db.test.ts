@@ -3,11 +3,10 @@ import { createPublicKey } from 'node:crypto';
 import { once } from 'node:events';
 import { createServer } from 'node:http';
 import { after, beforeEach, suite, test } from 'node:test';
+import { Browser as HttpBrowser, freePort, type Page } from '@oselya/testing';
 import { type JWTPayload, SignJWT, UnsecuredJWT } from 'jose';
 import { Provider } from 'oidc-provider';
 import { Browser, openAssistant } from '../helpers/assistant.ts';
-import { freePort } from '../helpers/free-port.ts';
-import { HttpBrowser, type Page } from '../helpers/http-browser.ts';
 import { makeSigningKey } from '../helpers/signing-key.ts';
 
 const { db, provider: scripted, instance, signedIn, row, expire } = await openAssistant();
@@ -82,7 +81,7 @@ suite('oidc-provider', async () => {
 
   /** Signs in on the provider's pages, and consents. */
   async function signIn(browser: HttpBrowser, login: string): Promise<Page> {
-    const form = await browser.get(`${base}/auth/login`);
+    const form = await browser.open(`${base}/auth/login`);
     const consent = await browser.submit(form, { login, password: 'any' });
     return browser.submit(consent);
   }
@@ -127,13 +126,13 @@ suite('oidc-provider', async () => {
   test('A sign-out ends the provider’s session and returns', async () => {
     const browser = new HttpBrowser();
     await signIn(browser, 'lesia');
-    const asked = await browser.post(`${base}/auth/logout?from=page`);
+    const asked = await browser.open(`${base}/auth/logout?from=page`, {});
     assert.ok(asked.url.href.startsWith(`${issuer}/session/end`), asked.url.href);
     assert.match(asked.body, /Do you want to sign-out/);
     const back = await browser.submit(asked, { logout: 'yes' });
     assert.equal(back.url.href, `${base}/`);
     assert.match(back.body, /You are not signed in/);
-    const again = await browser.get(`${base}/auth/login`);
+    const again = await browser.open(`${base}/auth/login`);
     assert.match(again.body, /name="login"/, 'the provider asks for the account');
   });
 
@@ -141,7 +140,7 @@ suite('oidc-provider', async () => {
     const [laptop, phone] = [new HttpBrowser(), new HttpBrowser()];
     await signIn(laptop, 'mykola');
     await signIn(phone, 'mykola');
-    const end = await laptop.get(`${issuer}/session/end`);
+    const end = await laptop.open(`${issuer}/session/end`);
     await laptop.submit(end, { logout: 'yes' });
     assert.equal((await me(laptop)).status, 401);
     assert.equal((await me(phone)).status, 200, 'the other session stays');
