@@ -111,31 +111,12 @@ function isAscii(text: string): boolean {
 /** A parsed URL; `host` is as written. */
 export type Address = Pick<URL, 'protocol' | 'hostname' | 'port'> & { host: string };
 
-/** Matches URLs that the URL Standard does not rewrite: no numeric host and no punycode. */
-const PLAIN =
-  /^((?:http|ws)s?:)\/\/((?:[a-z\d-]+\.)*[a-z-][a-z\d-]*)(?::([1-9]\d{0,3}))?(?:$|[/?#])/;
-
-let last: { written: string; address: Address | null } = { written: '', address: null };
-
-/** Parses a URL; returns null when it is none. The last result is cached, as several rules need it. */
+/** Parses a URL; returns null when it is none. */
 export function readAddress(written: string): Address | null {
-  if (last.written !== written) last = { written, address: parseAddress(written) };
-  return last.address;
-}
-
-function parseAddress(written: string): Address | null {
-  const [, protocol, host, port = ''] = PLAIN.exec(written) ?? [];
-  if (protocol !== undefined && host !== undefined && !host.includes('xn--')) {
-    return { protocol, hostname: host, port, host };
-  }
   const url = URL.parse(written);
   if (url === null) return null;
-  return {
-    protocol: url.protocol,
-    hostname: url.hostname,
-    port: url.port,
-    host: hostIn(written, url),
-  };
+  const { protocol, hostname, port } = url;
+  return { protocol, hostname, port, host: hostIn(written, url) };
 }
 
 /** The network from which an address is reachable. */

@@ -6,23 +6,8 @@ const DAY_MS = 86_400_000;
 const MOMENT =
   /^(\d{4}-\d{2}-\d{2})(?:[T ]([01]\d|2[0-3]):[0-5]\d(:([0-5]\d|60)(\.\d+)?)?(Z|[+-]([01]\d|2[0-3]):[0-5]\d)?)?$/i;
 
-// Inventories repeat few days many times.
-const known = new Map<string, Day | null>();
-const MAX_KNOWN = 1000;
-const MAX_KNOWN_CHARACTERS = 40;
-
 /** Reads a day, or a moment of which only the day counts; returns null for others, such as 2026-02-30. */
 export function readDay(text: string): Day | null {
-  let day = known.get(text);
-  if (day === undefined) {
-    day = parseDay(text);
-    if (known.size === MAX_KNOWN) known.clear();
-    if (text.length <= MAX_KNOWN_CHARACTERS) known.set(text, day);
-  }
-  return day;
-}
-
-function parseDay(text: string): Day | null {
   const [, date] = MOMENT.exec(text) ?? [];
   // `Date` turns February 30 into March 2.
   if (date === undefined || Number.isNaN(Date.parse(date)) || date < '0100') return null;

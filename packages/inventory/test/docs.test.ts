@@ -5,7 +5,8 @@ import { test } from 'node:test';
 import { isInventory, lintInventory, RULES } from '@oselya/inventory';
 import { parse } from 'yaml';
 import { ruleName } from '../src/finding.ts';
-import { EMPTY_AUTH, rules } from '../src/lint/rules.ts';
+import { rules } from '../src/lint/lint.ts';
+import { EMPTY_AUTH } from '../src/lint/rules.ts';
 import { fieldsOf, validate, VALID_RECORD } from './support/records.ts';
 import { replay, run } from './support/transcript.ts';
 

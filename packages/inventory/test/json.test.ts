@@ -1,9 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import type { Finding, InventoryFormat, ReadRecord } from '@oselya/inventory';
-import fc from 'fast-check';
-import { parseLocated, pointerTo } from '../src/json/parser.ts';
-import { ArrayScanner } from '../src/json/scanners.ts';
+import type { Finding } from '@oselya/inventory';
 import {
   MAX_DEPTH,
   MAX_RECORD_BYTES,
@@ -14,7 +11,6 @@ import {
   MAX_YAML_BYTES,
 } from '../src/limits.ts';
 import {
-  almostJson,
   codesOf,
   inChunks,
   placeAt,
@@ -49,6 +45,9 @@ const SEEDS = [
 /** Documents in which most records are parsed in a run. */
 const RUNS = [
   ...SEEDS.slice(-1),
+  // The text between two records also occurs within a record.
+  `[${RECORD},${RECORD.slice(0, -1)},"x":[{"id":1},{"id":2},{"id":3}]},${RECORD}]`,
+  `[${Array(3).fill('{",":"x","notes":"abc},{"}').join()}]`,
   JSON.stringify(
     ['é', '🏠\u2028', '\\"', 'a', '[{'].map((notes) => ({ ...VALID_RECORD, notes, x: [{}, {}] })),
   ),
@@ -218,132 +217,8 @@ test('every beginning of an inventory is truncated, with its open brackets', asy
   }
 });
 
-test('members and repeated keys have the places at which they are written', () => {
-  const space = fc.stringMatching(/^[ \n\t\r]{0,3}$/);
-  const member = fc.tuple(space, fc.string({ unit: 'grapheme' }), space, fc.jsonValue());
-  fc.assert(
-    fc.property(fc.array(member), fc.stringMatching(/^[ \n]{0,5}$/), (members, indent) => {
-      let text = `${indent}{`;
-      const places = new Map<string, object>();
-      const firsts = new Map<string, object>();
-      const repeated: object[] = [];
-      for (const [index, [before, key, after, value]] of members.entries()) {
-        text += `${index === 0 ? '' : ','}${before}`;
-        const again = placeAt(text, text.length);
-        const first = firsts.get(key);
-        if (first === undefined) firsts.set(key, again);
-        else repeated.push({ key, first, again });
-        text += `${escaped(key)}${after}:${before}`;
-        places.set(key, placeAt(text, text.length));
-        text += JSON.stringify(value);
-      }
-      const context = { start: { line: 1, column: 1 }, unit: 'file', enclosing: [], isCut: false };
-      const located = parseLocated(`${text}}`, { ...context, unit: 'file' });
-      const starts = [...located.members].map(([key, { start }]) => [key, plain(start)]);
-      assert.deepEqual(starts, [...places]);
-      const found = located.duplicates
-        .filter(({ path }) => path?.parent === null)
-        .map(({ key, first, again }) => ({ key, first: plain(first), again: plain(again) }));
-      assert.deepEqual(found, repeated);
-    }),
-  );
-  assert.equal(pointerTo({ parent: { parent: null, key: 'a/b~' }, key: 0 }), '/a~1b~0/0');
-});
-
-const plain = ({ line, column }: { line: number; column: number }) => ({ line, column });
-
-/** Formats a string as JSON in which every second character is an escape. */
-function escaped(text: string): string {
-  const units = text.split('').map((unit, index) => {
-    const code = unit.charCodeAt(0);
-    if (index % 2 === 0 && unit.isWellFormed()) return JSON.stringify(unit).slice(1, -1);
-    return `\\u${code.toString(16).padStart(4, '0')}`;
-  });
-  return `"${units.join('')}"`;
-}
-
 const withMember = (member: string) => `${RECORD.slice(0, -1)},${member}}`;
 const nested = (depth: number) => `"x":${'['.repeat(depth - 1)}${']'.repeat(depth - 1)}`;
-
-function eventKinds(text: string): string[] {
-  return Array.from(new ArrayScanner().push(Buffer.from(text)), (event) => event.kind);
-}
-
-test('a run covers the records between the first and the last one if their borders are certain', () => {
-  for (const records of [
-    RECORD,
-    [RECORD, withMember('"port":"443"'), '{"id":1}', withMember('"a":[],"a":1')].join(),
-    withMember(String.raw`"\"":"\\","x":"\\\"","y":["\u0022",{"":""}]`),
-    withMember('"__proto__":{"x":"id"},"toString":"","1":"я🏠"'),
-    withMember('"x":[{"a":1},{"a":2}]'),
-    withMember(nested(MAX_DEPTH)),
-  ]) {
-    const kinds = eventKinds(`[${RECORD},${records},${RECORD}]`);
-    assert.deepEqual(kinds, ['record', 'run', 'record'], records);
-  }
-  for (const records of [
-    // The separator occurs within a record, and once less between records.
-    `${withMember('"x":[{"id":1},{"id":2}]')} ,${RECORD}`,
-    `${withMember('"x":{"y":[{"id":1},{"id":2}]}')}, ${RECORD}`,
-    `${RECORD} ,${RECORD}`,
-    `${RECORD},1`,
-    withMember(nested(MAX_DEPTH + 1)),
-    withParts(MAX_RECORD_PARTS + 1),
-  ]) {
-    const kinds = eventKinds(`[${RECORD},${records},${RECORD}]`);
-    assert.ok(!kinds.includes('run'), records.slice(0, 300));
-  }
-  // A key that may end a text is ambiguous.
-  const odd = JSON.stringify({ ',': 'x', ...VALID_RECORD, notes: 'abc},{' });
-  assert.deepEqual(eventKinds(`[${[odd, odd, odd].join()}]`), ['record', 'record', 'record']);
-});
-
-test('runs have the records, places and findings of single records in any layout', async () => {
-  const extra = fc.dictionary(fc.string(), fc.jsonValue(), { maxKeys: 2 });
-  const record = fc.oneof(
-    { weight: 10, arbitrary: extra.map((more) => JSON.stringify({ ...VALID_RECORD, ...more })) },
-    {
-      weight: 3,
-      arbitrary: fc.constant(JSON.stringify({ ...VALID_RECORD, notes: 'я🏠' }, null, 2)),
-    },
-    { weight: 3, arbitrary: fc.constantFrom('{"id":1}', withMember('"a":1,"a":2')) },
-    { weight: 1, arbitrary: fc.constant(withMember('"x":[{"id":1},{"id":2},{"id":3}]')) },
-    { weight: 1, arbitrary: almostJson(fc.constant({ port: 1, ...VALID_RECORD })) },
-  );
-  const separators = fc.constantFrom(',', ', ', ',\n  ', ' ,\r\n', ',\n\n');
-  const formats = fc.constantFrom<InventoryFormat>('json', 'jsonl');
-  await fc.assert(
-    fc.asyncProperty(
-      fc.array(record, { maxLength: 12 }),
-      separators,
-      formats,
-      async (records, separator, format) => {
-        const lines = records.map((text) => text.replaceAll('\n', ''));
-        const text = format === 'json' ? `[${records.join(separator)}]` : lines.join('\n');
-        const bytes = Buffer.from(text);
-        const read = async (ends: number[]) => {
-          const seen: ReadRecord[] = [];
-          const inspect = (one: ReadRecord) => {
-            seen.push(one);
-            return [];
-          };
-          const found = await validate(inChunks(bytes, ends), { format, inspect });
-          return { seen, ...withoutExcerpts(found) };
-        };
-        const whole = await read([]);
-        // No chunk contains two whole records, so none has a run.
-        const ends = Array.from({ length: bytes.length / 40 }, (_, nth) => 40 * nth);
-        assert.deepEqual(await read(ends), whole);
-        if (whole.findings.length > 0 || format === 'jsonl') return;
-        for (const { position, index } of whole.seen) {
-          const before = records.slice(0, index).map((one) => one + separator);
-          assert.deepEqual(position, placeAt(text, 1 + before.join('').length));
-        }
-      },
-    ),
-    { numRuns: 500 },
-  );
-});
 
 const summaryOf = ({ findings }: { findings: Finding[] }) =>
   findings

@@ -7,7 +7,7 @@ import { type EndpointRecord, type Finding, lintInventory, RULES } from '@oselya
 import draft04 from 'ajv-draft-04';
 import formats from 'ajv-formats';
 import fc from 'fast-check';
-import { applyFixes } from '../src/command/fix.ts';
+import { applyFixes } from '../src/command/lint.ts';
 import {
   credentialIn,
   maskCredentials,
@@ -22,11 +22,10 @@ import {
   githubReporter,
   jsonReporter,
   type Reporter,
+  sarifReporter,
   textReporter,
-} from '../src/output/reporters.ts';
-import { sarifReporter } from '../src/output/sarif.ts';
-import { htmlReport } from '../src/report/html.ts';
-import { csvReport, summarize } from '../src/report/tables.ts';
+} from '../src/reporters.ts';
+import { csvReport, htmlReport } from '../src/report/report.ts';
 import { excerptAt, jsonText, shorten } from '../src/text.ts';
 import { anyFinding, inChunks, validate, VALID_RECORD } from './support/records.ts';
 import { run } from './support/transcript.ts';
@@ -362,16 +361,8 @@ test('a report links addresses without passwords, and keeps unusual names and jo
 });
 
 test('a report counts reviews in the future, and warns of more than 5,000 records', async () => {
-  const reviews = ['2026-11-21', '2030-01-01', '2026-11-20', 'never'];
-  const { byReview } = summarize(
-    reviews.map((day) => ({ ...LOCAL, last_reviewed: day })),
-    today,
-  );
-  assert.deepEqual(
-    byReview.map(({ count }) => count),
-    [2, 1, 0, 0, 0, 1],
-  );
-  assert.equal(byReview[0]?.label, 'in the future');
+  const future = ['2026-11-21', '2030-01-01'].map((day) => ({ ...LOCAL, last_reviewed: day }));
+  assert.match(pageOf([...future, LOCAL]), />in the future<[^]{0,80}>2</);
   const many = Array.from({ length: 5_001 }, (_, id) => ({ ...LOCAL, id: `${id}` }));
   assert.doesNotMatch(pageOf(many.slice(1)), /may be slow/);
   assert.match(pageOf(many), /more than 5,000 records and may be slow/);

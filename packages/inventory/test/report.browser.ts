@@ -8,7 +8,7 @@ import type { EndpointRecord } from '@oselya/inventory';
 import endpointSchema from '@oselya/inventory/endpoint.schema.json' with { type: 'json' };
 import { type BrowserContextOptions, chromium, type Page } from 'playwright-core';
 import { readDay } from '../src/day.ts';
-import { htmlReport } from '../src/report/html.ts';
+import { htmlReport } from '../src/report/report.ts';
 import { VALID_RECORD } from './support/records.ts';
 
 const folder = await mkdtemp(join(tmpdir(), 'inventory-report-'));

@@ -16,7 +16,6 @@ import {
 import schema from '@oselya/inventory/endpoint.schema.json' with { type: 'json' };
 import fc from 'fast-check';
 import { stringify } from 'yaml';
-import { type EncodingNotice, readUtf8 } from '../src/read/input.ts';
 import { codesOf, inChunks, placeAt, validate, VALID_RECORD } from './support/records.ts';
 
 // The compiler checks that the table has all fields of the type.
@@ -190,14 +189,6 @@ test('strings, bytes, streams, iterables and paths are read; their failures are 
   await assert.rejects(validate(Readable.from(['[]'])), TypeError);
 });
 
-test('a long string is read across its slices', async () => {
-  const record = JSON.stringify({ ...VALID_RECORD, notes: '🏠'.repeat(50_001) });
-  const { findings, summary } = await validate(`[${record},${record},{}]`);
-  assert.equal(summary.records, 3);
-  assert.ok(findings.every(({ recordIndex, line }) => recordIndex === 2 && line === 1));
-  assert.equal(findings[0]?.column, 2 + 2 * (Array.from(record).length + 1));
-});
-
 test('the label determines the format unless that is given', async () => {
   const { findings } = await validate('{}\n', { file: 'endpoints.jsonl', maxErrors: 1 });
   assert.deepEqual([findings[0]?.file, findings[0]?.code], ['endpoints.jsonl', 'schema/required']);
@@ -206,99 +197,38 @@ test('the label determines the format unless that is given', async () => {
   assert.deepEqual(await codesOf('', { format: 'jsonl' }), []);
 });
 
-async function readEncoded(bytes: Buffer, size: number) {
-  async function* chunks() {
-    for (let from = 0; from < bytes.length; from += size) yield bytes.subarray(from, from + size);
+test('invalid UTF-8 is rejected at its first byte, in chunks of any size', async () => {
+  const read = async (text: Buffer, size: number) => {
+    const ends = Array.from({ length: text.length / size }, (_, nth) => size * (nth + 1));
+    const { findings } = await validate(inChunks(text, ends));
+    return findings.filter(({ code }) => code.startsWith('encoding/'));
+  };
+  for (const size of [1, 2, 3, 5, 100]) {
+    for (const [name, ...bytes] of [
+      ['UTF-16 (little-endian)', 0xff, 0xfe, 0x5b, 0, 0x5d, 0],
+      ['UTF-16 (big-endian)', 0xfe, 0xff, 0, 0x5b, 0, 0x5d],
+      ['UTF-16 (little-endian)', 0x5b, 0, 0x5d, 0],
+      ['UTF-16 (big-endian)', 0, 0x5b, 0, 0x5d],
+      ['UTF-32 (little-endian)', 0xff, 0xfe, 0, 0, 0x5b, 0, 0, 0],
+      ['UTF-32 (big-endian)', 0, 0, 0xfe, 0xff, 0, 0, 0, 0x5b],
+      ['UTF-32 (little-endian)', 0x5b, 0, 0, 0, 0x5d, 0, 0, 0],
+      ['UTF-32 (big-endian)', 0, 0, 0, 0x5b, 0, 0, 0, 0x5d],
+    ] as const) {
+      const messages = (await read(Buffer.from(bytes), size)).map(({ message }) => message);
+      assert.deepEqual(messages, [`the file is ${name}; save it as UTF-8`]);
+    }
+    const [mark, broken] = await read(Buffer.from([0xef, 0xbb, 0xbf, 0x5b, 0xff]), size);
+    assert.equal(mark?.code, 'encoding/bom');
+    assert.match(broken?.message ?? '', /^byte 4 \(0xFF\)/);
+    const [cut] = await read(Buffer.from('["🏠').subarray(0, 5), size);
+    assert.match(cut?.message ?? '', /ends inside a UTF-8 character that begins at byte 2/);
   }
-  const parts: Buffer[] = [];
-  const notices: EncodingNotice[] = [];
-  for await (const piece of readUtf8(chunks())) {
-    if (Buffer.isBuffer(piece)) parts.push(Buffer.from(piece));
-    else notices.push(piece);
-  }
-  return { parts, text: Buffer.concat(parts), notices };
-}
-
-function isValidUtf8(bytes: Uint8Array): boolean {
-  try {
-    new TextDecoder('utf-8', { fatal: true }).decode(bytes);
-    return true;
-  } catch {
-    return false;
-  }
-}
-
-test('bytes pass up to the first that the decoder of the platform rejects', async () => {
-  const bytes = fc.oneof(
-    fc.string({ unit: 'binary' }).map((text) => Buffer.from(text)),
-    fc.uint8Array().map((array) => Buffer.from(array)),
-    fc
-      .tuple(fc.string({ unit: 'grapheme' }), fc.nat(), fc.nat({ max: 255 }))
-      .map(([text, at, byte]) => {
-        const valid = Buffer.from(text);
-        if (valid.length > 0) valid[at % valid.length] = byte;
-        return valid;
-      }),
-  );
-  await fc.assert(
-    // The prefix prevents the detection of another encoding.
-    fc.asyncProperty(bytes, fc.integer({ min: 1, max: 9 }), async (random, size) => {
-      const all = Buffer.concat([Buffer.from('[""'), random]);
-      const { text, parts, notices } = await readEncoded(all, size);
-      assert.equal(notices.length === 0, isValidUtf8(all));
-      assert.deepEqual(text, all.subarray(0, text.length));
-      for (const part of parts) assert.ok(isValidUtf8(part));
-      const [notice] = notices;
-      if (notice === undefined) return;
-      assert.equal(notice.code, 'encoding/utf-8');
-      assert.match(notice.message, new RegExp(`byte ${text.length}\\b`));
-      for (let more = 1; more <= 4; more += 1) {
-        assert.ok(!isValidUtf8(all.subarray(text.length, text.length + more)));
-      }
-    }),
-    { numRuns: 1_000 },
-  );
-});
-
-test('other encodings and byte order marks are recognized in chunks of any size', async () => {
-  for (const [name, bytes] of [
-    ['UTF-16 (little-endian)', [0xff, 0xfe, 0x5b, 0, 0x5d, 0]],
-    ['UTF-16 (big-endian)', [0xfe, 0xff, 0, 0x5b, 0, 0x5d]],
-    ['UTF-16 (little-endian)', [0x5b, 0, 0x5d, 0]],
-    ['UTF-16 (big-endian)', [0, 0x5b, 0, 0x5d]],
-    ['UTF-16 (little-endian)', [0xff, 0xfe]],
-    ['UTF-32 (little-endian)', [0xff, 0xfe, 0, 0, 0x5b, 0, 0, 0]],
-    ['UTF-32 (big-endian)', [0, 0, 0xfe, 0xff, 0, 0, 0, 0x5b]],
-    ['UTF-32 (little-endian)', [0x5b, 0, 0, 0, 0x5d, 0, 0, 0]],
-    ['UTF-32 (big-endian)', [0, 0, 0, 0x5b, 0, 0, 0, 0x5d]],
-  ] as const) {
-    for (const size of [1, 2, 3, 5, 100]) {
-      const { text, notices } = await readEncoded(Buffer.from(bytes), size);
-      const message = `the file is ${name}; save it as UTF-8`;
-      assert.deepEqual([text.length, notices], [0, [{ code: 'encoding/utf-16', message }]]);
+  for (const sequence of ['c0af', 'eda080', 'f4908080', '80', 'e28228', 'f09f8f']) {
+    const text = Buffer.from(`5b22c3a9${sequence}225d`, 'hex');
+    for (const size of [1, 2, 3, 100]) {
+      assert.match((await read(text, size))[0]?.message ?? '', /^byte 4 \(0x/, sequence);
     }
   }
-  // A single zero byte indicates no other encoding.
-  for (const bytes of [
-    [0, 0x5b, 0x5d],
-    [0x5b, 0, 0x5d, 0x20],
-    [0x5b, 0],
-  ]) {
-    const { text, notices } = await readEncoded(Buffer.from(bytes), 100);
-    assert.deepEqual([[...text], notices], [bytes, []]);
-  }
-  for (const size of [1, 2, 3, 4, 100]) {
-    const marked = await readEncoded(Buffer.from('\uFEFF[]'), size);
-    assert.equal(marked.text.toString(), '[]');
-    assert.deepEqual(
-      marked.notices.map(({ code }) => code),
-      ['encoding/bom'],
-    );
-    const broken = await readEncoded(Buffer.from([0xef, 0xbb, 0xbf, 0x5b, 0xff]), size);
-    assert.match(broken.notices[1]?.message ?? '', /^byte 4 \(0xFF\)/);
-  }
-  const { notices } = await readEncoded(Buffer.from('["🏠').subarray(0, 5), 2);
-  assert.match(notices[0]?.message ?? '', /ends inside a UTF-8 character that begins at byte 2/);
 });
 
 async function lint(text: string, format: 'json' | 'yaml') {

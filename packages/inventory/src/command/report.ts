@@ -1,8 +1,7 @@
 import { basename } from 'node:path';
 import { maskCredentials, maskRecord } from '../credentials.ts';
 import type { EndpointRecord } from '../record.ts';
-import { htmlReport, isLarge } from '../report/html.ts';
-import { csvReport, markdownReport } from '../report/tables.ts';
+import { csvReport, htmlReport, isLarge, markdownReport } from '../report/report.ts';
 import { count } from '../text.ts';
 import {
   choice,

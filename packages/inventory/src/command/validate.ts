@@ -5,9 +5,9 @@ import {
   githubReporter,
   jsonReporter,
   type Reporter,
+  sarifReporter,
   textReporter,
-} from '../output/reporters.ts';
-import { sarifReporter } from '../output/sarif.ts';
+} from '../reporters.ts';
 import type { InventoryFormat, InventorySource } from '../read/input.ts';
 import {
   validateInventory,
@@ -183,7 +183,7 @@ function reporterFor(format: CheckedFiles['format'], io: InventoryIo): Reporter 
  * @returns The result of the last call.
  * @throws UsageError when standard input is among the files, or they cannot be watched.
  */
-export async function watchFiles(
+async function watchFiles(
   files: readonly string[],
   { signal }: Pick<InventoryIo, 'signal'>,
   check: () => Promise<number>,

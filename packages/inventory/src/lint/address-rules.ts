@@ -14,12 +14,12 @@ import {
 import { credentialIn } from '../credentials.ts';
 import { MAX_HOST_CHARACTERS } from '../limits.ts';
 import { quoted, shorten } from '../text.ts';
-import type { Fields, Found, Rule } from './rule.ts';
+import type { Fields, Found, Rule } from './rules.ts';
 
 const NONE: readonly Found[] = [];
 
 /** The message never repeats the credential. */
-export const credentialsInUrl: Rule = {
+const credentialsInUrl: Rule = {
   code: 'lint/credentials-in-url',
   severity: 'error',
   create:
@@ -32,7 +32,7 @@ export const credentialsInUrl: Rule = {
     },
 };
 
-export const exposureAddress: Rule = {
+const exposureAddress: Rule = {
   code: 'lint/exposure-address',
   severity: 'warning',
   create: () => (fields) => {
@@ -66,7 +66,7 @@ export const exposureAddress: Rule = {
 /** Labels of letters, digits, hyphens and underscores (RFC 1123 §2.1, RFC 5890 §2.3.2.3), or `*`. */
 const NAME = /^(?:\*|[\p{L}\p{M}\p{N}_-]+)(?:\.(?:\*|[\p{L}\p{M}\p{N}_-]+))*\.?$/u;
 
-export const hostName: Rule = {
+const hostName: Rule = {
   code: 'lint/host-name',
   severity: 'error',
   create:
@@ -91,7 +91,7 @@ function hostProblem(key: string, written = ''): Found {
   return { key, message: `${key} is ${quoted(written)}; ${advice}` };
 }
 
-export const urlMismatch: Rule = {
+const urlMismatch: Rule = {
   code: 'lint/url-mismatch',
   severity: 'error',
   create: () => (fields) => {
@@ -152,3 +152,11 @@ function protocolMismatch(address: Address, { protocol = '' }: Fields): readonly
   const message = `protocol is ${protocol}, but url begins with ${scheme}; correct one of them`;
   return [{ key: 'protocol', message }];
 }
+
+/** The rules of the addresses of a record. */
+export const addressRules: readonly Rule[] = [
+  credentialsInUrl,
+  exposureAddress,
+  hostName,
+  urlMismatch,
+];

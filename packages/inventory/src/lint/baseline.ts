@@ -1,5 +1,6 @@
 import { dirname, relative, sep } from 'node:path';
 import { Ajv2020 } from 'ajv/dist/2020.js';
+import { UsageError } from '../command/command.ts';
 import type { Finding } from '../finding.ts';
 import { JsonTextError, parseJsonText } from '../json/parser.ts';
 
@@ -36,11 +37,6 @@ const isBaseline = new Ajv2020().compile<{ findings: Entry[] }>({
     },
   },
 });
-
-/** Thrown for a file that is no baseline. The message is one line: what is wrong and what to do. */
-export class BaselineError extends Error {
-  override name = 'BaselineError';
-}
 
 /** Known findings, which are not reported again. */
 export class Baseline {
@@ -125,7 +121,7 @@ export class Baseline {
 /**
  * Parses a baseline that `toString` wrote.
  * @param file Its path.
- * @throws BaselineError
+ * @throws UsageError for a text that is no baseline.
  */
 export function parseBaseline(text: string, file: string): Baseline {
   try {
@@ -134,9 +130,9 @@ export function parseBaseline(text: string, file: string): Baseline {
   } catch (error) {
     if (!(error instanceof JsonTextError)) throw error;
     const message = `${file}:${error.message}; correct it, or remove it and create a new one`;
-    throw new BaselineError(message, { cause: error });
+    throw new UsageError(message, { cause: error });
   }
-  throw new BaselineError(
+  throw new UsageError(
     `${file} is no baseline; name another FILE, or remove it and create one with --update-baseline`,
   );
 }

@@ -12,15 +12,21 @@ import {
   type ValidationSummary,
 } from '../read/inventory-reader.ts';
 import { quoted } from '../text.ts';
+import { addressRules } from './address-rules.ts';
 import {
   type Fields,
   fieldsOf,
   type Found,
   type Ids,
+  recordRules,
   type Rule,
   type RuleContext,
-} from './rule.ts';
-import { rules } from './rules.ts';
+} from './rules.ts';
+
+/** All rules, in the order of their codes. */
+export const rules: readonly Rule[] = [...recordRules, ...addressRules].toSorted((a, b) =>
+  a.code < b.code ? -1 : 1,
+);
 
 export type LintOptions = {
   config?: LintConfig;

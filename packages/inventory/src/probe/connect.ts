@@ -1,5 +1,3 @@
-import type { LookupAddress } from 'node:dns';
-import { lookup } from 'node:dns/promises';
 import { request } from 'node:http';
 import { connect as connectTcp, isIP, type Socket } from 'node:net';
 import { checkServerIdentity, connect as connectTls, type TLSSocket } from 'node:tls';
@@ -15,30 +13,20 @@ export type Certificate = {
   isForName: boolean;
 };
 
-/** Returns the addresses of a host as seen from this machine. */
-export async function resolve(host: string): Promise<LookupAddress[]> {
-  const plain = withoutBrackets(host);
-  const family = isIP(plain);
-  return family === 0 ? lookup(plain, { all: true }) : [{ address: plain, family }];
-}
-
 /**
- * Connects to the first of the addresses that accepts. The name is not resolved again, so it cannot change.
+ * Connects to a host.
+ * @param onAddress Called with each address to which the name resolves, as seen from this machine.
  * @throws What the socket throws; an AbortError when the signal aborts.
  */
 export function open(
-  addresses: readonly LookupAddress[],
   { host, port, signal }: { host: string; port: number; signal: AbortSignal },
+  onAddress: (address: string) => void,
 ): Promise<Socket> {
-  const socket = connectTcp({
-    host: withoutBrackets(host),
-    port,
-    signal,
-    lookup: (_name, options, done) => {
-      const [first] = addresses;
-      if (options.all || first === undefined) done(null, [...addresses]);
-      else done(null, first.address, first.family);
-    },
+  const name = withoutBrackets(host);
+  const socket = connectTcp({ host: name, port, signal });
+  if (isIP(name) !== 0) onAddress(name);
+  socket.on('lookup', (error: Error | null, address) => {
+    if (error === null) onAddress(address);
   });
   return settled(socket, 'connect');
 }

@@ -10,7 +10,6 @@ import {
   open,
   readCertificate,
   requestHead,
-  resolve,
 } from './connect.ts';
 
 /** The kinds of problems. The codes are stable. */
@@ -167,15 +166,13 @@ type Probe = {
 async function observe(found: Observation, probe: Probe): Promise<void> {
   const { record, endpoint, options, signal } = probe;
   const { host, port, protocol, url } = endpoint;
-  const addresses = await abortable(resolve(host), signal);
-  found.addresses = addresses.map(({ address }) => address);
-  const plain = await open(addresses, { host, port, signal });
+  const plain = await open({ host, port, signal }, (address) => found.addresses.push(address));
   found.isReachable = true;
   found.problems.push(...exposureProblems(record, found.addresses));
   let socket = plain;
   try {
     if (transportOf(protocol) === 'tls') {
-      const secure = await abortable(readCertificate(plain, { host, ca: options.ca }), signal);
+      const secure = await readCertificate(plain, { host, ca: options.ca });
       socket = secure.socket;
       found.certificate = secure.certificate;
       found.problems.push(...certificateProblems(secure.certificate, host, options));
@@ -251,13 +248,4 @@ function failure({ isReachable }: Observation, error: unknown, timeoutMs: number
   }
   const what = isReachable ? 'the connection fails' : 'no connection opens';
   return { code, message: `${what}: ${failureReason(error)}` };
-}
-
-/** Stops waiting for work that takes no signal. */
-function abortable<T>(work: Promise<T>, signal: AbortSignal): Promise<T> {
-  signal.throwIfAborted();
-  const aborted = new Promise<never>((_, fail) => {
-    signal.addEventListener('abort', () => fail(signal.reason as Error), { once: true });
-  });
-  return Promise.race([work, aborted]);
 }

@@ -28,7 +28,7 @@ export function formatOf(name: string): InventoryFormat {
  */
 export async function* readChunks(source: InventorySource): AsyncGenerator<Buffer> {
   if (typeof source === 'string') {
-    yield* encoded(source);
+    yield* pieces(Buffer.from(source));
   } else if (source instanceof Uint8Array) {
     yield* pieces(source);
   } else if ('path' in source) {
@@ -50,19 +50,6 @@ function* pieces(bytes: Uint8Array): Generator<Buffer> {
   }
 }
 
-/** Encodes in slices, so that memory never holds a long string twice. */
-function* encoded(text: string): Generator<Buffer> {
-  // A UTF-16 code unit takes three bytes at most.
-  const unitsPerSlice = Math.floor(CHUNK_BYTES / 3);
-  let from = 0;
-  while (from < text.length) {
-    let to = Math.min(from + unitsPerSlice, text.length);
-    if (to < text.length && /[\uD800-\uDBFF]/.test(text[to - 1] ?? '')) to -= 1;
-    yield Buffer.from(text.slice(from, to));
-    from = to;
-  }
-}
-
 /** Tells whether bytes begin as gzip does (RFC 1952 §2.3.1). */
 export function isGzip(head: Uint8Array): boolean {
   return head[0] === 0x1f && head[1] === 0x8b;
@@ -73,12 +60,9 @@ export async function* gunzip(chunks: AsyncIterable<Buffer>): AsyncGenerator<Buf
   const rest = withWholeHead(chunks);
   const { value: head, done } = await rest.next();
   if (done) return;
-  if (!isGzip(head)) {
-    yield* startingWith(head, rest);
-    return;
-  }
-  const packed = Readable.from(startingWith(head, rest));
-  yield* pipeline(packed, createGunzip(), () => undefined);
+  const whole = startingWith(head, rest);
+  if (isGzip(head)) yield* pipeline(Readable.from(whole), createGunzip(), () => undefined);
+  else yield* whole;
 }
 
 async function* startingWith(head: Buffer, rest: AsyncGenerator<Buffer>): AsyncGenerator<Buffer> {

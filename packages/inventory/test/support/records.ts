@@ -66,29 +66,6 @@ export function placeAt(text: string, offset: number): { line: number; column: n
   return { line: lines.length, column: Array.from(lines.at(-1) ?? '').length + 1 };
 }
 
-// Characters of JSON, and of texts that resemble it.
-const CHARACTERS = Array.from(
-  '[]{}:,"\'\\/ \n\r\t0123456789-+.eEtruefalsnulNaN_$#aé🏠\u0000\u2028',
-);
-
-/** Texts of JSON values, some with a few changed characters. */
-export function almostJson(value: fc.Arbitrary<unknown>): fc.Arbitrary<string> {
-  const edit = fc.record({
-    at: fc.nat(),
-    remove: fc.nat({ max: 2 }),
-    insert: fc.string({ unit: fc.constantFrom(...CHARACTERS), maxLength: 2 }),
-  });
-  const indent = fc.constantFrom(undefined, 1, '\t');
-  return fc.tuple(value, indent, fc.array(edit, { maxLength: 2 })).map(([parsed, space, edits]) => {
-    let text = JSON.stringify(parsed, null, space);
-    for (const { at, remove, insert } of edits) {
-      const from = at % (text.length + 1);
-      text = text.slice(0, from) + insert + text.slice(from + remove);
-    }
-    return text.toWellFormed();
-  });
-}
-
 const codes = Object.keys(RULES).filter((code): code is FindingCode => code in RULES);
 const anyText = fc.string({ unit: 'binary' });
 const count = fc.integer({ min: 1, max: 10_000 });

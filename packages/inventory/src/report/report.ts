@@ -1,11 +1,135 @@
 import { createHash } from 'node:crypto';
 import { readFileSync } from 'node:fs';
+import { stringify } from 'csv-stringify/sync';
 import { html } from 'ghtml';
+import { withBrackets } from '../address.ts';
 import { withoutCredentials } from '../credentials.ts';
-import { type Day, readDay } from '../day.ts';
-import { type EndpointRecord, EXPOSURES } from '../record.ts';
-import { count, visibleOnPage } from '../text.ts';
-import { addressOf, type Count, NO_OWNER, ownerOf, reviewAge, summarize } from './tables.ts';
+import { type Day, daysBetween, readDay } from '../day.ts';
+import { type EndpointRecord, EXPOSURES, PROPERTY_TYPES } from '../record.ts';
+import { cell, count, visibleOnPage } from '../text.ts';
+
+/** The number of records with a label. */
+type Count = { label: string; count: number };
+
+/** The counts of a report. */
+type Summary = {
+  /** All exposures, the widest first. */
+  byExposure: Count[];
+  /** The owners with most endpoints first. */
+  byOwner: Count[];
+  /** By the age of the last review, the most recent first. */
+  byReview: Count[];
+};
+
+const NO_OWNER = 'no owner';
+
+const AGES = new Map([
+  ['up to 90 days ago', 90],
+  ['up to 180 days ago', 180],
+  ['up to a year ago', 365],
+  ['longer ago', Infinity],
+]);
+const FUTURE = 'in the future';
+const NO_DAY = 'no readable date';
+
+/** Counts records by exposure, owner and age of the last review. */
+function summarize(records: readonly EndpointRecord[], today: Day): Summary {
+  const ages = records.map((record) => {
+    const age = reviewAge(record, today);
+    if (age === null) return NO_DAY;
+    if (age < 0) return FUTURE;
+    return AGES.entries().find(([, days]) => age <= days)?.[0] ?? NO_DAY;
+  });
+  const exposures = records.map(({ exposure }) => exposure);
+  return {
+    byExposure: counts(exposures, EXPOSURES),
+    byOwner: counts(records.map(ownerOf)).toSorted((a, b) => b.count - a.count),
+    byReview: counts(ages, [FUTURE, ...AGES.keys(), NO_DAY]),
+  };
+}
+
+function counts(labels: readonly string[], order: readonly string[] = []): Count[] {
+  const found = new Map(order.map((label) => [label, 0]));
+  for (const label of labels) found.set(label, (found.get(label) ?? 0) + 1);
+  return Array.from(found, ([label, number]) => ({ label, count: number }));
+}
+
+/** Returns the age of the last review in days; null when its date is invalid. */
+function reviewAge({ last_reviewed: written }: EndpointRecord, today: Day): number | null {
+  const day = readDay(written);
+  return day === null ? null : daysBetween(day, today);
+}
+
+/** Returns the owner of an endpoint as a report shows it. */
+function ownerOf({ owner_host: owner = '' }: EndpointRecord): string {
+  return owner.trim() === '' ? NO_OWNER : owner;
+}
+
+/** Returns the URL of an endpoint without credentials, else its host and port. */
+function addressOf({ url, host, domain, port }: EndpointRecord): string {
+  if (url !== undefined && url.trim() !== '') return withoutCredentials(url);
+  const name = host?.trim() || domain?.trim() || '';
+  return port === undefined ? name : `${withBrackets(name)}:${port}`;
+}
+
+/** Formats the counts and all records as GitHub's Markdown, piece by piece. */
+export function* markdownReport(
+  records: readonly EndpointRecord[],
+  { title, today }: { title: string; today: Day },
+): Generator<string> {
+  yield `# ${cell(title)}\n\n${count(records.length, 'endpoint')} on ${today}.\n\n`;
+  const { byExposure, byOwner, byReview } = summarize(records, today);
+  for (const [label, rows] of [
+    ['exposure', byExposure],
+    ['owner', byOwner],
+    ['last review', byReview],
+  ] as const) {
+    yield tableHead([label, 'endpoints']);
+    for (const { label: name, count: number } of rows) yield tableRow([name, String(number)]);
+    yield '\n';
+  }
+  yield tableHead([
+    'name',
+    'exposure',
+    'type',
+    'status',
+    'address',
+    'owner',
+    'auth',
+    'last reviewed',
+  ]);
+  for (const record of records) {
+    const { name, exposure, type, status, auth = '', last_reviewed: reviewed } = record;
+    const address = addressOf(record);
+    yield tableRow([name, exposure, type, status, address, ownerOf(record), auth, reviewed]);
+  }
+}
+
+function tableHead(names: readonly string[]): string {
+  return tableRow(names) + tableRow(names.map(() => '---'));
+}
+
+function tableRow(cells: readonly string[]): string {
+  return `| ${cells.map((text) => cell(text)).join(' | ')} |\n`;
+}
+
+/** Formulas are escaped for spreadsheets. */
+const CSV_OPTIONS = { escape_formulas: true, record_delimiter: 'windows' } as const;
+
+/** Formats records as CSV (RFC 4180), row by row: the columns of the specification, then extra properties. */
+export function* csvReport(records: readonly EndpointRecord[]): Generator<string> {
+  const names = new Set(PROPERTY_TYPES.keys());
+  for (const record of records) for (const key of Object.keys(record)) names.add(key);
+  const columns = [...names];
+  yield stringify([columns.map(visibleOnPage)], CSV_OPTIONS);
+  for (const record of records) {
+    const row = columns.map((column) => {
+      const value = Object.hasOwn(record, column) ? record[column] : '';
+      return visibleOnPage(typeof value === 'string' ? value : JSON.stringify(value));
+    });
+    yield stringify([row], CSV_OPTIONS);
+  }
+}
 
 const STYLE = readFileSync(new URL('page/page.css', import.meta.url), 'utf8');
 const SCRIPT = readFileSync(new URL('page/page.js', import.meta.url), 'utf8');
@@ -65,9 +189,9 @@ export function* htmlReport(
         </header>
         <main>
           <section class="counts" aria-label="Counts">
-            !${counts('Exposure', byExposure, records.length)}
-            !${visibleOnPage(counts('Owner', byOwner, records.length))}
-            !${counts('Last review', byReview, records.length)}
+            !${countTable('Exposure', byExposure, records.length)}
+            !${visibleOnPage(countTable('Owner', byOwner, records.length))}
+            !${countTable('Last review', byReview, records.length)}
           </section>
           <form class="filters" hidden>
             <label>Search <input type="search" name="text" autocomplete="off" /></label>
@@ -105,11 +229,11 @@ export function* htmlReport(
       </body>
     </html> `.split(ROWS);
   yield head;
-  for (const record of records) yield visibleOnPage(row(record, today));
+  for (const record of records) yield visibleOnPage(htmlRow(record, today));
   yield tail;
 }
 
-function counts(title: string, of: readonly Count[], all: number): string {
+function countTable(title: string, of: readonly Count[], all: number): string {
   const rows = of.map(
     ({ label, count: number }) =>
       html`<tr>
@@ -132,7 +256,7 @@ function options(values: readonly string[]): string {
   return values.map((value) => html`<option value="${value}">${value}</option>`).join('');
 }
 
-function row(record: EndpointRecord, today: Day): string {
+function htmlRow(record: EndpointRecord, today: Day): string {
   const { exposure, type, status, auth = '', last_reviewed: reviewed } = record;
   const age = reviewAge(record, today);
   const owner = ownerOf(record);
