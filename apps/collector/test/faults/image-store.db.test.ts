@@ -33,7 +33,7 @@ const health = async () => (await collector.get('/health')).json<Health>();
 const isAway = async () =>
   /^collector_image_store_away (\d)$/m.exec((await collector.get('/metrics')).text)?.[1] === '1';
 /** Counts the tries whether the store can be used again; an outage begins with the first. */
-const tries = () => bucket.requests.filter((one) => one === 'PUT /pictures/probe').length;
+const tries = () => bucket.requests.filter((one) => one === 'PUT /images/probe').length;
 const records = () => db.selectFrom('raw_data').selectAll().orderBy('id').execute();
 const file = { name: 'teal.png', bytes };
 const send = (headers = {}) => sendForm(collector.url, formOf(payloadOf(), [file]), headers);

@@ -13,7 +13,7 @@ import { startCollector } from '../support/collector.ts';
 import {
   openDatabase,
   store,
-  hasPicture,
+  hasImage,
   startModelServer,
   countByStatus,
   openModel,
@@ -105,7 +105,7 @@ const withImages = () => ({
 test('A server without vision completes payloads with images, without their descriptions', async () => {
   let shown = 0;
   errorOf = (request) => {
-    if (!hasPicture(request)) return undefined;
+    if (!hasImage(request)) return undefined;
     shown += 1;
     return NO_IMAGES;
   };
@@ -132,7 +132,7 @@ test('A server without vision completes payloads with images, without their desc
 test('With MODEL_VISION=off no image is shown to any model', async () => {
   let shown = 0;
   errorOf = (request) => {
-    shown += hasPicture(request) ? 1 : 0;
+    shown += hasImage(request) ? 1 : 0;
     return undefined;
   };
   await using collector = await startCollector(database, {
@@ -162,7 +162,7 @@ test('A separate vision server is asked at its address, with its key', async () 
       if (!path.endsWith('/models')) keys.push(headers.authorization);
       return undefined;
     };
-    errorOf = (request) => (hasPicture(request) ? NO_IMAGES : undefined);
+    errorOf = (request) => (hasImage(request) ? NO_IMAGES : undefined);
     await using collector = await startCollector(database, {
       MODEL_MODE: 'openai',
       MODEL_BASE_URL: server.url,

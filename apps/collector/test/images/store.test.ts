@@ -105,7 +105,7 @@ suite('A bucket', async () => {
     assert.deepEqual([...bucket.objects.keys()], [key]);
     assert.deepEqual(
       bucket.requests,
-      ['HEAD', 'PUT', 'HEAD'].map((method) => `${method} /pictures/${key}`),
+      ['HEAD', 'PUT', 'HEAD'].map((method) => `${method} /images/${key}`),
     );
     assert.equal((await store.read(hash)).toString(), 'bytes');
     const chunks = await (await store.stream(hash)).toArray();
@@ -158,7 +158,7 @@ suite('A bucket', async () => {
     await store.put(other, source);
     bucket.state.slowDowns = Infinity;
     await assert.rejects(store.read(other), causedBy('SlowDown'));
-    const reads = bucket.requests.filter((one) => one === `GET /pictures/cd/cd/${other}`);
+    const reads = bucket.requests.filter((one) => one === `GET /images/cd/cd/${other}`);
     assert.equal(reads.length, 3);
     bucket.state.slowDowns = 0;
   });

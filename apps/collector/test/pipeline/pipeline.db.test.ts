@@ -367,7 +367,7 @@ test('A repeated attempt with the same result does not update the row, and compl
   assert.ok(listing?.embedding, 'which is no change of the listing');
   assert.equal((await snapshotsOf(db, listing.id)).length, 1);
   // Another payload updates it, even with other images alone.
-  await harness.process({ ...payload, image_urls: ['https://pictures.example/1.jpg'] });
+  await harness.process({ ...payload, image_urls: ['https://images.example/1.jpg'] });
   const later = await listingOf(db, payload);
   assert.ok(later && later.updated_at > listing.updated_at);
 });

@@ -25,7 +25,7 @@ import {
 
 const { db } = await openDatabase();
 
-/** What a model server counted for a request. */
+/** A request, as the model server counted it. */
 const event = {
   operation: 'x',
   outcome: 'ok',
@@ -34,7 +34,7 @@ const event = {
   outputTokens: 7,
 } as const;
 
-test('a new listing costs two calls, an unchanged one none', async () => {
+test('A new listing costs two requests, and an unchanged one none', async () => {
   const harness = createHarness(db);
   const payload = payloadOf();
   const { model_usage: first } = await harness.process(payload);
@@ -44,7 +44,7 @@ test('a new listing costs two calls, an unchanged one none', async () => {
   assert.deepEqual(second, { calls: 0, input_tokens: 0, output_tokens: 0 });
 });
 
-test("requests for pictures count as the job's own", async () => {
+test('Requests about images count for their job', async () => {
   const images = {
     ...noImages,
     processRemote: ({ observe }: { observe?: (one: typeof event) => void }) => {
@@ -53,17 +53,17 @@ test("requests for pictures count as the job's own", async () => {
     },
   };
   const alone = await createHarness(db).process(payloadOf({ external_id: 'alone' }));
-  const pictured = await createHarness(db, { images }).process(
-    payloadOf({ external_id: 'pictured' }),
+  const withImages = await createHarness(db, { images }).process(
+    payloadOf({ external_id: 'withImages' }),
   );
-  assert.deepEqual(pictured.model_usage, {
+  assert.deepEqual(withImages.model_usage, {
     calls: 3,
     input_tokens: (alone.model_usage?.input_tokens ?? 0) + 70,
     output_tokens: (alone.model_usage?.output_tokens ?? 0) + 7,
   });
 });
 
-test('a job that failed has its cost, and the next attempt adds to it', async () => {
+test('A failed job has its cost, and the next attempt adds to it', async () => {
   const model = modelFailing(() => {
     throw new ModelError('MODEL_REJECTED', 'too long');
   });
@@ -78,7 +78,7 @@ test('a job that failed has its cost, and the next attempt adds to it', async ()
   assert.ok(usage.output_tokens >= 2 * failed.model_usage.output_tokens);
 });
 
-/** A model whose chat answers, and whose embeddings fail in this way. */
+/** Creates a model whose embeddings fail. */
 function modelFailing(fail: () => never) {
   const model = countedModel();
   return {
@@ -90,7 +90,7 @@ function modelFailing(fail: () => never) {
   };
 }
 
-test('an attempt that goes back to the queue is counted, and costs no attempt', async () => {
+test('A postponed job is counted', async () => {
   const model = modelFailing(() => {
     throw new ModelError('MODEL_BREAKER_OPEN', 'The server is being left alone.');
   });
@@ -102,11 +102,11 @@ test('an attempt that goes back to the queue is counted, and costs no attempt', 
   const { status, model_usage: usage } = await rawRecord(db, postponed.id);
   assert.equal(status, 'completed');
   assert.equal(usage?.calls, 3);
-  // What was read is not read again, and only that has an answer of words.
+  // The reading is kept, and only a reading has output tokens.
   assert.equal(usage.output_tokens, postponed.model_usage.output_tokens);
 });
 
-test('an attempt that threw an exception is counted', async () => {
+test('An exception is counted', async () => {
   const id = await store(db, payloadOf());
   const process: ProcessJob = (_job, { cost }) => {
     cost?.observe(event);
@@ -121,7 +121,7 @@ test('an attempt that threw an exception is counted', async () => {
   assert.deepEqual(usage, { calls: 1, input_tokens: 70, output_tokens: 7 });
 });
 
-/** Asks the model once, and then goes on until it is given up. */
+/** Asks the model once, and then waits until it is aborted. */
 const askAndWait: ProcessJob = (_job, { cost, signal }) => {
   cost?.observe(event);
   return new Promise((_, reject) => {
@@ -129,7 +129,7 @@ const askAndWait: ProcessJob = (_job, { cost, signal }) => {
   });
 };
 
-test("an attempt that a shutdown interrupts is counted: a worker's, and a request's own", async () => {
+test('A job that a shutdown interrupts is counted, in a worker and in a request', async () => {
   const id = await store(db, payloadOf());
   const metrics = createMetrics(new Registry());
   let asked = 0;
@@ -143,7 +143,7 @@ test("an attempt that a shutdown interrupts is counted: a worker's, and a reques
     breaker: fakeBreaker(),
     slots: 1,
     maxAttempts: 3,
-    // What a busy database takes longer for than a stop waits is left to its lease, and counted by that.
+    // A stop must wait for a busy database here.
   });
   await until('the worker to ask the model', () => asked === 1);
   await worker.stop({ timeoutMs: 0 });
@@ -164,7 +164,7 @@ test("an attempt that a shutdown interrupts is counted: a worker's, and a reques
   await db.deleteFrom('raw_data').where('id', '=', id).execute();
 });
 
-test('an attempt whose worker is lost has cost what it had when its lease was last renewed', async () => {
+test('The job of a lost worker has its cost at the last renewal of the lease', async () => {
   const id = await store(db, payloadOf());
   const metrics = createMetrics(new Registry());
   const process = askAndWait;
@@ -177,7 +177,7 @@ test('an attempt whose worker is lost has cost what it had when its lease was la
     });
     const { model_usage: before } = await rawRecord(db, id);
     assert.equal(before?.calls ?? 0, attempt - 1, 'nothing is counted twice while it goes on');
-    // What a killed worker leaves behind: its next renewal would find that the claim is another's.
+    // As if the worker was killed and its claim expired.
     await db
       .updateTable('raw_data')
       .set({ lease_expires_at: new Date(0), attempt: attempt * 10 })

@@ -6,38 +6,24 @@ import { buffer } from 'node:stream/consumers';
 const SIGNATURE =
   /^AWS4-HMAC-SHA256 Credential=key-id\/\d{8}\/test-region\/s3\/aws4_request, ?SignedHeaders=[\w;-]*host[\w;-]*x-amz-content-sha256[\w;-]*, ?Signature=[0-9a-f]{64}$/;
 
-/** A page of a listing: one object, as a bucket that takes its time. */
-function listing(keys: readonly string[], query: URLSearchParams): string {
-  const last = query.get('continuation-token') ?? '';
-  const [key, ...rest] = keys
-    .filter((one) => one.startsWith(query.get('prefix') ?? '') && one > last)
-    .toSorted();
-  const contents =
-    key === undefined
-      ? ''
-      : `<Contents><Key>${key}</Key><LastModified>2026-01-02T03:04:05.000Z</LastModified><Size>1</Size></Contents>`;
-  const next = rest.length === 0 ? '' : `<NextContinuationToken>${key}</NextContinuationToken>`;
-  return `<?xml version="1.0"?><ListBucketResult><IsTruncated>${rest.length > 0}</IsTruncated>${contents}${next}</ListBucketResult>`;
-}
-
-/** A server that speaks as much of S3 as the image store asks of it, path style, one bucket `pictures`. */
+/** Starts a server with the requests of S3 that the image store sends, path style, one bucket `images`. */
 export async function startBucket() {
   const objects = new Map<string, Buffer>();
   const requests: string[] = [];
   const state = {
-    /** Whether it cuts every connection. */
+    /** Whether it resets every connection. */
     isDown: false,
-    /** How many of the next requests are answered 503 SlowDown. */
+    /** The number of next requests that are answered 503 SlowDown. */
     slowDowns: 0,
-    /** What is put waits for this before it is read. */
+    /** PUT requests wait for it. */
     taking: Promise.resolve(),
-    /** Whether it keeps whoever wants to delete waiting. */
+    /** Whether it never answers DELETE requests. */
     keepsAll: false,
   };
 
   async function answer(request: IncomingMessage, response: ServerResponse): Promise<void> {
     const { method = '', url = '', headers } = request;
-    const { pathname, searchParams } = new URL(url, 'http://bucket.test');
+    const { pathname } = new URL(url, 'http://bucket.test');
     requests.push(`${method} ${pathname}`);
     if (state.isDown) return void request.socket.destroy();
     if (method === 'PUT') await state.taking;
@@ -48,14 +34,13 @@ export async function startBucket() {
       response.end(method === 'HEAD' ? undefined : xml);
     };
     if (!SIGNATURE.test(headers.authorization ?? '')) return fail(403, 'SignatureDoesNotMatch');
-    if (!`${pathname}/`.startsWith('/pictures/')) return fail(404, 'NoSuchBucket');
+    if (!`${pathname}/`.startsWith('/images/')) return fail(404, 'NoSuchBucket');
     if (state.slowDowns > 0) {
       state.slowDowns -= 1;
       return fail(503, 'SlowDown');
     }
-    const key = pathname.slice('/pictures/'.length);
+    const key = pathname.slice('/images/'.length);
     if (method === 'PUT') {
-      // Nothing that is not whole is stored, so nobody ever sees a half.
       if (body.length !== Number(headers['content-length'])) return fail(400, 'IncompleteBody');
       objects.set(key, body);
       response.writeHead(200, { etag: '"stored"' }).end();
@@ -63,14 +48,9 @@ export async function startBucket() {
     }
     if (method === 'DELETE') {
       if (state.keepsAll) return;
-      // As S3 has it: also where there is nothing.
+      // S3 answers 204 for a missing object too.
       objects.delete(key);
       response.writeHead(204).end();
-      return;
-    }
-    if (searchParams.has('list-type')) {
-      response.writeHead(200, { 'content-type': 'application/xml' });
-      response.end(listing([...objects.keys()], searchParams));
       return;
     }
     const object = objects.get(key);
@@ -92,7 +72,7 @@ export async function startBucket() {
     IMAGE_STORE: 's3',
     S3_ENDPOINT: `http://127.0.0.1:${port}`,
     S3_REGION: 'test-region',
-    S3_BUCKET: 'pictures',
+    S3_BUCKET: 'images',
     S3_ACCESS_KEY_ID: 'key-id',
     S3_SECRET_ACCESS_KEY: 'secret',
     S3_FORCE_PATH_STYLE: 'true',

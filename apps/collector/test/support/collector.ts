@@ -12,8 +12,7 @@ import type { Tables } from '../../src/tables.ts';
 import { DIMENSIONS, log, payloadOf } from './pipeline.ts';
 
 /**
- * A running collector on a test file's database, or without one on that of DATABASE_URL, with what tests do
- * to it; it ends with the file, or before.
+ * Starts a collector on a test file's database, or on that of DATABASE_URL. It ends with the file's tests.
  */
 export async function startCollector(
   database: TestDatabase<Tables> | undefined,
@@ -57,7 +56,7 @@ export async function startCollector(
       status: response.status,
       headers: response.headers,
       text,
-      /** The body, of the shape that the test expects and checks by using it. */
+      /** Parses the body as the expected type. */
       // oxlint-disable-next-line typescript/no-unnecessary-type-parameters -- shorter than a cast in each test
       json: <Shape>() => JSON.parse(text) as Shape,
     };
@@ -75,7 +74,7 @@ export async function startCollector(
 
 type Collector = Pick<Awaited<ReturnType<typeof startCollector>>, 'get' | 'post'>;
 
-/** A payload's record, as far as tests ask for it. */
+/** A payload's record, in part. */
 export type Raw = {
   raw_id: number;
   status: string;
@@ -84,7 +83,7 @@ export type Raw = {
   model_usage: { calls: number; input_tokens: number; output_tokens: number } | null;
 };
 
-/** Sends a payload and waits for its end. */
+/** Sends a payload and waits for the end of its job. */
 export async function processThrough(collector: Collector, payload: object): Promise<Raw> {
   const { raw_id: rawId } = (await collector.post('/api/v1/ingest', payload)).json<Raw>();
   return until(`raw record ${rawId}`, async () => {
@@ -97,14 +96,13 @@ const COLLECTOR = join(import.meta.dirname, 'collector-process.ts');
 
 export type CollectorProcess = {
   url: string;
-  /** Ends when the process is gone. Whoever has ended already is killed no more. */
+  /** Kills the process and waits until it is gone. */
   kill: () => Promise<void>;
 };
 
 /**
- * Starts a collector in a process of its own, to be killed. It ends with this process at the latest.
- * @param env Beside the address, the data folder and the database that tests give it.
- * @throws Where it does not start.
+ * Starts a collector in another process. It ends with this process at the latest.
+ * @throws Error where it does not start.
  */
 export async function forkCollector(env: Record<string, string>): Promise<CollectorProcess> {
   const { PATH, NODE_COMPILE_CACHE } = process.env;
@@ -134,7 +132,7 @@ export async function forkCollector(env: Record<string, string>): Promise<Collec
 
 export type FormFile = { name: string; bytes: Uint8Array<ArrayBuffer> };
 
-/** What `POST /ingest/with-images` answers, with what tests ask of it. */
+/** An answer of `POST /ingest/with-images`. */
 export type FormAnswer = {
   status: number;
   headers: Headers;
@@ -155,7 +153,7 @@ export type FormAnswer = {
   };
 };
 
-/** A form as a browser makes it, the field before the files unless `metadataLast`. */
+/** Creates a form as a browser does, with the field before the files unless `metadataLast`. */
 export function formOf(
   metadata: Payload | string,
   files: readonly FormFile[],
@@ -169,7 +167,7 @@ export function formOf(
   return form;
 }
 
-/** Sends a form, or anything else, to a collector. */
+/** Sends a form, or another body, to a collector. */
 export async function sendForm(
   url: string,
   body: FormData | string | undefined,
@@ -189,10 +187,10 @@ export async function sendForm(
 
 export const BOUNDARY = 'oselya-boundary';
 
-/** The type of what `formBytes` makes. */
+/** The content type of `formBytes`. */
 export const FORM_TYPE = `multipart/form-data; boundary=${BOUNDARY}`;
 
-/** What is between two boundaries, whether or not it is well-formed. */
+/** A part of a form, not necessarily well-formed. */
 export type Part = { headers: string; content: Buffer | string };
 
 export const part = (name: string, content: Buffer | string, more = ''): Part => ({
@@ -206,7 +204,7 @@ export const image = (name: string, content: Buffer | string): Part =>
 export const metadata = (...facts: Parameters<typeof payloadOf>): Part =>
   part('metadata', JSON.stringify(payloadOf(...facts)));
 
-/** A form as it is on the way; without its end it is one of which more is to come. */
+/** Encodes a form; with an empty `end` it is incomplete. */
 export function formBytes(parts: readonly Part[], { end = `--${BOUNDARY}--\r\n` } = {}): Buffer {
   const pieces = parts.flatMap(({ headers, content }) => [
     Buffer.from(`--${BOUNDARY}\r\n${headers}\r\n\r\n`),
@@ -216,7 +214,7 @@ export function formBytes(parts: readonly Part[], { end = `--${BOUNDARY}--\r\n` 
   return Buffer.concat([...pieces, Buffer.from(end)]);
 }
 
-/** A schema of an object, as far as tests look at it. */
+/** A schema of an object, in part. */
 type ObjectSchema = { properties: Readonly<Record<string, object>>; examples?: object[] };
 
 type Operation = {
@@ -232,7 +230,7 @@ type Document = {
   components: { schemas: Record<string, ObjectSchema> };
 };
 
-/** A value beside the body of a request. */
+/** A documented parameter. */
 export type Parameter = {
   in: 'path' | 'query' | 'header';
   name: string;
@@ -240,18 +238,18 @@ export type Parameter = {
   schema: object;
 };
 
-/** What a collector's OpenAPI document says of a route. */
+/** A route of a collector's OpenAPI document. */
 export type Route = {
   method: string;
   path: string;
   parameters: Parameter[];
-  /** Of the body: its media type, its schema and a good one. */
+  /** The body's media type, schema and a valid example. */
   body?: { type: string; schema: ObjectSchema; example: object };
-  /** What it can be answered: the codes of errors by status. */
+  /** The codes of errors by status. */
   answers: Record<string, string[]>;
 };
 
-/** The routes of a collector's OpenAPI document. */
+/** Reads the routes of a collector's OpenAPI document. */
 export async function documentedRoutes(collector: { url: string }): Promise<Route[]> {
   const response = await fetch(`${collector.url}/openapi.json`);
   const { paths, components } = (await response.json()) as Document;
@@ -284,7 +282,7 @@ function bodyOf(
   return { type, schema, example };
 }
 
-/** What a POST can be answered, as `documentedRoutes` gives it. */
+/** Reads the documented answers of a POST. */
 export async function documentedAnswers(
   collector: { url: string },
   path: string,
@@ -293,7 +291,7 @@ export async function documentedAnswers(
   return routes.find((route) => route.path === path && route.method === 'post')?.answers ?? {};
 }
 
-/** The head of a request with a body, as bytes. */
+/** Encodes the head of a POST request. */
 export function requestHead(path: string, headers: Record<string, string | number>): string {
   const lines = Object.entries({ host: 'localhost:1', ...headers }).map(
     ([name, value]) => `${name}: ${value}\r\n`,
@@ -301,7 +299,7 @@ export function requestHead(path: string, headers: Record<string, string | numbe
   return `POST ${path} HTTP/1.1\r\n${lines.join('')}\r\n`;
 }
 
-/** Sends a request as it is and gives the status of its answer, and the body. */
+/** Sends the bytes of a request, and returns the status and text of the answer. */
 export async function exchange(
   url: string,
   path: string,

@@ -50,12 +50,12 @@ import type { Tables } from '../../src/tables.ts';
 
 export const DIMENSIONS = 16;
 
-/** The collector's database for one test file. */
+/** Opens the collector's database for one test file. */
 export function openDatabase(): Promise<TestDatabase<Tables>> {
   return openTestDatabase<Tables>([migrations({ EMBEDDING_DIMENSIONS: DIMENSIONS })]);
 }
 
-/** Stores a payload as the ingest does, past its limits and checks. */
+/** Stores a payload without the limits and checks of the ingest. */
 export async function store(db: TestDatabase<Tables>['db'], payload: Payload): Promise<number> {
   const raw = {
     source_slug: payload.source_slug,
@@ -68,14 +68,14 @@ export async function store(db: TestDatabase<Tables>['db'], payload: Payload): P
   return stored.id;
 }
 
-/** A raw record as it stands. */
+/** Reads a raw record. */
 export function rawRecord(db: TestDatabase<Tables>['db'], rawId: number) {
   return db.selectFrom('raw_data').selectAll().where('id', '=', rawId).executeTakeFirstOrThrow();
 }
 
 let made = 0;
 
-/** A good payload, of a listing of its own unless `external_id` is given. */
+/** Creates a valid payload, of a new listing unless `external_id` is given. */
 export function payloadOf(overrides: Partial<Payload> = {}): Payload {
   made += 1;
   return {
@@ -87,10 +87,10 @@ export function payloadOf(overrides: Partial<Payload> = {}): Payload {
   };
 }
 
-/** A breaker that a test moves. */
+/** Creates a breaker that a test moves. */
 export function fakeBreaker(initial: BreakerState = 'closed'): BreakerView & {
   set(state: BreakerState): void;
-  /** Sends the probe on its way, or lets it end; nobody is told of that alone. */
+  /** Starts or ends a probe, which notifies no listener. */
   probe(isOnItsWay: boolean): void;
 } {
   let state = initial;
@@ -120,7 +120,7 @@ export function fakeBreaker(initial: BreakerState = 'closed'): BreakerView & {
 
 export const log = createLogger({ level: 'silent', service: 'test' });
 
-/** The mock model, with a count of its calls. */
+/** Creates the mock model with counts of its calls. */
 export function countedModel(): PipelineDeps['model'] & { calls: { chat: number; embed: number } } {
   const client = createModelClient({
     mode: 'mock',
@@ -143,14 +143,14 @@ export function countedModel(): PipelineDeps['model'] & { calls: { chat: number;
   };
 }
 
-/** Listings without pictures. */
+/** The images of listings without any. */
 export const noImages: PipelineDeps['images'] = {
   processRemote: () => Promise.resolve([]),
   processUploaded: () => Promise.resolve([]),
   describeAll: () => Promise.resolve(0),
 };
 
-/** Takes payloads through the pipeline, one after another, as a worker with one slot does. */
+/** Creates a harness that runs payloads one after another, as a worker with one slot does. */
 export function createHarness(
   db: TestDatabase<Tables>['db'],
   overrides: Partial<PipelineDeps> = {},
@@ -171,7 +171,7 @@ export function createHarness(
     leaseMs: 60_000,
   });
 
-  /** Claims the next job and runs it, also one that is to wait. */
+  /** Claims and runs the next job, also one that waits for its retry. */
   async function runNext(input: JobInput = {}): Promise<JobOutcome> {
     await db.updateTable('raw_data').set({ retry_at: null }).execute();
     const [job] = await claimJobs(db, { worker: 'test', leaseMs: 60_000, count: 1 });
@@ -179,7 +179,7 @@ export function createHarness(
     return runner.run(job, { input });
   }
 
-  /** Stores a payload, runs it, and gives its record. */
+  /** Stores and runs a payload, and returns its record. */
   async function process(payload: Payload) {
     const rawId = await store(db, payload);
     await runNext();
@@ -189,7 +189,7 @@ export function createHarness(
   return { runNext, process };
 }
 
-/** Runs single stages of a job, as the pipeline does one after another. */
+/** Creates a function that runs single stages of a job. */
 export function createStageRunner(
   db: TestDatabase<Tables>['db'],
   images: StageDeps['images'] = noImages,
@@ -207,11 +207,11 @@ export function createStageRunner(
   };
 }
 
-/** How each stage of a payload ended. */
+/** Returns the outcomes of stages by name. */
 export const outcomesOf = (raw: { stages: { stage: string; outcome: string }[] }) =>
   Object.fromEntries(raw.stages.map(({ stage, outcome }) => [stage, outcome]));
 
-/** A listing's snapshots, the oldest first. */
+/** Reads a listing's snapshots, the oldest first. */
 export function snapshotsOf(db: TestDatabase<Tables>['db'], listingId: number | null) {
   return db
     .selectFrom('listing_snapshots')
@@ -222,7 +222,7 @@ export function snapshotsOf(db: TestDatabase<Tables>['db'], listingId: number | 
     .execute();
 }
 
-/** How far the payloads of a listing have come. */
+/** Reads the state of a listing's payloads. */
 export function currentOf(
   db: TestDatabase<Tables>['db'],
   { source_slug, external_id }: Pick<Payload, 'source_slug' | 'external_id'>,
@@ -235,7 +235,7 @@ export function currentOf(
     .executeTakeFirst();
 }
 
-/** The listing that a payload made. */
+/** Reads the listing of a payload. */
 export function listingOf(db: TestDatabase<Tables>['db'], { external_id }: Payload) {
   return db
     .selectFrom('property_listings')
@@ -248,36 +248,36 @@ export const OVERLOADED = { status: 503, body: { error: { message: 'overloaded' 
 const DESCRIPTION = { description: 'A bright kitchen.', room_type: 'kitchen', quality: 'good' };
 const REFUSAL = { error: { message: 'The image is too small' } };
 
-/** Answers a request in another way, or not at all. */
+/** Takes over the response to a request. */
 export type Interference = (response: ServerResponse) => void;
 
-/** A model server that a test can take away, have misbehave, and bring back. */
+/** Starts a model server whose faults the test sets. */
 export async function startModelServer() {
   const state: {
     up: boolean;
     /** Whether it embeds, while it is up. */
     embeds: boolean;
-    /** Whether it answers what has a picture, while it is up. */
+    /** Whether it answers requests with an image, while it is up. */
     sees: boolean;
     requests: number;
-    /** Those of them that want a text to be read, and reached it. */
+    /** Chat requests without an image. */
     readings: number;
-    /** Requests that it answers with 400. */
+    /** Selects requests that it answers with 400. */
     refuses?: ((request: ReceivedRequest) => boolean) | undefined;
-    /** Requests that it crashes on. */
+    /** Selects requests that it answers with 500. */
     crashesOn?: ((request: ReceivedRequest) => boolean) | undefined;
     interfere?: Interference | undefined;
-    /** What it says of a picture in place of its description. */
+    /** Returns an answer in place of an image's description. */
     saysOf?: ((request: ReceivedRequest) => Answer | undefined) | undefined;
-    /** What it answers in place of what it would; nothing leaves that. */
+    /** Returns an answer in place of any other. */
     answers?: ((request: ReceivedRequest) => Answer | undefined) | undefined;
-    /** What it does before it answers. */
+    /** Called before each answer. */
     delay?: (() => Promise<void>) | undefined;
   } = { up: true, embeds: true, sees: true, requests: 0, readings: 0 };
   const answer = constantAnswers({ vectorOf: constantVector(DIMENSIONS) });
   const server = await start(async (request) => {
     state.requests += 1;
-    if (request.path.endsWith('/chat/completions') && !hasPicture(request)) state.readings += 1;
+    if (request.path.endsWith('/chat/completions') && !hasImage(request)) state.readings += 1;
     await state.delay?.();
     if (state.interfere !== undefined) return { write: state.interfere };
     const instead = state.answers?.(request);
@@ -285,7 +285,7 @@ export async function startModelServer() {
     if (state.refuses?.(request) === true) return { status: 400, body: REFUSAL };
     if (state.crashesOn?.(request) === true) return { status: 500, body: {} };
     const embeds = state.embeds || !request.path.endsWith('/embeddings');
-    const sees = state.sees || !hasPicture(request);
+    const sees = state.sees || !hasImage(request);
     if (!(state.up && embeds && sees)) return OVERLOADED;
     if (!isToDescribe(request)) return answer(request);
     return state.saysOf?.(request) ?? completion(JSON.stringify(DESCRIPTION));
@@ -293,19 +293,19 @@ export async function startModelServer() {
   return { ...server, state };
 }
 
-/** Whether a request shows the model a picture, as OpenAI's protocol has it; payloads have `image_urls` too. */
-export function hasPicture({ body }: ReceivedRequest): boolean {
+/** Tells whether a request shows an image in OpenAI's protocol. */
+export function hasImage({ body }: ReceivedRequest): boolean {
   return JSON.stringify(body).includes('"type":"image_url"');
 }
 
-/** Whether a request wants a picture to be described, as the pipeline does. */
+/** Tells whether a request asks for the description of an image. */
 function isToDescribe(request: ReceivedRequest): boolean {
-  return hasPicture(request) && JSON.stringify(request.body).includes('room_type');
+  return hasImage(request) && JSON.stringify(request.body).includes('room_type');
 }
 
 const TIMEOUT_MS = 10_000;
 
-/** The mock, or a client of a model server, whose waits are some milliseconds. */
+/** Creates the mock, or the client of a model server with short waits. */
 export function openModel(
   url: string | undefined,
   options: Partial<ModelClientOptions> = {},
@@ -324,8 +324,8 @@ export function openModel(
 }
 
 /**
- * A worker of this process, which takes jobs off the queue through the pipeline, and the model that it asks.
- * @param places What it may leave something in, beside the database: looked at when it has ended.
+ * Starts a worker with a pipeline in this process.
+ * @param places Servers and folder that must be free when it has ended.
  */
 export function startModelWorker({
   database,
@@ -363,7 +363,7 @@ export function startModelWorker({
   return { model, worker, [Symbol.asyncDispose]: dispose };
 }
 
-/** How many payloads there are of each status. */
+/** Counts payloads by status. */
 export async function countByStatus(
   db: Kysely<Tables>,
 ): Promise<Record<'pending' | 'completed' | 'failed', number>> {
@@ -376,7 +376,7 @@ export async function countByStatus(
   return { pending: 0, completed: 0, failed: 0, ...counted };
 }
 
-/** What the requests to the model were, as the payloads have them counted. */
+/** Sums up the recorded requests to the model. */
 export async function sumUsage(
   db: Kysely<Tables>,
 ): Promise<{ calls: number; inputTokens: number; outputTokens: number }> {
@@ -390,7 +390,7 @@ export async function sumUsage(
   };
 }
 
-/** Waits until a statement waits for a lock; the embedded database, which takes one at a time, has none that do. */
+/** Waits until a statement waits for a lock, which never happens in the embedded database. */
 export function untilLockWait(db: Kysely<Tables>): Promise<true> {
   return until('a statement to wait for a lock', async () => {
     const { rows } = await sql`select from pg_stat_activity
@@ -399,14 +399,14 @@ export function untilLockWait(db: Kysely<Tables>): Promise<true> {
   });
 }
 
-/** An address by which a server can tell the connections of whoever uses it from others. */
+/** Returns the address of a database with a name for its connections. */
 export function named(url: string, name: string): string {
   const address = new URL(url);
   address.searchParams.set('application_name', name);
   return address.href;
 }
 
-/** How many connections the server has of clients of a name, whatever these think of them. */
+/** Counts the server's connections by their name. */
 export async function countConnections(db: Kysely<Tables>, name: string): Promise<number> {
   const { rows } = await sql<{ n: number }>`
     select count(*)::integer as n from pg_stat_activity
@@ -461,17 +461,17 @@ export async function explain(db: Kysely<Tables>, work: (db: Kysely<Tables>) => 
   };
 }
 
-/** What a fault may have left something in. */
+/** Resources that must be free after a fault. */
 export type Places = {
-  /** Whose connections nobody has in use. */
+  /** No connection of its pool is in use. */
   database?: Pick<TestDatabase<Tables>, 'pool'>;
-  /** Servers that no connection is open to: of the model, of pictures. */
+  /** No connection to them is open. */
   servers?: readonly { connections: () => Promise<number> }[];
-  /** Where no temporary file is. */
+  /** It has no temporary file. */
   folder?: string;
 };
 
-/** Waits until a fault, and whatever it met, has left nothing behind; fails where something stays. */
+/** Waits until all resources are free. */
 export async function untilNothingIsLeft({
   database,
   servers = [],
@@ -488,7 +488,7 @@ export async function untilNothingIsLeft({
   });
 }
 
-/** The temporary files of a collector's data folder, without the locks beside them. */
+/** Lists the temporary files of a collector's data folder, without their locks. */
 export async function temporaryFiles(dataDir: string): Promise<string[]> {
   const entries = await readdir(join(dataDir, 'images', 'incoming'), {
     recursive: true,
@@ -500,13 +500,12 @@ export async function temporaryFiles(dataDir: string): Promise<string[]> {
 }
 
 /**
- * Notes what this process has open before something goes wrong. What is opened once and stays, such as the
- * folder of its temporary files, has to be open by then.
+ * Counts the open descriptors of this process before a fault. Descriptors that stay must be open by then.
  * @param options.dataDir The collector's DATA_DIR.
- * @param options.host Whom pictures are fetched from.
- * @param options.known How many further descriptors there are by right, at any time.
- * @returns Waits until there is no temporary file, no connection to the host, and no descriptor that was not
- *   there before. What the pool keeps open to the database, and the test's own `fetch`, is none.
+ * @param options.host The host of images.
+ * @param options.known Counts further descriptors that are allowed.
+ * @returns Waits until there is no temporary file, no connection to the host, and no further descriptor except those of
+ *   the database pool.
  */
 export async function watchLeftovers(options: {
   database: Pick<TestDatabase<Tables>, 'pool' | 'url'>;
@@ -529,12 +528,12 @@ export async function watchLeftovers(options: {
   };
 }
 
-/** Where Node keeps what `fetch` sends requests by. */
+/** The key of the global dispatcher of `fetch`. */
 const DISPATCHER = Symbol.for('undici.globalDispatcher.1');
 
-/** Ends the connections that `fetch` would keep for a minute: how many there are is up to chance. */
+/** Ends the idle connections of `fetch`, whose number is random. */
 async function endIdleConnections(): Promise<void> {
-  // Node's own class, which `import` does not give; there is none before the first request.
+  // The class is not exported, and there is no dispatcher before the first request.
   const dispatcher = Reflect.get(globalThis, DISPATCHER) as Dispatcher | undefined;
   if (dispatcher === undefined) return;
   const Class = dispatcher.constructor as new () => Dispatcher;
