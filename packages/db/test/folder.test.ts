@@ -7,7 +7,7 @@ import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
 import { atEnd, startProcess } from '@oselya/testing';
 import { fillDataFolder } from '@oselya/testing/database';
-import { connect, lockFolder } from '../src/index.ts';
+import { connect } from '../src/index.ts';
 
 const root = await mkdtemp(join(tmpdir(), 'oselya-folder-'));
 atEnd(() => rm(root, { recursive: true }));
@@ -21,7 +21,7 @@ const writer = `
   setInterval(() => {}, 1000);
 `;
 
-test('what was committed survives SIGKILL, and the folder is free at once', async () => {
+test('committed data survives SIGKILL, and the folder is free at once', async () => {
   const dataDir = join(root, 'killed');
   await fillDataFolder(dataDir);
   const { message, kill } = startProcess(['--input-type=module', '-e', writer, dataDir]);
@@ -34,7 +34,7 @@ test('what was committed survives SIGKILL, and the folder is free at once', asyn
   assert.deepEqual(rows, [{ n: 1 }]);
 });
 
-test('nobody else may look into the folder of the database', async () => {
+test('only the owner can read the data folder', async () => {
   const dataDir = join(root, 'private');
   await fillDataFolder(dataDir);
   await chmod(join(dataDir, 'database'), 0o755);
@@ -43,18 +43,7 @@ test('nobody else may look into the folder of the database', async () => {
   assert.equal((await stat(join(dataDir, 'database'))).mode & 0o777, 0o700);
 });
 
-test('a released folder can be taken again in the same process', () => {
-  const dataDir = join(root, 'released');
-  const lock = lockFolder(dataDir);
-  assert.throws(() => lockFolder(dataDir), {
-    code: 'FOLDER_LOCKED',
-    message: new RegExp(`another Oselya process \\(process ${process.pid}\\): stop that one`),
-  });
-  lock.release();
-  lockFolder(dataDir).release();
-});
-
-test('a folder that cannot be used is an error that says why and what to do', async () => {
+test('an unusable folder is an error with reason and advice', async () => {
   const dataDir = join(root, 'a-file');
   await writeFile(dataDir, '');
   await assert.rejects(connect({ dataDir }), {
@@ -64,7 +53,7 @@ test('a folder that cannot be used is an error that says why and what to do', as
   await assert.rejects(connect({ dataDir: join(dataDir, 'below') }), { code: 'FOLDER_UNUSABLE' });
 });
 
-test('a damaged database is told of in one line', async () => {
+test('a damaged database is reported in one line', async () => {
   const dataDir = join(root, 'damaged');
   await fillDataFolder(dataDir);
   await writeFile(join(dataDir, 'database/global/pg_control'), '');
@@ -90,7 +79,7 @@ function watchSyncs(t: TestContext): string[] {
   return paths;
 }
 
-test('what an embedded database has committed has reached the disk', async (t) => {
+test('commits of the embedded database reach the disk', async (t) => {
   const dataDir = await fs.promises.mkdtemp(join(tmpdir(), 'db-durable-'));
   const synced = watchSyncs(t);
   const database = await connect<{ kept: { id: number } }>({ dataDir });

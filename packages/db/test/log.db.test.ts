@@ -53,7 +53,7 @@ async function take(count: number, options: Partial<Parameters<typeof tail<Entry
   return texts;
 }
 
-test('a reader gets what is there and what comes, each once and in order', async () => {
+test('a reader gets existing and new entries once and in order', async () => {
   const texts = Array.from({ length: 60 }, (_, nth) => `entry ${nth}`);
   await append(
     db,
@@ -136,7 +136,7 @@ test('a lost notification and an outage only delay a reader; other errors end it
   });
 });
 
-test('a reader that is stopped while it waits ends', async () => {
+test('an aborted reader ends', async () => {
   const reading = new AbortController();
   const read = take(1, { after: await end(), signal: reading.signal });
   reading.abort();

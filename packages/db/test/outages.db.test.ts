@@ -21,7 +21,7 @@ async function isAsleep(): Promise<boolean> {
   return rows.length > 0;
 }
 
-test('a connection that breaks in use fails its query only', async () => {
+test('a broken connection fails only its query', async () => {
   const { db } = direct;
   if (direct.engine === 'postgres') {
     const kill = sql`select pg_terminate_backend(pg_backend_pid())`;
@@ -62,7 +62,7 @@ if (address !== undefined) {
       'a query of the pool': () => database.pool.query('select 1'),
     };
     for (const [name, use] of Object.entries(uses)) {
-      test(`${name} on a connection gone silent fails, and the next gets another`, async () => {
+      test(`${name} on a silent connection fails, and the next one works`, async () => {
         await use();
         proxy.silence();
         await assert.rejects(use(), /timeout/);
@@ -70,7 +70,7 @@ if (address !== undefined) {
       });
     }
 
-    test('a statement that nobody waits for any more ends in the server too', async () => {
+    test('an abandoned statement ends in the server too', async () => {
       await assert.rejects(sql`select pg_sleep(30) as slept`.execute(database.db), /timeout/);
       await until('the end of the statement', async () => !(await isAsleep()));
     });
@@ -132,7 +132,7 @@ const FAREWELL = Buffer.concat([
   message('E', 'SFATAL\0VFATAL\0C57P01\0Mterminating connection\0\0'),
 ]);
 
-test('a server that hangs up on a connection as soon as it is open ends no process', async () => {
+test('a server that closes new connections crashes no process', async () => {
   const server = createServer((socket) => {
     socket.on('error', () => undefined);
     socket.once('data', () => socket.end(FAREWELL));

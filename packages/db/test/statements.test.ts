@@ -18,13 +18,6 @@ test('a statement has one name for all values, and an ordinary one has none', ()
   assert.deepEqual([isPrepared(textOf(1)), isPrepared(ordinary)], [true, false]);
 });
 
-test('texts without end get no names without end', () => {
-  const kept = preparedName(textOf(1));
-  const names = Array.from({ length: 500 }, (_, nth) => preparedName(`${textOf(1)} -- ${nth}`));
-  assert.ok(names.filter((name) => name !== undefined).length < 200);
-  assert.equal(preparedName(textOf(1)), kept);
-});
-
 const failure = (code: string) => Object.assign(new Error(code), { code });
 
 /** Work that fails with these, one after another, and then gives how often it was begun. */
@@ -38,12 +31,12 @@ function failing(...codes: string[]) {
   return { work, begun: () => begun };
 }
 
-test('what was ended for the sake of another is run again', async () => {
+test('a deadlock victim is repeated', async () => {
   assert.equal(await retryConflicts(failing('40P01').work), 2);
   assert.equal(await retryConflicts(failing('40001', '40P01').work), 3);
 });
 
-test('three times is enough, and other failures are final', async () => {
+test('a statement is repeated at most three times', async () => {
   const conflicts = failing('40P01', '40P01', '40P01');
   await assert.rejects(retryConflicts(conflicts.work), { code: '40P01' });
   assert.equal(conflicts.begun(), 3);

@@ -2,12 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { Type } from 'typebox';
 import { compilersFactory } from '../src/http/validation.ts';
-import {
-  commonProblem,
-  compileAll,
-  createValidatorCompiler,
-  defineProblems,
-} from '../src/index.ts';
+import { commonProblem, createValidatorCompiler, defineProblems } from '../src/index.ts';
 import { serve } from './serve.ts';
 
 const app = await serve({
@@ -52,7 +47,7 @@ app.post('/locked', () => {
 });
 await app.ready();
 
-test('a mistake of the caller is never answered as a fault of the service', async () => {
+test('bad input is never a 5xx', async () => {
   const broken = await app.inject('/things/%E0%A4%A');
   assert.equal(broken.statusCode, 400);
   assert.equal(broken.json().code, 'malformed_request');
@@ -70,25 +65,20 @@ test('a mistake of the caller is never answered as a fault of the service', asyn
   }
 });
 
-test('what is needed and out of reach is 503, and says nothing of its inside', async () => {
+test('an outage is 503 without internals', async () => {
   const answer = await app.inject('/outage');
   assert.deepEqual([answer.statusCode, answer.json().code], [503, 'unavailable']);
   assert.equal(answer.headers['retry-after'], '5');
   assert.ok(!answer.body.includes('nobody is at home'));
 });
 
-test('the list of errors is bounded, in a problem and on a page', async () => {
+test('the list of errors is limited', async () => {
   assert.equal((await app.inject('/many')).json().errors.length, 50);
   const page = await app.inject({ url: '/many', headers: { accept: 'text/html' } });
   assert.equal(page.body.match(/<li>/g)?.length, 50);
 });
 
-test('a page about an error without places has no empty list', async () => {
-  const page = await app.inject({ url: '/nowhere', headers: { accept: 'text/html' } });
-  assert.doesNotMatch(page.body, /<ul>/);
-});
-
-test('a page speaks to people and shows the way on, a problem to programs', async () => {
+test('browsers get a page with a link, programs a problem', async () => {
   const asPage = { headers: { accept: 'text/html' } };
   assert.equal((await app.inject('/locked')).json().detail, 'Send `key`.');
   const page = await app.inject({ url: '/locked', ...asPage });
@@ -110,7 +100,7 @@ test('a form of a page is answered with a page', async () => {
   assert.match(String(script.headers['content-type']), /problem\+json/);
 });
 
-test('every 429 and 503 says when to come again, and no other answer does', async () => {
+test('429 and 503 have Retry-After, other errors do not', async () => {
   for (const [url, retryAfter] of [
     ['/busy', '5'],
     ['/busy-for-long', '90'],
@@ -126,14 +116,14 @@ test('every 429 and 503 says when to come again, and no other answer does', asyn
   assert.equal(page.headers['retry-after'], '5');
 });
 
-test('an error stays in no cache', async () => {
+test('errors are not cached', async () => {
   for (const url of ['/nowhere', '/fails/500', '/busy']) {
     assert.equal((await app.inject(url)).headers['cache-control'], 'no-store', url);
   }
   assert.equal((await app.inject('/things/1')).headers['cache-control'], undefined);
 });
 
-test('a malformed address is not repeated, and its page has the headers of every page', async () => {
+test('a malformed address is not repeated in its page', async () => {
   const url = '/things%zz?sid=very-secret';
   assert.ok(!(await app.inject(url)).body.includes('very-secret'));
   const page = await app.inject({ url, headers: { accept: 'text/html' } });
@@ -189,17 +179,12 @@ const invalid = [
   [{ count: 0.5 }, 'body/count: must be integer', 'body/count: must be >= 1'],
 ] as const;
 
-test('each broken rule is described with its place, and a union once', async () => {
+test('each broken rule is described once with its place', async () => {
   for (const [payload, ...expected] of invalid) {
     const answer = await validating.inject({ method: 'POST', url: '/body', payload });
     assert.equal(answer.statusCode, 422);
     assert.deepEqual(listed(answer), expected);
   }
-});
-
-test('a choice in the query is told of once', async () => {
-  const answer = await validating.inject('/query?choice=mine');
-  assert.deepEqual(listed(answer), ['querystring/choice: must be one of own, all']);
 });
 
 const phoneBook = Type.Object(
@@ -222,7 +207,7 @@ function keywordsOf(value: unknown): string[][] {
   });
 }
 
-test('all that is wrong is told', () => {
+test('all errors are listed', () => {
   const wrong = { name: {}, phones: [{}, ...Array<string>(20).fill('1'), {}], unknown: 1 };
   const told = ['additionalProperties', 'maxItems', 'type', 'type', 'type'];
   assert.deepEqual(
@@ -232,7 +217,7 @@ test('all that is wrong is told', () => {
   for (const validate of validators) assert.equal(validate({ name: 'a' }), true);
 });
 
-test('of a huge request one error is made, whatever it is full of', () => {
+test('a huge request gives one error', () => {
   const phones = Array.from({ length: 500_000 }, () => ({}));
   const keys = Object.fromEntries(Array.from({ length: 50_000 }, (_, n) => [`k${n}`, n]));
   for (const wrong of [{ phones }, keys, { name: {}, more: { deep: { phones } } }]) {
@@ -243,7 +228,7 @@ test('of a huge request one error is made, whatever it is full of', () => {
   }
 });
 
-test('a request of any depth is checked', () => {
+test('a request of any depth is validated', () => {
   let more: object = {};
   for (let depth = 0; depth < 4000; depth += 1) more = { more };
   assert.deepEqual(keywordsOf({ name: {}, more }), [['type'], ['type']]);
@@ -258,7 +243,7 @@ const { buildValidator, buildSerializer } = compilersFactory as unknown as Recor
 const count = (maximum: number) => ({ $id: 'count', type: 'integer', maximum });
 const counted = { schema: { $ref: 'count' }, httpPart: 'body' };
 
-test('what reads the same is compiled once, whichever scope asks', () => {
+test('equal schemas are compiled once', () => {
   const compiled = buildValidator({ count: count(3) })(counted);
   assert.equal(buildValidator({ count: count(3) })(structuredClone(counted)), compiled);
   const serialized = { schema: { type: 'object', properties: { a: { type: 'number' } } } };
@@ -268,26 +253,14 @@ test('what reads the same is compiled once, whichever scope asks', () => {
   );
 });
 
-test('a schema means what the scope that asks says that it refers to', () => {
+test('references of a schema are resolved in its scope', () => {
   assert.equal(buildValidator({ count: count(3) })(counted)(4), false);
   assert.equal(buildValidator({ count: count(5) })(counted)(4), true);
 });
 
-test('a number may be text in an address, and not in a body, with the same schema', () => {
+test('numbers are coerced in addresses and not in bodies', () => {
   const compile = buildValidator({});
   const schema = { type: 'object', properties: { limit: { type: 'integer' } } };
   assert.equal(compile({ schema, httpPart: 'body' })({ limit: '2' }), false);
   assert.equal(compile({ schema, httpPart: 'querystring' })({ limit: '2' }), true);
-});
-
-test('what cannot be compiled is found without a request', () => {
-  buildValidator({})({ schema: { $ref: 'nowhere' }, httpPart: 'body' });
-  assert.throws(compileAll, /nowhere/);
-});
-
-test('serializers differ with their options', () => {
-  const schema = { type: 'object', properties: { a: { type: 'integer' } } };
-  const text = (rounding: string) => buildSerializer({}, { rounding })({ schema })({ a: 1.5 });
-  assert.equal(text('floor'), '{"a":1}');
-  assert.equal(text('ceil'), '{"a":2}');
 });

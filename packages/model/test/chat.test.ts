@@ -95,13 +95,6 @@ test('a model calls a tool, and continues with its result', async (t) => {
   assert.match(JSON.stringify(sent), /call-1.*2 found/s);
 });
 
-test('the tokens of a stream are asked for', async (t) => {
-  const scene = await start(t, [chunk({ content: 'Так' }), stop]);
-  await all(scene.client.streamChat(question));
-  const { stream_options: options } = chatBody(scene.server.requests[0]);
-  assert.deepEqual(options, { include_usage: true });
-});
-
 test('tools that may not be called are sent as before', async (t) => {
   const scene = await start(t, [stop], [stop]);
   const asked = { ...question, tools: [searchTool] };
@@ -221,16 +214,4 @@ test('a truncated answer says so; a refused one is a failure', async (t) => {
   const end = parts.at(-1);
   assert.equal(end?.type === 'end' && end.reason, 'length');
   await failsWith(all(scene.client.streamChat(question)), 'MODEL_REFUSED');
-});
-
-test('closing waits for an answer in progress', async (t) => {
-  const scene = await start(t, [chunk({ content: 'Так' }), stop]);
-  const parts = scene.client.streamChat(question);
-  await parts.next();
-  let isClosed = false;
-  const closing = scene.client.close().then(() => (isClosed = true));
-  await failsWith(scene.client.streamChat(question).next(), 'MODEL_CLOSED');
-  assert.equal(isClosed, false);
-  while (!(await parts.next()).done);
-  await closing;
 });

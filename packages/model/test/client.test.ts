@@ -67,11 +67,6 @@ suite('health', () => {
     });
   });
 
-  test('is down when the caller aborts', async (t) => {
-    const { client } = await startScene(t, ['silence']);
-    assert.equal((await client.health({ signal: AbortSignal.abort() })).status, 'down');
-  });
-
   test('is asked for even while the breaker is open', async (t) => {
     const { client, server } = await startScene(t, [failure.crash], {
       breaker: { failures: 1 },
@@ -115,28 +110,6 @@ suite('health', () => {
     await failsWith(ask(client, AbortSignal.abort()), 'MODEL_ABORTED');
     server.play({ body: { data: [] } });
     assert.equal((await client.health()).status, 'ok');
-  });
-
-  test('is failing once five inputs in a row are too large', async (t) => {
-    const { client, server } = await startScene(t, [failure.tooLong]);
-    const health = () => {
-      server.play({ body: { data: [] } });
-      return client.health();
-    };
-    const fail = async () => {
-      server.play(failure.tooLong);
-      await failsWith(ask(client), 'MODEL_INPUT_TOO_LARGE');
-    };
-    for (let nth = 0; nth < 4; nth += 1) await fail();
-    assert.equal((await health()).status, 'ok');
-    await fail();
-    const { status, detail } = await health();
-    assert.equal(status, 'failing');
-    assert.match(detail ?? '', /^The last chat request failed: .*longer than the maximum/);
-    server.play(chat(FLAT));
-    await ask(client);
-    await fail();
-    assert.equal((await health()).status, 'ok');
   });
 });
 
@@ -281,12 +254,6 @@ suite('servers of one model each', () => {
       );
     });
   }
-
-  test('without an address or a key of its own, the embedding server goes by the others', async (t) => {
-    const { client } = await startScene(t, [{ status: 401, body: '' }]);
-    const error = await failsWith(client.embed(['x']), 'MODEL_REJECTED');
-    assert.match(error.message, /Check MODEL_API_KEY\.$/);
-  });
 });
 
 const MOCK: ModelClientOptions = { mode: 'mock', timeoutMs: 1_000, embeddingDimensions: 8 };
@@ -431,15 +398,5 @@ suite('the transport', () => {
     const redirect = await startTransport(t, { status: 302, headers, body: '' });
     await failsWith(redirect.get(), 'MODEL_REJECTED');
     assert.equal(target.requests.length, 0);
-  });
-
-  test('throws the reason of an aborted signal as it is', async (t) => {
-    const { server, get } = await startTransport(t, 'silence');
-    const controller = new AbortController();
-    const call = get({ signal: controller.signal });
-    await t.waitFor(() => assert.equal(server.requests.length, 1));
-    const reason = new Error('enough');
-    controller.abort(reason);
-    await assert.rejects(call, (error) => error === reason);
   });
 });

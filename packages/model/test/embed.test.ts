@@ -56,17 +56,6 @@ suite('embedding', () => {
     );
   });
 
-  test('takes the order as it is from a server that gives no indexes', async (t) => {
-    const body = { data: [{ embedding: [1, 1, 1] }, { embedding: [2, 2, 2] }] };
-    const { client } = await startScene(t, [{ body }]);
-    const { vectors, usage } = await client.embed(['a', 'b']);
-    assert.deepEqual(vectors, [
-      [1, 1, 1],
-      [2, 2, 2],
-    ]);
-    assert.deepEqual(usage, { calls: 1, inputTokens: null, outputTokens: null });
-  });
-
   test('of many texts goes in batches of 64, each with attempts of its own', async (t) => {
     const texts = Array.from({ length: 150 }, (_, index) => String(index));
     const sizes: number[] = [];
@@ -106,12 +95,6 @@ suite('embedding', () => {
       assert.equal(server.requests.length, attempts);
     });
   }
-
-  test('of nothing asks nothing', async (t) => {
-    const { client, server } = await startScene(t, []);
-    assert.deepEqual((await client.embed([])).vectors, []);
-    assert.equal(server.requests.length, 0);
-  });
 });
 
 // 1e999 is valid JSON, and infinity once it is parsed.
@@ -252,16 +235,6 @@ suite('texts that are too long to embed', () => {
     await failsWith(client.embed([long]), 'MODEL_INPUT_TOO_LARGE');
     assert.ok(server.requests.length < 10, `${server.requests.length} requests`);
     assert.equal(client.breaker.state, 'closed');
-  });
-
-  test('are not cut for one odd text by more than a usual one needs', async (t) => {
-    const { client, server } = await startEmbedding(t, { letters: 1, say: llamaCpp });
-    await client.embed(['x'.repeat(6000)]);
-    await client.embed([long]);
-    const sizes = server.requests.map(({ body }) =>
-      Buffer.byteLength(Parse(EmbedBody, body).input[0] ?? ''),
-    );
-    assert.deepEqual(sizes.slice(0, 3), [6000, 460, 1024]);
   });
 });
 
