@@ -10,7 +10,7 @@ import { sessionParams } from '../conversations/schemas.ts';
 import { type FileInfo, type Files, MAX_FILES, toFileName } from './files.ts';
 
 /** Maximum size of a file, which is in memory while it is stored or sent. */
-export const MAX_FILE_BYTES = 10 * 1024 * 1024;
+const MAX_FILE_BYTES = 10 * 1024 * 1024;
 
 /** Maximum number of transfers at once in a process. */
 const MAX_TRANSFERS = 16;

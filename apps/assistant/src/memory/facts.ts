@@ -8,7 +8,7 @@ import { nullable } from '../schema.ts';
 import type { Tables } from '../tables.ts';
 
 /** Maximum number of facts of a user. Adopted legacy facts may exceed it. */
-export const MAX_FACTS = 2000;
+const MAX_FACTS = 2000;
 
 /** A stored fact. Rows of an older system may lack their times; their missing texts read as ''. */
 export type Fact = {
@@ -212,17 +212,18 @@ export async function deleteFact(db: Kysely<Tables>, fact: FactKey): Promise<voi
 
 /**
  * Checks that a user has room for another fact.
+ * @param advice The action after making room, for the error.
  * @throws ProblemError `memory_full`
  */
 export async function checkRoom(
   trx: Transaction<Tables>,
   userId: string,
-  { maxFacts = MAX_FACTS, advice }: { maxFacts?: number; advice: string },
+  advice: string,
 ): Promise<void> {
   const { count } = await countFacts(trx, { userId }, { readerId: userId });
-  if (count < maxFacts) return;
+  if (count < MAX_FACTS) return;
   throw problem('memory_full', {
-    detail: `You have ${maxFacts} facts, which is the maximum. Delete one that you no longer need, then ${advice}.`,
+    detail: `You have ${MAX_FACTS} facts, which is the maximum. Delete one that you no longer need, then ${advice}.`,
   });
 }
 
@@ -246,7 +247,7 @@ export async function undoChanges(
       await deleteFact(trx, fact);
       continue;
     }
-    if (removed === null) await checkRoom(trx, userId, { advice: 'undo this again' });
+    if (removed === null) await checkRoom(trx, userId, 'undo this again');
     // Older releases stored no origin.
     const from = origin === undefined ? { sourceSessionId: sessionId } : { origin };
     await writeFact(trx, { ...fact, value, ...from });

@@ -24,16 +24,16 @@ import {
 export type KnownFact = Pick<Fact, 'category' | 'key' | 'value'>;
 
 /** Maximum number of words of a search; each is matched against every fact. */
-export const MAX_WORDS = 5;
+const MAX_WORDS = 5;
 
 /** Maximum number of waiting searches of a user, which run one at a time. */
-export const MAX_WAITING = 4;
+const MAX_WAITING = 4;
 
 /** Time limit of each statement of a search in all users' facts, in milliseconds. */
-export const SEARCH_MS = 5000;
+const SEARCH_MS = 5000;
 
 /** Maximum number of facts in a model's context. */
-export const LATEST_FACTS = 500;
+const LATEST_FACTS = 500;
 
 /** PostgreSQL's error code query_canceled. */
 const QUERY_CANCELED = '57014';
@@ -68,11 +68,9 @@ type ChangeOptions = { signal?: AbortSignal; note?: NoteChange };
  */
 export function createMemory({
   db,
-  maxFacts,
   searchMs = SEARCH_MS,
 }: {
   db: Kysely<Tables>;
-  maxFacts?: number;
   searchMs?: number;
 }) {
   const searches = new Map<string, LimitFunction>();
@@ -138,12 +136,7 @@ export function createMemory({
           await requireSession(trx, { sessionId: sourceSessionId, scope: { userId: user.id } });
         }
         const { value: previous, origin } = (await findFact(trx, own)) ?? {};
-        if (previous === undefined) {
-          await checkRoom(trx, user.id, {
-            ...(maxFacts && { maxFacts }),
-            advice: 'send this one again',
-          });
-        }
+        if (previous === undefined) await checkRoom(trx, user.id, 'send this one again');
         if (previous !== value) {
           const noted = { category, key, value, previous: previous ?? null };
           await note?.(trx, { ...noted, ...(origin !== undefined && { origin }) });

@@ -4,7 +4,7 @@ import { Value } from 'typebox/value';
 import { type Document, isMap, isNode, isScalar, LineCounter, parseDocument } from 'yaml';
 
 /** Maximum size of a profile file: far more text than a model accepts. */
-export const MAX_FILE_BYTES = 256 * 1024;
+const MAX_FILE_BYTES = 256 * 1024;
 
 // Each description completes the message about a bad value: "name must be 1 to 100 characters".
 const text = (description: string, options: { minLength?: number; maxLength: number }) =>
@@ -14,7 +14,7 @@ const text = (description: string, options: { minLength?: number; maxLength: num
  * Returns the schema of a profile file. Specification 000, Ownership columns; Contract 3, Profiles.
  * @param toolNames The tools that a profile may list.
  */
-export const profileSchema = (toolNames: readonly string[]) =>
+const profileSchema = (toolNames: readonly string[]) =>
   Type.Object(
     {
       profile_id: Type.String({

@@ -19,7 +19,7 @@ import {
 export const SHIPPED_PROFILES = fileURLToPath(new URL('../../profiles', import.meta.url));
 
 /** Maximum number of profile files in a folder; all of them are checked for changes every second. */
-export const MAX_FILES = 200;
+const MAX_FILES = 200;
 
 /** The profile of sessions that name none. */
 const DEFAULT_PROFILE = 'default';

@@ -52,7 +52,7 @@ const savedSearchSchema = Type.Object(
 const savedSearchRef = Type.Unsafe<Static<typeof savedSearchSchema>>(Type.Ref('SavedSearch'));
 
 /** The body of a new saved search. */
-export const savedSearchBody = Type.Object(
+const savedSearchBody = Type.Object(
   {
     name,
     search: searchSchema,

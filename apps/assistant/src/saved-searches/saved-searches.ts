@@ -16,7 +16,7 @@ import { storableJson } from '../text.ts';
 import { checkRanges, type Search } from './search.ts';
 
 /** Maximum number of searches of a user: the collector is asked about every change for each of them. */
-export const MAX_SAVED_SEARCHES = 20;
+const MAX_SAVED_SEARCHES = 20;
 
 /** Minutes between digests of a search that does not say. */
 export const DEFAULT_EVERY_MINUTES = 60;

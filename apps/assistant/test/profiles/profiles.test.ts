@@ -249,18 +249,6 @@ test('a file is read once it has stopped changing', async () => {
   assert.equal(profiles.find('a')?.description, 'Whole.');
 });
 
-test('a missing or empty folder keeps all profiles', async () => {
-  const profiles = await opened({ 'a.yaml': profile('a') });
-  const { folder, errors, reload } = profiles;
-  await rename(join(folder, 'a.yaml'), join(folder, 'a.bak'));
-  await reload();
-  assert.deepEqual(ids(profiles.all()), ['a']);
-  assert.match(errors[0]?.[0] ?? '', /There is no agent profile/);
-  await rename(join(folder, 'a.bak'), join(folder, 'a.yaml'));
-  await reload();
-  assert.deepEqual([ids(profiles.all()), errors.length], [['a'], 1]);
-});
-
 test('a Kubernetes config map is followed through its link', async () => {
   const folder = await folderOf({});
   const version = async (name: string, files: Record<string, string>) => {
