@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { fileURLToPath } from 'node:url';
 import { beforeEach, test } from 'node:test';
-import { openTestDatabase } from '@oselya/db/testing';
+import { openTestDatabase } from '@oselya/testing/database';
 import { sql } from 'kysely';
 import { assignLegacy, foundNothing, UnknownUserError } from '../src/assign-legacy.ts';
 import { deleteFact } from '../src/memory/facts.ts';

@@ -3,7 +3,7 @@ import { after, test } from 'node:test';
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { fillDataFolder, openTestDatabase } from '@oselya/db/testing';
+import { fillDataFolder, openTestDatabase } from '@oselya/testing/database';
 import { ConfigError, createLogger, StartError } from '@oselya/kit';
 import { startModelServer } from '@oselya/model/testing';
 import { sql } from 'kysely';

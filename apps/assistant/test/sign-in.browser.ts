@@ -2,10 +2,10 @@ import assert from 'node:assert/strict';
 import { createHash, randomBytes } from 'node:crypto';
 import { createServer } from 'node:http';
 import { suite, test } from 'node:test';
-import { atEnd, openTestDatabase } from '@oselya/db/testing';
+import { atEnd, freePort, listen } from '@oselya/testing';
+import { openTestDatabase } from '@oselya/testing/database';
 import { createDevIdp } from '@oselya/dev-idp';
 import { createLogger } from '@oselya/kit';
-import { freePort, listen } from '@oselya/testing';
 import {
   type BrowserContext,
   type BrowserContextOptions,

@@ -6,7 +6,7 @@ import { join } from 'node:path';
 import { after, test } from 'node:test';
 import { migrateDatabase, type Tables } from '@oselya/assistant';
 import { connect, type Database, lockFolder } from '@oselya/db';
-import { fillDataFolder, openTestDatabase } from '@oselya/db/testing';
+import { fillDataFolder, openTestDatabase } from '@oselya/testing/database';
 
 const BIN = join(import.meta.dirname, '../bin/oselya.js');
 const folder = mkdtempSync(join(tmpdir(), 'oselya-legacy-'));

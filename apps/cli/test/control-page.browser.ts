@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
 import { after, test } from 'node:test';
-import { freePort } from '@oselya/kit/testing';
+import { freePort } from '@oselya/testing';
+import { openTestDatabase } from '@oselya/testing/database';
 import { start as startAssistant } from '@oselya/assistant';
-import { openTestDatabase } from '@oselya/db/testing';
 import { createDevIdp } from '@oselya/dev-idp';
 import { createLogger } from '@oselya/kit';
 import { type Browser, chromium, type Page } from 'playwright-core';

@@ -7,8 +7,8 @@ import { join, relative } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { after, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { freePort } from '@oselya/kit/testing';
-import { fillDataFolder } from '@oselya/db/testing';
+import { freePort } from '@oselya/testing';
+import { fillDataFolder } from '@oselya/testing/database';
 import { Browser } from './support/browser.ts';
 
 // The main job of the platform, run as a newcomer runs it: `npm start` in the checkout.

@@ -7,7 +7,8 @@ import { join } from 'node:path';
 import { after, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { createApiKeys, start, type Tables } from '@oselya/collector';
-import { atEnd, openTestDatabase } from '@oselya/db/testing';
+import { atEnd } from '@oselya/testing';
+import { openTestDatabase } from '@oselya/testing/database';
 import { createLogger } from '@oselya/kit';
 import { closedAddress, startServer } from './support/loopback.ts';
 

@@ -7,7 +7,7 @@ import { join } from 'node:path';
 import { after, before, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { start } from '@oselya/collector';
-import { fillDataFolder, openTestDatabase } from '@oselya/db/testing';
+import { fillDataFolder, openTestDatabase } from '@oselya/testing/database';
 import { constantAnswers, LISTING, constantVector, startModelServer } from '@oselya/model/testing';
 
 const BIN = join(import.meta.dirname, '../bin/oselya.js');

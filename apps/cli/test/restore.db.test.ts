@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import * as assistant from '@oselya/assistant';
 import * as collector from '@oselya/collector';
-import { openTestDatabase } from '@oselya/db/testing';
+import { openTestDatabase } from '@oselya/testing/database';
 import { sql } from 'kysely';
 
 const database = await openTestDatabase<never>();

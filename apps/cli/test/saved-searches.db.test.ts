@@ -4,10 +4,10 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { freePort } from '@oselya/kit/testing';
+import { atEnd, freePort } from '@oselya/testing';
+import { openTestDatabase } from '@oselya/testing/database';
 import { start as startAssistant, type Tables } from '@oselya/assistant';
 import { start as startCollector } from '@oselya/collector';
-import { atEnd, openTestDatabase } from '@oselya/db/testing';
 import { createLogger } from '@oselya/kit';
 import { sql } from 'kysely';
 

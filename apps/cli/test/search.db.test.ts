@@ -4,7 +4,8 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, test } from 'node:test';
 import { createApiKeys, start, type Tables } from '@oselya/collector';
-import { atEnd, openTestDatabase } from '@oselya/db/testing';
+import { atEnd } from '@oselya/testing';
+import { openTestDatabase } from '@oselya/testing/database';
 import { createLogger } from '@oselya/kit';
 import { oselya } from './support/oselya.ts';
 

@@ -8,8 +8,8 @@ import { join } from 'node:path';
 import { after, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Tables } from '@oselya/collector';
-import { openTestDatabase } from '@oselya/db/testing';
-import { freePort } from '@oselya/kit/testing';
+import { freePort } from '@oselya/testing';
+import { openTestDatabase } from '@oselya/testing/database';
 import { constantAnswers, constantVector, startModelServer } from '@oselya/model/testing';
 import { sql } from 'kysely';
 

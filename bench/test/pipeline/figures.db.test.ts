@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { openTestDatabase } from '@oselya/db/testing';
+import { openTestDatabase } from '@oselya/testing/database';
 import { readFigures } from '../../src/pipeline/figures.ts';
 
 const { pool } = await openTestDatabase();

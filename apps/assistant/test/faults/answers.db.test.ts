@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { suite, test, type TestContext } from 'node:test';
-import { atEnd } from '@oselya/db/testing';
+import { atEnd } from '@oselya/testing';
 import { type Answer, chunk, startModelServer, streamed } from '@oselya/model/testing';
 import { sql } from 'kysely';
 import { converse, openStage, wayTo } from '../conversations/stage.ts';

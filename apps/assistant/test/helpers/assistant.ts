@@ -1,6 +1,7 @@
 import { fileURLToPath } from 'node:url';
 import { connect, migrate } from '@oselya/db';
-import { atEnd, openTestDatabase } from '@oselya/db/testing';
+import { atEnd } from '@oselya/testing';
+import { openTestDatabase } from '@oselya/testing/database';
 import { createLogger, type Server } from '@oselya/kit';
 import { type KyselyPlugin, sql } from 'kysely';
 import { createApp } from '../../src/app.ts';

@@ -2,7 +2,7 @@ import { once } from 'node:events';
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { json } from 'node:stream/consumers';
-import { atEnd } from '@oselya/db/testing';
+import { atEnd } from '@oselya/testing';
 import type { Listing } from '../../src/collector/client.ts';
 import { listingFields } from '../../src/collector/generated/openapi.ts';
 

@@ -1,4 +1,4 @@
-import { atEnd } from '@oselya/db/testing';
+import { atEnd } from '@oselya/testing';
 import {
   type Answer,
   chunk,

@@ -4,7 +4,7 @@ import { once } from 'node:events';
 import { mkdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
-import { atEnd } from '@oselya/db/testing';
+import { atEnd } from '@oselya/testing';
 import { chunk, startModelServer, streamed } from '@oselya/model/testing';
 import { Browser } from '../support/browser.ts';
 import { closedAddress, startServer } from '../support/loopback.ts';

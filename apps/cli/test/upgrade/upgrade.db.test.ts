@@ -6,7 +6,8 @@ import { after, test } from 'node:test';
 import * as assistant from '@oselya/assistant';
 import * as collector from '@oselya/collector';
 import { migrate } from '@oselya/db';
-import { atEnd, openTestDatabase } from '@oselya/db/testing';
+import { atEnd } from '@oselya/testing';
+import { openTestDatabase } from '@oselya/testing/database';
 import { createLogger } from '@oselya/kit';
 import { sql } from 'kysely';
 

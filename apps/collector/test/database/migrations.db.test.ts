@@ -4,11 +4,11 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { migrate } from '@oselya/db';
-import { openTestDatabase } from '@oselya/db/testing';
+import { until } from '@oselya/testing';
+import { openTestDatabase } from '@oselya/testing/database';
 import { contentHash } from '../../src/ingest/payload.ts';
 import type { Tables } from '../../src/tables.ts';
 import { migrations } from '../../src/database.ts';
-import { until } from '@oselya/testing';
 import { startCollector } from '../support/collector.ts';
 import { DIMENSIONS, payloadOf } from '../support/pipeline.ts';
 

@@ -1,4 +1,4 @@
-import type { TestDatabase } from '@oselya/db/testing';
+import { type TestDatabase } from '@oselya/testing/database';
 import type { Insertable } from 'kysely';
 import type { Tables } from '../../src/tables.ts';
 import type { Edge } from '../../src/duplicates/groups.ts';

@@ -2,11 +2,11 @@ import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { connect } from '@oselya/db';
-import { atEnd, type TestDatabase } from '@oselya/db/testing';
+import { atEnd, until } from '@oselya/testing';
+import { type TestDatabase } from '@oselya/testing/database';
 import type pg from 'pg';
 import type { Tables } from '../../src/tables.ts';
 import { createImage, serveImages } from '../support/images.ts';
-import { until } from '@oselya/testing';
 import { startCollector, formOf, sendForm } from '../support/collector.ts';
 import { countConnections, named, watchLeftovers, payloadOf } from '../support/pipeline.ts';
 

@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { connect } from '@oselya/db';
-import { atEnd } from '@oselya/db/testing';
+import { atEnd, until } from '@oselya/testing';
 import { createModelClient, type ModelClient } from '@oselya/model';
 import type { Kysely } from 'kysely';
 import { Registry } from 'prom-client';
@@ -12,7 +12,6 @@ import type { Tables } from '../../src/tables.ts';
 import { createMetrics } from '../../src/metrics.ts';
 import { createPipeline } from '../../src/pipeline/pipeline.ts';
 import { startWorker } from '../../src/queue/worker.ts';
-import { until } from '@oselya/testing';
 import {
   countConnections,
   named,

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { connect } from '@oselya/db';
-import { atEnd } from '@oselya/db/testing';
+import { atEnd } from '@oselya/testing';
 import type { Tables } from '../../src/tables.ts';
 import { startCollector, documentedRoutes } from '../support/collector.ts';
 import { openDatabase, payloadOf } from '../support/pipeline.ts';

@@ -3,12 +3,11 @@ import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { test } from 'node:test';
-import { atEnd } from '@oselya/db/testing';
+import { atEnd, until } from '@oselya/testing';
 import { sql } from 'kysely';
 import { mapParallel } from '../../src/async/concurrency.ts';
 import { PayloadSchema } from '../../src/ingest/payload.ts';
 import { fulltextSearchRequest, similarSearchRequest } from '../../src/search/schemas.ts';
-import { until } from '@oselya/testing';
 import { startCollector } from '../support/collector.ts';
 import {
   DIMENSIONS,

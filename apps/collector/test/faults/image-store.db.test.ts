@@ -1,9 +1,8 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { atEnd } from '@oselya/db/testing';
+import { atEnd, until } from '@oselya/testing';
 import { createImage, startServer } from '../support/images.ts';
 import { startBucket } from '../support/bucket.ts';
-import { until } from '@oselya/testing';
 import { startCollector, formOf, sendForm } from '../support/collector.ts';
 import { openDatabase, startModelServer, countByStatus, payloadOf } from '../support/pipeline.ts';
 

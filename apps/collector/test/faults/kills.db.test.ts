@@ -5,11 +5,11 @@ import { join } from 'node:path';
 import { test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { connect, type Database, migrate } from '@oselya/db';
-import { atEnd, fillDataFolder } from '@oselya/db/testing';
+import { atEnd, until } from '@oselya/testing';
+import { fillDataFolder } from '@oselya/testing/database';
 import type { Tables } from '../../src/tables.ts';
 import { migrations } from '../../src/database.ts';
 import { expireLeases, rescueJobs } from '../../src/queue/jobs.ts';
-import { until } from '@oselya/testing';
 import {
   countConnections,
   named,

@@ -4,11 +4,10 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { beforeEach, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { atEnd } from '@oselya/db/testing';
+import { atEnd, until } from '@oselya/testing';
 import type { ModelClientOptions } from '@oselya/model';
 import { type Answer, embeddedTexts } from '@oselya/model/testing';
 import type { Payload } from '../../src/ingest/payload.ts';
-import { until } from '@oselya/testing';
 import { startCollector } from '../support/collector.ts';
 import {
   openDatabase,

@@ -2,8 +2,7 @@ import { execFile, spawnSync } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
-import { freePort } from '@oselya/kit/testing';
-import { atEnd } from '@oselya/db/testing';
+import { atEnd, freePort } from '@oselya/testing';
 
 const SCRIPT = join(import.meta.dirname, '../../../../scripts/postgres');
 const run = promisify(execFile);

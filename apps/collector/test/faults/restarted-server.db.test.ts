@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { connect } from '@oselya/db';
-import { atEnd } from '@oselya/db/testing';
+import { atEnd } from '@oselya/testing';
 import type { Tables } from '../../src/tables.ts';
 import { startCollectors } from './collectors.ts';
 import { reasonAgainstServer, startServer } from './own-server.ts';

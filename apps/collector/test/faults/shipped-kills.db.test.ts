@@ -3,7 +3,7 @@ import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { test } from 'node:test';
-import { atEnd } from '@oselya/db/testing';
+import { atEnd } from '@oselya/testing';
 import { countConnections, named, openDatabase, untilNothingIsLeft } from '../support/pipeline.ts';
 import { killShipped, MAX_ATTEMPTS, SHIPPED_KILLS } from './kill-shipped.ts';
 import { serveImages } from '../support/images.ts';

@@ -3,7 +3,7 @@ import { once } from 'node:events';
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { atEnd } from '@oselya/db/testing';
+import { atEnd } from '@oselya/testing';
 import type { WorkerSettings } from './worker-process.ts';
 
 /** Where what Node makes of the worker's source is kept: each start takes a fifth less of a processor. */

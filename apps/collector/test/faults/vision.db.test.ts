@@ -3,9 +3,8 @@ import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { beforeEach, test } from 'node:test';
-import { atEnd } from '@oselya/db/testing';
+import { atEnd, until } from '@oselya/testing';
 import { type Answer, completion, type ReceivedRequest } from '@oselya/model/testing';
-import { until } from '@oselya/testing';
 import {
   openDatabase,
   store,

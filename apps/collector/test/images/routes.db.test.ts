@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { rm } from 'node:fs/promises';
 import { test } from 'node:test';
-import { atEnd } from '@oselya/db/testing';
+import { atEnd } from '@oselya/testing';
 import { createLogger, createServer } from '@oselya/kit';
 import sharp from 'sharp';
 import { guardRoutes } from '../../src/access/guard.ts';

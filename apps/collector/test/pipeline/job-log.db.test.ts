@@ -3,11 +3,10 @@ import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { test } from 'node:test';
-import { atEnd } from '@oselya/db/testing';
+import { atEnd, until } from '@oselya/testing';
+import { lossyDatabase } from '@oselya/testing/database';
 import { createLogger } from '@oselya/kit';
 import { start } from '../../src/main.ts';
-import { until } from '@oselya/testing';
-import { lossyDatabase } from '@oselya/testing/database';
 import {
   DIMENSIONS,
   openDatabase,

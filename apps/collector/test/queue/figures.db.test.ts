@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { afterEach, mock, test } from 'node:test';
-import { atEnd } from '@oselya/db/testing';
+import { atEnd, until } from '@oselya/testing';
+import { watchedDatabase } from '@oselya/testing/database';
 import { sql } from 'kysely';
 import { Registry } from 'prom-client';
 import { claimJobs } from '../../src/queue/claim.ts';
@@ -8,8 +9,6 @@ import { createQueueFigures, registerQueueMetrics } from '../../src/queue/figure
 import { finishJobs, returnJobs } from '../../src/queue/jobs.ts';
 import { putBackOne } from '../../src/queue/retry.ts';
 import { claimedAgain } from '../../src/queue/transitions.ts';
-import { until } from '@oselya/testing';
-import { watchedDatabase } from '@oselya/testing/database';
 import { openDatabase, store, payloadOf } from '../support/pipeline.ts';
 
 const { db } = await openDatabase();

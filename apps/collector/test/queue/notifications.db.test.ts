@@ -4,12 +4,11 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { connect } from '@oselya/db';
-import { atEnd } from '@oselya/db/testing';
+import { atEnd, until } from '@oselya/testing';
 import { startWorker } from '../../src/main.ts';
 import { CHANNEL, createNotifications } from '../../src/queue/notifications.ts';
 import { POLL_MS } from '../../src/queue/worker.ts';
 import type { Tables } from '../../src/tables.ts';
-import { until } from '@oselya/testing';
 import { startCollector } from '../support/collector.ts';
 import { DIMENSIONS, openDatabase, rawRecord, payloadOf, log } from '../support/pipeline.ts';
 

@@ -1,12 +1,11 @@
 import assert from 'node:assert/strict';
 import { beforeEach, test } from 'node:test';
-import { atEnd } from '@oselya/db/testing';
+import { atEnd, until } from '@oselya/testing';
 import type { ModelClient, ModelClientOptions } from '@oselya/model';
 import { sql } from 'kysely';
 import { createRetry } from '../../src/operations/payloads.ts';
 import type { Payload } from '../../src/ingest/payload.ts';
 import { listingExtraction } from '../../src/pipeline/extraction.ts';
-import { until } from '@oselya/testing';
 import { startCollector } from '../support/collector.ts';
 import {
   openDatabase,

@@ -1,4 +1,4 @@
-import { atEnd } from '@oselya/db/testing';
+import { atEnd } from '@oselya/testing';
 import type { Kysely } from 'kysely';
 import type { ModelClient } from '@oselya/model';
 import { Registry } from 'prom-client';

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { beforeEach, test } from 'node:test';
-import { atEnd } from '@oselya/db/testing';
+import { atEnd } from '@oselya/testing';
 import { ModelError } from '@oselya/model';
 import { Registry } from 'prom-client';
 import type { Describer } from '../../src/images/describe.ts';

@@ -1,6 +1,7 @@
 import { join } from 'node:path';
 import { toVector } from '@oselya/db';
-import { atEnd, openTestDatabase } from '@oselya/db/testing';
+import { atEnd } from '@oselya/testing';
+import { openTestDatabase } from '@oselya/testing/database';
 import { createLogger, createRateLimit, createServer } from '@oselya/kit';
 import { Histogram, Registry } from 'prom-client';
 import { guardRoutes } from '../../src/access/guard.ts';

@@ -2,7 +2,8 @@ import assert from 'node:assert/strict';
 import { readdir } from 'node:fs/promises';
 import type { ServerResponse } from 'node:http';
 import { join } from 'node:path';
-import { openTestDatabase, type TestDatabase } from '@oselya/db/testing';
+import { openDescriptors, until } from '@oselya/testing';
+import { openTestDatabase, type TestDatabase } from '@oselya/testing/database';
 import { createLogger } from '@oselya/kit';
 import {
   createModelClient,
@@ -19,7 +20,6 @@ import {
   type Answer,
   type ReceivedRequest,
 } from '@oselya/model/testing';
-import { openDescriptors, until } from '@oselya/testing';
 import { sql, type Kysely, type KyselyPlugin, type RootOperationNode } from 'kysely';
 import { Registry } from 'prom-client';
 import type { Dispatcher } from 'undici';
