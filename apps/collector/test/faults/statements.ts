@@ -9,7 +9,7 @@ export const STATEMENTS = {
   'images, writing': 'insert into listing_images',
   'images, describing': 'update images set description',
   'enrich, reading': 'from "listing_images" left join',
-  'enrich, writing': 'delete from listing_enrichments',
+  'enrich, writing': "::bigint, 'images', ",
   'embed, writing': 'embedding_text_hash = $',
   finish: 'set completed_hash = ',
 };
