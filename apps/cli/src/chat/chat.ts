@@ -6,9 +6,7 @@ import {
   type Status,
 } from '@oselya/chat-client';
 import { withCookie } from '@oselya/chat-client/node';
-import { CommandError } from '../command.ts';
-import type { Context } from '../command.ts';
-import { INTERRUPTED, onInterrupt } from '../command.ts';
+import { CommandError, type Context, INTERRUPTED, type Io, onInterrupt } from '../command.ts';
 import { oneLine } from '../terminal.ts';
 import { Assistant, noAssistant, type SignIn, silent, unreachable } from './assistant.ts';
 import { converse } from './converse.ts';
@@ -186,4 +184,27 @@ function explain(error: ChatError, url: string): CommandError {
     default:
       return new CommandError(oneLine(error.message), { cause: error });
   }
+}
+
+/** Maximum size of standard input; longer text is not a message. */
+const MAX_BYTES = 256 * 1024;
+
+/**
+ * Returns the message of a command: its words, or standard input.
+ * @returns Undefined at a terminal without words.
+ */
+export async function readMessage(
+  words: readonly string[],
+  stdin: Io['stdin'],
+): Promise<string | undefined> {
+  if (words.length > 0) return words.join(' ').trim();
+  if (stdin.isTTY === true) return undefined;
+  const chunks: Buffer[] = [];
+  let bytes = 0;
+  for await (const chunk of stdin) {
+    chunks.push(Buffer.from(chunk));
+    bytes += chunk.length;
+    if (bytes > MAX_BYTES) break;
+  }
+  return Buffer.concat(chunks).toString().trim();
 }

@@ -1,11 +1,11 @@
 import { randomUUID } from 'node:crypto';
 import { chmod, mkdir, readFile, rename, rm, writeFile } from 'node:fs/promises';
+import { homedir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { Type } from 'typebox';
 import { Value } from 'typebox/value';
 import { CommandError } from '../command.ts';
 import { parseJson } from '../http.ts';
-import { configFolder } from '../user-folder.ts';
 import { type SignIn, signInSchema } from './assistant.ts';
 
 const content = Type.Record(Type.String(), signInSchema);
@@ -76,4 +76,17 @@ export class KeptSignIns {
       { cause: error },
     );
   }
+}
+
+/**
+ * Returns the user's folder for Oselya's settings, which may not exist yet.
+ * @see https://specifications.freedesktop.org/basedir-spec
+ */
+function configFolder(env: NodeJS.ProcessEnv): string {
+  const home = env['HOME'] || homedir();
+  const folder =
+    process.platform === 'win32'
+      ? env['APPDATA'] || join(home, 'AppData', 'Roaming')
+      : env['XDG_CONFIG_HOME'] || join(home, '.config');
+  return join(folder, 'oselya');
 }

@@ -56,9 +56,8 @@ export function addChatCommand(program: Command, context: Context): void {
       if (url === undefined) {
         command.error('--url must be an origin, such as https://oselya.example');
       }
-      const { chat, signOut } = await import('../chat/chat.ts');
+      const { chat, readMessage, signOut } = await import('../chat/chat.ts');
       if (options.signOut === true) return signOut(url, context);
-      const { readMessage } = await import('../chat/read-message.ts');
       const text = await readMessage(words, context.stdin);
       if (text === undefined && options.json === true) command.error('--json needs a message');
       if (text === '') command.error('the message is empty');
