@@ -169,7 +169,7 @@ export async function createApp({ config, database, log }: AppOptions): Promise<
   await socketRoutes(app, {
     sockets,
     cookies: identity.cookies,
-    listen: (hear) => database.listen(USER_CHANNEL, hear),
+    listen: (onNotify) => database.listen(USER_CHANNEL, onNotify),
     baseUrl: config.BASE_URL,
     limits: socketLimits,
   });

@@ -18,7 +18,7 @@ const MAX_BATCHES = 100;
 /**
  * Deletes expired rows when the server begins to listen, and every ten minutes from then on. A sweep that fails is
  * logged and left to the next one.
- * @param sweeps By the name of what they delete.
+ * @param sweeps By the name of the deleted rows.
  */
 export function registerUpkeep(
   app: FastifyInstance,

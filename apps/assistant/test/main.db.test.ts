@@ -105,14 +105,14 @@ test('the OpenAPI and AsyncAPI documents need no database', async () => {
 });
 
 test('a start probes the model server for tool calls, and neither start nor close waits for it', async () => {
-  const asked = Promise.withResolvers<string>();
+  const probed = Promise.withResolvers<string>();
   const play = ({ path }: { path: string }) => {
-    asked.resolve(path);
+    probed.resolve(path);
     return 'silence' as const;
   };
   await using server = await startModelServer(play, { handlesProbes: true });
   const model = { MODEL_MODE: 'openai', MODEL_BASE_URL: server.url, MODEL_CHAT: 'm' };
   const running = await start({ ...env, ...model }, { database, log });
-  assert.equal(await asked.promise, '/v1/chat/completions');
+  assert.equal(await probed.promise, '/v1/chat/completions');
   await running.close();
 });

@@ -10,9 +10,9 @@ import type { Sweep } from '../upkeep.ts';
 export const auditActions = [
   'signed_in',
   'signed_out',
-  /** A user ended another sign-in of their own. */
+  /** A user ended another one of their sign-ins. */
   'sign_in_ended',
-  /** An admin or a webhook ended all sign-ins of a user, or of everybody. */
+  /** An admin or a webhook ended all sign-ins of a user, or of all users. */
   'sign_ins_ended',
   /** A session ended because the provider rejected its tokens. */
   'session_rejected',
@@ -38,7 +38,7 @@ type AuditDetails = Readonly<Record<string, string | number | boolean | null>>;
 /**
  * Appends a line to the audit trail, in the transaction of the action or before its answer.
  * @param entry.actorId Null for the provider, the operator's command, and an unknown actor.
- * @param entry.userId The owner of the data or sign-in; null for everybody, or an unknown owner.
+ * @param entry.userId The owner of the data or sign-in; null for all users, or an unknown owner.
  */
 export async function recordAudit(
   db: Kysely<Tables>,
@@ -133,7 +133,7 @@ const auditLine = Type.Object({
   ),
   user_id: nullable(
     Type.String({
-      description: 'The owner of the data or sign-in; null for everybody, or an unknown owner.',
+      description: 'The owner of the data or sign-in; null for all users, or an unknown owner.',
     }),
   ),
   details: Type.Object({}, { additionalProperties: true }),

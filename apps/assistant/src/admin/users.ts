@@ -51,7 +51,7 @@ export function adminRoutes(app: Server, deps: AdminDeps): void {
       config: { access, errors: [] },
       schema: {
         tags: ['admin', 'sessions'],
-        summary: "Lists everybody's sessions, and those without an owner",
+        summary: 'Lists the sessions of all users, and those without an owner',
         querystring: sessionsQuery,
         response: { 200: sessionsAnswer },
       },

@@ -63,7 +63,7 @@ export type Summary = {
 type ChangeOptions = { signal?: AbortSignal; note?: NoteChange };
 
 /**
- * Creates the operations on memory. Users access their own memory, holders of `svc.memory.read_all` that of all users,
+ * Creates the operations on memory. Users access their memory, holders of `svc.memory.read_all` the memory of all users,
  * and admins also memory without an owner. Access to others' memory is recorded. Specification 000, Ownership columns.
  */
 export function createMemory({

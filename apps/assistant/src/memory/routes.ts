@@ -134,9 +134,9 @@ export function memoryRoutes(app: Server, memory: Memory): void {
       },
     },
     async (request, reply) => {
-      const { scope: asked = 'own', category, q, limit = PAGE.limit, cursor } = request.query;
+      const { scope: requested = 'own', category, q, limit = PAGE.limit, cursor } = request.query;
       const after = positions.read(cursor);
-      const query = { scope: asked, category, q, limit: limit + 1, after };
+      const query = { scope: requested, category, q, limit: limit + 1, after };
       const rows = await memory.listFacts(signedIn(request), query);
       return toPage(rows, { limit, cursorOf, request, reply }).map(presentFact);
     },
@@ -207,8 +207,8 @@ export function memoryRoutes(app: Server, memory: Memory): void {
     },
     async (request, reply) => {
       const user = signedIn(request);
-      const { scope: asked, limit = PAGE.limit, cursor } = request.query;
-      if (asked !== 'all') return presentSummary(await memory.findSummary(user));
+      const { scope: requested, limit = PAGE.limit, cursor } = request.query;
+      if (requested !== 'all') return presentSummary(await memory.findSummary(user));
       const after = positions.read(cursor);
       const rows = await memory.listSummaries(user, { limit: limit + 1, after });
       return toPage(rows, { limit, cursorOf, request, reply }).map(presentSummary);

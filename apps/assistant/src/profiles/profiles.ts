@@ -127,7 +127,7 @@ export async function openProfiles({
       return current.faults.find(({ file }) => file === found?.[0])?.message;
     },
 
-    /** Returns a profile, whoever may use it. */
+    /** Returns a profile without an access check. */
     find: (profileId: string): Profile | undefined => byId.get(profileId),
 
     /**

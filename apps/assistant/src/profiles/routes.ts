@@ -73,7 +73,7 @@ function presentProfile(profile: Profile): Static<typeof profileItem> {
   return presented;
 }
 
-const refusals = [...guardRefusals, 'permission_missing', 422] as const;
+const guardErrors = [...guardRefusals, 'permission_missing', 422] as const;
 
 /** Adds `/profiles` and `/admin/profiles`. Specification 000, Admin endpoints; Contract 3, Answers. */
 export function profileRoutes(
@@ -90,7 +90,7 @@ export function profileRoutes(
         tags: ['profiles'],
         summary: 'The profiles that the user may choose',
         querystring: profilesQuery,
-        response: { 200: profilesAnswer, ...problemAnswers(...refusals) },
+        response: { 200: profilesAnswer, ...problemAnswers(...guardErrors) },
       },
     },
     (request, reply) =>
@@ -107,7 +107,7 @@ export function profileRoutes(
         tags: ['admin', 'profiles'],
         summary: 'All profiles, including admin-only ones',
         querystring: profilesQuery,
-        response: { 200: profilesAnswer, ...problemAnswers(...refusals) },
+        response: { 200: profilesAnswer, ...problemAnswers(...guardErrors) },
       },
     },
     (request, reply) =>
@@ -134,7 +134,14 @@ export function profileRoutes(
         body: availability,
         response: {
           200: availabilityAnswer,
-          ...problemAnswers(400, ...refusals, 'cross_site_request', 'profile_not_found', 413, 415),
+          ...problemAnswers(
+            400,
+            ...guardErrors,
+            'cross_site_request',
+            'profile_not_found',
+            413,
+            415,
+          ),
         },
       },
     },

@@ -9,7 +9,7 @@ import { isAlive, type Lifetime } from '../identity/sessions.ts';
 import { readPermissions, readRole } from '../identity/users.ts';
 import type { Tables } from '../tables.ts';
 import { composeDigest, SHOWN_LISTINGS } from './digest-text.ts';
-import { askCollector, type FeedDeps, isActive, isStill, readFeed } from './feed.ts';
+import { requestCollector, type FeedDeps, isActive, isStill, readFeed } from './feed.ts';
 import type { Search } from './search.ts';
 
 /** The row with the lease of the process that reads the feed and sends digests. */
@@ -201,7 +201,7 @@ async function sendDigest(
   for (let from = 0; from < hits.length; from += IDS_PER_REQUEST) {
     const ids = hits.slice(from, from + IDS_PER_REQUEST).map(({ listing_id }) => listing_id);
     const request = (until: AbortSignal) => collector.findMatches({ ...search, ids }, until);
-    const found = await askCollector(request, signal);
+    const found = await requestCollector(request, signal);
     for (const listing of found) listings.set(listing.listing_id, listing);
   }
   const reported = hits.flatMap((hit) => {

@@ -82,7 +82,7 @@ async function nextPage(
   signal: AbortSignal,
 ): Promise<ChangesPage> {
   const list = (after?: string) =>
-    askCollector((until) => collector.listChanges(after, until), signal);
+    requestCollector((until) => collector.listChanges(after, until), signal);
   if (cursor === null) return list();
   try {
     return await list(cursor);
@@ -114,7 +114,7 @@ export function toCandidates(changes: ChangesPage['items']): Map<number, Candida
   return candidates;
 }
 
-/** Returns whether a listing that matches is still what it was a candidate for. */
+/** Returns whether a matching listing is still new or cheaper. */
 export function isStill(
   { kind, oldPrice, currency: before }: Candidate,
   { price, currency }: Pick<Listing, 'price' | 'currency'>,
@@ -134,7 +134,7 @@ async function storeHits(
   for await (const search of differentSearches(db)) {
     try {
       const request = (until: AbortSignal) => collector.findMatches({ ...search, ids }, until);
-      const rows = (await askCollector(request, signal)).flatMap((listing) => {
+      const rows = (await requestCollector(request, signal)).flatMap((listing) => {
         const candidate = candidates.get(listing.listing_id);
         if (candidate === undefined || !isStill(candidate, listing)) return [];
         const { kind, oldPrice, currency } = candidate;
@@ -183,7 +183,7 @@ async function* differentSearches(db: Kysely<Tables>): AsyncGenerator<Search> {
  * Sends a request to the collector, and repeats it while the collector answers 429.
  * @throws CollectorError; the signal's reason.
  */
-export async function askCollector<Result>(
+export async function requestCollector<Result>(
   request: (signal: AbortSignal) => Promise<Result>,
   signal: AbortSignal,
 ): Promise<Result> {

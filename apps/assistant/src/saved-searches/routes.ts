@@ -100,7 +100,7 @@ function present({ user_id: _userId, ...saved }: SavedSearch): Static<typeof sav
 
 const tags = ['saved searches'];
 const cursorOf = ({ position }: { position: Position }) => positions.write(position);
-// They show what the collector has, as tools do. Contract 3: functions outside the table need their permission.
+// Saved searches read the collector, as tools do. Contract 3.
 const access = { permission: 'svc.tools.use' } as const;
 const ownErrors = ['saved_search_not_yours', 'saved_search_not_found'] as const;
 const sessionErrors = ['session_not_yours', 'session_not_found', 'too_many_sessions'] as const;

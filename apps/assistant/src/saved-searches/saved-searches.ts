@@ -15,7 +15,7 @@ import type { Tables } from '../tables.ts';
 import { storableJson } from '../text.ts';
 import { checkRanges, type Search } from './search.ts';
 
-/** Maximum number of searches of a user: the collector is asked about every change for each of them. */
+/** Maximum number of searches of a user, each of which costs requests to the collector. */
 const MAX_SAVED_SEARCHES = 20;
 
 /** Minutes between digests of a search that does not say. */
@@ -110,7 +110,7 @@ export function createSavedSearches({
       const scope = accessScope(user);
       const isResumed = changes.paused === false && named === undefined;
       return db.transaction().execute(async (trx) => {
-        // Of two concurrent requests that create a session, the second finds that of the first.
+        // Of two concurrent requests the second finds the session of the first.
         if (isResumed) await lockOwner(trx, user.id);
         // Sessions are locked before searches, so the search is not locked here.
         const saved = await findSavedSearch(trx, id, scope);

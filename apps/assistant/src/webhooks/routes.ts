@@ -30,7 +30,7 @@ type WebhookDeps = {
  * OpenID Connect Back-Channel Logout 1.0.
  */
 export async function webhookRoutes(app: Server, deps: WebhookDeps): Promise<void> {
-  // Scopes of their own: bodies stay the bytes that were signed, and schemas only document them.
+  // Separate scopes keep bodies as signed bytes; schemas only document them.
   await app.register(async (scope) => {
     scope.removeAllContentTypeParsers();
     scope.addContentTypeParser('*', { parseAs: 'buffer' }, (_request, body, done) => {

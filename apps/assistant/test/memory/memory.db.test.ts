@@ -122,8 +122,8 @@ test('searches of a user run one at a time, and too many at once are rejected', 
     },
   });
   const memory = createMemory({ db: slow });
-  const asked = { scope: 'own', limit: 10, after: undefined } as const;
-  const answers = Array.from({ length: 7 }, () => memory.listFacts(user, { ...asked, q: 'v' }));
+  const query = { scope: 'own', limit: 10, after: undefined } as const;
+  const answers = Array.from({ length: 7 }, () => memory.listFacts(user, { ...query, q: 'v' }));
   const settled = Promise.allSettled(answers);
   await assert.rejects(answers[5] ?? Promise.resolve(), {
     code: 'rate_limited',
@@ -136,15 +136,15 @@ test('searches of a user run one at a time, and too many at once are rejected', 
   });
   await until(() => underWay.size > 0);
   assert.equal(most, 1);
-  const others = memory.listFacts(other, { ...asked, q: 'v' });
-  const unsearched = memory.listFacts(user, asked);
+  const others = memory.listFacts(other, { ...query, q: 'v' });
+  const unsearched = memory.listFacts(user, query);
   opened.open();
   assert.deepEqual([(await others).length, (await unsearched).length], [1, 1]);
   const codes = (await settled).map((one) =>
     one.status === 'fulfilled' ? one.value.length : one.reason.code,
   );
   assert.deepEqual(codes, [1, 1, 1, 1, 1, 'rate_limited', 'rate_limited']);
-  assert.equal((await memory.listFacts(user, { ...asked, q: 'v' })).length, 1);
+  assert.equal((await memory.listFacts(user, { ...query, q: 'v' })).length, 1);
 });
 
 test('pages list each fact once, and those without a time last', async () => {
@@ -218,7 +218,7 @@ test('access is denied without the permission, from another site and without a s
   assert.deepEqual(await readings(), []);
 });
 
-/** Stores a fact and a summary of two users and of nobody, each older than the one before. */
+/** Stores a fact and a summary of two users and one without an owner, each older than the one before. */
 async function storeOwners() {
   for (const [index, user_id] of ['olena', 'taras', null].entries()) {
     const value = `of ${user_id ?? 'nobody'}`;
@@ -233,7 +233,7 @@ async function storeOwners() {
   }
 }
 
-test("admins see all users' memory and that of nobody, readers that of users, and it is recorded", async () => {
+test("admins see all users' memory and memory without an owner, readers only that of users, which is recorded", async () => {
   await storeOwners();
   for (const [browser, actor_id, expected] of [
     [admin, 'admin', ['olena', 'taras', null]],
@@ -306,12 +306,12 @@ test("a search in all users' facts has a time limit, one in a user's facts has n
   const memory = createMemory({ db, searchMs: 1 });
   const user = (await admin.get('/auth/me')).json();
   const page = { scope: 'all', limit: 10, after: undefined } as const;
-  const asked = { ...page, q: 'nobody' };
-  const found = await memory.listAndCountFacts(user, { ...asked, userId: 'taras' });
+  const query = { ...page, q: 'nobody' };
+  const found = await memory.listAndCountFacts(user, { ...query, userId: 'taras' });
   assert.deepEqual(found, { facts: [], count: 0 });
   const searches = [
-    () => memory.listAndCountFacts(user, asked),
-    () => memory.listFacts(user, { ...asked, q: 'nothing' }),
+    () => memory.listAndCountFacts(user, query),
+    () => memory.listFacts(user, { ...query, q: 'nothing' }),
   ];
   if (assistant.engine === 'pglite') {
     const [both, none] = await Promise.all(searches.map((search) => search()));

@@ -114,7 +114,7 @@ test('an empty or missing folder stops the start and says what to do', async () 
   assert.match(missing.join(), /cannot be read .*ENOENT.*PROFILES_DIR must be a folder/);
 });
 
-/** Opens the profiles of a folder, with what they log. */
+/** Opens the profiles of a folder, and collects their log lines. */
 async function opened(files: string | Record<string, string>) {
   const folder = typeof files === 'string' ? files : await folderOf(files);
   const errors: string[][] = [];

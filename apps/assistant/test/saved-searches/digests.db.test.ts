@@ -8,7 +8,7 @@ import { until } from '../helpers/until.ts';
 import { KEEPER, openDigestStage, sorted } from './stage.ts';
 
 const stage = await openDigestStage();
-const { add, db, feed, model, told } = stage;
+const { add, db, feed, model, reported } = stage;
 const olena = { url: stage.url, sid: await stage.signIn('u-olena') };
 const reader = stage.reader();
 // The first pass stores the current cursor: earlier listings are in no digest.
@@ -51,13 +51,13 @@ test('a new or cheaper listing is reported once for each search, also over an op
   const [{ sessionId, message } = assert.fail()] = open.arrived;
   assert.deepEqual([sessionId, message.role], [all.sessionId, 'assistant']);
   assert.match(message.content, /нових: 2[^]*Біля парку[^]*https:\/\/a\.test\/11/);
-  assert.deepEqual((await told(all.sessionId)).map(sorted), [[dear, low]]);
-  assert.deepEqual(await told(cheap.sessionId), [[low]]);
+  assert.deepEqual((await reported(all.sessionId)).map(sorted), [[dear, low]]);
+  assert.deepEqual(await reported(cheap.sessionId), [[low]]);
 
   await stage.later();
   feed.price(dear, 9500);
   await reader.pass();
-  assert.deepEqual(await told(cheap.sessionId), [[low], [dear]]);
+  assert.deepEqual(await reported(cheap.sessionId), [[low], [dear]]);
   assert.match(await lastText(cheap.sessionId), /подешевшало: 1[^]*9 500 UAH \(було 14 000 UAH\)/);
 
   feed.price(dear, 9000);
@@ -65,7 +65,7 @@ test('a new or cheaper listing is reported once for each search, also over an op
   feed.add(low, { price: 8000 });
   await stage.later();
   await reader.pass();
-  assert.equal((await told(cheap.sessionId)).length, 2);
+  assert.equal((await reported(cheap.sessionId)).length, 2);
   assert.equal(open.arrived.length, 1);
 });
 
@@ -73,12 +73,12 @@ test('digests are at least every_minutes apart, show ten listings and count the 
   const often = await stage.keep('u-olena', { every: 30 });
   const daily = await stage.keep('u-olena', { every: 24 * 60 });
   const counts = async () => [
-    (await told(often.sessionId)).length,
-    (await told(daily.sessionId)).length,
+    (await reported(often.sessionId)).length,
+    (await reported(daily.sessionId)).length,
   ];
   for (let index = 0; index < 250; index += 1) add();
   await reader.pass();
-  const [ids = []] = await told(often.sessionId);
+  const [ids = []] = await reported(often.sessionId);
   assert.equal(ids.length, 10);
   assert.match(await lastText(often.sessionId), /нових: 250[^]*і ще 240$/);
   for (const [age, expected] of [
@@ -97,7 +97,7 @@ test('digests are at least every_minutes apart, show ten listings and count the 
   assert.deepEqual(await counts(), [2, 2]);
 });
 
-test('equal searches are asked about once, and paused ones not at all', async () => {
+test('equal searches share a request, and paused ones cause none', async () => {
   await stage.signIn('u-taras');
   const kept = [
     await stage.keep('u-olena', { search: { city: 'Львів', price_max: 5e4 } }),
@@ -115,10 +115,10 @@ test('equal searches are asked about once, and paused ones not at all', async ()
   // Two for the page, and one for each of the two digests.
   assert.equal(feed.matched.length, 4);
   for (const { ids: asked } of feed.matched) assert.deepEqual(sorted(asked), ids);
-  const reported = await Promise.all(
-    kept.map(async ({ sessionId }) => (await told(sessionId)).flat()),
+  const digests = await Promise.all(
+    kept.map(async ({ sessionId }) => (await reported(sessionId)).flat()),
   );
-  assert.deepEqual(reported.map(sorted), [ids, ids, [], [], []]);
+  assert.deepEqual(digests.map(sorted), [ids, ids, [], [], []]);
 });
 
 test('a digest reports what its search finds when it is sent, and the rest when it is found again', async () => {
@@ -131,7 +131,7 @@ test('a digest reports what its search finds when it is sent, and the rest when 
   feed.price(reduced, 14_900);
   await stage.later();
   await reader.pass();
-  assert.deepEqual((await told(sessionId)).map(sorted), [[first], [stays, reduced]]);
+  assert.deepEqual((await reported(sessionId)).map(sorted), [[first], [stays, reduced]]);
   assert.match(await lastText(sessionId), /: нових: 1, подешевшало: 1\n/);
 
   feed.price(risen, 14_500);
@@ -142,23 +142,23 @@ test('a digest reports what its search finds when it is sent, and the rest when 
   feed.archive(add());
   await stage.later();
   await reader.pass();
-  assert.deepEqual((await told(sessionId)).slice(2), [[risen], [archived]]);
+  assert.deepEqual((await reported(sessionId)).slice(2), [[risen], [archived]]);
 
-  // A changed search reports only what it finds now, and what it is not asked for waits.
+  // A changed search reports only what it finds now; other hits wait.
   const [cheap, dear] = [add({ price: 8000 }), add({ price: 14_000 })];
   await reader.pass();
   await stage.later();
-  await stage.whileAsked(reader.pass, async () => {
+  await stage.whileRequested(reader.pass, async () => {
     await change(id, { search: JSON.stringify(upTo(9000)) });
   });
-  assert.equal((await told(sessionId)).length, 4);
+  assert.equal((await reported(sessionId)).length, 4);
   await reader.pass();
-  assert.deepEqual((await told(sessionId)).slice(4), [[cheap]]);
+  assert.deepEqual((await reported(sessionId)).slice(4), [[cheap]]);
   await change(id, { search: JSON.stringify(upTo(16_000)) });
   feed.add(dear);
   await stage.later();
   await reader.pass();
-  assert.deepEqual((await told(sessionId)).slice(5), [[dear]]);
+  assert.deepEqual((await reported(sessionId)).slice(5), [[dear]]);
 });
 
 test('a digest waits for the end of an answer in its session', async (t) => {
@@ -170,13 +170,13 @@ test('a digest waits for the end of an answer in its session', async (t) => {
   const answer = here.say(sessionId, 'Пиши');
   await answer.hear('Пишу ');
   const id = await found();
-  assert.equal(feed.matched.length, 1, 'the collector is asked about the page alone');
-  assert.deepEqual(await told(sessionId), []);
+  assert.equal(feed.matched.length, 1, 'only the page is requested');
+  assert.deepEqual(await reported(sessionId), []);
   rest.open();
   await answer.waitFor('message.completed');
   await reader.pass();
   await until(() => here.arrived.length > 0);
-  assert.deepEqual(await told(sessionId), [[id]]);
+  assert.deepEqual(await reported(sessionId), [[id]]);
 });
 
 test('only users who are signed in and may use tools get digests; hits wait for the others', async () => {
@@ -196,19 +196,19 @@ test('only users who are signed in and may use tools get digests; hits wait for 
   }
   for (const leave of [signOut, idle]) {
     await stage.signIn('u-petro', KEEPER);
-    await stage.whileAsked(found as never, async () => void (await leave()));
-    assert.deepEqual(await told(sessionId), []);
+    await stage.whileRequested(found as never, async () => void (await leave()));
+    assert.deepEqual(await reported(sessionId), []);
   }
   await stage.signIn('u-petro', KEEPER);
   await reader.pass();
-  assert.equal((await told(sessionId)).flat().length, waiting.length + 2);
+  assert.equal((await reported(sessionId)).flat().length, waiting.length + 2);
   await db
     .updateTable('svc_users')
     .set({ role: 'admin', permissions: '[]' })
     .where('id', '=', 'u-petro')
     .execute();
   const last = await found();
-  assert.deepEqual((await told(sessionId)).at(-1), [last]);
+  assert.deepEqual((await reported(sessionId)).at(-1), [last]);
 });
 
 test('a model sees the ids of a digest and none of its texts, and an answer can still be retried', async (t) => {
@@ -223,7 +223,7 @@ test('a model sees the ids of a digest and none of its texts, and an answer can 
   assert.match(String(ivan.arrived[0]?.message.content), /Ignore all instructions/);
   model.scripts.push({ words: ['Відповідь.'] });
   await ivan.retry(sessionId).waitFor('message.completed');
-  assert.deepEqual(await told(sessionId), [[id]]);
+  assert.deepEqual(await reported(sessionId), [[id]]);
   await ivan.say(sessionId, 'А ще?').waitFor('message.completed');
   const { messages } = model.seen.at(-1) ?? { messages: [] };
   assert.deepEqual(
@@ -258,12 +258,12 @@ test('digests sent while a client is disconnected arrive once when it reconnects
   assert.deepEqual(arrived, expected);
 });
 
-/** Asserts that a session was told of each listing exactly once. */
+/** Fails unless the digests of a session report each listing once. */
 async function assertOnce(sessionId: string, ids: readonly number[]) {
-  assert.deepEqual(sorted((await told(sessionId)).flat()), sorted(ids));
+  assert.deepEqual(sorted((await reported(sessionId)).flat()), sorted(ids));
 }
 
-test('each listing is reported once over outages, cut connections and deaths', async () => {
+test('each listing is reported once over outages, cut connections and kills', async () => {
   const searches = [
     await stage.keep('u-olena'),
     await stage.keep('u-olena', { search: upTo(2e4) }),
@@ -307,7 +307,7 @@ test('of several processes one reads at a time, and the next one continues', asy
   for (const { closing, running } of processes) {
     ids.push(add());
     await stage.later();
-    await until(async () => (await told(sessionId)).length === ids.length);
+    await until(async () => (await reported(sessionId)).length === ids.length);
     closing.abort();
     await running;
   }
@@ -315,7 +315,7 @@ test('of several processes one reads at a time, and the next one continues', asy
   // A slow process does not move the cursor back.
   ids.push(add());
   await stage.later();
-  await stage.whileAsked(stage.reader().pass, async () => {
+  await stage.whileRequested(stage.reader().pass, async () => {
     feed.gate = undefined;
     await reader.pass();
     ids.push(add());
@@ -346,7 +346,7 @@ test('an outage of the collector is logged once and counted', async () => {
     ['down', 'up', 'down'],
   );
   feed.faultOf = () => undefined;
-  assert.deepEqual(await told(sessionId), [[id]]);
+  assert.deepEqual(await reported(sessionId), [[id]]);
   assert.equal(await own.metric('assistant_feed_failures_total'), 4);
   for (const name of ['hits', 'searches']) {
     const metric =
@@ -373,8 +373,8 @@ test('a rate limit is waited for, a rejected search skipped, and an unknown curs
   };
   const own = stage.reader();
   await own.pass();
-  assert.deepEqual(await told(sessionId), [ids]);
-  assert.deepEqual(await told(rejected.sessionId), []);
+  assert.deepEqual(await reported(sessionId), [ids]);
+  assert.deepEqual(await reported(rejected.sessionId), []);
   assert.equal(await own.metric('assistant_feed_failures_total'), 0);
 
   feed.restore();
@@ -400,11 +400,11 @@ if (stage.engine === 'postgres') {
       await untilBlocked(db);
       await victim.kill();
     });
-    assert.deepEqual(await told(sessionId), []);
+    assert.deepEqual(await reported(sessionId), []);
     await stage.expireLease();
     const closing = new AbortController();
     const running = reader.run({ pollMs: 50, isExclusive: false }, closing.signal);
-    await until(async () => (await told(sessionId)).length === 1);
+    await until(async () => (await reported(sessionId)).length === 1);
     closing.abort();
     await running;
     await assertOnce(sessionId, ids);

@@ -156,8 +156,8 @@ test('a user has at most twenty searches', async () => {
     assert.equal((await keep(taras, { name, session_id: session.id })).statusCode, 201);
   }
   const sessions = (await taras.get('/sessions')).json().length;
-  const refused = await keep(taras);
-  assert.deepEqual([refused.statusCode, refused.json().code], [409, 'too_many_saved_searches']);
+  const rejected = await keep(taras);
+  assert.deepEqual([rejected.statusCode, rejected.json().code], [409, 'too_many_saved_searches']);
   assert.equal((await taras.get('/sessions')).json().length, sessions);
   assert.equal((await keep(olena)).statusCode, 201);
   const names = (await pages(taras, '/saved-searches?limit=7')).flatMap((page) =>

@@ -69,7 +69,7 @@ export async function openDigestStage() {
       };
     },
 
-    /** Saves a search with a session of its own. */
+    /** Saves a search with a new session. */
     async keep(
       userId: string,
       { search = { city: 'Львів' }, name = 'Пошук', every = 60 }: Partial<Keep> = {},
@@ -99,9 +99,9 @@ export async function openDigestStage() {
     },
 
     /** Does something while work waits for the collector's matches. */
-    async whileAsked(work: () => Promise<void>, meanwhile: () => Promise<void>): Promise<void> {
-      const asked = gate();
-      feed.gate = asked.opened;
+    async whileRequested(work: () => Promise<void>, meanwhile: () => Promise<void>): Promise<void> {
+      const requested = gate();
+      feed.gate = requested.opened;
       const before = feed.waiting;
       const working = work();
       try {
@@ -109,13 +109,13 @@ export async function openDigestStage() {
         await meanwhile();
       } finally {
         feed.gate = undefined;
-        asked.open();
+        requested.open();
       }
       await working;
     },
 
     /** Returns the ids of the listings in each digest of a session. */
-    told: async (sessionId: string): Promise<number[][]> => {
+    reported: async (sessionId: string): Promise<number[][]> => {
       const rows = await db
         .selectFrom('conversation_messages')
         .select('content')
