@@ -36,6 +36,25 @@ export async function inTime(awaited: Promise<unknown>, timeoutMs: number): Prom
   }
 }
 
+/**
+ * Waits for work that cannot be aborted itself.
+ * @throws What the work throws; `signal.reason`.
+ */
+export async function orAborted<Result>(
+  signal: AbortSignal,
+  work: Promise<Result>,
+): Promise<Result> {
+  signal.throwIfAborted();
+  const { promise: aborted, reject } = Promise.withResolvers<never>();
+  const abort = () => reject(signal.reason);
+  signal.addEventListener('abort', abort, { once: true });
+  try {
+    return await Promise.race([work, aborted]);
+  } finally {
+    signal.removeEventListener('abort', abort);
+  }
+}
+
 /** Starts a countdown. Returns a function that returns the milliseconds left, for waits that share them. */
 export function countDown(timeoutMs: number): () => number {
   const deadline = performance.now() + timeoutMs;

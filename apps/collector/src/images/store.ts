@@ -1,7 +1,7 @@
 import type { Logger } from '@oselya/kit';
 import type { Disk as StoreDisk } from 'flydrive';
 import { Gauge, type Registry } from 'prom-client';
-import { inTime, pause } from '../async/wait.ts';
+import { inTime, orAborted, pause } from '../async/wait.ts';
 import type { Config } from '../config.ts';
 import { isDiskLow } from '../disk.ts';
 import { openBucket, openFolder } from './disks.ts';
@@ -165,13 +165,11 @@ export function createImageStore(
     /** Asks the store, and resolves to whether it answers before the signal. */
     async answers(signal: AbortSignal): Promise<boolean> {
       if (outage !== undefined) return false;
-      const aborted = Promise.withResolvers<false>();
-      signal.addEventListener('abort', () => aborted.resolve(false), { once: true });
       const answered = watched(() => disk.exists(PROBE_KEY)).then(
         () => true,
         () => false,
       );
-      return Promise.race([answered, aborted.promise]);
+      return orAborted(signal, answered).catch(() => false);
     },
     /** Returns the error of an outage for a failure on an image's way to the store, unless it is a full disk. */
     toOutage,

@@ -1,6 +1,6 @@
 import { isDatabaseOutage } from '@oselya/db';
 import { ModelError, type ModelClient } from '@oselya/model';
-import { pause } from '../async/wait.ts';
+import { orAborted, pause } from '../async/wait.ts';
 import { isDiskLow } from '../disk.ts';
 import { createEmbeddingBatches, type EmbedText } from '../embeddings/batches.ts';
 import { StoreOutageError } from '../images/store.ts';
@@ -41,13 +41,13 @@ const DATABASE_MS = 90 * SECOND;
 const IMAGES_MS = 30 * MINUTE;
 
 /**
- * How long a job waits on which a server failed, for each attempt so far: past the 30 s of an open breaker, and longer
- * each time, so that others probe it however many such jobs there are.
+ * The wait of a job on which a server failed, for each attempt so far: longer than the 30 s of an open breaker, and growing,
+ * so that other jobs are the next probes.
  */
 const RETRY_MS = 45 * SECOND;
 const MAX_RETRY_FACTOR = 20;
 
-/** A job that met so many outages causes them. */
+/** A job that met this many outages causes them. */
 const MAX_OUTAGES = 5;
 
 const STAGE_RETRY_MS = 200;
@@ -90,7 +90,7 @@ export function createPipeline(
   const embedText = createEmbeddingBatches(model);
   const outages = createOutageCounts<number>();
 
-  /** Keeps what the model has read for the next attempt. */
+  /** Keeps the reading for the next attempt. */
   async function keepRead({ job, uploads, products }: Context): Promise<void> {
     const { extracted, kept } = products;
     // A payload whose images are gone with its request has no next attempt.
@@ -101,7 +101,7 @@ export function createPipeline(
   return async (job, { signal, input, cost = createModelCost(), stages: records = [] }) => {
     const context: Context = { ...input, job, products: {} };
     const { rawId } = job;
-    // A text that the server may fail on takes no others along.
+    // A text that met an outage must not fail the texts of other jobs.
     const jobModel = createJobModel(model, embedText, { cost, alone: outages.has(rawId) });
 
     async function run(stage: Stage): Promise<StageResult> {
@@ -115,7 +115,7 @@ export function createPipeline(
         return failure(error, stage.name, {
           canWait: context.canWait ?? true,
           retryMs: retryMs * Math.min(job.attempt, MAX_RETRY_FACTOR),
-          // Images are judged each for itself (images/describe.ts).
+          // images/describe.ts counts the outages of images.
           isCause: (outage) =>
             !(error instanceof ModelError && stage.name === 'images') &&
             outages.add(rawId, outage) >= MAX_OUTAGES,
@@ -205,19 +205,17 @@ async function runWithinTime(
   deps: StageDeps,
   signal: AbortSignal,
 ): Promise<StageResult> {
-  signal.throwIfAborted();
   // Not `AbortSignal.any`: Node keeps such a signal until it is aborted.
   const ending = new AbortController();
   const end = () => ending.abort(signal.reason);
   signal.addEventListener('abort', end);
-  const aborted = Promise.withResolvers<never>();
-  ending.signal.addEventListener('abort', () => aborted.reject(ending.signal.reason));
   const timer = setTimeout(() => {
     const seconds = stage.timeoutMs / SECOND;
     ending.abort(new StageTimeoutError(`The stage "${stage.name}" took longer than ${seconds} s.`));
   }, stage.timeoutMs);
   try {
-    return await Promise.race([stage.run(context, deps, ending.signal), aborted.promise]);
+    signal.throwIfAborted();
+    return await orAborted(ending.signal, stage.run(context, deps, ending.signal));
   } finally {
     clearTimeout(timer);
     signal.removeEventListener('abort', end);

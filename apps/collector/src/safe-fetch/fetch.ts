@@ -1,5 +1,6 @@
 import type { LookupFunction } from 'node:net';
 import { Agent, request } from 'undici';
+import { orAborted } from '../async/wait.ts';
 import { createAddressCheck, FetchError, type Lookup, type ResolvedAddress } from './address.ts';
 
 const MAX_REDIRECTS = 5;
@@ -35,7 +36,7 @@ export function createSafeFetch(options: {
   return async (text, { signal, accept = '*/*' }) => {
     let url = parseUrl(text);
     for (let redirects = 0; ; redirects += 1) {
-      const addresses = await until(signal, checkAddress(url));
+      const addresses = await orAborted(signal, checkAddress(url));
       const agent = pinnedAgent(addresses);
       try {
         const headers = { accept, 'accept-encoding': 'identity', 'user-agent': 'oselya' };
@@ -84,17 +85,4 @@ function pinnedAgent(addresses: ResolvedAddress[]): Agent {
     bodyTimeout: SILENCE_MS.body,
     allowH2: false,
   });
-}
-
-/** A lookup cannot be aborted, but the wait for it can. */
-async function until<T>(signal: AbortSignal, work: Promise<T>): Promise<T> {
-  signal.throwIfAborted();
-  const { promise: aborted, reject } = Promise.withResolvers<never>();
-  const abort = () => reject(signal.reason);
-  signal.addEventListener('abort', abort, { once: true });
-  try {
-    return await Promise.race([work, aborted]);
-  } finally {
-    signal.removeEventListener('abort', abort);
-  }
 }
