@@ -217,7 +217,7 @@ suite('images', () => {
     const controller = new AbortController();
     const lines: string[] = [];
     const questions: string[] = [];
-    const work: Maintenance['reprocessPictures'] = {
+    const work: Maintenance['reprocessImages'] = {
       count: () => Promise.resolve(OUTCOMES.length),
       async *describe(_choice, { signal }) {
         for (const [nth, outcome] of OUTCOMES.entries()) {
@@ -228,7 +228,7 @@ suite('images', () => {
       },
     };
     const run = await reprocessImages(
-      { reprocessPictures: work },
+      { reprocessImages: work },
       {
         choice: {},
         limit: Infinity,

@@ -148,7 +148,7 @@ export async function reprocess(
  * again after a question.
  */
 export async function reprocessImages(
-  { reprocessPictures: work }: Pick<Maintenance, 'reprocessPictures'>,
+  { reprocessImages: work }: Pick<Maintenance, 'reprocessImages'>,
   { choice, ...options }: RunOptions & { choice: Omit<Choice, 'outdated'> },
 ): Promise<RunResult> {
   const { limit, dryRun, yes, signal, print, output, confirm } = options;

@@ -5,17 +5,17 @@ import { readConfig } from '../config.ts';
 import type { Tables } from '../tables.ts';
 import { createServices, openInlineJobs } from '../services.ts';
 
-/** The OpenAPI document, made without a database, without listening and without any of the environment. */
+/** Returns the OpenAPI document without a database, a port or the environment. */
 export async function openapi(): Promise<object> {
-  return describe((app) => Promise.resolve(app.swagger()));
+  return withApp((app) => Promise.resolve(app.swagger()));
 }
 
-/** What `GET /metrics` answers of a process to which nothing has happened yet, likewise. */
+/** Returns the answer of `GET /metrics` of a process that has done nothing yet. */
 export async function metrics(): Promise<string> {
-  return describe(async (app) => (await app.inject('/metrics')).body);
+  return withApp(async (app) => (await app.inject('/metrics')).body);
 }
 
-async function describe<Result>(look: (app: Server) => Promise<Result>): Promise<Result> {
+async function withApp<Result>(work: (app: Server) => Promise<Result>): Promise<Result> {
   await using opened = new AsyncDisposableStack();
   const config = readConfig({});
   const services = await createServices(config, {
@@ -28,5 +28,5 @@ async function describe<Result>(look: (app: Server) => Promise<Result>): Promise
   const app = await createApp(config, services, jobs);
   opened.defer(async () => app.close());
   await app.ready();
-  return look(app);
+  return work(app);
 }

@@ -7,26 +7,26 @@ import {
   backfillEmbeddings,
 } from '../embeddings/backfill.ts';
 import { keepCompleted } from '../reprocess/again.ts';
-import { createReprocessPictures, type ReprocessPictures } from '../reprocess/images.ts';
+import { createReprocessImages, type ReprocessImages } from '../reprocess/images.ts';
 import { createReprocess, type Reprocess } from '../reprocess/reprocess.ts';
 import { openInlineJobs, openServices, type Shared } from '../services.ts';
 
-/** What operators do with what is stored already. */
+/** The maintenance commands of operators. */
 export type Maintenance = AsyncDisposable & {
   backfillEmbeddings(options: BackfillOptions): Promise<BackfillReport>;
   reprocess: Reprocess;
-  reprocessPictures: ReprocessPictures;
-  /** How many listings may be at work at once. */
+  reprocessImages: ReprocessImages;
+  /** How many listings are processed at once. */
   parallel: number;
 };
 
-/** What has begun to be written ends in so much time. */
+/** How long the shutdown waits for writes in progress. */
 const SHUTDOWN_MS = 60_000;
 
 /**
- * Opens the database and the model of the configuration for a command: nothing is served, and nothing is
- * taken off the queue. It logs nothing, since the command tells the person who gave it.
- * @throws ConfigError, StartError, DatabaseError: each for the person who gives the command.
+ * Opens the configured database and model for a command. It serves nothing, claims no job of the queue, and logs
+ * nothing unless the command brings a log.
+ * @throws ConfigError, StartError, DatabaseError.
  */
 export async function openMaintenance(
   env: NodeJS.ProcessEnv,
@@ -49,7 +49,7 @@ export async function openMaintenance(
   return {
     backfillEmbeddings: (options) => backfillEmbeddings({ db, model }, options),
     reprocess: createReprocess({ db, model, jobs, leaseMs, parallel }),
-    reprocessPictures: createReprocessPictures({ db, images, jobs, leaseMs, parallel }),
+    reprocessImages: createReprocessImages({ db, images, jobs, leaseMs, parallel }),
     parallel,
     [Symbol.asyncDispose]: () => running.disposeAsync(),
   };

@@ -6,63 +6,51 @@ import { extractListing, extractionPrompt, rejectionOf } from '../pipeline/extra
 import type { Facts } from '../pipeline/merge.ts';
 import { mergeFacts } from '../pipeline/merge.ts';
 
-/** A trial ends with its first failure, whose reason an open breaker would hide. */
-const MANY_FAILURES = 1_000_000;
+/** An open breaker would hide the reason of a failure, with which a trial ends. */
+const MAX_FAILURES = 1_000_000;
 
-/** What a payload would become. */
-export type TrialReading = {
-  isListing: boolean;
-  /** As the listing would have them; none where it is no listing. */
-  facts: Partial<Facts>;
-};
+/** The reading of a payload: the fields that the listing would have, if it is one. */
+export type TrialReading = { isListing: boolean; facts: Partial<Facts> };
 
-/** The configured model, at work as the pipeline has it work, with nothing stored. */
-export type Trial = AsyncDisposable & {
-  mode: 'mock' | 'openai';
-  chatModel: string;
-  embeddingModel: string;
-  promptVersion: string;
-  /** How many payloads a worker would have at work at once. */
-  parallel: number;
-  /**
-   * Reads a payload: the same prompt, the same checks, the same rules.
-   * @param observe Told of each request to the model.
-   * @throws ModelError.
-   */
-  read(
-    payload: Payload,
-    options: { signal: AbortSignal; observe: (event: ModelCallEvent) => void },
-  ): Promise<TrialReading>;
-  /** Embeds a text. @returns The width of the vector. @throws ModelError. */
-  embed(text: string, signal: AbortSignal): Promise<number>;
-};
+/** The configured model with the prompts of the pipeline; nothing is stored. */
+export type Trial = ReturnType<typeof openTrial>;
 
 /**
- * Opens the model of the configuration, and no database.
- * @param options.mock The mock, whatever the configuration says.
- * @throws ConfigError, StartError: each for the person who gives the command.
+ * Opens the configured model without a database.
+ * @param options.mock Whether to open the mock instead.
+ * @throws ConfigError, StartError.
  */
-export function openTrial(
-  env: NodeJS.ProcessEnv,
-  options: { mock: boolean } = { mock: false },
-): Trial {
+export function openTrial(env: NodeJS.ProcessEnv, options: { mock: boolean } = { mock: false }) {
   const config = readConfig(options.mock ? { ...env, MODEL_MODE: 'mock' } : env, { api: false });
-  const model = openModel(config, { breaker: { failures: MANY_FAILURES } });
+  const model = openModel(config, { breaker: { failures: MAX_FAILURES } });
   return {
     mode: config.MODEL_MODE,
     chatModel: model.chatModel,
     embeddingModel: model.embeddingModel,
     promptVersion: extractionPrompt.version,
+    /** How many payloads a worker processes at once. */
     parallel: config.COLLECTOR_WORKERS,
-    async read(payload, asked) {
-      const extracted = await extractListing(model, payload, asked);
+
+    /**
+     * Reads a payload with the prompt, checks and rules of the pipeline.
+     * @param request.observe Called with each request to the model.
+     * @throws ModelError.
+     */
+    async read(
+      payload: Payload,
+      request: { signal: AbortSignal; observe: (event: ModelCallEvent) => void },
+    ): Promise<TrialReading> {
+      const extracted = await extractListing(model, payload, request);
       if (rejectionOf(extracted) !== undefined) return { isListing: false, facts: {} };
       return { isListing: true, facts: mergeFacts(payload, extracted.extraction).facts };
     },
-    async embed(text, signal) {
+
+    /** Embeds a text, and returns the width of the vector. @throws ModelError. */
+    async embed(text: string, signal: AbortSignal): Promise<number> {
       const { vectors } = await model.embed([text], { signal });
       return vectors[0]?.length ?? 0;
     },
+
     [Symbol.asyncDispose]: () => model.close(),
   };
 }

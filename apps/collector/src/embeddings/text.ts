@@ -2,7 +2,7 @@ import type { Selectable } from 'kysely';
 import type { Tables } from '../tables.ts';
 import { cutText } from '../text.ts';
 
-/** Models read so many characters at most, of which the first say most. */
+/** The longest text that is embedded, in characters. */
 const MAX_LENGTH = 8000;
 
 /** The columns that a listing's embedding is made from. */
@@ -20,15 +20,15 @@ export const EMBEDDED_COLUMNS = [
   'description',
 ] as const satisfies readonly (keyof Tables['property_listings'])[];
 
-/** What of a listing its embedding says. */
+/** The fields of a listing that are embedded. */
 export type EmbeddedListing = Pick<
   Selectable<Tables['property_listings']>,
   (typeof EMBEDDED_COLUMNS)[number]
 >;
 
 /**
- * The text of a listing that its embedding is made from: what it says, and its main facts in words. It
- * is made of what is stored, so that whoever makes it, and whenever, makes the same.
+ * Returns the text that a listing's embedding is made from: its words and main facts. It depends on stored columns alone,
+ * so that every process makes the same.
  */
 export function embeddingText(listing: EmbeddedListing): string {
   const place = [listing.city, listing.district, listing.address].filter((part) => part !== null);
@@ -48,13 +48,13 @@ export function embeddingText(listing: EmbeddedListing): string {
   return cutText(lines.filter((line) => line !== null && line !== '').join('\n'), MAX_LENGTH);
 }
 
-/** What a listing's row says of its embedding. */
+/** The state of a listing's embedding. */
 export type EmbeddingState = Pick<
   Selectable<Tables['property_listings']>,
   'embedding_model' | 'embedding_text_hash'
 > & { is_embedded: boolean };
 
-/** Whether a listing's embedding is of this text by this model. */
+/** Tells whether a listing has the embedding of a text by a model. */
 export function isEmbedded(
   state: EmbeddingState,
   { hash, model }: { hash: string; model: string },

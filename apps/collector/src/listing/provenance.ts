@@ -1,9 +1,9 @@
 import { isDeepStrictEqual } from 'node:util';
 
-/** Who may name a fact. */
+/** The sides that provide fields. */
 export type Namer = 'payload' | 'model';
 
-/** What our own code does to facts, or makes of them. The API's description names each. */
+/** The rules that change, omit or derive fields, as the API's description names them. */
 export const RULES = {
   plain_text: 'written without the tags and entities of HTML',
   cleaned:
@@ -19,36 +19,35 @@ export const RULES = {
   price_by_area: 'the price divided by the total area',
 } as const;
 
-/** A rule by which a value was changed or left out. */
+/** A rule that changed, omitted or derived a value. */
 export type Rule = keyof typeof RULES;
 
 /**
- * Where a fact comes from. Of a payload or a model are those that are as they were named, times at least the
- * same instant. By a rule: which one, and whose value it changed or left out.
+ * The origin of a field: the payload or the model where the value is unchanged, else the rule, and the side whose value it
+ * changed or left out.
  */
 export type Origin = { origin: Namer } | { origin: 'rule'; rule: Rule; of?: Namer };
 
-/** Where each fact comes from, and what was left out of them, by the names of the facts. */
+/** The origin of each field, also of those that were left out, by name. */
 export type Origins = Record<string, Origin>;
 
-/** How a listing's facts came about. Specification 001, What the service does, 2. */
+/** The provenance of a listing. Specification 001, What the service does, 2. */
 export type Provenance = {
-  /** The raw record whose payload they were read from. */
   raw_id: number;
-  /** The model's name as its server gave it, and as it was asked for. */
+  /** The model's name as its server gives it, and as configured. */
   model: string;
   requested_model: string;
   prompt_version: string;
   fields: Origins;
 };
 
-/** What has gone through a rule, and whose value it was. */
+/** Returns the origin of a value that a rule changed or left out. */
 export function byRule(rule: Rule, of?: Namer): Origin {
   return of === undefined ? { origin: 'rule', rule } : { origin: 'rule', rule, of };
 }
 
 /**
- * Where a value comes from that has gone through rules: from the last one that changed it.
+ * Returns the origin of a value after rules: the last one that changed it, or the side itself.
  * @param steps Each rule, and the value after it.
  */
 export function tracedThrough(
@@ -65,7 +64,7 @@ export function tracedThrough(
   return origin;
 }
 
-/** Whose value a fact is, be it as it was named or changed by a rule. */
+/** Returns the side that provided a value, unchanged or not. */
 export function namerOf(origin: Origin | undefined): Namer | undefined {
   return origin?.origin === 'rule' ? origin.of : origin?.origin;
 }

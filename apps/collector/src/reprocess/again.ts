@@ -4,7 +4,7 @@ import type { Kysely } from 'kysely';
 import { mapInOrder } from '../async/concurrency.ts';
 import type { JobInput } from '../pipeline/context.ts';
 import type { JobAgain } from '../queue/claim.ts';
-import type { Job, ProcessJob, ProcessResult } from '../queue/job.ts';
+import type { Job, ProcessJob } from '../queue/job.ts';
 import type { Tables } from '../tables.ts';
 import { isComplete } from './repository.ts';
 
@@ -37,32 +37,26 @@ export function keepCompleted(
     const result = await process(job, options);
     const { input } = options;
     if (input?.before !== 'completed' || result.status === 'completed') return result;
-    const stages = result.status === 'postponed' ? (options.stages ?? []) : result.stages;
+    const isPostponed = result.status === 'postponed';
+    const stages = isPostponed ? (options.stages ?? []) : result.stages;
+    const error = isPostponed ? null : result.error;
     const upsert = stages.find(({ stage }) => stage === 'upsert');
     const isWritten =
       upsert !== undefined && (upsert.outcome === 'done' || (await mayBeWritten(job)));
-    if (isWritten && !isOfModel(result)) return result;
-    if (!isWritten) input.onKept?.(reasonOf(result));
+    const hasModelFailed = result.status === 'failed' && error?.code === 'model_failed';
+    if (isWritten && !hasModelFailed) return result;
+    if (!isWritten) input.onKept?.(error?.message ?? 'A service that it needs is unavailable.');
     return { status: 'completed', error: null, stages, listingId: null };
   };
 }
 
-function reasonOf(result: ProcessResult): string {
-  const { message } = (result.status !== 'postponed' && result.error) || {};
-  return message ?? 'What it needs is not there at present.';
-}
-
-function isOfModel(result: ProcessResult): boolean {
-  return result.status === 'failed' && result.error?.code === 'model_failed';
-}
-
 const PAGE = 64;
 
-/** A failure of so many listings in a row is one of all. */
+/** A failure of so many listings in a row ends a walk. */
 const MAX_FAILED_IN_A_ROW = 10;
 
-/** Statuses of a server that speaks of an address, a key or a name. */
-const OF_SETTINGS: ReadonlySet<number | undefined> = new Set([401, 402, 403, 404, 405, 407, 421]);
+/** Statuses of a server with a wrong address, key or name of the model. */
+const MISCONFIGURED: ReadonlySet<number | undefined> = new Set([401, 402, 403, 404, 405, 407, 421]);
 
 /** Tells whether a failure would meet every listing: the server is away, rejects the key, or lacks the model. */
 export function isOfAll(error: unknown): error is ModelError {
@@ -70,35 +64,34 @@ export function isOfAll(error: unknown): error is ModelError {
   const { code, status, retryable } = error;
   if (retryable || code === 'MODEL_MISCONFIGURED' || code === 'MODEL_CLOSED') return true;
   const isRedirect = status !== undefined && status >= 300 && status < 400;
-  return code === 'MODEL_REJECTED' && (isRedirect || OF_SETTINGS.has(status));
+  return code === 'MODEL_REJECTED' && (isRedirect || MISCONFIGURED.has(status));
 }
 
 /**
  * Works on listings in the order of their ids, several at once, page by page, and yields the results.
  * @param options.after Only listings with a larger id.
- * @param options.limit How many at most.
  * @param options.list Returns the first listings after an id.
  * @param options.work The work; an exception ends the walk.
- * @param options.failureOf Returns the failure of a result, if it is one.
- * @param options.signal Ends the walk; work in progress ends unheard.
+ * @param options.signal Ends the walk; the results of work in progress are dropped.
  * @throws The failure that `isOfAll`, or the tenth in a row.
  */
-export async function* walkListings<Row extends { id: number }, Result>(options: {
+export async function* walkListings<
+  Row extends { id: number },
+  Result extends { outcome: string } | { outcome: 'failed'; error: Error },
+>(options: {
   after: number | undefined;
   limit: number;
   parallel: number;
   signal: AbortSignal;
   list: (after: number | undefined, limit: number) => Promise<Row[]>;
   work: (row: Row) => Promise<Result>;
-  failureOf: (result: Result) => Error | undefined;
 }): AsyncGenerator<Result> {
-  const { limit, parallel, signal, list, failureOf } = options;
+  const { limit, parallel, signal, list } = options;
 
-  /** Throws a failure of all, so that nothing more begins. */
   async function work(row: Row): Promise<Result> {
     const result = await options.work(row);
-    const failure = failureOf(result);
-    if (isOfAll(failure)) throw failure;
+    // Thrown here, it keeps further work from beginning.
+    if ('error' in result && isOfAll(result.error)) throw result.error;
     return result;
   }
 
@@ -106,9 +99,8 @@ export async function* walkListings<Row extends { id: number }, Result>(options:
   for (let [after, left] = [options.after, limit]; left > 0;) {
     const page = await list(after, Math.min(PAGE, left));
     for await (const result of mapInOrder(page, parallel, work)) {
-      const failure = failureOf(result);
-      failedInARow = failure === undefined ? 0 : failedInARow + 1;
-      if (failure !== undefined && failedInARow === MAX_FAILED_IN_A_ROW) throw failure;
+      failedInARow = 'error' in result ? failedInARow + 1 : 0;
+      if ('error' in result && failedInARow === MAX_FAILED_IN_A_ROW) throw result.error;
       yield result;
       if (signal.aborted) return;
     }

@@ -1,45 +1,41 @@
 import { type Kysely, sql } from 'kysely';
-import type { ModelUsage, Tables } from '../tables.ts';
 import type { EmbeddingState } from '../embeddings/text.ts';
+import { type Asked, isOutdated as isOutdatedImage } from '../images/describe.ts';
 import type { Payload } from '../ingest/payload.ts';
 import { FIELD_NAMES } from '../listing/fields.ts';
-import { type Asked, isOutdated as isOutdatedImage } from '../images/describe.ts';
 import { ofListing } from '../listing/listing.ts';
 import { isAwaited } from '../queue/fence.ts';
 import type { Job } from '../queue/job.ts';
 import { costWith } from '../queue/transitions.ts';
+import type { ModelUsage, Tables } from '../tables.ts';
 
-/** Which listings to process again. */
+/** The listings to process again. */
 export type Choice = {
   source?: string | undefined;
   listingId?: number | undefined;
   /** Only listings with a larger id: they are read in the order of their ids. */
   after?: number | undefined;
-  /** Only those that this prompt and model have not read. */
-  outdated?: ReadBy | undefined;
+  /** Only listings that this prompt and model have not read. */
+  outdated?: Reader | undefined;
 };
 
-/** What reads payloads: a version of the prompt, and a model by the name by which it is asked for. */
-export type ReadBy = { promptVersion: string; requestedModel: string };
+/** A version of the prompt, and a model by its configured name. */
+export type Reader = { promptVersion: string; requestedModel: string };
 
-/** The kind of an enrichment that says who found no listing in a payload, and in which. */
-const REFUSAL = 'refusal';
+/** The kind of an enrichment that names the prompt and model that found no listing in a payload. */
+const REJECTION = 'refusal';
 
-const columnsOf = ({ promptVersion, requestedModel }: ReadBy) =>
+const toJson = ({ promptVersion, requestedModel }: Reader) =>
   JSON.stringify({ prompt_version: promptVersion, requested_model: requestedModel });
 
-/**
- * Whether somebody else has read a listing's payload, or its provenance is not known. A listing also stays
- * what another has read where this one has found no listing in the payload (see `noteRefusal`): it need not
- * be asked again.
- */
-const isOutdated = (current: ReadBy) => sql<boolean>`(
-  not coalesce(provenance.value @> ${columnsOf(current)}::jsonb, false)
+/** Neither read by this prompt and model, nor rejected by them with the same content (see `noteRejection`). */
+const isOutdated = (reader: Reader) => sql<boolean>`(
+  not coalesce(provenance.value @> ${toJson(reader)}::jsonb, false)
   and not exists (
-    select from listing_enrichments as refusal
-    where refusal.listing_id = listing.id and refusal.kind = ${REFUSAL}
-      and refusal.value @> ${columnsOf(current)}::jsonb
-      and refusal.value ->> 'content_hash' = raw.content_hash))`;
+    select from listing_enrichments as rejection
+    where rejection.listing_id = listing.id and rejection.kind = ${REJECTION}
+      and rejection.value @> ${toJson(reader)}::jsonb
+      and rejection.value ->> 'content_hash' = raw.content_hash))`;
 
 function selectListings(db: Kysely<Tables>, { source, listingId, after }: Choice) {
   return db
@@ -51,7 +47,7 @@ function selectListings(db: Kysely<Tables>, { source, listingId, after }: Choice
     .$if(after !== undefined, (query) => query.where('listing.id', '>', after ?? 0));
 }
 
-function select(db: Kysely<Tables>, choice: Choice) {
+function selectChosen(db: Kysely<Tables>, choice: Choice) {
   const { outdated } = choice;
   return selectListings(db, choice)
     .leftJoin('listing_enrichments as provenance', (join) =>
@@ -62,21 +58,21 @@ function select(db: Kysely<Tables>, choice: Choice) {
     .where(outdated === undefined ? sql<boolean>`true` : isOutdated(outdated));
 }
 
-/** How many listings a choice is. */
+/** Returns the number of chosen listings. */
 export async function countChosen(db: Kysely<Tables>, choice: Choice): Promise<number> {
-  const { n } = await select(db, choice)
+  const { n } = await selectChosen(db, choice)
     .select((eb) => eb.fn.countAll<number>().as('n'))
     .executeTakeFirstOrThrow();
   return n;
 }
 
-/** A listing as it stands, and the payload that it was made from last; null once that was cleaned up. */
+/** A listing and the payload that it was last made from; null once that was removed. */
 export type Chosen = Awaited<ReturnType<typeof listChosen>>[number];
 
-/** The first of the chosen listings, in the order of their ids. */
+/** Returns the first chosen listings in the order of their ids. */
 export function listChosen(db: Kysely<Tables>, choice: Choice, limit: number) {
   return (
-    select(db, choice)
+    selectChosen(db, choice)
       .select(['listing.id', 'current.raw_id'])
       .select(isAwaited(sql`listing`).as('is_awaited'))
       .select(FIELD_NAMES.map((name) => `listing.${name}` as const))
@@ -88,39 +84,41 @@ export function listChosen(db: Kysely<Tables>, choice: Choice, limit: number) {
   );
 }
 
-/** A listing with pictures that are outdated, and the payload that it was made from last, if that is kept. */
-export type Pictured = Awaited<ReturnType<typeof listPictured>>[number];
-
-function selectPictured(db: Kysely<Tables>, choice: Choice, asked: Asked) {
+function selectWithImages(db: Kysely<Tables>, choice: Choice, describer: Asked) {
   return selectListings(db, choice).where(
     sql<boolean>`exists (
       select from listing_images as shown join images using (sha256)
-      where shown.listing_id = listing.id and ${isOutdatedImage(asked)})`,
+      where shown.listing_id = listing.id and ${isOutdatedImage(describer)})`,
   );
 }
 
-/** How many listings of a choice have pictures that are outdated. */
-export async function countPictured(
+/** Returns the number of chosen listings with outdated images. */
+export async function countWithImages(
   db: Kysely<Tables>,
   choice: Choice,
-  asked: Asked,
+  describer: Asked,
 ): Promise<number> {
-  const { n } = await selectPictured(db, choice, asked)
+  const { n } = await selectWithImages(db, choice, describer)
     .select((eb) => eb.fn.countAll<number>().as('n'))
     .executeTakeFirstOrThrow();
   return n;
 }
 
-/** The first of them, in the order of their ids. */
-export function listPictured(db: Kysely<Tables>, choice: Choice, asked: Asked, limit: number) {
-  return selectPictured(db, choice, asked)
+/** Returns the first chosen listings with outdated images, and their payloads where these are kept. */
+export function listWithImages(
+  db: Kysely<Tables>,
+  choice: Choice,
+  describer: Asked,
+  limit: number,
+) {
+  return selectWithImages(db, choice, describer)
     .select(['listing.id', 'raw.id as raw_id'])
     .orderBy('listing.id')
     .limit(limit)
     .execute();
 }
 
-/** A listing's payload, and of what its embedding is; undefined where it is gone or another one is the last. */
+/** Returns a listing's payload and the state of its embedding; undefined where another payload is the last. */
 export function findWritten(
   db: Kysely<Tables>,
   { listingId, rawId }: { listingId: number; rawId: number },
@@ -136,7 +134,7 @@ export function findWritten(
   );
 }
 
-/** Adds what a reading cost to what the payload has cost so far. */
+/** Adds the cost of a reading to the cost of its payload. */
 export async function addReadingCost(
   db: Kysely<Tables>,
   rawId: number,
@@ -147,28 +145,25 @@ export async function addReadingCost(
     where id = ${rawId}`.execute(db);
 }
 
-/**
- * Notes that no listing was found in a listing's payload. That holds for whatever has the same content: the
- * same payload may come every day.
- */
-export async function noteRefusal(
+/** Notes that a prompt and model found no listing in the content of a payload, which may be sent every day. */
+export async function noteRejection(
   db: Kysely<Tables>,
   { listingId, rawId }: { listingId: number; rawId: number },
-  current: ReadBy,
+  reader: Reader,
 ): Promise<void> {
   await sql`
     insert into listing_enrichments (listing_id, kind, value)
-    select listing.id, ${REFUSAL},
-      ${columnsOf(current)}::jsonb || jsonb_build_object('content_hash', raw.content_hash)
+    select listing.id, ${REJECTION},
+      ${toJson(reader)}::jsonb || jsonb_build_object('content_hash', raw.content_hash)
     from property_listings as listing, raw_data as raw
     where listing.id = ${listingId} and raw.id = ${rawId}
     on conflict (listing_id, kind) do update set value = excluded.value, updated_at = now()
   `.execute(db);
 }
 
-/** Whether the listing of a job still is what went through every stage: not once the job has written it. */
+/** Tells whether the listing of a job is as the last completed payload left it: the job has not written it. */
 export async function isComplete(db: Kysely<Tables>, job: Job): Promise<boolean> {
-  // A write that the server still carries out holds the record, and is waited for.
+  // Waits for a write that the server still executes: it holds the record.
   await sql`select from raw_data where id = ${job.rawId} for no key update`.execute(db);
   const written = await db
     .selectFrom('listing_payloads')

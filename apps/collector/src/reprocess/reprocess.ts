@@ -26,15 +26,15 @@ import {
   countChosen,
   findWritten,
   listChosen,
-  noteRefusal,
-  type ReadBy,
+  noteRejection,
+  type Reader,
 } from './repository.ts';
 import { type AgainInput, isOfAll, walkListings } from './again.ts';
 
 /** The fields that can change when the same payload is read again. */
 const REREAD_FIELDS = [...READ_FIELDS, 'description'];
 
-/** A listing as the model reads its payload now, and what of it would change. */
+/** A new reading of a listing's payload, and the changes that it would make. */
 export type Reading = {
   listingId: number;
   rawId: number;
@@ -42,62 +42,32 @@ export type Reading = {
   changes: Changes;
 };
 
-/** What became of one listing that was to be read again. */
+/**
+ * The outcome of reading a listing's payload again. `payload_gone`: it was removed for its age. `in_progress`: a newer one
+ * is in the queue. `not_a_listing`: the model finds no listing in it now; the stored one stays.
+ */
 export type ReadOutcome =
   | ({ outcome: 'read' } & Reading)
-  /** The payload is no longer kept, or another one is on its way. */
   | { outcome: 'payload_gone' | 'in_progress'; listingId: number }
-  /** The model finds no listing in it now. The listing stays as it is. */
   | { outcome: 'not_a_listing'; listingId: number; reason: string }
-  /** The model fails on it. */
   | { outcome: 'failed'; listingId: number; error: ModelError };
 
-/** What became of a reading that was to be written. */
+/**
+ * The outcome of writing a reading. `changed`: another payload is or will soon be the last. `incomplete`: the listing is
+ * written, and the model failed on a later stage, such as the images. `queued`: a worker continues with the payload.
+ * `kept`: listing and payload are as they were. `failed`: the payload has failed.
+ */
 export type WriteOutcome =
-  /** `changed`: the listing was made from another payload meanwhile, or will soon be. */
   | { outcome: 'written' | 'changed' }
-  | {
-      /**
-       * `incomplete`: the listing is written, but the model failed on what follows from that, such as its pictures,
-       * which are as they were. `queued`: the payload is back in the queue, and a worker goes on with it. `kept`:
-       * the listing and its payload are as they were. `failed`: the payload has failed, and says why.
-       */
-      outcome: 'incomplete' | 'queued' | 'kept' | 'failed';
-      error: Error;
-    };
+  | { outcome: 'incomplete' | 'queued' | 'kept' | 'failed'; error: Error };
 
-/** What `oselya reprocess` does: it reads, shows what would change, and writes. */
-export type Reprocess = {
-  /** How many listings a choice is. */
-  count(choice: Choice): Promise<number>;
-  /**
-   * Has the model read the kept payloads of the listings again, as many at once as the worker has slots, and
-   * gives them in the order of their ids. It writes nothing but what that cost, and in which payloads this
-   * prompt and model find no listing: those are not outdated any more. A failure is no reading.
-   * @param options.limit How many listings at most.
-   * @param options.dryRun Write nothing at all.
-   * @throws ModelError where the server fails after the client's attempts, where its settings are wrong, or
-   *   where it fails on each of many listings.
-   */
-  read(
-    choice: Choice,
-    options: { limit: number; signal: AbortSignal; dryRun: boolean },
-  ): AsyncGenerator<ReadOutcome>;
-  /**
-   * Takes a reading through the pipeline: the model is not asked for it again. The embedding of what the
-   * listing will say is made before, so that a model that fails on it leaves all as it was.
-   * @throws ModelError that another listing would meet too, as `isOfAll` says, in whichever stage it came up.
-   */
-  write(reading: Reading): Promise<WriteOutcome>;
-  /** What `Choice.outdated` compares with. */
-  readonly current: ReadBy;
-};
+/** The work of `oselya reprocess`. */
+export type Reprocess = ReturnType<typeof createReprocess>;
 
 /**
- * Runs kept payloads again under the current prompt and model. What is written goes through the pipeline
- * under a claim, as any other payload does, so workers may run meanwhile, and a process that is killed
- * leaves its payloads to them.
- * @param parallel How many listings are read at once.
+ * Creates the work that processes kept payloads again with the current prompt and model. A write goes through the
+ * pipeline under a claim, so workers may run meanwhile, and they continue the payloads of a killed process.
+ * @param deps.parallel How many listings are read at once.
  */
 export function createReprocess(deps: {
   db: Kysely<Tables>;
@@ -105,11 +75,13 @@ export function createReprocess(deps: {
   jobs: Pick<InlineJobs<AgainInput>, 'run'>;
   leaseMs: number;
   parallel: number;
-}): Reprocess {
+}) {
   const { db, model, jobs, leaseMs, parallel } = deps;
   const worker = processName('reprocess');
-  const current = { promptVersion: extractionPrompt.version, requestedModel: model.chatModel };
-
+  const current: Reader = {
+    promptVersion: extractionPrompt.version,
+    requestedModel: model.chatModel,
+  };
   const embedText = createEmbeddingBatches(model);
 
   async function readOne(
@@ -131,7 +103,7 @@ export function createReprocess(deps: {
     }
     const reason = rejectionOf(extracted);
     if (reason !== undefined) {
-      if (!dryRun) await noteRefusal(db, { listingId, rawId }, current);
+      if (!dryRun) await noteRejection(db, { listingId, rawId }, current);
       return { outcome: 'not_a_listing', listingId, reason };
     }
     const { facts } = readFacts(rawId, payload, extracted);
@@ -139,8 +111,8 @@ export function createReprocess(deps: {
     return { outcome: 'read', listingId, rawId, extracted, changes };
   }
 
-  /** The embedding of what a listing will say; undefined where it has that, or its payload is not the last. */
-  async function embedAhead(reading: Reading): Promise<(Embedded & { hash: string }) | undefined> {
+  /** Returns the embedding that a listing will need; undefined where it has that or its payload is not the last. */
+  async function embedFirst(reading: Reading): Promise<(Embedded & { hash: string }) | undefined> {
     const { rawId, extracted } = reading;
     const listing = await findWritten(db, reading);
     if (listing === undefined) return undefined;
@@ -150,7 +122,7 @@ export function createReprocess(deps: {
     if (isEmbedded(listing, { hash, model: model.embeddingModel })) return undefined;
     const cost = createModelCost();
     try {
-      // It ends with its own deadline: what has begun to be written is written.
+      // The call has a deadline of its own; a write in progress is completed.
       const { signal } = new AbortController();
       return { ...(await embedText({ text, signal, observe: cost.observe })), hash };
     } finally {
@@ -159,25 +131,41 @@ export function createReprocess(deps: {
   }
 
   return {
+    /** The prompt and model that `Choice.outdated` compares with. */
     current,
-    count: (choice) => countChosen(db, choice),
 
-    read: (choice, { limit, ...how }) =>
+    /** Returns the number of chosen listings. */
+    count: (choice: Choice): Promise<number> => countChosen(db, choice),
+
+    /**
+     * Reads the kept payloads of listings again, in the order of the listings' ids. It stores only the cost, and the
+     * payloads without a listing, which are not outdated any more.
+     * @param options.dryRun Whether to store nothing.
+     * @throws ModelError as `walkListings`.
+     */
+    read: (
+      choice: Choice,
+      { limit, ...options }: { limit: number; signal: AbortSignal; dryRun: boolean },
+    ): AsyncGenerator<ReadOutcome> =>
       walkListings({
         after: choice.after,
         limit,
         parallel,
-        signal: how.signal,
+        signal: options.signal,
         list: (after, count) => listChosen(db, { ...choice, after }, count),
-        work: (chosen) => readOne(chosen, how),
-        failureOf: (one) => (one.outcome === 'failed' ? one.error : undefined),
+        work: (chosen) => readOne(chosen, options),
       }),
 
-    async write(reading) {
+    /**
+     * Writes a reading by the pipeline, without another call of the model for it. The embedding is made first, so that
+     * a model that fails on it leaves everything as it was.
+     * @throws ModelError that `isOfAll`.
+     */
+    async write(reading: Reading): Promise<WriteOutcome> {
       const { listingId, rawId, extracted } = reading;
       let embedded;
       try {
-        embedded = await embedAhead(reading);
+        embedded = await embedFirst(reading);
       } catch (error) {
         if (!(error instanceof ModelError) || isOfAll(error)) throw error;
         return { outcome: 'kept', error };

@@ -100,7 +100,7 @@ export const fulltextSearchRequest = Type.Object(
 
 export type FulltextSearchRequest = Static<typeof fulltextSearchRequest>;
 
-/** One hit of either; ranks compare within one answer only. */
+/** A hit of both; ranks compare within one answer only. */
 export const fulltextSearchResult = Type.Object(
   {
     listing: listingSchema,

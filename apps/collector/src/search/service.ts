@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto';
 import { cursors } from '@oselya/kit';
-import { type Kysely, sql } from 'kysely';
+import { type Expression, type Kysely, sql, type SqlBool } from 'kysely';
 import { Type } from 'typebox';
 import { problem } from '../errors.ts';
 import { type Listing, listingColumns, presentListing } from '../listing/listing.ts';
@@ -42,52 +42,21 @@ export type SearchDeps = {
   exactMatches?: number | undefined;
 };
 
-type Timed<Response> = Omit<Response, 'took_ms'>;
-
-/** The searches; each signal aborts when the client has gone. */
-export type Searches = {
-  /**
-   * Full-text search, ranked by cover density. Specification 001, Behaviour rules.
-   * @throws ProblemError `validation_failed` for an empty range or a cursor of another search.
-   */
-  fulltext(request: FulltextSearchRequest): Promise<Timed<FulltextSearchResponse>>;
-  /**
-   * Fuses the full-text and the similarity ranking: each listing scores 1 / (60 + place) in each (reciprocal rank fusion).
-   * @throws ProblemError as `fulltext`, and `model_unavailable`, `model_failed`.
-   */
-  hybrid(
-    request: FulltextSearchRequest,
-    signal: AbortSignal,
-  ): Promise<Timed<FulltextSearchResponse>>;
-  /**
-   * Finds the listings nearest to a text, an embedding or a listing, which is not its own neighbour.
-   * @throws ProblemError `validation_failed`, `listing_not_found`, `listing_not_embedded`, `model_unavailable`,
-   *   `model_failed`.
-   */
-  similar(
-    request: SimilarSearchRequest,
-    signal: AbortSignal,
-  ): Promise<Timed<SimilarSearchResponse>>;
-  /**
-   * Returns which of some listings a full-text search finds, in the order of the request, however many newer ones match.
-   * @throws ProblemError `validation_failed` for an empty range.
-   */
-  matches(request: MatchesRequest): Promise<Timed<MatchesResponse>>;
-};
+type Untimed<Response> = Omit<Response, 'took_ms'>;
 
 /** How much a first place weighs: with a small number the two firsts decide everything. Contract 4, Search. */
 const RANK_CONSTANT = 60;
 
-/** Where hits are folded, so many times as many are read, and again while that is too few. */
+/** How many times as many neighbours are read for a folded page, and again while it is not full. */
 const FOLD_FACTOR = 2;
 /** The most listings read to be folded; also the most that the index keeps in view. */
 const MAX_READ_TO_FOLD = 1000;
 
 /**
- * Creates the searches. A query without a word finds nothing. The model is asked before the database, so that no
- * connection waits for it. Contract 4, Search.
+ * Creates the searches; each signal aborts when the client has gone. A query without a word finds nothing. The model is
+ * called before the database, so that no connection waits for it. Contract 4, Search.
  */
-export function createSearches(deps: SearchDeps): Searches {
+export function createSearches(deps: SearchDeps) {
   const { db, model, rankedMatches: bound = RANKED_MATCHES, exactMatches } = deps;
 
   async function rankBoth(
@@ -103,10 +72,9 @@ export function createSearches(deps: SearchDeps): Searches {
       findNearest(db, { ...nearest, newestId: known }),
     ]);
     const words = ranked.slice(0, HYBRID_DEPTH);
-    // A listing that came between the two queries is on no page.
-    const hasNewer = found.some(({ id }) => id > newestId);
-    const near = hasNewer ? await findNearest(db, { ...nearest, newestId }) : found;
-    const isCut = Math.max(words.length, near.length) >= HYBRID_DEPTH;
+    // A listing that was added between the two queries is on no page.
+    const near = found.filter(({ id }) => id <= newestId);
+    const isCut = Math.max(words.length, found.length) >= HYBRID_DEPTH;
     return { ranked: fuse([words, near]), newestId, isCut };
   }
 
@@ -114,7 +82,7 @@ export function createSearches(deps: SearchDeps): Searches {
     kind: 'fulltext' | 'hybrid',
     request: FulltextSearchRequest,
     signal?: AbortSignal,
-  ): Promise<Timed<FulltextSearchResponse>> {
+  ): Promise<Untimed<FulltextSearchResponse>> {
     const { query, limit = DEFAULT_LIMIT, cursor, highlight: isHighlit, ...rest } = request;
     const { fold_duplicates: isFolded = false, ...filters } = rest;
     checkRanges(filters);
@@ -147,7 +115,7 @@ export function createSearches(deps: SearchDeps): Searches {
     };
   }
 
-  /** Reads on until there are enough groups, or reading on is not worth it. */
+  /** Reads more neighbours until the page is full or the bound is met. */
   async function findFolded(nearest: Parameters<typeof findNearest>[1]): Promise<Neighbour[]> {
     for (let limit = nearest.limit * FOLD_FACTOR; ; limit *= FOLD_FACTOR) {
       const neighbours = await findNearest(db, { ...nearest, limit });
@@ -158,10 +126,28 @@ export function createSearches(deps: SearchDeps): Searches {
   }
 
   return {
-    fulltext: (request) => searchRanked('fulltext', request),
-    hybrid: (request, signal) => searchRanked('hybrid', request, signal),
+    /**
+     * Searches by words, ranked by cover density. Specification 001, Behaviour rules.
+     * @throws ProblemError `validation_failed` for an empty range or a cursor of another search.
+     */
+    fulltext: (request: FulltextSearchRequest) => searchRanked('fulltext', request),
 
-    async similar(request, signal) {
+    /**
+     * Fuses the rankings by words and by meaning: a listing scores 1 / (60 + place) in each (reciprocal rank fusion).
+     * @throws ProblemError as `fulltext`, and `model_unavailable`, `model_failed`.
+     */
+    hybrid: (request: FulltextSearchRequest, signal: AbortSignal) =>
+      searchRanked('hybrid', request, signal),
+
+    /**
+     * Finds the listings nearest to a text, an embedding or another listing.
+     * @throws ProblemError `validation_failed`, `listing_not_found`, `listing_not_embedded`, `model_unavailable`,
+     *   `model_failed`.
+     */
+    async similar(
+      request: SimilarSearchRequest,
+      signal: AbortSignal,
+    ): Promise<Untimed<SimilarSearchResponse>> {
       const { query, embedding, listing_id, limit = DEFAULT_LIMIT, ...rest } = request;
       const { fold_duplicates: isFolded = false, ...filters } = rest;
       checkRanges(filters);
@@ -183,11 +169,23 @@ export function createSearches(deps: SearchDeps): Searches {
       };
     },
 
-    async matches({ ids, query, ...filters }) {
+    /**
+     * Returns the listings among some ids that a full-text search finds, in the order of the ids.
+     * @throws ProblemError `validation_failed` for an empty range.
+     */
+    async matches(request: MatchesRequest): Promise<Untimed<MatchesResponse>> {
+      const { ids, query, ...filters } = request;
       checkRanges(filters);
       const text = query === undefined ? undefined : normaliseText(query);
       if (text === '') return { items: [] };
-      const found = await listMatching(db, { ids, text, filters });
+      const hasWords = sql<boolean>`search_vector @@ plainto_tsquery('simple', ${text})`;
+      const found = await loadListings(
+        db,
+        ids,
+        text === undefined
+          ? matchesFilters(filters)
+          : sql`${matchesFilters(filters)} and ${hasWords}`,
+      );
       return {
         items: ids.flatMap((id) => {
           const listing = found.get(id);
@@ -286,40 +284,24 @@ async function loadResults<Found extends { id: number; group: number | null }>(
   });
 }
 
-/** Returns the listings with these ids by id; one that was deleted meanwhile is missing. */
-export async function loadListings(
+/** Returns the listings with these ids that meet a condition, by id. */
+async function loadListings(
   db: Kysely<Tables>,
   ids: readonly number[],
+  condition: Expression<SqlBool> = sql`true`,
 ): Promise<Map<number, Listing>> {
   if (ids.length === 0) return new Map();
-  const rows = await selectListings(db, ids).execute();
-  return new Map(rows.map((row) => [row.id, presentListing(row)]));
-}
-
-function selectListings(db: Kysely<Tables>, ids: readonly number[]) {
-  return db.selectFrom('property_listings').select(listingColumns).where('id', 'in', ids);
-}
-
-/**
- * Returns which of some listings pass filters and have all words, by id.
- * @param text A normalised query that has a word; undefined where the filters alone decide.
- */
-export async function listMatching(
-  db: Kysely<Tables>,
-  wanted: { ids: readonly number[]; text: string | undefined; filters: SearchFilters },
-): Promise<Map<number, Listing>> {
-  const { ids, text, filters } = wanted;
-  const rows = await selectListings(db, ids)
-    .where(matchesFilters(filters))
-    .$if(text !== undefined, (query) =>
-      query.where(sql<boolean>`search_vector @@ plainto_tsquery('simple', ${text})`),
-    )
+  const rows = await db
+    .selectFrom('property_listings')
+    .select(listingColumns)
+    .where('id', 'in', ids)
+    .where(condition)
     .execute();
   return new Map(rows.map((row) => [row.id, presentListing(row)]));
 }
 
 /** Returns the first listings of groups of likely duplicates, by group, also those that the search did not find. */
-export async function listGroupMembers(
+async function listGroupMembers(
   db: Kysely<Tables>,
   groups: readonly number[],
   { include_archived = false }: SearchFilters,

@@ -10,7 +10,7 @@ import { claimAgain } from '../../src/queue/claim.ts';
 import { createInlineJobs } from '../../src/queue/inline.ts';
 import { expireLeases, rescueJobs } from '../../src/queue/jobs.ts';
 import { keepCompleted } from '../../src/reprocess/again.ts';
-import { createReprocessPictures } from '../../src/reprocess/images.ts';
+import { createReprocessImages } from '../../src/reprocess/images.ts';
 import type { Choice } from '../../src/reprocess/repository.ts';
 import { openImages, visionModel, openImageHost } from '../support/images.ts';
 import {
@@ -60,7 +60,7 @@ function openWork(vision: Describer) {
     leaseMs: 60_000,
   });
   atEnd(() => jobs.close({ timeoutMs: 1000 }));
-  const work = createReprocessPictures({ db, images, jobs, leaseMs: 60_000, parallel: 2 });
+  const work = createReprocessImages({ db, images, jobs, leaseMs: 60_000, parallel: 2 });
   const describe = (choice: Choice = {}, signal = new AbortController().signal) =>
     Array.fromAsync(work.describe(choice, { limit: 1000, signal }));
   return { ...work, describe, model };

@@ -5,9 +5,6 @@ import { setImmediate } from 'node:timers/promises';
 import { test } from 'node:test';
 import { ModelError } from '@oselya/model';
 import fc from 'fast-check';
-import { HYBRID_DEPTH } from '../../src/search/schemas.ts';
-import { createSearches } from '../../src/search/service.ts';
-import { watchedDatabase } from '@oselya/testing/database';
 import { atAngle, idsOf, modelOf, openSearch } from './harness.ts';
 
 const { add, db, pool, serve } = await openSearch();
@@ -493,46 +490,6 @@ test('Listings added between pages of the hybrid search shift no page', async ()
     add({ ...seed, description: 'тиха вулиця '.repeat(4), embedding: atAngle(0) }),
   );
   assert.deepEqual(pages, [[first], [second], [third]]);
-});
-
-test('A listing added during the first page of the hybrid search displaces no other', async () => {
-  const source = { source_slug: 'crowded' };
-  const nearest = Array.from({ length: HYBRID_DEPTH - 1 }, (_, nth) => ({
-    ...source,
-    embedding: atAngle(1 + nth),
-  }));
-  const known = await add(
-    ...nearest,
-    // The last by meaning and the second by words is the first of both together.
-    { ...source, description: 'тиха вулиця', embedding: atAngle(HYBRID_DEPTH) },
-    { ...source, description: 'тиха вулиця, тиха вулиця' },
-  );
-  let isFirst = true;
-  const ranked = Promise.withResolvers<void>();
-  const watched = watchedDatabase(db, {
-    async after(text) {
-      if (text.includes('newest')) ranked.resolve();
-      if (!text.includes('explain') || !isFirst) return;
-      isFirst = false;
-      await ranked.promise;
-      await add({ ...source, embedding: atAngle(0) });
-    },
-  });
-  const searches = createSearches({ db: watched, model });
-  const { signal } = new AbortController();
-  const walked: number[] = [];
-  let cursor: string | null = null;
-  do {
-    const request = { query: 'тиха вулиця', ...source, limit: 20, ...(cursor && { cursor }) };
-    const page = await searches.hybrid(request, signal);
-    walked.push(...idsOf(page));
-    cursor = page.next_cursor;
-  } while (cursor !== null);
-  assert.equal(walked[0], known[HYBRID_DEPTH - 1]);
-  assert.deepEqual(
-    walked.toSorted((one, other) => one - other),
-    known,
-  );
 });
 
 /** A model that answers when the test lets it. */
