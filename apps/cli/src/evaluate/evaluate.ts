@@ -1,7 +1,5 @@
 import { ModelError, openTrial, type Trial } from '@oselya/collector';
-import { CommandError } from '../command.ts';
-import type { Context } from '../command.ts';
-import { INTERRUPTED, onInterrupt } from '../command.ts';
+import { CommandError, type Context, INTERRUPTED, onInterrupt } from '../command.ts';
 import { showProgress } from '../progress.ts';
 import { oneLine, printableJson } from '../terminal.ts';
 import { GOLDEN_TEXTS, type GoldenText, readGoldenTexts } from './golden.ts';
@@ -14,21 +12,20 @@ import {
 } from './report.ts';
 import { type Result, runTexts } from './run-texts.ts';
 
-/** Which texts are read, and what is told of them. */
+/** The options of an evaluation. */
 export type EvaluateOptions = {
-  /** Texts of one's own in place of those that come with Oselya. */
+  /** A file of golden texts; that of Oselya unless set. */
   file?: string | undefined;
-  /** The first so many texts. */
+  /** How many texts are read, from the first; all unless set. */
   limit?: number | undefined;
   json?: boolean | undefined;
-  /** Tells each value that is not as it should be. */
+  /** Prints each wrong value. */
   verbose?: boolean | undefined;
 };
 
 /**
- * Has the configured model read the golden texts, and the mock beside it, and tells how well. It opens no
- * database, and stores nothing.
- * @throws CommandError where the model's server fails.
+ * Measures how well the configured model reads the golden texts, beside the mock. It opens no database.
+ * @throws CommandError if the model's server fails.
  */
 export async function evaluate(
   { file, limit, json = false, verbose = false }: EvaluateOptions,
@@ -54,12 +51,14 @@ export async function evaluate(
     for (const line of describeEvaluation(evaluation)) print(line);
     if (trial.mode === 'mock') {
       print('');
-      print('This is the mock. Set MODEL_MODE=openai for a model of your own: see docs/models.md.');
+      print(
+        'This is the mock. Set MODEL_MODE=openai to evaluate another model: see docs/models.md.',
+      );
     }
   } catch (error) {
     if (!(error instanceof ModelError)) throw error;
     if (signal.aborted) {
-      print('It was stopped. Nothing is kept of it.');
+      print('The evaluation was stopped. Nothing was stored.');
       return exitWith(INTERRUPTED);
     }
     throw new CommandError(`the model failed: ${oneLine(error.message)} See docs/models.md`, {
@@ -83,7 +82,7 @@ async function run(
     if (failure !== undefined && result.failed.length === texts.length) {
       progress.stop();
       throw new CommandError(
-        `the model gave no answer of use to any text, to the first one for this reason: ${oneLine(failure.message)} See docs/models.md`,
+        `the model gave no usable answer to any text. The first failure: ${oneLine(failure.message)} See docs/models.md`,
       );
     }
     return result;
@@ -92,7 +91,7 @@ async function run(
   }
 }
 
-/** Whether listings could be embedded, which is the other thing that the server is asked for. */
+/** Checks whether the server can embed listings. */
 async function checkEmbedding(
   trial: Trial,
   [text]: readonly GoldenText[],

@@ -6,17 +6,17 @@ import { type Static, Type } from 'typebox';
 import { Value } from 'typebox/value';
 import { CommandError } from '../command.ts';
 
-/** The texts that come with Oselya. */
+/** The golden texts of Oselya. */
 export const GOLDEN_TEXTS = join(import.meta.dirname, '../../../../samples/golden/listings.jsonl');
 
-/** One value, any of several that are as good, or null where the text says nothing. */
+/** Returns the schema of one value, of several that are equally right, or of null where the text has none. */
 const oneOf = <Schema extends ReturnType<typeof Type.String> | ReturnType<typeof Type.Number>>(
   schema: Schema,
 ) => Type.Optional(Type.Union([schema, Type.Array(schema, { minItems: 1 }), Type.Null()]));
 
 const JUDGED_FIELDS = FIELD_NAMES.filter((name) => fieldOf(name).judged !== undefined);
 
-/** The names that are judged, in the order in which they are shown. */
+/** The judged names in the order of the report. */
 export const JUDGED: readonly string[] = ['is_listing', ...JUDGED_FIELDS];
 
 const expectedSchema = Type.Object(
@@ -37,10 +37,10 @@ const goldenSchema = Type.Object({
   expected: expectedSchema,
 });
 
-/** What a person reads out of a text, by field. A missing field is not judged. */
+/** The values that a person finds in a text, by field. A missing field is not judged. */
 export type Expected = Readonly<Record<string, unknown>>;
 
-/** A payload as the collector takes it, and what is to be read out of it. */
+/** A payload, and the values that a model should read. */
 export type GoldenText = Omit<Static<typeof goldenSchema>, 'payload' | 'expected'> & {
   expected: Expected;
   payload: Record<string, unknown> & {
@@ -51,8 +51,7 @@ export type GoldenText = Omit<Static<typeof goldenSchema>, 'payload' | 'expected
 };
 
 /**
- * Reads golden texts: JSON lines of `name`, `payload` and `expected`. The format is described in
- * samples/README.md.
+ * Reads golden texts: JSON lines of `name`, `payload` and `expected`, as samples/README.md describes.
  * @throws CommandError with the line and the rule that it breaks.
  */
 export async function readGoldenTexts(path: string): Promise<GoldenText[]> {
@@ -90,6 +89,6 @@ function parse(line: string, place: string): unknown {
   try {
     return JSON.parse(line);
   } catch (cause) {
-    throw new CommandError(`${place}: it is no JSON`, { cause });
+    throw new CommandError(`${place}: it is not JSON`, { cause });
   }
 }

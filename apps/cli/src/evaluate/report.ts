@@ -3,77 +3,79 @@ import { JUDGED } from './golden.ts';
 import type { Result } from './run-texts.ts';
 import { precision, recall, sumOf, type Tally, tallyOf } from './score.ts';
 
-/** Whether the embeddings of a model fit the database. */
+/** The check of a model's embeddings: their width, or the failure. */
 export type EmbeddingCheck =
   | { model: string; dimensions: number }
   | { model: string; error: { code: string; message: string } };
 
-/** How well the texts were read. */
+/** The figures of an evaluation. */
 export type Evaluation = {
   promptVersion: string;
   texts: number;
-  /** The configured model, and the mock beside it unless it is the mock. */
+  /** The result of the configured model, and that of the mock beside another model. */
   results: Result[];
   embedding: EmbeddingCheck | undefined;
 };
 
-/** The row of the sum. */
-const ALL = 'all but is_listing';
-
-const NUMBER_WIDTH = 11;
-const COUNT_WIDTH = 10;
-
 const integers = new Intl.NumberFormat('en');
 
-/** The evaluation as lines for a terminal. */
-export function describeEvaluation({
-  promptVersion,
-  texts,
-  results,
-  embedding,
-}: Evaluation): string[] {
-  const names = results.map(({ model }) => oneLine(model));
-  const first = Math.max(...[ALL, ...names, ...JUDGED].map((name) => name.length));
-  const pairWidth = Math.max(2 * NUMBER_WIDTH, ...names.map((name) => name.length + 2));
-  const pair = (left: string, right: string) =>
-    left.padStart(pairWidth - NUMBER_WIDTH) + right.padStart(NUMBER_WIDTH);
-  const row = (name: string, tallies: Tally[]) =>
-    [
-      name.padEnd(first),
-      valuesIn(tallies).padStart(COUNT_WIDTH),
-      ...tallies.map((tally) => pair(share(precision(tally)), share(recall(tally)))),
-    ].join('');
+/** Returns an evaluation as lines for a terminal. */
+export function describeEvaluation(evaluation: Evaluation): string[] {
+  const { promptVersion, texts, results, embedding } = evaluation;
+  const row = (title: string, tallies: Tally[]) => [
+    title,
+    // The number of expected values is equal for all models.
+    ...tallies.slice(0, 1).map(({ right, missed }) => integers.format(right + missed)),
+    ...tallies.flatMap((tally) => [share(precision(tally)), share(recall(tally))]),
+  ];
   return [
     `${texts} texts, prompt ${promptVersion}`,
     '',
-    [
-      ''.padEnd(first),
-      ''.padStart(COUNT_WIDTH),
-      ...names.map((name) => name.padStart(pairWidth)),
-    ].join(''),
-    [
-      'field'.padEnd(first),
-      'values'.padStart(COUNT_WIDTH),
-      ...names.map(() => pair('precision', 'recall')),
-    ].join(''),
-    ...JUDGED.map((field) =>
-      row(
-        field,
-        results.map(({ tallies }) => tallyOf(tallies, field)),
+    ...table([
+      ['', '', ...results.flatMap(({ model }) => [oneLine(model), ''])],
+      ['field', 'values', ...results.flatMap(() => ['precision', 'recall'])],
+      ...JUDGED.map((field) =>
+        row(
+          field,
+          results.map(({ tallies }) => tallyOf(tallies, field)),
+        ),
       ),
-    ),
-    row(
-      ALL,
-      results.map(({ tallies }) => sumOf(tallies)),
-    ),
+      row(
+        'all but is_listing',
+        results.map(({ tallies }) => sumOf(tallies)),
+      ),
+    ]),
     '',
-    ...describeCosts(results, first),
+    ...table([
+      ['cost', 'calls', 'tokens in', 'tokens out', 'time', 'per text'],
+      ...results.map(({ model, calls, inputTokens, outputTokens, durationMs, textMs }) => [
+        oneLine(model),
+        integers.format(calls),
+        tokens(inputTokens),
+        tokens(outputTokens),
+        seconds(durationMs),
+        seconds(textMs),
+      ]),
+    ]),
     ...results.flatMap(describeFailures),
     ...(embedding === undefined ? [] : ['', describeEmbedding(embedding)]),
   ];
 }
 
-/** Each difference in a line of its own. */
+/** Aligns the first column to the left and the others to the right. */
+function table(rows: string[][]): string[] {
+  const widths = rows[0]?.map((_, nth) => Math.max(...rows.map((row) => row[nth]?.length ?? 0)));
+  return rows.map(([title = '', ...cells]) =>
+    [
+      title.padEnd(widths?.[0] ?? 0),
+      ...cells.map((cell, nth) => cell.padStart(widths?.[nth + 1] ?? 0)),
+    ]
+      .join('  ')
+      .trimEnd(),
+  );
+}
+
+/** Returns a line for each difference. */
 export function describeDifferences({ model, differences }: Result): string[] {
   return differences.flatMap(({ text, fields }) =>
     fields.map(({ field, expected, found }) =>
@@ -84,7 +86,7 @@ export function describeDifferences({ model, differences }: Result): string[] {
   );
 }
 
-/** The evaluation as the value of `--json`. */
+/** Returns an evaluation as the value of `--json`. */
 export function evaluationJson({ promptVersion, texts, results, embedding }: Evaluation) {
   return {
     prompt_version: promptVersion,
@@ -111,34 +113,16 @@ function figures(tally: Tally) {
   return { ...tally, precision: precision(tally), recall: recall(tally) };
 }
 
-function describeCosts(results: Result[], first: number): string[] {
-  const columns = ['calls', 'tokens in', 'tokens out', 'time', 'per text'];
-  const row = (name: string, cells: string[]) =>
-    name.padEnd(first) + cells.map((cell) => cell.padStart(COUNT_WIDTH + 2)).join('');
-  return [
-    row('cost', columns),
-    ...results.map(({ model, calls, inputTokens, outputTokens, durationMs, textMs }) =>
-      row(oneLine(model), [
-        integers.format(calls),
-        tokens(inputTokens),
-        tokens(outputTokens),
-        seconds(durationMs),
-        seconds(textMs),
-      ]),
-    ),
-  ];
-}
-
-/** How many texts are told of that have no answer which can be used. */
-const NAMED = 10;
+/** How many failed texts are named. */
+const MAX_NAMED = 10;
 
 function describeFailures({ model, failed }: Result): string[] {
   if (failed.length === 0) return [];
-  const more = failed.length - NAMED;
+  const more = failed.length - MAX_NAMED;
   return [
     '',
-    `${oneLine(model)} gave no answer of use to ${failed.length} ${failed.length === 1 ? 'text' : 'texts'}, whose values count as missed:`,
-    ...failed.slice(0, NAMED).map(({ text, message }) => `  ${oneLine(`${text}: ${message}`)}`),
+    `${oneLine(model)} gave no usable answer to ${failed.length} ${failed.length === 1 ? 'text' : 'texts'}, whose values count as missed:`,
+    ...failed.slice(0, MAX_NAMED).map(({ text, message }) => `  ${oneLine(`${text}: ${message}`)}`),
     ...(more > 0 ? [`  … and ${more} more`] : []),
   ];
 }
@@ -148,11 +132,6 @@ function describeEmbedding(embedding: EmbeddingCheck): string {
   return 'error' in embedding
     ? `Embeddings do not work: ${oneLine(embedding.error.message)}`
     : `Embeddings work: ${model} gives ${embedding.dimensions} numbers, as EMBEDDING_DIMENSIONS says.`;
-}
-
-/** How many values there are: the same for all models. */
-function valuesIn([tally]: Tally[]): string {
-  return tally === undefined ? '' : integers.format(tally.right + tally.missed);
 }
 
 function share(value: number | null): string {

@@ -3,36 +3,36 @@ import { createUsage, type Tokens } from '@oselya/model';
 import type { GoldenText } from './golden.ts';
 import { type Difference, emptyTallies, score, type Tallies } from './score.ts';
 
-/** How a model read the texts. */
+/** The result of a model. */
 export type Result = {
   model: string;
   tallies: Tallies;
-  /** What is not as it should be, by the name of its text. */
+  /** The wrong fields of each text, by its name. */
   differences: { text: string; fields: Difference[] }[];
-  /** Texts without an answer that can be used. */
+  /** Texts without a usable answer. */
   failed: { text: string; code: string; message: string }[];
   /** Requests to the model. */
   calls: number;
-  /** As the server counts them; null where it does not. */
+  /** As the server counts them; null if it does not. */
   inputTokens: number | null;
   outputTokens: number | null;
-  /** From the first text to the last one. */
+  /** The time of all texts. */
   durationMs: number;
-  /** Of one text, in the mean. */
+  /** The mean time of one text. */
   textMs: number;
 };
 
-/** The answers that say something about the model; every other failure is one of the server. */
-const ANSWERS: ReadonlySet<string> = new Set([
+/** Failures of the model on one text; every other failure is one of the server. */
+const UNUSABLE: ReadonlySet<string> = new Set([
   'MODEL_INVALID_OUTPUT',
   'MODEL_TRUNCATED',
   'MODEL_REFUSED',
 ]);
 
 /**
- * Has a model read texts, a few at once, and compares what it reads.
- * @param onText Told after each how many are done.
- * @throws ModelError where the server fails: then nothing can be said about the model.
+ * Reads texts with a model, several at once, and compares the values with the expected ones.
+ * @param options.onText Called after each text with the number of finished texts.
+ * @throws ModelError if the server fails.
  */
 export async function runTexts(
   trial: Pick<Trial, 'chatModel' | 'parallel' | 'read'>,
@@ -53,7 +53,7 @@ export async function runTexts(
   async function work(): Promise<void> {
     for (const text of queue) {
       const begunAt = performance.now();
-      readings.set(text, await trial.read(text.payload, options).catch(keepAnswer));
+      readings.set(text, await trial.read(text.payload, options).catch(keepUnusable));
       textsMs += performance.now() - begunAt;
       onText(readings.size);
     }
@@ -90,7 +90,7 @@ function judge(
   return { tallies, differences, failed };
 }
 
-function keepAnswer(error: unknown): ModelError {
-  if (error instanceof ModelError && ANSWERS.has(error.code)) return error;
+function keepUnusable(error: unknown): ModelError {
+  if (error instanceof ModelError && UNUSABLE.has(error.code)) return error;
   throw error;
 }

@@ -2,23 +2,21 @@ import { normaliseText, type TrialReading } from '@oselya/collector';
 import { type Field, FIELD_NAMES, fieldOf } from '@oselya/collector/fields';
 import { type Expected, JUDGED } from './golden.ts';
 
-/** How the values of one field were read. A wrong value in place of the right one counts as both. */
+/** The counts of a field's values. A wrong value in place of the right one counts as wrong and as missed. */
 export type Tally = {
-  /** Values that were read as they should be. */
   right: number;
-  /** Values that were read, and are others or are not there. */
+  /** Values that the text does not have. */
   wrong: number;
-  /** Values that are there, and were not read. */
+  /** Values that the text has and the model did not read. */
   missed: number;
 };
 
-/** How the values of each field were read. */
+/** The tally of each field. */
 export type Tallies = ReadonlyMap<string, Tally>;
 
-/** A field that was read in another way than it should be. */
+/** A field with a wrong value. */
 export type Difference = { field: string; expected: unknown; found: unknown };
 
-/** A tally before anything is counted. */
 function emptyTally(): Tally {
   return { right: 0, wrong: 0, missed: 0 };
 }
@@ -33,17 +31,17 @@ export function tallyOf(tallies: Tallies, name: string): Tally {
   return tallies.get(name) ?? emptyTally();
 }
 
-/** Of the values that were read, the share that is right; null where none was read. */
+/** Returns the share of the read values that is right; null if none was read. */
 export function precision({ right, wrong }: Tally): number | null {
   return right + wrong === 0 ? null : right / (right + wrong);
 }
 
-/** Of the values that are there, the share that was read; null where there are none. */
+/** Returns the share of the expected values that was read; null if there are none. */
 export function recall({ right, missed }: Tally): number | null {
   return right + missed === 0 ? null : right / (right + missed);
 }
 
-/** All fields together, `is_listing` apart: that is no value that somebody searches for. */
+/** Returns the sum of all fields but `is_listing`, which is no field of a listing. */
 export function sumOf(tallies: Tallies): Tally {
   const sum = emptyTally();
   for (const [name, tally] of tallies) if (name !== 'is_listing') add(sum, tally);
@@ -51,9 +49,9 @@ export function sumOf(tallies: Tallies): Tally {
 }
 
 /**
- * Counts one text, field by field.
- * @param reading Undefined where the model gave no answer that can be used: nothing was read.
- * @returns What is not as it should be.
+ * Counts the values of one text by field.
+ * @param reading Undefined if the model gave no usable answer.
+ * @returns The wrong fields.
  */
 export function score(
   tallies: Tallies,
@@ -81,19 +79,19 @@ function judge(field: string, expected: unknown, found: unknown): Tally {
   return { right, wrong, missed: wanted - Math.min(right, wanted) };
 }
 
-/** What is there: nothing is null, missing, or that a text is no listing. */
+/** Returns the values of a field. `is_listing` has one if it is true. */
 function listOf(value: unknown): unknown[] {
   if (value === null || value === undefined || value === false) return [];
   return Array.isArray(value) ? value : [value];
 }
 
-/** The entry of a field; `is_listing` is none. */
+/** Returns the entry of a field; `is_listing` has none. */
 function find(field: string): Field | undefined {
   const name = FIELD_NAMES.find((known) => known === field);
   return name && fieldOf(name);
 }
 
-/** A value as it is compared: names by their words, phone numbers by their digits, all else as it is. */
+/** Normalizes a value for comparison: names by their words, phone numbers by their digits. */
 function comparable(field: string, value: unknown): unknown {
   const { judged } = find(field) ?? {};
   if (typeof value !== 'string') return value;

@@ -1,0 +1,336 @@
+import assert from 'node:assert/strict';
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { after, test } from 'node:test';
+import { type Expected, GOLDEN_TEXTS, JUDGED, readGoldenTexts } from '../src/evaluate/golden.ts';
+import { emptyTallies, precision, recall, score, sumOf, tallyOf } from '../src/evaluate/score.ts';
+import { closedAddress, type Played, type Received, startServer } from './support/loopback.ts';
+
+const BIN = join(import.meta.dirname, '../bin/oselya.js');
+const folder = mkdtempSync(join(tmpdir(), 'oselya-evaluate-'));
+after(() => rmSync(folder, { recursive: true }));
+
+async function evaluate(args: string[], env: Record<string, string> = {}) {
+  const child = spawn(process.execPath, [BIN, 'evaluate', ...args], {
+    cwd: folder,
+    env: { PATH: process.env['PATH'] ?? '', ...env },
+  });
+  let [stdout, stderr] = ['', ''];
+  child.stdout.on('data', (chunk) => (stdout += String(chunk)));
+  child.stderr.on('data', (chunk) => (stderr += String(chunk)));
+  const [status] = (await once(child, 'close')) as [number | null];
+  return { status, stdout, lines: stdout.split('\n').slice(0, -1), stderr };
+}
+
+const NOTHING = {
+  is_listing: true,
+  phones: [],
+  features: [],
+  ...Object.fromEntries(
+    'reason language title summary deal_type property_type price currency city district address rooms area_total area_living area_kitchen floor floors_total contact_name'
+      .split(' ')
+      .map((key) => [key, null]),
+  ),
+};
+
+/** Starts a server with the answers of a model, whose embeddings have 384 numbers unless told. */
+async function startModel(answer: (request: Received) => Played, dimensions = 384) {
+  const requests: Received[] = [];
+  const { url } = await startServer((request) => {
+    requests.push(request);
+    if (!request.path.endsWith('/embeddings')) return answer(request);
+    return { body: { data: [{ index: 0, embedding: Array<number>(dimensions).fill(0.5) }] } };
+  });
+  const env = {
+    MODEL_MODE: 'openai',
+    MODEL_BASE_URL: `${url}/v1`,
+    MODEL_CHAT: 'tiny:1b',
+    MODEL_EMBEDDING: 'tiny-embed',
+  };
+  return { requests, env };
+}
+
+function completion(content: string, more: object = {}): Played {
+  return {
+    body: {
+      model: 'tiny:1b',
+      choices: [{ index: 0, finish_reason: 'stop', message: { role: 'assistant', content } }],
+      ...more,
+    },
+  };
+}
+
+/** Returns the cells of the row that begins with a word. */
+function row(lines: string[], first: string): string[] {
+  const line = lines.find((text) => text.startsWith(`${first} `)) ?? '';
+  return line
+    .slice(first.length)
+    .trim()
+    .split(/\s{2,}/);
+}
+
+const text = (name: string, description: string, expected: object) =>
+  `${JSON.stringify({ name, payload: { description }, expected })}\n`;
+
+function writeTexts(): string {
+  writeFileSync(
+    join(folder, 'own.jsonl'),
+    text('flat', 'Здам 2-кімнатну квартиру у Львові, 9000 грн', {
+      is_listing: true,
+      price: 9000,
+      rooms: 2,
+      city: 'Львів',
+    }) +
+      text('house', 'Продам будинок, 90 000 $, Київ', {
+        is_listing: true,
+        price: 90_000,
+        rooms: null,
+        city: 'Київ',
+      }) +
+      text('car', 'Продам авто, 5000 $', { is_listing: false }),
+  );
+  return 'own.jsonl';
+}
+
+test('The mock needs neither a key nor a server, and nothing is written', async () => {
+  const { status, lines, stderr } = await evaluate([]);
+  assert.equal(status, 0, stderr);
+  assert.match(lines[0] ?? '', /^45 texts, prompt listing-extraction\.[0-9a-f]{8}$/);
+  const [values, precision, recall] = row(lines, 'price');
+  assert.ok(Number(values) >= 30);
+  assert.ok(Number.parseFloat(precision ?? '') >= 90 && Number.parseFloat(recall ?? '') >= 90);
+  assert.match(lines.at(-1) ?? '', /^This is the mock\. .*docs\/models\.md\.$/);
+  assert.deepEqual(readdirSync(folder), []);
+});
+
+test('A model is shown beside the mock with its calls, tokens and time', async () => {
+  const { requests, env } = await startModel(({ body }) => {
+    const question = JSON.stringify(body);
+    if (question.includes('авто')) return completion('{"is_listing": "no"}');
+    const usage = { prompt_tokens: 100, completion_tokens: 10 };
+    // The model reads three rooms and one city in every text.
+    const answer = {
+      ...NOTHING,
+      price: question.includes('Здам') ? 9000 : null,
+      rooms: 3,
+      city: 'Київ',
+    };
+    return completion(JSON.stringify(answer), { usage });
+  });
+  const { status, lines, stderr } = await evaluate([writeTexts(), '--verbose'], env);
+  assert.equal(status, 0, stderr);
+  assert.deepEqual(row(lines, 'price'), ['2', '100.0 %', '50.0 %', '100.0 %', '100.0 %']);
+  assert.deepEqual(row(lines, 'rooms'), ['1', '0.0 %', '0.0 %', '100.0 %', '100.0 %']);
+  assert.deepEqual(row(lines, 'city'), ['2', '50.0 %', '50.0 %', '100.0 %', '100.0 %']);
+  assert.deepEqual(row(lines, 'address'), ['0', '–', '–', '–', '–']);
+  // Two texts, and one with a second attempt; its answers have no tokens.
+  assert.deepEqual(row(lines, 'tiny:1b').slice(0, 3), ['4', '200', '20']);
+  assert.ok(lines.includes('tiny:1b: flat: rooms is 3, not 2'));
+  assert.ok(lines.includes('tiny:1b: house: price is null, not 90000'));
+  assert.ok(lines.some((line) => line.startsWith('tiny:1b gave no usable answer to 1 text, ')));
+  assert.ok(lines.some((line) => /^ {2}car: The model's answer fails its schema: /.test(line)));
+  assert.equal(
+    lines.at(-1),
+    'Embeddings work: tiny-embed gives 384 numbers, as EMBEDDING_DIMENSIONS says.',
+  );
+  assert.equal(requests.filter(({ path }) => path.endsWith('/embeddings')).length, 1);
+});
+
+test('--json prints the figures, and --limit takes the first texts', async () => {
+  const { env } = await startModel(() => completion(JSON.stringify(NOTHING)), 768);
+  const { status, stdout, stderr } = await evaluate([writeTexts(), '--json', '--limit', '2'], env);
+  assert.equal(status, 0, stderr);
+  const report: {
+    texts: number;
+    models: {
+      model: string;
+      calls: number;
+      input_tokens: number | null;
+      fields: Record<string, unknown>;
+    }[];
+    embedding: { error: { code: string } };
+  } = JSON.parse(stdout);
+  assert.equal(report.texts, 2);
+  assert.deepEqual(
+    report.models.map(({ model, calls }) => [model, calls]),
+    [
+      ['tiny:1b', 2],
+      ['mock', 2],
+    ],
+  );
+  assert.equal(report.models[0]?.input_tokens, null, 'a server that counts no tokens');
+  assert.deepEqual(report.models[0]?.fields['price'], {
+    right: 0,
+    wrong: 0,
+    missed: 2,
+    precision: null,
+    recall: 0,
+  });
+  assert.equal(report.embedding.error.code, 'MODEL_INVALID_OUTPUT');
+});
+
+test('A failed server is reported in one line with advice', async () => {
+  const cases: [answer: Played | undefined, line: RegExp][] = [
+    [undefined, /cannot be reached \(ECONNREFUSED\)\. Is it running at MODEL_BASE_URL\?/],
+    [
+      { status: 404, body: { error: { message: 'model "tiny:1b" not found' } } },
+      /model "tiny:1b" not found.*name of the model/,
+    ],
+    [{ status: 401, body: { error: 'no' } }, /Check MODEL_API_KEY/],
+    [{ body: '<html>' }, /gave no usable answer to any text.*MODEL_BASE_URL/],
+  ];
+  for (const [answer, expected] of cases) {
+    const { env } = await startModel(() => answer ?? {});
+    const address = answer === undefined ? { MODEL_BASE_URL: `${await closedAddress()}/v1` } : {};
+    const { status, stdout, stderr } = await evaluate([writeTexts()], { ...env, ...address });
+    assert.deepEqual([status, stdout], [1, '']);
+    const line = stderr.trim().split('\n').at(-1) ?? '';
+    assert.match(line, /^oselya: the model .* See docs\/models\.md$/);
+    assert.match(line, expected);
+  }
+});
+
+test('A missing variable is named', async () => {
+  const { status, stderr } = await evaluate([], { MODEL_MODE: 'openai', MODEL_CHAT: 'x' });
+  assert.equal(status, 1);
+  assert.match(stderr, /MODEL_BASE_URL is not set: MODEL_MODE=openai needs it/);
+});
+
+const texts = await readGoldenTexts(GOLDEN_TEXTS);
+
+test('The golden texts have every language, deal and property type, and texts without a listing', () => {
+  assert.ok(texts.length >= 40);
+  assert.equal(new Set(texts.map(({ name }) => name)).size, texts.length);
+  const found = (field: 'language' | 'deal_type' | 'property_type') =>
+    [...new Set(texts.flatMap(({ expected }) => expected[field] ?? []))].map(String).toSorted();
+  assert.deepEqual(found('language'), ['en', 'mixed', 'ru', 'uk']);
+  assert.deepEqual(found('deal_type'), ['daily_rent', 'rent', 'sale']);
+  assert.deepEqual(found('property_type'), [
+    'apartment',
+    'commercial',
+    'garage',
+    'house',
+    'land',
+    'room',
+  ]);
+  assert.ok(texts.filter(({ expected }) => expected['is_listing'] === false).length >= 6);
+});
+
+const isNothing = (value: unknown) =>
+  value === null || (Array.isArray(value) && value.length === 0);
+
+test('Each judged field has values, and is missing in some text', () => {
+  const always = new Set(['is_listing', 'language', 'deal_type', 'property_type']);
+  for (const field of JUDGED) {
+    const values = texts.map(({ expected }) => expected[field]);
+    assert.ok(
+      values.filter((value) => value !== undefined && !isNothing(value)).length >= 3,
+      field,
+    );
+    assert.ok(always.has(field) || values.some(isNothing), field);
+  }
+});
+
+test('The golden texts give no field away, and their phones are invented', () => {
+  for (const { name, payload } of texts) {
+    const fields = Object.keys(payload).filter(
+      (key) => !['source_slug', 'external_id', 'title', 'description'].includes(key),
+    );
+    assert.deepEqual(fields, [], name);
+    for (const [phone] of payload.description.matchAll(/\+?\d[\d ()-]{8,}\d/g)) {
+      assert.match(phone.replaceAll(/\D/g, ''), /^(380)?0{2,3}\d/, `${name}: ${phone}`);
+    }
+  }
+});
+
+test('An invalid file of texts is rejected with its line', async () => {
+  const path = join(folder, 'bad.jsonl');
+  for (const [line, message] of [
+    ['{', /bad\.jsonl:2: it is not JSON/],
+    ['{"name":"a","payload":{"description":"x"}}', /:2: .*see samples\/README\.md/],
+    ['{"name":"a","payload":{"description":"x"},"expected":{"cost":5}}', /:2: /],
+    [
+      '{"name":"a","payload":{"description":"x","price":-1},"expected":{}}',
+      /payload\/price must be >= 0/,
+    ],
+  ] as const) {
+    writeFileSync(path, `{"name":"ok","payload":{"description":"x"},"expected":{}}\n${line}\n`);
+    await assert.rejects(readGoldenTexts(path), { name: 'CommandError', message });
+  }
+  await assert.rejects(readGoldenTexts(join(folder, 'none')), /there is no such file/);
+  writeFileSync(path, '\n');
+  await assert.rejects(readGoldenTexts(path), /has no texts/);
+});
+
+type Facts = Record<string, unknown>;
+
+function judge(expected: Expected, facts: Facts, isListing = true) {
+  const tallies = emptyTallies();
+  const differences = score(tallies, expected, { isListing, facts });
+  return { tallies, fields: differences.map(({ field }) => field) };
+}
+
+const scored: [name: string, expected: Expected, facts: Facts, counts: [number, number, number]][] =
+  [
+    ['a right number', { price: 5 }, { price: 5 }, [1, 0, 0]],
+    ['a wrong number, which is also missed', { price: 5 }, { price: 6 }, [0, 1, 1]],
+    ['a missed number', { price: 5 }, {}, [0, 0, 1]],
+    ['a number out of nothing', { price: null }, { price: 6 }, [0, 1, 0]],
+    ['nothing where nothing is', { price: null }, {}, [0, 0, 0]],
+    ['a field that is not judged', {}, { price: 6 }, [0, 0, 0]],
+    ['zero, which is a value', { floor: 0 }, { floor: 0 }, [1, 0, 0]],
+    ['any of several forms', { city: ['Львів', 'Lviv'] }, { city: 'Lviv' }, [1, 0, 0]],
+    ['another spelling', { city: "Кам'янець" }, { city: 'КАМ’ЯНЕЦЬ ' }, [1, 0, 0]],
+    [
+      'other punctuation',
+      { address: 'вул. Наукова, 45' },
+      { address: 'вул Наукова 45' },
+      [1, 0, 0],
+    ],
+    ['another number of the house', { address: 'Наукова 45' }, { address: 'Наукова 4' }, [0, 1, 1]],
+    ['a choice in another case', { deal_type: 'sale' }, { deal_type: 'Sale' }, [0, 1, 1]],
+    ['phones by their digits', { phones: ['+380001'] }, { phones: ['+380 (00) 1'] }, [1, 0, 0]],
+    ['one of two phones, and another', { phones: ['1', '2'] }, { phones: ['2', '3'] }, [1, 1, 1]],
+    ['one of two phones, twice', { phones: ['12', '3'] }, { phones: ['12', '1 2'] }, [1, 0, 1]],
+    ['no phones', { phones: [] }, { phones: [] }, [0, 0, 0]],
+  ];
+
+test('Values are counted as right, wrong and missed', () => {
+  for (const [name, expected, facts, [right, wrong, missed]] of scored) {
+    const { tallies } = judge(expected, facts);
+    assert.deepEqual(sumOf(tallies), { right, wrong, missed }, name);
+  }
+});
+
+test('All values of a listing that is read as none are missed', () => {
+  const { tallies, fields } = judge({ is_listing: true, price: 5, city: null }, {}, false);
+  assert.deepEqual(tallyOf(tallies, 'is_listing'), { right: 0, wrong: 0, missed: 1 });
+  assert.deepEqual(tallyOf(tallies, 'price'), { right: 0, wrong: 0, missed: 1 });
+  assert.deepEqual(fields, ['is_listing', 'price']);
+});
+
+test('A text without a listing is right when none is read', () => {
+  assert.deepEqual(judge({ is_listing: false }, {}, false).fields, []);
+  const { tallies, fields } = judge({ is_listing: false }, { price: 3500 });
+  assert.deepEqual(tallyOf(tallies, 'is_listing'), { right: 0, wrong: 1, missed: 0 });
+  assert.deepEqual(fields, ['is_listing']);
+});
+
+test('All values of an unusable answer are missed', () => {
+  const tallies = emptyTallies();
+  const expected = { is_listing: true, price: 5, phones: ['1', '2'] };
+  const differences = score(tallies, expected, undefined);
+  assert.deepEqual(sumOf(tallies), { right: 0, wrong: 0, missed: 3 });
+  assert.equal(differences.length, 3);
+});
+
+test('Precision and recall are shares of the read and of the expected values', () => {
+  const tally = { right: 3, wrong: 1, missed: 3 };
+  assert.equal(precision(tally), 0.75);
+  assert.equal(recall(tally), 0.5);
+  assert.equal(precision({ right: 0, wrong: 0, missed: 2 }), null);
+  assert.equal(recall({ right: 0, wrong: 2, missed: 0 }), null);
+});
