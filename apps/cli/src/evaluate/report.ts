@@ -19,15 +19,16 @@ export type Evaluation = {
 
 const integers = new Intl.NumberFormat('en');
 
+/** Returns a row of the table: the values, which are equal for all models, and the shares of each model. */
+const rowOf = (title: string, tallies: readonly Tally[]): string[] => [
+  title,
+  ...tallies.slice(0, 1).map(({ right, missed }) => integers.format(right + missed)),
+  ...tallies.flatMap((tally) => [share(precision(tally)), share(recall(tally))]),
+];
+
 /** Returns an evaluation as lines for a terminal. */
 export function describeEvaluation(evaluation: Evaluation): string[] {
   const { promptVersion, texts, results, embedding } = evaluation;
-  const row = (title: string, tallies: Tally[]) => [
-    title,
-    // The number of expected values is equal for all models.
-    ...tallies.slice(0, 1).map(({ right, missed }) => integers.format(right + missed)),
-    ...tallies.flatMap((tally) => [share(precision(tally)), share(recall(tally))]),
-  ];
   return [
     `${texts} texts, prompt ${promptVersion}`,
     '',
@@ -35,12 +36,12 @@ export function describeEvaluation(evaluation: Evaluation): string[] {
       ['', '', ...results.flatMap(({ model }) => [oneLine(model), ''])],
       ['field', 'values', ...results.flatMap(() => ['precision', 'recall'])],
       ...JUDGED.map((field) =>
-        row(
+        rowOf(
           field,
           results.map(({ tallies }) => tallyOf(tallies, field)),
         ),
       ),
-      row(
+      rowOf(
         'all but is_listing',
         results.map(({ tallies }) => sumOf(tallies)),
       ),

@@ -86,7 +86,7 @@ const MAX_ALIKE = 60;
 /** An image that more listings have is a logo or a view of the building. */
 const MAX_SHOWN = 20;
 
-/** The nearest by meaning: copied texts with other facts. */
+/** How many listings nearest by meaning are compared: copied texts with other facts. */
 const NEIGHBOURS = 20;
 
 /** The most listings to compare with, beside those nearest by meaning: each comparison takes some 0.3 ms. */
@@ -135,7 +135,7 @@ export function alike(listing: Compared): RawBuilder<{ id: number }>[] {
   ]);
 }
 
-/** Live listings with an image of the same bytes. */
+/** Returns the query for live listings with an image of the same bytes. */
 export function sameImages(listingId: number): RawBuilder<{ id: number }> {
   return sql`(
     select shown.listing_id as id
@@ -149,20 +149,20 @@ export function sameImages(listingId: number): RawBuilder<{ id: number }> {
       and shown.times <= ${MAX_SHOWN})`;
 }
 
-/** Live listings with an image that looks the same. */
+/** Returns the query for live listings with an image of a similar fingerprint. */
 export function similarImages(listingId: number): RawBuilder<{ id: number }> {
   return sql`(
     select shown.listing_id as id
     from listing_images as own
-    join images as picture on picture.sha256 = own.sha256 and picture.fingerprint <> 0
+    join images as image on image.sha256 = own.sha256 and image.fingerprint <> 0
     cross join lateral (
       select listing_id, count(*) over () as times from (
         select listing_images.listing_id
         from (
           select sha256 from images
-          where fingerprint_parts(fingerprint) && fingerprint_parts(picture.fingerprint)
+          where fingerprint_parts(fingerprint) && fingerprint_parts(image.fingerprint)
             and fingerprint <> 0
-            and bit_count((fingerprint # picture.fingerprint)::bit(64)) <= ${COPY_BITS}
+            and bit_count((fingerprint # image.fingerprint)::bit(64)) <= ${COPY_BITS}
           limit ${MAX_SHOWN + 1}) as near
         join listing_images on listing_images.sha256 = near.sha256
         where listing_images.listing_id <> ${listingId}
@@ -172,7 +172,7 @@ export function similarImages(listingId: number): RawBuilder<{ id: number }> {
       and shown.times <= ${MAX_SHOWN})`;
 }
 
-/** The nearest by meaning, of the same model, if the listing has a vector. */
+/** Returns the listings nearest by meaning, of the same model. */
 async function findNeighbours(trx: Kysely<Tables>, { id }: Compared): Promise<number[]> {
   const own = await trx
     .selectFrom('property_listings')
@@ -194,7 +194,7 @@ async function findNeighbours(trx: Kysely<Tables>, { id }: Compared): Promise<nu
 
 type Near = { id: number; embedding_model: string | null; deal_type: string | null };
 
-/** The first neighbours of the index, without filters: that bounds it. */
+/** Returns the query for the first neighbours of the index. It has no filters, which would unbound it. */
 export function nearest(vector: string): RawBuilder<Near> {
   return sql`
     select id, embedding_model, deal_type from property_listings

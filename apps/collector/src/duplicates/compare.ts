@@ -71,7 +71,7 @@ type Part = { part: number; detail: string } | undefined;
 /** Scores one kind of evidence. It is symmetric, and undefined where nothing is known. */
 type Scorer = (one: Compared, other: Compared) => Part;
 
-/** Copied texts are nearly equal. Templates are alike too: of one seller only almost equal texts count. */
+/** Copied texts are nearly equal. Templates of one seller are similar, so only almost equal texts of one seller count. */
 const copiedText: Scorer = (one, other) => {
   const similarity = textSimilarity(one.text, other.text);
   if (similarity === undefined) return undefined;
@@ -178,16 +178,16 @@ const pictures: Scorer = (one, other) => {
   return { part, detail: `${common} of ${fewest} pictures` };
 };
 
-/** How many images of the smaller set the other one has too; each counts once. */
+/** Counts the images that both have, each once. */
 function countCommon(one: readonly ComparedImage[], other: readonly ComparedImage[]): number {
   return Math.min(
-    one.filter((picture) => hasCopy(other, picture)).length,
-    other.filter((picture) => hasCopy(one, picture)).length,
+    one.filter((image) => hasCopy(other, image)).length,
+    other.filter((image) => hasCopy(one, image)).length,
   );
 }
 
-function hasCopy(set: readonly ComparedImage[], picture: ComparedImage): boolean {
-  return set.some((candidate) => isCopy(candidate, picture));
+function hasCopy(set: readonly ComparedImage[], image: ComparedImage): boolean {
+  return set.some((candidate) => isCopy(candidate, image));
 }
 
 function isCopy(one: ComparedImage, other: ComparedImage): boolean {
@@ -197,7 +197,7 @@ function isCopy(one: ComparedImage, other: ComparedImage): boolean {
   return hammingDistance(one.fingerprint, other.fingerprint) <= COPY_BITS;
 }
 
-/** One telephone belongs to one seller, who may sell much. */
+/** A seller may offer many properties, so a common telephone says little. */
 const seller: Scorer = (one, other) =>
   haveOneSeller(one, other) ? { part: 0.08, detail: 'same telephone' } : undefined;
 

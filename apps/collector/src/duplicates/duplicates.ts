@@ -131,7 +131,10 @@ export function startDuplicateSearch(deps: {
           (error: unknown) => {
             if (isDatabaseOutage(error)) throw error;
             const { listingId: listing_id } = marked;
-            log.warn({ err: error, listing_id }, 'a search for duplicates failed, and is repeated');
+            log.warn(
+              { err: error, listing_id },
+              'a search for duplicates failed and will be repeated',
+            );
             return 'failed';
           },
         );
