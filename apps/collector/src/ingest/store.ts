@@ -6,18 +6,13 @@ import { release } from '../queue/claim.ts';
 import type { RawStatus, Tables } from '../tables.ts';
 
 /** A payload to store. */
-type NewRaw = {
+export type KeyedRaw = {
   source_slug: string;
   external_id: string;
   /** As JSON. */
   payload: string;
   content_hash: string;
-  /** The ID of the request that sent it. */
   request_id?: string | undefined;
-};
-
-/** A payload to store, with its idempotency key. */
-export type KeyedRaw = NewRaw & {
   idempotency_key?: string | undefined;
   /** Of a payload that is processed within its request; without it a worker claims the payload. */
   claim?: InlineClaim | undefined;
@@ -43,8 +38,9 @@ export type StoredRaw = {
   waits: boolean;
 };
 
-type Row = { n: number; id: number; status: RawStatus; waits: boolean };
-type Earlier = { n: number; id: number; status: RawStatus; contentHash: string };
+type Row<Column extends keyof StoredRaw> = Pick<StoredRaw, 'id' | 'status' | Column> & {
+  n: number;
+};
 
 /**
  * Stores payloads in their order, and new sources, in one statement. Those with a claim are `processing` at once, so that
@@ -59,7 +55,7 @@ export async function insertRaws(
   // Keys are inserted in order, so that two statements with the same keys do not deadlock.
   const onConflict = sql`order by source_slug, idempotency_key
     on conflict (source_slug, idempotency_key) where idempotency_key is not null do nothing`;
-  const { rows } = await sql<Row>`${prepared}
+  const { rows } = await sql<Row<'waits'>>`${prepared}
     with item as materialized (
       select nextval('raw_data_id_seq') as id, item.*, item.worker is not null as inline
       from jsonb_to_recordset(${toJson(raws)}::jsonb) as item (
@@ -118,7 +114,7 @@ async function findEarlier(
   db: Kysely<Tables>,
   raws: ReadonlyMap<number, KeyedRaw>,
 ): Promise<Map<number, StoredRaw>> {
-  const { rows } = await sql<Earlier>`
+  const { rows } = await sql<Row<'contentHash'>>`
     select wanted.n, raw_data.id, raw_data.status, raw_data.content_hash as "contentHash"
     from ${wanted(raws)}
     join raw_data using (source_slug, idempotency_key)

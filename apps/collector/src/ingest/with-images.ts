@@ -6,7 +6,7 @@ import type { BreakerView } from '@oselya/model';
 import type { FastifyRequest } from 'fastify';
 import { type Kysely, sql } from 'kysely';
 import pLimit from 'p-limit';
-import { Type } from 'typebox';
+import { type Static, Type } from 'typebox';
 import { callerOf, CHANGE_REJECTIONS, requireSource } from '../access/guard.ts';
 import type { Disk } from '../disk.ts';
 import { type ErrorCode, errors, problem, problemAnswers } from '../errors.ts';
@@ -58,7 +58,7 @@ const formSchema = Type.Object(
   },
 );
 
-/** Contract 4, Answers. */
+/** The answer to a payload that was processed within its request. Contract 4, Answers. */
 const processedSchema = Type.Object({
   raw_id: Type.Integer(),
   status: Type.Literal('completed'),
@@ -78,6 +78,8 @@ const processedSchema = Type.Object({
     },
   ),
 });
+
+type Processed = Static<typeof processedSchema>;
 
 /** The dependencies of the route. */
 export type WithImagesDeps = {
@@ -267,14 +269,6 @@ export function createPlaces(atOnce: number): InPlace {
 function tooManyOfOne(most: number): string {
   return `One API key, or address without one, may have ${most} payloads with images (three times COLLECTOR_UPLOADS) on their way or being processed. Send it again when one of yours has been answered.`;
 }
-
-/** The answer to a payload that was processed within its request. Contract 4, Answers. */
-type Processed = {
-  raw_id: number;
-  status: 'completed';
-  listing_id: number;
-  images: UploadOutcome[];
-};
 
 /**
  * Stores a payload with its images, processes it, and returns the outcome; of a repeated idempotency key the outcome of

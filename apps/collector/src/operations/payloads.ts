@@ -112,13 +112,6 @@ const retryBody = Type.Object(
   { additionalProperties: false, examples: [{ status: 'failed', source_slug: 'doshka' }] },
 );
 
-const answerOf = <Member extends string>(member: Member, description: string, example: number) =>
-  Type.Object(
-    // The key is the member.
-    { [member]: Type.Integer() } as Record<Member, ReturnType<typeof Type.Integer>>,
-    { description, examples: [{ [member]: example }] },
-  );
-
 /** Aborts when the client has gone, or the request has taken as long as it may. */
 function whileAwaited(reply: FastifyReply): AbortSignal {
   return AbortSignal.any([whenAbandoned(reply), AbortSignal.timeout(DEADLINE_MS)]);
@@ -204,7 +197,10 @@ export function payloadRoutes(
           `left out: the images are gone, so send those again. ${BOUNDED}`,
         body: retryBody,
         response: {
-          200: answerOf('retried', 'How many wait in the queue again.', 17),
+          200: Type.Object(
+            { retried: Type.Integer() },
+            { description: 'How many wait in the queue again.', examples: [{ retried: 17 }] },
+          ),
           ...problemAnswers(400, 401, 403, 413, 415, 422, 503),
         },
       },
@@ -225,7 +221,10 @@ export function payloadRoutes(
           BOUNDED,
         querystring: cleanupQuery,
         response: {
-          200: answerOf('deleted', 'How many were removed.', 1250),
+          200: Type.Object(
+            { deleted: Type.Integer() },
+            { description: 'How many were removed.', examples: [{ deleted: 1250 }] },
+          ),
           ...problemAnswers(401, 403, 422, 503),
         },
       },
@@ -271,33 +270,14 @@ function listRaw(
   );
 }
 
-/** Puts payloads that ended `failed` or `invalid` back in the queue. */
-export type Retry = {
-  /**
-   * Puts one payload back, with all its attempts.
-   * @throws ProblemError `raw_not_found`, or `not_retryable` if it ended otherwise, or its uploaded images are gone.
-   */
-  one(rawId: number): Promise<void>;
-  /**
-   * Puts all payloads of a status back, in batches until the signal.
-   * @returns How many.
-   */
-  all(
-    filter: { status: RetryStatus; source_slug?: string | undefined },
-    signal?: AbortSignal,
-  ): Promise<number>;
-};
-
-/** Creates the retry of payloads. Contract 4, Operations. */
-export function createRetry({
-  db,
-  onRetried,
-}: {
-  db: Kysely<Tables>;
-  onRetried: () => void;
-}): Retry {
+/** Creates the retry of payloads that ended `failed` or `invalid`. Contract 4, Operations. */
+export function createRetry({ db, onRetried }: { db: Kysely<Tables>; onRetried: () => void }) {
   return {
-    async one(rawId) {
+    /**
+     * Puts one payload back, with all its attempts.
+     * @throws ProblemError `raw_not_found`, or `not_retryable` if it ended otherwise, or its uploaded images are gone.
+     */
+    async one(rawId: number): Promise<void> {
       if (!(await putBackOne(db, rawId))) {
         const state = await findRetryState(db, rawId);
         if (state === undefined) throw problem('raw_not_found');
@@ -308,7 +288,14 @@ export function createRetry({
       }
       onRetried();
     },
-    async all({ status, source_slug: source }, signal) {
+    /**
+     * Puts all payloads of a status back, in batches until the signal.
+     * @returns How many.
+     */
+    async all(
+      { status, source_slug: source }: { status: RetryStatus; source_slug?: string | undefined },
+      signal?: AbortSignal,
+    ): Promise<number> {
       // A payload that fails again meanwhile is not put back a second time: that might never end.
       const endedBefore = await readTime(db);
       let retried = 0;

@@ -148,23 +148,22 @@ export async function release(
   return Number(numAffectedRows);
 }
 
-/** How many listings one look for missed releases goes over: some 30 ms. */
+/** Listings that one search for missed releases examines: some 30 ms. */
 const MISSED_LISTINGS = 5000;
 
 /**
- * Releases payloads that wait for nothing any more, of a bounded number of listings after `after`.
- * @returns How many were released, and where to go on; undefined at the end.
+ * Releases payloads whose release a killed process missed, of a bounded number of listings after `after`.
+ * @returns How many were released, and the last listing; undefined at the end.
  */
 export async function releaseMissed(
   db: Kysely<Tables>,
   after: ListingKey = { sourceSlug: '', externalId: '' },
-  limit: number = MISSED_LISTINGS,
 ): Promise<{ released: number; next: ListingKey | undefined }> {
   const { rows } = await sql<ListingKey>`
     select distinct source_slug as "sourceSlug", external_id as "externalId" from raw_data
     where status = 'pending' and waits
       and (source_slug, external_id) > (${after.sourceSlug}, ${after.externalId})
-    order by source_slug, external_id limit ${limit}`.execute(db);
+    order by source_slug, external_id limit ${MISSED_LISTINGS}`.execute(db);
   const released = await release(db, rows);
-  return { released, next: rows.length < limit ? undefined : rows.at(-1) };
+  return { released, next: rows.length < MISSED_LISTINGS ? undefined : rows.at(-1) };
 }

@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { connect } from '@oselya/db';
 import { atEnd, until } from '@oselya/testing';
-import { type TestDatabase } from '@oselya/testing/database';
+import type { TestDatabase } from '@oselya/testing/database';
 import type pg from 'pg';
 import type { Tables } from '../../src/tables.ts';
 import { createImage, serveImages } from '../support/images.ts';

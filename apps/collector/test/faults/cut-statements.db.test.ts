@@ -25,7 +25,7 @@ import {
   log,
 } from '../support/pipeline.ts';
 import { openWorkerImages, serveImages } from '../support/images.ts';
-import { STATEMENTS } from './statements.ts';
+import { STATEMENTS } from './watching-proxy.ts';
 import { type Moment, startWatchingProxy } from './watching-proxy.ts';
 
 /** By this the server tells the connections of the worker from those of the test. */

@@ -8,8 +8,8 @@ import { startCollector, documentedRoutes } from '../support/collector.ts';
 import { openDatabase, payloadOf } from '../support/pipeline.ts';
 import { startCollectors } from './collectors.ts';
 import { startFlakyProxy } from './flaky-proxy.ts';
-import { putLoad } from './put-load.ts';
-import { randomOf } from './random.ts';
+import { putLoad } from './load.ts';
+import { randomOf } from './load.ts';
 import { repetitions } from '../support/soak.ts';
 
 const database = await openDatabase();

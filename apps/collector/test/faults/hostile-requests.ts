@@ -1,6 +1,6 @@
 import { type Parameter, type Route, FORM_TYPE, formBytes, part } from '../support/collector.ts';
 import { hostileBodies, hostileText, pick, words } from './hostile-values.ts';
-import { randomOf } from './random.ts';
+import { randomOf } from './load.ts';
 
 type Random = () => number;
 

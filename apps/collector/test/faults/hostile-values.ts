@@ -1,4 +1,4 @@
-import { randomOf } from './random.ts';
+import { randomOf } from './load.ts';
 
 /** A schema of an object whose members get values that nobody should send. */
 type ObjectSchema = { properties: Readonly<Record<string, object>> };

@@ -16,7 +16,7 @@ import {
   untilNothingIsLeft,
   payloadOf,
 } from '../support/pipeline.ts';
-import { countRaws, untilEnded } from './count-raws.ts';
+import { countRaws, untilEnded } from './judge.ts';
 import { startHostilePictures } from './hostile-pictures.ts';
 import { hostileBodies } from './hostile-values.ts';
 import { repetitions } from '../support/soak.ts';

@@ -8,8 +8,8 @@ import { atEnd, until } from '@oselya/testing';
 import { sql } from 'kysely';
 import { type CollectorProcess, forkCollector } from '../support/collector.ts';
 import { countConnections, named, openDatabase, untilNothingIsLeft } from '../support/pipeline.ts';
-import { keyOf, priceOf, startIngest } from './ingest-load.ts';
-import { randomOf } from './random.ts';
+import { keyOf, priceOf, startIngest } from './load.ts';
+import { randomOf } from './load.ts';
 import { repetitions } from '../support/soak.ts';
 
 /** By this the server tells the connections of the collectors from those of the test. */

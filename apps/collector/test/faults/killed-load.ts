@@ -3,9 +3,9 @@ import type { Database } from '@oselya/db';
 import type { Payload } from '../../src/ingest/payload.ts';
 import type { Tables } from '../../src/tables.ts';
 import { createHarness, openModel } from '../support/pipeline.ts';
-import { keptOf } from './kept-of.ts';
+import { keptOf } from './judge.ts';
 import { openWorkerImages } from '../support/images.ts';
-import { randomOf } from './random.ts';
+import { randomOf } from './load.ts';
 
 export const random = randomOf(20_260_704);
 

@@ -21,11 +21,11 @@ import {
   openModel,
 } from '../support/pipeline.ts';
 import { startAnsweringServer } from './answering-server.ts';
-import { countRaws } from './count-raws.ts';
+import { countRaws } from './judge.ts';
 import { KILLS, killWorkers } from './kill-workers.ts';
 import { countLeft, judge, nextPayload, random } from './killed-load.ts';
 import { openWorkerImages, serveImages } from '../support/images.ts';
-import { startWorkerProcess } from './start-worker.ts';
+import { startWorkerProcess } from './kill-workers.ts';
 import { repetitions } from '../support/soak.ts';
 
 type Db = Database<Tables>['db'];

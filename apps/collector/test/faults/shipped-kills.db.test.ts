@@ -1,12 +1,117 @@
 import assert from 'node:assert/strict';
+import { atEnd, until } from '@oselya/testing';
+import type { Kysely } from 'kysely';
+import { fork, type ChildProcess } from 'node:child_process';
+import { once } from 'node:events';
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { test } from 'node:test';
-import { atEnd } from '@oselya/testing';
-import { countConnections, named, openDatabase, untilNothingIsLeft } from '../support/pipeline.ts';
-import { killShipped, MAX_ATTEMPTS, SHIPPED_KILLS } from './kill-shipped.ts';
+import { setTimeout as sleep } from 'node:timers/promises';
+import type { Payload } from '../../src/ingest/payload.ts';
+import { expireLeases } from '../../src/queue/jobs.ts';
+import { putBackOne } from '../../src/queue/retry.ts';
+import type { Tables } from '../../src/tables.ts';
 import { serveImages } from '../support/images.ts';
+import {
+  DIMENSIONS,
+  countConnections,
+  named,
+  openDatabase,
+  payloadOf,
+  rawRecord,
+  store,
+  untilNothingIsLeft,
+} from '../support/pipeline.ts';
+import { repetitions } from '../support/soak.ts';
+import { startAnsweringServer } from './answering-server.ts';
+import { countLeft, random } from './killed-load.ts';
+
+const WORKER = join(import.meta.dirname, 'shipped-worker.ts');
+
+/** Payloads that kill whoever has the model read them. */
+const DEADLY = repetitions({ soak: 4, ci: 1 });
+/** Another number than the default, which a worker that does not look at its settings would go by. */
+export const MAX_ATTEMPTS = 2;
+/** Fewer than there are attempts. */
+const AT_RANDOM = MAX_ATTEMPTS - 1;
+const OTHERS = 30;
+const MOST_WORK_MS = 300;
+/** What the deadly ones say; the model is asked to read it. */
+const DEADLY_TEXT = 'Продам однокімнатну квартиру в Одесі, 31 м².';
+
+export const SHIPPED_KILLS = DEADLY * MAX_ATTEMPTS + AT_RANDOM;
+
+/**
+ * Kills the worker that the platform comes with, with the settings that it comes with but for the attempts: at
+ * each reading of a payload that is deadly, and at any moment. Only the time of a lease is not waited for.
+ * Then it retries the others that failed beside the deadly ones, once.
+ * @returns The records of all payloads at the end, and how many others were retried.
+ */
+export async function killShipped(
+  db: Kysely<Tables>,
+  given: { databaseUrl: string; dataDir: string; pictures: string },
+) {
+  const { databaseUrl, dataDir, pictures } = given;
+  let worker: ChildProcess | undefined;
+  await using server = await startAnsweringServer({
+    asked: 'reading',
+    when: 'before',
+    about: DEADLY_TEXT,
+    onMoment: () => void worker?.kill('SIGKILL'),
+  });
+  const env = {
+    PATH: process.env['PATH'],
+    DATABASE_URL: databaseUrl,
+    DATA_DIR: dataDir,
+    MODEL_MODE: 'openai',
+    MODEL_BASE_URL: server.url,
+    MODEL_CHAT: 'chat',
+    MODEL_EMBEDDING: 'embedding',
+    EMBEDDING_DIMENSIONS: String(DIMENSIONS),
+    COLLECTOR_MAX_ATTEMPTS: String(MAX_ATTEMPTS),
+    SSRF_ALLOW: '127.0.0.1',
+    MIN_FREE_DISK_MB: '0',
+    LOG_LEVEL: 'silent',
+  };
+  const storeOne = (payload: Partial<Payload>) => store(db, payloadOf(payload));
+  const others: number[] = [];
+  for (let nth = 0; nth < OTHERS; nth += 1) {
+    others.push(await storeOne({ image_urls: [`${pictures}/shipped-${nth}.png`] }));
+  }
+
+  /** Starts a worker, kills it or waits until it is killed, and lets the time of its leases pass. */
+  async function killOne(isAtRandom: boolean): Promise<void> {
+    worker = fork(WORKER, { env });
+    const ended = once(worker, 'exit');
+    if (isAtRandom) {
+      await once(worker, 'message');
+      await sleep(random() * MOST_WORK_MS);
+      worker.kill('SIGKILL');
+    }
+    await ended;
+    await expireLeases(db);
+  }
+
+  for (let kill = 0; kill < AT_RANDOM; kill += 1) await killOne(true);
+  const deadly: number[] = [];
+  for (let nth = 0; nth < DEADLY; nth += 1) {
+    deadly.push(await storeOne({ source_slug: 'deadly', description: DEADLY_TEXT }));
+    for (let kill = 0; kill < MAX_ATTEMPTS; kill += 1) await killOne(false);
+  }
+  const records = (ids: readonly number[]) => Promise.all(ids.map((id) => rawRecord(db, id)));
+  // A worker that nobody kills ends the rest.
+  worker = fork(WORKER, { env });
+  const ended = once(worker, 'exit');
+  const isEmpty = async () => (await countLeft(db)) === 0;
+  await until('the queue to be empty', isEmpty);
+  const failed = (await records(others)).filter(({ status }) => status === 'failed');
+  for (const { id } of failed) assert.ok(await putBackOne(db, id));
+  await until('the retried payloads to end', isEmpty);
+  worker.kill('SIGKILL');
+  await ended;
+  return { deadly: await records(deadly), others: await records(others), retried: failed };
+}
 
 /** By this the server tells the connections of the workers from those of the test. */
 const NAME = 'worker-as-shipped';

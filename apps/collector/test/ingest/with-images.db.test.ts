@@ -4,10 +4,10 @@ import { readdir } from 'node:fs/promises';
 import { join } from 'node:path';
 import { afterEach, test } from 'node:test';
 import { createApiKeys } from '../../src/access/api-keys.ts';
-import { type Payload } from '../../src/ingest/payload.ts';
+import type { Payload } from '../../src/ingest/payload.ts';
 import { createIngest } from '../../src/ingest/service.ts';
 import { createProcessForm } from '../../src/ingest/with-images.ts';
-import { type RawStatus } from '../../src/tables.ts';
+import type { RawStatus } from '../../src/tables.ts';
 import { createImage } from '../support/images.ts';
 import { until } from '@oselya/testing';
 import {

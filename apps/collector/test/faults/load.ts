@@ -1,7 +1,23 @@
+import { until } from '@oselya/testing';
+import { sql, type Kysely } from 'kysely';
+import type { TestContext } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { createImage } from '../support/images.ts';
-import { formOf } from '../support/collector.ts';
 import type { Payload } from '../../src/ingest/payload.ts';
+import type { Tables } from '../../src/tables.ts';
+import { formOf } from '../support/collector.ts';
+import { createImage } from '../support/images.ts';
+import { repetitions } from '../support/soak.ts';
+import type { Collectors } from './collectors.ts';
+import { judgeIngest, untilEnded } from './judge.ts';
+
+/** Numbers from 0 up to, but not including, 1; equal seeds give equal ones. A linear congruence does. */
+export function randomOf(seed: number): () => number {
+  let state = seed;
+  return () => {
+    state = (Math.imul(state, 1_664_525) + 1_013_904_223) >>> 0;
+    return state / 2 ** 32;
+  };
+}
 
 /** A request that has no answer by then is asked again, as a client does. */
 const PATIENCE_MS = 15_000;
@@ -160,3 +176,62 @@ function payloadOf(source: string, nth: number): Payload {
 
 /** A colour for each number below sixteen million. */
 const colourOf = (nth: number): string => `#${nth.toString(16).padStart(6, '0')}`;
+
+/** Senders, each of which waits for its answer. */
+const SENDERS = 12;
+/** Payloads that are accepted before, between and after what happens. */
+const SOME = repetitions({ soak: 60, ci: 20 });
+/** A lost job waits for its lease, of 5 s here, and then for the next look for such jobs. */
+const LOST_JOB_MS = 60_000;
+
+/** Listings and pictures of tests are much alike, so that there is much to compare. */
+const SEARCH_MS = 180_000;
+
+/** Whether nobody has anything to look for any more; what met an outage there waits for a time of its own. */
+async function hasNoMarks(db: Kysely<Tables>): Promise<boolean> {
+  const { rows } = await sql`
+    select from duplicate_marks where claimed_until is null or claimed_until < now() limit 1`.execute(
+    db,
+  );
+  return rows.length === 0;
+}
+
+/** Puts a load on collectors, which is judged by how it ends and by what that leaves. */
+export async function putLoad(collectors: Collectors, db: Kysely<Tables>, source: string) {
+  const untilNothingIsLeft = await collectors.watch();
+  const ingest = startIngest(source, { ...collectors, connections: SENDERS });
+  const { result } = ingest;
+  return {
+    result,
+    /** Waits until some more payloads are accepted. */
+    async goesOn(): Promise<void> {
+      const wanted = result.accepted.size + SOME;
+      await until('payloads to be accepted', () => result.accepted.size >= wanted, LOST_JOB_MS);
+    },
+    /** Waits until workers are at it: after an outage they take a second and more to begin again. */
+    async isInProgress(): Promise<void> {
+      const processing = db
+        .selectFrom('raw_data')
+        .select('id')
+        .where('source_slug', '=', source)
+        .where('status', '=', 'processing')
+        .limit(1);
+      await until('jobs to be in progress', () => processing.executeTakeFirst(), LOST_JOB_MS);
+    },
+    /** Ends it, and waits for all that it sent. */
+    async end(): Promise<void> {
+      await ingest.stop();
+      await untilEnded(db, LOST_JOB_MS);
+      await until('duplicates to be found', () => hasNoMarks(db), SEARCH_MS);
+    },
+    async judge(context: TestContext, { mostAttempts = 1 } = {}): Promise<void> {
+      const attempts = await judgeIngest(db, { source, result, mostAttempts });
+      const { accepted, uploaded, unavailable, unanswered } = result;
+      context.diagnostic(
+        `${accepted.size} accepted, ${uploaded.size} with their pictures, ${unavailable} told of an outage, ` +
+          `${unanswered} without an answer; ${attempts} attempts at most`,
+      );
+      await untilNothingIsLeft();
+    },
+  };
+}
