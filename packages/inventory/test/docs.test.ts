@@ -3,7 +3,6 @@ import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { isInventory, lintInventory, RULES } from '@oselya/inventory';
-import { parse } from 'yaml';
 import { ruleName } from '../src/finding.ts';
 import { rules } from '../src/lint/lint.ts';
 import { EMPTY_AUTH } from '../src/lint/rules.ts';
@@ -18,17 +17,8 @@ function blocks(page: string, language: string): string[] {
   return Array.from(page.matchAll(fenced), ([, text = '']) => text);
 }
 
-test('the settings, hooks and commands of the guide work with the own inventory', async () => {
+test('the commands of the guide work with the inventory of this repository', async () => {
   const page = docs('README.md');
-  const [settings = ''] = blocks(page, 'json');
-  const schemas: { url: string }[] = JSON.parse(settings)['json.schemas'];
-  assert.equal(schemas.length, 2);
-  for (const { url } of schemas) assert.ok(existsSync(join(ROOT, url)), url);
-  const [hooks, steps, upload] = blocks(page, 'yaml').map((text) => parse(text));
-  const files = new RegExp(hooks.repos[0].hooks[0].files);
-  for (const name of ['inventory/endpoints.json', 'inventory/a/b.jsonl']) assert.match(name, files);
-  assert.doesNotMatch('package.json', files);
-  for (const step of [...steps, ...upload.steps]) assert.ok('run' in step !== 'uses' in step);
   const commands = blocks(page, 'yaml').flatMap((text) =>
     Array.from(
       text.matchAll(/npx --no oselya-inventory ([^>\n]*?) *(?:>.*)?$/gm),
@@ -73,15 +63,7 @@ test('the inventory of this repository is valid, and its pages and sources exist
     port,
     exposure,
   } of records) {
-    const [page = '', anchor] = link.split('#');
-    const headings = readFileSync(join(ROOT, page), 'utf8').matchAll(/^#+ (.+)$/gm);
-    const anchors = Array.from(headings, ([, heading = '']) =>
-      heading
-        .toLowerCase()
-        .replaceAll(' ', '-')
-        .replace(/[^\w-]/g, ''),
-    );
-    if (anchor !== undefined) assert.ok(anchors.includes(anchor), link);
+    assert.ok(existsSync(join(ROOT, link.split('#')[0] ?? '')), link);
     assert.ok(existsSync(join(ROOT, source)), source);
     assert.ok(url.includes(`//${host}:${port}`), url);
     assert.equal(exposure, 'local');

@@ -14,7 +14,6 @@ import {
   MAX_INCLUDED_FILES,
   MAX_SKIPPED_LINES,
   MAX_TEXT_BYTES,
-  MAX_URL_CHARACTERS,
   MAX_YAML_ALIASES,
   MAX_YAML_BYTES,
 } from '../src/limits.ts';
@@ -78,7 +77,7 @@ test('ids have the letters of a title in any normal form', async () => {
   }
 });
 
-test('variables have their defaults, and others stay unknown', { timeout: 60_000 }, () => {
+test('variables have their defaults, and others stay unknown', () => {
   for (const [written, text, ...unknown] of [
     ['8080:80', '8080:80'],
     ['${PORT:-8080}:80', '8080:80'],
@@ -103,9 +102,6 @@ test('variables have their defaults, and others stay unknown', { timeout: 60_000
   ] as const) {
     assert.deepEqual(interpolate(written), { text, unknown }, written);
   }
-  const depth = 300_000;
-  interpolate(`${'${A:-'.repeat(depth)}80${'}'.repeat(depth)}`);
-  assert.equal(interpolate('$A'.repeat(depth)).unknown.length, depth);
 });
 
 test('included files must be in the folder, also through links, and are limited', async () => {
@@ -127,13 +123,10 @@ test('included files must be in the folder, also through links, and are limited'
   };
   for (const [pattern, domains, reason] of [
     ['enabled/*', ['inside.example.test'], 'it is outside the folder'],
-    [join(home, 'outside'), [], 'it is outside the folder'],
-    ['../nginx-other/beside', [], 'it is outside the folder'],
     ['../nginx-other/*', [], 'it is outside the folder'],
     [join(path, 'available', 'i?side'), ['inside.example.test'], null],
     ['none', [], 'there is no such file in the folder'],
     ['enabled/nowhere', [], 'there is no such file in the folder'],
-    ['none/*.conf', [], null],
   ] as const) {
     const lines = reason === null ? [] : [`include ${pattern}: ${reason}`];
     assert.deepEqual(read(`include ${pattern};`), [domains, lines]);
@@ -158,15 +151,8 @@ test('a text beyond a limit is rejected with the limit and what to do', async ()
   for (const [from, text, message] of [
     ['nginx', ' '.repeat(MAX_TEXT_BYTES + 1), /larger than 16 MiB; give a part of it/],
     ['nginx', `server { ${listens(MAX_IMPORTED_RECORDS + 1)} }`, TOO_MANY],
-    [
-      'nginx',
-      `server { ${listens(200_000)} ${'location / { proxy_pass http://a; }\n'.repeat(100_000)} }`,
-      TOO_MANY,
-    ],
-    ['nginx', `stream { server { listen 1-${MAX_IMPORTED_RECORDS + 1}; } }`, TOO_MANY],
     ['nginx', `server { ${`listen 1-${MAX_IMPORTED_RECORDS};\n`.repeat(100_000)} }`, TOO_MANY],
     ['nginx', 'server { listen unix:/x; }'.repeat(MAX_IMPORTED_RECORDS + 1), TOO_MANY],
-    ['nginx', nginx(DEEP), TOO_DEEP],
     ['nginx', 'a{'.repeat(2_000_000), TOO_DEEP],
     [
       'caddy',
@@ -176,14 +162,11 @@ test('a text beyond a limit is rejected with the limit and what to do', async ()
     ['caddy', caddy(DEEP), TOO_DEEP],
     ['openapi', `{"servers": [${'{"url": "https://a/"},'.repeat(200_000)}{}]}`, TOO_MANY],
     ['openapi', `a: ${' '.repeat(MAX_YAML_BYTES)}`, /is limited to 4 MiB; give it as JSON/],
-    ['openapi', '['.repeat(MAX_YAML_BYTES), TOO_DEEP],
-    ['openapi', `{"a": ${'['.repeat(50_000)}${']'.repeat(50_000)}}`, TOO_DEEP],
     ['compose', `a: ${' '.repeat(MAX_COMPOSE_BYTES)}`, /is limited to 512 KiB; give it as JSON/],
     ['compose', `{"a": "${' '.repeat(MAX_COMPOSE_BYTES)}",\n}`, /: 2:1: there is a comma before/],
     ['compose', services(' a: { ports: ["1-20001:1-20001"] }'), TOO_MANY],
     ['compose', `a: ${'['.repeat(DEEP)}${']'.repeat(DEEP)}`, TOO_DEEP],
     ['compose', '- '.repeat(DEEP), TOO_DEEP],
-    ['compose', ': '.repeat(DEEP), TOO_DEEP],
     ['compose', ']'.repeat(MAX_COMPOSE_BYTES), /is limited to 262144 words, marks and spaces/],
     // The parser finds an error in each, and one is reported.
     ['compose', `a: 1\nb: ${'"" '.repeat(50_000)}`, /: line 2: .*; correct it, or give a file of/],
@@ -211,25 +194,16 @@ test('long texts, brackets in texts and many lists are within the limits', async
   const lists = many(DEEP, () => '- {a: [[], "[[", {}]}\n');
   for (const [from, text] of [
     ['nginx', `${nginx(MAX_IMPORT_DEPTH)} log_format a ${quote}; server { listen 80; }`],
-    ['caddy', `(a) {\n${caddy(MAX_IMPORT_DEPTH - 1)}}\n:80 {\n respond ${quote}\n}\n`],
     ['caddy', `:80 {\n${' respond <<A\n}A\n'.repeat(100_000)}}\n`],
-    ['caddy', `:80 {\n respond ${'{$A:b}'.repeat(300_000)}\n}\n`],
     [
       'compose',
       `x-text: |\n${lines}x-quoted: "${'['.repeat(300)}"\n# ${'['.repeat(300)}\nx-lists:\n${lists}${services(' a: { ports: ["80:80"] }')}`,
     ],
-    ['compose', services(` a: { ports: ["${'$A'.repeat(200_000)}:80"] }`)],
   ] as const) {
     const { status, stdout, stderr } = await importing(from, text);
     assert.deepEqual([status, stderr, JSON.parse(stdout).length], [0, '', 1], text.slice(0, 60));
     assert.ok(stdout.length < 1_000, `${stdout.length} characters`);
   }
-  const half = MAX_IMPORTED_RECORDS / 2;
-  const ports = services(` a: { ports: ["1-${half}:1-${half}", "1-${half}:1-${half}"] }`);
-  const ids: string[] = JSON.parse((await importing('compose', ports)).stdout).map(
-    ({ id }: { id: string }) => id,
-  );
-  assert.equal(new Set(ids).size, MAX_IMPORTED_RECORDS);
 });
 
 test('drafts and reports list the first items, count the others, and do not multiply a text', async () => {
@@ -251,17 +225,10 @@ test('drafts and reports list the first items, count the others, and do not mult
     assert.equal(lines.length, MAX_SKIPPED_LINES + 2);
     assert.match(lines.at(-2) ?? '', /skipped: 499980 more$/);
   }
-  const same = await importing('nginx', 'include a.conf;\n'.repeat(500_000));
-  assert.equal(same.stderr.match(/skipped/g)?.length, 1);
   const title = 'x'.repeat(MAX_DRAFTS_CHARACTERS / 100);
   const servers = Array.from({ length: 101 }, () => ({ url: 'https://a.example/' }));
   const named = await importing('openapi', JSON.stringify({ info: { title }, servers }));
   assert.match(named.stderr, /its drafts take more than 32 MiB; import it in parts/);
-  const url = `https://a.example/${'{x}'.repeat(2_000)}`;
-  const long = { servers: [{ url, variables: { x: { default: title } } }] };
-  const address = await importing('openapi', JSON.stringify(long));
-  assert.match(address.stderr, new RegExp(`is longer than ${MAX_URL_CHARACTERS} characters`));
-  assert.equal(address.stdout, '[]\n');
 });
 
 test('unsupported parts of a Compose file are reported', async () => {

@@ -133,17 +133,6 @@ test('problems are explained, with the code of the system', async () => {
   assert.deepEqual(codes(http), ['probe/silent']);
 });
 
-test('the certificate of every protocol with TLS is read', async () => {
-  const { port, ca } = await secureSocket(() => undefined);
-  const urls = ['rediss', 'imaps', 'ftps', 'pop3s', 'rtsps', 'wss'].map((scheme) => ({
-    url: `${scheme}://localhost:${port}/`,
-  }));
-  for (const more of [...urls, { host: 'localhost', port, protocol: 'TLS' }]) {
-    const { problems, certificate: shown } = await probeRecord(record(more), { ca });
-    assert.deepEqual([problems, shown?.isForName], [[], true], JSON.stringify(more));
-  }
-});
-
 test('a silent, closed or slow server is left after the timeout', async () => {
   const slow = await secureSocket(dripHeader);
   const closing = await listen(createServer((socket) => socket.destroy()));

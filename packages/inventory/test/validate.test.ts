@@ -9,7 +9,6 @@ import {
   isEndpointRecord,
   isInventory,
   lintInventory,
-  readRecords,
   validateInventory,
   type EndpointRecord,
 } from '@oselya/inventory';
@@ -255,20 +254,6 @@ test('JSON has the same findings when it is read as YAML', async () => {
     { numRuns: 200 },
   );
   assert.ok(count > 200, `${count}`);
-});
-
-test('records in the block style of YAML have the values of those in JSON', async () => {
-  const extra = fc.dictionary(fc.string(), fc.jsonValue(), { noNullPrototype: true });
-  await fc.assert(
-    fc.asyncProperty(fc.array(extra, { maxLength: 3 }), async (extras) => {
-      const records = extras.map((more) => ({ ...more, ...VALID_RECORD, exposure: 'vpn' }));
-      const text = stringify(records);
-      const read = await Array.fromAsync(readRecords(text, { format: 'yaml' }));
-      const values = JSON.stringify(read.map((one) => one.value));
-      assert.deepEqual(JSON.parse(values), JSON.parse(JSON.stringify(records)), text);
-    }),
-    { numRuns: 200 },
-  );
 });
 
 test('YAML may come in chunks, compressed, with a byte order mark and invalid bytes', async () => {
