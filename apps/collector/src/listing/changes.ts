@@ -77,28 +77,16 @@ const changeSchema = Type.Object({
   changed_at: Type.String({ format: 'date-time' }),
 });
 
-type Change = Static<typeof changeSchema>;
-
-const noPrices = { price_from: null, price_to: null, currency_from: null, currency_to: null };
-const exampleChanges: Change[] = [
-  {
-    listing_id: 812,
-    source_slug: 'doshka',
-    kind: 'new',
-    ...noPrices,
-    changed_at: '2026-05-04T09:00:00.000Z',
-  },
-  {
-    listing_id: 640,
-    source_slug: 'doshka',
-    kind: 'price_changed',
-    price_from: 62_000,
-    price_to: 59_500,
-    currency_from: 'USD',
-    currency_to: 'USD',
-    changed_at: '2026-05-04T09:00:01.500Z',
-  },
-];
+const exampleChange: Static<typeof changeSchema> = {
+  listing_id: 640,
+  source_slug: 'doshka',
+  kind: 'price_changed',
+  price_from: 62_000,
+  price_to: 59_500,
+  currency_from: 'USD',
+  currency_to: 'USD',
+  changed_at: '2026-05-04T09:00:01.500Z',
+};
 
 const changesAnswer = Type.Object(
   {
@@ -112,7 +100,7 @@ const changesAnswer = Type.Object(
   },
   {
     description: 'Changes in the order in which they were committed.',
-    examples: [{ items: exampleChanges, cursor: 'WzQwNywxNzc3ODg1MjAxNTAwXQ', has_more: false }],
+    examples: [{ items: [exampleChange], cursor: 'WzQwNywxNzc3ODg1MjAxNTAwXQ', has_more: false }],
   },
 );
 

@@ -214,21 +214,17 @@ export function listingRoutes(app: Server, { db }: { db: Kysely<Tables> }): void
 
 async function findProvenance(db: Kysely<Tables>, listingId: number) {
   const row = await db
-    .selectFrom('listing_enrichments')
-    // Only the pipeline writes it.
-    .select(sql<Provenance>`value`.as('provenance'))
-    .where('listing_id', '=', listingId)
-    .where('kind', '=', 'provenance')
-    .executeTakeFirst();
-  if (row === undefined) return undefined;
-  const kept = await db
     .selectFrom('property_listings as listing')
     .innerJoin('listing_payloads as current', ofListing)
-    .innerJoin('raw_data as raw', 'raw.id', 'current.raw_id')
-    .select('raw.id')
+    .innerJoin('listing_enrichments as enrichment', 'enrichment.listing_id', 'listing.id')
+    .leftJoin('raw_data as raw', 'raw.id', 'current.raw_id')
+    // Only the pipeline writes it.
+    .select(sql<Provenance>`enrichment.value`.as('provenance'))
+    .select('raw.id as raw_id')
     .where('listing.id', '=', listingId)
+    .where('enrichment.kind', '=', 'provenance')
     .executeTakeFirst();
-  return { ...row.provenance, raw_id: kept?.id ?? null };
+  return row && { ...row.provenance, raw_id: row.raw_id };
 }
 
 /** @throws ProblemError `listing_not_found`. */

@@ -58,8 +58,6 @@ export type JobInput = {
   readonly force?: boolean | undefined;
   /** An earlier reading of the payload: the model is not asked, and the images stay. */
   readonly extracted?: Extracted | undefined;
-  /** The embedding of the text that the listing will have. */
-  readonly embedded?: (Embedded & { hash: string }) | undefined;
   /** Called with the error of a stage that fails, whatever becomes of the job. */
   readonly onFailure?: ((error: unknown) => void) | undefined;
   /** Whether only the listing's outdated images are described again. */

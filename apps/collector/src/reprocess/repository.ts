@@ -1,5 +1,4 @@
 import { type Kysely, sql } from 'kysely';
-import type { EmbeddingState } from '../embeddings/text.ts';
 import { type Asked, isOutdated as isOutdatedImage } from '../images/describe.ts';
 import type { Payload } from '../ingest/payload.ts';
 import { FIELD_NAMES } from '../listing/fields.ts';
@@ -116,22 +115,6 @@ export function listWithImages(
     .orderBy('listing.id')
     .limit(limit)
     .execute();
-}
-
-/** Returns a listing's payload and the state of its embedding; undefined where another payload is the last. */
-export function findWritten(
-  db: Kysely<Tables>,
-  { listingId, rawId }: { listingId: number; rawId: number },
-): Promise<(EmbeddingState & { payload: Payload }) | undefined> {
-  return (
-    selectListings(db, { listingId })
-      .select(['listing.embedding_model', 'listing.embedding_text_hash'])
-      .select(sql<boolean>`listing.embedding is not null`.as('is_embedded'))
-      // The ingest has checked it.
-      .select(sql<Payload>`raw.payload`.as('payload'))
-      .where('raw.id', '=', rawId)
-      .executeTakeFirst()
-  );
 }
 
 /** Adds the cost of a reading to the cost of its payload. */

@@ -11,9 +11,6 @@ import {
 } from '../pipeline/extraction.ts';
 import { type Changes, diffStates, listingState } from '../pipeline/listing-state.ts';
 import { readFacts } from '../pipeline/merge.ts';
-import { createEmbeddingBatches, type Embedded } from '../embeddings/batches.ts';
-import { embeddingText, isEmbedded } from '../embeddings/text.ts';
-import { sha256 } from '../text.ts';
 import { createModelCost } from '../model.ts';
 import { claimAgain } from '../queue/claim.ts';
 import type { InlineJobs } from '../queue/inline.ts';
@@ -24,7 +21,6 @@ import {
   type Chosen,
   type Choice,
   countChosen,
-  findWritten,
   listChosen,
   noteRejection,
   type Reader,
@@ -54,7 +50,7 @@ export type ReadOutcome =
 
 /**
  * The outcome of writing a reading. `changed`: another payload is or will soon be the last. `incomplete`: the listing is
- * written, and the model failed on a later stage, such as the images. `queued`: a worker continues with the payload.
+ * written, and the model failed on its embedding or images. `queued`: a worker continues with the payload.
  * `kept`: listing and payload are as they were. `failed`: the payload has failed.
  */
 export type WriteOutcome =
@@ -71,7 +67,7 @@ export type Reprocess = ReturnType<typeof createReprocess>;
  */
 export function createReprocess(deps: {
   db: Kysely<Tables>;
-  model: Pick<ModelClient, 'generateObject' | 'chatModel' | 'embed' | 'embeddingModel'>;
+  model: Pick<ModelClient, 'generateObject' | 'chatModel'>;
   jobs: Pick<InlineJobs<AgainInput>, 'run'>;
   leaseMs: number;
   parallel: number;
@@ -82,8 +78,6 @@ export function createReprocess(deps: {
     promptVersion: extractionPrompt.version,
     requestedModel: model.chatModel,
   };
-  const embedText = createEmbeddingBatches(model);
-
   async function readOne(
     chosen: Chosen,
     { signal, dryRun }: { signal: AbortSignal; dryRun: boolean },
@@ -109,25 +103,6 @@ export function createReprocess(deps: {
     const { facts } = readFacts(rawId, payload, extracted);
     const changes = diffStates(chosen, listingState(payload, facts), REREAD_FIELDS);
     return { outcome: 'read', listingId, rawId, extracted, changes };
-  }
-
-  /** Returns the embedding that a listing will need; undefined where it has that or its payload is not the last. */
-  async function embedFirst(reading: Reading): Promise<(Embedded & { hash: string }) | undefined> {
-    const { rawId, extracted } = reading;
-    const listing = await findWritten(db, reading);
-    if (listing === undefined) return undefined;
-    const { facts } = readFacts(rawId, listing.payload, extracted);
-    const text = embeddingText(listingState(listing.payload, facts));
-    const hash = sha256(text);
-    if (isEmbedded(listing, { hash, model: model.embeddingModel })) return undefined;
-    const cost = createModelCost();
-    try {
-      // The call has a deadline of its own; a write in progress is completed.
-      const { signal } = new AbortController();
-      return { ...(await embedText({ text, signal, observe: cost.observe })), hash };
-    } finally {
-      if (cost.usage().calls > 0) await addReadingCost(db, rawId, cost.usage());
-    }
   }
 
   return {
@@ -157,19 +132,11 @@ export function createReprocess(deps: {
       }),
 
     /**
-     * Writes a reading by the pipeline, without another call of the model for it. The embedding is made first, so that
-     * a model that fails on it leaves everything as it was.
+     * Writes a reading by the pipeline, which does not call the model for it again.
      * @throws ModelError that `isOfAll`.
      */
     async write(reading: Reading): Promise<WriteOutcome> {
       const { listingId, rawId, extracted } = reading;
-      let embedded;
-      try {
-        embedded = await embedFirst(reading);
-      } catch (error) {
-        if (!(error instanceof ModelError) || isOfAll(error)) throw error;
-        return { outcome: 'kept', error };
-      }
       const job = await claimAgain(db, { listingId, rawId }, { worker, leaseMs });
       if (job === undefined) return { outcome: 'changed' };
       let reason: string | undefined;
@@ -177,13 +144,10 @@ export function createReprocess(deps: {
       let failure: unknown;
       const onFailure = (error: unknown) => (failure = error);
       const { before } = job;
-      const input = { before, force: true, extracted, embedded, onKept, onFailure };
+      const input = { before, force: true, extracted, onKept, onFailure };
       const ended = await jobs.run(job, { input });
       if (isOfAll(failure)) throw failure;
-      const outcome = outcomeOf(ended, {
-        isKept: reason !== undefined,
-        hasFailed: failure !== undefined,
-      });
+      const outcome = outcomeOf(ended, reason !== undefined, failure !== undefined);
       if (outcome === 'written') return { outcome };
       return { outcome, error: toError(failure ?? reason ?? `Its payload is ${ended}.`) };
     },
@@ -192,7 +156,8 @@ export function createReprocess(deps: {
 
 function outcomeOf(
   ended: JobOutcome,
-  { isKept, hasFailed }: { isKept: boolean; hasFailed: boolean },
+  isKept: boolean,
+  hasFailed: boolean,
 ): Exclude<WriteOutcome['outcome'], 'changed'> {
   if (ended === 'completed') {
     if (isKept) return 'kept';

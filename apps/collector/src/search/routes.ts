@@ -31,6 +31,8 @@ export type SearchRouteDeps = SearchDeps & {
   metrics: Pick<Metrics, 'searchDuration'>;
 };
 
+const ref = <Value>(name: string) => Type.Unsafe<Value>(Type.Ref(name));
+
 const options = (limit: RateLimit) => ({
   config: { scope: 'search' } as const,
   onRequest: limitedBy(limit),
@@ -55,8 +57,8 @@ export function searchRoutes(app: Server, deps: SearchRouteDeps): void {
   for (const schema of schemas) app.addSchema(schema);
 
   const about = { tags: ['search'] };
-  const fulltextBody = Type.Unsafe<FulltextSearchRequest>(Type.Ref('FulltextSearchRequest'));
-  const fulltextAnswer = Type.Unsafe<FulltextSearchResponse>(Type.Ref('FulltextSearchResponse'));
+  const fulltextBody = ref<FulltextSearchRequest>('FulltextSearchRequest');
+  const fulltextAnswer = ref<FulltextSearchResponse>('FulltextSearchResponse');
 
   /** Measures a search; one that fails is not measured. */
   async function timed<Result extends object>(
@@ -94,9 +96,9 @@ export function searchRoutes(app: Server, deps: SearchRouteDeps): void {
       schema: {
         ...about,
         summary: 'Find listings near to a text, an embedding or a listing',
-        body: Type.Unsafe<SimilarSearchRequest>(Type.Ref('SimilarSearchRequest')),
+        body: ref<SimilarSearchRequest>('SimilarSearchRequest'),
         response: {
-          200: Type.Unsafe<SimilarSearchResponse>(Type.Ref('SimilarSearchResponse')),
+          200: ref<SimilarSearchResponse>('SimilarSearchResponse'),
           ...problemAnswers(400, 401, 403, 'listing_not_found', 'listing_not_embedded', 422, 429),
           ...problemAnswers('model_failed', 'model_unavailable', 503),
         },
@@ -136,9 +138,9 @@ export function searchRoutes(app: Server, deps: SearchRouteDeps): void {
           'For clients that keep searches: send the listings of `GET /listings/changes`. The answer has those that the ' +
           'full-text search of the same words and filters would find, however many newer ones it finds. A query ' +
           'without a word finds nothing.',
-        body: Type.Unsafe<MatchesRequest>(Type.Ref('SearchMatchesRequest')),
+        body: ref<MatchesRequest>('SearchMatchesRequest'),
         response: {
-          200: Type.Unsafe<MatchesResponse>(Type.Ref('SearchMatchesResponse')),
+          200: ref<MatchesResponse>('SearchMatchesResponse'),
           ...problemAnswers(400, 401, 403, 422, 429, 503),
         },
       },

@@ -123,7 +123,7 @@ const tookMs = Type.Integer({ description: 'Milliseconds that the search took.' 
 /** A page of hits, the best first. */
 export const fulltextSearchResponse = Type.Object(
   {
-    items: Type.Array(Type.Ref('FulltextSearchResult')),
+    items: Type.Array(Type.Unsafe<FulltextSearchResult>(Type.Ref('FulltextSearchResult'))),
     total: Type.Object({
       value: Type.Integer(),
       relation: choice(['eq', 'gte'], {
@@ -140,13 +140,7 @@ export const fulltextSearchResponse = Type.Object(
   { $id: 'FulltextSearchResponse' },
 );
 
-/** The type of `fulltextSearchResponse`, whose items are a reference without a type. */
-export type FulltextSearchResponse = {
-  items: FulltextSearchResult[];
-  total: { value: number; relation: 'eq' | 'gte' };
-  next_cursor: string | null;
-  took_ms: number;
-};
+export type FulltextSearchResponse = Static<typeof fulltextSearchResponse>;
 
 /** The most listings of one request. */
 const MAX_IDS = 100;

@@ -32,15 +32,8 @@ import {
   type SimilarSearchResponse,
 } from './schemas.ts';
 
-/** The database, the model, and the bounds that tests lower. */
-export type SearchDeps = {
-  db: Kysely<Tables>;
-  model: Embedder;
-  /** How many matches are ranked; `RANKED_MATCHES` unless set. */
-  rankedMatches?: number | undefined;
-  /** How many distances are computed without the index; see `findNearest`. */
-  exactMatches?: number | undefined;
-};
+/** The dependencies of searches. */
+export type SearchDeps = { db: Kysely<Tables>; model: Embedder };
 
 type Untimed<Response> = Omit<Response, 'took_ms'>;
 
@@ -56,19 +49,17 @@ const MAX_READ_TO_FOLD = 1000;
  * Creates the searches; each signal aborts when the client has gone. A query without a word finds nothing. The model is
  * called before the database, so that no connection waits for it. Contract 4, Search.
  */
-export function createSearches(deps: SearchDeps) {
-  const { db, model, rankedMatches: bound = RANKED_MATCHES, exactMatches } = deps;
-
+export function createSearches({ db, model }: SearchDeps) {
   async function rankBoth(
     { query, text, filters }: { query: string; text: string; filters: SearchFilters },
     after: Position | undefined,
     signal: AbortSignal,
   ): Promise<Ranked & { isCut: boolean }> {
     const target = await embedQuery(model, query, signal);
-    const nearest = { ...target, filters, limit: HYBRID_DEPTH, exactMatches };
+    const nearest = { ...target, filters, limit: HYBRID_DEPTH };
     const known = after?.newestId;
     const [{ ranked, newestId }, found] = await Promise.all([
-      rankMatches(db, { text, filters, bound, newestId: known }),
+      rankMatches(db, { text, filters, bound: RANKED_MATCHES, newestId: known }),
       findNearest(db, { ...nearest, newestId: known }),
     ]);
     const words = ranked.slice(0, HYBRID_DEPTH);
@@ -93,9 +84,12 @@ export function createSearches(deps: SearchDeps) {
 
     const { ranked, newestId, isCut } =
       signal === undefined
-        ? await rankMatches(db, { text, filters, bound, newestId: after?.newestId }).then(
-            (found) => ({ ...found, isCut: found.ranked.length >= bound }),
-          )
+        ? await rankMatches(db, {
+            text,
+            filters,
+            bound: RANKED_MATCHES,
+            newestId: after?.newestId,
+          }).then((found) => ({ ...found, isCut: found.ranked.length >= RANKED_MATCHES }))
         : await rankBoth({ query, text, filters }, after, signal);
     const hits = isFolded ? foldGroups(ranked) : ranked;
     const left = after === undefined ? hits : hits.filter((hit) => byRank(after, hit) < 0);
@@ -161,7 +155,7 @@ export function createSearches(deps: SearchDeps) {
         query === undefined
           ? await knownVector(db, embedding, listing_id)
           : await embedQuery(model, query, signal);
-      const nearest = { ...target, filters, exclude: listing_id, limit, exactMatches };
+      const nearest = { ...target, filters, exclude: listing_id, limit };
       const neighbours = await (isFolded ? findFolded(nearest) : findNearest(db, nearest));
       const results = await loadResults(db, neighbours, isFolded ? filters : undefined);
       return {

@@ -86,11 +86,7 @@ export async function openSearch() {
   }
 
   /** Starts a server with the search routes and without API keys. */
-  async function serve(
-    options: Partial<Pick<SearchRouteDeps, 'model' | 'rankedMatches' | 'exactMatches'>> & {
-      perMinute?: number;
-    } = {},
-  ) {
+  async function serve(options: { model?: SearchRouteDeps['model']; perMinute?: number } = {}) {
     const { perMinute = 0, ...deps } = options;
     const registry = new Registry();
     const app = await createServer({

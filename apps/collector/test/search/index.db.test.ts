@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { before, suite, test } from 'node:test';
+import { toVector } from '@oselya/db';
 import fc from 'fast-check';
 import { sql } from 'kysely';
 import { matchesFilters } from '../../src/search/filters.ts';
@@ -9,9 +10,9 @@ import type { SearchFilters } from '../../src/search/schemas.ts';
 import { normaliseText } from '../../src/text.ts';
 import { watchedDatabase } from '@oselya/testing/database';
 import { explain } from '../support/pipeline.ts';
-import { atAngle, idsOf, type ListingSeed, openSearch } from './harness.ts';
+import { atAngle, type ListingSeed, openSearch } from './harness.ts';
 
-const { add, serve, db, pool, engine } = await openSearch();
+const { add, db, pool, engine } = await openSearch();
 
 /** Directions that are spread evenly and differ from one another. */
 const scattered = (index: number) => [
@@ -35,10 +36,19 @@ test('The search with the index finds the order of all computed distances', asyn
     )
     .slice(0, 30)
     .map(({ id }) => id);
+  const target = { vector: toVector(query), embeddingModel: null };
   for (const exactMatches of [0, 1000]) {
-    const body = { embedding: query, source_slug: 'scattered', limit: 30 };
-    const answer = await (await serve({ exactMatches })).post('similar', body);
-    assert.deepEqual(idsOf(answer.body), expected, `exact up to ${exactMatches}`);
+    const found = await findNearest(db, {
+      ...target,
+      filters: { source_slug: 'scattered' },
+      limit: 30,
+      exactMatches,
+    });
+    assert.deepEqual(
+      found.map(({ id }) => id),
+      expected,
+      `exact up to ${exactMatches}`,
+    );
   }
 });
 

@@ -839,7 +839,7 @@ export interface paths {
                              *         "url": "https://misto.example/a-77",
                              *         "price": 88500,
                              *         "currency": "USD",
-                             *         "score": 0.91,
+                             *         "score": 0.85,
                              *         "reasons": [
                              *           {
                              *             "reason": "place",
@@ -852,19 +852,9 @@ export interface paths {
                              *             "detail": "both 54.3 m²"
                              *           },
                              *           {
-                             *             "reason": "rooms",
-                             *             "part": 0.2,
-                             *             "detail": "2 rooms, floor 3, of 5"
-                             *           },
-                             *           {
-                             *             "reason": "price",
-                             *             "part": 0.06,
-                             *             "detail": "prices 2 % apart"
-                             *           },
-                             *           {
-                             *             "reason": "pictures",
-                             *             "part": 0.25,
-                             *             "detail": "1 of 1 pictures"
+                             *             "reason": "text",
+                             *             "part": 0.45,
+                             *             "detail": "100 % of the text"
                              *           }
                              *         ]
                              *       }
@@ -1267,16 +1257,6 @@ export interface paths {
                         /**
                          * @example {
                          *       "items": [
-                         *         {
-                         *           "listing_id": 812,
-                         *           "source_slug": "doshka",
-                         *           "kind": "new",
-                         *           "price_from": null,
-                         *           "price_to": null,
-                         *           "currency_from": null,
-                         *           "currency_to": null,
-                         *           "changed_at": "2026-05-04T09:00:00.000Z"
-                         *         },
                          *         {
                          *           "listing_id": 640,
                          *           "source_slug": "doshka",

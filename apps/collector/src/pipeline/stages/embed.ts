@@ -22,8 +22,7 @@ export const embed: StageRun = async (context, { db, model }, signal) => {
   const hash = sha256(text);
   if (isEmbedded(listing, { hash, model: model.embeddingModel })) return skipped;
 
-  const before = context.embedded?.hash === hash ? context.embedded : undefined;
-  const { vector, model: name } = before ?? (await model.embed(text, signal));
+  const { vector, model: name } = await model.embed(text, signal);
   const isWritten = await writeToListing(
     db,
     job,
