@@ -115,7 +115,7 @@ function frame(line: number, { text, column }: Excerpt): string {
   return `${gutter}${before}${after}\n${margin}| ${' '.repeat(columnsOf(before))}^`;
 }
 
-/** Characters that take two columns: emoji, and those of East Asia that are not of half width (UAX #11). */
+/** Characters that take two columns: emoji, and full-width East Asian characters (UAX #11). */
 const WIDE =
   /^(?![\uff61-\uffdc])(?:\p{Emoji_Presentation}|\p{Script=Han}|\p{Script=Hiragana}|\p{Script=Katakana}|\p{Script=Hangul}|[\u3000-\u303e\uff01-\uff60\uffe0-\uffe6])|\ufe0f/u;
 

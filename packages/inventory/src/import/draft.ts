@@ -7,24 +7,14 @@ import {
 } from '../limits.ts';
 import { type EndpointRecord, PROPERTY_TYPES, REQUIRED_KEYS } from '../record.ts';
 
-/** The facts about one endpoint in an imported file. */
-export type Found = {
-  /** The words of its id. */
-  key: readonly (string | number)[];
-  name: string;
-  type: string;
-  /** Unknown unless only its own machine can reach the endpoint. */
-  exposure?: EndpointRecord['exposure'] | undefined;
-  url?: string | undefined;
-  protocol?: string | undefined;
-  host?: string | undefined;
-  port?: number | undefined;
-  domain?: string | undefined;
-  service?: string | undefined;
-  purpose?: string | undefined;
-  auth?: string | undefined;
-  notes?: string | undefined;
-  docs?: string | undefined;
+/** The properties of a record that an imported file may state. */
+type Stated =
+  | ('exposure' | 'url' | 'protocol' | 'host' | 'port')
+  | ('domain' | 'service' | 'purpose' | 'auth' | 'notes' | 'docs');
+
+/** The facts about one endpoint in an imported file; `key` has the words of its id. */
+export type Found = { key: readonly (string | number)[]; name: string; type: string } & {
+  [Key in Stated]?: EndpointRecord[Key] | undefined;
 };
 
 /** Thrown for a text that is not of the expected kind. The message is one line: what is wrong and what to do. */

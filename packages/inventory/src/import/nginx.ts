@@ -229,7 +229,7 @@ function readListen(address: string): { host: string | undefined; ports: number[
   return { host: isWildcard(host) ? undefined : host, ports };
 }
 
-/** Yields directives, and those of included files instead of `include` if files are given. */
+/** Yields directives; if files are given, it replaces each `include` by the directives of its files. */
 function* directivesOf(
   source: string,
   files: IncludedFiles | undefined,

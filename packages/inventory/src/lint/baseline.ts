@@ -86,7 +86,7 @@ export class Baseline {
     return true;
   }
 
-  /** Replaces the findings of files by those of another baseline. */
+  /** Replaces the findings of files by the findings of another baseline. */
   replace(files: readonly string[], other: Baseline): void {
     const names = new Set(files.map((file) => this.#nameOf(file)));
     for (const [key, { file }] of this.#entries) if (names.has(file)) this.#entries.delete(key);

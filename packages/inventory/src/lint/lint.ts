@@ -32,7 +32,7 @@ export type LintOptions = {
   config?: LintConfig;
   /** The day of the lint, such as 2026-11-20; today in UTC by default. */
   today?: string;
-  /** The ids of inventories that were linted before; those of this one are added. */
+  /** The ids of inventories that were linted before; the ids of this inventory are added. */
   ids?: Ids;
 } & Omit<ValidateOptions, 'inspect'>;
 

@@ -104,7 +104,7 @@ const duplicateId: Rule = {
     },
 };
 
-/** Judges `lint_ignore`. Its findings depend on those of all other rules, so `lintInventory` adds them. */
+/** Judges `lint_ignore` by the findings of all other rules; `lintInventory` adds its findings. */
 const ignore: Rule = { code: 'lint/ignore', severity: 'warning', create: () => () => NONE };
 
 const likelyTypo: Rule = {

@@ -45,7 +45,7 @@ export type ProbeOptions = {
   timeoutMs?: number;
   /** A certificate that expires within so many days is a problem; 14 by default. */
   expiryDays?: number;
-  /** Certificates (PEM) that are trusted instead of those of Node. */
+  /** Certificates (PEM) that are trusted instead of the ones in Node. */
   ca?: string | undefined;
   /** The current time in milliseconds since 1970. */
   now?: number;
