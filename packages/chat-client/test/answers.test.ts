@@ -1,12 +1,24 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { Arrived } from '../src/client.ts';
-import { all, cancel, cookie, openPair, say, textOf } from './support/client.ts';
-import { completed, delta, event, message, session, started } from './support/script.ts';
+import {
+  all,
+  cancel,
+  completed,
+  cookie,
+  delta,
+  event,
+  message,
+  openPair,
+  say,
+  session,
+  started,
+  textOf,
+} from './support.ts';
 
 const tool = { step_id: '1', name: 'search_listings', title: 'Шукаю' };
 
-test('a session is made, spoken in, and answered', async (t) => {
+test('A client creates a session, sends a message and gets the answer', async (t) => {
   const { client, peer } = await openPair(t);
   assert.equal(peer.cookie, `${cookie.name}=${cookie.value}`);
   const creating = client.createSession({ profileId: 'market', name: 'Львів' });
@@ -37,21 +49,7 @@ test('a session is made, spoken in, and answered', async (t) => {
   assert.partialDeepStrictEqual(events[2], { type: 'tool.finished', tool: { changes } });
 });
 
-test('what a step changed is taken back, and why it is not is told', async (t) => {
-  const { client, peer } = await openPair(t);
-  const undoing = client.undo('s', '1');
-  const { id, ...asked } = await peer.hear('memory.undo');
-  assert.deepEqual(asked, { type: 'memory.undo', session_id: 's', step_id: '1' });
-  peer.say({ type: 'memory.undone', id, session_id: 's', step_id: '1' });
-  await undoing;
-
-  const again = client.undo('s', '1');
-  const problem = { status: 409, code: 'nothing_to_undo', title: 'There is nothing to undo' };
-  peer.say({ type: 'error', id: (await peer.hear('memory.undo')).id, problem });
-  await assert.rejects(again, { code: 'refused', message: /nothing to undo/ });
-});
-
-test('after a lost connection it goes on from the last number, and nothing comes twice', async (t) => {
+test('After a lost connection the answer continues from the last number, each event once', async (t) => {
   const { script, client, peer, statuses } = await openPair(t);
   const answer = client.send('s', 'Що є?');
   const { id } = await say(peer);
@@ -59,7 +57,7 @@ test('after a lost connection it goes on from the last number, and nothing comes
   peer.socket.close(1012);
   const again = await script.peer();
   const place = { session_id: 's', turn_id: 't', after: 3 };
-  // Of what came already some comes again, and what was missed is joined.
+  // A known event comes again, and missed texts are joined.
   await again.reopen(place, { turn: 't' }, [delta(3, 'дві '), delta(6, 'квартири ')]);
   again.say(delta(7, 'тут.'), delta(7, 'тут.'), completed(8, 'Є дві квартири тут.'));
   const { events } = await all(answer);
@@ -70,7 +68,7 @@ test('after a lost connection it goes on from the last number, and nothing comes
   );
 });
 
-test('what is missing in between is asked for once, and comes in its place', async (t) => {
+test('A gap is requested once, and filled in order', async (t) => {
   const { client, peer } = await openPair(t);
   const answer = client.send('s', 'Що є?');
   const { id } = await say(peer);
@@ -81,7 +79,7 @@ test('what is missing in between is asked for once, and comes in its place', asy
   assert.equal(textOf((await all(answer)).events), 'абвгґ');
 });
 
-test('events of a later version have their place, and are passed over', async (t) => {
+test('Unknown events keep their number and are ignored', async (t) => {
   const { client, peer } = await openPair(t);
   const answer = client.send('s', 'Що є?');
   const { id } = await say(peer);
@@ -99,7 +97,7 @@ test('events of a later version have their place, and are passed over', async (t
   );
 });
 
-test('the end of a cut answer counts, though its number came before', async (t) => {
+test('The end of a cut answer counts, whatever its number', async (t) => {
   const { client, peer } = await openPair(t);
   const answer = client.send('s', 'Що є?');
   const { id } = await say(peer);
@@ -109,7 +107,7 @@ test('the end of a cut answer counts, though its number came before', async (t) 
   assert.equal(last.message.status, 'cut');
 });
 
-test('an answer that ended meanwhile ends with what is stored of it', async (t) => {
+test('An answer that has ended meanwhile ends with its stored message', async (t) => {
   const stored = {
     'message.completed': message('a', 'assistant', 'Є дві.'),
     error: message('a', 'assistant', 'Є', {
@@ -134,7 +132,7 @@ test('an answer that ended meanwhile ends with what is stored of it', async (t) 
   }
 });
 
-test('an answer of which nothing is left is told to be lost', async (t) => {
+test('An answer that is neither running nor stored is lost', async (t) => {
   const { script, client, peer } = await openPair(t);
   const answer = client.send('s', 'Що є?');
   const { id } = await say(peer);
@@ -146,7 +144,7 @@ test('an answer of which nothing is left is told to be lost', async (t) => {
   assert.equal((await all(answer)).error?.code, 'answer_lost');
 });
 
-test('a message is sent again under its name, until it is known to have arrived', async (t) => {
+test('A message is sent again under its name until the server has it', async (t) => {
   const { script, client, peer } = await openPair(t);
   const answer = client.send('s', 'Що є?');
   const first = await say(peer);
@@ -173,39 +171,7 @@ test('a message is sent again under its name, until it is known to have arrived'
   assert.equal(textOf((await all(answer)).events), 'Є дві.');
 });
 
-test('of a repeated message that was answered by then the events come that were told meanwhile', async (t) => {
-  const { script, client, peer } = await openPair(t);
-  const answer = client.send('s', 'Що є?');
-  await say(peer);
-  peer.socket.terminate();
-  const again = await script.peer();
-  const { id, client_message_id } = await say(again);
-  again.say({
-    type: 'message.repeated',
-    id,
-    session_id: 's',
-    turn_id: 't',
-    client_message_id: 'm',
-  });
-  const messages = [
-    message('q', 'user', 'Що є?', { client_message_id }),
-    message('a', 'assistant', 'Є дві.'),
-  ];
-  const events = [started(), delta(3, 'Є дві.'), completed(4, 'Є дві.')];
-  await again.reopen({ session_id: 's', turn_id: 't', after: 0 }, { messages }, events);
-  const { events: told, error } = await all(answer);
-  assert.equal(error, undefined);
-  assert.deepEqual(
-    told.map(({ type, turn_id }) => [type, turn_id]),
-    [
-      ['message.started', 't'],
-      ['message.delta', 't'],
-      ['message.completed', 't'],
-    ],
-  );
-});
-
-test('a repeated message that was answered by then is not mixed up with another turn', async (t) => {
+test('A repeated message is not confused with another turn', async (t) => {
   const { script, client, peer } = await openPair(t);
   const answer = client.send('s', 'Що є?');
   const { client_message_id } = await say(peer);
@@ -235,7 +201,7 @@ test('a repeated message that was answered by then is not mixed up with another 
   );
 });
 
-test('a retry whose answer did not come is looked for before it is asked for again', async (t) => {
+test('A retry without an answer is looked up before it is repeated', async (t) => {
   const { script, client, peer } = await openPair(t);
   const answer = client.retry('s');
   await peer.hear('message.retry');
@@ -248,7 +214,7 @@ test('a retry whose answer did not come is looked for before it is asked for aga
   assert.equal(textOf((await all(answer)).events), 'Є дві.');
 });
 
-test('a session that is opened brings the answer that is being written', async (t) => {
+test('An opened session brings its running answer', async (t) => {
   const { client, peer } = await openPair(t);
   const opening = client.openSession('s');
   const { id } = await peer.hear('session.open');
@@ -262,7 +228,7 @@ test('a session that is opened brings the answer that is being written', async (
   assert.equal(textOf((await all(answer)).events), 'Є дві.');
 });
 
-test('a refusal says why', async (t) => {
+test('A rejected message throws its problem', async (t) => {
   const { client, peer } = await openPair(t);
   const problem = { title: 'Busy', status: 409, code: 'turn_running', detail: 'Wait for it.' };
   const answer = client.send('s', 'Що є?');
@@ -275,20 +241,9 @@ test('a refusal says why', async (t) => {
   await assert.rejects(cancelling, { code: 'refused', message: 'Wait for it.' });
 });
 
-test('an answer that fails ends with its problem', async (t) => {
-  const { client, peer } = await openPair(t);
-  const answer = client.send('s', 'Що є?');
-  const { id } = await say(peer);
-  const problem = { title: 'No', status: 502, code: 'model_failed', detail: 'Try again.' };
-  peer.say(started({ id }), event(2, 'error', { problem, id }));
-  const { events, error } = await all(answer);
-  assert.equal(error, undefined);
-  assert.equal(events.at(-1)?.type, 'error');
-});
-
 const digest = (id: string) => message(id, 'assistant', 'Нових: 1', { unasked: true });
 
-test('what came by itself is not taken for the answer to a question', async (t) => {
+test('A digest is no answer to a question', async (t) => {
   const { script, client, peer } = await openPair(t);
   const arrived: string[] = [];
   client.onArrived(({ message: { id: came } }) => arrived.push(came));
@@ -310,35 +265,7 @@ test('what came by itself is not taken for the answer to a question', async (t) 
   assert.deepEqual(arrived, ['d1', 'd2']);
 });
 
-test('nor does it hide that a retry was lost', async (t) => {
-  const { script, client, peer } = await openPair(t);
-  const answer = client.retry('s');
-  await peer.hear('message.retry');
-  peer.socket.terminate();
-  const again = await script.peer();
-  const failed = message('a', 'assistant', '', { status: 'failed' });
-  const messages = [message('q', 'user', 'Що є?'), failed, digest('d')];
-  await again.reopen({ session_id: 's' }, { messages });
-  const { id } = await again.hear('message.retry');
-  again.say(started({ id, replaces: 'a' }), completed(2, 'Є дві.'));
-  const last = (await all(answer)).events.at(-1);
-  assert.ok(last?.type === 'message.completed');
-  assert.equal(last.message.content, 'Є дві.');
-});
-
-test('what comes by itself is told beside the answers', async (t) => {
-  const { client, peer } = await openPair(t);
-  const arrived: unknown[] = [];
-  client.onArrived(({ sessionId, message: { id } }) => arrived.push([sessionId, id]));
-  const answer = client.send('s', 'Що є?');
-  const { id } = await say(peer);
-  const came = event(1, 'message.arrived', { message: digest('d') });
-  peer.say(started({ id }), { ...came, session_id: 's2', turn_id: 't2' }, completed(2, 'Є дві.'));
-  assert.equal((await all(answer)).events.length, 2);
-  assert.deepEqual(arrived, [['s2', 'd']]);
-});
-
-/** A client that has the session `s` open, and what arrives at it. */
+/** Opens a client with the session `s`, and collects its arrivals. */
 async function openListener(t: Parameters<typeof openPair>[0], messages: object[] = []) {
   const pair = await openPair(t);
   const arrived: Arrived[] = [];
@@ -351,7 +278,7 @@ async function openListener(t: Parameters<typeof openPair>[0], messages: object[
   return { ...pair, arrived, opened };
 }
 
-test('what another client asks comes as it is answered, and what this one asks does not', async (t) => {
+test('Questions of other clients arrive with their answers, own ones do not', async (t) => {
   const { client, peer, arrived } = await openListener(t);
   const answer = client.send('s', 'Що є?');
   const { id, client_message_id: name } = await say(peer);
@@ -381,7 +308,7 @@ test('what another client asks comes as it is answered, and what this one asks d
   assert.deepEqual((await all(second)).events.at(-1)?.seq, 2);
 });
 
-test('what another client said while the connection was lost comes with the next one', async (t) => {
+test('Messages of other clients during an outage arrive with the next connection', async (t) => {
   const before = [message('q', 'user', 'Що є?'), message('a', 'assistant', 'Є.')];
   const { script, client, peer, arrived, opened } = await openListener(t, before);
   peer.socket.terminate();
@@ -403,32 +330,4 @@ test('what another client said while the connection was lost comes with the next
       ['А в Києві?', true],
     ],
   );
-});
-
-test('a message of this client that was lost with its connection is not taken for one of another', async (t) => {
-  const { script, client, peer, arrived, opened } = await openListener(t);
-  const answer = client.send('s', 'Що є?');
-  const { client_message_id: name } = await say(peer);
-  peer.socket.terminate();
-  const again = await script.peer();
-  const mine = message('q', 'user', 'Що є?', { client_message_id: name });
-  const { id } = await again.hear('session.open');
-  again.say(
-    { ...opened, id, messages: [mine], turn: { turn_id: 't' } },
-    started({ message: mine }),
-  );
-  const { id: sent } = await say(again);
-  again.say({
-    type: 'message.repeated',
-    id: sent,
-    session_id: 's',
-    turn_id: 't',
-    client_message_id: 'm',
-  });
-  await again.reopen({ session_id: 's', turn_id: 't', after: 0 }, { turn: 't', messages: [mine] }, [
-    started({ message: mine }),
-    completed(2, 'Є.'),
-  ]);
-  assert.equal((await all(answer)).events.length, 2);
-  assert.deepEqual(arrived, []);
 });

@@ -1,19 +1,25 @@
 import assert from 'node:assert/strict';
-import { createServer } from 'node:http';
-import { type AddressInfo, createServer as createTcpServer, type Socket } from 'node:net';
 import { once } from 'node:events';
+import { createServer } from 'node:http';
 import { test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
-import {
-  type ChatClient,
-  describeClose,
-  openChat,
-  reconnectDelayMs,
-  type Status,
-} from '../src/client.ts';
+import { openChat, reconnectDelayMs, type Status } from '../src/client.ts';
 import { withCookie } from '../src/node.ts';
-import { all, cancel, cookie, openPair, say } from './support/client.ts';
-import { completed, event, message, session, started, startScript } from './support/script.ts';
+import {
+  all,
+  cancel,
+  completed,
+  cookie,
+  delta,
+  message,
+  openPair,
+  type Peer,
+  say,
+  session,
+  started,
+  startScript,
+  textOf,
+} from './support.ts';
 
 for (const [close, code] of [
   [4401, 'signed_out'],
@@ -21,7 +27,7 @@ for (const [close, code] of [
   [1002, 'no_assistant'],
   [1007, 'no_assistant'],
 ] as const) {
-  test(`after ${close} it does not connect again, and whatever waits fails: ${code}`, async (t) => {
+  test(`After ${close} it does not reconnect, and everything pending fails with ${code}`, async (t) => {
     const script = await startScript(t);
     const [client, peer] = await Promise.all([
       openChat({ url: script.url, openSocket: withCookie(cookie) }),
@@ -40,7 +46,7 @@ for (const [close, code] of [
   });
 }
 
-test('what was too large is not sent again; what had begun goes on', async (t) => {
+test('A message that was too large is not sent again, and running answers go on', async (t) => {
   const { script, client, peer } = await openPair(t);
   const begun = client.send('s', 'Що є?');
   const { id } = await say(peer);
@@ -55,7 +61,7 @@ test('what was too large is not sent again; what had begun goes on', async (t) =
   assert.equal((await all(begun)).error, undefined);
 });
 
-test('a handshake that is refused for now is tried again, as is too many; any other is not', async (t) => {
+test('A handshake is repeated after 503 and 429 only', async (t) => {
   const { script, client, peer, statuses } = await openPair(t);
   script.refusals.push(503, 429);
   peer.socket.terminate();
@@ -72,7 +78,7 @@ test('a handshake that is refused for now is tried again, as is too many; any ot
   await assert.rejects(creating, { code: 'closed' });
 });
 
-test('where nothing answers at first it says so at once, and later when its patience ends', async (t) => {
+test('A client fails at once without a first connection, and later after its patience', async (t) => {
   const server = createServer().listen(0, '127.0.0.1');
   await once(server, 'listening');
   const address = server.address();
@@ -96,18 +102,18 @@ test('where nothing answers at first it says so at once, and later when its pati
   assert.deepEqual(statuses, [{ type: 'connected' }, { type: 'ended', error }]);
 });
 
-/** Waits until a status of a type was told. */
+/** Waits for a status of a type. */
 async function untilStatus(statuses: readonly Status[], type: Status['type']): Promise<void> {
   while (!statuses.some((status) => status.type === type)) await sleep(5);
 }
 
 const QUIET_MS = 30;
 
-test('a server that is waited for and silent is told of, and that it answers again', async (t) => {
+test('A silent server is reported, and its next answer too', async (t) => {
   const { client, peer, statuses } = await openPair(t, { quietMs: QUIET_MS });
   const creating = client.createSession();
   const { id } = await peer.hear('session.create');
-  // As a process that is stopped: what comes stays unread, pings as well.
+  // A stopped process reads nothing.
   peer.socket.pause();
   await untilStatus(statuses, 'quiet');
   peer.socket.resume();
@@ -118,20 +124,7 @@ test('a server that is waited for and silent is told of, and that it answers aga
   assert.deepEqual(types.slice(0, 3), ['connected', 'quiet', 'heard']);
 });
 
-test('so is one that freezes in the middle of an answer', async (t) => {
-  const { client, peer, statuses } = await openPair(t, { quietMs: QUIET_MS });
-  const answer = client.send('s', 'Що є?');
-  const { id } = await say(peer);
-  peer.say(started({ id }));
-  await peer.pinged();
-  peer.socket.pause();
-  await untilStatus(statuses, 'quiet');
-  peer.socket.resume();
-  peer.say(completed(2, 'Є.'));
-  assert.equal((await all(answer)).error, undefined);
-});
-
-test('one that takes its time and answers pings is not', async (t) => {
+test('A slow server that answers pings is not silent', async (t) => {
   const { client, peer, statuses } = await openPair(t, { quietMs: 300 });
   const creating = client.createSession();
   const { id } = await peer.hear('session.create');
@@ -141,31 +134,10 @@ test('one that takes its time and answers pings is not', async (t) => {
   assert.deepEqual(statuses, [{ type: 'connected' }]);
 });
 
-test('one that takes connections and says nothing is told of before the first is open', async (t) => {
-  const sockets: Socket[] = [];
-  const server = createTcpServer((socket) => sockets.push(socket.resume())).listen(0, '127.0.0.1');
-  await once(server, 'listening');
-  t.after(() => server.close());
-  const statuses: Status[] = [];
-  const { port } = server.address() as AddressInfo;
-  const opening = openChat({
-    url: `http://127.0.0.1:${port}`,
-    openSocket: withCookie(cookie),
-    quietMs: QUIET_MS,
-    onStatus: (status) => statuses.push(status),
-  });
-  const failing = assert.rejects(opening, { code: 'unreachable' });
-  await untilStatus(statuses, 'quiet');
-  for (const socket of sockets) socket.destroy();
-  await failing;
-  assert.deepEqual(statuses[0], { type: 'quiet', quietMs: QUIET_MS });
-});
-
-/** How long a client of these tests tries to connect again, and longer than that. */
 const PATIENCE_MS = 50;
 const LONGER_MS = 2 * PATIENCE_MS;
 
-test('however long nothing was said, a connection that is lost is made again', async (t) => {
+test('A connection is restored however long it was idle', async (t) => {
   const { script, client, peer } = await openPair(t, { patienceMs: PATIENCE_MS });
   await sleep(LONGER_MS);
   peer.socket.close(1012);
@@ -176,36 +148,7 @@ test('however long nothing was said, a connection that is lost is made again', a
   assert.equal((await creating).session_id, 's');
 });
 
-const digest = (id: string) => message(id, 'assistant', 'Нових: 1', { unasked: true });
-
-test('what comes by itself is told on the next connection too, and once', async (t) => {
-  const { script, client, peer } = await openPair(t);
-  const arrived: string[] = [];
-  client.onArrived(({ message: { id } }) => arrived.push(id));
-  const opening = client.openSession('s');
-  const { id } = await peer.hear('session.open');
-  const opened = { type: 'session.opened', session_id: 's', session, turn: null };
-  const before = [message('q', 'user', 'Що є?'), message('a', 'assistant', 'Є.'), digest('d1')];
-  peer.say({ ...opened, id, messages: before });
-  assert.equal((await opening).messages.length, 3);
-  peer.socket.terminate();
-
-  const again = await script.peer();
-  const { id: reopening, ...asked } = await again.hear('session.open');
-  assert.deepEqual(asked, { type: 'session.open', session_id: 's' });
-  again.say({ ...opened, id: reopening, messages: [...before, digest('d2')] });
-  const comes = (which: string, turn: string) =>
-    again.say({
-      ...event(1, 'message.arrived', { message: digest(which) }),
-      turn_id: turn,
-    });
-  comes('d2', 't2');
-  comes('d3', 't3');
-  await cancel(client, again);
-  assert.deepEqual(arrived, ['d2', 'd3']);
-});
-
-test('a session that was opened is opened again until the assistant can tell, and not when it is gone', async (t) => {
+test('A session is opened again until the server can answer, unless it is gone', async (t) => {
   const { script, client, peer } = await openPair(t);
   const opening = client.openSession('s');
   const { id } = await peer.hear('session.open');
@@ -221,7 +164,6 @@ test('a session that was opened is opened again until the assistant can tell, an
     const { id: asked } = await second.hear('session.open');
     second.say({ type: 'error', id: asked, problem: { status, code, title: 'No' } });
   }
-  // What was said before it is answered after it.
   await cancel(client, second);
   second.socket.terminate();
   const third = await script.peer();
@@ -235,7 +177,7 @@ test('a session that was opened is opened again until the assistant can tell, an
   await creating;
 });
 
-test('a server that only pings is there: the patience begins anew', async (t) => {
+test('A server that answers pings renews the patience', async (t) => {
   const { script, peer, statuses } = await openPair(t, { patienceMs: PATIENCE_MS });
   peer.socket.close(1012);
   const second = await script.peer();
@@ -246,7 +188,7 @@ test('a server that only pings is there: the patience begins anew', async (t) =>
   assert.ok(statuses.every(({ type }) => type !== 'ended'));
 });
 
-test('a server that only opens connections is given up, and that is told', async (t) => {
+test('A server that only accepts connections is given up', async (t) => {
   const { script, client, peer, ended, statuses } = await openPair(t, { patienceMs: PATIENCE_MS });
   peer.socket.close(1012);
   const second = await script.peer();
@@ -260,14 +202,7 @@ test('a server that only opens connections is given up, and that is told', async
   await assert.rejects(client.createSession(), { code: 'unreachable' });
 });
 
-test('who closes a client is not told that it has ended', async (t) => {
-  const { client, peer, statuses } = await openPair(t);
-  client.close();
-  await once(peer.socket, 'close');
-  assert.deepEqual(statuses, [{ type: 'connected' }]);
-});
-
-test('what is no message of the protocol ends it', async (t) => {
+test('A message against the protocol ends the client', async (t) => {
   for (const data of ['no JSON', '[]', '{"type":"pong","id":1}{', '{"type":"message.delta"}']) {
     const { client, peer } = await openPair(t);
     peer.socket.send(data);
@@ -275,29 +210,7 @@ test('what is no message of the protocol ends it', async (t) => {
   }
 });
 
-test('an answer of a type that answers something else ends it', async (t) => {
-  for (const [type, ask] of [
-    ['session.create', (client: ChatClient) => client.createSession()],
-    ['session.open', (client: ChatClient) => client.openSession('s')],
-    ['message.cancel', (client: ChatClient) => client.cancel('s')],
-  ] as const) {
-    const { client, peer } = await openPair(t);
-    const asking = ask(client);
-    peer.say({ type: 'pong', id: (await peer.hear(type)).id });
-    await assert.rejects(asking, { code: 'no_assistant', message: new RegExp(type) });
-  }
-});
-
-test('what a later version may send answers nothing', async (t) => {
-  const { client, peer } = await openPair(t);
-  const creating = client.createSession();
-  const { id } = await peer.hear('session.create');
-  peer.say(event(1, 'thought', { id }));
-  peer.say({ type: 'session.created', id, session_id: 's', session });
-  assert.equal((await creating).session_id, 's');
-});
-
-test('a server that is no assistant is told apart', async (t) => {
+test('A server that is no assistant is recognized', async (t) => {
   const server = createServer((_request, response) => response.end('a page')).listen(
     0,
     '127.0.0.1',
@@ -314,12 +227,7 @@ test('a server that is no assistant is told apart', async (t) => {
   );
 });
 
-test('each close code that a client waits after has words', () => {
-  for (const code of [1006, 1009, 1011, 1012, 4429]) assert.doesNotMatch(describeClose(code), /\d/);
-  assert.equal(describeClose(4999), 'it was closed with the code 4999');
-});
-
-test('the rule of the protocol page: backoff, and who is not to come back', () => {
+test('Delays follow docs/protocol.md', () => {
   for (const code of [1000, 1001, 1002, 1007, 4401, 4403]) {
     assert.equal(reconnectDelayMs(code, 0), null);
   }
@@ -332,4 +240,94 @@ test('the rule of the protocol page: backoff, and who is not to come back', () =
   assert.ok((reconnectDelayMs(1012, 0) ?? Infinity) <= 2000);
   const delayMs = reconnectDelayMs(4429, 0) ?? 0;
   assert.ok(delayMs >= 60_000 && delayMs <= 120_000);
+});
+
+const unavailable = { status: 503, code: 'unavailable', title: 'Service unavailable' };
+const unknown = { status: 503, code: 'provider_unavailable', title: 'The provider is away' };
+
+/** Answers the next message with a problem. */
+async function refuse(peer: Peer, type: string, problem: object): Promise<void> {
+  peer.say({ type: 'error', id: (await peer.hear(type)).id, problem });
+}
+
+test('A message that may be stored is repeated while the server is unavailable', async (t) => {
+  const { script, client, peer, statuses } = await openPair(t);
+  const answer = client.send('s', 'Що є?');
+  const { client_message_id } = await say(peer);
+  peer.socket.close(1012);
+  const again = await script.peer();
+  for (const problem of [unavailable, unknown]) {
+    const repeated = await say(again);
+    assert.equal(repeated.client_message_id, client_message_id);
+    again.say({ type: 'error', id: repeated.id, problem });
+  }
+  const last = await say(again);
+  assert.equal(last.client_message_id, client_message_id);
+  const repeatedAs = {
+    type: 'message.repeated',
+    session_id: 's',
+    turn_id: 't',
+    client_message_id: 'm',
+  };
+  again.say({ ...repeatedAs, id: last.id });
+  const question = message('q', 'user', 'Що є?', { client_message_id });
+  await refuse(again, 'session.open', unavailable);
+  await again.reopen(
+    { session_id: 's', turn_id: 't', after: 0 },
+    { turn: 't', messages: [question] },
+    [started()],
+  );
+  again.say(delta(2, 'Є дві.'), completed(3, 'Є дві.'));
+  const { events, error } = await all(answer);
+  assert.equal(error, undefined);
+  assert.equal(textOf(events), 'Є дві.');
+  assert.deepEqual(statuses.slice(3), [
+    { type: 'refused', problem: unavailable, delayMs: 0 },
+    { type: 'refused', problem: unknown, delayMs: 0 },
+    { type: 'refused', problem: unavailable, delayMs: 0 },
+  ]);
+});
+
+test('A retry is looked up after an outage before it is repeated', async (t) => {
+  const { client, peer } = await openPair(t);
+  const answer = client.retry('s');
+  await refuse(peer, 'message.retry', unavailable);
+  await refuse(peer, 'session.open', unknown);
+  const cut = message('a', 'assistant', 'Є', { status: 'cut' });
+  await peer.reopen({ session_id: 's' }, { messages: [message('q', 'user', 'Що є?'), cut] });
+  const { id } = await peer.hear('message.retry');
+  peer.say(started({ id, replaces: 'a' }), completed(2, 'Є дві.'));
+  assert.equal((await all(answer)).error, undefined);
+});
+
+test('A message fails with its problem after minutes of outage', async (t) => {
+  const { client, peer, statuses } = await openPair(t);
+  const answer = client.send('s', 'Що є?');
+  for (let sent = 0; sent < 9; sent += 1) await refuse(peer, 'message.send', unavailable);
+  const { error } = await all(answer);
+  assert.equal(error?.code, 'refused');
+  assert.deepEqual(error?.problem, unavailable);
+  assert.equal(statuses.filter(({ type }) => type === 'refused').length, 8);
+});
+
+test('Creating a session is repeated during an outage only', async (t) => {
+  const { client, peer, statuses } = await openPair(t);
+  const creating = client.createSession();
+  await refuse(peer, 'session.create', unavailable);
+  await refuse(peer, 'session.create', unknown);
+  const { id } = await peer.hear('session.create');
+  peer.say({ type: 'session.created', id, session_id: 's', session });
+  assert.equal((await creating).session_id, 's');
+  assert.deepEqual(statuses.slice(1), [
+    { type: 'refused', problem: unavailable, delayMs: 0 },
+    { type: 'refused', problem: unknown, delayMs: 0 },
+  ]);
+
+  const problem = { status: 404, code: 'profile_not_found', title: 'No such profile' };
+  const refused = client.createSession({ profileId: 'none' });
+  await refuse(peer, 'session.create', problem);
+  await assert.rejects(refused, { code: 'refused', problem });
+  const unlucky = client.createSession();
+  for (let asked = 0; asked < 9; asked += 1) await refuse(peer, 'session.create', unavailable);
+  await assert.rejects(unlucky, { code: 'refused', problem: unavailable });
 });

@@ -6,7 +6,7 @@ import fc from 'fast-check';
 import { Type } from 'typebox';
 import { mostAnswerTokens } from '../../src/config.ts';
 import { fixedLimits, runAgent } from '../../src/conversations/agent/agent.ts';
-import { buildContext, countRecent } from '../../src/conversations/agent/context.ts';
+import { buildContext } from '../../src/conversations/agent/context.ts';
 import {
   type Context,
   type StoredMessage,
@@ -15,11 +15,7 @@ import {
 } from '../../src/conversations/agent/request.ts';
 import { summaryRequest } from '../../src/conversations/agent/summaries.ts';
 import { makeTitle } from '../../src/conversations/agent/title.ts';
-import {
-  divideWindow,
-  estimateRequest,
-  estimateTokens,
-} from '../../src/conversations/agent/window.ts';
+import { divideWindow, estimateRequest } from '../../src/conversations/agent/window.ts';
 import { defineTool } from '../../src/conversations/tools/tool.ts';
 import { createToolBox, toDefinitions } from '../../src/conversations/tools/tools.ts';
 import { userOf } from '../helpers/people.ts';
@@ -45,29 +41,11 @@ const contextOf = (chosen: Partial<Sources>) =>
     ...chosen,
   });
 
-/** Tokens of an empty context. */
-const NOTHING_TOKENS = contextOf({}).tokenEstimate;
-
 const userMessage = (content: string) => ({ role: 'user', content, tool_calls: null });
 const fact = (key: string, value = '') => ({ category: 'c', key, value });
 
 const contentsOf = ({ messages }: { messages: readonly { content: string }[] }) =>
   messages.map(({ content }) => content);
-
-test('A small conversation is sent whole and in order', () => {
-  const { context, tokenEstimate } = contextOf({
-    system: 'Be kind.',
-    facts: [fact('new'), fact('old')],
-    messages: [userMessage('three'), userMessage('two'), userMessage('one')],
-  });
-  assert.equal(context.system, 'Be kind.');
-  assert.deepEqual(
-    context.memory.map(({ key }) => key),
-    ['new', 'old'],
-  );
-  assert.deepEqual(contentsOf(context), ['one', 'two', 'three']);
-  assert.ok(tokenEstimate > NOTHING_TOKENS + 5 && tokenEstimate < NOTHING_TOKENS + 80);
-});
 
 test('The text about the user is cut, and files beyond their share are counted', () => {
   const { about } = contextOf({ about: 'ж'.repeat(WINDOW) }).context;
@@ -95,32 +73,6 @@ test('A long last question is sent alone', () => {
   });
   assert.deepEqual(contentsOf(context), [long]);
   assert.deepEqual([context.memory, context.about, context.summary], [[], '', '']);
-});
-
-test('Long instructions reduce all other shares', () => {
-  const facts = Array.from({ length: 50 }, (_, nth) => fact(`k${nth}`, 'v'.repeat(20)));
-  const { context, tokenEstimate, recentCount } = contextOf({
-    system: 'x'.repeat(4 * 1500),
-    contextTokens: 2048,
-    facts,
-    about: 'x'.repeat(2000),
-    messages: [
-      userMessage('Дім?'),
-      userMessage('Де саме?'),
-      userMessage('ж'.repeat(4000)),
-      userMessage('Добрий день'),
-    ],
-  });
-  assert.deepEqual(contentsOf(context), ['Де саме?', 'Дім?']);
-  assert.ok(context.memory.length > 1 && context.memory.length < 10);
-  assert.ok(context.about.length > 50 && context.about.length < 200);
-  assert.ok(tokenEstimate < 1850 && recentCount === 2, String(tokenEstimate));
-});
-
-test('A Cyrillic letter counts as half a token, a Latin one as a quarter', () => {
-  assert.equal(estimateTokens('оселя оселя'), 6);
-  assert.equal(estimateTokens('dwelling'), 2);
-  assert.equal(estimateTokens(''), 0);
 });
 
 test('The latest items are sent without a gap, within their shares', () => {
@@ -152,27 +104,6 @@ test('The latest items are sent without a gap, within their shares', () => {
       },
     ),
     { numRuns: 100 },
-  );
-});
-
-test('Messages beside a summary begin with a question, and the last question stays', () => {
-  const role = fc.constantFrom('user', 'assistant');
-  const said = fc.record({ role, content: fc.string({ maxLength: 3000 }) });
-  fc.assert(
-    fc.property(
-      fc.array(said, { maxLength: 30 }),
-      fc.integer({ min: -10, max: 2000 }),
-      (rows, room) => {
-        const messages = rows.map((row) => ({ ...row, tool_calls: null }));
-        const kept = messages.slice(0, countRecent(messages, room));
-        const question = messages.findIndex((one) => one.role === 'user');
-        if (question === -1) return assert.deepEqual(kept, []);
-        assert.equal(kept.at(-1)?.role, 'user');
-        assert.ok(kept.length > question);
-        const tokens = kept.reduce((sum, one) => sum + estimateTokens(one.content), 0);
-        assert.ok(kept.length === question + 1 || tokens <= room);
-      },
-    ),
   );
 });
 

@@ -9,7 +9,6 @@ import {
   endAllSessions,
   endProviderSession,
   endUserSessions,
-  setCachedRole,
 } from '../../src/identity/revocation.ts';
 import { person } from '../helpers/people.ts';
 import { listing } from '../helpers/scripted-collector.ts';
@@ -123,17 +122,6 @@ test('Cleared permissions are resolved again before the next message, on every p
     await until(async () => (await socket.outcome(create)) === 'ok');
     socket.socket.close();
   }
-});
-
-test('A cached role is resolved again, and the provider decides', async () => {
-  const { sockets } = await connected();
-  provider.calls.length = 0;
-  await db.transaction().execute((trx) => setCachedRole(trx, 'u-1', 'admin'));
-  for (const socket of sockets) {
-    assert.equal(await socket.outcome({ ...create, profile_id: 'diagnostics' }), 'admin_only');
-  }
-  await until(() => provider.count('userinfo') >= 2);
-  for (const { socket } of sockets) socket.close();
 });
 
 test('The end of the lifetime of a sign-in closes its sockets', async () => {

@@ -1,10 +1,8 @@
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { type IncomingMessage, request } from 'node:http';
-import { connect } from 'node:net';
 import { after, test } from 'node:test';
 import { setImmediate } from 'node:timers/promises';
-import { queryObjects } from 'node:v8';
 import { ProblemError } from '@oselya/kit';
 import { clientMessages, closings } from '@oselya/protocol';
 import { Type } from 'typebox';
@@ -273,14 +271,6 @@ test('An optional member may be null', async () => {
   assert.equal(client.frames.at(-1)?.problem?.code, 'validation_failed');
 });
 
-test('Names of object members are no types', async () => {
-  const { url } = await openSockets({ types: { ping } });
-  const client = await SocketClient.open(url);
-  for (const type of ['constructor', '__proto__', 'toString', 'hasOwnProperty', '', 'PING']) {
-    assert.equal(await client.outcome({ type }), 'unknown_message_type');
-  }
-});
-
 test('Messages are handled in order, one at a time', async () => {
   const { type, letGo } = gated();
   const { url } = await openSockets({ types: { ping, slow: type } });
@@ -363,22 +353,6 @@ test('A user has a maximum number of sockets, over all sign-ins', async () => {
   await until(() => sockets.size.connections === 2);
   const fourth = await SocketClient.open(url, { sid: sid('c') });
   assert.equal(await fourth.outcome({ type: 'own' }), 'ok');
-});
-
-test('Sockets that opened during an outage are counted after it', async () => {
-  const { url, sockets, identity } = await openSockets({
-    types: { own },
-    caps: { perUser: 2 },
-    limits: { userRetryMs: 20, sweepIntervalMs: 10 },
-  });
-  identity.users.set(sid('a'), account('u-1'));
-  identity.failure = new Error('the provider does not answer');
-  for (let count = 0; count < 5; count += 1) await SocketClient.open(url, { sid: sid('a') });
-  await until(() => identity.resolutions > 1);
-  assert.equal(sockets.size.connections, 5);
-  identity.failure = undefined;
-  await until(() => sockets.size.connections === 2);
-  assert.equal(sockets.size.users, 1);
 });
 
 const minute = [
@@ -466,23 +440,6 @@ test('A client that answers no ping is closed after the second', async () => {
   assert.equal(sockets.size.connections, 1);
 });
 
-test('An answered message leaves no promise', async () => {
-  const { url } = await openSockets({ types: { ping }, limits: { messagesPerMinute: 1000 } });
-  const client = await SocketClient.open(url);
-  async function sendParts(count: number) {
-    for (let part = 0; part < count; part += 1) {
-      const answered = client.frames.length + 30;
-      for (let sent = 0; sent < 30; sent += 1) client.send({ type: 'ping' });
-      await until(() => client.frames.length === answered);
-    }
-  }
-  await sendParts(2);
-  const before = queryObjects(Promise, { format: 'count' });
-  await sendParts(10);
-  const kept = queryObjects(Promise, { format: 'count' }) - before;
-  assert.ok(kept < 100, `${kept} promises remain of 300 messages`);
-});
-
 test('A shutdown closes all sockets with 1012 and waits for messages in progress', async () => {
   const { type, letGo } = gated();
   const { app, url, sockets } = await openSockets({
@@ -524,32 +481,6 @@ test('A client that does not answer the close does not delay the shutdown', asyn
   await closing;
   socket.resume();
   await ended;
-});
-
-test('A handshake during the shutdown is cut off', async () => {
-  const { type, letGo } = gated();
-  const { app, url, sockets } = await openSockets({
-    types: { slow: type },
-    limits: { shutdownMs: 60_000 },
-  });
-  const client = await SocketClient.open(url);
-  client.send({ type: 'slow' });
-  // The request has begun, so that the server does not close an idle connection.
-  const late = connect(Number(new URL(url).port), '127.0.0.1');
-  late.on('error', () => undefined);
-  late.write('GET /ws HTTP/1.1\r\nhost: assistant.test\r\nconnection: upgrade\r\n');
-  await once(late, 'connect');
-  await (await fetch(`${url}/health/live`)).text();
-  const closing = app.close();
-  await client.closed;
-  const ended = once(late, 'close');
-  const headers = Object.entries(HANDSHAKE).map(([name, value]) => `${name}: ${value}\r\n`);
-  late.write(`${headers.join('')}\r\n`);
-  late.resume();
-  await ended;
-  letGo();
-  await closing;
-  assert.equal(sockets.size.connections, 0);
 });
 
 test('Closed sockets leave no state', async () => {
@@ -640,17 +571,6 @@ test('A user is resolved once for the messages of 30 s', async (t) => {
   assert.equal(identity.resolutions, 2);
 });
 
-test('A message after a change gets a later resolution', async () => {
-  const { identity, users, hold } = liveUsers(['a'], { sweepIntervalMs: NEVER });
-  const session = hold('a');
-  await session.current();
-  identity.users.set('a', account('u-a', ['svc.tools.use']));
-  users.onNotify('u-b');
-  assert.deepEqual((await session.current()).permissions, []);
-  users.onNotify('u-a');
-  assert.deepEqual((await session.current()).permissions, ['svc.tools.use']);
-});
-
 test('A message after a sign-out is rejected, even without a notification', async () => {
   const { identity, ended, hold } = liveUsers(['a'], { sweepIntervalMs: NEVER });
   const session = hold('a');
@@ -658,35 +578,6 @@ test('A message after a sign-out is rejected, even without a notification', asyn
   identity.users.clear();
   await assert.rejects(session.current(), isProblem('not_signed_in'));
   assert.deepEqual(ended, ['a']);
-});
-
-test('A resolution that was pending during a change does not count', async () => {
-  const { identity, users, hold } = liveUsers(['a'], { sweepIntervalMs: NEVER });
-  const session = hold('a');
-  const { promise, resolve } = Promise.withResolvers<void>();
-  identity.gate = promise;
-  const earlier = session.current();
-  await until(() => identity.resolutions === 1);
-  // The user of the session is not known yet, so every change concerns it.
-  identity.users.set('a', account('u-a', ['svc.tools.use']));
-  users.onNotify('u-somebody');
-  const later = session.current();
-  resolve();
-  assert.deepEqual((await earlier).permissions, []);
-  assert.deepEqual((await later).permissions, ['svc.tools.use']);
-  assert.equal(identity.resolutions, 2);
-});
-
-test('One statement finds the sessions that have ended', async () => {
-  const names = Array.from({ length: 100 }, (_, n) => String(n));
-  const { identity, users, ended, hold } = liveUsers(names, { sweepIntervalMs: NEVER });
-  for (const name of names) await hold(name).current();
-  for (const name of names.slice(0, 60)) identity.users.delete(name);
-  identity.resolutions = 0;
-  users.onNotify('');
-  await until(() => ended.length === 60);
-  assert.equal(identity.looks, 1);
-  assert.deepEqual([identity.resolutions, users.size], [0, 40]);
 });
 
 test('An outage signs nobody out, and acts on no changed permissions', async () => {

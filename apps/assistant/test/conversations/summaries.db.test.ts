@@ -163,25 +163,6 @@ test('A summary has half of the time of its answer, which then goes on without i
   );
 });
 
-test('A cancelled answer ends during its summary', async (t) => {
-  const olena = await talk(t, { url, sid });
-  const id = await olena.newSession();
-  await sayAll(olena, id, ['one', 'two', 'three']);
-  const rest = gate();
-  t.after(rest.open);
-  const summarized = model.summarized.length;
-  model.summaries.push({ words: [rest.opened, 'Пізно.'] });
-  await olena.say(id, long('four'));
-  await until(() => model.summarized.length > summarized);
-  olena.client.send({ type: 'message.cancel', session_id: id });
-  const { message } = await olena.waitFor('message.completed', 4);
-  assert.partialDeepStrictEqual(message, { content: '', status: 'cancelled' });
-  assert.deepEqual(
-    (await stage.steps(id)).map(({ kind, status }) => [kind, status]),
-    [['summary', 'failed']],
-  );
-});
-
 test('Of two processes that summarize a session at once one stores its summary', async (t) => {
   const olena = await talk(t, { url, sid });
   const id = await olena.newSession();

@@ -187,34 +187,10 @@ test('An outage of the collector is reported, and the answer goes on', async (t)
   assert.partialDeepStrictEqual(await stage.steps(id), [{ kind: 'tool', status: 'failed' }]);
 });
 
-test('A session without a name is named by its first message', async (t) => {
-  collector.listings = [listing(1)];
-  const vira = await talk(t, { url, sid: await stage.signIn('u-vira') });
-  const id = await vira.newSession();
-  await vira.say(id, 'Шукаю дім');
-  const { session } = await vira.waitFor('session.updated');
-  assert.partialDeepStrictEqual(session, { session_id: id, name: 'Назва' });
-  const named = await vira.client.ask({ type: 'session.create', name: 'Моя' });
-  const second = String(named['session_id']);
-  const titles = model.titles;
-  await vira.say(second, 'Шукаю дім');
-  await vira.waitFor('message.completed', 2);
-  // The second answer follows a naming after the first.
-  await vira.say(second, 'Дешевше');
-  await vira.waitFor('message.completed', 3);
-  assert.equal(model.titles, titles);
-  const { name } = await db
-    .selectFrom('conversation_sessions')
-    .select('name')
-    .where('id', '=', second)
-    .executeTakeFirstOrThrow();
-  assert.equal(name, 'Моя');
-});
-
 test('Every socket that has a session open gets its new name', async (t) => {
   const titled = gate();
   t.after(titled.open);
-  const vira = await talk(t, { url, sid: await stage.signIn('u-vira') });
+  const vira = await talk(t, { url, sid });
   const id = await vira.newSession();
   const elsewhere = await talk(t, { url: await stage.another(), sid });
   await elsewhere.client.ask({ type: 'session.open', session_id: id });
@@ -380,18 +356,6 @@ const cases: readonly Case[] = [
     summary: '1 of 1',
   },
   {
-    what: 'A search for words',
-    name: 'search_listings',
-    input: { query: 'Наукова', mode: 'words', limit: 3 },
-    asked: {
-      path: '/api/v1/search/fulltext',
-      body: { query: 'Наукова', limit: 3, fold_duplicates: true },
-    },
-    ...list,
-    title: 'Searching listings · Наукова',
-    summary: '1 of 1',
-  },
-  {
     what: 'A search for similar listings',
     name: 'similar_listings',
     input: { listing_id: 3, area_min: 40 },
@@ -401,18 +365,6 @@ const cases: readonly Case[] = [
     },
     ...list,
     title: 'Searching for more like #3 · m² ≥ 40',
-    summary: '1 of 1',
-  },
-  {
-    what: 'A search for the meaning of a text',
-    name: 'similar_listings',
-    input: { query: 'тиха вулиця' },
-    asked: {
-      path: '/api/v1/search/similar',
-      body: { query: 'тиха вулиця', limit: 5, fold_duplicates: true },
-    },
-    ...list,
-    title: 'Searching by meaning · тиха вулиця',
     summary: '1 of 1',
   },
   {

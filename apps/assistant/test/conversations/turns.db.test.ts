@@ -10,11 +10,8 @@ import { chunk, streamed } from '@oselya/model/testing';
 import { sql } from 'kysely';
 import { Registry } from 'prom-client';
 import { createChat } from '../../src/conversations/chat.ts';
-import { insertEvents, openEventLog } from '../../src/conversations/event-log.ts';
-import { insertMessage } from '../../src/conversations/messages.ts';
+import { openEventLog } from '../../src/conversations/event-log.ts';
 import { createChatMetrics } from '../../src/conversations/metrics.ts';
-import { presentMessage } from '../../src/conversations/schemas.ts';
-import { endTurn, insertEndedTurn, insertTurn } from '../../src/conversations/turns.ts';
 import { SHIPPED_PROFILES } from '../../src/profiles/profiles.ts';
 import { userOf } from '../helpers/people.ts';
 import { listing } from '../helpers/scripted-collector.ts';
@@ -379,79 +376,6 @@ test('A user has at most three running answers', async (t) => {
   await there.waitFor('message.completed', 2);
 });
 
-test('Events of another process come before a later turn, even without a notification', async (t) => {
-  const here = await talk(t, olena);
-  const id = await here.newSession();
-  const rest = gate();
-  t.after(rest.open);
-  const there = await talk(t, elsewhere);
-  await there.client.ask({ type: 'session.open', session_id: id });
-  // A turn of another process ends, and then a digest arrives.
-  const owned = { sessionId: id, userId: 'u-olena' };
-  await db.transaction().execute(async (trx) => {
-    const question = { sessionId: id, turnId: null, role: 'user' as const, content: 'Перше' };
-    const { id: questionId } = await insertMessage(trx, question);
-    const turn = await insertTurn(trx, owned, questionId);
-    const answer = {
-      sessionId: id,
-      turnId: turn.turnId,
-      role: 'assistant' as const,
-      content: 'Є.',
-    };
-    const message = presentMessage(await insertMessage(trx, answer));
-    await endTurn(trx, { ...turn, status: 'completed' });
-    const end = { type: 'message.completed' as const, message, seq: 1 };
-    await insertEvents(trx, turn, [end]);
-    const own = await insertEndedTurn(trx, owned);
-    const arrived = { type: 'message.arrived' as const, message, seq: 1 };
-    await insertEvents(trx, own, [arrived]);
-  });
-  await here.say(id, 'Друге');
-  for (const one of [here, there]) {
-    await one.waitFor('message.completed', 2);
-    const types = one.client.frames.filter((frame) => frame['turn_id'] !== undefined);
-    assert.deepEqual(
-      types.map(({ type }) => type).filter((type) => type !== 'message.delta'),
-      ['message.completed', 'message.arrived', 'message.started', 'message.completed'],
-    );
-  }
-});
-
-const delta = (seq: number, text: string) => ({ type: 'message.delta' as const, text, seq });
-
-test('Events that were stored twice are sent once', async (t) => {
-  const here = await talk(t, olena);
-  const id = await here.newSession();
-  const twice = [delta(1, 'Раз '), delta(2, 'два ')];
-  const turnId = await db.transaction().execute(async (trx) => {
-    const question = { sessionId: id, turnId: null, role: 'user' as const, content: 'Рахуй' };
-    const { id: questionId } = await insertMessage(trx, question);
-    const turn = await insertTurn(trx, { sessionId: id, userId: 'u-olena' }, questionId);
-    await insertEvents(trx, turn, twice);
-    await insertEvents(trx, turn, [...twice, delta(3, 'три')]);
-    return turn.turnId;
-  });
-  const open = { type: 'session.open', session_id: id, turn_id: turnId };
-  for (const [after, text] of [
-    [0, 'Раз два три'],
-    [1, 'два три'],
-    [2, 'три'],
-  ] as const) {
-    const there = await talk(t, elsewhere);
-    await there.client.ask({ ...open, after });
-    await there.hear('три');
-    assert.equal(there.streamed, text);
-  }
-  await sql`update chat_turns set lease_until = now() - interval '1 second' where id = ${turnId}`.execute(
-    db,
-  );
-  await here.client.ask(open);
-  assert.deepEqual(await stored(id), [
-    ['user', 'Рахуй', null],
-    ['assistant', 'Раз два три', 'cut'],
-  ]);
-});
-
 test('A client resumes after any event, among tools and in a retry', async (t) => {
   collector.listings = [listing(7)];
   const rest = gate();
@@ -615,17 +539,6 @@ test('An answer ends at its maximum tokens, and can be retried', async (t) => {
   await client.client.ask({ type: 'message.retry', session_id: id });
   await client.waitFor('message.completed');
   assert.deepEqual((await stored(id)).slice(1), [['assistant', 'Раз, два.', null]]);
-});
-
-test('An answer that the model server cut off ends alike', async (t) => {
-  model.scripts.push({ words: ['Раз ', 'два '], finishReason: 'length' });
-  const client = await talk(t, short);
-  const id = await client.newSession();
-  await client.say(id, 'Рахуй');
-  assert.equal(await failureOf(client, id), 'answer_too_long');
-  assert.equal(client.streamed, 'Раз два ');
-  const asked = model.seen.at(-1) as { max_tokens?: number } | undefined;
-  assert.equal(asked?.max_tokens, 5);
 });
 
 test('An answer ends at its maximum time, waiting for the model or a tool', async (t) => {

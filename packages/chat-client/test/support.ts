@@ -3,10 +3,20 @@ import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import type { TestContext } from 'node:test';
 import { type WebSocket, WebSocketServer } from 'ws';
+import {
+  type Answer,
+  type ChatClient,
+  ChatError,
+  openChat,
+  reconnectDelayMs,
+  type Status,
+  type TurnEvent,
+} from '../src/client.ts';
+import { withCookie } from '../src/node.ts';
 
 type Sent = { type: string; id: string } & Record<string, unknown>;
 
-/** Things in the order in which they come, waited for one by one. */
+/** A queue whose items are awaited one by one. */
 class Queue<Item> {
   readonly #items: Item[] = [];
   #wake = Promise.withResolvers<void>();
@@ -26,7 +36,7 @@ class Queue<Item> {
   }
 }
 
-/** One connection of a client, from the server's side. */
+/** The server side of a connection. */
 export class Peer {
   readonly #sent = new Queue<Sent>();
   readonly #pings = new Queue<Sent>();
@@ -44,24 +54,24 @@ export class Peer {
     });
   }
 
-  /** Waits for the next ping that checks the connection, which is answered. */
+  /** Waits for the next ping that checks the connection. */
   async pinged(): Promise<void> {
     await this.#pings.next();
   }
 
-  /** The next message of the client, which has to be of a type. */
+  /** Waits for the next message, which must have a type. */
   async hear(type: string): Promise<Sent> {
     const sent = await this.#sent.next();
     if (sent.type !== type) throw new Error(`The client sent ${sent.type} instead of ${type}`);
     return sent;
   }
 
-  /** Sends frames at once, as they may arrive in one packet. */
+  /** Sends frames at once. */
   say(...frames: object[]): void {
     for (const frame of frames) this.socket.send(JSON.stringify(frame));
   }
 
-  /** Answers a session that is opened, and the ping after it, with what comes between. */
+  /** Answers `session.open` and the ping after it, with events between them. */
   async reopen(
     expected: object,
     { turn = null, messages = [] }: { turn?: string | null; messages?: object[] },
@@ -88,7 +98,7 @@ export const session = {
   last_active: '2026-03-04T17:42:10.000Z',
 };
 
-/** An event of the turn `t` in the session `s`. */
+/** Returns an event of the turn `t` in the session `s`. */
 export const event = (seq: number, type: string, members: object = {}) => ({
   type,
   session_id: 's',
@@ -111,7 +121,7 @@ export const delta = (seq: number, text: string) => event(seq, 'message.delta', 
 export const completed = (seq: number, content: string, more: object = {}) =>
   event(seq, 'message.completed', { message: message('a', 'assistant', content, more) });
 
-/** A WebSocket server whose every word is written by the test. */
+/** Starts a WebSocket server whose messages the test writes. */
 export async function startScript(t: Pick<TestContext, 'after'>) {
   const peers = new Queue<Peer>();
   const refusals: number[] = [];
@@ -136,9 +146,66 @@ export async function startScript(t: Pick<TestContext, 'after'>) {
   });
   return {
     url: `http://127.0.0.1:${(http.address() as AddressInfo).port}`,
-    /** The next connection of a client. */
+    /** Waits for the next connection. */
     peer: (): Promise<Peer> => peers.next(),
-    /** Handshakes that are refused, by their status. */
+    /** Statuses with which the next handshakes are rejected. */
     refusals,
   };
+}
+
+export const cookie = { name: 'svc_auth_session', value: 'A'.repeat(43) };
+
+/** Opens a client that reconnects at once, and its server. */
+export async function openPair(
+  t: Pick<TestContext, 'after'>,
+  options: Partial<Pick<Parameters<typeof openChat>[0], 'patienceMs' | 'quietMs' | 'delayOf'>> = {},
+) {
+  const script = await startScript(t);
+  const statuses: Status[] = [];
+  const ended = Promise.withResolvers<ChatError>();
+  const [client, peer] = await Promise.all([
+    openChat({
+      url: script.url,
+      openSocket: withCookie(cookie),
+      onStatus(status) {
+        statuses.push(status);
+        if (status.type === 'ended') ended.resolve(status.error);
+      },
+      delayOf: (code) => (reconnectDelayMs(code, 0) === null ? null : 0),
+      ...options,
+    }),
+    script.peer(),
+  ]);
+  t.after(() => client.close());
+  return { script, client, peer, statuses, ended: ended.promise };
+}
+
+/** Reads an answer to its end or error. */
+export async function all(answer: Answer): Promise<{ events: TurnEvent[]; error?: ChatError }> {
+  const events: TurnEvent[] = [];
+  try {
+    for await (const next of answer) events.push(next);
+    return { events };
+  } catch (error) {
+    if (!(error instanceof ChatError)) throw error;
+    return { events, error };
+  }
+}
+
+/** Returns the streamed text of an answer. */
+export const textOf = (events: readonly TurnEvent[]): string =>
+  events.map((one) => (one.type === 'message.delta' ? one.text : '')).join('');
+
+/** Waits for `message.send`. */
+export async function say(peer: Peer): Promise<{ id: string; client_message_id: unknown }> {
+  const { id, client_message_id } = await peer.hear('message.send');
+  return { id, client_message_id };
+}
+
+/** Cancels the answer in the session `s`. */
+export async function cancel(client: Pick<ChatClient, 'cancel'>, peer: Peer): Promise<void> {
+  const cancelling = client.cancel('s');
+  const { id } = await peer.hear('message.cancel');
+  peer.say({ type: 'message.cancelling', id, session_id: 's' });
+  await cancelling;
 }
