@@ -17,7 +17,7 @@ const open = await startCollector(database);
 const limitOf = async (path: string, body: object) =>
   (await open.post(path, body)).headers.get('ratelimit-limit');
 
-test('each limit of the specification is at its route', async () => {
+test('Every documented limit applies to its route', async () => {
   const payload = payloadOf({ source_slug: 'limits' });
   assert.equal(await limitOf('/api/v1/ingest', payload), '60');
   assert.equal(await limitOf('/api/v1/search/fulltext', { query: 'квартира' }), '120');
@@ -38,7 +38,7 @@ const completed = (id: number) =>
     return raw.status === 'completed';
   });
 
-test('a failed payload is put back in the queue, one or all', async () => {
+test('Failed payloads are returned to the queue one by one or all at once', async () => {
   const one = await fail('retry-one');
   // With an empty body of a type, as many clients send it.
   const answer = await open.post(`/api/v1/admin/raw/${one}/retry`, '');
@@ -58,7 +58,7 @@ test('a failed payload is put back in the queue, one or all', async () => {
   assert.equal((await retry({ status: 'completed' })).status, 422);
 });
 
-test('the queue is counted', async () => {
+test('The queue endpoint counts payloads by status', async () => {
   await processThrough(open, payloadOf());
   const queue = (await open.get('/api/v1/admin/queue')).json<{
     counts: Record<string, number>;
@@ -80,7 +80,7 @@ test('the queue is counted', async () => {
   assert.equal(queue.breaker, 'closed');
 });
 
-test('health names its checks, and a full disk is down', async () => {
+test('Health lists its checks and reports a full disk as down', async () => {
   type Health = { status: string; checks: Record<string, { status: string }> };
   const health = await open.get('/health');
   assert.equal(health.status, 200);
@@ -100,7 +100,7 @@ test('health names its checks, and a full disk is down', async () => {
   assert.equal(answer.json<Health>().checks['disk']?.status, 'down');
 });
 
-test('a model that is unreachable or hangs degrades, and does not take the service down', async () => {
+test('An unreachable or hanging model degrades the health without taking the service down', async () => {
   const silent = createServer((socket) => socket.resume());
   after(() => silent.close());
   await once(silent.listen(0, '127.0.0.1'), 'listening');
@@ -121,7 +121,7 @@ test('a model that is unreachable or hangs degrades, and does not take the servi
   }
 });
 
-test('metrics have every documented name', async () => {
+test('The metrics have every documented name', async () => {
   await processThrough(open, payloadOf());
   await open.post('/api/v1/ingest', { source_slug: 'doshka' });
   const { text } = await open.get('/metrics');
@@ -144,7 +144,7 @@ test('metrics have every documented name', async () => {
   }
 });
 
-test('metrics are served while the database does not answer', async () => {
+test('Metrics are served while the database does not answer', async () => {
   const pending = /^collector_queue_jobs\{status="pending"\} \d+$/m;
   assert.match((await open.get('/metrics')).text, pending);
   const [isHeld, isOver] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
@@ -167,7 +167,7 @@ test('metrics are served while the database does not answer', async () => {
   }
 });
 
-test('embeddings of another width stop the start, with both widths', async () => {
+test('The start fails on embeddings of another width and names both widths', async () => {
   await assert.rejects(
     start(
       { EMBEDDING_DIMENSIONS: '32', COLLECTOR_PORT: '0', DATA_DIR: import.meta.dirname },

@@ -13,7 +13,7 @@ function broken(env: Record<string, string>): readonly string[] {
   return [];
 }
 
-test('without variables the collector is local, open and on the mock model', () => {
+test('The default configuration is local, without API keys and with the mock model', () => {
   const config = readConfig({});
   assert.equal(config.COLLECTOR_HOST, '127.0.0.1');
   assert.equal(config.COLLECTOR_PORT, 8001);
@@ -28,7 +28,7 @@ test('without variables the collector is local, open and on the mock model', () 
   assert.ok(readConfig({ COLLECTOR_HOST: '0.0.0.0' }, { api: false }), 'a worker listens nowhere');
 });
 
-test('a host that others can reach needs a choice about API keys', () => {
+test('A host beyond the loopback requires an explicit choice about API keys', () => {
   for (const host of ['0.0.0.0', '::', '192.0.2.7', 'collector.example', '127.example']) {
     assert.deepEqual(broken({ COLLECTOR_HOST: host }), ['COLLECTOR_AUTH'], host);
     assert.equal(readConfig({ COLLECTOR_HOST: host, COLLECTOR_AUTH: 'off' }).COLLECTOR_AUTH, 'off');
@@ -38,7 +38,7 @@ test('a host that others can reach needs a choice about API keys', () => {
   }
 });
 
-test('a real model needs its address and its names', () => {
+test('A real model requires its address and model names', () => {
   assert.deepEqual(broken({ MODEL_MODE: 'openai' }), [
     'MODEL_BASE_URL',
     'MODEL_CHAT',
@@ -46,7 +46,7 @@ test('a real model needs its address and its names', () => {
   ]);
 });
 
-test('bad values and what does not go together are one error, each variable once', () => {
+test('Invalid and conflicting values are one error that names each variable once', () => {
   assert.deepEqual(
     broken({
       MODEL_MODE: 'openai',
@@ -58,7 +58,7 @@ test('bad values and what does not go together are one error, each variable once
   );
 });
 
-test('bad values are all named, never shown', () => {
+test('The error names every invalid variable and shows no value', () => {
   assert.throws(
     () => readConfig({ MODEL_BASE_URL: 'token-4711.example' }),
     (error: Error) => !error.message.includes('4711'),
@@ -85,7 +85,7 @@ test('bad values are all named, never shown', () => {
   );
 });
 
-test('addresses that pictures may lead to are ranges, addresses and hosts', () => {
+test('The allowed image addresses are ranges, addresses and hosts', () => {
   const allowed = ['127.0.0.0/31', '10.1.2.3', 'fd00::/8', '::1', 'media.internal'];
   assert.deepEqual(readConfig({ SSRF_ALLOW: allowed.join(', ') }).SSRF_ALLOW, allowed);
   for (const entry of ['10.0.0.0/33', 'http://a.test', '10.0.0.0/', 'a b', '::/129']) {
@@ -97,7 +97,7 @@ test('addresses that pictures may lead to are ranges, addresses and hosts', () =
   }
 });
 
-test('a bucket needs its names and keys, and each that is missing is named', () => {
+test('A bucket requires its names and keys, and the error names each missing one', () => {
   const complete = {
     IMAGE_STORE: 's3',
     S3_REGION: 'eu-central-1',

@@ -9,7 +9,7 @@ import { openDatabase } from './support/pipeline.ts';
 const database = await openDatabase();
 const collector = await startCollector(database, { COLLECTOR_INGEST_PER_MINUTE: '0' });
 
-test('every sample listing goes through the whole pipeline', async () => {
+test('Every sample listing passes the whole pipeline', async () => {
   const file = join(import.meta.dirname, '../../../samples/listings.jsonl');
   const lines = (await readFile(file, 'utf8')).split('\n').filter((line) => line.trim() !== '');
   const answers = await Promise.all(lines.map((line) => collector.post('/api/v1/ingest', line)));

@@ -20,7 +20,7 @@ import { DIMENSIONS, openDatabase, rawRecord, store, payloadOf, log } from './su
 const database = await openDatabase();
 const { db } = database;
 
-test('a job left by a killed process waits for its lease only where others may work on it', async () => {
+test('A job of a killed process waits for its lease only when other processes share the database', async () => {
   const left = await store(db, payloadOf({ external_id: 'left' }));
   await db
     .updateTable('raw_data')
@@ -44,7 +44,7 @@ test('a job left by a killed process waits for its lease only where others may w
   }
 });
 
-test('a start and its end wait for no model server', async () => {
+test('The start and the stop do not wait for the model server', async () => {
   const asked = Promise.withResolvers<void>();
   const play = () => {
     asked.resolve();
@@ -62,7 +62,7 @@ test('a start and its end wait for no model server', async () => {
   await collector.close();
 });
 
-test('a start rescues jobs of lost workers, and fails those that have had three attempts', async () => {
+test('A start returns the jobs of lost workers and fails jobs after three attempts', async () => {
   const [twice, thrice] = [await store(db, payloadOf()), await store(db, payloadOf())];
   const claimed = { status: 'processing', attempt: 3, lease_expires_at: new Date(0) } as const;
   const leave = (id: number, attempts: number) =>
@@ -90,7 +90,7 @@ test('a start rescues jobs of lost workers, and fails those that have had three 
   await sql`drop trigger note_claim on raw_data`.execute(db);
 });
 
-test('a start on a port that is in use begins no work', async () => {
+test('A start on a port in use claims no job', async () => {
   const waiting = await store(db, payloadOf({ external_id: 'port in use' }));
   await using other = await startCollector(database, { COLLECTOR_WORKER: 'false' });
   const claims = 'select count(*)::int as n from raw_data where attempt > 0 and id = $1';
@@ -100,7 +100,7 @@ test('a start on a port that is in use begins no work', async () => {
   assert.deepEqual(rows, [{ n: 0 }]);
 });
 
-test('a worker ends while a slow request still does', async () => {
+test('A worker stops while a slow request is in progress', async () => {
   const own = await openDatabase();
   let unlistened = false;
   const collector = await startCollector({
@@ -130,7 +130,7 @@ test('a worker ends while a slow request still does', async () => {
   await closing;
 });
 
-test('the jobs in progress have a minute when a worker ends', async (t) => {
+test('The jobs in progress have a minute to end when a worker stops', async (t) => {
   await using opened = new AsyncDisposableStack();
   const folder = await mkdtemp(join(tmpdir(), 'oselya-'));
   opened.defer(() => rm(folder, { recursive: true, force: true }));
@@ -169,7 +169,7 @@ for (const { name, open } of [
   { name: 'a worker', open: startWorker },
   { name: 'a collector', open: start },
 ]) {
-  test(`${name} ends its jobs first, which may ask the model meanwhile, and then closes the model client`, async () => {
+  test(`The stop of ${name} closes the model client after the jobs end`, async () => {
     await using opened = new AsyncDisposableStack();
     const folder = await mkdtemp(join(tmpdir(), 'oselya-'));
     opened.defer(() => rm(folder, { recursive: true, force: true }));
@@ -235,7 +235,7 @@ async function startAlone(env: Record<string, string>) {
   return worker;
 }
 
-test('a worker alone shows its metrics to holders of the token, where there is one', async () => {
+test('A standalone worker serves its metrics with the configured token', async () => {
   const worker = await startAlone({
     COLLECTOR_WORKER_PORT: '0',
     METRICS_TOKEN: 'a-token-of-metrics',
@@ -247,7 +247,7 @@ test('a worker alone shows its metrics to holders of the token, where there is o
   await worker.close();
 });
 
-test('a worker alone shows its health and how busy it is', async () => {
+test('A standalone worker serves its health and load', async () => {
   await db.deleteFrom('raw_data').execute();
   const worker = await startAlone({ COLLECTOR_WORKER_PORT: '0' });
   assert.ok(worker.url);
@@ -277,7 +277,7 @@ test('a worker alone shows its health and how busy it is', async () => {
   await assert.rejects(fetch(`${url}/health`));
 });
 
-test('a port that is taken stops the start of a worker', async () => {
+test('A worker does not start on a port in use', async () => {
   const first = await startAlone({ COLLECTOR_WORKER_PORT: '0' });
   const { port } = new URL(first.url ?? '');
   await assert.rejects(startAlone({ COLLECTOR_WORKER_PORT: port }), /COLLECTOR_WORKER_PORT/);

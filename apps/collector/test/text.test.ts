@@ -5,7 +5,7 @@ import { cutText, storableMessage, normaliseText, spellAlike, plainText } from '
 import { plainPayload } from '../src/ingest/payload.ts';
 import { highlight } from '../src/search/highlight.ts';
 
-test('a text is cut between characters, and as late as it may be', () => {
+test('A text is cut between characters at its maximum length', () => {
   assert.equal(cutText('аб🏠в', 3), 'аб');
   assert.equal(cutText('аб🏠в', 4), 'аб🏠');
   assert.equal(cutText('аб🏠в', 5), 'аб🏠в');
@@ -20,7 +20,7 @@ test('a text is cut between characters, and as late as it may be', () => {
   );
 });
 
-test('a message is stored as long as it may be, without what cannot be stored', () => {
+test('A message is stored up to its maximum length without invalid characters', () => {
   assert.equal(storableMessage(' a\0b\uD800 '), 'ab\uFFFD');
   assert.equal(storableMessage(`${'x'.repeat(999)}🏠`), 'x'.repeat(999));
 });
@@ -68,7 +68,7 @@ function property<T>(arbitrary: fc.Arbitrary<T>, check: (value: T) => void): voi
   fc.assert(fc.property(arbitrary, check), { numRuns: 2000 });
 }
 
-test('Normalised text is words with one space between, and stays as it is', () => {
+test('Normalised text has single spaces and is stable', () => {
   property(anyText, (text) => {
     const once = normaliseText(text);
     assert.match(once, /^(?:[\p{L}\p{Nd}]+(?: [\p{L}\p{Nd}]+)*)?$/u);
@@ -78,7 +78,7 @@ test('Normalised text is words with one space between, and stays as it is', () =
   });
 });
 
-test('every apostrophe joins, every hyphen separates', () => {
+test('Apostrophes join words, and hyphens separate them', () => {
   property(fc.tuple(letters, letters), ([left, right]) => {
     for (const apostrophe of apostrophes) {
       assert.equal(normaliseText(left + apostrophe + right), left + right);
@@ -89,7 +89,7 @@ test('every apostrophe joins, every hyphen separates', () => {
   });
 });
 
-test('case, stress and unseen characters change nothing', () => {
+test('Case, stress marks and invisible characters do not matter', () => {
   const decoration = fc.constantFrom('', '\u0300', '\u0301', ...unseen);
   property(fc.array(fc.tuple(letters, decoration), { maxLength: 5 }), (parts) => {
     const plain = parts.map(([word]) => word).join('');
@@ -118,7 +118,7 @@ for (const [text, expected] of spellings) {
   });
 }
 
-test('what is spelled alike stays so, and has the words that it had', () => {
+test('The unified spelling is stable and keeps the words', () => {
   property(anyText, (text) => {
     const once = spellAlike(text);
     assert.equal(spellAlike(once), once);
@@ -144,12 +144,14 @@ describe('HTML becomes text', () => {
     ['comparisons', '<p>Площа < 50 м², ціна <50 000</p>', 'Площа < 50 м², ціна <50 000'],
     ['escaped tags', '&lt;p&gt;49&amp;nbsp;900&lt;br /&gt;Торг&lt;/p&gt;', '49 900\nТорг'],
     ['attributes', `<a href="/x?a=1&amp;b=2" title='a' hidden>Фото</a>`, 'Фото'],
-    ['the end cut off', '<p>Продам квартиру</p><a hre', 'Продам квартиру'],
+    ['a truncated end', '<p>Продам квартиру</p><a hre', 'Продам квартиру'],
   ];
-  for (const [name, html, text] of cases) test(name, () => assert.equal(plainText(html), text));
+  for (const [name, html, text] of cases) {
+    test(`HTML with ${name} becomes text`, () => assert.equal(plainText(html), text));
+  }
 });
 
-describe('other text stays', () => {
+describe('Other text is unchanged', () => {
   for (const text of [
     'площа < 50 м²',
     'a<b',
@@ -159,11 +161,11 @@ describe('other text stays', () => {
     'два\n\n  рядки',
     '<img src="plan.jpg">',
   ]) {
-    test(text, () => assert.equal(plainText(text), text));
+    test(`${JSON.stringify(text)} is unchanged`, () => assert.equal(plainText(text), text));
   }
 });
 
-test('texts of a payload are read, and all else stays as it came', () => {
+test('HTML in the texts of a payload becomes text, and other values are unchanged', () => {
   const payload = {
     source_slug: 'doshka',
     external_id: '<b>1</b>',
@@ -236,7 +238,7 @@ for (const [text, query, expected] of htmlCases) {
   });
 }
 
-test('a long text is cut between words around the place with the most words of the query', () => {
+test('A passage of a long text is cut between words around the most matches', () => {
   const filler = 'дуже довгий опис оселі '.repeat(60);
   const html = mark(`${filler}балкон ${filler}новий балкон ${filler}`, 'балкон новий');
   assert.match(html, /^… .*<mark>новий<\/mark> <mark>балкон<\/mark>.*…$/);
@@ -247,7 +249,7 @@ test('a long text is cut between words around the place with the most words of t
   }
 });
 
-test('a text of 50,000 found words takes a moment, not minutes', { timeout: 60_000 }, () => {
+test('A text of 50,000 matches is highlighted', { timeout: 60_000 }, () => {
   assert.match(mark('а '.repeat(25_000), 'а'), /^(<mark>а<\/mark> )+/);
 });
 
@@ -259,7 +261,7 @@ const anyWords = fc.string({
   maxLength: 600,
 });
 
-test('without the marks and the escapes a passage is a piece of the text, unescaped by nothing', () => {
+test('A passage without marks and escapes is a substring of the text', () => {
   fc.assert(
     fc.property(anyWords, fc.string({ unit: 'binary', maxLength: 20 }), (text, query) => {
       const html = mark(text, query).replaceAll(/<mark>|<\/mark>/g, '');

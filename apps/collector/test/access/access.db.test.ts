@@ -61,7 +61,7 @@ test('A malformed authorization is 401', async () => {
   }
 });
 
-test('A key with a list of sources sends for these and reads the records of these', async () => {
+test('A key with a list of sources is limited to the payloads and records of these sources', async () => {
   const doshka = await headersOf('ingest', ['doshka']);
   assert.equal((await collector.post('/api/v1/ingest', payloadOf(), doshka)).status, 202);
   const foreign = payloadOf({ source_slug: 'theirs' });
@@ -87,7 +87,7 @@ test('A key with a list of sources sends for these and reads the records of thes
   assert.equal((await collector.post('/api/v1/search/fulltext', body, search)).status, 200);
 });
 
-test('The metrics need their token where one is set', async () => {
+test('The metrics require the configured token', async () => {
   const app = await startCollector(database, { METRICS_TOKEN: 'a-token-of-metrics' });
   assert.equal((await app.get('/metrics')).status, 401);
   const headers = { authorization: 'Bearer a-token-of-metrics' };
@@ -126,7 +126,7 @@ test('The list shows when a key was last used', async () => {
   assert.deepEqual(await used(), first, 'at most one write a minute');
 });
 
-test('A route without a scope stops the start', async () => {
+test('A route without a scope fails the start', async () => {
   const app = await createServer({
     log: createLogger({ level: 'silent', service: 'test' }),
     bodyLimit: 1024,
@@ -215,7 +215,7 @@ test('A rejected request names the time after which another succeeds', async () 
   assert.equal((await limit('key'))['ratelimit-remaining'], '0');
 });
 
-test('A limit can be for a day and count something else than requests', async () => {
+test('A limit can last a day and count other units than requests', async () => {
   const limit = createRateLimit({
     pool,
     table: 'rate_limits',

@@ -98,7 +98,7 @@ test('Scrapes share a reading, and a failed one keeps the value before it', asyn
   assert.deepEqual([state.shown, state.errors], [1, 1]);
 });
 
-test('A scrape ends without its reading: an old value is shown for five minutes, a late one later', async () => {
+test('A scrape does not wait for its reading and shows the old value for five minutes', async () => {
   const { readings, state, collect } = scriptedMeasure();
   const first = collect();
   readings[0]?.resolve(1);

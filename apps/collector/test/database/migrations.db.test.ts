@@ -154,7 +154,7 @@ async function populate(count: number): Promise<void> {
 
 // The tables of the first file alone were never those of a collector: it has no queue.
 for (let count = 2; count < files.length; count += 1) {
-  test(`what was stored under ${files[count - 1]} is there under the newest tables`, async () => {
+  test(`Data stored under ${files[count - 1]} survives the newer migrations`, async () => {
     await migrateTo(count);
     await populate(count);
     await using collector = await startCollector(database);

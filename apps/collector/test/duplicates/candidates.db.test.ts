@@ -83,7 +83,7 @@ test('Each query for candidates uses an index', async () => {
   });
 });
 
-test('Where all listings are alike the nearest areas are compared', async () => {
+test('The nearest areas are compared when all listings are alike', async () => {
   const listing = await loadOwn();
   const candidates = await db.transaction().execute((trx) => findCandidates(trx, listing));
   const found = [...(await loadCompared(db, candidates)).values()];
@@ -108,7 +108,7 @@ test('A listing without place, size and images has no candidates', async () => {
   }
 });
 
-test('Of too many candidates those that several queries found remain', async () => {
+test('Candidates that several queries found are preferred when there are too many', async () => {
   // Other listings have each of the other images, and an old listing with equal facts has one.
   const { id: twin } = await db
     .selectFrom('property_listings')

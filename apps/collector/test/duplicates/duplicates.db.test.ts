@@ -60,7 +60,7 @@ test('A listing leaves its group when its facts change or it is archived, and jo
   assert.deepEqual(await groups(), [null, null]);
 });
 
-test('A group falls apart when the listing between two others goes', async () => {
+test('A group splits when the listing between two others leaves', async () => {
   for (const event of ['archived', 'changed', 'deleted'] as const) {
     const ids: number[] = [];
     for (const area_total of [54.3, 54.5, 54.7]) {

@@ -45,7 +45,7 @@ test('Texts of about the same time share a request and its tokens', async () => 
   assert.deepEqual(tokens, [[11], [22], [23], [44]]);
 });
 
-test('A text that goes alone has its own request', async () => {
+test('A separate text has a separate request', async () => {
   const model = modelOf();
   const embedText = createEmbeddingBatches(model);
   const alone = { ...wantedOf('aaa'), alone: true };

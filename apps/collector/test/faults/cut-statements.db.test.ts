@@ -46,7 +46,7 @@ async function defineTests(): Promise<void> {
   assert.equal((await processCut(scene)).raw.status, 'completed');
   for (const [name, statement] of Object.entries(STATEMENTS)) {
     for (const when of ['before', 'after'] as const) {
-      test(`a connection that breaks ${when} "${name}" is carried out costs its job nothing`, async () => {
+      test(`A job survives a connection that breaks ${when} "${name}" runs`, async () => {
         const untilNothingIsLeft = await watch();
         const { raw, cuts, readings } = await processCut(scene, { statement, when, nth: 1 });
         assert.equal(cuts, 1);

@@ -66,7 +66,7 @@ async function answerOf(collector: { url: string }, method: string, path: string
   return { status: response.status, retryAfter: response.headers.get('retry-after'), code, text };
 }
 
-test('without its database each route answers 503 as documented, and the ingest 500 (ADR 0009)', async () => {
+test('Without the database every route answers 503, and the ingest 500 (ADR 0009)', async () => {
   const gone = await connect<Tables>({ url });
   await using bereft = await startCollector({ ...gone, url }, { COLLECTOR_WORKER: 'false' });
   await gone.pool.end();
@@ -95,7 +95,7 @@ if (cuttable !== undefined) {
   const { proxy, collectors } = cuttable;
   const { db } = database;
 
-  test('connections that break at random moments lose and double nothing', async (context) => {
+  test('Randomly broken connections lose and double no payload', async (context) => {
     const load = await putLoad(collectors, db, 'cut');
     await load.goesOn();
     for (let cut = 0; cut < repetitions({ soak: 12, ci: 4 }); cut += 1) {
@@ -109,7 +109,7 @@ if (cuttable !== undefined) {
     await load.judge(context, { mostAttempts: 2 });
   });
 
-  test('connections that go silent are given up, and lose and double nothing', async (context) => {
+  test('Silent connections are abandoned and lose and double no payload', async (context) => {
     for (let nth = 0; nth < repetitions({ soak: 2, ci: 1 }); nth += 1) {
       const load = await putLoad(collectors, db, `silent-${nth}`);
       await load.goesOn();
@@ -124,7 +124,7 @@ if (cuttable !== undefined) {
     }
   });
 
-  test('a slow server makes all slower, and leaves no connection behind', async (context) => {
+  test('A slow database server delays jobs and leaves no open connection', async (context) => {
     proxy.way.delayMs = 100;
     const load = await putLoad(collectors, db, 'slow');
     await load.goesOn();
@@ -133,5 +133,5 @@ if (cuttable !== undefined) {
     await load.judge(context);
   });
 
-  test('a collector that ends leaves no connection', () => collectors.close());
+  test('A collector closes every connection when it ends', () => collectors.close());
 }

@@ -70,7 +70,7 @@ let changes = 0;
 
 for (const route of routes) {
   const { method, path, answers } = route;
-  test(`${REQUESTS} hostile requests to ${method} ${path} are answered, or refused without a trace`, async (context) => {
+  test(`${REQUESTS} hostile requests to ${method} ${path} are answered, or rejected without a change`, async (context) => {
     const requests = hostileRequests(route, { count: REQUESTS, seed: SEED, sha256 });
     const statuses: Record<number, number> = {};
     for (const [nth, request] of requests.entries()) {

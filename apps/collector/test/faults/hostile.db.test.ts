@@ -128,7 +128,7 @@ async function untilDuplicatesAreFound(): Promise<void> {
 
 const kind = database.engine === 'postgres' ? 'PostgreSQL' : 'the embedded database';
 
-test(`of ${PAYLOADS} hostile payloads on ${kind} each is refused, or ends in one right state`, async (context) => {
+test(`Each of ${PAYLOADS} hostile payloads on ${kind} is rejected or ends in one valid state`, async (context) => {
   const bodies = hostileBodies(PAYLOADS, { seed: SEED, good: goodPayload, schema: PayloadSchema });
   // What is opened once and stays is open after this.
   const warm = JSON.stringify(payloadOf({ image_urls: [`${host.url}/0/0`] }));
@@ -192,7 +192,7 @@ for (const [search, good, schema] of [
   ['hybrid', goodSearch, fulltextSearchRequest],
   ['similar', goodSimilar, similarSearchRequest(DIMENSIONS)],
 ] as const) {
-  test(`${SEARCHES} hostile ${search} searches on ${kind} are answered, or refused`, async (context) => {
+  test(`${SEARCHES} hostile ${search} searches on ${kind} are answered or rejected`, async (context) => {
     const bodies = hostileBodies(SEARCHES, { seed: SEED, good, schema });
     const answers = await sendAll(`/api/v1/search/${search}`, bodies, {
       success: 200,
@@ -205,7 +205,7 @@ for (const [search, good, schema] of [
   });
 }
 
-test('a cursor with any byte changed is refused, or leads to a page', async () => {
+test('A cursor with a changed byte is rejected or returns a page', async () => {
   const search = { query: 'квартира', limit: 1 };
   const first = await collector.post('/api/v1/search/fulltext', search);
   const { next_cursor: cursor } = first.json<{ next_cursor: string | null }>();

@@ -72,7 +72,7 @@ function createAcceptance() {
 if (process.env['TEST_DATABASE_URL'] !== undefined) {
   const { db, url: databaseUrl = '' } = await openDatabase();
 
-  test('what collectors accepted that are killed under load is stored once, and all else comes again', async (t: TestContext) => {
+  test('Payloads accepted by killed collectors are stored once, and the others can be sent again', async (t: TestContext) => {
     const folder = await mkdtemp(join(tmpdir(), 'oselya-kills-'));
     atEnd(() => rm(folder, { recursive: true }));
     const { urls, restart, killAll } = await startCollectors(databaseUrl, folder);

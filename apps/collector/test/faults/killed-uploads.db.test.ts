@@ -63,7 +63,7 @@ const killAll = () => Promise.all(collectors.map(({ kill }) => kill()));
 
 const TYPE = 'multipart/form-data; boundary=b';
 
-test('a collector killed in the midst of uploads and of the pipeline leaves nothing undecided', async (t) => {
+test('A collector killed during uploads and processing leaves no payload undecided', async (t) => {
   // Before the database goes, which must find no connection left.
   t.after(killAll);
   const slow = await start({

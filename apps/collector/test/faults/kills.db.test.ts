@@ -83,7 +83,7 @@ if (database?.url !== undefined) {
   const { db, url } = database;
 
   test(
-    'workers killed before and after every statement and call, and at any moment',
+    'Workers killed at every statement and model call lose and double no payload',
     { timeout: 480_000 },
     async (t) => {
       const dataDir = await openFolder();
@@ -120,7 +120,7 @@ if (database?.url !== undefined) {
   );
 } else {
   test(
-    'the process of the embedded database killed again and again',
+    'Repeated kills of the embedded database process lose and double no payload',
     { timeout: 480_000 },
     async (t) => {
       await using server = await startAnsweringServer();

@@ -128,7 +128,7 @@ test('A server without vision completes payloads with images, without their desc
   }
 });
 
-test('With MODEL_VISION=off no image is shown to any model', async () => {
+test('No image is sent to a model with MODEL_VISION=off', async () => {
   let shown = 0;
   errorOf = (request) => {
     shown += hasImage(request) ? 1 : 0;

@@ -76,7 +76,7 @@ async function openRestartable() {
 
 if (url !== undefined) {
   for (const mode of ['immediate', 'fast'] as const) {
-    const name = `a server that restarts (${mode}) under load loses and doubles nothing`;
+    const name = `A server that restarts (${mode}) under load loses and doubles no payload`;
     test(name, { skip: unable ?? false }, async (context) => {
       assert.ok(restartable !== undefined);
       const { server, collectors, db } = restartable;
@@ -94,7 +94,7 @@ if (url !== undefined) {
   }
 
   test(
-    'collectors that met restarts and end leave no connection',
+    'Collectors close every connection after restarts of the database',
     { skip: unable ?? false },
     async () => {
       assert.ok(restartable !== undefined);

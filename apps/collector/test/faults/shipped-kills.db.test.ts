@@ -120,7 +120,7 @@ const NAME = 'worker-as-shipped';
 if (process.env['TEST_DATABASE_URL'] !== undefined) {
   const { db, url = '' } = await openDatabase();
 
-  test('a payload that kills its workers fails, and one retry completes all others', async (t) => {
+  test('A payload that kills its workers fails, and one retry completes all other payloads', async (t) => {
     const dataDir = await mkdtemp(join(tmpdir(), 'oselya-kills-'));
     atEnd(() => rm(dataDir, { recursive: true }));
     const pictures = await serveImages();

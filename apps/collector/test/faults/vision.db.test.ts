@@ -143,7 +143,7 @@ const outages: [name: string, answer: Answer, timeoutMs?: number][] = [
 ];
 
 for (const [name, answer, timeoutMs] of outages) {
-  test(`A vision server that ${name} for a while costs no listing and no image anything`, async () => {
+  test(`No listing and no image fails while the vision server ${name}`, async () => {
     faultOf(answer);
     await using opened = await open({ timeoutMs });
     await until('the breaker to open', () => opened.model.breaker.state !== 'closed');
@@ -163,7 +163,7 @@ const useless: [name: string, answer: Answer, code: string, requests: number][] 
 ];
 
 for (const [name, answer, code, requests] of useless) {
-  test(`A vision server that answers ${name} for one image has that image recorded alone`, async () => {
+  test(`Only the affected image is recorded when the vision server answers ${name} for it`, async () => {
     faultOf(answer, isPoison);
     await using opened = await open();
     assert.deepEqual(await judge(), { described: 2 * JOBS - 1, refused: { 'poison.png': code } });
@@ -179,7 +179,7 @@ const poisons: [name: string, answer: Answer, code: string, timeoutMs?: number][
 ];
 
 for (const [name, answer, code, timeoutMs] of poisons) {
-  test(`A vision server that ${name} for one image, each time, has that image recorded alone`, async () => {
+  test(`Only the affected image is recorded when the vision server always ${name} for it`, async () => {
     faultOf(answer, isPoison);
     await using _ = await open({ timeoutMs });
     const refused = { 'poison.png': code };
@@ -187,7 +187,7 @@ for (const [name, answer, code, timeoutMs] of poisons) {
   });
 }
 
-test('A vision server that limits its rate for one image, each time, has that image recorded alone', async () => {
+test('Only the affected image is recorded when the vision server always limits its rate for it', async () => {
   faultOf(busy('0'), isPoison);
   await using opened = await open();
   const refused = { 'poison.png': 'MODEL_RATE_LIMITED' };
@@ -207,14 +207,14 @@ function fallOver(): void {
   };
 }
 
-test('An image that takes the server down is recorded alone', async () => {
+test('Only the image that takes the server down is recorded', async () => {
   fallOver();
   await using _ = await open();
   const refused = { 'poison.png': 'MODEL_UNREACHABLE' };
   assert.deepEqual(await judge(), { described: 2 * JOBS - 1, refused });
 });
 
-test('So are several images of one listing that is alone in the queue', async () => {
+test('Several images that take the server down are recorded when their listing is alone in the queue', async () => {
   fallOver();
   await using _ = await open({ payloads: [['1-poison', '2-poison', 'good']], retryMs: 10 });
   await until('it to end', async () => {

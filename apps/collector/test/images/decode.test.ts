@@ -36,7 +36,7 @@ function noise(side: number) {
   return sharp(pixels, { raw: { width: side, height: side, channels: 3 } });
 }
 
-test('The content of a file tells its type, and a half image is broken', async () => {
+test('The content of a file determines its type, and a truncated image is broken', async () => {
   for (const format of FORMATS) {
     const { fingerprint: _fingerprint, ...decoded } = await inspect(await createImage(format));
     assert.deepEqual(decoded, { mediaType: `image/${format}`, width: 64, height: 48 });
@@ -49,13 +49,13 @@ test('The content of a file tells its type, and a half image is broken', async (
   assert.equal((await inspect(avif)).mediaType, 'image/avif', 'by a compatible brand');
 });
 
-test('A missing file is no broken image, and the sides are those of the upright image', async () => {
+test('A missing file is not a broken image, and the dimensions apply to the upright image', async () => {
   await assert.rejects(inspectImage(join(folder, 'missing.png')), { code: 'ENOENT' });
   const { width, height } = await inspect(await createImage('jpeg', { orientation: 6 }));
   assert.deepEqual([width, height], [48, 64]);
 });
 
-test('Content of no accepted type is rejected', async () => {
+test('Content of an unsupported type is rejected', async () => {
   const svg = '<svg xmlns="http://www.w3.org/2000/svg" width="9" height="9"><rect/></svg>';
   for (const [name, content] of [
     ['HTML', Buffer.from('<!doctype html><title>Not found</title>')],
@@ -101,7 +101,7 @@ test('A small file of four gigapixels is rejected before it is decoded', async (
   assert.ok(process.memoryUsage.rss() - started < 100 * 1024 * 1024);
 });
 
-test('An image of 50 megapixels is read, and one with a line more is not', async () => {
+test('An image of 50 megapixels is read, and an image with one more line is not', async () => {
   const [width, height] = [10_000, 5000];
   const decoded = await inspect(hugePng(width, height, height));
   assert.deepEqual(
@@ -112,7 +112,7 @@ test('An image of 50 megapixels is read, and one with a line more is not', async
   await assert.rejects(inspect(over), { message: /more than 50 megapixels/ });
 });
 
-test('A JPEG is upright, within its side, on white, without metadata, and of the first frame', async () => {
+test('A JPEG is upright, scaled, on white, without metadata, and of the first frame', async () => {
   const wide = await createImage('jpeg', { width: 3000, height: 1500, orientation: 6 });
   const large = await sharp(await toJpeg(wide, 1024)).metadata();
   assert.deepEqual(
@@ -179,7 +179,7 @@ suite('Fingerprints', () => {
     }
   });
 
-  test('Each of the 64 bits counts once, the sign too', () => {
+  test('Each of the 64 bits counts once, including the sign', () => {
     for (const [one, other, bits] of [
       [0n, 0n, 0],
       [-1n, 0n, 64],

@@ -96,7 +96,7 @@ test('Every other failure of the model propagates, and the next attempt goes on 
   }
 });
 
-test('A failed image is shown again only to another model or prompt', async () => {
+test('A failed image is described again only with another model or prompt', async () => {
   const { url, sha256 } = await put('/logo.png', 'png', { width: 90 });
   const first = failingModel(refuse);
   await open(first).images.processRemote({ ...(await addListing()), urls: [url] });
@@ -223,7 +223,7 @@ test('An image is not blamed while the control image fails too, and is described
   assert.deepEqual(await imageOf(sha256), described);
 });
 
-test('A listing with a refused image is complete, and asks the model again only when it is reprocessed', async () => {
+test('A listing with a rejected image is complete and calls the model again only when reprocessed', async () => {
   const bad = await put('/refused.png', 'png', { width: 92 });
   const good = await put('/kept.png', 'png', { width: 93 });
   const vision = failingModel(({ data }) =>

@@ -152,14 +152,14 @@ test('A bad answer is rejected with its reason, after three attempts where that 
   }
 });
 
-test('A host that recovers within three attempts is asked until then', async () => {
+test('A host that recovers within three attempts is retried', async () => {
   for (const path of ['/recovers/503', '/recovers/429', '/recovers/408', '/resets', '/later/0.1']) {
     assert.deepEqual((await fetchAndRemove(`${main}${path}`)).content, bytes);
     assert.equal(requests(path), path.startsWith('/later') ? 2 : 3);
   }
 });
 
-test('A Retry-After beyond the time of the download ends it with that time', async () => {
+test('A Retry-After beyond the deadline ends the download with its retry time', async () => {
   const begun = Date.now();
   await assert.rejects(download(`${main}/later/3600`, idle), (error) => {
     assert.ok(error instanceof ImageError && error.retryable);
@@ -217,7 +217,7 @@ test('The connection uses the checked address, even if the name has another one 
   await assert.rejects(rebinding(url, idle), { message: /private or reserved/ });
 });
 
-test('A host that never answers is given up after the time for all attempts', async () => {
+test('A host that never answers fails at the deadline of all attempts', async () => {
   const impatient = createDownload({
     fetch: createSafeFetch({ allow: ['127.0.0.1'] }),
     folder: () => folder,
@@ -230,7 +230,7 @@ test('A host that never answers is given up after the time for all attempts', as
   });
 });
 
-test('A lookup that never answers ends with that time too', async () => {
+test('A lookup that never answers fails at the same deadline', async () => {
   const { promise: never } = Promise.withResolvers<never>();
   const impatient = createDownload({
     fetch: createSafeFetch({ allow: [], lookup: () => never }),
@@ -281,7 +281,7 @@ test('Twenty aborted downloads leave no descriptor open', async () => {
   await until('closed descriptors', async () => (await openDescriptors()) <= before);
 });
 
-test('A disk that cannot be written is no fault of the image', async () => {
+test('A failed write to the disk is not an error of the image', async () => {
   const file = join(folder, 'a file');
   await writeFile(file, '');
   const blocked = createDownload({

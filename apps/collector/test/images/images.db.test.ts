@@ -230,7 +230,7 @@ test('Uploads are recorded with their outcomes, also when the stage is repeated'
   assert.deepEqual(raw.uploads, expected);
 });
 
-test('An image of 50 MB is stored, and one with a byte more is not', async () => {
+test('An image of 50 MB is stored, and a larger image is not', async () => {
   const { bytes } = await put('/small.png', 'png', { colour: 'salmon' });
   const rest = MAX_IMAGE_BYTES - bytes.length;
   // Decoders ignore bytes after the end of an image.
@@ -301,7 +301,7 @@ test('No image is fetched while the disk is low, and the recorded ones stay', as
   assert.ok(!seen.includes('/low.png'));
 });
 
-test('A listing whose images take too long has the fetched ones, and asks for the others later', async () => {
+test('A listing with slow images keeps the fetched images and fetches the others later', async () => {
   const slow = await serve((_request, response) => {
     setTimeout(() => response.writeHead(404).end(), 100);
   });
@@ -317,7 +317,7 @@ test('A listing whose images take too long has the fetched ones, and asks for th
   }
 });
 
-test('An address that failed for a moment is recorded with the time of its next attempt', async () => {
+test('A temporarily failed address is recorded with the time of its next attempt', async () => {
   const busy = await serve((request, response) => {
     const seconds = request.url?.slice(1) ?? '';
     response.writeHead(503, seconds === '' ? {} : { 'retry-after': seconds }).end();
@@ -438,7 +438,7 @@ test('An image that is removed while it is recorded fails the stage, whose repet
   assert.ok(await store.has(hash));
 });
 
-test('Images that come and go during cleanups are there whenever a listing shows them', async () => {
+test('Images of listings survive concurrent cleanups', async () => {
   const colours = ['lime', 'navy', 'pink'];
   const all = await Promise.all(
     colours.map((colour) => put(`/clean/${colour}.jpg`, 'jpeg', { colour })),

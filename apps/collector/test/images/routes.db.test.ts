@@ -112,7 +112,7 @@ test('An unknown hash is 404 and is not cached; a malformed hash or size is 422'
   }
 });
 
-test('With API keys an image needs one, and is cached privately', async () => {
+test('With API keys an image requires a key and is cached privately', async () => {
   const guarded = await start({ verify: async (text) => (text === 'good' ? key : undefined) });
   assert.equal((await guarded.inject(`/images/${sha256}`)).statusCode, 401);
   const headers = { authorization: 'Bearer good' };
@@ -125,7 +125,7 @@ test('With API keys an image needs one, and is cached privately', async () => {
   assert.equal(again.headers['cache-control'], answer.headers['cache-control']);
 });
 
-test('An image that is gone from the store is 404', async () => {
+test('An image that is missing from the store is 404', async () => {
   await rm(pathOf(sha256));
   for (const path of [`/images/${sha256}`, `/images/${sha256}?size=320`]) {
     assert.equal((await app.inject(path)).statusCode, 404);

@@ -54,7 +54,7 @@ suite('A folder', async () => {
     assert.ok((await files()).includes(join(folder, 'thumbnails/320', key)));
   });
 
-  test('A removal covers the thumbnails, also one that is stored meanwhile', async () => {
+  test('A removal covers the thumbnails, including one that is stored meanwhile', async () => {
     const gone = 'bc'.repeat(32);
     const before = await files();
     const disk = openDisk();
@@ -118,7 +118,7 @@ suite('A bucket', async () => {
     assert.equal(bucket.objects.size, 0);
   });
 
-  test('A deletion that takes five seconds is given up', async (t) => {
+  test('A deletion is abandoned after five seconds', async (t) => {
     await store.put(hash, source);
     bucket.state.keepsAll = true;
     const over = new AbortController();
@@ -152,7 +152,7 @@ suite('A bucket', async () => {
     assert.equal(ends.filter(({ status }) => status === 'fulfilled').length, 4);
   });
 
-  test('A request that is slowed down is sent three times in all', async () => {
+  test('A throttled request is sent three times', async () => {
     const other = 'cd'.repeat(32);
     bucket.state.slowDowns = 2;
     await store.put(other, source);
@@ -233,7 +233,7 @@ suite('An outage of the store', () => {
     });
   }
 
-  test('A missing object and a full disk begin none', async () => {
+  test('A missing object and a full disk are not outages', async () => {
     const { store, state, inner, lines } = open();
     const missing = Object.assign(new Error('not here'), { name: 'NoSuchKey' });
     for (const error of [coded('ENOENT'), missing, coded('ENOSPC')]) {
@@ -243,7 +243,7 @@ suite('An outage of the store', () => {
     assert.deepEqual([state.isAway, lines], [false, []]);
   });
 
-  test('The health and the metric show it at once', async () => {
+  test('The health and the metric show the outage at once', async () => {
     const { state, inner } = open();
     const never = new AbortController().signal;
     assert.equal(await state.answers(never), true);
@@ -264,7 +264,7 @@ suite('A temporary folder', () => {
   const parent = join(root, 'temporary');
   const open = () => createTemporaryFolder(parent);
 
-  test('It exists from its first use until it is closed', async () => {
+  test('The folder exists from its first use until it is closed', async () => {
     const folder = open();
     await folder.sweep();
     await assert.rejects(readdir(parent), { code: 'ENOENT' });

@@ -25,7 +25,7 @@ type Problem = {
 const ingest = (body: unknown, headers?: Record<string, string>) =>
   unlimited.post('/api/v1/ingest', body, headers);
 
-test('a payload is accepted, stored and pending', async () => {
+test('A payload is accepted and stored as pending', async () => {
   const payload = payloadOf({ source_slug: 'first-source', attributes: { a: [1, 'ї'] } });
   const answer = await ingest(payload);
   assert.equal(answer.status, 202);
@@ -65,7 +65,7 @@ const sendCompressed = (body: object, path = '/api/v1/ingest') =>
     body: gzipSync(JSON.stringify(body)),
   });
 
-test('a compressed payload is stored as it was before', async () => {
+test('A compressed payload is stored decompressed', async () => {
   const payload = payloadOf({ description: 'Продам квартиру. '.repeat(2000) });
   const answer = await sendCompressed(payload);
   assert.equal(answer.status, 202);
@@ -107,7 +107,7 @@ const countRaw = () =>
     .executeTakeFirst();
 
 for (const [name, refuse, status, code] of refused) {
-  test(`${name} is ${status} and leaves nothing`, async () => {
+  test(`A request with ${name} is ${status} and stores nothing`, async () => {
     const before = await countRaw();
     const answer = await refuse();
     assert.equal(answer.status, status, answer.text);
@@ -117,7 +117,7 @@ for (const [name, refuse, status, code] of refused) {
   });
 }
 
-test('an idempotency key gives the same payload one record', async () => {
+test('Requests with one idempotency key store one record', async () => {
   const payload = payloadOf();
   const headers = { 'idempotency-key': 'once "upon" a time' };
   const answers = await Promise.all(Array.from({ length: 10 }, () => ingest(payload, headers)));
@@ -145,7 +145,7 @@ test('an idempotency key gives the same payload one record', async () => {
   assert.equal(elsewhere.status, 202, "another source's keys are its own");
 });
 
-test('after 24 hours an idempotency key is free again', async () => {
+test('An idempotency key expires after 24 hours', async () => {
   const headers = { 'idempotency-key': 'daily' };
   const payload = payloadOf();
   const first = (await ingest(payload, headers)).json<Accepted>().raw_id;
@@ -162,7 +162,7 @@ test('after 24 hours an idempotency key is free again', async () => {
 const send = (source_slug: string, overrides = {}) =>
   limited.post('/api/v1/ingest', { ...payloadOf({ source_slug }), ...overrides });
 
-test('the rate is limited for each source; refused payloads are not counted', async () => {
+test('The rate limit applies to each source and does not count rejected payloads', async () => {
   for (let i = 0; i < 5; i += 1) assert.equal((await send('fast', { price: -1 })).status, 422);
   for (const remaining of ['2', '1', '0']) {
     const answer = await send('fast');
@@ -182,7 +182,7 @@ test('the rate is limited for each source; refused payloads are not counted', as
   assert.equal((await send('slow')).status, 202);
 });
 
-test('a caller brings so many sources a day into being, on both routes, and sends for those on', async () => {
+test('A caller can create a limited number of sources a day and keeps sending for known sources', async () => {
   await using guarded = await startCollector(database, {
     ...quiet,
     COLLECTOR_AUTH: 'required',
@@ -232,7 +232,7 @@ test('a caller brings so many sources a day into being, on both routes, and send
   assert.equal((await first.send('made-up-3')).status, 202, 'and now it is known');
 });
 
-test('a payload that is not there is 404, a bad id 422', async () => {
+test('An unknown payload is 404, and an invalid id is 422', async () => {
   const missing = await unlimited.get('/api/v1/raw/999999999');
   assert.equal(missing.status, 404);
   assert.equal(missing.json<Problem>().code, 'raw_not_found');
@@ -260,7 +260,7 @@ test('a payload that is not there is 404, a bad id 422', async () => {
   assert.equal((await unlimited.get('/api/v1/raw/9999999999999999')).status, 404);
 });
 
-test('a database that fails is 500, and says nothing of its inside', async () => {
+test('A failed database is 500 without internal details', async () => {
   await db.schema.alterTable('raw_data').renameTo('raw_data_away').execute();
   const answer = await ingest(payloadOf());
   await db.schema.alterTable('raw_data_away').renameTo('raw_data').execute();
@@ -271,7 +271,7 @@ test('a database that fails is 500, and says nothing of its inside', async () =>
   assert.match(text, /collector_ingest_requests_total\{source="doshka",outcome="failed"\} 1\n/);
 });
 
-test('a rate that cannot be counted is 500 at the ingest, and counted as a failure', async () => {
+test('A failed rate limit is 500 and counts as a failed payload', async () => {
   await db.schema.alterTable('rate_limits').renameTo('elsewhere').execute();
   const answer = await send('uncounted');
   await db.schema.alterTable('elsewhere').renameTo('rate_limits').execute();
@@ -280,7 +280,7 @@ test('a rate that cannot be counted is 500 at the ingest, and counted as a failu
   assert.match(text, /collector_ingest_requests_total\{source="other",outcome="failed"\} 1\n/);
 });
 
-test('the OpenAPI document names the answers of the ingest, and no others', async () => {
+test('The OpenAPI document lists exactly the responses of the ingest', async () => {
   assert.deepEqual(await documentedAnswers(unlimited, '/api/v1/ingest'), {
     202: [],
     400: ['malformed_request'],
@@ -317,7 +317,7 @@ const UNSTORABLE = { description: 'a\0' };
 const ends = (results: readonly PromiseSettledResult<number>[]) =>
   results.map((result) => (result.status === 'fulfilled' ? 'stored' : 'refused'));
 
-test('payloads that come at one moment share statements, each with its own answer', async () => {
+test('Concurrent payloads share statements and have separate responses', async () => {
   await sql`create table statements (size integer)`.execute(db);
   await sql`create function note() returns trigger language plpgsql as $$
     begin insert into statements select count(*) from added; return null; end $$`.execute(db);
@@ -345,7 +345,7 @@ test('payloads that come at one moment share statements, each with its own answe
   }
 });
 
-test('a payload that cannot be stored fails alone', async () => {
+test('A payload that cannot be stored fails alone', async () => {
   const source_slug = 'neighbours';
   const payloads = Array.from({ length: 12 }, (_, n) =>
     payloadOf({ source_slug, ...(n % 4 === 2 ? UNSTORABLE : {}) }),
@@ -362,7 +362,7 @@ test('a payload that cannot be stored fails alone', async () => {
   );
 });
 
-test('equal idempotency keys within one group', async () => {
+test('Equal idempotency keys within one group store one record', async () => {
   const source_slug = 'keys';
   const payload = payloadOf({ source_slug });
   const before = await accept(payload, 'known');
@@ -396,7 +396,7 @@ test('equal idempotency keys within one group', async () => {
   assert.equal((await stored(source_slug)).length, 4);
 });
 
-test('payloads of one listing within a group keep their order, all but the first wait', async () => {
+test('Payloads of one listing within a group keep their order, and all but the first wait', async () => {
   const payloads = [1, 2, 3].map((price) =>
     payloadOf({ source_slug: 'order', external_id: 'same', price }),
   );

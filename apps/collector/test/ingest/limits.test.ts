@@ -69,7 +69,7 @@ async function startHeld(slow: 'limit' | 'store', atOnce: { items: number; bytes
 const bytesOf = (payload: object) => Buffer.byteLength(JSON.stringify(payload));
 
 for (const slow of ['limit', 'store'] as const) {
-  test(`while the database stalls at the ${slow}, what is too much is refused at once`, async () => {
+  test(`Excess payloads are rejected at once while the database stalls at the ${slow}`, async () => {
     const large = payloadOf({ description: 'ї'.repeat(1000) });
     const atOnce = { items: 100, bytes: 3 * bytesOf(large) + 100 };
     const { send, release, waiting, registry } = await startHeld(slow, atOnce);
@@ -88,7 +88,7 @@ for (const slow of ['limit', 'store'] as const) {
   });
 }
 
-test('many small ones are bounded too', async () => {
+test('The number of concurrent payloads is limited', async () => {
   const { send, release, waiting } = await startHeld('store', { items: 2, bytes: 1e6 });
   const waits = [send(payloadOf()), send(payloadOf())];
   await until('two to wait', () => waiting() === 2);
@@ -97,7 +97,7 @@ test('many small ones are bounded too', async () => {
   assert.ok((await Promise.all(waits)).every(({ statusCode }) => statusCode === 202));
 });
 
-test('one that does not say how long it is counts by what it is', async () => {
+test('A payload without a declared length counts by its size', async () => {
   const payload = payloadOf();
   const atOnce = { items: 100, bytes: bytesOf(payload) + 10 };
   const { send, release, waiting } = await startHeld('store', atOnce);
@@ -153,7 +153,7 @@ async function sendFiles(sizes: readonly number[], payload = metadata()) {
   return { status: response.status, body: (await response.json()) as { detail: string } };
 }
 
-test('a form that does not say how long it is may have so many bytes in all, and not one more', async () => {
+test('A form without a declared length is limited in its total size', async () => {
   const payload = metadata();
   const rest = MEBIBYTE - Buffer.byteLength(payload.content);
   const whole = await sendFiles([400_000, 400_000, rest - 800_000], payload);
@@ -168,7 +168,7 @@ test('a form that does not say how long it is may have so many bytes in all, and
   assert.equal(processed.length, 1);
 });
 
-test('there are four places for each turn, three of them for one caller; they are free again whatever becomes of the work', async () => {
+test('Each upload slot has four places, three of them for one caller, which success and failure release', async () => {
   const inPlace = createPlaces(2);
   const { promise, resolve } = Promise.withResolvers<void>();
   const held = ['a', 'a', 'a', 'a', 'a', 'a', 'b'].map((caller) => inPlace(caller, () => promise));
@@ -214,7 +214,7 @@ function sendForm(outcome: Outcome) {
   return processForm({ payload: payloadOf(), files: [] }, undefined, () => undefined);
 }
 
-test('an outage that a job could not wait for is told as its interruption', async () => {
+test('A job that an outage interrupts is answered as interrupted', async () => {
   for (const outcome of ['lost', 'postponed'] as const) {
     await assert.rejects(sendForm(outcome), (error) => {
       assert.ok(error instanceof ProblemError);
@@ -225,6 +225,6 @@ test('an outage that a job could not wait for is told as its interruption', asyn
   }
 });
 
-test('one that came after a job had ended is not: nobody knows how it ended', async () => {
+test('An outage after the end of a job is answered as a database outage', async () => {
   await assert.rejects(sendForm('completed'), isDatabaseOutage);
 });

@@ -63,7 +63,7 @@ const good: Record<string, unknown>[] = [
 ];
 
 for (const [index, fields] of good.entries()) {
-  test(`good payload ${index + 1}`, async () => {
+  test(`Valid payload ${index + 1} is accepted`, async () => {
     const answer = await send(JSON.stringify(payloadOf(fields)));
     assert.equal(answer.statusCode, 200, answer.body);
   });
@@ -134,7 +134,7 @@ const bad: [string, Record<string, unknown>, string][] = [
 ];
 
 for (const [name, fields, path] of bad) {
-  test(`${name} is 422 at ${path}`, async () => {
+  test(`A payload with ${name} is 422 at ${path}`, async () => {
     const answer = await send(JSON.stringify({ ...payloadOf(), ...fields }));
     assert.equal(answer.statusCode, 422, answer.body);
     const { code, errors } = answer.json();
@@ -153,7 +153,7 @@ const raw = (attributes: string) =>
   );
 const depth = (levels: number) => `{"a":${'['.repeat(levels - 1)}${']'.repeat(levels - 1)}}`;
 
-test('what only raw JSON can say: numbers past all bounds, and endless depth', async () => {
+test('Raw JSON with numbers beyond a double or with endless depth is rejected', async () => {
   assert.equal((await send(raw('{"a":1e400}'))).statusCode, 422);
   assert.equal((await send(raw(depth(32)))).statusCode, 200);
   assert.equal((await send(raw(depth(33)))).statusCode, 422);
@@ -162,7 +162,7 @@ test('what only raw JSON can say: numbers past all bounds, and endless depth', a
   assert.equal((await send(raw('{"__proto__":1}'))).statusCode, 400);
 });
 
-test('every broken rule is named at once', async () => {
+test('An error names every violated rule', async () => {
   const answer = await send(JSON.stringify(payloadOf({ price: -1, latitude: 100 })));
   assert.deepEqual(
     answer.json().errors.map((error: { path: string }) => error.path),
@@ -170,14 +170,14 @@ test('every broken rule is named at once', async () => {
   );
 });
 
-test('the order of keys does not matter, that of a list does', () => {
+test('A hash ignores the order of keys and depends on the order of a list', () => {
   assert.equal(contentHash({ a: 1, b: { c: 2, d: 3 } }), contentHash({ b: { d: 3, c: 2 }, a: 1 }));
   assert.notEqual(contentHash({ a: [1, 2] }), contentHash({ a: [2, 1] }));
   assert.notEqual(contentHash({ a: 1 }), contentHash({ a: '1' }));
   assert.match(contentHash({}), /^[0-9a-f]{64}$/);
 });
 
-test('equal JSON has equal hashes, other JSON other ones', () => {
+test('Equal JSON has equal hashes, and different JSON has different hashes', () => {
   fc.assert(
     fc.property(fc.jsonValue(), fc.jsonValue(), (left, right) => {
       assert.equal(contentHash(left), contentHash(stored(left)));
@@ -190,7 +190,7 @@ test('equal JSON has equal hashes, other JSON other ones', () => {
   );
 });
 
-test('a change of one value has another hash, however deep it is', () => {
+test('A changed value at any depth changes the hash', () => {
   fc.assert(
     fc.property(fc.array(fc.oneof(fc.constant('list'), fc.string()), { maxLength: 8 }), (path) => {
       const within = (leaf: string) =>
@@ -207,7 +207,7 @@ test('a change of one value has another hash, however deep it is', () => {
 /** A value as it is read again: without what JSON has no word for, such as -0. */
 const stored = (value: unknown): unknown => JSON.parse(JSON.stringify(value));
 
-test('a leap second is the second before, in any zone; other texts are what they say', () => {
+test('A leap second becomes the second before in any zone, and other times are unchanged', () => {
   for (const [text, instant] of [
     ['2016-12-31T23:59:60Z', '2016-12-31T23:59:59.000Z'],
     ['2017-01-01T01:59:60.5+02:00', '2016-12-31T23:59:59.500Z'],
@@ -218,7 +218,7 @@ test('a leap second is the second before, in any zone; other texts are what they
   assert.ok(Number.isNaN(parseTime('yesterday').getTime()));
 });
 
-test('a filter of search accepts every value that a payload can have', () => {
+test('Search filters accept every value of a payload', () => {
   for (const [field, maxLength] of [
     ['city', 200],
     ['property_type', 100],

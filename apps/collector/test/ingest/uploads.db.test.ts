@@ -43,7 +43,7 @@ afterEach(async () => {
   assert.equal((await collector.get('/health/live')).status, 200);
 });
 
-test('an announced size past the bound is refused before anything is sent', async () => {
+test('A declared size above the limit is rejected before the body is sent', async () => {
   const socket = await openSocket(collector.url);
   const answered = new Promise<string>((resolve) => {
     socket.once('data', (chunk) => resolve(chunk.toString()));
@@ -55,7 +55,7 @@ test('an announced size past the bound is refused before anything is sent', asyn
   socket.destroy();
 });
 
-test('a client that goes away leaves no file, no record and no descriptor', async () => {
+test('A disconnected client leaves no file, record or descriptor', async () => {
   const records = await count();
   const start = formBytes([metadata(), image('big.png', Buffer.alloc(200 * KB))], { end: '' });
   const lengths: Record<string, string | number>[] = [
@@ -77,7 +77,7 @@ test('a client that goes away leaves no file, no record and no descriptor', asyn
   assert.equal(await count(), records);
 });
 
-test('slow senders hold up nobody, and one caller has three places for each turn; past those a request is 503', async () => {
+test('Slow senders do not block other callers, and a caller above its three places gets 503', async () => {
   await using busy = await startCollector(database, { ...settings, COLLECTOR_UPLOADS: '1' });
   const sockets: Awaited<ReturnType<typeof openSocket>>[] = [];
   for (let slow = 1; slow <= 3; slow += 1) {
@@ -102,7 +102,7 @@ test('slow senders hold up nobody, and one caller has three places for each turn
   });
 });
 
-test('of what was received as much as COLLECTOR_UPLOADS is processed at once, and the rest waits', async () => {
+test('COLLECTOR_UPLOADS limits the received forms in progress, and the others wait', async () => {
   await using server = await startModelServer();
   const held = Promise.withResolvers<void>();
   let [asking, most] = [0, 0];
@@ -133,7 +133,7 @@ test('of what was received as much as COLLECTOR_UPLOADS is processed at once, an
   assert.deepEqual([statuses, most], [[200, 200, 200], 1]);
 });
 
-test('a shutdown in the midst of an upload or of the pipeline leaves nothing undecided', async () => {
+test('A shutdown during an upload or processing leaves no payload undecided', async () => {
   const server = await startModelServer();
   await using stopping = await startCollector(database, {
     ...settings,
@@ -175,7 +175,7 @@ async function storedBytes(): Promise<number> {
   return (await Promise.all(sizes)).reduce((sum, size) => sum + size, 0);
 }
 
-test('an upload may be slow while it is steady; one that stalls is 408 and leaves nothing', async (context) => {
+test('A slow steady upload is accepted, and a stalled upload is 408 and stores nothing', async (context) => {
   // The clock that the limit goes by runs where it is told to; that of all else is real.
   context.mock.timers.enable({ apis: ['setInterval'] });
   const passTime = () => context.mock.timers.tick(SLOWEST_BODY.milliseconds);

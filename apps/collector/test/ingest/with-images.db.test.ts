@@ -39,7 +39,7 @@ afterEach(untilNothingIsLeft);
 
 const [red, blue] = [await pictureFile('red'), await pictureFile('blue')];
 
-test('a payload with pictures is processed before the answer, whichever comes first', async () => {
+test('A payload with images is processed before the response, in any order of parts', async () => {
   for (const metadataLast of [false, true]) {
     const payload = payloadOf();
     const answer = await send(formOf(payload, [red, noPicture, red], { metadataLast }));
@@ -72,7 +72,7 @@ test('a payload with pictures is processed before the answer, whichever comes fi
   }
 });
 
-test('a file of 50 MB is taken', async () => {
+test('A file of 50 MB is accepted', async () => {
   const { name, bytes } = await pictureFile('salmon');
   const exact = new Uint8Array(50 * 1024 * 1024);
   // What follows a picture's end is of no account to whoever decodes it.
@@ -82,7 +82,7 @@ test('a file of 50 MB is taken', async () => {
   assert.equal(body.images[0]?.sha256, sha256Of({ name, bytes: exact }));
 });
 
-test('metadata may be a JSON part or a file of its own; pictures win over addresses', async () => {
+test('Metadata is a JSON part or a file, and uploaded images replace addresses', async () => {
   const payload = payloadOf({ image_urls: ['http://127.0.0.1:9/never-asked.png'] });
   const form = formOf('', [blue]);
   form.delete('metadata');
@@ -96,7 +96,7 @@ test('metadata may be a JSON part or a file of its own; pictures win over addres
   );
 });
 
-test('without pictures those that the payload names are fetched, and bad ones told', async () => {
+test('Without uploads the addresses of the payload are fetched, and bad images are reported', async () => {
   const form = formOf(payloadOf({ image_urls: ['http://127.0.0.1:9/private.png'] }), []);
   // What browsers send where no file was chosen.
   form.append('images', new Blob([]), '');
@@ -105,7 +105,7 @@ test('without pictures those that the payload names are fetched, and bad ones to
   assert.match(answer.body.images[0]?.error ?? '', /private or reserved/);
 });
 
-test('the same payload with the same pictures needs no model; other pictures replace them', async () => {
+test('An unchanged payload with the same images calls no model, and other images replace them', async () => {
   const payload = payloadOf();
   const first = await send(formOf(payload, [red]));
   const again = await send(formOf(payload, [red]));
@@ -123,7 +123,7 @@ test('the same payload with the same pictures needs no model; other pictures rep
   );
 });
 
-test('a payload in the queue is not overtaken, nor does it overwrite what came later', async () => {
+test('A queued payload is not overtaken and does not overwrite a later payload', async () => {
   const older = payloadOf({ price: 50_000, currency: 'USD' });
   const newer = { ...older, price: 48_000 };
   const rawId = await store(db, older);
@@ -144,7 +144,7 @@ test('a payload in the queue is not overtaken, nor does it overwrite what came l
   );
 });
 
-test('an idempotency key gives the earlier outcome, and refuses other content', async () => {
+test('An idempotency key returns the earlier outcome and rejects other content', async () => {
   const payload = payloadOf();
   const headers = { 'idempotency-key': 'with-images-1' };
   const first = await send(formOf(payload, [red]), headers);
@@ -178,7 +178,7 @@ const setFailed = (rawId: number, inline: boolean) =>
     .where('id', '=', rawId)
     .execute();
 
-test('a key means the same on both routes, and the answer tells how its payload stands', async () => {
+test('An idempotency key is valid on both routes, and the response has the status of its payload', async () => {
   const keyed = { 'idempotency-key': 'both-routes' };
   const plain = async (payload: Payload) => {
     const answer = await collector.post('/api/v1/ingest', payload, keyed);
@@ -215,7 +215,7 @@ test('a key means the same on both routes, and the answer tells how its payload 
   assert.deepEqual(replayOf(ended.headers), failed);
 });
 
-test('of two with one key at the same moment one is processed, and the other told to wait', async () => {
+test('Of two concurrent requests with one key, one is processed and the other must retry', async () => {
   const payload = payloadOf();
   const headers = { 'idempotency-key': 'with-images-2' };
   const answers = await Promise.all([1, 2, 3].map(() => send(formOf(payload, [red]), headers)));
@@ -229,7 +229,7 @@ test('of two with one key at the same moment one is processed, and the other tol
   assert.equal(later.body.raw_id, done[0]?.body.raw_id);
 });
 
-test('each way to fail has its status, and the OpenAPI document names it', async () => {
+test('Every failure has a documented status', async () => {
   const documented = await documentedAnswers(collector, '/api/v1/ingest/with-images');
   const { store: ingest } = createIngest({ db, onAccepted: () => undefined, log });
   const processed = (end: object) =>
@@ -288,7 +288,7 @@ test('each way to fail has its status, and the OpenAPI document names it', async
   });
 });
 
-test('what is no property listing is 422 with the reason, and its pictures are not kept', async () => {
+test('A payload that is no listing is 422 with the reason, and its images are not kept', async () => {
   const payload = payloadOf({
     source_slug: 'bicycles',
     title: 'Продам велосипед',
@@ -307,7 +307,7 @@ test('what is no property listing is 422 with the reason, and its pictures are n
   assert.deepEqual(all.json(), { retried: 0 });
 });
 
-test('a refused form says what is wrong, and stores nothing', async () => {
+test('A rejected form names the error and stores nothing', async () => {
   const payload = payloadOf();
   const two = formOf(payload, [red]);
   two.append('metadata', JSON.stringify(payload));
@@ -353,7 +353,7 @@ test('a refused form says what is wrong, and stores nothing', async () => {
   assert.equal(await count(), records);
 });
 
-test('the rate of the source, the key and its sources are those of the ingest', async () => {
+test('The limits of sources and keys are shared with the ingest', async () => {
   await using guarded = await start({
     COLLECTOR_AUTH: 'required',
     COLLECTOR_INGEST_PER_MINUTE: '2',
@@ -377,7 +377,7 @@ test('the rate of the source, the key and its sources are those of the ingest', 
   assert.deepEqual(await as(payloadOf({ source_slug: 'own' }), own), [429, 'rate_limited']);
 });
 
-test('a disk without room is 503 before anything is read', async () => {
+test('A full disk is 503 before the body is read', async () => {
   await using full = await start({ MIN_FREE_DISK_MB: String(2 ** 40) });
   const records = await count();
   const { status, headers, body } = await sendForm(full.url, formOf(payloadOf(), [red]));
@@ -390,7 +390,7 @@ const FILES = [[red], []];
 
 for (const files of FILES) {
   const which = files.length > 0 ? 'with pictures' : 'without pictures';
-  test(`a model that fails is 502 ${which}; when it is not called for a while, 503 and nothing stored`, () =>
+  test(`A failed model is 502 ${which}, and an open breaker is 503 and stores nothing`, () =>
     failingModel(files));
 }
 
@@ -457,7 +457,7 @@ const many = (one: Part) => Array<Part>(10_000).fill(one);
 const noFiles = () =>
   until('no temporary file', async () => (await temporaryFiles(folder)).length === 0);
 
-test('what is no form, or not all of one, is refused with 400, 413, 415 or 422', async () => {
+test('Malformed and incomplete forms are rejected with 400, 413, 415 or 422', async () => {
   const whole = formBytes([metadata(), image('a.png')]);
   const nameless = { headers: 'X-Nothing: here', content: 'hidden' };
   const cases: [string, number, Buffer, string?][] = [
@@ -492,7 +492,7 @@ test('what is no form, or not all of one, is refused with 400, 413, 415 or 422',
   assert.equal(await count(), records);
 });
 
-test('a file name is never a path', async () => {
+test('A file name is never used as a path', async () => {
   const names = [
     '../../../escaped.png',
     '/escaped.png',
@@ -519,7 +519,7 @@ test('a file name is never a path', async () => {
   );
 });
 
-test('no bytes make the server fail or leave a file', async () => {
+test('Random bytes neither fail the server nor leave a file', async () => {
   const base = formBytes([metadata(), image('a.png'), part('metadata', '{}'), image('b.png', 'x')]);
   const bodies = fc.array(
     fc.record({ at: fc.nat(base.length - 1), bytes: fc.uint8Array({ maxLength: 12 }) }),

@@ -61,7 +61,7 @@ async function probe(
   return { lines, requests };
 }
 
-test('Working models are one line each', async (t) => {
+test('Each working model logs one line', async (t) => {
   const { lines, requests } = await probe(t, {});
   assert.deepEqual(lines, [
     'info Probed the model server: embeddings work.',
@@ -70,12 +70,12 @@ test('Working models are one line each', async (t) => {
   assert.match(JSON.stringify(requests[1]?.body), /data:image\/jpeg;base64,/);
 });
 
-test('Embeddings of another width are a line that names the setting', async (t) => {
+test('Embeddings of another width log a line that names the setting', async (t) => {
   const { lines } = await probe(t, { embedding: embeddings([[1, 2]]) });
   assert.match(lines[0] ?? '', /^warn .*embeddings do not work\..*of 2 numbers.*DIMENSIONS is 3/);
 });
 
-test('A model without vision is a line with the server’s sentence and the setting', async (t) => {
+test('A model without vision logs the error of the server and the setting', async (t) => {
   const image = { status: 400, body: { error: { message: 'image input is not supported' } } };
   const { lines } = await probe(t, { image });
   assert.match(
@@ -84,13 +84,13 @@ test('A model without vision is a line with the server’s sentence and the sett
   );
 });
 
-test('A server that does not answer is a line with the reason', async (t) => {
+test('An unreachable server logs a line with the reason', async (t) => {
   const { lines } = await probe(t, { embedding: { status: 503, body: {} }, image: 'reset' });
   assert.match(lines[0] ?? '', /^warn .*could not be probed for embeddings: .*503/);
   assert.match(lines[1] ?? '', /^warn .*could not be probed for images: .*cannot be reached/);
 });
 
-test('No image is shown where none is described, and the mock is not probed', async (t) => {
+test('Vision is probed only for descriptions, and the mock is not probed', async (t) => {
   for (const settings of [{ describes: false }, { MODEL_VISION: 'off' }]) {
     const { requests } = await probe(t, {}, settings);
     assert.deepEqual(

@@ -14,7 +14,7 @@ const prompts: { prompt: Prompt; schema: ModelSchema; file: string }[] = [
 ];
 
 // A change of this prompt or its schema is a file of the next version.
-test('The description prompt is the one of its version', () => {
+test('The description prompt matches its version', () => {
   const [, { prompt, schema } = assert.fail()] = prompts;
   const hash = createHash('sha256').update(prompt.text).update(JSON.stringify(schema));
   assert.equal(prompt.version, 'image-description.v2');

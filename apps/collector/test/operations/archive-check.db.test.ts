@@ -55,7 +55,7 @@ const found = async (query: string) =>
     .json<{ items: { listing: { listing_id: number } }[] }>()
     .items.map((item) => item.listing.listing_id);
 
-test('a listing that is gone is archived, is not found, and comes back', async () => {
+test('An archived listing is hidden from searches and restored by its payload', async () => {
   const payload = payloadOf({ title: 'Будинок із садом', url: `${site.url}/house` });
   const id = await ingested(payload);
   assert.deepEqual(await post(), { checked: 1, archived: 0, unreachable: 0 });
@@ -83,7 +83,7 @@ test('a listing that is gone is archived, is not found, and comes back', async (
   assert.match(text, /collector_archive_checks_total\{outcome="archived"\} 1\n/);
 });
 
-test('wrong questions are refused', async () => {
+test('Invalid requests are rejected', async () => {
   for (const body of [
     { limit: 0 },
     { limit: 1001 },
@@ -185,7 +185,7 @@ const always =
   () =>
     Promise.resolve(status);
 
-test('a listing is archived when it is gone on two checks an hour apart', async () => {
+test('A listing is archived after two checks an hour apart find it gone', async () => {
   const [id = 0] = await listings('gone');
   const { run, metrics } = checkOfSource('gone', always(gone));
   const nothing = { checked: 1, archived: 0, unreachable: 0 };
@@ -209,7 +209,7 @@ test('a listing is archived when it is gone on two checks an hour apart', async 
   );
 });
 
-test('another answer begins anew, and none at all changes nothing', async () => {
+test('Another answer restarts the two checks, and no answer changes nothing', async () => {
   const [id = 0] = await listings('changing');
   let answer = gone;
   const { run } = checkOfSource('changing', () => Promise.resolve(answer));
@@ -230,7 +230,7 @@ test('another answer begins anew, and none at all changes nothing', async () => 
   assert.equal(await archived(gone), 1);
 });
 
-test('a payload that comes between two checks is a sign of life', async () => {
+test('A payload between two checks keeps its listing', async () => {
   const [id = 0] = await listings('alive');
   const { run } = checkOfSource('alive', always(gone));
   await run();
@@ -241,7 +241,7 @@ test('a payload that comes between two checks is a sign of life', async () => {
   assert.equal((await run()).archived, 1);
 });
 
-test('a payload that comes while the address is asked keeps its listing', async () => {
+test('A payload that arrives during a check keeps its listing', async () => {
   const [id = 0] = await listings('racing');
   const { run } = checkOfSource('racing', async () => {
     await anotherPayload('racing');
@@ -254,7 +254,7 @@ test('a payload that comes while the address is asked keeps its listing', async 
   assert.equal((await listingOf(id)).archived_at, null);
 });
 
-test('those that were never asked come first, then those asked longest ago', async () => {
+test('Unchecked listings come first, then the listings checked longest ago', async () => {
   const [a = 0, b = 0, c = 0] = await listings('order', 3);
   const { run, asked } = checkOfSource('order', always(present));
   await run({ limit: 1 });
@@ -269,7 +269,7 @@ test('those that were never asked come first, then those asked longest ago', asy
   assert.ok([a, b, c].every((id) => id > 0));
 });
 
-test('an address is left alone for as many hours as the run says', async () => {
+test('An address is not checked again within the hours of the run', async () => {
   const [id = 0] = await listings('due');
   const { run, asked } = checkOfSource('due', always(present));
   await run({ notWithinHours: 24 });
@@ -285,7 +285,7 @@ test('an address is left alone for as many hours as the run says', async () => {
   assert.equal(asked.length, 2);
 });
 
-test('runs at the same time ask each address once, and hold no connection meanwhile', async () => {
+test('Concurrent runs check each address once and hold no connection meanwhile', async () => {
   await listings('together', 60);
   const running = Promise.withResolvers<void>();
   const { run, asked } = checkOfSource('together', async () => {
@@ -315,7 +315,7 @@ async function claimed(source: string): Promise<number> {
   return rows[0]?.n ?? 0;
 }
 
-test('what a run did not come to is left as it was, for the next', async () => {
+test('A run leaves its unchecked listings unchanged for the next run', async () => {
   const [id = 0] = await listings('late', 6);
   const { run } = checkOfSource('late', hang, { deadlineMs: 20 });
   assert.deepEqual(await run(), { checked: 0, archived: 0, unreachable: 0 });
@@ -332,7 +332,7 @@ const hang: Answer = (_url, signal) =>
     signal.addEventListener('abort', () => reject(new Error('ended')), { once: true });
   });
 
-test('each status says whether a listing is gone, present, or nothing', async () => {
+test('Each HTTP status means gone, present or unknown', async () => {
   await listings('statuses', 15);
   const statuses = [404, 410, 200, 204, 400, 401, 403, 451, 408, 425, 429, 500, 502, 503, 504];
   const { run, metrics } = checkOfSource('statuses', (url) =>
@@ -344,7 +344,7 @@ test('each status says whether a listing is gone, present, or nothing', async ()
   assert.deepEqual(counts, { gone: 2, present: 6, unreachable: 7 });
 });
 
-test('a silent address is unreachable, and a forbidden one is not requested', async () => {
+test('A silent address is unreachable, and a forbidden address is not requested', async () => {
   await listings('silent');
   const { run } = checkOfSource('silent', hang, { timeoutMs: 20 });
   assert.deepEqual(await run(), { checked: 1, archived: 0, unreachable: 1 });
@@ -363,7 +363,7 @@ test('a silent address is unreachable, and a forbidden one is not requested', as
   assert.equal(site.asked.length, before);
 });
 
-test('a listing that gets an address, or returns from the archive, is checked', async () => {
+test('A listing with a new address or back from the archive is checked', async () => {
   const [id = 0] = await listings('changed');
   const { run, asked } = checkOfSource('changed', always(present));
   await sql`update property_listings set url = null where id = ${id}`.execute(db);

@@ -41,7 +41,7 @@ async function walk(path: string): Promise<Item[][]> {
   return [page.json<Item[]>(), ...(next === undefined ? [] : await walk(next))];
 }
 
-test('payloads of a status are listed page by page, the last changed first', async () => {
+test('Payloads of a status are listed in pages, the last changed first', async () => {
   const ids = await ended('listed', 'failed', 7);
   await ended('listed', 'invalid', 2);
   await ended('other', 'failed', 1);
@@ -60,7 +60,7 @@ test('payloads of a status are listed page by page, the last changed first', asy
   assert.deepEqual(await walk('/api/v1/admin/raw?status=completed'), [[]]);
 });
 
-test('a listed payload names the request that brought it, and not what it holds', async () => {
+test('A listed payload has its request id but not its content', async () => {
   const sent = await collector.post('/api/v1/ingest', payloadOf({ source_slug: 'traced' }), {
     'x-request-id': 'a-request',
   });
@@ -77,7 +77,7 @@ test('a listed payload names the request that brought it, and not what it holds'
   assert.ok(!('payload' in item));
 });
 
-test('wrong questions about payloads are refused', async () => {
+test('Invalid payload queries are rejected', async () => {
   for (const path of [
     'raw',
     'raw?status=lost',
@@ -99,7 +99,7 @@ const remove = (query: string) =>
 const removed = async (days: number) =>
   (await (await remove(`?older_than_days=${days}`)).json()) as { deleted: number };
 
-test('old payloads are removed through the API, the history of their listing stays', async () => {
+test('The API removes old payloads and keeps the history of their listing', async () => {
   const payload = payloadOf({ source_slug: 'cleaned', price: 50_000, currency: 'USD' });
   const finished: number[] = [];
   let listingId: number | undefined;
@@ -130,7 +130,7 @@ test('old payloads are removed through the API, the history of their listing sta
   assert.ok(metrics.includes(`collector_raw_deleted_total ${deleted}\n`));
 });
 
-test('a removal without a good age is refused', async () => {
+test('A removal with an invalid age is rejected', async () => {
   for (const query of ['', '?older_than_days=-1', '?older_than_days=1.5', '?older_than_days=x']) {
     assert.equal((await remove(query)).status, 422, query);
   }
@@ -138,7 +138,7 @@ test('a removal without a good age is refused', async () => {
   assert.equal((await remove('?older_than_days=9&source_slug=a')).status, 422);
 });
 
-test('no worker claims payloads from here on', () => collector.close());
+test('The collector stops before the removals', () => collector.close());
 
 const metrics = createMetrics(new Registry());
 const cleanup = createRawCleanup({ db, metrics });
@@ -169,7 +169,7 @@ async function left(source: string): Promise<number[]> {
   return rows.map(({ id }) => id);
 }
 
-test('completed payloads are removed when they are old enough, all others stay', async () => {
+test('Only old completed payloads are removed', async () => {
   const [old = 0] = await payloads('ages', { days: 31 });
   const [young = 0] = await payloads('ages', { days: 29 });
   const others: number[] = [];
@@ -183,14 +183,14 @@ test('completed payloads are removed when they are old enough, all others stay',
   assert.deepEqual(await left('ages'), others);
 });
 
-test('an idempotency key counts for its 24 hours', async () => {
+test('An idempotency key is kept for 24 hours', async () => {
   await payloads('keys', { hours: 25, key: 'old' });
   const [fresh = 0] = await payloads('keys', { hours: 23, key: 'fresh' });
   assert.equal(await cleanup({ olderThanDays: 0 }), 1);
   assert.deepEqual(await left('keys'), [fresh]);
 });
 
-test('a removal ends after the batch in progress when it is aborted', async () => {
+test('An aborted removal ends after the batch in progress', async () => {
   await payloads('ending', { days: 10, count: 1500 });
   const first = await cleanup({ olderThanDays: 9, signal: AbortSignal.abort() });
   assert.ok(first > 0 && first <= 1000, String(first));
@@ -200,7 +200,7 @@ test('a removal ends after the batch in progress when it is aborted', async () =
 let notified = 0;
 const retry = createRetry({ db, onRetried: () => (notified += 1) });
 
-test('many payloads are put back in batches of at most 1000, others stay', async () => {
+test('A retry returns failed payloads to the queue in batches of at most 1000', async () => {
   await store(db, payloadOf({ source_slug: 'many-failed' }));
   await store(db, payloadOf({ source_slug: 'another' }));
   await sql`insert into raw_data
@@ -237,7 +237,7 @@ test('many payloads are put back in batches of at most 1000, others stay', async
   assert.equal(await retry.all({ status: 'failed' }), 0);
 });
 
-test('what fails again at once is not put back by the same call for ever', async () => {
+test('A retry does not return payloads that fail again', async () => {
   const id = await store(db, payloadOf({ source_slug: 'again' }));
   await db.updateTable('raw_data').set({ status: 'failed' }).where('id', '=', id).execute();
   await sql`insert into raw_data (source_slug, external_id, payload, content_hash, status)

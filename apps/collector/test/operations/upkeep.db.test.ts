@@ -63,14 +63,14 @@ function upkeepOf(
   return { calls, failed, upkeep };
 }
 
-test('nothing but the feed is tended unless it is configured', async () => {
+test('Only the change feed is maintained by default', async () => {
   const { calls, upkeep } = upkeepOf();
   await released('change_places');
   await upkeep.close();
   assert.deepEqual(calls, []);
 });
 
-test('one of the processes does each kind of work, and repeats it when it is due', async () => {
+test('One process does each kind of work and repeats it when due', async () => {
   await sql`delete from upkeep_turns`.execute(db);
   const two = [0, 1].map(() => upkeepOf({ hours: 24, days: 90, imageDays: 30 }));
   const calls = () => two.flatMap((one) => one.calls);
@@ -90,7 +90,7 @@ test('one of the processes does each kind of work, and repeats it when it is due
   }
 });
 
-test('a removal that failed is repeated within minutes, one that succeeded a day later', async () => {
+test('A failed removal is repeated within minutes, and a successful removal after a day', async () => {
   await sql`delete from upkeep_turns`.execute(db);
   let fails = true;
   const { calls, failed, upkeep } = upkeepOf({
@@ -110,7 +110,7 @@ test('a removal that failed is repeated within minutes, one that succeeded a day
   await upkeep.close();
 });
 
-test('a run in progress ends with the process, and is due again soon', async () => {
+test('A run in progress ends with its process and is soon due again', async () => {
   await sql`delete from upkeep_turns`.execute(db);
   const begun = Promise.withResolvers<void>();
   const { upkeep } = upkeepOf({
@@ -130,7 +130,7 @@ test('a run in progress ends with the process, and is due again soon', async () 
   await next.upkeep.close();
 });
 
-test('changes of listings are settled each minute, and removed after a month', async () => {
+test('Listing changes are settled every minute and removed after a month', async () => {
   await sql`delete from upkeep_turns`.execute(db);
   await sql`insert into listing_changes (listing_id, source_slug, kind, created_at)
     select nth, 'doshka', 'new', now() - nth * interval '10 days' - interval '1 hour'

@@ -224,7 +224,7 @@ test('Numbers have the two decimals of their columns', () => {
   assert.deepEqual(origins['price'], fromPayload);
 });
 
-test('A summary that was cut has the rule', () => {
+test('A truncated summary has the origin "rule"', () => {
   const { facts, origins } = merge({}, { summary: 'о'.repeat(2001) });
   assert.equal(facts.summary?.length, 2000);
   assert.deepEqual(origins['summary'], ruled('shortened', 'model'));

@@ -74,7 +74,7 @@ async function enrichmentsOf(listingId: number) {
   return Object.fromEntries(rows.map(({ kind, value }) => [kind, value]));
 }
 
-test('An image whose host failed for a moment is fetched by a later unchanged payload', async () => {
+test('An image of a temporarily failed host is fetched by a later unchanged payload', async () => {
   answers.set('/a.png', await createImage('png', { colour: 'red' })).set('/b.png', 503);
   const listing = await begin(['/a.png', '/b.png', '/never.png']);
   const before = await enrichmentsOf(listing.listingId);
@@ -111,7 +111,7 @@ test('An image whose host failed for a moment is fetched by a later unchanged pa
   assert.deepEqual(asked, ['/b.png']);
 });
 
-test('A host that stays dead is asked by one unchanged payload a day, and by each changed one', async () => {
+test('A dead host is requested by one unchanged payload a day and by each changed payload', async () => {
   answers.set('/dead.png', 500);
   const listing = await begin(['/dead.png']);
   await listing.nextDay();

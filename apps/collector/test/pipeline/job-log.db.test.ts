@@ -105,7 +105,7 @@ test('Every log line of a job names its payload and request', async () => {
   assert.equal((await rawRecord(database.db, first)).request_id, 'request-one');
 });
 
-test('So do the lines of a job that runs within its request', async () => {
+test('Every log line of a job within a request names its payload and request', async () => {
   const form = new FormData();
   form.set('metadata', JSON.stringify(payloadOf({ source_slug: 'three' })));
   const response = await fetch(`${running.url}/api/v1/ingest/with-images`, {

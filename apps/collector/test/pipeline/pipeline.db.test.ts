@@ -99,7 +99,7 @@ test('A payload becomes a listing with facts, search text, embedding, snapshot a
   assert.deepEqual(fields['price_per_m2'], { origin: 'rule', rule: 'price_by_area' });
 });
 
-test('A payload of HTML is read, stored and found as its text, and kept as it came', async () => {
+test('An HTML payload is read, stored and found as text, and kept unchanged', async () => {
   const model = countedModel();
   const asked: unknown[] = [];
   const generateObject: typeof model.generateObject = (request) => {
@@ -147,7 +147,7 @@ test('A payload that is no listing is invalid, with the reason', async () => {
   assert.equal(await listingOf(db, payload), undefined);
 });
 
-test('A payload that was no listing is read again when it comes again', async () => {
+test('A rejected payload is read again when it is sent again', async () => {
   const model = countedModel();
   const harness = createHarness(db, { model });
   const payload = payloadOf({
@@ -386,7 +386,7 @@ test('After an unchanged payload an older one changes nothing', async () => {
   assert.equal((await listingOf(db, payload))?.price, 1000);
 });
 
-test('After a payload that failed past its update the one before is processed again', async () => {
+test('After a payload fails past its update, the previous payload is processed again', async () => {
   const payload = payloadOf({ price: 100 });
   const harness = createHarness(db);
   await harness.process(payload);

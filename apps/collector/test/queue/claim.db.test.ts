@@ -104,7 +104,7 @@ afterEach(async () => {
   await sql`truncate raw_data cascade`.execute(db);
 });
 
-test('a claim takes the oldest, marks it and counts the attempt', async () => {
+test('A claim takes the oldest payload, marks it and counts the attempt', async () => {
   const [first, second] = [await store(db, payloadOf()), await store(db, payloadOf())];
   const job = await claimed();
   assert.equal(job.rawId, first);
@@ -118,7 +118,7 @@ test('a claim takes the oldest, marks it and counts the attempt', async () => {
   assert.equal(await claimOne(), undefined);
 });
 
-test("a listing's payloads are taken one after another, others go ahead", async () => {
+test('Payloads of one listing are claimed one after another without delaying other listings', async () => {
   const first = await store(db, payloadOf(same));
   const second = await store(db, payloadOf(same));
   const elsewhere = await store(db, payloadOf({ ...same, source_slug: 'other' }));
@@ -130,7 +130,7 @@ test("a listing's payloads are taken one after another, others go ahead", async 
   assert.equal((await claimed()).rawId, second);
 });
 
-test('a lost lease gives the job back until its attempts are spent', async () => {
+test('An expired lease returns the job until its attempts are spent', async () => {
   const payload = payloadOf();
   const id = await store(db, payload);
   const lost = {
@@ -154,7 +154,7 @@ test('a lost lease gives the job back until its attempts are spent', async () =>
   assert.equal(row.attempts, 3);
 });
 
-test('renewing keeps the lease, and tells which are lost', async () => {
+test('A renewal extends the leases and returns the lost jobs', async () => {
   await store(db, payloadOf());
   await store(db, payloadOf());
   const [kept, lost] = [await claimed(), await claimed()];
@@ -166,7 +166,7 @@ test('renewing keeps the lease, and tells which are lost', async () => {
   assert.deepEqual(await rescueJobs(db, 3), []);
 });
 
-test('a worker that lost its claim changes nothing', async () => {
+test('A worker that lost its claim changes nothing', async () => {
   const id = await store(db, payloadOf());
   const old = await claimed();
   await expire(old);
@@ -182,7 +182,7 @@ test('a worker that lost its claim changes nothing', async () => {
   assert.equal((await rawRecord(db, id)).status, 'completed');
 });
 
-test('a returned job has cost no attempt, but is another claim', async () => {
+test('A returned job costs no attempt and needs another claim', async () => {
   const id = await store(db, payloadOf());
   const job = await claimed();
   await renewLeases(db, [inProgress(job, [stage])], 60_000);
@@ -193,7 +193,7 @@ test('a returned job has cost no attempt, but is another claim', async () => {
   assert.equal((await claimed()).attempt, 2);
 });
 
-test('a job that went back for a while is not claimed before, nor is what is behind it in its listing', async () => {
+test('A postponed job and the later payloads of its listing are not claimed before their time', async () => {
   const first = await store(db, payloadOf(same));
   await store(db, payloadOf(same));
   const job = await claimed();
@@ -208,7 +208,7 @@ test('a job that went back for a while is not claimed before, nor is what is beh
   assert.equal((await claimed()).rawId, first);
 });
 
-test('jobs that a worker lost are returned at no cost, with what is known of them', async () => {
+test('Lost jobs are returned without an attempt and keep their usage and stages', async () => {
   const [lost, kept] = [await store(db, payloadOf()), await store(db, payloadOf())];
   const [stray, known] = [await claimed(), await claimed()];
   await renewLeases(db, [inProgress(stray, [stage]), inProgress(known)], 60_000);
@@ -219,7 +219,7 @@ test('jobs that a worker lost are returned at no cost, with what is known of the
   assert.deepEqual(await statusesOf(lost, kept), ['pending', 'processing']);
 });
 
-test(`${MANY} pending payloads of one source do not hold up the one of another`, async () => {
+test(`${MANY} pending payloads of one source do not delay another source`, async () => {
   await fill(db, 'large', MANY);
   await sql`analyze raw_data`.execute(db);
   const [before] = await claim({ count: 1 });
@@ -232,7 +232,7 @@ test(`${MANY} pending payloads of one source do not hold up the one of another`,
   assert.ok((await rowsRead({ count: 4, lastSource: 'large' })) < 100);
 });
 
-test('a claim takes equal shares, the oldest of each source first, and goes round', async () => {
+test('A claim takes equal shares of the sources, the oldest payloads first, in rotation', async () => {
   for (const source of ['a', 'b', 'c']) await fill(db, source, 10);
   await fill(db, 'd', 1);
   assert.equal(await sourcesToEnd(8), 'abcdabc');
@@ -247,7 +247,7 @@ test('a claim takes equal shares, the oldest of each source first, and goes roun
   assert.equal(rows[0]?.ok, true);
 });
 
-test('a claim levels out what is in progress, whoever has it', async () => {
+test('A claim balances the jobs in progress of all workers', async () => {
   await fill(db, 'a', 20);
   assert.equal(await sources(6), 'aaaaaa');
   for (const source of ['b', 'c']) await fill(db, source, 20);
@@ -262,7 +262,7 @@ test('a claim levels out what is in progress, whoever has it', async () => {
   assert.equal(await sources(3, 'a'), 'bca', 'what has ended counts for nobody');
 });
 
-test('a claim uses its indexes, however many sources have a backlog and whatever has ended', async () => {
+test('A claim uses its indexes with any number of sources and completed payloads', async () => {
   for (let nth = 0; nth < 200; nth += 1) await fill(db, `source-${nth}`, 100);
   await sql`update raw_data set updated_at = now()`.execute(db);
   await sql`analyze raw_data`.execute(db);
@@ -286,7 +286,7 @@ test('a claim uses its indexes, however many sources have a backlog and whatever
   assert.ok((await rowsRead({ count: 4, lastSource: 'source-1' })) < 300);
 });
 
-test('storing, renewing and finishing use indexes, whatever has ended', async () => {
+test('Storing, renewing and finishing use indexes with any number of completed payloads', async () => {
   await fill(db, 'ended', 20_000);
   await sql`update raw_data set status = 'completed', waits = false`.execute(db);
   const jobs = await Promise.all(
@@ -322,7 +322,7 @@ test('storing, renewing and finishing use indexes, whatever has ended', async ()
   }
 });
 
-test('a claim spreads over some sources, and the next one goes on with others', async () => {
+test('A claim covers some sources, and the next claim continues with others', async () => {
   const names = Array.from({ length: 40 }, (_, n) => `source-${String(n).padStart(2, '0')}`);
   for (const name of names) await fill(db, name, 10);
   const spread: string[][] = [];
@@ -340,7 +340,7 @@ test('a claim spreads over some sources, and the next one goes on with others', 
   ]);
 });
 
-test('20,000 pending payloads of one listing are not walked through', async () => {
+test('A claim does not scan 20,000 pending payloads of one listing', async () => {
   await fill(db, 'repeating', 20_000, { sameListing: true });
   await fill(db, 'other', 5);
   await sql`analyze raw_data`.execute(db);
@@ -351,7 +351,7 @@ test('20,000 pending payloads of one listing are not walked through', async () =
   assert.equal((await claim({ count: 10 })).length, 0);
 });
 
-test('a source of which nothing can be claimed does not hide the next one', async () => {
+test('A source without claimable payloads does not hide the next source', async () => {
   // Neither of the two waits, as when both came at the same moment.
   await fill(db, 'blocked', 1, { sameListing: true });
   await fill(db, 'blocked', 1, { sameListing: true });
@@ -362,7 +362,7 @@ test('a source of which nothing can be claimed does not hide the next one', asyn
   assert.deepEqual(await claim({ count: 1 }), []);
 });
 
-test('of claims of several workers at once each job goes to one', async () => {
+test('Concurrent claims give each job to one worker', async () => {
   for (const source of ['a', 'b', 'c']) await fill(db, source, 100);
   const taken: number[] = [];
   const work = async () => {
@@ -377,7 +377,7 @@ test('of claims of several workers at once each job goes to one', async () => {
   assert.equal(new Set(taken).size, 300);
 });
 
-test('a payload waits behind its listing, and is let go by whoever ends the one before', async () => {
+test('A payload waits for its listing and is released when the previous payload ends', async () => {
   const [first, second, third] = [
     await store(db, payloadOf(same)),
     await store(db, payloadOf(same)),
@@ -393,7 +393,7 @@ test('a payload waits behind its listing, and is let go by whoever ends the one 
   assert.equal((await claimed()).rawId, third);
 });
 
-test('a release lets nothing go that something is before, and only the first of a listing', async () => {
+test('A release frees only the first payload of a listing, and only without an earlier job', async () => {
   await store(db, payloadOf(same));
   const [second, third] = [await storeWithoutRelease(), await storeWithoutRelease()];
   assert.equal(await release(db, [listing]), 0, 'the first is pending');
@@ -405,7 +405,7 @@ test('a release lets nothing go that something is before, and only the first of 
   assert.equal((await releaseMissed(db)).released, 0);
 });
 
-test('a job that is returned releases what was put back before it', async () => {
+test('A returned job releases earlier retried payloads', async () => {
   const first = await store(db, payloadOf(same));
   await finish({ job: await claimed(), result: { ...completed, status: 'failed' } });
   await store(db, payloadOf(same));
@@ -417,7 +417,7 @@ test('a job that is returned releases what was put back before it', async () => 
   assert.equal((await claimed()).rawId, first);
 });
 
-test('many payloads of one listing that are put back wait for one another', async () => {
+test('Retried payloads of one listing wait for one another', async () => {
   const ids = [];
   for (let nth = 0; nth < 5; nth += 1) ids.push(await storeWithoutRelease());
   await db.updateTable('raw_data').set({ status: 'failed', waits: false }).execute();

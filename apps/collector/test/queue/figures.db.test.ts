@@ -29,7 +29,7 @@ afterEach(async () => {
   await db.deleteFrom('raw_data').execute();
 });
 
-test('each payload is counted once', async () => {
+test('Each payload is counted once', async () => {
   await Promise.all(Array.from({ length: 4 }, () => store(db, payloadOf())));
   for (let nth = 0; nth < 3; nth += 1) await store(db, payloadOf({ external_id: 'same' }));
   await sql`insert into raw_data (source_slug, external_id, payload, content_hash, status, updated_at)
@@ -42,7 +42,7 @@ test('each payload is counted once', async () => {
   assert.equal(finishedPerMinute, 4);
 });
 
-test('the oldest pending payload is found, in whatever source, and also behind its listing', async () => {
+test('The oldest pending payload is found in any source and behind its listing', async () => {
   assert.equal(await oldest(), null);
   const first = await store(db, payloadOf({ external_id: 'same' }));
   await age(first, 900);
@@ -62,7 +62,7 @@ test('the oldest pending payload is found, in whatever source, and also behind i
   assert.equal(await oldest(), 400);
 });
 
-test('what was put back, or is read again, waits since then', async () => {
+test('The wait of a retried or reprocessed payload starts at the retry', async () => {
   const rawId = await store(db, payloadOf());
   await age(rawId, 900);
   const [job] = await claimJobs(db, { worker: 'test', leaseMs: 60_000, count: 1 });
@@ -87,7 +87,7 @@ async function addEnded(status: string, count: number): Promise<void> {
     from generate_series(1, ${count}::integer) as n`.execute(db);
 }
 
-test('what is too much to be counted each time is counted in the background', async () => {
+test('Large counts run in the background', async () => {
   const ENDED = ['completed', 'invalid', 'failed'] as const;
   for (const status of ENDED) await addEnded(status, 25);
   const many = createQueueFigures({ db, maxCounted: 10, onError: assert.ifError });
@@ -101,7 +101,7 @@ test('what is too much to be counted each time is counted in the background', as
   assert.deepEqual(counts, { pending: 0, processing: 0, completed: 25, invalid: 25, failed: 25 });
 });
 
-test('readers share a query, a failure is not kept, and scrapes within five seconds cost one query', async () => {
+test('Readers share a query, failures are not cached, and scrapes within five seconds cost one query', async () => {
   const state = { now: 0, queries: 0, fails: false };
   const watched = watchedDatabase(db, {
     before(text) {

@@ -49,7 +49,7 @@ const endless: ProcessJob<string> = (_job, { signal }) => {
   return promise;
 };
 
-test('a job runs and its outcome is written; what it was given reaches the pipeline', async () => {
+test('A job runs with its input, and its outcome is stored', async () => {
   const job = await claim();
   const seen: unknown[] = [];
   const jobs = open(async (_job, { input }) => {
@@ -62,7 +62,7 @@ test('a job runs and its outcome is written; what it was given reaches the pipel
   assert.deepEqual([status, inline], ['completed', false], 'its pictures are stored by now');
 });
 
-test('a lease is renewed while the job goes on, so nobody rescues it', async () => {
+test('The lease of a running job is renewed', async () => {
   const job = await claim({ leaseMs: 300 });
   const first = (await rawRecord(db, job.rawId)).lease_expires_at;
   const stage: StageRecord = {
@@ -89,7 +89,7 @@ test('a lease is renewed while the job goes on, so nobody rescues it', async () 
   assert.equal(await running, 'returned');
 });
 
-test('the end of its lease fails a job whose pictures are gone; others go back', async () => {
+test('An expired lease fails a job with lost images and returns other jobs', async () => {
   const inline = await claim();
   const others = [await claim({ inline: false }), await claim({ uploads: false })];
   await db
@@ -111,7 +111,7 @@ test('the end of its lease fails a job whose pictures are gone; others go back',
   }
 });
 
-test('closing waits for jobs; those that take too long fail, or go back to the queue', async () => {
+test('Closing waits for jobs, and slow jobs fail or return to the queue', async () => {
   const { promise: wait, resolve: finish } = Promise.withResolvers<void>();
   const [patient, slow] = [await claim(), await claim()];
   const waiting = open(async () => {
@@ -138,7 +138,7 @@ test('closing waits for jobs; those that take too long fail, or go back to the q
   assert.deepEqual([status, attempts], ['pending', 0]);
 });
 
-test('whoever waits can give a job up; a postponed one has failed, for nobody else can do it', async () => {
+test('The caller can abort a job, and a postponed job fails', async () => {
   const [givenUp, postponed] = [await claim(), await claim()];
   const abort = new AbortController();
   const running = open(endless).run(givenUp, { signal: abort.signal });

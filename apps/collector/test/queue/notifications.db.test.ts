@@ -14,7 +14,7 @@ import { DIMENSIONS, openDatabase, rawRecord, payloadOf, log } from '../support/
 
 const database = await openDatabase();
 
-test('a hundred notifications are at once here, and two elsewhere', async () => {
+test('A hundred notifications are immediate in this process and two in other processes', async () => {
   let notified = 0;
   let heard = 0;
   const unlisten = await database.listen(CHANNEL, () => {
@@ -39,7 +39,7 @@ test('a hundred notifications are at once here, and two elsewhere', async () => 
   assert.equal(heard, 100);
 });
 
-test('a notification that fails is told of and does no harm', async () => {
+test('A failed notification is logged and has no effect', async () => {
   const closed = await connect<Tables>({});
   await closed.close();
   const errors: unknown[] = [];
@@ -52,7 +52,7 @@ test('a notification that fails is told of and does no harm', async () => {
   assert.equal(errors.length, 1);
 });
 
-test('a worker elsewhere is woken by a notification for each payload that finds it idle', async (t) => {
+test('Each payload wakes an idle worker of another process', async (t) => {
   const folder = await mkdtemp(join(tmpdir(), 'oselya-wake-'));
   atEnd(() => rm(folder, { recursive: true, force: true }));
   // The poll never ends, so that whatever the worker takes it was told of.

@@ -102,7 +102,7 @@ async function play(scenario: typeof scenarios extends fc.Arbitrary<infer S> ? S
   return lives;
 }
 
-test('every payload ends once, and those of a listing in their order', async () => {
+test('Every payload ends once, and the payloads of a listing end in order', async () => {
   await fc.assert(
     fc.asyncProperty(scenarios, async (scenario) => {
       const lives = await play(scenario);

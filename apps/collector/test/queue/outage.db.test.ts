@@ -101,14 +101,14 @@ const outages: [
 ][] = [
   ['an outage', 40, {}, () => (server.state.up = false), () => (server.state.up = true)],
   [
-    'an outage of the server that embeds',
+    'an outage of the embedding server',
     40,
     { embeddingBaseUrl: embedder.url },
     () => (embedder.state.up = false),
     () => (embedder.state.up = true),
   ],
   [
-    'a server that does not answer',
+    'an unresponsive server',
     20,
     { timeoutMs: 500 },
     () => (server.state.interfere = () => undefined),
@@ -117,7 +117,7 @@ const outages: [
 ];
 
 for (const [name, jobs, options, begin, end] of outages) {
-  test(`${name} costs none of ${jobs} jobs an attempt`, async () => {
+  test(`None of ${jobs} jobs loses an attempt to ${name}`, async () => {
     begin();
     const isRead = server.state.up && server.state.interfere === undefined;
     await add(jobs, { image_urls: ['https://pictures.example/1.jpg'] });
@@ -143,7 +143,7 @@ for (const [name, jobs, options, begin, end] of outages) {
 /** Jobs in a long outage. */
 const MANY = 200;
 
-test(`an outage of ten minutes fails none of ${MANY} jobs; what failed before is put back by one call`, async () => {
+test(`An outage of ten minutes fails none of ${MANY} jobs, and one call retries earlier failures`, async () => {
   const [jobs, refused] = [MANY, 20];
   await using collector = await startCollector(database, { COLLECTOR_WORKER: 'false' });
   // These fail for a reason of their own.
@@ -175,13 +175,13 @@ test(`an outage of ten minutes fails none of ${MANY} jobs; what failed before is
 
 /** Where a payload is what makes the server fail: what it crashes on, and how many jobs there are at once. */
 const poisons: [name: string, path: string, slots: number][] = [
-  ['reads', '/chat/completions', 4],
+  ['a chat request', '/chat/completions', 4],
   // Their texts go in one request, which it brings down with it.
-  ['embeds with others', '/embeddings', 16],
+  ['a batch of embeddings', '/embeddings', 16],
 ];
 
 for (const [name, path, slots] of poisons) {
-  test(`what the server crashes on when it ${name} is failed, and nothing else`, async () => {
+  test(`Only the causing job fails when the server crashes on ${name}`, async () => {
     let jobs = 30;
     server.state.crashesOn = (request) =>
       request.path.endsWith(path) && JSON.stringify(request.body).includes('crash me');
@@ -206,7 +206,7 @@ for (const [name, path, slots] of poisons) {
   });
 }
 
-test('a server that embeds and is away shows in the metrics, the queue and the health', async () => {
+test('An outage of the embedding server shows in the metrics, the queue and the health', async () => {
   // The collector would look for duplicates among all that the tests before it made.
   await sql`truncate property_listings, duplicate_marks cascade`.execute(db);
   embedder.state.up = false;

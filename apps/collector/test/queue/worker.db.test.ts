@@ -34,7 +34,7 @@ const untilAborted = (signal: AbortSignal) =>
     signal.addEventListener('abort', () => reject(signal.reason), { once: true });
   });
 
-test('a worker drains the queue, with no more in progress than its slots', async () => {
+test('A worker drains the queue with at most one job for each slot', async () => {
   await storeMany(30);
   let inProgress = 0;
   let most = 0;
@@ -54,7 +54,7 @@ test('a worker drains the queue, with no more in progress than its slots', async
   assert.ok(most > 1 && most <= 4, `${most} at once`);
 });
 
-test('a notification wakes a worker that has nothing to do, and so does the poll', async () => {
+test('A notification or the poll wakes an idle worker', async () => {
   let claims = 0;
   const watched = watchedDatabase(db, {
     after(text) {
@@ -74,7 +74,7 @@ test('a notification wakes a worker that has nothing to do, and so does the poll
   await polling.stop(LONG);
 });
 
-test('a notification that comes while all slots are taken, or while a gate is asked, is not lost', async () => {
+test('A notification is not lost while all slots are taken or a gate is checked', async () => {
   const held = Promise.withResolvers<void>();
   let begun = 0;
   const asked: ((isOpen: boolean) => void)[] = [];
@@ -114,7 +114,7 @@ test('a notification that comes while all slots are taken, or while a gate is as
   await worker.stop(LONG);
 });
 
-test('nothing is claimed while it may not be, and a look that fails is as any failure of a claim', async () => {
+test('No job is claimed while a gate is closed, and a failed gate counts as a failed claim', async () => {
   await storeMany(2);
   const state = { may: false, looks: 0 };
   const lines: Line[] = [];
@@ -134,7 +134,7 @@ test('nothing is claimed while it may not be, and a look that fails is as any fa
   await worker.stop(LONG);
 });
 
-test('an exception fails its job, and the worker goes on', async () => {
+test('An exception fails its job, and the worker continues', async () => {
   const [bad, good] = [await store(db, payloadOf()), await store(db, payloadOf())];
   const worker = start(async (job) => {
     if (job.rawId === bad) throw new Error('boom');
@@ -149,7 +149,7 @@ test('an exception fails its job, and the worker goes on', async () => {
   assert.equal((await rawRecord(db, good)).status, 'completed');
 });
 
-test('a new source gets the next free slot, whoever else has jobs in progress', async () => {
+test('A new source gets the next free slot', async () => {
   const held = heldJobs();
   await fill(db, 'slow', 20);
   const worker = start(held.process);
@@ -163,7 +163,7 @@ test('a new source gets the next free slot, whoever else has jobs in progress', 
   await worker.stop(LONG);
 });
 
-test('a payload behind one whose release a killed worker missed is released at the start of another', async () => {
+test('The start of a worker releases payloads whose release a killed worker missed', async () => {
   const same = { external_id: 'same' };
   await store(db, payloadOf(same));
   const second = await store(db, payloadOf(same));
@@ -179,7 +179,7 @@ test('a payload behind one whose release a killed worker missed is released at t
   await worker.stop(LONG);
 });
 
-test('while the breaker is open nothing is claimed; closing it is enough', async () => {
+test('No job is claimed while the breaker is open, and closing it wakes the worker', async () => {
   await storeMany(3);
   const breaker = fakeBreaker('open');
   const worker = start(async () => completed, { breaker });
@@ -190,7 +190,7 @@ test('while the breaker is open nothing is claimed; closing it is enough', async
   await worker.stop(LONG);
 });
 
-test('while a probe is on its way nothing is claimed, and what comes back costs nothing', async () => {
+test('No job is claimed during a probe, and returned jobs cost no attempt', async () => {
   await storeMany(9);
   const breaker = fakeBreaker('half-open');
   const probe = Promise.withResolvers<ProcessResult>();
@@ -220,7 +220,7 @@ test('while a probe is on its way nothing is claimed, and what comes back costs 
   assert.ok(rows.every(({ attempts, status }) => attempts === (status === 'completed' ? 1 : 0)));
 });
 
-test('jobs that were claimed ahead go back when the model is away, when they wait for too long, and at a stop', async () => {
+test('Prefetched jobs are returned when the model is unavailable, when they wait too long, and at a stop', async () => {
   for (const cause of ['breaker', 'time', 'stop'] as const) {
     await storeMany(60);
     const breaker = fakeBreaker();
@@ -247,7 +247,7 @@ test('jobs that were claimed ahead go back when the model is away, when they wai
 /** Long enough that a busy machine renews it in time. */
 const LEASE_MS = 1500;
 
-test('a heartbeat keeps the lease for as long as the job takes', async () => {
+test('A heartbeat renews the lease until the job ends', async () => {
   const id = await store(db, payloadOf());
   const { promise, resolve } = Promise.withResolvers<ProcessResult>();
   const worker = start(() => promise, { leaseMs: LEASE_MS });
@@ -264,7 +264,7 @@ test('a heartbeat keeps the lease for as long as the job takes', async () => {
   assert.equal((await rawRecord(db, id)).attempts, 1);
 });
 
-test('a job that loses its database is dropped, returned at no cost, and done again', async () => {
+test('A job that loses the database is returned without an attempt and runs again', async () => {
   // Where the end is lost, where its answer is, and where the return is lost too.
   const losses = [
     [{ statement: 'set completed_hash =', when: 'before', times: 1 }],
@@ -291,7 +291,7 @@ test('a job that loses its database is dropped, returned at no cost, and done ag
   }
 });
 
-test('a claim whose answer is lost is returned at no cost', async () => {
+test('A claim with a lost response is returned without an attempt', async () => {
   const id = await store(db, payloadOf());
   const lossy = lossyDatabase(db);
   lossy.lose({ statement: 'with recursive', when: 'after', times: 1 });
@@ -304,7 +304,7 @@ test('a claim whose answer is lost is returned at no cost', async () => {
   assert.deepEqual(await countOutcomes(metrics), { completed: 1, returned: 1 });
 });
 
-test('after an outage the first look takes no lease for lost: nobody could renew it', async () => {
+test('The first check after an outage treats no lease as expired', async () => {
   const id = await store(db, payloadOf());
   await db
     .updateTable('raw_data')
@@ -342,7 +342,7 @@ const stage: StageRecord = {
   duration_ms: 3,
 };
 
-test('shutdown waits for jobs in progress', async () => {
+test('A shutdown waits for jobs in progress', async () => {
   const id = await store(db, payloadOf());
   const { promise, resolve } = Promise.withResolvers<ProcessResult>();
   let started = false;
@@ -360,7 +360,7 @@ test('shutdown waits for jobs in progress', async () => {
   assert.deepEqual(await statuses(), { completed: 1, pending: 1 }, 'nothing more was claimed');
 });
 
-test('A stop returns jobs that take too long, with their cost and stages and at no cost of attempts', async () => {
+test('A stop returns slow jobs with their cost and stages and without an attempt', async () => {
   await storeMany(10);
   const worker = start(
     (_, { signal, stages, cost }) => {
@@ -387,7 +387,7 @@ const awaited = {
 };
 
 for (const [name, statement] of Object.entries(awaited)) {
-  test(`a stop does not wait for ${name} that the database does not answer`, async () => {
+  test(`A stop does not wait for ${name} that the database does not answer`, async () => {
     const { promise: answer, resolve: letGo } = Promise.withResolvers<void>();
     let asked = 0;
     let answered = 0;
@@ -416,7 +416,7 @@ for (const [name, statement] of Object.entries(awaited)) {
   });
 }
 
-test('a job whose claim was taken away is lost, and no failure', async () => {
+test('A job without its claim is lost, not failed', async () => {
   await storeMany(1);
   const metrics = createMetrics(new Registry());
   const worker = start((_, { signal }) => untilAborted(signal), { metrics, leaseMs: 6000 });

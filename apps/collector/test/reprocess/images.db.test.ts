@@ -152,7 +152,7 @@ test('Images of another model are described again, of the chosen listings', asyn
   assert.equal(await work.count({}), 0);
 });
 
-test('A refused image keeps its description and is not described again', async () => {
+test('A rejected image keeps its description and is not described again', async () => {
   const { listingId } = await addListing(kitchen.url);
   const refused = betterVision(() => {
     throw new ModelError('MODEL_REFUSED', 'not this one');

@@ -147,7 +147,7 @@ test('Listings of the current prompt and model are not outdated', async () => {
   assert.equal(await reprocess.count({ outdated: open(countedModel()).current }), 1);
 });
 
-test('A payload that the current model rejects is not read by it again', async () => {
+test('A payload that the current model rejects is not read again', async () => {
   const harness = createHarness(db);
   const payload = payloadOf({ external_id: 'rejected' });
   await harness.process(payload);
@@ -206,7 +206,7 @@ test('The last payload is read again, and an archived listing stays archived', a
   assert.deepEqual([listing?.rooms, listing?.archived_at], [9, archived_at]);
 });
 
-test('A reading tells which payloads are missing, in progress, rejected or failed', async () => {
+test('A reading reports missing, rejected and failed payloads and payloads in progress', async () => {
   const harness = createHarness(db);
   for (const external_id of ['gone', 'later', 'pending', 'rejected', 'failed']) {
     await harness.process(payloadOf({ external_id, title: external_id }));
@@ -517,7 +517,7 @@ suite('History', () => {
     );
   });
 
-  test('Other words of the model are a change when a payload is read again', async () => {
+  test('Another wording of the model is a change when a payload is read again', async () => {
     const { listing_id: listingId } = await harness.process(payloadOf());
     await reprocess(betterModel(() => ({ features: ['balcony', 'lift'] })));
     const [last] = await historyOf(listingId);

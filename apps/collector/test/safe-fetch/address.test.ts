@@ -102,7 +102,7 @@ const answering =
   async () =>
     addresses.map((address) => ({ address, family: address.includes(':') ? 6 : 4 }));
 
-test('One bad address among the good ones rejects a name', async () => {
+test('A name with one forbidden address is rejected', async () => {
   const url = new URL('http://images.example/a.jpg');
   const cases: [string[], boolean][] = [
     [['8.8.8.8', '2606:4700::1111'], true],
