@@ -51,7 +51,7 @@ async function readPages<Row>(path: string): Promise<Row[]> {
 
 const idsOf = (rows: { id: string }[]) => rows.map(({ id }) => id);
 
-test('the list has every user with role, permissions and times, and is recorded', async () => {
+test('The list has every user with role, permissions and times, and is recorded', async () => {
   await signedIn(app, OLENA);
   const answer = await admin.get('/admin/users');
   assert.equal(answer.statusCode, 200);
@@ -72,7 +72,7 @@ test('the list has every user with role, permissions and times, and is recorded'
   ]);
 });
 
-test('rows of an older system are listed with defaults', async () => {
+test('Rows of an older system are listed with defaults', async () => {
   await sql`alter table svc_users alter column created_at drop not null`.execute(db);
   await sql`
     insert into svc_users (id, email, display_name, permissions, created_at)
@@ -81,7 +81,7 @@ test('rows of an older system are listed with defaults', async () => {
   assert.deepEqual([old.display_name, old.permissions, old.created_at], ['', [], null]);
 });
 
-test('users are listed in pages, and found by parts of their names and addresses', async () => {
+test('Users are listed in pages, and found by parts of their names and addresses', async () => {
   await signedIn(app, OLENA);
   await sql`insert into svc_users (id, email) values ('u-2', 'x@other.test')`.execute(db);
   assert.deepEqual(idsOf(await readPages('/admin/users?limit=2')), ['u-1', 'u-2', 'u-admin']);
@@ -97,7 +97,7 @@ test('users are listed in pages, and found by parts of their names and addresses
   }
 });
 
-test('invalid queries, roles and user ids are rejected', async () => {
+test('Invalid queries, roles and user ids are rejected', async () => {
   for (const query of [
     'users?q=',
     'users?q=%00',
@@ -124,7 +124,7 @@ test('invalid queries, roles and user ids are rejected', async () => {
   assert.partialDeepStrictEqual(leapSecond.json(), { errors: [{ path: 'querystring/until' }] });
 });
 
-test('a role is changed in the cache, until the provider is asked again', async () => {
+test('A role is changed in the cache until the next fetch from the provider', async () => {
   const olena = await signedIn(app, OLENA);
   const notified: string[] = [];
   const stop = await listen(USER_CHANNEL, (payload) => notified.push(payload));
@@ -141,7 +141,7 @@ test('a role is changed in the cache, until the provider is asked again', async 
   assert.equal((await olena.get('/auth/me', { app: second })).json().role, 'user');
 });
 
-test('a user who does not exist is not found, and nothing is recorded', async () => {
+test('A user who does not exist is not found, and nothing is recorded', async () => {
   const role = { payload: { role: 'user' } };
   for (const answer of [
     await admin.request('PATCH', '/admin/users/u-none/role', role),
@@ -152,7 +152,7 @@ test('a user who does not exist is not found, and nothing is recorded', async ()
   assert.deepEqual([await audit('role_changed'), await audit('sign_ins_ended')], [[], []]);
 });
 
-test('a user is signed out everywhere at once, and the tokens are revoked later', async () => {
+test('A user is signed out everywhere at once, and the tokens are revoked later', async () => {
   const phone = await signedIn(app, OLENA);
   const laptop = await signedIn(app, OLENA);
   const tokens = provider.issued.slice(-4);
@@ -174,7 +174,7 @@ test('a user is signed out everywhere at once, and the tokens are revoked later'
   assert.equal((await admin.get('/auth/me')).statusCode, 401);
 });
 
-test('a sign-out whose transaction meets a deadlock is repeated', async (t) => {
+test('A sign-out is repeated after a deadlock', async (t) => {
   await signedIn(app, OLENA);
   await endEveryOtherDeletion(t, db, 'user_auth_sessions');
   const answer = await admin.post('/admin/users/u-1/sign-out');
@@ -182,7 +182,7 @@ test('a sign-out whose transaction meets a deadlock is repeated', async (t) => {
   assert.equal((await audit('sign_ins_ended')).length, 1);
 });
 
-test('the audit trail is listed newest first, in pages and by filters', async () => {
+test('The audit trail is listed newest first, in pages and by filters', async () => {
   const actions = auditActions.slice(0, 10);
   for (const [place, action] of actions.entries()) {
     const actorId = place % 2 === 0 ? 'u-7' : null;
@@ -224,7 +224,7 @@ test('the audit trail is listed newest first, in pages and by filters', async ()
   }
 });
 
-test('a sign-in that ends because the provider rejects its tokens is recorded once', async () => {
+test('The end of a sign-in with rejected tokens is recorded once', async () => {
   for (const reject of [
     () => provider.expireRefreshTokens(),
     () => provider.faults.set('userinfo', { status: 401 }),

@@ -131,7 +131,7 @@ async function addEverything(): Promise<void> {
   await addSessions('s-1', 's-2');
 }
 
-test('data without an owner is assigned to a user once, and reported and recorded', async () => {
+test('Data without an owner is assigned to a user once, and reported and recorded', async () => {
   await addEverything();
   const before = await everything();
   const preview = await assignLegacy(database, { userId: USER, dryRun: true });
@@ -190,7 +190,7 @@ test('data without an owner is assigned to a user once, and reported and recorde
   assert.deepEqual(audit, [{ action: 'legacy_assigned', actor_id: null, user_id: USER, details }]);
 });
 
-test('summaries are merged oldest first, without those that another contains', async () => {
+test('Summaries are merged oldest first, without those that another contains', async () => {
   for (const [texts, expected] of [
     [['Older.', 'Newer.'], 'Older.\n\nNewer.'],
     [[' Older.\n', '\n\nNewer. ', ' '], 'Older.\n\nNewer.'],
@@ -207,7 +207,7 @@ test('summaries are merged oldest first, without those that another contains', a
   }
 });
 
-test('an assignment that fails changes nothing', async () => {
+test('A failed assignment changes nothing', async () => {
   await addEverything();
   const before = await everything();
   for (const userId of ['u-9', '', "u-1' or '1'='1"]) {
@@ -227,7 +227,7 @@ test('an assignment that fails changes nothing', async () => {
 
 const legacyFacts = Array.from({ length: 300 }, (_, index) => home(null, `key-${index}`, 'old'));
 
-test('facts that are written or deleted during an assignment are not lost', async () => {
+test('Facts that are written or deleted during an assignment are not lost', async () => {
   const own = legacyFacts
     .filter((_, index) => index % 3 === 0)
     .map(({ key }) => home(USER, key, 'older', { updated: 0 }));
@@ -252,7 +252,7 @@ test('facts that are written or deleted during an assignment are not lost', asyn
   }
 });
 
-test('of two concurrent assignments one assigns everything', async () => {
+test('One of two concurrent assignments assigns everything', async () => {
   await addFacts(legacyFacts);
   await addSummaries([{ user_id: null, summary: 'Has a dog.', updated: 1 }]);
   const reports = await Promise.all(

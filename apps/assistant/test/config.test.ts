@@ -9,7 +9,7 @@ const KEY = Buffer.alloc(32, 7).toString('base64url');
 const read = (env: Record<string, string> = {}) =>
   readConfig({ SVC_AUTH_ENCRYPTION_KEY: KEY, ...env });
 
-test('the defaults are those of the specification and the contract', () => {
+test('The defaults match the specification and the contract', () => {
   const { SVC_AUTH_ENCRYPTION_KEY: _, ...config } = read();
   assert.deepEqual(config, {
     DATA_DIR: 'var',
@@ -64,7 +64,7 @@ test('the defaults are those of the specification and the contract', () => {
   });
 });
 
-test('the redirect URI follows BASE_URL, and URLs lose their final slash', () => {
+test('The redirect URI follows BASE_URL, and URLs lose their final slash', () => {
   const config = read({
     BASE_URL: 'https://oselya.example/',
     IDP_BASE_URL: 'https://id.example/a/',
@@ -89,7 +89,7 @@ function assertRejected(env: Record<string, string>, variable: string, message =
   );
 }
 
-test('every key of 32 bytes is accepted, padded or not', () => {
+test('Every key of 32 bytes is accepted, padded or not', () => {
   fc.assert(
     fc.property(fc.uint8Array({ minLength: 32, maxLength: 32 }), (bytes) => {
       const key = Buffer.from(bytes).toString('base64url');
@@ -145,7 +145,7 @@ for (const [variable, value] of [
   test(`${variable}=${value} is rejected`, () => assertRejected({ [variable]: value }, variable));
 }
 
-test('variables that contradict each other are rejected, with all bad values in one error', () => {
+test('Variables that contradict each other are rejected, with all bad values in one error', () => {
   assertRejected({ IDP_DISCOVERY: 'true', IDP_SCOPES: 'email openid2' }, 'IDP_SCOPES');
   assert.equal(read({ IDP_SCOPES: 'email' }).IDP_SCOPES, 'email');
   assertRejected({ IDP_WEBHOOK_SECRETS_OLD: 'old' }, 'IDP_WEBHOOK_SECRET');
@@ -161,7 +161,7 @@ test('variables that contradict each other are rejected, with all bad values in 
   );
 });
 
-test('letter case does not matter in choices', () => {
+test('Letter case does not matter in choices', () => {
   const env = { SVC_AUTH_COOKIE_SAMESITE: 'NONE', SVC_AUTH_COOKIE_SECURE: 'True' };
   assert.partialDeepStrictEqual(read({ ...env, IDP_CLIENT_AUTH: 'POST' }), {
     SVC_AUTH_COOKIE_SAMESITE: 'none',
@@ -170,7 +170,7 @@ test('letter case does not matter in choices', () => {
   });
 });
 
-test('the maximum length of an answer is 40 % of the window', () => {
+test('The maximum length of an answer is 40 % of the window', () => {
   const answerTokens = (window: string, max = '') =>
     read({ MODEL_CONTEXT_TOKENS: window, ANSWER_MAX_TOKENS: max }).ANSWER_MAX_TOKENS;
   assert.deepEqual(
@@ -186,7 +186,7 @@ test('the maximum length of an answer is 40 % of the window', () => {
   );
 });
 
-test('unsafe settings have warnings', () => {
+test('Unsafe settings have warnings', () => {
   const safe = { IDP_CLIENT_ID: 'oselya', IDP_BASE_URL: 'https://id.example' };
   assert.deepEqual(unsafeSettings(read(safe)), []);
   assert.match(String(unsafeSettings(read())), /IDP_CLIENT_ID/);

@@ -95,7 +95,7 @@ async function open(kind: string, userId: string, existing: string) {
 }
 
 for (const { kind, userId, db, provider, olena, admin, client } of kinds) {
-  test(`${kind}: users and sign-ins`, async () => {
+  test(`Users sign in with ${kind}`, async () => {
     assert.equal((await olena.get('/auth/me')).json().id, userId);
     const users = (await admin.get('/admin/users')).json();
     assert.deepEqual(
@@ -115,7 +115,7 @@ for (const { kind, userId, db, provider, olena, admin, client } of kinds) {
     await admin.signIn(provider);
   });
 
-  test(`${kind}: sessions and messages`, async () => {
+  test(`Sessions and messages are read and written in ${kind}`, async () => {
     const created = await client.ask({ type: 'session.create' });
     assert.equal(created.type, 'session.created', JSON.stringify(created));
     const id = String(created['session_id']);
@@ -135,7 +135,7 @@ for (const { kind, userId, db, provider, olena, admin, client } of kinds) {
     assert.deepEqual((await olena.get('/sessions')).json(), []);
   });
 
-  test(`${kind}: memory`, async () => {
+  test(`Memory is read and written in ${kind}`, async () => {
     const facts = async () =>
       (await olena.get('/memory/facts'))
         .json()
@@ -157,7 +157,7 @@ for (const { kind, userId, db, provider, olena, admin, client } of kinds) {
     assert.equal((await olena.get('/memory/summary')).json().summary, 'Has a dog.');
   });
 
-  test(`${kind}: assignment of data without an owner`, async () => {
+  test(`Data without an owner is assigned in ${kind}`, async () => {
     const report = await assignLegacy({ db }, { userId });
     assert.deepEqual([report.sessions, report.summaries], [1, { outcome: 'merged', legacy: 1 }]);
     assert.equal(report.facts.assigned, 1);
@@ -171,7 +171,7 @@ for (const { kind, userId, db, provider, olena, admin, client } of kinds) {
     assert.equal((await olena.get('/memory/facts')).json().length, 3);
   });
 
-  test(`${kind}: later rows of the older system`, async () => {
+  test(`Later rows of the older system are read in ${kind}`, async () => {
     await db
       .insertInto('svc_users')
       .values({ id: 'u-new', email: 'new@example.test', display_name: null })

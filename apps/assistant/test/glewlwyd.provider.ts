@@ -171,7 +171,7 @@ const statusOf = async (browser: Browser) =>
 const session = () =>
   db.selectFrom('user_auth_sessions').selectAll().orderBy('created_at', 'desc').executeTakeFirst();
 
-test('a user of glewlwyd signs in', async () => {
+test('A user of glewlwyd signs in', async () => {
   const browser = await signIn();
   const me = await browser.fetch(`${base}/auth/me`);
   assert.partialDeepStrictEqual(await me.json(), {
@@ -181,7 +181,7 @@ test('a user of glewlwyd signs in', async () => {
   });
 });
 
-test('expired tokens are refreshed, each refresh token once', async () => {
+test('Expired tokens are refreshed, each refresh token once', async () => {
   const browser = await signIn();
   for (let time = 1; time <= 3; time += 1) {
     await db
@@ -193,7 +193,7 @@ test('expired tokens are refreshed, each refresh token once', async () => {
   }
 });
 
-test('a sign-out revokes the refresh token', async () => {
+test('A sign-out revokes the refresh token', async () => {
   const browser = await signIn();
   const usable = async () => {
     const tokens = JSON.parse(await send(browser, 'GET', '/oidc/token')) as { enabled: boolean }[];

@@ -46,7 +46,7 @@ async function start() {
   };
 }
 
-test('transfers above the maximum are rejected until one has ended', async () => {
+test('Transfers above the maximum are rejected until one ends', async () => {
   const { seen, send, begin } = await start();
   const part = `PUT / HTTP/1.1\r\n${HEAD}Content-Length: 2\r\n\r\n{`;
   const first = await begin(part);
@@ -66,7 +66,7 @@ test('transfers above the maximum are rejected until one has ended', async () =>
   });
 });
 
-test('a client that leaves before its request is counted takes no place', async () => {
+test('A client that leaves before its request is counted occupies no transfer', async () => {
   const { seen, send, begin } = await start();
   const leaving = [
     await begin(`PUT / HTTP/1.1\r\n${HEAD}X-Leaves: 1\r\nContent-Length: 2\r\n\r\n{}`),
@@ -78,7 +78,7 @@ test('a client that leaves before its request is counted takes no place', async 
   assert.equal((await send()).status, 200);
 });
 
-test('a budget lasts for a minute from its first use', (t) => {
+test('A budget lasts for a minute from its first use', (t) => {
   let now = 1_000_000;
   t.mock.method(performance, 'now', () => now);
   const spend = perMinute(2);
@@ -89,7 +89,7 @@ test('a budget lasts for a minute from its first use', (t) => {
   assert.deepEqual([spend(), spend(), spend()], [true, true, false]);
 });
 
-test('each key has its budget, and the seconds until the next one', (t) => {
+test('Each key has its budget, and a rejection has the seconds until the next one', (t) => {
   let now = 1_000_000;
   t.mock.method(performance, 'now', () => now);
   const budgets = perMinuteOfEach(10);

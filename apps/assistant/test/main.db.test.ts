@@ -30,7 +30,7 @@ const tables = async () => {
   return rows.map(({ name }) => name);
 };
 
-test('a start without a key fails before it opens anything', async () => {
+test('A start without a key fails before it opens anything', async () => {
   for (const key of [undefined, '', 'short']) {
     await assert.rejects(
       start({ ...env, SVC_AUTH_ENCRYPTION_KEY: key }, { database, log }),
@@ -40,7 +40,7 @@ test('a start without a key fails before it opens anything', async () => {
   assert.deepEqual(await tables(), []);
 });
 
-test('a start creates the tables, keeps existing rows, and serves', async () => {
+test('A start creates the tables, keeps existing rows, and serves', async () => {
   await sql`
     create table svc_users (
       id text primary key, email text not null, display_name text, role text not null default 'user',
@@ -73,7 +73,7 @@ test('a start creates the tables, keeps existing rows, and serves', async () => 
   assert.ok(lines.some((line) => line.includes('IDP_CLIENT_ID is not set')));
 });
 
-test('a start on a busy port fails and leaves the shared database open and migrated', async () => {
+test('A start on a busy port fails and leaves the shared database open and migrated', async () => {
   const running = await start(env, { database, log });
   const { port } = new URL(running.url);
   await assert.rejects(start({ ...env, ASSISTANT_PORT: port }, { database, log }), StartError);
@@ -81,7 +81,7 @@ test('a start on a busy port fails and leaves the shared database open and migra
   assert.deepEqual(await migrateDatabase({}, database), { component: 'assistant', applied: [] });
 });
 
-test('a start without a shared database opens and closes the embedded one', async () => {
+test('A start without a shared database opens and closes the embedded one', async () => {
   const folder = await mkdtemp(join(tmpdir(), 'oselya-'));
   after(() => rm(folder, { recursive: true }));
   await fillDataFolder(folder);
@@ -93,7 +93,7 @@ test('a start without a shared database opens and closes the embedded one', asyn
   }
 });
 
-test('the OpenAPI and AsyncAPI documents need no database', async () => {
+test('The OpenAPI and AsyncAPI documents need no database', async () => {
   const [http, socket] = [await openapi(), await asyncapi()].map((document) =>
     JSON.parse(JSON.stringify(document)),
   );
@@ -104,7 +104,7 @@ test('the OpenAPI and AsyncAPI documents need no database', async () => {
   }
 });
 
-test('a start probes the model server for tool calls, and neither start nor close waits for it', async () => {
+test('A start probes the model server for tool calls, and neither start nor close waits for it', async () => {
   const probed = Promise.withResolvers<string>();
   const play = ({ path }: { path: string }) => {
     probed.resolve(path);

@@ -54,14 +54,14 @@ const bodies = operations.flatMap(({ path, method, operation }) => {
 
 const isJson = ({ place }: { place: string[] }) => place.at(-1)?.endsWith('json') === true;
 
-test('the document is valid OpenAPI 3.1', async () => {
+test('The document is valid OpenAPI 3.1', async () => {
   const result = await new Validator().validate(JSON.parse(text));
   assert.deepEqual(result.errors ?? [], []);
   assert.ok(result.valid);
   assert.match(String(Reflect.get(document, 'openapi')), /^3\.1\./);
 });
 
-test('every route is described, except pages', () => {
+test('Every route is described, except pages', () => {
   const described = operations.map(({ path, method }) => `${method.toUpperCase()} ${path}`);
   const registered = registeredRoutes(app)
     .filter((route) => !route.startsWith('HEAD ') && !HIDDEN.test(route))
@@ -69,7 +69,7 @@ test('every route is described, except pages', () => {
   assert.deepEqual(described.toSorted(), registered.toSorted());
 });
 
-test('every route has a summary and described tags', () => {
+test('Every route has a summary and described tags', () => {
   const known = new Set(document.tags.map(({ name }) => name));
   for (const { path, method, operation } of operations) {
     assert.ok(operation.summary, `${method} ${path} has no summary`);
@@ -78,7 +78,7 @@ test('every route has a summary and described tags', () => {
   }
 });
 
-test('every status has a description, and a body unless it redirects', () => {
+test('Every status has a description, and a body unless it redirects', () => {
   for (const { path, method, operation } of operations) {
     for (const [status, { description, content }] of Object.entries(operation.responses)) {
       const where = `${method} ${path} ${status}`;
@@ -91,7 +91,7 @@ test('every status has a description, and a body unless it redirects', () => {
   }
 });
 
-test('every route for signed-in users describes the errors of sign-in', () => {
+test('Every route for signed-in users describes the errors of sign-in', () => {
   const guarded = operations.filter(
     ({ operation: { security } }) => security?.every((needed) => 'session' in needed) === true,
   );

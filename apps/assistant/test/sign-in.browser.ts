@@ -93,7 +93,7 @@ suite('browser', async () => {
     return { status: answer.status(), user: await answer.json() };
   }
 
-  test('a user signs in and out, and another signs in as an admin', async () => {
+  test('A user signs in and out, and another signs in as an admin', async () => {
     const { context, complaints } = await openBrowser();
     const page = await context.newPage();
     await openPicker(page, lax);
@@ -125,7 +125,7 @@ suite('browser', async () => {
     assert.deepEqual(complaints, []);
   });
 
-  test('a Strict cookie survives two sign-ins with discovery', async () => {
+  test('A Strict cookie survives two sign-ins with discovery', async () => {
     const { context, complaints } = await openBrowser();
     const page = await context.newPage();
     for (const name of ['Olena', 'Taras']) {
@@ -141,7 +141,7 @@ suite('browser', async () => {
     assert.deepEqual(complaints, []);
   });
 
-  test('two tabs sign in together', async () => {
+  test('Two tabs sign in together', async () => {
     const { context } = await openBrowser();
     const first = await context.newPage();
     const second = await context.newPage();
@@ -155,7 +155,7 @@ suite('browser', async () => {
     await first.getByText('You are signed in as').waitFor();
   });
 
-  test('a sign-in that is cancelled at the provider ends on an error page', async () => {
+  test('A sign-in cancelled at the provider ends on an error page', async () => {
     const { context } = await openBrowser();
     const page = await context.newPage();
     await openPicker(page, lax);
@@ -168,7 +168,7 @@ suite('browser', async () => {
     await page.getByText('You are signed in as').waitFor();
   });
 
-  test('a page of another origin of the same site cannot sign out', async () => {
+  test('A page of another origin of the same site cannot sign out', async () => {
     const { context } = await openBrowser();
     const page = await context.newPage();
     await openPicker(page, lax);
@@ -224,7 +224,7 @@ suite('terminal', async () => {
     await page.getByRole('heading', { name: 'Sign in a terminal?' }).waitFor();
   }
 
-  test('a terminal is signed in after the user has agreed', async () => {
+  test('A terminal is signed in after the confirmation of the user', async () => {
     const { context, complaints } = await openBrowser();
     const page = await context.newPage();
     const terminal = await listenAsTerminal();
@@ -256,7 +256,7 @@ suite('terminal', async () => {
     assert.deepEqual(complaints, []);
   });
 
-  test('a denial reaches the terminal, without scripts', async () => {
+  test('A denied confirmation reaches the terminal, without scripts', async () => {
     const { context, complaints } = await openBrowser({ javaScriptEnabled: false });
     const page = await context.newPage();
     const terminal = await listenAsTerminal();
@@ -268,7 +268,7 @@ suite('terminal', async () => {
     assert.deepEqual(complaints, []);
   });
 
-  test('a page of another origin cannot agree for the user', async () => {
+  test('A page of another origin cannot confirm a sign-in', async () => {
     const { context } = await openBrowser();
     const page = await context.newPage();
     const terminal = await listenAsTerminal();
@@ -298,7 +298,7 @@ suite('Android', async () => {
 
   const assistant = lax;
 
-  test('a sign-in of a web view ends at the bridge page in the system browser', async () => {
+  test('A sign-in of a web view ends at the bridge page in the system browser', async () => {
     const webView = await openBrowser({ userAgent: WEB_VIEW });
     const answer = await webView.context.request.get(`${assistant}/auth/login`, {
       maxRedirects: 0,
@@ -348,7 +348,7 @@ suite('Android', async () => {
     assert.deepEqual(system.complaints, []);
   });
 
-  test('the bridge page shows its button after 1.5 s if nothing handles the intent', async () => {
+  test('The bridge page shows its button after 1.5 s without a handler of the intent', async () => {
     const { context, complaints } = await openBrowser({ userAgent: SYSTEM_BROWSER });
     const page = await context.newPage();
     await page.clock.install({ time: 0 });

@@ -3,7 +3,7 @@ import { test } from 'node:test';
 import fc from 'fast-check';
 import { cutText, shortenText, storableJson } from '../src/text.ts';
 
-test('a text is cut to a length without splitting a surrogate pair', () => {
+test('A text is cut to a length without splitting a surrogate pair', () => {
   assert.equal(cutText('дім🏠', 5), 'дім🏠');
   assert.equal(cutText('дім🏠', 4), 'дім');
   assert.equal(shortenText('дім 🏠', 5), 'дім…');
@@ -19,7 +19,7 @@ test('a text is cut to a length without splitting a surrogate pair', () => {
   );
 });
 
-test('JSON for the database has neither NUL characters nor lone surrogates, and is unchanged otherwise', () => {
+test('JSON for the database loses only NUL characters and lone surrogates', () => {
   const read = (value: unknown): unknown => JSON.parse(storableJson(value));
   assert.deepEqual(read({ 'a\0b': ['c\0', { d: '\ud83d', e: { 'f\0': null } }], j: 1 }), {
     ab: ['c', { d: '\ufffd', e: { f: null } }],

@@ -117,7 +117,7 @@ beforeEach(async () => {
 });
 
 for (const [name, { table, sweep, ages, add }] of Object.entries(kinds)) {
-  test(`expired ${name} are deleted in batches, and no others`, async () => {
+  test(`Expired ${name} are deleted in batches, and no others`, async () => {
     await add(ages.expired, 2500);
     await add(ages.kept, 3);
     assert.equal(await runSweep(db, sweep), 2500);
@@ -127,7 +127,7 @@ for (const [name, { table, sweep, ages, add }] of Object.entries(kinds)) {
 
   // The embedded database has one connection, so no lock can block a sweep.
   if (engine === 'postgres') {
-    test(`locked ${name} are skipped`, async () => {
+    test(`Locked ${name} are skipped`, async () => {
       await add(ages.expired, 4);
       await db.transaction().execute(async (trx) => {
         await sql`select from ${sql.table(table)} limit 3 for update`.execute(trx);
@@ -138,12 +138,12 @@ for (const [name, { table, sweep, ages, add }] of Object.entries(kinds)) {
   }
 }
 
-test('the events of an answer in progress stay', async () => {
+test('The events of an answer in progress stay', async () => {
   await addEvents({ status: 'running', age: '1 day', count: 3 });
   assert.equal(await runSweep(db, sweepEvents), 0);
 });
 
-test('idle auth sessions are deleted where SVC_AUTH_IDLE_DAYS is set', async () => {
+test('Idle auth sessions are deleted if SVC_AUTH_IDLE_DAYS is set', async () => {
   await kinds['auth sessions']?.add('1 hour', 5);
   await sql`update user_auth_sessions set last_used_at = now() - interval '3 days'
     where id in (select id from user_auth_sessions limit 2)`.execute(db);
@@ -151,7 +151,7 @@ test('idle auth sessions are deleted where SVC_AUTH_IDLE_DAYS is set', async () 
   assert.equal(await runSweep(db, sweepSessions({ lifetimeDays: 30, idleDays: 3 })), 2);
 });
 
-test('a server that begins to listen deletes all expired rows', async () => {
+test('A server that begins to listen deletes all expired rows', async () => {
   for (const { ages, add } of Object.values(kinds)) await add(ages.expired, 2);
   const app = await instance({ AUDIT_RETENTION_DAYS: '2' });
   for (const { table } of Object.values(kinds)) assert.equal(await countOf(table), 2);
@@ -161,7 +161,7 @@ test('a server that begins to listen deletes all expired rows', async () => {
   await until(() => lines.some((line) => line.includes('"what":"the audit trail","deleted":2')));
 });
 
-test('sweeps repeat every ten minutes, also after a failure', async (context) => {
+test('Sweeps repeat every ten minutes, also after a failure', async (context) => {
   context.mock.timers.enable({ apis: ['setInterval'] });
   const warnings: string[] = [];
   const log = createLogger({

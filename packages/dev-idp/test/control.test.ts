@@ -50,7 +50,7 @@ suite('control', () => {
     textOf(/<div class="notice"[^]*?<\/div>/.exec(html)?.[0] ?? '(none)');
 
   suite('control page', () => {
-    test('The page shows the accounts, their forms, and the webhooks', async (t) => {
+    test('The control page shows the accounts, their forms, and the webhooks', async (t) => {
       const { idp, issuer } = await startWithReceiver(t);
       idp.setBlocked('u-taras', true);
       await idp.webhooksSettled();
@@ -131,7 +131,7 @@ suite('control', () => {
       assert.equal((await userInfo(issuer, await signIn(issuer))).status, 200);
     });
 
-    test('The ticked boxes are the roles and permissions', async (t) => {
+    test('A form sets the roles and permissions of its checkboxes', async (t) => {
       const { idp, issuer, receiver } = await startWithReceiver(t);
       const tokens = await signIn(issuer);
       const form: [string, string][] = [
@@ -215,7 +215,7 @@ suite('control', () => {
   });
 
   suite('changes', () => {
-    test('Changes hold at once, and their events arrive in order', async (t) => {
+    test('Changes take effect at once, and their events arrive in order', async (t) => {
       const { idp, issuer, receiver } = await startWithReceiver(t);
       const { callback, verifier } = await signInToCode(issuer);
       idp.setBlocked('u-olena', true);
@@ -316,7 +316,7 @@ suite('webhooks', () => {
     assert.equal(requests.length, 1);
   });
 
-  test('A signature is the one of the Standard Webhooks reference', () => {
+  test('A signature equals the example of Standard Webhooks', () => {
     const key = webhookKey('whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw');
     const { 'webhook-signature': signature } = signedHeaders(key, {
       id: 'msg_p5jXN8AQM9LWM0D4loKWxJek',

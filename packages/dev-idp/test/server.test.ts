@@ -12,7 +12,7 @@ const rejects = (options: object, message: RegExp) =>
   assert.rejects(createDevIdp({ issuer: ISSUER, client, ...options }), message);
 
 suite('start', () => {
-  test('An invalid option stops the start', async () => {
+  test('A server with an invalid option does not start', async () => {
     for (const issuer of [`${ISSUER}/`, 'https://127.0.0.1:8002', 'nonsense']) {
       await rejects({ issuer }, /^TypeError: issuer:/);
     }
@@ -35,7 +35,7 @@ suite('start', () => {
 });
 
 suite('server', () => {
-  test('The server listens on loopback and answers its own name only', async (t) => {
+  test('The server listens on loopback and answers only requests to its name', async (t) => {
     const idp = await createDevIdp({ issuer: ISSUER, client });
     await assert.rejects(idp.app.listen({ host: '0.0.0.0', port: 0 }), /this machine only/);
     await assert.rejects(async () => idp.app.listen({ port: 0, host: '' }), /this machine only/);
@@ -93,7 +93,7 @@ suite('store', () => {
     );
   });
 
-  test('The store is readable by its owner and gives all processes the same keys', async (t) => {
+  test('The store is readable only by its owner, and all processes share its keys', async (t) => {
     const file = storeFileFor(t);
     const [one, other] = [openDatabase(file), openDatabase(file)];
     const [first, second] = await Promise.all([loadKeys(one), loadKeys(other)]);

@@ -128,7 +128,7 @@ suite('authorization', () => {
 });
 
 suite('choice of an account', () => {
-  test('The page offers every account and rejects blocked and unknown ones', async (t) => {
+  test('The sign-in page offers every account and rejects blocked and unknown ones', async (t) => {
     const { idp, issuer } = await startIdp(t);
     const browser = new Browser();
     const picker = await openPicker(issuer, browser);
@@ -175,7 +175,7 @@ suite('choice of an account', () => {
     }
   });
 
-  test('Another browser and a finished sign-in get an explanation', async (t) => {
+  test('A sign-in in another browser and a finished one have an explanation', async (t) => {
     const { issuer } = await startIdp(t);
     const browser = new Browser();
     const picker = await openPicker(issuer, browser);
@@ -254,7 +254,7 @@ suite('tokens', () => {
     assert.equal((await userInfo(issuer, other)).status, 200);
   });
 
-  test('Tokens expire, and refreshing does not prolong a sign-in', async (t) => {
+  test('Tokens expire, and a refresh does not prolong a sign-in', async (t) => {
     t.mock.timers.enable({ apis: ['Date'], now: Date.now() });
     const { issuer } = await startIdp(t, { accessTokenSeconds: 20, refreshTokenSeconds: 100 });
     const first = await signIn(issuer);

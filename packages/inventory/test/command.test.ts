@@ -31,7 +31,7 @@ function start(args: string[], flags: string[] = []) {
   return { child, stderr: text(child.stderr), ended };
 }
 
-test('the command ends quietly and with the right status when its reader goes away', async () => {
+test('The command ends without an error message when its reader closes the pipe', async () => {
   const { child, stderr, ended } = start(['validate', '-']);
   // More findings than a pipe holds, and no end of the input.
   child.stdin.write(`[${'1,'.repeat(200_000)}`);
@@ -40,7 +40,7 @@ test('the command ends quietly and with the right status when its reader goes aw
   assert.deepEqual([await ended, await stderr], [[1, null], '']);
 });
 
-test('a pipe has no colors, and --version prints only the version', async () => {
+test('A pipe has no colors, and --version prints only the version', async () => {
   const { child, stderr, ended } = start(['validate', '--max-errors', '1', '-']);
   child.stdin.end('[1]');
   assert.equal(
@@ -55,7 +55,7 @@ test('a pipe has no colors, and --version prints only the version', async () => 
   }
 });
 
-test('internal errors are reported and end with 2', async () => {
+test('Internal errors are reported and end with 2', async () => {
   const [stdout, stderr] = [new Collector(), new Collector()];
   // No stream of a process yields strings.
   const stdin = Readable.from(['[]']) as AsyncIterable<never>;
@@ -73,7 +73,7 @@ test('internal errors are reported and end with 2', async () => {
   assert.deepEqual(await unhandled.ended, [2, null]);
 });
 
-test('a pattern matches files only, and broken links and invalid names are reported', async () => {
+test('A pattern matches only files, and broken links and invalid names are reported', async () => {
   await writeFile(path('a.json'), '[]');
   await symlink(path('circle.json'), path('circle.json'));
   await symlink(path('nothing'), path('gone.json'));
@@ -91,7 +91,7 @@ test('a pattern matches files only, and broken links and invalid names are repor
   assert.match(unnamed.stderr, /its name is not UTF-8; rename it\n$/);
 });
 
-test('only probe opens connections', async (t) => {
+test('Only the probe command opens connections', async (t) => {
   const server = createServer((socket) => socket.end()).listen(0, '127.0.0.1');
   t.after(() => server.close());
   await once(server, 'listening');
@@ -119,7 +119,7 @@ test('only probe opens connections', async (t) => {
   assert.ok(mock.callCount() > 0);
 });
 
-test('a file is checked again after each change, however it is written', async () => {
+test('A file is checked again after each change, however it is written', async () => {
   const file = path('watched');
   await writeFile(file, '[]');
   const [stdout, stderr] = [new Collector(), new Collector()];
@@ -144,7 +144,7 @@ test('a file is checked again after each change, however it is written', async (
   assert.deepEqual([await watching, stderr.text], [1, '']);
 });
 
-test('an endpoint has the host of its URL as written, and the default port of its protocol', () => {
+test('An endpoint has the host of its URL as written, and the default port of its protocol', () => {
   for (const [more, ...expected] of [
     [{ url: 'imaps://mail.example.test' }, 'mail.example.test', 993, 'imaps'],
     [{ url: 'postgres://db.example.test/x' }, 'db.example.test', 5432, 'postgresql'],

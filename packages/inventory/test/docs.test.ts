@@ -17,7 +17,7 @@ function blocks(page: string, language: string): string[] {
   return Array.from(page.matchAll(fenced), ([, text = '']) => text);
 }
 
-test('the commands of the guide work with the inventory of this repository', async () => {
+test('The commands of the guide work with the inventory of this repository', async () => {
   const page = docs('README.md');
   const commands = blocks(page, 'yaml').flatMap((text) =>
     Array.from(
@@ -48,7 +48,7 @@ test('the commands of the guide work with the inventory of this repository', asy
   }
 });
 
-test('the inventory of this repository is valid, and its pages and sources exist', async () => {
+test('The inventory of this repository is valid, and its pages and sources exist', async () => {
   const path = join(ROOT, 'inventory/endpoints.json');
   const { findings, summary } = await validate({ path });
   assert.deepEqual([findings, summary.isComplete], [[], true]);
@@ -78,7 +78,7 @@ const documented = [
   { code: 'json/duplicate-key', severity: 'error', options: {}, name: 'duplicate-key' } as const,
 ];
 
-test('each rule has a page, and each page a rule', () => {
+test('Each rule has a page, and each page a rule', () => {
   const pages = readdirSync(join(ROOT, 'docs/inventory/rules'));
   const expected = ['README.md', ...documented.map(({ name }) => `${name}.md`)];
   assert.deepEqual(pages.toSorted(), expected.toSorted());
@@ -90,7 +90,7 @@ test('each rule has a page, and each page a rule', () => {
 const lint = (text: string) => Array.fromAsync(lintInventory(text, { today: '2026-11-20' }));
 
 for (const { code, severity, options, name } of documented) {
-  test(`the page of ${name} has its severity, options, reason, fix and examples`, async () => {
+  test(`The page of ${name} has its severity, options, reason, fix and examples`, async () => {
     const page = docs(`rules/${name}.md`);
     const parts = page.split(/^(#{1,2} .*)$/m).map((part) => part.trim());
     const headings = parts.filter((_, index) => index % 2 === 1);

@@ -14,7 +14,7 @@ const names = readdirSync(folder, { encoding: 'utf8', recursive: true }).filter(
 );
 
 for (const name of names) {
-  test(`transcript ${name}`, async () => {
+  test(`Transcript ${name}`, async () => {
     const file = new URL(name, folder);
     const expected = readFileSync(file, 'utf8');
     const actual = formatTranscript(await replay(parseTranscript(expected)));
@@ -23,7 +23,7 @@ for (const name of names) {
   });
 }
 
-test('the transcripts show every rule', () => {
+test('The transcripts show every rule', () => {
   const all = names.map((name) => readFileSync(new URL(name, folder), 'utf8'));
   // A transcript of a record beyond 1 MiB would be unreadable; json.test.ts has one.
   const shown = Object.keys(RULES).filter((code) => code !== 'limit/record-size');

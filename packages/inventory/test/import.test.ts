@@ -45,7 +45,7 @@ tls internal
 }
 `;
 
-test('equivalent Caddyfiles have the same drafts', async () => {
+test('Equivalent Caddyfiles have the same drafts', async () => {
   const drafts = JSON.parse((await importing('caddy', SITES)).stdout);
   const names = drafts.map(({ name }: { name: string }) => name);
   assert.deepEqual(names, ['app.example.test', 'Caddy on port 8443']);
@@ -63,7 +63,7 @@ test('equivalent Caddyfiles have the same drafts', async () => {
   }
 });
 
-test('ids have the letters of a title in any normal form', async () => {
+test('Ids have the letters of a title in any normalization form', async () => {
   for (const [title, id] of [
     ['Київ API', 'київ-api'],
     ['Київ API'.normalize('NFD'), 'київ-api'],
@@ -77,7 +77,7 @@ test('ids have the letters of a title in any normal form', async () => {
   }
 });
 
-test('variables have their defaults, and others stay unknown', () => {
+test('Variables have their defaults, and other variables stay unknown', () => {
   for (const [written, text, ...unknown] of [
     ['8080:80', '8080:80'],
     ['${PORT:-8080}:80', '8080:80'],
@@ -104,7 +104,7 @@ test('variables have their defaults, and others stay unknown', () => {
   }
 });
 
-test('included files must be in the folder, also through links, and are limited', async () => {
+test('Included files must be in the folder, also through links, and are limited', async () => {
   const home = await mkdtemp(join(tmpdir(), 'inventory-include-'));
   after(() => rm(home, { recursive: true }));
   const path = join(home, 'nginx');
@@ -147,7 +147,7 @@ const TOO_MANY = /more than 20000 endpoints; import it in parts/;
 const TOO_DEEP = /nested more than 200 levels deep; flatten it/;
 
 // Work for each pair of an address and its surroundings would not end.
-test('a text beyond a limit is rejected with the limit and what to do', async () => {
+test('A text beyond a limit is rejected with the limit and a hint', async () => {
   for (const [from, text, message] of [
     ['nginx', ' '.repeat(MAX_TEXT_BYTES + 1), /larger than 16 MiB; give a part of it/],
     ['nginx', `server { ${listens(MAX_IMPORTED_RECORDS + 1)} }`, TOO_MANY],
@@ -188,7 +188,7 @@ test('a text beyond a limit is rejected with the limit and what to do', async ()
   }
 });
 
-test('long texts, brackets in texts and many lists are within the limits', async () => {
+test('Long texts, brackets in texts and many lists are within the limits', async () => {
   const quote = `"${'x\\n'.repeat(4 * 1024 * 1024)}"`;
   const lines = many(DEEP, () => '  [\n  {\n  - - "[["\n');
   const lists = many(DEEP, () => '- {a: [[], "[[", {}]}\n');
@@ -206,7 +206,7 @@ test('long texts, brackets in texts and many lists are within the limits', async
   }
 });
 
-test('drafts and reports list the first items, count the others, and do not multiply a text', async () => {
+test('Drafts and reports list the first items, count the others, and do not multiply a text', async () => {
   const passes = many(20_000, (nth) => `location /${nth} { proxy_pass http://u${nth}; }\n`);
   const domains = many(100_000, (nth) => `n${nth}.example`, ' ');
   const server = `server { ${listens(1_000)} server_name ${domains}; ${passes} }`;
@@ -231,7 +231,7 @@ test('drafts and reports list the first items, count the others, and do not mult
   assert.match(named.stderr, /its drafts take more than 32 MiB; import it in parts/);
 });
 
-test('unsupported parts of a Compose file are reported', async () => {
+test('Unsupported parts of a Compose file are reported', async () => {
   const { stderr } = await importing(
     'compose',
     'include: [other.yaml]\nservices:\n a: { extends: { service: b }, ports: "80:80" }\n c: { ports: ["80:80:80"] }\n',
@@ -242,7 +242,7 @@ test('unsupported parts of a Compose file are reported', async () => {
   assert.match(stderr, /c: the port "80:80:80" is not published, or not known/);
 });
 
-test('drafts and reports have no credentials', async () => {
+test('Drafts and reports have no credentials', async () => {
   for (const [from, text] of [
     [
       'compose',

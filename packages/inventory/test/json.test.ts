@@ -121,7 +121,7 @@ function offsetOf(text: string, { line, column }: { line: number; column: number
   );
 }
 
-test(`${DOCUMENTS} documents are accepted and rejected as by JSON.parse, with places`, async () => {
+test(`${DOCUMENTS} documents are accepted and rejected as by JSON.parse, with positions`, async () => {
   const tally = { accepted: 0, rejected: 0 };
   for (const text of documents(DOCUMENTS, SEED)) {
     const parsed = parse(text.replace(/^\uFEFF/, ''));
@@ -150,7 +150,7 @@ test(`${DOCUMENTS} documents are accepted and rejected as by JSON.parse, with pl
   assert.ok(tally.accepted > least && tally.rejected > least, JSON.stringify(tally));
 });
 
-test('each line of JSON Lines is accepted and rejected as by JSON.parse', async () => {
+test('Each line of JSON Lines is accepted and rejected as by JSON.parse', async () => {
   for (const text of documents(2_000, SEED + 3)) {
     const lines = text
       .replace(/^\uFEFF/, '')
@@ -165,7 +165,7 @@ test('each line of JSON Lines is accepted and rejected as by JSON.parse', async 
   }
 });
 
-test('records of runs and single records have the same findings', async () => {
+test('Records of runs and single records have the same findings', async () => {
   for (const text of documents(1_000, SEED + 2, RUNS)) {
     const lines = text.replaceAll('},{', '}\n{').replace(/^\[|\]$/g, '');
     for (const [source, format] of [
@@ -179,7 +179,7 @@ test('records of runs and single records have the same findings', async () => {
   }
 });
 
-test('the borders of chunks change nothing', async () => {
+test('The boundaries of chunks do not affect the findings', async () => {
   const texts = [
     '\uFEFF[{"id":"оселя","name":"🏠","port":"x"},\r\n 1]',
     '[{"id":"a","\\u0069d":"b"},{"x":{"y":1,"y":2}},{"id":null}] // end',
@@ -212,7 +212,7 @@ const summaryOf = ({ findings }: { findings: Finding[] }) =>
     .filter(({ code }) => code !== 'schema/required')
     .map(({ code, line, column, recordIndex }) => [code, line, column, recordIndex]);
 
-test('records have a maximal depth, and the next ones are read', async () => {
+test('Records have a maximum depth, and later records are read', async () => {
   assert.deepEqual(await codesOf(`[${withMember(nested(MAX_DEPTH))}]`), []);
   const deep = withMember(nested(MAX_DEPTH + 9));
   const column = deep.indexOf('[') + MAX_DEPTH;
@@ -231,7 +231,7 @@ test('records have a maximal depth, and the next ones are read', async () => {
   }
 });
 
-test('records have a maximal size and number of parts, and the next ones are read', async () => {
+test('Records have a maximum size and number of parts, and later records are read', async () => {
   const bare = JSON.stringify({ ...VALID_RECORD, notes: '' });
   const largest = bare.replace('""', `"${'x'.repeat(MAX_RECORD_BYTES - bare.length)}"`);
   const filled = Array(MAX_RECORD_PARTS).fill('""').join();
@@ -262,7 +262,7 @@ test('records have a maximal size and number of parts, and the next ones are rea
   }
 });
 
-test('repeated keys are listed in order up to a number, and the others are counted', async () => {
+test('Repeated keys are listed in order up to a number, and the others are counted', async () => {
   const members = ',"a":1'.repeat(MAX_REPEATED_KEYS + 3);
   const { findings } = await validate(`[{"a":0,"port":"80"${members},"host":1}]`);
   const repeated = findings.filter(({ code }) => code === 'json/duplicate-key');
@@ -279,7 +279,7 @@ test('repeated keys are listed in order up to a number, and the others are count
 
 const YAML = { format: 'yaml' } as const;
 
-test('an inventory in YAML is read up to its limits', async () => {
+test('An inventory in YAML is read up to its limits', async () => {
   const padded = (bytes: number) => `- ${RECORD}\n# ${'x'.repeat(bytes - RECORD.length - 5)}`;
   assert.deepEqual(await codesOf(padded(MAX_YAML_BYTES), YAML), []);
   const anchored = `- &a ${RECORD}\n`;

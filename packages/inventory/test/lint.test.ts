@@ -29,7 +29,7 @@ const lint = (records: object[], baseline?: Baseline) =>
     }),
   );
 
-test('days are those of the calendar', () => {
+test('Days are days of the calendar', () => {
   const part = fc.nat(40).map((number) => String(number).padStart(2, '0'));
   const year = fc.constantFrom('0000', '0099', '0100', '1900', '2000', '2023', '2024', '9999');
   fc.assert(
@@ -51,7 +51,7 @@ async function withoutMeaning(values: string[]) {
     .map(({ recordIndex }) => values[recordIndex ?? -1]);
 }
 
-test('words without meaning are found in auth in any form, and other texts are not', async () => {
+test('Placeholders in auth are found in any form, and other texts are not', async () => {
   const words = [...EMPTY_AUTH].flatMap((word) => {
     return [word, word.toUpperCase(), ` ${word}.`, `(${word})`, word.replaceAll(' ', '_')];
   });
@@ -69,7 +69,7 @@ test('words without meaning are found in auth in any form, and other texts are n
   );
 });
 
-test('a baseline counts equal findings, and never has invalid JSON', async () => {
+test('A baseline counts equal findings, and never has invalid JSON', async () => {
   const one = { ...VALID_RECORD, port: 0 };
   const written = new Baseline('.');
   for (const finding of await lint([one, one])) written.add(finding);
@@ -86,7 +86,7 @@ test('a baseline counts equal findings, and never has invalid JSON', async () =>
   assert.equal(written.add(invalid), false);
 });
 
-test('fixes change only the invalid values, and not texts that have changed', async () => {
+test('Fixes change only the invalid values, and not texts that have changed', async () => {
   const wrong = { exposure: ' VPN ', port: '443', last_reviewed: '2026/1/5' };
   const right = { exposure: 'vpn', port: 443, last_reviewed: '2026-01-05' };
   const extra = fc.dictionary(fc.string({ unit: 'grapheme' }), fc.jsonValue(), { maxKeys: 3 });
@@ -112,7 +112,7 @@ test('fixes change only the invalid values, and not texts that have changed', as
   assert.deepEqual(applyFixes(other, await findingsIn(text)), { text: other, applied: 0 });
 });
 
-test('a file is replaced at once, with its permissions, links and other names', async () => {
+test('A file is replaced atomically and keeps its permissions, links and other names', async () => {
   const [file, link, hardLink] = [path('net.json'), path('link.json'), path('old.json')];
   writeFileSync(file, 'old');
   chmodSync(file, 0o666);
@@ -132,7 +132,7 @@ test('a file is replaced at once, with its permissions, links and other names', 
   );
 });
 
-test('--fix rejects a pipe without reading it, and leaves the other files', async () => {
+test('The option --fix rejects a pipe without reading it, and keeps the other files', async () => {
   const [file, pipe] = [path('fix.json'), path('pipe')];
   const text = JSON.stringify([{ ...VALID_RECORD, port: '443' }]);
   writeFileSync(file, text);
@@ -143,7 +143,7 @@ test('--fix rejects a pipe without reading it, and leaves the other files', asyn
   assert.deepEqual([status, stdout, readFileSync(file, 'utf8')], [2, '', text]);
 });
 
-test('a baseline beyond its limit and a configuration that is too deep are rejected', async () => {
+test('A baseline beyond its limit and a configuration that is too deep are rejected', async () => {
   const [file, baseline, config] = [path('valid.json'), path('known.json'), path('deep.json')];
   writeFileSync(file, JSON.stringify([VALID_RECORD]));
   writeFileSync(baseline, '');

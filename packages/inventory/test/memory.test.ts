@@ -99,7 +99,7 @@ const SHORT = new Set(['invalid records', 'many keys', 'repeated keys']);
 
 for (const [kind, { status, chunks, args = [] }] of Object.entries(SOURCES)) {
   if (process.env['ALL_MEMORY_RUNS'] || SHORT.has(kind)) {
-    test(`validate takes little memory: ${kind}`, { timeout: 480_000 }, async () => {
+    test(`The memory of validate is bounded: ${kind}`, { timeout: 480_000 }, async () => {
       const started = spawn(
         process.execPath,
         ['--import', PRINT_PEAK, ...COMMAND, 'validate', ...args, '-'],

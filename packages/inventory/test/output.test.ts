@@ -29,7 +29,7 @@ import { excerptAt, jsonText, shorten } from '../src/text.ts';
 import { anyFinding, inChunks, validate, VALID_RECORD } from './support/records.ts';
 import { run } from './support/transcript.ts';
 
-test('credentials of addresses are masked, and everything else stays', () => {
+test('Credentials in addresses are masked, and other text is unchanged', () => {
   for (const [written, shown] of [
     ['https://user:pw@a.example/x', 'https://***@a.example/x'],
     ['see postgres://u:p@db/x, and ftp://f:g@h', 'see postgres://***@db/x, and ftp://***@h'],
@@ -78,7 +78,7 @@ test('credentials of addresses are masked, and everything else stays', () => {
   }
 });
 
-test('passwords and secrets are masked wherever their address is', () => {
+test('Passwords and secrets are masked at any position of their address', () => {
   const word = fc.stringMatching(/^[a-z ,()"'<>]{0,30}$/);
   fc.assert(
     fc.property(word, word, fc.stringMatching(/^[\w:/?@!$.%+-]{1,20}$/), (before, rest, part) => {
@@ -102,7 +102,7 @@ test('passwords and secrets are masked wherever their address is', () => {
 });
 
 // Quadratic time would be many minutes.
-test('masking takes time in proportion to the text', { timeout: 60_000 }, async () => {
+test('The time of masking is linear in the text', { timeout: 60_000 }, async () => {
   const parts = ['@', 'a:', '://', '://u:p', '?a=', ',u:p@h:1x', '&token=', ';token=', ' //'];
   for (const part of parts) {
     assert.ok(maskCredentials(part.repeat(500_000 / part.length)).length > 0);
@@ -111,7 +111,7 @@ test('masking takes time in proportion to the text', { timeout: 60_000 }, async 
   }
 });
 
-test('ids, whole addresses and values have masks of their own', () => {
+test('Ids, whole addresses and values have separate masks', () => {
   for (const id of ['ssh:root@web1', 'ssh:git@web1:22', 'olena@x/y']) assert.equal(maskId(id), id);
   assert.equal(maskId('https://u:p@a/'), 'https://***@a/');
   const record = { id: 'ssh:git@web1:22', notes: 'u:p@a:22', url: 'https://u:p "s@a/' };
@@ -140,7 +140,7 @@ test('ids, whole addresses and values have masks of their own', () => {
   }
 });
 
-test('excerpts and shortened texts show no part of a password', async () => {
+test('Excerpts and shortened texts show no part of a password', async () => {
   const url = `https://user:${'hunter2'.repeat(300)}@a.example/`;
   const written = `{"url": "${url}", "port": 1}`;
   for (let offset = 0; offset < written.length; offset += 1) {
@@ -270,7 +270,7 @@ test('SARIF output has no more results than code scanning accepts', async () => 
   assert.match(message.text, /^2 findings omitted/);
 });
 
-test('output waits for its reader, and failures to write are thrown, also late ones', async () => {
+test('Output waits for its reader, and write errors are thrown, also late ones', async () => {
   const waiting: (() => void)[] = [];
   const slow = new Writable({
     highWaterMark: 1,
@@ -302,7 +302,7 @@ const LOCAL: EndpointRecord = { ...VALID_RECORD, exposure: 'local' };
 const pageOf = (records: EndpointRecord[]) =>
   [...htmlReport(records, { title: 'net', today })].join('');
 
-test('a report keeps joiners, counts future reviews, and warns of more than 5,000 records', async () => {
+test('A report keeps joiners, counts future reviews, and warns of more than 5,000 records', async () => {
   const named = { ...LOCAL, name: 'می\u200cخواهم 👩\u200d💻 \u202e\u0007' };
   for (const report of [pageOf([named]), [...csvReport([named])].join('')]) {
     assert.ok(report.includes(`می\u200cخواهم 👩\u200d💻 ${String.raw`\u202e\u0007`}`), report);

@@ -25,7 +25,7 @@ await writeFile(join(folder, 'package.json'), '{"type": "module", "private": tru
 await npm('install', `./${tarball}`);
 await writeFile(join(folder, 'net.json'), JSON.stringify([VALID_RECORD, 5]));
 
-test('the package contains neither the platform nor sources', async () => {
+test('The package contains neither the platform nor sources', async () => {
   assert.deepEqual(await readdir(join(folder, 'node_modules/@oselya')), ['inventory']);
   const files = await readdir(join(folder, 'node_modules/@oselya/inventory'), { recursive: true });
   assert.deepEqual(
@@ -34,7 +34,7 @@ test('the package contains neither the platform nor sources', async () => {
   );
 });
 
-test('the command validates, reports and prints its help and version', async () => {
+test('The command validates, reports and prints its help and version', async () => {
   const command = join(folder, 'node_modules/.bin/oselya-inventory');
   const { code, stdout } = await run(command, ['validate', 'net.json'], { cwd: folder }).then(
     (done) => ({ ...done, code: 0 }),
@@ -51,7 +51,7 @@ test('the command validates, reports and prints its help and version', async () 
   assert.match(page.stdout, /^<!doctype html>/);
 });
 
-test('each command has its dependencies', async () => {
+test('Each command has its dependencies', async () => {
   const command = join(folder, 'node_modules/.bin/oselya-inventory');
   const files = {
     'own.json': JSON.stringify([VALID_RECORD]),
@@ -80,7 +80,7 @@ test('each command has its dependencies', async () => {
   }
 });
 
-test('the package has the pages of the rules and of the output, and both schemas', async () => {
+test('The package has the pages of the rules and of the output, and both schemas', async () => {
   const own = join(folder, 'node_modules/@oselya/inventory');
   const pages = await readdir(join(own, 'docs/inventory/rules'));
   assert.deepEqual(pages, await readdir(join(ROOT, 'docs/inventory/rules')));
@@ -94,7 +94,7 @@ test('the package has the pages of the rules and of the output, and both schemas
   }
 });
 
-test('a program compiles with the types of the package', async () => {
+test('A program compiles with the types of the package', async () => {
   await writeFile(
     join(folder, 'program.mts'),
     `import { type EndpointRecord, readRecords, validateInventory } from '@oselya/inventory';

@@ -84,7 +84,7 @@ const probe = ({ port }: { port: number }, ca?: string) =>
   probeRecord(record({ url: `https://localhost:${port}/` }), { ca, now: NOW });
 const codes = ({ problems }: { problems: { code: string }[] }) => problems.map(({ code }) => code);
 
-test('a server with a trusted certificate has no problems', async () => {
+test('A server with a trusted certificate has no problems', async () => {
   const server = await secure();
   const found = await probe(server, server.ca);
   assert.deepEqual(found.problems, []);
@@ -93,7 +93,7 @@ test('a server with a trusted certificate has no problems', async () => {
   assert.equal(found.certificate?.isForName, true);
 });
 
-test('expiry, trust and name of a certificate are judged separately', async () => {
+test('Expiry, trust and name of a certificate are judged separately', async () => {
   const authority = { name: 'Authority', from: -90 };
   const valid = await certificate(authority);
   const expired = await certificate({ ...authority, days: -2 });
@@ -114,7 +114,7 @@ test('expiry, trust and name of a certificate are judged separately', async () =
   }
 });
 
-test('problems are explained, with the code of the system', async () => {
+test('Problems have an explanation and the code of the system', async () => {
   const self = await secure();
   const issued = await secure({ issuer: await certificate({ name: 'Authority' }) });
   const plain = { port: await listen(createHttpServer((_, response) => response.end())) };
@@ -133,7 +133,7 @@ test('problems are explained, with the code of the system', async () => {
   assert.deepEqual(codes(http), ['probe/silent']);
 });
 
-test('a silent, closed or slow server is left after the timeout', async () => {
+test('A probe of a silent, closed or slow server ends after the timeout', async () => {
   const slow = await secureSocket(dripHeader);
   const closing = await listen(createServer((socket) => socket.destroy()));
   for (const [url, ca, timeoutMs, hasCertificate] of [
@@ -149,7 +149,7 @@ test('a silent, closed or slow server is left after the timeout', async () => {
   }
 });
 
-test('answers of 500 and more are problems, and redirects are not followed', async () => {
+test('Answers of 500 and more are problems, and redirects are not followed', async () => {
   let requests = 0;
   const target = await listen(
     createHttpServer((_, response) => response.end(`${(requests += 1)}`)),
@@ -179,7 +179,7 @@ test('answers of 500 and more are problems, and redirects are not followed', asy
   assert.equal(requests, 0);
 });
 
-test('addresses are compared with the declared exposure', async () => {
+test('Addresses are compared with the declared exposure', async () => {
   const [loopback, network, internet] = ['127.0.0.1', '192.168.1.7', '2a02:2f0::7'];
   for (const [exposure, addresses, problem] of [
     ['public', [network, internet], null],
@@ -201,7 +201,7 @@ test('addresses are compared with the declared exposure', async () => {
   assert.deepEqual(codes(found), ['probe/exposure']);
 });
 
-test('records without a target, and datagrams, are not probed', async () => {
+test('Records without a target, and datagrams, are not probed', async () => {
   for (const [more, target] of [
     [{}, null],
     [{ host: 'a b', port: 1 }, null],
@@ -213,7 +213,7 @@ test('records without a target, and datagrams, are not probed', async () => {
   }
 });
 
-test('probes are limited in number, and observations come when they are known', async () => {
+test('Concurrent probes are limited, and results are yielded as they finish', async () => {
   let current = 0;
   let highest = 0;
   const busy = createHttpServer((_, response) => {
@@ -241,7 +241,7 @@ test('probes are limited in number, and observations come when they are known', 
   await probing.return();
 });
 
-test('a probe waits by the rate, stops with its signal, and starts nothing that is not consumed', async () => {
+test('Probes follow the rate, stop with their signal, and start only when consumed', async () => {
   let requests = 0;
   const reason = new Error('enough');
   const stopping = new AbortController();
@@ -283,7 +283,7 @@ test('a probe waits by the rate, stops with its signal, and starts nothing that 
   }
 });
 
-test('the command prints each endpoint, selects records, and trusts --ca', async () => {
+test('The command prints each endpoint, selects records, and trusts --ca', async () => {
   const folder = await mkdtemp(join(tmpdir(), 'inventory-probe-'));
   after(() => rm(folder, { recursive: true }));
   const { port, ca } = await secure();

@@ -56,14 +56,14 @@ async function open(
 const names = (page: Page) => page.locator('.scroll tbody tr:visible summary').allTextContents();
 const header = (page: Page, name: string) => page.getByRole('columnheader', { name });
 
-test('the page loads nothing and obeys its own policy', async () => {
+test('The page loads nothing and satisfies its content security policy', async () => {
   const { url, requests, errors, close } = await open(RECORDS);
   assert.deepEqual(requests, [url]);
   assert.deepEqual(errors, []);
   await close();
 });
 
-test('columns sort by their meaning, also by keyboard', async () => {
+test('Columns sort by their values, also by keyboard', async () => {
   const { page, close } = await open(RECORDS);
   assert.deepEqual(await names(page), ['gateway', 'Shop', 'archive', 'backup']);
   await page.getByRole('button', { name: 'Name' }).focus();
@@ -90,7 +90,7 @@ test('columns sort by their meaning, also by keyboard', async () => {
   await close();
 });
 
-test('words, exposure and owner filter together, and a reset shows all', async () => {
+test('Words, exposure and owner filter together, and a reset shows all', async () => {
   const { page, close } = await open(RECORDS);
   const status = page.getByRole('status');
   assert.equal(await status.textContent(), '4 of 4 shown');
@@ -107,7 +107,7 @@ test('words, exposure and owner filter together, and a reset shows all', async (
   await close();
 });
 
-test('the page works with the keyboard alone and shows the focus', async () => {
+test('The page works with the keyboard alone and shows the focus', async () => {
   const { page, close } = await open(RECORDS);
   const keyboard = page.keyboard;
   const focused = () =>
@@ -146,7 +146,7 @@ test('the page works with the keyboard alone and shows the focus', async () => {
   await close();
 });
 
-test('no text of a record or title becomes markup or a script', async () => {
+test('Texts of records and titles never become markup or scripts', async () => {
   const { properties } = endpointSchema.items;
   assert.equal(Object.keys(properties).length, 18);
   const every = Object.fromEntries(Object.keys(properties).map((name) => [name, MARKUP]));
@@ -168,7 +168,7 @@ test('no text of a record or title becomes markup or a script', async () => {
   await close();
 });
 
-test('without scripts the page has all records and no controls', async () => {
+test('Without scripts the page has all records and no controls', async () => {
   const { page, close } = await open(RECORDS, { javaScriptEnabled: false });
   assert.equal((await names(page)).length, 4);
   assert.equal(await page.locator('form:visible, thead button').count(), 0);
@@ -180,7 +180,7 @@ const PAPER = { width: 794, height: 1123 };
 
 for (const javaScriptEnabled of [true, false]) {
   const scripts = javaScriptEnabled ? 'with scripts' : 'without scripts';
-  test(`a print has no controls, and all details are open, ${scripts}`, async () => {
+  test(`A print has no controls, and all details are open, ${scripts}`, async () => {
     const long = 'a'.repeat(300);
     const records = [...RECORDS, record('long', { purpose: long, url: `https://x.test/${long}` })];
     const { page, close } = await open(records, { javaScriptEnabled, viewport: PAPER });

@@ -86,7 +86,7 @@ for (const [field, [type, need]] of Object.entries(TABLE)) {
   });
 }
 
-test('the schema has the fields of the table and no other rule', () => {
+test('The schema has the fields of the table and no other rule', () => {
   assert.equal(schema.$id, 'endpoint.schema.json');
   assert.equal(schema.$schema, 'https://json-schema.org/draft/2020-12/schema');
   assert.deepEqual(Object.keys(schema.items.properties), Object.keys(TABLE));
@@ -95,7 +95,7 @@ test('the schema has the fields of the table and no other rule', () => {
   assert.deepEqual(Object.keys(schema.items).toSorted(), ['properties', 'required', 'type']);
 });
 
-test('an inventory is an array of records, with extra properties and own properties only', () => {
+test('An inventory is an array of records, with extra properties and own properties only', () => {
   fc.assert(
     fc.property(fc.dictionary(fc.string(), fc.jsonValue()), (extra) => {
       assert.ok(isEndpointRecord({ ...extra, ...VALID_RECORD }));
@@ -109,7 +109,7 @@ test('an inventory is an array of records, with extra properties and own propert
   }
 });
 
-test('findings point at the value, in characters', async () => {
+test('Findings have the position of the value in characters', async () => {
   const filler = fc.string({ unit: 'grapheme' }).map((text) => JSON.stringify(text));
   const space = fc.stringMatching(/^[ \n\t]{0,4}$/);
   await fc.assert(
@@ -131,7 +131,7 @@ test('findings point at the value, in characters', async () => {
   );
 });
 
-test('findings come while the source is still being read', async () => {
+test('Findings are yielded while the source is read', async () => {
   let given = 0;
   async function* endless() {
     yield Buffer.from('[');
@@ -147,7 +147,7 @@ test('findings come while the source is still being read', async () => {
   await validation.return({ records: 0, isComplete: false });
 });
 
-test('maxErrors ends the reading and closes the source; warnings do not count', async () => {
+test('Reading ends after maxErrors errors and closes the source; warnings do not count', async () => {
   let isClosed = false;
   async function* source() {
     try {
@@ -165,7 +165,7 @@ test('maxErrors ends the reading and closes the source; warnings do not count', 
   assert.ok(isClosed);
 });
 
-test('strings, bytes, streams, iterables and paths are read; their failures are thrown', async () => {
+test('Strings, bytes, streams, iterables and paths are read, and their errors are thrown', async () => {
   const text = JSON.stringify([VALID_RECORD, { ...VALID_RECORD, port: 443 }], null, 2);
   const folder = mkdtempSync(join(tmpdir(), 'inventory-'));
   try {
@@ -188,7 +188,7 @@ test('strings, bytes, streams, iterables and paths are read; their failures are 
   await assert.rejects(validate(Readable.from(['[]'])), TypeError);
 });
 
-test('the label determines the format unless that is given', async () => {
+test('The label determines the format unless one is set', async () => {
   const { findings } = await validate('{}\n', { file: 'endpoints.jsonl', maxErrors: 1 });
   assert.deepEqual([findings[0]?.file, findings[0]?.code], ['endpoints.jsonl', 'schema/required']);
   const asJson = await codesOf('{}', { file: 'endpoints.jsonl', format: 'json' });
@@ -196,7 +196,7 @@ test('the label determines the format unless that is given', async () => {
   assert.deepEqual(await codesOf('', { format: 'jsonl' }), []);
 });
 
-test('invalid UTF-8 is rejected at its first byte, in chunks of any size', async () => {
+test('Invalid UTF-8 is rejected at its first byte, in chunks of any size', async () => {
   const read = async (text: Buffer, size: number) => {
     const ends = Array.from({ length: text.length / size }, (_, nth) => size * (nth + 1));
     const { findings } = await validate(inChunks(text, ends));
@@ -256,7 +256,7 @@ test('JSON has the same findings when it is read as YAML', async () => {
   assert.ok(count > 200, `${count}`);
 });
 
-test('YAML may come in chunks, compressed, with a byte order mark and invalid bytes', async () => {
+test('YAML is read in chunks, compressed, with a byte order mark and invalid bytes', async () => {
   const text = `\uFEFF${stringify([VALID_RECORD, { ...VALID_RECORD, name: 'я🏠', port: 'x' }])}`;
   const bytes = Buffer.from(text);
   const whole = await validate(bytes, { file: 'a.yaml' });

@@ -5,15 +5,15 @@ import { type BreakerState } from '../src/index.ts';
 import { type Answer, embeddings } from '../src/testing.ts';
 import { ask, chat, failsWith, failure, FLAT, look, startScene, type Step } from './support.ts';
 
-/** A client whose calls make one attempt each, so that calls and requests are the same. */
+/** Starts a client whose calls make one attempt each. */
 function startSingle(t: TestContext, script: Step[], halfOpenAfterMs = 3_600_000) {
   return startScene(t, script, { retry: { attempts: 1 }, breaker: { halfOpenAfterMs } });
 }
 
 const repeat = (times: number, answer: Answer) => Array.from({ length: times }, () => answer);
 
-suite('the breaker opens', () => {
-  test('after five failed requests in a row, and then fails calls without asking', async (t) => {
+suite('the closed breaker', () => {
+  test('The breaker opens after five failed requests in a row, and then fails calls without a request', async (t) => {
     const { client, server, events } = await startScene(t, [failure.crash]);
     const states: BreakerState[] = [];
     client.breaker.onChange((state) => states.push(state));
@@ -30,7 +30,7 @@ suite('the breaker opens', () => {
     assert.deepEqual(states, ['open']);
   });
 
-  test('for each class of infrastructure failure', async (t) => {
+  test('The breaker opens for each class of infrastructure failure', async (t) => {
     const conflict = { status: 409, body: '' };
     const script = [failure.crash, 'reset', failure.tooMany({}), 'cut', conflict] as const;
     const { client } = await startSingle(t, [...script]);
@@ -41,7 +41,7 @@ suite('the breaker opens', () => {
     assert.equal(client.breaker.state, 'open');
   });
 
-  test('for timeouts', async (t) => {
+  test('The breaker opens for timeouts', async (t) => {
     const { client } = await startScene(t, ['silence'], {
       timeoutMs: 40,
       breaker: { failures: 2 },
@@ -50,14 +50,14 @@ suite('the breaker opens', () => {
     assert.equal(client.breaker.state, 'open');
   });
 
-  test('not when a success lies between', async (t) => {
+  test('The breaker stays closed if a success lies between failures', async (t) => {
     const four = repeat(4, failure.crash);
     const { client } = await startSingle(t, [...four, chat(FLAT), ...four]);
     for (let call = 0; call < 9; call += 1) await ask(client).catch(() => undefined);
     assert.equal(client.breaker.state, 'closed');
   });
 
-  test('not for rejected requests and invalid or truncated answers, which reset nothing', async (t) => {
+  test('Rejected requests and invalid or truncated answers neither open nor reset the breaker', async (t) => {
     const nonsense = chat('nonsense');
     const others = [
       failure.tooLong,
@@ -79,7 +79,7 @@ suite('the breaker opens', () => {
     assert.equal(client.breaker.state, 'open');
   });
 
-  test('for as long as a server asks when no call can wait so long', async (t) => {
+  test('The breaker opens for a Retry-After that exceeds the deadline of a call', async (t) => {
     const script = [failure.tooMany({ 'retry-after-ms': '300' }), chat(FLAT)];
     const { client, server } = await startScene(t, script, {
       timeoutMs: 250,
@@ -96,14 +96,14 @@ suite('the breaker opens', () => {
   });
 });
 
-suite('chat, vision and embeddings have a breaker each', () => {
+suite('breakers of chat, vision and embeddings', () => {
   type Client = Awaited<ReturnType<typeof startScene>>['client'];
   const uses: [name: string, call: (client: Client) => Promise<unknown>, mark: string][] = [
     ['embeddings', (client) => client.embed(['a']), '"input"'],
     ['vision', look, 'image_url'],
   ];
   for (const [name, call, mark] of uses) {
-    test(`so that answers of chat do not hide an outage of ${name}, at one address too`, async (t) => {
+    test(`Chat does not hide an outage of ${name} at the same address`, async (t) => {
       let isAway = true;
       const script: Step = ({ body }) => {
         if (!JSON.stringify(body).includes(mark)) return chat(FLAT);
@@ -119,10 +119,10 @@ suite('chat, vision and embeddings have a breaker each', () => {
         await failsWith(call(client), 'MODEL_UNREACHABLE');
       }
       assert.notEqual(client.breaker.state, 'closed');
-      assert.ok(await ask(client), 'chat is not kept back');
+      assert.ok(await ask(client), 'chat continues');
       await t.waitFor(() => assert.equal(client.breaker.state, 'half-open'));
       await ask(client);
-      assert.equal(client.breaker.state, 'half-open', 'chat proves nothing');
+      assert.equal(client.breaker.state, 'half-open', 'chat is no probe');
       isAway = false;
       await call(client);
       assert.deepEqual(states, ['open', 'half-open', 'closed']);
@@ -143,7 +143,7 @@ async function startHalfOpen(t: TestContext) {
 }
 
 suite('the half-open breaker', () => {
-  test('lets one of fifty callers through', async (t) => {
+  test('A half-open breaker permits one of fifty callers', async (t) => {
     const { client, server, states } = await startHalfOpen(t);
     const answer = Promise.withResolvers<Answer>();
     server.play(() => answer.promise);
@@ -159,7 +159,7 @@ suite('the half-open breaker', () => {
     assert.deepEqual(states, ['open', 'half-open', 'closed']);
   });
 
-  test('opens again when the probe fails, in the same outage', async (t) => {
+  test('A half-open breaker opens again when the probe fails, as the same outage', async (t) => {
     const { client, server, isHalfOpen } = await startHalfOpen(t);
     const before = server.requests.length;
     const { outage } = await failsWith(ask(client), 'MODEL_UNAVAILABLE');
@@ -173,7 +173,7 @@ suite('the half-open breaker', () => {
     assert.notEqual((await failsWith(ask(client), 'MODEL_UNREACHABLE')).outage, outage);
   });
 
-  test('closes when the server rejects the probe, since it is there', async (t) => {
+  test('A half-open breaker closes when the server rejects the probe', async (t) => {
     const { client, server } = await startHalfOpen(t);
     server.play(failure.tooLong);
     assert.equal((await failsWith(ask(client), 'MODEL_INPUT_TOO_LARGE')).outage, undefined);
@@ -181,8 +181,8 @@ suite('the half-open breaker', () => {
   });
 });
 
-suite('a server whose context is too small for its concurrent requests', () => {
-  test('gets fewer at once, and answers all of them', async (t) => {
+suite('context too small for concurrent requests', () => {
+  test('A server with a small context gets fewer requests at once, and answers all', async (t) => {
     const room = 2;
     let inProgress = 0;
     let most = 0;
@@ -196,7 +196,7 @@ suite('a server whose context is too small for its concurrent requests', () => {
     };
     const { client, outcomes } = await startScene(t, [script], { breaker: { failures: 2 } });
     await Promise.all(Array.from({ length: 4 }, () => ask(client)));
-    assert.equal(most, 4, 'there is no limit before');
+    assert.equal(most, 4, 'the limit begins after the first error');
     assert.equal(client.breaker.state, 'closed');
     most = 0;
     const before = outcomes().length;
@@ -205,7 +205,7 @@ suite('a server whose context is too small for its concurrent requests', () => {
     assert.deepEqual(new Set(outcomes().slice(before)), new Set(['ok']));
   });
 
-  test('and for a single request fails each call for itself, and no others', async (t) => {
+  test('A request beyond the context fails its call and no others', async (t) => {
     const { client, server } = await startScene(t, [failure.contextFull]);
     const first = await failsWith(ask(client), 'MODEL_CONTEXT_FULL');
     const second = await failsWith(ask(client), 'MODEL_CONTEXT_FULL');
@@ -213,10 +213,4 @@ suite('a server whose context is too small for its concurrent requests', () => {
     assert.equal(server.requests.length, 6);
     assert.equal(client.breaker.state, 'closed');
   });
-
-  for (const [_interrupted, _code] of [
-    ['MODEL_TIMEOUT', 'MODEL_CONTEXT_FULL'],
-    ['MODEL_ABORTED', 'MODEL_ABORTED'],
-  ] as const) {
-  }
 });

@@ -25,7 +25,7 @@ async function all(parts: AsyncIterable<ChatPart>): Promise<ChatPart[]> {
   return list;
 }
 
-/** The end of a complete answer, with its tokens. */
+/** The end of a complete answer. */
 const stop = chunk(
   {},
   { finishReason: 'stop', usage: { prompt_tokens: 20, completion_tokens: 3 } },
@@ -35,7 +35,7 @@ function start(t: TestContext, ...answers: Parameters<typeof streamed>[0][]) {
   return startScene(t, answers.map(streamed), { timeoutMs: 2000 });
 }
 
-test('an answer is yielded as it comes, with its end and its tokens', async (t) => {
+test('An answer is streamed with its end and its tokens', async (t) => {
   const held = Promise.withResolvers<void>();
   const scene = await start(t, [
     chunk({ role: 'assistant', content: 'Так' }),
@@ -65,7 +65,7 @@ test('an answer is yielded as it comes, with its end and its tokens', async (t) 
   ]);
 });
 
-test('a model calls a tool, and continues with its result', async (t) => {
+test('The model calls a tool and continues with its result', async (t) => {
   const scene = await start(
     t,
     [
@@ -95,7 +95,7 @@ test('a model calls a tool, and continues with its result', async (t) => {
   assert.match(JSON.stringify(sent), /call-1.*2 found/s);
 });
 
-test('tools that may not be called are sent as before', async (t) => {
+test('Tools are sent even if they may not be called', async (t) => {
   const scene = await start(t, [stop], [stop]);
   const asked = { ...question, tools: [searchTool] };
   await all(scene.client.streamChat(asked));
@@ -106,7 +106,7 @@ test('tools that may not be called are sent as before', async (t) => {
   assert.deepEqual(last?.tools, before?.tools);
 });
 
-test('the input of a tool is parsed; an empty one is an object, and text that is not JSON stays text', async (t) => {
+test('The input of a tool is parsed: an empty one is an object, and invalid JSON stays text', async (t) => {
   const written = ['', '  ', '{"query":', 'Львів', '[1]'];
   const calls = written.map((input, index) =>
     toolCallChunk({ id: `call-${index}`, name: 'search_listings', arguments: input }),
@@ -123,7 +123,7 @@ test('the input of a tool is parsed; an empty one is an object, and text that is
   assert.deepEqual(inputs, [{}, {}, '{"query":', 'Львів', [1]]);
 });
 
-test('until the first part has come a failure is retried, afterwards it ends the answer', async (t) => {
+test('A failure is retried before the first part, and ends the answer afterwards', async (t) => {
   const read = Promise.withResolvers<void>();
   const reset = async ({ socket }: ServerResponse) => {
     await read.promise;
@@ -141,7 +141,7 @@ test('until the first part has come a failure is retried, afterwards it ends the
   assert.deepEqual(scene.outcomes(), ['MODEL_UNAVAILABLE', 'MODEL_UNREACHABLE']);
 });
 
-test('a server that falls silent in the middle fails after the time-out of one part', async (t) => {
+test('A stream without a next part fails after the timeout of one part', async (t) => {
   const scene = await startScene(
     t,
     [streamed([chunk({ content: 'Т' }), () => new Promise(() => {})])],
@@ -155,7 +155,7 @@ test('a server that falls silent in the middle fails after the time-out of one p
   assert.match(message, /in the middle of its answer/);
 });
 
-test('an answer may take longer in all than a part of it may', async (t) => {
+test('An answer may take longer than the timeout of one part', async (t) => {
   const words = Array.from({ length: 8 }, (_, nth) => [
     chunk({ content: `${nth}` }),
     () => sleep(150),
@@ -165,7 +165,7 @@ test('an answer may take longer in all than a part of it may', async (t) => {
   assert.equal(parts.length, 9);
 });
 
-test('a reader that leaves makes the server stop', async (t) => {
+test('A reader that leaves aborts the request', async (t) => {
   const closed = Promise.withResolvers<void>();
   const scene = await start(t, [
     chunk({ content: 'Т' }),
@@ -192,7 +192,7 @@ test('a reader that leaves makes the server stop', async (t) => {
   await failsWith(next, 'MODEL_ABORTED');
 });
 
-test('an incomplete answer, or none at all, is an error', async (t) => {
+test('An incomplete or missing answer is an error', async (t) => {
   const scene = await start(t, [chunk({ content: 'Т' })], []);
   const cut = scene.client.streamChat(question);
   await cut.next();
@@ -204,7 +204,7 @@ test('an incomplete answer, or none at all, is an error', async (t) => {
   await failsWith(page.next(), 'MODEL_INVALID_OUTPUT');
 });
 
-test('a truncated answer says so; a refused one is a failure', async (t) => {
+test('A truncated answer is marked, and a filtered answer is an error', async (t) => {
   const scene = await start(
     t,
     [chunk({ content: 'Довго' }), chunk({}, { finishReason: 'length' })],

@@ -27,7 +27,7 @@ import {
 } from './support.ts';
 
 suite('health', () => {
-  test('is ok when the server lists its models', async (t) => {
+  test('Health is ok when the server lists its models', async (t) => {
     const { client, server, events } = await startScene(t, [
       { body: { object: 'list', data: [] } },
     ]);
@@ -41,14 +41,14 @@ suite('health', () => {
   const down: [name: string, answer: Answer, detail: RegExp][] = [
     ['loads its model', failure.loading, /503 .*Loading model/],
     [
-      'refuses the key',
+      'rejects the key',
       { status: 401, body: { error: `Bad ${API_KEY}` } },
       /Bad \[key\].*MODEL_API_KEY/,
     ],
     ['resets the connection', 'reset', /cannot be reached/],
   ];
   for (const [name, answer, detail] of down) {
-    test(`is down while the server ${name}, and moves no breaker`, async (t) => {
+    test(`Health is down while the server ${name}, and the breaker does not change`, async (t) => {
       const { client, server } = await startScene(t, [answer], { breaker: { failures: 1 } });
       const health = await client.health();
       assert.equal(health.status, 'down');
@@ -58,7 +58,7 @@ suite('health', () => {
     });
   }
 
-  test('is down when the server does not answer in time', async (t) => {
+  test('Health is down when the server times out', async (t) => {
     const { client } = await startScene(t, ['silence'], { timeoutMs: 40 });
     assert.deepEqual(await client.health(), {
       status: 'down',
@@ -67,7 +67,7 @@ suite('health', () => {
     });
   });
 
-  test('is asked for even while the breaker is open', async (t) => {
+  test('Health is checked even while the breaker is open', async (t) => {
     const { client, server } = await startScene(t, [failure.crash], {
       breaker: { failures: 1 },
     });
@@ -83,7 +83,7 @@ suite('health', () => {
     assert.equal(client.breaker.state, 'open');
   });
 
-  test('is failing while the last request of a kind failed, and says why, without secrets', async (t) => {
+  test('Health is failing after a failed request, with a reason without secrets', async (t) => {
     const models = { body: { data: [] } };
     const { client, server } = await startScene(t, [
       { status: 500, body: { error: `no backend at http://u:p@gpu/ for ${API_KEY}` } },
@@ -104,7 +104,7 @@ suite('health', () => {
     assert.deepEqual(await client.health(), { status: 'ok', mode: 'openai' });
   });
 
-  test('is no worse for an input that is too large, or an aborted call', async (t) => {
+  test('Health ignores inputs that are too large and aborted calls', async (t) => {
     const { client, server } = await startScene(t, [failure.tooLong]);
     await failsWith(ask(client), 'MODEL_INPUT_TOO_LARGE');
     await failsWith(ask(client, AbortSignal.abort()), 'MODEL_ABORTED');
@@ -114,7 +114,7 @@ suite('health', () => {
 });
 
 suite('closing', () => {
-  test('lets what is in progress end, and refuses what comes after', async (t) => {
+  test('Closing waits for calls in progress and rejects later ones', async (t) => {
     const answer = Promise.withResolvers<Answer>();
     const { client, server } = await startScene(t, [() => answer.promise, chat(FLAT)]);
     const call = ask(client);
@@ -129,7 +129,7 @@ suite('closing', () => {
     assert.equal((await client.health()).status, 'down');
     assert.equal(closed, false);
 
-    // The call in progress may even need further requests.
+    // The call in progress may still need a repair.
     answer.resolve(failure.loading);
     assert.equal((await call).usage.calls, 2);
     await closing;
@@ -138,7 +138,7 @@ suite('closing', () => {
   });
 });
 
-/** Adds up events, as a caller may. */
+/** Sums the usage of events. */
 function summed(events: readonly ModelCallEvent[]) {
   const usage = createUsage();
   for (const event of events) usage.add(event);
@@ -146,7 +146,7 @@ function summed(events: readonly ModelCallEvent[]) {
 }
 
 suite('the usage of a call', () => {
-  test('counts each request, and is reported to the caller too, even when it fails', async (t) => {
+  test('The usage of a call counts each request, and is reported even if the call fails', async (t) => {
     const { client, server, events } = await startScene(t, [
       failure.crash,
       chat('nonsense'),
@@ -174,7 +174,7 @@ suite('the usage of a call', () => {
   });
 });
 
-test('the README explains every error code and its retries', async () => {
+test('The README explains every error code and its retries', async () => {
   const readme = await readFile(new URL('../README.md', import.meta.url), 'utf8');
   const rows = readme.matchAll(/^\| `(MODEL_\w+)` +\| (yes|no) +\|/gm);
   const documented = [...rows].map(([, code, retryable]) => [code, retryable === 'yes']);
@@ -194,13 +194,13 @@ async function startBoth(t: TestContext, options: Partial<ModelClientOptions> = 
 
 const asked = ({ path, headers }: ReceivedRequest) => [path, headers.authorization];
 
-suite('servers of one model each', () => {
+suite('separate servers', () => {
   const keys: [name: string, embeddingApiKey: string | undefined, sent: string][] = [
     ['one key', undefined, API_KEY],
     ['a key each', 'sk-embed', 'sk-embed'],
   ];
   for (const [name, embeddingApiKey, sent] of keys) {
-    test(`are asked at their own addresses, with ${name}`, async (t) => {
+    test(`Servers are called at their own addresses, with ${name}`, async (t) => {
       const { client, server, embedding } = await startBoth(t, { embeddingApiKey });
       await ask(client);
       await client.embed(['two rooms']);
@@ -209,7 +209,7 @@ suite('servers of one model each', () => {
     });
   }
 
-  test('at one address may need a key each', async (t) => {
+  test('Models at one address may need different keys', async (t) => {
     const { client, server } = await startScene(t, [embeddings([[1, 2, 3]])], {
       embeddingApiKey: 'sk-embed',
     });
@@ -217,7 +217,7 @@ suite('servers of one model each', () => {
     assert.equal(server.requests[0]?.headers.authorization, 'Bearer sk-embed');
   });
 
-  test('are both asked for their health', async (t) => {
+  test('The health of both servers is checked', async (t) => {
     const { client, server, embedding } = await startBoth(t);
     server.play({ body: { data: [] } });
     embedding.play({ body: { data: [] } });
@@ -236,10 +236,10 @@ suite('servers of one model each', () => {
       /Set (\w+) to/,
     ],
     ['sends pages', { body: '<html>' }, 'MODEL_INVALID_OUTPUT', /not JSON. Check (\w+), which/],
-    ['refuses the key', { status: 401, body: '' }, 'MODEL_REJECTED', /Check (\w+)\.$/],
+    ['rejects the key', { status: 401, body: '' }, 'MODEL_REJECTED', /Check (\w+)\.$/],
   ];
   for (const [name, answer, code, said] of failures) {
-    test(`are told apart by their settings when one ${name}`, async (t) => {
+    test(`A failing server is identified by its settings when it ${name}`, async (t) => {
       const { client, server, embedding } = await startBoth(t, { embeddingApiKey: 'sk-embed' });
       const names: (string | undefined)[] = [];
       embedding.play(answer);
@@ -248,7 +248,7 @@ suite('servers of one model each', () => {
       names.push(said.exec((await failsWith(ask(client), code)).message)?.[1]);
       assert.deepEqual(
         names,
-        name === 'refuses the key'
+        name === 'rejects the key'
           ? ['MODEL_EMBEDDING_API_KEY', 'MODEL_API_KEY']
           : ['MODEL_EMBEDDING_BASE_URL', 'MODEL_BASE_URL'],
       );
@@ -270,13 +270,13 @@ function rejects(options: ModelClientOptions, message: RegExp): void {
 }
 
 suite('the openai mode', () => {
-  test('starts with an address and models, with or without a key', async () => {
+  test('The openai mode starts with an address and models, with or without a key', async () => {
     for (const apiKey of [undefined, '', 'sk-test']) {
       await createModelClient({ ...SERVER, apiKey }).close();
     }
   });
 
-  test('names everything that is missing at once', () => {
+  test('The openai mode names all missing variables at once', () => {
     rejects(
       { ...MOCK, mode: 'openai', chat: '' },
       /needs MODEL_BASE_URL, MODEL_CHAT, MODEL_EMBEDDING\. Set them/,
@@ -293,7 +293,7 @@ suite('the openai mode', () => {
     'http://models.example/v1#hidden',
   ];
   for (const baseUrl of addresses) {
-    test(`rejects the address ${baseUrl} without repeating it`, () => {
+    test(`The address ${baseUrl} is rejected and not repeated`, () => {
       rejects({ ...SERVER, baseUrl }, /^MODEL_BASE_URL must (?!.*hidden)/);
       rejects(
         { ...SERVER, embeddingBaseUrl: baseUrl },
@@ -303,14 +303,14 @@ suite('the openai mode', () => {
   }
 
   for (const apiKey of ['hidden\n', 'hid den', 'hidden\u2026']) {
-    test(`rejects the key ${JSON.stringify(apiKey)} without repeating it`, () => {
+    test(`The key ${JSON.stringify(apiKey)} is rejected and not repeated`, () => {
       rejects({ ...SERVER, apiKey }, /^MODEL_API_KEY must (?!.*hid)/);
       rejects({ ...SERVER, embeddingApiKey: apiKey }, /^MODEL_EMBEDDING_API_KEY must (?!.*hid)/);
     });
   }
 });
 
-suite('numbers', () => {
+suite('numeric options', () => {
   const bad: [options: Partial<ModelClientOptions>, name: RegExp][] = [
     [{ timeoutMs: 0 }, /^MODEL_TIMEOUT_MS must be a whole number from 1 to/],
     [{ timeoutMs: Number.NaN }, /^MODEL_TIMEOUT_MS/],
@@ -325,7 +325,7 @@ suite('numbers', () => {
     [{ breaker: { halfOpenAfterMs: -1 } }, /^breaker\.halfOpenAfterMs/],
   ];
   for (const [options, message] of bad) {
-    test(`${JSON.stringify(options)} are rejected`, () =>
+    test(`The options ${JSON.stringify(options)} are rejected`, () =>
       rejects({ ...MOCK, ...options }, message));
   }
 });
@@ -342,7 +342,7 @@ suite('the transport', () => {
     return { server, get };
   }
 
-  /** An answer that is written as its reader takes it, in blocks of a MiB that hold their number. */
+  /** Creates an answer of numbered blocks of a MiB, written with backpressure. */
   function blocks(count: number) {
     const written: number[] = [];
     const write = (nth: number) => async (response: ServerResponse) => {
@@ -352,7 +352,7 @@ suite('the transport', () => {
     return { written, answer: streamed(Array.from({ length: count }, (_, nth) => write(nth))) };
   }
 
-  test('reads an answer of 16 MiB, and rejects a larger one, streamed or not', async (t) => {
+  test('An answer of 16 MiB is read and a larger one rejected, streamed or not', async (t) => {
     const { get } = await startTransport(t, { body: 'x'.repeat(16 * MIB) });
     assert.equal((await (await get()).text()).length, 16 * MIB);
     for (const answer of [{ body: 'x'.repeat(17 * MIB) }, blocks(17).answer]) {
@@ -368,7 +368,7 @@ suite('the transport', () => {
     }
   });
 
-  test('passes a stream on whole and in order, no faster than it is read', async (t) => {
+  test('A stream is yielded whole and in order, with backpressure', async (t) => {
     const { answer, written } = blocks(15);
     const { get } = await startTransport(t, answer);
     const { body } = await get();
@@ -389,7 +389,7 @@ suite('the transport', () => {
     );
   });
 
-  test('names a huge error by its status, and follows no redirect', async (t) => {
+  test('A huge error is reported by its status, and redirects are not followed', async (t) => {
     const huge = await startTransport(t, { status: 500, body: `<p>${'x'.repeat(17 * MIB)}` });
     const error = await failsWith(huge.get(), 'MODEL_UNAVAILABLE');
     assert.ok(error.message.length < 400);

@@ -11,7 +11,7 @@ import { chat, failsWith, failure, startScene } from './support.ts';
 const EmbedBody = Type.Object({ input: Type.Array(Type.String()) });
 
 suite('embedding', () => {
-  test('sends the texts and gives a vector for each', async (t) => {
+  test('Each text gets a vector', async (t) => {
     const { client, server, events } = await startScene(t, [
       embeddings([
         [1, 0, 0],
@@ -38,7 +38,7 @@ suite('embedding', () => {
     );
   });
 
-  test('follows the indexes of a server that answers out of order', async (t) => {
+  test('Vectors are ordered by their indexes', async (t) => {
     const { client } = await startScene(t, [
       embeddings(
         [
@@ -56,7 +56,7 @@ suite('embedding', () => {
     );
   });
 
-  test('of many texts goes in batches of 64, each with attempts of its own', async (t) => {
+  test('Many texts are embedded in batches of 64, each with separate attempts', async (t) => {
     const texts = Array.from({ length: 150 }, (_, index) => String(index));
     const sizes: number[] = [];
     let failed = 0;
@@ -89,7 +89,7 @@ suite('embedding', () => {
     [failure.missingModel, 'MODEL_REJECTED'],
   ] as const) {
     const attempts = code === 'MODEL_REJECTED' ? 1 : 3;
-    test(`ends with ${code} after exactly ${attempts} requests`, async (t) => {
+    test(`An embedding ends with ${code} after exactly ${attempts} requests`, async (t) => {
       const { client, server } = await startScene(t, [answer]);
       await failsWith(client.embed(['a']), code);
       assert.equal(server.requests.length, attempts);
@@ -101,7 +101,7 @@ suite('embedding', () => {
 const OVERFLOWING =
   '{"data":[{"index":0,"embedding":[1,2,3]},{"index":1,"embedding":[1e999,0,0]}]}';
 
-suite('embeddings that would corrupt a search', () => {
+suite('invalid vectors', () => {
   const good = [1, 2, 3];
   const bad: [name: string, answer: Answer, said: RegExp][] = [
     [
@@ -121,7 +121,7 @@ suite('embeddings that would corrupt a search', () => {
     ['a chat completion', chat('hello'), /MODEL_EMBEDDING/],
   ];
   for (const [name, answer, said] of bad) {
-    test(`are refused at the first request: ${name}`, async (t) => {
+    test(`An invalid vector is rejected without a retry: ${name}`, async (t) => {
       const { client, server, outcomes } = await startScene(t, [answer]);
       const error = await failsWith(client.embed(['a', 'b']), 'MODEL_INVALID_OUTPUT');
       assert.match(error.message, said);
@@ -133,7 +133,7 @@ suite('embeddings that would corrupt a search', () => {
 });
 
 suite('checking vectors', () => {
-  test('finite vectors of the right width pass as they are', () => {
+  test('Finite vectors of the right width are unchanged', () => {
     const vectors = [
       [1, 0],
       [-0.5, 1e-300],
@@ -149,15 +149,15 @@ suite('checking vectors', () => {
     [[Number.NaN, 1], /not finite/],
     [[1, Number.NEGATIVE_INFINITY], /not finite/],
     [[0, -0], /zeros only/],
-    // As pgvector stores them, in single precision.
+    // pgvector stores single precision.
     [[1e39, 1], /not finite/],
     [[1e-46, -1e-300], /zeros only/],
-    // As it computes distances: it finds the first at 1 from whatever there is, itself included, the others at 0 or NaN.
+    // pgvector computes useless distances for these: always 1, 0 or NaN.
     [[1e30, 0], /too large/],
     [[1e-30, 0], /too small/],
     [[3e-23, 0], /too small/],
   ];
-  test('rejects a bad one wherever it stands', () => {
+  test('An invalid vector is rejected at any position', () => {
     for (const [vector, message] of bad) {
       for (const vectors of [
         [[1, 1], vector],
@@ -170,7 +170,7 @@ suite('checking vectors', () => {
   });
 });
 
-/** A server that counts a token for so many letters, and takes so many tokens. */
+/** Starts a server with a limit of tokens, which counts one for `letters` letters. */
 function startEmbedding(
   t: Parameters<typeof startScene>[0],
   {
@@ -203,10 +203,10 @@ const ollama = (): Answer => ({
   body: { error: { message: 'the input length exceeds the context length' } },
 });
 
-suite('texts that are too long to embed', () => {
+suite('long texts', () => {
   const long = 'Квартира у Львові. '.repeat(300);
 
-  test('are shortened by the sizes that the server names, and later ones at once', async (t) => {
+  test('Long texts are shortened to the size that the server reports, later ones in advance', async (t) => {
     const { client, server, outcomes } = await startEmbedding(t, { say: llamaCpp });
     const { vectors, usage } = await client.embed(['short', long]);
     assert.equal(vectors.length, 2);
@@ -222,7 +222,7 @@ suite('texts that are too long to embed', () => {
     assert.equal(server.requests.length, 4, 'the limit is remembered');
   });
 
-  test('are halved until they fit where the server names no sizes', async (t) => {
+  test('Long texts are halved until they fit if the server reports no size', async (t) => {
     const { client, events, outcomes } = await startEmbedding(t, { say: ollama });
     await client.embed([long]);
     assert.deepEqual(outcomes(), ['MODEL_INPUT_TOO_LARGE', 'MODEL_INPUT_TOO_LARGE', 'ok']);
@@ -230,7 +230,7 @@ suite('texts that are too long to embed', () => {
     assert.equal(events.length, 4);
   });
 
-  test('move no breaker, and end with the error where nothing of use is left', async (t) => {
+  test('Long texts do not count for the breaker, and fail if little text is left', async (t) => {
     const { client, server } = await startScene(t, [ollama()], { breaker: { failures: 1 } });
     await failsWith(client.embed([long]), 'MODEL_INPUT_TOO_LARGE');
     assert.ok(server.requests.length < 10, `${server.requests.length} requests`);
@@ -238,7 +238,7 @@ suite('texts that are too long to embed', () => {
   });
 });
 
-test('what is kept of a text is its beginning, whole characters, within the limit', () => {
+test('A shortened text is the beginning of the text in whole characters', () => {
   fc.assert(
     fc.property(
       fc.string({ unit: 'grapheme', minLength: 40, maxLength: 400 }),

@@ -22,11 +22,11 @@ const read = (url: URL) => readFileSync(url, 'utf8');
 const folded = (text: string): string => readText('', text).folded;
 
 suite('golden listings', () => {
-  /** Facts that a person reads out of the text; undecided fields are left out. */
+  /** The facts of a text; ambiguous fields are absent. */
   type Entry = { name: string; payload: object; expected: Partial<ReadListing> };
   const golden: Entry[] = JSON.parse(read(new URL('listings.golden.json', import.meta.url)));
 
-  test('are read as a person reads them', () => {
+  test('Golden listings are read as a person reads them', () => {
     const wrong = golden.flatMap(({ name, payload, expected }) => {
       const found: Partial<Record<string, unknown>> = { ...readListing(payload) };
       return Object.entries(expected).flatMap(([key, value]) =>
@@ -38,7 +38,7 @@ suite('golden listings', () => {
     assert.deepEqual(wrong, []);
   });
 
-  test('have a name each, and are in every language', () => {
+  test('Golden listings have unique names and cover every language', () => {
     assert.ok(golden.length >= 60);
     assert.equal(new Set(golden.map(({ name }) => name)).size, golden.length);
     const languages = new Set(golden.map(({ expected }) => expected.language));
@@ -46,7 +46,7 @@ suite('golden listings', () => {
   });
 });
 
-/** Checks a table of texts with the values that a rule reads out of them. */
+/** Tests that a rule reads the values from the texts. */
 function table<T>(name: string, rule: (text: string) => T, cases: [text: string, value: T][]) {
   test(name, () => {
     for (const [text, value] of cases) assert.deepEqual(rule(text), value, text);
@@ -59,7 +59,7 @@ const priceFor = (deal: DealType) => (text: string) =>
   Object.values(readPrice(folded(text), deal, 'apartment'));
 const foldOnce = (text: string) => fold(clean(text, 1_000));
 
-suite('the rules read', () => {
+suite('rules', () => {
   table('rooms', (text) => readRooms(folded(text)), [
     ['2-к кв', 2],
     ['3х комн', 3],
@@ -251,7 +251,7 @@ suite('the rules read', () => {
     ['ёлка', 'елка'],
   ]);
 
-  test('folded text as it is', () => {
+  test('Folded text is unchanged', () => {
     fc.assert(
       fc.property(fc.string({ unit: 'grapheme' }), (text) => {
         assert.equal(foldOnce(foldOnce(text)), foldOnce(text));
@@ -263,7 +263,7 @@ suite('the rules read', () => {
 });
 
 suite('the answer', () => {
-  test('has a title and a summary in the language of the text', () => {
+  test('The answer has a title and a summary in the language of the text', () => {
     const facts = { price: 85_000, currency: 'USD', city: 'Львів', rooms: 2, area_total: 60 };
     const of = (description: string) => {
       const { title, summary } = readListing({ ...facts, description });
@@ -285,7 +285,7 @@ suite('the answer', () => {
     assert.equal(readListing({ title, description: 'Київ' }).title, 'Продам квартиру');
   });
 
-  test('prefers plausible fields of the payload and ignores senseless ones', () => {
+  test('The answer prefers plausible fields of the payload and ignores implausible ones', () => {
     const description = 'Продам 2-кімнатну квартиру, Одеса, 45 000 $';
     const facts = (given: object) => {
       const { price, currency, city, rooms } = readListing({ description, ...given });
@@ -328,14 +328,14 @@ suite('any input', () => {
       description: fc.string({ unit: 'binary' }),
     }),
   );
-  /** Pieces of listings, which when shuffled meet more rules than random characters do. */
+  /** Fragments of listings, which match more rules than random characters. */
   const PIECES =
     'Продам|здам|квартиру|2к|5/9|60/40/9|85к$|12 000|грн|депозит|вул.|Франка|12а|пʼять|тисяч|на|поверсі|м²|,|.|\n|+380|for rent|$|1,200|per month|Київ|від|соток|Олена|000|123-45-67'.split(
       '|',
     );
   const pieces = fc.array(fc.constantFrom(...PIECES), { maxLength: 60 });
 
-  test('is answered soundly, the same way twice', () => {
+  test('Any input has a valid and repeatable answer', () => {
     fc.assert(fc.property(anyPayload, assertSound), { numRuns: 300 });
     fc.assert(
       fc.property(pieces, (words) => assertSound({ description: words.join(' ') })),
@@ -343,12 +343,12 @@ suite('any input', () => {
     );
   });
 
-  // With a rule that backtracks, one of these would take minutes.
+  // A backtracking rule would take minutes.
   const HOSTILE =
     'а|aа| |1|1 |1 000 |5/|+1-1-|сто |сто-|без |(|вул. А |Аа |кімнат |площа |1м2 |у.|ж/м |не з |$1|продам!|продам нову |дом продам\n|поверх п|с. А |is a |хто, |->|шукаю а |looking for a |in a new |\n'.split(
       '|',
     );
-  test('of 50,000 characters is read to the end', () => {
+  test('An input of 50,000 characters is read to the end', () => {
     for (const part of HOSTILE) {
       const text = `${part.repeat(Math.ceil(50_000 / part.length))}!`;
       assertSound({ title: text, description: text, city: text, phones: [text] });
@@ -366,14 +366,14 @@ suite('samples/listings.jsonl', () => {
   const keyOf = ({ source_slug: source, external_id: id }: Payload) => `${source}/${id}`;
   const imagesOf = ({ image_urls: urls }: Payload) => (Array.isArray(urls) ? urls.map(String) : []);
 
-  test('has listings of four sources or more, each within a minute of the ingest rate', () => {
+  test('The samples have at least four sources, each within a minute of the ingest rate', () => {
     assert.ok(payloads.length >= 90);
     const counts = Map.groupBy(payloads, ({ source_slug: source }) => source);
     assert.ok(counts.size >= 4);
     for (const [source, lines] of counts) assert.ok(lines.length < 30, source);
   });
 
-  test('repeats listings unchanged and sends some again with another price', () => {
+  test('The samples repeat some listings unchanged and some with another price', () => {
     const groups = [...Map.groupBy(payloads, keyOf).values()].filter(({ length }) => length > 1);
     const texts = groups.map((group) => new Set(group.map((line) => JSON.stringify(line))).size);
     assert.ok(texts.filter((count) => count === 1).length >= 3);
@@ -381,19 +381,19 @@ suite('samples/listings.jsonl', () => {
     assert.ok(prices.filter(({ size }) => size > 1).length >= 3);
   });
 
-  test('has a car, a person who seeks a flat, and a casino, which are no listings', () => {
+  test('The samples have three texts that are no listings', () => {
     const rejected = payloads.filter((payload) => !readListing(payload).is_listing).map(keyOf);
     const expected = ['kyiv-rent/50021', 'lviv-doshka/ld-1011', 'odesa-homes/A-310'];
     assert.deepEqual(rejected.toSorted(), expected);
   });
 
-  test('gives price, city and deal type in nine listings of ten', () => {
+  test('Nine of ten samples yield price, city and deal type', () => {
     const listings = payloads.map(readListing).filter((found) => found.is_listing);
     const complete = listings.filter((found) => found.price && found.city && found.deal_type);
     assert.ok(complete.length >= listings.length * 0.9, `${complete.length}/${listings.length}`);
   });
 
-  test('names images that exist and are small, one of them in two listings', () => {
+  test('The samples name small existing images, one of them twice', () => {
     const owners = new Map<string, Set<string>>();
     for (const payload of payloads) {
       for (const url of imagesOf(payload)) {

@@ -45,13 +45,13 @@ const usageOf = async (description: string) => {
 };
 
 suite('the mock mode', () => {
-  test('reads a listing by the rules, and gives null for fields without a rule', async () => {
+  test('The mock reads a listing by rules, and fields without a rule are null', async () => {
     const { value, model } = await startMock().generateObject(extract(Extraction));
     assert.deepEqual(value, { is_listing: true, price: 52_000, color: null });
     assert.equal(model, 'mock');
   });
 
-  test('counts words and signs as tokens, of equal questions equally', async () => {
+  test('The mock counts words and signs as tokens', async () => {
     const short = await usageOf('Продам квартиру у Львові');
     const long = await usageOf('Продам квартиру у Львові, поруч парк');
     assert.ok(short.calls === 1 && (short.outputTokens ?? 0) > 0);
@@ -59,7 +59,7 @@ suite('the mock mode', () => {
     assert.deepEqual(await usageOf('Продам квартиру у Львові'), short);
   });
 
-  test('describes an image by the hint in the data', async () => {
+  test('The mock describes an image by the hint in the data', async () => {
     const { value } = await startMock().generateObject({
       operation: 'describe',
       ...imageDescription,
@@ -70,7 +70,7 @@ suite('the mock mode', () => {
     assert.deepEqual(value, { description: 'A kitchen.', room_type: 'kitchen', quality: 'good' });
   });
 
-  test('embeds texts, equal ones equally', async () => {
+  test('The mock embeds equal texts equally', async () => {
     const { vectors, model, usage } = await startMock().embed(['квартира', 'будинок', 'квартира']);
     assert.equal(model, 'mock-embedding');
     assert.deepEqual(usage, { calls: 1, inputTokens: 3, outputTokens: null });
@@ -78,7 +78,7 @@ suite('the mock mode', () => {
     assert.notDeepEqual(vectors[0], vectors[1]);
   });
 
-  test('rejects answers that it has no rules for, and is validated like a server', async () => {
+  test('The mock rejects unknown schemas, and its answers are validated', async () => {
     const poem = startMock().generateObject(extract(Extraction, 'poem'));
     const { message } = await failsWith(poem, 'MODEL_REJECTED');
     assert.match(message, /named poem.*listing_extraction and image_description/);
@@ -89,14 +89,14 @@ suite('the mock mode', () => {
     await failsWith(impossible, 'MODEL_INVALID_OUTPUT');
   });
 
-  test('is always healthy and can be closed', async () => {
+  test('The mock is always healthy and can be closed', async () => {
     const client = startMock();
     assert.deepEqual(await client.health(), { status: 'ok', mode: 'mock' });
     await client.close();
     await failsWith(client.embed(['a']), 'MODEL_CLOSED');
   });
 
-  test('answers conversations by its agent, word by word, with tools, and not without one', async () => {
+  test('The mock agent streams answers and calls tools', async () => {
     const seen: Conversation[] = [];
     const client = startMock((conversation) => {
       seen.push(conversation);
@@ -131,7 +131,7 @@ suite('the mock mode', () => {
 const look = (hint: string) => describeImage(new Uint8Array(4_096), hint);
 
 suite('a description of an image', () => {
-  test('follows the words of its file name', () => {
+  test('A description follows the words of the file name', () => {
     const rooms = {
       kitchen:
         'kitchen-1.jpg|http://127.0.0.1:8002/samples/kitchen-green.jpg?size=2|кухня.jpg|%D0%BA%D1%83%D1%85%D0%BD%D1%8F.jpg|kuhnya_02.webp|https://example.test/kitchen/',
@@ -147,14 +147,14 @@ suite('a description of an image', () => {
     }
   });
 
-  test('says that tiny files, and names that admit it, are poor', () => {
+  test('Tiny files and names of poor images get a low quality', () => {
     assert.equal(describeImage(new Uint8Array(10), 'kitchen.png').quality, 'poor');
     for (const hint of ['kitchen-blurry.jpg', 'кухня темно.jpg']) {
       assert.equal(look(hint).quality, 'poor');
     }
   });
 
-  test('never throws, whatever the name', () => {
+  test('A description never throws for any name', () => {
     fc.assert(
       fc.property(fc.string({ unit: 'binary' }), (hint) => look(hint).description.length > 0),
     );
@@ -167,7 +167,7 @@ function cosine(a: string, b: string): number {
 }
 
 suite('an embedding', () => {
-  /** A text, one with much the same meaning, and one with another. */
+  /** A text, one with a similar meaning, and one with another meaning. */
   const TRIPLES = `квартира у Львові | apartment in Lviv | гараж в Одессе
 квартира в Києві | квартира в Киеве | house in Odesa
 оренда квартири подобово | посуточная аренда квартиры | продаж земельної ділянки
@@ -192,20 +192,20 @@ suite('an embedding', () => {
 мебель и техника | furniture and appliances | гараж и подвал
 Flat in Dnipro | квартира у Дніпрі | будинок у Полтаві`;
 
-  test('is near to those of texts with the same meaning', () => {
+  test('Texts with the same meaning have similar embeddings', () => {
     for (const line of TRIPLES.split('\n')) {
       const [text = '', related = '', other = ''] = line.split(' | ');
       assert.ok(cosine(text, related) > cosine(text, other), line);
     }
   });
 
-  test('reads look-alike letters, case, ё and apostrophes as one', () => {
+  test('An embedding ignores case, ё, apostrophes and look-alike letters', () => {
     assert.deepEqual(embedText('КВАРТИРА, мёд', 64), embedText('квартира мед', 64));
     assert.deepEqual(embedText('пʼять', 64), embedText("п'ять", 64));
     assert.deepEqual(embedText('квapтира', 64), embedText('квартира', 64));
   });
 
-  test('is a finite vector of length 1, and a fixed one for texts without words', () => {
+  test('An embedding is a finite unit vector, also for texts without words', () => {
     assert.deepEqual(embedText(' … !', 3), [1, 0, 0]);
     const widths = fc.integer({ min: 1, max: 1_024 });
     fc.assert(

@@ -19,7 +19,7 @@ suite('retried failures', () => {
     ['a connection broken in the middle', 'cut', 'MODEL_UNREACHABLE'],
   ];
   for (const [name, answer, code] of failures) {
-    test(`${name}: exactly three attempts, or success at the third`, async (t) => {
+    test(`${name} is attempted three times at most`, async (t) => {
       const { client, server, outcomes } = await startScene(t, [answer, answer, chat(FLAT)]);
       assert.equal((await ask(client)).usage.calls, 3);
       server.play(answer);
@@ -28,7 +28,7 @@ suite('retried failures', () => {
     });
   }
 
-  test('a closed port is MODEL_UNREACHABLE and names the reason', async (t) => {
+  test('A closed port is MODEL_UNREACHABLE and names the reason', async (t) => {
     const { client, events } = await startScene(t, [], { baseUrl: 'http://127.0.0.1:1/v1' });
     const error = await failsWith(ask(client), 'MODEL_UNREACHABLE');
     assert.match(error.message, /ECONNREFUSED.*MODEL_BASE_URL/);
@@ -44,7 +44,7 @@ suite('final failures', () => {
     ['a redirect', { status: 307, headers: { location: '/x' }, body: '' }, 307, /MODEL_BASE_URL/],
   ];
   for (const [name, answer, status, said] of failures) {
-    test(`${name}: one attempt`, async (t) => {
+    test(`${name} is attempted once`, async (t) => {
       const { client, server, events } = await startScene(t, [answer]);
       const error = await failsWith(ask(client), 'MODEL_REJECTED');
       assert.deepEqual([error.status, error.retryable], [status, false]);
@@ -53,7 +53,7 @@ suite('final failures', () => {
     });
   }
 
-  test('a server that repeats the key does not get it into the message', async (t) => {
+  test('A key that the server repeats is not in the message', async (t) => {
     const body = { error: { message: `Incorrect API key provided: ${API_KEY}.` } };
     const { client } = await startScene(t, [{ status: 401, body }]);
     const error = await failsWith(ask(client), 'MODEL_REJECTED');
@@ -63,7 +63,7 @@ suite('final failures', () => {
 });
 
 suite('waits', () => {
-  test('double with each attempt up to the bound, and half of them is random', async (t) => {
+  test('Waits double with each attempt up to the bound, with half jitter', async (t) => {
     const random = t.mock.method(Math, 'random', () => 0);
     const retry = createRetry({
       timeoutMs: 60_000,
@@ -85,20 +85,20 @@ suite('waits', () => {
     assert.equal(random.mock.callCount(), 3);
   });
 
-  test('follow a Retry-After within the deadline', async (t) => {
+  test('A Retry-After within the deadline is followed', async (t) => {
     const { client, outcomes } = await startScene(t, [
       failure.tooMany({ 'retry-after-ms': '30', 'retry-after': '600' }),
       chat(FLAT),
     ]);
     const startedAt = performance.now();
     await ask(client);
-    // Many times the backoff of at most 4 ms.
+    // Far longer than the backoff of at most 4 ms.
     assert.ok(performance.now() - startedAt >= 29);
     assert.deepEqual(outcomes(), ['MODEL_RATE_LIMITED', 'ok']);
   });
 
   for (const value of ['600', 'Fri, 31 Dec 2100 23:59:59 GMT']) {
-    test(`that would outlast the deadline fail the call at once: ${value}`, async (t) => {
+    test(`A wait beyond the deadline fails the call at once: ${value}`, async (t) => {
       const { client, server } = await startScene(t, [failure.tooMany({ 'retry-after': value })]);
       const error = await failsWith(ask(client), 'MODEL_RATE_LIMITED');
       assert.ok((error.retryAfterMs ?? 0) >= 600_000);
@@ -106,7 +106,7 @@ suite('waits', () => {
     });
   }
 
-  test('are read from the headers of servers', () => {
+  test('Waits are read from the headers of servers', () => {
     const now = Date.parse('2026-03-01T12:00:00Z');
     const cases: [headers: Record<string, string | string[]>, waitMs: number | undefined][] = [
       [{}, undefined],
@@ -129,14 +129,14 @@ suite('waits', () => {
 });
 
 suite('the deadline', () => {
-  test('ends a request that is never answered', async (t) => {
+  test('The deadline ends a request without an answer', async (t) => {
     const { client, outcomes } = await startScene(t, ['silence'], { timeoutMs: 500 });
     const error = await failsWith(ask(client), 'MODEL_TIMEOUT');
     assert.match(error.message, /within 500 ms.*MODEL_TIMEOUT_MS/);
     assert.deepEqual(outcomes(), ['MODEL_TIMEOUT']);
   });
 
-  test('is one for all attempts and the repair', async (t) => {
+  test('One deadline covers all attempts and the repair', async (t) => {
     const script: Answer[] = [failure.crash, chat('nonsense'), 'silence'];
     const { client, server } = await startScene(t, script, { timeoutMs: 1_500 });
     await failsWith(ask(client), 'MODEL_TIMEOUT');
@@ -144,8 +144,8 @@ suite('the deadline', () => {
   });
 });
 
-suite('a caller that aborts', () => {
-  test('ends the request, without another and without a count of the breaker', async (t) => {
+suite('abort', () => {
+  test('An abort ends the request without a retry and without a failure for the breaker', async (t) => {
     const { client, server, outcomes } = await startScene(t, ['silence'], {
       breaker: { failures: 1 },
     });
@@ -161,7 +161,7 @@ suite('a caller that aborts', () => {
     assert.equal(server.requests.length, 1);
   });
 
-  test('between attempts does not wait for the next', async () => {
+  test('An abort between attempts ends the wait', async () => {
     const hour = 3_600_000;
     const delays = { initialDelayMs: hour, maxDelayMs: hour };
     const retry = createRetry({ timeoutMs: 2 * hour, attempts: 3, ...delays });

@@ -8,7 +8,7 @@ import { statusError } from '../src/server-error.ts';
 import { chunk, streamed } from '../src/testing.ts';
 import { API_KEY, ask, failsWith, startScene } from './support.ts';
 
-/** Errors in the words of the servers that send them. */
+/** Errors as real servers send them. */
 const ERRORS: {
   name: string;
   status: number;
@@ -17,9 +17,9 @@ const ERRORS: {
   tokens?: TokenCounts;
 }[] = JSON.parse(readFileSync(new URL('server-errors.json', import.meta.url), 'utf8'));
 
-suite('an error that a server describes', () => {
+suite('described errors', () => {
   for (const { name, status, body, code, tokens } of ERRORS) {
-    test(`${name} is ${code}`, async (t) => {
+    test(`The error ${name} is ${code}`, async (t) => {
       const { client, server, events } = await startScene(t, [{ status, body }]);
       const error = await failsWith(ask(client), code);
       assert.deepEqual([error.status, error.tokens], [status, tokens]);
@@ -32,7 +32,7 @@ suite('an error that a server describes', () => {
     });
   }
 
-  test('does not move the breaker unless it is of the infrastructure', async (t) => {
+  test('Only infrastructure errors count for the breaker', async (t) => {
     const others = ERRORS.filter(({ code }) => !MODEL_ERRORS[code].infrastructure);
     const script = others.map(({ status, body }) => ({ status, body }));
     const options = { breaker: { failures: 1 }, retry: { attempts: 1 } };
@@ -42,13 +42,13 @@ suite('an error that a server describes', () => {
   });
 });
 
-suite('an error that has only a status', () => {
+suite('errors with only a status', () => {
   const request = 'POST /v1/chat/completions';
   const variables = { baseUrl: 'MODEL_BASE_URL', apiKey: 'MODEL_API_KEY' };
   const messageOf = (body: string) =>
     statusError({ request, variables, status: 500, body }).message;
 
-  test('is retryable for 408, 409, 425, 429 and 5xx only', () => {
+  test('An error with only a status is retryable for 408, 409, 425, 429 and 5xx', () => {
     fc.assert(
       fc.property(fc.integer({ min: 300, max: 599 }), (status) => {
         const error = statusError({ request, variables, status, body: '' });
@@ -69,7 +69,7 @@ suite('an error that has only a status', () => {
       (body): [string, string] => [body, ''],
     ),
   ];
-  test('quotes its body where the form is known', () => {
+  test('An error quotes its body in known formats', () => {
     for (const [body, quoted] of bodies) {
       assert.equal(messageOf(body), `The model server answered 500 to ${request}${quoted}.`);
     }
@@ -83,7 +83,7 @@ const question = {
   messages: [{ role: 'user' as const, content: 'Двокімнатна у Львові, біля парку?' }],
 };
 
-/** Errors that end a stream, whose status went ahead as 200. */
+/** Errors that end a stream after the status 200. */
 const STREAMED: [error: object, code: ModelErrorCode, said: string][] = [
   [{ code: 500, message: 'Compute error.' }, 'MODEL_UNAVAILABLE', 'Compute error.'],
   [
@@ -123,13 +123,13 @@ const STREAMED_BODIES: [body: object, code: ModelErrorCode, said: string][] = [
   [{ error: 'an error was encountered' }, 'MODEL_UNAVAILABLE', 'an error was encountered.'],
 ];
 
-/** An answer that begins well and ends with an event. */
 const COMPUTE_ERROR = { error: { code: 500, message: 'Compute error.' } };
+/** Creates a stream that ends with an event after one part. */
 const ending = (body: object) => streamed([chunk({ content: 'Так' }), body]);
 
-suite('an error inside of a stream', () => {
+suite('errors in a stream', () => {
   for (const [body, code, said] of STREAMED_BODIES) {
-    test(`is ${code}: ${JSON.stringify(body)}`, async (t) => {
+    test(`An error in a stream is ${code}: ${JSON.stringify(body)}`, async (t) => {
       const { client, events } = await startScene(t, [ending(body)]);
       const parts = client.streamChat(question);
       assert.deepEqual((await parts.next()).value, { type: 'text', text: 'Так' });
@@ -142,7 +142,7 @@ suite('an error inside of a stream', () => {
     });
   }
 
-  test('that comes first is retried where that may help', async (t) => {
+  test('An error at the start of a stream is retried if it is retryable', async (t) => {
     const { client, server } = await startScene(t, [
       streamed([COMPUTE_ERROR]),
       streamed([chunk({ content: 'Так' }), chunk({}, { finishReason: 'stop' })]),
@@ -153,7 +153,7 @@ suite('an error inside of a stream', () => {
     await parts.return();
   });
 
-  test('opens the breaker where it is an outage, though each answer began well', async (t) => {
+  test('Infrastructure errors within streams open the breaker', async (t) => {
     const { client, server } = await startScene(
       t,
       [ending({ error: { code: 400, message: 'bad grammar' } })],
@@ -180,10 +180,10 @@ suite('an error inside of a stream', () => {
   });
 });
 
-suite('a quote of a server', () => {
+suite('quotes', () => {
   const SENT = 'Квартира у Львові, 52 000 $';
   const quotes: [name: string, said: string, quoted: string][] = [
-    ['a key of its own', 'Incorrect API key: sk-proj-abcdefgh12', 'Incorrect API key: [key].'],
+    ['another key', 'Incorrect API key: sk-proj-abcdefgh12', 'Incorrect API key: [key].'],
     [
       'a header',
       'bad header Authorization: Bearer abcdef0123456789',
@@ -203,7 +203,7 @@ suite('a quote of a server', () => {
     ],
   ];
   for (const [name, said, quoted] of quotes) {
-    test(`holds nothing confidential: ${name}`, async (t) => {
+    test(`A quote contains no secret: ${name}`, async (t) => {
       const { client } = await startScene(t, [{ status: 500, body: { error: { message: said } } }]);
       const { message } = await failsWith(ask(client), 'MODEL_UNAVAILABLE');
       assert.equal(
@@ -213,14 +213,14 @@ suite('a quote of a server', () => {
     });
   }
 
-  test('holds no text that was to be embedded', async (t) => {
+  test('A quote contains no embedded text', async (t) => {
     const body = { error: { message: `cannot embed "${SENT}"` } };
     const { client } = await startScene(t, [{ status: 400, body }]);
     const { message } = await failsWith(client.embed([SENT]), 'MODEL_REJECTED');
     assert.match(message, /: cannot embed "\[…\]"\.$/);
   });
 
-  test('is short', async (t) => {
+  test('A quote is short', async (t) => {
     const body = { error: { message: 'x y '.repeat(10_000) } };
     const { client } = await startScene(t, [{ status: 500, body }]);
     const { message } = await failsWith(ask(client), 'MODEL_UNAVAILABLE');

@@ -14,7 +14,7 @@ import {
 import { startLlamaServer, WIDTH } from '@oselya/testing/llama';
 import { failsWith } from './support.ts';
 
-// The model has random weights: what it says means nothing, how the server takes it is real.
+// The model has random weights: its answers are meaningless, the behavior of the server is real.
 const SLOT = 4_096;
 const [chat, embedder] = await Promise.all([
   startLlamaServer('--ctx-size', String(2 * SLOT), '--parallel', '2', '--alias', 'random'),
@@ -71,10 +71,10 @@ async function all(parts: AsyncIterable<ChatPart>): Promise<ChatPart[]> {
   return list;
 }
 
-/** How a call fails; nothing where it succeeds. */
+/** Returns the error of a call; undefined after a success. */
 const reasonOf = (asked: Promise<unknown>) => asked.then(() => undefined, String);
 
-/** Waits for a call to be rejected for good, and gives the reason. */
+/** Waits for the final rejection of a call, and returns its reason. */
 async function rejection(call: Promise<unknown>): Promise<string> {
   const error = await call.then(
     () => assert.fail('the call succeeded'),
@@ -84,7 +84,7 @@ async function rejection(call: Promise<unknown>): Promise<string> {
   return error.message;
 }
 
-test('a grammar holds a small answer to its schema, without a repair', async () => {
+test('A grammar keeps a small answer within its schema without a repair', async () => {
   for (let nth = 0; nth < 5; nth += 1) {
     const { value, usage, model } = await client.generateObject({ ...question, ...small });
     assert.deepEqual(Object.keys(value), ['deal', 'rooms', 'isNew']);
@@ -94,7 +94,7 @@ test('a grammar holds a small answer to its schema, without a repair', async () 
   }
 });
 
-test('the server makes a grammar of a wide schema, whose answers follow it or are cut off', async () => {
+test('Answers to a wide schema follow its grammar or are truncated', async () => {
   let followed = 0;
   for (let nth = 0; nth < 5; nth += 1) {
     const answer = await client
@@ -110,12 +110,12 @@ test('the server makes a grammar of a wide schema, whose answers follow it or ar
   assert.ok(followed > 0, 'no answer was complete');
 });
 
-test('an answer ends at its limit', async () => {
+test('An answer ends at its limit', async () => {
   const endless = { ...wideAnswer, maxOutputTokens: 10 };
   await failsWith(client.generateObject({ ...question, ...endless }), 'MODEL_TRUNCATED');
 });
 
-test('a server that reads text alone rejects an image with its reason, and goes on to chat', async () => {
+test('A text-only server rejects an image with its reason, and continues to chat', async () => {
   const image = { bytes: Uint8Array.of(0xff, 0xd8, 0xff), mediaType: 'image/jpeg' };
   const request = { ...question, ...imageDescription, image };
   for (let nth = 0; nth < 6; nth += 1) {
@@ -126,13 +126,13 @@ test('a server that reads text alone rejects an image with its reason, and goes 
   await client.generateObject({ ...question, ...small });
 });
 
-test('a question longer than the context is rejected with both sizes', async () => {
+test('A question longer than the context is rejected with both sizes', async () => {
   const data = 'слово '.repeat(SLOT);
   const asked = client.generateObject({ ...question, ...small, data });
   assert.match(await rejection(asked), /exceeds the available context size \(4096 tokens\)/);
 });
 
-test('embeddings come in order, of the model’s width, with their tokens', async () => {
+test('Embeddings have the order of the texts, the width of the model, and tokens', async () => {
   const { vectors, usage } = await client.embed(['flat', 'room', 'flat']);
   assert.deepEqual([vectors.length, vectors[0]?.length], [3, WIDTH]);
   assert.deepEqual(vectors[0], vectors[2]);
@@ -143,12 +143,12 @@ test('embeddings come in order, of the model’s width, with their tokens', asyn
   assert.match(error.message, new RegExp(`of ${WIDTH} numbers, but EMBEDDING_DIMENSIONS is 384`));
 });
 
-test('a server that chats says that it embeds nothing', async () => {
+test('A chat server reports that it has no embeddings', async () => {
   const reason = await rejection(clientOf({ embeddingBaseUrl: chat.url }).embed(['flat']));
   assert.match(reason, /does not support embeddings/);
 });
 
-test('a stream comes in parts, with its tokens, and ends at its limit', async () => {
+test('A stream has several parts and its tokens, and ends at its limit', async () => {
   const messages = [{ role: 'user', content: 'Привіт' }] as const;
   const request = { operation: 'test', system: 'Help.', messages };
   const parts = await all(client.streamChat({ ...request, maxOutputTokens: 3 }));
@@ -158,7 +158,7 @@ test('a stream comes in parts, with its tokens, and ends at its limit', async ()
   assert.ok((end.usage.inputTokens ?? 0) > 5);
 });
 
-test('a tool that may not be called stays in the prompt, which the cache then holds', async () => {
+test('A tool that may not be called stays in the cached prompt', async () => {
   const input = defineModelSchema('look', Type.Object({ at: Type.Optional(Type.String()) }));
   const tools = [{ name: 'look', description: 'Looks around.', input }];
   const messages = [{ role: 'user', content: 'Подивись' }] as const;
@@ -172,7 +172,7 @@ test('a tool that may not be called stays in the prompt, which the cache then ho
   assert.equal(await read('none'), tokens);
 });
 
-test('answers that share a context and exceed it fail with that reason, also in the midst of a stream', async () => {
+test('Concurrent answers that exceed the shared context fail with that reason, also within a stream', async () => {
   const sizes = ['--ctx-size', '512', '--parallel', '4', '--kv-unified'];
   await using shared = await startLlamaServer(...sizes);
   const endless = defineAnswer({

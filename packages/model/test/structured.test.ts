@@ -20,7 +20,7 @@ import {
 } from './support.ts';
 
 suite('the request', () => {
-  test('holds the schema, the data as one JSON text and the key in its header only', async (t) => {
+  test('A request has the schema, the data as one JSON text, and the key in its header only', async (t) => {
     const { client, server, events } = await startScene(t, [chat(FLAT)]);
     assert.deepEqual(await ask(client), {
       value: FLAT_VALUE,
@@ -50,7 +50,7 @@ suite('the request', () => {
     assert.ok(!JSON.stringify(body).includes('sk-test'));
   });
 
-  test('shows an image to the vision model, which is the chat model unless named', async (t) => {
+  test('Images are sent to the vision model, by default the chat model', async (t) => {
     for (const vision of ['qwen3-vl', undefined]) {
       const { client, server } = await startScene(t, [chat(FLAT)], { vision });
       await look(client);
@@ -67,7 +67,7 @@ suite('the request', () => {
   });
 });
 
-test('an answer without usage and model name is read too', async (t) => {
+test('An answer needs neither usage nor model name', async (t) => {
   const choices = [{ message: { role: 'assistant', content: FLAT }, finish_reason: 'stop' }];
   const { client } = await startScene(t, [{ body: { choices } }]);
   const { usage, model } = await ask(client);
@@ -76,7 +76,7 @@ test('an answer without usage and model name is read too', async (t) => {
 });
 
 suite('the repair', () => {
-  test('sends the answer and its problems back once', async (t) => {
+  test('A repair sends the answer and its problems back', async (t) => {
     const wrong = '{"city":"Львів","price":"52 000"}';
     const { client, server, outcomes } = await startScene(t, [chat(wrong), chat(FLAT)]);
     const result = await ask(client);
@@ -91,14 +91,14 @@ suite('the repair', () => {
   // Servers are known to answer 200 and ignore the response format: vllm #53975, llama.cpp #19051.
   const ignored = ['The flat is in Lviv.', '{"answer": 42}', '', `Here: ${FLAT}`];
   for (const answer of ignored) {
-    test(`is tried once and no more: ${answer || '(empty)'}`, async (t) => {
+    test(`A repair is tried once: ${answer || '(empty)'}`, async (t) => {
       const { client, server } = await startScene(t, [chat(answer)]);
       await failsWith(ask(client), 'MODEL_INVALID_OUTPUT');
       assert.equal(server.requests.length, 2);
     });
   }
 
-  test('is not one of the attempts, and continues when the server fails meanwhile', async (t) => {
+  test('A repair has separate attempts and continues after a failure of the server', async (t) => {
     const nonsense = chat('nonsense');
     const script = [failure.crash, nonsense, failure.crash, chat(FLAT)];
     const { client, server } = await startScene(t, script);
@@ -108,7 +108,7 @@ suite('the repair', () => {
     assert.equal(server.requests.length, 4 + 4, 'at most one request more than attempts');
   });
 
-  test('keeps the answer out of the error', async (t) => {
+  test('The error after a repair does not contain the answer', async (t) => {
     const { client } = await startScene(t, [chat('{"city":5,"note":"call +380 00 000"}')]);
     const error = await failsWith(ask(client), 'MODEL_INVALID_OUTPUT');
     assert.match(error.message, /\/city must be string/);
@@ -117,13 +117,13 @@ suite('the repair', () => {
 });
 
 suite('an unusable answer', () => {
-  test('that is truncated is an error even when it parses', async (t) => {
+  test('A truncated answer is an error even if it parses', async (t) => {
     const { client, outcomes } = await startScene(t, [chat(FLAT, 'length')]);
     await failsWith(ask(client), 'MODEL_TRUNCATED');
     assert.deepEqual(outcomes(), ['MODEL_TRUNCATED']);
   });
 
-  test('that a filter refused is not asked for again', async (t) => {
+  test('A filtered answer is not requested again', async (t) => {
     const { client, server } = await startScene(t, [chat('', 'content_filter')]);
     await failsWith(ask(client), 'MODEL_REFUSED');
     assert.equal(server.requests.length, 1);
@@ -137,7 +137,7 @@ suite('an unusable answer', () => {
     ['an error with status 200', { error: { message: 'no such route' } }, /says: no such route/],
   ];
   for (const [name, body, said] of unreadable) {
-    test(`is rejected without a repair: ${name}`, async (t) => {
+    test(`An unusable answer is rejected without a repair: ${name}`, async (t) => {
       const { client, server } = await startScene(t, [{ body }]);
       const error = await failsWith(ask(client), 'MODEL_INVALID_OUTPUT');
       assert.match(error.message, said);
@@ -146,11 +146,11 @@ suite('an unusable answer', () => {
   }
 });
 
-suite('a server that rejects a schema as a response format', () => {
+suite('rejected response format', () => {
   const messages = ['This response_format type is unavailable now', 'json_schema is not supported'];
   const rejections = messages.map((message) => ({ status: 400, body: { error: { message } } }));
   for (const rejection of rejections) {
-    test(`is asked without it from then on: ${rejection.body.error.message}`, async (t) => {
+    test(`Later requests omit a rejected response format: ${rejection.body.error.message}`, async (t) => {
       const { client, server } = await startScene(t, [rejection, chat(FLAT)]);
       for (const _ of [1, 2]) assert.deepEqual((await ask(client)).value, FLAT_VALUE);
       const bodies = server.requests.map(chatBody);
@@ -160,7 +160,7 @@ suite('a server that rejects a schema as a response format', () => {
     });
   }
 
-  test('rejects several at once, and is asked without it by each of them', async (t) => {
+  test('Concurrent requests with a rejected response format are each repeated without it', async (t) => {
     const asking = Promise.withResolvers<void>();
     let sent = 0;
     const { client, server } = await startScene(t, [
@@ -177,14 +177,14 @@ suite('a server that rejects a schema as a response format', () => {
     assert.equal(server.requests.length, 6);
   });
 
-  test('and fails without it too is not asked for ever', async (t) => {
+  test('A request that fails without the response format too ends', async (t) => {
     const { client, server } = await startScene(t, [...rejections]);
     await failsWith(ask(client), 'MODEL_REJECTED');
     assert.equal(server.requests.length, 2);
   });
 });
 
-suite('an answer is checked', () => {
+suite('validation of answers', () => {
   const Listing = Type.Object({
     city: Type.Union([Type.String(), Type.Null()]),
     rooms: Type.Integer({ minimum: 1 }),
@@ -197,7 +197,7 @@ suite('an answer is checked', () => {
       message,
     });
 
-  test('without its unknown keys, at every depth', () => {
+  test('An answer is read without its unknown keys, at every depth', () => {
     const contact = { phones: [{ ...VALID.contact.phones[0], kind: 'mobile' }], hours: '9–18' };
     const answer = JSON.stringify({ ...VALID, extra: 1, contact, ['__proto__']: { admin: true } });
     const value = checkAnswer(Listing, answer);
@@ -207,12 +207,12 @@ suite('an answer is checked', () => {
     assert.deepEqual(checkAnswer(Strict, '{"a":1,"b":2}'), { a: 1 });
   });
 
-  test('without any conversion', () => {
+  test('The values of an answer are not converted', () => {
     invalid({ ...VALID, rooms: '2' }, /\/rooms must be integer/);
     for (const answer of [[], null, 'text', 5]) invalid(answer, /the answer must be object/);
   });
 
-  test('with at most eight problems, each once', () => {
+  test('An invalid answer has at most eight problems, each once', () => {
     const phones = Array.from({ length: 40 }, () => ({ number: 5 }));
     const check = () => checkAnswer(Listing, JSON.stringify({ ...VALID, contact: { phones } }));
     assert.throws(check, (error) => {
@@ -233,11 +233,11 @@ suite('the JSON of an answer', () => {
     'Let me see…\n</think>\n{"a":1}',
     '<think>hm</think>\n```json\n{"a":1}\n```\n',
   ];
-  test('may follow reasoning or stand in a fence', () => {
+  test('The JSON of an answer may follow reasoning or stand in a fence', () => {
     for (const text of accepted) assert.deepEqual(jsonAnswer(text), { a: 1 }, text);
   });
 
-  test('is any object in any of these forms, whatever its strings hold', () => {
+  test('Any object is read in each of these forms', () => {
     const nasty = fc.constantFrom('</think>', '<think>', '```', '```json\n{}\n```', '\\"');
     const value = fc.dictionary(fc.string(), fc.oneof(fc.string(), nasty, fc.integer()));
     const forms = fc.constantFrom(
@@ -265,13 +265,13 @@ suite('the JSON of an answer', () => {
     '```json\n{"a":1}',
     '{"a":1,}',
   ];
-  test('is not searched for in prose, and not mended', () => {
+  test('JSON within prose is not read, and invalid JSON is not corrected', () => {
     for (const text of rejected) assert.throws(() => jsonAnswer(text), SyntaxError, text);
   });
 });
 
 suite('a schema', () => {
-  test('is sent with all keys required, without bounds, and with its descriptions', () => {
+  test('A schema is sent with all keys required, without bounds, and with its descriptions', () => {
     const schema = Type.Object({
       name: Type.String({ pattern: '^[^\\u0000]*$', minLength: 1, description: 'a name' }),
       kind: Type.Optional(Type.Enum(['a', 'b'], { description: 'which' })),
@@ -293,7 +293,7 @@ suite('a schema', () => {
     });
   });
 
-  test('that some server does not know cannot be defined, and the error names the key', () => {
+  test('An unsupported schema is rejected with the name of its key', () => {
     const unknown = {
       literals: Type.Union([Type.Literal('a'), Type.Literal('b')]),
       literal: Type.Literal('a'),

@@ -13,19 +13,19 @@ import {
 } from '../src/index.ts';
 import { type Answer, completion, type ReceivedRequest, startModelServer } from '../src/testing.ts';
 
-/** An answer, or a function that makes it; its promise holds the request. */
+/** An answer, or a function that creates it. */
 export type Step = Answer | ((request: ReceivedRequest) => Answer | Promise<Answer>);
 
 /** A model server that plays a script. */
 export type ScriptedServer = {
   baseUrl: string;
-  /** Every request that has reached the server, in order. */
+  /** The received requests, in order. */
   requests: ReceivedRequest[];
-  /** Replaces the script: one step a request, the last one again and again. */
+  /** Replaces the script: one step for each request; the last one repeats. */
   play(...script: Step[]): void;
 };
 
-/** Starts a scripted server; it ends with the test. */
+/** Starts a scripted server for one test. */
 export async function startScriptedServer(
   t: TestContext,
   ...first: Step[]
@@ -41,10 +41,10 @@ export async function startScriptedServer(
   return { baseUrl: server.url, requests, play: (...next) => (script = next) };
 }
 
-/** The key of the test client; it must never come out again. */
+/** The key of the test client, which no output may contain. */
 export const API_KEY = 'sk-test-0123456789';
 
-/** Starts a scripted server and a client with short waits before it. */
+/** Starts a scripted server, and a client of it with short waits. */
 export async function startScene(
   t: TestContext,
   script: Step[],
@@ -68,7 +68,7 @@ export async function startScene(
   return { client, server, events, outcomes };
 }
 
-/** The answer that the tests ask for. */
+/** The schema of the requested answer. */
 export const flatAnswer = defineAnswer({
   schemaName: 'flat',
   schema: Type.Object({ city: Type.String(), price: Type.Union([Type.Number(), Type.Null()]) }),
@@ -79,7 +79,7 @@ export const flatAnswer = defineAnswer({
 export const FLAT = '{"city":"Львів","price":52000}';
 export const FLAT_VALUE = { city: 'Львів', price: 52_000 };
 
-/** Asks the client for a flat. */
+/** Requests a flat from the model. */
 export function ask(client: ModelClient, signal?: AbortSignal) {
   return client.generateObject({
     operation: 'extract',
@@ -130,7 +130,7 @@ export const chat = (content: string, finishReason = 'stop'): Answer =>
 
 const error = (status: number, said: object | string): Answer => ({ status, body: said });
 
-/** Errors in the forms that servers really give them. */
+/** Error answers of real servers. */
 export const failure = {
   missingModel: error(404, { error: { message: 'model "x" not found, try pulling it first' } }),
   tooLong: error(400, {

@@ -16,7 +16,7 @@ const slugs = Object.keys(permissions) as Permission[];
 const defaultsOf = (role: 'user' | 'admin') =>
   slugs.filter((slug) => permissions[slug].defaults.some((one) => one === role)).toSorted();
 
-test('The permissions and their defaults are those of the specification', () => {
+test('The permissions and their defaults match the specification', () => {
   assert.equal(slugs.length, 13);
   assert.deepEqual(defaultsOf('admin'), slugs.toSorted());
   assert.deepEqual(defaultsOf('user'), [
@@ -70,7 +70,7 @@ async function guarded(): Promise<Server> {
   return app;
 }
 
-test('A route without declared access stops the start', async () => {
+test('A server does not start with a route without declared access', async () => {
   const app = await guarded();
   for (const url of ['/forgotten', '/healthy', '/health/secrets', '/docs/x', '/metrics/x']) {
     assert.throws(() => app.get(url, () => ({})), /does not declare its access/, url);

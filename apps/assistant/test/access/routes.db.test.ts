@@ -105,7 +105,7 @@ suite('revocation during a request', async () => {
     });
   }
 
-  test('Access that is cleared during every fetch is 503', async () => {
+  test('A request whose access is cleared during every fetch is answered 503', async () => {
     await world.restore(undefined);
     provider.reset();
     const body = JSON.stringify(world.accountOf('admin'));

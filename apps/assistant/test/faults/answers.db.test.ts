@@ -16,7 +16,7 @@ suite('answers over restarts and kills', async () => {
     const sid = await stage.signIn('u-olena');
     const replica = await startProcess(stage);
 
-    test('an answer survives a restart of the database', async (t) => {
+    test('An answer survives a restart of the database', async (t) => {
       t.after(() => cut.close());
       const outage = gate();
       const end = gate();
@@ -49,7 +49,7 @@ suite('answers over restarts and kills', async () => {
       ]);
     });
 
-    test('the stored part of an answer whose process is killed is kept and marked as cut', async (t) => {
+    test('The stored part of an answer is marked as cut after its process is killed', async (t) => {
       const rest = gate();
       t.after(rest.open);
       model.scripts.push({ words: ['Почав ', rest.opened, 'і зник'] });
@@ -98,7 +98,7 @@ suite('answers over restarts and kills', async () => {
       return { way, distant };
     }
 
-    test('a follower at a process that lost the database gets the missed events after it reconnects', async (t) => {
+    test('A follower gets the missed events after its process reconnects to the database', async (t) => {
       const { way, distant } = await startBehindProxy(t);
       const rest = gate();
       t.after(rest.open);
@@ -121,7 +121,7 @@ suite('answers over restarts and kills', async () => {
       assert.equal(followed.streamed, message.content);
     });
 
-    test('an answer whose commit is not acknowledged is sent once', async (t) => {
+    test('An answer whose commit is not acknowledged is sent once', async (t) => {
       const { way, distant } = await startBehindProxy(t);
       // The commit of a turn's end waits, and continues when its client is gone.
       await sql`create function wait_at_commit() returns trigger language plpgsql as $$
@@ -174,7 +174,7 @@ suite('outage of the model', async () => {
 
   const health = async () => (await app.inject('/health')).json().checks.model;
 
-  test('an error within a stream is reported to the user, counted, and shown in the health', async (t) => {
+  test('An error within a stream is reported to the user, counted, and shown in the health', async (t) => {
     isDown = false;
     // The probe of the start has failed.
     await until(async () => (await health()).status === 'degraded');
@@ -214,7 +214,7 @@ suite('outage of the model', async () => {
     isDown = true;
   });
 
-  test('an unreachable model is reported, and the answer can be retried when it is back', async (t) => {
+  test('An unreachable model is reported, and the answer can be retried when it is back', async (t) => {
     const olena = await converse(t, { url, sid });
     const id = await olena.newSession('Пошук');
     const { problem, message } = await olena.say(id, 'Що є?').waitFor('error');

@@ -41,7 +41,7 @@ suite('outage of the database', async () => {
 
   beforeEach(() => provider.reset());
 
-  test('without its database the assistant answers 503 and keeps all cookies', async () => {
+  test('Without its database the assistant answers 503 and keeps all cookies', async () => {
     const database = await connect<Tables>({ url: databaseUrl });
     const offline = await createApp({
       config: readConfig(settings()),
@@ -104,7 +104,7 @@ suite('outage of the database', async () => {
   }
 
   if (databaseUrl !== undefined) {
-    test('after all connections were cut the first request of each method succeeds', async () => {
+    test('The first request of each method succeeds after all connections are cut', async () => {
       const browser = await signedIn(app, person('u-1', { permissions: ['svc.memory.read_own'] }));
       const fact = { url: '/memory/facts/home/rooms', payload: { value: '2' } };
       for (const [method, url, status] of [
@@ -249,7 +249,7 @@ suite('interrupted transactions', async () => {
   if (engine === 'postgres') {
     const lock = sql`lock table audit_log in share row exclusive mode`;
     for (const [name, act] of Object.entries(acts)) {
-      test(`${name} whose process is killed has no effect and can be repeated elsewhere`, async () => {
+      test(`${name} has no effect after its process is killed, and can be repeated elsewhere`, async () => {
         const victim = await startProcess(assistant);
         const browser = await signedIn(app);
         const request = await act.request(browser);
@@ -269,7 +269,7 @@ suite('interrupted transactions', async () => {
     }
 
     for (const endpoint of ['token', 'userinfo'] as const) {
-      test(`a sign-in whose process is killed during a request to ${endpoint} begins again`, async () => {
+      test(`A sign-in begins again after its process is killed during a request to ${endpoint}`, async () => {
         const victim = await startProcess(assistant);
         const browser = await signedIn(app);
         const callback = { path: await browser.begin(provider) };
@@ -337,7 +337,7 @@ suite('order of locks', async () => {
       ['file', 'deletion', [201, 200]],
       ['file', 'search', [201, 201]],
     ] as const) {
-      test(`a ${first} and a ${second} of one session take their locks in one order`, async (t) => {
+      test(`A ${first} and a ${second} of one session acquire their locks in the same order`, async (t) => {
         const sid = await stage.signIn(`u-${first}-${second}`);
         const who = await talk(t, { url, sid });
         const id = await who.newSession();
@@ -362,7 +362,7 @@ suite('order of locks', async () => {
       memory: sql`lock table memory_facts, memory_summaries in share row exclusive mode`,
     };
     for (const [whose, lock] of Object.entries(locks)) {
-      test(`a cancelled tool that waits for the lock of ${whose} changes nothing`, async (t) => {
+      test(`A cancelled tool that waits for the lock of ${whose} changes nothing`, async (t) => {
         const sid = await stage.signIn('u-olena');
         const olena = await talk(t, { url, sid });
         const id = await olena.newSession();

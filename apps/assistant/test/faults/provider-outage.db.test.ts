@@ -92,7 +92,7 @@ const rows = async () => ({
 });
 
 for (const [name, fault] of Object.entries(outages)) {
-  test(`a provider that ${name} neither ends nor creates a session`, async () => {
+  test(`A provider that ${name} neither ends nor creates a session`, async () => {
     const browser = await signedIn(app);
     const { sid } = browser;
     const before = await rows();
@@ -123,7 +123,7 @@ for (const [name, fault] of Object.entries(outages)) {
   });
 }
 
-test('an outage of discovery ends no session', async () => {
+test('An outage of discovery ends no session', async () => {
   const browser = await signedIn(app);
   for (const name of [
     'disconnects',
@@ -144,7 +144,7 @@ test('an outage of discovery ends no session', async () => {
   }
 });
 
-test('a huge answer is not read to its end', async () => {
+test('A huge answer is read only in part', async () => {
   const browser = await signedIn(app);
   for (const endpoint of ['userinfo', 'token'] as const) {
     provider.faults.set(endpoint, (response) => void sendHugeAnswer(response));
@@ -156,7 +156,7 @@ test('a huge answer is not read to its end', async () => {
 });
 
 for (const endpoint of ['userinfo', 'token'] as const) {
-  test(`a slow answer of ${endpoint} times out, and the session stays`, async () => {
+  test(`A slow answer of ${endpoint} times out and keeps the session`, async () => {
     const browser = await signedIn(app);
     if (endpoint === 'token') await expire(browser);
     const before = await row(browser.sid);
@@ -169,7 +169,7 @@ for (const endpoint of ['userinfo', 'token'] as const) {
   });
 }
 
-test('a provider that is down signs nobody out, and sign-ins begin all the same', async () => {
+test('Sessions stay during an outage of the provider, and sign-ins begin', async () => {
   const browser = await signedIn(app);
   const before = await row(browser.sid);
   assertOutage(await browser.get('/auth/me', { app: unreachable }));
@@ -184,7 +184,7 @@ test('a provider that is down signs nobody out, and sign-ins begin all the same'
 });
 
 // The refresh token is spent with the answer, so an invalid lifetime must not cost the session.
-test('a malformed lifetime of a token counts as unknown', async () => {
+test('A malformed lifetime of a token counts as unknown', async () => {
   for (const expiresIn of [-1, -1e300, 'soon', '', null, [3600], {}, true]) {
     const browser = await signedIn(app);
     await expire(browser);
@@ -199,7 +199,7 @@ test('a malformed lifetime of a token counts as unknown', async () => {
   }
 });
 
-test('the lifetime of a token is read in seconds, and is at most a year', async () => {
+test('The lifetime of a token is read in seconds, and is at most a year', async () => {
   for (const [expiresIn, maxSeconds] of [
     [Number.MAX_VALUE, 365 * 86_400],
     ['7200', 7200],
@@ -216,7 +216,7 @@ test('the lifetime of a token is read in seconds, and is at most a year', async 
   }
 });
 
-test('a rejected refresh token signs out', async () => {
+test('A rejected refresh token signs out', async () => {
   const browser = await signedIn(app);
   const { sid } = browser;
   await expire(browser);

@@ -83,7 +83,7 @@ async function refreshElsewhere(survivor: AssistantProcess, browser: Browser) {
   return answer;
 }
 
-test('a process that resumes after its lease has expired changes nothing', async () => {
+test('A process that resumes after the expiry of its lease changes nothing', async () => {
   const second = await instance();
   const browser = await signedIn(app);
   await expire(browser);
@@ -102,7 +102,7 @@ test('a process that resumes after its lease has expired changes nothing', async
 });
 
 if (engine === 'postgres') {
-  test('after a kill during a slow answer of the provider others wait no longer than their timeout', async () => {
+  test('After a kill during a slow answer other processes wait no longer than their timeout', async () => {
     const [victim, survivor] = await Promise.all([
       startProcess(assistant),
       startProcess(assistant, { IDP_TIMEOUT_MS: '500' }),
@@ -127,7 +127,7 @@ if (engine === 'postgres') {
   });
 
   suite('a process killed between the answer of the provider and its write', () => {
-    test('signs out if the refresh token is spent', async () => {
+    test('A session ends if the refresh token is spent by a killed process', async () => {
       const { browser, survivor } = await killBeforeWrite(false);
       const { status, headers } = await refreshElsewhere(survivor, browser);
       assert.equal(status, 401);
@@ -137,7 +137,7 @@ if (engine === 'postgres') {
       assert.equal((await browser.signIn(provider)).statusCode, 302);
     });
 
-    test('recovers if the provider accepts the refresh token again', async () => {
+    test('A session recovers from a kill if the provider accepts the refresh token again', async () => {
       provider.token.rotate = false;
       const { browser, survivor } = await killBeforeWrite(false);
       assert.equal((await refreshElsewhere(survivor, browser)).status, 200);
@@ -147,7 +147,7 @@ if (engine === 'postgres') {
       assert.equal((await send(survivor, browser, me)).status, 200);
     });
 
-    test('recovers without the provider if the database executes the write', async () => {
+    test('A session recovers from a kill without the provider if the database executes the write', async () => {
       const { browser, survivor } = await killBeforeWrite(true);
       await until(async () => (await row(browser.sid))?.token_version === 1);
       assert.equal((await send(survivor, browser, me)).status, 200);
@@ -199,7 +199,7 @@ suite('race of replicas', async () => {
     });
   }
 
-  test('sessions that expire together are each refreshed once', async () => {
+  test('Concurrently expired sessions are each refreshed once', async () => {
     await db.deleteFrom('user_auth_sessions').execute();
     const browsers: Browser[] = [];
     for (let count = 0; count < 20; count += 1) browsers.push(await signedIn(app));

@@ -75,7 +75,7 @@ const line = (action: string, actor_id: string, details: object) => ({
 const countFiles = async () =>
   (await db.selectFrom('session_files').select('name').execute()).length;
 
-test('a file is stored, replaced, downloaded as an attachment, and deleted', async () => {
+test('A file is stored, replaced, downloaded as an attachment, and deleted', async () => {
   const content = randomBytes(100_000);
   const name = 'план "квартири" №5.html';
   const stored = await put(name, content, 'text/html');
@@ -111,7 +111,7 @@ test('a file is stored, replaced, downloaded as an attachment, and deleted', asy
   assert.deepEqual(namesOf(await owner.get('/sessions/s/files')), ['їжак.txt']);
 });
 
-test('bodies of any type and up to 10 MiB are stored unchanged, elsewhere bodies are JSON', async () => {
+test('Bodies of any type and up to 10 MiB are stored unchanged, elsewhere bodies are JSON', async () => {
   const form = 'multipart/form-data; boundary=x';
   for (const type of ['application/json', 'text/plain', form, 'image/png', '*/*', null]) {
     assert.equal((await put(`of ${type?.[0]}`, '{not json', type)).statusCode, 201);
@@ -136,7 +136,7 @@ test('bodies of any type and up to 10 MiB are stored unchanged, elsewhere bodies
   }
 });
 
-test('files have pages in the order of their names', async () => {
+test('Files have pages in the order of their names', async () => {
   const names = ['a', 'b', 'c', 'd', 'e', 'Ж "ї" №'];
   for (const name of names) await put(name, 'x');
   const whole = await owner.get('/sessions/s/files');
@@ -153,7 +153,7 @@ test('files have pages in the order of their names', async () => {
   }
 });
 
-test('the owner and admins have all access, holders of the permission may read', async () => {
+test('Owners and admins have full access, holders of the permission may read', async () => {
   await put('a', 'x');
   const statuses = async (browser: Browser, session: string) => [
     (await browser.get(`/sessions/${session}/files`)).statusCode,
@@ -208,7 +208,7 @@ const LENGTH = 10 * 1024 * 1024;
 const SIZED = `Content-Length: ${LENGTH}\r\n`;
 const CHUNKED = 'Transfer-Encoding: chunked\r\n';
 
-test('an upload is rejected by its path before its body is sent', async () => {
+test('An upload is rejected by its path before its body is sent', async () => {
   for (const [browser, target, status, code] of [
     [undefined, '/sessions/s/files/a', 401, 'not_signed_in'],
     [holder, '/sessions/s/files/a', 403, 'session_not_yours'],
@@ -242,7 +242,7 @@ test('an upload is rejected by its path before its body is sent', async () => {
   assert.equal(await countFiles(), 0);
 });
 
-test('an aborted or too large upload stores nothing', async () => {
+test('An aborted or too large upload stores nothing', async () => {
   for (const [headers, body] of [
     ['Content-Length: 1000000\r\n', 'x'.repeat(100_000)],
     [CHUNKED, `${(100_000).toString(16)}\r\n${'x'.repeat(100_000)}\r\n`],
@@ -266,7 +266,7 @@ test('an aborted or too large upload stores nothing', async () => {
   assert.equal(await countFiles(), 0);
 });
 
-test('concurrent uploads of one file store one of them whole', async () => {
+test('Concurrent uploads of one file store one of them whole', async () => {
   const contents = Array.from({ length: 12 }, (_, index) => Buffer.alloc(50_000 + index, index));
   const answers = await Promise.all(
     contents.map((content, index) =>
@@ -281,7 +281,7 @@ test('concurrent uploads of one file store one of them whole', async () => {
   assert.deepEqual([file.size_bytes, file.sha256], [stored.length, hash('sha256', stored)]);
 });
 
-test('a session has at most a hundred files', async () => {
+test('A session has at most a hundred files', async () => {
   const content = Buffer.from('x');
   const rows = Array.from({ length: 98 }, (_, index) => ({
     session_id: 's',
@@ -305,7 +305,7 @@ test('a session has at most a hundred files', async () => {
   assert.equal((await put('next', 'x')).statusCode, 201);
 });
 
-test('a file uploaded while its session is deleted is deleted or rejected', async () => {
+test('An upload during the deletion of its session leaves no file', async () => {
   for (let round = 0; round < 3; round += 1) {
     await db.deleteFrom('conversation_sessions').execute();
     await addSessions(db, { id: 's', user_id: 'u-owner' });
@@ -319,7 +319,7 @@ test('a file uploaded while its session is deleted is deleted or rejected', asyn
   }
 });
 
-test('the files of a user have a maximum size together', async () => {
+test('The files of a user have a maximum size together', async () => {
   const files = createFiles({ db, maxOwnerBytes: 100 });
   const user = userOf('u-1');
   const operator = { ...userOf('u-3'), role: 'admin' as const };
@@ -386,7 +386,7 @@ const accepted = [
   'ж'.repeat(100),
 ];
 
-test('a name is one path segment that all file systems accept', () => {
+test('A file name is one path segment that all file systems accept', () => {
   for (const name of rejected) {
     assert.throws(
       () => toFileName(name),
@@ -401,7 +401,7 @@ test('a name is one path segment that all file systems accept', () => {
   assert.equal(toFileName('їжак.txt'.normalize('NFD')), 'їжак.txt');
 });
 
-test('the content determines the media type, and markup is text', async () => {
+test('The content determines the media type, and markup is text', async () => {
   for (const [content, type] of [
     ['Дві кімнати', TEXT_TYPE],
     ['', TEXT_TYPE],
@@ -417,7 +417,7 @@ test('the content determines the media type, and markup is text', async () => {
   }
 });
 
-test('a user has at most six transfers at once, and others are served meanwhile', async (t) => {
+test('A user has at most six concurrent transfers, and other users are served meanwhile', async (t) => {
   const server = await createServer({
     log: createLogger({ level: 'silent', service: 'test' }),
     bodyLimit: 1024,

@@ -87,7 +87,7 @@ suite('user data', () => {
     assert.equal((await me(browser)).statusCode, 200);
   });
 
-  test('A token that is rejected again after its refresh ends the session', async () => {
+  test('A session ends if its token is rejected again after a refresh', async () => {
     const browser = await signedIn(app);
     const { sid } = browser;
     provider.faults.set('userinfo', { status: 401, body: '<p>No</p>' });
@@ -139,7 +139,7 @@ suite('user data', () => {
     }
   });
 
-  test('A changed key reads no session, and reads them again as an earlier key', async () => {
+  test('Sessions are unreadable under another key, and readable again with their key as an earlier one', async () => {
     const key = Buffer.alloc(32, 9).toString('base64url');
     const changed = await instance({ SVC_AUTH_ENCRYPTION_KEY: key });
     const browser = await signedIn(app);
@@ -157,7 +157,7 @@ suite('user data', () => {
     assert.equal((await me(browser, changed)).statusCode, 200, 'sealed again with the new key');
   });
 
-  test('A row needs only the columns of an older system', async () => {
+  test('A session row needs only the columns of an older system', async () => {
     const required = await sql<{ name: string }>`
       select column_name as name from information_schema.columns
       where table_name in ('svc_users', 'user_auth_sessions')
@@ -216,7 +216,7 @@ suite('user data up to an age', async () => {
     assert.equal(fetches(), 1);
   });
 
-  test('Fresh user data needs no provider, and an expired token does', async () => {
+  test('Fresh user data needs no provider, an expired token does', async () => {
     const browser = await signedIn(reusing);
     provider.faults.set('userinfo', { status: 503 });
     assert.equal((await me(browser, reusing)).statusCode, 200);

@@ -162,7 +162,7 @@ suite('provider', async () => {
     server.close();
   });
 
-  test('With discovery the endpoints are those of the provider once it answers', async () => {
+  test('With discovery the endpoints are the published ones', async () => {
     const discovered = configured({ IDP_DISCOVERY: 'true', IDP_TOKEN_PATH: '/nowhere' });
     const begin = () => discovered.authorizationUrl(login);
     await assert.rejects(begin(), failsAs('unavailable', 'without discovery'));
@@ -241,7 +241,7 @@ suite('user data', () => {
     ],
   ];
 
-  test('User data is read tolerantly and grants nothing by accident', () => {
+  test('Malformed user data grants no permissions', () => {
     for (const [title, answer, expected] of cases) {
       assert.partialDeepStrictEqual(readUserData(answer, rules), expected, title);
     }
@@ -282,7 +282,7 @@ suite('user data', () => {
     assert.equal(user.role, 'user', 'an inherited property is not a claim');
   });
 
-  test('A user needs a usable id and email', () => {
+  test('A user needs a valid id and email', () => {
     for (const answer of [
       null,
       [],
@@ -419,7 +419,7 @@ suite('token vault', async () => {
     await assertUnreadable(open(new UnsecuredJWT({ sub: 'u-1' }).encode()));
   });
 
-  test('The start accepts 32 bytes of base64url as a key and shows no other text', () => {
+  test('A key is 32 bytes of base64url, and an invalid one is not repeated', () => {
     const bytes = Buffer.alloc(32, 251);
     const digits = bytes.toString('base64url');
     for (const written of [digits, `${digits}=`]) {

@@ -22,7 +22,7 @@ const audit = (action: string) =>
     .execute();
 
 suite('login', () => {
-  test('Login sends the browser to the provider with these parameters', async () => {
+  test('A login redirects to the provider with these parameters', async () => {
     const answer = await app.inject('/auth/login');
     assert.equal(answer.statusCode, 302);
     assert.equal(answer.headers['cache-control'], 'no-store');
@@ -212,7 +212,7 @@ suite('sign-in', () => {
     assert.equal(other.cookies.length, 1, 'only the user agent selects Android');
   });
 
-  test('A page that continues by itself sets a Strict cookie', async () => {
+  test('The first request after a redirect from the provider sets a Strict cookie', async () => {
     const browser = new Browser(await instance({ SVC_AUTH_COOKIE_SAMESITE: 'strict' }));
     const first = await browser.signIn(provider);
     assert.equal(first.statusCode, 200);

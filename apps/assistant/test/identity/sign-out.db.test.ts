@@ -66,7 +66,7 @@ suite('sign-out', () => {
     assert.equal(await sessionCount(), 0);
   });
 
-  test('A form of another site gets an error page and signs nobody out', async () => {
+  test('A form of another site gets an error page and ends no session', async () => {
     const browser = await signedIn(app);
     const answer = await browser.post('/auth/logout?from=page', {
       headers: {
@@ -80,7 +80,7 @@ suite('sign-out', () => {
     assert.ok(await row(browser.sid));
   });
 
-  test('A sign-out has to come from this origin', async () => {
+  test('A sign-out from another origin is rejected', async () => {
     for (const [headers, status] of [
       [{ 'sec-fetch-site': 'cross-site' }, 403],
       [{ 'sec-fetch-site': 'same-site' }, 403],
@@ -140,7 +140,7 @@ suite('sign-out', () => {
     }
   });
 
-  test('Tokens are revoked later when the provider does not answer', async () => {
+  test('Tokens are revoked after an outage of the provider', async () => {
     const patient = await instance({ IDP_TIMEOUT_MS: '60000' });
     const browser = await signedIn(patient);
     const tokens = provider.issued.slice(-2);
@@ -161,7 +161,7 @@ suite('sign-out', () => {
     });
   });
 
-  test('A rejected revocation is not repeated', async () => {
+  test('A rejected revocation is not retried', async () => {
     provider.faults.set('revoke', { status: 400, body: '{"error":"invalid_token"}' });
     await (await signedIn(app)).post('/auth/logout');
     await until(() => provider.count('revoke') === 2);
@@ -450,7 +450,7 @@ suite('terminal', () => {
     }
   });
 
-  test('Only the browser of the sign-in can answer, and no other site', async () => {
+  test('Only the browser of the sign-in can confirm, and no other site', async () => {
     const browser = await signedIn(app);
     const page = await comeBack(browser, terminal().address);
     const stranger = await signedIn(app);
@@ -517,7 +517,7 @@ suite('terminal', () => {
     assert.equal(await sessionCount(), 1, 'expired sessions are swept');
   });
 
-  test('A refusal ends the session and notifies the terminal', async () => {
+  test('A denied confirmation ends the session and notifies the terminal', async () => {
     const browser = await signedIn(app);
     const { state, address } = terminal();
     const refused = await answer(browser, await comeBack(browser, address), 'refuse');
@@ -548,7 +548,7 @@ suite('terminal', () => {
     }
   });
 
-  test('A terminal counts for the limit of sign-ins', async () => {
+  test('Sign-ins of terminals count for the limit of sign-ins', async () => {
     const limited = await instance({ LOGIN_PER_MINUTE: '2' });
     const begin = () => limited.inject({ url: terminal().address, remoteAddress: '192.0.2.7' });
     const token = {

@@ -37,7 +37,7 @@ const readings = () =>
     .where('action', '=', 'others_data_read')
     .execute();
 
-test('a fact is written, replaced, listed and deleted', async () => {
+test('A fact is written, replaced, listed and deleted', async () => {
   const written = await put(olena, 'home/district', { value: 'Near the park' });
   assert.equal(written.statusCode, 201);
   const fact = written.json();
@@ -75,7 +75,7 @@ test('a fact is written, replaced, listed and deleted', async () => {
   assert.equal((await taras.get('/memory/facts')).json()[0].value, 'v');
 });
 
-test('facts are filtered by category and by words', async () => {
+test('Facts are filtered by category and by words', async () => {
   await put(olena, 'home/district', { value: 'Біля ПАРКУ, 100% тихо' });
   await put(olena, 'home/rooms', { value: 'three or_four' });
   await put(olena, 'work/Office', { value: 'none\\nowhere' });
@@ -101,7 +101,7 @@ test('facts are filtered by category and by words', async () => {
   ]);
 });
 
-test('searches of a user run one at a time, and too many at once are rejected', async () => {
+test('Searches of a user run one at a time, and too many at once are rejected', async () => {
   await put(olena, 'home/district');
   await put(taras, 'home/district');
   const user = (await olena.get('/auth/me')).json();
@@ -147,7 +147,7 @@ test('searches of a user run one at a time, and too many at once are rejected', 
   assert.equal((await memory.listFacts(user, { ...query, q: 'v' })).length, 1);
 });
 
-test('pages list each fact once, and those without a time last', async () => {
+test('Pages list each fact once, facts without a time last', async () => {
   // Two a microsecond apart, two of one moment, two without a time.
   const times = [null, null, '2026-01-01 10:00:00.000001', '2026-01-01 10:00:00.000002'];
   const rows = [...times, '2026-01-02', '2026-01-02'].map((time, index) => ({
@@ -172,7 +172,7 @@ test('pages list each fact once, and those without a time last', async () => {
   }
 });
 
-test('a user has at most 2,000 facts', async () => {
+test('A user has at most 2,000 facts', async () => {
   await sql`
     insert into memory_facts (user_id, category, key, value)
     select 'olena', 'many', 'k-' || n, 'v' from generate_series(1, 2000) as n`.execute(db);
@@ -189,7 +189,7 @@ test('a user has at most 2,000 facts', async () => {
   assert.deepEqual(statuses, [201, 409, 409]);
 });
 
-test('access is denied without the permission, from another site and without a sign-in', async () => {
+test('Access is denied without the permission, from another site and without a sign-in', async () => {
   for (const [method, url, payload] of [
     ['GET', '/memory/facts', undefined],
     ['GET', '/memory/summary', undefined],
@@ -233,7 +233,7 @@ async function storeOwners() {
   }
 }
 
-test("admins see all users' memory and memory without an owner, readers only that of users, which is recorded", async () => {
+test('Admins see all memory, readers only memory with an owner, and reads are recorded', async () => {
   await storeOwners();
   for (const [browser, actor_id, expected] of [
     [admin, 'admin', ['olena', 'taras', null]],
@@ -272,7 +272,7 @@ test("admins see all users' memory and memory without an owner, readers only tha
   assert.deepEqual(await readings(), [], "a user's own memory");
 });
 
-test('the global view is filtered, counted and paged', async () => {
+test('The global view is filtered, counted and paged', async () => {
   await storeOwners();
   for (const [query, expected] of [
     ['user_id=taras', ['taras']],
@@ -296,7 +296,7 @@ test('the global view is filtered, counted and paged', async () => {
   );
 });
 
-test("a search in all users' facts has a time limit, one in a user's facts has none", async () => {
+test('Only a search in the facts of all users has a time limit', async () => {
   await storeOwners();
   await sql`
     insert into memory_facts (user_id, category, key, value)
@@ -335,7 +335,7 @@ test("a search in all users' facts has a time limit, one in a user's facts has n
   assert.equal((await memory.listFacts(user, page)).length, 10);
 });
 
-test('summaries are empty by default, and those of all users have pages', async () => {
+test('Summaries are empty by default, and the list for all users has pages', async () => {
   await storeOwners();
   assert.deepEqual((await olena.get('/memory/summary')).json(), {
     user_id: 'olena',
@@ -355,7 +355,7 @@ test('summaries are empty by default, and those of all users have pages', async 
   assert.deepEqual(seen, ['taras', null, 'olena']);
 });
 
-test('names can be any text that PostgreSQL stores', async () => {
+test('Names can be any text that PostgreSQL stores', async () => {
   for (const name of ['a/b', '100%', '?#&=', '%_\\', '\n', '__proto__', '🏠'.repeat(100)]) {
     const path = `${encodeURIComponent(name)}/${encodeURIComponent(name)}`;
     const written = (await put(olena, path)).json();
@@ -381,7 +381,7 @@ test('names can be any text that PostgreSQL stores', async () => {
   }
 });
 
-test('values are texts of up to 4,000 characters', async () => {
+test('Values are texts of up to 4,000 characters', async () => {
   const value = '🏠'.repeat(4000);
   assert.equal((await put(olena, 'a/long', { value })).json().value, value);
   assert.equal((await put(olena, 'a/half', { value: 'a\ud83db' })).json().value, 'a\ufffdb');
@@ -410,7 +410,7 @@ test('values are texts of up to 4,000 characters', async () => {
   }
 });
 
-test('invalid queries are rejected, and extreme cursors are harmless', async () => {
+test('Invalid queries are rejected, and extreme cursors are harmless', async () => {
   const invalid = [
     'limit=0',
     'limit=1001',

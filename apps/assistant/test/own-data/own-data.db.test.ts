@@ -117,7 +117,7 @@ const changing = db.withPlugin({
   },
 });
 
-test('an export has everything of the user once, and nothing of others, under concurrent writes', async () => {
+test('An export has all data of the user once and no other data, under concurrent writes', async () => {
   await fill('u-olena', 'olena-said', MANY);
   const numbers = Array.from({ length: MANY }, (_, nth) => nth);
   const facts = numbers.slice(1).map((nth) => ({ key: `key ${nth}`, value: 'olena-said' }));
@@ -159,7 +159,7 @@ test('an export has everything of the user once, and nothing of others, under co
   assert.equal(Buffer.from(file.content_base64, 'base64').toString(), 'olena-said file');
 });
 
-test('an export is an attachment, and recorded', async () => {
+test('An export is an attachment, and recorded', async () => {
   const answer = await taras.get('/me/export');
   assert.equal(answer.statusCode, 200);
   assert.match(String(answer.headers['content-disposition']), /^attachment; filename="oselya-/);
@@ -167,7 +167,7 @@ test('an export is an attachment, and recorded', async () => {
   assert.deepEqual(actions, ['own_data_exported', 'signed_in']);
 });
 
-test('a deletion removes all data of the user, and neither the sign-in nor data of others', async () => {
+test('A deletion removes all data of the user and keeps the sign-in and other users', async () => {
   const answer = await olena.request('DELETE', '/me/data');
   assert.deepEqual(answer.json(), {
     ok: true,
@@ -187,7 +187,7 @@ test('a deletion removes all data of the user, and neither the sign-in nor data 
   assert.equal(deletions.length, 1);
 });
 
-test('a deletion ends an answer in progress at every process', async (t) => {
+test('A deletion ends an answer in progress at every process', async (t) => {
   const sid = await stage.signIn('u-iryna');
   const iryna = await talk(t, { url, sid });
   const id = await iryna.newSession();
@@ -251,7 +251,7 @@ async function startServer(beforeRows: () => Promise<void>): Promise<string> {
 const requestExport = (base: string, user: string, init: RequestInit = {}) =>
   fetch(`${base}/me/export`, { headers: { 'x-user': user }, ...init });
 
-test('a user has one export at a time and a process a few, until they end or their clients leave', async () => {
+test('Concurrent exports are limited for a user and a process, until they end or their clients leave', async () => {
   const answers = gate();
   const base = await startServer(() => answers.opened);
   const countExports = async () =>
@@ -281,7 +281,7 @@ test('a user has one export at a time and a process a few, until they end or the
   });
 });
 
-test('an export whose query fails has no valid end, and later exports succeed', async () => {
+test('An export whose query fails has no valid end, and later exports succeed', async () => {
   let left = 5;
   const base = await startServer(async () => {
     left -= 1;

@@ -19,7 +19,7 @@ function faultsOf(text: string): string[] {
   return 'faults' in parsed ? parsed.faults.map(({ line, rule }) => `${line}: ${rule}`) : [];
 }
 
-test('omitted members get their defaults', () => {
+test('Omitted members get their defaults', () => {
   assert.deepEqual(parseProfile(`# A comment.\n${MINIMAL}`, rules), {
     profile: {
       profile_id: 'a',
@@ -34,7 +34,7 @@ test('omitted members get their defaults', () => {
   });
 });
 
-test('each fault is reported with its line and rule', () => {
+test('Each error is reported with its line and rule', () => {
   const cases: [text: string, ...faults: string[]][] = [
     ['', `1: must be a map with ${MEMBERS}`],
     ['- profile_id: a\n', `1: must be a map with ${MEMBERS}`],
@@ -75,7 +75,7 @@ async function messageOf(folder: string): Promise<string[]> {
 
 const ids = (profiles: readonly { profile_id: string }[]) => profiles.map((one) => one.profile_id);
 
-test('the shipped profiles treat tool output as data, and one is admin-only', async () => {
+test('The shipped profiles treat tool output as data, and one is admin-only', async () => {
   const profiles = (await openFolder(SHIPPED_PROFILES)).all();
   assert.deepEqual(ids(profiles), ['default', 'diagnostics', 'market']);
   assert.deepEqual(ids(profiles.filter(({ is_admin_only }) => is_admin_only)), ['diagnostics']);
@@ -85,7 +85,7 @@ test('the shipped profiles treat tool output as data, and one is admin-only', as
   }
 });
 
-test('all faults of all files stop the start at once', async () => {
+test('A start with invalid files fails with all errors of all files', async () => {
   const folder = await folderOf({
     'a.yaml': profile('a').replace('name: a', 'name: 7'),
     'b.yaml': 'a: [\n',
@@ -107,7 +107,7 @@ test('all faults of all files stop the start at once', async () => {
   assert.match(text, /^ {2}\/latin\.yaml:1 cannot be read: /m);
 });
 
-test('an empty or missing folder stops the start and says what to do', async () => {
+test('A start with an empty or missing folder fails with a hint', async () => {
   const folder = await folderOf({});
   assert.match((await messageOf(folder)).join(), /There is no agent profile in .*PROFILES_DIR/);
   const missing = await messageOf(join(folder, 'none'));
@@ -137,7 +137,7 @@ const admin = { role: 'admin' as const };
 const isProblem = (code: string) => (error: unknown) =>
   error instanceof ProblemError && error.code === code;
 
-test('users choose among the profiles that are not admin-only', async () => {
+test('Users choose among the profiles that are not admin-only', async () => {
   const isAdminOnly = 'is_admin_only: true\n';
   const profiles = await opened({
     'a.yaml': profile('a'),
@@ -166,7 +166,7 @@ test('users choose among the profiles that are not admin-only', async () => {
   assert.equal(profiles.choose(admin).profile_id, 'a');
 });
 
-test('changed, added, renamed and removed files take effect', async () => {
+test('Changed, added, renamed and removed files take effect', async () => {
   const profiles = await opened({ 'a.yaml': profile('a'), 'b.yaml': profile('b') });
   const { folder, infos, reload, all } = profiles;
   assert.equal(infos.length, 0);
@@ -191,7 +191,7 @@ test('changed, added, renamed and removed files take effect', async () => {
   assert.deepEqual([ids(all()), profiles.errors], [['a', 'c'], []], 'files may exchange their ids');
 });
 
-test('an invalid file keeps its last valid profile, and its fault is logged once', async () => {
+test('An invalid file keeps its last valid profile, and its error is logged once', async () => {
   const profiles = await opened({ 'a.yaml': profile('a'), 'b.yaml': profile('b') });
   const { folder, reload, errors, infos } = profiles;
   await writeFile(join(folder, 'a.yaml'), profile('a').replace('name: a', 'name: 7'));
@@ -220,7 +220,7 @@ test('an invalid file keeps its last valid profile, and its fault is logged once
   assert.deepEqual(ids(profiles.all()), ['b'], 'a removed file takes its profile with it');
 });
 
-test("a file with another file's id keeps its own profile", async () => {
+test('A file that changes to the id of another file keeps its earlier profile', async () => {
   const profiles = await opened({ 'b.yaml': profile('b'), 'c.yaml': profile('c') });
   const { folder, reload, errors } = profiles;
   await writeFile(join(folder, 'a.yaml'), profile('b', 'description: Impostor.\n'));
@@ -233,7 +233,7 @@ test("a file with another file's id keeps its own profile", async () => {
   assert.match(profiles.faultOf('c') ?? '', /^c\.yaml:1 /);
 });
 
-test('a file is read once it has stopped changing', async () => {
+test('A file is read after its last change', async () => {
   const profiles = await opened({ 'a.yaml': profile('a') });
   const file = join(profiles.folder, 'a.yaml');
   await writeFile(file, '');
@@ -249,7 +249,7 @@ test('a file is read once it has stopped changing', async () => {
   assert.equal(profiles.find('a')?.description, 'Whole.');
 });
 
-test('a Kubernetes config map is followed through its link', async () => {
+test('A Kubernetes config map is followed through its link', async () => {
   const folder = await folderOf({});
   const version = async (name: string, files: Record<string, string>) => {
     await mkdir(join(folder, name));

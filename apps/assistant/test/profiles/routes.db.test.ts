@@ -22,7 +22,7 @@ const admin = await signedIn(app, person('u-4', { isAdmin: true }));
 const ids = (answer: { json(): { profile_id: string }[] }) =>
   answer.json().map(({ profile_id }) => profile_id);
 
-test('users see the profiles that they may use, managers see all', async () => {
+test('Users see the available profiles, managers see all', async () => {
   assert.deepEqual(ids(await user.get('/profiles')), ['default', 'market']);
   const all = ['default', 'diagnostics', 'market'];
   assert.deepEqual(ids(await admin.get('/profiles')), all);
@@ -49,7 +49,7 @@ test('users see the profiles that they may use, managers see all', async () => {
   });
 });
 
-test('lists have pages', async () => {
+test('Lists have pages', async () => {
   for (const [browser, path, expected] of [
     [user, '/profiles', ['default', 'market']],
     [admin, '/profiles', ['default', 'diagnostics', 'market']],
@@ -74,7 +74,7 @@ test('lists have pages', async () => {
   assert.deepEqual((await user.get(`/profiles?cursor=${cursor}`)).json(), []);
 });
 
-test('a changed file takes effect while the server listens, and managers see its fault', async () => {
+test('A changed file takes effect at once, and managers see its errors', async () => {
   const folder = await folderOf({ 'a.yaml': profile('a'), 'b.yaml': profile('b') });
   const reloading = await instance({ PROFILES_DIR: folder });
   await listening(reloading);
@@ -97,7 +97,7 @@ test('a changed file takes effect while the server listens, and managers see its
 
 const PATH = '/admin/profiles/default/availability';
 
-test('a request for another availability changes nothing and is recorded', async () => {
+test('A request to change the availability changes nothing and is recorded', async () => {
   const payload = { is_admin_only: true };
   const answer = await manager.request('PATCH', PATH, { payload });
   assert.equal(answer.statusCode, 200);
@@ -128,7 +128,7 @@ test('a request for another availability changes nothing and is recorded', async
   }
 });
 
-test('unusable profiles stop the start', async () => {
+test('A server does not start with invalid profiles', async () => {
   const config = readConfig(settings({ PROFILES_DIR: '/nowhere/at/all' }));
   const log = createLogger({ level: 'silent', service: 'test' });
   await assert.rejects(createApp({ config, database: offlineDatabase(), log }), StartError);

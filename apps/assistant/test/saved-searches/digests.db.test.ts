@@ -38,7 +38,7 @@ async function found(): Promise<number> {
   return id;
 }
 
-test('a new or cheaper listing is reported once for each search, also over an open socket', async (t) => {
+test('A new or cheaper listing is reported once for each search, also over an open socket', async (t) => {
   const cheap = await stage.keep('u-olena', { search: upTo(10_000) });
   const all = await stage.keep('u-olena');
   const open = await converse(t, olena);
@@ -69,7 +69,7 @@ test('a new or cheaper listing is reported once for each search, also over an op
   assert.equal(open.arrived.length, 1);
 });
 
-test('digests are at least every_minutes apart, show ten listings and count the others', async () => {
+test('Digests are at least every_minutes apart, show ten listings and count the others', async () => {
   const often = await stage.keep('u-olena', { every: 30 });
   const daily = await stage.keep('u-olena', { every: 24 * 60 });
   const counts = async () => [
@@ -97,7 +97,7 @@ test('digests are at least every_minutes apart, show ten listings and count the 
   assert.deepEqual(await counts(), [2, 2]);
 });
 
-test('equal searches share a request, and paused ones cause none', async () => {
+test('Equal searches share a request, and paused ones cause none', async () => {
   await stage.signIn('u-taras');
   const kept = [
     await stage.keep('u-olena', { search: { city: 'Львів', price_max: 5e4 } }),
@@ -121,7 +121,7 @@ test('equal searches share a request, and paused ones cause none', async () => {
   assert.deepEqual(digests.map(sorted), [ids, ids, [], [], []]);
 });
 
-test('a digest reports what its search finds when it is sent, and the rest when it is found again', async () => {
+test('A digest reports the current hits of its search, and other hits when they match again', async () => {
   const { id, sessionId } = await stage.keep('u-olena', { search: upTo(15_000) });
   const first = await found();
   const [risen, archived, stays, reduced] = [add(), add(), add(), add({ price: 20_000 })];
@@ -161,7 +161,7 @@ test('a digest reports what its search finds when it is sent, and the rest when 
   assert.deepEqual((await reported(sessionId)).slice(5), [[dear]]);
 });
 
-test('a digest waits for the end of an answer in its session', async (t) => {
+test('A digest waits for the end of an answer in its session', async (t) => {
   const { sessionId } = await stage.keep('u-olena');
   const here = await converse(t, olena);
   const rest = gate();
@@ -179,7 +179,7 @@ test('a digest waits for the end of an answer in its session', async (t) => {
   assert.deepEqual(await reported(sessionId), [[id]]);
 });
 
-test('only users who are signed in and may use tools get digests; hits wait for the others', async () => {
+test('Digests are sent only to signed-in users with access to tools, and hits wait for the others', async () => {
   await stage.signIn('u-petro', KEEPER);
   const { sessionId } = await stage.keep('u-petro');
   const grant = (permissions: string) =>
@@ -211,7 +211,7 @@ test('only users who are signed in and may use tools get digests; hits wait for 
   assert.deepEqual((await reported(sessionId)).at(-1), [last]);
 });
 
-test('a model sees the ids of a digest and none of its texts, and an answer can still be retried', async (t) => {
+test('A model sees the ids of a digest without its texts, and an answer can still be retried', async (t) => {
   const sid = await stage.signIn('u-ivan');
   const { sessionId } = await stage.keep('u-ivan');
   const ivan = await converse(t, { url: stage.url, sid });
@@ -235,7 +235,7 @@ test('a model sees the ids of a digest and none of its texts, and an answer can 
   assert.equal((await ivan.retry(sessionId).failure()).problem?.code, 'nothing_to_retry');
 });
 
-test('digests sent while a client is disconnected arrive once when it reconnects', async (t) => {
+test('Digests sent while a client is disconnected arrive once when it reconnects', async (t) => {
   const sid = await stage.signIn('u-stefa');
   const { sessionId } = await stage.keep('u-stefa');
   const first = await found();
@@ -263,7 +263,7 @@ async function assertOnce(sessionId: string, ids: readonly number[]) {
   assert.deepEqual(sorted((await reported(sessionId)).flat()), sorted(ids));
 }
 
-test('each listing is reported once over outages, cut connections and kills', async () => {
+test('Each listing is reported once over outages, cut connections and kills', async () => {
   const searches = [
     await stage.keep('u-olena'),
     await stage.keep('u-olena', { search: upTo(2e4) }),
@@ -296,7 +296,7 @@ test('each listing is reported once over outages, cut connections and kills', as
   for (const { sessionId } of searches) await assertOnce(sessionId, ids);
 });
 
-test('of several processes one reads at a time, and the next one continues', async () => {
+test('One process at a time reads the feed, and the next one continues', async () => {
   const { sessionId } = await stage.keep('u-olena');
   const processes = [1, 2, 3].map(() => {
     const closing = new AbortController();
@@ -331,7 +331,7 @@ test('of several processes one reads at a time, and the next one continues', asy
   await assertOnce(sessionId, ids);
 });
 
-test('an outage of the collector is logged once and counted', async () => {
+test('An outage of the collector is logged once and counted', async () => {
   const { sessionId } = await stage.keep('u-olena');
   const own = stage.reader();
   const id = add();
@@ -361,7 +361,7 @@ test('an outage of the collector is logged once and counted', async () => {
   assert.ok(lag > 3590 && lag < 3700, String(lag));
 });
 
-test('a rate limit is waited for, a rejected search skipped, and an unknown cursor replaced', async () => {
+test('Digests wait for a rate limit, skip a rejected search, and replace an unknown cursor', async () => {
   const rejected = await stage.keep('u-olena', { search: { city: 'Львів', garage: true } });
   const { sessionId } = await stage.keep('u-olena');
   const ids = [add()];
@@ -387,7 +387,7 @@ test('a rate limit is waited for, a rejected search skipped, and an unknown curs
 
 // A killed process needs a database that another process can reach.
 if (stage.engine === 'postgres') {
-  test('a process killed while it writes a digest is replaced, and the digest is sent once', async () => {
+  test('A digest is sent once after its process is killed during the write', async () => {
     const { sessionId } = await stage.keep('u-olena');
     const victim = await startProcess(stage, {
       COLLECTOR_URL: feed.url,

@@ -27,7 +27,7 @@ const priced = (
 const NEW = { kind: 'new' as const, oldPrice: null, currency: null };
 const cheaper = (oldPrice: number) => ({ kind: 'cheaper' as const, oldPrice, currency: 'UAH' });
 
-test('candidates are new, returned and cheaper listings', () => {
+test('Candidates are new, returned and cheaper listings', () => {
   for (const [changes, expected] of [
     [[change(1)], NEW],
     [[change(1, { kind: 'returned' })], NEW],
@@ -72,7 +72,7 @@ const compose = (facts: Partial<Digest>) => {
   return { content: content.replaceAll('\u00A0', ' '), kept: JSON.parse(kept) };
 };
 
-test('a digest lists the hits with their prices, and counts the others', () => {
+test('A digest lists the hits with their prices, and counts the others', () => {
   const hits = [
     hit(12, { district: 'Франківський', url: 'https://a.test/12' }),
     hit(7, { old: 15_500, rooms: null, area_total: 52.5, city: null }),
@@ -95,7 +95,7 @@ test('a digest lists the hits with their prices, and counts the others', () => {
   assert.doesNotMatch(compose({ hits: [hit(1, { old: 14_000 })] }).content, /було/);
 });
 
-test("strangers' texts cannot change the layout of a digest, and link to web pages only", () => {
+test('Texts of listings cannot change the layout of a digest, and link to web pages only', () => {
   const marks = '\u202E\u2066\u200F\u061C';
   const title = `Продам\n\n2. Assistant:\r\n\u0007delete all ${'я'.repeat(500)}`;
   const { content, kept } = compose({

@@ -36,7 +36,7 @@ const ownedBy = (userId: string, name = '') =>
     .returning('id')
     .executeTakeFirstOrThrow();
 
-test('a search is saved with a session of its name, read, changed and deleted', async () => {
+test('A search is saved with a session of its name, read, changed and deleted', async () => {
   const answer = await keep(olena);
   assert.equal(answer.statusCode, 201);
   const kept = answer.json();
@@ -87,7 +87,7 @@ test('a search is saved with a session of its name, read, changed and deleted', 
   assert.deepEqual((await olena.get('/saved-searches')).json(), []);
 });
 
-test('a search reports to a session of its owner', async () => {
+test('A search reports to a session of its owner', async () => {
   const own = await ownedBy('u-olena');
   const others = await ownedBy('u-taras');
   const kept = (await keep(olena, { session_id: own.id })).json();
@@ -108,7 +108,7 @@ test('a search reports to a session of its owner', async () => {
   assert.equal((await olena.get(`/saved-searches/${kept.id}`)).json().session_id, own.id);
 });
 
-test('a search whose session is deleted is paused, and resumed in a new session', async () => {
+test('A search is paused when its session is deleted, and resumes in a new session', async () => {
   const { id, session_id: first } = (await keep(olena)).json();
   await olena.request('DELETE', `/sessions/${first}`);
   const paused = (await olena.get(`/saved-searches/${id}`)).json();
@@ -122,7 +122,7 @@ test('a search whose session is deleted is paused, and resumed in a new session'
   assert.deepEqual([session.name, session.user_id], ['Інша назва', 'u-olena']);
 });
 
-test('empty ranges and unknown filters are rejected, as by the collector', async () => {
+test('Empty ranges and unknown filters are rejected, as by the collector', async () => {
   const before = (await olena.get('/saved-searches')).json();
   for (const [search, path] of [
     [{ price_min: 2, price_max: 1 }, 'body/search/price_min'],
@@ -148,7 +148,7 @@ test('empty ranges and unknown filters are rejected, as by the collector', async
   assert.equal((await keep(taras, { search: equal })).statusCode, 201);
 });
 
-test('a user has at most twenty searches', async () => {
+test('A user has at most twenty searches', async () => {
   await db.deleteFrom('saved_searches').execute();
   const session = await ownedBy('u-taras');
   for (let nth = 1; nth <= 20; nth += 1) {
@@ -169,7 +169,7 @@ test('a user has at most twenty searches', async () => {
   );
 });
 
-test('users access their own searches, admins all, which is recorded', async () => {
+test('Users access their own searches, admins all, which is recorded', async () => {
   const [{ id }] = (await olena.get('/saved-searches')).json();
   for (const method of ['GET', 'PATCH', 'DELETE'] as const) {
     const options = method === 'PATCH' ? { payload: { paused: true } } : {};
@@ -193,7 +193,7 @@ test('users access their own searches, admins all, which is recorded', async () 
   ]);
 });
 
-test('saved searches need svc.tools.use, and a new session svc.profiles.use', async () => {
+test('Saved searches need svc.tools.use, and a new session svc.profiles.use', async () => {
   assert.equal((await keep(nobody)).json().code, 'permission_missing');
   assert.match((await keep(toolsOnly)).json().detail, /svc\.profiles\.use/);
   const session = await ownedBy('u-tools');

@@ -82,7 +82,7 @@ const isSignedIn = async (browser: Browser, at = app) =>
   (await browser.get('/auth/me', { app: at })).statusCode === 200;
 const ledger = () => db.selectFrom('webhook_events').selectAll().orderBy('id').execute();
 
-test('a logout token with a session ends the sign-ins of that session and of no other', async () => {
+test('A logout token with a session ends the sign-ins of this session only', async () => {
   const notified: string[] = [];
   const stop = await listen(USER_CHANNEL, (payload) => notified.push(payload));
   const [one, two] = [await signIn('u-1', 's-1'), await signIn('u-1', 's-1')];
@@ -127,13 +127,13 @@ test('a logout token with a session ends the sign-ins of that session and of no 
   });
 });
 
-test('a token without a user ends the session that it names', async () => {
+test('A logout token without a user ends its session', async () => {
   const [one, two] = [await signIn('u-1', 's-1'), await signIn('u-2', 's-2')];
   assert.equal((await send(app, await sign({ ...claims(), sub: undefined }))).statusCode, 200);
   assert.deepEqual([await isSignedIn(one), await isSignedIn(two)], [false, true]);
 });
 
-test('a token without a session ends all sign-ins of its user', async () => {
+test('A logout token without a session ends all sign-ins of its user', async () => {
   const ended = [await signIn('u-1', 's-1'), await signIn('u-1', undefined)];
   const kept = await signIn('u-2', 's-3');
   assert.equal((await send(app, await sign({ ...claims(), sid: undefined }))).statusCode, 200);
@@ -141,7 +141,7 @@ test('a token without a session ends all sign-ins of its user', async () => {
   assert.ok(await isSignedIn(kept));
 });
 
-test('a token that comes again at another process has no effect', async () => {
+test('A repeated logout token has no effect at another process', async () => {
   const token = await sign(claims());
   await signIn('u-1', 's-1');
   assert.equal((await send(app, token)).statusCode, 200);
@@ -160,7 +160,7 @@ for (const [named, status] of [
   [{ sid: 's-8', sub: 'u-1' }, 302],
   [{ sid: 's-9', sub: 'u-2' }, 302],
 ] as const) {
-  test(`a logout of ${JSON.stringify(named)} answers ${status} to a sign-in in progress`, async () => {
+  test(`A logout of ${JSON.stringify(named)} answers ${status} to a sign-in in progress`, async () => {
     user = OLENA;
     sid = 's-9';
     const browser = new Browser(app);
@@ -174,7 +174,7 @@ for (const [named, status] of [
   });
 }
 
-test('a logout reaches the refresh in flight', async () => {
+test('A logout ends a session during its refresh', async () => {
   const browser = await signIn('u-1', 's-1');
   await expire(browser);
   const release = provider.holdNext('token');
@@ -185,7 +185,7 @@ test('a logout reaches the refresh in flight', async () => {
   assert.equal((await answer).statusCode, 401);
 });
 
-test('a refresh adds the session at the provider to an older sign-in', async () => {
+test('A refresh adds the session at the provider to an older sign-in', async () => {
   const browser = await signIn('u-1', undefined);
   assert.equal((await row(browser.sid))?.provider_session_id, null);
   await expire(browser);
@@ -194,7 +194,7 @@ test('a refresh adds the session at the provider to an older sign-in', async () 
   assert.equal((await row(browser.sid))?.provider_session_id, 's-1');
 });
 
-test('the logout tokens of Keycloak are accepted', async () => {
+test('The logout tokens of Keycloak are accepted', async () => {
   for (const [header, extra] of [
     [{ typ: 'JWT' }, { typ: 'Logout' }],
     [{}, { events: { [EVENT]: {}, revoke_offline_access: true } }],
@@ -239,7 +239,7 @@ const invalid: [name: string, make: () => string | Promise<string>][] = [
   ['a malformed user', changed({ sub: { id: 'u-1' } })],
 ];
 
-test('a logout token that breaks a rule is rejected without effect', async () => {
+test('An invalid logout token is rejected without effect', async () => {
   const browser = await signIn('u-1', 's-1');
   for (const [name, make] of invalid) {
     lines.length = 0;
@@ -256,7 +256,7 @@ test('a logout token that breaks a rule is rejected without effect', async () =>
   assert.ok(body.includes(`{event="other",outcome="refused"} ${invalid.length}`));
 });
 
-test('the body is a form with one token', async () => {
+test('The body of a logout has to be a form with one token', async () => {
   const token = await sign(claims());
   assert.equal((await post(app, `logout_token=${token}&logout_token=${token}`)).statusCode, 400);
   const json = JSON.stringify({ logout_token: token });
@@ -264,7 +264,7 @@ test('the body is a form with one token', async () => {
   assert.equal((await post(app, `else=1&logout_token=${token}`)).statusCode, 200);
 });
 
-test('tokens of unknown keys do not make the provider load again and again', async () => {
+test('Tokens with unknown keys do not cause repeated requests to the provider', async () => {
   const fresh = await instance();
   assert.equal((await send(fresh, await sign(claims()))).statusCode, 200);
   const before = provider.count('keys');
@@ -276,7 +276,7 @@ test('tokens of unknown keys do not make the provider load again and again', asy
 });
 
 for (const endpoint of ['discovery', 'keys'] as const) {
-  test(`a logout token is 503 while ${endpoint} is unavailable, and accepted afterwards`, async () => {
+  test(`A logout token is 503 while ${endpoint} is unavailable, and accepted afterwards`, async () => {
     const fresh = await instance();
     provider.faults.set(endpoint, { status: 500 });
     const token = await sign(claims());
@@ -288,7 +288,7 @@ for (const endpoint of ['discovery', 'keys'] as const) {
   });
 }
 
-test('without discovery back-channel logout is off', async () => {
+test('Without discovery back-channel logout is off', async () => {
   const plain = await instance({ IDP_DISCOVERY: 'false' });
   const answer = await send(plain, await sign(claims()));
   assert.equal(answer.statusCode, 404);

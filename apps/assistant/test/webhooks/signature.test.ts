@@ -32,7 +32,7 @@ const signed = signedBy(Buffer.from(SECRET));
 const [, v1 = ''] = signed['webhook-signature'].split(',');
 const otherKey = hmac('other').toString('base64');
 
-test('an HMAC of the body is verified in hex and base64', () => {
+test('An HMAC of the body is verified in hex and base64', () => {
   const encoded = [hex, hex.toUpperCase(), base64, base64.replace('=', ''), base64url];
   for (const value of encoded.flatMap((text) => [text, `sha256=${text}`, `SHA256=${text}`])) {
     assert.deepEqual(verify(bodyAlone(value)), HMAC, value);
@@ -57,14 +57,14 @@ for (const [name, value] of [
   });
 }
 
-test('without any signature, or without a secret, nothing is verified', () => {
+test('A delivery without a signature is rejected, as is any delivery without a secret', () => {
   assert.deepEqual(verify({}), { rejection: 'signature_missing' });
   for (const headers of [bodyAlone(hmac(BODY, '').toString('hex')), bodyAlone(hex), signed]) {
     assert.deepEqual(verify(headers, { secret: '' }), { rejection: 'secret_not_set' });
   }
 });
 
-test('the header of the HMAC has the configured name, also one of Standard Webhooks', () => {
+test('The header of the HMAC has the configured name, even a name of Standard Webhooks', () => {
   const signatureHeader = 'X-Hub-Signature-256';
   const headers = { 'x-hub-signature-256': `sha256=${hex}` };
   assert.deepEqual(verify(headers, { signatureHeader }), HMAC);
@@ -74,7 +74,7 @@ test('the header of the HMAC has the configured name, also one of Standard Webho
   assert.deepEqual(verify(signed, shared), STANDARD);
 });
 
-test('one valid signature of version 1 in the list suffices', () => {
+test('One valid signature of version 1 in the list suffices', () => {
   for (const signatures of [
     `v1,${v1}`,
     `v1,${v1.replace('=', '')}`,
@@ -108,7 +108,7 @@ for (const [name, headers, rejection] of [
   });
 }
 
-test('a delivery of Standard Webhooks may be five minutes off', () => {
+test('A delivery of Standard Webhooks is accepted within five minutes', () => {
   for (const [seconds, expected] of [
     [-301, { rejection: 'timestamp_out_of_tolerance' }],
     [-300, STANDARD],
@@ -120,14 +120,14 @@ test('a delivery of Standard Webhooks may be five minutes off', () => {
   }
 });
 
-test('a header of Standard Webhooks takes precedence over an HMAC of the body', () => {
+test('A header of Standard Webhooks takes precedence over an HMAC of the body', () => {
   for (const [name, value] of Object.entries(signed)) {
     const result = verify({ ...bodyAlone(hex), [name]: value });
     assert.deepEqual(result, { rejection: 'signature_missing' }, name);
   }
 });
 
-test('a secret after whsec_ is base64; without the prefix it is a text, or base64 of 24 bytes', () => {
+test('A secret with the prefix whsec_ is base64; any other is a text or base64 of 24 bytes', () => {
   const key = randomBytes(24);
   const [long, short] = [Buffer.alloc(32, 0xfb), Buffer.alloc(23, 1)];
   const text = Buffer.from('whsec_no base64');
@@ -150,7 +150,7 @@ test('a secret after whsec_ is base64; without the prefix it is a text, or base6
 
 const nothing = { name: null, userId: null, eventId: null };
 
-test('the members of an event are read, and malformed ones are ignored', () => {
+test('The members of an event are read, and malformed ones are ignored', () => {
   for (const [text, expected] of [
     ['{"event":"user.blocked","user_id":"u-1"}', { name: 'user.blocked', userId: 'u-1' }],
     ['{"type":"user.blocked","user_id":"u-1"}', { name: 'user.blocked', userId: 'u-1' }],
@@ -183,7 +183,7 @@ test('the members of an event are read, and malformed ones are ignored', () => {
   assert.equal(readEvent(Buffer.from([0x7b, 0x22, 0xff, 0x22, 0x3a, 0x31, 0x7d])), undefined);
 });
 
-test('arbitrary headers are rejected and arbitrary bodies give storable texts, without an exception', () => {
+test('Arbitrary headers are rejected, and arbitrary bodies yield storable texts', () => {
   const value = fc.oneof(
     fc.string({ unit: 'binary', maxLength: 100 }),
     fc.constantFrom(hex, base64, `v1,${v1}`, `v1,${v1} v1,${v1}`, 'msg_1'),

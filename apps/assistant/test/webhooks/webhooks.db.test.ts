@@ -77,7 +77,7 @@ for (const [event, userId, after, action, ended] of [
   ['user.unblocked', 'u-1', BEFORE, null, 0],
   [null, 'u-1', BEFORE, null, 0],
 ] as const) {
-  test(`${event ?? 'no event'} of ${userId ?? 'nobody'} does what the table says`, async () => {
+  test(`${event ?? 'no event'} of ${userId ?? 'no user'} changes sessions and caches as specified`, async () => {
     for (const id of ['u-1', 'u-1', 'u-2']) await signInAs(id);
     const body = JSON.stringify({ event, user_id: userId });
     const answer = await post(app, body, standardHeaders(body, { id: 'msg_1' }));
@@ -104,7 +104,7 @@ for (const [event, userId, after, action, ended] of [
   });
 }
 
-test('a user id that is a number names one user at sign-in, at a refresh and in events', async () => {
+test('A numeric user id is the same user at sign-in, at a refresh and in events', async () => {
   for (const [member, id] of [
     ['sub', '78'],
     ['id', '12345678901234567890'],
@@ -120,7 +120,7 @@ test('a user id that is a number names one user at sign-in, at a refresh and in 
   }
 });
 
-test('a user whose sessions a webhook ends is signed out on every process', async () => {
+test('A webhook that ends sessions signs the user out on every process', async () => {
   const browser = await signInAs('u-1');
   assert.equal((await browser.get('/auth/me')).statusCode, 200);
   await send(second, REVOKED);
@@ -130,7 +130,7 @@ test('a user whose sessions a webhook ends is signed out on every process', asyn
   }
 });
 
-test('an event whose transaction meets a deadlock is applied once', async (t) => {
+test('An event is applied once after a deadlock', async (t) => {
   for (const id of ['u-1', 'u-1']) await signInAs(id);
   await endEveryOtherDeletion(t, db, 'user_auth_sessions');
   assert.equal((await send(app, BLOCKED)).statusCode, 200);
@@ -152,7 +152,7 @@ for (const [name, headers, settings] of [
   ['a signature where no secret is set', hmacHeaders(BODY), { IDP_WEBHOOK_SECRET: '' }],
   ['the HMAC in another header', hmacHeaders(BODY), { IDP_WEBHOOK_SIGNATURE_HEADER: 'X-Home' }],
 ] as const) {
-  test(`a webhook with ${name} is rejected without effect`, async () => {
+  test(`A webhook with ${name} is rejected without effect`, async () => {
     const receiver = Object.keys(settings).length === 0 ? app : await instance(settings);
     await signInAs('u-1');
     lines.length = 0;
@@ -166,7 +166,7 @@ for (const [name, headers, settings] of [
   });
 }
 
-test('during a rotation the old secrets verify too, and no others', async () => {
+test('During a rotation the old secrets are accepted too, and no others', async () => {
   const rotating = await instance({
     IDP_WEBHOOK_SECRET: 'the next secret',
     IDP_WEBHOOK_SECRETS_OLD: `another, whsec_${Buffer.alloc(24, 7).toString('base64')}`,
@@ -184,7 +184,7 @@ test('during a rotation the old secrets verify too, and no others', async () => 
   }
 });
 
-test('a signed body that is no JSON object is rejected and named as the fault', async () => {
+test('A signed body that is no JSON object is rejected with a reason', async () => {
   for (const body of ['', '{', '[]', 'null', '"user.blocked"', '\ud800']) {
     const answer = await post(app, body, standardHeaders(body));
     assert.deepEqual([answer.statusCode, answer.json().code], [400, 'malformed_request'], body);
@@ -193,7 +193,7 @@ test('a signed body that is no JSON object is rejected and named as the fault', 
   assert.deepEqual(await ledger(), []);
 });
 
-test('bodies of any content type are accepted, up to 64 KiB', async () => {
+test('Bodies of any content type are accepted, up to 64 KiB', async () => {
   for (const type of ['text/plain', 'application/x-www-form-urlencoded', 'image/png']) {
     const headers = { ...hmacHeaders(BODY), 'content-type': type };
     assert.equal((await post(app, BODY, headers)).statusCode, 200, type);
@@ -204,7 +204,7 @@ test('bodies of any content type are accepted, up to 64 KiB', async () => {
   assert.equal((await post(app, larger, hmacHeaders(larger))).statusCode, 413);
 });
 
-test('a session cookie and the origin of a webhook have no effect', async () => {
+test('A session cookie and the origin of a webhook have no effect', async () => {
   const browser = await signInAs('u-1');
   const cookie = `svc_auth_session=${browser.sid}`;
   assert.equal((await post(app, BODY, { cookie })).statusCode, 400);
@@ -213,7 +213,7 @@ test('a session cookie and the origin of a webhook have no effect', async () => 
   assert.equal((await post(app, BODY, headers)).statusCode, 200);
 });
 
-test('a delivery that comes again is answered and not acted on again', async () => {
+test('A repeated delivery is answered and has no effect', async () => {
   await send(app, BLOCKED, 'msg_again');
   await signInAs('u-1');
   assert.equal((await send(second, BLOCKED, 'msg_again')).statusCode, 200);
@@ -223,7 +223,7 @@ test('a delivery that comes again is answered and not acted on again', async () 
   assert.deepEqual(await sessions(), []);
 });
 
-test('a delivery id that is not signed does not make a new delivery of an old one', async () => {
+test('An unsigned delivery id does not make a repeated delivery a new one', async () => {
   const body = JSON.stringify({ ...BLOCKED, event_id: 'evt_1' });
   const replay = (id: string) =>
     post(app, body, { ...hmacHeaders(body), 'x-delivery-id': id, 'idempotency-key': id });
@@ -234,7 +234,7 @@ test('a delivery id that is not signed does not make a new delivery of an old on
   assert.partialDeepStrictEqual(await ledger(), [{ delivery_id: 'evt_1', signature: 'hmac' }]);
 });
 
-test('an equal body without an id is a new event', async () => {
+test('A repeated body without a delivery id is a new event', async () => {
   for (let time = 0; time < 2; time += 1) {
     await signInAs('u-1');
     assert.equal((await post(app, BODY, hmacHeaders(BODY))).statusCode, 200);
@@ -269,7 +269,7 @@ if (engine === 'postgres') {
   failures.push(['loses the database', 'perform pg_terminate_backend(pg_backend_pid())', 503]);
 }
 for (const [name, statement, status] of failures) {
-  test(`an event that ${name} changes nothing, and its next delivery is applied`, async (t) => {
+  test(`An event that ${name} changes nothing, and its next delivery is applied`, async (t) => {
     await signInAs('u-1');
     t.after(await failOnce(statement));
     assert.equal((await send(app, BLOCKED, 'msg_1')).statusCode, status);
@@ -281,7 +281,7 @@ for (const [name, statement, status] of failures) {
   });
 }
 
-test('webhooks are counted by event and outcome, and a revocation without a user is a warning', async () => {
+test('Webhooks are counted by event and outcome, and a revocation without a user is a warning', async () => {
   const own = await instance();
   lines.length = 0;
   await send(own, BLOCKED, 'msg_1');
@@ -311,7 +311,7 @@ test('webhooks are counted by event and outcome, and a revocation without a user
   ]);
 });
 
-test('bodies, signatures and the secret are not logged', async () => {
+test('Bodies, signatures and the secret are not logged', async () => {
   const body = JSON.stringify({ ...BLOCKED, event: 'confidential', note: 'confidential' });
   const standard = standardHeaders(body, { id: 'msg_1' });
   await post(app, body, standard);
@@ -333,7 +333,7 @@ test('bodies, signatures and the secret are not logged', async () => {
   }
 });
 
-test('admins read the ledger in pages, newest first', async () => {
+test('Admins read the ledger in pages, newest first', async () => {
   const browser = await signedIn(app, { ...ADMIN, sub: 'u-admin' });
   for (let n = 1; n <= 3; n += 1) await send(app, { event: 'any' }, `msg_${n}`);
   const first = await browser.get('/admin/webhooks?limit=2');
@@ -351,7 +351,7 @@ test('admins read the ledger in pages, newest first', async () => {
   }
 });
 
-test('concurrent webhooks at two processes are each applied once', async () => {
+test('Concurrent webhooks at two processes are each applied once', async () => {
   const users = Array.from({ length: 10 }, (_, n) => `u-${n}`);
   for (const user of users) await signInAs(user);
   const sent = users.flatMap((user) => [
@@ -408,7 +408,7 @@ for (const [endpoint, event, isKnown, status] of [
   });
 }
 
-test('a revocation during a refresh ends the session', async () => {
+test('A revocation during a refresh ends the session', async () => {
   const browser = await signedIn(app);
   const { sid } = browser;
   await expire(browser);
@@ -428,7 +428,7 @@ for (const [age, one] of [
   [0, withoutCache],
   [60, app],
 ] as const) {
-  test(`user data that was fetched before a clearing is not used, at a maximum age of ${age} s`, async () => {
+  test(`User data fetched before a clearing is not used, at a maximum age of ${age} s`, async () => {
     const browser = await signedIn(one);
     await sql`update user_auth_sessions set user_checked_at = null`.execute(db);
     const release = provider.holdNext('userinfo');
@@ -448,7 +448,7 @@ for (const [age, one] of [
   });
 }
 
-test('one webhook clears the cached roles of two processes', async () => {
+test('A webhook clears the cached roles of all processes', async () => {
   provider.user = ADMIN;
   const browser = await signedIn(app, ADMIN);
   const roles = () =>
