@@ -1,4 +1,5 @@
-import { ModelError, openTrial, type Trial } from '@oselya/collector';
+import { ModelError, openTrial, type Trial, type TrialReading } from '@oselya/collector';
+import { createUsage, type Tokens } from '@oselya/model';
 import { CommandError, type Context, INTERRUPTED, onInterrupt } from '../command.ts';
 import { showProgress } from '../progress.ts';
 import { oneLine, printableJson } from '../terminal.ts';
@@ -9,8 +10,9 @@ import {
   type EmbeddingCheck,
   type Evaluation,
   evaluationJson,
+  type Result,
 } from './report.ts';
-import { type Result, runTexts } from './run-texts.ts';
+import { scoreTexts } from './score.ts';
 
 /** The options of an evaluation. */
 export type EvaluateOptions = {
@@ -67,28 +69,65 @@ export async function evaluate(
   }
 }
 
+/** @throws CommandError if the model gives no usable answer, ModelError if its server fails. */
 async function run(
   trial: Trial,
   texts: readonly GoldenText[],
   { signal, stderr }: { signal: AbortSignal } & Pick<Context, 'stderr'>,
 ): Promise<Result> {
+  const startedAt = performance.now();
   const progress = showProgress({ what: 'texts', total: texts.length }, stderr);
-  try {
-    const result = await runTexts(trial, texts, {
-      signal,
-      onText: (done) => progress.update(done, oneLine(trial.chatModel)),
-    });
-    const [failure] = result.failed;
-    if (failure !== undefined && result.failed.length === texts.length) {
-      progress.stop();
-      throw new CommandError(
-        `the model gave no usable answer to any text. The first failure: ${oneLine(failure.message)} See docs/models.md`,
-      );
+  const stop = new AbortController();
+  const usage = createUsage();
+  const readings = new Map<GoldenText, TrialReading | ModelError>();
+  let textsMs = 0;
+  const options = {
+    signal: AbortSignal.any([signal, stop.signal]),
+    observe: (event: Tokens) => usage.add(event),
+  };
+  const queue = texts.values();
+
+  async function work(): Promise<void> {
+    for (const text of queue) {
+      const begunAt = performance.now();
+      readings.set(text, await trial.read(text.payload, options).catch(keepUnusable));
+      textsMs += performance.now() - begunAt;
+      progress.update(readings.size, oneLine(trial.chatModel));
     }
-    return result;
+  }
+
+  try {
+    await Promise.all(Array.from({ length: trial.parallel }, work));
   } finally {
+    stop.abort();
     progress.stop();
   }
+  const scores = scoreTexts(texts, readings);
+  const [failure] = scores.failed;
+  if (failure !== undefined && scores.failed.length === texts.length) {
+    throw new CommandError(
+      `the model gave no usable answer to any text. The first failure: ${oneLine(failure.message)} See docs/models.md`,
+    );
+  }
+  return {
+    model: trial.chatModel,
+    ...scores,
+    ...usage.total(),
+    durationMs: performance.now() - startedAt,
+    textMs: textsMs / texts.length,
+  };
+}
+
+/** Failures of the model on one text; every other failure is one of the server. */
+const UNUSABLE: ReadonlySet<string> = new Set([
+  'MODEL_INVALID_OUTPUT',
+  'MODEL_TRUNCATED',
+  'MODEL_REFUSED',
+]);
+
+function keepUnusable(error: unknown): ModelError {
+  if (error instanceof ModelError && UNUSABLE.has(error.code)) return error;
+  throw error;
 }
 
 /** Checks whether the server can embed listings. */

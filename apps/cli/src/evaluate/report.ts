@@ -1,12 +1,25 @@
 import { oneLine } from '../terminal.ts';
 import { JUDGED } from './golden.ts';
-import type { Result } from './run-texts.ts';
-import { precision, recall, sumOf, type Tally, tallyOf } from './score.ts';
+import { precision, recall, type Scores, sumOf, type Tally, tallyOf } from './score.ts';
 
 /** The check of a model's embeddings: their width, or the failure. */
 export type EmbeddingCheck =
   | { model: string; dimensions: number }
   | { model: string; error: { code: string; message: string } };
+
+/** The result of a model. */
+export type Result = Scores & {
+  model: string;
+  /** Requests to the model. */
+  calls: number;
+  /** As the server counts them; null if it does not. */
+  inputTokens: number | null;
+  outputTokens: number | null;
+  /** The time of all texts. */
+  durationMs: number;
+  /** The mean time of one text. */
+  textMs: number;
+};
 
 /** The figures of an evaluation. */
 export type Evaluation = {

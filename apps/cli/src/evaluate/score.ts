@@ -1,6 +1,6 @@
-import { normaliseText, type TrialReading } from '@oselya/collector';
+import { ModelError, normaliseText, type TrialReading } from '@oselya/collector';
 import { type Field, FIELD_NAMES, fieldOf } from '@oselya/collector/fields';
-import { type Expected, JUDGED } from './golden.ts';
+import { type Expected, type GoldenText, JUDGED } from './golden.ts';
 
 /** The counts of a field's values. A wrong value in place of the right one counts as wrong and as missed. */
 export type Tally = {
@@ -107,4 +107,31 @@ function add(sum: Tally, { right, wrong, missed }: Tally): void {
   sum.right += right;
   sum.wrong += wrong;
   sum.missed += missed;
+}
+
+/** The scores of a model on texts. */
+export type Scores = {
+  tallies: Tallies;
+  /** The wrong fields of each text, by its name. */
+  differences: { text: string; fields: Difference[] }[];
+  /** Texts without a usable answer. */
+  failed: { text: string; code: string; message: string }[];
+};
+
+/** Scores the readings of texts; a reading that is an error counts as nothing read. */
+export function scoreTexts(
+  texts: readonly GoldenText[],
+  readings: ReadonlyMap<GoldenText, TrialReading | ModelError>,
+): Scores {
+  const tallies = emptyTallies();
+  const differences: Scores['differences'] = [];
+  const failed: Scores['failed'] = [];
+  for (const text of texts) {
+    const reading = readings.get(text);
+    const isFailure = reading instanceof ModelError;
+    const fields = score(tallies, text.expected, isFailure ? undefined : reading);
+    if (isFailure) failed.push({ text: text.name, code: reading.code, message: reading.message });
+    else if (fields.length > 0) differences.push({ text: text.name, fields });
+  }
+  return { tallies, differences, failed };
 }

@@ -24,28 +24,24 @@ export type ApiKeyRecord = ApiKey & {
   revoked_at: Date | null;
 };
 
-/** The keys that may use the API. Every process reads them from the database. */
-export type ApiKeys = {
-  /** Creates a key. The key itself is returned this once: only its hash is stored. */
-  create(options: {
-    name: string;
-    scopes: readonly Scope[];
-    sources?: readonly string[];
-  }): Promise<ApiKey & { key: string }>;
-  /** Lists every key, revoked ones too, the oldest first. */
-  list(): Promise<ApiKeyRecord[]>;
-  /** Revokes a key at once on every process. Returns false if it is unknown or was revoked before. */
-  revoke(id: string): Promise<boolean>;
-  /** Returns the key of a request; undefined if it is unknown or revoked. */
-  verify(key: string): Promise<ApiKey | undefined>;
-};
+/** The access to the keys of the API. Every process reads them from the database. */
+export type ApiKeys = ReturnType<typeof createApiKeys>;
 
 const COLUMNS = ['id', 'name', 'scopes', 'source_slugs'] as const;
 
 /** Creates the access to the collector's API keys. Contract 4, API keys. */
-export function createApiKeys({ db }: { db: Kysely<Tables> }): ApiKeys {
+export function createApiKeys({ db }: { db: Kysely<Tables> }) {
   return {
-    async create({ name, scopes, sources }) {
+    /** Creates a key. The key itself is returned this once: only its hash is stored. */
+    async create({
+      name,
+      scopes,
+      sources,
+    }: {
+      name: string;
+      scopes: readonly Scope[];
+      sources?: readonly string[];
+    }): Promise<ApiKey & { key: string }> {
       const id = randomBytes(6).toString('hex');
       const key = `oselya_${id}_${randomBytes(24).toString('base64url')}`;
       const source_slugs = sources === undefined ? null : [...sources];
@@ -57,7 +53,8 @@ export function createApiKeys({ db }: { db: Kysely<Tables> }): ApiKeys {
       return { ...row, key };
     },
 
-    list: () =>
+    /** Lists every key, revoked ones too, the oldest first. */
+    list: (): Promise<ApiKeyRecord[]> =>
       db
         .selectFrom('api_keys')
         .select([...COLUMNS, 'created_at', 'last_used_at', 'revoked_at'])
@@ -65,7 +62,8 @@ export function createApiKeys({ db }: { db: Kysely<Tables> }): ApiKeys {
         .orderBy('id')
         .execute(),
 
-    async revoke(id) {
+    /** Revokes a key at once on every process. Returns false if it is unknown or was revoked before. */
+    async revoke(id: string): Promise<boolean> {
       const { numUpdatedRows } = await db
         .updateTable('api_keys')
         .set({ revoked_at: sql<Date>`now()` })
@@ -75,7 +73,8 @@ export function createApiKeys({ db }: { db: Kysely<Tables> }): ApiKeys {
       return numUpdatedRows > 0n;
     },
 
-    async verify(key) {
+    /** Returns the key of a request; undefined if it is unknown or revoked. */
+    async verify(key: string): Promise<ApiKey | undefined> {
       // The key has 192 random bits: a plain hash reveals nothing, and neither does the time of finding it.
       const row = await db
         .selectFrom('api_keys')

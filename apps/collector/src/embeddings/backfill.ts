@@ -68,10 +68,10 @@ export async function backfillEmbeddings(
     const results = await embedTogether(model, wanted);
     const costs = wanted.map(({ listingId, cost }) => ({ listingId, usage: cost.usage() }));
     await addEmbeddingCosts(db, costs);
-    // Earlier runs may have left only texts that are rejected.
+    // A batch may have only texts that the model rejects; the plain one tells that from a model that rejects all.
     if (results.every(isOfText)) await model.embed([PLAIN_TEXT], { signal });
     const fillings: Filling[] = [];
-    let refused = 0;
+    let rejected = 0;
     let failure: Error | undefined;
     for (const [index, { id, hash }] of listings.entries()) {
       const result = results[index];
@@ -79,7 +79,7 @@ export async function backfillEmbeddings(
       if (!(result instanceof Error)) {
         fillings.push({ listingId: id, hash, ...result });
       } else if (isOfText(result)) {
-        refused += 1;
+        rejected += 1;
         report.failed.push({ listingId: id, reason: result.message });
       } else {
         failure ??= result;
@@ -88,7 +88,7 @@ export async function backfillEmbeddings(
     const stored = fillings.length === 0 ? 0 : await storeEmbeddings(db, fillings);
     report.embedded += stored;
     report.changed += fillings.length - stored;
-    count(fillings.length + refused);
+    count(fillings.length + rejected);
     if (failure !== undefined) throw failure;
   }
 
@@ -98,7 +98,11 @@ export async function backfillEmbeddings(
     onProgress(report, total);
   }
 
-  for await (const page of pages(db)) {
+  for (let after = 0; ;) {
+    const page = await selectCandidates(db).where('id', '>', after).limit(PAGE).execute();
+    const last = page.at(-1);
+    if (last === undefined) return report;
+    after = last.id;
     const outdated = page.flatMap((listing) => findOutdated(listing, model.embeddingModel));
     report.checked += page.length - outdated.length;
     for (let start = 0; start < outdated.length; start += MAX_TEXTS_PER_REQUEST) {
@@ -114,7 +118,6 @@ export async function backfillEmbeddings(
     onProgress(report, total);
     if (signal.aborted) return report;
   }
-  return report;
 }
 
 type Outdated = { id: number; text: string; hash: string };
@@ -123,17 +126,6 @@ function findOutdated(listing: Candidate, model: string): Outdated[] {
   const text = embeddingText(listing);
   const hash = sha256(text);
   return isEmbedded(listing, { hash, model }) ? [] : [{ id: listing.id, text, hash }];
-}
-
-/** Yields all listings by their ids, new ones too. */
-async function* pages(db: Kysely<Tables>): AsyncGenerator<Candidate[]> {
-  for (let after = 0; ;) {
-    const page = await listCandidates(db, { after, limit: PAGE });
-    const last = page.at(-1);
-    if (last === undefined) return;
-    yield page;
-    after = last.id;
-  }
 }
 
 type Candidate = EmbeddedListing & EmbeddingState & { id: number };
@@ -146,13 +138,6 @@ function selectCandidates(db: Kysely<Tables>) {
     .select(['id', 'embedding_model', 'embedding_text_hash', ...EMBEDDED_COLUMNS])
     .select(sql<boolean>`embedding is not null`.as('is_embedded'))
     .orderBy('id');
-}
-
-function listCandidates(
-  db: Kysely<Tables>,
-  { after, limit }: { after: number; limit: number },
-): Promise<Candidate[]> {
-  return selectCandidates(db).where('id', '>', after).limit(limit).execute();
 }
 
 async function countListings(db: Kysely<Tables>): Promise<number> {
