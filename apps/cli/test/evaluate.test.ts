@@ -36,7 +36,7 @@ const NOTHING = {
   ),
 };
 
-/** Starts a server with the answers of a model, whose embeddings have 384 numbers unless told. */
+/** Starts a server with the answers of a model and embeddings of so many numbers. */
 async function startModel(answer: (request: Received) => Played, dimensions = 384) {
   const requests: Received[] = [];
   const { url } = await startServer((request) => {

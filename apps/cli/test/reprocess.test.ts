@@ -4,7 +4,6 @@ import { reprocess, reprocessImages } from '../src/reprocess/reprocess.ts';
 import {
   countReading,
   createSummary,
-  describeImages,
   describeReading,
   describeReadings,
   describeWritten,
@@ -26,12 +25,11 @@ suite('listings', () => {
     outcome: 'read',
     listingId,
     rawId: listingId,
-    // What was read is handed on as it is.
     extracted: { requestedModel: 'better' } as Reading['extracted'],
     changes: {},
   });
 
-  /** Ten listings that are read and written one after another. */
+  /** Creates the work on ten listings, one after another. */
   function tenListings(events: {
     onRead?: (id: number) => void;
     onWrite?: (id: number) => void;
@@ -59,7 +57,7 @@ suite('listings', () => {
     return { written, maintenance: { reprocess: work, parallel: 1 } };
   }
 
-  /** Runs it for somebody who looks on, and gives also what they were asked, and how far they saw it come. */
+  /** Runs the command, and returns its outcome, questions, lines and progress. */
   async function runAt(
     { maintenance }: ReturnType<typeof tenListings>,
     options: Partial<Parameters<typeof reprocess>[1]> & { answer?: boolean } = {},
@@ -88,7 +86,7 @@ suite('listings', () => {
 
   const upTo = (last: number) => Array.from({ length: last }, (_, nth) => nth + 1);
 
-  test('what was read before somebody stopped it may still be written', async () => {
+  test('The readings before a stop can still be written', async () => {
     const stop = new AbortController();
     const onRead = (id: number) => {
       if (id === 5) stop.abort();
@@ -100,7 +98,7 @@ suite('listings', () => {
     assert.deepEqual(yes.written, upTo(4));
   });
 
-  test('where that is not wanted nothing is done, and it goes on where it began', async () => {
+  test('A stop without a write changes nothing and continues from the start', async () => {
     const stop = new AbortController();
     const onRead = (id: number) => {
       if (id === 5) stop.abort();
@@ -111,7 +109,7 @@ suite('listings', () => {
     assert.deepEqual(no.written, []);
   });
 
-  test('what was read before the model failed may still be written', async () => {
+  test('The readings before a failure of the model can still be written', async () => {
     const error = new Error('The model is away.');
     const failing = tenListings({
       onRead(id) {
@@ -122,7 +120,7 @@ suite('listings', () => {
     assert.deepEqual(failing.written, upTo(7));
   });
 
-  test('writing can be stopped, and goes on after the last that was written', async () => {
+  test('A stopped write continues after the last written listing', async () => {
     const stop = new AbortController();
     const listings = tenListings({
       onWrite(id) {
@@ -134,7 +132,7 @@ suite('listings', () => {
     assert.deepEqual(listings.written, upTo(stopped.after));
   });
 
-  test('one that could not be written is where it goes on', async () => {
+  test('A failed write continues with the failed listing', async () => {
     const error = new Error('The database is away.');
     for (const yes of [true, false]) {
       const listings = tenListings({
@@ -147,7 +145,7 @@ suite('listings', () => {
     }
   });
 
-  test('a dry run that is stopped goes on where it was, and asks nothing', async () => {
+  test('A stopped dry run continues where it was, without a question', async () => {
     const stop = new AbortController();
     const onRead = (id: number) => {
       if (id === 5) stop.abort();
@@ -159,7 +157,7 @@ suite('listings', () => {
     assert.deepEqual([whole.stopped, whole.questions], [undefined, ['Write 10 listings?']]);
   });
 
-  test('progress is shown on standard error, unless every change is printed to a terminal', async () => {
+  test('Progress is shown on standard error unless every change is printed to a terminal', async () => {
     const { progress } = await runAt(tenListings({}), { dryRun: true, verbose: true });
     assert.match(progress, /^10 of 10 listings: 0 would change$/m);
     const [stdout, stderr] = [Object.assign(new PassThrough(), { isTTY: true }), new PassThrough()];
@@ -167,7 +165,7 @@ suite('listings', () => {
     assert.equal(stderr.read(), null);
   });
 
-  test('each failure is told with its listing and its reason, and counted', async () => {
+  test('Each failure is reported with its listing and reason', async () => {
     const outcomes = ['incomplete', 'kept', 'failed', 'queued'] as const;
     const listings = tenListings({
       failure: (listingId) =>
@@ -198,15 +196,15 @@ suite('listings', () => {
 });
 
 suite('images', () => {
-  const REFUSED = new Error('The model server answered 500.');
+  const FAILURE = new Error('The model server answered 500.');
   const OUTCOMES: readonly Described[] = [
     { listingId: 1, outcome: 'described' },
     { listingId: 2, outcome: 'left' },
     { listingId: 3, outcome: 'described' },
-    { listingId: 4, outcome: 'failed', error: REFUSED },
+    { listingId: 4, outcome: 'failed', error: FAILURE },
   ];
 
-  /** Runs it over four listings for somebody at a terminal, and gives what was printed and asked. */
+  /** Runs the command over four listings, and returns its outcome, lines and questions. */
   async function runImages(
     options: Partial<Parameters<typeof reprocessImages>[1]> & {
       answer?: boolean;
@@ -249,7 +247,7 @@ suite('images', () => {
 
   const FOUND = '4 listings have images that another prompt or model described, or none.';
 
-  test('who is asked and agrees has them described, and is told what became of them', async () => {
+  test('The images are described after a yes, and the outcomes are reported', async () => {
     assert.deepEqual(await runImages(), {
       failed: 1,
       stopped: undefined,
@@ -265,8 +263,8 @@ suite('images', () => {
   });
 
   for (const [name, options, questions] of [
-    ['a dry run', { dryRun: true }, 0],
-    ['a no', { answer: false }, 1],
+    ['A dry run', { dryRun: true }, 0],
+    ['A no', { answer: false }, 1],
   ] as const) {
     test(`${name} changes nothing`, async () => {
       const run = await runImages(options);
@@ -275,7 +273,7 @@ suite('images', () => {
     });
   }
 
-  test('who has said yes before is not asked; a stopped run tells what was done by then', async () => {
+  test('With --yes there is no question, and a stopped run reports its outcomes', async () => {
     const { questions, stopped, lines } = await runImages({ yes: true, stop: 1 });
     assert.deepEqual(
       [questions, stopped, lines.at(-1)],
@@ -306,7 +304,7 @@ suite('reports', () => {
     { outcome: 'in_progress', listingId: 8 },
   ];
 
-  test('the fields that would change are counted, the most frequent first, and so is what is left alone', () => {
+  test('The report counts changed fields, the most frequent first, and skipped listings', () => {
     const summary = createSummary();
     for (const outcome of OUTCOMES) countReading(summary, outcome);
     assert.deepEqual(describeReadings(summary), [
@@ -320,14 +318,7 @@ suite('reports', () => {
     ]);
   });
 
-  test('where nothing was found there is one line', () => {
-    assert.deepEqual(describeReadings(createSummary()), [
-      '0 listings were read again: 0 would change.',
-    ]);
-    assert.deepEqual(describeWritten(createSummary()), ['0 listings were written.']);
-  });
-
-  test('what was written is counted, and what stayed as it was', () => {
+  test('The report counts written and unchanged listings', () => {
     const written = { written: 5, incomplete: 6, changed: 4, queued: 3, kept: 2, failed: 1 };
     assert.deepEqual(describeWritten({ ...createSummary(), written }), [
       '11 listings were written.',
@@ -339,7 +330,7 @@ suite('reports', () => {
     ]);
   });
 
-  test('each change is a line of its own, cut where it is long', () => {
+  test('Each change is a line, cut where it is long', () => {
     const long = 'x'.repeat(100);
     assert.deepEqual(
       [read(9, { title: { from: 'two\nlines', to: long } }), ...OUTCOMES.slice(3, 6)].flatMap(
@@ -352,17 +343,10 @@ suite('reports', () => {
       ],
     );
   });
-
-  test('pictures have lines of their own', () => {
-    assert.deepEqual(describeImages({ described: 3, left: 0, failed: 2 }), [
-      'The images of 3 listings were described.',
-      '  2 failed, and stay unchanged: see the reasons above',
-    ]);
-  });
 });
 
 suite('questions', () => {
-  /** Asks somebody who types this, and gives also what they saw. */
+  /** Asks a question, and returns the answer to the typed text and the output. */
   async function asked(typed: string) {
     const [stdin, stderr] = [new PassThrough(), new PassThrough()];
     const how = { signal: undefined, onInterrupt: assert.fail };
@@ -373,7 +357,7 @@ suite('questions', () => {
     return [isYes, await text(stderr)];
   }
 
-  test('a yes is a yes, and all else is a no, the end of the input too', async () => {
+  test('Only y and yes confirm', async () => {
     const shown = 'Write 4 listings? [y/N] ';
     for (const typed of ['y\n', 'Yes\n']) assert.deepEqual(await asked(typed), [true, shown]);
     for (const typed of ['n\n', '\n', 'yesterday\n', '']) {
@@ -381,7 +365,7 @@ suite('questions', () => {
     }
   });
 
-  test('a question is taken back with its signal, and that is a no', async () => {
+  test('An aborted question is a no', async () => {
     const stop = new AbortController();
     const how = { signal: stop.signal, onInterrupt: assert.fail };
     const answer = confirm('Write 4 listings?', how, {
@@ -392,13 +376,13 @@ suite('questions', () => {
     assert.equal(await answer, false);
   });
 
-  test('Ctrl-C is a no, and told, whether or not it takes the question back', async () => {
-    for (const takesBack of [true, false]) {
+  test('Ctrl-C is a no and calls onInterrupt', async () => {
+    for (const aborts of [true, false]) {
       const stop = new AbortController();
       let interrupts = 0;
       const stdin = new PassThrough();
       const how = {
-        signal: takesBack ? stop.signal : undefined,
+        signal: aborts ? stop.signal : undefined,
         onInterrupt() {
           interrupts += 1;
           stop.abort();

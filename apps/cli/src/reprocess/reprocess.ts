@@ -42,7 +42,7 @@ export type Stop = {
 export type RunResult = { failed: number; stopped: Stop | undefined };
 
 /**
- * Reads listings again, prints what would change, and writes it after a question. With `yes` each listing is
+ * Reads listings again, prints the changes, and writes them after a question. With `yes` each listing is
  * written as soon as it is read. A reading that stops or fails leads to the question all the same, because
  * its model calls are paid.
  */
@@ -216,7 +216,7 @@ type Spool<Value> = AsyncDisposable & {
   values(): AsyncGenerator<Value>;
 };
 
-/** Opens a spool in an unlinked file: nobody else can read it, and it ends with the process. */
+/** Opens a spool in an unlinked file, which no other process can read and which ends with this one. */
 async function openSpool<Value>(): Promise<Spool<Value>> {
   const folder = await mkdtemp(join(tmpdir(), 'oselya-'));
   let file: FileHandle;

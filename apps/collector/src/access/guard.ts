@@ -9,7 +9,7 @@ import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import { problem } from '../errors.ts';
 import type { ApiKey, ApiKeys, Scope } from './api-keys.ts';
 
-// oxlint-disable typescript/consistent-type-definitions -- what Fastify declares can be added to by interfaces only
+// oxlint-disable typescript/consistent-type-definitions -- only interfaces extend Fastify's declarations
 declare module 'fastify' {
   interface FastifyContextConfig {
     /** The scope that an API key needs for this route. */

@@ -163,7 +163,7 @@ const price: Scorer = (one, other) => {
 
 /**
  * Images that both have. A single one may show the building or a logo, so it counts less, and the less the more images
- * only one listing has. A seller who offers something again has its images: mostly different ones are another property.
+ * only one listing has. Mostly different images of one seller are another property.
  */
 const pictures: Scorer = (one, other) => {
   const fewest = Math.min(one.images.length, other.images.length);

@@ -93,7 +93,7 @@ export async function lockGroupsForWriting(trx: Kysely<Tables>): Promise<void> {
 
 /**
  * Updates the groups after a change of one listing's pairs: all members of its group, of its partners' groups and of its
- * former partners' groups are grouped anew. All connected listings are among them.
+ * former partners' groups are grouped again. They include all connected listings.
  * @param trx A transaction that holds the lock for writing and has stored the pairs.
  */
 export async function regroup(

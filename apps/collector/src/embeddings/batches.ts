@@ -113,7 +113,7 @@ const MAX_WAIT_MS = 50;
 
 /**
  * Embeds a text.
- * @param wanted.alone Whether it gets a request of its own.
+ * @param wanted.alone Whether no other text shares its request.
  * @throws ModelError, as if the text had been alone; `signal.reason` where it was aborted before it was sent. The
  *   request of a text that is aborted later may go on for others.
  */

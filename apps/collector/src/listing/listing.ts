@@ -33,7 +33,7 @@ export const listingSchema = Type.Object({
 /** A listing as the API answers it. */
 export type Listing = Static<typeof listingSchema>;
 
-/** Converts a row of `property_listings` to what the API answers. */
+/** Converts a row of `property_listings` to a listing of the API. */
 export function presentListing({ id, ...row }: ListingRow): Listing {
   const texts = Object.entries(row).map(([name, value]) => [
     name,

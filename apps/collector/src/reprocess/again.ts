@@ -17,7 +17,7 @@ export type AgainInput = JobInput & {
 
 /**
  * Wraps the work of jobs so that a completed payload stays completed where nothing of its listing was written, or where
- * the model failed afterwards: an outdated embedding or description has a command of its own.
+ * the model failed afterwards: other commands update embeddings and descriptions.
  */
 export function keepCompleted(
   db: Kysely<Tables>,

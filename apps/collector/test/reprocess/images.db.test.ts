@@ -46,7 +46,7 @@ function betterVision(fail: () => void = () => undefined) {
   return { shown, vision: { visionModel: 'better-vision', generateObject } };
 }
 
-/** Opens what `oselya reprocess --work` uses. */
+/** Opens what `oselya reprocess --pictures` uses. */
 function openWork(vision: Describer) {
   const metrics = createMetrics(new Registry());
   const model = countedModel();
