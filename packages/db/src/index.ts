@@ -16,16 +16,6 @@ export {
   withLease,
 } from './lease.ts';
 export { lockFolder, type FolderLock } from './lock.ts';
-export {
-  append,
-  type Log,
-  type LogChannel,
-  notify,
-  openChannel,
-  readLog,
-  settle,
-  tail,
-  type TailOptions,
-} from './log.ts';
+export { append, type Log, notify, readLog, settle } from './log.ts';
 export { migrate, type MigrateOptions, type MigrationResult } from './migrate.ts';
 export { isPrepared, prepare, prepared, toVector, unplanned } from './statements.ts';

@@ -1,7 +1,4 @@
-import { setTimeout as sleep } from 'node:timers/promises';
 import { type Kysely, type RawBuilder, sql } from 'kysely';
-import type { Database } from './connect.ts';
-import { isDatabaseOutage } from './errors.ts';
 
 /*
  * A log is a table whose rows are read in the order of their positions by any number of readers, each with a cursor:
@@ -13,9 +10,6 @@ import { isDatabaseOutage } from './errors.ts';
  * - Any number of writers. Rows get positions after their commit, by `settle`, one process at a time.
  */
 
-/** Pause before a read that an outage of the database prevented is repeated. */
-const RETRY_MS = 1000;
-
 /** Most rows that get positions in one transaction, so that it takes a moment only. */
 const MAX_SETTLED = 10_000;
 
@@ -25,106 +19,6 @@ const MAX_SETTLED = 10_000;
  */
 export async function notify<Schema>(db: Kysely<Schema>, channel: string, key = ''): Promise<void> {
   await sql`select pg_notify(${channel}, ${key})`.execute(db);
-}
-
-/** Wakes the readers of one channel, over one subscription of the process. */
-export type LogChannel = {
-  /** Calls `wake` after notifications of a key, of any where it is empty, and when some may have been lost. */
-  subscribe: (key: string, wake: () => void) => () => void;
-  close: () => Promise<void>;
-};
-
-/**
- * Listens to a channel for all readers of this process.
- * @throws DatabaseError DATABASE_UNREACHABLE.
- */
-export async function openChannel<Schema>(
-  database: Pick<Database<Schema>, 'listen'>,
-  name: string,
-): Promise<LogChannel> {
-  const readers = new Map<string, Set<() => void>>();
-  const close = await database.listen(name, (key) => {
-    // An empty key also stands for a renewed connection, whose notifications were lost.
-    const woken = key === '' ? [...readers.values()] : [key, ''].map((of) => readers.get(of) ?? []);
-    for (const wake of woken.flatMap((wakes) => [...wakes])) wake();
-  });
-  return {
-    subscribe(key, wake) {
-      const wakes = readers.get(key) ?? new Set();
-      readers.set(key, wakes.add(wake));
-      return () => {
-        wakes.delete(wake);
-        if (wakes.size === 0 && readers.get(key) === wakes) readers.delete(key);
-      };
-    },
-    close,
-  };
-}
-
-/** The reader of a log: where it begins, and how it reads on. */
-export type TailOptions<Row extends { position: unknown }> = {
-  channel: LogChannel;
-  /** Of the notifications that wake it; all of the channel unless given. */
-  key?: string;
-  /** Cursor: the position of the last row that the reader knows. */
-  after: Row['position'];
-  /** Reads the next rows after a position, in order; none at the end. */
-  read: (after: Row['position']) => Promise<Row[]>;
-  /** How often it reads without having been woken. */
-  pollMs: number;
-  signal: AbortSignal;
-};
-
-/**
- * Follows a log from a cursor on: yields the rows that are there, then those that come, each once and in order. A
- * notification is a hint that can be lost, so it also polls. An outage of the database only delays it.
- * @returns Batches of at least one row, until the signal is aborted.
- * @throws What `read` throws, outages left out.
- * @example
- * const channel = await openChannel(database, 'assistant_turns');
- * const read = (after: number) => readEvents(db, { turnId, after });
- * for await (const events of tail({ channel, key: sessionId, after: 0, read, pollMs: 10_000, signal })) {
- *   for (const event of events) send(event);
- * }
- */
-export async function* tail<Row extends { position: unknown }>(
-  options: TailOptions<Row>,
-): AsyncGenerator<Row[], void> {
-  const { channel, key = '', read, pollMs, signal } = options;
-  let { after } = options;
-  let isWoken = false;
-  let wakeUp: (() => void) | undefined;
-  const wake = () => {
-    isWoken = true;
-    wakeUp?.();
-  };
-  const unsubscribe = channel.subscribe(key, wake);
-  signal.addEventListener('abort', wake);
-  try {
-    while (!signal.aborted) {
-      // Before the read: a notification during it asks for another one.
-      isWoken = false;
-      const rows = await read(after).catch((error: unknown) => {
-        if (!isDatabaseOutage(error)) throw error;
-      });
-      const last = rows?.at(-1);
-      if (rows !== undefined && last !== undefined && !signal.aborted) {
-        after = last.position;
-        yield rows;
-        continue;
-      }
-      if (rows === undefined)
-        await sleep(RETRY_MS, undefined, { signal, ref: false }).catch(() => undefined);
-      else if (!isWoken) {
-        const timer = setTimeout(wake, pollMs).unref();
-        await new Promise<void>((resolve) => (wakeUp = resolve));
-        clearTimeout(timer);
-      }
-    }
-  } finally {
-    signal.removeEventListener('abort', wake);
-    unsubscribe();
-  }
 }
 
 /**

@@ -1,18 +1,8 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { setTimeout as sleep } from 'node:timers/promises';
 import { openTestDatabase } from '@oselya/testing/database';
 import { sql } from 'kysely';
-import {
-  append,
-  connect,
-  DatabaseError,
-  notify,
-  openChannel,
-  readLog,
-  settle,
-  tail,
-} from '../src/index.ts';
+import { append, connect, readLog, settle } from '../src/index.ts';
 
 const database = await openTestDatabase<object>();
 const { db, pool } = database;
@@ -21,9 +11,6 @@ await pool.query(`
   create sequence entry_positions`);
 
 const log = { table: 'entries', sequence: 'entry_positions', channel: 'entries', lockKey: 4711 };
-const channel = await openChannel(database, log.channel);
-/** Longer than a test: only notifications wake readers. */
-const NEVER_MS = 2 ** 31 - 1;
 
 type Entry = { position: number; text: string };
 const readAfter = (after: number) => readLog<Entry, object>(db, log, { after, limit: 10 });
@@ -34,52 +21,29 @@ async function end(): Promise<number> {
   return rows[0]?.end ?? 0;
 }
 
-/** The texts of the next entries, which a reader gets from a position on. */
-async function take(count: number, options: Partial<Parameters<typeof tail<Entry>>[0]> = {}) {
-  const reading = new AbortController();
-  const texts: string[] = [];
-  const entries = tail<Entry>({
-    channel,
-    after: 0,
-    read: readAfter,
-    pollMs: NEVER_MS,
-    signal: reading.signal,
-    ...options,
-  });
-  for await (const batch of entries) {
-    texts.push(...batch.map(({ text }) => text));
-    if (texts.length >= count) reading.abort();
-  }
-  return texts;
-}
+const textsAfter = async (after: number) => (await readAfter(after)).map(({ text }) => text);
 
-test('a reader gets existing and new entries once and in order', async () => {
-  const texts = Array.from({ length: 60 }, (_, nth) => `entry ${nth}`);
-  await append(
-    db,
-    log,
-    texts.slice(0, 25).map((text) => ({ text })),
-  );
-  const readers = Array.from({ length: 4 }, () => take(60));
-  for (const text of texts.slice(25)) {
-    await db.transaction().execute((trx) => append(trx, log, [{ text }]));
-  }
-  for (const read of await Promise.all(readers)) assert.deepEqual(read, texts);
+test('a reader gets entries once and in order, and an append notifies the channel', async () => {
+  const notified = Promise.withResolvers<string>();
+  const unlisten = await database.listen(log.channel, notified.resolve);
+  await append(db, log, [{ text: 'one' }, { text: 'two' }]);
+  await db.transaction().execute((trx) => append(trx, log, [{ text: 'three' }]));
+  assert.deepEqual(await textsAfter(0), ['one', 'two', 'three']);
+  assert.deepEqual(await textsAfter(await end()), []);
+  assert.equal(await notified.promise, '');
+  await unlisten();
 });
 
 test('a row that commits after a later one is not skipped', async () => {
   const after = await end();
   const other =
     database.url === undefined ? undefined : await connect<object>({ url: database.url });
-  const read = take(2, { after });
   if (other === undefined) {
     // One connection has one transaction: the earlier id is inserted later.
     await pool.query(`insert into entries (id, text) values (900, 'late')`);
     await pool.query(`update entries set id = 901, text = 'fast' where id = 900`);
-    await notify(db, log.channel);
     while ((await readAfter(after)).length === 0);
     await pool.query(`insert into entries (id, text) values (900, 'slow')`);
-    await notify(db, log.channel);
   } else {
     await other.db.transaction().execute(async (trx) => {
       await append(trx, log, [{ text: 'slow' }]);
@@ -88,7 +52,7 @@ test('a row that commits after a later one is not skipped', async () => {
     });
     await other.close();
   }
-  assert.deepEqual(await read, ['fast', 'slow']);
+  assert.deepEqual(await textsAfter(after), ['fast', 'slow']);
 });
 
 test('positions are given in bounded steps, by one process at a time', async () => {
@@ -99,46 +63,4 @@ test('positions are given in bounded steps, by one process at a time', async () 
   assert.equal(await settle(db, log), 'done');
   const { rows } = await pool.query('select from entries where position is null');
   assert.equal(rows.length, 0);
-});
-
-test('a notification wakes the readers of its key, and one without a key wakes all', async () => {
-  const woken: string[] = [];
-  const keyed = await openChannel(database, 'keyed');
-  const stops = ['a', 'b', 'b', ''].map((key) => keyed.subscribe(key, () => woken.push(key)));
-  const until = async (count: number) => {
-    for (let tries = 0; woken.length < count && tries < 500; tries += 1) await sleep(20);
-    return woken.splice(0).toSorted();
-  };
-  await notify(db, 'keyed', 'b');
-  assert.deepEqual(await until(3), ['', 'b', 'b']);
-  stops[1]?.();
-  await notify(db, 'keyed');
-  assert.deepEqual(await until(3), ['', 'a', 'b']);
-  await keyed.close();
-});
-
-test('a lost notification and an outage only delay a reader; other errors end it', async () => {
-  const after = await end();
-  let outages = 1;
-  const read = take(1, {
-    after,
-    pollMs: 20,
-    read: async (from) => {
-      outages -= 1;
-      if (outages === 0) throw new DatabaseError('DATABASE_UNREACHABLE', 'gone');
-      return readAfter(from);
-    },
-  });
-  await pool.query(`insert into entries (text) values ('silent')`);
-  assert.deepEqual(await read, ['silent']);
-  await assert.rejects(take(1, { read: () => Promise.reject(new Error('no such column')) }), {
-    message: 'no such column',
-  });
-});
-
-test('an aborted reader ends', async () => {
-  const reading = new AbortController();
-  const read = take(1, { after: await end(), signal: reading.signal });
-  reading.abort();
-  assert.deepEqual(await read, []);
 });

@@ -1,7 +1,6 @@
 import { after } from 'node:test';
 import type { ClientType } from '@oselya/protocol';
 import { type Frame, SocketClient } from '../helpers/socket-client.ts';
-import { userOf } from '../helpers/people.ts';
 import { folderOf, openFolder } from '../profiles/folder.ts';
 import { listening } from './stage.ts';
 import assert from 'node:assert/strict';
@@ -11,7 +10,7 @@ import { sql } from 'kysely';
 import { estimateTokens } from '../../src/conversations/agent/window.ts';
 import { createSessions } from '../../src/conversations/sessions.ts';
 import { type Browser, openAssistant } from '../helpers/assistant.ts';
-import { pages, person, SEVERAL_PEOPLE, signInEverybody } from '../helpers/people.ts';
+import { pages, person, SEVERAL_PEOPLE, signInEverybody, userOf } from '../helpers/people.ts';
 import { profile } from '../profiles/folder.ts';
 import { addMessages, addSessions, takeAudit } from './stage.ts';
 
