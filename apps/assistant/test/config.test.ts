@@ -76,7 +76,7 @@ test('The redirect URI follows BASE_URL, and URLs lose their final slash', () =>
   assert.equal(read({ IDP_REDIRECT_URI: own }).IDP_REDIRECT_URI, own);
 });
 
-/** Fails unless the settings are rejected with an error about a variable alone. */
+/** Fails unless the settings are rejected with an error about one variable. */
 function assertRejected(env: Record<string, string>, variable: string, message = /./): void {
   assert.throws(
     () => read(env),

@@ -7,7 +7,7 @@ import { SocketClient } from './helpers/socket-client.ts';
 import { until } from './helpers/until.ts';
 import { listening } from './conversations/stage.ts';
 
-/** Tables as the specification lists them. */
+/** The tables of the specification. */
 const AS_LISTED = `
   create table svc_users (
     id text primary key, email text not null, display_name text, role text not null,
@@ -41,7 +41,7 @@ const AS_LISTED = `
   insert into memory_summaries values
     ('s-1', 'u-1', 'Has a dog.', '2025-01-01'), ('s-2', null, 'Works in Lviv.', '2024-01-01');`;
 
-/** The same columns without keys, all nullable. */
+/** The same columns, nullable and without keys. */
 const WITHOUT_KEYS = AS_LISTED.replaceAll(' primary key', '')
   .replaceAll(' not null', '')
   .replaceAll(/ references \w+ \(id\)/g, '')
@@ -76,7 +76,7 @@ const OTHER_TYPES = `
   insert into memory_summaries values (1, 'Has a dog.', null), (null, 'Works in Lviv.', null);`;
 
 const kinds = [
-  await open('tables as the specification lists them', 'u-1', AS_LISTED),
+  await open('the tables of the specification', 'u-1', AS_LISTED),
   await open('tables without keys, with nulls', 'u-1', WITHOUT_KEYS),
   await open('tables with ids of other types', '1', OTHER_TYPES),
 ];

@@ -18,7 +18,7 @@ async function start() {
   });
   const seen = { started: 0, leaving: 0, gone: 0 };
   app.addHook('onRequest', async (request, reply) => {
-    // As a guard whose provider answers after the client has left.
+    // Like a guard that waits for the provider until the client has left.
     if (request.headers['x-leaves'] !== undefined) {
       seen.leaving += 1;
       await once(reply.raw, 'close');

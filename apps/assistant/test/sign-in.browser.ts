@@ -340,7 +340,7 @@ suite('Android', async () => {
     assert.equal(await button.getAttribute('href'), intent);
     assert.deepEqual(await system.context.cookies(assistant), []);
 
-    // The application sets the cookie in its web view, and is signed in.
+    // The application sets the cookie in its web view.
     await webView.context.addCookies([{ name: 'svc_auth_session', value: sid, url: assistant }]);
     const me = await webView.context.request.get(`${assistant}/auth/me`);
     assert.equal(me.status(), 200);

@@ -26,14 +26,14 @@ export async function startIdp(
   return { idp, issuer };
 }
 
-/** Returns a path for a store file in a folder of the test's own. */
+/** Returns a path for a store file in a new folder. */
 export function storeFileFor(t: TestContext): string {
   const folder = mkdtempSync(join(tmpdir(), 'dev-idp-'));
   t.after(() => rmSync(folder, { recursive: true }));
   return join(folder, 'state', 'idp.sqlite');
 }
 
-/** Sends a request on a connection of its own, since providers are restarted on one port. */
+/** Sends a request on a new connection, because providers restart on the same port. */
 export function send(url: string | URL, init: RequestInit = {}): Promise<Response> {
   // Browsers get errors as pages.
   const headers = { accept: '*/*', ...Object.fromEntries(new Headers(init.headers)) };
@@ -147,7 +147,7 @@ export async function assertEnded(issuer: string, tokens: Tokens): Promise<void>
 
 export const SECRET = 'таємниця для двох';
 
-/** Starts a receiver of webhooks. It plays the script, one step a message, and then answers 200. */
+/** Starts a receiver of webhooks. It answers with the script, then with 200. */
 export async function startReceiver(script: (number | 'silence')[] = []) {
   const steps = [...script];
   const server = await startServer((): Answer => {
@@ -165,7 +165,7 @@ export async function startReceiver(script: (number | 'silence')[] = []) {
 
 type Message = Awaited<ReturnType<typeof startReceiver>>['requests'][number];
 
-/** Asserts what the Standard Webhooks specification asks of a message, from its text alone. */
+/** Asserts that a message follows the Standard Webhooks specification. */
 export function assertSigned({ headers, text }: Message, key: Buffer | string): void {
   const [id, timestamp] = [headers['webhook-id'], headers['webhook-timestamp']];
   assert.ok(typeof id === 'string' && /^msg_[\w-]{20,}$/.test(id), String(id));

@@ -41,7 +41,7 @@ const SEEDS = [
   ),
 ];
 
-/** Documents in which most records are parsed in a run. */
+/** Documents with runs of several records. */
 const RUNS = [
   ...SEEDS.slice(-1),
   // The text between two records also occurs within a record.
@@ -98,7 +98,7 @@ function parse(text: string): unknown {
 const isRejection = ({ code }: Finding) =>
   /^(json|encoding|limit)\//.test(code) && code !== 'json/duplicate-key' && code !== 'encoding/bom';
 
-/** Tells whether a text is JSON or the beginning of JSON, as far as JSON.parse says where it fails. */
+/** Returns whether a text is JSON or the beginning of JSON. */
 function canContinue(text: string): boolean {
   try {
     JSON.parse(text);

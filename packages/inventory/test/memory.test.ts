@@ -12,7 +12,7 @@ import { VALID_RECORD } from './support/records.ts';
 
 const RECORD = JSON.stringify({ ...VALID_RECORD, notes: 'x'.repeat(250) });
 const HEAD = JSON.stringify(VALID_RECORD).slice(0, -1);
-/** Almost the maximum of a record. */
+/** Almost the maximum size of a record. */
 const BYTES = 1_000_000;
 
 /** Returns members or items, as many and as long as a record may have. */
@@ -40,7 +40,7 @@ type Source = {
   args?: string[];
 };
 
-/** Inventories that would need much memory if a check kept what it reads. */
+/** Inventories that need much memory unless they are streamed. */
 const SOURCES: Record<string, Source> = {
   'a large array': { status: 0, chunks: () => large() },
   'invalid records': { status: 1, chunks: () => large('{"id":"faulty","id":"faulty"}') },
@@ -85,7 +85,7 @@ const PEAK_BYTES = 150_000_000;
 const pathOf = (relative: string) => fileURLToPath(new URL(relative, import.meta.url));
 const COMMAND = [pathOf('../../../apps/cli/bin/oselya.js'), 'inventory'];
 
-// `resourceUsage` may report the process that started this one (getrusage(2)); Linux has the own figure.
+// `resourceUsage` may include the parent process (getrusage(2)); /proc does not.
 const PRINT_PEAK = `data:text/javascript,${encodeURIComponent(`
   import { readFileSync, writeSync } from 'node:fs';
   process.on('exit', () => {

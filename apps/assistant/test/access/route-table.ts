@@ -1,7 +1,7 @@
 import type { Permission } from '../../src/access/permissions.ts';
 
 /**
- * The senders of a request: nobody; the owner of the data, without permissions; another user with the default
+ * The senders of a request: signed out; the owner of the data, without permissions; another user with the default
  * permissions; a user with the one permission of the row; an admin.
  */
 export const visitors = ['nobody', 'owner', 'stranger', 'holder', 'admin'] as const;
@@ -160,7 +160,7 @@ export const rows: readonly Row[] = [
     const expect = { nobody: 401, owner: 403, stranger: 403, holder: 403, admin };
     return [{ ...row, expect, url: row.url.replace(OWNED.sessionId, LEGACY_SESSION), reveals: [] }];
   }),
-  // Nobody has another user's session receive the digests, not even an admin.
+  // Digests cannot go to a session of another user, not even for an admin.
   ...read.flatMap((row) => {
     if (row.route !== 'POST /saved-searches') return [];
     const payload = { name: 'x', search: { query: 'x' }, session_id: OWNED.sessionId };

@@ -5,10 +5,10 @@ import { type Permission, permissions } from '../../src/access/permissions.ts';
 import { Browser, type TestAssistant } from '../helpers/assistant.ts';
 import { LEGACY_SESSION, OWNED, type Visitor } from './route-table.ts';
 
-/** A mark in all data of the owner. */
+/** Marks all data of the owner. */
 export const SECRET = 'secret-7f3a';
 
-/** A mark in all data without an owner. */
+/** Marks all data without an owner. */
 export const LEGACY_SECRET = 'legacy-9c1d';
 
 /** The default permissions of users. Specification 000, Permissions and defaults. */
@@ -152,7 +152,7 @@ export async function createWorld({ db, provider }: TestAssistant, app: Server) 
       const held = JSON.stringify(holds === undefined ? [] : [holds]);
       await sql`select put_back(${held})`.execute(db);
     },
-    /** Returns the tables that have changed since. */
+    /** Returns the tables that have changed since the last restoration. */
     async changedTables(): Promise<string[]> {
       const { rows } = await sql<{ name: string }>`select changed_tables() as name`.execute(db);
       return rows.map(({ name }) => name);

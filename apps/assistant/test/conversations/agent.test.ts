@@ -59,7 +59,7 @@ const LOOK = {
   input: defineModelSchema('look', Type.Object({})),
 };
 
-/** Has an agent answer with the rounds of a scripted model. */
+/** Runs an agent with the rounds of a scripted model. */
 async function answer(
   rounds: readonly Round[],
   { outputTokens = 1000, contextTokens = 32_768, output = 'ok', question = 'Hi' } = {},
@@ -128,7 +128,7 @@ test('The tokens of an answer are counted over its rounds, by the server or by p
   assert.deepEqual([uncounted.text, uncounted.code], ['ab\n\nc', 'answer_too_long']);
 });
 
-test('A tool gets the room beside the answer, and does not run without any', async () => {
+test('A tool gets the tokens beside the answer, and does not run without any', async () => {
   const rounds = [{ tools: 1 }, { tools: 2 }, { words: ['Done.'] }];
   const { text, statuses, asked, rooms } = await answer(rounds, {
     contextTokens: 2048,
@@ -197,7 +197,7 @@ test('Sixteen tools run for one answer', async () => {
   );
 });
 
-test('Calls of a round beyond the maximum are left out, with a note', async () => {
+test('Calls of a round beyond the maximum are omitted, with a note', async () => {
   const { asked, statuses, text } = await answer([{ tools: 300 }, { words: ['Done.'] }], {
     outputTokens: 4000,
   });
@@ -350,7 +350,7 @@ const boxOf = (
     limits,
   });
 
-/** Runs a tool that does what a test needs. */
+/** Runs a tool with a scripted function. */
 function run(
   work: (context: ToolContext) => Promise<ToolOutput>,
   {

@@ -204,7 +204,7 @@ test('Questions and answers alternate: missing answers are stated, and consecuti
   );
 });
 
-test('Any stored messages make a valid request without losing a word', () => {
+test('Any stored messages make a valid and complete request', () => {
   const text = fc.oneof(fc.constant(''), fc.string({ maxLength: 20 }));
   const tools = fc
     .array(fc.integer({ min: 1, max: 3 }), { maxLength: 4 })

@@ -22,7 +22,7 @@ const { operations, components } = document;
 const messages = Object.entries(components.messages);
 
 test('The document is valid AsyncAPI 3.0', () => {
-  // The official schema brings the one of JSON Schema along.
+  // The official schema includes the schema of JSON Schema.
   const ajv = new Ajv({ strict: false, meta: false, validateSchema: false });
   formats.default(ajv);
   const validate = ajv.compile(asyncapi);
@@ -104,11 +104,11 @@ function messageOf(key: string): Message {
   return message;
 }
 
-/** The members that a cell names, as `name`, `name?` or `name {a, b}`; what stands in brackets explains. */
+/** Returns the members in a cell, such as `name`, `name?` or `name {a, b}`, without comments in brackets. */
 const named = (cell: string) =>
   Array.from(cell.replaceAll(/\(.*?\)/g, '').matchAll(/`([^`]+)`/g), ([, name = '']) => name);
 
-/** The same of a schema, without those that stand in no table. */
+/** Returns the members of a schema that tables list. */
 const described = ({ properties, required }: Payload, without: string[]) =>
   Object.entries(properties)
     .filter(([name]) => !without.includes(name))

@@ -55,7 +55,7 @@ test('The handshake refreshes an expired access token', async () => {
   socket.socket.close();
 });
 
-/** Ways to sign a user out, and whether they end only one of two sign-ins. */
+/** The ways to sign a user out, and whether they end only one sign-in. */
 const signOuts: Record<string, { run: (browser: Browser) => Promise<unknown>; isOne?: true }> = {
   'A logout': { run: (browser) => browser.post('/auth/logout', { app: there }), isOne: true },
   'A webhook': { run: () => send(there, { event: 'user.blocked', user_id: 'u-1' }, 'msg_sockets') },
@@ -96,7 +96,7 @@ for (const [what, { run, isOne }] of Object.entries(signOuts)) {
   });
 }
 
-test('Signing everybody out closes all sockets with a cookie', async () => {
+test('A global sign-out closes all sockets with a cookie', async () => {
   const all = [
     ...(await connected()).sockets,
     ...(await connected(person('u-2', { permissions: [...USE] }))).sockets,
@@ -143,7 +143,7 @@ test('A provider that rejects the tokens ends the sockets', async () => {
   await signedOut(sockets);
 });
 
-test('An outage of the provider signs nobody out, and acts on no changed permissions', async () => {
+test('Sign-ins and permissions stay during an outage of the provider', async () => {
   const { sockets } = await connected();
   provider.faults.set('userinfo', { status: 503 });
   for (const socket of sockets) assert.equal(await socket.outcome(create), 'ok');
@@ -247,7 +247,7 @@ if (engine === 'postgres') {
     await signedOut(sockets);
   });
 
-  test('notifications are heard again after their connection broke', async () => {
+  test('Notifications are received again after their connection breaks', async () => {
     await breakListeners();
     const { browser, sockets } = await connected();
     await browser.post('/auth/logout');
@@ -306,7 +306,7 @@ for (const [index, [what, revoke]] of Object.entries(revocations).entries()) {
     await endsAsSignedOut(id);
   });
 
-  test(`${what} ends it where its asker has closed the socket before, too`, async (t) => {
+  test(`${what} ends a running answer whose client has closed its socket`, async (t) => {
     const { sid, talker, id } = await midAnswer(t, `${name}-gone`);
     talker.client.socket.close();
     await talker.client.closed;
@@ -334,7 +334,7 @@ test('Closing the socket does not end the answer, and a sign-out still does', as
 /** Returns the outcome of a new session. */
 const mayCreate = ({ client }: Talker) => client.outcome({ type: 'session.create' });
 
-/** Has the next answer run a search, and a second tool after the returned function was called. */
+/** Scripts an answer with a search, and a second tool after a call of the returned function. */
 function betweenTwoTools(t: TestContext, second: { name: string; arguments: string }): () => void {
   collector.listings = [listing(1)];
   const rest = gate();
@@ -350,7 +350,7 @@ function betweenTwoTools(t: TestContext, second: { name: string; arguments: stri
 
 const details = { name: 'get_listing', arguments: '{"listing_id":1}' };
 
-/** Waits for an answer whose first tool ran and whose second was denied. */
+/** Waits for an answer with a first tool that ran and a second that was denied. */
 async function endsWithRefusal(talker: Talker, summary: string): Promise<void> {
   await talker.waitFor('message.completed');
   assert.partialDeepStrictEqual(
@@ -362,7 +362,7 @@ async function endsWithRefusal(talker: Talker, summary: string): Promise<void> {
 const FOR_ADMINS =
   'For administrators only. This profile needs the role `admin`. Start a session with another profile.';
 
-test('A tool does not run after svc.tools.use was lost', async (t) => {
+test('A tool does not run after the loss of svc.tools.use', async (t) => {
   const sid = await stage.signIn('u-ivan');
   const ivan = await talk(t, { url, sid });
   const goOn = betweenTwoTools(t, details);
@@ -380,7 +380,7 @@ test('A tool does not run after svc.tools.use was lost', async (t) => {
   assert.equal(collector.asked.length, asked);
 });
 
-test('A profile for admins runs no tool after the role was lost', async (t) => {
+test('A profile for admins runs no tool after the loss of the role', async (t) => {
   const { sid } = await stage.signedIn(stage.app, person('u-chief', { isAdmin: true }));
   const chief = await talk(t, { url, sid });
   const goOn = betweenTwoTools(t, { name: 'lookup_endpoint', arguments: '{"words":"http"}' });

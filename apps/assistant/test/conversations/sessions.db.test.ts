@@ -151,7 +151,7 @@ const others = (action: string, details: object, userId: string | null = 'u-owne
   details,
 });
 
-test('Permissions decide who reads, changes and deletes a session', async () => {
+test('Reading, changing and deleting a session need permissions', async () => {
   // In the order GET, PATCH and DELETE of a session of `u-owner`, GET of one without an owner.
   for (const [who, browser, statuses] of [
     ['stranger', stranger, [403, 403, 403, 403]],
@@ -175,7 +175,7 @@ test('Permissions decide who reads, changes and deletes a session', async () => 
   }
 });
 
-test('a session without an owner is for admins only, whatever permissions somebody has', async () => {
+test('Only admins access a session without an owner, whatever the permissions', async () => {
   for (const browser of [owner, stranger, holder]) {
     for (const method of ['PATCH', 'DELETE'] as const) {
       const options = method === 'PATCH' ? { payload: { name: 'x' } } : {};
@@ -186,7 +186,7 @@ test('a session without an owner is for admins only, whatever permissions somebo
   assert.equal((await admin.request('DELETE', '/sessions/legacy')).statusCode, 200);
 });
 
-test("Access to others' sessions is recorded, and to one's own is not", async () => {
+test('Access to sessions of other users is recorded, access to own sessions is not', async () => {
   await addSessions(db, { id: 'mine', user_id: 'u-admin' });
   await admin.get('/sessions/mine');
   await admin.request('PATCH', '/sessions/mine', { payload: { pinned: true } });
@@ -276,7 +276,7 @@ test('Sessions of an older system are listed by their known time', async () => {
   assert.deepEqual(times, times.toSorted().toReversed());
 });
 
-test('A list has the sessions that the user may read', async () => {
+test('A list has only the sessions that the user may read', async () => {
   await db.deleteFrom('conversation_sessions').execute();
   await addSessions(
     db,
@@ -357,7 +357,7 @@ test('Messages are ordered by time, then by number', async () => {
   assert.equal(whole?.messages[0]?.created_at, null);
 });
 
-test('A user has a maximum number of sessions, even when they are created at once', async () => {
+test('A user has a maximum number of sessions, even if created concurrently', async () => {
   const sessions = createSessions({
     db,
     profiles: await openFolder(await folderOf({ 'default.yaml': profile('default') })),
@@ -400,7 +400,7 @@ for (const what of ['context', 'planning']) {
     assert.deepEqual(await takeAudit(db), []);
   });
 
-  test(`${what} of another is recorded, and of one's own is not`, async () => {
+  test(`${what} of another user is recorded, own access is not`, async () => {
     await addSessions(db, { id: 'mine', user_id: 'u-admin' });
     assert.equal((await admin.get(`/sessions/mine/${what}`)).statusCode, 200);
     assert.equal((await admin.get(`/sessions/own/${what}`)).statusCode, 200);
@@ -561,7 +561,7 @@ async function ask(name: Sender, frame: object): Promise<Frame> {
   return client.ask(frame);
 }
 
-/** Outcomes of those who may not send any message with a permission. */
+/** Outcomes for senders without the permission of the message. */
 const needsUse = { nobody: 'not_signed_in', denied: 'permission_missing' };
 const ownerOnly = {
   other: 'session_not_yours',

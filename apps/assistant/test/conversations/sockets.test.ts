@@ -580,7 +580,7 @@ test('A message after a sign-out is rejected, even without a notification', asyn
   assert.deepEqual(ended, ['a']);
 });
 
-test('An outage signs nobody out, and acts on no changed permissions', async () => {
+test('Sockets and permissions stay during an outage', async () => {
   const { identity, users, ended, hold, warnings } = liveUsers(['a'], { sweepIntervalMs: NEVER });
   const session = hold('a');
   await session.current();

@@ -67,7 +67,7 @@ export async function openStage(env: Record<string, string> = {}) {
         .where('session_id', '=', sessionId)
         .orderBy('position')
         .execute(),
-    /** Starts another instance, which stands for another process, and returns its address. */
+    /** Starts another instance as a second process, and returns its address. */
     async another(overrides: Record<string, string> = {}): Promise<string> {
       return listening(await assistant.instance(overrides));
     },
@@ -130,7 +130,7 @@ export class Talker {
 /** Divisor of the delays before a reconnection. */
 const HASTE = 50;
 
-/** Connects the chat client until the test ends. `talk` is for frames that it never sends or shows. */
+/** Connects the chat client until the test ends. Use `talk` for raw frames. */
 export async function converse(
   t: Pick<TestContext, 'after'>,
   { url, sid }: { url: string; sid: string },
@@ -152,7 +152,7 @@ export async function converse(
   return {
     /** The states of the connection. */
     statuses,
-    /** Messages that this client did not ask for. */
+    /** Messages that arrived without a request of this client. */
     arrived,
     newSession: async (name?: string): Promise<string> =>
       (await client.createSession({ name })).session_id,
@@ -234,7 +234,7 @@ export class Heard {
   }
 }
 
-/** Opens a proxy that can be cut and led to another process, until the test ends. */
+/** Opens a proxy that can be cut or moved to another process, until the test ends. */
 export async function wayTo(t: Pick<TestContext, 'after'>, url: string) {
   const way = await cutOnTheWay(url);
   t.after(() => way.close());
@@ -251,7 +251,7 @@ export const refusal = (code: string) => (error: unknown) => {
 /** Lets an instance listen on a free port, and returns its address. */
 export const listening = (app: Server) => app.listen({ port: 0, host: '127.0.0.1' });
 
-/** A session as it may stand in the table; the times are as PostgreSQL reads them. */
+/** A row of a session, with times as PostgreSQL parses them. */
 type SessionRow = {
   id: string;
   user_id?: string | null;
@@ -262,7 +262,7 @@ type SessionRow = {
   last_active?: string | null;
 };
 
-/** Adds sessions; omitted columns are null, as an older system may have left them. */
+/** Adds sessions; omitted columns are null, as in an older system. */
 export async function addSessions(db: Kysely<Tables>, ...rows: SessionRow[]): Promise<void> {
   for (const row of rows) {
     await sql`

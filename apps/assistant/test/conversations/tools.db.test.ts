@@ -69,7 +69,7 @@ test('A remembered fact is shown, known to the next answer, and undone once', as
   await assert.rejects(iryna.undo(id, tool.step_id), refusal('nothing_to_undo'));
 });
 
-test('A fact that has changed since is not undone, and undoing restores the previous value', async (t) => {
+test('A fact is undone to its previous value unless it has changed since', async (t) => {
   const maria = await converse(t, { url, sid: await stage.signIn('u-maria') });
   const id = await maria.newSession();
   const steps: string[] = [];
@@ -114,7 +114,7 @@ test('Only the owner of a session undoes its steps', async (t) => {
   assert.equal((await factsOf('u-nina')).length, 1);
 });
 
-test('Without svc.tools.use no tool runs, and the model is told', async (t) => {
+test('Without svc.tools.use no tool runs, and the model gets an error', async (t) => {
   const petro = await converse(t, {
     url,
     sid: await stage.signIn('u-petro', ['svc.profiles.use']),
@@ -167,7 +167,7 @@ test('Without svc.memory.read_own memory is neither sent nor changed', async (t)
   assert.doesNotMatch(JSON.stringify(seen), /рись/);
 });
 
-test('An outage of the collector is reported, and the answer goes on', async (t) => {
+test('An outage of the collector is reported, and the answer continues', async (t) => {
   collector.failure = { status: 503, title: 'The database does not answer' };
   t.after(() => {
     collector.failure = undefined;
@@ -250,7 +250,7 @@ test('Metrics count turns, durations and tools by outcome', async (t) => {
       return more > 0 && !name.includes('_bucket') ? [[name, more]] : [];
     });
   };
-  // A turn is counted after its end was sent.
+  // A turn is counted after its end is sent.
   const expected = {
     'assistant_turns_total{outcome="completed"}': 1,
     'assistant_turns_total{outcome="failed"}': 1,
@@ -565,7 +565,7 @@ for (const [what, work] of Object.entries(works)) {
   });
 }
 
-test('Undoing fails with memory_full where a fact has no room, and can be repeated', async () => {
+test('Undoing beyond the maximum of facts fails with memory_full and can be repeated', async () => {
   await writeEarlier();
   const { stepId, note } = await begunStep();
   await memory.deleteFact(dmytro, cityFact, { note });
@@ -581,7 +581,7 @@ test('Undoing fails with memory_full where a fact has no room, and can be repeat
   await undo();
   assert.equal((await exactFacts()).length, 2000);
 
-  // Above the limit an undo that needs no room still works.
+  // An undo that adds no fact works at the limit.
   const over = await begunStep();
   await memory.putFact(dmytro, { ...cityFact, value: 'Київ' }, { note: over.note });
   await sql`insert into memory_facts (user_id, category, key, value)
@@ -604,7 +604,7 @@ async function breakSteps(): Promise<void> {
     for each row execute function reject_step()`.execute(db);
 }
 
-test('A change that could not be reported is reported before the end of the turn, and can be undone', async (t) => {
+test('A delayed change is reported before the end of the turn, and can be undone', async (t) => {
   await breakSteps();
   t.after(() => sql`drop function reject_step cascade`.execute(db));
   const iryna = await talk(t, { url, sid: await stage.signIn('u-oksana') });
@@ -710,7 +710,7 @@ async function attach(sessionId: string, name: string, content: string | Buffer,
 
 const read = (input: object) => ({ tools: [{ name: 'read_file', arguments: input }] });
 
-/** Has the next answer call tools, and returns the output of the last one. */
+/** Scripts an answer that calls tools, and returns the last output. */
 async function answerAfter(who: Talker, sessionId: string, ...scripts: ReturnType<typeof read>[]) {
   const completed = who.of('message.completed').length;
   model.scripts.push(...scripts, { words: ['Прочитано.'] });
@@ -792,7 +792,7 @@ test('The files of other sessions are not found', async (t) => {
   }
 });
 
-// Processes with other files stand for changed profiles.
+// A process with other files simulates changed profiles.
 const market = profile('market', 'model: own-model\ntools: [get_listing]\n');
 const usual = profile('default', 'model: usual-model\ntools: [search_listings, remember_fact]\n');
 
@@ -804,7 +804,7 @@ async function marketSession({ client }: Talker): Promise<string> {
 const processWith = async (files: Record<string, string>) =>
   stage.another({ PROFILES_DIR: await folderOf(files) });
 
-test('A session whose profile was removed uses the default one, as its context shows', async (t) => {
+test('A session with a removed profile uses the default profile', async (t) => {
   const before = await processWith({ 'market.yaml': market, 'default.yaml': usual });
   const olena = await talk(t, { url: before, sid });
   const id = await marketSession(olena);
@@ -841,7 +841,7 @@ test('A session whose profile was removed uses the default one, as its context s
   );
 });
 
-test('A session whose profile has become admin-only takes no message or retry of its owner', async (t) => {
+test('A session with a profile that becomes admin-only rejects messages and retries of its owner', async (t) => {
   const before = await processWith({ 'market.yaml': market, 'default.yaml': usual });
   const olena = await talk(t, { url: before, sid });
   const id = await marketSession(olena);

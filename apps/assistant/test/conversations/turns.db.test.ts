@@ -120,7 +120,7 @@ test('A cancelled answer is kept and can be retried', async (t) => {
 
   model.scripts.push({ words: ['Усе.'] });
   await here.retry(id).waitFor('message.completed');
-  // The replaced answer is no part of the request.
+  // The request omits the replaced answer.
   const [, ...said] = model.seen.at(-1)?.messages ?? [];
   assert.deepEqual(
     said.map(({ role }) => role),
@@ -217,7 +217,7 @@ test('A lost connection to the model keeps the answer so far', async (t) => {
   ]);
 });
 
-test('The answer of a dead process is cut, and every listener gets its end', async (t) => {
+test('The answer of a dead process is cut, and every client gets its end', async (t) => {
   const rest = gate();
   t.after(rest.open);
   model.scripts.push({ words: ['Почав', rest.opened, ' і зник'] });
@@ -233,7 +233,7 @@ test('The answer of a dead process is cut, and every listener gets its end', asy
     return rows.length > 0;
   };
   await until(isStored);
-  // One client has more events than are stored, another one opens the session anew.
+  // One client has more events than the database, another one opens the session again.
   const here = await talk(t, olena);
   const turnId = answer.events[0]?.turn_id;
   const known = { type: 'session.open', session_id: id, turn_id: turnId, after: 40 };
@@ -251,12 +251,12 @@ test('The answer of a dead process is cut, and every listener gets its end', asy
     ['user', 'Пиши', null],
     ['assistant', 'Почав', 'cut'],
   ]);
-  // The process that was taken for dead also publishes the end.
+  // The process presumed dead also publishes the end.
   rest.open();
   assert.partialDeepStrictEqual((await answer.waitFor('message.completed')).message, {
     status: 'cut',
   });
-  // A client that had more events and returns now gets the end, too.
+  // A returning client with more events gets the end as well.
   const late = await talk(t, olena);
   assert.equal((await late.client.ask(known))['turn'], null);
   await late.waitFor('message.completed');
@@ -268,7 +268,7 @@ test('The answer of a dead process is cut, and every listener gets its end', asy
   ]);
 });
 
-test('Deleting a session ends its answer for every listener', async (t) => {
+test('Deleting a session ends its answer for every client', async (t) => {
   const here = await converse(t, olena);
   const id = await here.newSession();
   const { turn_id, seq: after } = await here.say(id, 'Привіт').waitFor('message.completed');
@@ -303,7 +303,7 @@ const seqsOf = ({ client }: Talker, turnId: unknown) =>
 /** Returns consecutive numbers. */
 const from = (first: number, count: number) => Array.from({ length: count }, (_, n) => first + n);
 
-test('Of two messages at once on two processes one begins a turn', async (t) => {
+test('One of two concurrent messages on two processes begins a turn', async (t) => {
   const here = await talk(t, olena);
   const there = await talk(t, elsewhere);
   for (let round = 0; round < 5; round += 1) {
@@ -324,7 +324,7 @@ test('Of two messages at once on two processes one begins a turn', async (t) => 
   }
 });
 
-test('A message that is sent again under its name is stored and answered once', async (t) => {
+test('A message that is sent again with its client id is stored and answered once', async (t) => {
   const here = await talk(t, olena);
   const there = await talk(t, elsewhere);
   const id = await here.newSession();
@@ -383,7 +383,7 @@ test('A client resumes after any event, among tools and in a retry', async (t) =
   const search = { tools: [{ name: 'search_listings', arguments: { query: 'дім' } }] };
   model.scripts.push(search, { words: ['Раз ', rest.opened, 'два.'] });
   const first = await talk(t, olena);
-  // A named session gets no title, and so no other event.
+  // A named session gets no title event.
   const created = await first.client.ask({ type: 'session.create', name: 'Дім' });
   const id = String(created['session_id']);
   await first.say(id, 'Шукай');
@@ -430,7 +430,7 @@ test('A client resumes after any event, among tools and in a retry', async (t) =
   ]);
 });
 
-test('A stopping process serves only liveness and metrics until its last turn has ended', async (t) => {
+test('A stopping process serves only liveness and metrics until its last turn ends', async (t) => {
   const stopping = await stage.instance();
   const rest = gate();
   t.after(rest.open);
@@ -466,7 +466,7 @@ const statusOf = async (sessionId: string): Promise<string | undefined> => {
   return turn?.status;
 };
 
-test('A starting process cuts the turns without a process, and their listeners get the end', async (t) => {
+test('A starting process cuts the turns without a process, and their clients get the end', async (t) => {
   const rest = gate();
   t.after(rest.open);
   const here = await converse(t, olena);
@@ -541,7 +541,7 @@ test('An answer ends at its maximum tokens, and can be retried', async (t) => {
   assert.deepEqual((await stored(id)).slice(1), [['assistant', 'Раз, два.', null]]);
 });
 
-test('An answer ends at its maximum time, waiting for the model or a tool', async (t) => {
+test('An answer ends at its maximum time, during the model or a tool', async (t) => {
   const hurried = await stage.another({ ANSWER_MAX_SECONDS: '4' });
   const rest = gate();
   t.after(rest.open);

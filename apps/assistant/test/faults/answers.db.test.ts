@@ -70,7 +70,7 @@ suite('answers over restarts and kills', async () => {
       await replica.kill();
       await until(() => olena.statuses.some(({ type }) => type === 'waiting'));
       assert.partialDeepStrictEqual(olena.statuses[1], { code: 1006 });
-      // Leases last 20 s, and stale turns are looked for every five.
+      // Leases last 20 s, and the reaper runs every 5 s.
       await until(async () => (await turn())?.status === 'cut', { limitMs: 60_000 });
 
       way.leadTo(url);
@@ -123,7 +123,7 @@ suite('answers over restarts and kills', async () => {
 
     test('An answer whose commit is not acknowledged is sent once', async (t) => {
       const { way, distant } = await startBehindProxy(t);
-      // The commit of a turn's end waits, and continues when its client is gone.
+      // The commit of the end of a turn waits until its client is gone.
       await sql`create function wait_at_commit() returns trigger language plpgsql as $$
       begin perform pg_advisory_xact_lock(4711); return null; end $$`.execute(db);
       await sql`create constraint trigger wait_at_commit after update on chat_turns
@@ -131,7 +131,7 @@ suite('answers over restarts and kills', async () => {
       execute function wait_at_commit()`.execute(db);
       t.after(() => sql`drop function wait_at_commit cascade`.execute(db));
       const olena = await converse(t, { url: distant.url, sid });
-      // With a name, so that the model is asked for no title.
+      // A named session needs no title.
       const id = await olena.newSession('Пошук');
       const rest = gate();
       t.after(rest.open);
@@ -176,7 +176,7 @@ suite('outage of the model', async () => {
 
   test('An error within a stream is reported to the user, counted, and shown in the health', async (t) => {
     isDown = false;
-    // The probe of the start has failed.
+    // The probe at startup has failed.
     await until(async () => (await health()).status === 'degraded');
     const olena = await converse(t, { url, sid });
     const id = await olena.newSession('Пошук');

@@ -75,7 +75,7 @@ suite('outage of the database', async () => {
     assert.equal((await browser.get('/auth/me')).statusCode, 200);
   });
 
-  /** Requests the current user at all replicas until it is stopped. An outage has `Retry-After` and touches no cookie. */
+  /** Requests the current user at all replicas until stopped. An outage has `Retry-After` and sets no cookie. */
   function startRequests(browsers: readonly Browser[], replicas: readonly Replica[]) {
     const result = { ok: 0, outage: 0, other: [] as string[] };
     const stopped = new AbortController();
@@ -132,7 +132,7 @@ suite('outage of the database', async () => {
         const replicas = await Promise.all(
           [0, 1].map(() => startProcess(assistant, { DATABASE_URL: cut.url })),
         );
-        // Every request finds its access token expired, and refreshes it.
+        // Every request refreshes an expired access token.
         provider.token.expiresIn = 0;
         const browsers: Browser[] = [];
         const user = person('u-1', { permissions: ['svc.profiles.use'] });
@@ -182,9 +182,9 @@ suite('interrupted transactions', async () => {
 
   beforeEach(() => provider.reset());
 
-  /** A request that is one transaction, whose last statement is a line of the audit trail. */
+  /** A request of one transaction, which ends with an entry of the audit trail. */
   type Act = {
-    /** Creates the request, since that of a sign-in is valid once. */
+    /** Creates the request; a sign-in is valid once. */
     request: (browser: Browser) => Promise<Sent>;
     status: number;
     /** The actions in the audit trail. */
@@ -215,7 +215,7 @@ suite('interrupted transactions', async () => {
     },
   };
 
-  /** Returns all rows that an act may write. */
+  /** Returns all rows that a request may write. */
   const written = async () => ({
     users: await db.selectFrom('svc_users').selectAll().orderBy('id').execute(),
     sessions: await db.selectFrom('user_auth_sessions').selectAll().orderBy('id').execute(),
@@ -224,7 +224,7 @@ suite('interrupted transactions', async () => {
     invalidations: await db.selectFrom('invalidations').selectAll().orderBy('id').execute(),
   });
 
-  /** Repeats an act and checks that it takes effect once. */
+  /** Repeats a request and checks that it takes effect once. */
   async function repeat(act: Act, browser: Browser, at: Replica): Promise<void> {
     const before = await written();
     const { status, headers } = await send(at, browser, await act.request(browser));
@@ -261,7 +261,7 @@ suite('interrupted transactions', async () => {
           await victim.kill();
           await failed;
         });
-        // Waits until the server has noticed that its client is gone.
+        // Waits until the server notices the disconnect.
         await whileLocked(db, lock, () => Promise.resolve());
         assert.deepEqual(await written(), before);
         await repeat(act, browser, replica);
@@ -380,7 +380,7 @@ suite('order of locks', async () => {
           const { message } = await olena.waitFor('message.completed');
           assert.partialDeepStrictEqual(message, { status: 'cancelled' });
         });
-        // Waits until the tool has had the lock.
+        // Waits until the tool has released the lock.
         await whileLocked(db, lock, () => Promise.resolve());
         assert.deepEqual(await db.selectFrom('memory_facts').selectAll().execute(), []);
         assert.partialDeepStrictEqual(await stage.steps(id), [{ status: 'failed', changes: null }]);

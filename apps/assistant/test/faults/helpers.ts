@@ -16,7 +16,7 @@ export type Cut = {
   close(): Promise<void>;
 };
 
-/** Ends all connections to a database and rejects new ones, as a restart does, while other databases stay available. */
+/** Ends all connections to one database and rejects new ones, as a restart does. */
 export async function cutAtServer(databaseUrl: string): Promise<Cut> {
   const name = new URL(databaseUrl).pathname.slice(1);
   const client = new pg.Client({ connectionString: process.env['TEST_DATABASE_URL'] });
@@ -41,7 +41,7 @@ export async function cutAtServer(databaseUrl: string): Promise<Cut> {
   };
 }
 
-/** Starts a proxy to a database or an assistant; away, its connections break and nothing listens at its address. */
+/** Starts a proxy to a database or an assistant, which can break connections and stop listening. */
 export async function cutOnTheWay(
   address: string,
 ): Promise<Cut & { leadTo(address: string): void }> {
@@ -69,7 +69,7 @@ export async function cutOnTheWay(
   async function away() {
     const closed = once(proxy, 'close');
     proxy.close();
-    // Without a reset, after which Node sometimes spins at the exit.
+    // No reset: after one Node sometimes spins at the exit.
     for (const socket of sockets) socket.destroy();
     await closed;
   }
@@ -177,7 +177,7 @@ export type Sent = {
   body?: string;
 };
 
-/** Sends a request with the cookies of a browser, which the answer does not change. It follows no redirect. */
+/** Sends a request with the cookies of a browser. It changes no cookie and follows no redirect. */
 export async function send(
   { url }: Replica,
   { cookies }: Pick<Browser, 'cookies'>,

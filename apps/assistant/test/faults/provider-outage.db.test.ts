@@ -9,7 +9,7 @@ import type { Fault } from '../scripted-provider.ts';
 const MEBIBYTE = 1024 * 1024;
 const HUGE_BYTES = 100 * MEBIBYTE;
 
-/** More than the buffers of both sides and the 256 KiB that are read. */
+/** An upper bound of the buffers of both sides and the 256 KiB read. */
 const MAX_TAKEN_BYTES = 20 * MEBIBYTE;
 
 const { db, provider, instance, signedIn, row, expire } = await openAssistant();
@@ -41,7 +41,7 @@ async function sendHugeAnswer(response: ServerResponse): Promise<void> {
   response.end();
 }
 
-/** Answers of a provider or a gateway in an outage. None of them rejects a token. */
+/** Answers during an outage. None of them rejects a token. */
 const outages: Record<string, Fault> = {
   disconnects: 'disconnect',
   'answers 500': { status: 500, body: '{"error":"invalid_grant"}' },
@@ -110,7 +110,7 @@ for (const [name, fault] of Object.entries(outages)) {
     provider.faults.set('token', fault);
     assertOutage(await browser.get('/auth/me'));
     assert.deepEqual(await row(sid), expired, 'the lease is released');
-    // The code is spent, so the sign-in begins again.
+    // The code is spent, so the user signs in again.
     const exchange = await browser.signIn(provider);
     assert.deepEqual([exchange.statusCode, exchange.json().code], [400, 'token_exchange_failed']);
     assert.deepEqual(exchange.cookies, []);

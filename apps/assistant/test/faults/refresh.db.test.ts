@@ -33,7 +33,7 @@ async function endLease(): Promise<void> {
  * @param isWritten Whether the database executes the write of the killed client.
  */
 async function killBeforeWrite(isWritten: boolean) {
-  // Longer than these tests take, so that no lease expires by itself.
+  // No lease expires during these tests.
   const patient = { IDP_TIMEOUT_MS: '60000' };
   const [victim, survivor] = await Promise.all([
     startProcess(assistant, patient),
@@ -166,7 +166,7 @@ suite('race of replicas', async () => {
 
   beforeEach(() => provider.reset());
 
-  // A lease shorter than the provider's answer would let a second process redeem the token again.
+  // With a shorter lease a second process would redeem the token again.
   const cases: [name: string, answersAfterMs: number][] = [['at once', 0]];
   if (engine === 'postgres') cases.push(['after six seconds', 6000]);
 

@@ -101,7 +101,7 @@ test('A file is stored, replaced, downloaded as an attachment, and deleted', asy
   assert.partialDeepStrictEqual(file, again.json());
   assert.ok(file.updated_at >= file.created_at);
 
-  // Both normal forms of a name are the same file.
+  // Both normalization forms of a name are the same file.
   await put('їжак.txt'.normalize('NFD'), 'a');
   assert.deepEqual((await put('їжак.txt', 'b')).statusCode, 200);
   assert.deepEqual((await owner.request('DELETE', path(name))).json(), { ok: true });
@@ -188,7 +188,7 @@ test('Owners and admins have full access, holders of the permission may read', a
   assert.equal((await owner.get(path('a'))).body, 'x');
 });
 
-/** Opens a connection and collects everything that the server sends. */
+/** Opens a connection and collects the data of the server. */
 async function open(): Promise<{ socket: Socket; received: () => string }> {
   const socket = await openSocket(url.href);
   socket.on('error', () => undefined);

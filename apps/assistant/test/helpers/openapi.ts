@@ -36,7 +36,7 @@ const pointer = (...keys: string[]) =>
 
 /** Creates a validator of values by the schemas of a document. */
 export function createDocumentChecker(document: OpenApi) {
-  // Not strict, since the document itself is no schema.
+  // Not strict, because the document is no schema.
   const ajv = new Ajv2020({ strict: false, validateSchema: false, allErrors: true });
   formats.default(ajv);
   ajv.addSchema(document, DOCUMENT);

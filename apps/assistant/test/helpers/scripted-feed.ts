@@ -50,9 +50,9 @@ export async function startScriptedFeed() {
         currency_to: before.currency,
       });
     },
-    /** Archives a listing, which is no change of the feed. */
+    /** Archives a listing, without a change in the feed. */
     archive: (listingId: number): void => void listings.delete(listingId),
-    /** Forgets all changes, as after restoring an older database. */
+    /** Deletes all changes, as the restore of an older database does. */
     restore: (): void => void changes.splice(0),
   };
   const server = createServer((request, response) => {

@@ -14,7 +14,7 @@ export type Script =
   | { tools: readonly { name: string; arguments: object }[] }
   | { answer: Answer };
 
-/** A chat request, as the model received it. */
+/** A received chat request. */
 export type Conversation = {
   messages: { role: string; content: unknown; tool_calls?: unknown; tool_call_id?: unknown }[];
   tools?: { function: { name: string } }[];

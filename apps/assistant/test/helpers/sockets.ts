@@ -27,7 +27,7 @@ export class ScriptedIdentity {
   /** Is awaited by each resolution. */
   gate: Promise<void> | undefined;
 
-  /** A known user stays valid as long as the session exists. */
+  /** A known user stays valid while the session exists. */
   readonly resolve: ResolveSession = async (sessionId, known) => {
     if (known !== undefined) {
       return this.users.has(sessionId) ? { status: 'signed-in', ...known } : { status: 'unknown' };
@@ -128,7 +128,7 @@ export async function openSockets({
   return { app, url, sockets, identity, registry, lines };
 }
 
-/** Messages for everybody, for signed-in users, and for admins; each is answered by `pong`. */
+/** Messages for all clients, for signed-in users, and for admins, answered by `pong`. */
 const { ping: asked } = clientMessages;
 export const ping = publicMessage(asked, (_, answer) => answer({ type: 'pong' }));
 export const own = userMessage({ ...asked, access: 'signed-in' }, (_, { answer }) =>
@@ -148,7 +148,7 @@ export function gated() {
   return { type, letGo: resolve };
 }
 
-/** Creates a type of message that is answered by a session with one message, `times` times. */
+/** Creates a type of message with `times` sessions of one message as its answer. */
 export function telling(content: string, times = 1) {
   const session = {
     session_id: 's',

@@ -2,7 +2,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 
 const POLL_MS = 10;
 
-/** Far longer than any condition takes, however busy the machine is. */
+/** Far longer than any condition takes on a busy machine. */
 const LIMIT_MS = 20_000;
 
 /** Waits until a condition holds, for at most 20 s by default. */

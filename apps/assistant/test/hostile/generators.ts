@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 
-/** Part of every generated value that must not be logged. */
+/** A part of each generated value that must not be logged. */
 export const MARK = 'zq7Mark';
 
 /** Texts that often break parsers, queries and pages. */
@@ -138,7 +138,7 @@ type Schema = {
 
 const anyValue: fc.Arbitrary<unknown> = fc.oneof(fc.jsonValue({ maxDepth: 3 }), marked);
 
-/** A value that mostly fits a schema. */
+/** Creates a value that usually fits a schema. */
 export function valueFor(schema: Schema): fc.Arbitrary<unknown> {
   return fc.oneof({ weight: 4, arbitrary: validFor(schema) }, { weight: 1, arbitrary: anyValue });
 }
@@ -184,7 +184,7 @@ const NOT_JSON = [
   `${'{"a":'.repeat(2000)}1${'}'.repeat(2000)}`,
 ];
 
-/** A body for a schema, mostly JSON. */
+/** Creates a body for a schema, usually JSON. */
 export function bodyFor(schema: Schema): fc.Arbitrary<Buffer> {
   const json = valueFor(schema).map((value) => Buffer.from(JSON.stringify(value) ?? ''));
   const other = fc.oneof(fc.constantFrom(...NOT_JSON), marked);

@@ -368,7 +368,7 @@ suite('token refresh', () => {
     const release = provider.holdNext('token');
     const loser = me(browser);
     await until(() => provider.count('token') === 1);
-    // The loser was paused for longer than its lease.
+    // The first process was paused for longer than its lease.
     await db.updateTable('user_auth_sessions').set({ refresh_lease_until: null }).execute();
     assert.equal((await me(browser, second)).statusCode, 200);
     release();

@@ -456,7 +456,7 @@ suite('bridge page', async () => {
 suite('first page', () => {
   test('The page offers a sign-in and runs no script', async () => {
     const { body, headers } = await app.inject('/');
-    // It names the public origin, because a sign-in does not work under other names of this service.
+    // A sign-in works only at the public origin, so the page names it.
     assert.match(body, /href="http:\/\/assistant\.test\/auth\/login"/);
     assert.match(body, /href="\/docs"/);
     assert.doesNotMatch(body, /Sign out/);

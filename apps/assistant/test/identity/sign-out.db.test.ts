@@ -222,7 +222,7 @@ suite('sign-out at the provider', async () => {
     const discoveries: ServerResponse[] = [];
     for (const fault of [
       { status: 500 },
-      // Discovery that hangs is not waited for.
+      // The sign-out does not wait for discovery.
       (response: ServerResponse) => void discoveries.push(response),
     ]) {
       const browser = await signedIn(leading);
@@ -373,7 +373,7 @@ suite('terminal', () => {
     return { verifier, state, address: `/auth/terminal?${query.toString()}` };
   }
 
-  /** Takes a browser through the provider, and returns the address of the confirmation. */
+  /** Signs a browser in, and returns the address of the confirmation. */
   async function comeBack(browser: Browser, address: string): Promise<string> {
     const begun = await browser.get(address);
     assert.equal(begun.statusCode, 302, begun.body);

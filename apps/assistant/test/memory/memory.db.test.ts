@@ -148,7 +148,7 @@ test('Searches of a user run one at a time, and too many at once are rejected', 
 });
 
 test('Pages list each fact once, facts without a time last', async () => {
-  // Two a microsecond apart, two of one moment, two without a time.
+  // Two rows a microsecond apart, two with equal times, and two without a time.
   const times = [null, null, '2026-01-01 10:00:00.000001', '2026-01-01 10:00:00.000002'];
   const rows = [...times, '2026-01-02', '2026-01-02'].map((time, index) => ({
     user_id: 'olena',
@@ -218,7 +218,7 @@ test('Access is denied without the permission, from another site and without a s
   assert.deepEqual(await readings(), []);
 });
 
-/** Stores a fact and a summary of two users and one without an owner, each older than the one before. */
+/** Stores facts and summaries of two users and without an owner, each older than the previous one. */
 async function storeOwners() {
   for (const [index, user_id] of ['olena', 'taras', null].entries()) {
     const value = `of ${user_id ?? 'nobody'}`;

@@ -20,7 +20,7 @@ const taras = await stage.signedIn(app, person('u-taras'));
 /** One more than a page of an export. */
 const MANY = 201;
 
-/** Adds rows of every kind for a user, and `count` sessions with a message and a step each. */
+/** Adds rows of every kind for a user, with `count` sessions of a message and a step. */
 async function fill(userId: string, mark: string, count: number): Promise<void> {
   const ids = Array.from({ length: count }, (_, index) => `${userId}-${index}`);
   const session_id = `${userId}-0`;
@@ -98,7 +98,7 @@ await fill('u-taras', 'taras-said', 2);
 const others = await countRows();
 for (const [table, count] of Object.entries(others)) assert.ok(count > 0, table);
 
-/** The database, in which each page that is read changes the order of sessions and facts. */
+/** The database; each read of a page changes the order of sessions and facts. */
 const changing = db.withPlugin({
   transformQuery: ({ node }) => node,
   async transformResult({ result }) {

@@ -112,7 +112,7 @@ test('Equal searches share a request, and paused ones cause none', async () => {
   await db.deleteFrom('conversation_sessions').where('id', '=', deleted).execute();
   const ids = [add(), add()];
   await reader.pass();
-  // Two for the page, and one for each of the two digests.
+  // Two requests for the page, and one for each digest.
   assert.equal(feed.matched.length, 4);
   for (const { ids: asked } of feed.matched) assert.deepEqual(sorted(asked), ids);
   const digests = await Promise.all(

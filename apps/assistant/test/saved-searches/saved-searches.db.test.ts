@@ -99,7 +99,7 @@ test('A search reports to a session of its owner', async () => {
     assert.equal((await keep(olena, { session_id })).json().code, code);
     assert.equal((await patch(olena, kept.id, { session_id })).json().code, code);
   }
-  // An admin cannot have it report to a session of another user.
+  // An admin cannot choose a session of another user.
   const own2 = await ownedBy('u-admin');
   assert.equal(
     (await patch(admin, kept.id, { session_id: own2.id })).json().code,

@@ -33,7 +33,7 @@ export async function openDigestStage() {
     },
 
     /**
-     * A process that processes saved searches when the test says; the sockets of the stage's app are another one's.
+     * Starts a process that processes saved searches on demand.
      * @param dies Whether it dies within the transaction of its next digest.
      */
     reader({ dies = () => false }: { dies?: () => boolean } = {}) {
@@ -93,12 +93,12 @@ export async function openDigestStage() {
       await sql`update saved_searches set told_at = told_at - ${age}::interval`.execute(db);
     },
 
-    /** Expires the lease of a process that is gone. */
+    /** Expires the lease of a dead process. */
     async expireLease(): Promise<void> {
       await sql`update collector_feed set lease_until = now() - interval '1 second'`.execute(db);
     },
 
-    /** Does something while work waits for the collector's matches. */
+    /** Runs a function while the worker waits for matches of the collector. */
     async whileRequested(work: () => Promise<void>, meanwhile: () => Promise<void>): Promise<void> {
       const requested = gate();
       feed.gate = requested.opened;

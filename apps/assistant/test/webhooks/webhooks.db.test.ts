@@ -436,7 +436,7 @@ for (const [age, one] of [
     await until(() => provider.count('userinfo') === 1);
     await send(second, ROLES_CHANGED);
     assert.deepEqual(await cached(), []);
-    // The held request answers with the role of before, all later ones with that of after.
+    // The held request answers with the old role, later requests with the new one.
     const releaseNext = provider.holdNext('userinfo');
     provider.user = ADMIN;
     release();

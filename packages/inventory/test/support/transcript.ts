@@ -31,7 +31,7 @@ export function formatTranscript({ title, sections }: Transcript): string {
   return title + [...sections].map(([name, text]) => `-- ${name} --\n${text}`).join('');
 }
 
-/** Runs the command of a transcript in its own folder and returns the actual transcript. */
+/** Runs the command of a transcript in a new folder and returns the actual transcript. */
 export async function replay(transcript: Transcript): Promise<Transcript> {
   const home = process.cwd();
   const folder = mkdtempSync(join(tmpdir(), 'inventory-'));
@@ -80,7 +80,7 @@ export function importing(from: string, text: string) {
   return run(['import', '--from', from, '-'], { stdin: Readable.from([Buffer.from(text)]) });
 }
 
-/** Collects what is written to it. */
+/** A writable stream that collects its output. */
 export class Collector extends Writable {
   text = '';
 
