@@ -101,7 +101,7 @@ test('A bucket requires its names and keys, and the error names each missing one
   const complete = {
     IMAGE_STORE: 's3',
     S3_REGION: 'eu-central-1',
-    S3_BUCKET: 'pictures',
+    S3_BUCKET: 'images',
     S3_ACCESS_KEY_ID: 'id',
     S3_SECRET_ACCESS_KEY: 'secret',
   };

@@ -113,7 +113,7 @@ test('A worker stops while a slow request is in progress', async () => {
       };
     },
   });
-  // The server asks for the body, which does not come: the request is in progress from then on.
+  // The request stays in progress without its body.
   const { hostname, port } = new URL(collector.url);
   const socket = connect(Number(port), hostname);
   socket.write(
@@ -141,7 +141,7 @@ test('The jobs in progress have a minute to end when a worker stops', async (t) 
   assert.ok(timers.mock.calls.some((call) => call.arguments[1] === 60_000));
 });
 
-/** A model server that holds its answers until they are let go, and knows who is connected. */
+/** Starts a model server that holds its responses and records its connections. */
 async function startSlowServer() {
   const asked = Promise.withResolvers<void>();
   const go = Promise.withResolvers<void>();
@@ -206,13 +206,13 @@ for (const { name, open } of [
     );
     await asked;
     const closing = running.close();
-    // An end in another order would wait for the answer that is held back here.
+    // Another order would wait for the held response.
     await until('the worker to be told to stop', () => unlistened, 2000).finally(letGo);
     await closing;
 
     assert.deepEqual(paths, ['/v1/chat/completions', '/v1/embeddings']);
     assert.equal((await rawRecord(own.db, id)).status, 'completed');
-    // Connections that nobody closes are kept for more requests, for several seconds.
+    // Unclosed connections stay open for several seconds.
     await until('the model client to be closed', () => [...sockets].every((s) => s.closed), 1000);
   });
 }

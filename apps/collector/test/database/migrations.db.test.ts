@@ -17,14 +17,14 @@ const latest = migrations({ EMBEDDING_DIMENSIONS: DIMENSIONS });
 const files = (await readdir(latest.folder)).toSorted();
 
 const VECTOR = `[${Array.from({ length: DIMENSIONS }, (_, nth) => nth + 1).join(',')}]`;
-/** A type of property in each way in which spellings differ, as it was stored until 0023, and in the one since then. */
+/** A property type in the spellings stored before 0023, and in the unified spelling. */
 const WRITTEN = 'жило\u0438\u0306 обʼєкт–дача,\u00A0при\u0301ста\u00ADнь ёлка е\u0308ж pokój';
 const SPELLED = "жилой об'єкт-дача, пристань елка еж pokój";
 const SHA256 = 'ab'.repeat(32);
 const payload = payloadOf({ external_id: 'old-1', price: 59_000, currency: 'USD', city: 'Львів' });
 const waiting = payloadOf({ external_id: 'old-2' });
 
-/** Tables as they were after so many files, and nothing else. */
+/** Creates the tables of the first migrations. */
 async function migrateTo(count: number): Promise<void> {
   await database.pool.query('drop schema public cascade');
   await database.pool.query('create schema public');
@@ -48,7 +48,7 @@ async function insert(table: string, row: Record<string, unknown>): Promise<void
   );
 }
 
-/** Stores what the collector of that time would have: a listing with a past, and a payload that waits. */
+/** Stores the data of an old collector: a listing with history, and a pending payload. */
 async function populate(count: number): Promise<void> {
   const has = (number: number) => count >= number;
   await insert('sources', { slug: 'doshka', created_at: '2026-01-01' });
@@ -152,7 +152,7 @@ async function populate(count: number): Promise<void> {
   }
 }
 
-// The tables of the first file alone were never those of a collector: it has no queue.
+// The first migration alone has no queue.
 for (let count = 2; count < files.length; count += 1) {
   test(`Data stored under ${files[count - 1]} survives the newer migrations`, async () => {
     await migrateTo(count);
@@ -178,11 +178,11 @@ for (let count = 2; count < files.length; count += 1) {
         .json<{ changes: Record<string, unknown> }[]>()
         .map(({ changes }) => changes['price']);
     assert.deepEqual(await prices(), [{ from: 62_000, to: 59_000 }, undefined]);
-    const pictures = (await collector.get('/api/v1/listings/1/images')).json<
+    const images = (await collector.get('/api/v1/listings/1/images')).json<
       { sha256: string | null; described_by: string | null; prompt_version: string | null }[]
     >();
     assert.deepEqual(
-      pictures.map((one) => [one.sha256, one.described_by, one.prompt_version]),
+      images.map((one) => [one.sha256, one.described_by, one.prompt_version]),
       [
         [SHA256, 'qwen3-vl', 'image-description.v1'],
         [null, null, null],
@@ -205,7 +205,7 @@ for (let count = 2; count < files.length; count += 1) {
       );
     }
 
-    // What waited is processed, and what comes goes on where the past ends.
+    // Pending payloads are processed, and new ones continue the history.
     await ended(collector, 3);
     const sent = await collector.post('/api/v1/ingest', { ...payload, price: 57_000 });
     await ended(collector, sent.json<{ raw_id: number }>().raw_id);

@@ -70,8 +70,8 @@ test('A disk that fills while an upload is stored fails the payload, which can b
   const payload = payloadOf();
   const headers = { 'idempotency-key': 'full-disk' };
   disk.lacks = 'copying';
-  const refused = await sendForm(collector.url, formOf(payload, [kept]), headers);
-  assert.deepEqual([refused.status, refused.body.code], [503, 'interrupted']);
+  const rejected = await sendForm(collector.url, formOf(payload, [kept]), headers);
+  assert.deepEqual([rejected.status, rejected.body.code], [503, 'interrupted']);
   const [record] = await recordsOf(payload.external_id);
   assert.deepEqual([record?.status, record?.error?.code], ['failed', 'interrupted']);
   assert.equal(await isKnown(kept), false);

@@ -9,14 +9,14 @@ import {
 } from '@oselya/model/testing';
 import { DIMENSIONS } from '../support/pipeline.ts';
 
-/** What a request asks the model for. */
+/** The kind of a request to the model. */
 export type Asked = 'reading' | 'describing' | 'embedding';
 
-/** A moment in a conversation with the model: its request is there, or its answer is on its way. */
+/** A moment of a request to the model: before or after its response. */
 export type CallMoment = {
   asked: Asked;
   when: 'before' | 'after';
-  /** A text that the request has in it; any request unless given. */
+  /** A text within the request; any request by default. */
   about?: string;
 };
 
@@ -24,10 +24,10 @@ const DESCRIPTION = { description: 'Кухня.', room_type: 'kitchen', quality:
 const answerOthers = constantAnswers({ vectorOf: constantVector(DIMENSIONS) });
 
 /**
- * A model server that reads listings, refuses what repairs telephones, describes pictures and embeds.
- * @param moment Tells of a moment, at which it calls a function; the first such request has no answer before
+ * Starts a model server that reads listings, rejects phone repairs, describes images and embeds.
+ * @param moment Calls a function at this moment; the first such request has no response before
  *   it.
- * @returns With how many requests it has had.
+ * @returns The server with its number of requests.
  */
 export async function startAnsweringServer(moment?: CallMoment & { onMoment: () => void }) {
   const state = { requests: 0 };
@@ -68,7 +68,6 @@ function answerTo(request: ReceivedRequest): { body: unknown } {
   return bodyOf(answerOthers(request));
 }
 
-/** These are answered, not broken off. */
 function bodyOf(answer: ReturnType<typeof completion>): { body: unknown } {
   if (typeof answer === 'string' || !('body' in answer)) throw new Error('There is no answer');
   return { body: answer.body };

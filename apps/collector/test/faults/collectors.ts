@@ -10,45 +10,45 @@ import { createImage, serveImages } from '../support/images.ts';
 import { startCollector, formOf, sendForm } from '../support/collector.ts';
 import { countConnections, named, watchLeftovers, payloadOf } from '../support/pipeline.ts';
 
-/** By this the server tells the connections of the collectors from those of the test. */
+/** The connection name of the collectors. */
 const NAME = 'collector-in-trouble';
 
-/** All that the platform waits for is this share of what it is. */
+/** The factor that shortens all timeouts. */
 const SHARE = 1 / 12;
 const LEASE_SECONDS = 60;
-/** A query, its end by the server, and a transaction whose client says nothing. */
+/** The timeouts of a query, a statement and an idle transaction. */
 const WAITS_MS = {
   query_timeout: 30_000,
   statement_timeout: 31_000,
   idle_in_transaction_session_timeout: 60_000,
 };
 
-/** After so long the pool of node-postgres closes a connection that nobody uses: one that is silent too. */
+/** The idle timeout of the pool, which also closes silent connections. */
 const IDLE_MS = 10_000;
 
 const COUNT = 2;
-/** Connections of each: those of its jobs and requests, and one that hears notifications. */
+/** Connections of each collector: its pool, and one for notifications. */
 const POOL = 24;
 const LISTENERS = 1;
 
 export type Collectors = {
   urls: string[];
-  /** Where they find pictures. */
-  pictures: string;
+  /** The address of the image host. */
+  imageHost: string;
   /**
-   * Notes what is open before an outage.
-   * @returns Waits until that has left nothing: no temporary file, no connection in use, no descriptor.
+   * Records the open resources before an outage.
+   * @returns Waits until no temporary file, connection in use or descriptor is left.
    */
   watch(): Promise<() => Promise<void>>;
-  /** Ends them, after which the server has no connection of theirs. */
+  /** Closes the collectors and checks that their connections are closed. */
   close(): Promise<void>;
 };
 
 /**
- * Two collectors, each with a worker, that reach their database at an address of their own and wait for it with
- * the ratio of times that the platform has.
- * @param options.database The same database, by a way that nobody cuts.
- * @param options.between How many descriptors of this process are between them and the server.
+ * Starts two collectors with a worker and a separate database address each. Their timeouts keep
+ * the ratio of the defaults.
+ * @param options.database The same database through a stable connection.
+ * @param options.between The number of descriptors of this process between the collectors and the server.
  */
 export async function startCollectors(
   databaseUrl: string,
@@ -82,7 +82,7 @@ export async function startCollectors(
     pools.push(own.pool);
     urls.push(collector.url);
   }
-  // What is opened once and stays, such as the folder of temporary files, is open after this.
+  // The first request opens resources that stay.
   for (const url of urls) {
     const bytes = Uint8Array.from(await createImage('png', { width: 16, height: 12 }));
     const { status } = await sendForm(url, formOf(payloadOf(), [{ name: 'a.png', bytes }]));
@@ -93,7 +93,7 @@ export async function startCollectors(
   const watched = { database, dataDir: folder, host, known: () => connections() + between() };
   return {
     urls,
-    pictures: host.url,
+    imageHost: host.url,
     async watch() {
       const untilNothingIsLeft = await watchLeftovers(watched);
       return async () => {

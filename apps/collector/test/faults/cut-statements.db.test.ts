@@ -28,7 +28,7 @@ import { openWorkerImages, serveImages } from '../support/images.ts';
 import { STATEMENTS } from './watching-proxy.ts';
 import { type Moment, startWatchingProxy } from './watching-proxy.ts';
 
-/** By this the server tells the connections of the worker from those of the test. */
+/** The connection name of the worker. */
 const NAME = 'worker-that-is-cut';
 
 // The embedded database is in the process: there is no connection to cut.
@@ -40,9 +40,9 @@ async function defineTests(): Promise<void> {
   const dataDir = await mkdtemp(join(tmpdir(), 'oselya-cut-'));
   atEnd(() => rm(dataDir, { recursive: true }));
   const host = await serveImages();
-  const scene = { db, url: named(url, NAME), dataDir, pictures: host.url };
+  const scene = { db, url: named(url, NAME), dataDir, imageHost: host.url };
   const watch = () => watchLeftovers({ database, dataDir, host });
-  // What is opened once and stays is open after this.
+  // The first job opens resources that stay.
   assert.equal((await processCut(scene)).raw.status, 'completed');
   for (const [name, statement] of Object.entries(STATEMENTS)) {
     for (const when of ['before', 'after'] as const) {
@@ -59,7 +59,7 @@ async function defineTests(): Promise<void> {
   }
 }
 
-/** The mock model, which counts how often it was asked to read a payload. */
+/** Creates the mock model with a count of its readings. */
 function countedModel(): { model: ModelClient; readings: () => number } {
   const model = createModelClient({
     mode: 'mock',
@@ -75,21 +75,21 @@ function countedModel(): { model: ModelClient; readings: () => number } {
 }
 
 /**
- * Has a worker process one payload while its connections break over a statement, if any, and end: what is
- * left then is left for good.
+ * Processes one payload with a worker whose connections break at a statement, if any, and stops it: resources
+ * that are left then are leaks.
  */
 async function processCut(
   {
     db,
     url,
     dataDir,
-    pictures,
-  }: { db: Kysely<Tables>; url: string; dataDir: string; pictures: string },
+    imageHost,
+  }: { db: Kysely<Tables>; url: string; dataDir: string; imageHost: string },
   moment: Moment = { statement: 'none', when: 'before', nth: 1 },
 ) {
   const payload = payloadOf();
-  // A picture of its own, so that it is new.
-  const image_urls = [`${pictures}/${payload.external_id}.png`];
+  // A new image.
+  const image_urls = [`${imageHost}/${payload.external_id}.png`];
   const rawId = await store(db, { ...payload, image_urls });
   let cuts = 0;
   await using opened = new AsyncDisposableStack();
@@ -113,7 +113,7 @@ async function processCut(
     process: createPipeline({ ...deps, model, images, modelTimeoutMs: 10_000 }),
     breaker: model.breaker,
     slots: 1,
-    // Nothing that is done here is owed to a lease that ran out.
+    // No lease expired meanwhile.
     leaseMs: 600_000,
     maxAttempts: 1,
     pollMs: 20,

@@ -16,7 +16,7 @@ const database = await openDatabase();
 const { url } = database;
 const random = randomOf(20_261_121);
 
-/** What can be cut or slow is a connection to a server; the embedded database is in the process. */
+/** The embedded database has no connections to cut. */
 async function openCuttable(databaseUrl: string) {
   const proxy = await startFlakyProxy(new URL(databaseUrl));
   atEnd(() => proxy.close());
@@ -24,10 +24,10 @@ async function openCuttable(databaseUrl: string) {
   return { proxy, collectors: await startCollectors(proxy.url, { database, between }) };
 }
 
-// All is opened before the first test begins: when the last one that is known ends, everything is closed.
+// All resources open before the first test, since they close after the last registered one.
 const cuttable = url === undefined ? undefined : await openCuttable(url);
 
-/** What requests need beside their address, by the paths that the document has. */
+/** Request options by documented path. */
 const BODIES: Readonly<Record<string, unknown>> = {
   '/api/v1/ingest': payloadOf(),
   '/api/v1/search/fulltext': { query: 'квартира' },
@@ -44,8 +44,8 @@ const QUERIES: Readonly<Record<string, string>> = {
 const addressOf = (path: string) =>
   path.replace('{sha256}', 'ab'.repeat(32)).replace(/\{\w+\}/, '1') + (QUERIES[path] ?? '');
 
-/** A payload with a picture, as a form. */
-function pictureForm(): FormData {
+/** Creates a form with a payload and an image. */
+function imageForm(): FormData {
   const form = new FormData();
   form.set('metadata', JSON.stringify(payloadOf()));
   return form;
@@ -55,7 +55,7 @@ async function answerOf(collector: { url: string }, method: string, path: string
   const body = BODIES[path];
   const response = await fetch(collector.url + addressOf(path), {
     method: method.toUpperCase(),
-    ...(path.endsWith('/with-images') && { body: pictureForm() }),
+    ...(path.endsWith('/with-images') && { body: imageForm() }),
     ...(body !== undefined && {
       headers: { 'content-type': 'application/json' },
       body: JSON.stringify(body),
@@ -105,7 +105,7 @@ if (cuttable !== undefined) {
     }
     await load.goesOn();
     await load.end();
-    // A dropped job whose return was cut off too may be rescued by the other worker.
+    // The other worker may rescue a job whose return was lost.
     await load.judge(context, { mostAttempts: 2 });
   });
 

@@ -4,12 +4,12 @@ import { setTimeout as sleep } from 'node:timers/promises';
 
 type Connection = { near: Socket; far: Socket; isSilent: boolean };
 
-/** Passes connections to PostgreSQL on, as well as it is told to. */
+/** A proxy for PostgreSQL with faults that tests control. */
 export async function startFlakyProxy(target: URL) {
   const connections = new Set<Connection>();
   const way = { delayMs: 0 };
 
-  /** Passes on what comes, in its order. */
+  /** Forwards data in order. */
   function pass(connection: Connection, from: Socket, to: Socket): void {
     let before = Promise.resolve();
     const passOn = async (earlier: Promise<void>, chunk: Buffer, delayMs: number) => {
@@ -54,16 +54,16 @@ export async function startFlakyProxy(target: URL) {
   }
 
   return {
-    /** The database's address by this way. */
+    /** The address of the database through the proxy. */
     url: url.href,
     way,
-    /** How many connections it has: two sockets each. */
+    /** The number of connections, with two sockets each. */
     connections: () => connections.size,
-    /** Breaks what is open, for both sides to see. */
+    /** Resets open connections on both sides. */
     cut: () => end(connections),
     /**
-     * Nothing comes through any more of what is open now, neither way, and nobody is told: no end of a
-     * client reaches the server either. What is opened later works.
+     * Silences the open connections in both directions without closing them:
+     * the server sees no end either. Later connections work.
      */
     silence() {
       for (const connection of connections) connection.isSilent = true;

@@ -4,7 +4,7 @@ import { randomOf } from './load.ts';
 
 type Random = () => number;
 
-/** What is read of any request, by the collector, by what it is built on, or by a proxy. */
+/** Headers that the collector, its libraries or a proxy read. */
 const HEADERS = [
   ...words('authorization x-request-id idempotency-key if-none-match if-modified-since range host'),
   ...words('accept accept-encoding content-type content-encoding origin cookie sec-fetch-site'),
@@ -28,7 +28,7 @@ const HEADER_TEXTS = [
   'x'.repeat(20_000),
 ];
 
-/** What replaces a part of a path, as it is on the way. */
+/** Encoded replacements for a path segment. */
 const SEGMENTS = [
   ...words('0 -1 01 1e3 1.0 9007199254740993 9999999999999999 99999999999999999999 1;a [1] {id}'),
   ...words("% %0 %zz %00 %ff %c0%af %2e%2e .. . %2f \\ 1%20 1%0a 1'-- %F0%9F%8F%A0 __proto__"),
@@ -39,22 +39,22 @@ const SEGMENTS = [
   '0'.repeat(64),
 ];
 
-/** What may stand in a cursor, and leads nowhere. */
+/** Invalid contents of a cursor. */
 const PLACES = [
   ...words('0 -1 1.5 1e99 2147483648 9007199254740993 9223372036854775808 NaN null {} [] [1,2]'),
   ...words('["x","y"] {"id":1e400} 1:1 0:-1 1.1 a\0b \u00ff'),
   '',
 ];
 
-/** What a query has beside what the route knows. */
+/** Unknown query parameters. */
 const PAIRS = words('a & = % # __proto__=1 limit[]=1 limit[a]=1 %00=%ff');
 
 const text: object = { type: 'string' };
 
 /**
- * Requests to a route as bytes: the first is a good one, and most of the others have a path, a query, headers or a
- * body that nobody should send, or several of them. Equal seeds give equal ones.
- * @param sha256 Of a picture that is there.
+ * Returns requests to a route as bytes: the first is valid, and most others have an invalid path, query, headers or
+ * body. Equal seeds give equal requests.
+ * @param sha256 The hash of a stored image.
  */
 export function hostileRequests(
   route: Route,
@@ -78,7 +78,7 @@ export function hostileRequests(
   });
 }
 
-/** Bodies of the route's media type, a good one and others; undefined where it takes none. */
+/** Returns bodies of the route's media type, or undefined for a route without a body. */
 function bodiesOf({ body }: Route, count: number, seed: number) {
   if (body === undefined) return undefined;
   const { type, schema, example } = body;
@@ -86,7 +86,7 @@ function bodiesOf({ body }: Route, count: number, seed: number) {
     const hostile = hostileBodies(count, { seed, schema, good: () => example });
     return { type, good: JSON.stringify(example), hostile };
   }
-  // The bytes of forms and of their pictures have tests of their own: here it is what the field says.
+  // Other tests cover the bytes of forms and images.
   const metadata = JSON.parse((example as { metadata: string }).metadata) as object;
   const properties = Object.fromEntries(Object.keys(metadata).map((name) => [name, text]));
   const hostile = hostileBodies(count, { seed, schema: { properties }, good: () => metadata });
@@ -95,7 +95,7 @@ function bodiesOf({ body }: Route, count: number, seed: number) {
 
 const form = (metadata: string) => formBytes([part('metadata', metadata)]).toString();
 
-/** The path with one of its segments replaced: a parameter, or where it has none seldom another. */
+/** Returns the path with one replaced segment, preferably a parameter. */
 function hostilePath(
   { path }: Route,
   { good, random, nextSegment }: { good: string; random: Random; nextSegment: () => string },
@@ -116,7 +116,7 @@ function queryOf({ parameters }: Route, random: Random | undefined): string {
   if (random !== undefined) {
     const more = Math.ceil(random() * 3);
     pairs.push(...Array.from({ length: more }, () => pairOf(declared, random)));
-    // A required one is given twice so, or not at all.
+    // A required parameter is repeated or missing.
     if (random() < 0.5) pairs.splice(0, good.length);
   }
   return pairs.length === 0 ? '' : `?${pairs.join('&')}`;
@@ -131,14 +131,14 @@ function pairOf(declared: readonly Parameter[], random: Random): string {
   return `${name}=${encoded(hostileText(schema, random))}`;
 }
 
-/** A value that the schema of a required parameter allows. */
+/** Returns a valid value of a required parameter. */
 function goodText({ schema }: Parameter): string {
   if ('minimum' in schema) return '1000';
   const { anyOf: [first] = [] } = schema as { anyOf?: { enum: string[] }[] };
   return first?.enum[0] ?? 'a';
 }
 
-/** @param type Of the body. */
+/** @param type The media type of the body. */
 function headersOf(type: string | undefined, random: Random | undefined): Map<string, string> {
   const headers = new Map([
     ['host', 'localhost'],
@@ -160,13 +160,13 @@ function headerText(random: Random): string {
         .replaceAll(/[\r\n]/g, ' ');
 }
 
-/** One after another and again from the first, so that each comes up. */
+/** Cycles through the values so that each is used. */
 function dealer(items: readonly string[]): () => string {
   let dealt = 0;
   return () => items[dealt++ % items.length] ?? '';
 }
 
-/** Each byte by its number: half characters have one too, which an encoder refuses. */
+/** Encodes bytes by number, since an encoder rejects half characters. */
 function encoded(value: string): string {
   return Buffer.from(value.slice(0, 5000)).toString('hex').replaceAll(/../g, '%$&');
 }

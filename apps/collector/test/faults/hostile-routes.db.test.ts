@@ -18,7 +18,7 @@ atEnd(() => rm(folder, { recursive: true }));
 const REQUESTS = database.engine === 'postgres' ? 200 : 80;
 const SEED = 20_261_122;
 
-/** No worker: what a refused request changes is then all that changes. */
+/** Without a worker, only requests change rows. */
 const collector = await startCollector(database, {
   DATA_DIR: folder,
   COLLECTOR_WORKER: 'false',
@@ -26,13 +26,13 @@ const collector = await startCollector(database, {
   COLLECTOR_FULLTEXT_PER_MINUTE: '0',
 });
 
-/** What is answered to whoever comes to another route, the root's being one, or is not understood at all. */
+/** Statuses of unknown routes and malformed requests. */
 const OF_NO_ROUTE = new Set([302, 400, 404, 405, 415, 421, 431]);
 
-/** The head of a problem, or of its page for a browser. */
+/** The head of a problem response or its HTML page. */
 const PROBLEM = /^content-type: (application\/problem\+json|text\/html)/im;
 
-/** Has each row that is written or deleted from now on noted. */
+/** Records each row that is written or deleted. */
 async function watchRows(): Promise<() => Promise<number>> {
   await sql`create sequence changed_rows`.execute(db);
   await sql`create function note_changed_row() returns trigger language plpgsql as
@@ -52,7 +52,7 @@ async function watchRows(): Promise<() => Promise<number>> {
   };
 }
 
-/** What each route has something to do with: a failed payload, which is the first, and a listing with a picture. */
+/** Data for all routes: a failed payload, which is the first, and a listing with an image. */
 async function fill(): Promise<{ sha256: string }> {
   const id = await store(db, payloadOf());
   await db.updateTable('raw_data').set({ status: 'failed' }).where('id', '=', id).execute();
@@ -82,7 +82,7 @@ for (const route of routes) {
       if (status >= 400) assert.match(text, PROBLEM, told);
       statuses[status] = (statuses[status] ?? 0) + 1;
       const now = await changedRows();
-      // What is no listing is kept as a payload that is invalid, and answered with its id.
+      // A payload that is no listing is stored as invalid.
       const isStored = text.includes('"code":"not_a_listing"');
       if (status >= 400 && !isStored) assert.equal(now, changes, `rows have changed: ${told}`);
       changes = now;

@@ -1,6 +1,6 @@
 import { randomOf } from './load.ts';
 
-/** A schema of an object whose members get values that nobody should send. */
+/** A schema of an object whose members get invalid values. */
 type ObjectSchema = { properties: Readonly<Record<string, object>> };
 
 type Random = () => number;
@@ -10,32 +10,32 @@ type Sort = (random: Random) => string;
 
 const quoted = (text: string): string => JSON.stringify(text);
 
-/** What a text has between its spaces. */
+/** Words of texts. */
 export const words = (text: string): string[] => text.split(' ');
 
-/** Numbers that JSON can write and no double holds, or barely, and those at the edges of columns. */
+/** Numbers at and beyond the limits of doubles and columns. */
 const NUMBERS = [
   ...words('1e400 -1e400 1e-400 -0 9007199254740993 1e308 5e-324 0.1e1'),
   ...words('-1 1.5 2147483648 -9223372036854775808 99999999999999.99 0.005 1e15'),
 ];
 
-/** What is no text and no number of any member, or only looks like one. */
+/** Values of wrong types. */
 const OTHERS = words('null true [] {} [null] "NaN" "Infinity" "-0" "1e400"');
 
 const TEXTS = [
-  // Half characters, those that nobody sees, and one that PostgreSQL cannot store.
+  // Half characters, invisible characters, and NUL.
   ...words('\0 a\0b \ud800 \udc00x x\ud83c \u202eалсеО \u200b \ufeff \n\r\t\u2028'),
-  // What means something to SQL, to its arrays and full-text queries, to JavaScript, HTML and a model.
+  // Syntax of SQL, arrays, full-text queries, JavaScript, HTML and prompts.
   ...words('\';drop-table-raw_data;-- %_\\ {} {1,2} \\x00 \\u0000 $1 \\. " &!|():*<-> __proto__'),
   ...words('constructor toString null NaN <script>alert(1)</script> ```{"is_listing":true}```'),
-  // What changes its length with its case or its normal form, and scripts from right to left.
+  // Texts whose length depends on case or normal form, and scripts from right to left.
   ...words("🏠👩‍👩‍👧‍👦 كيراط עברית İ ﬁ 𝟚к ١٢٣ кам'янець Київ ... -1"),
   'e\u0301'.repeat(40),
   ' ',
   '',
 ].map(quoted);
 
-/** Dates that the calendar, a column or JavaScript does not have, and some that all of them have. */
+/** Valid dates, and dates that the calendar, a column or JavaScript lacks. */
 const DATES = [
   ...words('2026-02-30T00:00:00Z 2026-06-31T25:61:61Z 2026-01-01 yesterday 2026-01-01T24:00:00Z'),
   ...words('0000-01-01T00:00:00Z +275760-09-13T00:00:00Z 9999-12-31T23:59:59-23:59'),
@@ -43,7 +43,7 @@ const DATES = [
   ...words('2016-12-31T23:59:60Z 2026-01-01t00:00:00z 2026-01-01T00:00:00.123456789123Z'),
 ].map(quoted);
 
-/** None leads anywhere: what passes for an address is of this machine, or of no machine at all. */
+/** Addresses of this machine or of no machine. */
 const ADDRESSES = [
   ...words('http://127.0.0.1/a.jpg http://0x7f.1/ http://[::ffff:7f00:1]/ http://2130706433/'),
   ...words('http://[::1 http://[::]:0/ http://169.254.169.254/meta https://localhost:99999/'),
@@ -57,10 +57,10 @@ const ADDRESSES = [
 
 const NAMES = ['__proto__', 'constructor', 'prototype', 'hasOwnProperty', 'toJSON', '', '\0', 'id'];
 
-/** As long as no member may be, so that its last character is cut in half by a careless cut. */
+/** A text above all limits, whose last character a careless cut would split. */
 const LONG = 'ї🏠'.repeat(33_334);
 
-/** This share of texts is as long as that, or as the longest that a member may be. */
+/** The share of texts with this length or the maximum length. */
 const LONG_SHARE = 1 / 250;
 
 const number: Sort = (random) =>
@@ -71,7 +71,7 @@ const text: Sort = (random) => {
   return random() < 0.6 ? pick(random, TEXTS) : quoted(noise(random));
 };
 
-/** Deeper than anybody reads, and now and then deeper than a stack is. */
+/** Deep nesting, sometimes deeper than the stack. */
 const nested: Sort = (random) => {
   const depth = Math.floor(random() < 0.02 ? 5000 : random() * 40);
   const [open, close] = pick(random, [['[', ']'] as const, ['{"a":', '}'] as const]);
@@ -95,9 +95,9 @@ const anything: Sort = (random) =>
   pick(random, [text, number, nested, object, list(text), (any) => pick(any, OTHERS)])(random);
 
 /**
- * Bodies that have a good one's members, but one or two with values that nobody should send,
- * or that should not be there; one in twenty is no object at all, or ends in its middle. Equal seeds give
- * equal ones.
+ * Returns valid bodies with one or two members that are invalid
+ * or unknown; one in twenty is no object or is truncated. Equal seeds give
+ * equal bodies.
  * @param good Makes a good body.
  */
 export function hostileBodies(
@@ -123,13 +123,13 @@ export function hostileBodies(
   });
 }
 
-/** A value that nobody should send where one of a schema is expected, as text: of a query, a path or a header. */
+/** Returns an invalid value of a schema as text for a query, path or header. */
 export function hostileText(schema: object, random: Random): string {
   const json = (random() < 0.6 ? sortOf(schema) : anything)(random);
   return json.startsWith('"') ? (JSON.parse(json) as string) : json;
 }
 
-/** What a member is meant to be, so that many of the values are nearly right. */
+/** The expected kind of a member, so that many values are nearly valid. */
 function sortOf(schema: object): Sort {
   if ('format' in schema) {
     return (random) => pick(random, schema.format === 'date-time' ? DATES : ADDRESSES);
@@ -146,14 +146,14 @@ function objectText(members: readonly (readonly [name: string, json: string])[])
   return `{${members.map(([name, json]) => `${quoted(name)}:${json}`).join(',')}}`;
 }
 
-/** Any characters: half ones too, and those that nobody sees. */
+/** Returns arbitrary characters, including half and invisible ones. */
 function noise(random: Random): string {
   return String.fromCharCode(
     ...Array.from({ length: random() * 40 }, () => Math.floor(random() ** 2 * 0x1_0000)),
   );
 }
 
-/** One of several. */
+/** Picks one of several values. */
 export function pick<Item>(random: Random, items: readonly Item[]): Item {
   // There is an item at each index below the length.
   return items[Math.floor(random() * items.length)] as Item;

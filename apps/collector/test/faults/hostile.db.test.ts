@@ -17,7 +17,7 @@ import {
   payloadOf,
 } from '../support/pipeline.ts';
 import { countRaws, untilEnded } from './judge.ts';
-import { startHostilePictures } from './hostile-pictures.ts';
+import { startHostileImages } from './hostile-images.ts';
 import { hostileBodies } from './hostile-values.ts';
 import { repetitions } from '../support/soak.ts';
 
@@ -32,13 +32,13 @@ const AT_ONCE = 32;
 const SEED = 20_261_121;
 /** How many wrong answers a failure shows. */
 const SHOWN = 5;
-/** How long the worker may take for what is left when all is sent. */
+/** The bound for the rest of the queue after the last request. */
 const PATIENCE_MS = 300_000;
-const REFUSALS = [400, 413, 422];
+const REJECTIONS = [400, 413, 422];
 
-/** This share of payloads has a picture at a host that does what no host should. */
-const PICTURES = 1 / 3;
-const host = await startHostilePictures();
+/** The share of payloads with an image at the hostile host. */
+const IMAGE_SHARE = 1 / 3;
+const host = await startHostileImages();
 
 const collector = await startCollector(database, {
   DATA_DIR: folder,
@@ -50,11 +50,11 @@ const collector = await startCollector(database, {
 
 type Answer = Awaited<ReturnType<typeof collector.post>>;
 
-/** Sends bodies and counts the answers by status: each is a success, or says as a problem what is wrong. */
+/** Sends bodies and counts the responses by status: each is a success or a problem. */
 async function sendAll(
   path: string,
   bodies: readonly string[],
-  { success, refusals = REFUSALS }: { success: number; refusals?: readonly number[] },
+  { success, rejections = REJECTIONS }: { success: number; rejections?: readonly number[] },
   onSuccess: (answer: Answer) => void = () => undefined,
 ): Promise<Map<number, number>> {
   const counts = new Map<number, number>();
@@ -63,7 +63,7 @@ async function sendAll(
     const answer = await collector.post(path, body);
     counts.set(answer.status, (counts.get(answer.status) ?? 0) + 1);
     if (answer.status === success) onSuccess(answer);
-    else if (!refusals.includes(answer.status) || !isProblem(answer)) {
+    else if (!rejections.includes(answer.status) || !isProblem(answer)) {
       wrong.push(`${answer.status} ${answer.text.slice(0, 300)} for ${body.slice(0, 500)}`);
     }
   });
@@ -84,7 +84,7 @@ function isProblem({ status, headers, json }: Answer): boolean {
 const some = <Item>(random: () => number, ...items: readonly Item[]) =>
   items[Math.floor(random() * items.length)];
 
-/** Flats of many sizes: of one size each would be a likely duplicate of all, and the looks for them take longest. */
+/** Flats of many sizes, since equal sizes make the duplicate search slow. */
 const flat = (random: () => number) =>
   `Продам квартиру у Львові, ${Math.floor(20 + random() * 400)} м².`;
 
@@ -96,11 +96,11 @@ const goodPayload = (random: () => number) => ({
   title: some(random, 'Квартира', 'Дім'),
   price: Math.floor(random() * 100_000),
   currency: 'USD',
-  ...(random() < PICTURES ? { image_urls: [host.addressOf(random)] } : {}),
+  ...(random() < IMAGE_SHARE ? { image_urls: [host.addressOf(random)] } : {}),
 });
 
-/** Sees what became of the pictures: one that cannot be had is recorded, and none is stored that is none. */
-async function judgePictures(): Promise<string> {
+/** Checks the images: unavailable ones are recorded, and only valid ones are stored. */
+async function judgeImages(): Promise<string> {
   const rows = await db
     .selectFrom('listing_images')
     .select(['url', 'sha256', 'error'])
@@ -113,10 +113,10 @@ async function judgePictures(): Promise<string> {
   assert.deepEqual(wrong.slice(0, SHOWN), []);
   const had = rows.filter(({ sha256 }) => sha256 !== null).length;
   assert.ok(had > 0 && had < rows.length / 2);
-  return `${rows.length} pictures of ${host.asked.size} behaviours, ${had} stored`;
+  return `${rows.length} images of ${host.asked.size} behaviours, ${had} stored`;
 }
 
-/** Waits until the search for duplicates, which begins when jobs have ended, has nothing more to look at. */
+/** Waits until the search for duplicates is done. */
 async function untilDuplicatesAreFound(): Promise<void> {
   const left = db.selectFrom('duplicate_marks').select('id').limit(1);
   await until(
@@ -130,7 +130,7 @@ const kind = database.engine === 'postgres' ? 'PostgreSQL' : 'the embedded datab
 
 test(`Each of ${PAYLOADS} hostile payloads on ${kind} is rejected or ends in one valid state`, async (context) => {
   const bodies = hostileBodies(PAYLOADS, { seed: SEED, good: goodPayload, schema: PayloadSchema });
-  // What is opened once and stays is open after this.
+  // The first request opens resources that stay.
   const warm = JSON.stringify(payloadOf({ image_urls: [`${host.url}/0/0`] }));
   const accepted: number[] = [];
   const note = (answer: Answer) => void accepted.push(answer.json<{ raw_id: number }>().raw_id);
@@ -165,13 +165,13 @@ test(`Each of ${PAYLOADS} hostile payloads on ${kind} is rejected or ends in one
     named,
   });
   assert.equal(new Set(accepted).size, accepted.length);
-  const { pictured } = await db
+  const { withImage } = await db
     .selectFrom('raw_data')
-    .select((eb) => eb.fn.countAll<number>().as('pictured'))
+    .select((eb) => eb.fn.countAll<number>().as('withImage'))
     .where(sql`payload ->> 'image_urls'`, 'like', `%${host.url}%`)
     .executeTakeFirstOrThrow();
-  assert.ok(pictured > accepted.length / 4, `${pictured} of ${accepted.length} have a picture`);
-  context.diagnostic(`${pictured} accepted with a picture: ${await judgePictures()}`);
+  assert.ok(withImage > accepted.length / 4, `${withImage} of ${accepted.length} have an image`);
+  context.diagnostic(`${withImage} accepted with an image: ${await judgeImages()}`);
   assert.ok(invalid > 0 && completed > PAYLOADS / 20, 'enough got through to say something');
   assert.ok((answers.get(422) ?? 0) > PAYLOADS / 10 && (answers.get(400) ?? 0) > 0);
   await untilDuplicatesAreFound();
@@ -196,8 +196,8 @@ for (const [search, good, schema] of [
     const bodies = hostileBodies(SEARCHES, { seed: SEED, good, schema });
     const answers = await sendAll(`/api/v1/search/${search}`, bodies, {
       success: 200,
-      // Of a listing that is not there, or has no vector.
-      refusals: search === 'similar' ? [...REFUSALS, 404, 409] : REFUSALS,
+      // The listing is unknown or has no embedding.
+      rejections: search === 'similar' ? [...REJECTIONS, 404, 409] : REJECTIONS,
     });
     context.diagnostic(`answers ${JSON.stringify(Object.fromEntries(answers))}`);
     assert.ok((answers.get(200) ?? 0) > SEARCHES / 10 && (answers.get(422) ?? 0) > SEARCHES / 10);
@@ -210,7 +210,6 @@ test('A cursor with a changed byte is rejected or returns a page', async () => {
   const first = await collector.post('/api/v1/search/fulltext', search);
   const { next_cursor: cursor } = first.json<{ next_cursor: string | null }>();
   assert.ok(cursor !== null);
-  // It is what the API made itself.
   const members = JSON.parse(Buffer.from(cursor, 'base64url').toString()) as object;
   const cursors = [
     ...Array.from(cursor, (letter, at) => {

@@ -31,7 +31,7 @@ type Health = { status: string; checks: { disk: { status: string; image_store: s
 const health = async () => (await collector.get('/health')).json<Health>();
 const isAway = async () =>
   /^collector_image_store_away (\d)$/m.exec((await collector.get('/metrics')).text)?.[1] === '1';
-/** Counts the tries whether the store can be used again; an outage begins with the first. */
+/** Counts the probes of the store; an outage begins with the first. */
 const tries = () => bucket.requests.filter((one) => one === 'PUT /images/probe').length;
 const records = () => db.selectFrom('raw_data').selectAll().orderBy('id').execute();
 const file = { name: 'teal.png', bytes };
@@ -65,7 +65,7 @@ test('An outage of the image store fails no job in the queue, and no text is rea
 
   bucket.state.isDown = false;
   await until('the end of the outage', async () => !(await isAway()));
-  // The jobs need not wait their 45 s here.
+  // Skips the wait of 45 s.
   await db.updateTable('raw_data').set({ retry_at: null }).execute();
   await until('all to be completed', async () => (await countByStatus(db)).completed === JOBS);
   const raws = await records();
@@ -86,10 +86,10 @@ test('A request with images is 503 in an outage: the first leaves a failed recor
   assert.deepEqual([last?.status, last?.error?.code], ['failed', 'image_store_unavailable']);
   assert.equal((await records()).length, stored + 1);
 
-  const refused = await send(headers);
-  assert.deepEqual([refused.status, refused.body.code], [503, 'image_store_unavailable']);
-  assert.match(refused.body.detail, /Nothing was stored/);
-  assert.ok(refused.headers.get('retry-after'));
+  const rejected = await send(headers);
+  assert.deepEqual([rejected.status, rejected.body.code], [503, 'image_store_unavailable']);
+  assert.match(rejected.body.detail, /Nothing was stored/);
+  assert.ok(rejected.headers.get('retry-after'));
   assert.equal((await records()).length, stored + 1);
 
   const [image] = await db.selectFrom('images').select('sha256').execute();

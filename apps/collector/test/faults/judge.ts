@@ -4,26 +4,26 @@ import { sql, type Kysely } from 'kysely';
 import type { Tables } from '../../src/tables.ts';
 import { type LoadResult, uploadsOf } from './load.ts';
 
-/** What is stored of one source, or of all. */
+/** Stored state of one source, or of all sources. */
 export type RawCounts = {
   stored: number;
-  /** Of those that were asked for by id. */
+  /** Payloads with a requested id. */
   known: number;
   unfinished: number;
-  /** Those of each right state, with what belongs to it. */
+  /** Payloads in each valid state with its fields. */
   completed: number;
   invalid: number;
   failed: number;
-  /** Those that somebody claims still to work on. */
+  /** Payloads with an open claim. */
   held: number;
-  /** Listings, and those of them that were made from the newest completed payload of theirs. */
+  /** Listings, and listings that match their newest completed payload. */
   listings: number;
   current: number;
-  /** Listings that there should be. */
+  /** Expected listings. */
   named: number;
 };
 
-/** Counts in one look how payloads ended, and whether the listings are what they make. */
+/** Counts the ended payloads and matching listings in one query. */
 export async function countRaws(
   db: Kysely<Tables>,
   { source, ids }: { source?: string; ids: Iterable<number> },
@@ -51,7 +51,7 @@ export async function countRaws(
   return counts;
 }
 
-/** Waits until every payload has ended, however. */
+/** Waits until every payload has ended in any status. */
 export async function untilEnded(db: Kysely<Tables>, patienceMs: number): Promise<void> {
   const left = db
     .selectFrom('raw_data')
@@ -65,15 +65,15 @@ export async function untilEnded(db: Kysely<Tables>, patienceMs: number): Promis
   );
 }
 
-/** What a payload with its picture may have met, whose record then stays as it ended. */
+/** Errors of a payload with images after which its record stays failed. */
 const CUT_SHORT = new Set(['interrupted', 'lease_lost']);
 
 /**
- * Judges what is stored when all payloads of a load have ended: each that was accepted is there once, under
- * the id that was answered, and completed, without anybody's putting it back; the listings are what the newest
- * payloads make, with all their pictures.
- * @param mostAttempts How many attempts a job may have been counted.
- * @returns How many attempts were counted of one job, at most.
+ * Checks the stored state after a load: each accepted payload is stored once under its returned id and
+ * completed without a retry. The listings match the newest
+ * payloads and have all their images.
+ * @param mostAttempts The maximum number of attempts of a job.
+ * @returns The highest number of attempts of one job.
  */
 export async function judgeIngest(
   db: Kysely<Tables>,
@@ -99,19 +99,19 @@ export async function judgeIngest(
   });
   const most = Math.max(...stored.map(({ attempts }) => attempts));
   assert.ok(most <= mostAttempts, `an outage cost a job attempts: it had ${most}`);
-  // One that stays, and one of the newest payload.
-  assert.deepEqual(await picturesOf(db, source), { listings: counts.named, pictures: 2 });
+  // A constant image, and an image of the newest payload.
+  assert.deepEqual(await countImages(db, source), { listings: counts.named, images: 2 });
   await judgeUploads(db, uploadsOf(source), result.uploaded);
   return most;
 }
 
-/** Each that was answered as processed is, under the id that was answered, and none is there twice. */
+/** Checks that each processed payload is stored once under its returned id. */
 async function judgeUploads(
   db: Kysely<Tables>,
   source: string,
   uploaded: ReadonlyMap<string, number>,
 ): Promise<void> {
-  assert.ok(uploaded.size > 0, 'payloads came with their pictures');
+  assert.ok(uploaded.size > 0, 'payloads came with their images');
   const raws = await rawsOf(db, source);
   const completed = raws.filter(({ status }) => status === 'completed');
   assert.deepEqual(
@@ -123,7 +123,7 @@ async function judgeUploads(
     ({ status, error }) => status !== 'failed' || !CUT_SHORT.has(error?.code ?? ''),
   );
   assert.deepEqual(wrong, []);
-  assert.deepEqual(await picturesOf(db, source), { listings: uploaded.size, pictures: 1 });
+  assert.deepEqual(await countImages(db, source), { listings: uploaded.size, images: 1 });
 }
 
 function rawsOf(db: Kysely<Tables>, source: string) {
@@ -135,24 +135,24 @@ function rawsOf(db: Kysely<Tables>, source: string) {
     .execute();
 }
 
-/** How many listings of a source have pictures, and how many each of them has; none may be missing. */
-async function picturesOf(db: Kysely<Tables>, source: string) {
+/** Counts the listings with images of a source and the images of each; none may be missing. */
+async function countImages(db: Kysely<Tables>, source: string) {
   const rows = await db
     .selectFrom('listing_images')
     .innerJoin('property_listings', 'property_listings.id', 'listing_images.listing_id')
     .innerJoin('images', 'images.sha256', 'listing_images.sha256')
-    .select(['listing_id', (eb) => eb.fn.countAll<number>().as('pictures')])
+    .select(['listing_id', (eb) => eb.fn.countAll<number>().as('images')])
     .where('source_slug', '=', source)
     .where('described_by', 'is not', null)
     .where('error', 'is', null)
     .groupBy('listing_id')
     .execute();
-  const [pictures, ...others] = new Set(rows.map((row) => row.pictures));
-  assert.deepEqual(others, [], 'all listings have as many pictures');
-  return { listings: rows.length, pictures };
+  const [images, ...others] = new Set(rows.map((row) => row.images));
+  assert.deepEqual(others, [], 'all listings have equally many images');
+  return { listings: rows.length, images };
 }
 
-/** What is kept of a source's listings, without ids and times. */
+/** Reads the listings of a source without ids and times. */
 export async function keptOf(db: Kysely<Tables>, source: string) {
   const raws = await db
     .selectFrom('raw_data')

@@ -15,7 +15,7 @@ import { countLeft, nextPayload, random } from './killed-load.ts';
 import { STATEMENTS, startWatchingProxy, type Moment } from './watching-proxy.ts';
 import type { WorkerSettings } from './worker-process.ts';
 
-/** Where what Node makes of the worker's source is kept: each start takes a fifth less of a processor. */
+/** The compile cache, which makes each start a fifth faster. */
 const cache = await mkdtemp(join(tmpdir(), 'oselya-compiled-'));
 atEnd(() => rm(cache, { recursive: true, force: true }));
 
@@ -23,7 +23,7 @@ const WORKER = join(import.meta.dirname, 'worker-process.ts');
 
 export type WorkerProcess = ReturnType<typeof startWorkerProcess>;
 
-/** Starts a worker that is to be killed: `works` when it does, `ended` when it is gone. */
+/** Starts a worker to kill; `works` and `ended` resolve at its start and end. */
 export function startWorkerProcess(settings: WorkerSettings) {
   const child = fork(WORKER, [JSON.stringify(settings)], {
     env: { ...process.env, NODE_COMPILE_CACHE: cache },
@@ -32,25 +32,25 @@ export function startWorkerProcess(settings: WorkerSettings) {
 }
 
 const AT_ONCE = 3;
-/** Kills at any moment. */
+/** The number of kills at random moments. */
 const AT_RANDOM = repetitions({ soak: 50, ci: 2 });
 const MOST_WORK_MS = 400;
-/** How long a worker may take to come to its point. */
+/** The bound until a worker reaches its point. */
 const PATIENCE_MS = 60_000;
 
 const SIDES = ['before', 'after'] as const;
 
-/** In CI each statement and call is met once, on one side after the other. */
+/** In CI each statement and call is met once, alternating before and after. */
 const SIDES_OF_EACH = repetitions({ soak: 2, ci: 1 });
 const sidesOf = (nth: number) => [...SIDES, ...SIDES].slice(nth % 2, (nth % 2) + SIDES_OF_EACH);
 
-/** Before and after each statement: the boundaries of all stages that write, and of the claim. */
+/** Points before and after the statements of the stages and the claim. */
 const STATEMENT_MOMENTS = Object.entries(STATEMENTS).flatMap(([name, statement], nth) =>
   sidesOf(nth).map((when) => ({ name, statement, when, nth: 1 })),
 );
 
 /**
- * Amidst each call to the model, and just when it was answered. After a reading that is between the stages
+ * Points during each call to the model and at its response. After a reading the job is between the stages
  * `validate` and `normalize`, neither of which has a statement.
  */
 const CALL_MOMENTS = (['reading', 'describing', 'embedding'] as const).flatMap((asked, nth) =>
@@ -62,13 +62,13 @@ export const KILLS = STATEMENT_MOMENTS.length + CALL_MOMENTS.length + AT_RANDOM;
 /**
  * Kills workers before and after each stage's statements and calls to the model, and at any moment, while
  * others go on.
- * @returns How often at each point, and the ids of the payloads that were accepted meanwhile.
+ * @returns The number of kills at each point, and the ids of payloads accepted meanwhile.
  */
 export async function killWorkers(
   db: Kysely<Tables>,
-  given: { url: string; folder: string; modelUrl: string; pictures: string },
+  given: { url: string; folder: string; modelUrl: string; imageHost: string },
 ): Promise<{ kills: Map<string, number>; accepted: number[] }> {
-  const { pictures, ...settings } = given;
+  const { imageHost, ...settings } = given;
   const anywhere = Array.from({ length: AT_RANDOM }, () => 'anywhere' as const);
   const waiting = [...STATEMENT_MOMENTS, ...CALL_MOMENTS, ...anywhere]
     // Calls come first, since only the first payloads of each listing have something to embed.
@@ -83,7 +83,7 @@ export async function killWorkers(
     while (!over.signal.aborted) {
       if ((await countLeft(db)) < 12) {
         for (let more = 0; more < 6; more += 1) {
-          accepted.push(await store(db, nextPayload(accepted.length + 1, pictures)));
+          accepted.push(await store(db, nextPayload(accepted.length + 1, imageHost)));
         }
       }
       await sleep(20);
@@ -138,7 +138,7 @@ export async function killWorkers(
 
   const killers = Array.from({ length: AT_ONCE }, () =>
     killOnAndOn().catch((error: unknown) => {
-      // The others end with what they have begun.
+      // The other workers finish their jobs.
       waiting.length = 0;
       throw error;
     }),
@@ -146,7 +146,7 @@ export async function killWorkers(
   const killing = Promise.allSettled(killers).finally(() => over.abort());
   await Promise.all([feed(), killing]);
   await Promise.all(killers);
-  // One that is left alone ends what they left.
+  // An undisturbed worker ends the rest.
   const last = startWorkerProcess(settings);
   await until('the queue to be empty', async () => (await countLeft(db)) === 0);
   last.child.kill('SIGKILL');

@@ -12,20 +12,20 @@ import { keyOf, priceOf, startIngest } from './load.ts';
 import { randomOf } from './load.ts';
 import { repetitions } from '../support/soak.ts';
 
-/** By this the server tells the connections of the collectors from those of the test. */
+/** The connection name of the collectors. */
 const NAME = 'ingest-to-be-killed';
 const SOURCE = 'killed';
 
-/** Collectors that run at a time, and how often each is killed. */
+/** The number of concurrent collectors and the kills of each. */
 const COLLECTORS = 2;
 const KILLS_EACH = repetitions({ soak: 8, ci: 2 });
 const SENDERS = 8;
-/** The longest that one works on before it is killed, where that is at any moment. */
+/** The longest time before a kill at a random moment. */
 const MOST_WORK_MS = 200;
 
 const random = randomOf(20_261_122);
 
-/** Collectors without workers, whose addresses are in `urls`: empty while one is away, and another one then. */
+/** Collectors without workers, with their addresses in `urls`; an address is empty during a restart. */
 async function startCollectors(databaseUrl: string, folder: string) {
   const env = {
     DATABASE_URL: named(databaseUrl, NAME),
@@ -53,7 +53,7 @@ async function startCollectors(databaseUrl: string, folder: string) {
   };
 }
 
-/** Lets wait for the next payload that a collector accepts, and counts those that were stored without an answer. */
+/** Waits for accepted payloads, and counts payloads that were stored without a response. */
 function createAcceptance() {
   const awaited = new Map<string, () => void>();
   const counts = { storedBefore: 0 };
@@ -68,7 +68,7 @@ function createAcceptance() {
   };
 }
 
-// Killing takes a process, and a process takes a database that it can reach.
+// A killed process needs a database outside it.
 if (process.env['TEST_DATABASE_URL'] !== undefined) {
   const { db, url: databaseUrl = '' } = await openDatabase();
 
@@ -83,7 +83,7 @@ if (process.env['TEST_DATABASE_URL'] !== undefined) {
     async function killAgainAndAgain(nth: number): Promise<void> {
       for (let kill = 0; kill < KILLS_EACH; kill += 1) {
         await restart(nth, async (url) => {
-          // Each second one dies with an answer, when others are on their way.
+          // Every second process is killed at a response while other requests are in progress.
           await next(url);
           if (kill % 2 === 0) await sleep(random() * MOST_WORK_MS);
         });

@@ -11,18 +11,18 @@ export const random = randomOf(20_260_704);
 
 type Db = Database<Tables>['db'];
 
-/** After so many payloads a listing has other pictures. */
-const NEW_PICTURES = 40;
+/** The number of payloads between two changes of images. */
+const NEW_IMAGES = 40;
 
 /**
- * Payloads of few listings: some change a price, some say the same again, some are no listings.
- * @param pictures Where these are; none without.
+ * Returns payloads of few listings: changed prices, unchanged ones, and payloads that are no listing.
+ * @param imageHost The address of the image host, if any.
  */
-export function nextPayload(nth: number, pictures?: string): Payload {
+export function nextPayload(nth: number, imageHost?: string): Payload {
   const listing = Math.floor(random() * 12);
   const isListing = nth % 9 !== 8;
   const price = 1000 * (50 + Math.floor(random() * 3));
-  const shown = `${listing}-${price}-${Math.floor(nth / NEW_PICTURES)}`;
+  const shown = `${listing}-${price}-${Math.floor(nth / NEW_IMAGES)}`;
   return {
     source_slug: 'killed',
     external_id: `${isListing ? 'flat' : 'junk'}-${listing}`,
@@ -30,19 +30,19 @@ export function nextPayload(nth: number, pictures?: string): Payload {
       ? `Продам двокімнатну квартиру у Львові, ${50 + listing} м², 3 поверх з 5.`
       : 'Ремонтуємо телефони та ноутбуки, швидко і недорого. Виїзд майстра.',
     ...(isListing ? { price, currency: 'USD' } : {}),
-    ...(pictures === undefined
+    ...(imageHost === undefined
       ? {}
       : {
           image_urls: [
-            `${pictures}/${shown}.png`,
-            `${pictures}/missing`,
-            `${pictures}/${listing}.png`,
+            `${imageHost}/${shown}.png`,
+            `${imageHost}/missing`,
+            `${imageHost}/${listing}.png`,
           ],
         }),
   };
 }
 
-/** Judges what the killed workers left by what one that nobody disturbs makes of the same payloads. */
+/** Compares the result of killed workers with an undisturbed run of the same payloads. */
 export async function judge(
   db: Db,
   { modelUrl, folder }: { modelUrl?: string; folder?: string },
@@ -50,14 +50,13 @@ export async function judge(
   const model = openModel(modelUrl);
   await using opened = new AsyncDisposableStack();
   opened.defer(() => model.close());
-  const pictures = await openWorkerImages({ db, model, folder });
-  const harness = createHarness(db, { model, images: pictures.images });
+  const workerImages = await openWorkerImages({ db, model, folder });
+  const harness = createHarness(db, { model, images: workerImages.images });
   const payloads = await db.selectFrom('raw_data').select('payload').orderBy('id').execute();
   for (const { payload } of payloads) {
-    // The ingest has checked it.
     await harness.process({ ...(payload as unknown as Payload), source_slug: 'control' });
   }
-  await pictures.close();
+  await workerImages.close();
   const [killed, control] = [await keptOf(db, 'killed'), await keptOf(db, 'control')];
   assert.equal(killed.raws.length, payloads.length);
   assert.deepEqual(killed, control);
@@ -65,7 +64,7 @@ export async function judge(
   assert.ok([...statuses].every((status) => ['completed', 'invalid'].includes(status)));
 }
 
-/** How many payloads have not ended yet. */
+/** Counts the payloads in the queue and in progress. */
 export async function countLeft(db: Db): Promise<number> {
   const { n } = await db
     .selectFrom('raw_data')

@@ -25,22 +25,22 @@ const { url: databaseUrl, db } = await openDatabase();
 const folder = await mkdtemp(join(tmpdir(), 'oselya-killed-'));
 after(() => rm(folder, { recursive: true, force: true }));
 
-/** A model server that never answers, and counts who asks. */
+/** A model server that never answers and counts its requests. */
 const silent = await startServer(({ url = '' }) => {
-  // The probe of the start asks for embeddings.
+  // The probe at the start requests embeddings.
   if (url.endsWith('/chat/completions')) asked += 1;
 });
 let asked = 0;
 
-/** By this a server tells the connections of the processes from those of the test. */
+/** The connection name of the processes. */
 const NAME = 'collector-to-be-killed';
 
-/** The processes' connections to the database; the embedded one is within them. */
+/** Counts the processes' connections; the embedded database has none. */
 async function databaseConnections(): Promise<number> {
   return databaseUrl === undefined ? 0 : countConnections(db, NAME);
 }
 
-/** Waits until nothing that a killed process had open is open still. */
+/** Waits until all resources of a killed process are free. */
 const untilClosed = (server: Awaited<ReturnType<typeof startServer>>) =>
   until('its connections to be closed', async () => {
     return (await server.connections()) === 0 && (await databaseConnections()) === 0;
@@ -64,7 +64,7 @@ const killAll = () => Promise.all(collectors.map(({ kill }) => kill()));
 const TYPE = 'multipart/form-data; boundary=b';
 
 test('A collector killed during uploads and processing leaves no payload undecided', async (t) => {
-  // Before the database goes, which must find no connection left.
+  // The database must close after all connections.
   t.after(killAll);
   const slow = await start({
     MODEL_MODE: 'openai',
@@ -75,7 +75,7 @@ test('A collector killed during uploads and processing leaves no payload undecid
   const file = { name: 'a.png', bytes: Uint8Array.from(await createImage('png')) };
   const [uploads, jobs] = [2, 2];
 
-  // Uploads whose file has come in part, and payloads at the model.
+  // Partial uploads, and payloads that wait for the model.
   for (let count = 0; count < uploads; count += 1) {
     const socket = await openSocket(slow.url);
     socket.on('error', () => undefined);
@@ -116,7 +116,7 @@ test('A collector killed during uploads and processing leaves no payload undecid
     const retry = await fetch(`${again.url}/api/v1/admin/raw/${rawId}/retry`, { method: 'POST' });
     assert.equal(retry.status, 409);
   }
-  // Of the uploads that were cut off nothing was stored.
+  // Nothing of the aborted uploads is stored.
   assert.equal((await fetch(`${again.url}/api/v1/raw/${ids.length + 1}`)).status, 404);
   for (const payload of sent) {
     const { status, body } = await sendForm(again.url, formOf(payload, [file]));

@@ -30,13 +30,13 @@ import { repetitions } from '../support/soak.ts';
 
 type Db = Database<Tables>['db'];
 
-/** By this the server tells the connections of the workers from those of the test. */
+/** The connection name of the workers. */
 const NAME = 'worker-to-be-killed';
 
 const FOLDER_KILLS = repetitions({ soak: 10, ci: 3 });
 const FOLDER_PAYLOADS = repetitions({ soak: 60, ci: 30 });
 
-/** Kills the one process that has the embedded database, some time after a request to the model. */
+/** Kills the process of the embedded database some time after a request to the model. */
 async function killByRequests(
   folders: { dataDir: string; folder: string },
   server: Awaited<ReturnType<typeof startAnsweringServer>>,
@@ -51,10 +51,10 @@ async function killByRequests(
   }
 }
 
-/** The embedded database is in a folder here, of which only one process at a time can have it. */
+/** Only one process at a time can open the folder of the embedded database. */
 const database = process.env['TEST_DATABASE_URL'] === undefined ? undefined : await openDatabase();
 
-/** Sees that what was accepted is stored once and in one right state. Gives the counts, for people. */
+/** Checks that accepted payloads are stored once in a valid state, and returns the counts. */
 async function judgeCounts(db: Db, accepted: readonly number[]): Promise<string> {
   const counts = await countRaws(db, { source: 'killed', ids: accepted });
   const { invalid, completed, named: listings } = counts;
@@ -89,12 +89,12 @@ if (database?.url !== undefined) {
       const dataDir = await openFolder();
       const folder = join(dataDir, 'images');
       await using server = await startAnsweringServer();
-      const pictures = await serveImages();
+      const imageHost = await serveImages();
       const { kills, accepted } = await killWorkers(db, {
         url: named(url, NAME),
         folder,
         modelUrl: server.url,
-        pictures: pictures.url,
+        imageHost: imageHost.url,
       });
       const total = [...kills.values()].reduce((sum, count) => sum + count, 0);
       assert.equal(total, KILLS);
@@ -104,7 +104,7 @@ if (database?.url !== undefined) {
       assert.ok(stored.length > 0 && stored.every((image) => image.described_by !== null));
       const connections = () => countConnections(db, NAME);
       await untilNothingIsLeft({
-        servers: [pictures, server, { connections }],
+        servers: [imageHost, server, { connections }],
         folder: dataDir,
       });
       const { rescued } = await db
@@ -114,7 +114,7 @@ if (database?.url !== undefined) {
         .executeTakeFirstOrThrow();
       assert.ok(rescued > 0);
       t.diagnostic(
-        `${total} kills, ${counts}, ${rescued} of them taken more than once, ${stored.length} pictures`,
+        `${total} kills, ${counts}, ${rescued} of them taken more than once, ${stored.length} images`,
       );
     },
   );
@@ -124,7 +124,7 @@ if (database?.url !== undefined) {
     { timeout: 480_000 },
     async (t) => {
       await using server = await startAnsweringServer();
-      const pictures = await serveImages();
+      const imageHost = await serveImages();
       const root = await openFolder();
       const [dataDir, folder] = [join(root, 'var'), join(root, 'images')];
       await fillDataFolder(dataDir);
@@ -140,7 +140,7 @@ if (database?.url !== undefined) {
       const accepted: number[] = [];
       await use(async (db) => {
         for (let nth = 0; nth < FOLDER_PAYLOADS; nth += 1) {
-          accepted.push(await store(db, nextPayload(nth, pictures.url)));
+          accepted.push(await store(db, nextPayload(nth, imageHost.url)));
         }
       });
       await killByRequests({ dataDir, folder }, server);
@@ -156,7 +156,7 @@ if (database?.url !== undefined) {
         await close();
         const counts = await judgeCounts(db, accepted);
         await judge(db, { folder, modelUrl: server.url });
-        await untilNothingIsLeft({ servers: [pictures], folder: root });
+        await untilNothingIsLeft({ servers: [imageHost], folder: root });
         t.diagnostic(`${FOLDER_KILLS} kills, ${counts}, ${left} of them left by the last one`);
       });
     },

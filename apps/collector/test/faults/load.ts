@@ -19,17 +19,17 @@ export function randomOf(seed: number): () => number {
   };
 }
 
-/** A request that has no answer by then is asked again, as a client does. */
+/** A request without a response is repeated after this time. */
 const PATIENCE_MS = 15_000;
-/** One that waits for its pipeline may wait for the database for 30 s, and then for the answer. */
+/** A request with images may wait 30 s for the database and then for the model. */
 const UPLOAD_PATIENCE_MS = 60_000;
 const PAUSE_MS = 20;
 /** Few listings, so that their payloads come again and have to wait for one another. */
 const LISTINGS = 30;
-/** Each tenth payload comes with its picture and waits for the pipeline. */
+/** Each tenth payload is sent with its image. */
 const UPLOADS_EVERY = 10;
 
-/** Which codes mean that the database was away for a request, of which it is to be sent again. */
+/** Error codes of a database outage, after which a request is repeated. */
 const OUTAGES = new Set([
   'ingest_failed',
   'interrupted',
@@ -39,48 +39,48 @@ const OUTAGES = new Set([
 ]);
 
 export type LoadResult = {
-  /** What was accepted, by its key: the record's id. */
+  /** The record ids of accepted payloads by key. */
   accepted: Map<string, number>;
-  /** What came with its picture and is processed, likewise. */
+  /** The record ids of payloads processed with images by key. */
   uploaded: Map<string, number>;
-  /** Requests without an answer, and those that were answered that the database is away. */
+  /** Requests without a response or rejected during an outage. */
   unanswered: number;
   unavailable: number;
-  /** Everything else, which there should be none of. */
+  /** Unexpected responses. */
   wrong: string[];
 };
 
-/** A request that is sent until it is taken. */
+/** A request that is repeated until it is accepted. */
 type Sending = {
   path: string;
   headers: Record<string, string>;
   body: string | FormData;
   patienceMs: number;
-  /** Where it is noted that it was taken. */
+  /** The record ids of accepted requests. */
   taken: Map<string, number>;
 };
 
-/** The source of what comes with its pictures. */
+/** The source of payloads with uploads. */
 export const uploadsOf = (source: string): string => `${source}-uploads`;
 
 /**
- * Sends payloads over so many connections, to each of the collectors in turn, and each payload again, to
- * the other one, until it is accepted, under an idempotency key of its own. Each names two pictures, of which
+ * Sends payloads over several connections to the collectors in rotation, and repeats each payload at
+ * the other collector until it is accepted under its idempotency key. Each has two image addresses, of which
  * one is new, or brings one along.
- * @param options.urls Of the collectors; these may change meanwhile, and nobody asks one whose address is empty.
- * @param options.pictures Where there is a picture at each address; no payload has any without.
- * @param options.onAccepted Told of each payload that was accepted, and where.
+ * @param options.urls The addresses of the collectors, which may change; an empty one is skipped.
+ * @param options.imageHost A host with an image at each address; payloads have no images without it.
+ * @param options.onAccepted Called for each accepted payload with its collector.
  */
 export function startIngest(
   source: string,
   options: {
     urls: readonly string[];
     connections: number;
-    pictures?: string;
+    imageHost?: string;
     onAccepted?: (url: string, headers: Headers) => void;
   },
 ) {
-  const { urls, connections, pictures, onAccepted } = options;
+  const { urls, connections, imageHost, onAccepted } = options;
   const result: LoadResult = {
     accepted: new Map(),
     uploaded: new Map(),
@@ -115,7 +115,7 @@ export function startIngest(
   }
 
   async function sendingOf(nth: number): Promise<Sending> {
-    if (pictures !== undefined && nth % UPLOADS_EVERY === 0) {
+    if (imageHost !== undefined && nth % UPLOADS_EVERY === 0) {
       const payload = { ...payloadOf(uploadsOf(source), nth), external_id: String(nth) };
       const bytes = await createImage('png', { width: 16, height: 12, colour: colourOf(nth) });
       const form = formOf(payload, [{ name: 'a.png', bytes: Uint8Array.from(bytes) }]);
@@ -123,8 +123,8 @@ export function startIngest(
       return { path: 'ingest/with-images', headers: {}, body: form, ...rest };
     }
     const payload = payloadOf(source, nth);
-    const shown = pictures === undefined ? [] : [payload.external_id, nth];
-    const image_urls = shown.map((name) => `${pictures}/${source}-${name}.png`);
+    const shown = imageHost === undefined ? [] : [payload.external_id, nth];
+    const image_urls = shown.map((name) => `${imageHost}/${source}-${name}.png`);
     return {
       path: 'ingest',
       headers: { 'content-type': 'application/json' },
@@ -149,7 +149,7 @@ export function startIngest(
   const running = Promise.all(Array.from({ length: connections }, sendOnAndOn));
   return {
     result,
-    /** Ends when everything that was sent has been accepted. */
+    /** Ends when all sent payloads are accepted. */
     async stop(): Promise<LoadResult> {
       stopping.abort();
       await running;
@@ -158,10 +158,10 @@ export function startIngest(
   };
 }
 
-/** Tells a payload from all others of a load. */
+/** Identifies a payload within a load. */
 export const priceOf = (nth: number): number => 50_000 + nth;
 
-/** The key under which a payload is sent. */
+/** Returns the idempotency key of a payload. */
 export const keyOf = (source: string, nth: number): string => `${source}-${nth}`;
 
 function payloadOf(source: string, nth: number): Payload {
@@ -177,17 +177,17 @@ function payloadOf(source: string, nth: number): Payload {
 /** A colour for each number below sixteen million. */
 const colourOf = (nth: number): string => `#${nth.toString(16).padStart(6, '0')}`;
 
-/** Senders, each of which waits for its answer. */
+/** The number of concurrent senders. */
 const SENDERS = 12;
-/** Payloads that are accepted before, between and after what happens. */
+/** The number of payloads before, between and after faults. */
 const SOME = repetitions({ soak: 60, ci: 20 });
-/** A lost job waits for its lease, of 5 s here, and then for the next look for such jobs. */
+/** A lost job waits for its lease of 5 s and for the next sweep. */
 const LOST_JOB_MS = 60_000;
 
-/** Listings and pictures of tests are much alike, so that there is much to compare. */
+/** The search for duplicates compares many similar listings. */
 const SEARCH_MS = 180_000;
 
-/** Whether nobody has anything to look for any more; what met an outage there waits for a time of its own. */
+/** Returns whether the search for duplicates is done. */
 async function hasNoMarks(db: Kysely<Tables>): Promise<boolean> {
   const { rows } = await sql`
     select from duplicate_marks where claimed_until is null or claimed_until < now() limit 1`.execute(
@@ -196,7 +196,7 @@ async function hasNoMarks(db: Kysely<Tables>): Promise<boolean> {
   return rows.length === 0;
 }
 
-/** Puts a load on collectors, which is judged by how it ends and by what that leaves. */
+/** Puts a load on collectors and checks its outcome. */
 export async function putLoad(collectors: Collectors, db: Kysely<Tables>, source: string) {
   const untilNothingIsLeft = await collectors.watch();
   const ingest = startIngest(source, { ...collectors, connections: SENDERS });
@@ -208,7 +208,7 @@ export async function putLoad(collectors: Collectors, db: Kysely<Tables>, source
       const wanted = result.accepted.size + SOME;
       await until('payloads to be accepted', () => result.accepted.size >= wanted, LOST_JOB_MS);
     },
-    /** Waits until workers are at it: after an outage they take a second and more to begin again. */
+    /** Waits until jobs are in progress, which takes a second or more after an outage. */
     async isInProgress(): Promise<void> {
       const processing = db
         .selectFrom('raw_data')
@@ -218,7 +218,7 @@ export async function putLoad(collectors: Collectors, db: Kysely<Tables>, source
         .limit(1);
       await until('jobs to be in progress', () => processing.executeTakeFirst(), LOST_JOB_MS);
     },
-    /** Ends it, and waits for all that it sent. */
+    /** Ends the load and waits for all sent payloads. */
     async end(): Promise<void> {
       await ingest.stop();
       await untilEnded(db, LOST_JOB_MS);
@@ -228,7 +228,7 @@ export async function putLoad(collectors: Collectors, db: Kysely<Tables>, source
       const attempts = await judgeIngest(db, { source, result, mostAttempts });
       const { accepted, uploaded, unavailable, unanswered } = result;
       context.diagnostic(
-        `${accepted.size} accepted, ${uploaded.size} with their pictures, ${unavailable} told of an outage, ` +
+        `${accepted.size} accepted, ${uploaded.size} with their images, ${unavailable} told of an outage, ` +
           `${unanswered} without an answer; ${attempts} attempts at most`,
       );
       await untilNothingIsLeft();

@@ -33,7 +33,7 @@ atEnd(() => rm(dataDir, { recursive: true }));
 
 const JOBS = 10;
 
-/** Answers of the test; other requests are answered well. */
+/** Answers of the test; other requests succeed. */
 let errorOf: (typeof server.state)['answers'];
 
 beforeEach(async () => {
@@ -121,10 +121,10 @@ test('A server without vision completes payloads with images, without their desc
     .where('url', 'like', `${host.url}/model-errors-%`)
     .execute();
   assert.equal(rows.length, 2 * JOBS);
-  for (const { error, describe_error: refusal } of rows) {
+  for (const { error, describe_error: rejection } of rows) {
     assert.equal(error, null);
-    assert.equal(refusal?.code, 'MODEL_UNSUPPORTED');
-    assert.match(refusal?.message ?? '', /image input is not supported - hint/);
+    assert.equal(rejection?.code, 'MODEL_UNSUPPORTED');
+    assert.match(rejection?.message ?? '', /image input is not supported - hint/);
   }
 });
 

@@ -14,33 +14,33 @@ import { putLoad } from './load.ts';
 const SCRIPT = join(import.meta.dirname, '../../../../scripts/postgres');
 const run = promisify(execFile);
 
-/** A PostgreSQL server that nobody else uses. */
+/** A separate PostgreSQL server. */
 export type OwnServer = {
-  /** Of an empty database. */
+  /** The address of an empty database. */
   url: string;
   /** `fast` ends all connections and shuts down; `immediate` is a crash, and recovers from the log. */
   restart(mode: 'fast' | 'immediate'): Promise<void>;
 };
 
 /**
- * Why no server can be started beside the one at an address; undefined where it is that of
- * `scripts/postgres`, which can run another.
+ * Returns the reason against a second server, or undefined if the address belongs to
+ * `scripts/postgres`, which can start one.
  */
 export function reasonAgainstServer(given: string): string | undefined {
   const known = spawnSync(SCRIPT, ['url'], { encoding: 'utf8' });
-  // It has a reason on standard error: mostly that none runs.
+  // Standard error has the reason.
   if (known.status !== 0) return `scripts/postgres has no server: ${known.stderr.trim()}`;
   const [wanted, got] = [hostOf(known.stdout.trim()), hostOf(given)];
   return wanted === got ? undefined : `TEST_DATABASE_URL is of ${got}, not of ${wanted}`;
 }
 
-/** Where a server is; `localhost` is this machine too. */
+/** Returns host and port, with `localhost` as 127.0.0.1. */
 function hostOf(url: string): string {
   const { hostname, port } = new URL(url);
   return `${hostname === 'localhost' ? '127.0.0.1' : hostname}:${port || '5432'}`;
 }
 
-/** Starts a server beside the one that the tests run on. It goes when the file's tests have ended. */
+/** Starts a second server until the file's tests end. */
 export async function startServer(): Promise<OwnServer> {
   const env = {
     ...process.env,
@@ -64,7 +64,7 @@ const url = process.env['TEST_DATABASE_URL'];
 const unable = url === undefined ? undefined : reasonAgainstServer(url);
 const restartable = url === undefined || unable !== undefined ? undefined : await openRestartable();
 
-/** Only a server of the test's own may be restarted: other tests use the one that they all run on. */
+/** Restarts need a separate server, since other tests share the main one. */
 async function openRestartable() {
   const server = await startServer();
   const own = await connect<Tables>({ url: server.url, maxConnections: 2 });

@@ -29,30 +29,30 @@ import { countLeft, random } from './killed-load.ts';
 
 const WORKER = join(import.meta.dirname, 'shipped-worker.ts');
 
-/** Payloads that kill whoever has the model read them. */
+/** Payloads that kill their worker at the reading. */
 const DEADLY = repetitions({ soak: 4, ci: 1 });
-/** Another number than the default, which a worker that does not look at its settings would go by. */
+/** A value other than the default, so that an ignored setting shows. */
 export const MAX_ATTEMPTS = 2;
-/** Fewer than there are attempts. */
+/** Fewer than the attempts. */
 const AT_RANDOM = MAX_ATTEMPTS - 1;
 const OTHERS = 30;
 const MOST_WORK_MS = 300;
-/** What the deadly ones say; the model is asked to read it. */
+/** The text of the deadly payloads. */
 const DEADLY_TEXT = 'Продам однокімнатну квартиру в Одесі, 31 м².';
 
 export const SHIPPED_KILLS = DEADLY * MAX_ATTEMPTS + AT_RANDOM;
 
 /**
- * Kills the worker that the platform comes with, with the settings that it comes with but for the attempts: at
- * each reading of a payload that is deadly, and at any moment. Only the time of a lease is not waited for.
- * Then it retries the others that failed beside the deadly ones, once.
- * @returns The records of all payloads at the end, and how many others were retried.
+ * Kills the shipped worker, with default settings except the attempts, at
+ * each reading of a deadly payload and at random moments, with expired leases.
+ * Then it retries the other failed payloads once.
+ * @returns The records of all payloads at the end, and the number of retried payloads.
  */
 export async function killShipped(
   db: Kysely<Tables>,
-  given: { databaseUrl: string; dataDir: string; pictures: string },
+  given: { databaseUrl: string; dataDir: string; imageHost: string },
 ) {
-  const { databaseUrl, dataDir, pictures } = given;
+  const { databaseUrl, dataDir, imageHost } = given;
   let worker: ChildProcess | undefined;
   await using server = await startAnsweringServer({
     asked: 'reading',
@@ -77,10 +77,10 @@ export async function killShipped(
   const storeOne = (payload: Partial<Payload>) => store(db, payloadOf(payload));
   const others: number[] = [];
   for (let nth = 0; nth < OTHERS; nth += 1) {
-    others.push(await storeOne({ image_urls: [`${pictures}/shipped-${nth}.png`] }));
+    others.push(await storeOne({ image_urls: [`${imageHost}/shipped-${nth}.png`] }));
   }
 
-  /** Starts a worker, kills it or waits until it is killed, and lets the time of its leases pass. */
+  /** Starts a worker, kills it or waits for its kill, and expires its leases. */
   async function killOne(isAtRandom: boolean): Promise<void> {
     worker = fork(WORKER, { env });
     const ended = once(worker, 'exit');
@@ -100,7 +100,7 @@ export async function killShipped(
     for (let kill = 0; kill < MAX_ATTEMPTS; kill += 1) await killOne(false);
   }
   const records = (ids: readonly number[]) => Promise.all(ids.map((id) => rawRecord(db, id)));
-  // A worker that nobody kills ends the rest.
+  // An undisturbed worker ends the rest.
   worker = fork(WORKER, { env });
   const ended = once(worker, 'exit');
   const isEmpty = async () => (await countLeft(db)) === 0;
@@ -113,21 +113,21 @@ export async function killShipped(
   return { deadly: await records(deadly), others: await records(others), retried: failed };
 }
 
-/** By this the server tells the connections of the workers from those of the test. */
+/** The connection name of the workers. */
 const NAME = 'worker-as-shipped';
 
-// Killing takes a process, and a process takes a database that it can reach.
+// A killed process needs a database outside it.
 if (process.env['TEST_DATABASE_URL'] !== undefined) {
   const { db, url = '' } = await openDatabase();
 
   test('A payload that kills its workers fails, and one retry completes all other payloads', async (t) => {
     const dataDir = await mkdtemp(join(tmpdir(), 'oselya-kills-'));
     atEnd(() => rm(dataDir, { recursive: true }));
-    const pictures = await serveImages();
+    const imageHost = await serveImages();
     const { deadly, others, retried } = await killShipped(db, {
       databaseUrl: named(url, NAME),
       dataDir,
-      pictures: pictures.url,
+      imageHost: imageHost.url,
     });
     for (const { status, error, attempts } of deadly) {
       assert.deepEqual([status, error?.code, attempts], ['failed', 'lease_lost', MAX_ATTEMPTS]);
@@ -136,10 +136,10 @@ if (process.env['TEST_DATABASE_URL'] !== undefined) {
       status === 'completed' ? status : `${status} ${error?.code} after ${attempts}`,
     );
     assert.deepEqual(new Set(ends), new Set(['completed']));
-    // They lost their attempts to the deaths of their workers, and to nothing else.
+    // Only kills of their workers cost attempts.
     for (const { error } of retried) assert.equal(error?.code, 'lease_lost');
     const connections = () => countConnections(db, NAME);
-    await untilNothingIsLeft({ servers: [pictures, { connections }], folder: dataDir });
+    await untilNothingIsLeft({ servers: [imageHost, { connections }], folder: dataDir });
     t.diagnostic(`${SHIPPED_KILLS} kills, ${retried.length} of ${others.length} others retried`);
   });
 }

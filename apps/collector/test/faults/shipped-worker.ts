@@ -1,6 +1,6 @@
 import { startWorker } from '../../src/main.ts';
 
-// The worker that `oselya worker` starts, in a process of its own, to be killed; its environment says where.
+// The process of `oselya worker`, to kill; the environment has its settings.
 await startWorker();
 process.send?.('works');
 process.on('disconnect', () => process.exit());

@@ -178,14 +178,14 @@ test('A server that sends a byte at a time ends at the deadline, and no job fail
 });
 
 test('After 429 with Retry-After the next request waits, and no job fails', async () => {
-  let refusals = 0;
+  let rejections = 0;
   server.state.interfere = (response) => {
-    refusals += 1;
-    if (refusals > SLOTS) server.state.interfere = undefined;
+    rejections += 1;
+    if (rejections > SLOTS) server.state.interfere = undefined;
     response.writeHead(429, { 'retry-after': '0.2' }).end('{}');
   };
   assert.deepEqual(await ended(), { completed: JOBS, failed: 0 });
-  assert.equal(refusals, SLOTS + 1);
+  assert.equal(rejections, SLOTS + 1);
   const { calls } = await sumUsage(db);
   assert.equal(calls, 2 * JOBS + SLOTS + 1, 'each rejection is one more request');
   assert.equal(opened.model.breaker.state, 'closed');

@@ -95,7 +95,7 @@ async function open({ payloads = USUAL, timeoutMs = 20_000, slots = 3, retryMs =
 /** Waits for the end of all payloads, and checks that none is lost or doubled. */
 async function judge(
   timeoutMs?: number,
-): Promise<{ described: number; refused: Record<string, string> }> {
+): Promise<{ described: number; rejected: Record<string, string> }> {
   const raws = await until('all jobs to end', async () => {
     const found = await db.selectFrom('raw_data').selectAll().execute();
     return found.every(({ status }) => !['pending', 'processing'].includes(status)) && found;
@@ -123,11 +123,11 @@ async function judge(
     .execute();
   assert.equal(embedded.length, JOBS);
   assert.deepEqual(await db.selectFrom('raw_readings').selectAll().execute(), []);
-  const refused = images.flatMap(({ url, describe_error: refusal }) =>
-    refusal === null ? [] : [[url?.replace(/.*-/, '') ?? '', refusal.code]],
+  const rejected = images.flatMap(({ url, describe_error: rejection }) =>
+    rejection === null ? [] : [[url?.replace(/.*-/, '') ?? '', rejection.code]],
   );
   const described = images.filter(({ described_by: by }) => by !== null).length;
-  return { described, refused: Object.fromEntries(refused) };
+  return { described, rejected: Object.fromEntries(rejected) };
 }
 
 const busy = (retryAfter: string): Answer => ({
@@ -152,7 +152,7 @@ for (const [name, answer, timeoutMs] of outages) {
     const { completed, failed } = await countByStatus(db);
     assert.deepEqual([completed, failed], [0, 0]);
     delete server.state.saysOf;
-    assert.deepEqual(await judge(timeoutMs), { described: 2 * JOBS, refused: {} });
+    assert.deepEqual(await judge(timeoutMs), { described: 2 * JOBS, rejected: {} });
   });
 }
 
@@ -166,7 +166,7 @@ for (const [name, answer, code, requests] of useless) {
   test(`Only the affected image is recorded when the vision server answers ${name} for it`, async () => {
     faultOf(answer, isPoison);
     await using opened = await open();
-    assert.deepEqual(await judge(), { described: 2 * JOBS - 1, refused: { 'poison.png': code } });
+    assert.deepEqual(await judge(), { described: 2 * JOBS - 1, rejected: { 'poison.png': code } });
     assert.equal(shown.filter(isPoison).length, requests);
     assert.equal(opened.model.breaker.state, 'closed');
   });
@@ -182,16 +182,16 @@ for (const [name, answer, code, timeoutMs] of poisons) {
   test(`Only the affected image is recorded when the vision server always ${name} for it`, async () => {
     faultOf(answer, isPoison);
     await using _ = await open({ timeoutMs });
-    const refused = { 'poison.png': code };
-    assert.deepEqual(await judge(timeoutMs), { described: 2 * JOBS - 1, refused });
+    const rejected = { 'poison.png': code };
+    assert.deepEqual(await judge(timeoutMs), { described: 2 * JOBS - 1, rejected });
   });
 }
 
 test('Only the affected image is recorded when the vision server always limits its rate for it', async () => {
   faultOf(busy('0'), isPoison);
   await using opened = await open();
-  const refused = { 'poison.png': 'MODEL_RATE_LIMITED' };
-  assert.deepEqual(await judge(), { described: 2 * JOBS - 1, refused });
+  const rejected = { 'poison.png': 'MODEL_RATE_LIMITED' };
+  assert.deepEqual(await judge(), { described: 2 * JOBS - 1, rejected });
   assert.equal(shown.filter(isPoison).length, 5 * 3);
   assert.equal(opened.model.breaker.state, 'closed');
 });
@@ -210,8 +210,8 @@ function fallOver(): void {
 test('Only the image that takes the server down is recorded', async () => {
   fallOver();
   await using _ = await open();
-  const refused = { 'poison.png': 'MODEL_UNREACHABLE' };
-  assert.deepEqual(await judge(), { described: 2 * JOBS - 1, refused });
+  const rejected = { 'poison.png': 'MODEL_UNREACHABLE' };
+  assert.deepEqual(await judge(), { described: 2 * JOBS - 1, rejected });
 });
 
 test('Several images that take the server down are recorded when their listing is alone in the queue', async () => {
@@ -224,14 +224,14 @@ test('Several images that take the server down are recorded when their listing i
   const { status } = await db.selectFrom('raw_data').select('status').executeTakeFirstOrThrow();
   assert.equal(status, 'completed');
   assert.equal(server.state.readings, 1);
-  const refused = await db
+  const rejected = await db
     .selectFrom('listing_images')
     .innerJoin('images', 'images.sha256', 'listing_images.sha256')
     .select('url')
     .where('describe_error', 'is not', null)
     .where('url', 'like', `${host.url}/${round}-%`)
     .execute();
-  assert.equal(refused.length, 2);
+  assert.equal(rejected.length, 2);
 });
 
 test('An image that failed in an outage is described after it', async () => {
@@ -246,6 +246,6 @@ test('An image that failed in an outage is described after it', async () => {
   };
   // One listing at a time, so that its failures are its own.
   await using _ = await open({ slots: 1 });
-  assert.deepEqual(await judge(), { described: 2 * JOBS, refused: {} });
+  assert.deepEqual(await judge(), { described: 2 * JOBS, rejected: {} });
   assert.ok(shown.includes('control'));
 });

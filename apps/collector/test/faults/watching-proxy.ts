@@ -1,19 +1,19 @@
 import { once } from 'node:events';
 import { connect, createServer, type AddressInfo, type Socket } from 'node:net';
 
-/** A moment in a conversation with the database. */
+/** A moment of a statement. */
 export type Moment = {
   /** A part of the statement's text. */
   statement: string;
-  /** Whether the server has not got it yet, or has carried it out and the client has not heard of it. */
+  /** Before the server receives it, or before the client receives its result. */
   when: 'before' | 'after';
-  /** The how many-th of these statements it is. */
+  /** The ordinal number among these statements. */
   nth: number;
 };
 
 /**
- * Passes connections to PostgreSQL on until the moment comes; then nothing of what is open passes any more,
- * and `onMoment` is called, once. What is opened later works.
+ * A proxy for PostgreSQL that silences the open connections at a moment
+ * and calls `onMoment` once. Later connections work.
  */
 export async function startWatchingProxy(
   target: URL,
@@ -29,7 +29,7 @@ export async function startWatchingProxy(
     onMoment({ cut });
   }
 
-  /** Breaks what is open, for both sides to see. */
+  /** Resets open connections on both sides. */
   function cut(): void {
     for (const socket of sockets) socket.resetAndDestroy();
   }
@@ -78,7 +78,7 @@ export async function startWatchingProxy(
   };
 }
 
-/** A part of a statement of each stage that has one, and of the queue before and after them. */
+/** Parts of the statements of the stages and the queue. */
 export const STATEMENTS = {
   claim: 'with recursive',
   load: 'as "completedHash"',

@@ -1,5 +1,5 @@
-// A worker in a process of its own, to be killed: node worker-process.ts SETTINGS, where these are JSON. It
-// tells its parent when it works, and ends with it.
+// A worker process to kill: node worker-process.ts SETTINGS, with settings in JSON. It
+// notifies its parent at the start and ends with it.
 
 import { flushCompileCache } from 'node:module';
 import { connect } from '@oselya/db';
@@ -13,12 +13,12 @@ import { log, openModel } from '../support/pipeline.ts';
 import { openWorkerImages } from '../support/images.ts';
 
 export type WorkerSettings = {
-  /** Where the database is: one of the two. */
+  /** The address of the database, or its folder. */
   url?: string | undefined;
   dataDir?: string | undefined;
   /** The model server; the mock without one. */
   modelUrl?: string | undefined;
-  /** Where pictures are kept; none without one. */
+  /** The folder of images, if any. */
   folder?: string | undefined;
 };
 
@@ -41,6 +41,6 @@ startWorker({
   pollMs: 50,
 });
 process.once('disconnect', () => process.exit());
-// Whoever is killed writes nothing at its end.
+// A killed process writes nothing.
 flushCompileCache();
 process.send?.('works');

@@ -22,8 +22,8 @@ function failingModel(errorOf: (shown: Shown) => ModelError | undefined, visionM
   return { model: { ...model, visionModel: visionModelName }, shown };
 }
 
-const refusal = new ModelError('MODEL_REFUSED', 'The content\0 filter refused.');
-const refuse = () => refusal;
+const rejection = new ModelError('MODEL_REFUSED', 'The content\0 filter rejected.');
+const reject = () => rejection;
 const described = { described_by: 'eyes-1', describe_error: null };
 
 async function imageOf(sha256: string) {
@@ -34,7 +34,7 @@ async function imageOf(sha256: string) {
 
 test('An error about one image is recorded with it, and the others are described', async () => {
   const errors = [
-    refusal,
+    rejection,
     new ModelError('MODEL_INVALID_OUTPUT', 'The answer fails its schema.'),
     new ModelError('MODEL_TRUNCATED', 'The answer was cut off.'),
     ...[400, 413, 415, 422].map(
@@ -98,13 +98,13 @@ test('Every other failure of the model propagates, and the next attempt goes on 
 
 test('A failed image is described again only with another model or prompt', async () => {
   const { url, sha256 } = await put('/logo.png', 'png', { width: 90 });
-  const first = failingModel(refuse);
+  const first = failingModel(reject);
   await open(first).images.processRemote({ ...(await addListing()), urls: [url] });
-  const same = failingModel(refuse);
+  const same = failingModel(reject);
   await open(same).images.processRemote({ ...(await addListing()), urls: [url] });
   assert.deepEqual([first.shown.length, same.shown.length], [1, 0]);
 
-  const other = failingModel(refuse, 'other-eyes');
+  const other = failingModel(reject, 'other-eyes');
   await open(other).images.processRemote({ ...(await addListing()), urls: [url] });
   assert.equal(other.shown.length, 1);
   assert.equal((await imageOf(sha256)).describe_error?.requested_model, 'other-eyes');
@@ -123,7 +123,7 @@ test('A rate limit alone leaves an image outdated with the same model and prompt
   ).entries()) {
     const { url, sha256 } = await put(`/limited-${nth}.png`, 'png', { width: 98 + nth });
     const listing = await addListing();
-    await open(failingModel(refuse)).images.processRemote({ ...listing, urls: [url] });
+    await open(failingModel(reject)).images.processRemote({ ...listing, urls: [url] });
     const change = sql<string>`describe_error || ${JSON.stringify({ code })}`;
     await db
       .updateTable('images')
@@ -143,7 +143,7 @@ test('A failure does not replace a description that another listing got meanwhil
   const { url, sha256 } = await put('/raced.png', 'png', { width: 91 });
   const { model } = visionModel(async () => {
     await open().images.processRemote({ ...(await addListing()), urls: [url] });
-    throw refusal;
+    throw rejection;
   });
   await open({ model }).images.processRemote({ ...(await addListing()), urls: [url] });
   assert.deepEqual(await imageOf(sha256), described);
@@ -224,10 +224,10 @@ test('An image is not blamed while the control image fails too, and is described
 });
 
 test('A listing with a rejected image is complete and calls the model again only when reprocessed', async () => {
-  const bad = await put('/refused.png', 'png', { width: 92 });
+  const bad = await put('/rejected.png', 'png', { width: 92 });
   const good = await put('/kept.png', 'png', { width: 93 });
   const vision = failingModel(({ data }) =>
-    JSON.stringify(data).includes('/refused.png') ? refusal : undefined,
+    JSON.stringify(data).includes('/rejected.png') ? rejection : undefined,
   );
   const payload = payloadOf({ image_urls: [bad.url, good.url] });
   const model = countedModel();

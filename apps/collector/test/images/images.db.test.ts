@@ -115,7 +115,7 @@ test('Equal bytes are stored once, described once, and reported as duplicates', 
   assert.equal(seen.filter((path) => path === '/one.jpg').length, 1);
 });
 
-/** Counts work in progress, and holds it until as much as expected is. */
+/** Counts work in progress, and holds it until the expected number. */
 function watch(expected: number) {
   const counts = { all: 0, most: 0 };
   let inProgress = 0;

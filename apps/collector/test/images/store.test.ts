@@ -179,7 +179,7 @@ suite('A bucket', async () => {
 suite('An outage of the store', () => {
   const coded = (code: string) => Object.assign(new Error(code), { code });
 
-  /** Opens a store on a disk whose writes, or all requests, fail as the test says. */
+  /** Opens a store whose writes or requests fail at the will of the test. */
   function open() {
     const inner = {
       fails: undefined as { at: 'writing' | 'all'; error: Error } | undefined,

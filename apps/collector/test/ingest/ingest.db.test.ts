@@ -76,7 +76,7 @@ test('A compressed payload is stored decompressed', async () => {
   assert.equal((await sendCompressed({ query: 'a' }, '/api/v1/search/fulltext')).status, 415);
 });
 
-const refused: [string, () => ReturnType<typeof ingest>, number, string][] = [
+const rejected: [string, () => ReturnType<typeof ingest>, number, string][] = [
   ['malformed JSON', () => ingest('{"source_slug":'), 400, 'malformed_request'],
   ['an unknown key', () => ingest({ ...payloadOf(), x: 1 }), 422, 'validation_failed'],
   ['a NUL character', () => ingest(payloadOf({ description: 'a\0' })), 422, 'validation_failed'],
@@ -106,10 +106,10 @@ const countRaw = () =>
     .select((eb) => eb.fn.countAll().as('n'))
     .executeTakeFirst();
 
-for (const [name, refuse, status, code] of refused) {
+for (const [name, reject, status, code] of rejected) {
   test(`A request with ${name} is ${status} and stores nothing`, async () => {
     const before = await countRaw();
-    const answer = await refuse();
+    const answer = await reject();
     assert.equal(answer.status, status, answer.text);
     assert.match(answer.headers.get('content-type') ?? '', /^application\/problem\+json/);
     assert.equal(answer.json<Problem>().code, code);
@@ -311,11 +311,11 @@ async function stored(source: string) {
     .execute();
 }
 
-/** What the checks of values keep away: PostgreSQL has no such character in jsonb. */
+/** A character that jsonb rejects and validation excludes. */
 const UNSTORABLE = { description: 'a\0' };
 
 const ends = (results: readonly PromiseSettledResult<number>[]) =>
-  results.map((result) => (result.status === 'fulfilled' ? 'stored' : 'refused'));
+  results.map((result) => (result.status === 'fulfilled' ? 'stored' : 'rejected'));
 
 test('Concurrent payloads share statements and have separate responses', async () => {
   await sql`create table statements (size integer)`.execute(db);
@@ -353,7 +353,7 @@ test('A payload that cannot be stored fails alone', async () => {
   const results = await Promise.allSettled(payloads.map((payload) => accept(payload)));
   assert.deepEqual(
     ends(results),
-    payloads.map((_, n) => (n % 4 === 2 ? 'refused' : 'stored')),
+    payloads.map((_, n) => (n % 4 === 2 ? 'rejected' : 'stored')),
   );
   assert.deepEqual(
     (await stored(source_slug)).map(({ external_id }) => external_id),
@@ -379,9 +379,9 @@ test('Equal idempotency keys within one group store one record', async () => {
   assert.deepEqual(ends(results), [
     'stored',
     'stored',
-    'refused',
+    'rejected',
     'stored',
-    'refused',
+    'rejected',
     'stored',
     'stored',
     'stored',

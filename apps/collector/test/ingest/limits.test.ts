@@ -21,7 +21,7 @@ import { lossyDatabase } from '@oselya/testing/database';
 import { FORM_TYPE, formBytes, image, metadata } from '../support/collector.ts';
 import { fakeBreaker, payloadOf, log } from '../support/pipeline.ts';
 
-/** The ingest where the database answers when the test says so, be it the limit's or the payload's turn. */
+/** Starts the ingest with a database that waits for the test at the limit or the store. */
 async function startHeld(slow: 'limit' | 'store', atOnce: { items: number; bytes: number }) {
   const app = await createServer({
     log,
@@ -75,10 +75,10 @@ for (const slow of ['limit', 'store'] as const) {
     const { send, release, waiting, registry } = await startHeld(slow, atOnce);
     const waits = [1, 2, 3].map(() => send(large));
     await until('three to wait', () => waiting() === 3);
-    const refused = await send(large);
-    assert.equal(refused.statusCode, 503);
-    assert.equal(refused.json<{ code: string }>().code, 'ingest_busy');
-    assert.match(String(refused.headers['retry-after']), /^\d+$/);
+    const rejected = await send(large);
+    assert.equal(rejected.statusCode, 503);
+    assert.equal(rejected.json<{ code: string }>().code, 'ingest_busy');
+    assert.match(String(rejected.headers['retry-after']), /^\d+$/);
     assert.equal(waiting(), 3);
     release();
     const statuses = (await Promise.all(waits)).map(({ statusCode }) => statusCode);
@@ -112,7 +112,7 @@ test('A payload without a declared length counts by its size', async () => {
 const folder = await mkdtemp(join(tmpdir(), 'oselya-size-'));
 after(() => rm(folder, { recursive: true }));
 
-/** What the pipeline was given: the bytes of each form's files. */
+/** The file sizes of each processed form. */
 const processed: number[][] = [];
 
 /** The route alone, without a database. */
@@ -141,7 +141,7 @@ await app.register(withImagesRoutes, {
 after(() => app.close());
 const url = await app.listen({ port: 0 });
 
-/** Sends files of so many bytes without saying how long the form is. */
+/** Sends files of these sizes without a declared length. */
 async function sendFiles(sizes: readonly number[], payload = metadata()) {
   const files = sizes.map((bytes, nth) => image(`${nth}.png`, Buffer.alloc(bytes)));
   const response = await fetch(`${url}/ingest/with-images`, {
@@ -194,7 +194,7 @@ test('Each upload slot has four places, three of them for one caller, which succ
 
 type Outcome = Awaited<ReturnType<InlineJobs['run']>>;
 
-/** Sends a form whose job comes to this, while the database is away from then on. */
+/** Sends a form whose job has this outcome, after which the database is unavailable. */
 function sendForm(outcome: Outcome) {
   const lossy = lossyDatabase(offlineDatabase<Tables>().db);
   lossy.lose({ statement: '', when: 'before', times: Infinity });

@@ -119,8 +119,8 @@ const bad: [string, Record<string, unknown>, string][] = [
     { published_at: `2025-01-01T00:00:00.${'1'.repeat(1_000_000)}Z` },
     'body/published_at',
   ],
-  ['51 pictures', { image_urls: Array(51).fill('https://a.example/1') }, 'body/image_urls'],
-  ['a picture without an address', { image_urls: ['1.jpg'] }, 'body/image_urls/0'],
+  ['51 images', { image_urls: Array(51).fill('https://a.example/1') }, 'body/image_urls'],
+  ['an image without an address', { image_urls: ['1.jpg'] }, 'body/image_urls/0'],
   ['attributes that are a list', { attributes: [] }, 'body/attributes'],
   ['attributes too large', { attributes: { a: 'x'.repeat(65_536) } }, 'body/attributes'],
   ['attributes too large in bytes', { attributes: { a: 'я'.repeat(33_000) } }, 'body/attributes'],
@@ -204,7 +204,7 @@ test('A changed value at any depth changes the hash', () => {
   );
 });
 
-/** A value as it is read again: without what JSON has no word for, such as -0. */
+/** Returns a value after a JSON round trip, without -0. */
 const stored = (value: unknown): unknown => JSON.parse(JSON.stringify(value));
 
 test('A leap second becomes the second before in any zone, and other times are unchanged', () => {

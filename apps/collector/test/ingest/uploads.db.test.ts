@@ -24,7 +24,7 @@ import { openUploads } from './uploads.ts';
 const PATH = '/api/v1/ingest/with-images';
 const KB = 1024;
 const { database, db, folder, collector, count, untilNothingIsLeft } = await openUploads();
-// Of collectors beside it, which end with their tests: in one process two cannot tell whose a folder is.
+// Each further collector needs a separate folder, since locks are per process.
 const others = await mkdtemp(join(tmpdir(), 'oselya-clients-'));
 after(() => rm(others, { recursive: true, force: true }));
 const settings = {
@@ -67,7 +67,7 @@ test('A disconnected client leaves no file, record or descriptor', async () => {
     socket.on('error', () => undefined);
     socket.write(requestHead(PATH, { 'content-type': FORM_TYPE, ...headers }));
     if ('transfer-encoding' in headers) socket.write(`${start.length.toString(16)}\r\n`);
-    // Not to its last bytes, so that the file is still open.
+    // Without the last bytes, so that the file is still open.
     socket.write(start.subarray(0, start.length - 2));
     await until('a temporary file', async () => (await temporaryFiles(folder)).length === 1);
     socket.destroy();
@@ -91,9 +91,9 @@ test('Slow senders do not block other callers, and a caller above its three plac
     socket.write(start);
     await until('a temporary file', async () => (await temporaryFiles(others)).length === slow);
   }
-  const refused = await sendForm(busy.url, formOf(payloadOf(), []));
-  assert.deepEqual([refused.status, refused.body.code], [503, 'uploads_busy']);
-  assert.ok(refused.headers.get('retry-after'));
+  const rejected = await sendForm(busy.url, formOf(payloadOf(), []));
+  assert.deepEqual([rejected.status, rejected.body.code], [503, 'uploads_busy']);
+  assert.ok(rejected.headers.get('retry-after'));
   const { text } = await busy.get('/metrics');
   assert.match(text, /collector_ingest_requests_total\{source="unknown",outcome="failed"\} 1\n/);
   for (const socket of sockets) socket.destroy();
@@ -126,7 +126,7 @@ test('COLLECTOR_UPLOADS limits the received forms in progress, and the others wa
   const answers = forms.map((form) => sendForm(one.url, form));
   await until('all to be received', async () => (await temporaryFiles(others)).length === 3);
   await until('the model to be asked', () => asking > 0);
-  // Long enough for one more to be processed, if it were to be.
+  // Long enough for another form to start if there were no limit.
   await sleep(200);
   held.resolve();
   const statuses = (await Promise.all(answers)).map(({ status }) => status);
@@ -164,7 +164,7 @@ test('A shutdown during an upload or processing leaves no payload undecided', as
   await server.close();
 });
 
-/** How much of an upload is in its temporary file. */
+/** Returns the bytes of an upload in its temporary file. */
 async function storedBytes(): Promise<number> {
   const incoming = join(folder, 'images', 'incoming');
   const sizes = (await readdir(incoming, { recursive: true, withFileTypes: true }))
@@ -176,7 +176,7 @@ async function storedBytes(): Promise<number> {
 }
 
 test('A slow steady upload is accepted, and a stalled upload is 408 and stores nothing', async (context) => {
-  // The clock that the limit goes by runs where it is told to; that of all else is real.
+  // The test controls the clock of the limit; other clocks are real.
   context.mock.timers.enable({ apis: ['setInterval'] });
   const passTime = () => context.mock.timers.tick(SLOWEST_BODY.milliseconds);
   const piece = SLOWEST_BODY.bytes + KB * KB;

@@ -31,18 +31,18 @@ import {
   payloadOf,
   log,
 } from '../support/pipeline.ts';
-import { noPicture, openUploads, pictureFile, sha256Of } from './uploads.ts';
+import { notAnImage, openUploads, imageFile, sha256Of } from './uploads.ts';
 
 const { db, folder, start, collector, send, count, untilNothingIsLeft } = await openUploads();
 
 afterEach(untilNothingIsLeft);
 
-const [red, blue] = [await pictureFile('red'), await pictureFile('blue')];
+const [red, blue] = [await imageFile('red'), await imageFile('blue')];
 
 test('A payload with images is processed before the response, in any order of parts', async () => {
   for (const metadataLast of [false, true]) {
     const payload = payloadOf();
-    const answer = await send(formOf(payload, [red, noPicture, red], { metadataLast }));
+    const answer = await send(formOf(payload, [red, notAnImage, red], { metadataLast }));
     assert.equal(answer.status, 200, JSON.stringify(answer.body));
     const { raw_id: rawId, listing_id: listingId, status, images } = answer.body;
     assert.equal(status, 'completed');
@@ -73,9 +73,9 @@ test('A payload with images is processed before the response, in any order of pa
 });
 
 test('A file of 50 MB is accepted', async () => {
-  const { name, bytes } = await pictureFile('salmon');
+  const { name, bytes } = await imageFile('salmon');
   const exact = new Uint8Array(50 * 1024 * 1024);
-  // What follows a picture's end is of no account to whoever decodes it.
+  // Decoders ignore bytes after the end of an image.
   exact.set(bytes);
   const { status, body } = await send(formOf(payloadOf(), [{ name, bytes: exact }]));
   assert.equal(status, 200, JSON.stringify(body));
@@ -98,7 +98,7 @@ test('Metadata is a JSON part or a file, and uploaded images replace addresses',
 
 test('Without uploads the addresses of the payload are fetched, and bad images are reported', async () => {
   const form = formOf(payloadOf({ image_urls: ['http://127.0.0.1:9/private.png'] }), []);
-  // What browsers send where no file was chosen.
+  // An empty file input of a browser.
   form.append('images', new Blob([]), '');
   const answer = await send(form);
   assert.equal(answer.status, 200, JSON.stringify(answer.body));
@@ -154,19 +154,19 @@ test('An idempotency key returns the earlier outcome and rejects other content',
     const answer = await send(form, headers);
     assert.deepEqual([answer.status, answer.body.code], [409, 'idempotency_conflict']);
   }
-  // The newer payload has other pictures; the earlier one's outcome is still its own.
+  // The newer payload has other images, and the earlier outcome is unchanged.
   await send(formOf({ ...payload, price: 1 }, [blue]));
   assert.deepEqual((await send(formOf(payload, [red]), headers)).body, first.body);
   assert.equal(await count(), records + 1);
 });
 
-/** How an answer says that its payload had come before, and how that one stands by now; nothing of a new one. */
+/** Returns the replay fields of a response; a new payload has none. */
 const replayOf = (headers: Headers) => [
   headers.get('idempotent-replayed'),
   headers.get('raw-status'),
 ];
 
-/** Ends a payload so, within its request or in the queue. */
+/** Ends a payload with this outcome, within its request or in the queue. */
 const setFailed = (rawId: number, inline: boolean) =>
   db
     .updateTable('raw_data')
@@ -197,13 +197,13 @@ test('An idempotency key is valid on both routes, and the response has the statu
     assert.equal((await send(form, keyed)).body.code, 'idempotency_conflict');
   }
 
-  // What failed within its request cannot be done again but by sending it again.
+  // A payload that failed within its request can only be sent again.
   await setFailed(body.raw_id, true);
   const again = await plain(done);
   assert.deepEqual(again.replay, [null, null]);
   assert.notEqual(again.rawId, body.raw_id);
 
-  // What failed in the queue can be put back there.
+  // A payload that failed in the queue can be retried.
   const waiting = await send(formOf(done, []), keyed);
   assert.equal(waiting.body.code, 'still_processing');
   assert.deepEqual(replayOf(waiting.headers), ['true', 'pending']);
@@ -252,9 +252,9 @@ test('Every failure has a documented status', async () => {
     [503, 'lease_lost', 'failed'],
     [503, 'image_store_unavailable', 'failed'],
     [500, 'internal_error', 'failed'],
-    // Its claim is others' now.
+    // Another worker has the claim.
     [503, 'lease_lost', 'processing'],
-    // It is back in the queue, as it came without pictures.
+    // A payload without images returns to the queue.
     [503, 'interrupted', 'pending'],
   ];
   for (const [status, code, raw] of ends) {
@@ -294,7 +294,7 @@ test('A payload that is no listing is 422 with the reason, and its images are no
     title: 'Продам велосипед',
     description: 'Продам велосипед гірський, 21 швидкість. Ціна 8000 грн.',
   });
-  const answer = await send(formOf(payload, [await pictureFile('maroon')]));
+  const answer = await send(formOf(payload, [await imageFile('maroon')]));
   assert.deepEqual([answer.status, answer.body.code], [422, 'not_a_listing']);
   const { raw_id: rawId } = answer.body;
   const raw = await rawRecord(db, rawId);
@@ -319,7 +319,7 @@ test('A rejected form names the error and stores nothing', async () => {
   noMetadata.delete('metadata');
   const many = formOf(
     payload,
-    Array.from({ length: 51 }, () => noPicture),
+    Array.from({ length: 51 }, () => notAnImage),
   );
   const huge = { name: 'вид з вікна.png', bytes: new Uint8Array(50 * 1024 * 1024 + 1) };
 
@@ -385,11 +385,11 @@ test('A full disk is 503 before the body is read', async () => {
   assert.equal(await count(), records);
 });
 
-/** Forms with pictures, and without. */
+/** Forms with images, and without. */
 const FILES = [[red], []];
 
 for (const files of FILES) {
-  const which = files.length > 0 ? 'with pictures' : 'without pictures';
+  const which = files.length > 0 ? 'with images' : 'without images';
   test(`A failed model is 502 ${which}, and an open breaker is 503 and stores nothing`, () =>
     failingModel(files));
 }
@@ -411,15 +411,15 @@ async function failingModel(files: (typeof FILES)[number]): Promise<void> {
   const failed = await sendForm(down.url, formOf(payload, files), headers);
   assert.deepEqual([failed.status, failed.body.code], [502, 'model_failed']);
   assert.equal((await rawRecord(db, failed.body.raw_id)).status, 'failed');
-  // The breaker opens in the midst of the second one.
+  // The breaker opens during the second request.
   const cut = await sendForm(down.url, formOf(payload, files), headers);
   assert.deepEqual([cut.status, cut.body.code], [502, 'model_failed']);
   assert.match(cut.body.detail, /not called for a while/);
   assert.notEqual(cut.body.detail, failed.body.detail, 'a failed one gives its key up');
   const records = await count();
-  const refused = await sendForm(down.url, formOf(payload, files), headers);
-  assert.deepEqual([refused.status, refused.body.code], [503, 'model_unavailable']);
-  assert.ok(refused.headers.get('retry-after'));
+  const rejected = await sendForm(down.url, formOf(payload, files), headers);
+  assert.deepEqual([rejected.status, rejected.body.code], [503, 'model_unavailable']);
+  assert.ok(rejected.headers.get('retry-after'));
   assert.equal(await count(), records);
   const stored = await db
     .selectFrom('raw_data')
@@ -432,7 +432,7 @@ async function failingModel(files: (typeof FILES)[number]): Promise<void> {
   assert.equal(stored.length, 2);
   const readings = db.selectFrom('raw_readings').select('raw_id');
   assert.deepEqual(await readings.execute(), [], 'what was read of them is not kept');
-  // What brought no pictures can be put back; what did, cannot.
+  // Only payloads without uploads can be retried.
   const rawId = stored[0]?.id ?? 0;
   const retry = await down.post(`/api/v1/admin/raw/${rawId}/retry`);
   const all = await down.post('/api/v1/admin/raw/retry', { status: 'failed', source_slug });
@@ -472,7 +472,7 @@ test('Malformed and incomplete forms are rejected with 400, 413, 415 or 422', as
     ['the end in the midst of the field', 400, whole.subarray(0, 150)],
     ['the end in the midst of a head', 400, Buffer.from(`--${BOUNDARY}\r\nContent-Dispo`)],
     ['line feeds alone', 400, Buffer.from(whole.toString('latin1').replaceAll('\r\n', '\n'))],
-    ['10,000 pictures', 422, formBytes([metadata(), ...many(image('a', ''))])],
+    ['10,000 images', 422, formBytes([metadata(), ...many(image('a', ''))])],
     ['10,000 other fields', 422, formBytes([metadata(), ...many(part('other', ''))])],
     ['10,000 fields', 422, formBytes([metadata(), ...many(part('metadata', '{}'))])],
     ['10,000 parts without a name', 413, formBytes([...many(nameless), metadata()])],

@@ -11,7 +11,7 @@ import { until } from '@oselya/testing';
 import { processThrough, startCollector } from '../support/collector.ts';
 import { openDatabase, log, payloadOf } from '../support/pipeline.ts';
 
-/** A site on this machine, with what it was asked, until the file's tests have ended. */
+/** Starts a local site that records its requests until the file's tests end. */
 async function startSite(answer: RequestListener) {
   const asked: string[] = [];
   const server = createServer((request, response) => {
@@ -72,7 +72,7 @@ test('An archived listing is hidden from searches and restored by its payload', 
   assert.ok((await listing(id)).archived_at);
   assert.deepEqual(await found('садом'), []);
 
-  // The same payload once more: nothing of it is new but that it is there.
+  // The same payload is sent again.
   await ingested(payload);
   assert.equal((await listing(id)).archived_at, null);
   assert.deepEqual(await found('садом'), [id]);
@@ -100,13 +100,13 @@ test('Invalid requests are rejected', async () => {
   assert.equal((await collector.post('/api/v1/admin/archive-check', '{"limit":')).status, 400);
 });
 
-/** The status that an address answers. */
+/** Creates a response with this status. */
 const present = 200;
 const gone = 404;
 const unavailable = 503;
 type Answer = (url: string, signal: AbortSignal) => Promise<number>;
 
-/** A source of its own with so many listings at an address each; gives their ids. */
+/** Creates a source with listings that have an address each, and returns their ids. */
 async function listings(source: string, count = 1): Promise<number[]> {
   await sql`insert into sources (slug) values (${source})`.execute(db);
   const { rows } = await sql<{ id: number }>`
@@ -122,7 +122,7 @@ async function listings(source: string, count = 1): Promise<number[]> {
   return rows.map(({ id }) => id);
 }
 
-/** What a payload of each listing of a source leaves behind, whatever it says. */
+/** Marks each listing of a source as sent again. */
 async function anotherPayload(source: string): Promise<void> {
   await sql`update listing_payloads set raw_id = raw_id + 1 where source_slug = ${source}`.execute(
     db,
@@ -145,7 +145,7 @@ function checkOf(id: number) {
     .executeTakeFirst();
 }
 
-/** Moves what is known of a listing's address into the past. */
+/** Moves the check of a listing into the past. */
 async function hoursLater(id: number, hours: number): Promise<void> {
   await sql`update listing_checks set
       gone_since = gone_since - ${hours} * interval '1 hour',
@@ -153,7 +153,7 @@ async function hoursLater(id: number, hours: number): Promise<void> {
     where listing_id = ${id}`.execute(db);
 }
 
-/** The check of one source, whose addresses answer what the test says, with what was asked. */
+/** Creates the check of one source with the responses of the test, and records its requests. */
 function checkOfSource(
   source: string,
   answer: Answer,
@@ -166,7 +166,7 @@ function checkOfSource(
     fetch: async (url, { signal }) => {
       asked.push(url);
       const status = await answer(url, signal);
-      // The check reads nothing else of an answer.
+      // The check reads only the status.
       return { status, close: () => Promise.resolve() } as Awaited<ReturnType<SafeFetch>>;
     },
     metrics,
@@ -293,7 +293,7 @@ test('Concurrent runs check each address once and hold no connection meanwhile',
     return present;
   });
   const runs = Array.from({ length: 4 }, () => run({ limit: 60 }));
-  // Whichever run claims what: addresses answer only after all are claimed.
+  // Addresses respond only after all are claimed.
   await until('all to be claimed', async () => (await claimed('together')) === 60);
   await until('no connection to be held', () => {
     return database.pool.totalCount === database.pool.idleCount;

@@ -21,7 +21,7 @@ type Item = {
 
 type Raw = { status: string; listing_id: number };
 
-/** Stores payloads that ended, each a microsecond after the one before. */
+/** Stores ended payloads, a microsecond apart. */
 async function ended(source: string, status: string, count: number): Promise<number[]> {
   await sql`insert into sources (slug) values (${source}) on conflict do nothing`.execute(db);
   const { rows } = await sql<{ id: number }>`
@@ -33,7 +33,7 @@ async function ended(source: string, status: string, count: number): Promise<num
   return rows.map(({ id }) => id);
 }
 
-/** Every page of a list, as their links lead from one to the next. */
+/** Reads all pages of a list by their links. */
 async function walk(path: string): Promise<Item[][]> {
   const page = await collector.get(path);
   assert.equal(page.status, 200, page.text);
@@ -95,7 +95,7 @@ test('Invalid payload queries are rejected', async () => {
 const remove = (query: string) =>
   fetch(`${collector.url}/api/v1/admin/raw-data${query}`, { method: 'DELETE' });
 
-/** How many a removal has removed. */
+/** The number of removed payloads. */
 const removed = async (days: number) =>
   (await (await remove(`?older_than_days=${days}`)).json()) as { deleted: number };
 
@@ -143,7 +143,7 @@ test('The collector stops before the removals', () => collector.close());
 const metrics = createMetrics(new Registry());
 const cleanup = createRawCleanup({ db, metrics });
 
-/** Stores payloads of a source that came so many days ago. */
+/** Stores payloads of a source with this age. */
 async function payloads(
   source: string,
   { days = 0, count = 1, status = 'completed', key = null as string | null, hours = 0 } = {},

@@ -8,7 +8,7 @@ import { openDatabase, log } from '../support/pipeline.ts';
 
 const { db } = await openDatabase();
 
-/** Lets time pass for all leases. */
+/** Expires all leases. */
 async function pass(interval: string): Promise<void> {
   await sql`update upkeep_turns set lease_until = lease_until - ${interval}::interval`.execute(db);
 }

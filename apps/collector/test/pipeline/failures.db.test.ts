@@ -195,7 +195,7 @@ function modelWithoutEmbeddings() {
 const kept = (rawId: number) =>
   db.selectFrom('raw_readings').selectAll().where('raw_id', '=', rawId).execute();
 
-/** Processes a payload that is read, and postponed for want of its embedding. */
+/** Processes a payload that is read and then postponed at its embedding. */
 async function postponed() {
   const { model, state } = modelWithoutEmbeddings();
   const harness = createHarness(db, { model });
@@ -366,9 +366,9 @@ test('A stage that a retry does not reach keeps its record', async () => {
   const { id } = await createHarness(db, { model: noEmbedding }).process(payloadOf());
   const failed = await stagesOf(id);
   assert.ok(await putBackOne(db, id));
-  const refuses = countedModel();
+  const rejects = countedModel();
   const model = {
-    ...refuses,
+    ...rejects,
     generateObject: () => Promise.reject(new ModelError('MODEL_TRUNCATED', 'cut off')),
   };
   assert.equal(await createHarness(db, { model }).runNext(), 'failed');

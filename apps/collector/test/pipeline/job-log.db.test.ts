@@ -75,7 +75,7 @@ const ended = (rawId: number) =>
 test('Every log line of a job names its payload and request', async () => {
   await until('the probes', () => lines.filter(({ msg }) => msg.startsWith('Probed')).length === 2);
   lines.length = 0;
-  // The server is away: the model client tries again, the stage fails, and the job goes back to the queue.
+  // During an outage the client retries, the stage fails, and the job returns to the queue.
   server.state.up = false;
   const first = await send('request-one', 'one');
   await ended(first);

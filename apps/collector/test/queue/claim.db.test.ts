@@ -21,7 +21,7 @@ import { completed, fill } from './harness.ts';
 const database = await openDatabase();
 const { db, engine } = database;
 
-/** Storing rows takes the embedded database longest. */
+/** Storing rows is slow in the embedded database. */
 const MANY = engine === 'postgres' ? 100_000 : 10_000;
 
 const claimant = { worker: 'test', leaseMs: 60_000 };
@@ -79,7 +79,7 @@ const same = { source_slug: 'doshka', external_id: 'same' };
 const listing = { sourceSlug: 'doshka', externalId: 'same' };
 const waits = async (id: number) => (await rawRecord(db, id)).waits;
 
-/** Stores a payload without the look whether it still has to wait. */
+/** Stores a payload without the check whether it must wait. */
 async function storeWithoutRelease(): Promise<number> {
   const payload = payloadOf(same);
   const content_hash = contentHash(payload);
@@ -97,7 +97,7 @@ async function rowsRead(options: Omit<ClaimOptions, 'worker' | 'leaseMs'>): Prom
   return rows;
 }
 
-// With statistics that change amidst a test the planner may look elsewhere.
+// Changed statistics could change the plan during a test.
 await sql`alter table raw_data set (autovacuum_enabled = false)`.execute(db);
 
 afterEach(async () => {
@@ -251,7 +251,7 @@ test('A claim balances the jobs in progress of all workers', async () => {
   await fill(db, 'a', 20);
   assert.equal(await sources(6), 'aaaaaa');
   for (const source of ['b', 'c']) await fill(db, source, 20);
-  // 6, 0, 0: the two that have nothing come first, and then have as much.
+  // 6, 0, 0: the two sources without jobs come first.
   assert.equal(await sources(2), 'bc');
   assert.equal(await sources(3, 'a'), 'bcb');
   assert.equal(await sources(1, 'b'), 'c', 'the one that has the fewest now');
@@ -371,7 +371,7 @@ test('Concurrent claims give each job to one worker', async () => {
     }
   };
   await Promise.all(Array.from({ length: 6 }, work));
-  // Who met only rows that others held came back with nothing, as a worker's next look would not.
+  // A claim that met only locked rows is empty, and the next claim is not.
   await work();
   assert.equal(taken.length, 300);
   assert.equal(new Set(taken).size, 300);

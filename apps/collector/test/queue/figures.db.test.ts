@@ -79,7 +79,7 @@ test('The wait of a retried or reprocessed payload starts at the retry', async (
   assert.ok(((await oldest()) ?? Infinity) < 600, 'read again');
 });
 
-/** Payloads that have ended so, of which several were changed at the same moment. */
+/** Stores ended payloads, several of them with equal times. */
 async function addEnded(status: string, count: number): Promise<void> {
   await sql`insert into sources (slug) values ('doshka') on conflict do nothing`.execute(db);
   await sql`insert into raw_data (source_slug, external_id, payload, content_hash, status, updated_at)

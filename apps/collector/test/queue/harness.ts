@@ -17,7 +17,7 @@ export const completed: JobResult = {
   listingId: null,
 };
 
-/** How often a worker's claims have ended in each way. */
+/** Counts of claims by outcome. */
 export async function countOutcomes(
   metrics: Pick<Metrics, 'jobs'>,
 ): Promise<Record<string, number>> {
@@ -37,7 +37,7 @@ export type Line = {
   attempt?: number;
 };
 
-/** A log that is kept. */
+/** Creates a log that records its lines. */
 export const logTo = (lines: Line[]) =>
   createLogger({
     level: 'info',
@@ -45,7 +45,7 @@ export const logTo = (lines: Line[]) =>
     destination: { write: (line) => lines.push(JSON.parse(line) as Line) },
   });
 
-/** Pending payloads of a source, past everything that an ingest does. */
+/** Stores pending payloads of a source without the ingest. */
 export async function fill(
   db: Kysely<Tables>,
   source: string,
@@ -59,7 +59,7 @@ export async function fill(
     from generate_series(1, ${count}::integer) as n`.execute(db);
 }
 
-/** Jobs that take until a test ends them, each by itself or all, those that come after it included. */
+/** Jobs that run until the test ends one of them or all, including later ones. */
 export function heldJobs() {
   const begun: (Job & { end: () => void })[] = [];
   let areHeld = true;
@@ -79,11 +79,11 @@ export function heldJobs() {
   };
 }
 
-/** A queue for one test file, and workers of four slots on it, which do what a test says. */
+/** Opens a queue for a test file, with workers of four slots. */
 export async function openQueue() {
   const { db, isExclusive } = await openDatabase();
   const workers: Worker[] = [];
-  // A test that failed must not leave a worker at work on the next one.
+  // A failed test must not leave a running worker.
   afterEach(async () => {
     await Promise.all(workers.splice(0).map((worker) => worker.stop(NO_WAIT)));
   });
@@ -122,7 +122,7 @@ export async function openQueue() {
     isExclusive,
     start,
     statuses,
-    /** Waits until there are so many payloads of each of these statuses. */
+    /** Waits until each status has this number of payloads. */
     reach: (wanted: Record<string, number>) =>
       until(JSON.stringify(wanted), async () => {
         const found = await statuses();

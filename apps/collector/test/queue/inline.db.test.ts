@@ -27,7 +27,7 @@ function open(process: ProcessJob<string>, leaseMs = 60_000): InlineJobs<string>
   return jobs;
 }
 
-/** A payload that came with pictures and is claimed, as the form's route leaves it. */
+/** Claims a payload with images as the route of the form does. */
 async function claim({ inline = true, leaseMs = 60_000, uploads = true } = {}) {
   const { source_slug: sourceSlug, external_id: externalId, ...rest } = payloadOf();
   const raw = {
@@ -42,7 +42,7 @@ async function claim({ inline = true, leaseMs = 60_000, uploads = true } = {}) {
   return { rawId, attempt: 1, sourceSlug, externalId, contentHash: externalId };
 }
 
-/** Work that goes on until it is aborted. */
+/** A job that runs until it is aborted. */
 const endless: ProcessJob<string> = (_job, { signal }) => {
   const { promise, reject } = Promise.withResolvers<never>();
   signal.addEventListener('abort', () => reject(signal.reason));
@@ -56,10 +56,10 @@ test('A job runs with its input, and its outcome is stored', async () => {
     seen.push(input);
     return completed;
   });
-  assert.equal(await jobs.run(job, { input: 'pictures' }), 'completed');
-  assert.deepEqual(seen, ['pictures']);
+  assert.equal(await jobs.run(job, { input: 'images' }), 'completed');
+  assert.deepEqual(seen, ['images']);
   const { status, inline } = await rawRecord(db, job.rawId);
-  assert.deepEqual([status, inline], ['completed', false], 'its pictures are stored by now');
+  assert.deepEqual([status, inline], ['completed', false], 'its images are stored by now');
 });
 
 test('The lease of a running job is renewed', async () => {

@@ -55,7 +55,7 @@ test('A failed notification is logged and has no effect', async () => {
 test('Each payload wakes an idle worker of another process', async (t) => {
   const folder = await mkdtemp(join(tmpdir(), 'oselya-wake-'));
   atEnd(() => rm(folder, { recursive: true, force: true }));
-  // The poll never ends, so that whatever the worker takes it was told of.
+  // The poll never ends, so that only notifications wake the worker.
   const { setTimeout: original } = globalThis;
   let polls = 0;
   const withoutPoll = (work: () => void, ms?: number) => {
@@ -63,7 +63,7 @@ test('Each payload wakes an idle worker of another process', async (t) => {
     return original(ms === POLL_MS ? () => undefined : work, ms);
   };
   t.mock.method(globalThis, 'setTimeout', Object.assign(withoutPoll, original));
-  // With PostgreSQL it has a pool and a connection for notifications of its own, as another process has.
+  // With PostgreSQL it has separate connections, as another process has.
   const worker = await startWorker(
     {
       DATA_DIR: folder,

@@ -23,10 +23,10 @@ const scenarios = fc.record({
   seed: fc.nat(),
 });
 
-/** What happened to one payload, each a place in the order of all events. */
+/** The events of one payload, as positions in the order of all events. */
 type Life = { sent?: number; accepted?: number; starts: number[]; ends: number[] };
 
-/** A number from 0 to 1 that depends on nothing but its arguments. */
+/** Returns a deterministic number from 0 to 1. */
 function chance(...values: number[]): number {
   const mixed = values.reduce((hash, value) => Math.imul(hash ^ value, 0x9e3779b1) >>> 0, 17);
   return ((mixed ^ (mixed >>> 15)) >>> 0) / 2 ** 32;
@@ -70,7 +70,7 @@ async function play(scenario: typeof scenarios extends fc.Arbitrary<infer S> ? S
       metrics: createMetrics(new Registry()),
       log,
       slots,
-      // Long enough for no sweep to set right what a release forgot.
+      // Long enough that no sweep repairs a missed release.
       leaseMs: 60_000,
       maxAttempts: 3,
       pollMs: 10,
@@ -121,7 +121,7 @@ test('Every payload ends once, and the payloads of a listing end in order', asyn
         const key = `${row.source_slug}/${row.external_id}`;
         const [start = 0] = life.starts;
         for (const earlier of before.get(key) ?? []) {
-          // Of two that were on their way at the same time either may have been the first.
+          // Either of two concurrent payloads may be the first.
           if ((earlier.accepted ?? 0) > life.sent) continue;
           assert.ok((earlier.ends.at(-1) ?? Infinity) < start, `${key} in its order`);
         }

@@ -32,7 +32,7 @@ beforeEach(async () => {
   await db.deleteFrom('raw_data').execute();
 });
 
-/** Has the model look at each picture, as the pipeline does once it has fetched them. */
+/** Describes each image with the model as the pipeline does. */
 function lookAt(model: ModelClient): typeof noImages.processRemote {
   return async ({ urls, signal, observe }) => {
     for (const url of urls) {
@@ -50,7 +50,7 @@ function lookAt(model: ModelClient): typeof noImages.processRemote {
   };
 }
 
-/** A worker before the model server, and the client that it asks with. */
+/** Starts a worker and its model client. */
 function open({ slots = 4, ...options }: Partial<ModelClientOptions> & { slots?: number } = {}) {
   const model = openModel(server.url, options);
   const images = { ...noImages, processRemote: lookAt(model) };
@@ -63,10 +63,10 @@ function add(jobs: number, overrides: Partial<Payload> = {}): Promise<number[]> 
   return Promise.all(Array.from({ length: jobs }, () => store(db, payloadOf(overrides))));
 }
 
-/** How many requests the servers have had. */
+/** Counts the requests to the servers. */
 const asked = () => server.state.requests + embedder.state.requests;
 
-/** How often a job has been claimed so far, those included that went back. */
+/** Counts the claims, including those of returned jobs. */
 async function countClaims(): Promise<number> {
   const { claims } = await db
     .selectFrom('raw_data')
@@ -75,7 +75,7 @@ async function countClaims(): Promise<number> {
   return claims;
 }
 
-/** Waits until all jobs have ended, and tells that none failed and what the one with the most cost. */
+/** Waits until all jobs have completed, and checks that none needed two attempts. */
 async function allCompleted(jobs: number): Promise<void> {
   for (let ended = 0; ended < jobs;) {
     ended = await until('more jobs to end', async () => {
@@ -91,7 +91,7 @@ async function allCompleted(jobs: number): Promise<void> {
   assert.equal(most, 1, 'the outage has cost no attempt');
 }
 
-/** What is away, and how it shows. The servers are one for both, or one for each. */
+/** Kinds of outages of a shared server or of a separate embedding server. */
 const outages: [
   name: string,
   jobs: number,
@@ -120,7 +120,7 @@ for (const [name, jobs, options, begin, end] of outages) {
   test(`None of ${jobs} jobs loses an attempt to ${name}`, async () => {
     begin();
     const isRead = server.state.up && server.state.interfere === undefined;
-    await add(jobs, { image_urls: ['https://pictures.example/1.jpg'] });
+    await add(jobs, { image_urls: ['https://images.example/1.jpg'] });
     await using opened = open(options);
     const { model } = opened;
     await until('the breaker to open', () => model.breaker.state !== 'closed');
@@ -128,13 +128,13 @@ for (const [name, jobs, options, begin, end] of outages) {
     await until('five probes', () => asked() >= reached + 5);
     const { completed, failed } = await countByStatus(db);
     assert.deepEqual([completed, failed], [0, 0]);
-    // Once for each probe, and before the first: what a probe turns away is not claimed again and again meanwhile.
+    // One claim for each probe and the first attempt: returned jobs are not claimed in between.
     const [probes, claims] = [asked() - reached, (await countClaims()) - claimed];
     const most = (options?.slots ?? 4) * (probes + 1);
     assert.ok(claims <= most, `${claims} claims for ${probes} requests, and not ${most}`);
     end();
     await allCompleted(jobs);
-    // A call that the server did not answer within half a second is made again.
+    // A call without a response within half a second is repeated.
     if (isRead && options?.timeoutMs === undefined)
       assert.equal(server.state.readings, jobs, 'none is read twice');
   });
@@ -144,14 +144,14 @@ for (const [name, jobs, options, begin, end] of outages) {
 const MANY = 200;
 
 test(`An outage of ten minutes fails none of ${MANY} jobs, and one call retries earlier failures`, async () => {
-  const [jobs, refused] = [MANY, 20];
+  const [jobs, rejected] = [MANY, 20];
   await using collector = await startCollector(database, { COLLECTOR_WORKER: 'false' });
-  // These fail for a reason of their own.
+  // These fail for another reason.
   server.state.interfere = (response) => void response.writeHead(401).end('{}');
-  await add(refused);
+  await add(rejected);
   {
     await using opened = open();
-    await until('them to fail', async () => (await countByStatus(db)).failed === refused);
+    await until('them to fail', async () => (await countByStatus(db)).failed === rejected);
     assert.equal(opened.model.breaker.state, 'closed');
   }
   delete server.state.interfere;
@@ -165,18 +165,18 @@ test(`An outage of ten minutes fails none of ${MANY} jobs, and one call retries 
   const reached = server.state.requests;
   await until('twenty probes', () => server.state.requests >= reached + 20);
   const { completed, failed } = await countByStatus(db);
-  assert.deepEqual([completed, failed], [0, refused]);
+  assert.deepEqual([completed, failed], [0, rejected]);
 
   server.state.up = true;
   const retried = await collector.post('/api/v1/admin/raw/retry', { status: 'failed' });
-  assert.deepEqual([retried.status, retried.json()], [200, { retried: refused }]);
-  await allCompleted(jobs + refused);
+  assert.deepEqual([retried.status, retried.json()], [200, { retried: rejected }]);
+  await allCompleted(jobs + rejected);
 });
 
-/** Where a payload is what makes the server fail: what it crashes on, and how many jobs there are at once. */
+/** Requests on which the server crashes, with the number of slots. */
 const poisons: [name: string, path: string, slots: number][] = [
   ['a chat request', '/chat/completions', 4],
-  // Their texts go in one request, which it brings down with it.
+  // The texts share one request, which fails as a whole.
   ['a batch of embeddings', '/embeddings', 16],
 ];
 
@@ -188,7 +188,7 @@ for (const [name, path, slots] of poisons) {
     const [poison] = await add(1, { description: 'Продам квартиру: crash me, please' });
     await add(jobs);
     await using opened = open({ slots });
-    // Only other jobs can show that it is not the server.
+    // Other jobs show that the server works.
     await until('it to end', async () => {
       const { completed, failed } = await countByStatus(db);
       if (failed === 0 && completed === jobs) jobs += (await add(1)).length;
@@ -207,7 +207,7 @@ for (const [name, path, slots] of poisons) {
 }
 
 test('An outage of the embedding server shows in the metrics, the queue and the health', async () => {
-  // The collector would look for duplicates among all that the tests before it made.
+  // The collector would search duplicates among the listings of earlier tests.
   await sql`truncate property_listings, duplicate_marks cascade`.execute(db);
   embedder.state.up = false;
   await using collector = await startCollector(database, {

@@ -38,7 +38,7 @@ test('A worker drains the queue with at most one job for each slot', async () =>
   await storeMany(30);
   let inProgress = 0;
   let most = 0;
-  // With a poll of a minute only claiming again at once can drain it in time.
+  // With a poll of a minute, only immediate claims drain the queue in time.
   const worker = start(
     async () => {
       inProgress += 1;
@@ -226,7 +226,7 @@ test('Prefetched jobs are returned when the model is unavailable, when they wait
     const breaker = fakeBreaker();
     const metrics = createMetrics(new Registry());
     const held = heldJobs();
-    // Thirty end at once, so that many are claimed ahead; those after them do not end.
+    // Thirty jobs end at once, so that many are prefetched; later jobs do not end.
     let begun = 0;
     const busy = start(
       (job) => ((begun += 1) <= 30 ? Promise.resolve(completed) : held.process(job)),
@@ -265,7 +265,7 @@ test('A heartbeat renews the lease until the job ends', async () => {
 });
 
 test('A job that loses the database is returned without an attempt and runs again', async () => {
-  // Where the end is lost, where its answer is, and where the return is lost too.
+  // The end is lost, its response is lost, or the return is lost too.
   const losses = [
     [{ statement: 'set completed_hash =', when: 'before', times: 1 }],
     [{ statement: 'set completed_hash =', when: 'after', times: 1 }],
@@ -379,7 +379,7 @@ test('A stop returns slow jobs with their cost and stages and without an attempt
   }
 });
 
-/** What a worker waits for that is told to stop, by a part of its text. */
+/** Statements that a stopping worker waits for, by a part of their text. */
 const awaited = {
   'a claim': 'with recursive',
   'a renewal': 'attempt_usage = job.usage',

@@ -30,7 +30,7 @@ export function betterModel(
   return { ...mock, chatModel: 'better', generateObject };
 }
 
-/** Opens what `oselya reprocess` uses, on a database and with a model. */
+/** Opens the dependencies of `oselya reprocess`. */
 export function openReprocess(
   db: Kysely<Tables>,
   model: ReturnType<typeof countedModel>,

@@ -154,12 +154,12 @@ test('Images of another model are described again, of the chosen listings', asyn
 
 test('A rejected image keeps its description and is not described again', async () => {
   const { listingId } = await addListing(kitchen.url);
-  const refused = betterVision(() => {
+  const rejected = betterVision(() => {
     throw new ModelError('MODEL_REFUSED', 'not this one');
   });
-  const work = openWork(refused.vision);
+  const work = openWork(rejected.vision);
   assert.deepEqual(await work.describe(), [{ listingId, outcome: 'described' }]);
-  assert.equal(refused.shown.length, 1);
+  assert.equal(rejected.shown.length, 1);
   assert.equal((await described())[0]?.described_by, 'eyes-1');
   const { describe_error: error } = await db
     .selectFrom('images')

@@ -1,9 +1,9 @@
 import { flushCompileCache } from 'node:module';
 import { start } from '../../src/main.ts';
 
-// A collector in a process of its own, so that a test can kill it; the test knows it by its address.
+// A collector process that a test can kill; it prints its address.
 const running = await start();
-// Whoever is killed writes nothing at its end.
+// A killed process writes nothing.
 flushCompileCache();
 process.send?.(running.url);
 process.on('disconnect', () => process.exit());

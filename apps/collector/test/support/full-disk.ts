@@ -1,13 +1,13 @@
 import fs, { type FileHandle } from 'node:fs/promises';
 import { syncBuiltinESMExports } from 'node:module';
 
-/** What a disk has no room for: the second part of a file that is written piece by piece, or of a copy. */
+/** The operations without room: the second part of a written or copied file. */
 export type Lack = 'writing' | 'copying';
 
 /**
- * Makes a folder one of a disk that fills: while something is lacking, it takes the first part of each file
- * and no more. What the process sees is the error of the operating system's own full device.
- * @returns What the disk lacks, which a test sets; the end of its scope gives the file system back.
+ * Simulates a full disk for a folder, which stores the first part of each file
+ * and then fails with the error of the operating system.
+ * @returns The failing operations, set by the test; disposal restores the file system.
  */
 export function fillableDisk(folder: string): { lacks: Lack | undefined } & Disposable {
   const { open, copyFile, readFile, writeFile } = fs;
@@ -54,7 +54,7 @@ export function fillableDisk(folder: string): { lacks: Lack | undefined } & Disp
   }
 }
 
-/** For all who import them by name too. */
+/** Applies to named imports too. */
 function replace(functions: Partial<typeof fs>): void {
   Object.assign(fs, functions);
   syncBuiltinESMExports();

@@ -246,7 +246,7 @@ export function listingOf(db: TestDatabase<Tables>['db'], { external_id }: Paylo
 
 export const OVERLOADED = { status: 503, body: { error: { message: 'overloaded' } } };
 const DESCRIPTION = { description: 'A bright kitchen.', room_type: 'kitchen', quality: 'good' };
-const REFUSAL = { error: { message: 'The image is too small' } };
+const REJECTION = { error: { message: 'The image is too small' } };
 
 /** Takes over the response to a request. */
 export type Interference = (response: ServerResponse) => void;
@@ -263,7 +263,7 @@ export async function startModelServer() {
     /** Chat requests without an image. */
     readings: number;
     /** Selects requests that it answers with 400. */
-    refuses?: ((request: ReceivedRequest) => boolean) | undefined;
+    rejects?: ((request: ReceivedRequest) => boolean) | undefined;
     /** Selects requests that it answers with 500. */
     crashesOn?: ((request: ReceivedRequest) => boolean) | undefined;
     interfere?: Interference | undefined;
@@ -282,7 +282,7 @@ export async function startModelServer() {
     if (state.interfere !== undefined) return { write: state.interfere };
     const instead = state.answers?.(request);
     if (instead !== undefined) return instead;
-    if (state.refuses?.(request) === true) return { status: 400, body: REFUSAL };
+    if (state.rejects?.(request) === true) return { status: 400, body: REJECTION };
     if (state.crashesOn?.(request) === true) return { status: 500, body: {} };
     const embeds = state.embeds || !request.path.endsWith('/embeddings');
     const sees = state.sees || !hasImage(request);

@@ -3,32 +3,32 @@ import { brotliCompressSync, constants, crc32, deflateSync, gzipSync } from 'nod
 import { createImage, startServer } from '../support/images.ts';
 
 /**
- * Where the host is. It is this machine, and no address that other tests or hostile values name: a collector may be
+ * The address of the host, which no other test and no hostile value names: a collector may be
  * allowed to reach it, and nothing else.
  */
 const ADDRESS = '127.0.0.2';
 
 const KB = 1024;
-/** More than a picture may have (Contract 4, Images). */
+/** Above the limit of an image (Contract 4, Images). */
 const TOO_MUCH = 51 * KB * KB;
 
-/** How often it is asked for: what makes a collector try again takes seconds, and what is large a processor. */
+/** The relative frequency: retries take seconds, and large images take processor time. */
 const RARELY = 0.2;
 const SELDOM = 0.02;
 
 type Behaviour = {
   name: string;
   answer: (response: ServerResponse) => void;
-  /** Beside 1. */
+  /** The default is 1. */
   share?: number;
-  /** Whether a picture can be had all the same. */
+  /** Whether the image is usable. */
   isGood?: boolean;
 };
 
 const good = await createImage('png', { colour: 'orchid' });
 
-/** The head of a picture that says it has 3.6 gigapixels. */
-function hugePicture(): Buffer {
+/** Creates the head of an image with 3.6 gigapixels. */
+function hugeImage(): Buffer {
   const [width, height] = [60_000, 60_000];
   const body = Buffer.alloc(17);
   body.write('IHDR');
@@ -41,7 +41,7 @@ function hugePicture(): Buffer {
   return Buffer.concat([good.subarray(0, 8), length, body, sum, good.subarray(33)]);
 }
 
-/** Bytes past HTTP, and the end of the connection. */
+/** Sends raw bytes and closes the connection. */
 const raw = (bytes: string | Buffer) => (response: ServerResponse) => {
   response.socket?.end(bytes);
 };
@@ -54,7 +54,7 @@ const sends =
 
 const leadsTo = (location: string) => sends(302, { location });
 
-/** Writes for as long as anybody reads. */
+/** Writes until the connection closes. */
 function writeEndlessly(response: ServerResponse): void {
   const chunk = Buffer.alloc(64 * KB);
   const more = () => {
@@ -64,7 +64,7 @@ function writeEndlessly(response: ServerResponse): void {
   more();
 }
 
-/** A byte of the head now and then, for a second. */
+/** Sends the head slowly for a second. */
 function dripHead(response: ServerResponse): void {
   const { socket } = response;
   const head = `HTTP/1.1 200 OK\r\nx-slow: 1\r\ncontent-length: ${good.length}\r\n\r\n`;
@@ -85,7 +85,7 @@ const brotliBomb = () =>
 const BEHAVIOURS: readonly Behaviour[] = [
   { name: 'is good', answer: sends(200, {}, good), isGood: true },
   {
-    name: 'calls a picture a text',
+    name: 'calls an image a text',
     answer: sends(200, { 'content-type': 'text/plain' }, good),
     isGood: true,
   },
@@ -101,9 +101,9 @@ const BEHAVIOURS: readonly Behaviour[] = [
     answer: sends(200, { 'content-encoding': 'br' }, brotliBomb()),
     share: SELDOM,
   },
-  { name: 'sends gigapixels', answer: sends(200, { 'content-type': 'image/png' }, hugePicture()) },
-  { name: 'leads to a private network', answer: leadsTo('http://10.0.0.1/picture.png') },
-  { name: 'leads to this machine', answer: leadsTo('http://127.0.0.1:1/picture.png') },
+  { name: 'sends gigapixels', answer: sends(200, { 'content-type': 'image/png' }, hugeImage()) },
+  { name: 'leads to a private network', answer: leadsTo('http://10.0.0.1/image.png') },
+  { name: 'leads to this machine', answer: leadsTo('http://127.0.0.1:1/image.png') },
   { name: 'leads to a cloud', answer: leadsTo('http://[::ffff:169.254.169.254]/latest') },
   { name: 'leads to a file', answer: leadsTo('file:///etc/passwd') },
   { name: 'leads to no address', answer: leadsTo('http://[') },
@@ -151,13 +151,13 @@ const BEHAVIOURS: readonly Behaviour[] = [
   { name: 'is broken', answer: sends(500, {}, '{}'), share: RARELY },
   { name: 'is busy for an hour', answer: sends(429, { 'retry-after': 3600 }) },
   { name: 'has nothing', answer: sends(404, {}) },
-  { name: 'has an empty picture', answer: sends(200, { 'content-type': 'image/png' }) },
+  { name: 'has an empty image', answer: sends(200, { 'content-type': 'image/png' }) },
   { name: 'sends a page', answer: sends(200, { 'content-type': 'image/png' }, '<!doctype html>') },
   {
     name: 'sends a drawing with a script',
     answer: sends(200, { 'content-type': 'image/svg+xml' }, '<svg><script>alert(1)</script></svg>'),
   },
-  { name: 'sends half a picture', answer: sends(200, {}, good.subarray(0, good.length / 2)) },
+  { name: 'sends half an image', answer: sends(200, {}, good.subarray(0, good.length / 2)) },
   { name: 'sends an unknown encoding', answer: sends(200, { 'content-encoding': 'rot13' }, good) },
 ];
 
@@ -167,8 +167,8 @@ function headOf(length: number): Buffer {
 
 const total = BEHAVIOURS.reduce((sum, { share = 1 }) => sum + share, 0);
 
-/** A host of pictures that does whatever a host should not. */
-export async function startHostilePictures() {
+/** Starts a hostile image host. */
+export async function startHostileImages() {
   const asked = new Map<string, number>();
   const server = await startServer(({ url = '' }, response) => {
     const behaviour = BEHAVIOURS[Number(url.split('/')[1])];
@@ -182,16 +182,16 @@ export async function startHostilePictures() {
   return {
     ...server,
     address: ADDRESS,
-    /** What it did, and how often. */
+    /** Counts by behaviour. */
     asked,
     behaviours: BEHAVIOURS.length,
-    /** An address of a picture; equal numbers give equal ones. */
+    /** Returns an image address; equal numbers give equal addresses. */
     addressOf(random: () => number): string {
       let left = random() * total;
       const index = BEHAVIOURS.findIndex(({ share = 1 }) => (left -= share) < 0);
       return `${server.url}/${Math.max(0, index)}/${Math.floor(random() * 1e9)}`;
     },
-    /** Whether a picture can be had at an address of it. */
+    /** Returns whether the image at an address is usable. */
     isGood: (url: string) =>
       BEHAVIOURS[Number(URL.parse(url)?.pathname.split('/')[1])]?.isGood === true,
   };
