@@ -4,7 +4,7 @@ import type { Permission } from '../../src/access/permissions.ts';
  * The senders of a request: signed out; the owner of the data, without permissions; another user with the default
  * permissions; a user with the one permission of the row; an admin.
  */
-export const visitors = ['nobody', 'owner', 'stranger', 'holder', 'admin'] as const;
+export const visitors = ['signedOut', 'owner', 'stranger', 'holder', 'admin'] as const;
 export type Visitor = (typeof visitors)[number];
 
 /** A request, the answer's status for each visitor, and the visitors who see the owner's data in it. */
@@ -157,14 +157,14 @@ export const rows: readonly Row[] = [
   ...read.flatMap((row) => {
     if (!row.url.startsWith(`/sessions/${OWNED.sessionId}`)) return [];
     const { admin } = row.expect;
-    const expect = { nobody: 401, owner: 403, stranger: 403, holder: 403, admin };
+    const expect = { signedOut: 401, owner: 403, stranger: 403, holder: 403, admin };
     return [{ ...row, expect, url: row.url.replace(OWNED.sessionId, LEGACY_SESSION), reveals: [] }];
   }),
   // Digests cannot go to a session of another user, not even for an admin.
   ...read.flatMap((row) => {
     if (row.route !== 'POST /saved-searches') return [];
     const payload = { name: 'x', search: { query: 'x' }, session_id: OWNED.sessionId };
-    const expect = { nobody: 401, owner: 403, stranger: 403, holder: 403, admin: 403 };
+    const expect = { signedOut: 401, owner: 403, stranger: 403, holder: 403, admin: 403 };
     return [{ ...row, payload, expect }];
   }),
 ];

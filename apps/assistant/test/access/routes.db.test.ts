@@ -88,7 +88,7 @@ suite('revocation during a request', async () => {
     const actor = (['admin', 'owner'] as const).find(
       (name) => Math.floor(expect[name] / 100) === 2,
     );
-    if (expect.nobody !== 401 || actor === undefined) continue;
+    if (expect.signedOut !== 401 || actor === undefined) continue;
     test(`A revocation reaches ${route} at ${url}`, async () => {
       const account = world.accountOf(actor);
       const blocked = await sendMeanwhile(row, actor, 'user.blocked', account);

@@ -22,7 +22,7 @@ const account = (sub: string, role: string, held: readonly string[], mark = '') 
   client_access_list: [{ client_id: 'oselya', role_ids: [role], permission_ids: held }],
 });
 
-const accounts: Record<Exclude<Visitor, 'nobody'>, object> = {
+const accounts: Record<Exclude<Visitor, 'signedOut'>, object> = {
   owner: account(OWNED.userId, 'svc_user', [], SECRET),
   stranger: account('u-stranger', 'svc_user', defaults),
   holder: account('u-holder', 'svc_user', []),

@@ -153,8 +153,8 @@ test('A question that leaves no room for an answer is rejected with its maximum 
   const [, most = ''] = /room for (\d+)\./.exec(detail) ?? [];
   assert.match(detail, /^It is about 8004 tokens long.*in parts, or attach it as a text file/);
   const fitting = 'ж'.repeat((Number(most) - 4) * 2);
-  const told = await answer([{ words: ['Yes.'] }], { ...bounds, question: fitting });
-  assert.deepEqual([told.text, told.asked[0]?.maxOutputTokens], ['Yes.', 512]);
+  const result = await answer([{ words: ['Yes.'] }], { ...bounds, question: fitting });
+  assert.deepEqual([result.text, result.asked[0]?.maxOutputTokens], ['Yes.', 512]);
   const longer = await answer([], { ...bounds, question: `${fitting}жжж` });
   assert.equal(longer.code, 'message_too_long');
 });
@@ -206,9 +206,9 @@ test('Calls of a round beyond the maximum are omitted, with a note', async () =>
   assert.deepEqual([messages.length, toolChoice], [1 + 1 + 16, 'none']);
   const [, calling] = messages;
   assert.equal(calling?.role === 'assistant' && calling.toolCalls?.length, 16);
-  const told = messages.filter(({ content }) => content.includes('left out'));
+  const notes = messages.filter(({ content }) => content.includes('left out'));
   assert.deepEqual(
-    told.map(({ content }) => content),
+    notes.map(({ content }) => content),
     ['ok\n(284 more calls were left out: at most 16 tools are run for one answer.)'],
   );
 });
@@ -252,7 +252,7 @@ async function probe(t: TestContext, said: Answer) {
   const model = createModelClient({
     mode: 'openai',
     baseUrl: server.url,
-    chat: 'talker',
+    chat: 'rawClient',
     embedding: false,
     embeddingDimensions: 1,
     timeoutMs: 5_000,
@@ -279,10 +279,13 @@ test('The start probes whether the chat model calls tools, and logs one line', a
   assert.equal(tools?.length, TOOLS.length);
 
   const talking = await probe(t, streamed([chunk({ content: 'Ось.' }), stop]));
-  assert.match(talking.line, /^warn .*tools do not work\. MODEL_CHAT \(talker\) answered a search/);
-  const body = { error: { message: 'talker does not support tools' } };
+  assert.match(
+    talking.line,
+    /^warn .*tools do not work\. MODEL_CHAT \(rawClient\) answered a search/,
+  );
+  const body = { error: { message: 'rawClient does not support tools' } };
   const { line } = await probe(t, { status: 400, body });
-  assert.match(line, /^warn .*talker does not support tools.*needs a MODEL_CHAT/);
+  assert.match(line, /^warn .*rawClient does not support tools.*needs a MODEL_CHAT/);
 });
 
 test('A title is one line of at most 80 characters, whatever the model writes', async () => {

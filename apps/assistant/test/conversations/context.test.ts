@@ -344,7 +344,7 @@ const conversation = fc
 type Chosen = typeof conversation extends fc.Arbitrary<infer Value> ? Value : never;
 
 /** Tools with scripted outputs. */
-function toolsWith(told: readonly string[]) {
+function toolsWith(toolOutputs: readonly string[]) {
   let calls = 0;
   const tool = (name: 'search_listings' | 'remember_fact', changesMemory: boolean) =>
     defineTool({
@@ -356,7 +356,7 @@ function toolsWith(told: readonly string[]) {
       title: () => 'Testing',
       run: () => {
         calls += 1;
-        return Promise.resolve({ data: told[calls % told.length], summary: '' });
+        return Promise.resolve({ data: toolOutputs[calls % toolOutputs.length], summary: '' });
       },
     });
   return [tool('search_listings', false), tool('remember_fact', true)];
@@ -368,10 +368,10 @@ async function answerChosen({
   outputTokens,
   question,
   rounds,
-  outputs: told,
+  outputs: toolOutputs,
   ...chosen
 }: Chosen) {
-  const tools = toolsWith(told);
+  const tools = toolsWith(toolOutputs);
   const { request, tokenEstimate } = buildContext({
     ...chosen,
     messages: [{ role: 'user', content: question, tool_calls: null }, ...chosen.earlier],

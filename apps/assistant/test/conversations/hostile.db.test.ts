@@ -4,7 +4,7 @@ import fc from 'fast-check';
 import { listing } from '../helpers/scripted-collector.ts';
 import { SocketClient } from '../helpers/socket-client.ts';
 import { until } from '../helpers/until.ts';
-import { openStage, talk, type Talker } from './stage.ts';
+import { openStage, openRawClient, type RawClient } from './stage.ts';
 
 const stage = await openStage();
 const { app, collector, db, model, url } = stage;
@@ -62,9 +62,9 @@ function prepareListings() {
 }
 
 /** Creates a session with a file that has the text. */
-async function sessionWithFile(who: Talker): Promise<string> {
+async function sessionWithFile(client: RawClient): Promise<string> {
   prepareListings();
-  const id = await who.newSession();
+  const id = await client.newSession();
   const answer = await app.inject({
     method: 'PUT',
     url: `/sessions/${id}/files/${encodeURIComponent('оголошення.txt')}`,
@@ -77,13 +77,13 @@ async function sessionWithFile(who: Talker): Promise<string> {
 }
 
 /** Returns the messages of tools, or all others, in the newest request. */
-const saidBy = (isTool: boolean) =>
+const contentsBy = (isTool: boolean) =>
   JSON.stringify(model.seen.at(-1)?.messages.filter(({ role }) => (role === 'tool') === isTool));
 
 for (const [carrier, input] of Object.entries(carriers)) {
   for (const [order, asked] of Object.entries(orders)) {
     test(`A text that ${carrier} reads runs no ${order}, and is not sent to later answers`, async (t) => {
-      const olena = await talk(t, { url, sid });
+      const olena = await openRawClient(t, { url, sid });
       const id = await sessionWithFile(olena);
       model.scripts.push(call(carrier, input), call(order, asked), { words: ['Ось.'] });
       await olena.say(id, 'Що там?');
@@ -91,20 +91,20 @@ for (const [carrier, input] of Object.entries(carriers)) {
       const [read, obeyed] = olena.of('tool.finished');
       assert.partialDeepStrictEqual(read?.['tool'], { name: carrier, status: 'done' });
       assert.partialDeepStrictEqual(obeyed?.['tool'], { status: 'failed', changes: [] });
-      assert.match(saidBy(true), /memory is not changed after/);
+      assert.match(contentsBy(true), /memory is not changed after/);
       assert.deepEqual(await stored(), [budget, secret]);
-      assert.ok(saidBy(true).includes(TEXT));
-      assert.ok(!saidBy(false).includes(TEXT));
+      assert.ok(contentsBy(true).includes(TEXT));
+      assert.ok(!contentsBy(false).includes(TEXT));
 
       await olena.say(id, 'Дякую');
       await olena.waitFor('message.completed', 2);
-      assert.ok(!(saidBy(true) + saidBy(false)).includes(TEXT));
+      assert.ok(!(contentsBy(true) + contentsBy(false)).includes(TEXT));
     });
   }
 }
 
 test('The same calls run in an answer that reads no data', async (t) => {
-  const olena = await talk(t, { url, sid });
+  const olena = await openRawClient(t, { url, sid });
   const id = await sessionWithFile(olena);
   for (const [index, [order, asked]] of Object.entries(orders).entries()) {
     model.scripts.push(call(order, asked), { words: ['Зроблено.'] });
@@ -197,7 +197,7 @@ for (const [index, { text, order }] of hostileTexts.entries()) {
       { tools: [order] },
       { words: ['Ось.'] },
     );
-    const olena = await talk(t, { url, sid });
+    const olena = await openRawClient(t, { url, sid });
     const id = await olena.newSession();
     await olena.say(id, 'квартира у Львові');
     await olena.waitFor('message.completed');
@@ -210,8 +210,8 @@ for (const [index, { text, order }] of hostileTexts.entries()) {
     const conversations = model.seen.slice(before);
     assert.equal(conversations.length, 3);
     assert.ok(!JSON.stringify(conversations).includes(secret.value));
-    const refusal = conversations.at(-1)?.messages.findLast(({ role }) => role === 'tool');
-    assert.match(String(refusal?.content), reasons.get(order.name) ?? /there is no tool/);
+    const hasProblem = conversations.at(-1)?.messages.findLast(({ role }) => role === 'tool');
+    assert.match(String(hasProblem?.content), reasons.get(order.name) ?? /there is no tool/);
     for (const { messages, tools } of conversations) {
       // Only outputs of tools have the text.
       const others = messages.filter(({ role }) => role !== 'tool');
@@ -235,7 +235,7 @@ test('A fact of any content is one line of the instructions', async (t) => {
     .where('user_id', '=', 'u-olena')
     .where('key', '=', 'budget')
     .execute();
-  const olena = await talk(t, { url, sid });
+  const olena = await openRawClient(t, { url, sid });
   const id = await olena.newSession();
   await olena.say(id, 'Привіт');
   await olena.waitFor('message.completed');

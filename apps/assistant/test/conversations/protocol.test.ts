@@ -11,7 +11,7 @@ import { errors } from '../../src/errors.ts';
 import {
   clientKeys,
   document,
-  faultOf,
+  schemaErrorOf,
   keyOf,
   type Message,
   type Payload,
@@ -50,7 +50,7 @@ for (const [key, { description, examples }] of messages) {
   test(`${key} is described, with valid examples`, () => {
     assert.match(description, /\S.*\.$/);
     assert.ok(examples.length > 0);
-    for (const { payload } of examples) assert.equal(faultOf(key, payload), undefined);
+    for (const { payload } of examples) assert.equal(schemaErrorOf(key, payload), undefined);
   });
 }
 
@@ -91,8 +91,8 @@ const [sent = [], answers = [], events = [], besides = []] = section
   );
 
 const PLACE = ['session_id', 'turn_id', 'seq'];
-const told = new Set(document.operations['events']?.messages.map(keyOf));
-const isEvent = (key: string) => told.has(key);
+const eventMessages = new Set(document.operations['events']?.messages.map(keyOf));
+const isEvent = (key: string) => eventMessages.has(key);
 const isInTurn = (key: string) => messageOf(key).payload.required.includes('seq');
 const answerKeys = serverKeys.filter((key) => !isEvent(key));
 const eventKeys = serverKeys.filter((key) => isEvent(key) && isInTurn(key));

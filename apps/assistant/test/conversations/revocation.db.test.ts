@@ -16,7 +16,7 @@ import { gate } from '../helpers/scripted-model.ts';
 import { SocketClient } from '../helpers/socket-client.ts';
 import { until } from '../helpers/until.ts';
 import { SECRET, send } from '../webhooks/signing.ts';
-import { listening, openStage, talk, type Talker, SPEAKER } from './stage.ts';
+import { listening, openStage, openRawClient, type RawClient, CHAT_PERMISSIONS } from './stage.ts';
 
 const stage = await openStage({ IDP_WEBHOOK_SECRET: SECRET, IDP_USER_MAX_AGE_SECONDS: '' });
 const { collector, db, engine, expire, instance, model, provider, signedIn } = stage;
@@ -101,12 +101,12 @@ test('A global sign-out closes all sockets with a cookie', async () => {
     ...(await connected()).sockets,
     ...(await connected(person('u-2', { permissions: [...USE] }))).sockets,
   ];
-  const nobody = await SocketClient.open(url);
+  const anonymous = await SocketClient.open(url);
   provider.faults.set('userinfo', 'disconnect');
   await db.transaction().execute(endAllSessions);
   await signedOut(all);
-  assert.equal(await nobody.outcome({ type: 'ping' }), 'ok');
-  nobody.socket.close();
+  assert.equal(await anonymous.outcome({ type: 'ping' }), 'ok');
+  anonymous.socket.close();
 });
 
 test('Cleared permissions are resolved again before the next message, on every process', async () => {
@@ -256,16 +256,16 @@ if (engine === 'postgres') {
 }
 
 /** Begins an answer that waits for `rest`. */
-async function midAnswer(t: Parameters<typeof talk>[0], name: string) {
+async function midAnswer(t: Parameters<typeof openRawClient>[0], name: string) {
   const sid = await stage.signIn(name);
-  const talker = await talk(t, { url, sid });
+  const rawClient = await openRawClient(t, { url, sid });
   const rest = gate();
   t.after(rest.open);
   model.scripts.push({ words: ['Ще ', rest.opened, 'дещо'] });
-  const id = await talker.newSession();
-  await talker.say(id, 'Розкажи');
-  await talker.hear('Ще ');
-  return { sid, talker, id, rest };
+  const id = await rawClient.newSession();
+  await rawClient.say(id, 'Розкажи');
+  await rawClient.waitForText('Ще ');
+  return { sid, rawClient, id, rest };
 }
 
 /** Returns the stored answer of a session. */
@@ -300,16 +300,16 @@ for (const [index, [what, revoke]] of Object.entries(revocations).entries()) {
   const name = `u-revoked-${index}`;
 
   test(`${what} on another process ends a running answer`, async (t) => {
-    const { sid, talker, id } = await midAnswer(t, name);
+    const { sid, rawClient, id } = await midAnswer(t, name);
     await revoke({ name, sid });
-    assert.equal((await talker.client.closed).code, 4401);
+    assert.equal((await rawClient.client.closed).code, 4401);
     await endsAsSignedOut(id);
   });
 
   test(`${what} ends a running answer whose client has closed its socket`, async (t) => {
-    const { sid, talker, id } = await midAnswer(t, `${name}-gone`);
-    talker.client.socket.close();
-    await talker.client.closed;
+    const { sid, rawClient, id } = await midAnswer(t, `${name}-gone`);
+    rawClient.client.socket.close();
+    await rawClient.client.closed;
     assert.equal(await answer(id), undefined);
     await revoke({ name: `${name}-gone`, sid });
     await endsAsSignedOut(id);
@@ -317,22 +317,22 @@ for (const [index, [what, revoke]] of Object.entries(revocations).entries()) {
 }
 
 test('Closing the socket does not end the answer, and a sign-out still does', async (t) => {
-  const { talker, id, rest } = await midAnswer(t, 'u-oksana');
-  talker.client.socket.close();
-  await talker.client.closed;
+  const { rawClient, id, rest } = await midAnswer(t, 'u-oksana');
+  rawClient.client.socket.close();
+  await rawClient.client.closed;
   rest.open();
   await until(async () => (await answer(id)) !== undefined);
   assert.partialDeepStrictEqual(await answer(id), { content: 'Ще дещо', status: null });
 
   const gone = await midAnswer(t, 'u-orest');
-  gone.talker.client.socket.close();
-  await gone.talker.client.closed;
+  gone.rawClient.client.socket.close();
+  await gone.rawClient.client.closed;
   await signOut(there, gone.sid);
   await endsAsSignedOut(gone.id);
 });
 
 /** Returns the outcome of a new session. */
-const mayCreate = ({ client }: Talker) => client.outcome({ type: 'session.create' });
+const mayCreate = ({ client }: RawClient) => client.outcome({ type: 'session.create' });
 
 /** Scripts an answer with a search, and a second tool after a call of the returned function. */
 function betweenTwoTools(t: TestContext, second: { name: string; arguments: string }): () => void {
@@ -351,10 +351,10 @@ function betweenTwoTools(t: TestContext, second: { name: string; arguments: stri
 const details = { name: 'get_listing', arguments: '{"listing_id":1}' };
 
 /** Waits for an answer with a first tool that ran and a second that was denied. */
-async function endsWithRefusal(talker: Talker, summary: string): Promise<void> {
-  await talker.waitFor('message.completed');
+async function endsWithDeniedTool(rawClient: RawClient, summary: string): Promise<void> {
+  await rawClient.waitFor('message.completed');
   assert.partialDeepStrictEqual(
-    talker.of('tool.finished').map(({ tool }) => tool),
+    rawClient.of('tool.finished').map(({ tool }) => tool),
     [{ status: 'done' }, { status: 'failed', summary }],
   );
 }
@@ -364,7 +364,7 @@ const FOR_ADMINS =
 
 test('A tool does not run after the loss of svc.tools.use', async (t) => {
   const sid = await stage.signIn('u-ivan');
-  const ivan = await talk(t, { url, sid });
+  const ivan = await openRawClient(t, { url, sid });
   const goOn = betweenTwoTools(t, details);
   const id = await ivan.newSession();
   await ivan.say(id, 'Шукай');
@@ -376,22 +376,22 @@ test('A tool does not run after the loss of svc.tools.use', async (t) => {
   await db.transaction().execute((trx) => clearAccess(trx, { userId: 'u-ivan' }));
   await until(async () => (await mayCreate(ivan)) === 'permission_missing');
   goOn();
-  await endsWithRefusal(ivan, 'it needs svc.tools.use');
+  await endsWithDeniedTool(ivan, 'it needs svc.tools.use');
   assert.equal(collector.asked.length, asked);
 });
 
 test('A profile for admins runs no tool after the loss of the role', async (t) => {
   const { sid } = await stage.signedIn(stage.app, person('u-chief', { isAdmin: true }));
-  const chief = await talk(t, { url, sid });
+  const chief = await openRawClient(t, { url, sid });
   const goOn = betweenTwoTools(t, { name: 'lookup_endpoint', arguments: '{"words":"http"}' });
   const createForAdmins = { ...create, profile_id: 'diagnostics' };
   const { session_id: id } = await chief.client.ask(createForAdmins);
   await chief.say(String(id), 'Чому не працює?');
   await chief.waitFor('tool.finished');
 
-  provider.user = person('u-chief', { permissions: [...SPEAKER] });
+  provider.user = person('u-chief', { permissions: [...CHAT_PERMISSIONS] });
   await db.transaction().execute((trx) => clearAccess(trx, { userId: 'u-chief' }));
   await until(async () => (await chief.client.outcome(createForAdmins)) === 'admin_only');
   goOn();
-  await endsWithRefusal(chief, FOR_ADMINS);
+  await endsWithDeniedTool(chief, FOR_ADMINS);
 });

@@ -10,14 +10,14 @@ import { sql } from 'kysely';
 import { estimateTokens } from '../../src/conversations/agent/window.ts';
 import { createSessions } from '../../src/conversations/sessions.ts';
 import { type Browser, openAssistant } from '../helpers/assistant.ts';
-import { pages, person, SEVERAL_PEOPLE, signInEverybody, userOf } from '../helpers/people.ts';
+import { pages, person, SEVERAL_PEOPLE, signInUsers, userOf } from '../helpers/people.ts';
 import { profile } from '../profiles/folder.ts';
-import { addMessages, addSessions, takeAudit } from './stage.ts';
+import { addMessages, addSessions, drainAudit } from './stage.ts';
 
 const assistant = await openAssistant(SEVERAL_PEOPLE);
 const { db, signedIn } = assistant;
 const app = await assistant.instance();
-const { stranger, holder, admin } = await signInEverybody(assistant, app, [
+const { stranger, holder, admin } = await signInUsers(assistant, app, [
   'svc.sessions.read_all',
   'svc.sessions.delete_all',
 ]);
@@ -28,7 +28,7 @@ const owner = await signedIn(
 
 const USE = 'svc.profiles.use' as const;
 const senders = {
-  nobody: undefined,
+  signedOut: undefined,
   speaker: person('u-speaker', { permissions: [USE] }),
   other: person('u-other', { permissions: [USE] }),
   reader: person('u-reader', { permissions: [USE, 'svc.sessions.read_all'] }),
@@ -62,7 +62,7 @@ beforeEach(async () => {
     },
     { id: 'legacy', profile_id: 'gone', last_active: '2026-01-01' },
   );
-  await takeAudit(db);
+  await drainAudit(db);
 });
 
 const summary = {
@@ -192,7 +192,7 @@ test('Access to sessions of other users is recorded, access to own sessions is n
   await admin.request('PATCH', '/sessions/mine', { payload: { pinned: true } });
   await owner.get('/sessions/own');
   await owner.get('/sessions');
-  assert.deepEqual(await takeAudit(db), []);
+  assert.deepEqual(await drainAudit(db), []);
 
   await admin.get('/sessions');
   await admin.get('/sessions?user_id=u-owner');
@@ -202,7 +202,7 @@ test('Access to sessions of other users is recorded, access to own sessions is n
   await admin.request('DELETE', '/sessions/own');
   await admin.get('/sessions/legacy');
   const session = { data: 'session', session_id: 'own' };
-  assert.deepEqual(await takeAudit(db), [
+  assert.deepEqual(await drainAudit(db), [
     others('others_data_read', { data: 'sessions' }, null),
     others('others_data_read', { data: 'sessions' }),
     others('others_data_read', session),
@@ -211,7 +211,7 @@ test('Access to sessions of other users is recorded, access to own sessions is n
     others('others_data_read', { data: 'session', session_id: 'legacy' }, null),
   ]);
   await holder.get('/sessions/own');
-  assert.deepEqual(await takeAudit(db), []);
+  assert.deepEqual(await drainAudit(db), []);
 });
 
 test('Deleting a session deletes its messages, steps and files only', async () => {
@@ -397,14 +397,14 @@ for (const what of ['context', 'planning']) {
     }
     const none = await admin.get(`/sessions/none/${what}`);
     assert.deepEqual([none.statusCode, none.json().code], [404, 'session_not_found']);
-    assert.deepEqual(await takeAudit(db), []);
+    assert.deepEqual(await drainAudit(db), []);
   });
 
   test(`${what} of another user is recorded, own access is not`, async () => {
     await addSessions(db, { id: 'mine', user_id: 'u-admin' });
     assert.equal((await admin.get(`/sessions/mine/${what}`)).statusCode, 200);
     assert.equal((await admin.get(`/sessions/own/${what}`)).statusCode, 200);
-    assert.deepEqual(await takeAudit(db), [
+    assert.deepEqual(await drainAudit(db), [
       {
         action: 'others_data_read',
         actor_id: 'u-admin',
@@ -446,7 +446,7 @@ test('The context has the instructions, the facts of the owner and the messages'
       ['user', 'Шукаю квартиру'],
     ],
   );
-  assert.equal(context.refusal, null);
+  assert.equal(context.hasProblem, null);
   isAbout(context.token_estimate, context.request);
   const { system, messages, tools } = context.request;
   assert.ok(system.startsWith(context.system.trimEnd()));
@@ -475,7 +475,7 @@ test('A session without an owner has no memory, and one without a profile the de
     summary: null,
     summary_due: false,
     messages: [],
-    refusal: 'session_not_yours',
+    hasProblem: 'session_not_yours',
   });
   assert.deepEqual(legacy.request.messages, []);
   assert.match(legacy.request.system, /Nothing is remembered/);
@@ -496,9 +496,9 @@ test('The context names the problem of the next message', async () => {
     ['mine', null],
     ['own', null],
   ] as const) {
-    const { refusal, request } = (await admin.get(`/sessions/${id}/context`)).json();
+    const { hasProblem, request } = (await admin.get(`/sessions/${id}/context`)).json();
     assert.match(request.system, /You help/);
-    assert.equal(refusal, expected, id);
+    assert.equal(hasProblem, expected, id);
   }
 });
 
@@ -562,7 +562,7 @@ async function ask(name: Sender, frame: object): Promise<Frame> {
 }
 
 /** Outcomes for senders without the permission of the message. */
-const needsUse = { nobody: 'not_signed_in', denied: 'permission_missing' };
+const needsUse = { signedOut: 'not_signed_in', denied: 'permission_missing' };
 const ownerOnly = {
   other: 'session_not_yours',
   reader: 'session_not_yours',
@@ -590,7 +590,7 @@ const walk: Record<ClientType, readonly [object, Partial<Record<Sender, string>>
     ],
     [{ session_id: 'none' }, { ...isFor('session_not_found'), ...needsUse }],
   ],
-  'session.close': [[{ session_id: 'spoken' }, { nobody: 'not_signed_in' }]],
+  'session.close': [[{ session_id: 'spoken' }, { signedOut: 'not_signed_in' }]],
   'message.send': [
     [
       { session_id: 'spoken', text: 'Дві кімнати?' },
@@ -613,7 +613,7 @@ const walk: Record<ClientType, readonly [object, Partial<Record<Sender, string>>
       { session_id: 'spoken' },
       {
         speaker: 'no_turn_running',
-        nobody: 'not_signed_in',
+        signedOut: 'not_signed_in',
         denied: 'session_not_yours',
         ...ownerOnly,
       },
@@ -624,7 +624,7 @@ const walk: Record<ClientType, readonly [object, Partial<Record<Sender, string>>
       { session_id: 'spoken', step_id: 'none' },
       {
         ...isFor('permission_missing', ['speaker', 'other', 'reader', 'denied']),
-        nobody: 'not_signed_in',
+        signedOut: 'not_signed_in',
         admin: 'session_not_yours',
       },
     ],
@@ -669,7 +669,7 @@ test('An opened session has the members of GET /sessions/{id}, and reading is re
   const { messages, ...session } = (await owner.get('/sessions/own')).json();
   assert.deepEqual([opened['session'], opened['messages']], [session, messages]);
   const details = { data: 'session', session_id: 'own' };
-  assert.deepEqual(await takeAudit(db), [others('others_data_read', details)]);
+  assert.deepEqual(await drainAudit(db), [others('others_data_read', details)]);
 });
 
 test('Invalid members of messages are rejected', async () => {

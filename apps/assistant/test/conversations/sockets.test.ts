@@ -10,7 +10,7 @@ import { publicMessage, userMessage } from '../../src/conversations/dispatch.ts'
 import { createLiveUsers } from '../../src/conversations/live-users.ts';
 import { socketLimits } from '../../src/conversations/socket.ts';
 import { problem } from '../../src/errors.ts';
-import { refusal, SocketClient } from '../helpers/socket-client.ts';
+import { handshakeRejection, SocketClient } from '../helpers/socket-client.ts';
 import {
   account,
   admin,
@@ -21,7 +21,7 @@ import {
   ping,
   ScriptedIdentity,
   sid,
-  telling,
+  answeredBySessions,
 } from '../helpers/sockets.ts';
 import { until } from '../helpers/until.ts';
 
@@ -52,7 +52,10 @@ test('A handshake is accepted by its origin', async () => {
       const client = await SocketClient.open(url, options);
       assert.equal(await client.outcome({ type: 'ping' }), 'ok');
     } else {
-      assert.deepEqual(await refusal(url, options), { status: 403, code: 'cross_site_request' });
+      assert.deepEqual(await handshakeRejection(url, options), {
+        status: 403,
+        code: 'cross_site_request',
+      });
     }
   }
 });
@@ -113,7 +116,7 @@ test('An address has a maximum number of sockets, until one closes', async () =>
   const { url, sockets } = await openSockets({ types: { ping }, caps: { perAddress: 2 } });
   const first = await SocketClient.open(url);
   await SocketClient.open(url);
-  assert.deepEqual(await refusal(url), { status: 429, code: 'too_many_connections' });
+  assert.deepEqual(await handshakeRejection(url), { status: 429, code: 'too_many_connections' });
   const { headers } = await handshakeFrom(url);
   assert.partialDeepStrictEqual(headers, {
     'ratelimit-limit': '2',
@@ -248,8 +251,8 @@ test('The permission is checked before the members', async () => {
   }
   const other = await SocketClient.open(url, { sid: sid('b') });
   assert.equal(await other.outcome({ type: 'named', name: 1 }), 'permission_missing');
-  const nobody = await SocketClient.open(url);
-  assert.equal(await nobody.outcome({ type: 'named', name: 1 }), 'not_signed_in');
+  const anonymous = await SocketClient.open(url);
+  assert.equal(await anonymous.outcome({ type: 'named', name: 1 }), 'not_signed_in');
 });
 
 test('An optional member may be null', async () => {
@@ -358,7 +361,7 @@ test('A user has a maximum number of sockets, over all sign-ins', async () => {
 const minute = [
   ['errors', closings.tooManyErrors, { type: 'nothing' }],
   ['messages that are no JSON', closings.tooManyErrors, '{'],
-  ['messages of nobody', closings.signedOut, { type: 'own' }],
+  ['messages of signed-out clients', closings.signedOut, { type: 'own' }],
 ] as const;
 
 for (const [name, closing, message] of minute) {
@@ -415,7 +418,7 @@ test('A message of 64 KiB is accepted, and a larger one closes the socket with 1
 });
 
 test('A client that does not read is closed with 4429', async () => {
-  const flood = telling('x'.repeat(256 * 1024), 200);
+  const flood = answeredBySessions('x'.repeat(256 * 1024), 200);
   const { url, registry } = await openSockets({ types: { flood } });
   const client = await SocketClient.open(url);
   client.socket.pause();
@@ -512,14 +515,14 @@ test('Metrics count sockets, messages and closes', async () => {
   identity.users.set(sid('a'), account('u-1'));
   const metrics = () => registry.metrics();
   const client = await SocketClient.open(url, { sid: sid('a') });
-  const nobody = await SocketClient.open(url);
+  const anonymous = await SocketClient.open(url);
   assert.match(await metrics(), /assistant_sockets\{state="signed_in"\} 1/);
   assert.match(await metrics(), /assistant_sockets\{state="anonymous"\} 1/);
   await client.outcome({ type: 'own' });
-  await nobody.outcome({ type: 'own' });
-  await nobody.outcome({ type: 'made up by a client' });
+  await anonymous.outcome({ type: 'own' });
+  await anonymous.outcome({ type: 'made up by a client' });
   client.socket.close(4999);
-  nobody.socket.close(1000);
+  anonymous.socket.close(1000);
   await until(async () => (await metrics()).includes('state="signed_in"} 0'));
   await until(async () => (await metrics()).includes('state="anonymous"} 0'));
   const text = await metrics();

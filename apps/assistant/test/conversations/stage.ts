@@ -13,7 +13,7 @@ import { withCookie } from '@oselya/chat-client/node';
 import type { Server } from '@oselya/kit';
 import { type Kysely, sql } from 'kysely';
 import type { Tables } from '../../src/tables.ts';
-import { cutOnTheWay } from '../faults/helpers.ts';
+import { startProxy } from '../faults/helpers.ts';
 import { openAssistant } from '../helpers/assistant.ts';
 import { checkFrame } from '../helpers/asyncapi.ts';
 import { person } from '../helpers/people.ts';
@@ -23,7 +23,11 @@ import { type Frame, SocketClient } from '../helpers/socket-client.ts';
 import { until } from '../helpers/until.ts';
 
 /** The permissions that a conversation needs. */
-export const SPEAKER = ['svc.profiles.use', 'svc.tools.use', 'svc.memory.read_own'] as const;
+export const CHAT_PERMISSIONS = [
+  'svc.profiles.use',
+  'svc.tools.use',
+  'svc.memory.read_own',
+] as const;
 
 /** Opens an assistant with a scripted model and collector. */
 export async function openStage(env: Record<string, string> = {}) {
@@ -45,7 +49,7 @@ export async function openStage(env: Record<string, string> = {}) {
     app,
     url,
     /** Signs a user in, and returns the value of the cookie. */
-    async signIn(name: string, permissions: readonly string[] = SPEAKER): Promise<string> {
+    async signIn(name: string, permissions: readonly string[] = CHAT_PERMISSIONS): Promise<string> {
       const user = person(name, { permissions: [...permissions] as never });
       return (await assistant.signedIn(app, user)).sid;
     },
@@ -75,17 +79,17 @@ export async function openStage(env: Record<string, string> = {}) {
 }
 
 /** Connects a raw client until the test ends. */
-export async function talk(
+export async function openRawClient(
   t: Pick<TestContext, 'after'>,
   { url, sid }: { url: string; sid: string },
-): Promise<Talker> {
+): Promise<RawClient> {
   const client = await SocketClient.open(url, { sid });
   t.after(() => client.socket.terminate());
-  return new Talker(client);
+  return new RawClient(client);
 }
 
 /** A raw client of the protocol. */
-export class Talker {
+export class RawClient {
   readonly client: SocketClient;
 
   constructor(client: SocketClient) {
@@ -122,16 +126,16 @@ export class Talker {
   }
 
   /** Waits until a text has been streamed. */
-  async hear(text: string): Promise<void> {
+  async waitForText(text: string): Promise<void> {
     await until(() => this.streamed.includes(text));
   }
 }
 
 /** Divisor of the delays before a reconnection. */
-const HASTE = 50;
+const DELAY_DIVISOR = 50;
 
-/** Connects the chat client until the test ends. Use `talk` for raw frames. */
-export async function converse(
+/** Connects the chat client until the test ends. Use `openRawClient` for raw frames. */
+export async function openChatClient(
   t: Pick<TestContext, 'after'>,
   { url, sid }: { url: string; sid: string },
 ) {
@@ -143,7 +147,7 @@ export async function converse(
     onStatus: (status) => statuses.push(status),
     delayOf(code, attempt) {
       const delayMs = reconnectDelayMs(code, attempt);
-      return delayMs === null ? null : delayMs / HASTE;
+      return delayMs === null ? null : delayMs / DELAY_DIVISOR;
     },
   });
   t.after(() => client.close());
@@ -156,11 +160,12 @@ export async function converse(
     arrived,
     newSession: async (name?: string): Promise<string> =>
       (await client.createSession({ name })).session_id,
-    say: (sessionId: string, text: string): Heard => new Heard(client.send(sessionId, text)),
-    retry: (sessionId: string): Heard => new Heard(client.retry(sessionId)),
+    say: (sessionId: string, text: string): AnswerReader =>
+      new AnswerReader(client.send(sessionId, text)),
+    retry: (sessionId: string): AnswerReader => new AnswerReader(client.retry(sessionId)),
     async open(sessionId: string) {
       const { answer, ...opened } = await client.openSession(sessionId);
-      return { ...opened, answer: answer === null ? undefined : new Heard(answer) };
+      return { ...opened, answer: answer === null ? undefined : new AnswerReader(answer) };
     },
     cancel: (sessionId: string) => client.cancel(sessionId),
     undo: (sessionId: string, stepId: string) => client.undo(sessionId, stepId),
@@ -168,7 +173,7 @@ export async function converse(
 }
 
 /** An answer of the chat client, whose events must be valid and in order. */
-export class Heard {
+export class AnswerReader {
   readonly events: TurnEvent[] = [];
   #isOver = false;
   #error: unknown;
@@ -187,7 +192,7 @@ export class Heard {
   }
 
   /** Waits until a text has been streamed. */
-  async hear(text: string): Promise<void> {
+  async waitForText(text: string): Promise<void> {
     await this.#until(() => this.streamed.includes(text));
   }
 
@@ -235,14 +240,14 @@ export class Heard {
 }
 
 /** Opens a proxy that can be cut or moved to another process, until the test ends. */
-export async function wayTo(t: Pick<TestContext, 'after'>, url: string) {
-  const way = await cutOnTheWay(url);
-  t.after(() => way.close());
-  return { ...way, url: new URL(way.url).origin };
+export async function openProxy(t: Pick<TestContext, 'after'>, url: string) {
+  const proxy = await startProxy(url);
+  t.after(() => proxy.close());
+  return { ...proxy, url: new URL(proxy.url).origin };
 }
 
 /** Returns a check of the error that the chat client throws for a problem. */
-export const refusal = (code: string) => (error: unknown) => {
+export const hasProblem = (code: string) => (error: unknown) => {
   assert.ok(error instanceof ChatError);
   assert.equal(error.problem?.code, code);
   return true;
@@ -289,7 +294,7 @@ export async function addMessages(
 }
 
 /** Returns and deletes the audit entries about others' data. */
-export async function takeAudit(db: Kysely<Tables>) {
+export async function drainAudit(db: Kysely<Tables>) {
   const lines = await db
     .deleteFrom('audit_log')
     .where('action', 'like', 'others_data_%')

@@ -16,7 +16,14 @@ import { listing } from '../helpers/scripted-collector.ts';
 import { gate } from '../helpers/scripted-model.ts';
 import { until } from '../helpers/until.ts';
 import { folderOf, profile } from '../profiles/folder.ts';
-import { converse, openStage, refusal, talk, type Talker, SPEAKER } from './stage.ts';
+import {
+  openChatClient,
+  openStage,
+  hasProblem,
+  openRawClient,
+  type RawClient,
+  CHAT_PERMISSIONS,
+} from './stage.ts';
 
 const ENDPOINT = {
   id: 'http:forge:3000',
@@ -36,7 +43,7 @@ const stage = await openStage({
 const { app, collector, db, model, url } = stage;
 const sid = await stage.signIn('u-olena');
 // The only profile that looks up endpoints is for admins.
-const all = { isAdmin: true, permissions: [...SPEAKER] };
+const all = { isAdmin: true, permissions: [...CHAT_PERMISSIONS] };
 const admin = await stage.signedIn(app, person('u-admin', all));
 
 const remember = (key: string, value: string) => ({
@@ -52,7 +59,7 @@ const factsOf = (userId: string) =>
     .execute();
 
 test('A remembered fact is shown, known to the next answer, and undone once', async (t) => {
-  const iryna = await converse(t, { url, sid: await stage.signIn('u-iryna') });
+  const iryna = await openChatClient(t, { url, sid: await stage.signIn('u-iryna') });
   const id = await iryna.newSession();
   model.scripts.push(remember('pets', 'кіт'));
   const answer = iryna.say(id, 'У мене кіт');
@@ -66,11 +73,11 @@ test('A remembered fact is shown, known to the next answer, and undone once', as
 
   await iryna.undo(id, tool.step_id);
   assert.deepEqual(await factsOf('u-iryna'), []);
-  await assert.rejects(iryna.undo(id, tool.step_id), refusal('nothing_to_undo'));
+  await assert.rejects(iryna.undo(id, tool.step_id), hasProblem('nothing_to_undo'));
 });
 
 test('A fact is undone to its previous value unless it has changed since', async (t) => {
-  const maria = await converse(t, { url, sid: await stage.signIn('u-maria') });
+  const maria = await openChatClient(t, { url, sid: await stage.signIn('u-maria') });
   const id = await maria.newSession();
   const steps: string[] = [];
   for (const city of ['Львів', 'Київ']) {
@@ -80,7 +87,7 @@ test('A fact is undone to its previous value unless it has changed since', async
     await answer.waitFor('message.completed');
   }
   const [first = '', second = ''] = steps;
-  await assert.rejects(maria.undo(id, first), refusal('nothing_to_undo'));
+  await assert.rejects(maria.undo(id, first), hasProblem('nothing_to_undo'));
   await maria.undo(id, second);
   assert.deepEqual(await factsOf('u-maria'), [{ category: 'wishes', key: 'city', value: 'Львів' }]);
   await maria.undo(id, first);
@@ -89,7 +96,7 @@ test('A fact is undone to its previous value unless it has changed since', async
 
 test('Texts that PostgreSQL cannot store fail no answer', async (t) => {
   collector.listings = [listing(1)];
-  const marta = await converse(t, { url, sid: await stage.signIn('u-marta') });
+  const marta = await openChatClient(t, { url, sid: await stage.signIn('u-marta') });
   const id = await marta.newSession();
   const nul = String.fromCharCode(0);
   const half = String.fromCharCode(0xd800);
@@ -103,19 +110,19 @@ test('Texts that PostgreSQL cannot store fail no answer', async (t) => {
 });
 
 test('Only the owner of a session undoes its steps', async (t) => {
-  const nina = await converse(t, { url, sid: await stage.signIn('u-nina') });
+  const nina = await openChatClient(t, { url, sid: await stage.signIn('u-nina') });
   const id = await nina.newSession();
   model.scripts.push(remember('floor', '3'));
   const { tool } = await nina.say(id, 'Третій поверх').waitFor('tool.finished');
-  const foreign = await converse(t, { url, sid: await stage.signIn('u-oleh') });
+  const foreign = await openChatClient(t, { url, sid: await stage.signIn('u-oleh') });
   const own = await foreign.newSession();
-  await assert.rejects(foreign.undo(id, tool.step_id), refusal('session_not_yours'));
-  await assert.rejects(foreign.undo(own, tool.step_id), refusal('nothing_to_undo'));
+  await assert.rejects(foreign.undo(id, tool.step_id), hasProblem('session_not_yours'));
+  await assert.rejects(foreign.undo(own, tool.step_id), hasProblem('nothing_to_undo'));
   assert.equal((await factsOf('u-nina')).length, 1);
 });
 
 test('Without svc.tools.use no tool runs, and the model gets an error', async (t) => {
-  const petro = await converse(t, {
+  const petro = await openChatClient(t, {
     url,
     sid: await stage.signIn('u-petro', ['svc.profiles.use']),
   });
@@ -140,7 +147,7 @@ test('Without svc.memory.read_own memory is neither sent nor changed', async (t)
     .insertInto('memory_summaries')
     .values({ user_id: 'u-yaryna', summary: 'Має рись.' })
     .execute();
-  const yaryna = await converse(t, {
+  const yaryna = await openChatClient(t, {
     url,
     sid: await stage.signIn('u-yaryna', ['svc.profiles.use', 'svc.tools.use']),
   });
@@ -173,7 +180,7 @@ test('An outage of the collector is reported, and the answer continues', async (
     collector.failure = undefined;
   });
   model.scripts.push({ tools: [{ name: 'get_listing', arguments: { listing_id: 5 } }] });
-  const sofia = await converse(t, { url, sid: await stage.signIn('u-sofia') });
+  const sofia = await openChatClient(t, { url, sid: await stage.signIn('u-sofia') });
   const id = await sofia.newSession();
   const answer = sofia.say(id, 'Що з 5?');
   const { tool } = await answer.waitFor('tool.finished');
@@ -190,9 +197,9 @@ test('An outage of the collector is reported, and the answer continues', async (
 test('Every socket that has a session open gets its new name', async (t) => {
   const titled = gate();
   t.after(titled.open);
-  const vira = await talk(t, { url, sid });
+  const vira = await openRawClient(t, { url, sid });
   const id = await vira.newSession();
-  const elsewhere = await talk(t, { url: await stage.another(), sid });
+  const elsewhere = await openRawClient(t, { url: await stage.another(), sid });
   await elsewhere.client.ask({ type: 'session.open', session_id: id });
   model.titled = titled.opened;
   await vira.say(id, 'Шукаю дім');
@@ -229,7 +236,7 @@ test('Metrics count turns, durations and tools by outcome', async (t) => {
     );
   };
   const before = await values();
-  const olha = await converse(t, { url, sid: await stage.signIn('u-olha') });
+  const olha = await openChatClient(t, { url, sid: await stage.signIn('u-olha') });
   const id = await olha.newSession();
   model.scripts.push(
     {
@@ -275,7 +282,7 @@ test('No conversation or fact is logged, whatever fails', async (t) => {
     model.titleAnswer = undefined;
   });
   model.titleAnswer = { status: 400, body: { error: { message: 'No' } } };
-  const zoya = await converse(t, { url, sid: await stage.signIn('u-zoya') });
+  const zoya = await openChatClient(t, { url, sid: await stage.signIn('u-zoya') });
   const id = await zoya.newSession();
   model.scripts.push(remember('secret', mark), { words: [mark] });
   const answer = zoya.say(id, mark);
@@ -290,7 +297,7 @@ test('No conversation or fact is logged, whatever fails', async (t) => {
   };
   model.scripts.push({ answer: streamed([chunk({ content: mark }), breakOff]) });
   const broken = zoya.say(id, `${mark}?`);
-  await broken.hear(mark);
+  await broken.waitForText(mark);
   heard.open();
   await broken.waitFor('error');
   for (const what of ['a tool failed', 'a turn failed']) assert.ok(logged(what), what);
@@ -315,7 +322,7 @@ const brief = {
   floor: '3/9',
   text: 'Світла квартира біля парку.',
 };
-const list = { told: { total: '1', listings: [brief] }, kept: { listing_ids: [7] } };
+const list = { result: { total: '1', listings: [brief] }, kept: { listing_ids: [7] } };
 
 const petsFact = { user_id: 'u-olena', category: 'wishes', key: 'pets', value: 'кіт' };
 await db.insertInto('memory_facts').values(petsFact).execute();
@@ -327,7 +334,7 @@ type Case = {
   input: object;
   asked?: { path: string; body?: object };
   /** The output for the model in this answer, and in later ones. */
-  told: object;
+  result: object;
   kept?: object;
   title: string;
   summary: string;
@@ -372,7 +379,7 @@ const cases: readonly Case[] = [
     name: 'get_listing',
     input: { listing_id: 7 },
     asked: { path: '/api/v1/listings/7' },
-    told: { ...brief, phones: ['+380671234567'], updated_at: '2026-03-02T09:15:00.000Z' },
+    result: { ...brief, phones: ['+380671234567'], updated_at: '2026-03-02T09:15:00.000Z' },
     kept: { listing_id: 7 },
     title: 'Reading listing #7',
     summary: 'Біля парку',
@@ -381,7 +388,7 @@ const cases: readonly Case[] = [
     what: 'A forgotten fact',
     name: 'forget_fact',
     input: { category: 'wishes', key: 'pets' },
-    told: { forgotten: { category: 'wishes', key: 'pets', value: 'кіт' } },
+    result: { forgotten: { category: 'wishes', key: 'pets', value: 'кіт' } },
     title: 'Forgetting wishes/pets',
     summary: 'кіт',
   },
@@ -389,53 +396,57 @@ const cases: readonly Case[] = [
     what: 'An endpoint of the installation',
     name: 'lookup_endpoint',
     input: { words: 'forge private' },
-    told: { total: 1, endpoints: [ENDPOINT] },
+    result: { total: 1, endpoints: [ENDPOINT] },
     title: 'Looking up endpoints · forge private',
     summary: 'http:forge:3000',
     isAdmin: true,
   },
 ];
 
-for (const { what, name, input, asked, told, kept = told, title, summary, isAdmin } of cases) {
+for (const { what, name, input, asked, result, kept = result, title, summary, isAdmin } of cases) {
   test(`${what}: the request, outputs and step`, async (t) => {
     collector.listings = [found];
-    const talker = await talk(t, { url, sid: isAdmin === true ? admin.sid : sid });
+    const rawClient = await openRawClient(t, { url, sid: isAdmin === true ? admin.sid : sid });
     const profileId = isAdmin === true ? { profile_id: 'diagnostics' } : {};
-    const created = await talker.client.ask({ type: 'session.create', name: what, ...profileId });
+    const created = await rawClient.client.ask({
+      type: 'session.create',
+      name: what,
+      ...profileId,
+    });
     const id = String(created['session_id']);
     const requests = collector.asked.length;
     model.scripts.push({ tools: [{ name, arguments: input }] });
-    await talker.say(id, 'Допоможи');
-    await talker.waitFor('message.completed');
+    await rawClient.say(id, 'Допоможи');
+    await rawClient.waitFor('message.completed');
 
     const authorization = 'Bearer key-of-the-assistant';
     assert.deepEqual(
       collector.asked.slice(requests),
       asked === undefined ? [] : [{ body: undefined, ...asked, authorization }],
     );
-    assert.deepEqual(lastTold(), told);
-    const { tool } = await talker.waitFor('tool.finished');
+    assert.deepEqual(lastToolOutput(), result);
+    const { tool } = await rawClient.waitFor('tool.finished');
     assert.partialDeepStrictEqual(tool, { name, title, status: 'done', summary });
 
-    await talker.say(id, 'Дякую');
-    await talker.waitFor('message.completed', 2);
-    assert.deepEqual(lastTold(), kept);
+    await rawClient.say(id, 'Дякую');
+    await rawClient.waitFor('message.completed', 2);
+    assert.deepEqual(lastToolOutput(), kept);
 
     const { steps } = (await admin.get(`/sessions/${id}/planning`)).json();
     assert.equal(steps.length, 1);
     const [{ id: stepId, turn_id: turnId, started_at, finished_at, detail, ...step }] = steps;
     assert.deepEqual(step, { kind: 'tool', title, status: 'done' });
     assert.equal(stepId, (tool as { step_id: string }).step_id);
-    assert.equal(turnId, talker.of('message.started')[0]?.['turn_id']);
+    assert.equal(turnId, rawClient.of('message.started')[0]?.['turn_id']);
     assert.ok(Date.parse(started_at) <= Date.parse(finished_at));
     const { output, ...called } = JSON.parse(detail);
     assert.deepEqual(called, { tool: name, input });
-    assert.deepEqual(JSON.parse(output), told);
+    assert.deepEqual(JSON.parse(output), result);
   });
 }
 
 /** Returns the last output of a tool in the newest request to the model. */
-function lastTold(): unknown {
+function lastToolOutput(): unknown {
   const message = model.seen.at(-1)?.messages.findLast(({ role }) => role === 'tool');
   return JSON.parse(String(message?.content));
 }
@@ -449,7 +460,7 @@ test('The context for admins is the next request', async (t) => {
     .insertInto('memory_summaries')
     .values({ user_id: 'u-olena', summary: 'Шукає для себе.' })
     .execute();
-  const olena = await talk(t, { url, sid });
+  const olena = await openRawClient(t, { url, sid });
   const id = await olena.newSession();
   await app.inject({
     method: 'PUT',
@@ -607,7 +618,7 @@ async function breakSteps(): Promise<void> {
 test('A delayed change is reported before the end of the turn, and can be undone', async (t) => {
   await breakSteps();
   t.after(() => sql`drop function reject_step cascade`.execute(db));
-  const iryna = await talk(t, { url, sid: await stage.signIn('u-oksana') });
+  const iryna = await openRawClient(t, { url, sid: await stage.signIn('u-oksana') });
   const id = await iryna.newSession();
   model.scripts.push({ tools: [{ name: 'remember_fact', arguments: FACT }] });
   await iryna.say(id, 'Шукаю у Львові');
@@ -711,18 +722,22 @@ async function attach(sessionId: string, name: string, content: string | Buffer,
 const read = (input: object) => ({ tools: [{ name: 'read_file', arguments: input }] });
 
 /** Scripts an answer that calls tools, and returns the last output. */
-async function answerAfter(who: Talker, sessionId: string, ...scripts: ReturnType<typeof read>[]) {
-  const completed = who.of('message.completed').length;
+async function answerAfter(
+  client: RawClient,
+  sessionId: string,
+  ...scripts: ReturnType<typeof read>[]
+) {
+  const completed = client.of('message.completed').length;
   model.scripts.push(...scripts, { words: ['Прочитано.'] });
-  await who.say(sessionId, 'Що у файлі?');
-  await who.waitFor('message.completed', completed + 1);
-  return lastTold();
+  await client.say(sessionId, 'Що у файлі?');
+  await client.waitFor('message.completed', completed + 1);
+  return lastToolOutput();
 }
 
 const offered = () => model.seen.at(-1)?.tools?.map(({ function: { name } }) => name) ?? [];
 
 test('An attached text is read in parts, and later answers get only its name', async (t) => {
-  const olena = await talk(t, { url, sid });
+  const olena = await openRawClient(t, { url, sid });
   const id = await olena.newSession();
   const text = Array.from({ length: 1200 }, (_, index) => `рядок ${index} `).join('');
   await attach(id, 'нотатки.txt', text);
@@ -756,7 +771,7 @@ test('An attached text is read in parts, and later answers get only its name', a
 });
 
 test('A session without files has no read_file, and beyond the end a file is empty', async (t) => {
-  const olena = await talk(t, { url, sid });
+  const olena = await openRawClient(t, { url, sid });
   const id = await olena.newSession();
   const refused = await answerAfter(olena, id, read({ name: 'нотатки.txt' }));
   assert.deepEqual(refused, { error: 'there is no tool read_file here' });
@@ -768,7 +783,7 @@ test('A session without files has no read_file, and beyond the end a file is emp
 });
 
 test('A file that is no text is rejected with its type', async (t) => {
-  const olena = await talk(t, { url, sid });
+  const olena = await openRawClient(t, { url, sid });
   const id = await olena.newSession();
   const image =
     'iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==';
@@ -779,9 +794,9 @@ test('A file that is no text is rejected with its type', async (t) => {
 
 test('The files of other sessions are not found', async (t) => {
   const foreign = await stage.signIn('u-taras');
-  const taras = await talk(t, { url, sid: foreign });
+  const taras = await openRawClient(t, { url, sid: foreign });
   await attach(await taras.newSession(), 'секрет.txt', 'Тарасове', foreign);
-  const olena = await talk(t, { url, sid });
+  const olena = await openRawClient(t, { url, sid });
   await attach(await olena.newSession(), 'інше.txt', 'Оленине');
   const id = await olena.newSession();
   await attach(id, 'своє.txt', 'тут');
@@ -796,7 +811,7 @@ test('The files of other sessions are not found', async (t) => {
 const market = profile('market', 'model: own-model\ntools: [get_listing]\n');
 const usual = profile('default', 'model: usual-model\ntools: [search_listings, remember_fact]\n');
 
-async function marketSession({ client }: Talker): Promise<string> {
+async function marketSession({ client }: RawClient): Promise<string> {
   const created = await client.ask({ type: 'session.create', profile_id: 'market' });
   return String(created['session_id']);
 }
@@ -806,7 +821,7 @@ const processWith = async (files: Record<string, string>) =>
 
 test('A session with a removed profile uses the default profile', async (t) => {
   const before = await processWith({ 'market.yaml': market, 'default.yaml': usual });
-  const olena = await talk(t, { url: before, sid });
+  const olena = await openRawClient(t, { url: before, sid });
   const id = await marketSession(olena);
   const there = await processWith({ 'default.yaml': usual });
   const answer = await fetch(`${there}/sessions/${id}/context`, {
@@ -819,7 +834,7 @@ test('A session with a removed profile uses the default profile', async (t) => {
   };
   assert.equal(context.profile_id, 'market');
 
-  const again = await talk(t, { url: there, sid });
+  const again = await openRawClient(t, { url: there, sid });
   await again.client.ask({ type: 'session.open', session_id: id });
   await again.say(id, 'Добрий день');
   await again.waitFor('message.completed');
@@ -843,7 +858,7 @@ test('A session with a removed profile uses the default profile', async (t) => {
 
 test('A session with a profile that becomes admin-only rejects messages and retries of its owner', async (t) => {
   const before = await processWith({ 'market.yaml': market, 'default.yaml': usual });
-  const olena = await talk(t, { url: before, sid });
+  const olena = await openRawClient(t, { url: before, sid });
   const id = await marketSession(olena);
   model.scripts.push({ words: [] });
   await olena.say(id, 'Добрий день');
@@ -852,7 +867,7 @@ test('A session with a profile that becomes admin-only rejects messages and retr
     'market.yaml': `${market}is_admin_only: true\n`,
     'default.yaml': usual,
   });
-  const again = await talk(t, { url: there, sid });
+  const again = await openRawClient(t, { url: there, sid });
   const asked = model.seen.length;
   const opened = await again.client.outcome({ type: 'session.open', session_id: id });
   assert.equal(opened, 'ok', 'what was said is still theirs');
@@ -865,7 +880,7 @@ test('A session with a profile that becomes admin-only rejects messages and retr
 
 test('The mock model searches for a wish, and its answer lists the results', async (t) => {
   collector.listings = [listing(7), listing(8, { price: 12_500 })];
-  const olena = await talk(t, { url: await stage.another({ MODEL_MODE: 'mock' }), sid });
+  const olena = await openRawClient(t, { url: await stage.another({ MODEL_MODE: 'mock' }), sid });
   const id = await olena.newSession();
   await olena.say(id, 'двокімнатна у Львові до 15000 грн');
   await olena.waitFor('session.updated');

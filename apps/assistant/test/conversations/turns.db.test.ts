@@ -19,14 +19,14 @@ import { gate } from '../helpers/scripted-model.ts';
 import { until } from '../helpers/until.ts';
 import { openFolder } from '../profiles/folder.ts';
 import {
-  converse,
-  type Heard,
+  openChatClient,
+  type AnswerReader,
   listening,
   openStage,
-  refusal,
-  talk,
-  type Talker,
-  wayTo,
+  hasProblem,
+  openRawClient,
+  type RawClient,
+  openProxy,
 } from './stage.ts';
 
 const stage = await openStage();
@@ -44,25 +44,25 @@ test('A client that loses the connection gets the whole answer once, from any pr
   });
   const script = ['Раз ', away.opened, 'два ', rest.opened, 'три ', end.opened, 'чотири.'];
   model.scripts.push({ words: script });
-  const way = await wayTo(t, url);
-  const person = await converse(t, { url: way.url, sid });
+  const proxy = await openProxy(t, url);
+  const person = await openChatClient(t, { url: proxy.url, sid });
   const id = await person.newSession();
   const answer = person.say(id, 'Рахуй');
-  await answer.hear('Раз ');
-  const witness = await converse(t, olena);
+  await answer.waitForText('Раз ');
+  const witness = await openChatClient(t, olena);
   const watched = (await witness.open(id)).answer;
   assert.ok(watched);
   for (const [{ open }, said, back] of [
     [away, 'два ', other],
     [rest, 'три ', url],
   ] as const) {
-    await way.away();
+    await proxy.away();
     open();
-    await watched.hear(said);
+    await watched.waitForText(said);
     assert.ok(!answer.streamed.includes(said));
-    way.leadTo(back);
-    await way.back();
-    await answer.hear(said);
+    proxy.leadTo(back);
+    await proxy.back();
+    await answer.waitForText(said);
   }
   end.open();
   const { message } = await answer.waitFor('message.completed');
@@ -76,7 +76,7 @@ test('A client that loses the connection gets the whole answer once, from any pr
 });
 
 test('An impossible `after` is rejected, and one beyond the end brings no event', async (t) => {
-  const here = await talk(t, olena);
+  const here = await openRawClient(t, olena);
   const id = await here.newSession();
   await here.say(id, 'Так?');
   await here.waitFor('message.completed');
@@ -100,10 +100,10 @@ async function cancelled(t: TestContext) {
   const rest = gate();
   t.after(rest.open);
   model.scripts.push({ words: ['Початок', rest.opened, ' і кінець'] });
-  const here = await converse(t, olena);
+  const here = await openChatClient(t, olena);
   const id = await here.newSession();
   const answer = here.say(id, 'Розкажи');
-  await answer.hear('Початок');
+  await answer.waitForText('Початок');
   await here.cancel(id);
   const { message } = await answer.waitFor('message.completed');
   return { here, id, message };
@@ -116,7 +116,7 @@ test('A cancelled answer is kept and can be retried', async (t) => {
     ['user', 'Розкажи', null],
     ['assistant', 'Початок', 'cancelled'],
   ]);
-  await assert.rejects(here.cancel(id), refusal('no_turn_running'));
+  await assert.rejects(here.cancel(id), hasProblem('no_turn_running'));
 
   model.scripts.push({ words: ['Усе.'] });
   await here.retry(id).waitFor('message.completed');
@@ -170,10 +170,10 @@ test('An answer of another process can be cancelled', async (t) => {
   const rest = gate();
   t.after(rest.open);
   model.scripts.push({ words: ['Там', rest.opened, ' далі'] });
-  const there = await converse(t, elsewhere);
+  const there = await openChatClient(t, elsewhere);
   const id = await there.newSession();
-  await there.say(id, 'Розкажи').hear('Там');
-  const here = await converse(t, olena);
+  await there.say(id, 'Розкажи').waitForText('Там');
+  const here = await openChatClient(t, olena);
   const { answer } = await here.open(id);
   await here.cancel(id);
   assert.partialDeepStrictEqual((await answer?.waitFor('message.completed'))?.message, {
@@ -185,7 +185,7 @@ test('An answer of another process can be cancelled', async (t) => {
 test('The error of a failed model is stored with the answer', async (t) => {
   const failure = { status: 400, body: { error: { message: 'No such model' } } };
   model.scripts.push({ answer: failure });
-  const here = await converse(t, olena);
+  const here = await openChatClient(t, olena);
   const id = await here.newSession();
   const { problem, message } = await here.say(id, 'Є хто?').waitFor('error');
   assert.equal(problem.code, 'model_failed');
@@ -204,10 +204,10 @@ test('A lost connection to the model keeps the answer so far', async (t) => {
   t.after(away.open);
   const goAway = (response: ServerResponse) => away.opened.then(() => void response.destroy());
   model.scripts.push({ answer: streamed([chunk({ content: 'Почав ' }), goAway]) });
-  const here = await converse(t, olena);
+  const here = await openChatClient(t, olena);
   const id = await here.newSession();
   const answer = here.say(id, 'Розкажи');
-  await answer.hear('Почав ');
+  await answer.waitForText('Почав ');
   away.open();
   const { problem } = await answer.waitFor('error');
   assert.equal(problem.code, 'model_unavailable');
@@ -221,10 +221,10 @@ test('The answer of a dead process is cut, and every client gets its end', async
   const rest = gate();
   t.after(rest.open);
   model.scripts.push({ words: ['Почав', rest.opened, ' і зник'] });
-  const there = await converse(t, elsewhere);
+  const there = await openChatClient(t, elsewhere);
   const id = await there.newSession();
   const answer = there.say(id, 'Пиши');
-  await answer.hear('Почав');
+  await answer.waitForText('Почав');
   const isStored = async () => {
     const { rows } = await sql`select from chat_turn_events
       where last_seq >= 2 and turn_id in (select id from chat_turns where session_id = ${id})`.execute(
@@ -234,11 +234,11 @@ test('The answer of a dead process is cut, and every client gets its end', async
   };
   await until(isStored);
   // One client has more events than the database, another one opens the session again.
-  const here = await talk(t, olena);
+  const here = await openRawClient(t, olena);
   const turnId = answer.events[0]?.turn_id;
   const known = { type: 'session.open', session_id: id, turn_id: turnId, after: 40 };
   assert.deepEqual((await here.client.ask(known))['turn'], { turn_id: turnId });
-  const second = await converse(t, olena);
+  const second = await openChatClient(t, olena);
   await until(async () => {
     // The process renews its lease.
     await sql`update chat_turns set lease_until = now() - interval '1 second'
@@ -257,7 +257,7 @@ test('The answer of a dead process is cut, and every client gets its end', async
     status: 'cut',
   });
   // A returning client with more events gets the end as well.
-  const late = await talk(t, olena);
+  const late = await openRawClient(t, olena);
   assert.equal((await late.client.ask(known))['turn'], null);
   await late.waitFor('message.completed');
   assert.equal(late.streamed, '');
@@ -269,17 +269,17 @@ test('The answer of a dead process is cut, and every client gets its end', async
 });
 
 test('Deleting a session ends its answer for every client', async (t) => {
-  const here = await converse(t, olena);
+  const here = await openChatClient(t, olena);
   const id = await here.newSession();
   const { turn_id, seq: after } = await here.say(id, 'Привіт').waitFor('message.completed');
   // This client has all events of the answer before.
-  const knowing = await talk(t, olena);
+  const knowing = await openRawClient(t, olena);
   await knowing.client.ask({ type: 'session.open', session_id: id, turn_id, after });
   const rest = gate();
   t.after(rest.open);
   model.scripts.push({ words: ['Ще ', rest.opened, 'дещо'] });
   const answer = here.say(id, 'Розкажи');
-  await answer.hear('Ще ');
+  await answer.waitForText('Ще ');
   const deleted = await stage.app.inject({
     method: 'DELETE',
     url: `/sessions/${id}`,
@@ -297,15 +297,15 @@ const outcomes = (frames: { type: string; problem?: { code: string } }[]) =>
   frames.map(({ type, problem }) => problem?.code ?? type).toSorted();
 
 /** Returns the numbers of the events of a turn, in order of arrival. */
-const seqsOf = ({ client }: Talker, turnId: unknown) =>
+const seqsOf = ({ client }: RawClient, turnId: unknown) =>
   client.frames.flatMap(({ seq, turn_id }) => (turn_id === turnId ? [seq] : []));
 
 /** Returns consecutive numbers. */
 const from = (first: number, count: number) => Array.from({ length: count }, (_, n) => first + n);
 
 test('One of two concurrent messages on two processes begins a turn', async (t) => {
-  const here = await talk(t, olena);
-  const there = await talk(t, elsewhere);
+  const here = await openRawClient(t, olena);
+  const there = await openRawClient(t, elsewhere);
   for (let round = 0; round < 5; round += 1) {
     const rest = gate();
     t.after(rest.open);
@@ -325,8 +325,8 @@ test('One of two concurrent messages on two processes begins a turn', async (t) 
 });
 
 test('A message that is sent again with its client id is stored and answered once', async (t) => {
-  const here = await talk(t, olena);
-  const there = await talk(t, elsewhere);
+  const here = await openRawClient(t, olena);
+  const there = await openRawClient(t, elsewhere);
   const id = await here.newSession();
   const asked = model.seen.length;
   const named = { client_message_id: 'm-1' };
@@ -355,18 +355,21 @@ test('A message that is sent again with its client id is stored and answered onc
 test('A user has at most three running answers', async (t) => {
   const rest = gate();
   t.after(rest.open);
-  const here = await talk(t, olena);
-  const there = await talk(t, elsewhere);
-  for (const talker of [here, there, here]) {
+  const here = await openRawClient(t, olena);
+  const there = await openRawClient(t, elsewhere);
+  for (const rawClient of [here, there, here]) {
     model.scripts.push({ words: [rest.opened, 'Так.'] });
-    assert.equal((await talker.say(await talker.newSession(), 'Пиши')).type, 'message.started');
+    assert.equal(
+      (await rawClient.say(await rawClient.newSession(), 'Пиши')).type,
+      'message.started',
+    );
   }
   const fourth = await there.newSession();
   const { problem } = await there.say(fourth, 'І ще');
   assert.partialDeepStrictEqual(problem, { code: 'too_many_turns', status: 409 });
   assert.deepEqual(await stored(fourth), []);
   // The limit is for each user.
-  const taras = await talk(t, { url, sid: await stage.signIn('u-taras') });
+  const taras = await openRawClient(t, { url, sid: await stage.signIn('u-taras') });
   assert.equal((await taras.say(await taras.newSession(), 'Привіт')).type, 'message.started');
 
   rest.open();
@@ -382,21 +385,21 @@ test('A client resumes after any event, among tools and in a retry', async (t) =
   t.after(rest.open);
   const search = { tools: [{ name: 'search_listings', arguments: { query: 'дім' } }] };
   model.scripts.push(search, { words: ['Раз ', rest.opened, 'два.'] });
-  const first = await talk(t, olena);
+  const first = await openRawClient(t, olena);
   // A named session gets no title event.
   const created = await first.client.ask({ type: 'session.create', name: 'Дім' });
   const id = String(created['session_id']);
   await first.say(id, 'Шукай');
-  await first.hear('Раз ');
+  await first.waitForText('Раз ');
   const turnId = first.of('message.started')[0]?.['turn_id'];
   const open = { type: 'session.open', session_id: id };
 
   // This client knows that the tool started.
-  const second = await talk(t, elsewhere);
+  const second = await openRawClient(t, elsewhere);
   const began = first.of('tool.started')[0]?.['seq'];
   assert.equal(began, 2);
   await second.client.ask({ ...open, turn_id: turnId, after: began });
-  await second.hear('Раз ');
+  await second.waitForText('Раз ');
   second.client.send({ type: 'message.cancel', session_id: id });
   await second.waitFor('message.completed');
   assert.equal(second.of('tool.started').length, 0);
@@ -409,17 +412,17 @@ test('A client resumes after any event, among tools and in a retry', async (t) =
   second.client.send({ type: 'message.retry', session_id: id });
   const { turn_id: retried, replaces } = await second.waitFor('message.started');
   assert.equal(typeof replaces, 'string');
-  await second.hear('Знову ');
+  await second.waitForText('Знову ');
   // One client knows a part of the retry, another one the replaced answer.
-  const third = await talk(t, olena);
+  const third = await openRawClient(t, olena);
   await third.client.ask({ ...open, turn_id: retried, after: 1 });
-  const fourth = await talk(t, olena);
+  const fourth = await openRawClient(t, olena);
   await fourth.client.ask({ ...open, turn_id: turnId, after: 3 });
   again.open();
-  for (const talker of [third, fourth]) {
-    await talker.waitFor('message.completed');
-    assert.equal(talker.streamed, 'Знову так.');
-    assert.deepEqual(seqsOf(talker, turnId), []);
+  for (const rawClient of [third, fourth]) {
+    await rawClient.waitFor('message.completed');
+    assert.equal(rawClient.streamed, 'Знову так.');
+    assert.deepEqual(seqsOf(rawClient, turnId), []);
   }
   const count = seqsOf(second, retried).length;
   assert.deepEqual(seqsOf(third, retried), from(2, count - 1));
@@ -436,10 +439,10 @@ test('A stopping process serves only liveness and metrics until its last turn en
   t.after(rest.open);
   model.scripts.push({ words: ['Ще ', rest.opened, 'дещо'] });
   const stoppingUrl = await listening(stopping);
-  const here = await converse(t, { url: stoppingUrl, sid });
+  const here = await openChatClient(t, { url: stoppingUrl, sid });
   const id = await here.newSession();
   const answer = here.say(id, 'Розкажи');
-  await answer.hear('Ще ');
+  await answer.waitForText('Ще ');
   const statusOf = async (path: string) =>
     (await fetch(stoppingUrl + path, { headers: { cookie: `svc_auth_session=${sid}` } })).status;
   assert.deepEqual([await statusOf('/health/ready'), await statusOf('/sessions')], [200, 200]);
@@ -469,16 +472,16 @@ const statusOf = async (sessionId: string): Promise<string | undefined> => {
 test('A starting process cuts the turns without a process, and their clients get the end', async (t) => {
   const rest = gate();
   t.after(rest.open);
-  const here = await converse(t, olena);
+  const here = await openChatClient(t, olena);
   const ids: string[] = [];
-  const answers: Heard[] = [];
+  const answers: AnswerReader[] = [];
   for (const text of ['Перше', 'Друге']) {
     model.scripts.push({ words: [`${text} почав`, rest.opened, ' і скінчив'] });
     const id = await here.newSession();
     ids.push(id);
     const answer = here.say(id, text);
     answers.push(answer);
-    await answer.hear(`${text} почав`);
+    await answer.waitForText(`${text} почав`);
   }
   const [fresh = '', silent = ''] = ids;
   await until(async () => {
@@ -494,8 +497,8 @@ test('A starting process cuts the turns without a process, and their clients get
       where session_id = ${silent}`.execute(db);
     return (await statusOf(silent)) === 'cut';
   });
-  const told = await answers[1]?.waitFor('message.completed');
-  assert.partialDeepStrictEqual(told?.message, { content: 'Друге почав', status: 'cut' });
+  const completed = await answers[1]?.waitFor('message.completed');
+  assert.partialDeepStrictEqual(completed?.message, { content: 'Друге почав', status: 'cut' });
   if (engine === 'postgres') {
     // Its lease is held.
     assert.equal(await statusOf(fresh), 'running');
@@ -512,15 +515,15 @@ test('A starting process cuts the turns without a process, and their clients get
 });
 
 /** Waits for the error of an answer, whose text must be stored once. */
-async function failureOf(who: Talker, sessionId: string): Promise<string | undefined> {
-  const { problem, message } = await who.waitFor('error');
+async function failureOf(client: RawClient, sessionId: string): Promise<string | undefined> {
+  const { problem, message } = await client.waitFor('error');
   assert.partialDeepStrictEqual(message, {
-    content: who.streamed,
+    content: client.streamed,
     status: 'failed',
     problem: { code: problem?.code },
   });
-  assert.deepEqual((await stored(sessionId)).slice(1), [['assistant', who.streamed, 'failed']]);
-  assert.equal(who.of('message.completed').length, 0);
+  assert.deepEqual((await stored(sessionId)).slice(1), [['assistant', client.streamed, 'failed']]);
+  assert.equal(client.of('message.completed').length, 0);
   return problem?.code;
 }
 
@@ -529,7 +532,7 @@ const titlesAndStatuses = async (sessionId: string) =>
 
 test('An answer ends at its maximum tokens, and can be retried', async (t) => {
   model.scripts.push({ words: ['Раз ', 'два ', 'три ', 'чотири ', 'пʼять ', 'шість ', 'сім.'] });
-  const client = await talk(t, short);
+  const client = await openRawClient(t, short);
   const id = await client.newSession();
   await client.say(id, 'Рахуй');
   assert.equal(await failureOf(client, id), 'answer_too_long');
@@ -560,7 +563,7 @@ test('An answer ends at its maximum time, during the model or a tool', async (t)
   const ends: (() => Promise<void>)[] = [];
   for (const { script, said, steps } of waiting) {
     model.scripts.push(script);
-    const client = await talk(t, { url: hurried, sid });
+    const client = await openRawClient(t, { url: hurried, sid });
     const id = await client.newSession();
     const asked = model.seen.length;
     await client.say(id, 'Розкажи');
@@ -576,7 +579,7 @@ test('An answer ends at its maximum time, during the model or a tool', async (t)
 test('The smallest window has room for tools, and rejects a question that is too long', async (t) => {
   const small = await stage.another({ MODEL_CONTEXT_TOKENS: '2048' });
   collector.listings = Array.from({ length: 5 }, (_, nth) => listing(nth + 1));
-  const client = await talk(t, { url: small, sid });
+  const client = await openRawClient(t, { url: small, sid });
   const id = await client.newSession();
   const asked = model.seen.length;
   model.scripts.push(
@@ -586,8 +589,8 @@ test('The smallest window has room for tools, and rejects a question that is too
   await client.say(id, 'Двокімнатна у Львові?');
   await client.waitFor('message.completed');
   assert.equal(client.streamed, 'Є одна.');
-  const told = String(model.seen.at(-1)?.messages.at(-1)?.content);
-  assert.match(told, /^\{"total":.*"listing_id":1,.*… \(cut off: \d+ bytes\)$/);
+  const output = String(model.seen.at(-1)?.messages.at(-1)?.content);
+  assert.match(output, /^\{"total":.*"listing_id":1,.*… \(cut off: \d+ bytes\)$/);
 
   await client.say(id, 'слово '.repeat(500));
   assert.equal((await client.waitFor('error')).problem?.code, 'message_too_long');

@@ -3,16 +3,16 @@ import { suite, test, type TestContext } from 'node:test';
 import { atEnd } from '@oselya/testing';
 import { type Answer, chunk, startModelServer, streamed } from '@oselya/model/testing';
 import { sql } from 'kysely';
-import { converse, openStage, wayTo } from '../conversations/stage.ts';
+import { openChatClient, openStage, openProxy } from '../conversations/stage.ts';
 import { gate } from '../helpers/scripted-model.ts';
 import { until } from '../helpers/until.ts';
-import { cutAtServer, cutOnTheWay, startProcess, untilBlocked, whileLocked } from './helpers.ts';
+import { cutAtDatabase, startProxy, startProcess, untilBlocked, whileLocked } from './helpers.ts';
 
 suite('answers over restarts and kills', async () => {
   if (process.env['TEST_DATABASE_URL'] !== undefined) {
     const stage = await openStage();
     const { db, databaseUrl = '', model, stored, url } = stage;
-    const cut = await cutAtServer(databaseUrl);
+    const cut = await cutAtDatabase(databaseUrl);
     const sid = await stage.signIn('u-olena');
     const replica = await startProcess(stage);
 
@@ -25,15 +25,15 @@ suite('answers over restarts and kills', async () => {
         end.open();
       });
       model.scripts.push({ words: ['Перше. ', outage.opened, 'Друге. ', end.opened, 'Третє.'] });
-      const olena = await converse(t, { url: replica.url, sid });
+      const olena = await openChatClient(t, { url: replica.url, sid });
       const id = await olena.newSession();
       const answer = olena.say(id, 'Кажи');
-      await answer.hear('Перше. ');
+      await answer.waitForText('Перше. ');
       await cut.away();
       outage.open();
-      await answer.hear('Друге. ');
+      await answer.waitForText('Друге. ');
       end.open();
-      await answer.hear('Третє.');
+      await answer.waitForText('Третє.');
       assert.ok(!answer.isOver, 'the end is not sent before it is stored');
       await cut.back();
       const { message } = await answer.waitFor('message.completed');
@@ -53,11 +53,11 @@ suite('answers over restarts and kills', async () => {
       const rest = gate();
       t.after(rest.open);
       model.scripts.push({ words: ['Почав ', rest.opened, 'і зник'] });
-      const way = await wayTo(t, replica.url);
-      const olena = await converse(t, { url: way.url, sid });
+      const proxy = await openProxy(t, replica.url);
+      const olena = await openChatClient(t, { url: proxy.url, sid });
       const id = await olena.newSession();
       const answer = olena.say(id, 'Пиши');
-      await answer.hear('Почав ');
+      await answer.waitForText('Почав ');
       const turn = () =>
         db
           .selectFrom('chat_turn_events')
@@ -73,7 +73,7 @@ suite('answers over restarts and kills', async () => {
       // Leases last 20 s, and the reaper runs every 5 s.
       await until(async () => (await turn())?.status === 'cut', { limitMs: 60_000 });
 
-      way.leadTo(url);
+      proxy.leadTo(url);
       const { message } = await answer.waitFor('message.completed');
       assert.partialDeepStrictEqual(message, { content: 'Почав ', status: 'cut' });
       assert.equal(answer.streamed, 'Почав ');
@@ -89,40 +89,40 @@ suite('answers over restarts and kills', async () => {
 
     /** Starts a process whose connections to the database can be cut. */
     async function startBehindProxy(t: TestContext) {
-      const way = await cutOnTheWay(databaseUrl);
-      const distant = await startProcess({ ...stage, databaseUrl: way.url });
+      const proxy = await startProxy(databaseUrl);
+      const distant = await startProcess({ ...stage, databaseUrl: proxy.url });
       t.after(async () => {
         await distant.kill();
-        await way.close();
+        await proxy.close();
       });
-      return { way, distant };
+      return { proxy, distant };
     }
 
     test('A follower gets the missed events after its process reconnects to the database', async (t) => {
-      const { way, distant } = await startBehindProxy(t);
+      const { proxy, distant } = await startBehindProxy(t);
       const rest = gate();
       t.after(rest.open);
       model.scripts.push({ words: ['Перше. ', rest.opened, 'Друге.'] });
-      const here = await converse(t, { url, sid });
+      const here = await openChatClient(t, { url, sid });
       const id = await here.newSession();
       const answer = here.say(id, 'Кажи');
-      await answer.hear('Перше. ');
-      const there = await converse(t, { url: distant.url, sid });
+      await answer.waitForText('Перше. ');
+      const there = await openChatClient(t, { url: distant.url, sid });
       const { answer: followed } = await there.open(id);
       assert.ok(followed);
-      await followed.hear('Перше. ');
-      await way.away();
+      await followed.waitForText('Перше. ');
+      await proxy.away();
       rest.open();
       await answer.waitFor('message.completed');
       assert.ok(!followed.isOver);
-      await way.back();
+      await proxy.back();
       const { message } = await followed.waitFor('message.completed');
       assert.equal(message.content, 'Перше. Друге.');
       assert.equal(followed.streamed, message.content);
     });
 
     test('An answer whose commit is not acknowledged is sent once', async (t) => {
-      const { way, distant } = await startBehindProxy(t);
+      const { proxy, distant } = await startBehindProxy(t);
       // The commit of the end of a turn waits until its client is gone.
       await sql`create function wait_at_commit() returns trigger language plpgsql as $$
       begin perform pg_advisory_xact_lock(4711); return null; end $$`.execute(db);
@@ -130,7 +130,7 @@ suite('answers over restarts and kills', async () => {
       deferrable initially deferred for each row when (new.status = 'completed')
       execute function wait_at_commit()`.execute(db);
       t.after(() => sql`drop function wait_at_commit cascade`.execute(db));
-      const olena = await converse(t, { url: distant.url, sid });
+      const olena = await openChatClient(t, { url: distant.url, sid });
       // A named session needs no title.
       const id = await olena.newSession('Пошук');
       const rest = gate();
@@ -140,11 +140,11 @@ suite('answers over restarts and kills', async () => {
       await whileLocked(db, sql`select pg_advisory_xact_lock(4711)`, async () => {
         rest.open();
         await untilBlocked(db, 'advisory');
-        await way.away();
+        await proxy.away();
       });
       await until(async () => (await stored(id)).length === 2);
       assert.ok(!answer.isOver);
-      await way.back();
+      await proxy.back();
       const { message } = await answer.waitFor('message.completed');
       assert.equal(message.content, 'Готово.');
       assert.deepEqual(await stored(id), [
@@ -178,7 +178,7 @@ suite('outage of the model', async () => {
     isDown = false;
     // The probe at startup has failed.
     await until(async () => (await health()).status === 'degraded');
-    const olena = await converse(t, { url, sid });
+    const olena = await openChatClient(t, { url, sid });
     const id = await olena.newSession('Пошук');
     const end = (body: object) => (fault = streamed([chunk({ content: 'Є ' }), body]));
     end({ error: { code: 500, message: 'Compute error.', type: 'server_error' } });
@@ -215,7 +215,7 @@ suite('outage of the model', async () => {
   });
 
   test('An unreachable model is reported, and the answer can be retried when it is back', async (t) => {
-    const olena = await converse(t, { url, sid });
+    const olena = await openChatClient(t, { url, sid });
     const id = await olena.newSession('Пошук');
     const { problem, message } = await olena.say(id, 'Що є?').waitFor('error');
     assert.partialDeepStrictEqual(problem, { code: 'model_unavailable', status: 503 });

@@ -11,7 +11,7 @@ import { sql } from 'kysely';
 import { createApp } from '../../src/app.ts';
 import { readConfig } from '../../src/config.ts';
 import type { Tables } from '../../src/tables.ts';
-import { openStage, type Talker, talk } from '../conversations/stage.ts';
+import { openStage, type RawClient, openRawClient } from '../conversations/stage.ts';
 import { type Browser, openAssistant } from '../helpers/assistant.ts';
 import { person } from '../helpers/people.ts';
 import { gate } from '../helpers/scripted-model.ts';
@@ -20,8 +20,8 @@ import { until } from '../helpers/until.ts';
 import {
   countBlocked,
   type Cut,
-  cutAtServer,
-  cutOnTheWay,
+  cutAtDatabase,
+  startProxy,
   type Replica,
   send,
   type Sent,
@@ -121,8 +121,8 @@ suite('outage of the database', async () => {
     });
 
     const cuts: Record<string, (url: string) => Promise<Cut>> = {
-      'a server that restarts': cutAtServer,
-      'a network that breaks': cutOnTheWay,
+      'a server that restarts': cutAtDatabase,
+      'a network that breaks': startProxy,
     };
     for (const [name, open] of Object.entries(cuts)) {
       test(`${name} under load ends no session, loses no refresh and closes no socket`, async (context) => {
@@ -310,7 +310,7 @@ suite('order of locks', async () => {
         ...(payload !== undefined && { payload }),
       });
 
-    type Case = { who: Talker; id: string; sid: string };
+    type Case = { who: RawClient; id: string; sid: string };
 
     /** Requests that lock both the user and a session, with their results. */
     const actions = {
@@ -339,7 +339,7 @@ suite('order of locks', async () => {
     ] as const) {
       test(`A ${first} and a ${second} of one session acquire their locks in the same order`, async (t) => {
         const sid = await stage.signIn(`u-${first}-${second}`);
-        const who = await talk(t, { url, sid });
+        const who = await openRawClient(t, { url, sid });
         const id = await who.newSession();
         const both: Promise<unknown>[] = [];
         await whileLocked(
@@ -364,7 +364,7 @@ suite('order of locks', async () => {
     for (const [whose, lock] of Object.entries(locks)) {
       test(`A cancelled tool that waits for the lock of ${whose} changes nothing`, async (t) => {
         const sid = await stage.signIn('u-olena');
-        const olena = await talk(t, { url, sid });
+        const olena = await openRawClient(t, { url, sid });
         const id = await olena.newSession();
         const ready = gate();
         t.after(ready.open);

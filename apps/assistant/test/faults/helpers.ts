@@ -17,7 +17,7 @@ export type Cut = {
 };
 
 /** Ends all connections to one database and rejects new ones, as a restart does. */
-export async function cutAtServer(databaseUrl: string): Promise<Cut> {
+export async function cutAtDatabase(databaseUrl: string): Promise<Cut> {
   const name = new URL(databaseUrl).pathname.slice(1);
   const client = new pg.Client({ connectionString: process.env['TEST_DATABASE_URL'] });
   await client.connect();
@@ -42,7 +42,7 @@ export async function cutAtServer(databaseUrl: string): Promise<Cut> {
 }
 
 /** Starts a proxy to a database or an assistant, which can break connections and stop listening. */
-export async function cutOnTheWay(
+export async function startProxy(
   address: string,
 ): Promise<Cut & { leadTo(address: string): void }> {
   let target = new URL(address);

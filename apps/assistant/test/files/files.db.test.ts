@@ -18,24 +18,24 @@ import {
 import { fileRoutes } from '../../src/files/routes.ts';
 import type { User } from '../../src/access/permissions.ts';
 import { type Browser, openAssistant } from '../helpers/assistant.ts';
-import { pages, SEVERAL_PEOPLE, signInEverybody, userOf } from '../helpers/people.ts';
+import { pages, SEVERAL_PEOPLE, signInUsers, userOf } from '../helpers/people.ts';
 import { gate } from '../helpers/scripted-model.ts';
 import { until } from '../helpers/until.ts';
-import { addSessions, takeAudit } from '../conversations/stage.ts';
+import { addSessions, drainAudit } from '../conversations/stage.ts';
 
 const assistant = await openAssistant(SEVERAL_PEOPLE);
 const { db, instance } = assistant;
 const app = await instance();
 const second = await instance();
 const url = new URL(await app.listen({ port: 0, host: '127.0.0.1' }));
-const { owner, stranger, holder, admin } = await signInEverybody(assistant, app, [
+const { owner, stranger, holder, admin } = await signInUsers(assistant, app, [
   'svc.files.read_all',
 ]);
 
 beforeEach(async () => {
   await db.deleteFrom('conversation_sessions').execute();
   await addSessions(db, { id: 's', user_id: 'u-owner' }, { id: 'legacy' });
-  await takeAudit(db);
+  await drainAudit(db);
 });
 
 /** Sends a body with the cookies of a browser. */
@@ -163,7 +163,7 @@ test('Owners and admins have full access, holders of the permission may read', a
   ];
   assert.deepEqual(await statuses(owner, 's'), [200, 200, 201, 200]);
   assert.deepEqual(await statuses(stranger, 's'), [403, 403, 403, 403]);
-  assert.deepEqual(await takeAudit(db), []);
+  assert.deepEqual(await drainAudit(db), []);
   assert.deepEqual(await statuses(holder, 's'), [200, 200, 403, 403]);
   assert.deepEqual(await statuses(admin, 's'), [200, 200, 201, 200]);
   const readings = ['u-holder', 'u-admin'].map((reader) => [
@@ -171,7 +171,7 @@ test('Owners and admins have full access, holders of the permission may read', a
     line('others_data_read', reader, { data: 'session_file', name: 'a' }),
   ]);
   const file = { data: 'session_file', name: 'b' };
-  assert.deepEqual(await takeAudit(db), [
+  assert.deepEqual(await drainAudit(db), [
     ...readings.flat(),
     line('others_data_changed', 'u-admin', file),
     line('others_data_changed', 'u-admin', { ...file, deleted: true }),

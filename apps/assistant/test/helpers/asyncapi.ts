@@ -66,7 +66,7 @@ function validatorOf(key: string): ValidateFunction {
 }
 
 /** Returns the error of a message by its schema, or undefined. */
-export function faultOf(key: string, message: unknown): string | undefined {
+export function schemaErrorOf(key: string, message: unknown): string | undefined {
   const validate = validatorOf(key);
   return validate(message) ? undefined : `${key}: ${ajv.errorsText(validate.errors)}`;
 }
@@ -75,7 +75,7 @@ export function faultOf(key: string, message: unknown): string | undefined {
 export function checkFrame(frame: { type: string; seq?: unknown }): void {
   const key = frame.type === 'error' && 'seq' in frame ? 'error.event' : frame.type;
   assert.ok(serverKeys.includes(key), `The document has no message ${key} of the server`);
-  const fault = faultOf(key, frame);
+  const fault = schemaErrorOf(key, frame);
   assert.equal(fault, undefined, `${fault}: ${JSON.stringify(frame)}`);
 }
 
@@ -83,10 +83,10 @@ export function checkFrame(frame: { type: string; seq?: unknown }): void {
  * Fails unless the document and the server agree whether a message of a client is valid.
  * @param code The code of the error; undefined after a success.
  */
-export function checkTaken(message: { type?: unknown }, code: string | undefined): void {
+export function checkAccepted(message: { type?: unknown }, code: string | undefined): void {
   const key = String(message.type);
   if (!clientKeys.includes(key)) return;
-  const fault = faultOf(key, JSON.parse(JSON.stringify(message)));
+  const fault = schemaErrorOf(key, JSON.parse(JSON.stringify(message)));
   const shown = JSON.stringify(message);
   if (code === undefined) assert.equal(fault, undefined, `accepted against the document: ${shown}`);
   if (code === 'validation_failed') assert.ok(fault, `rejected against the document: ${shown}`);

@@ -34,7 +34,7 @@ export const userOf = (id: string, permissions: Permission[] = []): User => ({
 export const SEVERAL_PEOPLE = { IDP_USER_MAX_AGE_SECONDS: '3600' };
 
 /** Signs in an owner and a stranger without permissions, a holder of permissions for others' data, and an admin. */
-export async function signInEverybody(
+export async function signInUsers(
   { signedIn }: Pick<TestAssistant, 'signedIn'>,
   app: Server,
   permissions: Permission[],

@@ -25,7 +25,7 @@ export async function startScriptedFeed() {
     /** The number of pages of changes that were sent. */
     pages: 0,
     /** Returns the failure of a request; undefined for an answer. */
-    faultOf: (_path: string): Fault | undefined => undefined,
+    failureOf: (_path: string): Fault | undefined => undefined,
     /** Is awaited before each answer with matches. */
     gate: undefined as Promise<void> | undefined,
     /** The number of requests that have reached the gate. */
@@ -66,7 +66,7 @@ export async function startScriptedFeed() {
       feed.waiting += 1;
       await feed.gate;
     }
-    const fault = feed.faultOf(pathname);
+    const fault = feed.failureOf(pathname);
     if (fault === 'cut') return void response.destroy();
     const send = (status: number, content: object, type = 'application/json') =>
       response

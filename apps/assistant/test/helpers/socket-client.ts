@@ -1,6 +1,6 @@
 import { once } from 'node:events';
 import { WebSocket } from 'ws';
-import { checkFrame, checkTaken } from './asyncapi.ts';
+import { checkFrame, checkAccepted } from './asyncapi.ts';
 import { until } from './until.ts';
 
 /** A message of the server. */
@@ -71,7 +71,7 @@ export class SocketClient {
     await until(() => this.answer(id) !== undefined || this.isClosed);
     const answer = this.answer(id);
     if (answer === undefined) throw new Error('The socket closed before the answer');
-    checkTaken(frame, answer.problem?.code);
+    checkAccepted(frame, answer.problem?.code);
     return answer;
   }
 
@@ -102,7 +102,7 @@ export class SocketClient {
 }
 
 /** Connects, and returns the status and code of the rejection. */
-export async function refusal(
+export async function handshakeRejection(
   url: string,
   options: ClientOptions = {},
 ): Promise<{ status: number; code: string }> {

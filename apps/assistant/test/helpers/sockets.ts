@@ -149,7 +149,7 @@ export function gated() {
 }
 
 /** Creates a type of message with `times` sessions of one message as its answer. */
-export function telling(content: string, times = 1) {
+export function answeredBySessions(content: string, times = 1) {
   const session = {
     session_id: 's',
     profile_id: 'default',

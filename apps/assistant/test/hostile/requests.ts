@@ -274,7 +274,7 @@ export async function testHostileRequests(scale: number): Promise<void> {
       fc.constantFrom('; ', ',', ';;').map((by) => all.map((one) => one.join('')).join(by)),
     );
   cases(
-    'an unknown cookie signs nobody in',
+    'an unknown cookie is signed out',
     1500,
     fc.record({
       cookie: cookies,

@@ -5,7 +5,7 @@ import { sql } from 'kysely';
 import { createMemory } from '../../src/memory/memory.ts';
 import { exportOwnData } from '../../src/own-data/export.ts';
 import { ownDataRoutes } from '../../src/own-data/routes.ts';
-import { openStage, talk } from '../conversations/stage.ts';
+import { openStage, openRawClient } from '../conversations/stage.ts';
 import { person, userOf } from '../helpers/people.ts';
 import { gate } from '../helpers/scripted-model.ts';
 import { until } from '../helpers/until.ts';
@@ -189,7 +189,7 @@ test('A deletion removes all data of the user and keeps the sign-in and other us
 
 test('A deletion ends an answer in progress at every process', async (t) => {
   const sid = await stage.signIn('u-iryna');
-  const iryna = await talk(t, { url, sid });
+  const iryna = await openRawClient(t, { url, sid });
   const id = await iryna.newSession();
   const rest = gate();
   t.after(rest.open);
@@ -199,10 +199,10 @@ test('A deletion ends an answer in progress at every process', async (t) => {
     { words: ['Ще ', rest.opened, 'дещо'] },
   );
   await iryna.say(id, 'Запамʼятай');
-  await iryna.hear('Ще ');
-  const there = await talk(t, { url: elsewhere, sid });
+  await iryna.waitForText('Ще ');
+  const there = await openRawClient(t, { url: elsewhere, sid });
   await there.client.ask({ type: 'session.open', session_id: id });
-  await there.hear('Ще ');
+  await there.waitForText('Ще ');
   const cookies = { svc_auth_session: sid };
   const deleted = await app.inject({ method: 'DELETE', url: '/me/data', cookies });
   assert.partialDeepStrictEqual(deleted.json(), { deleted: { sessions: 1, facts: 1 } });

@@ -14,7 +14,7 @@ const toolsOnly = await assistant.signedIn(
   app,
   person('u-tools', { permissions: ['svc.tools.use'] }),
 );
-const nobody = await assistant.signedIn(app, person('u-nobody', { permissions: [] }));
+const unprivileged = await assistant.signedIn(app, person('u-unprivileged', { permissions: [] }));
 const admin = await assistant.signedIn(app, person('u-admin', { isAdmin: true }));
 const { checkAnswer } = createDocumentChecker((await app.inject('/openapi.json')).json());
 
@@ -177,7 +177,10 @@ test('Users access their own searches, admins all, which is recorded', async () 
     assert.deepEqual([theirs.statusCode, theirs.json().code], [403, 'saved_search_not_yours']);
     const none = await taras.request(method, '/saved-searches/none', options);
     assert.deepEqual([none.statusCode, none.json().code], [404, 'saved_search_not_found']);
-    assert.equal((await nobody.request(method, `/saved-searches/${id}`, options)).statusCode, 403);
+    assert.equal(
+      (await unprivileged.request(method, `/saved-searches/${id}`, options)).statusCode,
+      403,
+    );
   }
   assert.equal((await admin.get('/saved-searches')).json().length, 0);
   assert.equal((await admin.get(`/saved-searches/${id}`)).json().id, id);
@@ -194,7 +197,7 @@ test('Users access their own searches, admins all, which is recorded', async () 
 });
 
 test('Saved searches need svc.tools.use, and a new session svc.profiles.use', async () => {
-  assert.equal((await keep(nobody)).json().code, 'permission_missing');
+  assert.equal((await keep(unprivileged)).json().code, 'permission_missing');
   assert.match((await keep(toolsOnly)).json().detail, /svc\.profiles\.use/);
   const session = await ownedBy('u-tools');
   assert.equal((await keep(toolsOnly, { session_id: session.id })).statusCode, 201);

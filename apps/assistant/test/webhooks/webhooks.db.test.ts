@@ -156,7 +156,7 @@ for (const [name, headers, settings] of [
     const receiver = Object.keys(settings).length === 0 ? app : await instance(settings);
     await signInAs('u-1');
     lines.length = 0;
-    const answer = await post(receiver, BODY, headers as Record<string, string>);
+    const answer = await post(receiver, BODY, headers);
     assert.equal(answer.statusCode, 400);
     assert.equal(answer.headers['content-type'], 'application/problem+json');
     assert.equal(answer.json().code, 'webhook_not_verified');
@@ -179,7 +179,7 @@ test('During a rotation the old secrets are accepted too, and no others', async 
     [hmacHeaders(BODY), 400],
     [standardHeaders(BODY), 400],
   ] as const) {
-    const answer = await post(rotating, BODY, headers as Record<string, string>);
+    const answer = await post(rotating, BODY, headers);
     assert.equal(answer.statusCode, status, JSON.stringify(headers));
   }
 });
