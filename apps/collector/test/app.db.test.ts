@@ -158,7 +158,7 @@ test('Metrics are served while the database does not answer', async () => {
     const answer = open.get('/metrics');
     assert.ok(await inTime(answer, 25_000), 'a scrape waits for the database');
     const { text } = await answer;
-    assert.match(text, pending, 'what was known last');
+    assert.match(text, pending, 'the last known value');
     assert.match(text, /^collector_model_breaker_open 0$/m);
     assert.match(text, /^process_cpu_seconds_total /m);
   } finally {

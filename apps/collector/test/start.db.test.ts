@@ -124,7 +124,7 @@ test('A worker stops while a slow request is in progress', async () => {
   assert.match(answer.toString(), /100 Continue/);
 
   const closing = collector.close();
-  await until('the worker to be told', () => unlistened);
+  await until('the worker to stop listening', () => unlistened);
   assert.equal(socket.closed, false);
   socket.destroy();
   await closing;
@@ -207,7 +207,7 @@ for (const { name, open } of [
     await asked;
     const closing = running.close();
     // Another order would wait for the held response.
-    await until('the worker to be told to stop', () => unlistened, 2000).finally(letGo);
+    await until('the worker to stop listening', () => unlistened, 2000).finally(letGo);
     await closing;
 
     assert.deepEqual(paths, ['/v1/chat/completions', '/v1/embeddings']);

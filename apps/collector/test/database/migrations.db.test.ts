@@ -191,7 +191,7 @@ for (let count = 2; count < files.length; count += 1) {
     const { rows } = await database.pool.query<{ position: number }>(
       'select position from listing_images where retry_at is not null',
     );
-    assert.deepEqual(rows, [{ position: 1 }], 'what failed is asked for again');
+    assert.deepEqual(rows, [{ position: 1 }], 'the failed image is described again');
 
     for (const [kind, search] of [
       ['fulltext', { query: 'квартира', city: 'Львів', property_type: WRITTEN }],

@@ -10,7 +10,7 @@ import { until } from '@oselya/testing';
 import { startCollector } from '../support/collector.ts';
 import {
   openDatabase,
-  watchLeftovers,
+  watchResources,
   payloadOf,
   createHarness,
   noImages,
@@ -113,13 +113,13 @@ test('A collector whose disk fills and is freed loses and fails nothing', async 
   await sendInVain();
   state.freeMb = 100;
   await allCompleted(10);
-  const untilNothingIsLeft = await watchLeftovers({ database, dataDir, host });
+  const untilResourcesAreFree = await watchResources({ database, dataDir, host });
   state.freeMb = 99;
   await sendInVain();
   state.freeMb = 100;
   await allCompleted(20);
   assert.ok((await records()).every(({ attempts }) => attempts === 1));
-  await untilNothingIsLeft();
+  await untilResourcesAreFree();
 });
 
 test('A job that meets a full disk at its images is returned without an attempt', async () => {

@@ -8,7 +8,7 @@ import sharp from 'sharp';
 import { startServer } from '../support/images.ts';
 import { until } from '@oselya/testing';
 import { startCollector, formOf, sendForm } from '../support/collector.ts';
-import { openDatabase, rawRecord, watchLeftovers, payloadOf } from '../support/pipeline.ts';
+import { openDatabase, rawRecord, watchResources, payloadOf } from '../support/pipeline.ts';
 import { fillableDisk } from '../support/full-disk.ts';
 
 const database = await openDatabase();
@@ -50,22 +50,22 @@ const isKnown = async ({ sha256 }: LargeImage) =>
   (await collector.get(`/api/v1/images/${sha256}`)).status === 200;
 
 test('A disk that fills during an upload is 503 without a file or record, and the next request works', async () => {
-  const untilNothingIsLeft = await watchLeftovers({ database, dataDir });
+  const untilResourcesAreFree = await watchResources({ database, dataDir });
   using disk = fillableDisk(dataDir);
   const payload = payloadOf();
   disk.lacks = 'writing';
   const { status, body, headers } = await sendForm(collector.url, formOf(payload, [uploaded]));
   assert.deepEqual([status, body.code, headers.get('retry-after')], [503, 'disk_low', '5']);
   assert.deepEqual(await recordsOf(payload.external_id), []);
-  await untilNothingIsLeft();
+  await untilResourcesAreFree();
   disk.lacks = undefined;
   assert.equal((await sendForm(collector.url, formOf(payload, [uploaded]))).status, 200);
   assert.ok(await isKnown(uploaded));
-  await untilNothingIsLeft();
+  await untilResourcesAreFree();
 });
 
 test('A disk that fills while an upload is stored fails the payload, which can be sent again', async () => {
-  const untilNothingIsLeft = await watchLeftovers({ database, dataDir });
+  const untilResourcesAreFree = await watchResources({ database, dataDir });
   using disk = fillableDisk(dataDir);
   const payload = payloadOf();
   const headers = { 'idempotency-key': 'full-disk' };
@@ -75,16 +75,16 @@ test('A disk that fills while an upload is stored fails the payload, which can b
   const [record] = await recordsOf(payload.external_id);
   assert.deepEqual([record?.status, record?.error?.code], ['failed', 'interrupted']);
   assert.equal(await isKnown(kept), false);
-  await untilNothingIsLeft();
+  await untilResourcesAreFree();
   disk.lacks = undefined;
   const answer = await sendForm(collector.url, formOf(payload, [kept]), headers);
   assert.equal(answer.status, 200, JSON.stringify(answer.body));
   assert.ok(await isKnown(kept));
-  await untilNothingIsLeft();
+  await untilResourcesAreFree();
 });
 
 test('A job whose fetched image has no room is returned, and completes when there is room', async () => {
-  const untilNothingIsLeft = await watchLeftovers({ database, dataDir, host });
+  const untilResourcesAreFree = await watchResources({ database, dataDir, host });
   using disk = fillableDisk(dataDir);
   for (const lacks of ['writing', 'copying'] as const) {
     disk.lacks = lacks;
@@ -103,6 +103,6 @@ test('A job whose fetched image has no room is returned, and completes when ther
     });
     assert.equal(ended.attempts, 1);
     assert.ok(await isKnown(fetched[lacks]));
-    await untilNothingIsLeft();
+    await untilResourcesAreFree();
   }
 });

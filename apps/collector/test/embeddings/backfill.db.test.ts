@@ -193,7 +193,7 @@ test('The cost of a failed run is kept', async () => {
 
 const tooLong = () => new ModelError('MODEL_REJECTED', 'The text is too long.');
 
-/** Tells whether one of the texts belongs to the listing with this number. */
+/** Returns whether one of the texts belongs to the listing with this number. */
 const isOf = (texts: readonly string[], nth: number) =>
   texts.some((text) => text.startsWith(`Квартира ${nth}\n`));
 

@@ -50,16 +50,16 @@ export async function startAnsweringServer(moment?: CallMoment & { onMoment: () 
 }
 
 function isMoment(request: ReceivedRequest, { asked, about = '' }: CallMoment): boolean {
-  return askedBy(request) === asked && JSON.stringify(request.body).includes(about);
+  return kindOf(request) === asked && JSON.stringify(request.body).includes(about);
 }
 
-function askedBy({ path, body }: ReceivedRequest): Asked {
+function kindOf({ path, body }: ReceivedRequest): Asked {
   if (path.endsWith('/embeddings')) return 'embedding';
   return JSON.stringify(body).includes('"type":"image_url"') ? 'describing' : 'reading';
 }
 
 function answerTo(request: ReceivedRequest): { body: unknown } {
-  const asked = askedBy(request);
+  const asked = kindOf(request);
   if (asked === 'describing') return bodyOf(completion(JSON.stringify(DESCRIPTION)));
   if (asked === 'reading' && JSON.stringify(request.body).includes('Ремонтуємо')) {
     const reason = 'It is about repairs of telephones.';

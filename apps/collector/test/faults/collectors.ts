@@ -8,7 +8,7 @@ import type pg from 'pg';
 import type { Tables } from '../../src/tables.ts';
 import { createImage, serveImages } from '../support/images.ts';
 import { startCollector, formOf, sendForm } from '../support/collector.ts';
-import { countConnections, named, watchLeftovers, payloadOf } from '../support/pipeline.ts';
+import { countConnections, named, watchResources, payloadOf } from '../support/pipeline.ts';
 
 /** The connection name of the collectors. */
 const NAME = 'collector-in-trouble';
@@ -95,9 +95,9 @@ export async function startCollectors(
     urls,
     imageHost: host.url,
     async watch() {
-      const untilNothingIsLeft = await watchLeftovers(watched);
+      const untilResourcesAreFree = await watchResources(watched);
       return async () => {
-        await untilNothingIsLeft();
+        await untilResourcesAreFree();
         await until('the connections to be free', () => !inUse());
         await until('the server to have no connection but those', async () => {
           const expected = connections() + LISTENERS * COUNT;

@@ -20,7 +20,7 @@ import {
   rawRecord,
   store,
   temporaryFiles,
-  watchLeftovers,
+  watchResources,
   payloadOf,
   log,
 } from '../support/pipeline.ts';
@@ -41,18 +41,18 @@ async function defineTests(): Promise<void> {
   atEnd(() => rm(dataDir, { recursive: true }));
   const host = await serveImages();
   const scene = { db, url: named(url, NAME), dataDir, imageHost: host.url };
-  const watch = () => watchLeftovers({ database, dataDir, host });
+  const watch = () => watchResources({ database, dataDir, host });
   // The first job opens resources that stay.
-  assert.equal((await processCut(scene)).raw.status, 'completed');
+  assert.equal((await processWithCut(scene)).raw.status, 'completed');
   for (const [name, statement] of Object.entries(STATEMENTS)) {
     for (const when of ['before', 'after'] as const) {
       test(`A job survives a connection that breaks ${when} "${name}" runs`, async () => {
-        const untilNothingIsLeft = await watch();
-        const { raw, cuts, readings } = await processCut(scene, { statement, when, nth: 1 });
+        const untilResourcesAreFree = await watch();
+        const { raw, cuts, readings } = await processWithCut(scene, { statement, when, nth: 1 });
         assert.equal(cuts, 1);
         assert.deepEqual([raw.status, raw.error, raw.attempts], ['completed', null, 1]);
         assert.ok(readings <= 2, 'it is done again once at most');
-        await untilNothingIsLeft();
+        await untilResourcesAreFree();
         await until('the connections to end', async () => (await countConnections(db, NAME)) === 0);
       });
     }
@@ -78,7 +78,7 @@ function countedModel(): { model: ModelClient; readings: () => number } {
  * Processes one payload with a worker whose connections break at a statement, if any, and stops it: resources
  * that are left then are leaks.
  */
-async function processCut(
+async function processWithCut(
   {
     db,
     url,

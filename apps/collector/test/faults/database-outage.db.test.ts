@@ -68,22 +68,22 @@ async function answerOf(collector: { url: string }, method: string, path: string
 
 test('Without the database every route answers 503, and the ingest 500 (ADR 0009)', async () => {
   const gone = await connect<Tables>({ url });
-  await using bereft = await startCollector({ ...gone, url }, { COLLECTOR_WORKER: 'false' });
+  await using disconnected = await startCollector({ ...gone, url }, { COLLECTOR_WORKER: 'false' });
   await gone.pool.end();
-  const routes = await documentedRoutes(bereft);
+  const routes = await documentedRoutes(disconnected);
   const ofApi = routes.filter(({ path }) => path.startsWith('/api/v1/'));
   assert.ok(ofApi.length >= 17, `${ofApi.length} routes`);
   for (const { method, path, answers } of ofApi) {
-    const { status, retryAfter, code, text } = await answerOf(bereft, method, path);
+    const { status, retryAfter, code, text } = await answerOf(disconnected, method, path);
     const isIngest = path.startsWith('/api/v1/ingest');
     assert.equal(status, isIngest ? 500 : 503, `${method} ${path}: ${text}`);
     assert.equal(code, isIngest ? 'ingest_failed' : 'unavailable', `${method} ${path}`);
     assert.ok(answers[status]?.includes(code), `${method} ${path} documents ${status} ${code}`);
     if (!isIngest) assert.ok(Number(retryAfter) > 0, `${method} ${path} says when to come again`);
   }
-  assert.equal((await bereft.get('/health/ready')).status, 503);
-  assert.equal((await bereft.get('/health/live')).status, 200);
-  const answer = await bereft.get('/health');
+  assert.equal((await disconnected.get('/health/ready')).status, 503);
+  assert.equal((await disconnected.get('/health/live')).status, 200);
+  const answer = await disconnected.get('/health');
   const health = answer.json<{ status: string; checks: Record<string, { status: string }> }>();
   assert.deepEqual(
     [answer.status, health.status, health.checks['database']?.status],
@@ -97,13 +97,13 @@ if (cuttable !== undefined) {
 
   test('Randomly broken connections lose and double no payload', async (context) => {
     const load = await putLoad(collectors, db, 'cut');
-    await load.goesOn();
+    await load.untilMoreAccepted();
     for (let cut = 0; cut < repetitions({ soak: 12, ci: 4 }); cut += 1) {
       await load.isInProgress();
       await sleep(random() * 60);
       proxy.cut();
     }
-    await load.goesOn();
+    await load.untilMoreAccepted();
     await load.end();
     // The other worker may rescue a job whose return was lost.
     await load.judge(context, { mostAttempts: 2 });
@@ -112,11 +112,11 @@ if (cuttable !== undefined) {
   test('Silent connections are abandoned and lose and double no payload', async (context) => {
     for (let nth = 0; nth < repetitions({ soak: 2, ci: 1 }); nth += 1) {
       const load = await putLoad(collectors, db, `silent-${nth}`);
-      await load.goesOn();
+      await load.untilMoreAccepted();
       await load.isInProgress();
       await sleep(random() * 50);
       proxy.silence();
-      await load.goesOn();
+      await load.untilMoreAccepted();
       await load.end();
       proxy.forget();
       // A worker whose renewal met two silent connections in a row could not keep its lease.
@@ -127,7 +127,7 @@ if (cuttable !== undefined) {
   test('A slow database server delays jobs and leaves no open connection', async (context) => {
     proxy.way.delayMs = 100;
     const load = await putLoad(collectors, db, 'slow');
-    await load.goesOn();
+    await load.untilMoreAccepted();
     proxy.way.delayMs = 0;
     await load.end();
     await load.judge(context);

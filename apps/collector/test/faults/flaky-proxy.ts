@@ -68,7 +68,7 @@ export async function startFlakyProxy(target: URL) {
     silence() {
       for (const connection of connections) connection.isSilent = true;
     },
-    /** Tells the server that the clients of silent connections are gone, as its own keep-alive does at last. */
+    /** Closes silent connections at the server, as its keep-alive does eventually. */
     forget: () => end([...connections].filter(({ isSilent }) => isSilent)),
     async close() {
       end(connections);

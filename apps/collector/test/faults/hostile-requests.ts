@@ -62,7 +62,7 @@ export function hostileRequests(
 ): Buffer[] {
   const random = randomOf(seed);
   const bodies = bodiesOf(route, count, seed);
-  const nextSegment = dealer(SEGMENTS);
+  const nextSegment = cycle(SEGMENTS);
   return Array.from({ length: count }, (_, nth) => {
     const isGood = nth === 0;
     const changes = (share: number) => !isGood && random() < share;
@@ -161,7 +161,7 @@ function headerText(random: Random): string {
 }
 
 /** Cycles through the values so that each is used. */
-function dealer(items: readonly string[]): () => string {
+function cycle(items: readonly string[]): () => string {
   let dealt = 0;
   return () => items[dealt++ % items.length] ?? '';
 }

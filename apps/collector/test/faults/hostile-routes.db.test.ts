@@ -7,7 +7,7 @@ import { atEnd, exchange as exchangeBytes } from '@oselya/testing';
 import { sql } from 'kysely';
 import { createImage } from '../support/images.ts';
 import { startCollector, documentedRoutes, formOf, sendForm } from '../support/collector.ts';
-import { openDatabase, store, untilNothingIsLeft, payloadOf } from '../support/pipeline.ts';
+import { openDatabase, store, untilResourcesAreFree, payloadOf } from '../support/pipeline.ts';
 import { hostileRequests } from './hostile-requests.ts';
 
 const database = await openDatabase();
@@ -75,19 +75,19 @@ for (const route of routes) {
     const statuses: Record<number, number> = {};
     for (const [nth, request] of requests.entries()) {
       const { status, text } = await exchangeBytes(collector.url, request);
-      const told = `${request.subarray(0, 2000).toString()}\n${text.slice(0, 1000)}`;
-      assert.ok(status < 500, told);
-      assert.ok(answers[status] !== undefined || OF_NO_ROUTE.has(status), told);
-      if (nth === 0) assert.ok(status < 300, told);
-      if (status >= 400) assert.match(text, PROBLEM, told);
+      const report = `${request.subarray(0, 2000).toString()}\n${text.slice(0, 1000)}`;
+      assert.ok(status < 500, report);
+      assert.ok(answers[status] !== undefined || OF_NO_ROUTE.has(status), report);
+      if (nth === 0) assert.ok(status < 300, report);
+      if (status >= 400) assert.match(text, PROBLEM, report);
       statuses[status] = (statuses[status] ?? 0) + 1;
       const now = await changedRows();
       // A payload that is no listing is stored as invalid.
       const isStored = text.includes('"code":"not_a_listing"');
-      if (status >= 400 && !isStored) assert.equal(now, changes, `rows have changed: ${told}`);
+      if (status >= 400 && !isStored) assert.equal(now, changes, `rows have changed: ${report}`);
       changes = now;
     }
     context.diagnostic(JSON.stringify(statuses));
-    await untilNothingIsLeft({ database, folder });
+    await untilResourcesAreFree({ database, folder });
   });
 }

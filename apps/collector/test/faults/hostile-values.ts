@@ -106,7 +106,7 @@ export function hostileBodies(
 ): string[] {
   const random = randomOf(seed);
   const sorts = Object.entries(schema.properties).map(
-    ([name, member]) => [name, sortOf(member)] as const,
+    ([name, member]) => [name, kindOf(member)] as const,
   );
   return Array.from({ length: count }, () => {
     const members = new Map(
@@ -125,12 +125,12 @@ export function hostileBodies(
 
 /** Returns an invalid value of a schema as text for a query, path or header. */
 export function hostileText(schema: object, random: Random): string {
-  const json = (random() < 0.6 ? sortOf(schema) : anything)(random);
+  const json = (random() < 0.6 ? kindOf(schema) : anything)(random);
   return json.startsWith('"') ? (JSON.parse(json) as string) : json;
 }
 
 /** The expected kind of a member, so that many values are nearly valid. */
-function sortOf(schema: object): Sort {
+function kindOf(schema: object): Sort {
   if ('format' in schema) {
     return (random) => pick(random, schema.format === 'date-time' ? DATES : ADDRESSES);
   }
@@ -138,7 +138,7 @@ function sortOf(schema: object): Sort {
   if (type === 'string') return text;
   if (type === 'number' || type === 'integer') return number;
   if (type === 'object') return object;
-  if (type === 'array' && 'items' in schema) return list(sortOf(schema.items as object));
+  if (type === 'array' && 'items' in schema) return list(kindOf(schema.items as object));
   return anything;
 }
 

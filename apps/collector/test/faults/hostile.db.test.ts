@@ -12,8 +12,8 @@ import { startCollector } from '../support/collector.ts';
 import {
   DIMENSIONS,
   openDatabase,
-  watchLeftovers,
-  untilNothingIsLeft,
+  watchResources,
+  untilResourcesAreFree,
   payloadOf,
 } from '../support/pipeline.ts';
 import { countRaws, untilEnded } from './judge.ts';
@@ -72,10 +72,10 @@ async function sendAll(
 }
 
 function isProblem({ status, headers, json }: Answer): boolean {
-  const { status: told, code, detail } = json<Record<string, unknown>>();
+  const { status: bodyStatus, code, detail } = json<Record<string, unknown>>();
   return (
     headers.get('content-type')?.startsWith('application/problem+json') === true &&
-    told === status &&
+    bodyStatus === status &&
     typeof code === 'string' &&
     typeof detail === 'string'
   );
@@ -137,7 +137,7 @@ test(`Each of ${PAYLOADS} hostile payloads on ${kind} is rejected or ends in one
   await sendAll('/api/v1/ingest', [warm], { success: 202 }, note);
   await untilEnded(db, PATIENCE_MS);
   await untilDuplicatesAreFound();
-  const untilNoMoreIsOpen = await watchLeftovers({ database, dataDir: folder, host });
+  const untilNoMoreIsOpen = await watchResources({ database, dataDir: folder, host });
   const answers = await sendAll('/api/v1/ingest', bodies, { success: 202 }, note);
   await untilEnded(db, PATIENCE_MS);
   const counts = await countRaws(db, { ids: accepted });
@@ -175,7 +175,7 @@ test(`Each of ${PAYLOADS} hostile payloads on ${kind} is rejected or ends in one
   assert.ok(invalid > 0 && completed > PAYLOADS / 20, 'enough got through to say something');
   assert.ok((answers.get(422) ?? 0) > PAYLOADS / 10 && (answers.get(400) ?? 0) > 0);
   await untilDuplicatesAreFound();
-  await untilNothingIsLeft({ database, servers: [host], folder });
+  await untilResourcesAreFree({ database, servers: [host], folder });
   await untilNoMoreIsOpen();
 });
 
@@ -201,7 +201,7 @@ for (const [search, good, schema] of [
     });
     context.diagnostic(`answers ${JSON.stringify(Object.fromEntries(answers))}`);
     assert.ok((answers.get(200) ?? 0) > SEARCHES / 10 && (answers.get(422) ?? 0) > SEARCHES / 10);
-    await untilNothingIsLeft({ database, folder });
+    await untilResourcesAreFree({ database, folder });
   });
 }
 

@@ -79,7 +79,7 @@ test('A request with images is 503 in an outage: the first leaves a failed recor
   assert.equal((await send()).status, 200);
   const stored = (await records()).length;
   bucket.state.isDown = true;
-  const headers = { 'idempotency-key': 'while the store is away' };
+  const headers = { 'idempotency-key': 'store-outage' };
   const cut = await send(headers);
   assert.deepEqual([cut.status, cut.body.code], [503, 'image_store_unavailable']);
   const last = (await records()).at(-1);

@@ -153,7 +153,7 @@ async function countImages(db: Kysely<Tables>, source: string) {
 }
 
 /** Reads the listings of a source without ids and times. */
-export async function keptOf(db: Kysely<Tables>, source: string) {
+export async function storedListings(db: Kysely<Tables>, source: string) {
   const raws = await db
     .selectFrom('raw_data')
     .select([

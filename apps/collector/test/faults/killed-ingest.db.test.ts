@@ -7,7 +7,12 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { atEnd, until } from '@oselya/testing';
 import { sql } from 'kysely';
 import { type CollectorProcess, forkCollector } from '../support/collector.ts';
-import { countConnections, named, openDatabase, untilNothingIsLeft } from '../support/pipeline.ts';
+import {
+  countConnections,
+  named,
+  openDatabase,
+  untilResourcesAreFree,
+} from '../support/pipeline.ts';
 import { keyOf, priceOf, startIngest } from './load.ts';
 import { randomOf } from './load.ts';
 import { repetitions } from '../support/soak.ts';
@@ -111,7 +116,7 @@ if (process.env['TEST_DATABASE_URL'] !== undefined) {
     assert.ok(rows.every(({ isNew }) => isNew));
     const connections = () => countConnections(db, NAME);
     await until('their connections to end', async () => (await connections()) === 0);
-    await untilNothingIsLeft({ folder });
+    await untilResourcesAreFree({ folder });
     t.diagnostic(
       `${COLLECTORS * KILLS_EACH} kills, ${accepted.size} accepted, ${counts.storedBefore} of them stored before without an answer, ` +
         `${unanswered} requests without one in all`,

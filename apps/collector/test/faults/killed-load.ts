@@ -3,7 +3,7 @@ import type { Database } from '@oselya/db';
 import type { Payload } from '../../src/ingest/payload.ts';
 import type { Tables } from '../../src/tables.ts';
 import { createHarness, openModel } from '../support/pipeline.ts';
-import { keptOf } from './judge.ts';
+import { storedListings } from './judge.ts';
 import { openWorkerImages } from '../support/images.ts';
 import { randomOf } from './load.ts';
 
@@ -57,7 +57,10 @@ export async function judge(
     await harness.process({ ...(payload as unknown as Payload), source_slug: 'control' });
   }
   await workerImages.close();
-  const [killed, control] = [await keptOf(db, 'killed'), await keptOf(db, 'control')];
+  const [killed, control] = [
+    await storedListings(db, 'killed'),
+    await storedListings(db, 'control'),
+  ];
   assert.equal(killed.raws.length, payloads.length);
   assert.deepEqual(killed, control);
   const statuses = new Set(killed.raws.map(({ status }) => status));

@@ -16,7 +16,7 @@ import {
   DIMENSIONS,
   openDatabase,
   store,
-  untilNothingIsLeft,
+  untilResourcesAreFree,
   createHarness,
   openModel,
 } from '../support/pipeline.ts';
@@ -103,7 +103,7 @@ if (database?.url !== undefined) {
       const stored = await db.selectFrom('images').select(['sha256', 'described_by']).execute();
       assert.ok(stored.length > 0 && stored.every((image) => image.described_by !== null));
       const connections = () => countConnections(db, NAME);
-      await untilNothingIsLeft({
+      await untilResourcesAreFree({
         servers: [imageHost, server, { connections }],
         folder: dataDir,
       });
@@ -156,7 +156,7 @@ if (database?.url !== undefined) {
         await close();
         const counts = await judgeCounts(db, accepted);
         await judge(db, { folder, modelUrl: server.url });
-        await untilNothingIsLeft({ servers: [imageHost], folder: root });
+        await untilResourcesAreFree({ servers: [imageHost], folder: root });
         t.diagnostic(`${FOLDER_KILLS} kills, ${counts}, ${left} of them left by the last one`);
       });
     },

@@ -198,13 +198,13 @@ async function hasNoMarks(db: Kysely<Tables>): Promise<boolean> {
 
 /** Puts a load on collectors and checks its outcome. */
 export async function putLoad(collectors: Collectors, db: Kysely<Tables>, source: string) {
-  const untilNothingIsLeft = await collectors.watch();
+  const untilResourcesAreFree = await collectors.watch();
   const ingest = startIngest(source, { ...collectors, connections: SENDERS });
   const { result } = ingest;
   return {
     result,
     /** Waits until some more payloads are accepted. */
-    async goesOn(): Promise<void> {
+    async untilMoreAccepted(): Promise<void> {
       const wanted = result.accepted.size + SOME;
       await until('payloads to be accepted', () => result.accepted.size >= wanted, LOST_JOB_MS);
     },
@@ -228,10 +228,10 @@ export async function putLoad(collectors: Collectors, db: Kysely<Tables>, source
       const attempts = await judgeIngest(db, { source, result, mostAttempts });
       const { accepted, uploaded, unavailable, unanswered } = result;
       context.diagnostic(
-        `${accepted.size} accepted, ${uploaded.size} with their images, ${unavailable} told of an outage, ` +
+        `${accepted.size} accepted, ${uploaded.size} with their images, ${unavailable} met an outage, ` +
           `${unanswered} without an answer; ${attempts} attempts at most`,
       );
-      await untilNothingIsLeft();
+      await untilResourcesAreFree();
     },
   };
 }

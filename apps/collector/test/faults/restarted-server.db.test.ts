@@ -82,11 +82,11 @@ if (url !== undefined) {
       const { server, collectors, db } = restartable;
       const load = await putLoad(collectors, db, mode);
       for (let restart = 0; restart < repetitions({ soak: 2, ci: 1 }); restart += 1) {
-        await load.goesOn();
+        await load.untilMoreAccepted();
         await load.isInProgress();
         await server.restart(mode);
       }
-      await load.goesOn();
+      await load.untilMoreAccepted();
       assert.ok(load.result.unavailable > 0, 'the outage was met');
       await load.end();
       await load.judge(context);

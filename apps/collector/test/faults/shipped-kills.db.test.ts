@@ -21,7 +21,7 @@ import {
   payloadOf,
   rawRecord,
   store,
-  untilNothingIsLeft,
+  untilResourcesAreFree,
 } from '../support/pipeline.ts';
 import { repetitions } from '../support/soak.ts';
 import { startAnsweringServer } from './answering-server.ts';
@@ -139,7 +139,7 @@ if (process.env['TEST_DATABASE_URL'] !== undefined) {
     // Only kills of their workers cost attempts.
     for (const { error } of retried) assert.equal(error?.code, 'lease_lost');
     const connections = () => countConnections(db, NAME);
-    await untilNothingIsLeft({ servers: [imageHost, { connections }], folder: dataDir });
+    await untilResourcesAreFree({ servers: [imageHost, { connections }], folder: dataDir });
     t.diagnostic(`${SHIPPED_KILLS} kills, ${retried.length} of ${others.length} others retried`);
   });
 }

@@ -197,7 +197,7 @@ test('Only the affected image is recorded when the vision server always limits i
 });
 
 /** Makes an image take the server down for a moment. */
-function fallOver(): void {
+function crashServer(): void {
   let downUntil = 0;
   server.state.saysOf = (request) => {
     const url = urlIn(request);
@@ -208,14 +208,14 @@ function fallOver(): void {
 }
 
 test('Only the image that takes the server down is recorded', async () => {
-  fallOver();
+  crashServer();
   await using _ = await open();
   const rejected = { 'poison.png': 'MODEL_UNREACHABLE' };
   assert.deepEqual(await judge(), { described: 2 * JOBS - 1, rejected });
 });
 
 test('Several images that take the server down are recorded when their listing is alone in the queue', async () => {
-  fallOver();
+  crashServer();
   await using _ = await open({ payloads: [['1-poison', '2-poison', 'good']], retryMs: 10 });
   await until('it to end', async () => {
     const { completed, failed } = await countByStatus(db);
@@ -235,7 +235,7 @@ test('Several images that take the server down are recorded when their listing i
 });
 
 test('An image that failed in an outage is described after it', async () => {
-  // It is away for two calls of each image, and answers in between.
+  // The server fails two calls of each image, and answers others.
   const met = new Map<string, number>();
   server.state.saysOf = (request) => {
     const url = urlIn(request);

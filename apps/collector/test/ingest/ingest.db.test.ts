@@ -297,8 +297,8 @@ test('The OpenAPI document lists exactly the responses of the ingest', async () 
   });
 });
 
-let told = 0;
-const grouped = createIngest({ db, onAccepted: () => (told += 1), log });
+let acceptedCount = 0;
+const grouped = createIngest({ db, onAccepted: () => (acceptedCount += 1), log });
 const accept = async (...request: Parameters<typeof grouped.accept>) =>
   (await grouped.accept(...request)).rawId;
 
@@ -323,7 +323,7 @@ test('Concurrent payloads share statements and have separate responses', async (
     begin insert into statements select count(*) from added; return null; end $$`.execute(db);
   await sql`create trigger note after insert on raw_data referencing new table as added
     for each statement execute function note()`.execute(db);
-  told = 0;
+  acceptedCount = 0;
   const payloads = Array.from({ length: 250 }, (_, n) =>
     payloadOf({ source_slug: `group-${n % 7}`, external_id: `flat-${n}` }),
   );
@@ -334,7 +334,7 @@ test('Concurrent payloads share statements and have separate responses', async (
     rows.map(({ size }) => size).toSorted((a, b) => a - b),
     [50, 100, 100],
   );
-  assert.equal(told, 3);
+  assert.equal(acceptedCount, 3);
   for (const [n, id] of ids.entries()) {
     const row = await db
       .selectFrom('raw_data')

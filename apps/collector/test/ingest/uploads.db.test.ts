@@ -23,7 +23,7 @@ import { openUploads } from './uploads.ts';
 
 const PATH = '/api/v1/ingest/with-images';
 const KB = 1024;
-const { database, db, folder, collector, count, untilNothingIsLeft } = await openUploads();
+const { database, db, folder, collector, count, untilResourcesAreFree } = await openUploads();
 // Each further collector needs a separate folder, since locks are per process.
 const others = await mkdtemp(join(tmpdir(), 'oselya-clients-'));
 after(() => rm(others, { recursive: true, force: true }));
@@ -39,7 +39,7 @@ const noFiles = (dataDir = folder) =>
   until('no temporary file', async () => (await temporaryFiles(dataDir)).length === 0);
 
 afterEach(async () => {
-  await untilNothingIsLeft();
+  await untilResourcesAreFree();
   assert.equal((await collector.get('/health/live')).status, 200);
 });
 
@@ -73,7 +73,7 @@ test('A disconnected client leaves no file, record or descriptor', async () => {
     socket.destroy();
     await noFiles();
   }
-  await untilNothingIsLeft();
+  await untilResourcesAreFree();
   assert.equal(await count(), records);
 });
 
@@ -217,6 +217,6 @@ test('A slow steady upload is accepted, and a stalled upload is 408 and stores n
   passTime();
   await stalling.client.ended;
   assert.match(stalling.client.answer, /^HTTP\/1\.1 408 [^]*"request_too_slow"/);
-  await untilNothingIsLeft();
+  await untilResourcesAreFree();
   assert.equal(await count(), records);
 });

@@ -6,7 +6,7 @@ import { join } from 'node:path';
 import { after } from 'node:test';
 import { createImage } from '../support/images.ts';
 import { startCollector, type FormFile, formOf, sendForm } from '../support/collector.ts';
-import { openDatabase, watchLeftovers, payloadOf } from '../support/pipeline.ts';
+import { openDatabase, watchResources, payloadOf } from '../support/pipeline.ts';
 
 /** Creates an image file of one colour. */
 export async function imageFile(colour: string): Promise<FormFile> {
@@ -46,7 +46,7 @@ export async function openUploads() {
   assert.equal((await send(first)).status, 200);
   // The connection for notifications stays open too.
   await database.listen('first', () => undefined);
-  const untilNothingIsLeft = await watchLeftovers({ database, dataDir: folder });
+  const untilResourcesAreFree = await watchResources({ database, dataDir: folder });
 
-  return { database, db, folder, start, collector, send, count, untilNothingIsLeft };
+  return { database, db, folder, start, collector, send, count, untilResourcesAreFree };
 }

@@ -33,9 +33,9 @@ import {
 } from '../support/pipeline.ts';
 import { notAnImage, openUploads, imageFile, sha256Of } from './uploads.ts';
 
-const { db, folder, start, collector, send, count, untilNothingIsLeft } = await openUploads();
+const { db, folder, start, collector, send, count, untilResourcesAreFree } = await openUploads();
 
-afterEach(untilNothingIsLeft);
+afterEach(untilResourcesAreFree);
 
 const [red, blue] = [await imageFile('red'), await imageFile('blue')];
 
@@ -431,7 +431,7 @@ async function failingModel(files: (typeof FILES)[number]): Promise<void> {
   assert.partialDeepStrictEqual(stored, [failedInline, failedInline]);
   assert.equal(stored.length, 2);
   const readings = db.selectFrom('raw_readings').select('raw_id');
-  assert.deepEqual(await readings.execute(), [], 'what was read of them is not kept');
+  assert.deepEqual(await readings.execute(), [], 'their readings are not kept');
   // Only payloads without uploads can be retried.
   const rawId = stored[0]?.id ?? 0;
   const retry = await down.post(`/api/v1/admin/raw/${rawId}/retry`);

@@ -153,7 +153,7 @@ test('A text that met an outage is embedded in a separate request', async () => 
   let isUp = false;
   const embed: typeof model.embed = async (texts, options) => {
     asked.push(texts.length);
-    // Texts wait for those of other jobs for a share of what the last request took.
+    // Texts wait for other jobs for a fraction of the last request.
     await sleep(400);
     if (isUp) return model.embed(texts, options);
     throw Object.assign(new ModelError('MODEL_UNAVAILABLE', 'It crashed.'), { outage });

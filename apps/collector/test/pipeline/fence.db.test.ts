@@ -4,7 +4,6 @@ import { sql } from 'kysely';
 import type { Context } from '../../src/pipeline/context.ts';
 import type { PipelineDeps } from '../../src/pipeline/pipeline.ts';
 import { claimJobs } from '../../src/queue/claim.ts';
-import { SupersededError } from '../../src/queue/job.ts';
 import {
   openDatabase,
   rawRecord,
@@ -178,6 +177,6 @@ test('A payload that a newer one overtakes before its snapshot leaves none', asy
       [first.id, {}],
       [newer.id, { price: { from: 1000, to: 900 } }],
     ],
-    'each snapshot tells what changed since the one before it',
+    'each snapshot has the changes since the previous one',
   );
 });

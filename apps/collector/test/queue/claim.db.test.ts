@@ -189,7 +189,7 @@ test('A returned job costs no attempt and needs another claim', async () => {
   assert.equal((await returnJobs(db, [job])).has(job.rawId), true);
   const row = await rawRecord(db, id);
   assert.deepEqual([row.status, row.attempts, row.attempt], ['pending', 0, 1]);
-  assert.deepEqual(row.stages, [stage], 'what is known of it stays');
+  assert.deepEqual(row.stages, [stage], 'its stages stay');
   assert.equal((await claimed()).attempt, 2);
 });
 
@@ -259,7 +259,7 @@ test('A claim balances the jobs in progress of all workers', async () => {
   // 6 each.
   assert.equal(await sources(3, 'a'), 'bca');
   await endAll();
-  assert.equal(await sources(3, 'a'), 'bca', 'what has ended counts for nobody');
+  assert.equal(await sources(3, 'a'), 'bca', 'ended jobs do not count');
 });
 
 test('A claim uses its indexes with any number of sources and completed payloads', async () => {

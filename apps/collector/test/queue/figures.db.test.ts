@@ -70,7 +70,7 @@ test('The wait of a retried or reprocessed payload starts at the retry', async (
   const result = { status: 'failed', error: null, stages: [], listingId: null } as const;
   await finishJobs(db, [{ job, result }]);
   assert.equal(await putBackOne(db, rawId), true);
-  assert.ok(((await oldest()) ?? Infinity) < 600, 'put back');
+  assert.ok(((await oldest()) ?? Infinity) < 600, 'retried');
   await sql`update raw_data set queued_at = now() - interval '700 seconds'`.execute(db);
   assert.equal(await oldest(), 700);
   await sql`update raw_data set status = 'completed'`.execute(db);
@@ -119,7 +119,7 @@ test('Readers share a query, failures are not cached, and scrapes within five se
   const first = ask();
   state.now = 1;
   await Promise.all([...first, ...ask()]);
-  assert.equal(state.queries, 2, 'the first may not show what the later ones changed');
+  assert.equal(state.queries, 2, 'the first query cannot have later changes');
   state.fails = true;
   state.now = 6000;
   const ends = await Promise.allSettled([

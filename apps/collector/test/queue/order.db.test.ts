@@ -117,7 +117,7 @@ test('Every payload ends once, and the payloads of a listing end in order', asyn
         const life = lives.get(row.id);
         assert.ok(life?.sent !== undefined && life.accepted !== undefined, 'stored = accepted');
         assert.ok(life.starts.length <= row.attempt, 'no claim was worked on twice');
-        assert.equal(row.attempts, 1, 'it ended once, and what was put back cost nothing');
+        assert.equal(row.attempts, 1, 'it ended once, and returned jobs cost no attempt');
         const key = `${row.source_slug}/${row.external_id}`;
         const [start = 0] = life.starts;
         for (const earlier of before.get(key) ?? []) {

@@ -46,7 +46,7 @@ function betterVision(fail: () => void = () => undefined) {
   return { shown, vision: { visionModel: 'better-vision', generateObject } };
 }
 
-/** Opens what `oselya reprocess --pictures` uses. */
+/** Opens the dependencies of `oselya reprocess --pictures`. */
 function openWork(vision: Describer) {
   const metrics = createMetrics(new Registry());
   const model = countedModel();

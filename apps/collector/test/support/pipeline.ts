@@ -293,12 +293,12 @@ export async function startModelServer() {
   return { ...server, state };
 }
 
-/** Tells whether a request shows an image in OpenAI's protocol. */
+/** Returns whether a request shows an image in OpenAI's protocol. */
 export function hasImage({ body }: ReceivedRequest): boolean {
   return JSON.stringify(body).includes('"type":"image_url"');
 }
 
-/** Tells whether a request asks for the description of an image. */
+/** Returns whether a request asks for the description of an image. */
 function isToDescribe(request: ReceivedRequest): boolean {
   return hasImage(request) && JSON.stringify(request.body).includes('room_type');
 }
@@ -358,7 +358,7 @@ export function startModelWorker({
   const dispose = async (): Promise<void> => {
     await worker.stop({ timeoutMs: 5000 });
     await model.close();
-    await untilNothingIsLeft({ database, ...places });
+    await untilResourcesAreFree({ database, ...places });
   };
   return { model, worker, [Symbol.asyncDispose]: dispose };
 }
@@ -472,7 +472,7 @@ export type Places = {
 };
 
 /** Waits until all resources are free. */
-export async function untilNothingIsLeft({
+export async function untilResourcesAreFree({
   database,
   servers = [],
   folder,
@@ -507,7 +507,7 @@ export async function temporaryFiles(dataDir: string): Promise<string[]> {
  * @returns Waits until there is no temporary file, no connection to the host, and no further descriptor except those of
  *   the database pool.
  */
-export async function watchLeftovers(options: {
+export async function watchResources(options: {
   database: Pick<TestDatabase<Tables>, 'pool' | 'url'>;
   dataDir: string;
   host?: { connections: () => Promise<number> };
