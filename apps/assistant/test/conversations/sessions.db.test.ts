@@ -446,7 +446,7 @@ test('The context has the instructions, the facts of the owner and the messages'
       ['user', 'Шукаю квартиру'],
     ],
   );
-  assert.equal(context.hasProblem, null);
+  assert.equal(context.refusal, null);
   isAbout(context.token_estimate, context.request);
   const { system, messages, tools } = context.request;
   assert.ok(system.startsWith(context.system.trimEnd()));
@@ -475,7 +475,7 @@ test('A session without an owner has no memory, and one without a profile the de
     summary: null,
     summary_due: false,
     messages: [],
-    hasProblem: 'session_not_yours',
+    refusal: 'session_not_yours',
   });
   assert.deepEqual(legacy.request.messages, []);
   assert.match(legacy.request.system, /Nothing is remembered/);
@@ -496,9 +496,9 @@ test('The context names the problem of the next message', async () => {
     ['mine', null],
     ['own', null],
   ] as const) {
-    const { hasProblem, request } = (await admin.get(`/sessions/${id}/context`)).json();
+    const { refusal, request } = (await admin.get(`/sessions/${id}/context`)).json();
     assert.match(request.system, /You help/);
-    assert.equal(hasProblem, expected, id);
+    assert.equal(refusal, expected, id);
   }
 });
 
