@@ -210,8 +210,8 @@ for (const [index, { text, order }] of hostileTexts.entries()) {
     const conversations = model.seen.slice(before);
     assert.equal(conversations.length, 3);
     assert.ok(!JSON.stringify(conversations).includes(secret.value));
-    const hasProblem = conversations.at(-1)?.messages.findLast(({ role }) => role === 'tool');
-    assert.match(String(hasProblem?.content), reasons.get(order.name) ?? /there is no tool/);
+    const toolError = conversations.at(-1)?.messages.findLast(({ role }) => role === 'tool');
+    assert.match(String(toolError?.content), reasons.get(order.name) ?? /there is no tool/);
     for (const { messages, tools } of conversations) {
       // Only outputs of tools have the text.
       const others = messages.filter(({ role }) => role !== 'tool');
