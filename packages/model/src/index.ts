@@ -13,7 +13,7 @@ export type {
 } from './conversation.ts';
 export { MAX_TEXTS_PER_REQUEST } from './embed.ts';
 export { MODEL_ERRORS, ModelError, type ModelErrorCode } from './errors.ts';
-export { readSearchCriteria, type SearchCriteria } from './mock/read-listing.ts';
+export { extractSearchCriteria, type SearchCriteria } from './mock/extract-listing.ts';
 export type { ModelClientOptions } from './options.ts';
 export { PROBE_PREFIX, type Probe, startProbes } from './probes.ts';
 export { defineAnswer, defineModelSchema, type ModelAnswer, type ModelSchema } from './schema.ts';

@@ -10,7 +10,7 @@ import {
 import type { ChatMessage, Conversation, MockAgent, Reply, ToolCall } from './conversation.ts';
 import { describeImage } from './mock/describe-image.ts';
 import { embedText } from './mock/embed.ts';
-import { readListing } from './mock/read-listing.ts';
+import { extractListing } from './mock/extract-listing.ts';
 import type { ModelBackend } from './openai.ts';
 import type { ModelClientOptions } from './options.ts';
 
@@ -18,36 +18,36 @@ const CHAT_MODEL = 'mock';
 const EMBEDDING_MODEL = 'mock-embedding';
 const ADDRESS = { variables: { baseUrl: 'MODEL_MODE', apiKey: 'MODEL_MODE' }, apiKey: undefined };
 
-/** Creates models that answer by rules and need no server: equal questions get equal answers. */
+/** Creates models that answer by rules and need no server. Equal requests get equal answers. */
 export function createMockBackend({
   embeddingDimensions,
   mockAgent,
   vision,
 }: Pick<ModelClientOptions, 'embeddingDimensions' | 'mockAgent' | 'vision'>): ModelBackend {
-  const chat = languageModel(CHAT_MODEL, mockAgent);
+  const chat = createLanguageModel(CHAT_MODEL, mockAgent);
   return {
     chat,
-    chatModel: (name) => languageModel(name, mockAgent),
+    chatModel: (name) => createLanguageModel(name, mockAgent),
     vision: vision === false ? undefined : chat,
-    embedding: embeddingModel(embeddingDimensions),
+    embedding: createEmbeddingModel(embeddingDimensions),
     addresses: { chat: ADDRESS, vision: ADDRESS, embedding: ADDRESS },
     health: async () => ({ status: 'ok' }),
     close: async () => undefined,
   };
 }
 
-function languageModel(modelId: string, agent: MockAgent | undefined): LanguageModelV4 {
+function createLanguageModel(modelId: string, agent: MockAgent | undefined): LanguageModelV4 {
   return {
     specificationVersion: 'v4',
     provider: 'mock',
     modelId,
     supportedUrls: {},
     async doGenerate(options) {
-      const text = JSON.stringify(answer(options));
+      const text = JSON.stringify(applyRule(options));
       return {
         content: [{ type: 'text', text }],
         finishReason: { unified: 'stop', raw: 'stop' },
-        usage: usageOf(options.prompt, [text]),
+        usage: countUsage(options.prompt, [text]),
         warnings: [],
       };
     },
@@ -55,11 +55,13 @@ function languageModel(modelId: string, agent: MockAgent | undefined): LanguageM
       if (agent === undefined) {
         throw new UnsupportedFunctionalityError({ functionality: 'streaming from the mock model' });
       }
-      return { stream: ReadableStream.from(replyParts(agent(toConversation(options)), options)) };
+      return {
+        stream: ReadableStream.from(toStreamParts(agent(toConversation(options)), options)),
+      };
     },
   };
 
-  function replyParts(
+  function toStreamParts(
     { text = '', toolCalls = [] }: Reply,
     { prompt }: LanguageModelV4CallOptions,
   ): LanguageModelV4StreamPart[] {
@@ -79,13 +81,13 @@ function languageModel(modelId: string, agent: MockAgent | undefined): LanguageM
       {
         type: 'finish',
         finishReason: { unified: toolCalls.length > 0 ? 'tool-calls' : 'stop', raw: undefined },
-        usage: usageOf(prompt, [text, ...inputs]),
+        usage: countUsage(prompt, [text, ...inputs]),
       },
     ];
   }
 }
 
-function embeddingModel(dimensions: number): EmbeddingModelV4 {
+function createEmbeddingModel(dimensions: number): EmbeddingModelV4 {
   return {
     specificationVersion: 'v4',
     provider: 'mock',
@@ -100,19 +102,19 @@ function embeddingModel(dimensions: number): EmbeddingModelV4 {
   };
 }
 
-type Question = {
+type RuleInput = {
   data: unknown;
   image: { bytes: Uint8Array } | undefined;
-  /** The keys of the answer's schema. */
+  /** Keys of the answer schema. */
   keys: string[];
 };
 
-/** The rules of the mock by the name of the answer's schema. */
-const RULES: Record<string, (question: Question) => unknown> = {
-  // A field without a rule is unknown.
+/** Rules of the mock, by name of the answer schema. */
+const RULES: Record<string, (question: RuleInput) => unknown> = {
+  // Fields without a rule are null.
   listing_extraction: ({ data, keys }) => ({
     ...Object.fromEntries(keys.map((key) => [key, null])),
-    ...readListing(data),
+    ...extractListing(data),
   }),
   image_description({ data, image }) {
     if (!image) {
@@ -123,7 +125,7 @@ const RULES: Record<string, (question: Question) => unknown> = {
   },
 };
 
-function answer({ prompt, responseFormat }: LanguageModelV4CallOptions): unknown {
+function applyRule({ prompt, responseFormat }: LanguageModelV4CallOptions): unknown {
   const format = responseFormat?.type === 'json' ? responseFormat : undefined;
   const name = format?.name ?? '(nothing)';
   const rule = RULES[name];
@@ -144,7 +146,7 @@ function answer({ prompt, responseFormat }: LanguageModelV4CallOptions): unknown
   });
 }
 
-/** Converts the SDK's prompt to the conversation that it was made from. */
+/** Converts a prompt of the SDK to a conversation. */
 function toConversation(options: LanguageModelV4CallOptions): Conversation {
   const { prompt, tools = [], toolChoice } = options;
   return {
@@ -173,7 +175,7 @@ function toMessages({ role, content: parts }: LanguageModelV4Prompt[number]): Ch
   return [{ role, content, toolCalls }];
 }
 
-function usageOf(prompt: LanguageModelV4Prompt, written: readonly string[]) {
+function countUsage(prompt: LanguageModelV4Prompt, written: readonly string[]) {
   const texts = prompt.flatMap(({ content }) =>
     typeof content === 'string'
       ? [content]
@@ -186,7 +188,7 @@ function usageOf(prompt: LanguageModelV4Prompt, written: readonly string[]) {
   };
 }
 
-/** Counts words, numbers and signs as tokens; a real model takes two or three times as many for Cyrillic text. */
+/** Counts words, numbers and punctuation as tokens. Real models use two to three times as many for Cyrillic text. */
 function countWords(texts: readonly string[]): number {
   const pieces = /[\p{L}\p{N}]+|[^\s\p{L}\p{N}]/gu;
   return texts.reduce((count, text) => count + (text.match(pieces)?.length ?? 0), 0);

@@ -2,13 +2,17 @@ import assert from 'node:assert/strict';
 import { existsSync, readFileSync, statSync } from 'node:fs';
 import { suite, test } from 'node:test';
 import fc from 'fast-check';
-import { readAddress, canonicalCity, readPlace } from '../src/mock/places.ts';
-import { readContactName, readPhones, withoutPhones } from '../src/mock/contacts.ts';
+import { readAddress, normalizeCity, readPlace } from '../src/mock/places.ts';
+import { readContactName, readPhones, maskPhones } from '../src/mock/contacts.ts';
 import { FEATURE_SLUGS, readFeatures } from '../src/mock/features.ts';
 import { type DealType } from '../src/mock/kinds.ts';
-import { spellOutNumbers } from '../src/mock/numbers.ts';
+import { replaceNumberWords } from '../src/mock/numbers.ts';
 import { readPrice } from '../src/mock/price.ts';
-import { readListing, type ReadListing, readText } from '../src/mock/read-listing.ts';
+import {
+  extractListing,
+  type ListingExtraction,
+  prepareText,
+} from '../src/mock/extract-listing.ts';
 import { readAreas, readFloors, readRooms, readYearBuilt } from '../src/mock/sizes.ts';
 import { clean, fold } from '../src/mock/text.ts';
 
@@ -19,16 +23,16 @@ type Payload = Record<string, unknown> & {
 };
 
 const read = (url: URL) => readFileSync(url, 'utf8');
-const folded = (text: string): string => readText('', text).folded;
+const folded = (text: string): string => prepareText('', text).folded;
 
 suite('golden listings', () => {
   /** The facts of a text; ambiguous fields are absent. */
-  type Entry = { name: string; payload: object; expected: Partial<ReadListing> };
+  type Entry = { name: string; payload: object; expected: Partial<ListingExtraction> };
   const golden: Entry[] = JSON.parse(read(new URL('listings.golden.json', import.meta.url)));
 
   test('Golden listings are read as a person reads them', () => {
     const wrong = golden.flatMap(({ name, payload, expected }) => {
-      const found: Partial<Record<string, unknown>> = { ...readListing(payload) };
+      const found: Partial<Record<string, unknown>> = { ...extractListing(payload) };
       return Object.entries(expected).flatMap(([key, value]) =>
         JSON.stringify(found[key]) === JSON.stringify(value)
           ? []
@@ -140,7 +144,7 @@ suite('rules', () => {
     ['Ділянка, с. Годовиця\nРівна ділянка', ['Годовиця', null]],
     ['Дом, м. Золотоноша\nДва поверхи', ['Золотоноша', null]],
   ]);
-  table('the canonical name of a city', canonicalCity, [
+  table('the canonical name of a city', normalizeCity, [
     ...['Lviv', 'Львов', 'м. Львів', 'ЛЬВІВ', 'Львив'].map((name): [string, string] => [
       name,
       'Львів',
@@ -156,7 +160,7 @@ suite('rules', () => {
     ['затишна вулиця', null],
     ['біля парку', null],
   ]);
-  table('names', (text) => readContactName(withoutPhones(text)), [
+  table('names', (text) => readContactName(maskPhones(text)), [
     ['тел. 000 123 45 67 Ірина', 'Ірина'],
     ['Контактна особа: Олег Петренко', 'Олег Петренко'],
     ['Хозяйка Мария, звоните', 'Мария'],
@@ -223,7 +227,7 @@ suite('rules', () => {
     ['12000 грн/міс або 900 грн/доба', [900, 'UAH']],
   ]);
 
-  table('numbers in words', (text) => spellOutNumbers(fold(clean(text, 1_000))), [
+  table('numbers in words', (text) => replaceNumberWords(fold(clean(text, 1_000))), [
     ["двадцять п'ять тисяч гривень", '25000 гривень'],
     ['сто двадцать тысяч долларов', '120000 долларов'],
     ['one hundred and twenty-five thousand dollars', '125000 dollars'],
@@ -266,7 +270,7 @@ suite('the answer', () => {
   test('The answer has a title and a summary in the language of the text', () => {
     const facts = { price: 85_000, currency: 'USD', city: 'Львів', rooms: 2, area_total: 60 };
     const of = (description: string) => {
-      const { title, summary } = readListing({ ...facts, description });
+      const { title, summary } = extractListing({ ...facts, description });
       return `${title} | ${summary}`;
     };
     assert.equal(
@@ -282,13 +286,13 @@ suite('the answer', () => {
       '2-room apartment, Львів, 60 m² | For sale: 2-room apartment, Львів, 60 m². Price: 85\u00A0000 USD.',
     );
     const title = '🔥 ТЕРМІНОВО!!!  Продам   квартиру!!!';
-    assert.equal(readListing({ title, description: 'Київ' }).title, 'Продам квартиру');
+    assert.equal(extractListing({ title, description: 'Київ' }).title, 'Продам квартиру');
   });
 
   test('The answer prefers plausible fields of the payload and ignores implausible ones', () => {
     const description = 'Продам 2-кімнатну квартиру, Одеса, 45 000 $';
     const facts = (given: object) => {
-      const { price, currency, city, rooms } = readListing({ description, ...given });
+      const { price, currency, city, rooms } = extractListing({ description, ...given });
       return [price, currency, city, rooms];
     };
     const plausible = { price: 44_000, currency: 'eur', city: 'Kiev', rooms: 3 };
@@ -299,10 +303,10 @@ suite('the answer', () => {
 });
 
 suite('any input', () => {
-  const KEYS = Object.keys(readListing({ description: 'Продам квартиру' })).toSorted();
+  const KEYS = Object.keys(extractListing({ description: 'Продам квартиру' })).toSorted();
 
   function assertSound(input: unknown): void {
-    const found = readListing(input);
+    const found = extractListing(input);
     assert.deepEqual(Object.keys(found).toSorted(), KEYS);
     assert.equal(found.is_listing, found.reason === null);
     assert.match(found.reason ?? 'A.', /^[A-Z].*\.$/u);
@@ -314,7 +318,7 @@ suite('any input', () => {
     assert.ok(found.phones.every((phone) => /^\+\d{8,15}$/u.test(phone)));
     assert.ok(found.features.every((slug) => FEATURE_SLUGS.includes(slug)));
     assert.deepEqual(found.features, found.features.toSorted());
-    assert.deepEqual(readListing(input), found);
+    assert.deepEqual(extractListing(input), found);
   }
 
   const anyPayload = fc.oneof(
@@ -377,18 +381,18 @@ suite('samples/listings.jsonl', () => {
     const groups = [...Map.groupBy(payloads, keyOf).values()].filter(({ length }) => length > 1);
     const texts = groups.map((group) => new Set(group.map((line) => JSON.stringify(line))).size);
     assert.ok(texts.filter((count) => count === 1).length >= 3);
-    const prices = groups.map((group) => new Set(group.map((line) => readListing(line).price)));
+    const prices = groups.map((group) => new Set(group.map((line) => extractListing(line).price)));
     assert.ok(prices.filter(({ size }) => size > 1).length >= 3);
   });
 
   test('The samples have three texts that are no listings', () => {
-    const rejected = payloads.filter((payload) => !readListing(payload).is_listing).map(keyOf);
+    const rejected = payloads.filter((payload) => !extractListing(payload).is_listing).map(keyOf);
     const expected = ['kyiv-rent/50021', 'lviv-doshka/ld-1011', 'odesa-homes/A-310'];
     assert.deepEqual(rejected.toSorted(), expected);
   });
 
   test('Nine of ten samples yield price, city and deal type', () => {
-    const listings = payloads.map(readListing).filter((found) => found.is_listing);
+    const listings = payloads.map(extractListing).filter((found) => found.is_listing);
     const complete = listings.filter((found) => found.price && found.city && found.deal_type);
     assert.ok(complete.length >= listings.length * 0.9, `${complete.length}/${listings.length}`);
   });

@@ -1,8 +1,8 @@
-import { placesIn } from './places.ts';
-import { clean, fold, patterns } from './text.ts';
+import { findPlaces } from './places.ts';
+import { clean, fold, compileTable } from './text.ts';
 
-/** Words of the three languages that mean the same, as beginnings of folded words. */
-const CONCEPTS = patterns(String.raw`
+/** Concepts with their keywords in Ukrainian, Russian and English, as beginnings of folded words. */
+const CONCEPTS = compileTable(String.raw`
 apartment: квартир|кватир|апартамент|апартмент|кв(?!\p{L})|flat|apartment|apt|condo|двушк|однушк|трешк|трьошк|studio|студі|студи
 studio: studio|студі|студи|однушк|однокімнат|однокомнат|смарт
 one_room: однушк|однокімн|однокомн|1 ?-? ?(?:к(?!\p{L})|кімн|комн|room|bed|br(?!\p{L}))|one[- ](?:room|bed)
@@ -55,12 +55,12 @@ const MAX_WORDS = 3_000;
 const GRAM = 3;
 
 /**
- * The share of each family of tokens in a vector, whatever the length of the text: a concept means more than its word,
- * and a word more than its parts.
+ * Weight of each kind of token in a vector, independent of the length of the text. Concepts weigh more than words, and
+ * words more than trigrams.
  */
-const SHARE = { concept: 0.8, word: 0.5, gram: 0.33 };
+const TOKEN_WEIGHTS = { concept: 0.8, word: 0.5, gram: 0.33 };
 
-/** Concepts of kind and place, which mean most. */
+/** Matches concepts for the place, the rooms, the deal and the property type. They weigh more than other concepts. */
 const KEY_CONCEPT =
   /^(?:city|district):|_rooms?$|^(?:rent|sale|daily|house|land|garage|commercial)$/;
 const KEY_WEIGHT = 2;
@@ -68,25 +68,25 @@ const KEY_WEIGHT = 2;
 const FNV_OFFSET = 0x811c9dc5;
 const FNV_PRIME = 0x01000193;
 
-/** Returns the 32-bit FNV-1a hash of a text's UTF-16 units. */
+/** Returns the 32-bit FNV-1a hash of the UTF-16 code units of a text. */
 function fnv1a(text: string): number {
   let hash = FNV_OFFSET;
   for (let at = 0; at < text.length; at += 1) {
     hash = Math.imul(hash ^ text.charCodeAt(at), FNV_PRIME);
   }
-  // The low bits of FNV-1a are weak for short inputs; folding the high ones in evens them out.
+  // The low bits of FNV-1a are poorly distributed for short inputs, so the high bits are mixed in.
   return (hash ^ (hash >>> 15)) >>> 0;
 }
 
-function gramsOf(word: string): string[] {
+function splitIntoTrigrams(word: string): string[] {
   const padded = `<${word}>`;
   const grams: string[] = [];
   for (let at = 0; at + GRAM <= padded.length; at += 1) grams.push(padded.slice(at, at + GRAM));
   return grams;
 }
 
-/** Adds a family's tokens, hashed, so that together they have the given length. */
-function addFamily(vector: number[], tokens: Map<string, number>, share: number): void {
+/** Adds hashed tokens to a vector. The sum of their squared weights is `share` squared. */
+function addTokens(vector: number[], tokens: Map<string, number>, share: number): void {
   const length = Math.hypot(...tokens.values());
   for (const [token, weight] of tokens) {
     const at = fnv1a(token) % vector.length;
@@ -95,25 +95,25 @@ function addFamily(vector: number[], tokens: Map<string, number>, share: number)
   }
 }
 
-function unit(vector: number[]): number[] {
+function normalizeVector(vector: number[]): number[] {
   const length = Math.hypot(...vector);
-  // Without a direction of its own (no words, or words that cancel out) the text gets a fixed one.
+  // A text without words, or whose words cancel out, has no direction, so it gets a fixed one.
   if (length < Number.EPSILON) return vector.map((_, at) => (at === 0 ? 1 : 0));
   return vector.map((value) => value / length);
 }
 
-/** Counts tokens; one that occurs ten times weighs about three times as much as one that occurs once. */
-function counted(tokens: string[]): Map<string, number> {
+/** Returns the weight of each token: the square root of its number of occurrences. */
+function weighTokens(tokens: string[]): Map<string, number> {
   const counts = new Map<string, number>();
   for (const token of tokens) counts.set(token, (counts.get(token) ?? 0) + 1);
   return new Map([...counts].map(([token, count]) => [token, Math.sqrt(count)]));
 }
 
 /**
- * Embeds a text so that related texts are near by cosine: hashed words, their character trigrams, and concepts that are
- * the same in Ukrainian, Russian and English. Deterministic.
- * @param dimensions How many numbers the vector has.
- * @returns A vector of length 1, never with a NaN.
+ * Embeds a text so that related texts have a high cosine similarity. The vector combines hashed words, character
+ * trigrams, and concepts shared by Ukrainian, Russian and English. Equal texts get equal vectors.
+ * @param dimensions Number of elements of the vector.
+ * @returns A vector of length 1.
  * @throws RangeError when `dimensions` is not a positive whole number.
  */
 export function embedText(text: string, dimensions: number): number[] {
@@ -123,13 +123,17 @@ export function embedText(text: string, dimensions: number): number[] {
   const folded = fold(clean(text, MAX_TEXT));
   const words = (folded.match(/[\p{L}\p{N}]+/gu) ?? []).slice(0, MAX_WORDS);
   const named = CONCEPTS.filter(([, pattern]) => folded.search(pattern) >= 0).map(([name]) => name);
-  const concepts = [...named, ...placesIn(folded)].map((concept): [string, number] => [
+  const concepts = [...named, ...findPlaces(folded)].map((concept): [string, number] => [
     `concept:${concept}`,
     KEY_CONCEPT.test(concept) ? KEY_WEIGHT : 1,
   ]);
   const vector = Array.from({ length: dimensions }, () => 0);
-  addFamily(vector, new Map(concepts), SHARE.concept);
-  addFamily(vector, counted(words.map((word) => `word:${word}`)), SHARE.word);
-  addFamily(vector, counted(words.flatMap(gramsOf).map((gram) => `gram:${gram}`)), SHARE.gram);
-  return unit(vector);
+  addTokens(vector, new Map(concepts), TOKEN_WEIGHTS.concept);
+  addTokens(vector, weighTokens(words.map((word) => `word:${word}`)), TOKEN_WEIGHTS.word);
+  addTokens(
+    vector,
+    weighTokens(words.flatMap(splitIntoTrigrams).map((gram) => `gram:${gram}`)),
+    TOKEN_WEIGHTS.gram,
+  );
+  return normalizeVector(vector);
 }

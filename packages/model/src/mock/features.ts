@@ -1,7 +1,7 @@
-import { patterns, tester } from './text.ts';
+import { compileTable, createPatternTester } from './text.ts';
 
-/** Features with the words that tell of them, in the three languages. */
-const FEATURES = patterns(String.raw`
+/** Keywords of each feature in Ukrainian, Russian and English. */
+const FEATURES = compileTable(String.raw`
 air_conditioning: кондиціонер|кондиционер|кондер|air[- ]?con|a/c(?!\p{L})
 alarm: сигналізаці|сигнализаци|alarm
 appliances: технік[аоу]|(?:побутов|бытов)\p{L}* техн|техник[аоу]|пралк|пральн|стиральн|стиралк|холодильник|посудомий|посудомоеч|washing machine|washer|dishwasher|fridge|appliances
@@ -34,10 +34,10 @@ wifi: wi-? ?fi|вай-? ?фай|інтернет|интернет|internet
 
 const PETS = String.raw`тварин\p{L}*|животн\p{L}*|pets?|котик\p{L}*|котом|кішк\p{L}*|кошк\p{L}*|кот[аи]м[иі]|собак\p{L}*|песик\p{L}*|улюбленц\p{L}*|питомц\p{L}*|хвостик\p{L}*|dogs?|cats?`;
 
-const says = tester(String.raw`
-# Right before the word: "без балкона".
+const says = createPatternTester(String.raw`
+# A denial directly before the keyword: "без балкона".
 deniedBefore: (?:^|[^\p{L}])(?:без|крім|кроме|except|немає|нема|нет|no|not|without|не|ні|ни|un|потребує|требует|потрібен|нужен|під|под|needs?|requires?)(?: \p{L}+(?:ого|ої|ого|ой|а|у|ий|ый|ие|я|s|ic))? $
-# Right after it: "ліфта немає".
+# A denial directly after the keyword: "ліфта немає".
 deniedAfter: ^\p{L}* (?:немає|нема|нет|відсутн|отсутств|не працює|не пропон|не предлаг|не розгляд|не рассматр|не работает|поки немає)
 no_pets: (?:без|no|не (?:з|с|для)|тільки без|крім|кроме|not allowed)[^.;\n]{0,24}(?<!\p{L})(?:${PETS})(?!\p{L})|(?:${PETS})(?!\p{L})[^.,;\n]{0,16}(?<!\p{L})(?:не(?!\p{L})|ні|нельзя|заборон|запрещ|not|нет)
 pets_allowed: (?:можна|можно|дозвол\p{L}*|разреш\p{L}*|розглян\p{L}*|раді|рады|не проти|не против)[^.;\n]{0,24}(?<!\p{L})(?:${PETS})(?!\p{L})|(?<!\p{L})(?:${PETS})(?!\p{L})[ -]?[^.,;\n]{0,12}(?<!\p{L})(?:ok|okay|allowed|welcome|friendly|можна|можно|дозвол|вітаються|разреш|considered|fine)
@@ -45,10 +45,10 @@ needs_renovation: (?:без|потребує|потребують|требует
 unfurnished: unfurnished|немебльован|не мебльован|порожн\p{L}+ квартир|без мебл|без мебел
 `);
 
-/** Features whose own words hold the denial, so that "без" before them denies nothing. */
-const DENIALS_THEMSELVES = new Set(['no_commission', 'from_owner']);
+/** Features whose keywords contain a denial themselves, such as "без комісії". A denial before them is ignored. */
+const FEATURES_WITH_DENIAL = new Set(['no_commission', 'from_owner']);
 
-/** Every slug of a feature, sorted. */
+/** Slugs of all features, sorted. */
 export const FEATURE_SLUGS: readonly string[] = [
   ...FEATURES.map(([slug]) => slug),
   'needs_renovation',
@@ -58,7 +58,7 @@ export const FEATURE_SLUGS: readonly string[] = [
 
 function isAffirmed(text: string, [slug, pattern]: (typeof FEATURES)[number]): boolean {
   for (const match of text.matchAll(pattern)) {
-    if (DENIALS_THEMSELVES.has(slug)) return true;
+    if (FEATURES_WITH_DENIAL.has(slug)) return true;
     const end = match.index + match[0].length;
     const before = text.slice(Math.max(0, match.index - 28), match.index);
     const after = text.slice(end, end + 32);
@@ -67,7 +67,7 @@ function isAffirmed(text: string, [slug, pattern]: (typeof FEATURES)[number]): b
   return false;
 }
 
-/** Returns the features that a folded text affirms, sorted. It denies others: "без ремонту". */
+/** Returns the features that a folded text affirms, sorted. Omits denied features, such as "без ремонту". */
 export function readFeatures(folded: string): string[] {
   const found = FEATURES.filter((feature) => isAffirmed(folded, feature)).map(([slug]) => slug);
   const features = new Set(found);

@@ -1,9 +1,9 @@
-/** The language of a text; `mixed` when none has a clear majority. */
+/** Language of a text. `mixed` if no language has a clear majority. */
 export type Language = 'uk' | 'ru' | 'en' | 'mixed';
 
 const MAX_WORDS = 2_000;
 
-/** Common words that only one of the two languages has, as folded text writes them. */
+/** Common words of one of the two languages, folded. */
 const UKRAINIAN = new Set(
   'та є що але або від до після біля поруч здам здаю здається здаємо продаємо квартиру кімната кімнатна поверх ціна площа будинок вулиця район ремонтом меблі власник без комісії телефонуйте можна тільки зараз тепер опалення дуже новобудова балконом міс гривень тварин потрібен машина зупинка хвилин ринок школа садок кухня окрема торг доларів грн'.split(
     ' ',
@@ -16,11 +16,11 @@ const RUSSIAN = new Set(
 );
 const SHARED = new Set('без район школа торг грн машина до или'.split(' '));
 
-/** Latin words that every language's listings use. */
+/** Latin words that listings in every language use. */
 const NAMES =
   /^(?:wi|fi|wifi|ikea|led|tv|sky|park|smart|house|ok|usd|uah|eur|bosch|lg|samsung|smart-tv|x)$/u;
 
-/** Beginnings of words that are Russian or Ukrainian whatever the ending. */
+/** Beginnings of words that identify the language regardless of the ending. */
 const RUSSIAN_STEM =
   /^(?:(?:одно|двух|трех|четырех)?комнат|комн$|этаж|сосед|человек|посуточ|сутк|сутки|хозя|собственн|отоплен|кирпич|хорош|больш|месяц|долл|сда[мюе]|продае|ищу$|участ|стоимост|мебел|дорог|раздельн|рядом|возле|снижен|срочно|нов(?:ый|ая|ое|ой|ого)$|чист(?:ый|ая|ое)$|улиц)/u;
 const UKRAINIAN_STEM =
@@ -28,7 +28,7 @@ const UKRAINIAN_STEM =
 
 type Vote = 'uk' | 'ru' | 'en' | 'cyrillic' | null;
 
-function voteOf(word: string): Vote {
+function classifyWord(word: string): Vote {
   if (/^[a-z]/u.test(word)) return word.length > 1 && !NAMES.test(word) ? 'en' : null;
   if (!/\p{Script=Cyrillic}/u.test(word)) return null;
   if (/[іїєґ]/u.test(word)) return 'uk';
@@ -40,25 +40,25 @@ function voteOf(word: string): Vote {
   return UKRAINIAN_STEM.test(word) ? 'uk' : 'cyrillic';
 }
 
-/** The share of a second language that makes a text mixed. */
-const MIXTURE = 0.25;
+/** Minimum share of a second language in a mixed text. */
+const MIN_MIXED_SHARE = 0.25;
 
 /**
- * Reads the language of a folded text by its letters and common words. A text without any letters counts
- * as Ukrainian, the platform's first language.
+ * Detects the language of a folded text by its letters and common words. A text without letters counts as Ukrainian,
+ * the main language of the platform.
  */
-export function readLanguage(folded: string): Language {
+export function detectLanguage(folded: string): Language {
   const votes = { uk: 0, ru: 0, en: 0, cyrillic: 0 };
   for (const word of (folded.match(/\p{L}+/gu) ?? []).slice(0, MAX_WORDS)) {
-    const vote = voteOf(word);
+    const vote = classifyWord(word);
     if (vote !== null) votes[vote] += 1;
   }
   const cyrillic = votes.uk + votes.ru + votes.cyrillic;
   const all = cyrillic + votes.en;
-  if (all === 0 || votes.en / all <= MIXTURE) {
+  if (all === 0 || votes.en / all <= MIN_MIXED_SHARE) {
     const minor = Math.min(votes.uk, votes.ru);
-    if (minor >= 2 && minor / (votes.uk + votes.ru) >= MIXTURE) return 'mixed';
+    if (minor >= 2 && minor / (votes.uk + votes.ru) >= MIN_MIXED_SHARE) return 'mixed';
     return votes.ru > votes.uk ? 'ru' : 'uk';
   }
-  return cyrillic / all < MIXTURE ? 'en' : 'mixed';
+  return cyrillic / all < MIN_MIXED_SHARE ? 'en' : 'mixed';
 }

@@ -1,6 +1,6 @@
-import { rule } from './text.ts';
+import { compilePattern } from './text.ts';
 
-/** Cardinals as folded text has them, in several cases: value and words. */
+/** Cardinal numbers: a value, then its folded words in several grammatical cases. */
 const CARDINALS: ReadonlyMap<string, number> = new Map(
   `1 один одна одне одну одного одной однієї одной одною one
 2 два дві две двох двух двум двом двома two
@@ -51,20 +51,20 @@ const CARDINALS: ReadonlyMap<string, number> = new Map(
 
 const SCALES = new Set([1_000, 1_000_000]);
 const WORD = [...CARDINALS.keys()].toSorted((a, b) => b.length - a.length).join('|');
-const RUN = rule(
+const RUN = compilePattern(
   String.raw`(?<![\p{L}\p{N}])(?:${WORD})(?:[ -](?:and )?(?:${WORD})(?![\p{L}\p{N}])){0,12}(?![\p{L}\p{N}])`,
   'gu',
 );
 
-/** Returns whether `next` continues a number that stands at `current`: 100 + 20, 20 + 5, but not 5 + 9. */
-function continues(current: number, next: number): boolean {
+/** Returns whether `next` can be added to the number `current`: 100 + 20 and 20 + 5, but not 5 + 9. */
+function canAppend(current: number, next: number): boolean {
   if (current === 0) return true;
   if (current % 100 === 0) return next < 100;
   return current % 10 === 0 && current % 100 >= 20 && next < 10;
 }
 
-/** Returns the numbers that a run of words names: usually one, two for "three four". */
-function valuesOf(words: string[]): number[] {
+/** Returns the numbers in a sequence of number words: usually one, but two for "three four". */
+function parseNumberWords(words: string[]): number[] {
   const values: number[] = [];
   let total = 0;
   let current = 0;
@@ -76,7 +76,7 @@ function valuesOf(words: string[]): number[] {
       current = 0;
     } else if (word === 'hundred') {
       current = (current || 1) * 100;
-    } else if (continues(current, value)) {
+    } else if (canAppend(current, value)) {
       current += value;
     } else {
       values.push(total + current);
@@ -88,16 +88,16 @@ function valuesOf(words: string[]): number[] {
   return values;
 }
 
-function digitsFor(run: string, offset: number, text: string): string {
+function replaceRun(run: string, offset: number, text: string): string {
   const words = run.split(/[ -]/u);
-  // "25 тисяч" is a number with its multiplier: the price rules read those together.
+  // Keep the multiplier in "25 тисяч": the price rules parse the digits and the multiplier together.
   const isMultiplier =
     SCALES.has(CARDINALS.get(words[0] ?? '') ?? 0) &&
     /\d ?$/u.test(text.slice(Math.max(0, offset - 2), offset));
-  return isMultiplier ? run : valuesOf(words).join(' ');
+  return isMultiplier ? run : parseNumberWords(words).join(' ');
 }
 
-/** Beginnings of compounds, "двокімнатна"; the first is 1. */
+/** First parts of compound words such as "двокімнатна", in order of their value from 1. */
 const COMPOUNDS =
   'одно|одной дво|двох|двух|двух- три|трьох|трех|трьо чотири|чотирьох|четырех|четыре пяти шести семи восьми'
     .concat(' девяти десяти')
@@ -105,11 +105,14 @@ const COMPOUNDS =
     .concat(' чотирнадцяти|четырнадцати пятнадцяти|пятнадцати шістнадцяти|шестнадцати')
     .split(' ')
     .map((stems, index): [RegExp, number] => [
-      rule(String.raw`(?<!\p{L})(?:${stems})(?=поверх|этаж|етаж|кімнат|комнат|кімн|комн)`, 'gu'),
+      compilePattern(
+        String.raw`(?<!\p{L})(?:${stems})(?=поверх|этаж|етаж|кімнат|комнат|кімн|комн)`,
+        'gu',
+      ),
       index + 1,
     ]);
 
-/** Stems of ordinals; the first is 1. */
+/** Stems of ordinal numbers, in order of their value from 1. */
 const ORDINAL_STEMS =
   'перш|перв друг|втор трет четверт пят шост|шест сьом|седьм восьм девят десят одинадцят|одиннадцат'
     .concat(' дванадцят|двенадцат тринадцят|тринадцат чотирнадцят|четырнадцат пятнадцят|пятнадцат')
@@ -121,7 +124,7 @@ const ENGLISH_ORDINALS =
     .concat(' fifteenth sixteenth seventeenth eighteenth nineteenth twentieth')
     .split(' ');
 
-/** Only beside a floor, or before "з 9": elsewhere "перший" is about something else. */
+/** Contexts in which an ordinal is a floor: next to the word "floor", or before "of 9". */
 const AFTER_FLOOR = String.raw`(?<=(?<!\p{L})(?:поверх|пов|этаж|етаж|эт)\.?[ :-]{1,3})`;
 const BEFORE_FLOOR = String.raw`(?= (?:поверс|поверх|пов|этаж|етаж|эт|floor|storey|story|(?:з|із|зі|из|of) \d))`;
 const ENDINGS = '(?:ий|ій|ый|ой|ому|ьому|ом|ем|ьем|ім|ого|ього|его|ьего)';
@@ -130,20 +133,20 @@ const ORDINALS = ORDINAL_STEMS.flatMap((stems, index): [RegExp, number][] => {
   const ordinal = String.raw`(?:([23]0) )?(?:${stems})${ENDINGS}`;
   const english = String.raw`(?:([23]0)[ -])?${ENGLISH_ORDINALS[index]}`;
   return [
-    [rule(String.raw`(?<!\p{L})${ordinal}${BEFORE_FLOOR}`, 'gu'), index + 1],
-    [rule(String.raw`${AFTER_FLOOR}${ordinal}(?!\p{L})`, 'gu'), index + 1],
-    [rule(String.raw`(?<!\p{L})${english}${BEFORE_FLOOR}`, 'gu'), index + 1],
+    [compilePattern(String.raw`(?<!\p{L})${ordinal}${BEFORE_FLOOR}`, 'gu'), index + 1],
+    [compilePattern(String.raw`${AFTER_FLOOR}${ordinal}(?!\p{L})`, 'gu'), index + 1],
+    [compilePattern(String.raw`(?<!\p{L})${english}${BEFORE_FLOOR}`, 'gu'), index + 1],
   ];
 });
 
 /**
- * Returns folded text with its number words as digits: cardinals ("сто двадцать тысяч" → "120000"), the compounds of
- * rooms and floors ("двокімнатна" → "2-кімнатна") and the ordinals of floors ("на п'ятому поверсі" → "на 5-й поверсі").
+ * Replaces number words in a folded text by digits: cardinals ("сто двадцать тысяч" → "120000"), compounds for rooms
+ * and floors ("двокімнатна" → "2-кімнатна") and ordinals of floors ("на п'ятому поверсі" → "на 5-й поверсі").
  */
-export function spellOutNumbers(folded: string): string {
+export function replaceNumberWords(folded: string): string {
   let text = folded;
   for (const [pattern, value] of COMPOUNDS) text = text.replace(pattern, `${value}-`);
-  text = text.replace(RUN, digitsFor);
+  text = text.replace(RUN, replaceRun);
   for (const [pattern, value] of ORDINALS) {
     text = text.replace(pattern, (_all, tens?: string) => `${Number(tens ?? 0) + value}-й`);
   }

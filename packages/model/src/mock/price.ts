@@ -1,17 +1,17 @@
-import { patterns, rows, rule, tester } from './text.ts';
+import { compileTable, parseTable, compilePattern, createPatternTester } from './text.ts';
 import {
   type DealType,
-  dealTypeOfPrice,
-  lastOffer,
-  offersEither,
+  guessDealType,
+  findLastDeal,
+  offersBothDeals,
   type PropertyType,
 } from './kinds.ts';
 
-/** A price and its currency, ISO 4217. */
+/** A price and its currency (ISO 4217). */
 export type Price = { price: number | null; currency: string | null };
 
-/** Forms of currencies in folded text, longest first. "Умовні одиниці" are dollars in Ukrainian listings. */
-const CURRENCIES = rows(String.raw`
+/** Spellings of currencies in folded text, longest first. "Умовні одиниці" means dollars in Ukrainian listings. */
+const CURRENCIES = parseTable(String.raw`
 USD: us\$|usd|\$|долар(?:ів|и|а|ах)?|доллар(?:ов|а|ы|ах)?|долл|дол|dollars?|bucks|бакс(?:ів|ов|и|ы|а)?|у\.? ?[ео](?![\p{L}])\.?|зелен(?:их|ых)
 EUR: eur(?:os?)?|€|євро|евро
 UAH: uah|₴|грн|гривень|гривні|гривня|гривна|гривен|гривны|гр(?!\p{L})\.?|hrn|hryvnias?|hryvnia
@@ -19,35 +19,38 @@ PLN: pln|zł|злотих|злотых
 GBP: gbp|£
 `);
 const CURRENCY = CURRENCIES.map(([, forms]) => forms).join('|');
-const CODES = CURRENCIES.map(([code, forms]): [string, RegExp] => [code, rule(`^(?:${forms})$`)]);
+const CODES = CURRENCIES.map(([code, forms]): [string, RegExp] => [
+  code,
+  compilePattern(`^(?:${forms})$`),
+]);
 
-/** Returns the ISO 4217 code of a form of `CURRENCY`, else null. */
-function currencyCode(form: string | undefined): string | null {
+/** Returns the ISO 4217 code of a spelling of a currency, or null. */
+function parseCurrency(form: string | undefined): string | null {
   return CODES.find(([, pattern]) => form !== undefined && pattern.test(form))?.[0] ?? null;
 }
 
-/** A sum of money in a text, with the words around it. */
+/** A number in a text that may be a sum of money, with the words around it. */
 type Amount = {
   value: number;
-  /** ISO 4217; null when the text does not say. */
+  /** ISO 4217 code. Null if the text names no currency. */
   currency: string | null;
-  /** Written with a multiplier ("85к", "15 тис"), so surely no count of something else. */
+  /** Whether the number has a multiplier ("85к", "15 тис"), which makes it a sum of money rather than a count. */
   scaled: boolean;
-  /** The words before it, back to the amount or line before. */
+  /** Text before the number, back to the previous amount or line. */
   before: string;
-  /** The words after it, up to the next separator. */
+  /** Text after the number, up to the next semicolon or line end. */
   after: string;
   at: number;
 };
 
-const WINDOW = 48;
+const CONTEXT_LENGTH = 48;
 const MIN_THOUSANDS = 7_000;
 
 const NUMBER = String.raw`\d{1,3}(?:[ .,]\d{3})+(?!\d)(?:[.,]\d{1,2}(?!\d))?|\d{1,9}(?:[.,]\d{1,2}(?!\d))?`;
 const THOUSAND = String.raw`тис(?:яч[аіуи]?)?\.?|т[иы]щ[аиіу]?|штук[аиу]?(?= ?(?:${CURRENCY}))|тыс(?:яч[аиу]?)?\.?|thousand|[кk](?![\p{L}])|т\.?(?= ?(?:${CURRENCY}))`;
 const MILLION = String.raw`млн\.?|мільйон\p{L}*|миллион\p{L}*|million|mln|m(?= ?(?:usd|eur|uah|\$|€))`;
 
-const AMOUNT = rule(
+const AMOUNT = compilePattern(
   String.raw`(?<!\d)(?<!\d[.,/])(?:(?<pre>(?<!\p{L})(?:${CURRENCY})) ?)?(?<number>${NUMBER})` +
     String.raw`(?: ?[-–] ?\d{1,3}(?:[ .,]?\d{3})*(?=[^\d/]))?` +
     String.raw` ?(?:(?<thousand>${THOUSAND})|(?<million>${MILLION})(?: (?<rest>\d{1,3}) ?(?:тис|тыс)\p{L}*\.?)?)?` +
@@ -55,7 +58,7 @@ const AMOUNT = rule(
   'gu',
 );
 
-/** "85 000", "85.000" and "85,000" are groups of thousands; "1,2" and "65.5" are decimals. */
+/** Parses a number: "85 000", "85.000" and "85,000" have thousands separators, "1,2" and "65.5" are decimals. */
 function parseNumber(written: string): number {
   const grouped = /^\d{1,3}(?:[ .,]\d{3})+/u.exec(written)?.[0] ?? '';
   const rest = written.slice(grouped.length);
@@ -63,14 +66,14 @@ function parseNumber(written: string): number {
   return Number((whole + rest).replace(',', '.'));
 }
 
-/** "1.200 млн" would be a group if read alone; with a multiplier it is a decimal. */
+/** Parses a number before a multiplier, where a point or comma is always decimal: "1.200 млн". */
 function parseScaled(written: string): number {
   return Number(written.replaceAll(' ', '').replace(',', '.'));
 }
 
 /**
- * Returns every number of a folded text that may be a sum of money, in its order. Numbers without currency and
- * multiplier are among them: a label such as "ціна" can still make them prices.
+ * Returns all numbers of a folded text that may be sums of money, in the order of the text. They include numbers
+ * without a currency and a multiplier, because a label such as "ціна" can make them prices.
  */
 function readAmounts(folded: string): Amount[] {
   const amounts: Amount[] = [];
@@ -81,9 +84,9 @@ function readAmounts(folded: string): Amount[] {
     const factor = thousand === undefined ? (million === undefined ? 1 : 1_000_000) : 1_000;
     const value =
       factor === 1 ? parseNumber(number) : parseScaled(number) * factor + Number(rest) * 1_000;
-    const currency = currencyCode(post?.trim()) ?? currencyCode(pre);
-    const before = folded.slice(Math.max(previousEnd, match.index - WINDOW), match.index);
-    // "2к" is a flat of two rooms, "85к" a sum.
+    const currency = parseCurrency(post?.trim()) ?? parseCurrency(pre);
+    const before = folded.slice(Math.max(previousEnd, match.index - CONTEXT_LENGTH), match.index);
+    // "2к" is a flat with two rooms, "85к" is a sum of money.
     const countsRooms = thousand === 'к' && currency === null && value < MIN_THOUSANDS;
     if (!countsRooms) {
       amounts.push({
@@ -91,66 +94,66 @@ function readAmounts(folded: string): Amount[] {
         currency,
         scaled: factor !== 1,
         before: before.split(/[;\n!?]/u).at(-1) ?? '',
-        after: folded.slice(end, end + WINDOW).split(/[;\n]/u, 1)[0] ?? '',
+        after: folded.slice(end, end + CONTEXT_LENGTH).split(/[;\n]/u, 1)[0] ?? '',
         at: match.index,
       });
     }
-    // A bare number ("депозит за 1 місяць 9000 грн") does not part a label from its amount.
+    // A bare number does not separate a label from its amount: "депозит за 1 місяць 9000 грн".
     if (currency !== null || factor !== 1) previousEnd = end;
   }
   return amounts;
 }
 
-/** The role of an amount: the newest price, a price, or the cost of something else. */
+/** Role of an amount: `new` is the price after a reduction, `other` the cost of something else. */
 type Role = 'new' | 'price' | 'other';
 
-/** "Ціна впала з": the price of the past follows. */
-const LOWERED = String.raw`(?:знижен|снижен|знизил|снизил|впал|упал|зменшен|reduced|dropped|lowered)\p{L}* (?:ціни |ціну |цены |цену |цена )?(?:з|із|с|from)(?!\p{L})`;
+/** Phrases before a former price: "Ціна впала з". */
+const PRICE_REDUCED_FROM = String.raw`(?:знижен|снижен|знизил|снизил|впал|упал|зменшен|reduced|dropped|lowered)\p{L}* (?:ціни |ціну |цены |цену |цена )?(?:з|із|с|from)(?!\p{L})`;
 
-/** Words before an amount that give it a role. The label nearest to the amount counts. */
-const LABELS = patterns<Role>(String.raw`
-new: (?:->|=>|>>|[→⇒➔➡]\uFE0F?) ?$|тепер|теперь|зараз|сейчас|now|стало|нова ціна|новая цена|знижен\p{L}* (?:ціни )?до|снижен\p{L}* (?:цены )?до|reduced to|down to|${LOWERED} \d[\d .,]{0,12} ?(?:\$|грн|usd)? ?(?:to|до)|new price|актуальн
+/** Labels before an amount, by role. The label nearest to the amount counts. */
+const LABELS = compileTable<Role>(String.raw`
+new: (?:->|=>|>>|[→⇒➔➡]\uFE0F?) ?$|тепер|теперь|зараз|сейчас|now|стало|нова ціна|новая цена|знижен\p{L}* (?:ціни )?до|снижен\p{L}* (?:цены )?до|reduced to|down to|${PRICE_REDUCED_FROM} \d[\d .,]{0,12} ?(?:\$|грн|usd)? ?(?:to|до)|new price|актуальн
 price: цін[аиіуо]|цен[аыеу]|ценой|price|вартіст|вартост|стоимост|оренд|аренд|rent(?!ed)|asking|плат[аи](?!\p{L})|прошу|хоч[уе]м?|відда(?:м|є|д)|отда(?:м|е|д)|всього|всего лишь|за все|only|just|бюджет
 other: депозит|заста[вн]|завдат|залог|задат|deposit|гаранті|комун|коммун|кварплат|світл|свет(?!л)|електр|электр|опален|отоплен|газ(?!\p{L})|вод[аиу](?!\p{L})|інтернет|интернет|internet|utilit|bills|осбб|осмд|heating|electricity
 other: комісі|комисси|commission|fee(?:s)?(?!\p{L})|послуг|услуг|рієлтор|риелтор|риэлтор|agency|прибиран|уборк|cleaning|консьєрж|консьерж|охорон
-other: було|была|было|був(?!\p{L})|был(?!\p{L})|раніше|ранее|раньше|was(?!\p{L})|were|formerly|previously|old price|стар[аоы]|замість|вместо|instead|(?:з|по|від)?робили|(?:с|по)?делали|витратил|потратил|купува|купил|покупал|придбал|bought|paid(?!\p{L})|spent|${LOWERED}
+other: було|была|было|був(?!\p{L})|был(?!\p{L})|раніше|ранее|раньше|was(?!\p{L})|were|formerly|previously|old price|стар[аоы]|замість|вместо|instead|(?:з|по|від)?робили|(?:с|по)?делали|витратил|потратил|купува|купил|покупал|придбал|bought|paid(?!\p{L})|spent|${PRICE_REDUCED_FROM}
 other: знижк|скидк|discount|торг|уступ|доплат|внес|взнос|аванс|розтерм|розстроч|рассроч|installment|instalment|down payment|курс|rate(?!\p{L})
 other: паркінг|паркинг|паркомісц|машиномісц|машиномест|гараж|комор[аиу]|кладов|parking|garage|storage|вклад|влож|інвест|ремонт\p{L}* (?:за|на|кошт|обош|обійш)|invested|дохід|доход|прибут|income|yield|зарплат|salary|штраф|fine(?!\p{L})|податк|налог|tax(?!i)|меблі за|мебель за|(?:за|per) (?:1 |один |одну )?(?:м ?2|м ?кв|кв(?!\p{L})|метр(?!о)|сотк|m ?2|sq)
 `);
 
-/** Patterns of the words around an amount. */
-const says = tester(String.raw`
-# After an amount: it is for a square metre, an hour or a year.
+/** Patterns for the text before and after an amount. */
+const says = createPatternTester(String.raw`
+# Text after an amount per square metre, hour or year.
 perUnit: ^\.?,? ?(?:/|за|per|a) ?(?:1 ?|один ?|одну ?)?(?:м ?2|м(?!\p{L})|кв(?!арт)|метр(?!о)|m ?2|sq|сотк|квадрат|годин|час(?!т)|hour|рік|год(?!и)|year|парк)
-# After an amount: it is a cost beside the price, neither included in it nor with an amount of its own.
+# Text after an additional cost, such as utilities. Excludes costs that are included in the price or named with an amount.
 otherAfter: ^ ?(?:- ?)?(?:(?:за|на) комун|(?:комунальн|коммунальн|застав|депозит|deposit|завдат|залог|комісі|комисс|commission|agency|cleaning|fee|знижк|скидк|discount|utilities|for utilities|парк|штраф|розтерм|внес)(?!\p{L}* (?:включ|в цін))(?!\p{L}*[^,.;]{0,14}\d))
-# After an amount: "Сто тисяч? Ні, вісімдесят".
+# Text after an amount that the author takes back: "Сто тисяч? Ні, вісімдесят".
 questioned: ^ ?\?
 monthly: ^\.?,? ?(?:\+ ?[\p{L}.]+ ?)?(?:/|в|на|за|у|per|a|each)? ?(?:міс|мес|mo(?:nth)?(?!\p{L})|pcm|monthly|щомісяч|ежемесяч|m(?!\p{L}))
 daily: ^\.?,? ?(?:/|в|на|за|у|per|a)? ?(?:доб|сут|ніч|ноч|night|day|день|daily)
 percent: ^ ?%
-# After a number: it counts something else, so that no label makes it a price.
+# Text after a number that counts something other than money.
 measure: ^ ?-? ?(?:м(?!\p{L})|м ?2|кв(?!арт)|m ?2|sq|сот|км|km|хв|мин|min|кімн|комн|room|поверх|пов|этаж|эт|рок|рік|р\.|год|лет|year|люд|чел|person|people|guest|гост|міс|мес|доб|сут|шт|х(?!\p{L})|:\d|bed|br)
-# Before an amount of money.
+# Text before a price per night.
 dailyBefore: \<(?:подобов|посуточн|за (?:добу|ніч)|за (?:сутки|ночь)|per night|nightly)
-# Before an amount: the home is let, so in an offer of sale the amount is the rent of its tenant.
+# Text before the rent that a current tenant pays, in a listing for sale.
 letNow: \<(?:здан[аоі]|сдан[аоы]|здаєт|сдает|орендар|арендатор|rented|tenant|наразі зда)
 `);
 
-const GARAGE = rule(
+const GARAGE = compilePattern(
   String.raw`(?:гараж|паркінг|паркомісц|машиномісц|машиномест|parking|garage)\p{L}*`,
   'gu',
 );
-const SAID_AFTER = rule(String.raw`^[ (-]*(?:(?:for|за|на) )?\p{L}+`);
+const WORD_AFTER = compilePattern(String.raw`^[ (-]*(?:(?:for|за|на) )?\p{L}+`);
 
-/** Below these a sum is no price of a home. */
+/** Minimum price by deal type, in any currency. Lower amounts are not prices. */
 const MIN_PRICE: Record<DealType, number> = { sale: 500, rent: 30, daily_rent: 5 };
-/** Numbers without a currency are taken for prices only within bounds, to leave counts alone. */
+/** Bounds for prices without a currency. Numbers outside are counts. */
 const MIN_LABELLED = 100;
 const MIN_BARE = 1_000;
 const MAX_BARE = 100_000_000;
 
-function lastLabel(before: string): Role | null {
+function findLastLabel(before: string): Role | null {
   let role: Role | null = null;
   let at = -1;
   for (const [candidate, pattern] of LABELS) {
@@ -161,33 +164,33 @@ function lastLabel(before: string): Role | null {
   return role;
 }
 
-/** Returns the words since the last comma, plus or full stop. */
-function clauseBefore({ before }: Amount): string {
+/** Returns the text before an amount, back to the last comma, plus sign or full stop. */
+function extractClauseBefore({ before }: Amount): string {
   return before.split(/,(?!\d)|\+|\. /u).at(-1) ?? '';
 }
 
 const isYear = ({ value }: Amount): boolean => value >= 1900 && value <= 2035;
 const isMoney = ({ currency, scaled }: Amount): boolean => currency !== null || scaled;
 
-/** Returns whether an amount is surely for something else, or by another measure, than the deal's price. */
-function isNoPrice(amount: Amount, deal: DealType | null): boolean {
+/** Returns whether an amount cannot be the price: it is too small, per unit, an extra cost, or the current rent. */
+function cannotBePrice(amount: Amount, deal: DealType | null): boolean {
   const { value, after } = amount;
   if (value < (deal === null ? MIN_PRICE.daily_rent : MIN_PRICE[deal])) return true;
   if (['percent', 'perUnit', 'otherAfter'].some((name) => says(name, after))) return true;
-  return deal === 'sale' && (says('monthly', after) || says('letNow', clauseBefore(amount)));
+  return deal === 'sale' && (says('monthly', after) || says('letNow', extractClauseBefore(amount)));
 }
 
-/** Returns 1 when the amount's period is the deal's, -1 when it is another's, 0 when it has none. */
-function periodFit(amount: Amount, deal: DealType | null): -1 | 0 | 1 {
+/** Returns 1 if the period of an amount matches the rent, -1 if it differs, and 0 if there is no period or no rent. */
+function comparePeriod(amount: Amount, deal: DealType | null): -1 | 0 | 1 {
   if (deal !== 'rent' && deal !== 'daily_rent') return 0;
   const own = deal === 'rent' ? 'monthly' : 'daily';
   if (says(own, amount.after)) return 1;
   if (says(own === 'daily' ? 'monthly' : 'daily', amount.after)) return -1;
-  const isDaily = isMoney(amount) && says('dailyBefore', clauseBefore(amount));
+  const isDaily = isMoney(amount) && says('dailyBefore', extractClauseBefore(amount));
   return isDaily ? (deal === 'daily_rent' ? 1 : -1) : 0;
 }
 
-/** Returns whether a number without a currency may be a sum of money at all. */
+/** Returns whether a number without a currency may be a price. */
 function isBarePrice(amount: Amount, role: Role | null, fit: number): boolean {
   const { value, before, after } = amount;
   if (fit === 1) return value >= MIN_LABELLED;
@@ -197,64 +200,64 @@ function isBarePrice(amount: Amount, role: Role | null, fit: number): boolean {
   return isRound && !isYear(amount) && !/[№#/-] ?$/u.test(before);
 }
 
-/** Returns whether an amount is for another deal, by the words beside it or its size. */
+/** Returns whether an amount belongs to another deal, judged by the words around it or by its size. */
 function isForOtherDeal(amount: Amount, deal: DealType | null): boolean {
-  const before = clauseBefore(amount);
-  const named = offersEither(before)
-    ? dealTypeOfPrice(amount.value, amount.currency)
-    : (lastOffer(before) ?? lastOffer(SAID_AFTER.exec(amount.after)?.[0] ?? ''));
+  const before = extractClauseBefore(amount);
+  const named = offersBothDeals(before)
+    ? guessDealType(amount.value, amount.currency)
+    : (findLastDeal(before) ?? findLastDeal(WORD_AFTER.exec(amount.after)?.[0] ?? ''));
   return deal !== null && named !== null && (named === 'sale') !== (deal === 'sale');
 }
 
-/** Scores an amount as the price; 0 for none at all. */
-function score(amount: Amount, deal: DealType | null): number {
-  const role = lastLabel(clauseBefore(amount));
-  if (role === 'other' || isNoPrice(amount, deal) || isForOtherDeal(amount, deal)) return 0;
-  const fit = periodFit(amount, deal);
+/** Scores how likely an amount is the price. 0 means that it is not a price. */
+function scoreAmount(amount: Amount, deal: DealType | null): number {
+  const role = findLastLabel(extractClauseBefore(amount));
+  if (role === 'other' || cannotBePrice(amount, deal) || isForOtherDeal(amount, deal)) return 0;
+  const fit = comparePeriod(amount, deal);
   const money = isMoney(amount);
   if (!money && !isBarePrice(amount, role, fit)) return 0;
-  // A round number that nothing explains is the last thing to be taken for a price.
+  // A round number without a label or a period is the weakest candidate.
   if (!money && role === null && fit !== 1) return deal === null ? 0 : 1;
   const said = role === 'new' ? 6 : role === 'price' ? 2 : 0;
   const doubt = says('questioned', amount.after) ? 3 : 0;
   return Math.max(1, (money ? 4 : 2) + said + 3 * fit - doubt);
 }
 
-/** Monthly rents from here up that name no currency are in hryvnias; so are nights from 300. */
+/** Rents without a currency are in hryvnias from these amounts up. */
 const MIN_HRYVNIA_RENT = 3_000;
 const MIN_HRYVNIA_NIGHT = 300;
 
-function usualCurrency(price: number, deal: DealType | null): string | null {
+function guessCurrency(price: number, deal: DealType | null): string | null {
   if (deal === 'rent' && price >= MIN_HRYVNIA_RENT) return 'UAH';
   return deal === 'daily_rent' && price >= MIN_HRYVNIA_NIGHT ? 'UAH' : null;
 }
 
-function currencyOf(amounts: Amount[], price: number): string | null {
+function findCurrency(amounts: Amount[], price: number): string | null {
   return (
     amounts.find(({ value, currency }) => value === price && currency !== null)?.currency ?? null
   );
 }
 
 /**
- * Reads the asking price, and not deposits, utilities, commissions, prices per square metre and prices of the past. The
- * best amount wins, the first one among equals.
+ * Reads the asking price. Ignores deposits, utilities, commissions, prices per square metre and former prices. Of
+ * several candidates, the one with the highest score wins, and the first one of equal scores.
  */
 export function readPrice(folded: string, deal: DealType | null, type: PropertyType | null): Price {
   let best: Amount | null = null;
   let bestScore = 0;
-  // Next to a flat the garage has a price of its own; on its own it is what the price is for.
+  // The word "garage" marks a price as that of an extra, unless the garage itself is on offer.
   const amounts = readAmounts(type === 'garage' ? folded.replace(GARAGE, ' ') : folded);
   for (const amount of amounts) {
-    const points = score(amount, deal);
+    const points = scoreAmount(amount, deal);
     if (points > bestScore) [best, bestScore] = [amount, points];
   }
   if (best === null) return { price: null, currency: null };
   const currency =
-    best.currency ?? currencyOf(amounts, best.value) ?? usualCurrency(best.value, deal);
+    best.currency ?? findCurrency(amounts, best.value) ?? guessCurrency(best.value, deal);
   return { price: best.value, currency };
 }
 
-/** Returns the currency that a text gives to a known price; null when the text does not name the price. */
-export function currencyOfPrice(folded: string, price: number): string | null {
-  return currencyOf(readAmounts(folded), price);
+/** Returns the currency of a known price in a text, or null if the text does not contain the price with a currency. */
+export function findPriceCurrency(folded: string, price: number): string | null {
+  return findCurrency(readAmounts(folded), price);
 }

@@ -1,18 +1,21 @@
-import { patterns, stem, tester, whole } from './text.ts';
+import { compileTable, compileStems, createPatternTester, compileWholeWords } from './text.ts';
 
-/** What has been read so far, as far as it tells a listing from other messages. */
-export type Evidence = {
+/** The extracted facts that distinguish a listing from other messages. */
+export type ListingEvidence = {
   folded: string;
-  /** A property is named in the text or by the payload. */
+  /** Whether the text or the payload names a property. */
   namesProperty: boolean;
-  /** An offer, a price, rooms, areas or floors are known. */
+  /** Whether a deal type, a price or a total area is known. */
   hasFacts: boolean;
-  /** The payload itself gives deal and price, as a source of listings does. */
+  /** Whether the payload has a field for the deal type, and a price is known. */
   isStructured: boolean;
 };
 
-/** Words of other trades by the reason for a rejection; two of one row suffice, six where a property is offered. */
-const OTHER_TRADES = patterns(String.raw`
+/**
+ * Keywords of other trades, by reason for rejection. Two keywords of one row reject a text; a text that offers a
+ * property needs six.
+ */
+const OTHER_TRADES = compileTable(String.raw`
 The text advertises a vehicle, not a property.: авто(?:мобіл|мобил)|автівк|автомат(?!ичн)|механіка|механика|пробіг|пробег|mileage|двигун|двигател|engine|кпп|розмитнен|растаможен|седан|кросовер|кроссовер|хетчбек|універсал|бензин|дизел|diesel|petrol|л\.с|к\.с|обєм двиг|volkswagen|passat|golf|skoda|octavia|bmw|audi|toyota|camry|renault|ford|hyundai|daewoo|lanos|ланос|шкода|фольксваген|тойота|рено|sedan|hatchback|техогляд|шини|шины|гума|резина|мотоцикл|скутер
 The text offers a job, not a property.: ваканс|зарплат|зарабітн|заробітн|заработн|salary|wage|з/п|зп(?!\p{L})|hiring|job|requirements|(?:робота|работа) (?:в|у|на|за)(?!\p{L})|вахт(?!е)|(?:житло|жилье) (?:безкоштовн|бесплатн|нада|предост)|резюме|resume|cv(?!\p{L})|графік роботи|график работы|повна зайнят|полная занят|офіційне працевлаш|официальное трудоустр|досвід роботи|опыт работы|потрібн\p{L}+ (?:менеджер|продав|водій|кухар|офіціант|робітник|працівник|бариста|адміністратор|покоївк)|требу[юе]т\p{L}+ (?:менеджер|продав|водител|повар|официант|рабоч|сотрудник|администратор|горничн)|шукаємо в команду|ищем в команду|we are looking for a
 The text advertises easy money or gambling, not a property.: казино|casino|крипто|crypto|bitcoin|біткоїн|ставки|бонус|bonus|заробіток|заработок|пасивн\p{L}+ дохід|пассивн\p{L}+ доход|earn money|work from home|click here|тисни|переходь|переходи по ссылк|за посиланням|виграв|выиграл|подарунк\p{L} карт|free money|mlm|без вкладень|без вложений|инвестируй|інвестуй
@@ -21,44 +24,47 @@ The text advertises a service, not a property.: послуги|услуги|пі
 `);
 const MIN_TERMS = 2;
 
-const THINGS = String.raw`диван|ліжк|кроват|шаф|шкаф|стіл(?!\p{L})|стол(?!\p{L})|стілець|стуль|крісл|кресл|комод|матрац|матрас|меблі|мебель|холодильник|пральн|стиральн|бойлер|плит[ау]|телевізор|телевизор|телефон|смартфон|ноутбук|компютер|компьютер|iphone|айфон|генератор|велосипед|самокат|коляск|дрова|щенк|цуцен|кошен|котят|sofa|couch|fridge|wardrobe|mattress|laptop|bike|bicycle|desk`;
-const OF_THINGS = String.raw`(?:нов|стар|дитяч|детск|кутов|углов|дубов|деревян|мяк|мягк|білу?|used|new|old|my|б/?у)\p{L}* `;
+const GOODS = String.raw`диван|ліжк|кроват|шаф|шкаф|стіл(?!\p{L})|стол(?!\p{L})|стілець|стуль|крісл|кресл|комод|матрац|матрас|меблі|мебель|холодильник|пральн|стиральн|бойлер|плит[ау]|телевізор|телевизор|телефон|смартфон|ноутбук|компютер|компьютер|iphone|айфон|генератор|велосипед|самокат|коляск|дрова|щенк|цуцен|кошен|котят|sofa|couch|fridge|wardrobe|mattress|laptop|bike|bicycle|desk`;
+const GOODS_ADJECTIVES = String.raw`(?:нов|стар|дитяч|детск|кутов|углов|дубов|деревян|мяк|мягк|білу?|used|new|old|my|б/?у)\p{L}* `;
 const DEALS = String.raw`(?:купівл|покупк|продаж|оренд|аренд|обмін|обмен|оцінк|оценк)\p{L}*`;
 
-const says = tester(String.raw`
-# A thing as the object of the selling, "продам диван", though a flat is named further on.
-goods: \<(?:(?:прода(?:м|ю|ємо|ем|ється|ется)|віддам|отдам|selling|sell)(?: a)? (?:${OF_THINGS}){0,2}(?:${THINGS})\p{L}*)\>
-# "Агентство: продаж, оренда, обмін" offers the agent's help, whatever property it names.
+const says = createPatternTester(String.raw`
+# Goods as the object of the verb "sell", such as "продам диван", even if the text names a flat later.
+goods: \<(?:(?:прода(?:м|ю|ємо|ем|ється|ется)|віддам|отдам|selling|sell)(?: a)? (?:${GOODS_ADJECTIVES}){0,2}(?:${GOODS})\p{L}*)\>
+# An agency that lists its services: "Агентство: продаж, оренда, обмін". It offers no property.
 agency: \<(?:(?:агентств|агенці|рієлтор|ріелтор|риелтор|риэлтор|agency|realtor)\p{L}*)
 dealsListed: \<(?:${DEALS}(?:,|/| та| і| и) ?${DEALS})
-# "Построит дом под ключ" offers the building of a house, and no house.
+# A construction service: "Построит дом под ключ". It offers no house.
 building: \<(?:(?:(?:по)?стро(?:ит|им|ю|ят)|(?:по|з)?буду(?:є|ємо|ю|ють)|зв(?:едемо|одимо)|we (?:will |can )?build)(?: \p{L}+){0,3} (?:дом|будин|кот+едж|дач[уі]|бан[юі]|гараж|houses?|homes?)\p{L}*)\>
 message: \<(?:чи актуальн|ще актуальн|еще актуальн|is (?:\S+ ){1,7}?still available|як справи|как дела|how are you|тестове повідомлення|тестовое сообщение)
-# Asked near the beginning: flats and rents may follow.
+# A question near the beginning. Words about flats and rents may follow.
 question: ^(?:[\p{L}']+[ ,.!-]+){0,5}?(?:(?:хто|кто)(?:-небудь|-нибудь|-то)? (?:знає|знает|чув|слышал|живе|живет)|підкажіть|подскажите|порадьте|посоветуйте|порекомендуйте|(?:any|some)one (?:know|recommend))
 `);
 
-const OFFER = stem(
+const OFFER = compileStems(
   String.raw`прода[мюєжю]|продаєм|продает|зда[мює]|сда[мюе]|оренда(?!р)|аренда(?!т)|пропону|предлага|for sale|for rent|to let|обмін|обмен`,
 );
 
-/** "Сниму — не предлагать" is addressed to people who seek, by a person who offers. */
-const NOT_OF_ONESELF = String.raw`(?!,? (?:прошу )?не (?:пропон|предлаг|турб|беспоко))`;
+/** Excludes phrases such as "Сниму — не предлагать": the author rents out a home and wants no other offers. */
+const NOT_ADDRESSED_TO_SEEKERS = String.raw`(?!,? (?:прошу )?не (?:пропон|предлаг|турб|беспоко))`;
 
 const WANTED = [
-  String.raw`(?:куплю|купимо|купим|зніму|знімемо|зніме|сниму|снимем|снимет|винайму|винаймемо|арендую|орендую)${NOT_OF_ONESELF}|(?:візьму|возьму) (?:в|у) (?:оренду|аренду)|(?:хочу|хочемо|хотим|хоче) (?:зняти|снять|купити|купить|орендувати)`,
+  String.raw`(?:куплю|купимо|купим|зніму|знімемо|зніме|сниму|снимем|снимет|винайму|винаймемо|арендую|орендую)${NOT_ADDRESSED_TO_SEEKERS}|(?:візьму|возьму) (?:в|у) (?:оренду|аренду)|(?:хочу|хочемо|хотим|хоче) (?:зняти|снять|купити|купить|орендувати)`,
   String.raw`(?:шука(?:ю|ємо|є)|ищ(?:у|ем|ет)) (?!(?:порядн|орендар|квартирант|арендатор|мешкан|жильц|співмешк|сусід|сосед|клієнт|покупц|покупат|сім|семью|дівчин|девушк|хлопц|людин|відповід)\p{L}*)(?:\p{L}+[ ,-]+){0,4}?(?:житло|жилье|квартир\p{L}*|кімнат\p{L}*|комнат\p{L}*|будин\p{L}*|дом|хат\p{L}*|офіс|офис|приміщенн\p{L}*|помещени\p{L}*|гараж|ділянк\p{L}*|участок|студі\p{L}*|студи\p{L}*|однушк\p{L}*|двушк\p{L}*|\d)`,
   String.raw`(?:i am |im |we are |were )?(?:looking (?:for|to rent|to buy)|searching for|in search of|need|wanted|want to (?:rent|buy)) ?:? (?!.{0,60}\?)(?!a? ?(?:new )?(?:tenant|flatmate|roommate|housemate|buyer|responsible|quiet|tidy))(?:\S+ ){0,5}?(?:apartments?|flats?|room|house|home|place|studio|condo|\d ?-?bed\p{L}*|\d ?br|accommodation)`,
-].map((source) => whole(source));
+].map((source) => compileWholeWords(source));
 
-/** Returns where a pattern first matches; infinitely far when it does not. */
-function position(text: string, pattern: RegExp): number {
+/** Returns the index of the first match of a pattern, or Infinity if there is none. */
+function findPosition(text: string, pattern: RegExp): number {
   const at = text.search(pattern);
   return at < 0 ? Infinity : at;
 }
 
-/** Returns the other trade that a text is about. Adverts of flats mention renovation, furniture and cars too. */
-function otherTrade(folded: string, offersProperty: boolean): string | null {
+/**
+ * Returns the reason for rejection if a text advertises something other than property, else null. Adverts for flats
+ * also mention renovation, furniture and cars, so one keyword is not enough.
+ */
+function findOtherTrade(folded: string, offersProperty: boolean): string | null {
   if (says('goods', folded)) return 'The text promotes goods, not a property.';
   const isAgency = says('agency', folded) && says('dealsListed', folded);
   if (isAgency || (!offersProperty && says('building', folded))) {
@@ -72,16 +78,16 @@ function otherTrade(folded: string, offersProperty: boolean): string | null {
 }
 
 /**
- * Returns the reason why a text is no listing of a property on offer, as an English sentence; null for listings.
- * Adverts of people who seek a home are no listings.
+ * Returns the reason why a text is not a listing, as an English sentence, or null if it is one. A wanted ad ("looking
+ * for a flat") is not a listing.
  */
-export function whyNoListing(evidence: Evidence): string | null {
+export function explainRejection(evidence: ListingEvidence): string | null {
   const { folded, namesProperty, hasFacts, isStructured } = evidence;
-  const wanted = Math.min(...WANTED.map((pattern) => position(folded, pattern)));
-  const offer = position(folded, OFFER);
+  const wanted = Math.min(...WANTED.map((pattern) => findPosition(folded, pattern)));
+  const offer = findPosition(folded, OFFER);
   if (wanted < offer) return 'The writer looks for a property and offers none.';
   const offersProperty = namesProperty && offer < Infinity;
-  const trade = otherTrade(folded, offersProperty);
+  const trade = findOtherTrade(folded, offersProperty);
   if (trade !== null) return trade;
   if (says('question', folded) || (says('message', folded) && offer === Infinity)) {
     return 'The text is a message to someone, not an offer.';

@@ -16,7 +16,7 @@ type Facts = {
   floors_total: number | null;
 };
 
-/** The words of sentences in the order of `KEYS`; a mixed text gets Ukrainian ones. */
+/** Keys of the words in `WORDS`, in the same order. */
 const KEYS =
   'sale|rent|daily_rent|apartment|house|room|land|commercial|garage|any|per_rent|per_daily_rent|price|rooms|floor|of|area';
 const WORDS: Record<Exclude<Language, 'mixed'>, string> = {
@@ -25,8 +25,8 @@ const WORDS: Record<Exclude<Language, 'mixed'>, string> = {
   en: 'For sale|For rent|For rent by the night|apartment|house|room|plot of land|commercial space|garage|property| per month| per night|Price|# -room |floor #| of |m²',
 };
 
-/** Returns the parts of a title or summary, in the language of the listing. */
-function wordsFor(facts: Facts) {
+/** Returns the parts of a title or summary in the language of the listing. A mixed text gets Ukrainian ones. */
+function composeParts(facts: Facts) {
   const words = WORDS[facts.language === 'mixed' ? 'uk' : facts.language].split('|');
   const say = (key: string): string => words[KEYS.split('|').indexOf(key)] ?? '';
   const counted = facts.property_type === 'apartment' || facts.property_type === 'house';
@@ -45,45 +45,46 @@ const capitalise = (text: string): string => text.charAt(0).toUpperCase() + text
 const join = (parts: readonly (string | null)[]): string =>
   parts.filter((part) => part !== null).join(', ');
 
-/** Makes a title from the facts: "2-кімн. квартира, Львів, 60 м²". */
+/** Composes a title from facts: "2-кімн. квартира, Львів, 60 м²". */
 export function composeTitle(facts: Facts): string {
-  const { noun, area } = wordsFor(facts);
+  const { noun, area } = composeParts(facts);
   return capitalise(join([noun, facts.city, area]));
 }
 
-/** Makes a sentence about the offer and its place, and one about its price when there is one. */
+/** Composes a summary: a sentence about the offer and its place, and a sentence about the price if it is known. */
 export function composeSummary(facts: Facts): string {
   const { deal_type: deal, city, district, address, price, currency } = facts;
-  const { say, noun, area, floor } = wordsFor(facts);
+  const { say, noun, area, floor } = composeParts(facts);
   const offer = deal === null ? capitalise(noun) : `${say(deal)}: ${noun}`;
   const sentence = `${join([offer, city, district, address, area, floor])}.`;
   if (price === null) return sentence;
-  // 85000 → "85 000", with a no-break space.
+  // 85000 → "85 000", with a non-breaking space.
   const amount = String(price).replace(/\B(?=(?:\d{3})+(?!\d))/gu, '\u00A0');
   const money = [amount, currency].filter((part) => part !== null).join(' ');
   return `${sentence} ${say('price')}: ${money}${say(`per_${deal}`)}.`;
 }
 
-const MAX_TITLE = 120;
+const MAX_TITLE_LENGTH = 120;
 
-/** Signs that shout or decorate and say nothing. */
-const NOISE = /[\p{Extended_Pictographic}\u{FE0F}\u{20E3}*_~|<>#=]+/gu;
+/** Decorative characters, such as emoji. */
+const DECORATION = /[\p{Extended_Pictographic}\u{FE0F}\u{20E3}*_~|<>#=]+/gu;
 
-/** Words such as "ТЕРМІНОВО!!!" at the start of a title. */
-const SHOUT = /^(?:(?:терміново|срочно|увага|внимание|urgent|hot|топ|vip|акція)[\s!.,:-]+)+/iu;
+/** Attention-seeking words at the start of a title, such as "ТЕРМІНОВО!!!". */
+const ATTENTION_WORDS =
+  /^(?:(?:терміново|срочно|увага|внимание|urgent|hot|топ|vip|акція)[\s!.,:-]+)+/iu;
 
-/** Returns a title without decoration and shouting, at most 120 characters; null if nothing stays. */
+/** Cleans a title of decoration and attention-seeking words. Returns at most 120 characters, or null if none remain. */
 export function cleanTitle(title: string): string | null {
   const calm = title
-    .replace(NOISE, ' ')
+    .replace(DECORATION, ' ')
     .replace(/([!?.,-])\1+/gu, '$1')
     .replace(/\s+/gu, ' ')
     .trim()
-    .replace(SHOUT, '')
+    .replace(ATTENTION_WORDS, '')
     .replace(/[\s!.,;:-]+$/u, '');
   if (!/\p{L}/u.test(calm)) return null;
-  if (calm.length <= MAX_TITLE) return calm;
-  const cut = calm.slice(0, MAX_TITLE);
+  if (calm.length <= MAX_TITLE_LENGTH) return calm;
+  const cut = calm.slice(0, MAX_TITLE_LENGTH);
   const lastSpace = cut.lastIndexOf(' ');
-  return `${cut.slice(0, lastSpace > 0 ? lastSpace : MAX_TITLE - 1).trimEnd()}…`;
+  return `${cut.slice(0, lastSpace > 0 ? lastSpace : MAX_TITLE_LENGTH - 1).trimEnd()}…`;
 }

@@ -1,18 +1,18 @@
 /**
- * The engine of the mock's rules: text in one spelling, and patterns in tables. Listings mix dashes, apostrophes and
- * alphabets; after folding there is one spelling of each, so that the rules need not repeat themselves.
+ * Text normalization and pattern tables for the rules of the mock. Listings mix several dashes, apostrophes and
+ * alphabets. Folding reduces them to one spelling, so that each rule needs only one pattern.
  */
 
 const LATIN = 'ABCEHIKMOPTXYaceikmoptxy';
 const CYRILLIC = 'АВСЕНІКМОРТХУасеікмортху';
 
-const lookAlikes = (from: string, to: string): Map<string, string> =>
+const mapLookAlikes = (from: string, to: string): Map<string, string> =>
   new Map(Array.from(from, (letter, at) => [letter, to.charAt(at)]));
 
-const TO_CYRILLIC = lookAlikes(LATIN, CYRILLIC);
-const TO_LATIN = lookAlikes(CYRILLIC, LATIN);
+const TO_CYRILLIC = mapLookAlikes(LATIN, CYRILLIC);
+const TO_LATIN = mapLookAlikes(CYRILLIC, LATIN);
 
-/** Puts a word with letters of both alphabets into the one that most of it is written in. */
+/** Converts a word that mixes Latin and Cyrillic letters to the alphabet of most of its letters. */
 function unmixAlphabets(word: string): string {
   const latin = word.match(/\p{Script=Latin}/gu)?.length ?? 0;
   const all = word.match(/\p{L}/gu)?.length ?? 0;
@@ -22,9 +22,8 @@ function unmixAlphabets(word: string): string {
 }
 
 /**
- * Returns at most `limit` characters of a text with one form of each sign (NFKC; one dash, one apostrophe, plain
- * spaces), without soft hyphens, stress marks and zero-width signs, and with look-alike letters in one alphabet. Case
- * stays, so that names can be told from other words.
+ * Normalizes a text and cuts it to `limit` characters: NFKC, one kind of dash, apostrophe and space, no soft hyphens,
+ * stress marks or zero-width characters, and one alphabet per word. Preserves case, which identifies names.
  */
 export function clean(text: string, limit: number): string {
   return (
@@ -36,14 +35,14 @@ export function clean(text: string, limit: number): string {
       .replace(/[\u2010-\u2015\u2212\u2043]/gu, '-')
       .replace(/[\u2018\u2019\u02BC\u02B9\u00B4\u2032`]/gu, "'")
       .replace(/\u2044/gu, '/')
-      // Its small letter would be two signs, of which only the first has a look-alike.
+      // The lower case of "İ" has two code points, and only the first is in the look-alike table.
       .replace(/\u0130/gu, 'I')
       .replace(/[^\S\n]+/gu, ' ')
       .replace(/\p{L}+(?:'\p{L}+)*/gu, unmixAlphabets)
   );
 }
 
-/** Returns cleaned text in lower case, with ё as е and without apostrophes inside words and numbers. */
+/** Returns a cleaned text in lower case, with "е" for "ё" and without apostrophes inside words and numbers. */
 export function fold(cleaned: string): string {
   return cleaned
     .toLowerCase()
@@ -51,26 +50,27 @@ export function fold(cleaned: string): string {
     .replace(/(?<=[\p{L}\p{N}])'(?=[\p{L}\p{N}])/gu, '');
 }
 
-/** Letters and digits for `\p{L}` and `\p{N}`; all of Unicode would cost each process a third of a second to compile. */
-const KNOWN = { L: 'A-Za-zªµºÀ-ÖØ-öø-ɏЀ-ҁҊ-ԯ', N: '0-9' };
+/** Character ranges for `\p{L}` and `\p{N}`. Compiling the patterns with full Unicode classes would take 0.3 s. */
+const CHARACTER_RANGES = { L: 'A-Za-zªµºÀ-ÖØ-öø-ɏЀ-ҁҊ-ԯ', N: '0-9' };
 
-/** Edges of words: `\b` knows only ASCII letters. */
-const EDGES: Record<string, string> = {
-  '\\<': `(?<![${KNOWN.L}${KNOWN.N}])`,
-  '\\>': `(?![${KNOWN.L}${KNOWN.N}])`,
+/** Word boundaries. `\b` recognizes only ASCII letters. */
+const WORD_BOUNDARIES: Record<string, string> = {
+  '\\<': `(?<![${CHARACTER_RANGES.L}${CHARACTER_RANGES.N}])`,
+  '\\>': `(?![${CHARACTER_RANGES.L}${CHARACTER_RANGES.N}])`,
 };
 
 /**
- * Compiles a pattern for folded text, hence without a case flag. Sources are written with `String.raw`; `\<` and `\>`
- * are the edges of a word.
+ * Compiles a pattern for folded text. `\<` and `\>` stand for the start and the end of a word. The pattern is case
+ * sensitive, because folded text is in lower case.
  */
-export function rule(source: string, flags = 'u'): RegExp {
+export function compilePattern(source: string, flags = 'u'): RegExp {
   let isInClass = false;
   const narrowed = source.replace(
     /\\p\{([LN])\}|\\.|[[\]]/gu,
     (token, kind: 'L' | 'N' | undefined) => {
-      if (kind !== undefined) return isInClass ? KNOWN[kind] : `[${KNOWN[kind]}]`;
-      if (EDGES[token] !== undefined) return EDGES[token];
+      if (kind !== undefined)
+        return isInClass ? CHARACTER_RANGES[kind] : `[${CHARACTER_RANGES[kind]}]`;
+      if (WORD_BOUNDARIES[token] !== undefined) return WORD_BOUNDARIES[token];
       if (token === '[') isInClass = true;
       if (token === ']') isInClass = false;
       return token;
@@ -79,14 +79,16 @@ export function rule(source: string, flags = 'u'): RegExp {
   return new RegExp(narrowed, flags);
 }
 
-/** Compiles a pattern for whole words. */
-export const whole = (source: string, flags = 'u'): RegExp => rule(`\\<(?:${source})\\>`, flags);
+/** Compiles a pattern that matches whole words. */
+export const compileWholeWords = (source: string, flags = 'u'): RegExp =>
+  compilePattern(`\\<(?:${source})\\>`, flags);
 
-/** Compiles a pattern for the beginnings of words, for inflected languages. */
-export const stem = (source: string, flags = 'u'): RegExp => rule(`\\<(?:${source})`, flags);
+/** Compiles a pattern that matches the beginnings of words, because Ukrainian and Russian words are inflected. */
+export const compileStems = (source: string, flags = 'u'): RegExp =>
+  compilePattern(`\\<(?:${source})`, flags);
 
-/** Reads a table of patterns: a line for each, `name: pattern`. Lines with `#` are comments. */
-export function rows(table: string): [name: string, source: string][] {
+/** Parses a table with one `name: pattern` per line. Lines that begin with `#` are comments. */
+export function parseTable(table: string): [name: string, source: string][] {
   const lines = table.split('\n').filter((line) => line.trim() !== '' && !line.startsWith('#'));
   return lines.map((line) => {
     const at = line.indexOf(': ');
@@ -94,21 +96,21 @@ export function rows(table: string): [name: string, source: string][] {
   });
 }
 
-/** Compiles a table of patterns, global ones. */
-export function patterns<Name extends string = string>(
+/** Compiles a table of patterns with the global flag. */
+export function compileTable<Name extends string = string>(
   table: string,
-  compile = stem,
+  compile = compileStems,
 ): [Name, RegExp][] {
-  // The names of a table are those that its reader expects.
-  return rows(table).map(([name, source]) => [name as Name, compile(source, 'gu')]);
+  // The caller guarantees that the table has only names of this type.
+  return parseTable(table).map(([name, source]) => [name as Name, compile(source, 'gu')]);
 }
 
 /**
  * Compiles a table of patterns.
- * @returns A function that tests a text by the name of a pattern. @throws Error for an unknown name.
+ * @returns A function that tests a text against the pattern with a name. It throws an Error for an unknown name.
  */
-export function tester(table: string): (name: string, text: string) => boolean {
-  const known = new Map(rows(table).map(([name, source]) => [name, rule(source)]));
+export function createPatternTester(table: string): (name: string, text: string) => boolean {
+  const known = new Map(parseTable(table).map(([name, source]) => [name, compilePattern(source)]));
   return (name, text) => {
     const pattern = known.get(name);
     if (pattern === undefined) throw new Error(`There is no pattern ${name}.`);
@@ -116,30 +118,33 @@ export function tester(table: string): (name: string, text: string) => boolean {
   };
 }
 
-/** Returns the number of a capture, null for none; a decimal comma is understood. */
-export function captured(match: RegExpMatchArray | null, group = 1): number | null {
+/** Parses a captured group as a number, or returns null. Accepts a decimal comma. */
+export function parseCapture(match: RegExpMatchArray | null, group = 1): number | null {
   const value = Number(match?.[group]?.replace(',', '.') ?? Number.NaN);
   return Number.isFinite(value) ? value : null;
 }
 
-/** Reads numbers by the names of a table. */
+/** Reads numbers with the named patterns of a table. */
 export type NumberReader = {
-  /** Returns the first number within bounds that a pattern of that name captures. */
+  /** Returns the first number within the bounds that a pattern with this name captures, or null. */
   read(name: string, text: string, bounds?: readonly [min: number, max: number]): number | null;
-  /** Returns the text without the first match of each pattern of that name. */
+  /** Returns the text without the first match of each pattern with this name. */
   remove(name: string, text: string): string;
 };
 
-/** Compiles a table of patterns that capture a number each. Several may have one name, the most telling first. */
-export function numberReader(table: string): NumberReader {
-  const named = Map.groupBy(rows(table), ([name]) => name);
+/** Compiles a table of patterns that each capture one number. Patterns with the same name are tried in order. */
+export function createNumberReader(table: string): NumberReader {
+  const named = Map.groupBy(parseTable(table), ([name]) => name);
   const compiled = new Map(
-    [...named].map(([name, entries]) => [name, entries.map(([, source]) => rule(source))]),
+    [...named].map(([name, entries]) => [
+      name,
+      entries.map(([, source]) => compilePattern(source)),
+    ]),
   );
   return {
     read(name, text, [min, max] = [-Infinity, Infinity]) {
       for (const pattern of compiled.get(name) ?? []) {
-        const value = captured(text.match(pattern));
+        const value = parseCapture(text.match(pattern));
         if (value !== null && value >= min && value <= max) return value;
       }
       return null;

@@ -1,4 +1,4 @@
-import { type MockAgent, readSearchCriteria, type Reply } from '@oselya/model';
+import { type MockAgent, extractSearchCriteria, type Reply } from '@oselya/model';
 import { shortenText } from '../../text.ts';
 import { TOOLS } from '../tools/tools.ts';
 import type { Language } from '../tools/tool.ts';
@@ -26,7 +26,7 @@ export const mockAgent: MockAgent = ({ system, messages, tools }): Reply => {
   const text = messages[asked]?.content ?? '';
   if (system.startsWith(TITLE_SYSTEM)) return { text: shortenText(oneLine(text), TITLE_LENGTH) };
   if (system.startsWith(SUMMARY_SYSTEM)) return { text: summaryOf(text) };
-  const criteria = readSearchCriteria(text);
+  const criteria = extractSearchCriteria(text);
   const language: Language =
     criteria.language === 'ru' || criteria.language === 'en' ? criteria.language : 'uk';
   const before = messages.slice(0, asked);

@@ -1,27 +1,27 @@
-import { normalizePhone, readContactName, readPhones, withoutPhones } from './contacts.ts';
+import { normalizePhone, readContactName, readPhones, maskPhones } from './contacts.ts';
 import { readFeatures } from './features.ts';
 import {
   type DealType,
-  dealTypeOfPrice,
+  guessDealType,
   type PropertyType,
   readDealType,
   readPropertyType,
 } from './kinds.ts';
-import { type Language, readLanguage } from './language.ts';
-import { spellOutNumbers } from './numbers.ts';
-import { canonicalCity, readAddress, readPlace } from './places.ts';
-import { currencyOfPrice, type Price, readPrice } from './price.ts';
-import { whyNoListing } from './relevance.ts';
+import { type Language, detectLanguage } from './language.ts';
+import { replaceNumberWords } from './numbers.ts';
+import { normalizeCity, readAddress, readPlace } from './places.ts';
+import { findPriceCurrency, type Price, readPrice } from './price.ts';
+import { explainRejection } from './relevance.ts';
 import { readAreas, readFloors, readRooms, readYearBuilt } from './sizes.ts';
 import { cleanTitle, composeSummary, composeTitle } from './summary.ts';
-import { clean, fold, rule } from './text.ts';
+import { clean, fold, compilePattern } from './text.ts';
 
-/** A payload may hold 50,000 characters (Contract 4); the facts stand well before this. */
+/** A payload may have 50,000 characters (Contract 4), but the facts are near the beginning. */
 const MAX_TEXT = 20_000;
 const MAX_TITLE = 500;
 const MAX_PHONES = 10;
 const MAX_AREA = 10_000_000;
-/** Forms that demand a price get 1 from people who do not want to name one. */
+/** Minimum price. Authors who do not want to name a price enter 1 if a form requires one. */
 const MIN_PRICE = 2;
 
 const DEALS: readonly DealType[] = ['sale', 'rent', 'daily_rent'];
@@ -34,37 +34,38 @@ const PROPERTIES: readonly PropertyType[] = [
   'garage',
 ];
 
-/** One listing's text in the forms that the rules need. */
+/** Text of a listing, prepared for the rules. */
 type ListingText = {
   title: string;
-  /** Title and description, a line each, cleaned; case stays for names and addresses. */
+  /** Cleaned title and description, separated by a line break, in their original case for names and addresses. */
   written: string;
-  /** The same folded, with numbers as digits and without phone numbers. */
+  /** Folded title, with number words as digits and without phone numbers. */
   foldedTitle: string;
+  /** Folded title and description, with number words as digits and without phone numbers. */
   folded: string;
 };
 
-const EURO_FLAT = rule(String.raw`(?<!\p{L})[єе]вро-?(?=(?:одн|дв|тр)\p{L})`, 'gu');
+const EURO_FLAT = compilePattern(String.raw`(?<!\p{L})[єе]вро-?(?=(?:одн|дв|тр)\p{L})`, 'gu');
 
-/** Folds for the rules: "евродвушка" is a "двушка", and "єтаж" an "этаж". */
-const forRules = (cleaned: string): string =>
-  spellOutNumbers(fold(withoutPhones(cleaned)).replace(EURO_FLAT, '').replaceAll('єтаж', 'этаж'));
+/** Folds a text for the rules, with "двушка" for "евродвушка" and "этаж" for "єтаж". */
+const foldForRules = (cleaned: string): string =>
+  replaceNumberWords(fold(maskPhones(cleaned)).replace(EURO_FLAT, '').replaceAll('єтаж', 'этаж'));
 
-/** Prepares a title and description, either of which may be empty. */
-export function readText(rawTitle: string, rawDescription: string): ListingText {
+/** Prepares a title and a description for the rules. Both may be empty. */
+export function prepareText(rawTitle: string, rawDescription: string): ListingText {
   const title = clean(rawTitle, MAX_TITLE).replace(/\s+/gu, ' ').trim();
   const description = clean(rawDescription, MAX_TEXT).trim();
-  const foldedTitle = forRules(title);
+  const foldedTitle = foldForRules(title);
   return {
     title,
     written: `${title}\n${description}`.trim(),
     foldedTitle,
-    folded: `${foldedTitle}\n${forRules(description)}`.trim(),
+    folded: `${foldedTitle}\n${foldForRules(description)}`.trim(),
   };
 }
 
-/** Reads the fields that a payload gives itself; implausible ones count as absent. */
-function hintsIn(payload: Record<string, unknown>) {
+/** Reads the structured fields of a payload. Implausible values count as absent. */
+function readPayloadFields(payload: Record<string, unknown>) {
   const text = (key: string): string | null => {
     const value = payload[key];
     if (typeof value !== 'string') return null;
@@ -87,12 +88,12 @@ function hintsIn(payload: Record<string, unknown>) {
   return { text, number, integer, choice, currency, phones };
 }
 
-type Hints = ReturnType<typeof hintsIn>;
+type PayloadFields = ReturnType<typeof readPayloadFields>;
 
-function findPrice(hints: Hints, folded: string, read: Price): Price {
+function findPrice(hints: PayloadFields, folded: string, read: Price): Price {
   const price = hints.number('price', MIN_PRICE, Number.MAX_SAFE_INTEGER);
   if (price !== null) {
-    const currency = hints.currency ?? currencyOfPrice(folded, price) ?? read.currency;
+    const currency = hints.currency ?? findPriceCurrency(folded, price) ?? read.currency;
     return { price, currency };
   }
   return read.price === null ? read : { ...read, currency: read.currency ?? hints.currency };
@@ -103,10 +104,10 @@ function findRooms(folded: string, type: PropertyType | null): number | null {
   return type === 'land' || type === 'garage' ? null : readRooms(folded);
 }
 
-/** Reads the facts about a property, whether a text offers one or looks for one. A new field is one line here. */
-export function readFacts(payload: Record<string, unknown>, text: ListingText) {
+/** Reads the facts about a property from a payload and its text. Works for listings and for search requests. */
+export function extractFacts(payload: Record<string, unknown>, text: ListingText) {
   const { folded, foldedTitle, written } = text;
-  const hints = hintsIn(payload);
+  const hints = readPayloadFields(payload);
   const saidDeal = hints.choice('deal_type', DEALS) ?? readDealType(foldedTitle, folded);
   const namedType =
     hints.choice('property_type', PROPERTIES) ?? readPropertyType(foldedTitle, folded);
@@ -116,12 +117,12 @@ export function readFacts(payload: Record<string, unknown>, text: ListingText) {
   const areas = readAreas(folded, namedType);
   const floors = readFloors(folded, type);
   const city = hints.text('city');
-  const place = readPlace(written, folded, city === null ? null : canonicalCity(city));
+  const place = readPlace(written, folded, city === null ? null : normalizeCity(city));
   const phones = [...hints.phones.filter((phone) => phone !== null), ...readPhones(written)];
   return {
     namesProperty: namedType !== null || rooms !== null,
-    language: readLanguage(folded),
-    deal_type: saidDeal ?? dealTypeOfPrice(price, currency),
+    language: detectLanguage(folded),
+    deal_type: saidDeal ?? guessDealType(price, currency),
     property_type: type,
     price,
     currency,
@@ -135,34 +136,34 @@ export function readFacts(payload: Record<string, unknown>, text: ListingText) {
     floor: hints.integer('floor', -5, 200) ?? floors.floor,
     floors_total: hints.integer('floors_total', 1, 200) ?? floors.total,
     year_built: hints.integer('year_built', 1500, 2100) ?? readYearBuilt(folded),
-    contact_name: hints.text('contact_name') ?? readContactName(withoutPhones(written)),
+    contact_name: hints.text('contact_name') ?? readContactName(maskPhones(written)),
     phones: [...new Set(phones)].slice(0, MAX_PHONES),
     features: readFeatures(folded),
   };
 }
 
 /**
- * The answer of the rules: the city is in the Ukrainian nominative where it is known, phones are `+` and digits, areas
- * are in square metres, and features are sorted slugs.
+ * Extraction of a payload. Known cities have their Ukrainian names in the nominative, phone numbers are `+` and digits,
+ * areas are in square metres, and features are sorted slugs.
  */
-export type ReadListing = Omit<ReturnType<typeof readFacts>, 'namesProperty'> & {
+export type ListingExtraction = Omit<ReturnType<typeof extractFacts>, 'namesProperty'> & {
   is_listing: boolean;
   reason: string | null;
   title: string | null;
   summary: string | null;
 };
 
-type Nothing = Record<
-  Exclude<keyof ReadListing, 'is_listing' | 'reason' | 'language' | 'phones' | 'features'>,
+type NullFacts = Record<
+  Exclude<keyof ListingExtraction, 'is_listing' | 'reason' | 'language' | 'phones' | 'features'>,
   null
 >;
 
 /**
- * Reads a listing out of a payload by rules (Contract 4, Model). Plausible fields of the payload go before its text.
- * Instructions inside a text are text like any other.
- * @param input Any JSON value; none throws.
+ * Extracts the facts of a listing from a payload by rules (Contract 4, Model). Plausible fields of the payload take
+ * precedence over its text. Instructions inside a text have no effect.
+ * @param input Any JSON value.
  */
-export function readListing(input: unknown): ReadListing {
+export function extractListing(input: unknown): ListingExtraction {
   const isObject = typeof input === 'object' && input !== null && !Array.isArray(input);
   // A null prototype keeps inherited names such as "constructor" from being read as fields.
   const payload: Record<string, unknown> = Object.assign(
@@ -170,18 +171,18 @@ export function readListing(input: unknown): ReadListing {
     isObject ? input : {},
   );
   const written = (key: string) => (typeof payload[key] === 'string' ? payload[key] : '');
-  const text = readText(written('title'), written('description'));
-  const { namesProperty, ...read } = readFacts(payload, text);
+  const text = prepareText(written('title'), written('description'));
+  const { namesProperty, ...read } = extractFacts(payload, text);
   const { deal_type: deal, price, language, phones } = read;
-  const reason = whyNoListing({
+  const reason = explainRejection({
     folded: text.folded,
     namesProperty,
     hasFacts: deal !== null || price !== null || read.area_total !== null,
-    isStructured: hintsIn(payload).choice('deal_type', DEALS) !== null && price !== null,
+    isStructured: readPayloadFields(payload).choice('deal_type', DEALS) !== null && price !== null,
   });
   if (reason !== null) {
-    // Each fact is null or one of the four that follow.
-    const nothing = Object.fromEntries(Object.keys(read).map((key) => [key, null])) as Nothing;
+    // All facts are null except those that the next statements set.
+    const nothing = Object.fromEntries(Object.keys(read).map((key) => [key, null])) as NullFacts;
     const texts = { title: null, summary: null };
     return { is_listing: false, reason, ...nothing, ...texts, language, phones, features: [] };
   }
@@ -194,7 +195,7 @@ export function readListing(input: unknown): ReadListing {
   };
 }
 
-/** Search criteria as far as a text gives them; unknown ones null. */
+/** Search criteria in a text. Criteria that the text does not contain are null. */
 export type SearchCriteria = {
   language: Language;
   /** Whether the text names a property. */
@@ -206,12 +207,12 @@ export type SearchCriteria = {
   city: string | null;
   district: string | null;
   rooms: number | null;
-  /** In square metres. */
+  /** Total area in square metres. */
   area_total: number | null;
   features: readonly string[];
 };
 
-/** Reads search criteria by the rules that read listings. */
-export function readSearchCriteria(text: string): SearchCriteria {
-  return readFacts({}, readText('', text));
+/** Reads search criteria from a text, with the same rules as for listings. */
+export function extractSearchCriteria(text: string): SearchCriteria {
+  return extractFacts({}, prepareText('', text));
 }
