@@ -11,45 +11,38 @@ export const errors = {
     title: 'API key needed',
     advice:
       'Send a valid API key as `Authorization: Bearer …`; `npx oselya api-key create` makes one.',
-    retry: false,
   },
   ...commonErrors,
   forbidden: {
     status: 403,
     title: 'Not allowed',
     advice: 'This API key lacks the scope or the source. Use another key, or have one made.',
-    retry: false,
   },
   cross_site_request: {
     status: 403,
     title: 'Request from another site',
     advice: 'Without API keys, requests that change something are not taken from other sites.',
-    retry: false,
   },
   unknown_host: {
     status: 421,
     title: 'Asked for another host',
     advice:
       'Without API keys the collector answers for this machine only. Use its loopback address, or set COLLECTOR_AUTH.',
-    retry: false,
   },
   raw_not_found: {
     status: 404,
     title: 'No such payload',
     advice: 'There is no payload with this id. Use the `raw_id` that the ingest answered.',
-    retry: false,
   },
   listing_not_found: {
     status: 404,
     title: 'No such listing',
     advice: 'There is no listing with this id. Search for it, or look at its payload.',
-    retry: false,
   },
   image_not_found: {
     status: 404,
     title: 'No such image',
     advice: 'There is no image with this SHA-256. See the images of the listing.',
-    retry: false,
   },
   ingest_failed: {
     status: 500,
@@ -77,19 +70,16 @@ export const errors = {
     title: 'Idempotency key used before',
     advice:
       'The key was sent with another payload within 24 hours. Send a new key for a new payload.',
-    retry: false,
   },
   not_retryable: {
     status: 409,
     title: 'Nothing to retry',
     advice: 'Only payloads that ended `failed` or `invalid` can be put back in the queue.',
-    retry: false,
   },
   not_a_listing: {
     status: 422,
     title: 'Not a property listing',
     advice: 'The model found no property listing in the payload. See its reason; mend the source.',
-    retry: false,
   },
   listing_not_embedded: {
     status: 409,
