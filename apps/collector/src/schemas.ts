@@ -77,3 +77,35 @@ export const rawErrorSchema = nullable(
     stage: Type.Optional(Type.String()),
   }),
 );
+
+/** The outcome of an uploaded image. */
+export const uploadOutcomeSchema = Type.Union([
+  Type.Object({
+    sha256: Type.String(),
+    width: Type.Integer(),
+    height: Type.Integer(),
+    duplicate: Type.Boolean({ description: 'Whether these bytes were stored before.' }),
+  }),
+  Type.Object({ error: Type.String({ description: 'Why this image cannot be used.' }) }),
+]);
+
+/** How a stage of a payload ended, and how long it took. Contract 4, Answers. */
+export const stageSchema = Type.Object({
+  stage: Type.String(),
+  outcome: stageOutcomeSchema,
+  started_at: Type.String({ format: 'date-time' }),
+  duration_ms: Type.Number(),
+});
+
+/** Requests to the model for a payload, and their tokens. */
+export const modelUsageSchema = Type.Object(
+  {
+    calls: Type.Integer({ description: 'Requests made; one that several shared counts for each.' }),
+    input_tokens: Type.Integer(),
+    output_tokens: Type.Integer(),
+  },
+  {
+    description:
+      'The cost of the payload at the model, in all attempts and with its images. Tokens are 0 if the server does not count them. Of an attempt whose worker was killed or lost its claim it is the cost up to the last renewal.',
+  },
+);

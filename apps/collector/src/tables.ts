@@ -1,6 +1,13 @@
 import type { ColumnType, Generated, JSONColumnType } from 'kysely';
 import type { Extraction, FieldName, FieldValues, FIELDS } from './listing/fields.ts';
-import type { RAW_STATUSES, StageOutcome } from './schemas.ts';
+import type { Static } from 'typebox';
+import type {
+  modelUsageSchema,
+  RAW_STATUSES,
+  rawErrorSchema,
+  stageSchema,
+  uploadOutcomeSchema,
+} from './schemas.ts';
 
 /** A timestamp that is read as a Date and may be written as text. */
 type Timestamp = ColumnType<Date, Date | string | undefined, Date | string>;
@@ -13,19 +20,10 @@ type NullableTimestamp = ColumnType<
 /** The status of a payload. Specification 001, Raw data status. */
 export type RawStatus = (typeof RAW_STATUSES)[number];
 
-/** How a stage of a payload ended, when it began, in RFC 3339, and how long it took. Contract 4, Answers. */
-export type StageRecord = {
-  stage: string;
-  outcome: StageOutcome;
-  started_at: string;
-  duration_ms: number;
-};
-
-/** Why a raw record is invalid or failed: a code of the error table and a sentence. */
-export type RawError = { code: string; message: string; stage?: string };
-
-/** Requests to the model for a payload, and their tokens: 0 where the server does not count them. */
-export type ModelUsage = { calls: number; input_tokens: number; output_tokens: number };
+export type StageRecord = Static<typeof stageSchema>;
+export type RawError = NonNullable<Static<typeof rawErrorSchema>>;
+export type ModelUsage = Static<typeof modelUsageSchema>;
+export type UploadOutcome = Static<typeof uploadOutcomeSchema>;
 
 /** Why an image could not be described, the request to the model, and its time. */
 export type DescribeError = {
@@ -35,17 +33,6 @@ export type DescribeError = {
   prompt_version: string;
   failed_at: string;
 };
-
-/** The outcome of an uploaded image: its stored bytes, or why it cannot be used. */
-export type UploadOutcome =
-  | {
-      sha256: string;
-      width: number;
-      height: number;
-      /** Whether these bytes were stored before. */
-      duplicate: boolean;
-    }
-  | { error: string };
 
 /** Evidence that two listings are the same property, or are not. */
 export type ReasonName = 'text' | 'place' | 'area' | 'rooms' | 'price' | 'pictures' | 'seller';

@@ -7,7 +7,7 @@ import { problem } from '../errors.ts';
 import { MAX_IMAGE_BYTES, saveTemporary, type UploadedFile } from '../images/temporary.ts';
 import { BODY_LIMIT, MAX_IMAGES, MEBIBYTE } from '../schemas.ts';
 import { cleanText, cutText } from '../text.ts';
-import { isPayload, type Payload, type PayloadError } from './payload.ts';
+import { type Payload, requirePayload } from './payload.ts';
 
 /** The largest request in bytes: some ten times the images of a listing. */
 export const MAX_FORM_BYTES = 512 * MEBIBYTE;
@@ -151,16 +151,13 @@ async function* orMalformed<Value>(values: AsyncIterable<Value>): AsyncGenerator
 }
 
 /**
- * Reads the field `metadata` of a form as `POST /ingest` reads its body.
- * @throws ProblemError `malformed_request` if it is no JSON, `validation_failed`.
+ * Creates the parser of the field `metadata`, which reads it as `POST /ingest` reads its body.
+ * @returns Rejects with `malformed_request` or `validation_failed`.
  */
-export type ReadMetadata = (request: FastifyRequest, content: Buffer) => Promise<Payload>;
-
-/** Creates a `ReadMetadata`. */
-export function createReadMetadata(app: Server): ReadMetadata {
+export function createReadMetadata(app: Server) {
   const parse = promisify(createJsonParser(app));
 
-  return async (request, content) => {
+  return async (request: FastifyRequest, content: Buffer): Promise<Payload> => {
     const value = await parse(request, content.toString()).catch((cause: unknown) => {
       if (cause instanceof ProblemError) throw cause;
       throw problem('malformed_request', {
@@ -168,9 +165,6 @@ export function createReadMetadata(app: Server): ReadMetadata {
         cause,
       });
     });
-    const errors: PayloadError[] = [];
-    if (!isPayload(value, { path: 'metadata', errors }))
-      throw problem('validation_failed', { errors });
-    return value;
+    return requirePayload(value, 'metadata');
   };
 }

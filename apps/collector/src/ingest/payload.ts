@@ -1,6 +1,7 @@
 import { createValidatorCompiler, describeErrors } from '@oselya/kit';
 import { type Static, Type } from 'typebox';
 import { GIVEN_FIELDS, FIELDS, payloadFields, webAddress } from '../listing/fields.ts';
+import { problem } from '../errors.ts';
 import { BODY_LIMIT, MAX_IMAGES, sourceSlugSchema } from '../schemas.ts';
 import { normaliseText, plainText, sha256 } from '../text.ts';
 
@@ -32,7 +33,7 @@ export const PayloadSchema = Type.Object(
   },
 );
 
-/** A payload that satisfies its schema; `findValueErrors` has further rules. */
+/** A payload that satisfies its schema; `checkValues` has further rules. */
 export type Payload = Static<typeof PayloadSchema>;
 
 /** A rule that a payload breaks, and the path of the value, as the API reports it. */
@@ -50,31 +51,37 @@ const validate = createValidatorCompiler()({
  * @returns Every rule that it breaks; empty if it would be accepted. Contract 4, PayloadSchema.
  */
 export function checkPayload(payload: unknown): PayloadError[] {
-  const errors: PayloadError[] = [];
-  if (isPayload(payload, { path: 'body', errors })) {
-    if (Buffer.byteLength(JSON.stringify(payload)) > BODY_LIMIT) {
-      errors.push({ path: 'body', message: `must be at most ${BODY_LIMIT / 1024} KiB of JSON` });
-    }
+  const errors = findErrors(payload, 'body');
+  if (errors.length === 0 && Buffer.byteLength(JSON.stringify(payload)) > BODY_LIMIT) {
+    errors.push({ path: 'body', message: `must be at most ${BODY_LIMIT / 1024} KiB of JSON` });
   }
   return errors;
 }
 
 /**
- * Tells whether a value is a payload that breaks no rule.
- * @param found.path The path of the value.
- * @param found.errors Receives every rule that is broken.
+ * Returns a value as a payload.
+ * @param path The path of the value, for errors.
+ * @throws ProblemError `validation_failed`, with every rule that is broken.
  */
-export function isPayload(
-  value: unknown,
-  { path, errors }: { path: string; errors: PayloadError[] },
-): value is Payload {
-  if (!satisfiesSchema(value)) errors.push(...describeErrors(path, validate.errors ?? []));
-  else errors.push(...findValueErrors(value, path));
-  return errors.length === 0;
+export function requirePayload(value: unknown, path: string): Payload {
+  const errors = findErrors(value, path);
+  if (errors.length > 0) throw problem('validation_failed', { errors });
+  return value as Payload;
 }
 
-function satisfiesSchema(value: unknown): value is Payload {
-  return validate(value) === true;
+/**
+ * Rejects a payload that satisfies its schema but breaks a rule of values.
+ * @throws ProblemError `validation_failed`, with every rule that is broken.
+ */
+export function checkValues(payload: Payload): void {
+  const errors = findValueErrors(payload, 'body');
+  if (errors.length > 0) throw problem('validation_failed', { errors });
+}
+
+function findErrors(value: unknown, path: string): PayloadError[] {
+  return validate(value) === true
+    ? findValueErrors(value as Payload, path)
+    : describeErrors(path, validate.errors ?? []);
 }
 
 const MAX_DEPTH = 32;
@@ -83,13 +90,8 @@ const MAX_ATTRIBUTES_BYTES = 64 * 1024;
 /** The codes of ISO 4217 that are in use, from the Unicode data of the runtime. */
 const CURRENCIES: ReadonlySet<string> = new Set(Intl.supportedValuesOf('currency'));
 
-/**
- * Checks the rules that the schema of a payload cannot express: text and numbers that PostgreSQL cannot store, the size
- * and depth of `attributes`, a description without a word that search could find, impossible dates and unknown
- * currencies. Contract 4, PayloadSchema.
- * @returns Every rule that is broken.
- */
-export function findValueErrors(payload: Payload, path = 'body'): PayloadError[] {
+/** Checks the rules that the schema of a payload cannot express. Contract 4, PayloadSchema. */
+function findValueErrors(payload: Payload, path: string): PayloadError[] {
   const errors = findUnstorable(payload, path);
   // Serializing values of endless depth would overflow the stack.
   if (errors.length > 0) return errors;
@@ -200,12 +202,10 @@ export function contentHash(value: unknown): string {
 function sortKeys(value: unknown): unknown {
   if (typeof value !== 'object' || value === null) return value;
   if (Array.isArray(value)) return value.map(sortKeys);
-  // Without a prototype, so that a key `__proto__` is one as any other.
-  const sorted: Record<string, unknown> = Object.create(null);
-  for (const [key, inner] of Object.entries(value).toSorted(byKey)) sorted[key] = sortKeys(inner);
-  return sorted;
-}
-
-function byKey([left]: [string, unknown], [right]: [string, unknown]): number {
-  return left < right ? -1 : 1;
+  // Unlike assignments, `fromEntries` takes a key `__proto__` as any other.
+  return Object.fromEntries(
+    Object.entries(value)
+      .toSorted(([left], [right]) => (left < right ? -1 : 1))
+      .map(([key, inner]) => [key, sortKeys(inner)]),
+  );
 }

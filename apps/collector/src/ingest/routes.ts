@@ -7,9 +7,9 @@ import { limitInProgress } from '../async/concurrency.ts';
 import { problem, problemAnswers } from '../errors.ts';
 import type { Metrics } from '../metrics.ts';
 import { MEBIBYTE, parseId } from '../schemas.ts';
-import { type Payload, PayloadSchema } from './payload.ts';
+import { checkValues, type Payload, PayloadSchema } from './payload.ts';
 import { acceptedSchema, ingestHeaders, rawParams, rawSchema } from './schemas.ts';
-import { checkValues, type Ingest, type SourceLimit } from './service.ts';
+import type { Ingest, SourceLimit } from './service.ts';
 import type { StoredRaw } from './store.ts';
 
 /** What one process accepts at once: past either, more is `ingest_busy`. */
@@ -68,7 +68,7 @@ export function ingestRoutes(
         return ingest.accept(payload, request.headers['idempotency-key'], request.id);
       });
       markReplayed(reply, accepted);
-      return reply.status(202).send({ raw_id: accepted.rawId, status: 'pending' as const });
+      return reply.status(202).send({ raw_id: accepted.id, status: 'pending' as const });
     },
   );
 

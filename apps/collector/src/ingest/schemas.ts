@@ -1,11 +1,11 @@
 import { Type } from 'typebox';
 import {
-  choice,
   idParam,
+  modelUsageSchema,
   nullable,
   rawErrorSchema,
   rawStatusSchema,
-  stageOutcomeSchema,
+  stageSchema,
 } from '../schemas.ts';
 
 /** The headers of both routes that accept payloads. Contract 4, Answers. */
@@ -22,10 +22,10 @@ export const ingestHeaders = Type.Object({
 });
 
 /** The answer to a stored payload, the same for each repetition of its key. Contract 4, Answers. */
-export const acceptedSchema = Type.Object({
-  raw_id: Type.Integer(),
-  status: choice(['pending']),
-});
+export const acceptedSchema = Type.Object(
+  { raw_id: Type.Integer(), status: Type.Literal('pending') },
+  { description: 'It waits in the queue.', examples: [{ raw_id: 4211, status: 'pending' }] },
+);
 
 /** The parameters of routes of one payload. */
 export const rawParams = Type.Object({ raw_id: idParam });
@@ -38,35 +38,13 @@ export const rawSchema = Type.Object({
   status: rawStatusSchema,
   attempts: Type.Integer(),
   error: rawErrorSchema,
-  stages: Type.Array(
-    Type.Object({
-      stage: Type.String(),
-      outcome: stageOutcomeSchema,
-      started_at: Type.String({ format: 'date-time' }),
-      duration_ms: Type.Number(),
-    }),
-    {
-      description:
-        'The last run of each stage, in the order of their times. A stage that an attempt has not reached, or did not need, ' +
-        'is as an earlier attempt left it.',
-    },
-  ),
+  stages: Type.Array(stageSchema, {
+    description:
+      'The last run of each stage, in the order of their times. A stage that an attempt has not reached, or did not need, ' +
+      'is as an earlier attempt left it.',
+  }),
   listing_id: nullable(Type.Integer()),
-  model_usage: nullable(
-    Type.Object(
-      {
-        calls: Type.Integer({
-          description: 'Requests made; one that several shared counts for each.',
-        }),
-        input_tokens: Type.Integer(),
-        output_tokens: Type.Integer(),
-      },
-      {
-        description:
-          'The cost of the payload at the model, in all attempts and with its images. Tokens are 0 if the server does not count them. Of an attempt whose worker was killed or lost its claim it is the cost up to the last renewal.',
-      },
-    ),
-  ),
+  model_usage: nullable(modelUsageSchema),
   created_at: Type.String({ format: 'date-time' }),
   updated_at: Type.String({ format: 'date-time' }),
 });

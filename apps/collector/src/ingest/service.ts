@@ -2,16 +2,12 @@ import type { Logger, RateLimit } from '@oselya/kit';
 import type { Kysely } from 'kysely';
 import type { Static } from 'typebox';
 import { createGroupCommit } from '../async/group-commit.ts';
-import { problem } from '../errors.ts';
 import { MEBIBYTE } from '../schemas.ts';
 import type { Tables } from '../tables.ts';
 import { sha256 } from '../text.ts';
-import { canonicalJson, findValueErrors, type Payload } from './payload.ts';
+import { canonicalJson, type Payload } from './payload.ts';
 import type { rawSchema } from './schemas.ts';
 import { type KeyedRaw, type StoredRaw, storeRaws } from './store.ts';
-
-/** An accepted payload: an earlier one if its idempotency key was used before. */
-type Accepted = Pick<StoredRaw, 'status' | 'isNew'> & { rawId: number };
 
 /** Accepts payloads, and finds them. */
 export type Ingest = {
@@ -25,19 +21,10 @@ export type Ingest = {
    * @param requestId Connects the log of the request with that of the job.
    * @throws ProblemError `idempotency_conflict`.
    */
-  accept(payload: Payload, idempotencyKey?: string, requestId?: string): Promise<Accepted>;
+  accept(payload: Payload, idempotencyKey?: string, requestId?: string): Promise<StoredRaw>;
   /** Returns a payload's way through the pipeline; undefined if there is none with this id. */
   find(rawId: number): Promise<Static<typeof rawSchema> | undefined>;
 };
-
-/**
- * Rejects a payload that satisfies its schema but breaks a rule of values.
- * @throws ProblemError `validation_failed`, with every rule that is broken.
- */
-export function checkValues(payload: Payload): void {
-  const errors = findValueErrors(payload);
-  if (errors.length > 0) throw problem('validation_failed', { errors });
-}
 
 /** The most payloads, and the most bytes, that one statement stores, and the most statements at once. */
 const MAX_GROUP = 100;
@@ -70,10 +57,10 @@ export function createIngest(deps: {
   });
   return {
     store,
-    async accept(payload, idempotencyKey, requestId) {
+    accept(payload, idempotencyKey, requestId) {
       // One text serves the hash and the database, which ignores the order of keys.
       const json = canonicalJson(payload);
-      const { id, ...stored } = await store({
+      return store({
         source_slug: payload.source_slug,
         external_id: payload.external_id,
         payload: json,
@@ -81,22 +68,19 @@ export function createIngest(deps: {
         idempotency_key: idempotencyKey,
         request_id: requestId,
       });
-      return { rawId: id, ...stored };
     },
     async find(rawId) {
       const row = await db
         .selectFrom('raw_data')
-        .select(['id', 'source_slug', 'external_id', 'status', 'attempts', 'error', 'stages'])
-        .select(['listing_id', 'model_usage', 'created_at', 'updated_at'])
+        .select(['id as raw_id', 'source_slug', 'external_id', 'status', 'attempts', 'error'])
+        .select(['stages', 'listing_id', 'model_usage', 'created_at', 'updated_at'])
         .where('id', '=', rawId)
         .executeTakeFirst();
       if (row === undefined) return undefined;
-      const { id, created_at, updated_at, ...rest } = row;
       return {
-        raw_id: id,
-        ...rest,
-        created_at: created_at.toISOString(),
-        updated_at: updated_at.toISOString(),
+        ...row,
+        created_at: row.created_at.toISOString(),
+        updated_at: row.updated_at.toISOString(),
       };
     },
   };

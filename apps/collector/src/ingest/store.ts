@@ -38,9 +38,7 @@ export type StoredRaw = {
   waits: boolean;
 };
 
-type Row<Column extends keyof StoredRaw> = Pick<StoredRaw, 'id' | 'status' | Column> & {
-  n: number;
-};
+type Row<Column extends keyof StoredRaw> = Pick<StoredRaw, Column> & { n: number };
 
 /**
  * Stores payloads in their order, and new sources, in one statement. Those with a claim are `processing` at once, so that
@@ -55,7 +53,7 @@ export async function insertRaws(
   // Keys are inserted in order, so that two statements with the same keys do not deadlock.
   const onConflict = sql`order by source_slug, idempotency_key
     on conflict (source_slug, idempotency_key) where idempotency_key is not null do nothing`;
-  const { rows } = await sql<Row<'waits'>>`${prepared}
+  const { rows } = await sql<Row<'id' | 'status' | 'waits'>>`${prepared}
     with item as materialized (
       select nextval('raw_data_id_seq') as id, item.*, item.worker is not null as inline
       from jsonb_to_recordset(${toJson(raws)}::jsonb) as item (
@@ -114,7 +112,7 @@ async function findEarlier(
   db: Kysely<Tables>,
   raws: ReadonlyMap<number, KeyedRaw>,
 ): Promise<Map<number, StoredRaw>> {
-  const { rows } = await sql<Row<'contentHash'>>`
+  const { rows } = await sql<Row<'id' | 'status' | 'contentHash'>>`
     select wanted.n, raw_data.id, raw_data.status, raw_data.content_hash as "contentHash"
     from ${wanted(raws)}
     join raw_data using (source_slug, idempotency_key)
@@ -140,9 +138,6 @@ function wanted(raws: ReadonlyMap<number, KeyedRaw>) {
     as wanted (n, source_slug, idempotency_key)`;
 }
 
-/** A key is in use, or free, or expired between two statements: more rounds than that are a fault. */
-const MAX_ROUNDS = 3;
-
 /**
  * Stores payloads in their order, or finds the earlier payload of an idempotency key. Of two concurrent ones the second
  * waits for the first, and then finds it. On return everything is committed. Contract 4, Answers.
@@ -156,54 +151,39 @@ export async function storeRaws(
   onError: (error: unknown) => void,
 ): Promise<(StoredRaw | Error)[]> {
   const stored = await insertRaws(db, raws);
-  const failure = stored.size < raws.length ? await settleKeys(db, raws, stored) : undefined;
-  await release(db, listingsThatWait(raws, stored)).catch(onError);
+  // A failure concerns the missing payloads only: the others are committed.
+  const failure = await settleKeys(db, raws, stored).catch(toError);
+  // The payloads before these may have ended before these were visible to the worker.
+  const waiting = raws
+    .filter((_, n) => stored.get(n)?.waits)
+    .map((raw) => ({ sourceSlug: raw.source_slug, externalId: raw.external_id }));
+  await release(db, waiting).catch(onError);
   return raws.map(({ content_hash }, n) => {
     const one = stored.get(n);
-    if (one === undefined) return failure ?? unsettled();
+    if (one === undefined) return failure ?? new Error('An idempotency key was freed meanwhile');
     return one.contentHash === content_hash ? one : problem('idempotency_conflict');
   });
 }
 
 /**
- * Adds the earlier payloads of idempotency keys, and those whose keys have become free.
- * @returns The error of the missing ones. It is not thrown, since the other payloads are committed.
+ * Adds the payloads whose idempotency keys have expired, and the earlier payloads of the other keys. Keys are searched
+ * last, so that a concurrent request with the same expired key is found.
  */
 async function settleKeys(
   db: Kysely<Tables>,
   raws: readonly KeyedRaw[],
   stored: Map<number, StoredRaw>,
-): Promise<Error | undefined> {
-  try {
-    for (let round = 0; round < MAX_ROUNDS; round += 1) {
-      for (const [n, raw] of await findEarlier(db, missing(raws, stored))) stored.set(n, raw);
-      const rest = missing(raws, stored);
-      if (rest.size === 0) return undefined;
-      await freeKeys(db, rest);
-      const places = [...rest.keys()];
-      for (const [nth, raw] of await insertRaws(db, [...rest.values()])) {
-        const place = places[nth];
-        if (place !== undefined) stored.set(place, raw);
-      }
-      if (stored.size === raws.length) return undefined;
-    }
-    return unsettled();
-  } catch (error) {
-    return toError(error);
+): Promise<void> {
+  const keyed = missing(raws, stored);
+  if (keyed.size === 0) return;
+  await freeKeys(db, keyed);
+  const places = [...keyed.keys()];
+  for (const [nth, raw] of await insertRaws(db, [...keyed.values()])) {
+    stored.set(places[nth] ?? 0, raw);
   }
-}
-
-function unsettled(): Error {
-  return new Error('An idempotency key was freed again and again');
+  for (const [n, raw] of await findEarlier(db, missing(raws, stored))) stored.set(n, raw);
 }
 
 function missing(raws: readonly KeyedRaw[], stored: ReadonlyMap<number, StoredRaw>) {
   return new Map([...raws.entries()].filter(([n]) => !stored.has(n)));
-}
-
-/** The payloads before these may have ended before these were visible to the worker. */
-function listingsThatWait(raws: readonly KeyedRaw[], stored: ReadonlyMap<number, StoredRaw>) {
-  return raws
-    .filter((_, n) => stored.get(n)?.waits)
-    .map((raw) => ({ sourceSlug: raw.source_slug, externalId: raw.external_id }));
 }

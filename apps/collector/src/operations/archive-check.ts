@@ -10,8 +10,8 @@ import type { Tables } from '../tables.ts';
 /** How long a run of an admin may take: less than clients, proxies and a shutdown wait. */
 export const DEADLINE_MS = 50_000;
 
-/** How long a run may hold its claims. */
-const LEASE_MS = 300_000;
+/** How long a claim lasts: longer than a run. Addresses that a run did not request are due again afterwards. */
+const LEASE_MS = 60_000;
 
 /** The longest wait for one address, redirects included. */
 const TIMEOUT_MS = 15_000;
@@ -76,26 +76,20 @@ export function createArchiveCheck(deps: {
     const ended = signal === undefined ? deadline : AbortSignal.any([signal, deadline]);
     const limited = limitHosts(limits);
     const result: CheckResult = { checked: 0, archived: 0, unreachable: 0 };
-    const skipped: number[] = [];
     const checks = (await claimListings(db, choice)).map((claim) =>
       limited(claim.url, ended, async () => {
-        const outcome = ended.aborted
-          ? undefined
-          : await check(claim, minIntervalSeconds, ended).catch((error: unknown) => {
-              if (!ended.aborted) throw error;
-            });
-        if (outcome === undefined) {
-          skipped.push(claim.listingId);
-          return;
-        }
+        if (ended.aborted) return;
+        const outcome = await check(claim, minIntervalSeconds, ended);
         result.checked += 1;
         if (outcome === 'archived' || outcome === 'unreachable') result[outcome] += 1;
         metrics.archiveChecks.inc({ outcome });
+      }).catch((error: unknown) => {
+        if (!ended.aborted) throw error;
       }),
     );
-    const ends = await Promise.allSettled(checks);
-    await releaseListings(db, skipped);
-    for (const end of ends) if (end.status === 'rejected') throw end.reason;
+    for (const end of await Promise.allSettled(checks)) {
+      if (end.status === 'rejected') throw end.reason;
+    }
     return result;
   };
 }
@@ -169,15 +163,6 @@ async function claimListings(
       from chosen where listing_checks.listing_id = chosen.listing_id)
     select listing_id as "listingId", raw_id as "rawId", url from chosen`.execute(db);
   return rows;
-}
-
-async function releaseListings(db: Kysely<Tables>, listingIds: readonly number[]): Promise<void> {
-  if (listingIds.length === 0) return;
-  await db
-    .updateTable('listing_checks')
-    .set({ claimed_until: null })
-    .where('listing_id', 'in', listingIds)
-    .execute();
 }
 
 /** Notes an answer that is not "gone"; one without meaning keeps what was known. */

@@ -1,40 +1,29 @@
 import { cursors, pageQuery, type Server, toPage, whenAbandoned } from '@oselya/kit';
 import type { FastifyReply } from 'fastify';
 import { type Kysely, sql } from 'kysely';
-import { Type } from 'typebox';
-import { problem, problemAnswers } from '../errors.ts';
-import { rawParams } from '../ingest/schemas.ts';
+import { type Static, Type } from 'typebox';
+import { problemAnswers } from '../errors.ts';
+import { acceptedSchema, rawParams, rawSchema } from '../ingest/schemas.ts';
 import type { Metrics } from '../metrics.ts';
-import {
-  findRetryState,
-  putBackOne,
-  putBackSome,
-  readTime,
-  type RetryStatus,
-} from '../queue/retry.ts';
+import { createRetry } from '../queue/retry.ts';
 import {
   choice,
   MAX_ID,
   nullable,
   parseId,
-  rawErrorSchema,
   rawStatusSchema,
   sourceSlugSchema,
 } from '../schemas.ts';
-import type { RawStatus, Tables } from '../tables.ts';
+import type { Tables } from '../tables.ts';
 import { DEADLINE_MS } from './archive-check.ts';
 
-/** How many payloads a page has unless its request says. */
 const PAGE_SIZE = 100;
 
 /** A hundred years: within the range of the database's dates. */
 const MAX_DAYS = 36_500;
 
-/** How many payloads one statement changes: it holds their locks for a moment only. */
+/** How many payloads one statement examines: it holds their locks for a moment only. */
 const BATCH = 1000;
-
-const IMAGES_GONE =
-  'The payload came with its images, which are kept only when it is completed: send it again with them.';
 
 const BOUNDED = `It ends after ${DEADLINE_MS / 1000} seconds with what it has done by then: repeat it until nothing is left to do.`;
 
@@ -55,20 +44,10 @@ const listQuery = Type.Object(
   { additionalProperties: false },
 );
 
-const timestamp = Type.String({ format: 'date-time' });
-
 const listAnswer = Type.Array(
   Type.Object({
-    raw_id: Type.Integer({ description: 'GET /api/v1/raw/{raw_id} has its stages.' }),
-    source_slug: Type.String(),
-    external_id: Type.String(),
-    status: Type.String(),
-    attempts: Type.Integer(),
-    error: rawErrorSchema,
-    listing_id: nullable(Type.Integer()),
+    ...Type.Omit(rawSchema, ['stages', 'model_usage']).properties,
     request_id: nullable(Type.String({ description: 'The request that sent it, as in the log.' })),
-    created_at: timestamp,
-    updated_at: timestamp,
   }),
   {
     description: 'A page; the next one is in `Link`.',
@@ -112,7 +91,7 @@ const retryBody = Type.Object(
   { additionalProperties: false, examples: [{ status: 'failed', source_slug: 'doshka' }] },
 );
 
-/** Aborts when the client has gone, or the request has taken as long as it may. */
+/** Aborts when the client has gone, or at the deadline. */
 function whileAwaited(reply: FastifyReply): AbortSignal {
   return AbortSignal.any([whenAbandoned(reply), AbortSignal.timeout(DEADLINE_MS)]);
 }
@@ -143,14 +122,13 @@ export function payloadRoutes(
       },
     },
     async (request, reply) => {
-      const { status, source_slug: source, limit = PAGE_SIZE } = request.query;
-      const after = rawCursors.read(request.query.cursor);
-      const rows = await listRaw(db, { status, source, after, limit: limit + 1 });
+      const { limit = PAGE_SIZE } = request.query;
+      const rows = await listRaw(db, { ...request.query, limit: limit + 1 });
       const cursorOf = ({ at, id }: (typeof rows)[number]) => rawCursors.write({ at, id });
       const page = toPage(rows, { limit, cursorOf, request, reply });
       return page.map(({ id, at: _at, ...row }) => ({
-        raw_id: id,
         ...row,
+        raw_id: id,
         created_at: row.created_at.toISOString(),
         updated_at: row.updated_at.toISOString(),
       }));
@@ -167,13 +145,7 @@ export function payloadRoutes(
         description: 'It then has all its attempts again.',
         params: rawParams,
         response: {
-          200: Type.Object(
-            { raw_id: Type.Integer(), status: Type.Literal('pending') },
-            {
-              description: 'It waits in the queue.',
-              examples: [{ raw_id: 4211, status: 'pending' }],
-            },
-          ),
+          200: acceptedSchema,
           ...problemAnswers(401, 403, 'raw_not_found', 'not_retryable', 422, 503),
         },
       },
@@ -240,14 +212,9 @@ export function payloadRoutes(
 
 function listRaw(
   db: Kysely<Tables>,
-  options: {
-    status: RawStatus;
-    source: string | undefined;
-    after: { at: number; id: number } | undefined;
-    limit: number;
-  },
+  { status, source_slug: source, cursor, limit }: Static<typeof listQuery> & { limit: number },
 ) {
-  const { status, source, after, limit } = options;
+  const after = rawCursors.read(cursor);
   return (
     db
       .selectFrom('raw_data')
@@ -268,45 +235,6 @@ function listRaw(
       .limit(limit)
       .execute()
   );
-}
-
-/** Creates the retry of payloads that ended `failed` or `invalid`. Contract 4, Operations. */
-export function createRetry({ db, onRetried }: { db: Kysely<Tables>; onRetried: () => void }) {
-  return {
-    /**
-     * Puts one payload back, with all its attempts.
-     * @throws ProblemError `raw_not_found`, or `not_retryable` if it ended otherwise, or its uploaded images are gone.
-     */
-    async one(rawId: number): Promise<void> {
-      if (!(await putBackOne(db, rawId))) {
-        const state = await findRetryState(db, rawId);
-        if (state === undefined) throw problem('raw_not_found');
-        const { status, lacksImages } = state;
-        const detail =
-          lacksImages && status !== 'processing' ? IMAGES_GONE : `The payload is ${status}.`;
-        throw problem('not_retryable', { detail });
-      }
-      onRetried();
-    },
-    /**
-     * Puts all payloads of a status back, in batches until the signal.
-     * @returns How many.
-     */
-    async all(
-      { status, source_slug: source }: { status: RetryStatus; source_slug?: string | undefined },
-      signal?: AbortSignal,
-    ): Promise<number> {
-      // A payload that fails again meanwhile is not put back a second time: that might never end.
-      const endedBefore = await readTime(db);
-      let retried = 0;
-      for (let batch = BATCH; batch === BATCH; retried += batch) {
-        batch = await putBackSome(db, { status, source, endedBefore, limit: BATCH });
-        if (batch > 0) onRetried();
-        if (signal?.aborted === true) return retried + batch;
-      }
-      return retried;
-    },
-  };
 }
 
 /**

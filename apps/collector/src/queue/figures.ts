@@ -18,11 +18,8 @@ export type QueueFigures = {
   finishedPerMinute: number;
 };
 
-/**
- * Returns the state of the queue, at most `maxAgeMs` old.
- * @throws What the database throws; a failure is not kept.
- */
-export type ReadQueue = (options: { maxAgeMs: number }) => Promise<QueueFigures>;
+/** Reads the state of the queue. */
+export type ReadQueue = () => Promise<QueueFigures>;
 
 /** Most payloads of a status that are counted at each look: some 50 ms. */
 const MAX_COUNTED = 100_000;
@@ -31,29 +28,25 @@ const MAX_COUNTED = 100_000;
 const COUNT_AGAIN_MS = 60_000;
 
 /**
- * Creates the figures of the queue. Callers share one query at a time. A status in which more than 100,000 payloads
+ * Creates the figures of the queue. A status in which more than 100,000 payloads
  * have ended is counted in the background, once a minute at most.
  * @param deps.onError Called when a count in the background fails; the last one is kept.
- * @param deps.clock Milliseconds that only grow.
  */
 export function createQueueFigures(deps: {
   db: Kysely<Tables>;
   onError: (error: unknown) => void;
   maxCounted?: number;
-  clock?: () => number;
 }): { read: ReadQueue; close: () => Promise<void> } {
-  const { db, onError, maxCounted = MAX_COUNTED, clock = () => performance.now() } = deps;
+  const { db, onError, maxCounted = MAX_COUNTED } = deps;
   const known = new Map<EndedStatus, { count: number; asOf: number }>();
   let counting: Promise<void> | undefined;
   let notBefore = -Infinity;
   let closed = false;
-  let reading: Promise<QueueFigures> | undefined;
-  let last: { figures: QueueFigures; asOf: number } | undefined;
 
   async function countAll(statuses: readonly EndedStatus[]): Promise<void> {
     try {
       for (const status of statuses) {
-        const asOf = clock();
+        const asOf = performance.now();
         const { rows } = await sql<{ n: number }>`
           select count(*) as n from raw_data where ${endedAs(status)}`.execute(db);
         known.set(status, { count: rows[0]?.n ?? 0, asOf });
@@ -62,14 +55,15 @@ export function createQueueFigures(deps: {
     } catch (error) {
       if (!closed) onError(error);
     } finally {
-      notBefore = clock() + COUNT_AGAIN_MS;
+      notBefore = performance.now() + COUNT_AGAIN_MS;
       counting = undefined;
     }
   }
 
   const countOf = (status: EndedStatus) => known.get(status)?.count ?? null;
 
-  async function look(asOf: number): Promise<QueueFigures> {
+  async function read(): Promise<QueueFigures> {
+    const asOf = performance.now();
     const { rows } = await selectFigures(maxCounted).execute(db);
     const [row] = rows;
     if (row === undefined) throw new Error('A query of single values gave none');
@@ -77,7 +71,7 @@ export function createQueueFigures(deps: {
     for (const status of ENDED) {
       if (!many.includes(status)) known.set(status, { count: row.ended[status], asOf });
     }
-    if (many.length > 0 && clock() >= notBefore && !closed) counting ??= countAll(many);
+    if (many.length > 0 && performance.now() >= notBefore && !closed) counting ??= countAll(many);
     const oldest = Math.min(...ENDED.map((status) => known.get(status)?.asOf ?? -Infinity));
     return {
       counts: {
@@ -87,33 +81,14 @@ export function createQueueFigures(deps: {
         invalid: countOf('invalid'),
         failed: countOf('failed'),
       },
-      endedAgeSeconds: Number.isFinite(oldest) ? (clock() - oldest) / 1000 : null,
+      endedAgeSeconds: Number.isFinite(oldest) ? (performance.now() - oldest) / 1000 : null,
       oldestPendingSeconds: row.oldest,
       finishedPerMinute: row.ended_lately / 5,
     };
   }
 
-  async function lookAndKeep(): Promise<QueueFigures> {
-    const asOf = clock();
-    try {
-      const figures = await look(asOf);
-      last = { figures, asOf };
-      return figures;
-    } finally {
-      reading = undefined;
-    }
-  }
-
   return {
-    async read({ maxAgeMs }) {
-      const oldest = clock() - maxAgeMs;
-      for (;;) {
-        if (last !== undefined && last.asOf >= oldest) return last.figures;
-        // A query that began earlier may not show what the caller has just changed.
-        reading ??= lookAndKeep();
-        await reading;
-      }
-    },
+    read,
     async close() {
       closed = true;
       await counting;
@@ -176,9 +151,6 @@ const selectFigures = (maxCounted: number) => sql<{
       as ended,
     ${sql.join(ENDED.map(countEndedLately), sql` + `)} as ended_lately`;
 
-/** How old the gauges may be: several scrapers cost one query. */
-const MAX_AGE_MS = 5000;
-
 /**
  * Registers the queue's gauges. They are read from the database, so every process shows the one queue; an unknown
  * count is left out. Contract 4, Metrics.
@@ -189,7 +161,7 @@ export function registerQueueMetrics(
   { readQueue, onError }: { readQueue: ReadQueue; onError: (error: unknown) => void },
 ): void {
   const collect = createMeasure({
-    read: () => readQueue({ maxAgeMs: MAX_AGE_MS }),
+    read: readQueue,
     show({ counts, oldestPendingSeconds }) {
       for (const [status, count] of Object.entries(counts)) {
         if (count !== null) jobs.set({ status }, count);

@@ -1,11 +1,47 @@
 import { type Kysely, sql } from 'kysely';
-import type { RawStatus, Tables } from '../tables.ts';
+import { problem } from '../errors.ts';
+import type { Tables } from '../tables.ts';
 import { release } from './claim.ts';
 import { isAwaited } from './fence.ts';
 import type { ListingKey } from './job.ts';
 import { lacksItsImages, putBack } from './transitions.ts';
 
-export type RetryStatus = 'failed' | 'invalid';
+/** How many payloads one statement changes: it holds their locks for a moment only. */
+const BATCH = 1000;
+
+const IMAGES_GONE =
+  'The payload came with its images, which are kept only when it is completed: send it again with them.';
+
+/** Creates the retry of payloads that ended `failed` or `invalid`. Contract 4, Operations. */
+export function createRetry({ db, onRetried }: { db: Kysely<Tables>; onRetried: () => void }) {
+  return {
+    /**
+     * Puts one payload back, with all its attempts.
+     * @throws ProblemError `raw_not_found`, or `not_retryable` if it ended otherwise, or its uploaded images are gone.
+     */
+    async one(rawId: number): Promise<void> {
+      if (!(await putBackOne(db, rawId))) throw await retryError(db, rawId);
+      onRetried();
+    },
+    /**
+     * Puts all payloads of a status back, in batches until the signal.
+     * @returns How many.
+     */
+    async all(choice: RetryChoice, signal?: AbortSignal): Promise<number> {
+      // A payload that fails again meanwhile is not put back a second time: that might never end.
+      const { rows } = await sql<{ now: string }>`select now()::text as now`.execute(db);
+      const endedBefore = rows[0]?.now ?? '';
+      for (let retried = 0; ;) {
+        const count = await putBackSome(db, choice, endedBefore);
+        retried += count;
+        if (count > 0) onRetried();
+        if (count < BATCH || signal?.aborted === true) return retried;
+      }
+    },
+  };
+}
+
+type RetryChoice = { status: 'failed' | 'invalid'; source_slug?: string | undefined };
 
 /** Puts a payload that ended badly back in the queue. Resolves to whether there was one. */
 export async function putBackOne(db: Kysely<Tables>, rawId: number): Promise<boolean> {
@@ -17,41 +53,35 @@ export async function putBackOne(db: Kysely<Tables>, rawId: number): Promise<boo
   return rows.length === 1;
 }
 
-/** Returns what decides on a payload's retry, or undefined where there is no such payload. */
-export function findRetryState(
-  db: Kysely<Tables>,
-  rawId: number,
-): Promise<{ status: RawStatus; lacksImages: boolean } | undefined> {
-  return db
+/** Returns why a payload cannot be put back. */
+async function retryError(db: Kysely<Tables>, rawId: number): Promise<Error> {
+  const state = await db
     .selectFrom('raw_data')
     .select(['status', lacksItsImages.as('lacksImages')])
     .where('id', '=', rawId)
     .executeTakeFirst();
-}
-
-/** Returns the database's time in microseconds, as it writes it. */
-export async function readTime(db: Kysely<Tables>): Promise<string> {
-  const { rows } = await sql<{ now: string }>`select now()::text as now`.execute(db);
-  return rows[0]?.now ?? '';
+  if (state === undefined) return problem('raw_not_found');
+  const { status, lacksImages } = state;
+  const detail = lacksImages && status !== 'processing' ? IMAGES_GONE : `The payload is ${status}.`;
+  return problem('not_retryable', { detail });
 }
 
 /**
- * Puts up to `limit` payloads of a status back in the queue, those that ended first; it passes those that another
+ * Puts a batch of payloads of a status back in the queue, those that ended first; it passes those that another
  * retry holds.
- * @param options.endedBefore As `readTime` gives it.
  * @returns How many.
  */
-export async function putBackSome(
+async function putBackSome(
   db: Kysely<Tables>,
-  options: { status: RetryStatus; source: string | undefined; endedBefore: string; limit: number },
+  { status, source_slug: source }: RetryChoice,
+  endedBefore: string,
 ): Promise<number> {
-  const { status, source, endedBefore, limit } = options;
   const { rows } = await sql<ListingKey>`
     with chosen as materialized (
       select id, source_slug, external_id from raw_data
       where status = ${status} and not ${lacksItsImages} and updated_at <= ${endedBefore}::timestamptz
         and ${source === undefined ? sql`true` : sql`source_slug = ${source}`}
-      order by updated_at limit ${limit} for update skip locked
+      order by updated_at limit ${BATCH} for update skip locked
     ),
     judged as materialized (
       select id,

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { after, afterEach, beforeEach, test } from 'node:test';
 import { LISTING } from '@oselya/model/testing';
-import { createRetry } from '../../src/operations/payloads.ts';
+import { createRetry } from '../../src/queue/retry.ts';
 import { until } from '@oselya/testing';
 import {
   DIMENSIONS,

@@ -300,7 +300,7 @@ test('The OpenAPI document lists exactly the responses of the ingest', async () 
 let acceptedCount = 0;
 const grouped = createIngest({ db, onAccepted: () => (acceptedCount += 1), log });
 const accept = async (...request: Parameters<typeof grouped.accept>) =>
-  (await grouped.accept(...request)).rawId;
+  (await grouped.accept(...request)).id;
 
 async function stored(source: string) {
   return db

@@ -4,20 +4,16 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { Readable } from 'node:stream';
 import { after, test } from 'node:test';
-import { isDatabaseOutage, offlineDatabase } from '@oselya/db';
-import { createServer, ProblemError } from '@oselya/kit';
+import { createServer } from '@oselya/kit';
 import { Registry } from 'prom-client';
 import { guardRoutes } from '../../src/access/guard.ts';
 import { createDisk } from '../../src/disk.ts';
 import { PayloadSchema } from '../../src/ingest/payload.ts';
 import { ingestRoutes } from '../../src/ingest/routes.ts';
-import { createPlaces, createProcessForm, withImagesRoutes } from '../../src/ingest/with-images.ts';
+import { createPlaces, withImagesRoutes } from '../../src/ingest/with-images.ts';
 import { createMetrics } from '../../src/metrics.ts';
-import type { InlineJobs } from '../../src/queue/inline.ts';
 import { MEBIBYTE } from '../../src/schemas.ts';
-import type { Tables } from '../../src/tables.ts';
 import { until } from '@oselya/testing';
-import { lossyDatabase } from '@oselya/testing/database';
 import { FORM_TYPE, formBytes, image, metadata } from '../support/collector.ts';
 import { fakeBreaker, payloadOf, log } from '../support/pipeline.ts';
 
@@ -41,7 +37,7 @@ async function startHeld(slow: 'limit' | 'store', atOnce: { items: number; bytes
     ingest: {
       async accept() {
         await pass('store');
-        return { rawId: 1, status: 'pending', isNew: true };
+        return { id: 1, contentHash: '', status: 'pending', isNew: true, waits: false };
       },
       find: () => Promise.resolve(undefined),
     },
@@ -190,41 +186,4 @@ test('Each upload slot has four places, three of them for one caller, which succ
     );
   }
   assert.equal(await inPlace('a', async () => 'done'), 'done');
-});
-
-type Outcome = Awaited<ReturnType<InlineJobs['run']>>;
-
-/** Sends a form whose job has this outcome, after which the database is unavailable. */
-function sendForm(outcome: Outcome) {
-  const lossy = lossyDatabase(offlineDatabase<Tables>().db);
-  lossy.lose({ statement: '', when: 'before', times: Infinity });
-  const stored = {
-    id: 7,
-    status: 'processing',
-    contentHash: '',
-    waits: false,
-    isNew: true,
-  } as const;
-  const processForm = createProcessForm({
-    db: lossy.db,
-    store: () => Promise.resolve(stored),
-    jobs: { run: () => Promise.resolve(outcome) },
-    leaseMs: 60_000,
-  });
-  return processForm({ payload: payloadOf(), files: [] }, undefined, () => undefined);
-}
-
-test('A job that an outage interrupts is answered as interrupted', async () => {
-  for (const outcome of ['lost', 'postponed'] as const) {
-    await assert.rejects(sendForm(outcome), (error) => {
-      assert.ok(error instanceof ProblemError);
-      assert.equal(error.code, 'interrupted');
-      assert.match(error.message, /database was away .* \(raw_id 7\)/);
-      return true;
-    });
-  }
-});
-
-test('An outage after the end of a job is answered as a database outage', async () => {
-  await assert.rejects(sendForm('completed'), isDatabaseOutage);
 });

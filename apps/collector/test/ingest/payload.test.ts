@@ -5,8 +5,7 @@ import { test } from 'node:test';
 import { isDeepStrictEqual } from 'node:util';
 import fc from 'fast-check';
 import { createLogger, createServer } from '@oselya/kit';
-import { PayloadSchema, contentHash, parseTime } from '../../src/ingest/payload.ts';
-import { checkValues } from '../../src/ingest/service.ts';
+import { checkValues, contentHash, parseTime, PayloadSchema } from '../../src/ingest/payload.ts';
 import { payloadOf } from '../support/pipeline.ts';
 
 const app = await createServer({

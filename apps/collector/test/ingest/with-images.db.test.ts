@@ -6,7 +6,7 @@ import { afterEach, test } from 'node:test';
 import { createApiKeys } from '../../src/access/api-keys.ts';
 import type { Payload } from '../../src/ingest/payload.ts';
 import { createIngest } from '../../src/ingest/service.ts';
-import { createProcessForm } from '../../src/ingest/with-images.ts';
+import { createProcessForm } from '../../src/ingest/process-form.ts';
 import type { RawStatus } from '../../src/tables.ts';
 import { createImage } from '../support/images.ts';
 import { until } from '@oselya/testing';

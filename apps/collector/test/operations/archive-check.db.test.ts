@@ -315,13 +315,15 @@ async function claimed(source: string): Promise<number> {
   return rows[0]?.n ?? 0;
 }
 
-test('A run leaves its unchecked listings unchanged for the next run', async () => {
+test('An address that a run did not reach is requested after its claim', async () => {
   const [id = 0] = await listings('late', 6);
   const { run } = checkOfSource('late', hang, { deadlineMs: 20 });
   assert.deepEqual(await run(), { checked: 0, archived: 0, unreachable: 0 });
   const check = await checkOf(id);
-  assert.equal(check?.claimed_until, null);
   assert.equal(check?.checked_at, null);
+  await sql`update listing_checks set claimed_until = now() where claimed_until > now()`.execute(
+    db,
+  );
   const next = checkOfSource('late', always(present));
   assert.equal((await next.run()).checked, 6);
 });

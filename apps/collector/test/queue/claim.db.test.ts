@@ -3,7 +3,7 @@ import { afterEach, test } from 'node:test';
 import { type Kysely, sql } from 'kysely';
 import type { StageRecord, Tables } from '../../src/tables.ts';
 import { insertRaws } from '../../src/ingest/store.ts';
-import { createRetry } from '../../src/operations/payloads.ts';
+import { createRetry } from '../../src/queue/retry.ts';
 import { contentHash } from '../../src/ingest/payload.ts';
 import { claimJobs, type ClaimOptions, release, releaseMissed } from '../../src/queue/claim.ts';
 import type { Job } from '../../src/queue/job.ts';

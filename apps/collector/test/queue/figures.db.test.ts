@@ -1,7 +1,6 @@
 import assert from 'node:assert/strict';
-import { afterEach, mock, test } from 'node:test';
+import { afterEach, test } from 'node:test';
 import { atEnd, until } from '@oselya/testing';
-import { watchedDatabase } from '@oselya/testing/database';
 import { sql } from 'kysely';
 import { Registry } from 'prom-client';
 import { claimJobs } from '../../src/queue/claim.ts';
@@ -14,7 +13,7 @@ import { openDatabase, store, payloadOf } from '../support/pipeline.ts';
 const { db } = await openDatabase();
 const figures = createQueueFigures({ db, onError: assert.ifError });
 atEnd(figures.close);
-const read = () => figures.read({ maxAgeMs: 0 });
+const { read } = figures;
 
 const age = (rawId: number, seconds: number) =>
   sql`update raw_data set created_at = now() - ${seconds} * interval '1 second'
@@ -70,7 +69,7 @@ test('The wait of a retried or reprocessed payload starts at the retry', async (
   const result = { status: 'failed', error: null, stages: [], listingId: null } as const;
   await finishJobs(db, [{ job, result }]);
   assert.equal(await putBackOne(db, rawId), true);
-  assert.ok(((await oldest()) ?? Infinity) < 600, 'retried');
+  assert.ok(((await oldest()) ?? Infinity) < 600, 'put back');
   await sql`update raw_data set queued_at = now() - interval '700 seconds'`.execute(db);
   assert.equal(await oldest(), 700);
   await sql`update raw_data set status = 'completed'`.execute(db);
@@ -91,64 +90,19 @@ test('Large counts run in the background', async () => {
   const ENDED = ['completed', 'invalid', 'failed'] as const;
   for (const status of ENDED) await addEnded(status, 25);
   const many = createQueueFigures({ db, maxCounted: 10, onError: assert.ifError });
-  const first = await many.read({ maxAgeMs: 0 });
+  const first = await many.read();
   assert.deepEqual([first.counts.completed, first.endedAgeSeconds], [null, null]);
   const counts = await until('the counts', async () => {
-    const { counts: found } = await many.read({ maxAgeMs: 0 });
+    const { counts: found } = await many.read();
     return ENDED.every((status) => found[status] !== null) && found;
   });
   await many.close();
   assert.deepEqual(counts, { pending: 0, processing: 0, completed: 25, invalid: 25, failed: 25 });
 });
 
-test('Readers share a query, failures are not cached, and scrapes within five seconds cost one query', async () => {
-  const state = { now: 0, queries: 0, fails: false };
-  const watched = watchedDatabase(db, {
-    before(text) {
-      if (!text.includes('oldest (since)')) return;
-      state.queries += 1;
-      if (state.fails) throw new Error('no database');
-    },
-  });
-  const { read: readQueue } = createQueueFigures({
-    db: watched,
-    onError: assert.ifError,
-    clock: () => state.now,
-  });
-  const ask = () => Array.from({ length: 20 }, () => readQueue({ maxAgeMs: 0 }));
-  const first = ask();
-  state.now = 1;
-  await Promise.all([...first, ...ask()]);
-  assert.equal(state.queries, 2, 'the first query cannot have later changes');
-  state.fails = true;
-  state.now = 6000;
-  const ends = await Promise.allSettled([
-    readQueue({ maxAgeMs: 5000 }),
-    readQueue({ maxAgeMs: 0 }),
-  ]);
-  assert.deepEqual(
-    ends.map(({ status }) => status),
-    ['rejected', 'rejected'],
-  );
-  state.fails = false;
-  state.queries = 0;
+test('The gauges count the payloads by status', async () => {
   await store(db, payloadOf());
   const registry = new Registry();
-  let hangs = false;
-  registerQueueMetrics(registry, {
-    readQueue: (options) => (hangs ? new Promise(() => undefined) : readQueue(options)),
-    onError: assert.ifError,
-  });
-  for (const now of [6000, 8000, 11_000]) {
-    state.now = now;
-    assert.match(await registry.metrics(), /collector_queue_jobs\{status="pending"\} 1\n/);
-  }
-  assert.equal(state.queries, 1);
-  // While the database hangs a scrape shows the last figures.
-  hangs = true;
-  mock.timers.enable({ apis: ['setTimeout'] });
-  const scrape = registry.metrics();
-  mock.timers.tick(2000);
-  mock.timers.reset();
-  assert.match(await scrape, /collector_queue_jobs\{status="pending"\} 1\n/);
+  registerQueueMetrics(registry, { readQueue: read, onError: assert.ifError });
+  assert.match(await registry.metrics(), /collector_queue_jobs\{status="pending"\} 1\n/);
 });

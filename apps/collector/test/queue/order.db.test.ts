@@ -84,7 +84,7 @@ async function play(scenario: typeof scenarios extends fc.Arbitrary<infer S> ? S
     Array.from({ length: clients }, async (_, client) => {
       for (let nth = 0; nth < payloadsEach; nth += 1) {
         const sent = (events += 1);
-        const { rawId: id } = await ingest.accept(
+        const { id } = await ingest.accept(
           payloadOf(listingOf(Math.floor(chance(seed, client, nth) * 100))),
         );
         Object.assign(lifeOf(id), { sent, accepted: (events += 1) });

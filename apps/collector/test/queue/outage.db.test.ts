@@ -3,7 +3,7 @@ import { beforeEach, test } from 'node:test';
 import { atEnd, until } from '@oselya/testing';
 import type { ModelClient, ModelClientOptions } from '@oselya/model';
 import { sql } from 'kysely';
-import { createRetry } from '../../src/operations/payloads.ts';
+import { createRetry } from '../../src/queue/retry.ts';
 import type { Payload } from '../../src/ingest/payload.ts';
 import { listingExtraction } from '../../src/pipeline/extraction.ts';
 import { startCollector } from '../support/collector.ts';

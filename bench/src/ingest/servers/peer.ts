@@ -21,7 +21,13 @@ export async function servePeer(store: Store): Promise<string> {
           async accept(payload) {
             await store(payload);
             // Its own ids may be no numbers, which the answer's schema wants.
-            return { rawId: (stored += 1), status: 'pending', isNew: true };
+            return {
+              id: (stored += 1),
+              contentHash: '',
+              status: 'pending',
+              isNew: true,
+              waits: false,
+            };
           },
           find: () => Promise.resolve(undefined),
         },

@@ -252,15 +252,22 @@ export interface paths {
                 };
             };
             responses: {
-                /** @description Default Response */
+                /** @description It waits in the queue. */
                 202: {
                     headers: {
                         "X-Request-Id": components["headers"]["X-Request-Id"];
                         [name: string]: unknown;
                     };
                     content: {
+                        /**
+                         * @example {
+                         *       "raw_id": 4211,
+                         *       "status": "pending"
+                         *     }
+                         */
                         "application/json": {
                             raw_id: number;
+                            /** @enum {string} */
                             status: "pending";
                         };
                     };
@@ -563,7 +570,7 @@ export interface paths {
                 content: {
                     /**
                      * @example {
-                     *       "metadata": "{\"source_slug\":\"my-notes\",\"external_id\":\"2\",\"description\":\"Продам 2-к квартиру на Сихові, 54 м², 5/9 поверх. Ціна 62 000 дол.\"}",
+                     *       "metadata": "{\"source_slug\":\"my-notes\",\"external_id\":\"2\",\"description\":\"Продам 2-к квартиру\"}",
                      *       "images": [
                      *         "kitchen.jpg",
                      *         "balcony.jpg"
@@ -2059,11 +2066,10 @@ export interface paths {
                          *     ]
                          */
                         "application/json": {
-                            /** @description GET /api/v1/raw/{raw_id} has its stages. */
                             raw_id: number;
                             source_slug: string;
                             external_id: string;
-                            status: string;
+                            status: "pending" | "processing" | "completed" | "invalid" | "failed";
                             attempts: number;
                             error: {
                                 /** @description See docs/errors.md. */
@@ -2072,11 +2078,11 @@ export interface paths {
                                 stage?: string;
                             } | null;
                             listing_id: number | null;
-                            request_id: string | null;
                             /** Format: date-time */
                             created_at: string;
                             /** Format: date-time */
                             updated_at: string;
+                            request_id: string | null;
                         }[];
                     };
                 };
