@@ -1,5 +1,5 @@
 import { isDatabaseOutage } from '@oselya/db';
-import { createRateLimit, createServer, type RateLimit, type Server } from '@oselya/kit';
+import { createRateLimit, createServer, type Server } from '@oselya/kit';
 import manifest from '../package.json' with { type: 'json' };
 import { createApiKeys } from './access/api-keys.ts';
 import { API_KEY_SCHEME, guardRoutes, rejectOtherPages } from './access/guard.ts';
@@ -56,22 +56,28 @@ export async function createApp(
   app.get('/', { schema: { hide: true } }, (_request, reply) => reply.redirect('/docs'));
   const readQueue = monitoringRoutes(app, { ...services, metricsToken: config.METRICS_TOKEN });
 
-  const limit = (name: string, variable: MinuteLimit, what?: string) =>
-    createRateLimit({
-      pool,
-      table: 'rate_limits',
-      name,
-      perMinute: config[variable],
-      variable,
-      ...(what !== undefined && { what }),
-    });
+  const limit = (name: string, variable: MinuteLimit, what?: string) => {
+    const named = { pool, table: 'rate_limits', name, variable };
+    return createRateLimit({ ...named, perMinute: config[variable], ...(what && { what }) });
+  };
+  const sourcesPerDay = config.COLLECTOR_NEW_SOURCES_PER_DAY;
   await app.register(
     async (api) => {
       guardRoutes(api, config.COLLECTOR_AUTH === 'required' ? createApiKeys({ db }) : undefined);
       const ingestLimit = limitSources({
         db,
         perSource: limit('ingest', 'COLLECTOR_INGEST_PER_MINUTE', 'payloads of one source'),
-        newSources: limitNewSources(config, pool),
+        newSources:
+          sourcesPerDay === 0
+            ? undefined
+            : createRateLimit({
+                pool,
+                table: 'rate_limits',
+                name: 'sources',
+                perDay: sourcesPerDay,
+                variable: 'COLLECTOR_NEW_SOURCES_PER_DAY',
+                what: 'new sources for one API key, or address without one,',
+              }),
       });
       const ingest = createIngest({ db, onAccepted: notifications.send, log });
       ingestRoutes(api, { ingest, limit: ingestLimit, metrics });
@@ -112,19 +118,3 @@ export async function createApp(
 
 /** The variables of limits per minute. */
 type MinuteLimit = 'COLLECTOR_INGEST_PER_MINUTE' | 'COLLECTOR_FULLTEXT_PER_MINUTE';
-
-/** Returns the limit of new sources of one caller a day; undefined for none. */
-function limitNewSources(
-  { COLLECTOR_NEW_SOURCES_PER_DAY: perDay }: Config,
-  pool: object,
-): RateLimit | undefined {
-  if (perDay === 0) return undefined;
-  return createRateLimit({
-    pool,
-    table: 'rate_limits',
-    name: 'sources',
-    perDay,
-    variable: 'COLLECTOR_NEW_SOURCES_PER_DAY',
-    what: 'new sources for one API key, or address without one,',
-  });
-}

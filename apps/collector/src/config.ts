@@ -62,21 +62,19 @@ export const configSchema = Type.Object({
 /** A checked configuration. Contract 1. */
 export type Config = Static<typeof configSchema>;
 
-/** A real model needs an address and names. */
-const completeModel: ConfigRule<typeof configSchema> = (values) =>
-  values.MODEL_MODE === 'openai'
-    ? (['MODEL_BASE_URL', 'MODEL_CHAT', 'MODEL_EMBEDDING'] as const)
-        .filter((name) => !values[name])
-        .map((name) => [name, 'is not set: MODEL_MODE=openai needs it'])
-    : [];
-
-/** A bucket needs a name and keys; without an endpoint it is at AWS. */
-const completeImageStore: ConfigRule<typeof configSchema> = (values) =>
-  values.IMAGE_STORE === 's3'
-    ? (['S3_REGION', 'S3_BUCKET', 'S3_ACCESS_KEY_ID', 'S3_SECRET_ACCESS_KEY'] as const)
-        .filter((name) => !values[name])
-        .map((name) => [name, 'is not set: IMAGE_STORE=s3 needs it'])
-    : [];
+/** Returns the rule that a value of a variable needs other variables. */
+function needs(
+  variable: keyof Config,
+  value: string,
+  names: readonly (keyof Config)[],
+): ConfigRule<typeof configSchema> {
+  return (values) =>
+    values[variable] === value
+      ? names
+          .filter((name) => !values[name])
+          .map((name) => [name, `is not set: ${variable}=${value} needs it`])
+      : [];
+}
 
 /** A host that others can reach needs an explicit choice. */
 const chosenAccess: ConfigRule<typeof configSchema> = ({ COLLECTOR_HOST, COLLECTOR_AUTH }) =>
@@ -98,6 +96,16 @@ export function readConfig(
   env: Readonly<Record<string, string | undefined>>,
   options: { api: boolean } = { api: true },
 ): Config {
-  const rules = [completeModel, completeImageStore, ...(options.api ? [chosenAccess] : [])];
+  const rules = [
+    needs('MODEL_MODE', 'openai', ['MODEL_BASE_URL', 'MODEL_CHAT', 'MODEL_EMBEDDING']),
+    // Without an endpoint a bucket is at AWS.
+    needs('IMAGE_STORE', 's3', [
+      'S3_REGION',
+      'S3_BUCKET',
+      'S3_ACCESS_KEY_ID',
+      'S3_SECRET_ACCESS_KEY',
+    ]),
+    ...(options.api ? [chosenAccess] : []),
+  ];
   return loadConfig(configSchema, env, rules);
 }

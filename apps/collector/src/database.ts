@@ -43,22 +43,21 @@ export function migrations(config: Pick<Config, 'EMBEDDING_DIMENSIONS'>): Migrat
   };
 }
 
-/** The first pgvector with iterative scans, without which a filtered search returns too few rows. */
-const MIN_PGVECTOR = [0, 8] as const;
-
 /**
  * Checks that the database can hold and search the embeddings that the configuration asks for.
  * @throws StartError if pgvector is too old, or the column has another width.
  */
 export async function checkVectorSupport(db: Kysely<Tables>, dimensions: number): Promise<void> {
-  // For pgvector's type the modifier is the width.
-  const { rows } = await sql<{ version: string; width: number }>`
+  // Earlier versions lack iterative scans, so that a filtered search returns too few rows. For pgvector's type the
+  // modifier is the width.
+  const { rows } = await sql<{ version: string; isRecent: boolean; width: number }>`
     select extversion as version,
+           string_to_array(extversion, '.')::integer[] >= array[0, 8] as "isRecent",
            (select atttypmod from pg_attribute
             where attrelid = 'property_listings'::regclass and attname = 'embedding') as width
     from pg_extension where extname = 'vector'`.execute(db);
-  const { version = 'missing', width } = rows[0] ?? {};
-  if (!isRecent(version)) {
+  const { version = 'missing', isRecent = false, width } = rows[0] ?? {};
+  if (!isRecent) {
     throw new StartError(
       `The database's pgvector is ${version}, 0.8 or later is needed: install it, then run "alter extension vector update"`,
     );
@@ -68,11 +67,4 @@ export async function checkVectorSupport(db: Kysely<Tables>, dimensions: number)
       `EMBEDDING_DIMENSIONS is ${dimensions}, but the database holds embeddings of ${width} numbers: set EMBEDDING_DIMENSIONS=${width} and a model of that width, or use a new database`,
     );
   }
-}
-
-/** Tells whether a version of pgvector, such as 0.8.0, is recent enough. */
-function isRecent(version: string): boolean {
-  const [major = 0, minor = 0] = version.split('.').map(Number);
-  const [minMajor, minMinor] = MIN_PGVECTOR;
-  return major > minMajor || (major === minMajor && minor >= minMinor);
 }

@@ -27,7 +27,12 @@ export function createDisk(options: {
   minFreeMb: number;
   freeBytes?: () => Promise<number>;
 }): Disk {
-  const { folder, minFreeMb, freeBytes = () => readFreeBytes(folder) } = options;
+  const { folder, minFreeMb } = options;
+  const readFreeBytes = async () => {
+    const { bavail, bsize } = await statfs(folder);
+    return bavail * bsize;
+  };
+  const { freeBytes = readFreeBytes } = options;
   const minFreeBytes = minFreeMb * MEBIBYTE;
   return {
     minFreeBytes,
@@ -36,11 +41,6 @@ export function createDisk(options: {
       if ((await freeBytes()) - bytes < minFreeBytes) throw problem('disk_low');
     },
   };
-}
-
-async function readFreeBytes(folder: string): Promise<number> {
-  const { bavail, bsize } = await statfs(folder);
-  return bavail * bsize;
 }
 
 /** Tells whether an error, or its cause, is a full disk. */

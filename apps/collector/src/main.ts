@@ -9,7 +9,7 @@ import { controlImage } from './images/decode.ts';
 import { migrations, openDatabase, type SharedDatabase } from './database.ts';
 import { probeModel } from './model.ts';
 import { startUpkeep } from './operations/upkeep.ts';
-import { openWorkerPage, type WorkerPage } from './operations/monitoring.ts';
+import { openWorkerPage } from './operations/monitoring.ts';
 import { expireLeases } from './queue/jobs.ts';
 import { CHANNEL } from './queue/notifications.ts';
 import { startWorker as startQueueWorker } from './queue/worker.ts';
@@ -91,7 +91,7 @@ export async function startWorker(
   const log = shared.log ?? createLogger({ level: config.LOG_LEVEL, service: 'worker' });
   const services = await openServices(config, { ...shared, log });
   opened.defer(services.close);
-  const page = await openPage(config, services);
+  const page = await openWorkerPage(config, services);
   if (page !== undefined) opened.defer(page.close);
   await takeOver(services);
   const { close } = await work(config, services);
@@ -115,15 +115,6 @@ export async function migrateDatabase(
   } finally {
     await close();
   }
-}
-
-/** Opens the health endpoint of a standalone worker, if it is configured. */
-async function openPage(config: Config, services: Services): Promise<WorkerPage | undefined> {
-  const { COLLECTOR_WORKER_PORT: port } = config;
-  if (port === undefined) return undefined;
-  const page = await openWorkerPage({ ...config, COLLECTOR_WORKER_PORT: port }, services);
-  services.log.info({ url: page.url }, 'the worker serves its health and metrics');
-  return page;
 }
 
 /** The time that jobs and requests in progress have at shutdown. Contract 4, Queue. */

@@ -16,40 +16,36 @@ export type Metrics = ReturnType<typeof createMetrics>;
  */
 export function createMetrics(registry: Registry) {
   const registers = [registry];
+  const counter = <Label extends string>(name: string, help: string, ...labelNames: Label[]) =>
+    new Counter({ name, help, labelNames, registers });
+  const histogram = <Label extends string>(name: string, help: string, ...labelNames: Label[]) =>
+    new Histogram({ name, help, labelNames, buckets: SECONDS, registers });
   return {
     ingestRequests: createIngestRequests(registers),
-    jobs: new Counter({
-      name: 'collector_jobs_total',
-      help: 'Claimed jobs, by how the claim ended.',
-      labelNames: ['outcome'],
-      registers,
-    }),
-    stageDuration: new Histogram({
-      name: 'collector_stage_duration_seconds',
-      help: 'Time that a stage of the pipeline took.',
-      labelNames: ['stage', 'outcome'],
-      buckets: SECONDS,
-      registers,
-    }),
-    modelRequests: new Counter({
-      name: 'collector_model_requests_total',
-      help: 'Requests to the model server, each attempt counted.',
-      labelNames: ['operation', 'outcome'],
-      registers,
-    }),
-    modelRequestDuration: new Histogram({
-      name: 'collector_model_request_duration_seconds',
-      help: 'Time of one request to the model server.',
-      labelNames: ['operation'],
-      buckets: SECONDS,
-      registers,
-    }),
-    modelTokens: new Counter({
-      name: 'collector_model_tokens_total',
-      help: 'Tokens that the model server counted, in ("input") and out ("output").',
-      labelNames: ['operation', 'direction'],
-      registers,
-    }),
+    jobs: counter('collector_jobs_total', 'Claimed jobs, by how the claim ended.', 'outcome'),
+    stageDuration: histogram(
+      'collector_stage_duration_seconds',
+      'Time that a stage of the pipeline took.',
+      'stage',
+      'outcome',
+    ),
+    modelRequests: counter(
+      'collector_model_requests_total',
+      'Requests to the model server, each attempt counted.',
+      'operation',
+      'outcome',
+    ),
+    modelRequestDuration: histogram(
+      'collector_model_request_duration_seconds',
+      'Time of one request to the model server.',
+      'operation',
+    ),
+    modelTokens: counter(
+      'collector_model_tokens_total',
+      'Tokens that the model server counted, in ("input") and out ("output").',
+      'operation',
+      'direction',
+    ),
     workerSlots: new Gauge({
       name: 'collector_worker_slots',
       help: 'Jobs that the worker of this process has in progress at most; 0 without a worker.',
@@ -65,36 +61,19 @@ export function createMetrics(registry: Registry) {
       help: 'When the worker of this process last took a job; 0 before the first.',
       registers,
     }),
-    archiveChecks: new Counter({
-      name: 'collector_archive_checks_total',
-      help: 'Requested addresses of listings, by outcome.',
-      labelNames: ['outcome'],
-      registers,
-    }),
-    rawDeleted: new Counter({
-      name: 'collector_raw_deleted_total',
-      help: 'Old completed payloads that were removed.',
-      registers,
-    }),
-    duplicateLooks: new Counter({
-      name: 'collector_duplicate_looks_total',
-      help: 'Searches for duplicates of a listing, by outcome; a failed one is repeated.',
-      labelNames: ['outcome'],
-      registers,
-    }),
-    images: new Counter({
-      name: 'collector_images_total',
-      help: 'Images of listings, by outcome.',
-      labelNames: ['outcome'],
-      registers,
-    }),
-    searchDuration: new Histogram({
-      name: 'collector_search_duration_seconds',
-      help: 'Time of one search.',
-      labelNames: ['kind'],
-      buckets: SECONDS,
-      registers,
-    }),
+    archiveChecks: counter(
+      'collector_archive_checks_total',
+      'Requested addresses of listings, by outcome.',
+      'outcome',
+    ),
+    rawDeleted: counter('collector_raw_deleted_total', 'Old completed payloads that were removed.'),
+    duplicateLooks: counter(
+      'collector_duplicate_looks_total',
+      'Searches for duplicates of a listing, by outcome; a failed one is repeated.',
+      'outcome',
+    ),
+    images: counter('collector_images_total', 'Images of listings, by outcome.', 'outcome'),
+    searchDuration: histogram('collector_search_duration_seconds', 'Time of one search.', 'kind'),
   };
 }
 

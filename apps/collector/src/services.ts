@@ -1,46 +1,26 @@
 import { join } from 'node:path';
 import { type Database, migrate } from '@oselya/db';
 import { createLogger, type Logger } from '@oselya/kit';
-import type { ModelClient } from '@oselya/model';
 import { Registry } from 'prom-client';
 import type { Config } from './config.ts';
 import { migrations, openDatabase, type SharedDatabase, checkVectorSupport } from './database.ts';
 import type { Tables } from './tables.ts';
 import { createDisk, type Disk } from './disk.ts';
-import { createImages, type Images } from './images/images.ts';
-import { openImageStore, type StoreState } from './images/store.ts';
-import { createTemporaryFolder, type TemporaryFolder } from './images/temporary.ts';
-import { createMetrics, type Metrics } from './metrics.ts';
+import { createImages } from './images/images.ts';
+import { openImageStore } from './images/store.ts';
+import { createTemporaryFolder } from './images/temporary.ts';
+import { createMetrics } from './metrics.ts';
 import { openObservedModel } from './model.ts';
-import { type ArchiveCheck, createArchiveCheck } from './operations/archive-check.ts';
-import { createRawCleanup, type RawCleanup } from './operations/payloads.ts';
-import type { JobInput } from './pipeline/context.ts';
+import { createArchiveCheck } from './operations/archive-check.ts';
+import { createRawCleanup } from './operations/payloads.ts';
 import { createPipeline } from './pipeline/pipeline.ts';
 import { createInlineJobs, type InlineJobs } from './queue/inline.ts';
 import type { ProcessJob } from './queue/job.ts';
-import { createNotifications, type Notifications } from './queue/notifications.ts';
+import { createNotifications } from './queue/notifications.ts';
 import { createSafeFetch } from './safe-fetch/fetch.ts';
 
 /** The services that the API and the worker of one process share. */
-export type Services = {
-  log: Logger;
-  database: Pick<Database<Tables>, 'db' | 'pool' | 'listen' | 'isExclusive'>;
-  model: ModelClient;
-  images: Images;
-  /** Whether the image store can be used. */
-  imageStore: StoreState;
-  disk: Disk;
-  temporary: TemporaryFolder;
-  notifications: Notifications;
-  /** Processes the jobs of workers and requests. */
-  process: ProcessJob<JobInput>;
-  archiveCheck: ArchiveCheck;
-  rawCleanup: RawCleanup;
-  registry: Registry;
-  metrics: Metrics;
-  /** Closes everything that was opened here, in reverse order. */
-  close: () => Promise<void>;
-};
+export type Services = Awaited<ReturnType<typeof createServices>>;
 
 /** Resources that a process with several apps, or a test, shares with the app, which does not close them. */
 export type Shared = { database?: SharedDatabase; log?: Logger; disk?: Disk };
@@ -66,8 +46,12 @@ export async function openServices(config: Config, shared: Shared = {}): Promise
 /** Creates the services on a database, without a query. */
 export async function createServices(
   config: Config,
-  given: { database: Services['database']; log: Logger; disk?: Disk },
-): Promise<Services> {
+  given: {
+    database: Pick<Database<Tables>, 'db' | 'pool' | 'listen' | 'isExclusive'>;
+    log: Logger;
+    disk?: Disk;
+  },
+) {
   const { database, log } = given;
   const { db } = database;
   const registry = new Registry();

@@ -35,10 +35,8 @@ export function storableMessage(message: string): string {
 /** Returns the cleaned texts of a list, each once, without empty ones, too long ones and those past the bound. */
 export function cleanList(
   list: readonly unknown[],
-  {
-    maxLength = Infinity,
-    maxItems = Infinity,
-  }: { maxLength?: number | undefined; maxItems?: number | undefined } = {},
+  maxLength = Infinity,
+  maxItems = Infinity,
 ): string[] {
   const texts = list.filter((value) => typeof value === 'string').map(cleanText);
   return [...new Set(texts)]

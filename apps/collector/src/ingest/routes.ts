@@ -130,12 +130,10 @@ function outcomeOf(status: number): string {
  * @throws ProblemError `ingest_failed`; any other error unchanged.
  */
 export function failAsIngest(error: Error): never {
-  throw isInfrastructure(error) ? problem('ingest_failed', { cause: error }) : error;
-}
-
-function isInfrastructure(error: Error): boolean {
   // The limiter throws `unavailable` if it could not count.
-  return isDatabaseOutage(error) || (error instanceof ProblemError && error.code === 'unavailable');
+  const isUncounted = error instanceof ProblemError && error.code === 'unavailable';
+  if (isUncounted || isDatabaseOutage(error)) throw problem('ingest_failed', { cause: error });
+  throw error;
 }
 
 /** Marks the answer to a payload that was stored before under the same idempotency key. Contract 4, Answers. */

@@ -32,16 +32,13 @@ export type CheckOptions = {
   signal?: AbortSignal;
 };
 
-/** The number of checked addresses; of these archived listings, and addresses without a useful answer. */
-export type CheckResult = { checked: number; archived: number; unreachable: number };
-
 /** Requests the addresses of listings, and archives the listings that are gone. */
-export type ArchiveCheck = (options: CheckOptions) => Promise<CheckResult>;
+export type ArchiveCheck = (
+  options: CheckOptions,
+) => Promise<{ checked: number; archived: number; unreachable: number }>;
 
 type Claim = { listingId: number; rawId: number; url: string };
-type AddressState =
-  | { state: 'gone' | 'present'; status: number }
-  | { state: 'unreachable'; status: number | null };
+type AddressState = { state: 'gone' | 'present' | 'unreachable'; status: number | null };
 
 /**
  * Creates the archive check. A run ends after `DEADLINE_MS` with what it has done by then. No database connection is held
@@ -75,7 +72,7 @@ export function createArchiveCheck(deps: {
     const deadline = AbortSignal.timeout(deadlineMs);
     const ended = signal === undefined ? deadline : AbortSignal.any([signal, deadline]);
     const limited = limitHosts(limits);
-    const result: CheckResult = { checked: 0, archived: 0, unreachable: 0 };
+    const result = { checked: 0, archived: 0, unreachable: 0 };
     const checks = (await claimListings(db, choice)).map((claim) =>
       limited(claim.url, ended, async () => {
         if (ended.aborted) return;
@@ -191,7 +188,7 @@ async function noteCheck(
 export async function noteGone(
   db: Kysely<Tables>,
   { listingId, rawId }: Claim,
-  { status, minIntervalSeconds }: { status: number; minIntervalSeconds: number },
+  { status, minIntervalSeconds }: { status: number | null; minIntervalSeconds: number },
 ): Promise<boolean> {
   const { rows } = await sql<{ is_archived: boolean }>`
     with unseen as materialized (

@@ -102,22 +102,14 @@ function createHealthChecks({
 const WORKER_BODY_LIMIT = 1024;
 const WORKER_SHUTDOWN_MS = 1000;
 
-/** The health endpoint of a standalone worker. */
-export type WorkerPage = {
-  url: string;
-  /** Registers work that ends before the page closes. */
-  onDrain: (end: () => Promise<void>) => void;
-  close: () => Promise<void>;
-};
-
 /**
  * Serves the health and metrics of a standalone worker, for orchestrators and Prometheus.
+ * @returns Its `onDrain` registers work that ends before the page closes; undefined without COLLECTOR_WORKER_PORT.
  * @throws StartError if it cannot listen on COLLECTOR_WORKER_HOST and COLLECTOR_WORKER_PORT.
  */
-export async function openWorkerPage(
-  config: Config & { COLLECTOR_WORKER_PORT: number },
-  deps: MonitoringDeps,
-): Promise<WorkerPage> {
+export async function openWorkerPage(config: Config, deps: MonitoringDeps) {
+  const { COLLECTOR_WORKER_HOST: host, COLLECTOR_WORKER_PORT: port } = config;
+  if (port === undefined) return undefined;
   const app = await createServer({
     log: deps.log,
     bodyLimit: WORKER_BODY_LIMIT,
@@ -129,11 +121,11 @@ export async function openWorkerPage(
     },
   });
   monitoringRoutes(app, { ...deps, metricsToken: config.METRICS_TOKEN });
-  const { COLLECTOR_WORKER_HOST: host, COLLECTOR_WORKER_PORT: port } = config;
   const url = await listen(app, { host, port, variable: 'COLLECTOR_WORKER_PORT' });
+  deps.log.info({ url }, 'the worker serves its health and metrics');
   return {
     url,
-    onDrain: (end) => onDrain(app, end),
+    onDrain: (end: () => Promise<void>) => onDrain(app, end),
     close: () => closeServer(app, WORKER_SHUTDOWN_MS),
   };
 }

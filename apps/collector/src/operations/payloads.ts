@@ -19,9 +19,6 @@ import { DEADLINE_MS } from './archive-check.ts';
 
 const PAGE_SIZE = 100;
 
-/** A hundred years: within the range of the database's dates. */
-const MAX_DAYS = 36_500;
-
 /** How many payloads one statement examines: it holds their locks for a moment only. */
 const BATCH = 1000;
 
@@ -59,11 +56,7 @@ const listAnswer = Type.Array(
           external_id: 'flat-1',
           status: 'failed',
           attempts: 3,
-          error: {
-            code: 'model_failed',
-            message: 'The model server answered with status 400.',
-            stage: 'validate',
-          },
+          error: { code: 'model_failed', message: 'The server answered 400.', stage: 'validate' },
           listing_id: null,
           request_id: '2f1d9c52-6a0e-4a39-9c55-0f6c1f8f5b1e',
           created_at: '2026-05-04T09:00:00.000Z',
@@ -78,7 +71,8 @@ const cleanupQuery = Type.Object(
   {
     older_than_days: Type.Integer({
       minimum: 0,
-      maximum: MAX_DAYS,
+      // A hundred years: within the range of the database's dates.
+      maximum: 36_500,
       description: 'How long ago they came, at least; 0 is all of them.',
       examples: [90],
     }),
@@ -202,10 +196,7 @@ export function payloadRoutes(
       },
     },
     async ({ query }, reply) => ({
-      deleted: await cleanup({
-        olderThanDays: query.older_than_days,
-        signal: whileAwaited(reply),
-      }),
+      deleted: await cleanup({ olderThanDays: query.older_than_days, signal: whileAwaited(reply) }),
     }),
   );
 }
@@ -237,14 +228,8 @@ function listRaw(
   );
 }
 
-/**
- * Removes completed payloads that came more than so many days ago, in batches until the signal.
- * @returns How many.
- */
-export type RawCleanup = (options: {
-  olderThanDays: number;
-  signal?: AbortSignal;
-}) => Promise<number>;
+/** Removes completed payloads that came more than so many days ago, in batches until the signal. */
+export type RawCleanup = ReturnType<typeof createRawCleanup>;
 
 /**
  * Creates the removal of old payloads, also of those that listings were made from: they hold names and telephone numbers.
@@ -253,32 +238,29 @@ export type RawCleanup = (options: {
 export function createRawCleanup(deps: {
   db: Kysely<Tables>;
   metrics: Pick<Metrics, 'rawDeleted'>;
-}): RawCleanup {
+}) {
   const { db, metrics } = deps;
-  return async ({ olderThanDays, signal }) => {
+  return async (options: { olderThanDays: number; signal?: AbortSignal }): Promise<number> => {
+    const { olderThanDays, signal } = options;
     const { rows } = await sql<{ cutoff: string }>`
       select (now() - ${olderThanDays} * interval '1 day')::text as cutoff`.execute(db);
     const cutoff = rows[0]?.cutoff ?? '';
     let total = 0;
-    for (let after: number | undefined = 0; after !== undefined;) {
-      const { deleted, next } = await removeSome(db, { cutoff, after });
+    for (let after = 0; ;) {
+      const { deleted, examined, old, last } = await removeSome(db, cutoff, after);
       metrics.rawDeleted.inc(deleted);
       total += deleted;
-      after = signal?.aborted === true ? undefined : next;
+      after = last;
+      if (examined < BATCH || old === 0 || signal?.aborted === true) return total;
     }
-    return total;
   };
 }
 
 /**
  * Removes old completed payloads among the next batch of all, whose ids are nearly the order in which they came. Payloads
  * with a valid idempotency key stay, and locked ones are skipped.
- * @returns Where to continue; undefined at the end.
  */
-async function removeSome(
-  db: Kysely<Tables>,
-  { cutoff, after }: { cutoff: string; after: number },
-): Promise<{ deleted: number; next: number | undefined }> {
+async function removeSome(db: Kysely<Tables>, cutoff: string, after: number) {
   const { rows } = await sql<{ deleted: number; examined: number; old: number; last: number }>`
     with examined as materialized (
       select id, created_at < ${cutoff}::timestamptz as is_old
@@ -293,6 +275,5 @@ async function removeSome(
     select (select count(*)::integer from deleted) as deleted, count(*)::integer as examined,
       (count(*) filter (where is_old))::integer as old, coalesce(max(id), 0) as last
     from examined`.execute(db);
-  const { deleted, examined, old, last } = rows[0] ?? { deleted: 0, examined: 0, old: 0, last: 0 };
-  return { deleted, next: examined < BATCH || old === 0 ? undefined : last };
+  return rows[0] ?? { deleted: 0, examined: 0, old: 0, last: 0 };
 }

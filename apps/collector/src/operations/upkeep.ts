@@ -51,23 +51,17 @@ export function startUpkeep(deps: {
   ): Promise<void> {
     const { signal } = ended;
     const row = { table: 'upkeep_turns', key: { name } };
-    const run = async (until: AbortSignal): Promise<void> => {
-      await work(until);
-      // Work that the shutdown cut short is not done.
-      signal.throwIfAborted();
+    async function run(): Promise<void> {
+      await withLease(db, row, { ...schedule, signal }, async (until) => {
+        await work(until);
+        // Work that the shutdown cut short is not done.
+        signal.throwIfAborted();
+      });
+    }
+    const onError = (error: unknown): void => {
+      if (!signal.aborted) log.warn({ err: error, work: name }, 'upkeep failed');
     };
-    return repeat(
-      intervalMs,
-      async () => {
-        await withLease(db, row, { ...schedule, signal }, run);
-      },
-      {
-        signal,
-        onError: (error) => {
-          if (!signal.aborted) log.warn({ err: error, work: name }, 'upkeep failed');
-        },
-      },
-    );
+    return repeat(intervalMs, run, { signal, onError });
   }
 
   async function remove(what: string, removing: Promise<number>): Promise<void> {

@@ -107,7 +107,7 @@ function clean(value: unknown, { value: schema }: Field): unknown {
   if (!Array.isArray(value)) return value ?? undefined;
   // The schemas of lists are arrays of texts with these bounds.
   const { items, maxItems } = schema as { items?: { maxLength?: number }; maxItems?: number };
-  const list = cleanList(value, { maxLength: items?.maxLength, maxItems });
+  const list = cleanList(value, items?.maxLength, maxItems);
   return list.length === 0 ? undefined : list;
 }
 

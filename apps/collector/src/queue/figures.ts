@@ -11,11 +11,11 @@ export type QueueFigures = {
   /** Null where more than 100,000 have ended so, and they have not been counted yet since the process began. */
   counts: { pending: number; processing: number } & Record<EndedStatus, number | null>;
   /** The age of the oldest of the counts of ended payloads; null while one is missing. */
-  endedAgeSeconds: number | null;
+  ended_age_seconds: number | null;
   /** Since the payload came, or was put back; null while nothing is pending. */
-  oldestPendingSeconds: number | null;
+  oldest_pending_seconds: number | null;
   /** Jobs that ended in a minute, over the last five. */
-  finishedPerMinute: number;
+  finished_per_minute: number;
 };
 
 /** Reads the state of the queue. */
@@ -81,9 +81,9 @@ export function createQueueFigures(deps: {
         invalid: countOf('invalid'),
         failed: countOf('failed'),
       },
-      endedAgeSeconds: Number.isFinite(oldest) ? (performance.now() - oldest) / 1000 : null,
-      oldestPendingSeconds: row.oldest,
-      finishedPerMinute: row.ended_lately / 5,
+      ended_age_seconds: Number.isFinite(oldest) ? (performance.now() - oldest) / 1000 : null,
+      oldest_pending_seconds: row.oldest,
+      finished_per_minute: row.ended_lately / 5,
     };
   }
 
@@ -162,11 +162,11 @@ export function registerQueueMetrics(
 ): void {
   const collect = createMeasure({
     read: readQueue,
-    show({ counts, oldestPendingSeconds }) {
+    show({ counts, oldest_pending_seconds: seconds }) {
       for (const [status, count] of Object.entries(counts)) {
         if (count !== null) jobs.set({ status }, count);
       }
-      oldest.set(oldestPendingSeconds ?? 0);
+      oldest.set(seconds ?? 0);
     },
     forget() {
       jobs.reset();

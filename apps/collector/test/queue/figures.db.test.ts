@@ -20,8 +20,8 @@ const age = (rawId: number, seconds: number) =>
     where id = ${rawId}`.execute(db);
 
 async function oldest(): Promise<number | null> {
-  const { oldestPendingSeconds } = await read();
-  return oldestPendingSeconds === null ? null : Math.round(oldestPendingSeconds);
+  const { oldest_pending_seconds: seconds } = await read();
+  return seconds === null ? null : Math.round(seconds);
 }
 
 afterEach(async () => {
@@ -36,9 +36,9 @@ test('Each payload is counted once', async () => {
     from (values ('completed', 1), ('completed', 9), ('invalid', 4), ('failed', 6))
       as ended (status, minutes), generate_series(1, 10) as n`.execute(db);
   await claimJobs(db, { worker: 'test', leaseMs: 60_000, count: 2 });
-  const { counts, finishedPerMinute } = await read();
+  const { counts, finished_per_minute: finished } = await read();
   assert.deepEqual(counts, { pending: 5, processing: 2, completed: 20, invalid: 10, failed: 10 });
-  assert.equal(finishedPerMinute, 4);
+  assert.equal(finished, 4);
 });
 
 test('The oldest pending payload is found in any source and behind its listing', async () => {
@@ -91,7 +91,7 @@ test('Large counts run in the background', async () => {
   for (const status of ENDED) await addEnded(status, 25);
   const many = createQueueFigures({ db, maxCounted: 10, onError: assert.ifError });
   const first = await many.read();
-  assert.deepEqual([first.counts.completed, first.endedAgeSeconds], [null, null]);
+  assert.deepEqual([first.counts.completed, first.ended_age_seconds], [null, null]);
   const counts = await until('the counts', async () => {
     const { counts: found } = await many.read();
     return ENDED.every((status) => found[status] !== null) && found;

@@ -2055,7 +2055,7 @@ export interface paths {
                          *         "attempts": 3,
                          *         "error": {
                          *           "code": "model_failed",
-                         *           "message": "The model server answered with status 400.",
+                         *           "message": "The server answered 400.",
                          *           "stage": "validate"
                          *         },
                          *         "listing_id": null,
