@@ -14,13 +14,13 @@ import { Registry } from 'prom-client';
 import manifest from '../package.json' with { type: 'json' };
 import { guardRoutes } from './access/guards.ts';
 import { adminRoutes } from './admin/users.ts';
-import { fixedLimits } from './conversations/agent/agent.ts';
+import { FIXED_AGENT_LIMITS } from './conversations/agent/agent.ts';
 import { openModel, probeTools } from './conversations/agent/model.ts';
 import { checkInstructions } from './conversations/agent/window.ts';
 import { auditRoutes, sweepAudit } from './admin/audit.ts';
 import { createAnnounce } from './conversations/announce.ts';
-import { asyncApiRoutes } from './conversations/asyncapi.ts';
-import { chatLifecycle, createChat } from './conversations/chat.ts';
+import { registerAsyncApi } from './conversations/asyncapi.ts';
+import { registerChatLifecycle, createChat } from './conversations/chat.ts';
 import { createHandlers } from './conversations/handlers.ts';
 import { createChatMetrics } from './conversations/metrics.ts';
 import { openEventLog, sweepEvents } from './conversations/event-log.ts';
@@ -50,10 +50,10 @@ import { processSavedSearches } from './saved-searches/digests.ts';
 import { createDigestMetrics } from './saved-searches/metrics.ts';
 import { savedSearchRoutes } from './saved-searches/routes.ts';
 import { createSavedSearches } from './saved-searches/saved-searches.ts';
-import { createSessions } from './conversations/sessions.ts';
+import { createSessionService } from './conversations/sessions.ts';
 import { sessionRoutes } from './conversations/routes.ts';
 import { isSocketHandshake, socketRoutes } from './conversations/socket-routes.ts';
-import { createSockets, socketLimits } from './conversations/socket.ts';
+import { createSocketRegistry, socketLimits } from './conversations/socket.ts';
 import type { Tables } from './tables.ts';
 import { PROFILE_TOOLS } from './conversations/tools/tools.ts';
 import { createEventReceiver, sweepWebhooks } from './webhooks/events.ts';
@@ -134,7 +134,7 @@ export async function createApp({ config, database, log }: AppOptions): Promise<
     hasDiscovery: config.IDP_DISCOVERY,
   });
   const model = openModel(config, { registry, log });
-  const sessions = createSessions({ db, profiles });
+  const sessions = createSessionService({ db, profiles });
   const requests = { db, services, contextTokens };
   const events = await openEventLog({ db, listen: database.listen, log });
   const chat = createChat({
@@ -143,7 +143,7 @@ export async function createApp({ config, database, log }: AppOptions): Promise<
     model,
     profiles,
     limits: {
-      ...fixedLimits,
+      ...FIXED_AGENT_LIMITS,
       outputTokens: config.ANSWER_MAX_TOKENS,
       ms: config.ANSWER_MAX_SECONDS * 1000,
     },
@@ -158,7 +158,7 @@ export async function createApp({ config, database, log }: AppOptions): Promise<
   watchProfiles(app, profiles);
   ownDataRoutes(app, db);
   adminRoutes(app, { db, log, metrics, tokenRevocation: identity.tokenRevocation, sessions });
-  const sockets = createSockets({
+  const sockets = createSocketRegistry({
     identity,
     types: createHandlers({ chat, sessions }),
     caps: { perUser: config.SOCKETS_PER_USER, perAddress: config.SOCKETS_PER_ADDRESS },
@@ -175,7 +175,7 @@ export async function createApp({ config, database, log }: AppOptions): Promise<
   });
   const { isExclusive } = database;
   // After the sockets, which close later: revocations must reach them until the last answer has ended.
-  chatLifecycle(app, { chat, model, isExclusive });
+  registerChatLifecycle(app, { chat, model, isExclusive });
   let probe: ReturnType<typeof probeTools> | undefined;
   app.addHook('onListen', async () => {
     probe = probeTools(config, { model, log });
@@ -191,7 +191,7 @@ export async function createApp({ config, database, log }: AppOptions): Promise<
     pollSeconds: config.SAVED_SEARCH_POLL_SECONDS,
     isExclusive,
   });
-  asyncApiRoutes(app, { version: manifest.version, cookieName: config.SVC_AUTH_COOKIE_NAME });
+  registerAsyncApi(app, { version: manifest.version, cookieName: config.SVC_AUTH_COOKIE_NAME });
   healthRoutes(app, {
     async database() {
       await ping(db);

@@ -159,7 +159,7 @@ const ANSWER_SHARE = 0.4;
  * Returns the maximum of ANSWER_MAX_TOKENS.
  * @param contextTokens MODEL_CONTEXT_TOKENS.
  */
-export const mostAnswerTokens = (contextTokens: number): number =>
+export const maxAnswerTokens = (contextTokens: number): number =>
   Math.floor(contextTokens * ANSWER_SHARE);
 
 /** Checks variables that depend on each other. An invalid variable is undefined. */
@@ -187,7 +187,7 @@ const dependencies: ConfigRule<typeof configSchema> = (values) => {
       'is not set: MODEL_MODE=openai needs it',
     ]),
     [
-      answerTokens > mostAnswerTokens(contextTokens),
+      answerTokens > maxAnswerTokens(contextTokens),
       'ANSWER_MAX_TOKENS',
       `can be at most ${ANSWER_SHARE * 100} % of MODEL_CONTEXT_TOKENS: lower it, or unset it for a default that fits, or raise MODEL_CONTEXT_TOKENS if the model's server allows it`,
     ],
@@ -226,7 +226,7 @@ export function readConfig(env: Readonly<Record<string, string | undefined>>): C
     IDP_REDIRECT_URI: values.IDP_REDIRECT_URI ?? `${baseUrl}/auth/callback`,
     ANSWER_MAX_TOKENS:
       values.ANSWER_MAX_TOKENS ??
-      Math.min(ANSWER_TOKENS, mostAnswerTokens(values.MODEL_CONTEXT_TOKENS)),
+      Math.min(ANSWER_TOKENS, maxAnswerTokens(values.MODEL_CONTEXT_TOKENS)),
   };
 }
 

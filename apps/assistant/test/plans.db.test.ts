@@ -4,7 +4,7 @@ import { CompiledQuery, Kysely, PostgresDialect, sql, type Transaction } from 'k
 import { deleteAnswer, findAnswer, listMessages } from '../src/conversations/messages.ts';
 import { listSessions } from '../src/conversations/session-rows.ts';
 import { endSteps, listSteps } from '../src/conversations/steps.ts';
-import { latestTurn } from '../src/conversations/turns.ts';
+import { findLatestTurn } from '../src/conversations/turns.ts';
 import type { Tables } from '../src/tables.ts';
 import { openAssistant } from './helpers/assistant.ts';
 
@@ -103,7 +103,7 @@ for (const [what, indexes, send] of [
     ['agent_steps_session'],
     (on) => endSteps(on, { turnId: 't-7', sessionId: 's-8' }),
   ],
-  ['the newest turn', ['chat_turns_session'], (on) => latestTurn(on, 's-8')],
+  ['the newest turn', ['chat_turns_session'], (on) => findLatestTurn(on, 's-8')],
   [
     'the answer to a question',
     ['chat_turns_session', 'conversation_messages_turn'],

@@ -12,8 +12,8 @@ import { queueTokenRevocation, type TokenRevocation } from '../identity/token-re
 import { readPermissions, readRole } from '../identity/users.ts';
 import { nullable, okAnswer, storableText, timestamp, userId } from '../schema.ts';
 import { listHandler } from '../conversations/routes.ts';
-import type { Sessions } from '../conversations/sessions.ts';
-import { sessionsAnswer, sessionsQuery } from '../conversations/schemas.ts';
+import type { SessionService } from '../conversations/sessions.ts';
+import { sessionsResponse, sessionsQuery } from '../conversations/schemas.ts';
 import type { Tables } from '../tables.ts';
 import { recordAudit } from './audit.ts';
 
@@ -34,7 +34,7 @@ type AdminDeps = {
   log: Logger;
   metrics: IdentityMetrics;
   tokenRevocation: Pick<TokenRevocation, 'wake'>;
-  sessions: Pick<Sessions, 'listSessions'>;
+  sessions: Pick<SessionService, 'listSessions'>;
 };
 
 /**
@@ -53,7 +53,7 @@ export function adminRoutes(app: Server, deps: AdminDeps): void {
         tags: ['admin', 'sessions'],
         summary: 'Lists the sessions of all users, and those without an owner',
         querystring: sessionsQuery,
-        response: { 200: sessionsAnswer },
+        response: { 200: sessionsResponse },
       },
     },
     listHandler(deps.sessions),

@@ -16,14 +16,14 @@ import { problem } from '../errors.ts';
 import { nullable } from '../schema.ts';
 import { sharedSchemas } from './schemas.ts';
 
-/** Where sockets are opened. Contract 3, WebSocket. */
+/** Path of the WebSocket endpoint. Contract 3, WebSocket. */
 export const SOCKET_PATH = '/ws';
 
 const CHANNEL = 'socket';
 const clientTypes = Object.keys(clientMessages) as ClientType[];
 const serverKeys = Object.keys(serverMessages) as ServerKey[];
 
-/** The schemas that HTTP routes refer to by id, by id. */
+/** Shared schemas by `$id`. HTTP routes use the same ones. */
 const schemas = new Map<unknown, object>(
   [...sharedSchemas, problemSchema].map((schema) => [Reflect.get(schema, '$id'), schema]),
 );
@@ -31,7 +31,7 @@ const schemas = new Map<unknown, object>(
 const maxMessageKib = socketLimits.maxMessageBytes / 1024;
 const closeCodes: readonly { code: number; reason: string }[] = [
   ...Object.values(closings),
-  // The WebSocket library closes with it.
+  // UserMessage by the WebSocket library.
   { code: 1009, reason: `A message is larger than ${maxMessageKib} KiB` },
 ];
 
@@ -55,7 +55,7 @@ Close codes:
 ${closeCodes.map(({ code, reason }) => `| \`${code}\` | ${reason} |`).join('\n')}
 `;
 
-/** Examples of members, by name; of some messages another one. */
+/** Example values of message members by name. `otherExamples` overrides them for single messages. */
 const examples: Record<string, unknown> = {
   id: '7',
   session_id: exampleSession.session_id,
@@ -98,12 +98,12 @@ const otherExamples: Partial<Record<string, object>> = {
   },
 };
 
-/** Adds `GET /asyncapi.json`: the document of the WebSocket protocol, public as `/openapi.json` is. */
-export function asyncApiRoutes(
+/** Registers `GET /asyncapi.json`, the public description of the WebSocket protocol. */
+export function registerAsyncApi(
   app: Server,
-  described: Parameters<typeof asyncApiDocument>[0],
+  described: Parameters<typeof createAsyncApiDocument>[0],
 ): void {
-  const document = asyncApiDocument(described);
+  const document = createAsyncApiDocument(described);
   app.get(
     '/asyncapi.json',
     { config: { access: 'public' }, schema: { hide: true } },
@@ -111,8 +111,8 @@ export function asyncApiRoutes(
   );
 }
 
-/** Returns the WebSocket protocol as an AsyncAPI 3.0.0 document; docs/protocol.md is the same in prose. */
-export function asyncApiDocument({
+/** Creates the AsyncAPI 3.0.0 document of the WebSocket protocol. @see docs/protocol.md */
+export function createAsyncApiDocument({
   version,
   cookieName,
 }: {
@@ -196,7 +196,7 @@ function describeMessage(key: ClientType | ServerKey): object {
   };
 }
 
-/** Optional members of clients that examples leave out. */
+/** Optional members that the examples of client messages omit. */
 const OMITTED = new Set(['profile_id']);
 
 function withNulls(members: TProperties): TProperties {
@@ -208,7 +208,7 @@ function withNulls(members: TProperties): TProperties {
   );
 }
 
-/** Describes the messages of clients with their answers, and the events. AsyncAPI 3.0.0, Operation Object. */
+/** Describes client messages, their replies and the events. AsyncAPI 3.0.0, Operation Object. */
 function describeOperations(): Record<string, object> {
   const channel = { $ref: `#/channels/${CHANNEL}` };
   const messageOf = (key: string) => ({ $ref: `#/channels/${CHANNEL}/messages/${key}` });
@@ -253,12 +253,12 @@ function describeAccess(access: Access): string {
   return `The ${kind} \`${name}\` is needed.`;
 }
 
-/** Replaces schemas that have an id by references into the document. */
+/** Replaces each shared schema by a reference; a replacer for `JSON.stringify`. */
 function toReference(this: unknown, key: string, value: unknown): unknown {
   if (key === '$id') return undefined;
   if (key === '$ref' && schemas.has(value)) return `#/components/schemas/${String(value)}`;
   const id: unknown = typeof value === 'object' && value !== null && Reflect.get(value, '$id');
-  // Not in `components/schemas`, where they stand under their ids.
+  // `components/schemas` itself must keep the full schemas.
   if (key === id || !schemas.has(id)) return value;
   return { $ref: `#/components/schemas/${String(id)}` };
 }

@@ -3,7 +3,7 @@ import { commonProblem, type Logger, onDrain, type Server } from '@oselya/kit';
 import type { ModelClient } from '@oselya/model';
 import type { User } from '../access/permissions.ts';
 import type { AgentLimits } from './agent/agent.ts';
-import { makeTitle } from './agent/title.ts';
+import { generateTitle } from './agent/title.ts';
 import type { RequestDeps } from './agent/context.ts';
 import { problem } from '../errors.ts';
 import type { Profile } from '../profiles/profile-file.ts';
@@ -14,18 +14,18 @@ import type { Cursor } from './listener.ts';
 import type { ChatMetrics } from './metrics.ts';
 import { runTurn } from './run-turn.ts';
 import { presentMessage } from './schemas.ts';
-import { nameUnnamed, requireSession } from './session-rows.ts';
+import { setNameIfEmpty, requireSession } from './session-rows.ts';
 import { undoStep } from './steps.ts';
 import {
-  type Begun,
+  type StartedTurn,
   beginTurn,
-  latestTurn,
+  findLatestTurn,
   requestCancel,
   retryTurn,
   type TurnKey,
 } from './turns.ts';
 
-/** How long turns may go on at a shutdown before they are aborted. */
+/** Time that running turns get to finish at a shutdown, before they are aborted. */
 const SHUTDOWN_MS = 20_000;
 
 /** Interval of the reaper. */
@@ -34,28 +34,27 @@ const REAP_MS = 5000;
 /** Time limit of naming a session. */
 const TITLE_MS = 30_000;
 
-/** Conversations with an agent. */
+/** The chat service. See {@link createChat}. */
 export type Chat = ReturnType<typeof createChat>;
 
-/** A message to an agent. See `beginTurn` for `clientMessageId`. */
-export type Sent = { sessionId: string; text: string; clientMessageId?: string | undefined };
+/** A message that a user sends to the agent. See `beginTurn` for `clientMessageId`. */
+export type UserMessage = { sessionId: string; text: string; clientMessageId?: string | undefined };
 
-/** The sender of a message, until the turn has ended. */
-export type Sender = {
+/** The connection that sent a message. It is used until the turn has ended. */
+export type MessageSender = {
   requestId: string;
-  /** Called with the turn before its first event. */
+  /** Called before the first event of the turn. */
   onBegin: (key: TurnKey) => void;
-  /** Watches the sign-in until `release`. */
+  /** Watches the auth session until `release` is called. */
   hold: (onSignedOut: () => void) => {
-    /** Resolves the user as of now. Throws as `LiveUser.current` does. */
+    /** Resolves the current user. Throws the same errors as `LiveUser.current`. */
     current: () => Promise<User>;
     release: () => void;
   };
 };
 
 /**
- * Creates the service of conversations: it takes messages and runs turns, one at a time in each session. Contract 3,
- * WebSocket.
+ * Creates the chat service, which accepts messages and runs turns, one at a time in each session. Contract 3, WebSocket.
  */
 export function createChat({
   model,
@@ -81,7 +80,7 @@ export function createChat({
   const closing = new AbortController();
   let isOver = false;
 
-  /** Makes the end of the process wait for work. */
+  /** Runs work and makes a shutdown wait for it. */
   async function track<Result>(work: () => Promise<Result>): Promise<Result> {
     const done = work();
     running.add(done);
@@ -96,19 +95,19 @@ export function createChat({
     while (running.size > 0) await Promise.allSettled(running);
   }
 
-  type Setting = { profile: Profile; isNamed: boolean; user: User; sender: Sender };
+  type TurnSetup = { profile: Profile; isNamed: boolean; user: User; sender: MessageSender };
 
-  /** Checks that a user may speak in a session: only the owner may. */
-  async function prepare(user: User, sessionId: string, sender: Sender): Promise<Setting> {
+  /** Checks that the user may send messages in the session. Only its owner may. */
+  async function prepare(user: User, sessionId: string, sender: MessageSender): Promise<TurnSetup> {
     const session = await requireSession(db, { sessionId, scope: { userId: user.id } });
     if (closing.signal.aborted) throw commonProblem('unavailable');
     await reaper.abortStaleTurns({ sessionId });
-    // Sessions of an older system name no profile, and a profile may have been removed.
+    // A session of an older system has no profile, and a profile may have been removed.
     const known = profiles.find(session.profileId)?.profile_id;
     return { profile: profiles.choose(user, known), isNamed: session.name !== '', user, sender };
   }
 
-  function run({ key, question, replaces }: Begun, setting: Setting): void {
+  function run({ key, question, replaces }: StartedTurn, setting: TurnSetup): void {
     const { profile, isNamed, user, sender } = setting;
     const { requestId } = sender;
     const turn = events.start(key);
@@ -136,12 +135,12 @@ export function createChat({
     });
   }
 
-  /** Names a session by its first message. */
+  /** Asks the model for a name of the session, based on its first message. */
   async function nameSession(sessionId: string, text: string, modelName: string): Promise<void> {
     try {
       const signal = AbortSignal.any([closing.signal, AbortSignal.timeout(TITLE_MS)]);
-      const name = await makeTitle(model, { text, modelName, signal });
-      if (name !== '') await nameUnnamed(db, { sessionId, name });
+      const name = await generateTitle(model, { text, modelName, signal });
+      if (name !== '') await setNameIfEmpty(db, { sessionId, name });
     } catch (error) {
       log.warn({ err: error, session_id: sessionId }, 'a session could not be named');
     }
@@ -151,15 +150,15 @@ export function createChat({
     events,
 
     /**
-     * Stores a message of the owner and begins its turn, unless it was sent before.
-     * @returns The turn, and whether it began now.
+     * Stores a message of the owner and begins its turn. A message that was sent before is not stored again.
+     * @returns The turn, and whether this call began it.
      * @throws ProblemError `session_not_found`, `session_not_yours`, `profile_not_found`, `admin_only`,
      *   `message_name_taken`, `turn_running` or `too_many_turns`.
      */
     send: (
       user: User,
-      { sessionId, ...message }: Sent,
-      sender: Sender,
+      { sessionId, ...message }: UserMessage,
+      sender: MessageSender,
     ): Promise<{ turnId: string; isNew: boolean }> =>
       track(async () => {
         const setting = await prepare(user, sessionId, sender);
@@ -170,17 +169,17 @@ export function createChat({
       }),
 
     /**
-     * Answers the last message again, whose answer is incomplete.
-     * @throws ProblemError those of `send`, and `nothing_to_retry`.
+     * Answers the last message again if its answer is incomplete.
+     * @throws ProblemError `nothing_to_retry`, or an error of `send`.
      */
-    retry: (user: User, sessionId: string, sender: Sender): Promise<void> =>
+    retry: (user: User, sessionId: string, sender: MessageSender): Promise<void> =>
       track(async () => {
         const setting = await prepare(user, sessionId, sender);
         run(await retryTurn(db, { userId: user.id, sessionId }), setting);
       }),
 
     /**
-     * Cancels the running turn; the answer so far is kept.
+     * Cancels the running turn and keeps the text so far.
      * @throws ProblemError `session_not_found`, `session_not_yours` or `no_turn_running`.
      */
     async cancel(user: User, sessionId: string): Promise<void> {
@@ -188,13 +187,13 @@ export function createChat({
       const turn = events.turnOf(sessionId);
       if (turn !== undefined) return turn.stop('cancelled');
       await reaper.abortStaleTurns({ sessionId });
-      const latest = await latestTurn(db, sessionId);
+      const latest = await findLatestTurn(db, sessionId);
       if (latest?.status !== 'running') throw problem('no_turn_running');
       await requestCancel(db, latest.id);
     },
 
     /**
-     * Undoes the changes of a step in the user's memory.
+     * Reverts the changes that a step made in the user's memory.
      * @throws ProblemError `session_not_found`, `session_not_yours`, `nothing_to_undo` or `memory_full`.
      */
     async undo(user: User, step: { sessionId: string; stepId: string }): Promise<void> {
@@ -204,16 +203,16 @@ export function createChat({
     },
 
     /**
-     * Returns where a new listener of a session begins: at the event that it has of the newest turn, at the beginning of
-     * a running turn, or after one that has ended.
+     * Returns the initial cursor of a listener. It follows the client's last known event if that belongs to the newest
+     * turn. Otherwise it stands before a running turn, or after an ended one.
      */
     async cursorOf(
       sessionId: string,
       known?: { turnId: string; seq: number },
     ): Promise<{ cursor: Cursor; isRunning: boolean }> {
       await reaper.abortStaleTurns({ sessionId });
-      const latest = await latestTurn(db, sessionId);
-      if (latest === undefined) return { cursor: BEFORE_ALL, isRunning: false };
+      const latest = await findLatestTurn(db, sessionId);
+      if (latest === undefined) return { cursor: INITIAL_CURSOR, isRunning: false };
       const { id: turnId, position, status } = latest;
       const isRunning = status === 'running';
       if (known?.turnId === turnId) {
@@ -225,7 +224,7 @@ export function createChat({
 
     ...reaper,
 
-    /** Waits for the running turns, aborts those that take too long, and closes the event log. */
+    /** Waits for the running turns, aborts them at the time limit, and closes the event log. */
     async close(): Promise<void> {
       closing.abort();
       await Promise.race([allEnded(), sleep(shutdownMs, undefined, { ref: false })]);
@@ -237,19 +236,18 @@ export function createChat({
   };
 }
 
-/** The greatest number of an event that can be stored. */
+/** Maximum sequence number of an event: the column is a 32-bit integer. */
 const MAX_SEQ = 2 ** 31 - 1;
 
 /** The cursor before the first turn of a session. */
-export const BEFORE_ALL: Cursor = { turnId: '', position: 0, seq: 0, hasEnded: true };
+export const INITIAL_CURSOR: Cursor = { turnId: '', position: 0, seq: 0, hasEnded: true };
 
 /**
- * Ties conversations to the server: the reaper runs while it listens, and at the end turns finish before the model is
- * closed.
- * @param options.isExclusive Whether no other process has the database open, so that turns that run at the start are
+ * Registers server hooks that run the reaper while the server listens and finish turns before the model closes.
+ * @param options.isExclusive Whether only this process uses the database. Then every turn found running at the start is
  *   stale.
  */
-export function chatLifecycle(
+export function registerChatLifecycle(
   app: Server,
   {
     chat,

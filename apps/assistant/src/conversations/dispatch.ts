@@ -16,96 +16,99 @@ import { problem } from '../errors.ts';
 import type { LiveUser } from './live-users.ts';
 import type { SocketMetrics } from './metrics.ts';
 
-/** Maximum length of the name of an unknown member in an error. */
+/** Maximum length of an unknown member's name in an error message. */
 const SHOWN_LENGTH = 60;
 
-/** A message of the server with the `id` that it repeats. */
-export type Frame = ServerFrame & { id?: MessageId | undefined };
+/** A server message with the `id` of the client message that it answers. */
+export type ReplyFrame = ServerFrame & { id?: MessageId | undefined };
 
-/** The socket of a signed-in user, for work that outlasts a message. */
+/** The socket of a signed-in user, for work that continues after a message was handled. */
 export type UserSocket = {
-  /** Of the handshake, for errors and log lines. */
+  /** Request id of the handshake, for errors and log lines. */
   readonly requestId: string;
   readonly log: Pick<Logger, 'error' | 'info' | 'debug'>;
-  send: (frame: Frame) => void;
-  /** Watches the sign-in until it is released, also after the socket has closed. */
+  send: (frame: ReplyFrame) => void;
+  /** Watches the auth session until the result is released, even after the socket has closed. */
   hold: (onSignedOut: () => void) => LiveUser;
   isOpen: () => boolean;
-  /** Calls a function when the open socket closes. */
+  /** Adds a callback for the close of the socket. */
   onClose: (work: () => void) => void;
 };
 
-/** The sender of a message: who it is, and how to answer. */
+/** The sender of a message. */
 export type Peer = Pick<UserSocket, 'requestId' | 'log' | 'send'> & {
-  /** Resolves the user; undefined on an anonymous socket. Throws as `LiveUser.current` does. */
+  /** Resolves the current user; undefined on an anonymous socket. Throws the same errors as `LiveUser.current`. */
   user: () => Promise<User | undefined>;
   /** Undefined for an anonymous socket. */
   socket: UserSocket | undefined;
 };
 
-/** Sends an answer, which repeats the `id` of the message. */
-export type Answer<Key extends ServerKey = ServerKey> = (frame: ServerFrame<Key>) => void;
+/** Sends a reply that repeats the `id` of the client message. */
+export type SendReply<Key extends ServerKey = ServerKey> = (frame: ServerFrame<Key>) => void;
 
-type Handling<Answer_> = { answer: Answer_; user: User; socket: UserSocket };
+type HandlerContext<Answer_> = { answer: Answer_; user: User; socket: UserSocket };
 
-/** A type of message: its permission, and its handler, which throws `validation_failed` for wrong members. */
+/** A type of client message: its permission and its handler. The handler throws `validation_failed` for invalid members. */
 export type MessageType =
-  | { access: 'public'; handle: (frame: RawFrame, answer: Answer<never>) => void | Promise<void> }
+  | {
+      access: 'public';
+      handle: (frame: RawFrame, answer: SendReply<never>) => void | Promise<void>;
+    }
   | {
       access: Exclude<Access, 'public'>;
-      handle: (frame: RawFrame, context: Handling<Answer<never>>) => void | Promise<void>;
+      handle: (frame: RawFrame, context: HandlerContext<SendReply<never>>) => void | Promise<void>;
     };
 
-/** A message of a client, of which only the type is known. */
+/** A client message before validation: only its type is known. */
 type RawFrame = Readonly<Record<string, unknown>> & { readonly type: string };
 
-type Definition<Who extends Access, Members extends TProperties, Key extends ServerKey> = {
+type MessageDefinition<Who extends Access, Members extends TProperties, Key extends ServerKey> = {
   access: Who;
   members: Members;
   answers: readonly Key[];
 };
 
-/** Makes a type of message that needs no sign-in. */
-export function publicMessage<Members extends TProperties, Key extends ServerKey>(
-  { members }: Definition<'public', Members, Key>,
-  handle: (message: Static<TObject<Members>>, answer: Answer<Key>) => void | Promise<void>,
+/** Defines a type of client message that needs no sign-in. */
+export function definePublicMessage<Members extends TProperties, Key extends ServerKey>(
+  { members }: MessageDefinition<'public', Members, Key>,
+  handle: (message: Static<TObject<Members>>, answer: SendReply<Key>) => void | Promise<void>,
 ): MessageType {
-  const read = reader(members);
-  // The dispatch sends any frame, but the compiler cannot tell that of a generic key.
+  const read = createMemberValidator(members);
+  // The dispatcher can send every frame, but TypeScript cannot infer that for a generic key.
   return {
     access: 'public',
-    handle: (frame, answer) => handle(read(frame), answer as Answer<Key>),
+    handle: (frame, answer) => handle(read(frame), answer as SendReply<Key>),
   };
 }
 
-/** Makes a type of message of signed-in users. The permission is checked before the members. */
-export function userMessage<
+/** Defines a type of client message that needs a sign-in. The permission is checked before the members. */
+export function defineUserMessage<
   Who extends Exclude<Access, 'public'>,
   Members extends TProperties,
   Key extends ServerKey,
 >(
-  { access, members }: Definition<Who, Members, Key>,
+  { access, members }: MessageDefinition<Who, Members, Key>,
   handle: (
     message: Static<TObject<Members>>,
-    context: Handling<Answer<Key>>,
+    context: HandlerContext<SendReply<Key>>,
   ) => void | Promise<void>,
 ): MessageType {
-  const read = reader(members);
+  const read = createMemberValidator(members);
   return {
     access,
     handle: (frame, { answer, ...context }) =>
-      handle(read(frame), { ...context, answer: answer as Answer<Key> }),
+      handle(read(frame), { ...context, answer: answer as SendReply<Key> }),
   };
 }
 
-/** Returns a function that checks the members of messages. An optional member may be null: many languages need that. */
-function reader<Members extends TProperties>(members: Members) {
+/** Creates a validator of message members. It treats null in an optional member as absent. */
+function createMemberValidator<Members extends TProperties>(members: Members) {
   const schema = Type.Object(
     { id: Type.Optional(messageId), ...members, type: Type.String() },
     { additionalProperties: false },
   );
   const validator = Compile(schema);
-  // The type of the validator does not know the members.
+  // The compiled validator does not carry the type of the members.
   const isMessage = (frame: unknown): frame is Static<TObject<Members>> => validator.Check(frame);
   const optional = new Set(
     Object.entries(schema.properties).flatMap(([name, own]) => (Type.IsOptional(own) ? name : [])),
@@ -115,11 +118,11 @@ function reader<Members extends TProperties>(members: Members) {
       Object.entries(frame).filter(([name, value]) => value !== null || !optional.has(name)),
     );
     if (isMessage(message)) return message;
-    // An unknown member is one error, not also a value that no schema allows.
+    // TypeBox reports an unknown member twice; drop the second report.
     const errors = validator.Errors(message).filter(({ keyword }) => keyword !== 'boolean');
     const described = errors.map((error) => ({
       ...error,
-      // TypeBox leaves the keyword out.
+      // TypeBox omits the keyword from the path.
       schemaPath: `${error.schemaPath}/${error.keyword}`,
       message:
         error.keyword === 'additionalProperties'
@@ -131,9 +134,9 @@ function reader<Members extends TProperties>(members: Members) {
 }
 
 /**
- * Creates the function that handles a message of a client: it finds the type, checks the permission, and calls the
- * handler, or answers with `error`. Contract 3, WebSocket.
- * @returns The HTTP status of the error that was answered. It never throws.
+ * Creates the dispatcher of client messages. It checks the permission, calls the handler of the message type, and
+ * replies with `error` on failure. Contract 3, WebSocket.
+ * @returns A function that never throws and resolves to the HTTP status of the error; undefined on success.
  */
 export function createDispatch(
   types: Readonly<Record<string, MessageType>>,
@@ -144,10 +147,10 @@ export function createDispatch(
   return async (peer: Peer, data: RawData, isBinary: boolean): Promise<number | undefined> => {
     let id: MessageId | undefined;
     let name = 'unknown';
-    const answer: Answer = (frame) => peer.send({ ...frame, ...(id !== undefined && { id }) });
+    const answer: SendReply = (frame) => peer.send({ ...frame, ...(id !== undefined && { id }) });
     try {
-      const frame = readFrame(data, isBinary);
-      id = idOf(frame);
+      const frame = parseFrame(data, isBinary);
+      id = messageIdOf(frame);
       const type = byName.get(frame.type);
       if (type === undefined) {
         const detail = `Send a message of one of the types ${[...byName.keys()].join(', ')}.`;
@@ -172,7 +175,7 @@ export function createDispatch(
 async function handleFrame(
   type: MessageType,
   frame: RawFrame,
-  { peer, answer }: { peer: Peer; answer: Answer },
+  { peer, answer }: { peer: Peer; answer: SendReply },
 ): Promise<void> {
   if (type.access === 'public') return type.handle(frame, answer);
   const user = await peer.user();
@@ -188,10 +191,10 @@ function toProblem(error: unknown): ProblemError {
 }
 
 /**
- * Reads a message of a client.
- * @throws ProblemError `malformed_message` for anything but a text frame with a JSON object that has a `type`.
+ * Parses a client message.
+ * @throws ProblemError `malformed_message` unless it is a text frame with a JSON object that has a `type`.
  */
-export function readFrame(data: RawData, isBinary: boolean): RawFrame {
+export function parseFrame(data: RawData, isBinary: boolean): RawFrame {
   if (isBinary || !Buffer.isBuffer(data)) {
     throw problem('malformed_message', { detail: 'Send text frames, not binary ones.' });
   }
@@ -215,8 +218,8 @@ function isFrame(value: unknown): value is RawFrame {
   );
 }
 
-/** Returns the id of a message for its answers; undefined if it has none that is valid. */
-export function idOf({ id }: RawFrame): MessageId | undefined {
+/** Returns the `id` of a client message; undefined if it is absent or invalid. */
+export function messageIdOf({ id }: RawFrame): MessageId | undefined {
   if (typeof id === 'number') return Number.isSafeInteger(id) ? id : undefined;
   return typeof id === 'string' && id.length <= MAX_ID_LENGTH ? id : undefined;
 }

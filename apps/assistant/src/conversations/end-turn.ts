@@ -20,29 +20,33 @@ import {
   type NewMessage,
 } from './messages.ts';
 import { presentMessage } from './schemas.ts';
-import { changedSteps } from './steps.ts';
-import { endTurn, staleTurns, type TurnKey, type TurnRow } from './turns.ts';
+import { findMemorySteps } from './steps.ts';
+import { endTurn, findStaleTurns, type TurnKey, type TurnRow } from './turns.ts';
 
-/** Maximum number of turns that the reaper ends at once. */
+/** Maximum number of turns that the reaper aborts in one run. */
 const BATCH = 100;
 
 /** How a turn ended. */
-export type Outcome =
+export type TurnOutcome =
   | { status: 'completed' }
   | { status: Exclude<Unfinished, 'failed'> }
   | { status: 'failed'; problem: ProblemError };
 
-/** An answer, as far as it was written. */
-export type Answer = { content: string; used: readonly UsedTool[] };
+/** The text and the tool calls of an answer that may be incomplete. */
+export type PartialAnswer = { content: string; used: readonly UsedTool[] };
 
 /**
- * Stores the answer and the end of a turn of this process in one transaction, then publishes the end.
- * @returns False where the turn has ended already: another process aborted it, or its session was deleted.
+ * Stores the answer and the end of a turn in one transaction, then publishes the end.
+ * @returns False if the turn had already ended: another process aborted it, or its session was deleted.
  */
 export async function finishTurn(
   db: Kysely<Tables>,
   turn: RunningTurn,
-  { outcome, answer, requestId }: { outcome: Outcome; answer: Answer; requestId: string },
+  {
+    outcome,
+    answer,
+    requestId,
+  }: { outcome: TurnOutcome; answer: PartialAnswer; requestId: string },
 ): Promise<boolean> {
   const { turnId, sessionId } = turn;
   const ending = await db.transaction().execute(async (trx) => {
@@ -70,7 +74,7 @@ export async function finishTurn(
   return ending !== undefined;
 }
 
-/** Aborts a turn whose process has died: its stored text is kept, and the answer says that it was cut. */
+/** Aborts a turn whose process has died. Keeps the stored text and marks the answer as cut. */
 async function abortTurn(
   trx: Transaction<Tables>,
   turn: Omit<TurnKey, 'position'>,
@@ -91,8 +95,8 @@ async function abortTurn(
 }
 
 /**
- * Creates the reaper of turns whose lease has expired, so that their sessions can continue.
- * @param onAbort Called for each.
+ * Creates the reaper, which aborts turns with an expired lease so that their sessions accept messages again.
+ * @param onAbort Called for each aborted turn.
  */
 export function createTurnReaper({
   events,
@@ -106,12 +110,12 @@ export function createTurnReaper({
   const { db } = events;
   return {
     /**
-     * Aborts the stale turns of a session, or of all sessions.
-     * @param options.all Also those whose lease is held, for a database that no other process has open.
+     * Aborts stale turns of one session, or of all sessions.
+     * @param options.all Whether to abort turns with a valid lease too. Only safe if no other process uses the database.
      */
     async abortStaleTurns({ sessionId, all = false }: { sessionId?: string; all?: boolean } = {}) {
       let count = 0;
-      for (const turn of await staleTurns(db, { sessionId, limit: BATCH, all })) {
+      for (const turn of await findStaleTurns(db, { sessionId, limit: BATCH, all })) {
         const isOwn = events.turnOf(turn.session_id)?.turnId === turn.id;
         if (!isOwn && (await abort(turn, !all))) count += 1;
       }
@@ -127,7 +131,7 @@ export function createTurnReaper({
       return isAborted;
     } catch (error) {
       if (isDatabaseOutage(error)) throw error;
-      // The other turns need not wait for it.
+      // One failure must not delay the other turns.
       log.warn({ err: error, turn_id: turn.id }, 'a stale turn could not be aborted');
       return false;
     }
@@ -135,9 +139,9 @@ export function createTurnReaper({
 }
 
 /**
- * Stores an answer in place of an earlier one to the same question. An incomplete one without any text does not replace
- * one with text.
- * @returns The answer that remains.
+ * Stores an answer and replaces an earlier answer to the same question. An empty incomplete answer never replaces one
+ * with text.
+ * @returns The stored answer, or the earlier one if it stays.
  */
 async function storeAnswer(
   trx: Transaction<Tables>,
@@ -155,20 +159,20 @@ async function storeAnswer(
 }
 
 /**
- * Returns `tool.finished` events for changes of the memory that were not reported: the process died after the change,
- * or the database was unavailable.
+ * Returns `tool.finished` events for memory changes that were stored but not reported, because the process died or the
+ * database was unavailable.
  */
 async function unreportedChanges(
   trx: Transaction<Tables>,
   turn: Omit<TurnKey, 'position'>,
   events: readonly TurnEvent[],
 ): Promise<TurnEvent[]> {
-  // `Plan.storeChange` stores the start of a tool with its change.
+  // `TurnSteps.storeChange` stores `tool.started` together with the change.
   if (!events.some(({ type }) => type === 'tool.started')) return [];
   const reported = new Set(
     events.flatMap((event) => (event.type === 'tool.finished' ? event.tool.step_id : [])),
   );
-  const steps = await changedSteps(trx, turn);
+  const steps = await findMemorySteps(trx, turn);
   return steps
     .filter(({ id }) => !reported.has(id))
     .map(({ id, tool: name, title, changes }) => {

@@ -9,8 +9,8 @@ import { SESSION_CHANNEL } from './session-rows.ts';
 import { renewTurn, TURN_CHANNEL, type TurnKey } from './turns.ts';
 
 /*
- * The events of a turn have one writer, the process that runs it. Its own listeners read them from memory at once; they
- * are stored a little later, several at a time, and other processes read them from the database:
+ * Only the process that runs a turn appends events to it. Listeners of that process read events from memory at once.
+ * Events are stored in batches a little later, and other processes read them from the database:
  *
  *   turn ──append──▶ memory ──wake──▶ listeners of this process
  *                      └─ every 200 ms ─▶ chat_turn_events ──notify──▶ listeners of other processes
@@ -19,28 +19,28 @@ import { renewTurn, TURN_CHANNEL, type TurnKey } from './turns.ts';
 /** Delay after which events are stored. */
 const STORE_MS = 200;
 
-/** How often subscribers are notified without a notification, which can be lost; each time a part of them. */
+/** Interval at which each subscriber polls, since notifications can be lost. The polls are spread over the interval. */
 const POLL_MS = 60_000;
 const POLL_PARTS = 60;
 
-/** Maximum number of turns whose events one statement stores. */
+/** Maximum number of turns per statement that stores events. */
 const BATCH = 200;
 
-/** Distributes over a union. */
+/** Removes the members that locate an event; the conditional type distributes over a union. */
 type Body<Frame> = Frame extends unknown
   ? Omit<Frame, 'session_id' | 'turn_id' | 'seq' | 'id'>
   : never;
 
-/** An event without its place in a turn. */
+/** An event of a turn without its session, turn and sequence number. */
 export type TurnEvent = Body<TurnFrame>;
 
-/** An event with its number in its turn. */
+/** An event with its sequence number in the turn. */
 export type NumberedEvent = TurnEvent & { seq: number };
 
-/** Reason to stop a turn before its answer is complete. */
+/** The reason for stopping a turn early. */
 export type StopReason = 'cancelled' | 'signed-out' | 'lost' | 'closing';
 
-/** A turn that this process runs, with its events. */
+/** A turn that runs in this process, with all its events. */
 export class RunningTurn implements TurnKey {
   readonly turnId: string;
   readonly sessionId: string;
@@ -59,7 +59,7 @@ export class RunningTurn implements TurnKey {
     this.#onAppend = onAppend;
   }
 
-  /** Numbers an event, and wakes the listeners of this process. */
+  /** Appends an event with the next sequence number, and wakes the listeners of this process. */
   append(event: TurnEvent): void {
     this.events.push({ ...event, seq: this.events.length + 1 });
     this.#onAppend();
@@ -69,7 +69,7 @@ export class RunningTurn implements TurnKey {
     return this.events.slice(this.storedCount);
   }
 
-  /** Stops the work on the turn; the first reason counts. */
+  /** Aborts the work on the turn. Only the first reason is kept. */
   stop(reason: StopReason): void {
     this.#stopping.abort(reason);
   }
@@ -81,13 +81,13 @@ export class RunningTurn implements TurnKey {
 
 /** A subscriber to the events of a session. */
 export type Subscriber = {
-  /** Handles a new event of a turn of this process. */
+  /** Called when a turn of this process has a new event. */
   onAppend(turn: RunningTurn): void;
-  /** Handles that the database may have new events, or that the session may have been changed or deleted. */
+  /** Called when the database may have new events, or the session may have been changed or deleted. */
   onNotify(hasChanged: boolean): void;
 };
 
-/** The events of all sessions, as this process writes and reads them. */
+/** The event log of all sessions. See {@link openEventLog}. */
 export type EventLog = Awaited<ReturnType<typeof openEventLog>>;
 
 /**
@@ -115,7 +115,7 @@ export async function openEventLog({
     setInterval(poll, POLL_MS / POLL_PARTS).unref(),
   ];
 
-  /** Notifies the subscribers that were polled longest ago. */
+  /** Notifies the subscribers whose last poll is the oldest. */
   function poll(): void {
     const due = [...subscribers].slice(0, Math.ceil(subscribers.size / POLL_PARTS));
     for (const [sessionId, own] of due) {
@@ -125,7 +125,7 @@ export async function openEventLog({
     }
   }
 
-  /** @param sessionId Empty for all sessions, since notifications may have been lost. */
+  /** @param sessionId Empty for all sessions, after notifications may have been lost. */
   function notifyAll(sessionId: string, hasChanged: boolean): void {
     for (const own of valuesOf(subscribers, sessionId)) {
       for (const subscriber of own) subscriber.onNotify(hasChanged);
@@ -143,7 +143,7 @@ export async function openEventLog({
     try {
       await renew(turn);
     } catch (error) {
-      // The next renewal finds it.
+      // The next renewal tries again.
       log.warn({ err: error, turn_id: turn.turnId }, 'a turn could not be renewed');
     }
   }
@@ -155,7 +155,7 @@ export async function openEventLog({
         await storeTurns(db, due.slice(from, from + BATCH));
       }
     } catch (error) {
-      // The next attempt stores them, unless a lease expires before.
+      // The next run stores them, unless the lease expires first.
       if (!isDatabaseOutage(error)) log.warn({ err: error }, 'events of turns could not be stored');
     }
   }
@@ -163,9 +163,9 @@ export async function openEventLog({
   return {
     db,
 
-    /** Registers a turn that this process runs. */
+    /** Registers a turn that starts in this process. */
     start(key: TurnKey): RunningTurn {
-      // Another process has ended that one.
+      // An earlier turn that is still registered was ended by another process.
       running.get(key.sessionId)?.stop('lost');
       const turn = new RunningTurn(key, () => {
         for (const subscriber of subscribers.get(key.sessionId) ?? []) subscriber.onAppend(turn);
@@ -175,19 +175,19 @@ export async function openEventLog({
       return turn;
     },
 
-    /** Removes a turn: from now on its events are read from the database. */
+    /** Unregisters a turn. Its events are then read from the database. */
     finish(turn: RunningTurn): void {
       if (running.get(turn.sessionId) === turn) running.delete(turn.sessionId);
       notifyAll(turn.sessionId, false);
     },
 
-    /** Returns the turn of a session that this process runs. */
+    /** Returns the session's turn that runs in this process. */
     turnOf: (sessionId: string): RunningTurn | undefined => running.get(sessionId),
 
-    /** Returns all turns that this process runs. */
+    /** Returns all turns that run in this process. */
     running: (): RunningTurn[] => [...running.values()],
 
-    /** Renews the lease of a turn, and stops the turn where it was cancelled or has ended. */
+    /** Renews the lease of a turn. Stops the turn if it was cancelled or has ended. */
     renew,
 
     subscribe(sessionId: string, subscriber: Subscriber): void {
@@ -216,7 +216,7 @@ function valuesOf<Value>(map: ReadonlyMap<string, Value>, key: string): Value[] 
   return value === undefined ? [] : [value];
 }
 
-/** Stores new events of running turns and notifies other processes, in one statement; stops turns that have ended. */
+/** Stores the new events of turns in one statement, and stops turns that have ended in the database. */
 async function storeTurns(db: Kysely<Tables>, turns: readonly RunningTurn[]): Promise<void> {
   const counts = new Map(turns.map((turn) => [turn, turn.events.length]));
   const stored = new Set(await storeEvents(db, turns));
@@ -227,9 +227,8 @@ async function storeTurns(db: Kysely<Tables>, turns: readonly RunningTurn[]): Pr
 }
 
 /**
- * Stores the new events of turns that are still running, and notifies {@link TURN_CHANNEL}. Storing an event twice is
- * harmless.
- * @returns The ids of the running turns among them.
+ * Stores the new events of turns that still run, and notifies {@link TURN_CHANNEL}. Storing an event twice is harmless.
+ * @returns The ids of the turns that still run.
  */
 export async function storeEvents(
   db: Kysely<Tables>,
@@ -240,7 +239,7 @@ export async function storeEvents(
     last_seq: unstored.at(-1)?.seq ?? 0,
     events: unstored,
   }));
-  // The lock makes the end of a turn wait, or be seen.
+  // The row lock orders this statement before or after the end of a turn.
   const { rows } = await sql<{ id: string }>`
     with batch as (
       select * from jsonb_to_recordset(${storableJson(batch)}::jsonb)
@@ -263,7 +262,7 @@ export async function storeEvents(
   return rows.map(({ id }) => id);
 }
 
-/** Stores events of a turn, and notifies {@link TURN_CHANNEL}, in the transaction that ends the turn. */
+/** Stores events in the transaction that ends the turn, and notifies {@link TURN_CHANNEL}. */
 export async function insertEvents(
   trx: Kysely<Tables>,
   { turnId, sessionId }: Pick<TurnKey, 'turnId' | 'sessionId'>,
@@ -281,7 +280,7 @@ export async function insertEvents(
   await notify<Tables>(trx, TURN_CHANNEL, sessionId);
 }
 
-/** Returns the stored events of a turn, in order and each once. */
+/** Returns the stored events of a turn in order, without duplicates. */
 export async function readEvents(db: Kysely<Tables>, turnId: string): Promise<NumberedEvent[]> {
   const rows = await db
     .selectFrom('chat_turn_events')
@@ -292,7 +291,7 @@ export async function readEvents(db: Kysely<Tables>, turnId: string): Promise<Nu
   return distinct((rows as { events: NumberedEvent[] }[]).map(({ events }) => events));
 }
 
-/** Joins the rows of a turn, which overlap where events were stored twice. */
+/** Concatenates the rows of a turn. Rows overlap if events were stored twice. */
 function distinct(rows: readonly NumberedEvent[][]): NumberedEvent[] {
   const result: NumberedEvent[] = [];
   for (const event of rows.flat()) {
@@ -301,7 +300,7 @@ function distinct(rows: readonly NumberedEvent[][]): NumberedEvent[] {
   return result;
 }
 
-/** A session as its listeners see it: its name and pin, and turns from one on with their stored events. */
+/** The name and pin of a session, with a range of its turns and their stored events. */
 export type SessionState = {
   name: string;
   pinned: boolean;
@@ -309,10 +308,10 @@ export type SessionState = {
 };
 
 /**
- * Reads the turns of a session from a position on, the oldest first.
- * @param cursor The last event that the reader has. Of a turn that was aborted all events are read: the number of its
- *   end may be smaller.
- * @returns Undefined where the session was deleted.
+ * Returns the turns of a session that start at or after the cursor's turn, oldest first.
+ * @param cursor The reader's last event. All events of an aborted turn are returned, since its last event may have a
+ *   smaller number than the cursor.
+ * @returns Undefined if the session was deleted.
  */
 export async function readSession(
   db: Kysely<Tables>,
@@ -351,7 +350,7 @@ export async function readSession(
   );
 }
 
-/** Deletes the events of turns that ended ten minutes ago: their answers are in the messages. */
+/** Deletes the events of turns that ended over ten minutes ago. Their answers are stored as messages. */
 export const sweepEvents: Sweep = (limit) => sql`
   delete from chat_turn_events where ctid in (
     select chat_turn_events.ctid from chat_turn_events

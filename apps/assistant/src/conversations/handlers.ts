@@ -2,47 +2,52 @@ import { clientMessages, type ClientType, type MessageId, OPENED_MESSAGES } from
 import type { User } from '../access/permissions.ts';
 import { perMinuteOfEach } from '../limits.ts';
 import { problem } from '../errors.ts';
-import { BEFORE_ALL, type Chat, type Sender } from './chat.ts';
-import { type MessageType, publicMessage, userMessage, type UserSocket } from './dispatch.ts';
-import { joinTexts, Listener, type SessionFrame } from './listener.ts';
+import { INITIAL_CURSOR, type Chat, type MessageSender } from './chat.ts';
+import {
+  type MessageType,
+  definePublicMessage,
+  defineUserMessage,
+  type UserSocket,
+} from './dispatch.ts';
+import { mergeTextEvents, Listener, type SessionFrame } from './listener.ts';
 import { presentMessage, presentSession } from './schemas.ts';
-import type { Sessions } from './sessions.ts';
+import type { SessionService } from './sessions.ts';
 import type { TurnKey } from './turns.ts';
 
-/** Maximum number of open sessions of a socket. */
+/** Maximum number of open sessions per socket. */
 const MAX_OPEN = 100;
 
 /**
- * Maximum number of letters that a user's opening of sessions may transfer per minute, over all sockets of a process:
- * about ten sessions whose messages are all as long as possible. Ordinary sessions have some hundreds.
+ * Maximum number of letters that a user may load per minute by opening sessions, over all sockets of a process. It
+ * allows about ten sessions with messages of maximum length.
  */
 export const OPENED_LETTERS_PER_MINUTE = 16_000_000;
 
-/** Letters that a session counts beside its messages. */
+/** Letters counted for each opened session, in addition to its messages. */
 const OPENED_LETTERS = 1000;
 
 /** A session that a socket has open. */
 type OpenSession = {
   listener: Listener;
-  /** The turn that the socket began last, and the id that its events repeat. */
+  /** The latest turn that this socket began, and the message id that its events repeat. */
   asked: { turnId: string; messageId: MessageId } | undefined;
 };
 
-/** Creates the handlers of all messages of clients. Contract 3, WebSocket; docs/protocol.md. */
+/** Creates the handlers of all client messages. Contract 3, WebSocket; docs/protocol.md. */
 export function createHandlers({
   chat,
   sessions,
 }: {
   chat: Chat;
-  sessions: Pick<Sessions, 'createSession' | 'openConversation' | 'requireReadable'>;
+  sessions: Pick<SessionService, 'createSession' | 'openConversation' | 'requireReadable'>;
 }): Record<ClientType, MessageType> {
   const sockets = new WeakMap<UserSocket, Map<string, OpenSession>>();
   const openings = perMinuteOfEach(OPENED_LETTERS_PER_MINUTE);
 
   return {
-    ping: publicMessage(clientMessages.ping, (_, answer) => answer({ type: 'pong' })),
+    ping: definePublicMessage(clientMessages.ping, (_, answer) => answer({ type: 'pong' })),
 
-    'session.create': userMessage(
+    'session.create': defineUserMessage(
       clientMessages['session.create'],
       async ({ profile_id: profileId, name }, { user, answer, socket }) => {
         checkRoom(socket);
@@ -54,11 +59,11 @@ export function createHandlers({
           session_id: session.session_id,
           session: presentSession(session),
         });
-        listener.resume(BEFORE_ALL);
+        listener.resume(INITIAL_CURSOR);
       },
     ),
 
-    'session.open': userMessage(
+    'session.open': defineUserMessage(
       clientMessages['session.open'],
       async ({ session_id: id, turn_id: turnId, after = 0 }, { user, answer, socket }) => {
         const seconds = openings.wait(user.id);
@@ -68,7 +73,7 @@ export function createHandlers({
           });
         }
         const { userId } = await sessions.requireReadable(user, id);
-        // Other readers get the messages, but no events.
+        // Readers other than the owner get the messages, but no events.
         if (userId !== user.id) return answer(await opened(user, id, null));
         const known = turnId === undefined ? undefined : { turnId, seq: after };
         await openAt(socket, id, known, async (running, listener) => {
@@ -79,7 +84,7 @@ export function createHandlers({
       },
     ),
 
-    'session.close': userMessage(
+    'session.close': defineUserMessage(
       clientMessages['session.close'],
       ({ session_id: id }, { answer, socket }) => {
         close(socket, id);
@@ -87,7 +92,7 @@ export function createHandlers({
       },
     ),
 
-    'message.send': userMessage(
+    'message.send': defineUserMessage(
       clientMessages['message.send'],
       async (message, { user, answer, socket }) => {
         const { session_id: sessionId, text, client_message_id: clientMessageId } = message;
@@ -104,13 +109,13 @@ export function createHandlers({
       },
     ),
 
-    'message.retry': userMessage(
+    'message.retry': defineUserMessage(
       clientMessages['message.retry'],
       async (message, { user, socket }) =>
         speak(socket, message, (sender) => chat.retry(user, message.session_id, sender)),
     ),
 
-    'message.cancel': userMessage(
+    'message.cancel': defineUserMessage(
       clientMessages['message.cancel'],
       async ({ session_id: id }, { user, answer }) => {
         await chat.cancel(user, id);
@@ -118,7 +123,7 @@ export function createHandlers({
       },
     ),
 
-    'memory.undo': userMessage(
+    'memory.undo': defineUserMessage(
       clientMessages['memory.undo'],
       async ({ session_id: id, step_id: stepId }, { user, answer }) => {
         await chat.undo(user, { sessionId: id, stepId });
@@ -139,7 +144,7 @@ export function createHandlers({
     return own;
   }
 
-  /** Throws `too_many_open`. */
+  /** @throws ProblemError `too_many_open`. */
   function checkRoom(socket: UserSocket): void {
     if (openOn(socket).size < MAX_OPEN) return;
     throw problem('too_many_open', {
@@ -147,7 +152,7 @@ export function createHandlers({
     });
   }
 
-  /** Returns the open session of a socket, or opens it with a listener that does not listen yet. */
+  /** Returns the open session of a socket, or opens it with a paused listener. */
   function open(socket: UserSocket, sessionId: string): OpenSession {
     const own = openOn(socket);
     const known = own.get(sessionId);
@@ -164,7 +169,7 @@ export function createHandlers({
         log,
       }),
     };
-    // It may have closed during the message.
+    // The socket may have closed while the message was handled.
     if (socket.isOpen()) own.set(sessionId, session);
     else session.listener.close();
     return session;
@@ -177,9 +182,9 @@ export function createHandlers({
   }
 
   /**
-   * Opens a session from the event on that the client has. If that fails, a session that was open stays so, without a
+   * Opens a session after the client's last known event. On failure, a session that was open before stays open without a
    * gap.
-   * @param answer Answers before the first event, with the running turn.
+   * @param answer Sends the reply before the first event. It gets the running turn.
    */
   async function openAt(
     socket: UserSocket,
@@ -193,7 +198,7 @@ export function createHandlers({
     listener.pause();
     try {
       const { cursor, isRunning } = await chat.cursorOf(sessionId, known);
-      const rows = joinTexts(await listener.read(cursor));
+      const rows = mergeTextEvents(await listener.read(cursor));
       await answer?.(isRunning ? { turn_id: cursor.turnId } : null, listener);
       for (const { frame } of rows) send(socket, session, frame);
       listener.resume(rows.at(-1)?.position ?? { ...cursor, hasEnded: !isRunning });
@@ -204,11 +209,11 @@ export function createHandlers({
     }
   }
 
-  /** Begins a turn; its sender gets its events, with the `id` of the message. */
+  /** Begins a turn. The sender gets the events of the turn with the `id` of its message. */
   async function speak<Result>(
     socket: UserSocket,
     { session_id: sessionId, id: messageId }: { session_id: string; id?: MessageId },
-    begin: (sender: Sender) => Promise<Result>,
+    begin: (sender: MessageSender) => Promise<Result>,
   ): Promise<Result> {
     const wasOpen = openOn(socket).has(sessionId);
     const session = open(socket, sessionId);
@@ -221,7 +226,7 @@ export function createHandlers({
     };
     try {
       const { requestId } = socket;
-      const hold: Sender['hold'] = (onSignedOut) => socket.hold(onSignedOut);
+      const hold: MessageSender['hold'] = (onSignedOut) => socket.hold(onSignedOut);
       const result = await begin({ requestId, onBegin, hold });
       if (!hasBegun) await openAt(socket, sessionId, undefined);
       return result;

@@ -22,7 +22,7 @@ import {
 import { requireSession } from './session-rows.ts';
 import { listSteps, type Step } from './steps.ts';
 
-/** Problems that the next message of a session can meet instead of an answer. */
+/** Codes of the problems that can reject the owner's next message. */
 const REFUSALS = [
   'session_not_yours',
   'permission_missing',
@@ -162,8 +162,8 @@ const stepNumbers = cursors(
 );
 
 /**
- * Adds `GET /sessions/{id}/context` and `/planning` for admins, whose reading is recorded. Specification 000, Ownership
- * rules on session endpoints; Contract 3, Answers.
+ * Registers `GET /sessions/{id}/context` and `/planning` for admins, and records each access. Specification 000,
+ * Ownership rules on session endpoints; Contract 3, Answers.
  */
 export function inspectionRoutes(
   app: Server,
@@ -189,7 +189,7 @@ export function inspectionRoutes(
       const session = await readAsAdmin(signedIn(asked), sessionId, 'session_context');
       const { userId: ownerId, profileId } = session;
       const owner = ownerId === null ? null : { id: ownerId, ...(await cachedAccess(db, ownerId)) };
-      // A session without an owner is shown with the profile of a user without a role.
+      // For a session without an owner, show the default profile of an ordinary user.
       const profile = profiles.find(profileId) ?? profiles.usual(owner ?? { role: 'user' });
       const loaded = await loadRequest(deps, {
         sessionId,
@@ -240,7 +240,7 @@ export function inspectionRoutes(
     },
   );
 
-  /** Finds a session, and records that an admin reads it. */
+  /** Finds a session and records the admin's access. */
   async function readAsAdmin(admin: User, sessionId: string, data: string) {
     const session = await requireSession(db, { sessionId, scope: 'everything' });
     await recordOthersData(db, 'others_data_read', {
@@ -251,7 +251,7 @@ export function inspectionRoutes(
     return session;
   }
 
-  /** Returns the problem that `message.send` of the owner would get. */
+  /** Returns the problem that would reject the owner's next message; null if there is none. */
   function refusalOf(
     owner: Pick<User, 'role' | 'permissions'> | null,
     profile: Profile | undefined,

@@ -14,13 +14,13 @@ import { presentSession } from './schemas.ts';
 import { findSession } from './session-rows.ts';
 import type { TurnKey } from './turns.ts';
 
-/** Pause after an outage of the database. */
+/** Delay before the next read after a database outage. */
 const RETRY_MS = 1000;
 
-/** An event of a session, for its listeners. */
+/** An event that a session sends to its listeners. */
 export type SessionFrame = TurnFrame | ServerFrame<'session.updated'>;
 
-/** The last event that a listener has. The position of the turn is 0 before the first. */
+/** The last event that a listener has received. `position` is 0 before the first turn. */
 export type Cursor = {
   turnId: string;
   position: number;
@@ -28,7 +28,7 @@ export type Cursor = {
   hasEnded: boolean;
 };
 
-/** An event, and the cursor after it. */
+/** An event with the cursor that follows it. */
 export type LogRow = { position: Cursor; frame: SessionFrame };
 
 type ListenerOptions = {
@@ -40,11 +40,11 @@ type ListenerOptions = {
 };
 
 /**
- * Sends the events of a session from a cursor on, each once and in order, whichever process runs the turns. Events of a
- * turn of this process are sent when they are appended, all others are read from the database.
+ * Sends the events of a session that follow a cursor, exactly once and in order. Events of turns in this process are
+ * sent when they are appended. Events of other processes are read from the database.
  */
 export class Listener implements Subscriber {
-  /** Name and pin of the session, as the client knows them. */
+  /** Name and pin of the session that the client has seen last. */
   known: { name: string; pinned: boolean } | undefined;
   readonly #options: ListenerOptions;
   #cursor: Cursor | undefined;
@@ -58,7 +58,7 @@ export class Listener implements Subscriber {
     this.#options = options;
   }
 
-  /** Stops sending; `resume` continues without a gap. */
+  /** Stops sending until `resume`, which continues without a gap. */
   pause(): void {
     this.#isFollowing = false;
     this.#options.events.unsubscribe(this.#options.sessionId, this);
@@ -69,7 +69,7 @@ export class Listener implements Subscriber {
     this.pause();
   }
 
-  /** Continues where the listener paused, or from another cursor on. */
+  /** Continues after the last sent event, or after another cursor. */
   resume(cursor = this.#cursor): void {
     this.pause();
     if (this.#isClosed || cursor === undefined) return;
@@ -87,7 +87,7 @@ export class Listener implements Subscriber {
     if (!this.#isReading) void this.#catchUp();
   }
 
-  /** Sends the new events of a turn of this process, unless earlier ones are still to be read. */
+  /** Sends the new events of a turn of this process, unless earlier events are still being read. */
   onAppend(turn: RunningTurn): void {
     const cursor = this.#cursor;
     if (this.#isReading || cursor?.turnId !== turn.turnId) return;
@@ -127,7 +127,7 @@ export class Listener implements Subscriber {
     if (turn !== undefined) this.onAppend(turn);
   }
 
-  /** Returns the events after a cursor, those of other processes as far as they are stored. */
+  /** Returns the events after a cursor. Events of other processes are included once they are stored. */
   async read(cursor: Cursor): Promise<LogRow[]> {
     const { events, sessionId, requestId, log } = this.#options;
     const state = await readSession(events.db, sessionId, cursor);
@@ -144,7 +144,7 @@ export class Listener implements Subscriber {
       const own = events.turnOf(sessionId);
       const isOwn = own?.turnId === key.turnId;
       const seq = key.turnId === last.turnId ? last.seq : 0;
-      // An aborted turn ends with a number that its listeners may have seen.
+      // The last event of an aborted turn may reuse a sequence number that was already sent.
       const isNew = (event: NumberedEvent) => event.seq > seq || (status === 'cut' && isEnd(event));
       rows.push(...rowsOf(key, (isOwn ? own.events : stored).filter(isNew), last));
       last = rows.at(-1)?.position ?? last;
@@ -161,7 +161,7 @@ export class Listener implements Subscriber {
   }
 }
 
-/** Adds the place to new events of a turn: of the turn of the cursor, unless that has ended, or of a later one. */
+/** Creates log rows from new events of a turn. Returns none if the cursor is at the end of that turn. */
 function rowsOf(
   { turnId, sessionId, position }: TurnKey,
   events: readonly NumberedEvent[],
@@ -179,8 +179,8 @@ function rowsOf(
   }));
 }
 
-/** Joins texts that follow one another; the result has the number of the last. */
-export function joinTexts(rows: readonly LogRow[]): LogRow[] {
+/** Merges consecutive text events into one with the sequence number of the last. */
+export function mergeTextEvents(rows: readonly LogRow[]): LogRow[] {
   const result: LogRow[] = [];
   for (const row of rows) {
     const last = result.at(-1)?.frame;

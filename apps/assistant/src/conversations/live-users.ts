@@ -4,42 +4,42 @@ import type { KnownUser, User } from '../access/permissions.ts';
 import { problem } from '../errors.ts';
 import type { Resolution, ResolveSession } from '../identity/current-user.ts';
 
-/** Limits of keeping users current. */
+/** Timing and concurrency of user resolution. */
 export const liveUserLimits = {
-  /** Maximum age of the resolution of a user who sends a message. */
+  /** Maximum age of a resolution when its user sends a message. */
   userMaxAgeMs: 30_000,
   /** Pause after a failed resolution. */
   userRetryMs: 5_000,
-  /** Interval at which due sessions are looked for. */
+  /** Interval between sweeps for due auth sessions. */
   sweepIntervalMs: 1_000,
-  /** Minimum number of users that are resolved at once. */
+  /** Minimum concurrency of resolutions. */
   sweepConcurrency: 8,
-  /** Share of all users that are resolved at once: with 5 s for each, all take 20 s. */
+  /** Concurrency as a share of all users. If one resolution takes 5 s, all users take 20 s. */
   sweepShare: 1 / 4,
 };
 type Limits = typeof liveUserLimits;
 
-/** Auth sessions, as identity resolves them. */
-export type AuthSessions = {
+/** Access to auth sessions, which the identity module provides. */
+export type AuthSessionProvider = {
   resolve: ResolveSession;
-  /** Returns those of some auth sessions that exist. */
-  living: (sessionIds: readonly string[]) => Promise<ReadonlySet<string>>;
+  /** Returns the ids of the given auth sessions that are still active. */
+  findActive: (sessionIds: readonly string[]) => Promise<ReadonlySet<string>>;
 };
 
-/** A hold on the user of an auth session. */
+/** The user of an auth session, resolved repeatedly until released. */
 export type LiveUser = {
   /**
-   * Returns the user as resolved at most 30 s ago, and after the last known change.
-   * @throws ProblemError `not_signed_in` or `provider_unavailable`; what the database throws.
+   * Returns the user from a resolution that is at most 30 s old and newer than the last known change.
+   * @throws ProblemError `not_signed_in` or `provider_unavailable`; DatabaseError.
    */
   current(): Promise<User>;
   release(): void;
 };
 
-/** Callbacks of a hold. `onKnown` gets each resolution of the user. */
+/** Callbacks for the user of an auth session. `onKnown` is called after each resolution. */
 export type Holder = { onKnown: (user: User) => void; onSignedOut: () => void };
 
-/** An auth session with open sockets in this process. */
+/** An auth session that has open sockets in this process. */
 class LiveSession {
   readonly id: string;
   readonly holders = new Set<Holder>();
@@ -48,7 +48,7 @@ class LiveSession {
   readonly #resolve: ResolveSession;
   readonly #limits: Limits;
   #known: KnownUser | undefined;
-  /** Start of the last successful resolution, and the number of known changes by then. */
+  /** Start of the last successful resolution, and the number of changes known at that time. */
   #checkedAt = -Infinity;
   #checkedChanges = 0;
   #changes = 0;
@@ -61,13 +61,13 @@ class LiveSession {
     this.#limits = limits;
   }
 
-  /** See {@link LiveUser}. One statement finds a revocation whose notification was late or lost. */
+  /** See {@link LiveUser}. Queries the auth session each time, since the notification of a revocation can be lost. */
   async current(): Promise<User> {
     const changes = this.#changes;
     const isOld = performance.now() - this.#checkedAt > this.#limits.userMaxAgeMs;
     if (this.#known === undefined || isOld || this.#checkedChanges !== changes) {
       await this.check();
-      // The check may have begun before the last change.
+      // The resolution may have started before the last change.
       if (this.#checkedChanges < changes) await this.check();
     }
     if (!this.#isOver && this.#known !== undefined) {
@@ -77,7 +77,7 @@ class LiveSession {
     return this.#known.user;
   }
 
-  /** Resolves the user, or waits for the resolution in progress. */
+  /** Resolves the user, or joins the resolution in progress. */
   check(): Promise<void> {
     this.#check ??= this.#resolveAgain().finally(() => {
       this.#check = undefined;
@@ -92,7 +92,7 @@ class LiveSession {
     this.#take(await this.#resolve(this.id));
     this.#checkedAt = startedAt;
     this.#checkedChanges = changes;
-    // Spread, so that sessions do not stay in step.
+    // Jitter keeps sessions from becoming due at the same time.
     const share = 0.6 + 0.3 * Math.random();
     if (this.#changes === changes) this.dueAt = startedAt + this.#limits.userMaxAgeMs * share;
   }
@@ -104,7 +104,7 @@ class LiveSession {
     for (const { onKnown } of this.holders) onKnown(resolution.user);
   }
 
-  /** Invalidates the known user, who is due again within some time. */
+  /** Marks the known user as outdated and due within a time. */
   invalidate(withinMs: number): void {
     this.#changes += 1;
     this.dueAt = Math.min(this.dueAt, performance.now() + withinMs);
@@ -118,20 +118,20 @@ class LiveSession {
 }
 
 /**
- * Keeps the users of open sockets current. Sockets of one auth session share its resolution.
+ * Creates the registry that keeps the users of open sockets up to date. SocketRegistry of one auth session share a resolution.
  *
- * - Each session is resolved again within 30 s, so that sockets close whose users send nothing.
- * - After a notification of a change one statement finds the sessions that have ended, whose sockets close at once,
- *   even while the provider is unavailable. The others are resolved before their next message, and soon in any case.
+ * - Each auth session is resolved every 30 s, so that idle sockets close after a sign-out too.
+ * - After a notification, one statement finds ended auth sessions, and their sockets close at once, even while the
+ *   provider is unavailable. Other changed users are resolved again at the next sweep or message.
  *
  * An outage of the provider or the database closes no socket. Contract 3, WebSocket.
  */
 export function createLiveUsers({
   resolve,
-  living,
+  findActive,
   limits,
   log,
-}: AuthSessions & { limits: Limits; log: Pick<Logger, 'warn'> }) {
+}: AuthSessionProvider & { limits: Limits; log: Pick<Logger, 'warn'> }) {
   const sessions = new Map<string, LiveSession>();
   const changed = new Set<LiveSession>();
   const resolving = new Set<LiveSession>();
@@ -177,7 +177,7 @@ export function createLiveUsers({
 
   async function resolveDue(session: LiveSession): Promise<void> {
     try {
-      // Since it was due it may have been resolved for a message, or released.
+      // While it waited, the session may have been resolved for a message or released.
       if (session.dueAt <= performance.now() && sessions.has(session.id)) await session.check();
     } catch (error) {
       failures.push(error);
@@ -186,7 +186,7 @@ export function createLiveUsers({
     if (resolving.size === 0) logFailures();
   }
 
-  /** Logs one line for all failures: there may be thousands while the provider is down. */
+  /** Logs all failures in one line, since an outage of the provider can cause thousands. */
   function logFailures(): void {
     if (failures.length === 0) return;
     log.warn({ err: failures[0], sessions: failures.length }, 'live users could not be resolved');
@@ -195,19 +195,19 @@ export function createLiveUsers({
 
   /**
    * Handles a notification of a changed user.
-   * @param userId Empty for all users, or where notifications may have been lost.
+   * @param userId Empty for all users, for example after notifications may have been lost.
    */
   function onNotify(userId: string): void {
     for (const session of sessions.values()) {
       if (userId !== '' && session.user !== undefined && session.user.id !== userId) continue;
-      // All at once would be more than the provider is asked otherwise.
+      // Spread the resolutions of all users, so that the provider gets no burst of requests.
       session.invalidate(userId === '' ? limits.userRetryMs * Math.random() : 0);
       changed.add(session);
     }
     void endGone();
   }
 
-  /** Ends the changed sessions that no longer exist; those that change meanwhile are checked after them. */
+  /** Ends the changed sessions that no longer exist. Repeats for sessions that change in the meantime. */
   async function endGone(): Promise<void> {
     if (isLooking) return;
     isLooking = true;
@@ -215,11 +215,11 @@ export function createLiveUsers({
       while (changed.size > 0) {
         const asked = [...changed];
         changed.clear();
-        const found = await living(asked.map(({ id }) => id));
+        const found = await findActive(asked.map(({ id }) => id));
         for (const session of asked) if (!found.has(session.id)) session.end();
       }
     } catch (error) {
-      // They are due: the next sweep resolves each.
+      // The next sweep resolves them, since they are due.
       log.warn({ err: error }, 'ended sessions could not be looked for');
     }
     isLooking = false;

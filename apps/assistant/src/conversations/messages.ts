@@ -7,19 +7,19 @@ import { newestFirst } from '../pages.ts';
 import { nullable } from '../schema.ts';
 import { storable, storableJson } from '../text.ts';
 import type { Tables, Unfinished } from '../tables.ts';
-import { isSessionWithin } from './session-rows.ts';
+import { whereSessionInScope } from './session-rows.ts';
 
 const { MAX_SAFE_INTEGER } = Number;
 const integer = Type.Integer({ minimum: -MAX_SAFE_INTEGER, maximum: MAX_SAFE_INTEGER });
 const position = Type.Tuple([nullable(integer), integer]);
 
-/** The place of a message in its session: microseconds since 1970, if known, and its number. */
+/** The sort key of a message in its session: microseconds since 1970, or null if unknown, and its number. */
 export type MessagePosition = Static<typeof position>;
 
-/** Positions as cursors of the API. */
-export const messagePositions = cursors(position);
+/** Encodes and decodes message positions as API cursors. */
+export const messageCursors = cursors(position);
 
-/** Time goes before the number: rows of an older system were numbered in no certain order. */
+/** Messages sort by time first, since the numbers of older rows have no reliable order. */
 const sent = newestFirst('created_at');
 
 /** A message of a conversation. Contract 3, Answers. */
@@ -29,15 +29,15 @@ export type Message = {
   content: string;
   /** Tools that the assistant used. */
   tool_calls: unknown;
-  /** Null where the row of an older system has none. */
+  /** Creation time. Null in some rows of an older system. */
   created_at: Date | null;
-  /** Why an answer is incomplete; null for a complete one. */
+  /** Reason why an answer is incomplete. Null if it is complete. */
   status: Unfinished | null;
   problem: unknown;
   client_message_id: string | null;
-  /** Content for models, where it differs from `content`. */
+  /** Text for the model, if it differs from `content`. */
   kept: string | null;
-  /** Whether it answers no other message, such as a digest. */
+  /** Whether the assistant sent the message without a question, such as a digest. */
   unasked: boolean;
 };
 
@@ -55,7 +55,7 @@ export const messageColumns = [
   'unasked',
 ] as const;
 
-/** A page of the messages of a session, before or after a position. */
+/** A range of messages in a session, before or after a position. */
 export type MessagePage = {
   sessionId: string;
   before?: MessagePosition | undefined;
@@ -65,7 +65,7 @@ export type MessagePage = {
 
 type PlacedMessage = Message & { position: MessagePosition };
 
-/** Returns messages of a session in an access scope with their positions, newest first. */
+/** Returns the messages of a session in an access scope with their positions, newest first. */
 export async function listMessages(
   db: Kysely<Tables>,
   page: MessagePage & { scope: AccessScope },
@@ -74,7 +74,7 @@ export async function listMessages(
   return (await query.execute()).map(placed);
 }
 
-/** Returns messages as {@link listMessages}, oldest first, and none after `upTo`. */
+/** Returns messages up to and including `upTo`, oldest first. See {@link listMessages}. */
 export async function listOldestMessages(
   db: Kysely<Tables>,
   { upTo, ...page }: MessagePage & { scope: AccessScope; upTo: MessagePosition },
@@ -91,7 +91,7 @@ function selectPage(
     .selectFrom('conversation_messages')
     .select([...messageColumns, 'position', sent.microseconds.as('sent_us')])
     .where('session_id', '=', sessionId)
-    .where(isSessionWithin(scope, 'conversation_messages.session_id'))
+    .where(whereSessionInScope(scope, 'conversation_messages.session_id'))
     .limit(limit);
   if (before !== undefined) query = query.where(isPlaced('<', before));
   if (after !== undefined) query = query.where(isPlaced('>', after));
@@ -125,7 +125,7 @@ export type NewMessage = {
   unasked?: boolean;
 };
 
-/** Inserts a message, and marks its session as active. */
+/** Inserts a message and marks its session as active. */
 export async function insertMessage(
   trx: Transaction<Tables>,
   message: NewMessage,
@@ -151,15 +151,15 @@ export async function insertMessage(
       client_message_id: clientMessageId ?? null,
       kept,
       unasked,
-      // After a wait for another transaction, `now()` would be before the message that it inserted.
+      // `now()` is the start of the transaction, which may be earlier than a message of a concurrent one.
       created_at: sql<Date>`clock_timestamp()`,
     })
     .returning(messageColumns)
     .executeTakeFirstOrThrow();
 }
 
-/** Returns a message of a session by the name that its client gave it. */
-export function findSent(
+/** Returns a message of a session by its client message id. */
+export function findMessageByClientId(
   db: Kysely<Tables>,
   { sessionId, clientMessageId }: { sessionId: string; clientMessageId: string },
 ): Promise<Message | undefined> {
@@ -180,10 +180,10 @@ export function findMessage(db: Kysely<Tables>, id: string): Promise<Message | u
     .executeTakeFirst();
 }
 
-/** A question, with its session, by which the index finds its turns. */
+/** The key of a question. The index on turns needs the session id too. */
 export type QuestionKey = { sessionId: string; questionId: string };
 
-/** Returns the answer to a question, of any of its turns. */
+/** Returns the answer to a question from any of its turns. */
 export function findAnswer(
   db: Kysely<Tables>,
   question: QuestionKey,
@@ -196,7 +196,7 @@ export function findAnswer(
     .executeTakeFirst();
 }
 
-/** Deletes the answer to a question, which another one replaces. */
+/** Deletes the answer to a question before another one replaces it. */
 export async function deleteAnswer(trx: Transaction<Tables>, question: QuestionKey): Promise<void> {
   await trx
     .deleteFrom('conversation_messages')

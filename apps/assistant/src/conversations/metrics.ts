@@ -6,14 +6,14 @@ import { type ToolResult, TOOLS } from './tools/tools.ts';
 const TURN_SECONDS = [0.25, 0.5, 1, 2.5, 5, 10, 20, 30, 60, 120, 300, 600];
 const KNOWN_TOOLS: ReadonlySet<string> = new Set(TOOLS.map(({ name }) => name));
 
-/** Close codes with a label of their own; clients can send thousands of others. */
+/** Close codes that get a label. Clients can send thousands of other codes. */
 const KNOWN_CODES: ReadonlySet<number> = new Set(
   [1000, 1001, 1002, 1005, 1006, 1007, 1009].concat(
     Object.values(closings).map(({ code }) => code),
   ),
 );
 
-/** Metrics of turns. The model client counts tokens. */
+/** Metrics of turns. Tokens are counted by the model client. */
 export type ChatMetrics = ReturnType<typeof createChatMetrics>;
 
 /** Registers the metrics of turns. */
@@ -47,8 +47,8 @@ export function createChatMetrics(registry: Registry) {
   return {
     /**
      * Counts an ended turn.
-     * @param outcome `lost` where another process aborted it, or its end could not be stored.
-     * @param durationMs Of a turn that ended in its process.
+     * @param outcome `lost` if another process aborted the turn, or its end could not be stored.
+     * @param durationMs Duration of a turn that ended in its own process.
      */
     countTurn(outcome: Exclude<TurnStatus, 'running'> | 'lost', durationMs?: number): void {
       turns.inc({ outcome });
@@ -95,7 +95,7 @@ export function createSocketMetrics(registry: Registry) {
       sockets.dec({ state });
       closes.inc({ code: KNOWN_CODES.has(code) ? String(code) : 'other' });
     },
-    /** @param type A known one, or `unknown`: labels of clients would never stop growing. */
+    /** @param type A known message type, or `unknown`, so that clients cannot create labels. */
     countMessage: (type: string, outcome: string) => messages.inc({ type, outcome }),
   };
 }

@@ -4,9 +4,9 @@ import type { Static } from 'typebox';
 import { signedIn } from '../access/guards.ts';
 import { type Position, positions } from '../pages.ts';
 import { okAnswer } from '../schema.ts';
-import { messagePositions } from './messages.ts';
+import { messageCursors } from './messages.ts';
 import {
-  conversationAnswer,
+  conversationResponse,
   latestQuery,
   MESSAGES_PAGE,
   presentMessage,
@@ -14,18 +14,18 @@ import {
   SESSIONS_PAGE,
   sessionChanges,
   sessionParams,
-  sessionsAnswer,
+  sessionsResponse,
   sessionsQuery,
   sharedSchemas,
-  summaryAnswer,
+  sessionResponse,
 } from './schemas.ts';
-import type { Sessions } from './sessions.ts';
+import type { SessionService } from './sessions.ts';
 
 const tags = ['sessions'];
 
-/** Adds `/sessions`. Specification 000, Ownership rules on session endpoints; Contract 3. */
-export function sessionRoutes(app: Server, sessions: Sessions): void {
-  // The statements check ownership, which decides.
+/** Registers the routes of `/sessions`. Specification 000, Ownership rules on session endpoints; Contract 3. */
+export function sessionRoutes(app: Server, sessions: SessionService): void {
+  // The SQL statements check ownership.
   const access = 'signed-in';
   const config = { access, errors: ['session_not_yours', 'session_not_found'] } as const;
   for (const schema of sharedSchemas) app.addSchema(schema);
@@ -38,7 +38,7 @@ export function sessionRoutes(app: Server, sessions: Sessions): void {
         tags,
         summary: "Lists one's sessions; with svc.sessions.read_all everybody's",
         querystring: sessionsQuery,
-        response: { 200: sessionsAnswer },
+        response: { 200: sessionsResponse },
       },
     },
     listHandler(sessions),
@@ -53,17 +53,17 @@ export function sessionRoutes(app: Server, sessions: Sessions): void {
         summary: 'Returns a session with its latest messages',
         params: sessionParams,
         querystring: latestQuery,
-        response: { 200: conversationAnswer },
+        response: { 200: conversationResponse },
       },
     },
     async (request, reply) => {
       const { limit = MESSAGES_PAGE.limit, cursor } = request.query;
-      const before = messagePositions.read(cursor);
+      const before = messageCursors.read(cursor);
       const page = { sessionId: request.params.id, before, limit: limit + 1 };
       const { session, messages } = await sessions.openConversation(signedIn(request), page);
       const shown = toPage(messages, {
         limit,
-        cursorOf: ({ position }) => messagePositions.write(position),
+        cursorOf: ({ position }) => messageCursors.write(position),
         request,
         reply,
       });
@@ -80,7 +80,7 @@ export function sessionRoutes(app: Server, sessions: Sessions): void {
         summary: 'Renames, pins or unpins a session',
         params: sessionParams,
         body: sessionChanges,
-        response: { 200: summaryAnswer },
+        response: { 200: sessionResponse },
       },
     },
     async (request) =>
@@ -109,8 +109,8 @@ export function sessionRoutes(app: Server, sessions: Sessions): void {
 
 const cursorOf = ({ position }: { position: Position }) => positions.write(position);
 
-/** Returns the handler of a page of sessions that the caller may read. Contract 3, Answers. */
-export function listHandler({ listSessions }: Pick<Sessions, 'listSessions'>) {
+/** Returns the handler that lists the sessions that the caller may read. Contract 3, Answers. */
+export function listHandler({ listSessions }: Pick<SessionService, 'listSessions'>) {
   return async (
     request: FastifyRequest<{ Querystring: Static<typeof sessionsQuery> }>,
     reply: FastifyReply,

@@ -10,22 +10,22 @@ import { loadRequest, type RequestDeps } from './agent/context.ts';
 import { summarizeEarlier } from './agent/summaries.ts';
 import type { UsedTool } from './agent/request.ts';
 import { problem } from '../errors.ts';
-import type { NotedChange } from '../memory/facts.ts';
+import type { RecordedChange } from '../memory/facts.ts';
 import type { Profile } from '../profiles/profile-file.ts';
 import { storable, storableJson } from '../text.ts';
 import type { Tables } from '../tables.ts';
 import { createToolBox, type ToolResult } from './tools/tools.ts';
-import { type Answer, finishTurn, type Outcome } from './end-turn.ts';
+import { type PartialAnswer, finishTurn, type TurnOutcome } from './end-turn.ts';
 import { type EventLog, type RunningTurn, storeEvents } from './event-log.ts';
 import type { ChatMetrics } from './metrics.ts';
 import { lockSession } from './session-rows.ts';
 import { finishStep, startStep, storeChange } from './steps.ts';
 import { LEASE_MS } from './turns.ts';
 
-/** Pause before the end of a turn is stored again, after an outage of the database. */
+/** Delay before the end of a turn is stored again after a database outage. */
 const RETRY_MS = 1000;
 
-/** Limits of a summary before an answer: its share of the time of the answer, and its maximum. */
+/** Time limits of a summary before an answer: a share of the answer's limit, and a maximum in milliseconds. */
 export const summaryTime = { share: 0.5, maxMs: 30_000 };
 
 /** Dependencies of running turns. */
@@ -39,23 +39,23 @@ export type TurnDeps = RequestDeps & {
 
 /** The user who sent the question. */
 export type Asker = {
-  /** As of the question. */
+  /** The user at the time of the question. */
   user: User;
-  /** Resolves the user as of now. Throws where the user is signed out or may not use the profile any more. */
+  /** Resolves the current user. Throws if the user has signed out or may no longer use the profile. */
   currentUser: () => Promise<User>;
   requestId: string;
 };
 
 /**
- * Runs a turn to its end under its lease: runs the agent, appends events, and stores the answer. No connection to the
- * database is held during calls of the model or of tools. It never throws.
- * @returns How the turn ended; undefined where it was lost, so that the reaper ends it.
+ * Runs a turn under its lease: runs the agent, appends events, and stores the answer. It never throws, and it holds no
+ * database connection during calls of the model or of tools.
+ * @returns The outcome; undefined if the turn was lost, and the reaper must abort it.
  */
 export async function runTurn(
   deps: TurnDeps,
   turn: RunningTurn,
   whose: { profile: Profile; asker: Asker },
-): Promise<Outcome | undefined> {
+): Promise<TurnOutcome | undefined> {
   const { events, metrics, log } = deps;
   const startedAt = performance.now();
   const lease = {
@@ -63,7 +63,7 @@ export async function runTurn(
     renew: () => events.renew(turn),
     release: () => Promise.resolve(),
   };
-  let outcome: Outcome | undefined;
+  let outcome: TurnOutcome | undefined;
   try {
     outcome = await holdLease(lease, (lost) => runToEnd(deps, turn, { ...whose, lost }));
   } catch (error) {
@@ -78,11 +78,11 @@ async function runToEnd(
   deps: TurnDeps,
   turn: RunningTurn,
   { profile, asker, lost }: { profile: Profile; asker: Asker; lost: AbortSignal },
-): Promise<Outcome | undefined> {
+): Promise<TurnOutcome | undefined> {
   const { db, limits, log } = deps;
   const late = AbortSignal.timeout(limits.ms);
   const answer = { content: '', used: [] as UsedTool[] };
-  let outcome: Outcome | undefined;
+  let outcome: TurnOutcome | undefined;
   try {
     const signal = AbortSignal.any([turn.signal, late, lost]);
     await writeAnswer(answer, deps, turn, { profile, asker, signal });
@@ -111,8 +111,8 @@ async function runToEnd(
   }
 }
 
-/** Returns how a turn ends that was stopped, or whose work failed; undefined for one that is not this process's. */
-function outcomeOf(error: unknown, reason: unknown): Outcome | undefined {
+/** Maps an error and a stop reason to the outcome of a turn; undefined if this process has lost the turn. */
+function outcomeOf(error: unknown, reason: unknown): TurnOutcome | undefined {
   if (reason === 'lost' || reason instanceof LeaseLostError) return undefined;
   if (reason === 'cancelled') return { status: 'cancelled' };
   if (reason === 'closing') return { status: 'cut' };
@@ -126,9 +126,9 @@ function outcomeOf(error: unknown, reason: unknown): Outcome | undefined {
   return { status: 'failed', problem: commonProblem(code, { cause: error }) };
 }
 
-/** Runs the agent; `answer` holds the answer as far as it was written. */
+/** Runs the agent and adds its text and tool calls to `answer` as they arrive. */
 async function writeAnswer(
-  answer: Answer & { used: UsedTool[] },
+  answer: PartialAnswer & { used: UsedTool[] },
   deps: TurnDeps,
   turn: RunningTurn,
   { profile, asker, signal }: { profile: Profile; asker: Asker; signal: AbortSignal },
@@ -172,15 +172,15 @@ async function writeAnswer(
       box.run(call, {
         ...seen,
         signal,
-        noteChange: (trx, change) => steps.storeChange(trx, call, change),
+        recordChange: (trx, change) => steps.storeChange(trx, call, change),
       }),
   });
   signal.throwIfAborted();
 }
 
 /**
- * Loads the request of an answer. If the conversation does not fit, it first summarizes the earlier messages; if that
- * fails, the answer goes on without the oldest.
+ * Loads the model request. If the conversation does not fit, it summarizes the earlier messages first. If the summary
+ * fails, the request omits the oldest messages.
  */
 async function loadWithSummary(
   { db, model, contextTokens, limits, metrics, log }: TurnDeps,
@@ -219,8 +219,8 @@ async function loadWithSummary(
 type TurnSteps = ReturnType<typeof createTurnSteps>;
 
 /**
- * Creates the record of the steps of a turn, for admins; tools are also published as events. Specification 000,
- * Ownership rules on session endpoints.
+ * Creates the recorder of a turn's steps, which admins can inspect. It also publishes tool calls as events.
+ * Specification 000, Ownership rules on session endpoints.
  */
 export function createTurnSteps({ db }: Pick<TurnDeps, 'db'>, turn: RunningTurn) {
   const { turnId: turn_id, sessionId: session_id } = turn;
@@ -243,14 +243,14 @@ export function createTurnSteps({ db }: Pick<TurnDeps, 'db'>, turn: RunningTurn)
     },
 
     /**
-     * Stores a change of the user's memory with the events so far, in the transaction of the change: if the process
-     * dies after it, the reaper reports it.
-     * @throws ProblemError `session_not_found`; `no_turn_running` where the turn was ended by another process.
+     * Stores a memory change and the events so far in the transaction of the change. If the process then dies, the
+     * reaper still reports the change.
+     * @throws ProblemError `session_not_found`; `no_turn_running` if another process ended the turn.
      */
     async storeChange(
       trx: Transaction<Tables>,
       call: ToolCall,
-      change: NotedChange,
+      change: RecordedChange,
     ): Promise<void> {
       const session = await lockSession(trx, { sessionId: session_id, scope: 'everything' });
       if (session === undefined) throw problem('session_not_found');
@@ -272,7 +272,7 @@ export function createTurnSteps({ db }: Pick<TurnDeps, 'db'>, turn: RunningTurn)
       });
     },
 
-    /** Records work that is not a tool's, with its result. */
+    /** Runs and records a step that is not a tool call. */
     async during(
       title: string,
       work: () => Promise<{ status: 'done' | 'failed'; detail: object }>,

@@ -13,28 +13,28 @@ import { storableText, userId } from '../schema.ts';
 import type { Message } from './messages.ts';
 import type { SessionSummary } from './session-rows.ts';
 
-/** Default and maximum number of sessions of a page. */
+/** Default and maximum number of sessions per page. */
 export const SESSIONS_PAGE = { limit: 100, maxLimit: 500 };
 
-/** Default and maximum number of messages, or steps, of a page. */
+/** Default and maximum number of messages or steps per page. */
 export const MESSAGES_PAGE = { limit: 1000, maxLimit: 1000 };
 
-/** Path parameters of a session. Ids of an older system may be any text. */
+/** Path parameters of a session. Its id may be any text, since older systems used other formats. */
 export const sessionParams = Type.Object({
   id: storableText({ minLength: 1, maxLength: 300, description: "The session's id." }),
 });
 
-/** The schemas that routes refer to by id. */
+/** Schemas that routes reference by `$id`. */
 export const sharedSchemas = [sessionSchema, messageSchema];
 
-/** Refers to the schema of a session. */
-export const summaryRef = Type.Unsafe<SessionBody>(Type.Ref('SessionSummary'));
+/** Reference to the schema of a session. */
+export const sessionRef = Type.Unsafe<SessionBody>(Type.Ref('SessionSummary'));
 
-/** Refers to the schema of a message. */
+/** Reference to the schema of a message. */
 export const messageRef = Type.Unsafe<MessageBody>(Type.Ref('Message'));
 
-/** A session as an answer. */
-export const summaryAnswer = { ...summaryRef, description: 'The changed session.' };
+/** Response body with one session. */
+export const sessionResponse = { ...sessionRef, description: 'The changed session.' };
 
 /** Query parameters of a list of sessions. */
 export const sessionsQuery = Type.Object({
@@ -42,17 +42,17 @@ export const sessionsQuery = Type.Object({
   ...pageQuery(SESSIONS_PAGE),
 });
 
-/** A page of sessions. */
-export const sessionsAnswer = Type.Array(summaryRef, {
+/** Response body with a page of sessions. */
+export const sessionsResponse = Type.Array(sessionRef, {
   description: 'Most recently active first.',
   examples: [[exampleSession]],
 });
 
-/** Query parameters of a page of messages or steps: the latest unless a cursor is given. */
+/** Query parameters for a page of messages or steps. Without a cursor, the page has the latest. */
 export const latestQuery = Type.Object(pageQuery(MESSAGES_PAGE));
 
-/** A session with its messages. Contract 3, Answers. */
-export const conversationAnswer = Type.Object(
+/** Response body with a session and its messages. Contract 3, Answers. */
+export const conversationResponse = Type.Object(
   {
     ...sessionSchema.properties,
     messages: Type.Array(messageRef, { description: 'Oldest first.' }),
@@ -64,7 +64,7 @@ export const conversationAnswer = Type.Object(
   },
 );
 
-/** Changes of a session. */
+/** Request body that changes a session. */
 export const sessionChanges = Type.Object(
   {
     name: clientMessages['session.create'].members.name,

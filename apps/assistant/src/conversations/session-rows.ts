@@ -7,10 +7,10 @@ import { newestFirst } from '../pages.ts';
 import type { Position } from '../pages.ts';
 import type { Tables } from '../tables.ts';
 
-/** Notifies of a session that was renamed, pinned or deleted, or whose turn is to be cancelled; the payload is its id. */
+/** Channel that notifies when a session changes, is deleted, or must cancel its turn. The payload is the session id. */
 export const SESSION_CHANNEL = 'assistant_sessions';
 
-/** Time of the last activity. The indexes hold the same expression. */
+/** Sort order by last activity. It must match the expression of the indexes. */
 const active = newestFirst('last_active', 'created_at');
 
 /** Columns of a {@link SessionSummary}, with defaults for rows of an older system. */
@@ -30,7 +30,7 @@ const summaryColumns = [
 export type SessionSummary = {
   session_id: string;
   profile_id: string;
-  /** Null for a session of an older system, which has no owner yet. */
+  /** Id of the owner. Null for a session of an older system that was not assigned yet. */
   user_id: string | null;
   name: string;
   message_count: number;
@@ -39,11 +39,11 @@ export type SessionSummary = {
   last_active: Date;
 };
 
-/** A session, and the access scope of its reader. */
+/** A session id with the access scope of the reader. */
 export type SessionKey = { sessionId: string; scope: AccessScope };
 
 /** Returns the SQL condition that a row of `conversation_sessions` is in an access scope. */
-export function isOwnerWithin(scope: AccessScope): RawBuilder<SqlBool> {
+export function whereOwnerInScope(scope: AccessScope): RawBuilder<SqlBool> {
   return whereInScope(scope, 'conversation_sessions.user_id');
 }
 
@@ -51,16 +51,16 @@ export function isOwnerWithin(scope: AccessScope): RawBuilder<SqlBool> {
  * Returns the SQL condition that the session of a row is in an access scope.
  * @param sessionId The column with the session's id.
  */
-export function isSessionWithin(scope: AccessScope, sessionId: string): RawBuilder<SqlBool> {
+export function whereSessionInScope(scope: AccessScope, sessionId: string): RawBuilder<SqlBool> {
   return sql<SqlBool>`exists (
     select from conversation_sessions
-    where conversation_sessions.id = ${sql.ref(sessionId)} and ${isOwnerWithin(scope)})`;
+    where conversation_sessions.id = ${sql.ref(sessionId)} and ${whereOwnerInScope(scope)})`;
 }
 
 /**
- * Locks a session until the transaction ends, so that additions to it can be counted one after another. Messages can
- * still be added.
- * @returns The owner; undefined where there is no such session in the access scope.
+ * Locks a session until the transaction ends, which serializes changes of its turns. Inserts that only reference the
+ * session are not blocked.
+ * @returns The owner; undefined if the access scope has no such session.
  */
 export function lockSession(
   trx: Transaction<Tables>,
@@ -70,14 +70,14 @@ export function lockSession(
     .selectFrom('conversation_sessions')
     .select('user_id')
     .where('id', '=', sessionId)
-    .where(isOwnerWithin(scope))
+    .where(whereOwnerInScope(scope))
     .forNoKeyUpdate()
     .executeTakeFirst();
 }
 
 /**
- * Returns the owner, profile and name of a session. The owner is null for a session of an older system; profile and
- * name are empty where there is none.
+ * Returns the owner, profile and name of a session. The owner is null in rows of an older system; a missing profile or
+ * name is empty.
  * @throws ProblemError `session_not_found` or `session_not_yours`.
  */
 export async function requireSession(
@@ -90,7 +90,7 @@ export async function requireSession(
       'user_id',
       sql<string>`coalesce(profile_id, '')`.as('profile_id'),
       sql<string>`coalesce(name, '')`.as('name'),
-      isOwnerWithin(scope).as('is_within'),
+      whereOwnerInScope(scope).as('is_within'),
     ])
     .where('id', '=', sessionId)
     .executeTakeFirst();
@@ -99,14 +99,14 @@ export async function requireSession(
   return { userId: row.user_id, profileId: row.profile_id, name: row.name };
 }
 
-/** A page of sessions: only those of `userId` where it is given, after the position at which the last page ended. */
+/** A page of sessions. `userId` restricts it to one owner; `after` is the end of the previous page. */
 export type SessionPage = {
   userId?: string | undefined;
   after?: Position | undefined;
   limit: number;
 };
 
-/** Returns sessions with their positions, most recently active first; those of one moment by id. */
+/** Returns sessions with their positions, most recently active first, then by id. */
 export async function listSessions(
   db: Kysely<Tables>,
   { scope, userId, after, limit }: SessionPage & { scope: AccessScope },
@@ -114,7 +114,7 @@ export async function listSessions(
   let query = db
     .selectFrom('conversation_sessions')
     .select([...summaryColumns, active.microseconds.as('active_us')])
-    .where(isOwnerWithin(scope))
+    .where(whereOwnerInScope(scope))
     .orderBy(active.time, 'desc')
     .orderBy('id', 'desc')
     .limit(limit);
@@ -128,10 +128,10 @@ export async function listSessions(
 }
 
 /**
- * Returns the sessions of a user by id, so that activity between two pages hides none.
- * @param after The last id of the page before.
+ * Returns the sessions of a user in the order of their ids, which activity between two pages does not change.
+ * @param after The last id of the previous page.
  */
-export function listSessionsOf(
+export function listSessionsOfUser(
   db: Kysely<Tables>,
   { userId, after, limit }: { userId: string; after?: string | undefined; limit: number },
 ): Promise<SessionSummary[]> {
@@ -145,7 +145,7 @@ export function listSessionsOf(
   return query.execute();
 }
 
-/** Returns a session; undefined where there is none in the access scope. */
+/** Returns a session; undefined if the access scope has no such session. */
 export function findSession(
   db: Kysely<Tables>,
   { sessionId, scope }: SessionKey,
@@ -154,7 +154,7 @@ export function findSession(
     .selectFrom('conversation_sessions')
     .select(summaryColumns)
     .where('id', '=', sessionId)
-    .where(isOwnerWithin(scope))
+    .where(whereOwnerInScope(scope))
     .executeTakeFirst();
 }
 
@@ -168,7 +168,7 @@ export async function countSessions(db: Kysely<Tables>, userId: string): Promise
   return count;
 }
 
-/** Inserts a session, active as of now. Specification 000, WebSocket. */
+/** Inserts a session. Its last activity is the current time. Specification 000, WebSocket. */
 export function insertSession(
   db: Kysely<Tables>,
   { userId, profileId, name }: { userId: string; profileId: string; name: string },
@@ -191,7 +191,7 @@ export function insertSession(
 
 /**
  * Updates a session, and notifies {@link SESSION_CHANNEL}.
- * @returns The updated session; undefined where there is none in the access scope.
+ * @returns The updated session; undefined if the access scope has no such session.
  */
 export async function updateSession(
   trx: Transaction<Tables>,
@@ -202,15 +202,15 @@ export async function updateSession(
     .updateTable('conversation_sessions')
     .set(changes)
     .where('id', '=', sessionId)
-    .where(isOwnerWithin(scope))
+    .where(whereOwnerInScope(scope))
     .returning(summaryColumns)
     .executeTakeFirst();
   if (session !== undefined) await notify<Tables>(trx, SESSION_CHANNEL, sessionId);
   return session;
 }
 
-/** Names a session that has no name, and notifies {@link SESSION_CHANNEL}. */
-export async function nameUnnamed(
+/** Sets the name of a session unless it has one, and notifies {@link SESSION_CHANNEL}. */
+export async function setNameIfEmpty(
   db: Kysely<Tables>,
   { sessionId, name }: { sessionId: string; name: string },
 ): Promise<void> {
@@ -225,7 +225,7 @@ export async function nameUnnamed(
 
 /**
  * Deletes a session with its messages, steps and files, and notifies {@link SESSION_CHANNEL}.
- * @returns The owner; undefined where there is no such session in the access scope.
+ * @returns The owner; undefined if the access scope has no such session.
  */
 export async function deleteSession(
   trx: Transaction<Tables>,
@@ -233,7 +233,7 @@ export async function deleteSession(
 ): Promise<{ user_id: string | null } | undefined> {
   const [session] = await deleteSessions(
     trx,
-    sql<boolean>`conversation_sessions.id = ${sessionId} and ${isOwnerWithin(scope)}`,
+    sql<boolean>`conversation_sessions.id = ${sessionId} and ${whereOwnerInScope(scope)}`,
   );
   return session;
 }
@@ -242,12 +242,15 @@ export async function deleteSession(
  * Deletes all sessions of a user, as {@link deleteSession} does.
  * @returns The number of deleted sessions.
  */
-export async function deleteSessionsOf(trx: Transaction<Tables>, userId: string): Promise<number> {
+export async function deleteSessionsOfUser(
+  trx: Transaction<Tables>,
+  userId: string,
+): Promise<number> {
   const isTheirs = sql<boolean>`conversation_sessions.user_id = ${userId}`;
   return (await deleteSessions(trx, isTheirs)).length;
 }
 
-/** Deletes from each table: those of an older system may lack the reference or its cascade. */
+/** Deletes from each table explicitly, since older tables may lack the cascading foreign key. */
 async function deleteSessions(trx: Transaction<Tables>, condition: RawBuilder<boolean>) {
   const sessions = await trx
     .selectFrom('conversation_sessions')

@@ -22,19 +22,19 @@ import {
   updateSession,
 } from './session-rows.ts';
 
-/** Maximum number of sessions of a user. Adoption of legacy sessions may exceed it. */
+/** Maximum number of sessions per user. Assigning legacy sessions may exceed it. */
 const MAX_SESSIONS = 5000;
 
 type NewSession = { profileId?: string | undefined; name?: string | undefined };
 
-/** Conversation sessions under their ownership rules. */
-export type Sessions = ReturnType<typeof createSessions>;
+/** The session service. See {@link createSessionService}. */
+export type SessionService = ReturnType<typeof createSessionService>;
 
 /**
- * Creates the service that lists, reads, creates, changes and deletes sessions, each for a user, and records access
- * to others' sessions. Specification 000, Ownership rules on session endpoints; Contract 3, Errors.
+ * Creates the session service. It enforces the ownership rules and records access to other users' sessions.
+ * Specification 000, Ownership rules on session endpoints; Contract 3, Errors.
  */
-export function createSessions({
+export function createSessionService({
   db,
   profiles,
   maxSessions = MAX_SESSIONS,
@@ -45,16 +45,16 @@ export function createSessions({
 }) {
   return {
     /**
-     * Creates a session of `user`, with the default profile unless one is given.
+     * Creates a session of `user`. Without a profile id, it uses the default profile.
      * @throws ProblemError `permission_missing`, `profile_not_found`, `admin_only` or `too_many_sessions`.
      */
     createSession: (user: User, wanted: NewSession): Promise<SessionSummary> =>
       db.transaction().execute((trx) => createSessionIn(trx, user, wanted)),
 
-    /** Creates a session within a transaction. See `createSession`. */
+    /** Creates a session in the caller's transaction. See `createSession`. */
     createSessionIn,
 
-    /** Returns the sessions that `user` may read with their positions, most recently active first. */
+    /** Returns the sessions that `user` may read, with their positions, most recently active first. */
     async listSessions(user: User, page: SessionPage) {
       const scope = accessScope(user, 'svc.sessions.read_all');
       const sessions = await listSessions(db, { scope, ...page });
@@ -67,7 +67,7 @@ export function createSessions({
     },
 
     /**
-     * Returns a session that `user` may read, and a page of its messages, newest first.
+     * Returns a session that `user` may read and a page of its messages, newest first.
      * @throws ProblemError `session_not_found` or `session_not_yours`.
      */
     async openConversation(user: User, page: MessagePage) {
@@ -86,7 +86,7 @@ export function createSessions({
       requireSession(db, { sessionId, scope: accessScope(user, 'svc.sessions.read_all') }),
 
     /**
-     * Renames, pins or unpins a session for its owner or an admin.
+     * Renames, pins or unpins a session. Only its owner or an admin may do so.
      * @throws ProblemError `session_not_found` or `session_not_yours`.
      */
     changeSession(
@@ -113,7 +113,7 @@ export function createSessions({
         const session = { session_id: sessionId, user_id };
         await record(trx, 'others_data_changed', { user, session, deleted: true });
       };
-      // The cascade locks saved searches of the session in no certain order.
+      // The cascade locks saved searches in an undefined order, so two deletions can deadlock.
       await retryConflicts(() => db.transaction().execute(work));
     },
   };
@@ -149,9 +149,9 @@ function record(
   return recordOthersData(db, action, { actorId: user.id, ownerId: user_id, details });
 }
 
-/** Throws the reason why a statement found no session in the access scope. */
+/** Throws the problem that explains why a statement found no session in the access scope. */
 async function reject(db: Kysely<Tables>, session: SessionKey): Promise<never> {
   await requireSession(db, session);
-  // It came into the access scope since the statement.
+  // The session entered the access scope after the statement.
   throw problem('session_not_found');
 }

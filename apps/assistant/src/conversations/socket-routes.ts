@@ -6,14 +6,14 @@ import { Type } from 'typebox';
 import { problem, problemAnswers } from '../errors.ts';
 import type { Identity } from '../identity/identity.ts';
 import { SOCKET_PATH } from './asyncapi.ts';
-import type { SocketLimits, Sockets } from './socket.ts';
+import type { SocketLimits, SocketRegistry } from './socket.ts';
 
-/** 16 bytes as base64. RFC 6455 §4.1. */
+/** Pattern of `Sec-WebSocket-Key`: 16 bytes in base64. RFC 6455 §4.1. */
 const KEY = /^[A-Za-z0-9+/]{22}==$/;
 
 /**
- * Returns whether a request is a well-formed WebSocket handshake for the path of sockets. All other requests are
- * answered as HTTP. RFC 6455 §4.2.1.
+ * Returns whether a request is a well-formed WebSocket handshake for {@link SOCKET_PATH}. Other requests get an HTTP
+ * response. RFC 6455 §4.2.1.
  */
 export function isSocketHandshake({ method, url, headers }: IncomingMessage): boolean {
   return (
@@ -25,7 +25,7 @@ export function isSocketHandshake({ method, url, headers }: IncomingMessage): bo
   );
 }
 
-/** Adds `GET /ws`. Contract 3, WebSocket. */
+/** Registers `GET /ws`. Contract 3, WebSocket. */
 export async function socketRoutes(
   app: Server,
   {
@@ -35,34 +35,34 @@ export async function socketRoutes(
     baseUrl,
     limits,
   }: {
-    sockets: Sockets;
+    sockets: SocketRegistry;
     cookies: Pick<Identity['cookies'], 'hasSession' | 'sessionId'>;
-    /** Listens for notifications of changed users, until the returned function is called. */
+    /** Subscribes to notifications of changed users. The returned function unsubscribes. */
     listen: (onNotify: (userId: string) => void) => Promise<() => Promise<void>>;
-    /** The public origin, whose pages may connect. */
+    /** Public base URL. Only pages of its origin may connect. */
     baseUrl: string;
     limits: SocketLimits;
   },
 ): Promise<void> {
   const options = {
     maxPayload: limits.maxMessageBytes,
-    // Missing in the types; 30 s by default.
+    // The types of `ws` lack this option; its default is 30 s.
     closeTimeout: limits.closeTimeoutMs,
     // No subprotocol is supported.
     handleProtocols: () => false as const,
   };
   onDrain(app, sockets.close);
-  // A separate scope, because the plugin wraps the handlers of all routes that it sees.
+  // The plugin wraps the handlers of all routes in its scope, so it gets a separate scope.
   await app.register(async (scope) => {
     await scope.register(websocket, {
       options,
       errorHandler(error, socket, request) {
-        // For a frame against the protocol the library has chosen the code already.
+        // After a protocol error, the library has already sent its own close code.
         request.log.debug({ err: error }, 'socket error');
         socket.close(closings.failed.code, closings.failed.reason);
       },
       preClose: async () => {
-        // A handshake now would open a socket that is never closed.
+        // A handshake during the shutdown would open a socket that nothing closes.
         scope.server.removeAllListeners('upgrade');
         scope.server.on('upgrade', (_request, socket) => socket.destroy());
         await sockets.close();
@@ -94,7 +94,7 @@ export async function socketRoutes(
           ...problemAnswers('cross_site_request', 'upgrade_required', 'too_many_connections'),
         },
       },
-      // The last step before the socket opens, and synchronous, so that the count is right.
+      // The check is synchronous and the last step before the socket opens, so that the count is exact.
       preHandler(request, _reply, done) {
         if (!request.ws) return done();
         if (isForeignOrigin(request, baseUrl)) {

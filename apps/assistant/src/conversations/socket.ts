@@ -8,29 +8,29 @@ import { createTally, perMinute } from '../limits.ts';
 import { problem } from '../errors.ts';
 import {
   createDispatch,
-  type Frame,
+  type ReplyFrame,
   type MessageType,
   type Peer,
   type UserSocket,
 } from './dispatch.ts';
-import { type AuthSessions, createLiveUsers, liveUserLimits } from './live-users.ts';
+import { type AuthSessionProvider, createLiveUsers, liveUserLimits } from './live-users.ts';
 import { createSocketMetrics } from './metrics.ts';
 
-/** `Retry-After` of an address that has too many sockets; docs/protocol.md names the same for 4429. */
+/** `Retry-After` in seconds for too many sockets of one IP address. docs/protocol.md has the same for 4429. */
 const ROOM_RETRY_SECONDS = '60';
 
 /** Limits of sockets. Contract 3, WebSocket. */
 export const socketLimits = {
   ...protocolLimits,
   ...liveUserLimits,
-  /** How long a peer has to answer a close. */
+  /** Time that a peer has to confirm a close. */
   closeTimeoutMs: 5_000,
-  /** How long a shutdown waits for that, and for messages in progress. */
+  /** Time that a shutdown waits for closes and for messages in progress. */
   shutdownMs: 2_000,
 };
 export type SocketLimits = typeof socketLimits;
 
-/** An open socket within its limits. */
+/** An open socket that enforces its limits. */
 class Connection {
   readonly #socket: WebSocket;
   readonly #limits: SocketLimits;
@@ -41,12 +41,12 @@ class Connection {
   #waiting = 0;
   #work = Promise.resolve();
   #unanswered = 0;
-  /** A frame larger than the limit of buffered data, until it has been written. */
+  /** A frame that exceeds the buffer limit and is still being written. */
   #large: { bytes: number; written: Promise<void> } | undefined;
 
   /**
-   * Handles messages one after another.
-   * @param receive Handles a message, and returns the HTTP status of its error.
+   * Handles messages one at a time.
+   * @param receive Handles a message and returns the HTTP status of its error, if any.
    */
   constructor(
     socket: WebSocket,
@@ -84,26 +84,26 @@ class Connection {
     this.#socket.terminate();
   }
 
-  /** Sends a ping, or terminates the socket where the last two were not answered. */
+  /** Sends a ping, or terminates the socket if the last two pings were not answered. */
   heartbeat(): void {
     if (this.#unanswered === 2) return this.terminate();
     this.#unanswered += 1;
     if (this.isOpen) this.#socket.ping();
   }
 
-  /** Sends a message, unless the socket is closing; a peer that does not read is closed instead. */
-  send(frame: Frame): void {
+  /** Sends a message unless the socket is closing. Closes the socket if the peer reads too slowly. */
+  send(frame: ReplyFrame): void {
     if (!this.isOpen) return;
     const { maxBufferedBytes } = this.#limits;
     if (this.#socket.bufferedAmount > maxBufferedBytes + (this.#large?.bytes ?? 0)) {
       return this.close(closings.tooSlow);
     }
     const text = JSON.stringify(frame);
-    // UTF-8 takes three bytes for a code unit at most.
+    // A UTF-16 code unit takes at most three bytes in UTF-8.
     const bytes = 3 * text.length > maxBufferedBytes ? Buffer.byteLength(text) : 0;
     if (bytes <= maxBufferedBytes) return this.#socket.send(text);
     if (this.#large !== undefined) return this.close(closings.tooSlow);
-    // Events that follow it are sent before any peer could have read it.
+    // Later events are sent before the peer can have read a large frame, so it gets a larger limit.
     const { promise: written, resolve } = Promise.withResolvers<void>();
     this.#large = { bytes, written };
     this.#socket.send(text, () => {
@@ -120,7 +120,7 @@ class Connection {
 
   async #take(data: RawData, isBinary: boolean): Promise<void> {
     this.#waiting -= 1;
-    // The answer may be as large again. Closing the socket resolves this too.
+    // The next reply may be equally large. Closing the socket also resolves this promise.
     if (this.#large !== undefined) await this.#large.written;
     if (!this.isOpen) return;
     const status = await this.#receive(data, isBinary);
@@ -131,23 +131,23 @@ class Connection {
   }
 }
 
-/** The origin of a socket. */
+/** The parts of a handshake that a socket needs. */
 export type Handshake = {
   address: string;
-  /** Undefined without a cookie; null where its value has not the form of an id. */
+  /** Auth session id from the cookie. Undefined without a cookie, null if its value is malformed. */
   sessionId: string | null | undefined;
   requestId: string;
   log: Pick<Logger, 'error' | 'info' | 'debug'>;
 };
 
 /** The open sockets of this process. */
-export type Sockets = ReturnType<typeof createSockets>;
+export type SocketRegistry = ReturnType<typeof createSocketRegistry>;
 
 /**
- * Creates the registry of open sockets: it authenticates their users, keeps them current, and enforces limits.
- * Contract 3, WebSocket; docs/protocol.md.
+ * Creates the registry of open sockets, which authenticates users and enforces limits. Contract 3, WebSocket;
+ * docs/protocol.md.
  */
-export function createSockets({
+export function createSocketRegistry({
   identity,
   types,
   caps,
@@ -155,7 +155,7 @@ export function createSockets({
   registry,
   log,
 }: {
-  identity: AuthSessions;
+  identity: AuthSessionProvider;
   types: Readonly<Record<string, MessageType>>;
   caps: { perUser: number; perAddress: number };
   limits: SocketLimits;
@@ -174,8 +174,8 @@ export function createSockets({
   heartbeat.unref();
 
   /**
-   * Accepts a socket, whose user is resolved after it has opened: a browser shows its page close codes and errors, but
-   * not the answer to a failed handshake.
+   * Accepts a socket. The user is resolved after the socket has opened, because browsers hide the response to a failed
+   * handshake from pages but expose close codes.
    */
   function accept(socket: WebSocket, handshake: Handshake): void {
     const { address, sessionId, requestId, log: peerLog } = handshake;
@@ -188,7 +188,7 @@ export function createSockets({
     const connection = new Connection(socket, limits, (data, isBinary) =>
       dispatch(peer, data, isBinary),
     );
-    const send = (frame: Frame) => connection.send(frame);
+    const send = (frame: ReplyFrame) => connection.send(frame);
     const userSocket = (id: string): UserSocket => ({
       requestId,
       log: peerLog,
@@ -228,7 +228,7 @@ export function createSockets({
       peerLog.info({ code, user_id: userId, duration_ms }, 'socket closed');
     });
 
-    /** Counts the socket as soon as its user is known, which may be long after it has opened. */
+    /** Counts the socket for its user after the first resolution. */
     function countUser({ id }: User): void {
       if (userId !== undefined || isClosed) return;
       userId = id;
@@ -247,7 +247,7 @@ export function createSockets({
     });
   }
 
-  /** Closes all sockets, so that clients connect to another process. Users are kept current until `stop`. */
+  /** Closes all sockets so that clients reconnect to another process. Users are resolved until `stop`. */
   async function close(): Promise<void> {
     clearInterval(heartbeat);
     const ended = [...connections].map((connection) => connection.ended());
@@ -261,7 +261,7 @@ export function createSockets({
     close,
     onNotify: liveUsers.onNotify,
     stop: liveUsers.stop,
-    /** Returns the reason why an address may not open another socket. An IPv6 address counts as its network. */
+    /** Returns the problem if an IP address has too many sockets. An IPv6 address counts as its network. */
     refusalOf: (address: string): ProblemError | undefined =>
       addresses.of(clientNetwork(address)) < caps.perAddress
         ? undefined
@@ -273,7 +273,7 @@ export function createSockets({
               'retry-after': ROOM_RETRY_SECONDS,
             },
           }),
-    /** Returns the sizes of the state, which are 0 without open sockets. */
+    /** Returns the sizes of all collections. They are 0 without open sockets. */
     get size() {
       return {
         connections: connections.size,

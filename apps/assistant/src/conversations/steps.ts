@@ -1,7 +1,12 @@
 import { type Kysely, sql, type Transaction } from 'kysely';
 import { problem } from '../errors.ts';
 import { storableJson } from '../text.ts';
-import { lockMemoryOf, type MemoryChange, type NotedChange, undoChanges } from '../memory/facts.ts';
+import {
+  lockMemoryOf,
+  type MemoryChange,
+  type RecordedChange,
+  undoChanges,
+} from '../memory/facts.ts';
 import type { Tables } from '../tables.ts';
 
 /** A step of the agent in a turn. Contract 3, Answers. */
@@ -13,15 +18,15 @@ export type Step = {
   status: string;
   detail: string | null;
   started_at: Date;
-  /** Null while it runs. */
+  /** End of the step. Null while it runs. */
   finished_at: Date | null;
 };
 
 type TurnOfSession = { turnId: string; sessionId: string };
 
 /**
- * Returns steps of a session with their numbers, newest first, for any owner.
- * @param page.before The number of the last step of the page before.
+ * Returns steps of a session with their positions, newest first. It does not check the owner.
+ * @param page.before The position of the last step of the previous page.
  */
 export function listSteps(
   db: Kysely<Tables>,
@@ -38,7 +43,7 @@ export function listSteps(
   return query.execute();
 }
 
-/** Inserts a running step. */
+/** Inserts a running step and returns its id. */
 export async function startStep(
   db: Kysely<Tables>,
   step: {
@@ -70,11 +75,11 @@ export async function finishStep(
     .execute();
 }
 
-/** Stores the change that a step makes in the user's memory, in the transaction of the change. */
+/** Stores a step's memory change in the transaction that makes the change. */
 export async function storeChange(
   trx: Transaction<Tables>,
   id: string,
-  change: NotedChange,
+  change: RecordedChange,
 ): Promise<void> {
   await trx
     .updateTable('agent_steps')
@@ -83,7 +88,7 @@ export async function storeChange(
     .execute();
 }
 
-/** Ends the running steps of a turn that ends: as done where they have changed the memory, else as failed. */
+/** Ends the running steps of a turn: as done if they changed the memory, otherwise as failed. */
 export async function endSteps(
   trx: Transaction<Tables>,
   { turnId, sessionId }: TurnOfSession,
@@ -94,21 +99,21 @@ export async function endSteps(
       status: sql<string>`case when changes is null then 'failed' else 'done' end`,
       finished_at: sql<Date>`clock_timestamp()`,
     })
-    // The index is on the session.
+    // The index starts with the session id.
     .where('session_id', '=', sessionId)
     .where('turn_id', '=', turnId)
     .where('status', '=', 'running')
     .execute();
 }
 
-/** A step that changed the user's memory, and its tool. */
-export type ChangedStep = { id: string; tool: string; title: string; changes: MemoryChange[] };
+/** A step that changed the user's memory, with the name of its tool. */
+export type MemoryStep = { id: string; tool: string; title: string; changes: MemoryChange[] };
 
-/** Returns the steps of a turn that changed the user's memory, oldest first, without those that were undone. */
-export async function changedSteps(
+/** Returns the steps of a turn that changed the user's memory and were not undone, oldest first. */
+export async function findMemorySteps(
   db: Kysely<Tables>,
   { turnId, sessionId }: TurnOfSession,
-): Promise<ChangedStep[]> {
+): Promise<MemoryStep[]> {
   const steps = await db
     .selectFrom('agent_steps')
     .select(['id', 'title', 'changes', sql<string>`detail::jsonb ->> 'tool'`.as('tool')])
@@ -118,16 +123,16 @@ export async function changedSteps(
     .where('undone_at', 'is', null)
     .orderBy('position')
     .execute();
-  // Written by `storeChange`; only undoing needs the origin of a fact.
+  // Only undo needs the origin of a fact.
   return steps.map((step) => ({
     ...step,
-    changes: (step.changes as NotedChange[]).map(({ origin: _origin, ...change }) => change),
+    changes: (step.changes as RecordedChange[]).map(({ origin: _origin, ...change }) => change),
   }));
 }
 
 /**
- * Undoes the changes of a step in the user's memory: all of them, or none if a fact has changed since.
- * @throws ProblemError `nothing_to_undo`, or `memory_full` where facts that come back exceed the limit.
+ * Reverts all changes that a step made in the user's memory, or none if a fact has changed since.
+ * @throws ProblemError `nothing_to_undo`, or `memory_full` if the restored facts exceed the limit.
  */
 export function undoStep(
   db: Kysely<Tables>,
@@ -143,7 +148,7 @@ export function undoStep(
       .where('undone_at', 'is', null)
       .forUpdate()
       .executeTakeFirst();
-    const changes = (step?.changes ?? []) as NotedChange[];
+    const changes = (step?.changes ?? []) as RecordedChange[];
     if (changes.length === 0) throw problem('nothing_to_undo');
     const isUndone = await undoChanges(trx, { userId, sessionId }, changes);
     if (!isUndone) throw problem('nothing_to_undo');

@@ -4,28 +4,34 @@ import { lockOwner } from '../access/permissions.ts';
 import { problem } from '../errors.ts';
 import { storable } from '../text.ts';
 import type { Tables, TurnStatus, Unfinished } from '../tables.ts';
-import { findAnswer, findMessage, findSent, insertMessage, type Message } from './messages.ts';
+import {
+  findAnswer,
+  findMessage,
+  findMessageByClientId,
+  insertMessage,
+  type Message,
+} from './messages.ts';
 import { lockSession, SESSION_CHANNEL } from './session-rows.ts';
 import { endSteps } from './steps.ts';
 
-/** Notifies of new events; the payload is the id of the session. */
+/** Channel that notifies of new events. The payload is the session id. */
 export const TURN_CHANNEL = 'assistant_turns';
 
-/** How long a turn belongs to a process that does not renew its lease: its session is blocked that long after a kill. */
+/** Duration of a turn's lease. After a crash, the session stays blocked until the lease expires. */
 export const LEASE_MS = 20_000;
 
-/** Maximum number of sessions of a user that are answered at once. */
-export const MAX_TURNS = 3;
+/** Maximum number of concurrent turns per user. */
+export const MAX_RUNNING_TURNS = 3;
 
-/** A turn of a session. Later turns have greater positions. */
+/** The key of a turn. Later turns of a session have greater positions. */
 export type TurnKey = { turnId: string; sessionId: string; position: number };
 
-/** A turn as it is stored. */
+/** A row of `chat_turns`. */
 export type TurnRow = {
   id: string;
   session_id: string;
   user_id: string;
-  /** Null for a message that answers no other one. */
+  /** Id of the user's message. Null for an announcement. */
   question_id: string | null;
   status: TurnStatus;
   position: number;
@@ -34,7 +40,10 @@ export type TurnRow = {
 const turnColumns = ['id', 'session_id', 'user_id', 'question_id', 'status', 'position'] as const;
 
 /** Returns the newest turn of a session. */
-export function latestTurn(db: Kysely<Tables>, sessionId: string): Promise<TurnRow | undefined> {
+export function findLatestTurn(
+  db: Kysely<Tables>,
+  sessionId: string,
+): Promise<TurnRow | undefined> {
   return selectLatest(db, sessionId).executeTakeFirst();
 }
 
@@ -48,10 +57,10 @@ function selectLatest(db: Kysely<Tables>, sessionId: string) {
 }
 
 /**
- * Returns running turns whose lease has expired, longest ago first.
- * @param options.all Also those whose lease is held.
+ * Returns running turns with an expired lease, the longest expired first.
+ * @param options.all Whether to include turns with a valid lease.
  */
-export function staleTurns(
+export function findStaleTurns(
   db: Kysely<Tables>,
   { sessionId, limit, all }: { sessionId?: string | undefined; limit: number; all: boolean },
 ): Promise<TurnRow[]> {
@@ -68,7 +77,7 @@ export function staleTurns(
 
 /**
  * Renews the lease of a turn.
- * @returns Whether its cancellation was requested; undefined where the turn has ended.
+ * @returns Whether a cancellation was requested; undefined if the turn has ended.
  */
 export async function renewTurn(
   db: Kysely<Tables>,
@@ -84,7 +93,7 @@ export async function renewTurn(
   return row && { isCancelled: row.cancel_requested };
 }
 
-/** Asks the process that runs a turn to cancel it, by {@link SESSION_CHANNEL}. */
+/** Requests the cancellation of a turn, and notifies its process on {@link SESSION_CHANNEL}. */
 export async function requestCancel(db: Kysely<Tables>, turnId: string): Promise<void> {
   await sql`
     with requested as (
@@ -95,9 +104,9 @@ export async function requestCancel(db: Kysely<Tables>, turnId: string): Promise
 }
 
 /**
- * Ends a running turn with its unfinished steps. The first process to do so decides the status.
- * @param turn.onlyStale Only if its lease has expired: it may have been renewed since it was found.
- * @returns The question; undefined where the turn was not ended.
+ * Ends a running turn and its unfinished steps. The first process to end a turn sets the status.
+ * @param turn.onlyStale Whether to require an expired lease, which may have been renewed since the turn was found.
+ * @returns The question; undefined if the turn was not ended.
  */
 export async function endTurn(
   trx: Transaction<Tables>,
@@ -108,7 +117,7 @@ export async function endTurn(
     onlyStale = false,
   }: Omit<TurnKey, 'position'> & { status: 'completed' | Unfinished; onlyStale?: boolean },
 ): Promise<{ question_id: string } | undefined> {
-  // Sessions are locked before turns everywhere.
+  // All code locks sessions before turns, which prevents deadlocks.
   await lockSession(trx, { sessionId, scope: 'everything' });
   let update = trx
     .updateTable('chat_turns')
@@ -125,31 +134,31 @@ export async function endTurn(
   return ended;
 }
 
-/** A turn that has begun. */
-export type Begun = {
+/** A new turn with its question. */
+export type StartedTurn = {
   key: TurnKey;
   question: Message;
-  /** The answer that it replaces when it ends. */
+  /** Id of the answer that the new answer replaces. */
   replaces?: string | undefined;
 };
 
-type Owned = { userId: string; sessionId: string };
+type OwnedSession = { userId: string; sessionId: string };
 
 /**
- * Stores a message, and begins its turn.
- * @param message.clientMessageId The client's name for it: a message sent again under its name is not stored again.
- * @returns For a message that was stored before, the latest turn that answers it.
+ * Stores a message and begins its turn.
+ * @param message.clientMessageId An idempotency key: a second message with the same key is not stored.
+ * @returns The new turn, or the latest turn of a message that was stored before.
  * @throws ProblemError `session_not_found`, `message_name_taken`, `turn_running` or `too_many_turns`.
  */
 export function beginTurn(
   db: Kysely<Tables>,
-  owned: Owned,
+  owned: OwnedSession,
   { text, clientMessageId }: { text: string; clientMessageId?: string | undefined },
-): Promise<Begun | { repeats: string }> {
+): Promise<StartedTurn | { repeats: string }> {
   const { sessionId } = owned;
-  return inSession(db, owned, async (trx) => {
+  return runInLockedSession(db, owned, async (trx) => {
     if (clientMessageId !== undefined) {
-      const stored = await findSent(trx, { sessionId, clientMessageId });
+      const stored = await findMessageByClientId(trx, { sessionId, clientMessageId });
       if (stored !== undefined) {
         if (stored.content !== storable(text)) throw problem('message_name_taken');
         const { id } = await selectLatest(trx, sessionId)
@@ -166,12 +175,12 @@ export function beginTurn(
 }
 
 /**
- * Begins another turn for the last question of a session, whose answer is incomplete.
+ * Begins another turn for the last question of a session if its answer is incomplete.
  * @throws ProblemError `session_not_found`, `turn_running`, `nothing_to_retry` or `too_many_turns`.
  */
-export function retryTurn(db: Kysely<Tables>, owned: Owned): Promise<Begun> {
+export function retryTurn(db: Kysely<Tables>, owned: OwnedSession): Promise<StartedTurn> {
   const { sessionId } = owned;
-  return inSession(db, owned, async (trx) => {
+  return runInLockedSession(db, owned, async (trx) => {
     await checkRoom(trx, owned);
     const latest = await selectLatest(trx, sessionId)
       .where('question_id', 'is not', null)
@@ -185,24 +194,27 @@ export function retryTurn(db: Kysely<Tables>, owned: Owned): Promise<Begun> {
   });
 }
 
-/** Does work while no other process begins a turn of the user or in the session. */
-function inSession<Result>(
+/** Runs work in a transaction that locks the user and the session, so that no other turn can begin. */
+function runInLockedSession<Result>(
   db: Kysely<Tables>,
-  { userId, sessionId }: Owned,
+  { userId, sessionId }: OwnedSession,
   work: (trx: Transaction<Tables>) => Promise<Result>,
 ): Promise<Result> {
   return db.transaction().execute(async (trx) => {
     await lockOwner(trx, userId);
     const session = await lockSession(trx, { sessionId, scope: { userId } });
-    // It was deleted since it was checked.
+    // The session was deleted after the access check.
     if (session === undefined) throw problem('session_not_found');
     return work(trx);
   });
 }
 
-/** Throws `turn_running` or `too_many_turns`. */
-async function checkRoom(trx: Transaction<Tables>, { userId, sessionId }: Owned): Promise<void> {
-  const latest = await latestTurn(trx, sessionId);
+/** @throws ProblemError `turn_running` or `too_many_turns`. */
+async function checkRoom(
+  trx: Transaction<Tables>,
+  { userId, sessionId }: OwnedSession,
+): Promise<void> {
+  const latest = await findLatestTurn(trx, sessionId);
   if (latest?.status === 'running') throw problem('turn_running');
   const { count } = await trx
     .selectFrom('chat_turns')
@@ -211,16 +223,16 @@ async function checkRoom(trx: Transaction<Tables>, { userId, sessionId }: Owned)
     .where('status', '=', 'running')
     .where(leaseIsHeld('lease_until'))
     .executeTakeFirstOrThrow();
-  if (count < MAX_TURNS) return;
+  if (count < MAX_RUNNING_TURNS) return;
   throw problem('too_many_turns', {
-    detail: `${MAX_TURNS} of your sessions are being answered, which is the limit. Wait for one of them, then send this message again.`,
+    detail: `${MAX_RUNNING_TURNS} of your sessions are being answered, which is the limit. Wait for one of them, then send this message again.`,
   });
 }
 
-/** Inserts a running turn. A unique index allows one for each session. */
+/** Inserts a running turn. A unique index allows one running turn per session. */
 export async function insertTurn(
   trx: Transaction<Tables>,
-  { userId, sessionId }: Owned,
+  { userId, sessionId }: OwnedSession,
   questionId: string,
 ): Promise<TurnKey> {
   const { id, position } = await trx
@@ -237,10 +249,10 @@ export async function insertTurn(
   return { turnId: id, sessionId, position };
 }
 
-/** Inserts a turn that has ended, for a message that answers no other one. */
+/** Inserts a completed turn for an announcement. */
 export async function insertEndedTurn(
   trx: Transaction<Tables>,
-  { userId, sessionId }: Owned,
+  { userId, sessionId }: OwnedSession,
 ): Promise<TurnKey> {
   const now = sql<Date>`now()`;
   const { id, position } = await trx

@@ -6,8 +6,8 @@ import { type AccessScope, accessScope, lockOwner, type User } from '../access/p
 import { recordOthersData } from '../admin/audit.ts';
 import { problem } from '../errors.ts';
 import {
-  isOwnerWithin,
-  isSessionWithin,
+  whereOwnerInScope,
+  whereSessionInScope,
   lockSession,
   requireSession,
 } from '../conversations/session-rows.ts';
@@ -140,7 +140,7 @@ export function createFiles({
           .where('session_files.session_id', '=', sessionId)
           .where('session_files.name', '=', name)
           .whereRef('conversation_sessions.id', '=', 'session_files.session_id')
-          .where(isOwnerWithin(scope))
+          .where(whereOwnerInScope(scope))
           .returning('conversation_sessions.user_id')
           .executeTakeFirst();
         if (deleted === undefined) throw await notFound(trx, sessionId, scope);
@@ -241,7 +241,7 @@ export function listFiles(
     .selectFrom('session_files')
     .select(infoColumns)
     .where('session_id', '=', sessionId)
-    .where(isSessionWithin(scope, 'session_files.session_id'))
+    .where(whereSessionInScope(scope, 'session_files.session_id'))
     .orderBy('name')
     .limit(limit);
   if (after !== undefined) query = query.where('name', '>', after);
@@ -266,7 +266,7 @@ function selectFile(
     .select([mediaType, 'conversation_sessions.user_id'])
     .where('session_files.session_id', '=', sessionId)
     .where('session_files.name', '=', name)
-    .where(isOwnerWithin(scope));
+    .where(whereOwnerInScope(scope));
 }
 
 function storeFile(

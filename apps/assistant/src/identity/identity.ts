@@ -46,7 +46,7 @@ export function createIdentity(options: Parameters<typeof createIdentityDeps>[0]
     lifetime: rules,
     currentUser,
     resolve,
-    living: (sessionIds: readonly string[]) => livingSessions(db, sessionIds, rules),
+    findActive: (sessionIds: readonly string[]) => livingSessions(db, sessionIds, rules),
     tokenRevocation,
     signIn: createSignIn(deps),
     signOut,

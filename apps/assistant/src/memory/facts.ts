@@ -51,10 +51,10 @@ export const memoryChange = Type.Object({
 export type MemoryChange = Static<typeof memoryChange>;
 
 /** A change as stored for undo, with the origin of the overwritten or removed fact. */
-export type NotedChange = MemoryChange & { origin?: FactOrigin };
+export type RecordedChange = MemoryChange & { origin?: FactOrigin };
 
 /** Stores a change before it is made, in the same transaction. An error cancels the change. */
-export type NoteChange = (trx: Transaction<Tables>, change: NotedChange) => Promise<void>;
+export type RecordChange = (trx: Transaction<Tables>, change: RecordedChange) => Promise<void>;
 
 /** Describes the result of a change for people. */
 export function describeChange({ value, previous }: MemoryChange): string {
@@ -235,7 +235,7 @@ export async function checkRoom(
 export async function undoChanges(
   trx: Transaction<Tables>,
   { userId, sessionId }: { userId: string; sessionId: string },
-  changes: readonly NotedChange[],
+  changes: readonly RecordedChange[],
 ): Promise<boolean> {
   for (const { category, key, value } of changes) {
     const current = await findFact(trx, { userId, category, key });

@@ -16,7 +16,7 @@ import {
   findFact,
   listFacts,
   lockMemoryOf,
-  type NoteChange,
+  type RecordChange,
   writeFact,
 } from './facts.ts';
 
@@ -60,7 +60,7 @@ export type Summary = {
 };
 
 /** `note` is called before a fact changes; an aborted `signal` rolls the change back. */
-type ChangeOptions = { signal?: AbortSignal; note?: NoteChange };
+type ChangeOptions = { signal?: AbortSignal; note?: RecordChange };
 
 /**
  * Creates the operations on memory. Users access their memory, holders of `svc.memory.read_all` the memory of all users,

@@ -8,7 +8,7 @@ import { listFactsOf } from '../memory/facts.ts';
 import { findSummary } from '../memory/memory.ts';
 import type { Position } from '../pages.ts';
 import { listMessages } from '../conversations/messages.ts';
-import { listSessionsOf } from '../conversations/session-rows.ts';
+import { listSessionsOfUser } from '../conversations/session-rows.ts';
 import { listHits, listSavedSearches } from '../saved-searches/saved-searches.ts';
 import type { Tables } from '../tables.ts';
 
@@ -57,7 +57,7 @@ export async function exportOwnData(
     }),
     sessions: listText(
       'session_id',
-      (after?: string) => listSessionsOf(db, { userId, after, limit: PAGE }),
+      (after?: string) => listSessionsOfUser(db, { userId, after, limit: PAGE }),
       async (session) => {
         const { session_id: sessionId } = session;
         const earlier = await findConversationSummary(db, { sessionId, scope });

@@ -9,7 +9,7 @@ import { limitPerUser, limitTransfers } from '../limits.ts';
 import { deleteMemoryOf, lockMemoryOf } from '../memory/facts.ts';
 import { deleteSavedSearchesOf } from '../saved-searches/saved-searches.ts';
 import { nullable, timestamp } from '../schema.ts';
-import { deleteSessionsOf } from '../conversations/session-rows.ts';
+import { deleteSessionsOfUser } from '../conversations/session-rows.ts';
 import type { Tables } from '../tables.ts';
 import { exportOwnData } from './export.ts';
 
@@ -132,7 +132,7 @@ export function ownDataRoutes(
 function deleteOwnData(db: Kysely<Tables>, userId: string) {
   const deleteAll = async (trx: Transaction<Tables>) => {
     await lockMemoryOf(trx, userId);
-    const sessions = await deleteSessionsOf(trx, userId);
+    const sessions = await deleteSessionsOfUser(trx, userId);
     const saved_searches = await deleteSavedSearchesOf(trx, userId);
     const details = { sessions, saved_searches, ...(await deleteMemoryOf(trx, userId)) };
     // Otherwise repeated requests could flood the trail.

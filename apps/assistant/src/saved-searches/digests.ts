@@ -3,7 +3,7 @@ import { expireLeases, withLease } from '@oselya/db';
 import type { Logger, Server } from '@oselya/kit';
 import { type Kysely, sql, type Transaction } from 'kysely';
 import { hasPermission } from '../access/permissions.ts';
-import type { Announce } from '../conversations/announce.ts';
+import type { AnnounceMessage } from '../conversations/announce.ts';
 import { CollectorError, type Listing } from '../collector/client.ts';
 import { isAlive, type Lifetime } from '../identity/sessions.ts';
 import { readPermissions, readRole } from '../identity/users.ts';
@@ -29,7 +29,7 @@ const MAX_HITS = 1000;
 
 /** What reading the feed and sending digests needs. */
 export type DigestDeps = Omit<FeedDeps, 'log'> & {
-  announce: Announce;
+  announce: AnnounceMessage;
   /** Of sign-ins: users without one get no digests. */
   lifetime: Lifetime;
   log: Pick<Logger, 'info' | 'warn'>;
@@ -229,7 +229,7 @@ async function sendDigest(
       },
     });
   });
-  if (outcome === 'told') metrics.countDigest(reported.length);
+  if (outcome === 'announced') metrics.countDigest(reported.length);
 }
 
 type Checked = readonly { listing_id: number }[];

@@ -10,7 +10,7 @@ import { recordOthersData } from '../admin/audit.ts';
 import { problem } from '../errors.ts';
 import { newestFirst, type Position } from '../pages.ts';
 import { lockSession, requireSession } from '../conversations/session-rows.ts';
-import type { Sessions } from '../conversations/sessions.ts';
+import type { SessionService } from '../conversations/sessions.ts';
 import type { Tables } from '../tables.ts';
 import { storableJson } from '../text.ts';
 import { checkRanges, type Search } from './search.ts';
@@ -53,7 +53,7 @@ export function createSavedSearches({
   sessions,
 }: {
   db: Kysely<Tables>;
-  sessions: Pick<Sessions, 'createSessionIn'>;
+  sessions: Pick<SessionService, 'createSessionIn'>;
 }) {
   return {
     /** Lists at most `limit` searches of the user with their positions, newest first. */
@@ -70,7 +70,7 @@ export function createSavedSearches({
     /**
      * Saves a search. Without a session it reports to a new one.
      * @throws ProblemError `validation_failed` for an empty range, `session_not_found`, `session_not_yours`,
-     *   `too_many_saved_searches`, and those of `Sessions.createSession`.
+     *   `too_many_saved_searches`, and those of `SessionService.createSession`.
      */
     create(
       user: User,

@@ -23,10 +23,10 @@ import {
 } from '@oselya/model/testing';
 import { Type } from 'typebox';
 import type { User } from '../../src/access/permissions.ts';
-import { fixedLimits, runAgent } from '../../src/conversations/agent/agent.ts';
+import { FIXED_AGENT_LIMITS, runAgent } from '../../src/conversations/agent/agent.ts';
 import { mockAgent } from '../../src/conversations/agent/mock-agent.ts';
 import { probeTools } from '../../src/conversations/agent/model.ts';
-import { makeTitle } from '../../src/conversations/agent/title.ts';
+import { generateTitle } from '../../src/conversations/agent/title.ts';
 import { checkInstructions } from '../../src/conversations/agent/window.ts';
 import { lookupEndpoint } from '../../src/conversations/tools/lookup-endpoint.ts';
 import { readFile } from '../../src/conversations/tools/read-file.ts';
@@ -43,7 +43,7 @@ import {
   PROFILE_TOOLS,
   toolLimits,
   TOOLS,
-  toolsOf,
+  selectTools,
 } from '../../src/conversations/tools/tools.ts';
 import { type Files, TEXT_TYPE } from '../../src/files/files.ts';
 import { SHIPPED_PROFILES } from '../../src/profiles/profiles.ts';
@@ -97,7 +97,7 @@ async function answer(
         changes: [],
       });
     },
-    limits: { ...fixedLimits, outputTokens },
+    limits: { ...FIXED_AGENT_LIMITS, outputTokens },
     contextTokens,
     signal: new AbortController().signal,
   });
@@ -291,7 +291,7 @@ test('The start probes whether the chat model calls tools, and logs one line', a
 test('A title is one line of at most 80 characters, whatever the model writes', async () => {
   const { signal } = new AbortController();
   const titleOf = (streamChat: () => AsyncIterable<ChatPart>) =>
-    makeTitle({ streamChat } as never, { text: 'Шукаю дім', modelName: '', signal });
+    generateTitle({ streamChat } as never, { text: 'Шукаю дім', modelName: '', signal });
   for (const [text, title] of [
     ['\n «Дім у Львові».\nОсь назва.', 'Дім у Львові'],
     [`${'x'.repeat(79)}🏠`, 'x'.repeat(79)],
@@ -336,7 +336,7 @@ test('A profile must leave room for questions in the window', async () => {
 const USER = userOf('u-olena', ['svc.tools.use']);
 const { signal: unaborted } = new AbortController();
 const services = {} as ToolServices;
-const noteChange = () => Promise.resolve();
+const recordChange = () => Promise.resolve();
 const never = new Promise<never>(() => undefined);
 const done = () => Promise.resolve({ data: 1, summary: '' });
 
@@ -376,7 +376,7 @@ function run(
     run: (_input, context) => work(context),
   });
   const call = { id: '1', name: tool.name, input: {} };
-  const context = { hasReadData: false, signal, noteChange, outputBytes };
+  const context = { hasReadData: false, signal, recordChange, outputBytes };
   return boxOf([tool], options).run(call, context);
 }
 
@@ -391,8 +391,8 @@ async function hang({ signal }: ToolContext): Promise<ToolOutput> {
 
 test('Sessions with files have read_file, whatever the profile lists', () => {
   const listed = { tools: ['get_listing', 'none'] };
-  assert.deepEqual(names(toolsOf(listed, { hasFiles: false })), ['get_listing']);
-  assert.deepEqual(names(toolsOf(listed, { hasFiles: true })), ['get_listing', 'read_file']);
+  assert.deepEqual(names(selectTools(listed, { hasFiles: false })), ['get_listing']);
+  assert.deepEqual(names(selectTools(listed, { hasFiles: true })), ['get_listing', 'read_file']);
   assert.deepEqual([...PROFILE_TOOLS, 'read_file'], names(TOOLS));
 });
 
@@ -413,7 +413,7 @@ test('Inputs are validated, and null stands for an omitted key', async () => {
     },
   });
   const box = boxOf([tool]);
-  const context = { hasReadData: false, signal: unaborted, noteChange, outputBytes: 500 };
+  const context = { hasReadData: false, signal: unaborted, recordChange, outputBytes: 500 };
   const call = (input: object, name = tool.name) => ({ id: '1', name, input });
   assert.equal((await box.run(call({ query: 'flat', limit: null }), context)).status, 'done');
   assert.deepEqual(inputs, [{ query: 'flat' }]);
@@ -490,7 +490,13 @@ test('Outputs are cut to their limit, with a note', async () => {
   assert.deepEqual([failed.status, Buffer.byteLength(failed.output)], ['failed', 300]);
 });
 
-const context = { user: USER, sessionId: 's', signal: unaborted, noteChange, outputBytes: 16_384 };
+const context = {
+  user: USER,
+  sessionId: 's',
+  signal: unaborted,
+  recordChange,
+  outputBytes: 16_384,
+};
 
 /** Creates services with one file, and records the requests for its parts. */
 function withFile(text: string) {

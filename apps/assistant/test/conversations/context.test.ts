@@ -4,17 +4,17 @@ import { ProblemError } from '@oselya/kit';
 import type { ChatMessage, ChatPart, ChatRequest } from '@oselya/model';
 import fc from 'fast-check';
 import { Type } from 'typebox';
-import { mostAnswerTokens } from '../../src/config.ts';
-import { fixedLimits, runAgent } from '../../src/conversations/agent/agent.ts';
+import { maxAnswerTokens } from '../../src/config.ts';
+import { FIXED_AGENT_LIMITS, runAgent } from '../../src/conversations/agent/agent.ts';
 import { buildContext } from '../../src/conversations/agent/context.ts';
 import {
   type Context,
   type StoredMessage,
   toAgentRequest,
-  tokensOfPart,
+  estimatePartTokens,
 } from '../../src/conversations/agent/request.ts';
-import { summaryRequest } from '../../src/conversations/agent/summaries.ts';
-import { makeTitle } from '../../src/conversations/agent/title.ts';
+import { createSummaryRequest } from '../../src/conversations/agent/summaries.ts';
+import { generateTitle } from '../../src/conversations/agent/title.ts';
 import { divideWindow, estimateRequest } from '../../src/conversations/agent/window.ts';
 import { defineTool } from '../../src/conversations/tools/tool.ts';
 import { createToolBox, toDefinitions } from '../../src/conversations/tools/tools.ts';
@@ -41,7 +41,7 @@ const contextOf = (chosen: Partial<Sources>) =>
     ...chosen,
   });
 
-const userMessage = (content: string) => ({ role: 'user', content, tool_calls: null });
+const defineUserMessage = (content: string) => ({ role: 'user', content, tool_calls: null });
 const fact = (key: string, value = '') => ({ category: 'c', key, value });
 
 const contentsOf = ({ messages }: { messages: readonly { content: string }[] }) =>
@@ -69,7 +69,7 @@ test('A long last question is sent alone', () => {
     facts: [fact('k', 'v')],
     about: 'Has a dog.',
     summary: 'Of before.',
-    messages: [userMessage(long), userMessage('b')],
+    messages: [defineUserMessage(long), defineUserMessage('b')],
   });
   assert.deepEqual(contentsOf(context), [long]);
   assert.deepEqual([context.memory, context.about, context.summary], [[], '', '']);
@@ -86,7 +86,7 @@ test('The latest items are sent without a gap, within their shares', () => {
       window,
       (system, values, contents, contextTokens) => {
         const facts = values.map((value, index) => fact(String(index), value));
-        const messages = contents.map((content) => userMessage(content));
+        const messages = contents.map((content) => defineUserMessage(content));
         const { context, request, tokenEstimate } = contextOf({
           system,
           facts,
@@ -99,7 +99,7 @@ test('The latest items are sent without a gap, within their shares', () => {
         assert.equal(tokenEstimate, estimateRequest(request));
         const fixed = contextOf({ system, contextTokens }).tokenEstimate;
         const [question] = messages;
-        const least = fixed + (question === undefined ? 0 : tokensOfPart.message(question));
+        const least = fixed + (question === undefined ? 0 : estimatePartTokens.message(question));
         assert.ok(tokenEstimate <= Math.max(least, divideWindow(contextTokens, fixed).request));
       },
     ),
@@ -338,7 +338,7 @@ const conversation = fc
   })
   .map(({ ofMost, ...rest }) => ({
     ...rest,
-    outputTokens: Math.max(1, Math.floor(ofMost * mostAnswerTokens(rest.contextTokens))),
+    outputTokens: Math.max(1, Math.floor(ofMost * maxAnswerTokens(rest.contextTokens))),
   }));
 
 type Chosen = typeof conversation extends fc.Arbitrary<infer Value> ? Value : never;
@@ -406,8 +406,8 @@ async function answerChosen({
     model: { streamChat },
     request,
     runTool: (call, context) =>
-      box.run(call, { ...context, signal, noteChange: () => Promise.resolve() }),
-    limits: { ...fixedLimits, outputTokens },
+      box.run(call, { ...context, signal, recordChange: () => Promise.resolve() }),
+    limits: { ...FIXED_AGENT_LIMITS, outputTokens },
     contextTokens,
     signal,
   });
@@ -455,7 +455,7 @@ test('Requests for summaries and titles fit into the window', async () => {
       const { contextTokens, ofMost } = window;
       const summaryTokens = Math.floor(contextTokens * ofMost);
       const bounds = { before, modelName: '', summaryTokens, contextTokens };
-      const { request, count } = summaryRequest(messages, bounds);
+      const { request, count } = createSummaryRequest(messages, bounds);
       assert.equal(count > 0, messages.length > 0);
       assert.ok(estimateRequest(request) + request.maxOutputTokens <= contextTokens);
 
@@ -464,7 +464,7 @@ test('Requests for summaries and titles fit into the window', async () => {
         titles.push(asked);
         yield await Promise.resolve({ type: 'text', text: 'Дім' } as const);
       }
-      await makeTitle({ streamChat }, { text: before, modelName: '', signal: unaborted });
+      await generateTitle({ streamChat }, { text: before, modelName: '', signal: unaborted });
       const [title] = titles;
       assert.ok(title !== undefined);
       assert.ok(estimateRequest(title) + (title.maxOutputTokens ?? Infinity) <= 2048);

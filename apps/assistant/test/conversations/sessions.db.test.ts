@@ -8,7 +8,7 @@ import { beforeEach, test } from 'node:test';
 import fc from 'fast-check';
 import { sql } from 'kysely';
 import { estimateTokens } from '../../src/conversations/agent/window.ts';
-import { createSessions } from '../../src/conversations/sessions.ts';
+import { createSessionService } from '../../src/conversations/sessions.ts';
 import { type Browser, openAssistant } from '../helpers/assistant.ts';
 import { pages, person, SEVERAL_PEOPLE, signInUsers, userOf } from '../helpers/people.ts';
 import { profile } from '../profiles/folder.ts';
@@ -358,7 +358,7 @@ test('Messages are ordered by time, then by number', async () => {
 });
 
 test('A user has a maximum number of sessions, even if created concurrently', async () => {
-  const sessions = createSessions({
+  const sessions = createSessionService({
     db,
     profiles: await openFolder(await folderOf({ 'default.yaml': profile('default') })),
     maxSessions: 3,

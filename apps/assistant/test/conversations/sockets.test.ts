@@ -6,7 +6,7 @@ import { setImmediate } from 'node:timers/promises';
 import { ProblemError } from '@oselya/kit';
 import { clientMessages, closings } from '@oselya/protocol';
 import { Type } from 'typebox';
-import { publicMessage, userMessage } from '../../src/conversations/dispatch.ts';
+import { definePublicMessage, defineUserMessage } from '../../src/conversations/dispatch.ts';
 import { createLiveUsers } from '../../src/conversations/live-users.ts';
 import { socketLimits } from '../../src/conversations/socket.ts';
 import { problem } from '../../src/errors.ts';
@@ -230,7 +230,7 @@ test('An error is a problem with the request id of the handshake', async () => {
 });
 
 test('The permission is checked before the members', async () => {
-  const named = userMessage(
+  const named = defineUserMessage(
     { access: { permission: 'svc.tools.use' }, members: { name: Type.String() }, answers },
     (_, { answer }) => answer({ type: 'pong' }),
   );
@@ -258,7 +258,7 @@ test('The permission is checked before the members', async () => {
 test('An optional member may be null', async () => {
   const seen: unknown[] = [];
   const members = { name: Type.Optional(Type.String()), count: Type.Integer() };
-  const counted = publicMessage({ access: 'public', members, answers }, (message, answer) => {
+  const counted = definePublicMessage({ access: 'public', members, answers }, (message, answer) => {
     seen.push(message);
     answer({ type: 'pong' });
   });
@@ -289,7 +289,7 @@ test('Messages are handled in order, one at a time', async () => {
 });
 
 test('An unexpected error is logged, and does not close the socket', async () => {
-  const broken = publicMessage(clientMessages.ping, () => {
+  const broken = definePublicMessage(clientMessages.ping, () => {
     throw new Error('a secret of the inside');
   });
   const { url, lines } = await openSockets({ types: { broken } });
@@ -544,7 +544,7 @@ function liveUsers(sessions: string[], limits: Partial<typeof socketLimits> = {}
   const warnings: object[] = [];
   const users = createLiveUsers({
     resolve: identity.resolve,
-    living: identity.living,
+    findActive: identity.findActive,
     limits: { ...socketLimits, ...limits },
     log: { warn: (line: object) => void warnings.push(line) },
   });

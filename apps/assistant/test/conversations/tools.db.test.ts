@@ -7,9 +7,14 @@ import { sql } from 'kysely';
 import { createTurnReaper } from '../../src/conversations/end-turn.ts';
 import { openEventLog, readEvents } from '../../src/conversations/event-log.ts';
 import { createTurnSteps } from '../../src/conversations/run-turn.ts';
-import { changedSteps, startStep, storeChange, undoStep } from '../../src/conversations/steps.ts';
+import {
+  findMemorySteps,
+  startStep,
+  storeChange,
+  undoStep,
+} from '../../src/conversations/steps.ts';
 import { insertTurn } from '../../src/conversations/turns.ts';
-import type { NoteChange } from '../../src/memory/facts.ts';
+import type { RecordChange } from '../../src/memory/facts.ts';
 import { createMemory } from '../../src/memory/memory.ts';
 import { person, userOf } from '../helpers/people.ts';
 import { listing } from '../helpers/scripted-collector.ts';
@@ -546,18 +551,18 @@ const exactFacts = async () => {
 async function begunStep() {
   const step = { session_id: memorySession, turn_id: 'undo', kind: 'tool' as const };
   const stepId = await startStep(db, { ...step, title: 'A tool', detail: '{}' });
-  const note: NoteChange = (trx, change) => storeChange(trx, stepId, change);
+  const note: RecordChange = (trx, change) => storeChange(trx, stepId, change);
   return { stepId, note };
 }
 
 const works = {
-  'written over': (note: NoteChange) =>
+  'written over': (note: RecordChange) =>
     memory.putFact(
       dmytro,
       { ...cityFact, value: 'Київ', sourceSessionId: memorySession },
       { note },
     ),
-  forgotten: (note: NoteChange) => memory.deleteFact(dmytro, cityFact, { note }),
+  forgotten: (note: RecordChange) => memory.deleteFact(dmytro, cityFact, { note }),
 };
 
 for (const [what, work] of Object.entries(works)) {
@@ -567,9 +572,9 @@ for (const [what, work] of Object.entries(works)) {
     const { stepId, note } = await begunStep();
     await work(note);
     assert.notDeepEqual(await exactFacts(), before);
-    const stepChanges = (await changedSteps(db, { turnId: 'undo', sessionId: memorySession })).map(
-      ({ changes }) => changes.map((change) => Object.keys(change).toSorted()),
-    );
+    const stepChanges = (
+      await findMemorySteps(db, { turnId: 'undo', sessionId: memorySession })
+    ).map(({ changes }) => changes.map((change) => Object.keys(change).toSorted()));
     assert.deepEqual(stepChanges.at(-1), [['category', 'key', 'previous', 'value']]);
     await undoStep(db, { userId: dmytro.id, sessionId: memorySession, stepId });
     assert.deepEqual(await exactFacts(), before);

@@ -3,7 +3,7 @@ import { after, test } from 'node:test';
 import { ProblemError } from '@oselya/kit';
 import { createModelClient } from '@oselya/model';
 import { startLlamaServer } from '@oselya/testing/llama';
-import { fixedLimits, runAgent } from '../../src/conversations/agent/agent.ts';
+import { FIXED_AGENT_LIMITS, runAgent } from '../../src/conversations/agent/agent.ts';
 import { toDefinitions, TOOLS } from '../../src/conversations/tools/tools.ts';
 
 // The model has random weights, so only the form of its answers is tested.
@@ -86,7 +86,7 @@ test('The server counts the tokens of an answer, and its limit holds', async () 
       onToolEnd: () => Promise.resolve(),
       request: { system: 'Help.', messages, tools: definitions },
       runTool: async () => ({ ...refused, isData: false, changes: [] }),
-      limits: { ...fixedLimits, outputTokens },
+      limits: { ...FIXED_AGENT_LIMITS, outputTokens },
       contextTokens: 8_192,
       signal: new AbortController().signal,
     });

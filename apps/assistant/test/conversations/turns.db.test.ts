@@ -1,6 +1,6 @@
 import { once } from 'node:events';
 import { createLogger } from '@oselya/kit';
-import { fixedLimits } from '../../src/conversations/agent/agent.ts';
+import { FIXED_AGENT_LIMITS } from '../../src/conversations/agent/agent.ts';
 import assert from 'node:assert/strict';
 import type { ServerResponse } from 'node:http';
 import { test, type TestContext } from 'node:test';
@@ -621,7 +621,7 @@ test('A shutdown rejects messages, and cuts an answer that takes too long', asyn
     } as never,
     contextTokens: 8192,
     profiles: await openFolder(SHIPPED_PROFILES),
-    limits: { ...fixedLimits, outputTokens: 100, ms: 600_000 },
+    limits: { ...FIXED_AGENT_LIMITS, outputTokens: 100, ms: 600_000 },
     metrics: createChatMetrics(new Registry()),
     log,
     shutdownMs: 10,

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { Ajv2020, type ValidateFunction } from 'ajv/dist/2020.js';
 import formats from 'ajv-formats';
-import { asyncApiDocument } from '../../src/conversations/asyncapi.ts';
+import { createAsyncApiDocument } from '../../src/conversations/asyncapi.ts';
 
 /** A message of the document. */
 export type Message = {
@@ -33,7 +33,7 @@ export type AsyncApi = {
 };
 
 /** The document of the protocol. */
-export const document = asyncApiDocument({
+export const document = createAsyncApiDocument({
   version: '1.0.0',
   cookieName: 'svc_auth_session',
 }) as AsyncApi;

@@ -6,9 +6,17 @@ import { guardRoutes } from '../../src/access/guards.ts';
 import type { User } from '../../src/access/permissions.ts';
 import { clientMessages } from '@oselya/protocol';
 import type { ResolveSession } from '../../src/identity/current-user.ts';
-import { type MessageType, publicMessage, userMessage } from '../../src/conversations/dispatch.ts';
+import {
+  type MessageType,
+  definePublicMessage,
+  defineUserMessage,
+} from '../../src/conversations/dispatch.ts';
 import { isSocketHandshake, socketRoutes } from '../../src/conversations/socket-routes.ts';
-import { createSockets, type SocketLimits, socketLimits } from '../../src/conversations/socket.ts';
+import {
+  createSocketRegistry,
+  type SocketLimits,
+  socketLimits,
+} from '../../src/conversations/socket.ts';
 
 /** Returns a user with permissions. */
 export function account(id: string, permissions: string[] = []): User {
@@ -44,7 +52,7 @@ export class ScriptedIdentity {
       : { status: 'signed-in', user, generation: 0 };
   };
 
-  readonly living = async (ids: readonly string[]): Promise<ReadonlySet<string>> => {
+  readonly findActive = async (ids: readonly string[]): Promise<ReadonlySet<string>> => {
     this.looks += 1;
     if (this.failure !== undefined) throw this.failure;
     return new Set(ids.filter((id) => this.users.has(id)));
@@ -73,7 +81,7 @@ export async function openSockets({
   });
   const registry = new Registry();
   const allLimits = { ...socketLimits, ...limits };
-  const sockets = createSockets({
+  const sockets = createSocketRegistry({
     identity,
     types,
     caps: { perUser: 20, perAddress: 1000, ...caps },
@@ -130,18 +138,18 @@ export async function openSockets({
 
 /** Messages for all clients, for signed-in users, and for admins, answered by `pong`. */
 const { ping: asked } = clientMessages;
-export const ping = publicMessage(asked, (_, answer) => answer({ type: 'pong' }));
-export const own = userMessage({ ...asked, access: 'signed-in' }, (_, { answer }) =>
+export const ping = definePublicMessage(asked, (_, answer) => answer({ type: 'pong' }));
+export const own = defineUserMessage({ ...asked, access: 'signed-in' }, (_, { answer }) =>
   answer({ type: 'pong' }),
 );
-export const admin = userMessage({ ...asked, access: { role: 'admin' } }, (_, { answer }) =>
+export const admin = defineUserMessage({ ...asked, access: { role: 'admin' } }, (_, { answer }) =>
   answer({ type: 'pong' }),
 );
 
 /** Creates a type of message that stays in progress until the test releases it. */
 export function gated() {
   const { promise, resolve } = Promise.withResolvers<void>();
-  const type = publicMessage(asked, async (_, answer) => {
+  const type = definePublicMessage(asked, async (_, answer) => {
     await promise;
     answer({ type: 'pong' });
   });
@@ -161,7 +169,7 @@ export function answeredBySessions(content: string, times = 1) {
     last_active: '2026-01-01T00:00:00Z',
   };
   const { answers } = clientMessages['session.open'];
-  return publicMessage({ access: 'public', members: {}, answers }, (_, answer) => {
+  return definePublicMessage({ access: 'public', members: {}, answers }, (_, answer) => {
     for (let nth = 0; nth < times; nth += 1) {
       answer({
         type: 'session.opened',

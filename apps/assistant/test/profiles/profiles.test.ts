@@ -14,7 +14,7 @@ const MEMBERS = 'profile_id, name, description, system, model, tools, is_admin_o
 const ID_RULE = 'must be 1 to 64 lower-case letters, digits, _ and -, the first no _ or -';
 const TOOLS_RULE = `tools must list each tool once, of: ${PROFILE_TOOLS.join(', ')}`;
 
-function faultsOf(text: string): string[] {
+function findFaults(text: string): string[] {
   const parsed = parseProfile(text, rules);
   return 'faults' in parsed ? parsed.faults.map(({ line, rule }) => `${line}: ${rule}`) : [];
 }
@@ -57,14 +57,14 @@ test('Each error is reported with its line and rule', () => {
     [`${MINIMAL}name: B\n`, '4: Map keys must be unique'],
     [`${MINIMAL}model: !!env KEY\n`, '4: Unresolved tag: tag:yaml.org,2002:env'],
   ];
-  for (const [text, ...faults] of cases) assert.deepEqual(faultsOf(text), faults);
+  for (const [text, ...faults] of cases) assert.deepEqual(findFaults(text), faults);
 
   const levels = ['a0: &a0 [x, x, x, x, x, x, x, x, x]'];
   for (let level = 1; level < 12; level += 1) {
     const aliases = Array.from({ length: 9 }, () => `*a${level - 1}`).join(', ');
     levels.push(`a${level}: &a${level} [${aliases}]`);
   }
-  assert.match(faultsOf(levels.join('\n'))[0] ?? '', /Excessive alias count/);
+  assert.match(findFaults(levels.join('\n'))[0] ?? '', /Excessive alias count/);
 });
 
 async function messageOf(folder: string): Promise<string[]> {

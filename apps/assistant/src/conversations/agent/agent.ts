@@ -1,10 +1,10 @@
 import type { ChatMessage, ChatPart, ChatRequest, ModelClient, ToolCall } from '@oselya/model';
 import { problem } from '../../errors.ts';
 import { cutText } from '../../text.ts';
-import { failed, type ToolResult } from '../tools/tools.ts';
+import { createFailedResult, type ToolResult } from '../tools/tools.ts';
 import type { UsedTool } from './request.ts';
 import { TOKEN_LENGTH } from './title.ts';
-import { bytesOf, estimateTokens, openWindow } from './window.ts';
+import { tokensToBytes, estimateTokens, createContextWindow } from './window.ts';
 
 /** Limits of one answer. */
 export type AgentLimits = {
@@ -19,7 +19,7 @@ export type AgentLimits = {
 };
 
 /** The limits that no setting changes. */
-export const fixedLimits = { rounds: 8, toolCalls: 16 };
+export const FIXED_AGENT_LIMITS = { rounds: 8, toolCalls: 16 };
 
 /** Minimum room for the output of a tool, in tokens. Tools that change memory may use a little more. */
 const MIN_OUTPUT_TOKENS = 64;
@@ -75,7 +75,7 @@ export async function runAgent({
   let toolsRun = 0;
   let ignoresChoice = false;
   let tokensLeft = limits.outputTokens;
-  const window = openWindow({ request, contextTokens, outputTokens: tokensLeft });
+  const window = createContextWindow({ request, contextTokens, outputTokens: tokensLeft });
 
   for (let round = 1; ; round += 1) {
     const isLast = round >= limits.rounds || toolsRun >= limits.toolCalls;
@@ -120,16 +120,16 @@ export async function runAgent({
           : '';
       const reserved = calls
         .slice(index + 1)
-        .map((later) => toMessage(later, failed(NO_ROOM).output));
+        .map((later) => toMessage(later, createFailedResult(NO_ROOM).output));
       const room = window.roomForTool(
         [...messages, toMessage(call, note), ...reserved],
         tokensLeft,
       );
       let result: ToolResult;
       if (toolsRun >= limits.toolCalls) {
-        result = failed(`at most ${limits.toolCalls} tools are run for one answer`);
-      } else if (room < MIN_OUTPUT_TOKENS) result = failed(NO_ROOM);
-      else result = await runTool(call, { hasReadData, outputBytes: bytesOf(room) });
+        result = createFailedResult(`at most ${limits.toolCalls} tools are run for one answer`);
+      } else if (room < MIN_OUTPUT_TOKENS) result = createFailedResult(NO_ROOM);
+      else result = await runTool(call, { hasReadData, outputBytes: tokensToBytes(room) });
       toolsRun += 1;
       readsData ||= result.isData;
       const { status, output, kept } = result;

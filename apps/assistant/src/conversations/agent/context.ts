@@ -7,15 +7,15 @@ import type { Profile } from '../../profiles/profile-file.ts';
 import { listMessages } from '../messages.ts';
 import type { Tables } from '../../tables.ts';
 import type { ToolServices } from '../tools/tool.ts';
-import { toDefinitions, toolsOf } from '../tools/tools.ts';
+import { toDefinitions, selectTools } from '../tools/tools.ts';
 import {
   type AgentRequest,
   type Context,
-  forModel,
+  toModelText,
   type NamedFile,
   type StoredMessage,
   toAgentRequest,
-  tokensOfPart,
+  estimatePartTokens,
 } from './request.ts';
 import { type EarlierMessages, findConversationSummary } from './summaries.ts';
 import {
@@ -73,10 +73,10 @@ export async function loadRequest(
   const after = summary?.through;
   // One more than fits says that there are others before.
   const limit = MAX_MESSAGES + 1;
-  const stored = (await listMessages(db, { sessionId, scope, after, limit })).map(forModel);
+  const stored = (await listMessages(db, { sessionId, scope, after, limit })).map(toModelText);
   const question = stored.slice(0, MAX_MESSAGES).findIndex(isQuestion);
   const messages = stored.slice(isAnswering ? Math.max(0, question) : 0);
-  const tools = profile === undefined ? [] : toolsOf(profile, { hasFiles: files.length > 0 });
+  const tools = profile === undefined ? [] : selectTools(profile, { hasFiles: files.length > 0 });
   const { context, request, tokenEstimate, recentCount, summaryTokens } = buildContext({
     system: profile?.system ?? '',
     about,
@@ -153,23 +153,23 @@ export function buildContext<
   const shares = divideWindow(contextTokens, fixed);
   const [last] = messages;
   const question = last?.role === 'user' ? last : undefined;
-  const questionTokens = question === undefined ? 0 : tokensOfPart.message(question);
+  const questionTokens = question === undefined ? 0 : estimatePartTokens.message(question);
   let room = shares.request - fixed - questionTokens;
   const within = (share: number) => Math.max(0, Math.min(share, room));
 
-  const knownAbout = cutToFit(about, within(shares.about), tokensOfPart.about);
-  room -= tokensOfPart.about(knownAbout);
-  const before = summary && cutToFit(summary, within(shares.summary), tokensOfPart.summary);
-  const beforeTokens = tokensOfPart.summary(before ?? '');
+  const knownAbout = cutToFit(about, within(shares.about), estimatePartTokens.about);
+  room -= estimatePartTokens.about(knownAbout);
+  const before = summary && cutToFit(summary, within(shares.summary), estimatePartTokens.summary);
+  const beforeTokens = estimatePartTokens.summary(before ?? '');
   room -= beforeTokens;
-  const named = takeFitting(files, tokensOfPart.file, within(shares.files));
+  const named = takeFitting(files, estimatePartTokens.file, within(shares.files));
   room -= named.tokens;
-  const heading = tokensOfPart.factsHeading;
-  const known = takeFitting(facts, tokensOfPart.fact, within(shares.facts) - heading);
+  const heading = estimatePartTokens.factsHeading;
+  const known = takeFitting(facts, estimatePartTokens.fact, within(shares.facts) - heading);
   if (known.items.length > 0) room -= heading + known.tokens;
 
   const earlier = question === undefined ? messages : messages.slice(1);
-  const latest = takeFitting(earlier, tokensOfPart.message, room).items;
+  const latest = takeFitting(earlier, estimatePartTokens.message, room).items;
   const context = {
     system,
     about: knownAbout,
@@ -187,7 +187,7 @@ export function buildContext<
     request,
     tokenEstimate: estimateRequest(request),
     recentCount: countRecent(messages.slice(0, MAX_RECENT), Math.min(shares.recent, besideSummary)),
-    summaryTokens: Math.max(1, shares.summary - tokensOfPart.summary('.')),
+    summaryTokens: Math.max(1, shares.summary - estimatePartTokens.summary('.')),
   };
 }
 
@@ -209,6 +209,6 @@ const isQuestion = ({ role }: StoredMessage) => role === 'user';
  * @param messages Newest first.
  */
 export function countRecent(messages: readonly StoredMessage[], room: number): number {
-  const { items } = takeFitting(messages, tokensOfPart.message, room);
+  const { items } = takeFitting(messages, estimatePartTokens.message, room);
   return Math.max(items.findLastIndex(isQuestion), messages.findIndex(isQuestion)) + 1;
 }

@@ -3,7 +3,7 @@ import type { FileInfo } from '../../files/files.ts';
 import type { KnownFact } from '../../memory/memory.ts';
 import type { Message } from '../messages.ts';
 import type { ToolResult } from '../tools/tools.ts';
-import { estimateTokens, tokensOfAll } from './window.ts';
+import { estimateTokens, estimateMessagesTokens } from './window.ts';
 
 /** The parts of a request: instructions, what is known of the user, and the conversation. */
 export type Context = {
@@ -29,7 +29,7 @@ export type StoredMessage = Pick<Message, 'role' | 'content' | 'tool_calls'> &
   Partial<Pick<Message, 'kept' | 'unasked'>>;
 
 /** Replaces the content of a stored message by the text for models. */
-export function forModel<Stored extends StoredMessage>(message: Stored): Stored {
+export function toModelText<Stored extends StoredMessage>(message: Stored): Stored {
   return { ...message, content: message.kept ?? message.content };
 }
 
@@ -114,16 +114,19 @@ const fileLine = ({ name, media_type: type, size_bytes: size }: NamedFile) =>
   `- ${JSON.stringify(name)} (${type}, ${size} bytes)`;
 
 /** Estimate the tokens that the parts of a context add to a request. */
-export const tokensOfPart = {
+export const estimatePartTokens = {
   about: (about: string): number => (about === '' ? 0 : estimateTokens(`\n\n${aboutText(about)}`)),
   fact: (fact: KnownFact): number => estimateTokens(`\n${factLine(fact)}`),
   factsHeading: estimateTokens(FACTS),
   file: (file: NamedFile): number => estimateTokens(`\n${fileLine(file)}`),
-  summary: (summary: string): number => tokensOfAll(summaryMessages(summary)),
+  summary: (summary: string): number => estimateMessagesTokens(summaryMessages(summary)),
   /** At most: with the text for a missing answer. */
   message: (message: StoredMessage): number => {
     const mayBeUnanswered = message.role === 'user' || message.content.trim() === '';
-    return tokensOfAll([...toChatMessages(message), ...(mayBeUnanswered ? [UNANSWERED] : [])]);
+    return estimateMessagesTokens([
+      ...toChatMessages(message),
+      ...(mayBeUnanswered ? [UNANSWERED] : []),
+    ]);
   },
 };
 

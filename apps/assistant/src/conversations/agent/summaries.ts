@@ -1,14 +1,14 @@
 import { type ChatRequest, type ModelClient, ModelError } from '@oselya/model';
 import { type Kysely, sql } from 'kysely';
 import type { AccessScope } from '../../access/permissions.ts';
-import { isSessionWithin } from '../session-rows.ts';
+import { whereSessionInScope } from '../session-rows.ts';
 import { listOldestMessages, type MessagePosition } from '../messages.ts';
 import type { Tables } from '../../tables.ts';
 import { shortenText, storable } from '../../text.ts';
-import { forModel, readUsedTools, type StoredMessage } from './request.ts';
+import { toModelText, readUsedTools, type StoredMessage } from './request.ts';
 import { readText } from './title.ts';
 import {
-  bytesOf,
+  tokensToBytes,
   cutToTokens,
   divideWindow,
   estimateRequest,
@@ -72,7 +72,7 @@ export async function summarizeEarlier(
   for (let requests = 0; requests < MAX_REQUESTS; requests += 1) {
     const after = current?.through;
     const messages = await listOldestMessages(db, { ...session, after, upTo, limit: BATCH });
-    const { request, count } = summaryRequest(messages.map(forModel), {
+    const { request, count } = createSummaryRequest(messages.map(toModelText), {
       before: current?.text ?? '',
       modelName,
       summaryTokens,
@@ -98,7 +98,7 @@ export async function summarizeEarlier(
  * Builds the request for a summary of the one before and as many of the first messages as fit, at least one.
  * @returns The request and the number of messages in it.
  */
-export function summaryRequest(
+export function createSummaryRequest(
   messages: readonly StoredMessage[],
   {
     before,
@@ -138,7 +138,7 @@ const tokensOfEntry = (entry: Entry) => estimateTokens(`${JSON.stringify(entry)}
 /** Shortens a message for a summary until it fits into a number of tokens. */
 function toEntry({ role, content, tool_calls }: StoredMessage, tokens: number): Entry {
   const used = readUsedTools(tool_calls);
-  for (let length = bytesOf(tokens); ; length = Math.floor(length / 2)) {
+  for (let length = tokensToBytes(tokens); ; length = Math.floor(length / 2)) {
     const shown = Math.min(OUTPUT_LENGTH, length);
     const tools = used.map(({ name, input, output }) => ({
       name: shortenText(name, NAME_LENGTH),
@@ -160,7 +160,7 @@ export async function findConversationSummary(
     .selectFrom('conversation_summaries')
     .select(['summary', 'through_sent_us', 'through_position', 'revision', 'updated_at'])
     .where('session_id', '=', sessionId)
-    .where(isSessionWithin(scope, 'conversation_summaries.session_id'))
+    .where(whereSessionInScope(scope, 'conversation_summaries.session_id'))
     .executeTakeFirst();
   return row && toSummary(row);
 }

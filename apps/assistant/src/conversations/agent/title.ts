@@ -43,7 +43,7 @@ const MAX_MESSAGE_TOKENS = 1000;
  * @returns One line of at most 80 characters; empty if the model gives none.
  * @throws ModelError as the model client does.
  */
-export async function makeTitle(
+export async function generateTitle(
   model: Pick<ModelClient, 'streamChat'>,
   { text, modelName, signal }: { text: string; modelName: string; signal: AbortSignal },
 ): Promise<string> {

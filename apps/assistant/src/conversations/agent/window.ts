@@ -1,10 +1,10 @@
 import type { ProblemError } from '@oselya/kit';
 import type { ChatMessage, ChatRequest } from '@oselya/model';
-import { mostAnswerTokens } from '../../config.ts';
+import { maxAnswerTokens } from '../../config.ts';
 import { problem } from '../../errors.ts';
 import type { Profile } from '../../profiles/profile-file.ts';
 import { cutToBytes } from '../../text.ts';
-import { toDefinitions, toolsOf } from '../tools/tools.ts';
+import { toDefinitions, selectTools } from '../tools/tools.ts';
 
 /** Bytes of a token: four Latin letters or two Cyrillic ones. ADR 0023. */
 const TOKEN_BYTES = 4;
@@ -24,15 +24,15 @@ export function estimateTokens(text: string): number {
 }
 
 /** Converts tokens to bytes of text. */
-export const bytesOf = (tokens: number) => tokens * TOKEN_BYTES;
+export const tokensToBytes = (tokens: number) => tokens * TOKEN_BYTES;
 
 /** Cuts a text to a number of estimated tokens. */
 export function cutToTokens(text: string, tokens: number): string {
-  return cutToBytes(text, bytesOf(tokens));
+  return cutToBytes(text, tokensToBytes(tokens));
 }
 
 /** Estimates the tokens of a message in a request. */
-export function tokensOf(message: ChatMessage): number {
+export function estimateMessageTokens(message: ChatMessage): number {
   const own = TEMPLATE_TOKENS + estimateTokens(message.content);
   if (message.role === 'tool') {
     return own + estimateTokens(`${message.toolCallId} ${message.toolName}`);
@@ -47,8 +47,8 @@ export function tokensOf(message: ChatMessage): number {
 }
 
 /** Estimates the tokens of messages. */
-export const tokensOfAll = (messages: readonly ChatMessage[]): number =>
-  messages.reduce((sum, message) => sum + tokensOf(message), 0);
+export const estimateMessagesTokens = (messages: readonly ChatMessage[]): number =>
+  messages.reduce((sum, message) => sum + estimateMessageTokens(message), 0);
 
 /** The part of a request that is counted. */
 type Counted = Pick<ChatRequest, 'system' | 'messages' | 'tools'>;
@@ -56,7 +56,7 @@ type Counted = Pick<ChatRequest, 'system' | 'messages' | 'tools'>;
 /** Estimates the tokens of a whole request. All decisions about the window use this estimate. */
 export function estimateRequest({ system, messages, tools = [] }: Counted): number {
   const definitions = tools.length === 0 ? 0 : estimateTokens(JSON.stringify(tools));
-  return TEMPLATE_TOKENS + estimateTokens(system) + definitions + tokensOfAll(messages);
+  return TEMPLATE_TOKENS + estimateTokens(system) + definitions + estimateMessagesTokens(messages);
 }
 
 /** Returns the first items that fit into a number of tokens together, and their tokens. */
@@ -86,7 +86,7 @@ export function divideWindow(contextTokens: number, fixed: number) {
   const base = Math.min(contextTokens, free * 1.25);
   return {
     /** The first request. Beyond it earlier messages are summarized. */
-    request: contextTokens - Math.min(mostAnswerTokens(contextTokens), Math.ceil(free / 2)),
+    request: contextTokens - Math.min(maxAnswerTokens(contextTokens), Math.ceil(free / 2)),
     facts: Math.floor(base / 8),
     /** The text about the user. */
     about: Math.floor(base / 16),
@@ -109,7 +109,7 @@ const minAnswerTokens = (contextTokens: number): number =>
  * @param answer.outputTokens Maximum length of the answer.
  * @throws ProblemError `message_too_long` if the question leaves no room for an answer.
  */
-export function openWindow({
+export function createContextWindow({
   request,
   contextTokens,
   outputTokens,
@@ -139,7 +139,7 @@ export function openWindow({
 }
 
 function messageTooLong(messages: readonly ChatMessage[], roomLeft: number): ProblemError {
-  const size = tokensOfAll(messages.slice(-1));
+  const size = estimateMessagesTokens(messages.slice(-1));
   return problem('message_too_long', {
     detail: `It is about ${size} tokens long, and there is room for ${Math.max(0, size + roomLeft)}. Send it in parts, or attach it as a text file and ask about that.`,
   });
@@ -153,7 +153,7 @@ function messageTooLong(messages: readonly ChatMessage[], roomLeft: number): Pro
 export function checkInstructions(contextTokens: number): (profile: Profile) => string | undefined {
   const max = contextTokens - 2 * minAnswerTokens(contextTokens);
   return (profile) => {
-    const tools = toDefinitions(toolsOf(profile, { hasFiles: true }));
+    const tools = toDefinitions(selectTools(profile, { hasFiles: true }));
     const tokens = estimateRequest({ system: profile.system, messages: [], tools });
     if (tokens <= max) return undefined;
     return `system and tools are about ${tokens} tokens, and MODEL_CONTEXT_TOKENS leaves them ${max}: shorten system or list fewer tools, or raise MODEL_CONTEXT_TOKENS where the model's server takes more`;

@@ -1,7 +1,7 @@
 import { formatListingId } from '@oselya/kit';
 import { Type } from 'typebox';
 import { detailed } from './present-listing.ts';
-import { describeListing, listingIn } from './search-listings.ts';
+import { describeListing, parseListingInput } from './search-listings.ts';
 import { defineTool } from './tool.ts';
 
 const DETAILS =
@@ -29,7 +29,7 @@ export const getListing = defineTool({
     };
   },
   mock: {
-    call: ({ text }) => listingIn(text, DETAILS),
+    call: ({ text }) => parseListingInput(text, DETAILS),
     answer: (data, language) => {
       const line = describeListing(data as Parameters<typeof describeListing>[0], language);
       return `${KNOWN[language]}\n${line}\n${typeof data['text'] === 'string' ? data['text'] : ''}`;

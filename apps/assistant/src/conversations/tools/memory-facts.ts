@@ -47,7 +47,7 @@ export const rememberFact = defineTool({
   changesMemory: true,
   permission: 'svc.memory.read_own',
   title: ({ category, key, value }) => `Remembering ${category}/${key}: ${value}`,
-  async run({ category, key, value }, { memory, user, sessionId, signal, noteChange: note }) {
+  async run({ category, key, value }, { memory, user, sessionId, signal, recordChange: note }) {
     const fact = { category, key, value, sourceSessionId: sessionId };
     const { previous = null } = await memory.putFact(user, fact, { signal, note });
     const change = { category, key, value, previous };
@@ -78,7 +78,7 @@ export const forgetFact = defineTool({
   changesMemory: true,
   permission: 'svc.memory.read_own',
   title: ({ category, key }) => `Forgetting ${category}/${key}`,
-  async run({ category, key }, { memory, user, signal, noteChange: note }) {
+  async run({ category, key }, { memory, user, signal, recordChange: note }) {
     const previous = await memory.deleteFact(user, { category, key }, { signal, note });
     const change = { category, key, value: null, previous };
     return {

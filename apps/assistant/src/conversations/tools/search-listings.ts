@@ -82,13 +82,17 @@ export const similarListings = defineTool({
     return describeFound(await collector.searchSimilar(body, signal));
   },
   mock: {
-    call: ({ text }) => listingIn(text, /(?:схож\p{L}*|похож\p{L}*|like|similar)\D{0,20}#?(\d+)/iu),
+    call: ({ text }) =>
+      parseListingInput(text, /(?:схож\p{L}*|похож\p{L}*|like|similar)\D{0,20}#?(\d+)/iu),
     answer: answerFound,
   },
 });
 
 /** Returns the input that names the listing whose id a pattern captures. */
-export function listingIn(text: string, pattern: RegExp): { listing_id: number } | undefined {
+export function parseListingInput(
+  text: string,
+  pattern: RegExp,
+): { listing_id: number } | undefined {
   const id = pattern.exec(text)?.[1];
   return id === undefined ? undefined : { listing_id: Number(id) };
 }

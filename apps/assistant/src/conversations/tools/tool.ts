@@ -9,7 +9,7 @@ import { Compile } from 'typebox/compile';
 import type { Permission, User } from '../../access/permissions.ts';
 import type { Collector } from '../../collector/client.ts';
 import type { Files } from '../../files/files.ts';
-import type { MemoryChange, NoteChange } from '../../memory/facts.ts';
+import type { MemoryChange, RecordChange } from '../../memory/facts.ts';
 import type { Memory } from '../../memory/memory.ts';
 
 /** The dependencies of tools. */
@@ -27,7 +27,7 @@ export type ToolContext = {
   sessionId: string;
   signal: AbortSignal;
   /** Stores a change of memory, so that people can see and undo it whatever becomes of the answer. */
-  noteChange: NoteChange;
+  recordChange: RecordChange;
   /** Maximum length of the output as JSON, in bytes; the rest is cut. */
   outputBytes: number;
 };
@@ -92,7 +92,7 @@ export type MockRule = {
 export type DefinedTool = Tool & {
   definition: ToolDefinition;
   /** Returns the faults of an input. */
-  faultsOf: (input: unknown) => string[];
+  findFaults: (input: unknown) => string[];
 };
 
 /** Maximum number of faults of an input that are reported. */
@@ -106,7 +106,7 @@ export function defineTool<Input extends TSchema>(tool: Tool<Input>): DefinedToo
     // Its functions get inputs that were validated against the schema.
     ...(tool as unknown as Tool),
     definition: { name, description, input: defineModelSchema(name, tool.input) },
-    faultsOf: (input: unknown): string[] =>
+    findFaults: (input: unknown): string[] =>
       validator
         .Errors(input)
         .slice(0, MAX_FAULTS)

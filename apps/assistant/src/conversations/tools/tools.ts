@@ -28,7 +28,7 @@ export const PROFILE_TOOLS: readonly string[] = TOOLS.filter(
 ).map(({ name }) => name);
 
 /** Returns the tools of a profile, with those for files if the session has some. */
-export function toolsOf(
+export function selectTools(
   { tools }: { tools: readonly string[] },
   { hasFiles }: { hasFiles: boolean },
 ): DefinedTool[] {
@@ -61,7 +61,7 @@ export type ToolResult = {
 export const toolLimits = { ms: 20_000, outputBytes: 16 * 1024 };
 
 /** `hasReadData` says whether the model had read strangers' texts when it made the call. */
-type CallContext = Pick<ToolContext, 'signal' | 'noteChange' | 'outputBytes'> & {
+type CallContext = Pick<ToolContext, 'signal' | 'recordChange' | 'outputBytes'> & {
   hasReadData: boolean;
 };
 
@@ -95,14 +95,16 @@ export function createToolBox({
   const byName = new Map(tools.map((tool) => [tool.name, tool]));
 
   async function run(call: ToolCall, context: CallContext): Promise<ToolResult> {
-    const { hasReadData, signal, noteChange } = context;
+    const { hasReadData, signal, recordChange } = context;
     const tool = byName.get(call.name);
-    if (tool === undefined) return failed(`there is no tool ${shorten(call.name)} here`);
+    if (tool === undefined)
+      return createFailedResult(`there is no tool ${shorten(call.name)} here`);
     const input = withoutNulls(call.input);
-    const faults = tool.faultsOf(input);
-    if (faults.length > 0) return failed(`its input is not valid: ${faults.join('; ')}`);
+    const faults = tool.findFaults(input);
+    if (faults.length > 0)
+      return createFailedResult(`its input is not valid: ${faults.join('; ')}`);
     if (tool.changesMemory === true && hasReadData) {
-      return failed(
+      return createFailedResult(
         'memory is not changed after listings were read in the same answer, whose texts might have asked for it; ask the person, and do it in the next answer',
       );
     }
@@ -112,11 +114,11 @@ export function createToolBox({
       const user = await unlessAborted(ending, currentUser());
       for (const permission of ['svc.tools.use', tool.permission] as const) {
         if (permission !== undefined && !hasPermission(user, permission)) {
-          return failed(`it needs ${permission}`);
+          return createFailedResult(`it needs ${permission}`);
         }
       }
       const { outputBytes } = context;
-      const own = { user, sessionId, signal: ending, noteChange, outputBytes };
+      const own = { user, sessionId, signal: ending, recordChange, outputBytes };
       const output = await unlessAborted(ending, tool.run(input, { ...services, ...own }));
       const { data, kept = data, summary, changes = [] } = output;
       return {
@@ -129,12 +131,13 @@ export function createToolBox({
       };
     } catch (error) {
       signal.throwIfAborted();
-      if (timeout.aborted) return failed(`it took longer than ${limits.ms / 1000} s`);
+      if (timeout.aborted) return createFailedResult(`it took longer than ${limits.ms / 1000} s`);
       if (error instanceof ToolError || error instanceof CollectorError)
-        return failed(error.message);
-      if (error instanceof ProblemError) return failed(`${error.title}. ${error.detail}`);
+        return createFailedResult(error.message);
+      if (error instanceof ProblemError)
+        return createFailedResult(`${error.title}. ${error.detail}`);
       log.warn({ err: error, tool: call.name }, 'a tool failed');
-      return failed('it failed; try again later');
+      return createFailedResult('it failed; try again later');
     }
   }
 
@@ -142,7 +145,7 @@ export function createToolBox({
     title: (call) => {
       const tool = byName.get(call.name);
       const input = withoutNulls(call.input);
-      if (tool === undefined || tool.faultsOf(input).length > 0) return shorten(call.name);
+      if (tool === undefined || tool.findFaults(input).length > 0) return shorten(call.name);
       return tool.title(input);
     },
     async run(call, context) {
@@ -178,7 +181,7 @@ async function unlessAborted<Result>(signal: AbortSignal, work: Promise<Result>)
 }
 
 /** Returns the result of a call that failed for a reason. */
-export function failed(reason: string): ToolResult {
+export function createFailedResult(reason: string): ToolResult {
   const output = JSON.stringify({ error: reason });
   return { status: 'failed', output, kept: output, summary: reason, isData: false, changes: [] };
 }
