@@ -1,9 +1,9 @@
 import cookie from '@fastify/cookie';
 import {
-  clientNetwork,
+  getClientNetwork,
   createRateLimit,
   createServer,
-  healthRoutes,
+  registerHealthRoutes,
   type Logger,
   type RateLimit,
   registerHttpMetrics,
@@ -192,7 +192,7 @@ export async function createApp({ config, database, log }: AppOptions): Promise<
     isExclusive,
   });
   registerAsyncApi(app, { version: manifest.version, cookieName: config.SVC_AUTH_COOKIE_NAME });
-  healthRoutes(app, {
+  registerHealthRoutes(app, {
     async database() {
       await ping(db);
       return { status: 'ok' };
@@ -244,7 +244,7 @@ function openServer(config: Config, log: Logger): Promise<Server> {
 function limitLogins({ LOGIN_PER_MINUTE: perMinute }: Config, pool: object): RateLimit {
   const table = 'assistant_rate_limits';
   const limit = createRateLimit({ pool, table, name: 'login', perMinute });
-  return (address) => limit(clientNetwork(address));
+  return (address) => limit(getClientNetwork(address));
 }
 
 /** Returns the sweeps of expired rows. */

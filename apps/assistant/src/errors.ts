@@ -1,4 +1,9 @@
-import { commonErrors, defineProblems, describeProblems, type ErrorDefinition } from '@oselya/kit';
+import {
+  commonErrors,
+  createProblemFactory,
+  createProblemResponses,
+  type ErrorDefinition,
+} from '@oselya/kit';
 
 const signIn = { href: '/auth/login', text: 'Sign in' };
 const signInAgain = { href: '/auth/login', text: 'Sign in again' };
@@ -287,7 +292,7 @@ export const errors = {
 export type ErrorCode = keyof typeof errors;
 
 /** Creates an error of the table. */
-export const problem = defineProblems(errors);
+export const problem = createProblemFactory(errors);
 
 /** Describes the errors of a route for OpenAPI, by code or status. */
-export const problemAnswers = describeProblems(errors);
+export const problemResponses = createProblemResponses(errors);

@@ -1,4 +1,4 @@
-import { cursors } from '@oselya/kit';
+import { createCursorCodec } from '@oselya/kit';
 import { type RawBuilder, type SqlBool, sql } from 'kysely';
 import { type Static, Type } from 'typebox';
 import { nullable, storableText } from './schema.ts';
@@ -15,7 +15,7 @@ const position = Type.Tuple([
 export type Position = Static<typeof position>;
 
 /** Cursors that hold a position. */
-export const positions = cursors(position);
+export const positions = createCursorCodec(position);
 
 /**
  * Builds the parts of a statement that lists rows page by page, newest first.

@@ -1,11 +1,16 @@
-import { commonErrors, defineProblems, describeProblems, type ErrorDefinition } from '@oselya/kit';
+import {
+  commonErrors,
+  createProblemFactory,
+  createProblemResponses,
+  type ErrorDefinition,
+} from '@oselya/kit';
 
 /**
  * Every error that the collector answers, and every reason it records for a payload that ended
  * `invalid` or `failed`. Contract 2; docs/errors.md is made from this table.
  */
 export const errors = {
-  // First, since `problemAnswers(401)` means the first error of that status.
+  // First, since `problemResponses(401)` means the first error of that status.
   unauthorized: {
     status: 401,
     title: 'API key needed',
@@ -147,7 +152,7 @@ export const errors = {
 export type ErrorCode = keyof typeof errors;
 
 /** Builds the collector's errors. */
-export const problem = defineProblems(errors);
+export const problem = createProblemFactory(errors);
 
 /** Describes which of them a route can answer, by code or by status. */
-export const problemAnswers = describeProblems(errors);
+export const problemResponses = createProblemResponses(errors);

@@ -1,5 +1,5 @@
 import { hash } from 'node:crypto';
-import { html, type Html, raw } from '@oselya/kit';
+import { html, type Html, rawHtml } from '@oselya/kit';
 import type { FastifyReply } from 'fastify';
 import type { DevAccount } from './accounts.ts';
 
@@ -47,7 +47,7 @@ const STYLE = `
  * @param redirectUris The addresses of the application, for `form-action`, which also applies to redirects of a form.
  */
 export function page(title: string, body: Html, redirectUris: readonly string[]): Page {
-  const style = raw(`<style>${STYLE}</style>`);
+  const style = rawHtml(`<style>${STYLE}</style>`);
   const document = html`<html lang="en">
     <head>
       <meta charset="utf-8" />

@@ -1,7 +1,7 @@
 import type { EventEmitter } from 'node:events';
 import { Server } from 'node:http';
 import formBody from '@fastify/formbody';
-import { html, isLoopback, namesOneHost } from '@oselya/kit';
+import { html, isLoopback, hasSingleHost } from '@oselya/kit';
 import Fastify, {
   type FastifyBaseLogger,
   type FastifyInstance,
@@ -143,8 +143,8 @@ function createApp(
   const { host } = new URL(issuer);
   // A website can resolve its own name to 127.0.0.1 and so reach this server, but its requests name that host.
   app.addHook('onRequest', (request, reply, done) => {
-    if (request.host === host && namesOneHost(request.raw)) return done();
-    const [status, message] = namesOneHost(request.raw)
+    if (request.host === host && hasSingleHost(request.raw)) return done();
+    const [status, message] = hasSingleHost(request.raw)
       ? [421, `The development identity provider answers at ${issuer} only. Use that address.\n`]
       : [400, 'Send one Host header.\n'];
     void reply.code(status).type('text/plain; charset=utf-8').send(message);

@@ -1,35 +1,35 @@
 import ipaddr from 'ipaddr.js';
 import { type TArray, type TString, Type } from 'typebox';
 
-/** Returns the field of a whole number within bounds. */
+/** Creates the schema of an integer variable. */
 export function integer(options: { default: number; min?: number; max?: number }) {
   const { min: minimum = 0, max: maximum = Number.MAX_SAFE_INTEGER } = options;
   return Type.Integer({ default: options.default, minimum, maximum });
 }
 
-/** Returns a field that is `true` or `false`. */
+/** Creates the schema of a boolean variable. */
 export function flag(fallback: boolean) {
   return Type.Boolean({ default: fallback });
 }
 
-/** Returns the field of any text. */
+/** Creates the schema of a text variable. */
 export function text(fallback: string): TString {
   return Type.String({ default: fallback });
 }
 
-/** Returns the field of a text that is never shown: not in errors, not at the start. */
+/** Creates the schema of a secret variable, whose value is never shown or logged. */
 export function secret(): TString {
   return Type.String({ default: '', writeOnly: true });
 }
 
-/** Returns the optional field of an HTTP server's address. */
-export function httpAddress() {
+/** Creates the schema of an optional variable with the URL of an HTTP server. */
+export function httpUrl() {
   return Type.Optional(
     Type.String({ pattern: '^https?://', description: 'must be an http or https address' }),
   );
 }
 
-/** Returns the field of comma-separated values. */
+/** Creates the schema of a variable with comma-separated values. */
 export function list(): TArray<TString> {
   return Type.Array(Type.String({ minLength: 1 }), { default: [] });
 }
@@ -38,7 +38,7 @@ const isRange = (value: string) => ipaddr.isValid(value) || ipaddr.isValidCIDR(v
 
 const LEVELS = ['trace', 'debug', 'info', 'warn', 'error', 'fatal', 'silent'] as const;
 
-/** The variables of every process. Contract 1. */
+/** Variables of all processes. Contract 1. */
 export const commonConfig = {
   DATABASE_URL: Type.Optional(
     Type.String({
@@ -60,7 +60,7 @@ export const commonConfig = {
   }),
 };
 
-/** The variables of servers behind a reverse proxy, which tells them the addresses of clients. */
+/** Variables of servers that can run behind a reverse proxy. */
 export const proxyConfig = {
   TRUSTED_PROXIES: Type.Array(Type.Refine(Type.String(), isRange), {
     default: [],
@@ -69,10 +69,10 @@ export const proxyConfig = {
   }),
 };
 
-/** The variables of the language model, which both apps use. Contract 1. */
+/** Variables of the language model in both apps. Contract 1. */
 export const modelConfig = {
   MODEL_MODE: Type.Union([Type.Literal('mock'), Type.Literal('openai')], { default: 'mock' }),
-  MODEL_BASE_URL: httpAddress(),
+  MODEL_BASE_URL: httpUrl(),
   MODEL_API_KEY: secret(),
   MODEL_CHAT: text(''),
   MODEL_TIMEOUT_MS: integer({ default: 120_000, min: 100, max: 3_600_000 }),

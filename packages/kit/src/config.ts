@@ -2,7 +2,7 @@ import type { Static, TObject, TSchema } from 'typebox';
 import { Value } from 'typebox/value';
 import { StartError } from './process.ts';
 
-/** The configuration is wrong: names each bad variable with the rule that it breaks, never with its value. */
+/** Invalid configuration. The message lists each invalid variable with the rule that it breaks, without its value. */
 export class ConfigError extends StartError {
   override readonly name = 'ConfigError';
   readonly problems: ReadonlyMap<string, string>;
@@ -19,17 +19,17 @@ export class ConfigError extends StartError {
 }
 
 /**
- * A rule over several variables: returns each variable that breaks it, with the rule in words. The values lack
- * variables that are bad by themselves, and optional ones that are not set.
+ * Rule over several variables. Returns the variables that break it, each with a description of the rule. `values` lacks
+ * invalid variables, and optional variables that are not set.
  */
 export type ConfigRule<Schema extends TObject> = (
   values: Partial<Static<Schema>>,
 ) => readonly (readonly [variable: keyof Static<Schema> & string, rule: string])[];
 
 /**
- * Reads a configuration from environment variables. An empty variable counts as not set. The function is pure.
- * @param schema An object schema whose keys are the names of the variables.
- * @throws ConfigError with every bad variable at once. Contract 1.
+ * Reads a configuration from environment variables. An empty variable counts as not set.
+ * @param schema Object schema whose keys are the names of the variables.
+ * @throws ConfigError with all invalid variables. Contract 1.
  */
 export function loadConfig<Schema extends TObject>(
   schema: Schema,
@@ -44,26 +44,26 @@ export function loadConfig<Schema extends TObject>(
     const value =
       raw === undefined || raw === '' ? structuredClone(field.default) : parse(field, raw);
     if (value === undefined) {
-      if (required.has(name)) bad.push([name, `is not set: it ${ruleOf(field)}`]);
+      if (required.has(name)) bad.push([name, `is not set: it ${describeRule(field)}`]);
     } else if (Value.Check(field, value)) {
       config[name] = value;
     } else {
-      bad.push([name, ruleOf(field)]);
+      bad.push([name, describeRule(field)]);
     }
   }
-  // Each value passed its own check; required ones may still be missing while the rules see them.
+  // Rules get a partial configuration, because required variables may be missing or invalid.
   const broken = rules.flatMap((rule) => rule(config as Partial<Static<Schema>>));
-  const problems = firstOfEach([...bad, ...broken]);
+  const problems = keepFirstProblems([...bad, ...broken]);
   if (problems.size > 0) throw new ConfigError(problems);
   return config as Static<Schema>;
 }
 
 /**
- * Reads several configurations for one process, so that the problems of all of them are one error.
- * @param readers Called in this order, each of them, whichever fail.
- * @throws ConfigError with every bad variable once; any other error as it is.
+ * Loads several configurations, and reports the problems of all of them in one error.
+ * @param readers Functions that each load one configuration. All of them are called, in order.
+ * @throws ConfigError with all invalid variables. Rethrows other errors.
  */
-export function loadTogether<Configs extends readonly unknown[]>(
+export function loadConfigs<Configs extends readonly unknown[]>(
   ...readers: { readonly [Index in keyof Configs]: () => Configs[Index] }
 ): Configs {
   const configs: unknown[] = [];
@@ -76,18 +76,18 @@ export function loadTogether<Configs extends readonly unknown[]>(
       problems.push(...error.problems);
     }
   }
-  if (problems.length > 0) throw new ConfigError(firstOfEach(problems));
-  // Without a problem each reader gave its configuration, in order.
+  if (problems.length > 0) throw new ConfigError(keepFirstProblems(problems));
+  // There are no problems, so each reader returned its configuration.
   return configs as unknown as Configs;
 }
 
-function firstOfEach(problems: readonly (readonly [string, string])[]): Map<string, string> {
+function keepFirstProblems(problems: readonly (readonly [string, string])[]): Map<string, string> {
   const first = new Map<string, string>();
   for (const [variable, rule] of problems) first.set(variable, first.get(variable) ?? rule);
   return first;
 }
 
-/** The JSON Schema keywords that configuration fields use. */
+/** JSON Schema keywords of configuration fields. */
 type Field = TSchema & {
   type?: string;
   default?: unknown;
@@ -101,7 +101,7 @@ type Field = TSchema & {
 const TRUE = new Set(['true', '1', 'yes', 'on']);
 const FALSE = new Set(['false', '0', 'no', 'off']);
 
-/** Truth values and the names of choices are compared without case. */
+/** Parses a value. Booleans and the names of choices are case-insensitive. */
 function parse(field: Field, raw: string): unknown {
   const lower = raw.toLowerCase();
   if (field.anyOf) {
@@ -124,8 +124,8 @@ function parse(field: Field, raw: string): unknown {
   }
 }
 
-/** Returns the rule of a field in words: its description, or its keywords. */
-function ruleOf(field: Field): string {
+/** Describes the rule of a field, by its description or its keywords. */
+function describeRule(field: Field): string {
   if (field.description !== undefined) return field.description;
   if (field.anyOf) return `must be one of: ${field.anyOf.map((one) => one.const).join(', ')}`;
   if (field.type === 'boolean') return 'must be true or false';

@@ -1,8 +1,8 @@
-export { ConfigError, type ConfigRule, loadConfig, loadTogether } from './config.ts';
+export { ConfigError, type ConfigRule, loadConfig, loadConfigs } from './config.ts';
 export {
   commonConfig,
   flag,
-  httpAddress,
+  httpUrl,
   integer,
   list,
   modelConfig,
@@ -12,36 +12,40 @@ export {
 } from './config-fields.ts';
 export { createJsonParser } from './http/bodies.ts';
 export {
-  clientNetwork,
+  getClientNetwork,
   isCrossSiteChange,
   isForeignOrigin,
   isLoopback,
   isSameSecret,
-  namesOneHost,
+  hasSingleHost,
 } from './http/callers.ts';
-export { closeServer, onDrain, SLOWEST_BODY, whenAbandoned } from './http/connections.ts';
-export { type HealthChecks, healthRoutes } from './http/health.ts';
+export { closeServer, onDrain, MIN_BODY_RATE, createDisconnectSignal } from './http/connections.ts';
+export { type HealthChecks, registerHealthRoutes } from './http/health.ts';
 export { registerHttpMetrics } from './http/metrics.ts';
-export { describeProblems } from './http/openapi.ts';
-export { escapeHtml, html, type Html, raw, renderPage } from './http/page.ts';
-export { cursors, pageQuery, toPage } from './http/pagination.ts';
+export { createProblemResponses } from './http/openapi.ts';
+export { escapeHtml, html, type Html, rawHtml, renderPage } from './http/page.ts';
+export { createCursorCodec, createPageQuery, paginate } from './http/pagination.ts';
 export { createRateLimit, type RateLimit } from './http/rate-limit.ts';
 export { createServer, type Server, type ServerOptions } from './http/server.ts';
-export { compileAll, createValidatorCompiler, describeErrors } from './http/validation.ts';
+export {
+  compilePendingSchemas,
+  createValidatorCompiler,
+  describeErrors,
+} from './http/validation.ts';
 export {
   createLogger,
-  logFields,
+  getLogFields,
   type Logger,
   withLogFields,
-  withOnlyLogFields,
+  withIsolatedLogFields,
 } from './logging.ts';
 export {
   commonErrors,
   commonProblem,
-  defineProblems,
+  createProblemFactory,
   type ErrorDefinition,
   type ProblemBody,
-  problemBody,
+  createProblemBody,
   ProblemError,
   problemSchema,
 } from './problems.ts';
@@ -51,7 +55,6 @@ export {
   formatListingId,
   formatNumber,
   formatPrice,
-  markOf,
   MAX_TEXT_LENGTH,
-  SIGN_IN_STEP_MINUTES,
-} from './wording.ts';
+} from './format.ts';
+export { shortenCodeChallenge, SIGN_IN_STEP_MINUTES } from './sign-in.ts';

@@ -6,8 +6,8 @@ import { type Logger as PinoLogger, pino, stdTimeFunctions } from 'pino';
 export type Logger = PinoLogger;
 
 /**
- * The fields of errors that are logged beside message, stack, cause and inner errors. Others may hold secrets: the
- * client of a connection with its keys, a row of a table, a request with people's texts.
+ * Fields of errors that are logged in addition to the message, stack, cause and inner errors. Other fields may contain
+ * secrets or personal data, such as the keys of a client, a table row or a request.
  */
 const ERROR_FIELDS = [
   'code',
@@ -17,19 +17,18 @@ const ERROR_FIELDS = [
   'table',
   'column',
   'constraint',
-  // Of OAuth 2.0 (RFC 6749 §5.2).
+  // OAuth 2.0 (RFC 6749 §5.2).
   'error',
   'error_description',
 ] as const;
 
-/** Limits of a text and of nesting: a server's message may be a whole page, and fields may be circular. */
-const MAX_LENGTH = 10_000;
+/** Limits of text length and nesting depth. A server may send a whole page as its message; fields may be circular. */
+const MAX_TEXT_LENGTH = 10_000;
 const MAX_DEPTH = 5;
 
 /**
- * Creates a logger that writes one JSON object a line to standard output, with the fields of the work that a line
- * belongs to (see `withLogFields`). An error in any field is written with `ERROR_FIELDS` only, and an instance of any
- * other class as its class name. Contract 2.
+ * Creates a logger that writes one JSON object per line to standard output. Each line includes the fields of
+ * `withLogFields`. Errors are reduced to `ERROR_FIELDS`, and instances of other classes to their name. Contract 2.
  */
 export function createLogger(options: {
   level: string;
@@ -40,9 +39,9 @@ export function createLogger(options: {
     level: options.level,
     base: { service: options.service },
     timestamp: stdTimeFunctions.isoTime,
-    mixin: logFields,
+    mixin: getLogFields,
     formatters: { level: (label: string) => ({ level: label }), log: formatFields },
-    // `formatFields` has formatted it; pino's own serializer would copy every field of an error.
+    // Already formatted by `formatFields`. The serializer of pino would copy all fields of an error.
     serializers: { err: (formatted: unknown) => formatted },
   };
   return options.destination === undefined ? pino(settings) : pino(settings, options.destination);
@@ -69,15 +68,15 @@ function formatError(error: Error, depth: number): Record<string, unknown> {
   const { name, message, stack = '', cause } = error;
   const formatted: Record<string, unknown> = {
     type: name === 'Error' ? error.constructor.name : name,
-    message: message.slice(0, MAX_LENGTH),
-    stack: stack.slice(0, MAX_LENGTH),
+    message: message.slice(0, MAX_TEXT_LENGTH),
+    stack: stack.slice(0, MAX_TEXT_LENGTH),
   };
   for (const key of ERROR_FIELDS) {
     const value: unknown = Reflect.get(error, key);
-    if (typeof value === 'string') formatted[key] = value.slice(0, MAX_LENGTH);
+    if (typeof value === 'string') formatted[key] = value.slice(0, MAX_TEXT_LENGTH);
     if (typeof value === 'number') formatted[key] = value;
   }
-  // A cause of another kind may be the answer of a server, with its tokens.
+  // A cause that is not an Error may be a server response that contains tokens.
   if (cause instanceof Error) formatted['cause'] = formatValue(cause, depth + 1);
   if (error instanceof AggregateError) formatted['errors'] = formatValue(error.errors, depth + 1);
   return formatted;
@@ -88,19 +87,19 @@ type Fields = Readonly<Record<string, unknown>>;
 const scopes = new AsyncLocalStorage<{ fields: Fields }>();
 
 /**
- * Adds fields to every line that is logged during and because of some work, also by parts that do not know of it.
- * Fields of enclosing work are kept, and a line's own fields win. The fields end with the work: what a connection that it
- * opened logs later does not have them.
+ * Adds fields to all lines that are logged while a function runs, including those of code that it calls. Nested calls
+ * inherit the fields. Fields of a line take precedence. Lines that are logged after the function ends lack the fields,
+ * even if they come from a connection that it opened.
  */
 export function withLogFields<Result>(
   fields: Fields,
   work: () => Promise<Result>,
 ): Promise<Result> {
-  return withOnlyLogFields({ ...scopes.getStore()?.fields, ...fields }, work);
+  return withIsolatedLogFields({ ...scopes.getStore()?.fields, ...fields }, work);
 }
 
-/** Does the same without the fields of enclosing work, for work that several callers share. */
-export async function withOnlyLogFields<Result>(
+/** Works like `withLogFields`, but does not inherit fields. Intended for work that several callers share. */
+export async function withIsolatedLogFields<Result>(
   fields: Fields,
   work: () => Promise<Result>,
 ): Promise<Result> {
@@ -113,15 +112,15 @@ export async function withOnlyLogFields<Result>(
 }
 
 /** Returns a copy of the fields of the current work. */
-export function logFields(): Record<string, unknown> {
+export function getLogFields(): Record<string, unknown> {
   return { ...scopes.getStore()?.fields };
 }
 
 /**
- * Logs one line for each request, when it ends, with the pattern of its route: path and query may hold codes, states and
- * session ids.
+ * Logs one line per request when it ends. Logs the route pattern instead of the URL, because the path and the query may
+ * contain codes, states and session IDs.
  */
-export class RequestLog extends LogController {
+export class RequestLogController extends LogController {
   constructor() {
     super({ requestIdLogLabel: 'request_id' });
   }
@@ -130,7 +129,7 @@ export class RequestLog extends LogController {
 
   override routeNotFound(): void {}
 
-  /** Errors are logged where they are turned into problems. */
+  /** Disabled, because the error handler logs errors. */
   override defaultErrorLog(): void {}
 
   override requestCompleted(
@@ -138,18 +137,18 @@ export class RequestLog extends LogController {
     request: FastifyRequest,
     reply: FastifyReply,
   ): void {
-    const line = requestLine(request, reply);
+    const line = describeRequest(request, reply);
     if (error) request.log.error({ ...line, err: error }, 'request failed');
     else request.log.info(line, 'request');
   }
 }
 
-/** Logs a request that was answered past Fastify, for which it has no end. */
-export function logAnswered(request: FastifyRequest, reply: FastifyReply, status: number): void {
-  request.log.info({ ...requestLine(request, reply), status }, 'request');
+/** Logs a request whose response bypassed Fastify, so that `requestCompleted` is not called. */
+export function logRawResponse(request: FastifyRequest, reply: FastifyReply, status: number): void {
+  request.log.info({ ...describeRequest(request, reply), status }, 'request');
 }
 
-function requestLine(request: FastifyRequest, reply: FastifyReply) {
+function describeRequest(request: FastifyRequest, reply: FastifyReply) {
   return {
     method: request.method,
     route: request.routeOptions.url ?? null,

@@ -1,41 +1,41 @@
 import { type Static, Type } from 'typebox';
 
-/** One row of an app's error table. */
+/** Row of the error table of an app. */
 export type ErrorDefinition = {
   /** HTTP status. */
   status: number;
   title: string;
-  /** What to do about it. */
+  /** Suggested action of the client. */
   advice: string;
-  /** Whether the same request can succeed later; false unless given. */
+  /** Whether the same request can succeed later. False by default. */
   retry?: boolean;
-  /** For browsers. */
+  /** Content of the error page for browsers. */
   page?: ErrorPage;
 };
 
-/** Members of the page about an error that its problem lacks. */
+/** Content of an error page that its problem response lacks. */
 export type ErrorPage = {
-  /** In place of the advice, where that speaks to programs. */
+  /** Advice for people. Replaces the general advice if that is for programs. */
   advice?: string;
   /** Call to action. */
   button?: { href: string; text: string };
 };
 
-/** Details of one occurrence of an error, beside the row of the table. */
+/** Details of one occurrence of an error. */
 export type ProblemDetails = {
-  /** For the public, about this occurrence. */
+  /** Public description of this occurrence. */
   detail?: string;
-  /** Underlying failure: for the log, never for the public. */
+  /** Underlying error. Logged, but never sent to clients. */
   cause?: unknown;
-  /** Each rule that a request breaks, and where. */
+  /** Broken rules with the paths of the invalid values. */
   errors?: readonly { path: string; message: string }[];
-  /** Headers of the answer, such as `retry-after`. */
+  /** Headers of the response, such as `retry-after`. */
   headers?: Readonly<Record<string, string>>;
-  /** Further members of the answer (RFC 9457 §3.2), such as the id of what the error is about. */
+  /** Additional members of the response (RFC 9457 §3.2), such as the ID of a resource. */
   members?: Readonly<Record<string, unknown>>;
 };
 
-/** An error that is answered as `application/problem+json` (RFC 9457). Contract 2. */
+/** Error that becomes an `application/problem+json` response (RFC 9457). Contract 2. */
 export class ProblemError extends Error {
   override readonly name = 'ProblemError';
   readonly code: string;
@@ -45,7 +45,7 @@ export class ProblemError extends Error {
   readonly errors: readonly { path: string; message: string }[] | undefined;
   readonly headers: Readonly<Record<string, string>>;
   readonly members: Readonly<Record<string, unknown>>;
-  /** The page's own detail stands for the advice only: what is said of one occurrence says more. */
+  /** Content of the error page. The detail of an occurrence takes precedence over the advice. */
   readonly page: { detail: string; button: ErrorPage['button'] };
 
   constructor(code: string, definition: ErrorDefinition, details: ProblemDetails = {}) {
@@ -63,14 +63,14 @@ export class ProblemError extends Error {
   }
 }
 
-/** Builds an error of a table, to be thrown. */
+/** Creates an error of an error table. */
 export type ProblemFactory<Code extends string> = (
   code: Code,
   details?: ProblemDetails,
 ) => ProblemError;
 
-/** Creates the function that builds the errors of a table; a code outside the table is a type error. */
-export function defineProblems<Code extends string>(
+/** Creates a factory for the errors of a table. The compiler rejects codes that are not in the table. */
+export function createProblemFactory<Code extends string>(
   table: Readonly<Record<Code, ErrorDefinition>>,
 ): ProblemFactory<Code> {
   return (code, details) => new ProblemError(code, table[code], details);
@@ -78,7 +78,7 @@ export function defineProblems<Code extends string>(
 
 const MAX_LISTED_ERRORS = 50;
 
-/** The body of every error answer: RFC 9457, with the platform's own members. Contract 2. */
+/** Schema of error responses: RFC 9457 with additional members. Contract 2. */
 export const problemSchema = Type.Object(
   {
     type: Type.String({ description: 'Where the error is described.' }),
@@ -92,11 +92,11 @@ export const problemSchema = Type.Object(
   { $id: 'Problem' },
 );
 
-/** The body of an error answer. */
+/** Body of an error response. */
 export type ProblemBody = Static<typeof problemSchema>;
 
-/** Returns the body of an answer with a problem, over HTTP and sockets alike. Contract 2. */
-export function problemBody(
+/** Creates the body of an error response, for HTTP and WebSockets. Contract 2. */
+export function createProblemBody(
   { code, title, status, detail, errors, members }: ProblemError,
   requestId: string,
 ): ProblemBody {
@@ -112,7 +112,7 @@ export function problemBody(
   };
 }
 
-/** The errors that every HTTP server of the platform can answer. Contract 2. */
+/** Errors of all HTTP servers of the platform. Contract 2. */
 export const commonErrors = {
   malformed_request: {
     status: 400,
@@ -188,5 +188,5 @@ export const commonErrors = {
   },
 } satisfies Record<string, ErrorDefinition>;
 
-/** Builds the errors common to all servers. */
-export const commonProblem = defineProblems(commonErrors);
+/** Creates an error that is common to all servers. */
+export const commonProblem = createProblemFactory(commonErrors);

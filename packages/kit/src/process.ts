@@ -3,8 +3,8 @@ import type { FastifyInstance } from 'fastify';
 import type { Logger } from './logging.ts';
 
 /**
- * A reason why the platform cannot start that its operator can remove. The message is for the operator: what is wrong
- * and what to do, without a stack trace.
+ * Startup failure that the operator can fix. The message states the problem and the solution, and is shown without a
+ * stack trace.
  */
 export class StartError extends Error {
   override readonly name: string = 'StartError';
@@ -13,10 +13,10 @@ export class StartError extends Error {
 const NOT_A_LOCAL_ADDRESS = new Set(['EACCES', 'EADDRNOTAVAIL', 'ENOTFOUND', 'EAI_AGAIN']);
 
 /**
- * Makes a server listen.
- * @param variable The configuration variable that sets the port, for the error.
- * @returns Its URL, without a trailing slash.
- * @throws StartError where the port is taken or not permitted, or the host is not of this machine.
+ * Starts listening.
+ * @param variable Configuration variable that sets the port, for the error message.
+ * @returns The URL of the server, without a trailing slash.
+ * @throws StartError if the port is in use or not permitted, or if the host is not an address of this machine.
  */
 export async function listen(
   app: Pick<FastifyInstance, 'listen' | 'server'>,
@@ -46,8 +46,8 @@ export async function listen(
 }
 
 /**
- * Closes the process on SIGINT or SIGTERM; a second signal ends it at once.
- * @returns Settles as `close` does.
+ * Calls `close` on SIGINT or SIGTERM. A second signal exits the process at once.
+ * @returns A promise that settles with the result of `close`.
  */
 export function onShutdown(log: Logger, close: () => Promise<void>): Promise<void> {
   return new Promise((resolve, reject) => {

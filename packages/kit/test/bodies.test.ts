@@ -3,7 +3,7 @@ import { once } from 'node:events';
 import { test, type TestContext } from 'node:test';
 import { brotliCompressSync, deflateSync, gzipSync } from 'node:zlib';
 import { Type } from 'typebox';
-import { SLOWEST_BODY } from '../src/index.ts';
+import { MIN_BODY_RATE } from '../src/index.ts';
 import { open, serve, urlOf } from './serve.ts';
 
 const LIMIT = 100_000;
@@ -168,16 +168,16 @@ const untilReceived = (bytes: number) =>
 /** Of the two clocks only the one that the limit goes by is the test's: it runs where it is told to. */
 function clockOf(context: TestContext) {
   context.mock.timers.enable({ apis: ['setInterval'] });
-  return { pass: () => context.mock.timers.tick(SLOWEST_BODY.milliseconds) };
+  return { pass: () => context.mock.timers.tick(MIN_BODY_RATE.milliseconds) };
 }
 
 test('a slow but steady body has no time limit', async (context) => {
   const clock = clockOf(context);
   const pieces = 4;
-  const client = await begin(context, '/stream', pieces * SLOWEST_BODY.bytes);
+  const client = await begin(context, '/stream', pieces * MIN_BODY_RATE.bytes);
   for (let piece = 1; piece <= pieces; piece += 1) {
-    client.socket.write(Buffer.alloc(SLOWEST_BODY.bytes));
-    await untilReceived(piece * SLOWEST_BODY.bytes);
+    client.socket.write(Buffer.alloc(MIN_BODY_RATE.bytes));
+    await untilReceived(piece * MIN_BODY_RATE.bytes);
     clock.pass();
   }
   await once(client.socket, 'data');
@@ -187,13 +187,13 @@ test('a slow but steady body has no time limit', async (context) => {
 
 test('a stalled body is 408 and closes the connection', async (context) => {
   const clock = clockOf(context);
-  for (const last of [0, SLOWEST_BODY.bytes / 2]) {
-    const client = await begin(context, '/stream', 10 * SLOWEST_BODY.bytes);
-    client.socket.write(Buffer.alloc(SLOWEST_BODY.bytes));
-    await untilReceived(SLOWEST_BODY.bytes);
+  for (const last of [0, MIN_BODY_RATE.bytes / 2]) {
+    const client = await begin(context, '/stream', 10 * MIN_BODY_RATE.bytes);
+    client.socket.write(Buffer.alloc(MIN_BODY_RATE.bytes));
+    await untilReceived(MIN_BODY_RATE.bytes);
     clock.pass();
     client.socket.write(Buffer.alloc(last));
-    await untilReceived(SLOWEST_BODY.bytes + last);
+    await untilReceived(MIN_BODY_RATE.bytes + last);
     assert.equal(client.answer, '');
     clock.pass();
     await client.ended;

@@ -9,7 +9,7 @@ import {
   integer,
   list,
   loadConfig,
-  loadTogether,
+  loadConfigs,
   secret,
   text,
 } from '../src/index.ts';
@@ -120,7 +120,7 @@ test('a rule over several variables is reported with the bad values', () => {
 test('configurations read together give one error', () => {
   const bad = { LOW: '1000', PORT: 'x', NEEDED: 'abc', LOG_LEVEL: 'loud' };
   const problems = broken(() =>
-    loadTogether(
+    loadConfigs(
       () => loadConfig(bounds, bad),
       () => loadConfig(schema, bad),
       () => loadConfig(Type.Object(commonConfig), bad),
@@ -130,7 +130,7 @@ test('configurations read together give one error', () => {
     problems.map(([variable]) => variable),
     ['LOW', 'LOG_LEVEL', 'PORT'],
   );
-  const [one, two] = loadTogether(
+  const [one, two] = loadConfigs(
     () => loadConfig(bounds, {}),
     () => loadConfig(schema, { NEEDED: 'abc' }),
   );

@@ -4,7 +4,7 @@ import { request } from 'node:http';
 import { test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Type } from 'typebox';
-import { closeServer, listen, type ServerOptions, whenAbandoned } from '../src/index.ts';
+import { closeServer, listen, type ServerOptions, createDisconnectSignal } from '../src/index.ts';
 import { open, serve, urlOf } from './serve.ts';
 
 const malformed: [name: string, text: string, status: number, code: string][] = [
@@ -165,7 +165,7 @@ test('the signal of an abandoned request is aborted', async (context) => {
     asked.resolve();
     // As a hook that authenticates the client elsewhere.
     await once(reply.raw, 'close');
-    handled.resolve(whenAbandoned(reply));
+    handled.resolve(createDisconnectSignal(reply));
     return {};
   });
   const { socket } = await open(await urlOf(app), context);

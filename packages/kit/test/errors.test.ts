@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { Type } from 'typebox';
 import { compilersFactory } from '../src/http/validation.ts';
-import { commonProblem, createValidatorCompiler, defineProblems } from '../src/index.ts';
+import { commonProblem, createValidatorCompiler, createProblemFactory } from '../src/index.ts';
 import { serve } from './serve.ts';
 
 const app = await serve({
@@ -20,7 +20,7 @@ app.get('/many', () => {
   const errors = Array.from({ length: 60 }, (_, index) => ({ path: `p${index}`, message: 'bad' }));
   throw commonProblem('validation_failed', { errors });
 });
-const problem = defineProblems({
+const problem = createProblemFactory({
   busy: { status: 503, title: 'Busy', advice: 'Come again.', retry: true },
   locked: {
     status: 401,

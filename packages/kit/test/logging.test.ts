@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { setImmediate as next } from 'node:timers/promises';
-import { createLogger, logFields, withLogFields, withOnlyLogFields } from '../src/index.ts';
+import { createLogger, getLogFields, withLogFields, withIsolatedLogFields } from '../src/index.ts';
 
 /** A logger, and the lines that it has written. */
 function capture() {
@@ -118,8 +118,8 @@ test("work within work keeps the outer fields, and a line's own win", async () =
 test('shared work carries only its given fields', async () => {
   const { log, lines } = captureFields();
   await withLogFields({ a: 1 }, async () => {
-    const known = logFields();
-    await withOnlyLogFields({ jobs: [known, { a: 2 }] }, async () => {
+    const known = getLogFields();
+    await withIsolatedLogFields({ jobs: [known, { a: 2 }] }, async () => {
       log.info('shared');
       return Promise.resolve();
     });

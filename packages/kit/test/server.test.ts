@@ -6,12 +6,12 @@ import { Registry } from 'prom-client';
 import { Type } from 'typebox';
 import {
   commonErrors,
-  defineProblems,
-  describeProblems,
+  createProblemFactory,
+  createProblemResponses,
   type HealthChecks,
-  healthRoutes,
+  registerHealthRoutes,
   html,
-  pageQuery,
+  createPageQuery,
   registerHttpMetrics,
   renderPage,
 } from '../src/index.ts';
@@ -23,8 +23,8 @@ const table = {
   tea_only: { status: 409, title: 'Tea only', advice: 'Ask for tea.', retry: false },
   no_milk: { status: 409, title: 'No milk', advice: 'Take it as it is.', retry: false },
 };
-const problem = defineProblems(table);
-const problemAnswers = describeProblems(table);
+const problem = createProblemFactory(table);
+const problemResponses = createProblemResponses(table);
 
 const app = await serve({
   lines,
@@ -40,7 +40,7 @@ const app = await serve({
 });
 registerHttpMetrics(app, new Registry(), { token: '' });
 let databaseStatus: 'ok' | 'degraded' | 'down' = 'ok';
-healthRoutes(app, { database: async () => ({ status: databaseStatus }) });
+registerHealthRoutes(app, { database: async () => ({ status: databaseStatus }) });
 app.post(
   '/pots/:size',
   {
@@ -52,7 +52,7 @@ app.post(
       ),
       response: {
         200: Type.Object({ size: Type.Integer() }),
-        ...problemAnswers('tea_only', 'no_milk', 422),
+        ...problemResponses('tea_only', 'no_milk', 422),
       },
     },
   },
@@ -302,7 +302,7 @@ const healthLines: string[] = [];
 
 async function healthOf(checks: HealthChecks) {
   const server = await serve({ lines: healthLines, level: 'warn' });
-  healthRoutes(server, checks);
+  registerHealthRoutes(server, checks);
   return server;
 }
 
@@ -373,9 +373,9 @@ test('a check of a hanging peer decides its status', async () => {
 const described = await serve();
 const response = {
   200: Type.Array(Type.Number()),
-  ...describeProblems(commonErrors)(422, 429, 503),
+  ...createProblemResponses(commonErrors)(422, 429, 503),
 };
-const querystring = Type.Object(pageQuery({ limit: 1, maxLimit: 2 }));
+const querystring = Type.Object(createPageQuery({ limit: 1, maxLimit: 2 }));
 described.get('/list', { schema: { querystring, response } }, () => []);
 described.post('/one', { schema: { response } }, () => []);
 await described.ready();

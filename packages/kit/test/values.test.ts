@@ -2,9 +2,15 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc from 'fast-check';
 import Fastify from 'fastify';
-import { withCode } from '../src/http/page.ts';
-import { LONGEST_RETRY_MS, parseRetryAfter } from '../src/http/retry-after.ts';
-import { clientNetwork, formatListingId, formatNumber, formatPrice, toPage } from '../src/index.ts';
+import { renderInlineCode } from '../src/http/page.ts';
+import { MAX_RETRY_AFTER_MS, parseRetryAfter } from '../src/http/retry-after.ts';
+import {
+  getClientNetwork,
+  formatListingId,
+  formatNumber,
+  formatPrice,
+  paginate,
+} from '../src/index.ts';
 
 test('numbers, prices and ids have one format', () => {
   assert.deepEqual([9500, 1_234_567.125, 52.5].map(formatNumber), [
@@ -35,7 +41,8 @@ const NETWORKS = [
 ] as const;
 
 test('clients are counted by IPv4 address or IPv6 network', () => {
-  for (const [address, network] of NETWORKS) assert.equal(clientNetwork(address), network, address);
+  for (const [address, network] of NETWORKS)
+    assert.equal(getClientNetwork(address), network, address);
 });
 
 const write = (...halves: number[][]) =>
@@ -48,10 +55,10 @@ test('the first half of an IPv6 address identifies a client', () => {
   const half = fc.array(fc.integer({ min: 1, max: 0xff_ff }), { minLength: 4, maxLength: 4 });
   fc.assert(
     fc.property(half, half, half, half, (one, other, host, otherHost) => {
-      const network = clientNetwork(write(one, host));
-      assert.equal(clientNetwork(write(one, otherHost)), network);
+      const network = getClientNetwork(write(one, host));
+      assert.equal(getClientNetwork(write(one, otherHost)), network);
       const isSame = write(one) === write(other);
-      assert.equal(clientNetwork(write(other, host)) === network, isSame);
+      assert.equal(getClientNetwork(write(other, host)) === network, isSame);
     }),
   );
 });
@@ -69,9 +76,9 @@ const UNDERSTOOD: readonly [header: string, seconds: number][] = [
   ['Tue Dec  1 10:00:00 2026', 5 * 24 * 3600],
   ['Thu, 26 Nov 2026 09:00:00 GMT', 0],
   ['Sunday, 06-Nov-94 08:49:37 GMT', 0],
-  ['99999999999', LONGEST_RETRY_MS / 1000],
-  ['9'.repeat(400), LONGEST_RETRY_MS / 1000],
-  ['Sat, 21 Nov 2099 10:00:00 GMT', LONGEST_RETRY_MS / 1000],
+  ['99999999999', MAX_RETRY_AFTER_MS / 1000],
+  ['9'.repeat(400), MAX_RETRY_AFTER_MS / 1000],
+  ['Sat, 21 Nov 2099 10:00:00 GMT', MAX_RETRY_AFTER_MS / 1000],
 ];
 
 test('seconds and dates are understood', () => {
@@ -81,7 +88,7 @@ test('seconds and dates are understood', () => {
 });
 
 test('times are limited to the maximum of a timer', () => {
-  assert.ok(LONGEST_RETRY_MS < 2 ** 31);
+  assert.ok(MAX_RETRY_AFTER_MS < 2 ** 31);
 });
 
 test('other values are rejected', () => {
@@ -105,7 +112,7 @@ test('dates are in UTC', () => {
 
 const app = Fastify({ logger: false });
 app.get<{ Querystring: { limit: number } }>('/rows', (request, reply) =>
-  toPage([1, 2, 3], { limit: 2, cursorOf: (row) => `after ${row}`, request, reply }),
+  paginate([1, 2, 3], { limit: 2, cursorOf: (row) => `after ${row}`, request, reply }),
 );
 
 /** The query of the next page. */
@@ -144,6 +151,6 @@ test('text between backticks is code and escaped', () => {
     ['one ` alone', 'one ` alone'],
     ['', ''],
   ] as const) {
-    assert.equal(withCode(text).html, html);
+    assert.equal(renderInlineCode(text).html, html);
   }
 });

@@ -1,4 +1,4 @@
-import { LONGEST_RETRY_MS, parseRetryAfter } from '@oselya/kit/retry-after';
+import { MAX_RETRY_AFTER_MS, parseRetryAfter } from '@oselya/kit/retry-after';
 import { Agent, type Dispatcher, request } from 'undici';
 import { ModelError } from './errors.ts';
 import type { ServerAddress, ServerVariables } from './options.ts';
@@ -109,11 +109,11 @@ async function beginningOf({ body }: Dispatcher.ResponseData): Promise<string> {
  * Returns how long a server asks not to be called.
  * @param headers `retry-after-ms` (milliseconds, a common extension) goes before `retry-after`.
  * @param now The present, in milliseconds since the epoch, that a date is measured from.
- * @returns Milliseconds, at most `LONGEST_RETRY_MS`; undefined when the server does not say.
+ * @returns Milliseconds, at most `MAX_RETRY_AFTER_MS`; undefined when the server does not say.
  */
 export function retryAfterMs(headers: ResponseHeaders, now: number): number | undefined {
   const milliseconds = Number(first(headers['retry-after-ms']) || Number.NaN);
-  if (milliseconds >= 0) return Math.min(milliseconds, LONGEST_RETRY_MS);
+  if (milliseconds >= 0) return Math.min(milliseconds, MAX_RETRY_AFTER_MS);
   return parseRetryAfter(first(headers['retry-after']), now);
 }
 

@@ -1,6 +1,6 @@
 import { isCrossSiteChange } from '@oselya/kit';
 import type { FastifyInstance, FastifyReply, FastifyRequest, RouteOptions } from 'fastify';
-import { type ErrorCode, problem, problemAnswers } from '../errors.ts';
+import { type ErrorCode, problem, problemResponses } from '../errors.ts';
 import { hasPermission, type KnownUser, type Permission, type User } from './permissions.ts';
 
 /** The errors that the guard answers on every route that is not public. */
@@ -100,7 +100,7 @@ function describeRoute(route: RouteOptions): void {
     ...(access !== 'public' && { security: [{ session: roles }] }),
     ...(errors && {
       response: {
-        ...problemAnswers(
+        ...problemResponses(
           ...new Set([...accessErrors(access, route), ...inputErrors(route), ...errors]),
         ),
         ...(schema?.response as object),

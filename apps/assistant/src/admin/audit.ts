@@ -1,4 +1,4 @@
-import { cursors, pageQuery, type Server, toPage } from '@oselya/kit';
+import { createCursorCodec, createPageQuery, type Server, paginate } from '@oselya/kit';
 import { type Kysely, sql } from 'kysely';
 import { Type } from 'typebox';
 import { problem } from '../errors.ts';
@@ -119,7 +119,7 @@ export const sweepAudit =
 
 const PAGE = { limit: 100, maxLimit: 500 };
 
-const lineId = cursors(Type.Integer({ minimum: 1, maximum: Number.MAX_SAFE_INTEGER }));
+const lineId = createCursorCodec(Type.Integer({ minimum: 1, maximum: Number.MAX_SAFE_INTEGER }));
 
 const auditLine = Type.Object({
   id: Type.Integer(),
@@ -163,7 +163,7 @@ export function auditRoutes(app: Server, db: Kysely<Tables>): void {
           user_id: Type.Optional(userId),
           since: Type.Optional(timestamp('Lines from this time on.')),
           until: Type.Optional(timestamp('Lines before this time.')),
-          ...pageQuery(PAGE),
+          ...createPageQuery(PAGE),
         }),
         response: {
           200: Type.Array(auditLine, {
@@ -185,7 +185,7 @@ export function auditRoutes(app: Server, db: Kysely<Tables>): void {
       };
       const rows = await listAudit(db, filter, limit);
       const cursorOf = ({ id }: { id: number }) => lineId.write(id);
-      return toPage(rows, { limit, cursorOf, request, reply }).map((row) => ({
+      return paginate(rows, { limit, cursorOf, request, reply }).map((row) => ({
         ...row,
         created_at: row.created_at.toISOString(),
       }));

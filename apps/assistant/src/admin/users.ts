@@ -1,5 +1,11 @@
 import { retryConflicts } from '@oselya/db';
-import { cursors, type Logger, pageQuery, type Server, toPage } from '@oselya/kit';
+import {
+  createCursorCodec,
+  type Logger,
+  createPageQuery,
+  type Server,
+  paginate,
+} from '@oselya/kit';
 import { type Kysely, sql, type Transaction } from 'kysely';
 import { Type } from 'typebox';
 import { signedIn } from '../access/guards.ts';
@@ -19,7 +25,7 @@ import { recordAudit } from './audit.ts';
 
 const PAGE = { limit: 100, maxLimit: 500 };
 
-const userCursors = cursors(userId);
+const userCursors = createCursorCodec(userId);
 
 const userItem = Type.Object({
   ...userMembers,
@@ -74,7 +80,7 @@ export function adminRoutes(app: Server, deps: AdminDeps): void {
               description: 'Part of the email or the display name, in any case.',
             }),
           ),
-          ...pageQuery(PAGE),
+          ...createPageQuery(PAGE),
         }),
         response: {
           200: Type.Array(userItem, {
@@ -103,7 +109,7 @@ export function adminRoutes(app: Server, deps: AdminDeps): void {
       });
       const rows = await listUsers(deps.db, { text: q, afterId, limit });
       const cursorOf = ({ id }: { id: string }) => userCursors.write(id);
-      return toPage(rows, { limit, cursorOf, request, reply }).map((row) => ({
+      return paginate(rows, { limit, cursorOf, request, reply }).map((row) => ({
         ...row,
         display_name: row.display_name ?? '',
         role: readRole(row.role),

@@ -1,4 +1,4 @@
-import { problemBody, problemSchema, type Server } from '@oselya/kit';
+import { createProblemBody, problemSchema, type Server } from '@oselya/kit';
 import {
   clientMessages,
   type ClientType,
@@ -77,7 +77,7 @@ const examples: Record<string, unknown> = {
     role: 'assistant',
     content: 'Знайшлося три квартири.',
   },
-  problem: problemBody(problem('model_unavailable'), '2f1d9c52-6a0e-4a39-9c55-0f6c1f8f5b1e'),
+  problem: createProblemBody(problem('model_unavailable'), '2f1d9c52-6a0e-4a39-9c55-0f6c1f8f5b1e'),
   tool: {
     step_id: '9f4c0a56-1f6e-4f5e-8f57-0a1b2c3d4e5f',
     name: 'remember_fact',

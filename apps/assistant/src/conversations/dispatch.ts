@@ -1,5 +1,11 @@
 import { isDatabaseOutage } from '@oselya/db';
-import { commonProblem, describeErrors, type Logger, problemBody, ProblemError } from '@oselya/kit';
+import {
+  commonProblem,
+  describeErrors,
+  type Logger,
+  createProblemBody,
+  ProblemError,
+} from '@oselya/kit';
 import {
   MAX_ID_LENGTH,
   messageId,
@@ -166,7 +172,7 @@ export function createDispatch(
       metrics.countMessage(name, code);
       if (status >= 500) peer.log.error({ err: cause ?? failure, code, type: name }, title);
       else peer.log.debug({ code, type: name, detail }, title);
-      answer({ type: 'error', problem: problemBody(failure, peer.requestId) });
+      answer({ type: 'error', problem: createProblemBody(failure, peer.requestId) });
       return status;
     }
   };

@@ -1,5 +1,5 @@
 import { isDatabaseOutage } from '@oselya/db';
-import { type Logger, problemBody, type ProblemError } from '@oselya/kit';
+import { type Logger, createProblemBody, type ProblemError } from '@oselya/kit';
 import type { Kysely, Transaction } from 'kysely';
 import type { UsedTool } from './agent/request.ts';
 import { describeChange } from '../memory/facts.ts';
@@ -52,7 +52,8 @@ export async function finishTurn(
   const ending = await db.transaction().execute(async (trx) => {
     const ended = await endTurn(trx, { turnId, sessionId, status: outcome.status });
     if (ended === undefined) return undefined;
-    const body = outcome.status === 'failed' ? problemBody(outcome.problem, requestId) : undefined;
+    const body =
+      outcome.status === 'failed' ? createProblemBody(outcome.problem, requestId) : undefined;
     const message = await storeAnswer(trx, ended.question_id, {
       sessionId,
       turnId,

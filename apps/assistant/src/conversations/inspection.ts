@@ -1,4 +1,4 @@
-import { cursors, type Server, toPage } from '@oselya/kit';
+import { createCursorCodec, type Server, paginate } from '@oselya/kit';
 import { exampleMessage } from '@oselya/protocol';
 import { type Static, Type } from 'typebox';
 import { signedIn } from '../access/guards.ts';
@@ -157,7 +157,7 @@ const planningAnswer = Type.Object(
   },
 );
 
-const stepNumbers = cursors(
+const stepNumbers = createCursorCodec(
   Type.Integer({ minimum: -Number.MAX_SAFE_INTEGER, maximum: Number.MAX_SAFE_INTEGER }),
 );
 
@@ -235,7 +235,7 @@ export function inspectionRoutes(
       await readAsAdmin(signedIn(asked), sessionId, 'session_planning');
       const rows = await listSteps(db, { sessionId, before, limit: limit + 1 });
       const cursorOf = ({ position }: { position: number }) => stepNumbers.write(position);
-      const page = toPage(rows, { limit, cursorOf, request: asked, reply });
+      const page = paginate(rows, { limit, cursorOf, request: asked, reply });
       return { session_id: sessionId, steps: page.toReversed().map(presentStep) };
     },
   );

@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { isDatabaseOutage } from '@oselya/db';
-import { type Logger, problemBody } from '@oselya/kit';
+import { type Logger, createProblemBody } from '@oselya/kit';
 import { isEnd, type ServerFrame, type TurnFrame } from '@oselya/protocol';
 import { problem } from '../errors.ts';
 import {
@@ -134,7 +134,7 @@ export class Listener implements Subscriber {
     if (state === undefined) {
       if (cursor.hasEnded) return [];
       log.info({ request_id: requestId, session_id: sessionId }, 'an open session was deleted');
-      const gone = problemBody(problem('session_not_found'), requestId);
+      const gone = createProblemBody(problem('session_not_found'), requestId);
       const end = { type: 'error' as const, problem: gone, seq: cursor.seq + 1 };
       return rowsOf({ ...cursor, sessionId }, [end], cursor);
     }

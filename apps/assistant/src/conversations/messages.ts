@@ -1,5 +1,5 @@
 import { randomUUID } from 'node:crypto';
-import { cursors } from '@oselya/kit';
+import { createCursorCodec } from '@oselya/kit';
 import { type Kysely, sql, type Transaction } from 'kysely';
 import { type Static, Type } from 'typebox';
 import type { AccessScope } from '../access/permissions.ts';
@@ -17,7 +17,7 @@ const position = Type.Tuple([nullable(integer), integer]);
 export type MessagePosition = Static<typeof position>;
 
 /** Encodes and decodes message positions as API cursors. */
-export const messageCursors = cursors(position);
+export const messageCursors = createCursorCodec(position);
 
 /** Messages sort by time first, since the numbers of older rows have no reliable order. */
 const sent = newestFirst('created_at');

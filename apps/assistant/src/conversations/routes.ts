@@ -1,4 +1,4 @@
-import { type Server, toPage } from '@oselya/kit';
+import { type Server, paginate } from '@oselya/kit';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import type { Static } from 'typebox';
 import { signedIn } from '../access/guards.ts';
@@ -61,7 +61,7 @@ export function sessionRoutes(app: Server, sessions: SessionService): void {
       const before = messageCursors.read(cursor);
       const page = { sessionId: request.params.id, before, limit: limit + 1 };
       const { session, messages } = await sessions.openConversation(signedIn(request), page);
-      const shown = toPage(messages, {
+      const shown = paginate(messages, {
         limit,
         cursorOf: ({ position }) => messageCursors.write(position),
         request,
@@ -118,6 +118,6 @@ export function listHandler({ listSessions }: Pick<SessionService, 'listSessions
     const { user_id: userId, limit = SESSIONS_PAGE.limit, cursor } = request.query;
     const after = positions.read(cursor);
     const rows = await listSessions(signedIn(request), { userId, after, limit: limit + 1 });
-    return toPage(rows, { limit, cursorOf, request, reply }).map(presentSession);
+    return paginate(rows, { limit, cursorOf, request, reply }).map(presentSession);
   };
 }

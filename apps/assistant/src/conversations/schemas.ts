@@ -1,4 +1,4 @@
-import { pageQuery } from '@oselya/kit';
+import { createPageQuery } from '@oselya/kit';
 import {
   clientMessages,
   exampleMessage,
@@ -39,7 +39,7 @@ export const sessionResponse = { ...sessionRef, description: 'The changed sessio
 /** Query parameters of a list of sessions. */
 export const sessionsQuery = Type.Object({
   user_id: Type.Optional(userId),
-  ...pageQuery(SESSIONS_PAGE),
+  ...createPageQuery(SESSIONS_PAGE),
 });
 
 /** Response body with a page of sessions. */
@@ -49,7 +49,7 @@ export const sessionsResponse = Type.Array(sessionRef, {
 });
 
 /** Query parameters for a page of messages or steps. Without a cursor, the page has the latest. */
-export const latestQuery = Type.Object(pageQuery(MESSAGES_PAGE));
+export const latestQuery = Type.Object(createPageQuery(MESSAGES_PAGE));
 
 /** Response body with a session and its messages. Contract 3, Answers. */
 export const conversationResponse = Type.Object(

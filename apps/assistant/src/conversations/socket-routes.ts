@@ -3,7 +3,7 @@ import websocket from '@fastify/websocket';
 import { isForeignOrigin, onDrain, type Server } from '@oselya/kit';
 import { closings } from '@oselya/protocol';
 import { Type } from 'typebox';
-import { problem, problemAnswers } from '../errors.ts';
+import { problem, problemResponses } from '../errors.ts';
 import type { Identity } from '../identity/identity.ts';
 import { SOCKET_PATH } from './asyncapi.ts';
 import type { SocketLimits, SocketRegistry } from './socket.ts';
@@ -91,7 +91,7 @@ export async function socketRoutes(
         security: [{}, { session: [] }],
         response: {
           101: Type.Null({ description: 'The WebSocket is open.' }),
-          ...problemAnswers('cross_site_request', 'upgrade_required', 'too_many_connections'),
+          ...problemResponses('cross_site_request', 'upgrade_required', 'too_many_connections'),
         },
       },
       // The check is synchronous and the last step before the socket opens, so that the count is exact.

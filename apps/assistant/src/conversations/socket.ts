@@ -1,5 +1,5 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import { clientNetwork, type Logger, type ProblemError } from '@oselya/kit';
+import { getClientNetwork, type Logger, type ProblemError } from '@oselya/kit';
 import { type Closing, closings, socketLimits as protocolLimits } from '@oselya/protocol';
 import type { Registry } from 'prom-client';
 import type { RawData, WebSocket } from 'ws';
@@ -179,7 +179,7 @@ export function createSocketRegistry({
    */
   function accept(socket: WebSocket, handshake: Handshake): void {
     const { address, sessionId, requestId, log: peerLog } = handshake;
-    const network = clientNetwork(address);
+    const network = getClientNetwork(address);
     const state = sessionId === undefined ? 'anonymous' : 'signed_in';
     const openedAt = performance.now();
     let userId: string | undefined;
@@ -263,7 +263,7 @@ export function createSocketRegistry({
     stop: liveUsers.stop,
     /** Returns the problem if an IP address has too many sockets. An IPv6 address counts as its network. */
     refusalOf: (address: string): ProblemError | undefined =>
-      addresses.of(clientNetwork(address)) < caps.perAddress
+      addresses.of(getClientNetwork(address)) < caps.perAddress
         ? undefined
         : problem('too_many_connections', {
             headers: {

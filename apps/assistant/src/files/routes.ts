@@ -1,4 +1,10 @@
-import { cursors, describeErrors, pageQuery, type Server, toPage } from '@oselya/kit';
+import {
+  createCursorCodec,
+  describeErrors,
+  createPageQuery,
+  type Server,
+  paginate,
+} from '@oselya/kit';
 import { create as contentDisposition } from 'content-disposition';
 import type { FastifyRequest } from 'fastify';
 import { type Static, Type } from 'typebox';
@@ -19,7 +25,7 @@ const MAX_TRANSFERS = 16;
 const MAX_TRANSFERS_PER_USER = 6;
 
 /** A page's cursor: its last name. */
-const names = cursors(storableText({ maxLength: 1024 }));
+const names = createCursorCodec(storableText({ maxLength: 1024 }));
 
 /** Binary content has no JSON schema. */
 const binary = Type.Unsafe<Buffer>(Type.Unknown());
@@ -84,7 +90,7 @@ export async function fileRoutes(
         tags,
         summary: 'The files of a session',
         params: sessionParams,
-        querystring: Type.Object(pageQuery({ limit: MAX_FILES, maxLimit: MAX_FILES })),
+        querystring: Type.Object(createPageQuery({ limit: MAX_FILES, maxLimit: MAX_FILES })),
         response: {
           200: Type.Array(Type.Object({ ...info, created_at: timestamp() }), {
             description: 'Sorted by name.',
@@ -98,7 +104,7 @@ export async function fileRoutes(
       const page = { sessionId: request.params.id, after: names.read(cursor), limit: limit + 1 };
       const rows = await files.listFiles(signedIn(request), page);
       const cursorOf = ({ name }: FileInfo) => names.write(name);
-      return toPage(rows, { limit, cursorOf, request, reply }).map((file) => ({
+      return paginate(rows, { limit, cursorOf, request, reply }).map((file) => ({
         ...presentStored(file),
         created_at: file.created_at.toISOString(),
       }));

@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto';
-import { html, raw } from '@oselya/kit';
+import { html, rawHtml } from '@oselya/kit';
 
 /** Specification 000, Rules for the bridge page. */
 const FALLBACK_DELAY_MS = 1500;
@@ -24,8 +24,8 @@ setTimeout(() => { link.hidden = false; }, ${FALLBACK_DELAY_MS});
 `;
 
 // The policy lists hashes of these texts, so the formatter must not change them.
-const STYLE_ELEMENT = raw(`<style>${STYLE}</style>`);
-const SCRIPT_ELEMENT = raw(`<script>${SCRIPT}</script>`);
+const STYLE_ELEMENT = rawHtml(`<style>${STYLE}</style>`);
+const SCRIPT_ELEMENT = rawHtml(`<script>${SCRIPT}</script>`);
 
 const hash = (text: string) => `'sha256-${createHash('sha256').update(text).digest('base64')}'`;
 

@@ -1,4 +1,4 @@
-import { cursors, pageQuery, type Server, toPage } from '@oselya/kit';
+import { createCursorCodec, createPageQuery, type Server, paginate } from '@oselya/kit';
 import { type Kysely, sql } from 'kysely';
 import { Type } from 'typebox';
 import { signedIn } from '../access/guards.ts';
@@ -17,7 +17,7 @@ const publicIdSchema = Type.String({
   description: 'Names the sign-in; it is not the value of the cookie.',
 });
 
-const positions = cursors(
+const positions = createCursorCodec(
   Type.Object({
     createdAtMicros: Type.Integer({ minimum: 0, maximum: Number.MAX_SAFE_INTEGER }),
     id: publicIdSchema,
@@ -93,7 +93,7 @@ export function ownSignInRoutes(app: Server, db: Kysely<Tables>, identity: Ident
       schema: {
         tags: ['sign-in'],
         summary: 'Lists the sign-ins of the user',
-        querystring: Type.Object(pageQuery(PAGE)),
+        querystring: Type.Object(createPageQuery(PAGE)),
         response: {
           200: Type.Array(signInItem, {
             description: 'The current sign-ins of the user, newest first.',
@@ -108,7 +108,7 @@ export function ownSignInRoutes(app: Server, db: Kysely<Tables>, identity: Ident
       const currentId = cookies.sessionId(request);
       const after = positions.read(cursor);
       const rows = await listOwnSignIns(db, { userId, currentId, lifetime, limit, after });
-      const page = toPage(rows, { limit, cursorOf: positions.write, request, reply });
+      const page = paginate(rows, { limit, cursorOf: positions.write, request, reply });
       return page.map(({ id, current, user_agent, address, ...times }) => ({
         id,
         created_at: times.created_at.toISOString(),

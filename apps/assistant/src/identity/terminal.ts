@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto';
-import { isSameSecret, markOf, SIGN_IN_STEP_MINUTES } from '@oselya/kit';
+import { isSameSecret, shortenCodeChallenge, SIGN_IN_STEP_MINUTES } from '@oselya/kit';
 import { type Kysely, sql } from 'kysely';
 import { problem } from '../errors.ts';
 import type { Tables, TerminalRequest } from '../tables.ts';
@@ -56,7 +56,7 @@ export function createTerminalSignIns({ db, log }: IdentityDeps) {
       return {
         name: name === null ? email : `${name}, ${email}`,
         port,
-        mark: markOf(code_challenge),
+        mark: shortenCodeChallenge(code_challenge),
       };
     },
 

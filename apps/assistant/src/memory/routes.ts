@@ -1,4 +1,4 @@
-import { pageQuery, type Server, toPage } from '@oselya/kit';
+import { createPageQuery, type Server, paginate } from '@oselya/kit';
 import { type Static, Type } from 'typebox';
 import { signedIn } from '../access/guards.ts';
 import { type Position, positions } from '../pages.ts';
@@ -127,7 +127,7 @@ export function memoryRoutes(app: Server, memory: Memory): void {
       schema: {
         tags,
         summary: "The user's facts, or those of all users",
-        querystring: Type.Object({ scope, ...filters, ...pageQuery(PAGE) }),
+        querystring: Type.Object({ scope, ...filters, ...createPageQuery(PAGE) }),
         response: {
           200: Type.Array(factRef, { description: 'The most recently updated first.' }),
         },
@@ -138,7 +138,7 @@ export function memoryRoutes(app: Server, memory: Memory): void {
       const after = positions.read(cursor);
       const query = { scope: requested, category, q, limit: limit + 1, after };
       const rows = await memory.listFacts(signedIn(request), query);
-      return toPage(rows, { limit, cursorOf, request, reply }).map(presentFact);
+      return paginate(rows, { limit, cursorOf, request, reply }).map(presentFact);
     },
   );
 
@@ -195,7 +195,7 @@ export function memoryRoutes(app: Server, memory: Memory): void {
       schema: {
         tags,
         summary: "A summary of the user's memory, or those of all users",
-        querystring: Type.Object({ scope, ...pageQuery(PAGE) }),
+        querystring: Type.Object({ scope, ...createPageQuery(PAGE) }),
         response: {
           200: Type.Union([sessionRef, Type.Array(sessionRef)], {
             description:
@@ -211,7 +211,7 @@ export function memoryRoutes(app: Server, memory: Memory): void {
       if (requested !== 'all') return presentSummary(await memory.findSummary(user));
       const after = positions.read(cursor);
       const rows = await memory.listSummaries(user, { limit: limit + 1, after });
-      return toPage(rows, { limit, cursorOf, request, reply }).map(presentSummary);
+      return paginate(rows, { limit, cursorOf, request, reply }).map(presentSummary);
     },
   );
 
@@ -225,7 +225,7 @@ export function memoryRoutes(app: Server, memory: Memory): void {
         querystring: Type.Object({
           user_id: Type.Optional(userId),
           ...filters,
-          ...pageQuery(PAGE),
+          ...createPageQuery(PAGE),
         }),
         response: {
           200: Type.Object(
@@ -250,7 +250,7 @@ export function memoryRoutes(app: Server, memory: Memory): void {
         after,
       };
       const { facts, count } = await memory.listAndCountFacts(signedIn(request), query);
-      const page = toPage(facts, { limit, cursorOf, request, reply });
+      const page = paginate(facts, { limit, cursorOf, request, reply });
       return { facts: page.map(presentFact), count };
     },
   );

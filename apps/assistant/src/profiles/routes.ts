@@ -1,10 +1,10 @@
-import { cursors, pageQuery, type Server, toPage } from '@oselya/kit';
+import { createCursorCodec, createPageQuery, type Server, paginate } from '@oselya/kit';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import type { Kysely } from 'kysely';
 import { type Static, Type } from 'typebox';
 import { guardRefusals, signedIn } from '../access/guards.ts';
 import { recordAudit } from '../admin/audit.ts';
-import { problem, problemAnswers } from '../errors.ts';
+import { problem, problemResponses } from '../errors.ts';
 import type { Tables } from '../tables.ts';
 import type { Profile } from './profile-file.ts';
 import type { Profiles } from './profiles.ts';
@@ -12,7 +12,7 @@ import type { Profiles } from './profiles.ts';
 const PAGE = { limit: 100, maxLimit: 500 };
 
 /** A page's cursor: the number of profiles on the pages up to it. */
-const positions = cursors(Type.Integer({ minimum: 0, maximum: Number.MAX_SAFE_INTEGER }));
+const positions = createCursorCodec(Type.Integer({ minimum: 0, maximum: Number.MAX_SAFE_INTEGER }));
 
 const profileItem = Type.Object(
   {
@@ -44,7 +44,7 @@ const profileItem = Type.Object(
   },
 );
 
-const profilesQuery = Type.Object(pageQuery(PAGE));
+const profilesQuery = Type.Object(createPageQuery(PAGE));
 const profilesAnswer = Type.Array(Type.Unsafe<Static<typeof profileItem>>(Type.Ref('Profile')), {
   description: 'In the order of their files.',
 });
@@ -90,7 +90,7 @@ export function profileRoutes(
         tags: ['profiles'],
         summary: 'The profiles that the user may choose',
         querystring: profilesQuery,
-        response: { 200: profilesAnswer, ...problemAnswers(...guardErrors) },
+        response: { 200: profilesAnswer, ...problemResponses(...guardErrors) },
       },
     },
     (request, reply) =>
@@ -107,7 +107,7 @@ export function profileRoutes(
         tags: ['admin', 'profiles'],
         summary: 'All profiles, including admin-only ones',
         querystring: profilesQuery,
-        response: { 200: profilesAnswer, ...problemAnswers(...guardErrors) },
+        response: { 200: profilesAnswer, ...problemResponses(...guardErrors) },
       },
     },
     (request, reply) =>
@@ -134,7 +134,7 @@ export function profileRoutes(
         body: availability,
         response: {
           200: availabilityAnswer,
-          ...problemAnswers(
+          ...problemResponses(
             400,
             ...guardErrors,
             'cross_site_request',
@@ -171,5 +171,5 @@ function pageOf(
   const { limit = PAGE.limit, cursor } = request.query;
   const start = positions.read(cursor) ?? 0;
   const cursorOf = () => positions.write(start + limit);
-  return toPage(list.slice(start, start + limit + 1), { limit, cursorOf, request, reply });
+  return paginate(list.slice(start, start + limit + 1), { limit, cursorOf, request, reply });
 }

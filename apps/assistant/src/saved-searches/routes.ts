@@ -1,4 +1,4 @@
-import { pageQuery, type Server, toPage } from '@oselya/kit';
+import { createPageQuery, type Server, paginate } from '@oselya/kit';
 import { type Static, Type } from 'typebox';
 import { signedIn } from '../access/guards.ts';
 import { type Position, positions } from '../pages.ts';
@@ -116,7 +116,7 @@ export function savedSearchRoutes(app: Server, savedSearches: SavedSearches): vo
       schema: {
         tags,
         summary: "The user's saved searches",
-        querystring: Type.Object(pageQuery(PAGE)),
+        querystring: Type.Object(createPageQuery(PAGE)),
         response: {
           200: Type.Array(savedSearchRef, {
             description: 'Newest first.',
@@ -129,7 +129,7 @@ export function savedSearchRoutes(app: Server, savedSearches: SavedSearches): vo
       const { limit = PAGE.limit, cursor } = request.query;
       const page = { after: positions.read(cursor), limit: limit + 1 };
       const rows = await savedSearches.list(signedIn(request), page);
-      return toPage(rows, { limit, cursorOf, request, reply }).map(
+      return paginate(rows, { limit, cursorOf, request, reply }).map(
         ({ position: _position, ...saved }) => present(saved),
       );
     },

@@ -1,4 +1,4 @@
-import { cursors, pageQuery, type Server, toPage } from '@oselya/kit';
+import { createCursorCodec, createPageQuery, type Server, paginate } from '@oselya/kit';
 import type { FastifyBaseLogger } from 'fastify';
 import type { Kysely } from 'kysely';
 import { Type } from 'typebox';
@@ -159,7 +159,7 @@ function logoutTokenRoute(app: Server, { receiver, provider, hasDiscovery }: Web
 
 const PAGE = { limit: 50, maxLimit: 200 };
 
-const rowIds = cursors(Type.Integer({ minimum: 1, maximum: Number.MAX_SAFE_INTEGER }));
+const rowIds = createCursorCodec(Type.Integer({ minimum: 1, maximum: Number.MAX_SAFE_INTEGER }));
 
 const ledgerRow = Type.Object(
   {
@@ -201,7 +201,7 @@ function ledgerRoute(app: Server, db: Kysely<Tables>): void {
       schema: {
         tags: ['admin', 'webhooks'],
         summary: 'Lists the accepted webhooks',
-        querystring: Type.Object(pageQuery(PAGE)),
+        querystring: Type.Object(createPageQuery(PAGE)),
         response: {
           200: Type.Array(ledgerRow, {
             description: 'The ledger, newest first.',
@@ -214,7 +214,7 @@ function ledgerRoute(app: Server, db: Kysely<Tables>): void {
       const { limit = PAGE.limit, cursor } = request.query;
       const rows = await listWebhooks(db, { before: rowIds.read(cursor), limit: limit + 1 });
       const cursorOf = ({ id }: { id: number }) => rowIds.write(id);
-      const page = toPage(rows, { limit, cursorOf, request, reply });
+      const page = paginate(rows, { limit, cursorOf, request, reply });
       return page.map((row) => ({ ...row, received_at: row.received_at.toISOString() }));
     },
   );

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { readFile } from 'node:fs/promises';
 import { after, test } from 'node:test';
 import { sampleAccounts } from '@oselya/dev-idp';
-import { createLogger, createServer, healthRoutes, type Server } from '@oselya/kit';
+import { createLogger, createServer, registerHealthRoutes, type Server } from '@oselya/kit';
 import { guardRoutes, signedIn } from '../../src/access/guards.ts';
 import {
   accessScope,
@@ -80,7 +80,7 @@ test('A server does not start with a route without declared access', async () =>
 test('Operational routes are open, and public routes have no user', async () => {
   const app = await guarded();
   app.get('/mistake', { config: { access: 'public' } }, (request) => signedIn(request));
-  healthRoutes(app, {});
+  registerHealthRoutes(app, {});
   for (const url of ['/health', '/health/live', '/openapi.json', '/docs/json']) {
     assert.equal((await app.inject(url)).statusCode, 200);
   }

@@ -4,7 +4,7 @@ import { once } from 'node:events';
 import { createServer, type IncomingMessage } from 'node:http';
 import { type AddressInfo } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { isLoopback, markOf, SIGN_IN_STEP_MINUTES, isSameSecret } from '@oselya/kit';
+import { isLoopback, shortenCodeChallenge, SIGN_IN_STEP_MINUTES, isSameSecret } from '@oselya/kit';
 import { CommandError } from '../command.ts';
 import { oneLine } from '../terminal.ts';
 import { type Assistant, type SignIn } from './assistant.ts';
@@ -38,7 +38,7 @@ export async function signIn(
       tell('This assistant uses plain http: others on the network can read everything.');
     }
     tell(`Sign in with your browser on this computer: ${address}`);
-    tell(`The page must show the code ${markOf(challenge)}`);
+    tell(`The page must show the code ${shortenCodeChallenge(challenge)}`);
     if (opensBrowser) openBrowser(address);
     const late = sleep(WAIT_MINUTES * 60_000, undefined, { signal: waiting.signal });
     const brought = await Promise.race([server.brought, late.catch(() => undefined)]);

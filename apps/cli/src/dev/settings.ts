@@ -3,7 +3,7 @@ import { existsSync, mkdirSync, readFileSync, renameSync, writeFileSync } from '
 import { join, resolve } from 'node:path';
 import { readConfig as readAssistant } from '@oselya/assistant';
 import { readConfig as readCollector } from '@oselya/collector';
-import { loadConfig, loadTogether, StartError } from '@oselya/kit';
+import { loadConfig, loadConfigs, StartError } from '@oselya/kit';
 import { type Static, Type } from 'typebox';
 import { Value } from 'typebox/value';
 import { generateKey } from '../command.ts';
@@ -25,7 +25,7 @@ export function readSettings(env: NodeJS.ProcessEnv) {
   const quietEnv = { ...env, LOG_LEVEL: env['LOG_LEVEL']?.trim() || 'warn' };
   // The apps are read with default ports, so that a bad port is not also reported as a bad address.
   let config = loadConfig(devConfig, {});
-  const [, assistant, collector] = loadTogether(
+  const [, assistant, collector] = loadConfigs(
     () => (config = loadConfig(devConfig, quietEnv)),
     () =>
       readAssistant({

@@ -1,5 +1,5 @@
 import {
-  clientNetwork,
+  getClientNetwork,
   isCrossSiteChange,
   isLoopback,
   type RateLimit,
@@ -78,7 +78,7 @@ export function requireSource(request: FastifyRequest, sourceSlug: string): void
 
 /** Returns the key under which a request is counted: the id of its API key, or the client's network without one. */
 export function callerOf({ apiKey, ip }: Pick<FastifyRequest, 'apiKey' | 'ip'>): string {
-  return apiKey?.id ?? clientNetwork(ip);
+  return apiKey?.id ?? getClientNetwork(ip);
 }
 
 /**

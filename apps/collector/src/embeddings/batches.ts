@@ -1,4 +1,4 @@
-import { logFields, withOnlyLogFields } from '@oselya/kit';
+import { getLogFields, withIsolatedLogFields } from '@oselya/kit';
 import {
   MAX_TEXTS_PER_REQUEST,
   type ModelCallEvent,
@@ -46,7 +46,7 @@ export async function embedTogether(
 ): Promise<(Embedded | Error)[]> {
   const texts = wanted.map(({ text }) => text);
   try {
-    const { vectors, model: name } = await withOnlyLogFields(logFieldsOf(wanted), () =>
+    const { vectors, model: name } = await withIsolatedLogFields(logFieldsOf(wanted), () =>
       model.embed(texts, {
         signal: allAborted(wanted.map(({ signal }) => signal)),
         observe: (event) => {
@@ -140,7 +140,7 @@ export function createEmbeddingBatches(model: Pick<ModelClient, 'embed'>): Embed
   );
   return async ({ alone = false, ...rest }) => {
     rest.signal.throwIfAborted();
-    const wanted: Wanted = { ...rest, job: logFields() };
+    const wanted: Wanted = { ...rest, job: getLogFields() };
     if (!alone) return loader.load(wanted);
     const [result] = await embed([wanted]);
     if (result === undefined || result instanceof Error) throw result;

@@ -1,7 +1,7 @@
 import type { Server } from '@oselya/kit';
 import fresh from 'fresh';
 import { Type } from 'typebox';
-import { problem, problemAnswers } from '../errors.ts';
+import { problem, problemResponses } from '../errors.ts';
 import type { Images, OpenImage } from './images.ts';
 import { SIDES } from './store.ts';
 
@@ -40,7 +40,7 @@ export function imageRoutes(app: Server, images: Pick<Images, 'has' | 'open'>): 
           304: Type.Unsafe<undefined>(
             Type.Null({ description: 'The copy that the caller has is good' }),
           ),
-          ...problemAnswers(401, 403, 'image_not_found', 422, 503),
+          ...problemResponses(401, 403, 'image_not_found', 422, 503),
         },
       },
     },

@@ -4,7 +4,7 @@ import type { FastifyReply, FastifyRequest } from 'fastify';
 import { Type } from 'typebox';
 import { callerOf, CHANGE_REJECTIONS, mayUseSource, requireSource } from '../access/guard.ts';
 import { limitInProgress } from '../async/concurrency.ts';
-import { problem, problemAnswers } from '../errors.ts';
+import { problem, problemResponses } from '../errors.ts';
 import type { Metrics } from '../metrics.ts';
 import { MEBIBYTE, parseId } from '../schemas.ts';
 import { checkValues, type Payload, PayloadSchema } from './payload.ts';
@@ -49,7 +49,7 @@ export function ingestRoutes(
         body: Type.Unsafe<Payload>(Type.Ref('PayloadSchema')),
         response: {
           202: acceptedSchema,
-          ...problemAnswers(...REJECTED, 'ingest_failed', 'ingest_busy'),
+          ...problemResponses(...REJECTED, 'ingest_failed', 'ingest_busy'),
         },
       },
       errorHandler: failAsIngest,
@@ -80,7 +80,7 @@ export function ingestRoutes(
         tags: ['ingest'],
         summary: "A payload's way through the pipeline",
         params: rawParams,
-        response: { 200: rawSchema, ...problemAnswers(401, 403, 'raw_not_found', 422, 503) },
+        response: { 200: rawSchema, ...problemResponses(401, 403, 'raw_not_found', 422, 503) },
       },
     },
     async (request) => {

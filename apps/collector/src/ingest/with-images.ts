@@ -1,13 +1,13 @@
 import { rm } from 'node:fs/promises';
 import multipart from '@fastify/multipart';
-import { type Server, SLOWEST_BODY } from '@oselya/kit';
+import { type Server, MIN_BODY_RATE } from '@oselya/kit';
 import type { BreakerView } from '@oselya/model';
 import type { FastifyRequest } from 'fastify';
 import pLimit from 'p-limit';
 import { Type } from 'typebox';
 import { callerOf, CHANGE_REJECTIONS, requireSource } from '../access/guard.ts';
 import type { Disk } from '../disk.ts';
-import { problem, problemAnswers } from '../errors.ts';
+import { problem, problemResponses } from '../errors.ts';
 import type { StoreState } from '../images/store.ts';
 import type { Metrics } from '../metrics.ts';
 import { MAX_IMAGES, MEBIBYTE } from '../schemas.ts';
@@ -105,7 +105,7 @@ export async function withImagesRoutes(
         body: formSchema,
         response: {
           200: processedSchema,
-          ...problemAnswers(...PROBLEMS),
+          ...problemResponses(...PROBLEMS),
         },
       },
       preValidation: (request, _reply, done) => {
@@ -181,8 +181,8 @@ const MODEL_AWAY =
 
 const STORE_AWAY = 'The image store cannot be used at present. Nothing was stored: send it again.';
 
-const DESCRIPTION = `A form has to come with no less than ${SLOWEST_BODY.bytes / MEBIBYTE} MB in each
-${SLOWEST_BODY.milliseconds / 60_000} minutes until it is complete, half a megabit a second. One that comes more slowly, or stalls, is
+const DESCRIPTION = `A form has to come with no less than ${MIN_BODY_RATE.bytes / MEBIBYTE} MB in each
+${MIN_BODY_RATE.milliseconds / 60_000} minutes until it is complete, half a megabit a second. One that comes more slowly, or stalls, is
 408 \`request_too_slow\`, and nothing of it is stored. One API key, or address without one, may have three times
 COLLECTOR_UPLOADS forms at once, and is 503 \`uploads_busy\` past those.
 

@@ -1,9 +1,9 @@
 import { type Log, settle } from '@oselya/db';
-import { cursors, type RateLimit, type Server } from '@oselya/kit';
+import { createCursorCodec, type RateLimit, type Server } from '@oselya/kit';
 import { type Kysely, sql } from 'kysely';
 import { type Static, Type } from 'typebox';
 import { limitedBy } from '../access/guard.ts';
-import { problem, problemAnswers } from '../errors.ts';
+import { problem, problemResponses } from '../errors.ts';
 import { choice, MAX_ID, nullable } from '../schemas.ts';
 import type { Tables } from '../tables.ts';
 
@@ -37,7 +37,7 @@ const invalidCursor = {
 };
 
 /** A position, and when the change at it was written, in milliseconds since the epoch; null if there was none. */
-const changeCursors = cursors(
+const changeCursors = createCursorCodec(
   Type.Tuple([Type.Integer({ minimum: 0, maximum: MAX_ID }), nullable(Type.Integer())]),
   invalidCursor,
 );
@@ -122,7 +122,7 @@ export function changeRoutes(
           `repeated. Changes are kept for ${RETENTION_DAYS} days. A key with a list of sources gets the changes of ` +
           'these. A cursor from after the copy of the database that was restored is rejected (422): begin again without it.',
         querystring: changesQuery,
-        response: { 200: changesAnswer, ...problemAnswers(401, 403, 422, 429, 503) },
+        response: { 200: changesAnswer, ...problemResponses(401, 403, 422, 429, 503) },
       },
     },
     ({ query, apiKey }) =>

@@ -1,8 +1,8 @@
-import { cursors, pageQuery, type Server, toPage } from '@oselya/kit';
+import { createCursorCodec, createPageQuery, type Server, paginate } from '@oselya/kit';
 import { type Kysely, sql } from 'kysely';
 import { Type } from 'typebox';
 import { duplicatesSchema, listDuplicates } from '../duplicates/duplicates.ts';
-import { problem, problemAnswers } from '../errors.ts';
+import { problem, problemResponses } from '../errors.ts';
 import { choice, idParam, MAX_ID, nullable, parseId } from '../schemas.ts';
 import type { Tables } from '../tables.ts';
 import {
@@ -24,13 +24,13 @@ const PAGE_SIZE = 100;
 const MAX_INTEGER = 2 ** 31 - 1;
 
 const wholeNumber = (maximum: number) => Type.Integer({ minimum: 0, maximum });
-const historyCursors = cursors(
+const historyCursors = createCursorCodec(
   Type.Object(
     { rawId: wholeNumber(MAX_ID), revision: wholeNumber(MAX_INTEGER) },
     { additionalProperties: false },
   ),
 );
-const imageCursors = cursors(wholeNumber(MAX_INTEGER));
+const imageCursors = createCursorCodec(wholeNumber(MAX_INTEGER));
 
 const rules = Object.entries(RULES).map(([rule, effect]) => `\`${rule}\`, ${effect}`);
 
@@ -130,8 +130,8 @@ const imagesSchema = Type.Array(
 export function listingRoutes(app: Server, { db }: { db: Kysely<Tables> }): void {
   const config = { scope: 'search' } as const;
   const about = { tags: ['listings'], params: Type.Object({ id: idParam }) };
-  const problems = problemAnswers(401, 403, 'listing_not_found', 422, 503);
-  const querystring = Type.Object(pageQuery({ limit: PAGE_SIZE, maxLimit: 1000 }));
+  const problems = problemResponses(401, 403, 'listing_not_found', 422, 503);
+  const querystring = Type.Object(createPageQuery({ limit: PAGE_SIZE, maxLimit: 1000 }));
 
   app.get(
     '/listings/:id',
@@ -181,7 +181,7 @@ export function listingRoutes(app: Server, { db }: { db: Kysely<Tables> }): void
       const rows = await listSnapshots(db, id, { limit: limit + 1, before });
       const cursorOf = ({ raw_id: rawId, revision }: (typeof rows)[number]) =>
         historyCursors.write({ rawId, revision });
-      return toPage(rows, { limit, cursorOf, request, reply }).map(({ revision, ...row }) => ({
+      return paginate(rows, { limit, cursorOf, request, reply }).map(({ revision, ...row }) => ({
         ...row,
         reprocessed: revision > 0,
         created_at: row.created_at.toISOString(),
@@ -207,7 +207,7 @@ export function listingRoutes(app: Server, { db }: { db: Kysely<Tables> }): void
       await requireListing(db, id);
       const rows = await listImages(db, id, { limit: limit + 1, after });
       const cursorOf = (row: (typeof rows)[number]) => imageCursors.write(row.position);
-      return toPage(rows, { limit, cursorOf, request, reply });
+      return paginate(rows, { limit, cursorOf, request, reply });
     },
   );
 }

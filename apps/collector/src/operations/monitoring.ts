@@ -3,7 +3,7 @@ import {
   closeServer,
   createServer,
   type HealthChecks,
-  healthRoutes,
+  registerHealthRoutes,
   listen,
   type Logger,
   onDrain,
@@ -53,7 +53,7 @@ export function monitoringRoutes(
   registerStoreMetrics(registry, deps);
   registerDuplicateMetrics(registry, { db, onError: warn('the search for duplicates') });
   registerDiskMetrics(registry, { disk, onError: warn('the disk') });
-  healthRoutes(app, createHealthChecks({ ...deps, db }));
+  registerHealthRoutes(app, createHealthChecks({ ...deps, db }));
   return queue.read;
 }
 

@@ -1,8 +1,14 @@
-import { cursors, pageQuery, type Server, toPage, whenAbandoned } from '@oselya/kit';
+import {
+  createCursorCodec,
+  createPageQuery,
+  type Server,
+  paginate,
+  createDisconnectSignal,
+} from '@oselya/kit';
 import type { FastifyReply } from 'fastify';
 import { type Kysely, sql } from 'kysely';
 import { type Static, Type } from 'typebox';
-import { problemAnswers } from '../errors.ts';
+import { problemResponses } from '../errors.ts';
 import { acceptedSchema, rawParams, rawSchema } from '../ingest/schemas.ts';
 import type { Metrics } from '../metrics.ts';
 import { createRetry } from '../queue/retry.ts';
@@ -25,7 +31,7 @@ const BATCH = 1000;
 const BOUNDED = `It ends after ${DEADLINE_MS / 1000} seconds with what it has done by then: repeat it until nothing is left to do.`;
 
 /** A position is a number: a cursor may hold any, and the database rejects some texts that look like times. */
-const rawCursors = cursors(
+const rawCursors = createCursorCodec(
   Type.Object({
     at: Type.Integer({ minimum: 0, maximum: Number.MAX_SAFE_INTEGER }),
     id: Type.Integer({ minimum: 1, maximum: MAX_ID }),
@@ -36,7 +42,7 @@ const listQuery = Type.Object(
   {
     status: rawStatusSchema,
     source_slug: Type.Optional(sourceSlugSchema),
-    ...pageQuery({ limit: PAGE_SIZE, maxLimit: 1000 }),
+    ...createPageQuery({ limit: PAGE_SIZE, maxLimit: 1000 }),
   },
   { additionalProperties: false },
 );
@@ -87,7 +93,7 @@ const retryBody = Type.Object(
 
 /** Aborts when the client has gone, or at the deadline. */
 function whileAwaited(reply: FastifyReply): AbortSignal {
-  return AbortSignal.any([whenAbandoned(reply), AbortSignal.timeout(DEADLINE_MS)]);
+  return AbortSignal.any([createDisconnectSignal(reply), AbortSignal.timeout(DEADLINE_MS)]);
 }
 
 /**
@@ -112,14 +118,14 @@ export function payloadRoutes(
         summary: 'The payloads of a status, the last changed first',
         description: 'For admins who decide what to retry. The content of payloads is not shown.',
         querystring: listQuery,
-        response: { 200: listAnswer, ...problemAnswers(401, 403, 422, 503) },
+        response: { 200: listAnswer, ...problemResponses(401, 403, 422, 503) },
       },
     },
     async (request, reply) => {
       const { limit = PAGE_SIZE } = request.query;
       const rows = await listRaw(db, { ...request.query, limit: limit + 1 });
       const cursorOf = ({ at, id }: (typeof rows)[number]) => rawCursors.write({ at, id });
-      const page = toPage(rows, { limit, cursorOf, request, reply });
+      const page = paginate(rows, { limit, cursorOf, request, reply });
       return page.map(({ id, at: _at, ...row }) => ({
         ...row,
         raw_id: id,
@@ -140,7 +146,7 @@ export function payloadRoutes(
         params: rawParams,
         response: {
           200: acceptedSchema,
-          ...problemAnswers(401, 403, 'raw_not_found', 'not_retryable', 422, 503),
+          ...problemResponses(401, 403, 'raw_not_found', 'not_retryable', 422, 503),
         },
       },
     },
@@ -167,7 +173,7 @@ export function payloadRoutes(
             { retried: Type.Integer() },
             { description: 'How many wait in the queue again.', examples: [{ retried: 17 }] },
           ),
-          ...problemAnswers(400, 401, 403, 413, 415, 422, 503),
+          ...problemResponses(400, 401, 403, 413, 415, 422, 503),
         },
       },
     },
@@ -191,7 +197,7 @@ export function payloadRoutes(
             { deleted: Type.Integer() },
             { description: 'How many were removed.', examples: [{ deleted: 1250 }] },
           ),
-          ...problemAnswers(401, 403, 422, 503),
+          ...problemResponses(401, 403, 422, 503),
         },
       },
     },

@@ -2,7 +2,7 @@ import type { Server } from '@oselya/kit';
 import type { ModelClient } from '@oselya/model';
 import type { Kysely } from 'kysely';
 import { Type } from 'typebox';
-import { problemAnswers } from '../errors.ts';
+import { problemResponses } from '../errors.ts';
 import type { ReadQueue } from '../queue/figures.ts';
 import { choice, nullable, sourceSlugSchema } from '../schemas.ts';
 import type { Tables } from '../tables.ts';
@@ -128,7 +128,7 @@ export function operationRoutes(
       schema: {
         tags,
         summary: 'The state of the queue',
-        response: { 200: queueAnswer, ...problemAnswers(401, 403, 503) },
+        response: { 200: queueAnswer, ...problemResponses(401, 403, 503) },
       },
     },
     async () => ({ ...(await readQueue()), breaker: model.breaker.state }),
@@ -148,7 +148,7 @@ export function operationRoutes(
           'server error or an address that is not allowed changes nothing. A run ends after ' +
           `${DEADLINE_MS / 1000} seconds with what it has done by then.`,
         body: checkBody,
-        response: { 200: checkAnswer, ...problemAnswers(400, 401, 403, 413, 415, 422, 503) },
+        response: { 200: checkAnswer, ...problemResponses(400, 401, 403, 413, 415, 422, 503) },
       },
       preValidation: (request, _reply, done) => {
         // Every member has a default, so the body may be missing.

@@ -1,7 +1,7 @@
-import { type RateLimit, type Server, whenAbandoned } from '@oselya/kit';
+import { type RateLimit, type Server, createDisconnectSignal } from '@oselya/kit';
 import { type TSchema, Type } from 'typebox';
 import { limitedBy } from '../access/guard.ts';
-import { problemAnswers } from '../errors.ts';
+import { problemResponses } from '../errors.ts';
 import type { Metrics } from '../metrics.ts';
 import {
   type FulltextSearchRequest,
@@ -83,7 +83,7 @@ export function searchRoutes(app: Server, deps: SearchRouteDeps): void {
           `Ranks the ${RANKED_MATCHES} newest listings that match, the best first. Where more match, ` +
           'the older ones are not found and `total.relation` is `gte`: narrow the search by filters.',
         body: fulltextBody,
-        response: { 200: fulltextAnswer, ...problemAnswers(400, 401, 403, 422, 429, 503) },
+        response: { 200: fulltextAnswer, ...problemResponses(400, 401, 403, 422, 429, 503) },
       },
     },
     ({ body }) => timed('fulltext', searches.fulltext(body)),
@@ -99,12 +99,12 @@ export function searchRoutes(app: Server, deps: SearchRouteDeps): void {
         body: ref<SimilarSearchRequest>('SimilarSearchRequest'),
         response: {
           200: ref<SimilarSearchResponse>('SimilarSearchResponse'),
-          ...problemAnswers(400, 401, 403, 'listing_not_found', 'listing_not_embedded', 422, 429),
-          ...problemAnswers('model_failed', 'model_unavailable', 503),
+          ...problemResponses(400, 401, 403, 'listing_not_found', 'listing_not_embedded', 422, 429),
+          ...problemResponses('model_failed', 'model_unavailable', 503),
         },
       },
     },
-    ({ body }, reply) => timed('similar', searches.similar(body, whenAbandoned(reply))),
+    ({ body }, reply) => timed('similar', searches.similar(body, createDisconnectSignal(reply))),
   );
 
   app.post(
@@ -120,11 +120,11 @@ export function searchRoutes(app: Server, deps: SearchRouteDeps): void {
         body: fulltextBody,
         response: {
           200: fulltextAnswer,
-          ...problemAnswers(400, 401, 403, 422, 429, 'model_failed', 'model_unavailable', 503),
+          ...problemResponses(400, 401, 403, 422, 429, 'model_failed', 'model_unavailable', 503),
         },
       },
     },
-    ({ body }, reply) => timed('hybrid', searches.hybrid(body, whenAbandoned(reply))),
+    ({ body }, reply) => timed('hybrid', searches.hybrid(body, createDisconnectSignal(reply))),
   );
 
   app.post(
@@ -141,7 +141,7 @@ export function searchRoutes(app: Server, deps: SearchRouteDeps): void {
         body: ref<MatchesRequest>('SearchMatchesRequest'),
         response: {
           200: ref<MatchesResponse>('SearchMatchesResponse'),
-          ...problemAnswers(400, 401, 403, 422, 429, 503),
+          ...problemResponses(400, 401, 403, 422, 429, 503),
         },
       },
     },

@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto';
-import { cursors } from '@oselya/kit';
+import { createCursorCodec } from '@oselya/kit';
 import { type Expression, type Kysely, sql, type SqlBool } from 'kysely';
 import { Type } from 'typebox';
 import { problem } from '../errors.ts';
@@ -226,7 +226,7 @@ const invalidCursor = {
   path: 'body/cursor',
   message: 'must be the next_cursor of a page of this same search',
 };
-const positions = cursors(
+const positions = createCursorCodec(
   Type.Object(
     { v: Type.Literal(VERSION), q: Type.String(), r: Type.Number(), i: id, n: id },
     { additionalProperties: false },

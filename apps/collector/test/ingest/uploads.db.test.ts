@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { SLOWEST_BODY } from '@oselya/kit';
+import { MIN_BODY_RATE } from '@oselya/kit';
 import { once } from 'node:events';
 import { mkdtemp, readdir, rm, stat } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
@@ -178,8 +178,8 @@ async function storedBytes(): Promise<number> {
 test('A slow steady upload is accepted, and a stalled upload is 408 and stores nothing', async (context) => {
   // The test controls the clock of the limit; other clocks are real.
   context.mock.timers.enable({ apis: ['setInterval'] });
-  const passTime = () => context.mock.timers.tick(SLOWEST_BODY.milliseconds);
-  const piece = SLOWEST_BODY.bytes + KB * KB;
+  const passTime = () => context.mock.timers.tick(MIN_BODY_RATE.milliseconds);
+  const piece = MIN_BODY_RATE.bytes + KB * KB;
   const body = formBytes([metadata(), image('large.png', Buffer.alloc(3 * piece))]);
 
   /** Sends the next bytes, and waits until the collector has nearly all of them. */

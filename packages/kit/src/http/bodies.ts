@@ -11,7 +11,7 @@ import { commonProblem } from '../problems.ts';
 // oxlint-disable typescript/consistent-type-definitions -- Fastify's declarations can only be extended by interfaces
 declare module 'fastify' {
   interface FastifyContextConfig {
-    /** Whether a body may be compressed; the limit of its size applies after decompression. */
+    /** Whether the route accepts compressed bodies. The size limit applies to the decompressed body. */
     acceptsCompressed?: boolean;
   }
 }
@@ -23,8 +23,8 @@ const DECODERS: ReadonlyMap<string, () => Transform> = new Map<string, () => Tra
 ]);
 
 /**
- * Decompresses the body of a request on routes that accept it, and rejects an encoded body with 415 on others. Fastify
- * applies the limit of the body to the decompressed bytes. RFC 9110 §8.4, §12.5.3.
+ * Decompresses the request body if the route accepts compressed bodies; otherwise rejects an encoded body with 415. The
+ * body limit of Fastify applies to the decompressed bytes. RFC 9110 §8.4, §12.5.3.
  */
 export const decompressBody: preParsingHookHandler = (request, reply, payload, done) => {
   const encoding = request.headers['content-encoding']?.trim().toLowerCase() ?? 'identity';
@@ -39,7 +39,7 @@ export const decompressBody: preParsingHookHandler = (request, reply, payload, d
     return done(commonProblem('unsupported_media_type', { detail, headers }));
   }
   const decoder = createDecoder();
-  // Where the request is rejected before its body is read, nothing else listens.
+  // If the request is rejected before its body is read, the decoder has no other error listener.
   decoder.on('error', () => undefined);
   const decoded = Object.assign(Readable.from(readAll(decoder, encoding), { objectMode: false }), {
     receivedEncodedLength: 0,
@@ -47,7 +47,7 @@ export const decompressBody: preParsingHookHandler = (request, reply, payload, d
   payload.on('data', (chunk: Buffer) => (decoded.receivedEncodedLength += chunk.length));
   payload.once('error', (error) => decoder.destroy(error));
   payload.pipe(decoder);
-  // The rest of a rejected body is read, so that its sender gets the answer.
+  // Read the rest of a rejected body, so that the client receives the response.
   reply.raw.once('finish', () => payload.unpipe(decoder).resume());
   done(null, decoded);
 };
@@ -67,8 +67,8 @@ const FORBIDDEN_KEY =
   'The JSON has a key "__proto__", or "constructor" with a key "prototype" in it. Leave such keys out.';
 
 /**
- * Creates the parser of JSON bodies. It rejects keys that could change the prototype of an object with a reason of
- * their own, because Fastify reports such a body as invalid JSON.
+ * Creates the parser of JSON bodies. It rejects keys that could change the prototype of an object. Fastify also rejects
+ * them, but its error says that the JSON is invalid.
  */
 export function createJsonParser(
   app: Pick<FastifyInstance, 'getDefaultJsonParser'>,
@@ -95,8 +95,8 @@ function isJson(text: string): boolean {
 }
 
 /**
- * Ignores the body of a request to a route that takes none: many clients send a content type with every request, and
- * some an empty object. It is not parsed; Node reads it from the connection. RFC 9110 §9.3.5.
+ * Ignores the body of a request to a route without a body schema. Many clients send a content type with every request,
+ * and some send an empty object. The body is read by Node but not parsed. RFC 9110 §9.3.5.
  */
 export const ignoreUndeclaredBody: onRequestHookHandler = (
   { headers, routeOptions },

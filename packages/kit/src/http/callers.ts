@@ -5,17 +5,17 @@ import type { FastifyRequest, onRequestHookHandler } from 'fastify';
 import ipaddr from 'ipaddr.js';
 import { commonProblem } from '../problems.ts';
 
-/** The least of IPv6 that one subscriber gets. RFC 6177 §2. */
+/** Prefix length of the smallest IPv6 network that a subscriber gets. RFC 6177 §2. */
 const SUBSCRIBER_BITS = 64;
 
-/** The bits of one part of an IPv6 address. */
+/** Bits per group of an IPv6 address. */
 const PART_BITS = 16;
 
 /**
- * Returns the key of a client where uses are counted by address: an IPv4 address, also one written as IPv6
- * (RFC 4291 §2.5.5.2), or the /64 of an IPv6 address, since one host may use all of it. Other text is its own key.
+ * Returns the rate-limit key of a client by its IP address. An IPv4 address is its own key, also in IPv6 notation
+ * (RFC 4291 §2.5.5.2). The key of an IPv6 address is its /64 network, because one host may use all of it.
  */
-export function clientNetwork(address: string): string {
+export function getClientNetwork(address: string): string {
   if (!ipaddr.isValid(address)) return address;
   const parsed = ipaddr.process(address);
   if (parsed instanceof ipaddr.IPv4) return parsed.toString();
@@ -28,8 +28,8 @@ loopback.addSubnet('127.0.0.0', 8, 'ipv4');
 loopback.addAddress('::1', 'ipv6');
 
 /**
- * Returns whether a host is reachable from this machine only: `localhost`, 127.0.0.0/8 or `::1`.
- * @param host An address or a name; an IPv6 address with or without brackets.
+ * Returns whether a host is a loopback host: `localhost`, 127.0.0.0/8 or `::1`.
+ * @param host IP address or host name. An IPv6 address may have brackets.
  */
 export function isLoopback(host: string): boolean {
   const address = host.replace(/^\[(.*)\]$/, '$1');
@@ -41,9 +41,9 @@ export function isLoopback(host: string): boolean {
 const SAFE_METHODS: ReadonlySet<string> = new Set(['GET', 'HEAD', 'OPTIONS']);
 
 /**
- * Returns whether a request may change something and comes from a page of another origin. Browsers tell that in
- * `Sec-Fetch-Site`, older ones in `Origin` alone; without either the client is no browser.
- * @param publicOrigin The origin of the service behind a proxy, where it differs from the requested host.
+ * Returns whether a request has an unsafe method and comes from a page of another origin. Reads `Sec-Fetch-Site`, or
+ * `Origin` for older browsers. A request with neither header does not come from a browser.
+ * @param publicOrigin Public origin of a service behind a proxy, if it differs from the requested host.
  */
 export function isCrossSiteChange(
   { method, headers, protocol, host }: FastifyRequest,
@@ -56,9 +56,9 @@ export function isCrossSiteChange(
 }
 
 /**
- * Returns whether a page of another origin sent a request, by `Origin` alone: browsers send it with every change and
- * every WebSocket handshake.
- * @param publicOrigin As in {@link isCrossSiteChange}.
+ * Returns whether a page of another origin sent a request. Reads only `Origin`, which browsers send with unsafe methods
+ * and with WebSocket handshakes.
+ * @param publicOrigin See {@link isCrossSiteChange}.
  */
 export function isForeignOrigin(
   { headers: { origin }, protocol, host }: Pick<FastifyRequest, 'headers' | 'protocol' | 'host'>,
@@ -67,19 +67,19 @@ export function isForeignOrigin(
   return origin !== undefined && origin !== publicOrigin && origin !== `${protocol}://${host}`;
 }
 
-/** Returns whether a request has at most one `Host`: of several, Node reads the first and a proxy may read the last. */
-export function namesOneHost({ rawHeaders }: Pick<IncomingMessage, 'rawHeaders'>): boolean {
+/** Returns whether a request has at most one `Host` header. Of several, Node and a proxy may read different ones. */
+export function hasSingleHost({ rawHeaders }: Pick<IncomingMessage, 'rawHeaders'>): boolean {
   const names = rawHeaders.filter((_, index) => index % 2 === 0);
   return names.filter((name) => name.toLowerCase() === 'host').length < 2;
 }
 
 /** Rejects requests with several `Host` headers. RFC 9112 §3.2. */
-export const rejectSeveralHosts: onRequestHookHandler = ({ raw }, _reply, done) => {
-  if (namesOneHost(raw)) return done();
+export const rejectMultipleHosts: onRequestHookHandler = ({ raw }, _reply, done) => {
+  if (hasSingleHost(raw)) return done();
   done(commonProblem('malformed_request', { detail: 'Send one Host header: there are several.' }));
 };
 
-/** Compares two texts in a time that does not reveal where they differ. */
+/** Compares two secrets in constant time. */
 export function isSameSecret(one: string, other: string): boolean {
   const [first, second] = [Buffer.from(one), Buffer.from(other)];
   return first.length === second.length && timingSafeEqual(first, second);

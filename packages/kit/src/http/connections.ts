@@ -2,8 +2,8 @@ import { randomUUID } from 'node:crypto';
 import { type Server, STATUS_CODES } from 'node:http';
 import type { Socket } from 'node:net';
 import type { FastifyInstance, FastifyReply, onRequestHookHandler } from 'fastify';
-import { logAnswered, type Logger } from '../logging.ts';
-import { commonErrors, commonProblem, problemBody } from '../problems.ts';
+import { logRawResponse, type Logger } from '../logging.ts';
+import { commonErrors, commonProblem, createProblemBody } from '../problems.ts';
 
 type ClientError = Error & { code?: string };
 
@@ -13,9 +13,9 @@ const CODES: Readonly<Record<string, keyof typeof commonErrors>> = {
 };
 
 /**
- * Answers bytes that are not HTTP with a problem, and logs that without the parser's message, which may quote the bytes.
+ * Responds to malformed HTTP with a problem. Does not log the message of the parser, because it may quote the input.
  */
-export function answerMalformedHttp(error: ClientError, socket: Socket, log: Logger): void {
+export function rejectMalformedHttp(error: ClientError, socket: Socket, log: Logger): void {
   if (error.code === 'ECONNRESET' || socket.destroyed) return;
   const code = CODES[error.code ?? ''] ?? 'malformed_request';
   const requestId = randomUUID();
@@ -24,7 +24,7 @@ export function answerMalformedHttp(error: ClientError, socket: Socket, log: Log
   rejectConnection(socket, code, requestId);
 }
 
-/** Writes a problem to a connection, past Fastify, and ends the connection. */
+/** Writes a problem response directly to a connection, without Fastify, and closes the connection. */
 export function rejectConnection(
   socket: Socket,
   code: keyof typeof commonErrors,
@@ -32,7 +32,7 @@ export function rejectConnection(
 ): void {
   if (socket.destroyed) return;
   const problem = commonProblem(code);
-  const body = JSON.stringify(problemBody(problem, requestId));
+  const body = JSON.stringify(createProblemBody(problem, requestId));
   if (socket.writable) {
     socket.write(
       `HTTP/1.1 ${problem.status} ${STATUS_CODES[problem.status]}\r\n` +
@@ -45,14 +45,14 @@ export function rejectConnection(
 }
 
 /**
- * How slowly a body may arrive: complete after this time, or by at least this many bytes in each such time. Bodies that
- * are read into memory are smaller, so they have the time once; streamed ones may take longer at half a megabit a second.
+ * Minimum rate of a request body: it must be complete after this time, or bring at least this many bytes in each such
+ * period (about 0.5 Mbit/s). Bodies that are read into memory are smaller, so they must be complete after one period.
  */
-export const SLOWEST_BODY = { milliseconds: 120_000, bytes: 8 * 1024 * 1024 };
+export const MIN_BODY_RATE = { milliseconds: 120_000, bytes: 8 * 1024 * 1024 };
 
 /**
- * Ends a request whose body is slower than {@link SLOWEST_BODY} with 408. Node's own limit is for a whole request,
- * however large.
+ * Rejects a request with 408 if its body is slower than {@link MIN_BODY_RATE}. The timeout of Node is not suitable,
+ * because it applies to a whole request of any size.
  */
 export const rejectSlowBody: onRequestHookHandler = (request, reply, done) => {
   const { raw, id } = request;
@@ -62,16 +62,16 @@ export const rejectSlowBody: onRequestHookHandler = (request, reply, done) => {
     const timer = setInterval(() => {
       const received = socket.bytesRead - before;
       before = socket.bytesRead;
-      if (raw.complete || received >= SLOWEST_BODY.bytes) return;
+      if (raw.complete || received >= MIN_BODY_RATE.bytes) return;
       clearInterval(timer);
-      // Its answer was sent before the end of the body.
+      // The response was sent before the body was complete.
       if (reply.raw.headersSent) {
         socket.destroy();
         return;
       }
       rejectConnection(socket, 'request_too_slow', id);
-      logAnswered(request, reply, commonErrors.request_too_slow.status);
-    }, SLOWEST_BODY.milliseconds);
+      logRawResponse(request, reply, commonErrors.request_too_slow.status);
+    }, MIN_BODY_RATE.milliseconds);
     timer.unref();
     raw.once('close', () => clearInterval(timer));
   }
@@ -82,40 +82,40 @@ function hasBody(headers: { 'content-length'?: string; 'transfer-encoding'?: str
   return headers['transfer-encoding'] !== undefined || Number(headers['content-length'] ?? 0) > 0;
 }
 
-/** A connection whose request ended while the server was closing stays open for a next one. */
+/** Interval for closing idle connections. A connection becomes idle when its request ends during shutdown. */
 const IDLE_CHECK_MS = 50;
 
-/** Time for the answers of requests whose work took all of the limit. */
-const LAST_ANSWERS_MS = 1000;
+/** Minimum time for sending the last responses, even if the time limit has passed. */
+const MIN_CLOSE_MS = 1000;
 
-type Closable = Pick<FastifyInstance, 'server'>;
+type ServerOwner = Pick<FastifyInstance, 'server'>;
 
-/** The work that each server ends before it closes, in this order; and the closing servers. */
-const works = new WeakMap<Server, (() => Promise<void>)[]>();
+/** Callbacks by server, in the order of their execution before it closes. */
+const drainCallbacks = new WeakMap<Server, (() => Promise<void>)[]>();
 const draining = new WeakSet<Server>();
 
-/** Registers work that ends before the server stops listening, after the work registered earlier. */
-export function onDrain({ server }: Closable, end: () => Promise<void>): void {
-  works.set(server, [...(works.get(server) ?? []), end]);
+/** Registers a callback that runs before the server stops listening. Callbacks run in the order of registration. */
+export function onDrain({ server }: ServerOwner, end: () => Promise<void>): void {
+  drainCallbacks.set(server, [...(drainCallbacks.get(server) ?? []), end]);
 }
 
-/** Returns whether a server is closing: it rejects new requests and is not ready. */
-export const isDraining = ({ server }: Closable): boolean => draining.has(server);
+/** Returns whether a server is closing. A closing server rejects new requests and reports that it is not ready. */
+export const isDraining = ({ server }: ServerOwner): boolean => draining.has(server);
 
-/** Rejects new requests while the server closes, except those of operators. */
+/** Rejects new requests while the server closes, except operational ones such as health checks. */
 export const rejectWhileDraining: onRequestHookHandler = (request, reply, done) => {
   const { server, routeOptions, raw } = request;
   if (!isDraining(server) || routeOptions.config.operational === true) return done();
   void reply.header('connection', 'close');
-  // Node no longer closes the connection of a handshake.
+  // Node does not close the connection of an upgrade request.
   if (raw.headers.upgrade !== undefined) reply.raw.once('finish', () => raw.socket.destroySoon());
   done(commonProblem('unavailable', { detail: 'This process is ending. Send the request again.' }));
 };
 
 /**
- * Closes a server: it rejects new requests, answers health checks until the work of `onDrain` has ended, and waits for
- * the requests in progress.
- * @param timeoutMs The limit for all of that; then connections are cut off.
+ * Closes a server. It rejects new requests, runs the callbacks of `onDrain`, and waits for requests in progress. Health
+ * checks are answered until the callbacks end.
+ * @param timeoutMs Time limit. Afterwards, open connections are closed.
  */
 export async function closeServer(
   app: Pick<FastifyInstance, 'close' | 'server'>,
@@ -127,7 +127,7 @@ export async function closeServer(
   await using closing = new AsyncDisposableStack();
   closing.defer(async () => {
     const leftMs = deadline - performance.now();
-    const timer = setTimeout(() => server.closeAllConnections(), Math.max(leftMs, LAST_ANSWERS_MS));
+    const timer = setTimeout(() => server.closeAllConnections(), Math.max(leftMs, MIN_CLOSE_MS));
     const idle = setInterval(() => server.closeIdleConnections(), IDLE_CHECK_MS);
     try {
       await app.close();
@@ -136,16 +136,16 @@ export async function closeServer(
       clearInterval(idle);
     }
   });
-  for (const end of works.get(server) ?? []) await end();
+  for (const end of drainCallbacks.get(server) ?? []) await end();
 }
 
 /**
- * Returns a signal that is aborted when the client hangs up before the answer is complete. Fastify's `request.signal` is
- * aborted as soon as the body has been read.
+ * Returns a signal that is aborted when the client disconnects before the response is complete. `request.signal` of
+ * Fastify is not suitable, because it is aborted as soon as the body has been read.
  */
-export function whenAbandoned({ raw }: FastifyReply): AbortSignal {
+export function createDisconnectSignal({ raw }: FastifyReply): AbortSignal {
   const controller = new AbortController();
-  // The client may have gone while it was authenticated, and no event follows.
+  // The client may have disconnected earlier, for example during authentication. Then no event follows.
   if (raw.closed) controller.abort();
   raw.once('close', () => {
     if (!raw.writableFinished) controller.abort();

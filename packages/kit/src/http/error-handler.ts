@@ -1,14 +1,14 @@
 import type { FastifyError, FastifyReply, FastifyRequest } from 'fastify';
-import { commonProblem, problemBody, ProblemError } from '../problems.ts';
-import { html, PAGE_STYLE_HASH, renderPage, withCode } from './page.ts';
+import { commonProblem, createProblemBody, ProblemError } from '../problems.ts';
+import { html, PAGE_STYLE_HASH, renderPage, renderInlineCode } from './page.ts';
 import { describeErrors } from './validation.ts';
 
 const CSP = 'content-security-policy';
 const ERROR_PAGE_POLICY = `default-src 'none'; style-src ${PAGE_STYLE_HASH}; frame-ancestors 'none'; base-uri 'none'`;
 
 /**
- * Answers an error as a problem, or as a page where a browser navigates. An error outside of the error tables is 500
- * without details, which the log has.
+ * Responds to an error with a problem, or with a page if a browser navigates. Unknown errors become 500 without
+ * details, and are logged.
  */
 export function handleError(
   error: FastifyError | ProblemError,
@@ -19,15 +19,15 @@ export function handleError(
 }
 
 /**
- * Answers a request without a route: its address does not exist, or takes other methods.
- * @param allowed The methods that the address takes.
+ * Responds to a request without a route: 404, or 405 if the path has other methods.
+ * @param allowed Methods of the path.
  */
 export function handleNotFound(
   request: FastifyRequest,
   reply: FastifyReply,
   allowed: readonly string[],
 ) {
-  // The route of static files takes the method, and has no such file.
+  // If the method is allowed, a route for static files matched but has no such file.
   const isUnknown = allowed.length === 0 || allowed.includes(request.method);
   const problem = isUnknown
     ? commonProblem('not_found')
@@ -41,23 +41,23 @@ function sendProblem(problem: ProblemError, request: FastifyRequest, reply: Fast
   } else {
     request.log.debug({ code: problem.code, detail: problem.detail }, problem.title);
   }
-  const body = problemBody(problem, request.id);
+  const body = createProblemBody(problem, request.id);
   void reply.status(problem.status).headers({
-    // The error is of this client and this moment, and caches may keep a 404.
+    // Caches may store a 404 by default.
     'cache-control': 'no-store',
     ...problem.headers,
     'x-request-id': request.id,
-    // Errors before routing have not passed the hooks that set this.
+    // The hook that sets this header does not run for errors before routing.
     ...(reply.hasHeader(CSP) ? {} : { [CSP]: ERROR_PAGE_POLICY }),
   });
-  if (wantsPage(request)) {
+  if (isNavigation(request)) {
     const { page } = problem;
     const places = body.errors?.map((one) => html`<li>${one.path}: ${one.message}</li>`);
     return reply.type('text/html; charset=utf-8').send(
       renderPage({
         title: problem.title,
         body: html`<h1>${problem.title}</h1>
-          <p>${withCode(page.detail)}</p>
+          <p>${renderInlineCode(page.detail)}</p>
           ${
             places &&
             html`<ul>
@@ -108,13 +108,13 @@ function toProblem(error: FastifyError | ProblemError): ProblemError {
   }
 }
 
-/** Returns Fastify's message, except where it repeats the address, which may hold secrets. */
+/** Returns the message of Fastify, unless it contains the URL, which may contain secrets. */
 function publicDetail({ code, message }: FastifyError): { detail: string } {
   return { detail: code === 'FST_ERR_BAD_URL' ? 'The address is not well formed.' : message };
 }
 
-/** Returns whether a browser navigates. Programs post too, so for a form the browser has to say so. */
-function wantsPage(request: FastifyRequest): boolean {
+/** Returns whether a browser navigates. A POST also needs `Sec-Fetch-Mode: navigate`, because programs post too. */
+function isNavigation(request: FastifyRequest): boolean {
   const isForm = request.method === 'POST' && request.headers['sec-fetch-mode'] === 'navigate';
   if (request.method !== 'GET' && !isForm) return false;
   return (request.headers.accept ?? '')

@@ -2,28 +2,28 @@ import type { FastifyBaseLogger, FastifyInstance } from 'fastify';
 import { Type } from 'typebox';
 import { isDraining } from './connections.ts';
 
-/** The health of a service, or of a part of it: `degraded` serves at least a part of the requests. */
+/** Health of a service or of one of its dependencies. `degraded` means that it can serve only some requests. */
 export type HealthStatus = 'ok' | 'degraded' | 'down';
-/** The result of a check. Its facts are public. */
+/** Result of a check. All of its fields are public. */
 export type HealthReport = { status: HealthStatus; [fact: string]: unknown };
-/** The checks of a service by name; see `healthRoutes` for their signal. */
+/** Health checks by name. The signal aborts a check that takes too long. */
 export type HealthChecks = Record<string, (signal: AbortSignal) => Promise<HealthReport>>;
 
-/** When a check is aborted, so that it can still judge a peer that hangs. */
+/** Time until a check is aborted. The check can then report the dependency as degraded or down. */
 const ABORT_MS = 2000;
 
-/** When a check that did not stop is down. */
-const GIVE_UP_MS = 3000;
+/** Time until a check that ignores its signal counts as down. */
+const TIMEOUT_MS = 3000;
 
-/** Codes of the system (`ECONNREFUSED`) and of PostgreSQL (`57P01`), which reveal nothing about the installation. */
+/** Codes of the system (`ECONNREFUSED`) and of PostgreSQL (`57P01`). They reveal no private details. */
 const PUBLIC_CODE = /^[A-Z0-9_]{5,40}$/;
 
-const ENDING = {
+const SHUTTING_DOWN = {
   status: 'down' as const,
   checks: { process: { status: 'down', detail: 'The process is ending.' } },
 };
 
-const reportSchema = (description: string, databaseStatus: 'ok' | 'down') =>
+const createReportSchema = (description: string, databaseStatus: 'ok' | 'down') =>
   Type.Object(
     {
       status: Type.Union([Type.Literal('ok'), Type.Literal('degraded'), Type.Literal('down')]),
@@ -44,25 +44,25 @@ const liveSchema = Type.Object(
 );
 
 /**
- * Serves `GET /health` (every check; 200 for ok and degraded, 503 for down), `/health/live` (the process answers) and
- * `/health/ready` (as `/health`, for load balancers). Contract 4, Health. A check is aborted after 2 s, and judges itself
- * then. One that fails or takes 3 s is down, and so is a closing server. The public `detail` has at most the error's code.
+ * Registers `GET /health` and `/health/ready` (all checks: 200 for ok and degraded, 503 for down) and `/health/live`
+ * (always 200). Contract 4, Health. A check gets an abort signal after 2 s, and counts as down if it throws or takes
+ * longer than 3 s. A closing server is down. The public `detail` of a failed check contains at most an error code.
  */
-export function healthRoutes(app: FastifyInstance, checks: HealthChecks): void {
+export function registerHealthRoutes(app: FastifyInstance, checks: HealthChecks): void {
   const schema = {
     tags: ['operations'],
     response: {
-      200: reportSchema('It can, or does at least a part of it.', 'ok'),
-      503: reportSchema('It cannot.', 'down'),
+      200: createReportSchema('It can, or does at least a part of it.', 'ok'),
+      503: createReportSchema('It cannot.', 'down'),
     },
   };
   const options = { config: { operational: true }, logLevel: 'warn' } as const;
   const report = async (log: FastifyBaseLogger) => {
     const results = await Promise.all(
       Object.entries(checks).map(async ([name, check]) => {
-        const result = await run(check).catch((error: unknown) => {
+        const result = await runCheck(check).catch((error: unknown) => {
           log.warn({ err: error, check: name }, 'health check failed');
-          return { status: 'down', detail: detailOf(error) } as const;
+          return { status: 'down', detail: describeFailure(error) } as const;
         });
         return [name, result] as const;
       }),
@@ -80,7 +80,7 @@ export function healthRoutes(app: FastifyInstance, checks: HealthChecks): void {
       url,
       { ...options, schema: { ...schema, summary: 'Whether the service can do its work' } },
       async (request, reply) => {
-        const result = isDraining(app) ? ENDING : await report(request.log);
+        const result = isDraining(app) ? SHUTTING_DOWN : await report(request.log);
         return reply.status(result.status === 'down' ? 503 : 200).send(result);
       },
     );
@@ -99,31 +99,31 @@ export function healthRoutes(app: FastifyInstance, checks: HealthChecks): void {
   );
 }
 
-/** Describes a failed check without private details: the endpoint is public. */
-function detailOf(error: unknown): string {
-  if (error instanceof LateError) return error.message;
-  const code = rootCode(error);
+/** Describes a failed check without private details, because the endpoint is public. */
+function describeFailure(error: unknown): string {
+  if (error instanceof CheckTimeoutError) return error.message;
+  const code = findRootCode(error);
   return `The check failed${code === undefined ? '' : ` (${code})`}; see the log.`;
 }
 
-/** Returns the code of the innermost cause that has a public one. */
-function rootCode(error: unknown): string | undefined {
+/** Returns the public error code of the innermost cause that has one. */
+function findRootCode(error: unknown): string | undefined {
   if (!(error instanceof Error)) return undefined;
   const own =
     'code' in error && PUBLIC_CODE.test(String(error.code)) ? String(error.code) : undefined;
-  return rootCode(error.cause) ?? own;
+  return findRootCode(error.cause) ?? own;
 }
 
-class LateError extends Error {}
+class CheckTimeoutError extends Error {}
 
-async function run(check: HealthChecks[string]): Promise<HealthReport> {
+async function runCheck(check: HealthChecks[string]): Promise<HealthReport> {
   const late = Promise.withResolvers<never>();
   const timer = setTimeout(
-    () => late.reject(new LateError(`No answer within ${GIVE_UP_MS / 1000} s.`)),
-    GIVE_UP_MS,
+    () => late.reject(new CheckTimeoutError(`No answer within ${TIMEOUT_MS / 1000} s.`)),
+    TIMEOUT_MS,
   );
   try {
-    // Inside of a promise, also for a check that throws before it gives one.
+    // `Promise.try` also catches a check that throws synchronously.
     return await Promise.race([late.promise, Promise.try(check, AbortSignal.timeout(ABORT_MS))]);
   } finally {
     clearTimeout(timer);

@@ -6,13 +6,13 @@ import { isSameSecret } from './callers.ts';
 
 const BUCKETS = [0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10];
 
-/** Gauges that prom-client names as counters; other gauges of it add up to them. */
+/** Gauges that prom-client names like counters. They are redundant: each is the sum of another gauge. */
 const MISNAMED = ['handles', 'requests', 'resources'].map((what) => `nodejs_active_${what}_total`);
 
 /**
- * Measures every request into `http_request_duration_seconds{method,route,status}`, adds the
- * process's own figures, and serves the registry at `GET /metrics`. Contract 4, Metrics.
- * @param token METRICS_TOKEN, required as `Authorization: Bearer`; empty for public metrics.
+ * Records each request in `http_request_duration_seconds{method,route,status}`, adds the process metrics, and registers
+ * `GET /metrics`. Contract 4, Metrics.
+ * @param token Bearer token for `/metrics` (METRICS_TOKEN). If it is empty, the metrics are public.
  */
 export function registerHttpMetrics(
   app: FastifyInstance,
@@ -29,7 +29,7 @@ export function registerHttpMetrics(
     registers: [registry],
   });
   app.addHook('onResponse', (request, reply, done) => {
-    // The route's pattern, not the path: a label for each id would never stop growing.
+    // The route pattern, because a label value per path would be unbounded.
     const route = request.routeOptions.url ?? 'unknown';
     const labels = { method: request.method, route, status: String(reply.statusCode) };
     duration.observe(labels, reply.elapsedTime / 1000);
@@ -40,7 +40,7 @@ export function registerHttpMetrics(
     schema: { hide: true },
     logLevel: 'warn',
   } as const;
-  const isReader = bearerCheck(token);
+  const isReader = createBearerCheck(token);
   app.get('/metrics', options, async (request, reply) => {
     if (!isReader(request.headers.authorization)) {
       throw commonProblem('metrics_token_needed', { headers: { 'www-authenticate': 'Bearer' } });
@@ -49,8 +49,8 @@ export function registerHttpMetrics(
   });
 }
 
-/** Compares digests, so that the time does not reveal the length of the token. RFC 6750 §2.1. */
-function bearerCheck(token: string): (authorization: string | undefined) => boolean {
+/** Creates a check of bearer tokens. It compares digests, to not leak the length by timing. RFC 6750 §2.1. */
+function createBearerCheck(token: string): (authorization: string | undefined) => boolean {
   if (token === '') return () => true;
   const expected = hash('sha256', token);
   return (authorization = '') => {

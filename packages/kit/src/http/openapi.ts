@@ -1,9 +1,14 @@
 import type { SwaggerTransformObject } from '@fastify/swagger';
 import type { OpenAPIV3_1 } from 'openapi-types';
 import { Type } from 'typebox';
-import { type ErrorDefinition, type ProblemBody, problemBody, ProblemError } from '../problems.ts';
+import {
+  type ErrorDefinition,
+  type ProblemBody,
+  createProblemBody,
+  ProblemError,
+} from '../problems.ts';
 
-/** The headers of answers. Contract 2. */
+/** Headers of responses. Contract 2. */
 const headers: Readonly<Record<string, OpenAPIV3_1.HeaderObject>> = {
   'X-Request-Id': {
     description: 'Names the request in the log: as it was sent, or made here.',
@@ -42,8 +47,8 @@ const PAGE = {
   schema: { type: 'string' as const, description: 'The same for a browser that navigates.' },
 };
 
-/** Adds to an OpenAPI document what no route declares: the headers of answers, and problems as pages for browsers. */
-export const describeAnswers: SwaggerTransformObject = (described) => {
+/** Adds the response headers and the HTML error pages, which routes do not declare, to an OpenAPI document. */
+export const describeResponses: SwaggerTransformObject = (described) => {
   if (!('openapiObject' in described)) return described.swaggerObject;
   const document = described.openapiObject as Partial<OpenAPIV3_1.Document>;
   for (const path of Object.values(document.paths ?? {})) {
@@ -69,22 +74,22 @@ function describeOperation(method: string, operation: OpenAPIV3_1.OperationObjec
   }
 }
 
-/** Paths have other members too, such as their parameters. */
+/** Returns whether a member of a path is an operation. Paths also have other members, such as parameters. */
 function isOperation(value: unknown): value is OpenAPIV3_1.OperationObject {
   return typeof value === 'object' && value !== null && 'responses' in value;
 }
 
 /**
- * Creates the function that describes the errors of a route as response schemas with examples. It takes codes, and
- * statuses for the first error of the table with that status; 500 is always added.
- * @throws Error where no error has a status.
+ * Creates a function that describes the errors of a route as response schemas with examples. It accepts error codes and
+ * statuses. A status stands for the first error with that status. The errors with status 500 are always included.
+ * @throws Error if the table has no error with a status.
  * @example
- * response: { 200: pot, ...problemAnswers(401, 'tea_only', 422) }
+ * response: { 200: pot, ...problemResponses(401, 'tea_only', 422) }
  */
-export function describeProblems<Code extends string>(
+export function createProblemResponses<Code extends string>(
   table: Readonly<Record<Code, ErrorDefinition>>,
 ) {
-  // The keys of a table are its codes, which its type says and Object.keys forgets.
+  // The type of `Object.keys` is string[].
   const codes = Object.keys(table) as Code[];
 
   function toCode(answer: Code | number): Code {
@@ -106,7 +111,7 @@ export function describeProblems<Code extends string>(
             'application/problem+json': {
               schema: Type.Ref('Problem'),
               examples: Object.fromEntries(
-                of.map((code) => [code, { value: exampleOf(code, table[code]) }]),
+                of.map((code) => [code, { value: createExample(code, table[code]) }]),
               ),
             },
           },
@@ -118,9 +123,9 @@ export function describeProblems<Code extends string>(
 
 const REQUEST_ID = '2f1d9c52-6a0e-4a39-9c55-0f6c1f8f5b1e';
 
-/** Returns the answer of an error without details. */
-function exampleOf(code: string, definition: ErrorDefinition): ProblemBody {
+/** Returns an example response of an error. */
+function createExample(code: string, definition: ErrorDefinition): ProblemBody {
   const errors = [{ path: 'querystring/limit', message: 'must be >= 1' }];
   const details = code === 'validation_failed' ? { errors } : {};
-  return problemBody(new ProblemError(code, definition, details), REQUEST_ID);
+  return createProblemBody(new ProblemError(code, definition, details), REQUEST_ID);
 }

@@ -4,24 +4,24 @@ import { Socket } from 'node:net';
 import type { FastifyInstance } from 'fastify';
 import helmet from 'helmet';
 
-/** Text that is safe to put into HTML as it is. */
+/** Safe HTML, which is inserted into a page without escaping. */
 export type Html = { readonly html: string };
 
 type Part = Html | string | number | null | undefined | readonly Html[];
 
-/** Escapes text for HTML, between tags and inside quoted attributes. */
+/** Escapes text for use between HTML tags and in quoted attributes. */
 export function escapeHtml(text: string): string {
   return text.replaceAll(/[&<>"']/g, (character) => `&#${character.charCodeAt(0)};`);
 }
 
-/** Marks text that is HTML already. */
-export function raw(text: string): Html {
+/** Marks a text as safe HTML. */
+export function rawHtml(text: string): Html {
   return { html: text };
 }
 
-/** Builds HTML from a template; parts that are not HTML themselves are escaped. */
+/** Builds HTML from a template. Escapes all parts that are not `Html`. */
 export function html(strings: TemplateStringsArray, ...parts: Part[]): Html {
-  return raw(strings.map((text, index) => text + render(parts[index])).join(''));
+  return rawHtml(strings.map((text, index) => text + render(parts[index])).join(''));
 }
 
 function render(part: Part): string {
@@ -31,15 +31,15 @@ function render(part: Part): string {
   return part.map((one) => one.html).join('');
 }
 
-/** Formats text: between backticks it is code. */
-export function withCode(text: string): Html {
+/** Renders text between backticks as code, and escapes the rest. */
+export function renderInlineCode(text: string): Html {
   const parts = text.split('`');
-  // A backtick without a partner stays as it is.
+  // With an unpaired backtick, nothing is code.
   if (parts.length % 2 === 0) return html`${text}`;
   return html`${parts.map((part, index) => (index % 2 === 0 ? html`${part}` : html`<code>${part}</code>`))}`;
 }
 
-// Links and faint text keep a contrast of 4.5:1 with the page, which browsers make white or near black.
+// Links and faint text have a contrast of at least 4.5:1 in light and dark mode.
 const STYLE = `
 :root { color-scheme: light dark; --accent: #2f7d5b; --link: #2f7d5b; }
 @media (prefers-color-scheme: dark) { :root { --link: #7fd1a0; } }
@@ -54,15 +54,15 @@ dt { opacity: .75; } dd { margin: 0; overflow-wrap: anywhere; }
 small { opacity: .75; overflow-wrap: anywhere; }
 `;
 
-// The browser compares the element's whole text with the hash, so nothing may surround it.
-const STYLE_ELEMENT = raw(`<style>${STYLE}</style>`);
+// Browsers hash the whole content of the element, so it must contain nothing but the style.
+const STYLE_ELEMENT = rawHtml(`<style>${STYLE}</style>`);
 
-/** The value of `style-src` that permits the page's own style only. */
+/** Source expression for `style-src` that allows only the style of the page. */
 export const PAGE_STYLE_HASH = `'sha256-${createHash('sha256').update(STYLE).digest('base64')}'`;
 
 /**
- * Renders a page in the platform's style. It loads nothing but the content of `head`, which the content security policy
- * of the route has to allow.
+ * Renders a page in the style of the platform.
+ * @param page.head Elements for the head. The content security policy of the route must allow the resources they load.
  */
 export function renderPage(page: {
   title: string;
@@ -87,7 +87,7 @@ ${
 `;
 }
 
-/** Pages of the platform run no script and load nothing from elsewhere, unless their route says so. */
+/** Default headers: no scripts, and no resources from other origins. Routes may override them. */
 const setHeaders = helmet({
   contentSecurityPolicy: {
     useDefaults: false,
@@ -101,17 +101,17 @@ const setHeaders = helmet({
     },
   },
   referrerPolicy: { policy: 'no-referrer' },
-  // Transport security belongs to the proxy that terminates TLS; over plain HTTP it has no effect.
+  // The proxy that terminates TLS sets this header. Browsers ignore it over plain HTTP.
   strictTransportSecurity: false,
 });
 
 /**
- * The security headers of every answer, from helmet. They are recorded once, since setting them anew for each request
- * took a fifth of a fast answer.
+ * Security headers of all responses, as helmet sets them. They are computed once, because calling helmet for each
+ * request took a fifth of the time of a fast response.
  */
-export const securityHeaders: Readonly<Record<string, string>> = recorded();
+export const securityHeaders: Readonly<Record<string, string>> = recordSecurityHeaders();
 
-function recorded(): Record<string, string> {
+function recordSecurityHeaders(): Record<string, string> {
   const request = new IncomingMessage(new Socket());
   const response = new ServerResponse(request);
   setHeaders(request, response, (error) => {
@@ -122,7 +122,7 @@ function recorded(): Record<string, string> {
   );
 }
 
-/** The platform's icon in browser tabs: a house. */
+/** Favicon: a house. */
 const ICON = `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 32 32">
   <rect width="32" height="32" rx="7" fill="#2f7d5b"/>
   <path d="M6 16.5 16 8l10 8.5M9 15v9h14v-9" fill="none" stroke="#fff" stroke-width="3"
@@ -130,8 +130,8 @@ const ICON = `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 32 32">
 </svg>
 `;
 
-/** Serves the icon where browsers look for one. */
-export function iconRoute(app: FastifyInstance): void {
+/** Registers `GET /favicon.ico`. */
+export function registerIconRoute(app: FastifyInstance): void {
   const options = {
     config: { operational: true },
     schema: { hide: true },

@@ -4,11 +4,11 @@ import { Value } from 'typebox/value';
 import { commonProblem } from '../problems.ts';
 
 /**
- * Returns the page of some rows, and adds a `Link` to the next page: the same address with its cursor. Contract 2.
- * @param rows Up to one more than `limit`, which shows that there is a next page.
- * @param cursorOf Returns the cursor of the page after a row.
+ * Returns the rows of a page. If there is a next page, adds a `Link` header with its URL. Contract 2.
+ * @param rows At most `limit` + 1 rows. The extra row shows that there is a next page.
+ * @param cursorOf Returns the cursor of the page that follows a row.
  */
-export function toPage<Row>(
+export function paginate<Row>(
   rows: readonly Row[],
   options: {
     limit: number;
@@ -21,7 +21,7 @@ export function toPage<Row>(
   const page = rows.slice(0, limit);
   const last = page.at(-1);
   if (rows.length > limit && last !== undefined) {
-    // Only the first question mark ends the path: values may have others.
+    // Only the first question mark ends the path. Query values may contain more of them.
     const [path = '', ...query] = request.url.split('?');
     const parameters = new URLSearchParams(query.join('?'));
     parameters.set('limit', String(limit));
@@ -31,25 +31,28 @@ export function toPage<Row>(
   return page;
 }
 
-/** The error of an invalid cursor. */
+/** Default error for an invalid cursor. */
 const INVALID_CURSOR = {
   path: 'querystring/cursor',
   message: 'must be the cursor from the Link header of an earlier page',
 };
 
 /**
- * Creates the codec of cursors: opaque text for clients, checked when it comes back.
- * @param position Schema of the position: the sort key of the last row of a page.
- * @param invalid Where a request has its cursor, and the message for an invalid one.
+ * Creates a codec for cursors. Clients treat a cursor as opaque text, and the server validates it.
+ * @param position Schema of the encoded position: the sort key of the last row of a page.
+ * @param invalid Path and message of the error for an invalid cursor.
  */
-export function cursors<Position extends TSchema>(position: Position, invalid = INVALID_CURSOR) {
+export function createCursorCodec<Position extends TSchema>(
+  position: Position,
+  invalid = INVALID_CURSOR,
+) {
   return {
     write: (value: Static<Position>): string =>
       Buffer.from(JSON.stringify(value)).toString('base64url'),
     /** @throws ProblemError `validation_failed` for an invalid cursor. */
     read(text: string | undefined): Static<Position> | undefined {
       if (text === undefined) return undefined;
-      const value = decode(text);
+      const value = decodeCursor(text);
       if (!Value.Check(position, value)) {
         throw commonProblem('validation_failed', { errors: [invalid] });
       }
@@ -58,7 +61,7 @@ export function cursors<Position extends TSchema>(position: Position, invalid = 
   };
 }
 
-function decode(text: string): unknown {
+function decodeCursor(text: string): unknown {
   try {
     return JSON.parse(Buffer.from(text, 'base64url').toString());
   } catch {
@@ -66,8 +69,8 @@ function decode(text: string): unknown {
   }
 }
 
-/** Returns the query parameters of every list page. Contract 2. */
-export function pageQuery({ limit, maxLimit }: { limit: number; maxLimit: number }) {
+/** Returns the schemas of the query parameters `limit` and `cursor`. Contract 2. */
+export function createPageQuery({ limit, maxLimit }: { limit: number; maxLimit: number }) {
   return {
     limit: Type.Optional(Type.Integer({ minimum: 1, maximum: maxLimit, default: limit })),
     cursor: Type.Optional(

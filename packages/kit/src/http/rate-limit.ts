@@ -2,23 +2,22 @@ import { RateLimiterPostgres, RateLimiterRes } from 'rate-limiter-flexible';
 import { commonProblem } from '../problems.ts';
 
 /**
- * Counts one use by the client that `key` names, and returns the headers with its remaining uses.
- * @throws ProblemError `rate_limited` (429) with `Retry-After` at the limit; `unavailable` (503) where uses cannot be
- *   counted.
+ * Counts one use of a key, and returns response headers with its remaining uses.
+ * @throws ProblemError `rate_limited` (429) with `Retry-After` at the limit, `unavailable` (503) if counting fails.
  */
 export type RateLimit = (key: string) => Promise<Record<string, string>>;
 
 const SECONDS = { minute: 60, day: 86_400 } as const;
 
 /**
- * Creates a limit of uses a minute, or a day, for each key over all processes. The time begins with the first use of a
- * key. Specification 001, Limits; headers as in Contract 2.
- * @param pool A node-postgres pool.
- * @param table With the columns of rate-limiter-flexible: `key`, `points`, `expire`.
- * @param name Separates the counts of this limit from others in the table.
- * @param perMinute Uses a minute, or `perDay`; 0 is no limit.
- * @param what Names the limited uses in the error's `detail`.
- * @param variable Names the variable that sets the limit there.
+ * Creates a limit of uses per minute or per day. Each key has its own limit, shared by all processes. The period starts
+ * with the first use of a key. Specification 001, Limits; headers as in Contract 2.
+ * @param pool Pool of node-postgres.
+ * @param table Table with the columns of rate-limiter-flexible: `key`, `points`, `expire`.
+ * @param name Name of this limit in the table.
+ * @param perMinute Maximum number of uses per minute (alternatively `perDay`). 0 means no limit.
+ * @param what Name of the limited uses for the `detail` of the error.
+ * @param variable Configuration variable that sets the limit, for the `detail` of the error.
  */
 export function createRateLimit(
   options: { pool: object; table: string; name: string; what?: string; variable?: string } & (
@@ -44,10 +43,10 @@ export function createRateLimit(
   });
   return async (key) => {
     try {
-      return standing(limit, await limiter.consume(key));
+      return createRateLimitHeaders(limit, await limiter.consume(key));
     } catch (error) {
       if (!(error instanceof RateLimiterRes)) throw commonProblem('unavailable', { cause: error });
-      const headers = standing(limit, error);
+      const headers = createRateLimitHeaders(limit, error);
       throw commonProblem('rate_limited', {
         detail: `No more than ${limit} ${what} a ${time}: wait for ${headers['ratelimit-reset']} s, then send it again${orRaise}.`,
         headers: { ...headers, 'retry-after': String(headers['ratelimit-reset']) },
@@ -56,8 +55,8 @@ export function createRateLimit(
   };
 }
 
-/** The headers of draft-ietf-httpapi-ratelimit-headers-06, which clients read today. */
-function standing(limit: number, state: RateLimiterRes): Record<string, string> {
+/** Returns the headers of draft-ietf-httpapi-ratelimit-headers-06, which most clients support. */
+function createRateLimitHeaders(limit: number, state: RateLimiterRes): Record<string, string> {
   return {
     'ratelimit-limit': String(limit),
     'ratelimit-remaining': String(state.remainingPoints),

@@ -10,28 +10,28 @@ import fastify, {
   type FastifyReply,
 } from 'fastify';
 import createRouter, { type HTTPMethod } from 'find-my-way';
-import { type Logger, RequestLog } from '../logging.ts';
+import { type Logger, RequestLogController } from '../logging.ts';
 import { commonProblem, problemSchema } from '../problems.ts';
 import { createJsonParser, decompressBody, ignoreUndeclaredBody } from './bodies.ts';
-import { namesOneHost, rejectSeveralHosts } from './callers.ts';
-import { answerMalformedHttp, rejectSlowBody, rejectWhileDraining } from './connections.ts';
+import { hasSingleHost, rejectMultipleHosts } from './callers.ts';
+import { rejectMalformedHttp, rejectSlowBody, rejectWhileDraining } from './connections.ts';
 import { handleError, handleNotFound } from './error-handler.ts';
-import { describeAnswers } from './openapi.ts';
-import { iconRoute, securityHeaders } from './page.ts';
+import { describeResponses } from './openapi.ts';
+import { registerIconRoute, securityHeaders } from './page.ts';
 import { compilersFactory } from './validation.ts';
 
 // oxlint-disable typescript/consistent-type-definitions -- Fastify's declarations can only be extended by interfaces
 declare module 'fastify' {
   interface FastifyContextConfig {
-    /** A public route of every server: health, metrics, documents. */
+    /** Whether the route is a public route of every server: health, metrics or documentation. */
     operational?: boolean;
   }
 }
 
-/** A Fastify instance whose routes take their types from their TypeBox schemas. */
+/** Fastify instance whose routes infer their types from TypeBox schemas. */
 export type Server = ReturnType<typeof createFastify>;
 
-/** A way to authenticate, as OpenAPI describes it. */
+/** Security scheme of OpenAPI. */
 export type SecurityScheme = { description: string } & (
   | { type: 'http'; scheme: 'bearer' }
   | { type: 'apiKey'; in: 'cookie'; name: string }
@@ -40,45 +40,45 @@ export type SecurityScheme = { description: string } & (
 /** Options of a server. */
 export type ServerOptions = {
   log: Logger;
-  /** For the OpenAPI document, served at `/openapi.json` with a readable page at `/docs`. */
+  /** Content of the OpenAPI document, which is served at `/openapi.json` and as a page at `/docs`. */
   openapi: {
     title: string;
     description: string;
     version: string;
-    /** Descriptions of the tags of the routes, in the order of the page. */
+    /** Descriptions of the route tags, in the order of the page. */
     tags?: readonly { name: string; description: string }[];
-    /** By the names that the routes use in `schema.security`. */
+    /** Security schemes by the names that routes use in `schema.security`. */
     securitySchemes?: Readonly<Record<string, SecurityScheme>>;
   };
-  /** Largest body in bytes where a route does not say otherwise. */
+  /** Maximum size of a body in bytes. Routes can override it. */
   bodyLimit: number;
-  /** Addresses and ranges of proxies whose `X-Forwarded-*` headers are believed; none by default. */
+  /** IP addresses and ranges of proxies whose `X-Forwarded-*` headers are trusted. None by default. */
   trustedProxies?: readonly string[];
-  /** Whether an error means that a dependency, such as the database, is unreachable: that is 503, not 500. */
+  /** Returns whether an error means that a dependency is unreachable. Such errors become 503 instead of 500. */
   isOutage?: (error: unknown) => boolean;
   /**
-   * Whether a request with `Upgrade` may have another protocol; none by default. Others are answered as if they had not
-   * asked for it. RFC 9110 §7.8.
+   * Returns whether to accept an `Upgrade` request. By default, none is accepted. For other requests the header is
+   * ignored. RFC 9110 §7.8.
    */
   acceptsUpgrade?: (request: IncomingMessage) => boolean;
-  /** How long connections may be slow or idle, {@link CONNECTION_LIMITS} by default. */
+  /** Limits for slow and idle connections. Defaults to {@link CONNECTION_LIMITS}. */
   connectionLimits?: ConnectionLimits;
 };
 
-/** Limits of connections without a request in progress, in milliseconds. */
+/** Limits for connections without a request in progress, in milliseconds. */
 type ConnectionLimits = {
-  /** From the first byte of a request, or from the connection's start, until its head is complete. */
+  /** Time from the start of a connection or the first byte of a request until the headers are complete. */
   headMs: number;
-  /** From the end of an answer to the next request; Node adds a second. */
+  /** Time from the end of a response to the next request. Node adds one second. */
   idleMs: number;
-  /** How often `headMs` is checked. */
+  /** Interval for checking `headMs`. */
   checkMs: number;
 };
 
-/** Connections with a slow head end within 30 s, idle ones within 60 s. */
+/** Default limits: connections with slow headers are closed within 30 s, idle ones within 60 s. */
 const CONNECTION_LIMITS: ConnectionLimits = { headMs: 25_000, idleMs: 58_000, checkMs: 5000 };
 
-/** More than Node reads of an address, so that the schema of a parameter bounds its length. */
+/** Longer than any URL that Node accepts, so that the schemas of parameters limit their length. */
 const MAX_PARAM_LENGTH = 16 * 1024;
 
 const RETRY_AFTER_SECONDS = 5;
@@ -86,18 +86,18 @@ const RETRY_AFTER_SECONDS = 5;
 const REQUEST_ID = /^[\w.:-]{1,128}$/;
 
 /**
- * How long a connection may be inactive; otherwise a client that does not read its answer would hold it in memory for
- * ever. A route that needs longer to begin its answer calls `request.raw.setTimeout(0)`.
+ * Maximum inactivity of a connection. Without it, a client that does not read its response would keep the response in
+ * memory forever. A route with a slower response calls `request.raw.setTimeout(0)`.
  */
 const INACTIVITY_MS = 300_000;
 
 /**
- * Creates a Fastify server with the platform's HTTP rules: problems for errors, request IDs, schemas that neither strip
- * nor coerce bodies, security headers, an OpenAPI document. Contract 2.
+ * Creates a Fastify server with the HTTP conventions of the platform: problem responses, request IDs, strict body
+ * validation, security headers and an OpenAPI document. Contract 2.
  */
 export async function createServer(options: ServerOptions): Promise<Server> {
   const app = createFastify(options);
-  // Without this Node answers unknown expectations with 417 and no body. RFC 9110 §10.1.1.
+  // Without this listener, Node responds to unknown expectations with 417 and no body. RFC 9110 §10.1.1.
   app.server.on('checkExpectation', (request, response) =>
     app.server.emit('request', request, response),
   );
@@ -117,7 +117,7 @@ export async function createServer(options: ServerOptions): Promise<Server> {
   // Fastify accepts plain text by default.
   app.removeContentTypeParser('text/plain');
   app.addContentTypeParser('application/json', { parseAs: 'string' }, createJsonParser(app));
-  app.addHook('onRequest', rejectSeveralHosts);
+  app.addHook('onRequest', rejectMultipleHosts);
   app.addHook('onRequest', rejectSlowBody);
   app.addHook('onRequest', ignoreUndeclaredBody);
   app.addHook('preParsing', decompressBody);
@@ -126,34 +126,34 @@ export async function createServer(options: ServerOptions): Promise<Server> {
     void reply.headers(securityHeaders).header('x-request-id', request.id);
     done();
   });
-  // After the headers that every answer has.
+  // Registered after the hook that sets the common headers.
   app.addHook('onRequest', rejectWhileDraining);
   await describeApi(app, options.openapi);
-  iconRoute(app);
+  registerIconRoute(app);
   return app;
 }
 
 function createFastify(options: ServerOptions) {
   const { log, bodyLimit, trustedProxies = [], acceptsUpgrade = () => false } = options;
   const { headMs, idleMs, checkMs } = options.connectionLimits ?? CONNECTION_LIMITS;
-  // As the plain type, so that routes and plugins need not know which logger it is.
+  // The plain type keeps the type of the logger out of the types of routes and plugins.
   const loggerInstance: FastifyBaseLogger = log;
-  // Node's limit for whole requests is off: see `rejectSlowBody`.
+  // The request timeout of Node is off. See `rejectSlowBody`.
   return fastify({
     loggerInstance,
     http: {
       headersTimeout: headMs,
       connectionsCheckingInterval: checkMs,
-      shouldUpgradeCallback: (request) => namesOneHost(request) && acceptsUpgrade(request),
+      shouldUpgradeCallback: (request) => hasSingleHost(request) && acceptsUpgrade(request),
     },
     keepAliveTimeout: idleMs,
-    logController: new RequestLog(),
+    logController: new RequestLogController(),
     bodyLimit,
     trustProxy: trustedProxies.length > 0 ? [...trustedProxies] : false,
     connectionTimeout: INACTIVITY_MS,
     schemaController: { compilersFactory },
     forceCloseConnections: 'idle',
-    clientErrorHandler: (error, socket) => answerMalformedHttp(error, socket, log),
+    clientErrorHandler: (error, socket) => rejectMalformedHttp(error, socket, log),
     routerOptions: { maxParamLength: MAX_PARAM_LENGTH },
     genReqId: (request) => {
       const given = request.headers['x-request-id'];
@@ -165,12 +165,12 @@ function createFastify(options: ServerOptions) {
   }).withTypeProvider<TypeBoxTypeProvider>();
 }
 
-/** Records the routes of a server, and returns a function that lists the methods of an address, sorted. */
+/** Records the routes of a server. Returns a function that lists the methods of a URL, sorted. */
 function recordMethods(app: Pick<FastifyInstance, 'addHook'>): (url: string) => string[] {
   const router = createRouter({ maxParamLength: MAX_PARAM_LENGTH });
   const methods = new Set<HTTPMethod>();
   app.addHook('onRoute', ({ method, url }) => {
-    // Fastify uses this router too, but its types have one more method.
+    // Fastify uses the same router, but its types include one more method.
     for (const one of [method].flat() as HTTPMethod[]) {
       methods.add(one);
       if (!router.hasRoute(one, url)) router.on(one, url, () => undefined);
@@ -179,7 +179,7 @@ function recordMethods(app: Pick<FastifyInstance, 'addHook'>): (url: string) => 
   return (url) => [...methods].filter((method) => router.find(method, url) !== null).toSorted();
 }
 
-/** Adds `Retry-After` to each 429 and 503 without one. Contract 2. */
+/** Adds `Retry-After` to 429 and 503 responses that lack it. Contract 2. */
 function addRetryAfter(
   _request: unknown,
   reply: FastifyReply,
@@ -198,9 +198,9 @@ async function describeApi(
   { tags = [], securitySchemes = {}, ...info }: ServerOptions['openapi'],
 ): Promise<void> {
   await app.register(swagger, {
-    transformObject: describeAnswers,
+    transformObject: describeResponses,
     openapi: { openapi: '3.1.0', info, tags: [...tags], components: { securitySchemes } },
-    // A schema with an id keeps it as its name in the document.
+    // The ID of a schema becomes its name in the document.
     refResolver: {
       buildLocalReference: ({ $id }, _base, _fragment, index) =>
         typeof $id === 'string' ? $id : `schema-${index}`,

@@ -7,8 +7,8 @@ import type { TSchema } from 'typebox';
 const pending = new Set<() => unknown>();
 
 /**
- * Defers a computation until its result is needed, and keeps the result. Compiling the schemas of all routes and answers
- * was most of a server's start, and most are needed late or never.
+ * Defers a computation until its result is needed, then caches the result. Compiling all schemas at startup took most
+ * of the startup time, and many schemas are never used.
  */
 function lazy<Value>(make: () => Value): () => Value {
   let made: { value: Value } | undefined;
@@ -24,16 +24,16 @@ function lazy<Value>(make: () => Value): () => Value {
 }
 
 /**
- * Compiles all schemas that no request has needed yet, so that a test finds those that cannot be compiled.
- * @throws The error of the first that fails.
+ * Compiles all pending schemas, so that tests detect invalid ones.
+ * @throws The error of the first schema that cannot be compiled.
  */
-export function compileAll(): void {
+export function compilePendingSchemas(): void {
   for (const get of pending) get();
 }
 
 /**
- * Requests with more values than this get their first error only: a megabyte can break half a million rules, which take
- * a second to find and describe.
+ * For requests with more values than this, only the first error is reported. A body of 1 MB can break half a million
+ * rules, and finding all of them would take a second.
  */
 const MAX_VALUES = 5000;
 
@@ -47,16 +47,16 @@ const SHARED: Options = {
 };
 
 /**
- * Creates the compiler of request schemas. Bodies are not coerced; parameters and headers are text, so there `"20"` may
- * stand for a number. All broken rules are reported, of a request with more than 5,000 values the first.
- * @param shared Schemas that routes may refer to, by id.
+ * Creates the compiler of request schemas. Parameters and headers are coerced ("20" is a valid number), bodies are not.
+ * Validators report all broken rules, or only the first one if a request has more than 5,000 values.
+ * @param shared Schemas that routes can refer to, by ID.
  */
 export function createValidatorCompiler(
   shared: Readonly<Record<string, AnySchemaObject>> = {},
 ): FastifySchemaCompiler<TSchema> {
   const schemas = Object.values(shared);
   const asSent = createCompile(schemas, {});
-  // "1e400" becomes Infinity, which a strict Ajv compares with no bound and so lets through.
+  // "1e400" becomes Infinity. With `strictNumbers`, Ajv would not compare it with bounds and would accept it.
   const fromText = createCompile(schemas, { coerceTypes: true, strictNumbers: false });
   return ({ schema, httpPart }) => (httpPart === 'body' ? asSent : fromText)(schema);
 }
@@ -76,13 +76,13 @@ function createCompile(shared: readonly AnySchemaObject[], options: Options) {
     );
 }
 
-/** Stops at the first error, and finds the others only where they cannot be many. */
+/** Creates a validator that finds all errors of small values, and only the first error of large ones. */
 function withBoundedErrors(first: () => ValidateFunction, all: () => ValidateFunction) {
   const validate: { (value: unknown): boolean; errors: ValidateFunction['errors'] } = (value) => {
     const validateFirst = first();
     const isRight = validateFirst(value);
     validate.errors = validateFirst.errors;
-    if (!isRight && !holdsMoreThan(MAX_VALUES, value)) {
+    if (!isRight && !hasMoreValuesThan(MAX_VALUES, value)) {
       const validateAll = all();
       if (!validateAll(value)) validate.errors = validateAll.errors;
     }
@@ -92,8 +92,8 @@ function withBoundedErrors(first: () => ValidateFunction, all: () => ValidateFun
   return validate;
 }
 
-/** Walks with an explicit stack, since a body can be nested deeper than the call stack allows. */
-function holdsMoreThan(most: number, root: unknown): boolean {
+/** Returns whether a value contains more than `most` values. Not recursive, because a body can be nested deeply. */
+function hasMoreValuesThan(most: number, root: unknown): boolean {
   let seen = 0;
   const waiting = [root];
   while (waiting.length > 0) {
@@ -112,14 +112,14 @@ type CompilersFactory = NonNullable<
 >;
 
 /**
- * Compiles the schemas of requests and answers, equal ones once in a process and only when needed. Fastify asks for new
- * compilers for each scope with schemas, and for every answer of every route. Schemas come from the code, which bounds
- * the cache.
+ * Compiles the schemas of requests and responses on first use, and equal schemas only once. Fastify creates a compiler
+ * for each scope with schemas, and compiles each response of each route. The cache is bounded, because all schemas are
+ * defined in code.
  */
 export const compilersFactory = {
-  buildValidator: pooled(createValidatorCompiler),
-  buildSerializer: pooled(createSerializerCompiler),
-  // Fastify's types describe another shape than it calls.
+  buildValidator: withSchemaCache(createValidatorCompiler),
+  buildSerializer: withSchemaCache(createSerializerCompiler),
+  // The types of Fastify differ from its actual calls.
 } as unknown as CompilersFactory;
 
 function createSerializerCompiler(...scope: Parameters<ReturnType<typeof SerializerSelector>>) {
@@ -130,21 +130,24 @@ function createSerializerCompiler(...scope: Parameters<ReturnType<typeof Seriali
   };
 }
 
-/** Makes a builder of compilers compile each schema once for each set of shared schemas and part of a request. */
-function pooled<Shared, Settings, Part extends { schema?: unknown; httpPart?: unknown }, Compiled>(
-  build: (shared: Shared, options: Settings) => (part: Part) => Compiled,
-): typeof build {
+/** Adds a cache to a factory of compilers, by shared schemas, request part and schema. */
+function withSchemaCache<
+  Shared,
+  Settings,
+  Part extends { schema?: unknown; httpPart?: unknown },
+  Compiled,
+>(build: (shared: Shared, options: Settings) => (part: Part) => Compiled): typeof build {
   const compilers = new Map<string, (part: Part) => Compiled>();
   return (shared, options) =>
-    kept(compilers, JSON.stringify([shared, options]), () => {
+    getOrCreate(compilers, JSON.stringify([shared, options]), () => {
       const compile = build(shared, options);
       const compiled = new Map<string, Compiled>();
       return (part) =>
-        kept(compiled, JSON.stringify([part.httpPart, part.schema]), () => compile(part));
+        getOrCreate(compiled, JSON.stringify([part.httpPart, part.schema]), () => compile(part));
     });
 }
 
-function kept<T>(values: Map<string, T>, key: string, make: () => T): T {
+function getOrCreate<T>(values: Map<string, T>, key: string, make: () => T): T {
   const before = values.get(key);
   if (before !== undefined) return before;
   const value = make();
@@ -152,21 +155,21 @@ function kept<T>(values: Map<string, T>, key: string, make: () => T): T {
   return value;
 }
 
-/** A rule that a value breaks, as Ajv reports it. */
+/** Validation error of Ajv. */
 export type BrokenRule = {
   keyword: string;
-  /** Where the value is, as a JSON pointer. */
+  /** JSON pointer to the invalid value. */
   instancePath: string;
-  /** Where the rule is, its keyword last. */
+  /** Path of the rule in the schema, ending with its keyword. */
   schemaPath: string;
   message?: string | undefined;
   params: object;
 };
 
 /**
- * Describes each broken rule and its place. A union whose members all reject a value gets one message that lists the
- * alternatives. Contract 2, `errors`.
- * @param context First part of every path, such as `body`.
+ * Describes validation errors with the path of each invalid value. If no member of a union accepts a value, one message
+ * lists the alternatives. Contract 2, `errors`.
+ * @param context Prefix of all paths, such as `body`.
  */
 export function describeErrors(
   context: string,
@@ -177,61 +180,61 @@ export function describeErrors(
   return [...places].flatMap(([place, rules]) => {
     const messages = isWithin(unions, place)
       ? [describeChoice(rules)]
-      : withoutImplied(rules).map(describeRule);
+      : removeImpliedRules(rules).map(describeRule);
     return messages.map((message) => ({ path: `${context}${place}`, message }));
   });
 }
 
 const isUnion = ({ keyword }: BrokenRule) => keyword === 'anyOf' || keyword === 'oneOf';
 
-/** Returns whether a set has a place, or one that encloses it. */
+/** Returns whether a set contains a path or one of its parents. */
 function isWithin(places: ReadonlySet<string>, place: string): boolean {
   if (places.has(place)) return true;
   return place !== '' && isWithin(places, place.slice(0, place.lastIndexOf('/')));
 }
 
-/** Describes the alternatives where each rule belongs to another member of a union. */
+/** Describes the broken rules of the members of a union as alternatives. */
 function describeChoice(rules: readonly BrokenRule[]): string {
-  const members = withoutImplied(rules).filter((rule) => !isUnion(rule));
-  const values = members.flatMap(allowedValues);
-  const others = members.filter((rule) => allowedValues(rule).length === 0);
-  // The members of a lone union reject values deeper inside, which have places of their own.
+  const members = removeImpliedRules(rules).filter((rule) => !isUnion(rule));
+  const values = members.flatMap(listAllowedValues);
+  const others = members.filter((rule) => listAllowedValues(rule).length === 0);
+  // If only the union itself is reported, its members broke rules at deeper paths, which are described separately.
   const shown = members.length === 0 ? rules : others;
   const messages = new Set(shown.map(describeRule));
-  if (values.length > 0) messages.add(mustBe(values));
+  if (values.length > 0) messages.add(describeAllowedValues(values));
   return [...messages].join(', or ');
 }
 
-/** Drops the type of values that a schema lists one by one. */
-function withoutImplied(rules: readonly BrokenRule[]): BrokenRule[] {
+/** Removes type errors that are redundant because the same schema lists the allowed values. */
+function removeImpliedRules(rules: readonly BrokenRule[]): BrokenRule[] {
   const schemaOf = ({ schemaPath }: BrokenRule) => schemaPath.slice(0, schemaPath.lastIndexOf('/'));
-  const naming = new Set(rules.filter((rule) => allowedValues(rule).length > 0).map(schemaOf));
+  const naming = new Set(rules.filter((rule) => listAllowedValues(rule).length > 0).map(schemaOf));
   return rules.filter(
     (rule) => rule.keyword !== 'type' || isNull(rule) || !naming.has(schemaOf(rule)),
   );
 }
 
-/** Ajv leaves the name of an unknown key and the allowed values out of its messages. */
+/** Describes a broken rule. Adds the unknown key or the allowed values, which the messages of Ajv lack. */
 function describeRule(rule: BrokenRule): string {
   const text = rule.message ?? 'is not valid';
   const unknown: unknown = Reflect.get(rule.params, 'additionalProperty');
   if (typeof unknown === 'string') return `${text}: ${JSON.stringify(unknown)} is unknown`;
-  const values = allowedValues(rule);
-  return values.length > 0 ? mustBe(values) : text;
+  const values = listAllowedValues(rule);
+  return values.length > 0 ? describeAllowedValues(values) : text;
 }
 
 const isNull = ({ keyword, params }: BrokenRule) =>
   keyword === 'type' && Reflect.get(params, 'type') === 'null';
 
-/** The values that a rule names. */
-function allowedValues(rule: BrokenRule): unknown[] {
+/** Returns the allowed values that a rule lists. */
+function listAllowedValues(rule: BrokenRule): unknown[] {
   if (isNull(rule)) return [null];
   if (rule.keyword === 'const') return [Reflect.get(rule.params, 'allowedValue')];
   const listed: unknown = rule.keyword === 'enum' ? Reflect.get(rule.params, 'allowedValues') : [];
   return Array.isArray(listed) ? listed : [];
 }
 
-function mustBe(values: readonly unknown[]): string {
+function describeAllowedValues(values: readonly unknown[]): string {
   const texts = new Set(
     values.map((value) => (typeof value === 'string' ? value : JSON.stringify(value))),
   );
