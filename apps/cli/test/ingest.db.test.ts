@@ -6,7 +6,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { createApiKeys, start, type Tables } from '@oselya/collector';
+import { createApiKeyStore, start, type Tables } from '@oselya/collector';
 import { atEnd } from '@oselya/testing';
 import { openTestDatabase } from '@oselya/testing/database';
 import { createLogger } from '@oselya/kit';
@@ -340,7 +340,7 @@ test('a missing API key is reported once, and a key of the scope works', async (
     without.lines.at(-1) ?? '',
     /0 accepted, 0 already known, 0 rejected, 0 failed, \d+ not sent/,
   );
-  const { key } = await createApiKeys(database).create({ name: 'loader', scopes: ['ingest'] });
+  const { key } = await createApiKeyStore(database).create({ name: 'loader', scopes: ['ingest'] });
   const file = write('keys.jsonl', jsonl(30));
   const sent = await ingest([file, '--source', 'keys'], { url, key });
   assert.equal(sent.status, 0, sent.stderr);

@@ -10,10 +10,10 @@ import {
 } from '../src/reprocess/summary.ts';
 import {
   ModelError,
-  type Described,
+  type ImageReprocessOutcome,
   type Maintenance,
-  type ReadOutcome,
-  type Reading,
+  type ExtractionOutcome,
+  type RepeatedExtraction,
   type WriteOutcome,
 } from '@oselya/collector';
 import { PassThrough } from 'node:stream';
@@ -21,11 +21,11 @@ import { text } from 'node:stream/consumers';
 import { suite, test } from 'node:test';
 
 suite('listings', () => {
-  const reading = (listingId: number): ReadOutcome => ({
+  const reading = (listingId: number): ExtractionOutcome => ({
     outcome: 'read',
     listingId,
     rawId: listingId,
-    extracted: { requestedModel: 'better' } as Reading['extracted'],
+    extracted: { requestedModel: 'better' } as RepeatedExtraction['extracted'],
     changes: {},
   });
 
@@ -33,7 +33,7 @@ suite('listings', () => {
   function tenListings(events: {
     onRead?: (id: number) => void;
     onWrite?: (id: number) => void;
-    failure?: (id: number) => Extract<ReadOutcome, { outcome: 'failed' }> | undefined;
+    failure?: (id: number) => Extract<ExtractionOutcome, { outcome: 'failed' }> | undefined;
     outcomeOf?: (id: number) => WriteOutcome;
   }) {
     const written: number[] = [];
@@ -197,7 +197,7 @@ suite('listings', () => {
 
 suite('images', () => {
   const FAILURE = new Error('The model server answered 500.');
-  const OUTCOMES: readonly Described[] = [
+  const OUTCOMES: readonly ImageReprocessOutcome[] = [
     { listingId: 1, outcome: 'described' },
     { listingId: 2, outcome: 'left' },
     { listingId: 3, outcome: 'described' },
@@ -283,9 +283,9 @@ suite('images', () => {
 });
 
 suite('reports', () => {
-  type Read = Extract<ReadOutcome, { outcome: 'read' }>;
+  type Read = Extract<ExtractionOutcome, { outcome: 'read' }>;
 
-  const read = (listingId: number, changes: Read['changes']): ReadOutcome => ({
+  const read = (listingId: number, changes: Read['changes']): ExtractionOutcome => ({
     outcome: 'read',
     listingId,
     rawId: listingId,
@@ -293,7 +293,7 @@ suite('reports', () => {
     changes,
   });
 
-  const OUTCOMES: readonly ReadOutcome[] = [
+  const OUTCOMES: readonly ExtractionOutcome[] = [
     read(1, { rooms: { from: 2, to: 3 }, city: { from: null, to: 'Львів' } }),
     read(2, { rooms: { from: 1, to: 2 } }),
     read(3, {}),

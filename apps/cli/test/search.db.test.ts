@@ -3,7 +3,7 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, test } from 'node:test';
-import { createApiKeys, start, type Tables } from '@oselya/collector';
+import { createApiKeyStore, start, type Tables } from '@oselya/collector';
 import { atEnd } from '@oselya/testing';
 import { openTestDatabase } from '@oselya/testing/database';
 import { createLogger } from '@oselya/kit';
@@ -28,7 +28,7 @@ const collector = await start(
 );
 atEnd(() => collector.close());
 
-const keys = createApiKeys({ db });
+const keys = createApiKeyStore({ db });
 const { key } = await keys.create({ name: 'test', scopes: ['ingest', 'search'] });
 const env = { COLLECTOR_URL: collector.url, COLLECTOR_API_KEY: key };
 

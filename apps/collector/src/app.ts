@@ -1,8 +1,8 @@
 import { isDatabaseOutage } from '@oselya/db';
 import { createRateLimit, createServer, type Server } from '@oselya/kit';
 import manifest from '../package.json' with { type: 'json' };
-import { createApiKeys } from './access/api-keys.ts';
-import { API_KEY_SCHEME, guardRoutes, rejectOtherPages } from './access/guard.ts';
+import { createApiKeyStore } from './access/api-keys.ts';
+import { API_KEY_SCHEME, guardRoutes, rejectCrossSiteRequests } from './access/guard.ts';
 import type { Config } from './config.ts';
 import { imageRoutes } from './images/routes.ts';
 import { StoreOutageError } from './images/store.ts';
@@ -51,7 +51,7 @@ export async function createApp(
     },
   });
   if (config.COLLECTOR_AUTH !== 'required') {
-    rejectOtherPages(app, { onlyThisMachine: config.COLLECTOR_AUTH === undefined });
+    rejectCrossSiteRequests(app, { onlyThisMachine: config.COLLECTOR_AUTH === undefined });
   }
   app.get('/', { schema: { hide: true } }, (_request, reply) => reply.redirect('/docs'));
   const readQueue = monitoringRoutes(app, { ...services, metricsToken: config.METRICS_TOKEN });
@@ -63,7 +63,10 @@ export async function createApp(
   const sourcesPerDay = config.COLLECTOR_NEW_SOURCES_PER_DAY;
   await app.register(
     async (api) => {
-      guardRoutes(api, config.COLLECTOR_AUTH === 'required' ? createApiKeys({ db }) : undefined);
+      guardRoutes(
+        api,
+        config.COLLECTOR_AUTH === 'required' ? createApiKeyStore({ db }) : undefined,
+      );
       const ingestLimit = limitSources({
         db,
         perSource: limit('ingest', 'COLLECTOR_INGEST_PER_MINUTE', 'payloads of one source'),

@@ -12,4 +12,4 @@ export { claimJobs } from './queue/claim.ts';
 export { CHANNEL, createNotifications } from './queue/notifications.ts';
 export { startWorker } from './queue/worker.ts';
 export { normaliseText } from './text.ts';
-export { RANKED_MATCHES } from './search/schemas.ts';
+export { MAX_RANKED_MATCHES } from './search/schemas.ts';

@@ -17,19 +17,19 @@ import { openInlineJobs, openServices, type Services, type Shared } from './serv
 import { type Close, closeTogether } from './async/wait.ts';
 
 export { ModelError } from '@oselya/model';
-export { createApiKeys, SCOPES } from './access/api-keys.ts';
+export { createApiKeyStore, SCOPES } from './access/api-keys.ts';
 export { configSchema, readConfig } from './config.ts';
 export type { Tables } from './tables.ts';
 export { metrics, openapi } from './commands/documents.ts';
 export { errors } from './errors.ts';
 export { type Maintenance, openMaintenance } from './commands/maintenance.ts';
 export type { BackfillReport } from './embeddings/backfill.ts';
-export type { Choice } from './reprocess/repository.ts';
-export type { Described } from './reprocess/images.ts';
-export type { Reading, ReadOutcome, WriteOutcome } from './reprocess/reprocess.ts';
+export type { ListingSelection } from './reprocess/repository.ts';
+export type { ImageReprocessOutcome } from './reprocess/images.ts';
+export type { RepeatedExtraction, ExtractionOutcome, WriteOutcome } from './reprocess/reprocess.ts';
 export { normaliseText } from './text.ts';
 export type { Shared } from './services.ts';
-export { openTrial, type Trial, type TrialReading } from './commands/trial.ts';
+export { openTrial, type Trial, type TrialExtraction } from './commands/trial.ts';
 
 /** A running collector: the address of its API, and its shutdown. Contract 4, Queue. */
 export type Running = { url: string; close: () => Promise<void> };

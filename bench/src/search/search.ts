@@ -1,4 +1,4 @@
-import { RANKED_MATCHES } from '@oselya/collector/internals';
+import { MAX_RANKED_MATCHES } from '@oselya/collector/internals';
 import { orderOf } from '../load/rounds.ts';
 import { startProcess } from '../process/parent.ts';
 import { percentiles } from '../statistics.ts';
@@ -72,7 +72,7 @@ async function measureAsItIs(
   const exact = scope.use(await openExact(databaseUrl));
   const asked = { url: stack.url, exact, dimensions: DIMENSIONS };
   tell(`${listings}: answers are compared`);
-  const ranking = { bound: RANKED_MATCHES, each: checks.rankingQuestions };
+  const ranking = { bound: MAX_RANKED_MATCHES, each: checks.rankingQuestions };
   const equality = await checkRanking(asked, ranking);
   await results.keep('equality', { listings, ...equality });
   const recalls = await measureRecall(asked, checks.recallQuestions);

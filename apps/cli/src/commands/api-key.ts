@@ -1,4 +1,4 @@
-import type { createApiKeys, SCOPES as CollectorScopes, Tables } from '@oselya/collector';
+import type { createApiKeyStore, SCOPES as CollectorScopes, Tables } from '@oselya/collector';
 import { type Command, Option } from 'commander';
 import { CommandError, type Context, help, openDatabase, sourceSlug } from '../command.ts';
 
@@ -6,7 +6,7 @@ import { CommandError, type Context, help, openDatabase, sourceSlug } from '../c
 const SCOPES: typeof CollectorScopes = ['ingest', 'search', 'admin'];
 type Scope = (typeof SCOPES)[number];
 
-type Keys = ReturnType<typeof createApiKeys>;
+type Keys = ReturnType<typeof createApiKeyStore>;
 
 /** `oselya api-key create|list|revoke`. Contract 1. */
 export function addApiKeyCommand(program: Command, context: Context): void {
@@ -90,5 +90,5 @@ async function withKeys(context: Context, work: (keys: Keys) => Promise<void>): 
     context,
   );
   await collector.migrateDatabase(context.env, database);
-  await work(collector.createApiKeys(database));
+  await work(collector.createApiKeyStore(database));
 }

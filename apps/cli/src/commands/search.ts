@@ -86,10 +86,10 @@ type Results = Static<typeof resultsSchema>;
 
 /** Returns results as text for a terminal: two lines for each listing, and a last line with their number. */
 export async function formatResults({ items, total }: Results): Promise<string> {
-  const { FIELD_NAMES, fieldOf } = await import('@oselya/collector/fields');
+  const { FIELD_NAMES, getField } = await import('@oselya/collector/fields');
   const { formatAmount, formatListingId, formatPrice } = await import('@oselya/kit');
   const { oneLine } = await import('../terminal.ts');
-  const names = FIELD_NAMES.filter((name) => fieldOf(name).shown === 'line');
+  const names = FIELD_NAMES.filter((name) => getField(name).shown === 'line');
   const lines = items.flatMap(({ listing, rank, distance }) => {
     const values: Partial<Record<string, unknown>> = listing;
     const facts = names.map((name) => {
@@ -97,7 +97,7 @@ export async function formatResults({ items, total }: Results): Promise<string> 
       if (typeof value === 'string') return oneLine(value);
       if (typeof value !== 'number') return '';
       if (name === 'price') return formatPrice(value, oneLine(listing.currency ?? ''));
-      return formatAmount(value, fieldOf(name).unit);
+      return formatAmount(value, getField(name).unit);
     });
     if (rank !== undefined) facts.push(`rank ${rank.toPrecision(3)}`);
     if (distance !== undefined) facts.push(`distance ${distance.toFixed(3)}`);

@@ -2,7 +2,7 @@ import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import fastifyStatic from '@fastify/static';
 import { start as startAssistant } from '@oselya/assistant';
-import { createApiKeys, start as startCollector, type Tables } from '@oselya/collector';
+import { createApiKeyStore, start as startCollector, type Tables } from '@oselya/collector';
 import { connect, type Database } from '@oselya/db';
 import { createDevIdp, type DevIdp } from '@oselya/dev-idp';
 import { createLogger, listen, type Logger, onShutdown, StartError } from '@oselya/kit';
@@ -65,7 +65,7 @@ async function start(options: {
   opened.defer(() => collector.close());
 
   // The collector has created its tables in the shared database.
-  const keys = createApiKeys(database as unknown as Database<Tables>);
+  const keys = createApiKeyStore(database as unknown as Database<Tables>);
   /** Makes a key for this process, and revokes one of the same name that a killed process left. */
   async function makeKey(purpose: string, scopes: ('ingest' | 'search' | 'admin')[]) {
     const name = `oselya dev, ${purpose}`;

@@ -1,4 +1,4 @@
-import { ModelError, openTrial, type Trial, type TrialReading } from '@oselya/collector';
+import { ModelError, openTrial, type Trial, type TrialExtraction } from '@oselya/collector';
 import { createUsage, type Tokens } from '@oselya/model';
 import { CommandError, type Context, INTERRUPTED, onInterrupt } from '../command.ts';
 import { showProgress } from '../progress.ts';
@@ -79,7 +79,7 @@ async function run(
   const progress = showProgress({ what: 'texts', total: texts.length }, stderr);
   const stop = new AbortController();
   const usage = createUsage();
-  const readings = new Map<GoldenText, TrialReading | ModelError>();
+  const readings = new Map<GoldenText, TrialExtraction | ModelError>();
   let textsMs = 0;
   const options = {
     signal: AbortSignal.any([signal, stop.signal]),

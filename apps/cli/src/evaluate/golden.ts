@@ -1,6 +1,6 @@
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { FIELD_NAMES, fieldOf, mapFields } from '@oselya/collector/fields';
+import { FIELD_NAMES, getField, mapFields } from '@oselya/collector/fields';
 import { checkPayload } from '@oselya/collector/payload';
 import { type Static, Type } from 'typebox';
 import { Value } from 'typebox/value';
@@ -14,7 +14,7 @@ const oneOf = <Schema extends ReturnType<typeof Type.String> | ReturnType<typeof
   schema: Schema,
 ) => Type.Optional(Type.Union([schema, Type.Array(schema, { minItems: 1 }), Type.Null()]));
 
-const JUDGED_FIELDS = FIELD_NAMES.filter((name) => fieldOf(name).judged !== undefined);
+const JUDGED_FIELDS = FIELD_NAMES.filter((name) => getField(name).judged !== undefined);
 
 /** The judged names in the order of the report. */
 export const JUDGED: readonly string[] = ['is_listing', ...JUDGED_FIELDS];
@@ -23,7 +23,7 @@ const expectedSchema = Type.Object(
   {
     is_listing: Type.Optional(Type.Boolean()),
     ...mapFields(JUDGED_FIELDS, (name) => {
-      const { kind } = fieldOf(name);
+      const { kind } = getField(name);
       if (kind === 'list') return Type.Optional(Type.Array(Type.String()));
       return oneOf(kind === 'integer' || kind === 'number' ? Type.Number() : Type.String());
     }),

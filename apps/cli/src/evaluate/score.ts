@@ -1,5 +1,5 @@
-import { ModelError, normaliseText, type TrialReading } from '@oselya/collector';
-import { type Field, FIELD_NAMES, fieldOf } from '@oselya/collector/fields';
+import { ModelError, normaliseText, type TrialExtraction } from '@oselya/collector';
+import { type Field, FIELD_NAMES, getField } from '@oselya/collector/fields';
 import { type Expected, type GoldenText, JUDGED } from './golden.ts';
 
 /** The counts of a field's values. A wrong value in place of the right one counts as wrong and as missed. */
@@ -56,7 +56,7 @@ export function sumOf(tallies: Tallies): Tally {
 export function score(
   tallies: Tallies,
   expected: Expected,
-  reading: TrialReading | undefined,
+  reading: TrialExtraction | undefined,
 ): Difference[] {
   const found: Partial<Record<string, unknown>> = { ...reading?.facts };
   found['is_listing'] = reading?.isListing;
@@ -88,7 +88,7 @@ function listOf(value: unknown): unknown[] {
 /** Returns the entry of a field; `is_listing` has none. */
 function find(field: string): Field | undefined {
   const name = FIELD_NAMES.find((known) => known === field);
-  return name && fieldOf(name);
+  return name && getField(name);
 }
 
 /** Normalizes a value for comparison: names by their words, phone numbers by their digits. */
@@ -121,7 +121,7 @@ export type Scores = {
 /** Scores the readings of texts; a reading that is an error counts as nothing read. */
 export function scoreTexts(
   texts: readonly GoldenText[],
-  readings: ReadonlyMap<GoldenText, TrialReading | ModelError>,
+  readings: ReadonlyMap<GoldenText, TrialExtraction | ModelError>,
 ): Scores {
   const tallies = emptyTallies();
   const differences: Scores['differences'] = [];

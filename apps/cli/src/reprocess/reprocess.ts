@@ -1,7 +1,7 @@
 import { type FileHandle, mkdtemp, open, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import type { Choice, Maintenance, Reading } from '@oselya/collector';
+import type { ListingSelection, Maintenance, RepeatedExtraction } from '@oselya/collector';
 import type { Io } from '../command.ts';
 import { noProgress, showProgress } from '../progress.ts';
 import {
@@ -48,7 +48,7 @@ export type RunResult = { failed: number; stopped: Stop | undefined };
  */
 export async function reprocess(
   maintenance: Pick<Maintenance, 'reprocess' | 'parallel'>,
-  { choice, verbose, ...options }: RunOptions & { choice: Choice; verbose: boolean },
+  { choice, verbose, ...options }: RunOptions & { choice: ListingSelection; verbose: boolean },
 ): Promise<RunResult> {
   const { limit, dryRun, yes, signal, print, output, confirm } = options;
   const { reprocess: work, parallel } = maintenance;
@@ -63,7 +63,7 @@ export async function reprocess(
   const writing = new Set<Promise<void>>();
   const failures: { listingId: number; error: unknown }[] = [];
 
-  async function writeOne(reading: Reading): Promise<void> {
+  async function writeOne(reading: RepeatedExtraction): Promise<void> {
     const { listingId } = reading;
     try {
       const written = await work.write(reading);
@@ -75,7 +75,7 @@ export async function reprocess(
   }
 
   /** Starts to write a reading when a slot is free. @throws The failure of an earlier one. */
-  async function write(reading: Reading): Promise<void> {
+  async function write(reading: RepeatedExtraction): Promise<void> {
     if (writing.size >= parallel) await Promise.race(writing);
     if (failures[0] !== undefined) throw failures[0].error;
     const one = writeOne(reading).finally(() => writing.delete(one));
@@ -97,7 +97,7 @@ export async function reprocess(
     return { failed: read.failed + written.failed + written.kept + written.incomplete, stopped };
   };
 
-  await using spool = await openSpool<Reading>();
+  await using spool = await openSpool<RepeatedExtraction>();
   const total = Math.min(limit, await work.count(choice));
   // Verbose lines on a terminal are progress enough.
   if (!verbose || output.stdout.isTTY !== true) {
@@ -149,7 +149,7 @@ export async function reprocess(
  */
 export async function reprocessImages(
   { reprocessImages: work }: Pick<Maintenance, 'reprocessImages'>,
-  { choice, ...options }: RunOptions & { choice: Omit<Choice, 'outdated'> },
+  { choice, ...options }: RunOptions & { choice: Omit<ListingSelection, 'outdated'> },
 ): Promise<RunResult> {
   const { limit, dryRun, yes, signal, print, output, confirm } = options;
   const { after } = choice;

@@ -1,11 +1,11 @@
-import type { Described, ReadOutcome, WriteOutcome } from '@oselya/collector';
+import type { ImageReprocessOutcome, ExtractionOutcome, WriteOutcome } from '@oselya/collector';
 import { oneLine } from '../terminal.ts';
 
 const MAX_VALUE_LENGTH = 60;
 
 /** The results of a run so far. */
 export type Summary = {
-  read: Record<ReadOutcome['outcome'], number>;
+  read: Record<ExtractionOutcome['outcome'], number>;
   /** The number of listings that would change. */
   changing: number;
   /** For each field, the number of listings in which it would change. */
@@ -14,7 +14,7 @@ export type Summary = {
 };
 
 /** The results of describing images, by listing. */
-export type ImagesSummary = Record<Described['outcome'], number>;
+export type ImagesSummary = Record<ImageReprocessOutcome['outcome'], number>;
 
 /** Creates an empty summary. */
 export function createSummary(): Summary {
@@ -27,7 +27,7 @@ export function createSummary(): Summary {
 }
 
 /** Counts a reading. */
-export function countReading(summary: Summary, reading: ReadOutcome): void {
+export function countReading(summary: Summary, reading: ExtractionOutcome): void {
   summary.read[reading.outcome] += 1;
   if (reading.outcome !== 'read') return;
   const fields = Object.keys(reading.changes);
@@ -36,7 +36,7 @@ export function countReading(summary: Summary, reading: ReadOutcome): void {
 }
 
 /** Returns a line for each field that would change, or the reason why the listing stays unchanged. */
-export function describeReading(reading: ReadOutcome): string[] {
+export function describeReading(reading: ExtractionOutcome): string[] {
   const name = `listing ${reading.listingId}`;
   if (reading.outcome === 'not_a_listing') {
     return [`${name}: not a listing: ${oneLine(reading.reason)}`];

@@ -25,12 +25,12 @@ export type ApiKeyRecord = ApiKey & {
 };
 
 /** The access to the keys of the API. Every process reads them from the database. */
-export type ApiKeys = ReturnType<typeof createApiKeys>;
+export type ApiKeyStore = ReturnType<typeof createApiKeyStore>;
 
 const COLUMNS = ['id', 'name', 'scopes', 'source_slugs'] as const;
 
 /** Creates the access to the collector's API keys. Contract 4, API keys. */
-export function createApiKeys({ db }: { db: Kysely<Tables> }) {
+export function createApiKeyStore({ db }: { db: Kysely<Tables> }) {
   return {
     /** Creates a key. The key itself is returned this once: only its hash is stored. */
     async create({

@@ -7,7 +7,7 @@ import {
 } from '@oselya/kit';
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import { problem } from '../errors.ts';
-import type { ApiKey, ApiKeys, Scope } from './api-keys.ts';
+import type { ApiKey, ApiKeyStore, Scope } from './api-keys.ts';
 
 // oxlint-disable typescript/consistent-type-definitions -- only interfaces extend Fastify's declarations
 declare module 'fastify' {
@@ -38,7 +38,10 @@ const BEARER = /^Bearer +([\w.~+/-]+=*)$/i;
  * is open by mistake. Contract 4, API keys.
  * @param keys Undefined while COLLECTOR_AUTH is off: every request is authorized.
  */
-export function guardRoutes(app: FastifyInstance, keys: Pick<ApiKeys, 'verify'> | undefined): void {
+export function guardRoutes(
+  app: FastifyInstance,
+  keys: Pick<ApiKeyStore, 'verify'> | undefined,
+): void {
   app.decorateRequest('apiKey', null);
   app.addHook('onRoute', (route) => {
     const { method, url, config } = route;
@@ -63,7 +66,7 @@ export function guardRoutes(app: FastifyInstance, keys: Pick<ApiKeys, 'verify'> 
 }
 
 /** Tells whether the request's key may act for a source. */
-export function mayUseSource({ apiKey }: FastifyRequest, sourceSlug: string): boolean {
+export function canUseSource({ apiKey }: FastifyRequest, sourceSlug: string): boolean {
   return apiKey?.source_slugs == null || apiKey.source_slugs.includes(sourceSlug);
 }
 
@@ -72,12 +75,12 @@ export function mayUseSource({ apiKey }: FastifyRequest, sourceSlug: string): bo
  * @throws ProblemError `forbidden`.
  */
 export function requireSource(request: FastifyRequest, sourceSlug: string): void {
-  if (mayUseSource(request, sourceSlug)) return;
+  if (canUseSource(request, sourceSlug)) return;
   throw problem('forbidden', { detail: 'This API key may not send for this source.' });
 }
 
 /** Returns the key under which a request is counted: the id of its API key, or the client's network without one. */
-export function callerOf({ apiKey, ip }: Pick<FastifyRequest, 'apiKey' | 'ip'>): string {
+export function getCallerKey({ apiKey, ip }: Pick<FastifyRequest, 'apiKey' | 'ip'>): string {
   return apiKey?.id ?? getClientNetwork(ip);
 }
 
@@ -86,9 +89,9 @@ export function callerOf({ apiKey, ip }: Pick<FastifyRequest, 'apiKey' | 'ip'>):
  * COLLECTOR_FULLTEXT_PER_MINUTE.
  * @throws ProblemError as the limit does.
  */
-export function limitedBy(limit: RateLimit) {
+export function createRateLimitHook(limit: RateLimit) {
   return async (request: FastifyRequest, reply: FastifyReply): Promise<void> => {
-    reply.headers(await limit(callerOf(request)));
+    reply.headers(await limit(getCallerKey(request)));
   };
 }
 
@@ -98,7 +101,7 @@ export function limitedBy(limit: RateLimit) {
  * @param options.onlyThisMachine Whether to reject other host names than this machine's: a website can resolve its own name
  *   to a loopback address, and its pages then share the collector's origin.
  */
-export function rejectOtherPages(
+export function rejectCrossSiteRequests(
   app: Pick<Server, 'addHook'>,
   { onlyThisMachine }: { onlyThisMachine: boolean },
 ): void {

@@ -6,7 +6,7 @@ import {
   type BackfillReport,
   backfillEmbeddings,
 } from '../embeddings/backfill.ts';
-import { keepCompleted } from '../reprocess/again.ts';
+import { keepCompleted } from '../reprocess/keep-completed.ts';
 import { createReprocessImages, type ReprocessImages } from '../reprocess/images.ts';
 import { createReprocess, type Reprocess } from '../reprocess/reprocess.ts';
 import { openInlineJobs, openServices, type Shared } from '../services.ts';

@@ -10,7 +10,7 @@ import { mergeFacts } from '../pipeline/merge.ts';
 const MAX_FAILURES = 1_000_000;
 
 /** The reading of a payload: the fields that the listing would have, if it is one. */
-export type TrialReading = { isListing: boolean; facts: Partial<Facts> };
+export type TrialExtraction = { isListing: boolean; facts: Partial<Facts> };
 
 /** The configured model with the prompts of the pipeline; nothing is stored. */
 export type Trial = ReturnType<typeof openTrial>;
@@ -39,7 +39,7 @@ export function openTrial(env: NodeJS.ProcessEnv, options: { mock: boolean } = {
     async read(
       payload: Payload,
       request: { signal: AbortSignal; observe: (event: ModelCallEvent) => void },
-    ): Promise<TrialReading> {
+    ): Promise<TrialExtraction> {
       const extracted = await extractListing(model, payload, request);
       if (rejectionOf(extracted) !== undefined) return { isListing: false, facts: {} };
       return { isListing: true, facts: mergeFacts(payload, extracted.extraction).facts };

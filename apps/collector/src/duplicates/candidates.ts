@@ -37,7 +37,7 @@ export const COMPARED_COLUMNS = [
 export type ComparedImage = { sha256: string; fingerprint: bigint | null };
 
 /** A listing as it is compared with others. */
-export type Compared = Pick<
+export type ComparedListing = Pick<
   Selectable<Tables['property_listings']>,
   (typeof COMPARED_COLUMNS)[number]
 > & {
@@ -52,10 +52,10 @@ const MAX_COMPARED_IMAGES = 20;
 type ImageRow = { sha256: string; fingerprint: string | null };
 
 /** Loads listings for comparison, by id; one that does not exist is missing. */
-export async function loadCompared(
+export async function loadComparedListings(
   db: Kysely<Tables>,
   ids: readonly number[],
-): Promise<Map<number, Compared>> {
+): Promise<Map<number, ComparedListing>> {
   if (ids.length === 0) return new Map();
   const rows = await db
     .selectFrom('property_listings')
@@ -96,8 +96,15 @@ export const MAX_CANDIDATES = 280;
  * Finds the live listings that are worth comparing with one, by bounded queries of indexes: by city, offer, rooms, floor,
  * area and price; by equal and similar images; by meaning. If there are too many, those that most queries found remain.
  */
-export async function findCandidates(trx: Kysely<Tables>, listing: Compared): Promise<number[]> {
-  const queries = [...alike(listing), sameImages(listing.id), similarImages(listing.id)];
+export async function findCandidates(
+  trx: Kysely<Tables>,
+  listing: ComparedListing,
+): Promise<number[]> {
+  const queries = [
+    ...buildSimilarFactsQueries(listing),
+    buildSameImagesQuery(listing.id),
+    buildSimilarImagesQuery(listing.id),
+  ];
   const { rows } = await sql<{ id: number }>`
     select id from (${sql.join(queries, sql` union all `)}) as found
     where id <> ${listing.id}
@@ -111,7 +118,7 @@ export async function findCandidates(trx: Kysely<Tables>, listing: Compared): Pr
  * Returns the queries for listings of the same city, offer, rooms and floor, and of about the same area and price. A
  * listing without a floor matches every floor. It is symmetric.
  */
-export function alike(listing: Compared): RawBuilder<{ id: number }>[] {
+export function buildSimilarFactsQueries(listing: ComparedListing): RawBuilder<{ id: number }>[] {
   const { city_key: city, deal_type: offer, rooms, area_total: area, floor, price } = listing;
   if (city === null || offer === null || area === null) return [];
   const floors = floor === null ? [sql`true`] : [sql`floor = ${floor}`, sql`floor is null`];
@@ -136,7 +143,7 @@ export function alike(listing: Compared): RawBuilder<{ id: number }>[] {
 }
 
 /** Returns the query for live listings with an image of the same bytes. */
-export function sameImages(listingId: number): RawBuilder<{ id: number }> {
+export function buildSameImagesQuery(listingId: number): RawBuilder<{ id: number }> {
   return sql`(
     select shown.listing_id as id
     from listing_images as own
@@ -150,7 +157,7 @@ export function sameImages(listingId: number): RawBuilder<{ id: number }> {
 }
 
 /** Returns the query for live listings with an image of a similar fingerprint. */
-export function similarImages(listingId: number): RawBuilder<{ id: number }> {
+export function buildSimilarImagesQuery(listingId: number): RawBuilder<{ id: number }> {
   return sql`(
     select shown.listing_id as id
     from listing_images as own
@@ -173,7 +180,7 @@ export function similarImages(listingId: number): RawBuilder<{ id: number }> {
 }
 
 /** Returns the listings nearest by meaning, of the same model. */
-async function findNeighbours(trx: Kysely<Tables>, { id }: Compared): Promise<number[]> {
+async function findNeighbours(trx: Kysely<Tables>, { id }: ComparedListing): Promise<number[]> {
   const own = await trx
     .selectFrom('property_listings')
     .select(['embedding', 'embedding_model', 'deal_type'])
@@ -181,7 +188,7 @@ async function findNeighbours(trx: Kysely<Tables>, { id }: Compared): Promise<nu
     .where('embedding', 'is not', null)
     .executeTakeFirst();
   if (own === undefined) return [];
-  const rows = await nearest(own.embedding ?? '').execute(trx);
+  const rows = await buildNearestQuery(own.embedding ?? '').execute(trx);
   return rows.rows
     .filter(
       (row) =>
@@ -195,7 +202,7 @@ async function findNeighbours(trx: Kysely<Tables>, { id }: Compared): Promise<nu
 type Near = { id: number; embedding_model: string | null; deal_type: string | null };
 
 /** Returns the query for the first neighbours of the index. It has no filters, which would unbound it. */
-export function nearest(vector: string): RawBuilder<Near> {
+export function buildNearestQuery(vector: string): RawBuilder<Near> {
   return sql`
     select id, embedding_model, deal_type from property_listings
     where archived_at is null order by embedding <=> ${vector}::vector limit ${NEIGHBOURS}`;

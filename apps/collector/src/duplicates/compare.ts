@@ -1,7 +1,7 @@
 import { COPY_BITS, hammingDistance } from '../images/decode.ts';
 import type { Reason, ReasonName } from '../tables.ts';
 import { normaliseText } from '../text.ts';
-import type { Compared, ComparedImage } from './candidates.ts';
+import type { ComparedListing, ComparedImage } from './candidates.ts';
 import { AREA_RATIO, PRICE_RATIO, TEXT_LENGTH } from './candidates.ts';
 
 /** The kinds of reasons, in the order in which answers have them. */
@@ -22,7 +22,7 @@ export type Comparison = { score: number; reasons: Reason[] };
  * The lowest score of the same property. On the labelled pairs of the golden set it has no false positives, with some
  * margin on both sides.
  */
-export const THRESHOLD = 0.56;
+export const MIN_DUPLICATE_SCORE = 0.56;
 
 /** Sites blur coordinates, and some use the centre of a district. */
 const MAX_METRES = 3000;
@@ -31,7 +31,7 @@ const MAX_METRES = 3000;
 const ONE_EACH = ['deal_type', 'city_key', 'rooms', 'floor'] as const;
 
 /** Tells whether two listings have facts that cannot be true of one property. */
-function isContradiction(one: Compared, other: Compared): boolean {
+function isContradiction(one: ComparedListing, other: ComparedListing): boolean {
   return (
     ONE_EACH.some((fact) => differ(one[fact], other[fact])) ||
     isOtherArea(one.area_total, other.area_total) ||
@@ -69,7 +69,7 @@ function distanceMetres(one: Point, other: Point): number | undefined {
 type Part = { part: number; detail: string } | undefined;
 
 /** Scores one kind of evidence. It is symmetric, and undefined where nothing is known. */
-type Scorer = (one: Compared, other: Compared) => Part;
+type Scorer = (one: ComparedListing, other: ComparedListing) => Part;
 
 /** Copied texts are nearly equal. Templates of one seller are similar, so only almost equal texts of one seller count. */
 const copiedText: Scorer = (one, other) => {
@@ -84,7 +84,7 @@ const copiedText: Scorer = (one, other) => {
 const place: Scorer = (one, other) =>
   byAddress(one, other) ?? byDistance(one, other) ?? byDistrict(one, other);
 
-function byAddress(one: Compared, other: Compared): Part {
+function byAddress(one: ComparedListing, other: ComparedListing): Part {
   if (one.address === null || other.address === null) return undefined;
   const [a, b] = [parseAddress(one.address, one.city), parseAddress(other.address, other.city)];
   if (a.street.size === 0 || b.street.size === 0) return undefined;
@@ -95,7 +95,7 @@ function byAddress(one: Compared, other: Compared): Part {
     : { part: -0.4, detail: 'another building of the street' };
 }
 
-function byDistance(one: Compared, other: Compared): Part {
+function byDistance(one: ComparedListing, other: ComparedListing): Part {
   const metres = distanceMetres(one, other);
   if (metres === undefined) return undefined;
   const detail = `${Math.round(metres)} m apart`;
@@ -104,7 +104,7 @@ function byDistance(one: Compared, other: Compared): Part {
   return metres <= 1000 ? undefined : { part: -0.3, detail };
 }
 
-function byDistrict(one: Compared, other: Compared): Part {
+function byDistrict(one: ComparedListing, other: ComparedListing): Part {
   const [a, b] = [one.district, other.district].map((name) => normaliseText(name ?? ''));
   if (a === undefined || b === undefined || a === '' || b === '') return undefined;
   // "Шевченківський" and "Шевченківський район" are one.
@@ -201,7 +201,7 @@ function isCopy(one: ComparedImage, other: ComparedImage): boolean {
 const seller: Scorer = (one, other) =>
   haveOneSeller(one, other) ? { part: 0.08, detail: 'same telephone' } : undefined;
 
-function haveOneSeller(one: Compared, other: Compared): boolean {
+function haveOneSeller(one: ComparedListing, other: ComparedListing): boolean {
   const numbers = new Set(one.phones.map(telephone));
   numbers.delete('');
   return other.phones.some((phone) => numbers.has(telephone(phone)));
@@ -283,7 +283,7 @@ const SCORERS = { text: copiedText, place, area, rooms, price, pictures, seller 
  * else. It is symmetric.
  * @returns The score from 0 to 1 and its reasons; undefined for a contradiction.
  */
-export function compare(one: Compared, other: Compared): Comparison | undefined {
+export function compare(one: ComparedListing, other: ComparedListing): Comparison | undefined {
   if (isContradiction(one, other)) return undefined;
   const reasons = REASONS.flatMap((reason): Reason[] => {
     const found = SCORERS[reason](one, other);

@@ -8,14 +8,14 @@ import { createMeasure, type Metrics } from '../metrics.ts';
 import { repeat } from '../async/wait.ts';
 import { choice, nullable } from '../schemas.ts';
 import type { Tables } from '../tables.ts';
-import { type Compared, findCandidates, loadCompared } from './candidates.ts';
-import { compare, type Comparison, REASONS, THRESHOLD } from './compare.ts';
-import { lockGroupsForReading, lockGroupsForWriting, regroup } from './groups.ts';
+import { type ComparedListing, findCandidates, loadComparedListings } from './candidates.ts';
+import { compare, type Comparison, REASONS, MIN_DUPLICATE_SCORE } from './compare.ts';
+import { lockGroupsForReading, lockGroupsForWriting, updateGroups } from './groups.ts';
 
 const SECOND_MS = 1000;
 
 /** How many listings one claim has. */
-const CLAIMED = 16;
+const CLAIM_SIZE = 16;
 
 /** The first lease of a claim; it doubles with each failed attempt. */
 const LEASE_MS = 60 * SECOND_MS;
@@ -43,7 +43,7 @@ export const duplicatesSchema = Type.Array(
     price: nullable(Type.Number()),
     currency: nullable(Type.String()),
     score: Type.Number({
-      minimum: THRESHOLD,
+      minimum: MIN_DUPLICATE_SCORE,
       maximum: 1,
       description: 'How likely it is the same property: the sum of the parts, at most 1.',
     }),
@@ -165,7 +165,7 @@ export async function claimMarks(
   db: Kysely<Tables>,
   options: { settledMs: number; limit?: number; leaseMs?: number },
 ): Promise<Marked[]> {
-  const { settledMs, limit = CLAIMED, leaseMs = LEASE_MS } = options;
+  const { settledMs, limit = CLAIM_SIZE, leaseMs = LEASE_MS } = options;
   const { rows } = await sql<Marked>`
     with claimed as (
       update duplicate_marks set attempts = attempts + 1,
@@ -196,7 +196,7 @@ export async function updatePairs(
 ): Promise<void> {
   const found = await db.transaction().execute(async (trx) => {
     await lockGroupsForReading(trx);
-    const own = (await loadCompared(trx, [id])).get(id);
+    const own = (await loadComparedListings(trx, [id])).get(id);
     const likeliest = own === undefined ? [] : await findLikely(trx, own);
     if (likeliest.length > 0 || (await isConnected(trx, id))) return likeliest;
     await removeMarks(trx, marks);
@@ -207,21 +207,21 @@ export async function updatePairs(
   await db.transaction().execute(async (trx) => {
     await lockGroupsForWriting(trx);
     const known = await listPartners(trx, id, MAX_KNOWN);
-    const listings = await loadCompared(trx, [...new Set([id, ...found, ...known])]);
+    const listings = await loadComparedListings(trx, [...new Set([id, ...found, ...known])]);
     const own = listings.get(id);
     listings.delete(id);
     const pairs = own === undefined ? new Map<number, Comparison>() : likely(own, listings);
     const removed = known.filter((one) => !pairs.has(one));
     await storePairs(trx, id, { pairs, removed });
-    await regroup(trx, { id, partners: [...pairs.keys()], removed });
+    await updateGroups(trx, { id, partners: [...pairs.keys()], removed });
     if (removed.length > 0 && known.length === MAX_KNOWN) await markPartners(trx, id);
     await removeMarks(trx, marks);
   });
 }
 
-async function findLikely(trx: Kysely<Tables>, own: Compared): Promise<number[]> {
+async function findLikely(trx: Kysely<Tables>, own: ComparedListing): Promise<number[]> {
   if (own.archived_at !== null) return [];
-  const candidates = await loadCompared(trx, await findCandidates(trx, own));
+  const candidates = await loadComparedListings(trx, await findCandidates(trx, own));
   return [...likely(own, candidates)]
     .toSorted(([a, { score: one }], [b, { score: other }]) => other - one || a - b)
     .slice(0, MAX_FOUND)
@@ -229,12 +229,16 @@ async function findLikely(trx: Kysely<Tables>, own: Compared): Promise<number[]>
 }
 
 /** The listings that are likely the same property; archived ones have no duplicates. */
-function likely(own: Compared, others: ReadonlyMap<number, Compared>): Map<number, Comparison> {
+function likely(
+  own: ComparedListing,
+  others: ReadonlyMap<number, ComparedListing>,
+): Map<number, Comparison> {
   if (own.archived_at !== null) return new Map();
   const pairs = new Map<number, Comparison>();
   for (const [id, other] of others) {
     const comparison = other.archived_at === null ? compare(own, other) : undefined;
-    if (comparison !== undefined && comparison.score >= THRESHOLD) pairs.set(id, comparison);
+    if (comparison !== undefined && comparison.score >= MIN_DUPLICATE_SCORE)
+      pairs.set(id, comparison);
   }
   return pairs;
 }

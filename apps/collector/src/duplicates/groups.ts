@@ -2,28 +2,28 @@ import { type Kysely, sql } from 'kysely';
 import type { Tables } from '../tables.ts';
 
 /** A pair of listings that are likely the same property. */
-export type Edge = readonly [number, number];
+export type DuplicatePair = readonly [number, number];
 
 /**
  * The most listings of a group. A thousand offers with the same words and facts would slow each update of the group, and
  * a folded search would hide all of them behind one.
  */
-export const MAX_GROUP = 500;
+export const MAX_GROUP_SIZE = 500;
 
 /**
- * Returns the groups that pairs make of listings, at most `MAX_GROUP` in each: where more are connected, those that were
+ * Returns the groups that pairs make of listings, at most `MAX_GROUP_SIZE` in each: where more are connected, those that were
  * in one group before stay together.
  * @param members The listings with their present groups.
  */
-function groupsOf(
+function computeGroups(
   members: ReadonlyMap<number, number | null>,
-  edges: readonly Edge[],
+  edges: readonly DuplicatePair[],
 ): Map<number, number | null> {
-  const groups = components(members.keys(), edges);
+  const groups = findComponents(members.keys(), edges);
   const sizes = Map.groupBy(groups.values(), (group) => group);
   const isTooLarge = (id: number) => {
     const group = groups.get(id) ?? null;
-    return group !== null && (sizes.get(group)?.length ?? 0) > MAX_GROUP;
+    return group !== null && (sizes.get(group)?.length ?? 0) > MAX_GROUP_SIZE;
   };
   const large = [...members.keys()].filter(isTooLarge);
   if (large.length === 0) return groups;
@@ -31,7 +31,7 @@ function groupsOf(
     const group = members.get(one) ?? null;
     return group !== null && group === members.get(other);
   });
-  const divided = components(large, kept);
+  const divided = findComponents(large, kept);
   return new Map(
     [...groups].map(([id, group]) => [id, divided.has(id) ? (divided.get(id) ?? null) : group]),
   );
@@ -41,9 +41,9 @@ function groupsOf(
  * Returns the unbounded groups of pairs: a listing's group is the smallest id that it is connected with, directly or
  * not. One without a pair has none.
  */
-export function components(
+export function findComponents(
   ids: Iterable<number>,
-  edges: readonly Edge[],
+  edges: readonly DuplicatePair[],
 ): Map<number, number | null> {
   const parents = new Map<number, number>();
 
@@ -96,7 +96,7 @@ export async function lockGroupsForWriting(trx: Kysely<Tables>): Promise<void> {
  * former partners' groups are grouped again. They include all connected listings.
  * @param trx A transaction that holds the lock for writing and has stored the pairs.
  */
-export async function regroup(
+export async function updateGroups(
   trx: Kysely<Tables>,
   change: { id: number; partners: readonly number[]; removed: readonly number[] },
 ): Promise<void> {
@@ -106,11 +106,11 @@ export async function regroup(
     select low_id as low, high_id as high from duplicate_pairs
     where low_id = any(${[...members.keys()]}::bigint[])
       and high_id = any(${[...members.keys()]}::bigint[])`.execute(trx);
-  const groups = groupsOf(
+  const groups = computeGroups(
     members,
     edges.map(({ low, high }) => [low, high]),
   );
-  await lockAndSet(trx, groups);
+  await storeGroups(trx, groups);
 }
 
 /** The listings and all members of their groups, with their groups. */
@@ -129,7 +129,7 @@ async function listMembers(
 }
 
 /** Writes changed groups. The rows are locked in the order of their ids, as everywhere. */
-async function lockAndSet(
+async function storeGroups(
   trx: Kysely<Tables>,
   groups: ReadonlyMap<number, number | null>,
 ): Promise<void> {

@@ -5,7 +5,7 @@ import { createModelCost } from '../model.ts';
 import { costWith } from '../queue/transitions.ts';
 import type { ModelUsage, Tables } from '../tables.ts';
 import { sha256 } from '../text.ts';
-import { embedTogether, isOfText } from './batches.ts';
+import { embedTogether, isTextSpecificError } from './batches.ts';
 import {
   EMBEDDED_COLUMNS,
   type EmbeddedListing,
@@ -69,7 +69,7 @@ export async function backfillEmbeddings(
     const costs = wanted.map(({ listingId, cost }) => ({ listingId, usage: cost.usage() }));
     await addEmbeddingCosts(db, costs);
     // A batch may have only texts that the model rejects; the plain one tells that from a model that rejects all.
-    if (results.every(isOfText)) await model.embed([PLAIN_TEXT], { signal });
+    if (results.every(isTextSpecificError)) await model.embed([PLAIN_TEXT], { signal });
     const fillings: Filling[] = [];
     let rejected = 0;
     let failure: Error | undefined;
@@ -78,7 +78,7 @@ export async function backfillEmbeddings(
       if (result === undefined) throw new Error('A text has neither a vector nor an error');
       if (!(result instanceof Error)) {
         fillings.push({ listingId: id, hash, ...result });
-      } else if (isOfText(result)) {
+      } else if (isTextSpecificError(result)) {
         rejected += 1;
         report.failed.push({ listingId: id, reason: result.message });
       } else {

@@ -10,7 +10,7 @@ import DataLoader from 'dataloader';
 import { toError } from '../async/group-commit.ts';
 
 /** A text to embed, and the caller that may abort it and counts its cost. */
-export type Wanted = {
+export type EmbedRequest = {
   text: string;
   signal: AbortSignal;
   observe: (event: ModelCallEvent) => void;
@@ -19,10 +19,10 @@ export type Wanted = {
 };
 
 /** The vector of a text, and the configured name of its model. */
-export type Embedded = { vector: number[]; model: string };
+export type TextEmbedding = { vector: number[]; model: string };
 
 /** Failures that one text may cause for all of a request. */
-const OF_A_TEXT: ReadonlySet<ModelErrorCode> = new Set([
+const TEXT_SPECIFIC_CODES: ReadonlySet<ModelErrorCode> = new Set([
   'MODEL_REJECTED',
   'MODEL_INPUT_TOO_LARGE',
   'MODEL_REFUSED',
@@ -30,8 +30,8 @@ const OF_A_TEXT: ReadonlySet<ModelErrorCode> = new Set([
 ]);
 
 /** Tells whether a failure may be of one text alone, so that others may succeed. */
-export function isOfText(error: unknown): boolean {
-  return error instanceof ModelError && OF_A_TEXT.has(error.code);
+export function isTextSpecificError(error: unknown): boolean {
+  return error instanceof ModelError && TEXT_SPECIFIC_CODES.has(error.code);
 }
 
 /**
@@ -42,8 +42,8 @@ export function isOfText(error: unknown): boolean {
  */
 export async function embedTogether(
   model: Pick<ModelClient, 'embed'>,
-  wanted: readonly Wanted[],
-): Promise<(Embedded | Error)[]> {
+  wanted: readonly EmbedRequest[],
+): Promise<(TextEmbedding | Error)[]> {
   const texts = wanted.map(({ text }) => text);
   try {
     const { vectors, model: name } = await withIsolatedLogFields(logFieldsOf(wanted), () =>
@@ -57,17 +57,17 @@ export async function embedTogether(
     );
     return vectors.map((vector) => ({ vector, model: name }));
   } catch (error) {
-    if (wanted.length === 1 || !isOfText(error)) {
+    if (wanted.length === 1 || !isTextSpecificError(error)) {
       return wanted.map(() => toError(error));
     }
-    const results: (Embedded | Error)[] = [];
+    const results: (TextEmbedding | Error)[] = [];
     for (const one of wanted) results.push(...(await embedTogether(model, [one])));
     return results;
   }
 }
 
 /** Returns the log fields of a request: those of its one job, or of each in `jobs`. */
-function logFieldsOf(wanted: readonly Wanted[]): Record<string, unknown> {
+function logFieldsOf(wanted: readonly EmbedRequest[]): Record<string, unknown> {
   const [first, ...others] = wanted.flatMap(({ job }) => (job === undefined ? [] : [job]));
   return others.length === 0 ? { ...first } : { jobs: [first, ...others] };
 }
@@ -117,21 +117,23 @@ const MAX_WAIT_MS = 50;
  * @throws ModelError, as if the text had been alone; `signal.reason` where it was aborted before it was sent. The
  *   request of a text that is aborted later may go on for others.
  */
-export type EmbedText = (wanted: Omit<Wanted, 'job'> & { alone?: boolean }) => Promise<Embedded>;
+export type EmbedText = (
+  wanted: Omit<EmbedRequest, 'job'> & { alone?: boolean },
+) => Promise<TextEmbedding>;
 
 /** Creates a function that embeds the texts of jobs at about the same time in few requests. */
-export function createEmbeddingBatches(model: Pick<ModelClient, 'embed'>): EmbedText {
+export function createBatchingEmbedder(model: Pick<ModelClient, 'embed'>): EmbedText {
   let lastMs = 0;
 
-  async function embed(wanted: readonly Wanted[]): Promise<(Embedded | Error)[]> {
+  async function embed(wanted: readonly EmbedRequest[]): Promise<(TextEmbedding | Error)[]> {
     const startedAt = performance.now();
     const results = await embedTogether(model, wanted);
     lastMs = performance.now() - startedAt;
     return results;
   }
 
-  const loader = new DataLoader<Wanted, Embedded>(
-    async (wanted) => (await Promise.all(inRequests(wanted).map(embed))).flat(),
+  const loader = new DataLoader<EmbedRequest, TextEmbedding>(
+    async (wanted) => (await Promise.all(splitIntoRequests(wanted).map(embed))).flat(),
     {
       cache: false,
       maxBatchSize: MAX_TEXTS_PER_REQUEST,
@@ -140,7 +142,7 @@ export function createEmbeddingBatches(model: Pick<ModelClient, 'embed'>): Embed
   );
   return async ({ alone = false, ...rest }) => {
     rest.signal.throwIfAborted();
-    const wanted: Wanted = { ...rest, job: getLogFields() };
+    const wanted: EmbedRequest = { ...rest, job: getLogFields() };
     if (!alone) return loader.load(wanted);
     const [result] = await embed([wanted]);
     if (result === undefined || result instanceof Error) throw result;
@@ -149,8 +151,11 @@ export function createEmbeddingBatches(model: Pick<ModelClient, 'embed'>): Embed
 }
 
 /** Divides texts into requests of at most `maxBytes`; a text is never divided. */
-export function inRequests(wanted: readonly Wanted[], maxBytes = MAX_BYTES): Wanted[][] {
-  const requests: Wanted[][] = [];
+export function splitIntoRequests(
+  wanted: readonly EmbedRequest[],
+  maxBytes = MAX_BYTES,
+): EmbedRequest[][] {
+  const requests: EmbedRequest[][] = [];
   let left = 0;
   for (const one of wanted) {
     const bytes = Buffer.byteLength(one.text);

@@ -1,6 +1,6 @@
 import { createValidatorCompiler, describeErrors } from '@oselya/kit';
 import { type Static, Type } from 'typebox';
-import { GIVEN_FIELDS, FIELDS, payloadFields, webAddress } from '../listing/fields.ts';
+import { PAYLOAD_FIELDS, FIELDS, payloadFieldSchemas, createUrlSchema } from '../listing/fields.ts';
 import { problem } from '../errors.ts';
 import { BODY_LIMIT, MAX_IMAGES, sourceSlugSchema } from '../schemas.ts';
 import { normaliseText, plainText, sha256 } from '../text.ts';
@@ -15,9 +15,9 @@ export const PayloadSchema = Type.Object(
       pattern: '\\S',
       description: "The listing's id at its source.",
     }),
-    ...payloadFields,
+    ...payloadFieldSchemas,
     image_urls: Type.Optional(
-      Type.Array(webAddress('The address of an image.'), { maxItems: MAX_IMAGES }),
+      Type.Array(createUrlSchema('The address of an image.'), { maxItems: MAX_IMAGES }),
     ),
   },
   {
@@ -180,7 +180,7 @@ export function isLeapSecond(text: string): boolean {
  */
 export function plainPayload(payload: Payload): Payload {
   const plain: Record<string, unknown> = { ...payload };
-  for (const name of GIVEN_FIELDS) {
+  for (const name of PAYLOAD_FIELDS) {
     const value = payload[name];
     if (FIELDS[name].kind === 'text' && typeof value === 'string') plain[name] = plainText(value);
     if (Array.isArray(value)) plain[name] = value.map(plainText);

@@ -2,7 +2,7 @@ import { isDatabaseOutage } from '@oselya/db';
 import { ProblemError, type Server } from '@oselya/kit';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import { Type } from 'typebox';
-import { callerOf, CHANGE_REJECTIONS, mayUseSource, requireSource } from '../access/guard.ts';
+import { getCallerKey, CHANGE_REJECTIONS, canUseSource, requireSource } from '../access/guard.ts';
 import { limitInProgress } from '../async/concurrency.ts';
 import { problem, problemResponses } from '../errors.ts';
 import type { Metrics } from '../metrics.ts';
@@ -64,7 +64,7 @@ export function ingestRoutes(
       checkValues(payload);
       requireSource(request, payload.source_slug);
       const accepted = await inProgress(sizeOf(request), async () => {
-        reply.headers(await limit(payload.source_slug, callerOf(request)));
+        reply.headers(await limit(payload.source_slug, getCallerKey(request)));
         return ingest.accept(payload, request.headers['idempotency-key'], request.id);
       });
       markReplayed(reply, accepted);
@@ -85,7 +85,7 @@ export function ingestRoutes(
     },
     async (request) => {
       const raw = await ingest.find(parseId(request.params.raw_id));
-      if (raw === undefined || !mayUseSource(request, raw.source_slug)) {
+      if (raw === undefined || !canUseSource(request, raw.source_slug)) {
         throw problem('raw_not_found');
       }
       return raw;

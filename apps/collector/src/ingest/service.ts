@@ -88,7 +88,7 @@ export function createIngest(deps: {
 
 /**
  * Counts a payload against the limits of its source and its caller, and returns the rate-limit headers.
- * @param caller As `callerOf` returns it.
+ * @param caller As `getCallerKey` returns it.
  * @throws ProblemError as the limits do: `rate_limited`, `unavailable`.
  */
 export type SourceLimit = (source: string, caller: string) => Promise<Record<string, string>>;

@@ -5,7 +5,7 @@ import type { BreakerView } from '@oselya/model';
 import type { FastifyRequest } from 'fastify';
 import pLimit from 'p-limit';
 import { Type } from 'typebox';
-import { callerOf, CHANGE_REJECTIONS, requireSource } from '../access/guard.ts';
+import { getCallerKey, CHANGE_REJECTIONS, requireSource } from '../access/guard.ts';
 import type { Disk } from '../disk.ts';
 import { problem, problemResponses } from '../errors.ts';
 import type { StoreState } from '../images/store.ts';
@@ -120,7 +120,7 @@ export async function withImagesRoutes(
     },
     async (request, reply) => {
       await rejectEarly(request);
-      return inPlace(callerOf(request), async () => {
+      return inPlace(getCallerKey(request), async () => {
         await using received = new AsyncDisposableStack();
         const form = await receiveForm(request, {
           disk,
@@ -132,7 +132,7 @@ export async function withImagesRoutes(
             requireSource(request, payload.source_slug);
             sources.set(request, payload.source_slug);
             // Past the rate the images are not received.
-            reply.headers(await limit(payload.source_slug, callerOf(request)));
+            reply.headers(await limit(payload.source_slug, getCallerKey(request)));
             return payload;
           },
         });

@@ -2,7 +2,7 @@ import { type Log, settle } from '@oselya/db';
 import { createCursorCodec, type RateLimit, type Server } from '@oselya/kit';
 import { type Kysely, sql } from 'kysely';
 import { type Static, Type } from 'typebox';
-import { limitedBy } from '../access/guard.ts';
+import { createRateLimitHook } from '../access/guard.ts';
 import { problem, problemResponses } from '../errors.ts';
 import { choice, MAX_ID, nullable } from '../schemas.ts';
 import type { Tables } from '../tables.ts';
@@ -113,7 +113,7 @@ export function changeRoutes(
     '/listings/changes',
     {
       config: { scope: 'search' },
-      onRequest: limitedBy(limit),
+      onRequest: createRateLimitHook(limit),
       schema: {
         tags: ['listings'],
         summary: 'Listings that are new, have another price, or are back',

@@ -83,7 +83,7 @@ const list = (maxLength: number, maxItems: number) =>
   }) as const;
 
 /** Returns the schema of an HTTP address. */
-export const webAddress = (description: string) =>
+export const createUrlSchema = (description: string) =>
   Type.String({
     format: 'uri',
     pattern: '^[hH][tT][tT][pP][sS]?://[^/?#]',
@@ -102,7 +102,7 @@ export const dealTypeSchema = choice(DEAL_TYPES);
 export const FIELDS = {
   url: {
     kind: 'code',
-    value: webAddress("The listing's page at its source."),
+    value: createUrlSchema("The listing's page at its source."),
     by: 'source',
     label: 'address of its page',
     shown: 'list',
@@ -323,13 +323,13 @@ type Table = typeof FIELDS;
 
 /** The name of a field: of the payload, in the model's answer, in the API's, and of the column. */
 export type FieldName = keyof Table;
-type NameBy<By extends Field['by']> = {
+type NameProvidedBy<By extends Field['by']> = {
   [Name in FieldName]: Table[Name]['by'] extends By ? Name : never;
 }[FieldName];
 /** The name of a field that a payload may have. */
-export type GivenField = NameBy<'source' | 'both'>;
+export type PayloadField = NameProvidedBy<'source' | 'both'>;
 /** The name of a field that the model is asked for. */
-export type ReadField = NameBy<'model' | 'both'>;
+export type ModelField = NameProvidedBy<'model' | 'both'>;
 
 /** The value of a field in a payload, or as the model should read it. */
 export type FieldValue<Name extends FieldName> = Static<Table[Name]['value']>;
@@ -345,17 +345,17 @@ export type FieldValues = { [Name in FieldName]: Shown<Name> };
 export const FIELD_NAMES = Object.keys(FIELDS) as FieldName[];
 
 /** Returns a field under a type that has every property. */
-export const fieldOf = (name: FieldName): Field => FIELDS[name];
+export const getField = (name: FieldName): Field => FIELDS[name];
 
-const isGiven = (name: FieldName): name is GivenField => FIELDS[name].by !== 'model';
-const isRead = (name: FieldName): name is ReadField => FIELDS[name].by !== 'source';
+const isPayloadField = (name: FieldName): name is PayloadField => FIELDS[name].by !== 'model';
+const isModelField = (name: FieldName): name is ModelField => FIELDS[name].by !== 'source';
 
 /** The fields that a payload may have. */
-export const GIVEN_FIELDS = FIELD_NAMES.filter(isGiven);
+export const PAYLOAD_FIELDS = FIELD_NAMES.filter(isPayloadField);
 /** The fields that only the source provides. */
-export const SOURCE_FIELDS = GIVEN_FIELDS.filter((name) => !isRead(name));
+export const SOURCE_FIELDS = PAYLOAD_FIELDS.filter((name) => !isModelField(name));
 /** The fields that the model is asked for. */
-export const READ_FIELDS = FIELD_NAMES.filter(isRead);
+export const MODEL_FIELDS = FIELD_NAMES.filter(isModelField);
 
 /** Returns an object with a value for each of some fields. */
 export function mapFields<Name extends FieldName, Value>(
@@ -374,16 +374,16 @@ export function emptyValue(name: FieldName): null | [] | Record<string, never> {
 
 /** The properties of a payload that are fields. */
 // The schemas are built in a loop, which TypeScript cannot follow.
-export const payloadFields = mapFields(GIVEN_FIELDS, (name) => {
-  const { value, isRequired } = fieldOf(name);
+export const payloadFieldSchemas = mapFields(PAYLOAD_FIELDS, (name) => {
+  const { value, isRequired } = getField(name);
   return isRequired ? value : Type.Optional(value);
 }) as {
-  [Name in GivenField]: Table[Name] extends { isRequired: true }
+  [Name in PayloadField]: Table[Name] extends { isRequired: true }
     ? Table[Name]['value']
     : TOptional<Table[Name]['value']>;
 };
 
-const bareSchemas: Record<keyof Kinds, (options?: TSchemaOptions) => TSchema> = {
+const typeSchemas: Record<keyof Kinds, (options?: TSchemaOptions) => TSchema> = {
   text: (options) => Type.String(options),
   code: (options) => Type.String(options),
   integer: (options) => Type.Integer(options),
@@ -394,21 +394,21 @@ const bareSchemas: Record<keyof Kinds, (options?: TSchemaOptions) => TSchema> = 
 };
 
 /** The properties of an answer of the API that are fields, annotated with how to show them. */
-export const answerFields = mapFields(FIELD_NAMES, (name) => {
-  const { kind, isRequired, label, unit, shown } = fieldOf(name);
+export const listingFieldSchemas = mapFields(FIELD_NAMES, (name) => {
+  const { kind, isRequired, label, unit, shown } = getField(name);
   const annotations = {
     'x-label': label,
     ...(unit !== undefined && { 'x-unit': unit }),
     ...(shown !== undefined && { 'x-shown': shown }),
   };
   return isRequired || emptyValue(name) !== null
-    ? bareSchemas[kind](annotations)
-    : Type.Union([bareSchemas[kind](), Type.Null()], annotations);
+    ? typeSchemas[kind](annotations)
+    : Type.Union([typeSchemas[kind](), Type.Null()], annotations);
 }) as { [Name in FieldName]: TUnsafe<Shown<Name>> };
 
 /** What a model reads out of a payload; a field that it does not know is null or missing. */
 export type Extraction = { is_listing: boolean; reason?: string | null } & {
-  [Name in ReadField]?: FieldValue<Name> | null;
+  [Name in ModelField]?: FieldValue<Name> | null;
 };
 
 /**
@@ -419,14 +419,14 @@ export const extractionSchema = Type.Unsafe<Extraction>(
   Type.Object({
     is_listing: Type.Boolean(),
     reason: nullable(Type.String()),
-    ...mapFields(READ_FIELDS, (name) => {
-      const { kind, choices } = fieldOf(name);
-      if (kind === 'list') return bareSchemas.list();
+    ...mapFields(MODEL_FIELDS, (name) => {
+      const { kind, choices } = getField(name);
+      if (kind === 'list') return typeSchemas.list();
       if (choices !== undefined) return Type.Optional(nullable(Type.Enum([...choices])));
-      return Type.Optional(nullable(bareSchemas[kind === 'integer' ? 'number' : kind]()));
+      return Type.Optional(nullable(typeSchemas[kind === 'integer' ? 'number' : kind]()));
     }),
   }),
 );
 
 /** The model's instructions for each field, as lines of Markdown. */
-export const fieldInstructions = READ_FIELDS.map((name) => `- \`${name}\`: ${fieldOf(name).ask}`);
+export const fieldInstructions = MODEL_FIELDS.map((name) => `- \`${name}\`: ${getField(name).ask}`);

@@ -2,7 +2,7 @@ import type { JoinBuilder, Selectable } from 'kysely';
 import { type Static, Type } from 'typebox';
 import type { Tables } from '../tables.ts';
 import { nullable } from '../schemas.ts';
-import { answerFields, FIELD_NAMES } from './fields.ts';
+import { listingFieldSchemas, FIELD_NAMES } from './fields.ts';
 
 /** The columns that `presentListing` needs. */
 export const listingColumns = [
@@ -24,7 +24,7 @@ export const listingSchema = Type.Object({
   listing_id: Type.Integer(),
   source_slug: Type.String(),
   external_id: Type.String(),
-  ...answerFields,
+  ...listingFieldSchemas,
   archived_at: nullable(timestamp),
   created_at: timestamp,
   updated_at: timestamp,
@@ -63,9 +63,9 @@ type Joined = { listing: Tables['property_listings']; current: Tables['listing_p
 
 /**
  * Joins a listing, as `listing`, with the state of its payloads, as `current`.
- * @example db.selectFrom('property_listings as listing').innerJoin('listing_payloads as current', ofListing)
+ * @example db.selectFrom('property_listings as listing').innerJoin('listing_payloads as current', onSameListing)
  */
-export function ofListing(
+export function onSameListing(
   join: JoinBuilder<Joined, keyof Joined>,
 ): JoinBuilder<Joined, keyof Joined> {
   return join

@@ -1,7 +1,7 @@
 import { isDeepStrictEqual } from 'node:util';
 
 /** The sides that provide fields. */
-export type Namer = 'payload' | 'model';
+export type ValueProvider = 'payload' | 'model';
 
 /** The rules that change, omit or derive fields, as the API's description names them. */
 export const RULES = {
@@ -26,7 +26,7 @@ export type Rule = keyof typeof RULES;
  * The origin of a field: the payload or the model where the value is unchanged, else the rule, and the side whose value it
  * changed or left out.
  */
-export type Origin = { origin: Namer } | { origin: 'rule'; rule: Rule; of?: Namer };
+export type Origin = { origin: ValueProvider } | { origin: 'rule'; rule: Rule; of?: ValueProvider };
 
 /** The origin of each field, also of those that were left out, by name. */
 export type Origins = Record<string, Origin>;
@@ -42,7 +42,7 @@ export type Provenance = {
 };
 
 /** Returns the origin of a value that a rule changed or left out. */
-export function byRule(rule: Rule, of?: Namer): Origin {
+export function createRuleOrigin(rule: Rule, of?: ValueProvider): Origin {
   return of === undefined ? { origin: 'rule', rule } : { origin: 'rule', rule, of };
 }
 
@@ -50,21 +50,21 @@ export function byRule(rule: Rule, of?: Namer): Origin {
  * Returns the origin of a value after rules: the last one that changed it, or the side itself.
  * @param steps Each rule, and the value after it.
  */
-export function tracedThrough(
-  namer: Namer,
+export function traceOrigin(
+  provider: ValueProvider,
   named: unknown,
   steps: readonly (readonly [rule: Rule, value: unknown])[],
 ): Origin {
-  let origin: Origin = { origin: namer };
+  let origin: Origin = { origin: provider };
   let before = named;
   for (const [rule, value] of steps) {
-    if (!isDeepStrictEqual(value, before)) origin = byRule(rule, namer);
+    if (!isDeepStrictEqual(value, before)) origin = createRuleOrigin(rule, provider);
     before = value;
   }
   return origin;
 }
 
 /** Returns the side that provided a value, unchanged or not. */
-export function namerOf(origin: Origin | undefined): Namer | undefined {
+export function getProvider(origin: Origin | undefined): ValueProvider | undefined {
   return origin?.origin === 'rule' ? origin.of : origin?.origin;
 }

@@ -8,7 +8,7 @@ import type { Tables } from '../tables.ts';
 import {
   listingColumns,
   listingSchema,
-  ofListing,
+  onSameListing,
   presentListing,
   pricePerArea,
 } from './listing.ts';
@@ -215,7 +215,7 @@ export function listingRoutes(app: Server, { db }: { db: Kysely<Tables> }): void
 async function findProvenance(db: Kysely<Tables>, listingId: number) {
   const row = await db
     .selectFrom('property_listings as listing')
-    .innerJoin('listing_payloads as current', ofListing)
+    .innerJoin('listing_payloads as current', onSameListing)
     .innerJoin('listing_enrichments as enrichment', 'enrichment.listing_id', 'listing.id')
     .leftJoin('raw_data as raw', 'raw.id', 'current.raw_id')
     // Only the pipeline writes it.

@@ -2,7 +2,7 @@ import type { Logger } from '@oselya/kit';
 import type { ModelClient } from '@oselya/model';
 import type { Kysely } from 'kysely';
 import type { RawError, Tables } from '../tables.ts';
-import type { Embedded } from '../embeddings/batches.ts';
+import type { TextEmbedding } from '../embeddings/batches.ts';
 import type { Images } from '../images/images.ts';
 import type { UploadedFile } from '../images/temporary.ts';
 import type { Provenance } from '../listing/provenance.ts';
@@ -16,7 +16,7 @@ import type { Facts } from './merge.ts';
 /** The model as one job uses it: what each request costs is summed for the job. */
 export type JobModel = Pick<ModelClient, 'generateObject' | 'chatModel' | 'embeddingModel'> & {
   /** Embeds a text, perhaps in one request with those of other jobs. */
-  embed(text: string, signal: AbortSignal): Promise<Embedded>;
+  embed(text: string, signal: AbortSignal): Promise<TextEmbedding>;
   observe: ModelCost['observe'];
 };
 

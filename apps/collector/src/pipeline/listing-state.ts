@@ -3,11 +3,11 @@ import { type Payload, parseTime } from '../ingest/payload.ts';
 import {
   emptyValue,
   FIELD_NAMES,
-  fieldOf,
+  getField,
   type FieldValues,
   mapFields,
 } from '../listing/fields.ts';
-import { type Namer, namerOf, type Origins } from '../listing/provenance.ts';
+import { type ValueProvider, getProvider, type Origins } from '../listing/provenance.ts';
 import { cutText, normaliseText, plainText } from '../text.ts';
 import type { Facts } from './merge.ts';
 
@@ -18,7 +18,7 @@ export type ListingState = FieldValues;
 export function listingState(payload: Payload, facts: Facts): ListingState {
   const sources: Record<'payload' | 'facts', Partial<Record<string, unknown>>> = { payload, facts };
   const state = mapFields(FIELD_NAMES, (name) => {
-    const { by, kind } = fieldOf(name);
+    const { by, kind } = getField(name);
     const value = sources[by === 'source' ? 'payload' : 'facts'][name];
     if (value === undefined) return emptyValue(name);
     // RFC 3339 allows time zones that PostgreSQL does not know; UTC has none.
@@ -34,7 +34,7 @@ export type Changes = Record<string, { from: unknown; to: unknown }>;
 
 /** The names by which snapshots list changes: the compared fields, and the images. */
 export const TRACKED = [
-  ...FIELD_NAMES.filter((name) => fieldOf(name).compared !== 'ignored'),
+  ...FIELD_NAMES.filter((name) => getField(name).compared !== 'ignored'),
   'pictures',
 ];
 
@@ -59,12 +59,12 @@ export function diffStates(
 export function isMaterialChange(
   changes: Changes,
   origins: Origins,
-  titleBefore: Namer | null,
+  titleBefore: ValueProvider | null,
 ): boolean {
   const worded = FIELD_NAMES.filter((name) => {
-    const { compared, by } = fieldOf(name);
+    const { compared, by } = getField(name);
     if (compared === undefined || by === 'model') return compared !== undefined;
-    return namerOf(origins[name]) === 'model' && titleBefore !== 'payload';
+    return getProvider(origins[name]) === 'model' && titleBefore !== 'payload';
   });
   return Object.keys(changes).some((name) => !worded.some((other) => other === name));
 }
@@ -77,7 +77,7 @@ const MAX_LENGTH = 150_000;
 
 /** Returns the words by which a listing is found, normalised as the search does. */
 export function searchText(state: Partial<ListingState>): string {
-  const texts = FIELD_NAMES.filter((name) => fieldOf(name).isSearched).flatMap(
+  const texts = FIELD_NAMES.filter((name) => getField(name).isSearched).flatMap(
     (name) => state[name] ?? [],
   );
   return cutText(normaliseText(texts.join('\n')), MAX_LENGTH);

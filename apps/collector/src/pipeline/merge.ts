@@ -3,27 +3,27 @@ import {
   type Extraction,
   type Field,
   FIELD_NAMES,
-  fieldOf,
+  getField,
   type FieldValue,
-  READ_FIELDS,
-  type ReadField,
+  MODEL_FIELDS,
+  type ModelField,
   SOURCE_FIELDS,
 } from '../listing/fields.ts';
 import { pricePerArea } from '../listing/listing.ts';
 import {
-  byRule,
-  namerOf,
+  createRuleOrigin,
+  getProvider,
   type Origins,
   type Provenance,
   type Rule,
-  tracedThrough,
+  traceOrigin,
 } from '../listing/provenance.ts';
 import { isLeapSecond, type Payload, plainPayload } from '../ingest/payload.ts';
 import { cleanList, cleanText, cutText, spellAlike } from '../text.ts';
 import { type Extracted, extractionPrompt } from './extraction.ts';
 
 /** The fields of a listing that the model may provide; an unknown one is missing. */
-export type Facts = { [Name in ReadField]?: FieldValue<Name> };
+export type Facts = { [Name in ModelField]?: FieldValue<Name> };
 
 /** Facts with their origins. */
 export type Merged = { facts: Facts; origins: Origins };
@@ -48,7 +48,7 @@ export function readFacts(
 ): { facts: Facts; provenance: Provenance } {
   const { facts, origins } = mergeFacts(payload, extraction);
   const fields = { ...origins };
-  if (pricePerArea(facts) !== undefined) fields['price_per_m2'] = byRule('price_by_area');
+  if (pricePerArea(facts) !== undefined) fields['price_per_m2'] = createRuleOrigin('price_by_area');
   return {
     facts,
     provenance: {
@@ -72,13 +72,13 @@ export function mergeFacts(payload: Payload, extraction: Extraction): Merged {
   const origins: Origins = {};
   for (const name of SOURCE_FIELDS) {
     if (given[name] === undefined) continue;
-    origins[name] = tracedThrough('payload', given[name], [['plain_text', plain[name]]]);
+    origins[name] = traceOrigin('payload', given[name], [['plain_text', plain[name]]]);
   }
   if (isLeapSecond(payload.published_at ?? '')) {
-    origins['published_at'] = byRule('leap_second', 'payload');
+    origins['published_at'] = createRuleOrigin('leap_second', 'payload');
   }
-  for (const name of READ_FIELDS) {
-    const field = fieldOf(name);
+  for (const name of MODEL_FIELDS) {
+    const field = getField(name);
     const isGiven = clean(plain[name], field) !== undefined;
     const named = isGiven ? given[name] : extraction[name];
     const asText = isGiven ? plain[name] : named;
@@ -96,7 +96,9 @@ export function mergeFacts(payload: Payload, extraction: Extraction): Merged {
     }
     const isValid = Value.Check(field.value, value);
     if (isValid && value !== '') facts[name] = value;
-    origins[name] = isValid ? tracedThrough(namer, named, steps) : byRule('not_valid', namer);
+    origins[name] = isValid
+      ? traceOrigin(namer, named, steps)
+      : createRuleOrigin('not_valid', namer);
   }
   return dropContradictions({ facts, origins });
 }
@@ -119,17 +121,17 @@ function dropContradictions({ facts, origins }: Merged): Merged {
   const kept: Partial<Record<string, unknown>> = { ...facts };
   const known = { ...origins };
   for (const part of FIELD_NAMES) {
-    const { partOf } = fieldOf(part);
+    const { partOf } = getField(part);
     if (partOf === undefined) continue;
     const { whole, wholeIsTrusted } = partOf;
     const [less, more] = [kept[part], kept[whole]];
     if (typeof less !== 'number' || typeof more !== 'number' || less <= more) continue;
-    const [ofPart, ofWhole] = [namerOf(known[part]), namerOf(known[whole])];
+    const [ofPart, ofWhole] = [getProvider(known[part]), getProvider(known[whole])];
     const onlyWhole = ofPart === 'payload' && ofWhole === 'model';
     const onlyPart = ofPart === 'model' && ofWhole === 'payload';
     const drop = (name: string, of: typeof ofPart) => {
       delete kept[name];
-      known[name] = byRule('contradiction', of);
+      known[name] = createRuleOrigin('contradiction', of);
     };
     if (!onlyWhole) drop(part, ofPart);
     if (onlyWhole || (!onlyPart && !wholeIsTrusted)) drop(whole, ofWhole);

@@ -2,7 +2,7 @@ import { isDatabaseOutage } from '@oselya/db';
 import { ModelError, type ModelClient } from '@oselya/model';
 import { orAborted, pause } from '../async/wait.ts';
 import { isDiskLow } from '../disk.ts';
-import { createEmbeddingBatches, type EmbedText } from '../embeddings/batches.ts';
+import { createBatchingEmbedder, type EmbedText } from '../embeddings/batches.ts';
 import { StoreOutageError } from '../images/store.ts';
 import { MAX_IMAGES } from '../schemas.ts';
 import type { Metrics } from '../metrics.ts';
@@ -87,7 +87,7 @@ export function createPipeline(
 ): ProcessJob<JobInput> {
   const { db, model, log, metrics, retryMs = RETRY_MS } = deps;
   const stages = createStages(deps.modelTimeoutMs);
-  const embedText = createEmbeddingBatches(model);
+  const embedText = createBatchingEmbedder(model);
   const outages = createOutageCounts<number>();
 
   /** Keeps the reading for the next attempt. */

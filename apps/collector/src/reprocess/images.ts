@@ -5,15 +5,16 @@ import { claimAgain } from '../queue/claim.ts';
 import type { InlineJobs } from '../queue/inline.ts';
 import { processName } from '../queue/worker.ts';
 import type { Tables } from '../tables.ts';
-import { type AgainInput, walkListings } from './again.ts';
-import { type Choice, countWithImages, listWithImages } from './repository.ts';
+import type { ReprocessInput } from './keep-completed.ts';
+import { walkListings } from './walk-listings.ts';
+import { type ListingSelection, countWithImages, listWithImages } from './repository.ts';
 
 /**
  * The outcome for a listing whose images are described again. `described`: all are, or the model refused some, which
  * their records say. `left`: its payload was removed or failed, or a newer one is in the queue. `failed`: the payload
  * and the images without a new description are as they were.
  */
-export type Described = { listingId: number } & (
+export type ImageReprocessOutcome = { listingId: number } & (
   | { outcome: 'described' | 'left' }
   | { outcome: 'failed'; error: Error }
 );
@@ -29,7 +30,7 @@ export type ReprocessImages = ReturnType<typeof createReprocessImages>;
 export function createReprocessImages(deps: {
   db: Kysely<Tables>;
   images: Pick<Images, 'describedWith'>;
-  jobs: Pick<InlineJobs<AgainInput>, 'run'>;
+  jobs: Pick<InlineJobs<ReprocessInput>, 'run'>;
   leaseMs: number;
   parallel: number;
 }) {
@@ -37,7 +38,10 @@ export function createReprocessImages(deps: {
   const describer = images.describedWith;
   const worker = processName('reprocess');
 
-  async function describeOne(row: { id: number; raw_id: number | null }): Promise<Described> {
+  async function describeOne(row: {
+    id: number;
+    raw_id: number | null;
+  }): Promise<ImageReprocessOutcome> {
     const { id: listingId, raw_id: rawId } = row;
     const claimant = { worker, leaseMs };
     const job =
@@ -58,7 +62,7 @@ export function createReprocessImages(deps: {
 
   return {
     /** Returns the number of chosen listings with images of another prompt or model, or without a description. */
-    count: async (choice: Choice): Promise<number> =>
+    count: async (choice: ListingSelection): Promise<number> =>
       describer === undefined ? 0 : countWithImages(db, choice, describer),
 
     /**
@@ -67,9 +71,9 @@ export function createReprocessImages(deps: {
      * @throws ModelError as `walkListings`.
      */
     describe: (
-      choice: Choice,
+      choice: ListingSelection,
       { limit, signal }: { limit: number; signal: AbortSignal },
-    ): AsyncGenerator<Described> =>
+    ): AsyncGenerator<ImageReprocessOutcome> =>
       walkListings({
         after: choice.after,
         limit,

@@ -2,51 +2,51 @@ import { type Kysely, sql } from 'kysely';
 import { type Asked, isOutdated as isOutdatedImage } from '../images/describe.ts';
 import type { Payload } from '../ingest/payload.ts';
 import { FIELD_NAMES } from '../listing/fields.ts';
-import { ofListing } from '../listing/listing.ts';
+import { onSameListing } from '../listing/listing.ts';
 import { isAwaited } from '../queue/fence.ts';
 import type { Job } from '../queue/job.ts';
 import { costWith } from '../queue/transitions.ts';
 import type { ModelUsage, Tables } from '../tables.ts';
 
 /** The listings to process again. */
-export type Choice = {
+export type ListingSelection = {
   source?: string | undefined;
   listingId?: number | undefined;
   /** Only listings with a larger id: they are read in the order of their ids. */
   after?: number | undefined;
   /** Only listings that this prompt and model have not read. */
-  outdated?: Reader | undefined;
+  outdated?: ExtractorVersion | undefined;
 };
 
 /** A version of the prompt, and a model by its configured name. */
-export type Reader = { promptVersion: string; requestedModel: string };
+export type ExtractorVersion = { promptVersion: string; requestedModel: string };
 
 /** The kind of an enrichment that names the prompt and model that found no listing in a payload. */
 const REJECTION = 'refusal';
 
-const toJson = ({ promptVersion, requestedModel }: Reader) =>
+const toJson = ({ promptVersion, requestedModel }: ExtractorVersion) =>
   JSON.stringify({ prompt_version: promptVersion, requested_model: requestedModel });
 
 /** Neither read by this prompt and model, nor rejected by them with the same content (see `noteRejection`). */
-const isOutdated = (reader: Reader) => sql<boolean>`(
-  not coalesce(provenance.value @> ${toJson(reader)}::jsonb, false)
+const isOutdated = (extractor: ExtractorVersion) => sql<boolean>`(
+  not coalesce(provenance.value @> ${toJson(extractor)}::jsonb, false)
   and not exists (
     select from listing_enrichments as rejection
     where rejection.listing_id = listing.id and rejection.kind = ${REJECTION}
-      and rejection.value @> ${toJson(reader)}::jsonb
+      and rejection.value @> ${toJson(extractor)}::jsonb
       and rejection.value ->> 'content_hash' = raw.content_hash))`;
 
-function selectListings(db: Kysely<Tables>, { source, listingId, after }: Choice) {
+function selectListings(db: Kysely<Tables>, { source, listingId, after }: ListingSelection) {
   return db
     .selectFrom('property_listings as listing')
-    .innerJoin('listing_payloads as current', ofListing)
+    .innerJoin('listing_payloads as current', onSameListing)
     .leftJoin('raw_data as raw', 'raw.id', 'current.raw_id')
     .$if(source !== undefined, (query) => query.where('listing.source_slug', '=', source ?? ''))
     .$if(listingId !== undefined, (query) => query.where('listing.id', '=', listingId ?? 0))
     .$if(after !== undefined, (query) => query.where('listing.id', '>', after ?? 0));
 }
 
-function selectChosen(db: Kysely<Tables>, choice: Choice) {
+function selectFilteredListings(db: Kysely<Tables>, choice: ListingSelection) {
   const { outdated } = choice;
   return selectListings(db, choice)
     .leftJoin('listing_enrichments as provenance', (join) =>
@@ -58,20 +58,20 @@ function selectChosen(db: Kysely<Tables>, choice: Choice) {
 }
 
 /** Returns the number of chosen listings. */
-export async function countChosen(db: Kysely<Tables>, choice: Choice): Promise<number> {
-  const { n } = await selectChosen(db, choice)
+export async function countSelected(db: Kysely<Tables>, choice: ListingSelection): Promise<number> {
+  const { n } = await selectFilteredListings(db, choice)
     .select((eb) => eb.fn.countAll<number>().as('n'))
     .executeTakeFirstOrThrow();
   return n;
 }
 
 /** A listing and the payload that it was last made from; null once that was removed. */
-export type Chosen = Awaited<ReturnType<typeof listChosen>>[number];
+export type SelectedListing = Awaited<ReturnType<typeof listSelected>>[number];
 
 /** Returns the first chosen listings in the order of their ids. */
-export function listChosen(db: Kysely<Tables>, choice: Choice, limit: number) {
+export function listSelected(db: Kysely<Tables>, choice: ListingSelection, limit: number) {
   return (
-    selectChosen(db, choice)
+    selectFilteredListings(db, choice)
       .select(['listing.id', 'current.raw_id'])
       .select(isAwaited(sql`listing`).as('is_awaited'))
       .select(FIELD_NAMES.map((name) => `listing.${name}` as const))
@@ -83,7 +83,7 @@ export function listChosen(db: Kysely<Tables>, choice: Choice, limit: number) {
   );
 }
 
-function selectWithImages(db: Kysely<Tables>, choice: Choice, describer: Asked) {
+function selectWithImages(db: Kysely<Tables>, choice: ListingSelection, describer: Asked) {
   return selectListings(db, choice).where(
     sql<boolean>`exists (
       select from listing_images as shown join images using (sha256)
@@ -94,7 +94,7 @@ function selectWithImages(db: Kysely<Tables>, choice: Choice, describer: Asked) 
 /** Returns the number of chosen listings with outdated images. */
 export async function countWithImages(
   db: Kysely<Tables>,
-  choice: Choice,
+  choice: ListingSelection,
   describer: Asked,
 ): Promise<number> {
   const { n } = await selectWithImages(db, choice, describer)
@@ -106,7 +106,7 @@ export async function countWithImages(
 /** Returns the first chosen listings with outdated images, and their payloads where these are kept. */
 export function listWithImages(
   db: Kysely<Tables>,
-  choice: Choice,
+  choice: ListingSelection,
   describer: Asked,
   limit: number,
 ) {
@@ -118,7 +118,7 @@ export function listWithImages(
 }
 
 /** Adds the cost of a reading to the cost of its payload. */
-export async function addReadingCost(
+export async function addExtractionCost(
   db: Kysely<Tables>,
   rawId: number,
   usage: ModelUsage,
@@ -132,12 +132,12 @@ export async function addReadingCost(
 export async function noteRejection(
   db: Kysely<Tables>,
   { listingId, rawId }: { listingId: number; rawId: number },
-  reader: Reader,
+  extractor: ExtractorVersion,
 ): Promise<void> {
   await sql`
     insert into listing_enrichments (listing_id, kind, value)
     select listing.id, ${REJECTION},
-      ${toJson(reader)}::jsonb || jsonb_build_object('content_hash', raw.content_hash)
+      ${toJson(extractor)}::jsonb || jsonb_build_object('content_hash', raw.content_hash)
     from property_listings as listing, raw_data as raw
     where listing.id = ${listingId} and raw.id = ${rawId}
     on conflict (listing_id, kind) do update set value = excluded.value, updated_at = now()

@@ -2,7 +2,7 @@ import { type ModelClient, ModelError } from '@oselya/model';
 import type { Kysely } from 'kysely';
 import { toError } from '../async/group-commit.ts';
 import type { Tables } from '../tables.ts';
-import { READ_FIELDS } from '../listing/fields.ts';
+import { MODEL_FIELDS } from '../listing/fields.ts';
 import {
   type Extracted,
   extractionPrompt,
@@ -17,21 +17,22 @@ import type { InlineJobs } from '../queue/inline.ts';
 import type { JobOutcome } from '../queue/job.ts';
 import { processName } from '../queue/worker.ts';
 import {
-  addReadingCost,
-  type Chosen,
-  type Choice,
-  countChosen,
-  listChosen,
+  addExtractionCost,
+  type SelectedListing,
+  type ListingSelection,
+  countSelected,
+  listSelected,
   noteRejection,
-  type Reader,
+  type ExtractorVersion,
 } from './repository.ts';
-import { type AgainInput, isOfAll, walkListings } from './again.ts';
+import type { ReprocessInput } from './keep-completed.ts';
+import { isSystemicFailure, walkListings } from './walk-listings.ts';
 
 /** The fields that can change when the same payload is read again. */
-const REREAD_FIELDS = [...READ_FIELDS, 'description'];
+const COMPARED_FIELDS = [...MODEL_FIELDS, 'description'];
 
 /** A new reading of a listing's payload, and the changes that it would make. */
-export type Reading = {
+export type RepeatedExtraction = {
   listingId: number;
   rawId: number;
   extracted: Extracted;
@@ -42,8 +43,8 @@ export type Reading = {
  * The outcome of reading a listing's payload again. `payload_gone`: it was removed for its age. `in_progress`: a newer one
  * is in the queue. `not_a_listing`: the model finds no listing in it now; the stored one stays.
  */
-export type ReadOutcome =
-  | ({ outcome: 'read' } & Reading)
+export type ExtractionOutcome =
+  | ({ outcome: 'read' } & RepeatedExtraction)
   | { outcome: 'payload_gone' | 'in_progress'; listingId: number }
   | { outcome: 'not_a_listing'; listingId: number; reason: string }
   | { outcome: 'failed'; listingId: number; error: ModelError };
@@ -68,20 +69,20 @@ export type Reprocess = ReturnType<typeof createReprocess>;
 export function createReprocess(deps: {
   db: Kysely<Tables>;
   model: Pick<ModelClient, 'generateObject' | 'chatModel'>;
-  jobs: Pick<InlineJobs<AgainInput>, 'run'>;
+  jobs: Pick<InlineJobs<ReprocessInput>, 'run'>;
   leaseMs: number;
   parallel: number;
 }) {
   const { db, model, jobs, leaseMs, parallel } = deps;
   const worker = processName('reprocess');
-  const current: Reader = {
+  const current: ExtractorVersion = {
     promptVersion: extractionPrompt.version,
     requestedModel: model.chatModel,
   };
-  async function readOne(
-    chosen: Chosen,
+  async function extractOne(
+    chosen: SelectedListing,
     { signal, dryRun }: { signal: AbortSignal; dryRun: boolean },
-  ): Promise<ReadOutcome> {
+  ): Promise<ExtractionOutcome> {
     const { id: listingId, raw_id: rawId, payload, is_awaited: isAwaited } = chosen;
     if (isAwaited) return { outcome: 'in_progress', listingId };
     if (payload === null) return { outcome: 'payload_gone', listingId };
@@ -93,7 +94,7 @@ export function createReprocess(deps: {
       if (signal.aborted || !(error instanceof ModelError)) throw error;
       return { outcome: 'failed', listingId, error };
     } finally {
-      if (!dryRun && cost.usage().calls > 0) await addReadingCost(db, rawId, cost.usage());
+      if (!dryRun && cost.usage().calls > 0) await addExtractionCost(db, rawId, cost.usage());
     }
     const reason = rejectionOf(extracted);
     if (reason !== undefined) {
@@ -101,16 +102,16 @@ export function createReprocess(deps: {
       return { outcome: 'not_a_listing', listingId, reason };
     }
     const { facts } = readFacts(rawId, payload, extracted);
-    const changes = diffStates(chosen, listingState(payload, facts), REREAD_FIELDS);
+    const changes = diffStates(chosen, listingState(payload, facts), COMPARED_FIELDS);
     return { outcome: 'read', listingId, rawId, extracted, changes };
   }
 
   return {
-    /** The prompt and model that `Choice.outdated` compares with. */
+    /** The prompt and model that `ListingSelection.outdated` compares with. */
     current,
 
     /** Returns the number of chosen listings. */
-    count: (choice: Choice): Promise<number> => countChosen(db, choice),
+    count: (choice: ListingSelection): Promise<number> => countSelected(db, choice),
 
     /**
      * Reads the kept payloads of listings again, in the order of the listings' ids. It stores only the cost, and the
@@ -119,23 +120,23 @@ export function createReprocess(deps: {
      * @throws ModelError as `walkListings`.
      */
     read: (
-      choice: Choice,
+      choice: ListingSelection,
       { limit, ...options }: { limit: number; signal: AbortSignal; dryRun: boolean },
-    ): AsyncGenerator<ReadOutcome> =>
+    ): AsyncGenerator<ExtractionOutcome> =>
       walkListings({
         after: choice.after,
         limit,
         parallel,
         signal: options.signal,
-        list: (after, count) => listChosen(db, { ...choice, after }, count),
-        work: (chosen) => readOne(chosen, options),
+        list: (after, count) => listSelected(db, { ...choice, after }, count),
+        work: (chosen) => extractOne(chosen, options),
       }),
 
     /**
      * Writes a reading by the pipeline, which does not call the model for it again.
-     * @throws ModelError that `isOfAll`.
+     * @throws ModelError that `isSystemicFailure`.
      */
-    async write(reading: Reading): Promise<WriteOutcome> {
+    async write(reading: RepeatedExtraction): Promise<WriteOutcome> {
       const { listingId, rawId, extracted } = reading;
       const job = await claimAgain(db, { listingId, rawId }, { worker, leaseMs });
       if (job === undefined) return { outcome: 'changed' };
@@ -146,7 +147,7 @@ export function createReprocess(deps: {
       const { before } = job;
       const input = { before, force: true, extracted, onKept, onFailure };
       const ended = await jobs.run(job, { input });
-      if (isOfAll(failure)) throw failure;
+      if (isSystemicFailure(failure)) throw failure;
       const outcome = outcomeOf(ended, reason !== undefined, failure !== undefined);
       if (outcome === 'written') return { outcome };
       return { outcome, error: toError(failure ?? reason ?? `Its payload is ${ended}.`) };

@@ -13,7 +13,7 @@ const RANGES = [
 type RangeColumn = (typeof RANGES)[number][0];
 type ValueColumn = 'deal_type' | 'city_key' | 'property_type' | 'source_slug';
 
-function rangesOf(filters: SearchFilters) {
+function listRanges(filters: SearchFilters) {
   return RANGES.map(([column, min, max]) => ({
     column,
     min: filters[min],
@@ -22,7 +22,7 @@ function rangesOf(filters: SearchFilters) {
 }
 
 /** Cities are found in every spelling; property types are stored in one spelling, which any other finds. */
-function valuesOf(filters: SearchFilters): [column: ValueColumn, value: string][] {
+function listValues(filters: SearchFilters): [column: ValueColumn, value: string][] {
   const { deal_type, city, property_type, source_slug } = filters;
   const values: Record<ValueColumn, string | undefined> = {
     deal_type,
@@ -41,7 +41,7 @@ function valuesOf(filters: SearchFilters): [column: ValueColumn, value: string][
  * Rejects empty ranges.
  * @throws ProblemError `validation_failed` with each lower bound that is above its upper bound.
  */
-export function checkRanges(filters: SearchFilters): void {
+export function validateRanges(filters: SearchFilters): void {
   const errors = RANGES.filter(
     ([, min, max]) => (filters[min] ?? -Infinity) > (filters[max] ?? Infinity),
   ).map(([, min, max]) => ({ path: `body/${min}`, message: `must not be above ${max}` }));
@@ -52,10 +52,10 @@ export function checkRanges(filters: SearchFilters): void {
  * Returns the condition on `property_listings` that filters make. A listing without a price is in no price range, and so
  * on. Prices are compared as numbers, whatever the currency. Contract 4, Search.
  */
-export function matchesFilters(filters: SearchFilters): Expression<SqlBool> {
+export function whereFilters(filters: SearchFilters): Expression<SqlBool> {
   const eb = expressionBuilder<Tables, 'property_listings'>();
-  const conditions = valuesOf(filters).map(([column, value]) => eb(column, '=', value));
-  for (const { column, min, max } of rangesOf(filters)) {
+  const conditions = listValues(filters).map(([column, value]) => eb(column, '=', value));
+  for (const { column, min, max } of listRanges(filters)) {
     if (min !== undefined) conditions.push(eb(column, '>=', min));
     if (max !== undefined) conditions.push(eb(column, '<=', max));
   }
@@ -90,12 +90,12 @@ const PREFIXES: Record<ValueColumn | RangeColumn, string> = {
 };
 
 /** Returns the band of an id. */
-export function bandOf(id: number): number {
+export function getBand(id: number): number {
   return Math.floor(id / BAND_IDS);
 }
 
 /** Returns the lowest id of a band. */
-export function firstIdOf(band: number): number {
+export function getFirstIdOfBand(band: number): number {
   return band * BAND_IDS;
 }
 
@@ -103,24 +103,24 @@ export function firstIdOf(band: number): number {
  * Returns the partitions of the table that a search reads, each with its own index of words and terms: the live listings,
  * and the archived ones where they are requested.
  */
-export function partsOf({ include_archived }: SearchFilters): Expression<SqlBool>[] {
+export function listPartitions({ include_archived }: SearchFilters): Expression<SqlBool>[] {
   const live = sql<SqlBool>`archived_at is null`;
   return include_archived === true ? [live, sql<SqlBool>`archived_at is not null`] : [live];
 }
 
 /**
  * Returns the condition of the filters within such a part, in the form that its index answers; it is equivalent to
- * `matchesFilters`. Ranges are compared again with their exact bounds, as `+ 0`: the planner would otherwise read an index
+ * `whereFilters`. Ranges are compared again with their exact bounds, as `+ 0`: the planner would otherwise read an index
  * of prices as well, which takes longer than all the rest.
  */
-export function hasFilterTerms(filters: SearchFilters): Expression<SqlBool> {
+export function whereFilterTerms(filters: SearchFilters): Expression<SqlBool> {
   const eb = expressionBuilder<Tables, 'property_listings'>();
   const conditions: Expression<SqlBool>[] = [];
-  const exact = valuesOf(filters).map(([column, value]) => `${PREFIXES[column]}:${value}`);
+  const exact = listValues(filters).map(([column, value]) => `${PREFIXES[column]}:${value}`);
   if (exact.length > 0) conditions.push(sql<SqlBool>`${TERMS} @> ${exact}::text[]`);
-  for (const { column, min, max } of rangesOf(filters)) {
-    const from = stepOf(column, (min ?? 0) * (1 - ROUNDING));
-    const to = stepOf(column, (max ?? MAX_STEPPED) * (1 + ROUNDING));
+  for (const { column, min, max } of listRanges(filters)) {
+    const from = getStep(column, (min ?? 0) * (1 - ROUNDING));
+    const to = getStep(column, (max ?? MAX_STEPPED) * (1 + ROUNDING));
     conditions.push(sql<SqlBool>`${TERMS} && ${terms(PREFIXES[column], from, to)}::text[]`);
     const value = sql`${sql.ref(column)} + 0`;
     if (min !== undefined) conditions.push(sql<SqlBool>`${value} >= ${min}`);
@@ -129,13 +129,13 @@ export function hasFilterTerms(filters: SearchFilters): Expression<SqlBool> {
   return eb.and(conditions);
 }
 
-function stepOf(column: RangeColumn, value: number): number {
+function getStep(column: RangeColumn, value: number): number {
   if (column === 'rooms') return Math.min(Math.round(value), MAX_ROOMS);
   return Math.floor(5 * Math.log(value + 1));
 }
 
 /** Returns the condition that a listing is in one of the bands from one to another, both included. */
-export function hasBands({ from, to }: { from: number; to: number }): Expression<SqlBool> {
+export function whereInBands({ from, to }: { from: number; to: number }): Expression<SqlBool> {
   // Whole blocks have a term of their own, so that a wide window needs few terms.
   const firstBlock = Math.ceil(from / BLOCK_BANDS);
   const endBlock = Math.max(firstBlock, Math.floor((to + 1) / BLOCK_BANDS));
@@ -151,7 +151,10 @@ export function hasBands({ from, to }: { from: number; to: number }): Expression
 }
 
 /** Returns the condition that a listing is in one of the last `count` bands up to that of the newest id. */
-export function hasNewestBands(newestId: Expression<unknown>, count: number): Expression<SqlBool> {
+export function whereInNewestBands(
+  newestId: Expression<unknown>,
+  count: number,
+): Expression<SqlBool> {
   const last = sql`${newestId} / ${BAND_IDS}::bigint`;
   return sql<SqlBool>`${TERMS} && array(
     select 'band:' || (${last} - nth) from generate_series(0, ${count}::bigint - 1) as nth)`;

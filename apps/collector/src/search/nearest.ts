@@ -3,11 +3,11 @@ import { type ModelClient, ModelError } from '@oselya/model';
 import { type Expression, expressionBuilder, type Kysely, sql, type SqlBool } from 'kysely';
 import { problem } from '../errors.ts';
 import type { Tables } from '../tables.ts';
-import { hasFilterTerms, matchesFilters, partsOf } from './filters.ts';
+import { whereFilterTerms, whereFilters, listPartitions } from './filters.ts';
 import type { SearchFilters } from './schemas.ts';
 
 /** The part of the model client that search needs. */
-export type Embedder = Pick<ModelClient, 'embed'>;
+export type QueryEmbedder = Pick<ModelClient, 'embed'>;
 
 /** A vector to search around, as PostgreSQL writes it, and the model that made it; null where that is unknown. */
 export type QueryVector = { vector: string; embeddingModel: string | null };
@@ -70,7 +70,7 @@ async function estimateListings(
   filters: SearchFilters,
 ): Promise<{ all: number; passing: number }> {
   const every = db.selectFrom('property_listings').select('id');
-  const query = every.unionAll(every.where(matchesFilters(filters)));
+  const query = every.unionAll(every.where(whereFilters(filters)));
   const { rows } = await sql<Explained>`explain (format json) ${query}`.execute(db);
   const [all = 0, passing = 0] =
     rows[0]?.['QUERY PLAN'][0].Plan.Plans.map((plan) => plan['Plan Rows']) ?? [];
@@ -93,11 +93,11 @@ function isCandidate({ embeddingModel, exclude, newestId }: Query): Expression<S
 /** Computes all distances: "materialized" keeps the planner from using the index after all. */
 async function searchExactly(db: Kysely<Tables>, query: Query): Promise<Neighbour[]> {
   const { vector, limit, filters } = query;
-  const parts = partsOf(filters).map(
+  const parts = listPartitions(filters).map(
     (part) => sql`
       select id, embedding <=> ${vector}::vector as distance, duplicate_group as "group"
       from property_listings
-      where ${part} and ${hasFilterTerms(filters)} and ${isCandidate(query)}`,
+      where ${part} and ${whereFilterTerms(filters)} and ${isCandidate(query)}`,
   );
   const { rows } = await sql<Neighbour>`
     with candidates as materialized (${sql.join(parts, sql` union all `)})
@@ -121,7 +121,7 @@ async function searchIndex(db: Kysely<Tables>, query: Query, view: number): Prom
       select id, embedding <=> ${vector}::vector as distance, duplicate_group as "group"
       from property_listings
       where setting.scan = 'relaxed_order' and setting.view <> ''
-        and ${matchesFilters(filters)} and ${isCandidate(query)}
+        and ${whereFilters(filters)} and ${isCandidate(query)}
       order by distance, id limit ${limit}) as near
     order by distance, id`.execute(db);
   return rows;
@@ -131,7 +131,7 @@ async function searchIndex(db: Kysely<Tables>, query: Query, view: number): Prom
  * Scales a vector to unit length, so that each element fits the four bytes of its column; cosine distance ignores length.
  * @returns Undefined for a vector of zeros, or with an element that is no finite number.
  */
-export function toDirection(vector: readonly number[]): string | undefined {
+export function toUnitVector(vector: readonly number[]): string | undefined {
   const largest = vector.reduce((most, element) => Math.max(most, Math.abs(element)), 0);
   if (largest === 0 || !Number.isFinite(largest)) return undefined;
   const scaled = vector.map((element) => element / largest);
@@ -146,7 +146,7 @@ export function toDirection(vector: readonly number[]): string | undefined {
  *   Specification 001, Errors.
  */
 export async function embedQuery(
-  model: Embedder,
+  model: QueryEmbedder,
   text: string,
   signal: AbortSignal,
 ): Promise<QueryVector> {
@@ -160,7 +160,7 @@ export async function embedQuery(
         ? problem('model_unavailable', { cause, headers: { 'retry-after': '5' } })
         : problem('model_failed', { cause });
     });
-  const vector = toDirection(vectors[0] ?? []);
+  const vector = toUnitVector(vectors[0] ?? []);
   if (vector !== undefined) return { vector, embeddingModel };
   const cause = new Error('The model gave an embedding without a direction');
   throw problem('model_failed', { cause });

@@ -1,16 +1,23 @@
 import { type Expression, type Kysely, type RawBuilder, sql, type SqlBool } from 'kysely';
 import type { Tables } from '../tables.ts';
-import { bandOf, firstIdOf, hasBands, hasFilterTerms, hasNewestBands, partsOf } from './filters.ts';
+import {
+  getBand,
+  getFirstIdOfBand,
+  whereInBands,
+  whereFilterTerms,
+  whereInNewestBands,
+  listPartitions,
+} from './filters.ts';
 import type { SearchFilters } from './schemas.ts';
 
 /** A listing, its rank, and its group of likely duplicates. */
 export type Hit = { id: number; rank: number; group: number | null };
 
 /** Hits, and the newest listing that was considered. */
-export type Ranked = { ranked: Hit[]; newestId: number };
+export type RankedHits = { ranked: Hit[]; newestId: number };
 
 /** Orders hits: best first, newest first where ranks are equal. */
-export function byRank(a: Omit<Hit, 'group'>, b: Omit<Hit, 'group'>): number {
+export function compareByRank(a: Omit<Hit, 'group'>, b: Omit<Hit, 'group'>): number {
   return b.rank - a.rank || b.id - a.id;
 }
 
@@ -43,9 +50,9 @@ const RESERVE = 1.25;
  * bands of ids, then in as many more as the matches so far suggest. A broad word costs what its newest matches cost, and a
  * rare one costs one look more; there are at most some 25 looks.
  */
-export async function rankMatches(db: Kysely<Tables>, query: Query): Promise<Ranked> {
+export async function rankMatches(db: Kysely<Tables>, query: Query): Promise<RankedHits> {
   const { newestId, found } = await findFirst(db, query);
-  const last = bandOf(newestId);
+  const last = getBand(newestId);
   let from = Math.max(0, last + 1 - FIRST_BANDS);
   while (from > 0 && found.length < query.bound) {
     const bands = nextBands({ seen: last + 1 - from, found: found.length, bound: query.bound });
@@ -54,7 +61,7 @@ export async function rankMatches(db: Kysely<Tables>, query: Query): Promise<Ran
     found.push(...(await findMatches(db, { ...query, newestId, window, limit })));
     from = window.from;
   }
-  return { ranked: found.toSorted(byRank), newestId };
+  return { ranked: found.toSorted(compareByRank), newestId };
 }
 
 /** Never fewer than a share of those seen: the matches may all be new and one too few. */
@@ -71,7 +78,7 @@ async function findFirst(
 ): Promise<{ newestId: number; found: Hit[] }> {
   const last = sql`coalesce((select max(id) from property_listings), 0)`;
   const newest = newestId === undefined ? last : sql`least(${newestId}::bigint, ${last})`;
-  const isInBands = sql<SqlBool>`${hasNewestBands(sql`(select id from newest)`, FIRST_BANDS)}
+  const isInBands = sql<SqlBool>`${whereInNewestBands(sql`(select id from newest)`, FIRST_BANDS)}
     and id + 0 <= (select id from newest)`;
   const { rows } = await sql<{ newestId: number; matches: MatchRow[] }>`
     with newest as materialized (select ${newest} as id)
@@ -88,8 +95,8 @@ async function findMatches(
   const { text, filters, newestId, window, limit } = options;
   const { from, before } = window;
   const isNamed = from > 0 || before <= MAX_NAMED_TO_FIRST;
-  const isInBands = sql<SqlBool>`${isNamed ? hasBands({ from, to: before - 1 }) : sql`true`}
-    and id + 0 >= ${firstIdOf(from)} and id + 0 < ${firstIdOf(before)} and id + 0 <= ${newestId}`;
+  const isInBands = sql<SqlBool>`${isNamed ? whereInBands({ from, to: before - 1 }) : sql`true`}
+    and id + 0 >= ${getFirstIdOfBand(from)} and id + 0 < ${getFirstIdOfBand(before)} and id + 0 <= ${newestId}`;
   const { rows } = await sql<{ matches: MatchRow[] }>`
     select (${selectMatches({ text, filters, isInBands, limit })}) as matches`.execute(db);
   return (rows[0]?.matches ?? []).map(toHit);
@@ -111,11 +118,11 @@ function selectMatches(options: {
 }): RawBuilder<MatchRow[]> {
   const { text, filters, isInBands, limit } = options;
   const query = sql`plainto_tsquery('simple', ${text})`;
-  const parts = partsOf(filters).map(
+  const parts = listPartitions(filters).map(
     (part) => sql`(
       select id, ts_rank_cd(search_vector, ${query}) as rank, duplicate_group
       from property_listings
-      where ${part} and search_vector @@ ${query} and ${hasFilterTerms(filters)} and ${isInBands}
+      where ${part} and search_vector @@ ${query} and ${whereFilterTerms(filters)} and ${isInBands}
       order by id + 0 desc limit ${limit})`,
   );
   return sql`

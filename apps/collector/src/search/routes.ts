@@ -1,26 +1,26 @@
 import { type RateLimit, type Server, createDisconnectSignal } from '@oselya/kit';
 import { type TSchema, Type } from 'typebox';
-import { limitedBy } from '../access/guard.ts';
+import { createRateLimitHook } from '../access/guard.ts';
 import { problemResponses } from '../errors.ts';
 import type { Metrics } from '../metrics.ts';
 import {
   type FulltextSearchRequest,
-  fulltextSearchRequest,
+  fulltextSearchRequestSchema,
   type FulltextSearchResponse,
-  fulltextSearchResponse,
-  fulltextSearchResult,
+  fulltextSearchResponseSchema,
+  searchHitSchema,
   HYBRID_DEPTH,
   type MatchesRequest,
-  matchesRequest,
+  matchesRequestSchema,
   type MatchesResponse,
-  matchesResponse,
-  RANKED_MATCHES,
+  matchesResponseSchema,
+  MAX_RANKED_MATCHES,
   type SimilarSearchRequest,
-  similarSearchRequest,
+  createSimilarSearchRequestSchema,
   type SimilarSearchResponse,
-  similarSearchResponse,
+  similarSearchResponseSchema,
 } from './schemas.ts';
-import { createSearches, type SearchDeps } from './service.ts';
+import { createSearchService, type SearchDeps } from './service.ts';
 
 /** The dependencies of the routes of search. */
 export type SearchRouteDeps = SearchDeps & {
@@ -35,7 +35,7 @@ const ref = <Value>(name: string) => Type.Unsafe<Value>(Type.Ref(name));
 
 const options = (limit: RateLimit) => ({
   config: { scope: 'search' } as const,
-  onRequest: limitedBy(limit),
+  onRequest: createRateLimitHook(limit),
 });
 
 /**
@@ -44,15 +44,15 @@ const options = (limit: RateLimit) => ({
  */
 export function searchRoutes(app: Server, deps: SearchRouteDeps): void {
   const { limits, metrics } = deps;
-  const searches = createSearches(deps);
+  const searches = createSearchService(deps);
   const schemas: TSchema[] = [
-    fulltextSearchRequest,
-    fulltextSearchResult,
-    fulltextSearchResponse,
-    similarSearchRequest(deps.dimensions),
-    similarSearchResponse,
-    matchesRequest,
-    matchesResponse,
+    fulltextSearchRequestSchema,
+    searchHitSchema,
+    fulltextSearchResponseSchema,
+    createSimilarSearchRequestSchema(deps.dimensions),
+    similarSearchResponseSchema,
+    matchesRequestSchema,
+    matchesResponseSchema,
   ];
   for (const schema of schemas) app.addSchema(schema);
 
@@ -61,7 +61,7 @@ export function searchRoutes(app: Server, deps: SearchRouteDeps): void {
   const fulltextAnswer = ref<FulltextSearchResponse>('FulltextSearchResponse');
 
   /** Measures a search; one that fails is not measured. */
-  async function timed<Result extends object>(
+  async function measureSearch<Result extends object>(
     kind: string,
     search: Promise<Result>,
   ): Promise<Result & { took_ms: number }> {
@@ -80,13 +80,13 @@ export function searchRoutes(app: Server, deps: SearchRouteDeps): void {
         ...about,
         summary: 'Find listings by their words',
         description:
-          `Ranks the ${RANKED_MATCHES} newest listings that match, the best first. Where more match, ` +
+          `Ranks the ${MAX_RANKED_MATCHES} newest listings that match, the best first. Where more match, ` +
           'the older ones are not found and `total.relation` is `gte`: narrow the search by filters.',
         body: fulltextBody,
         response: { 200: fulltextAnswer, ...problemResponses(400, 401, 403, 422, 429, 503) },
       },
     },
-    ({ body }) => timed('fulltext', searches.fulltext(body)),
+    ({ body }) => measureSearch('fulltext', searches.fulltext(body)),
   );
 
   app.post(
@@ -104,7 +104,8 @@ export function searchRoutes(app: Server, deps: SearchRouteDeps): void {
         },
       },
     },
-    ({ body }, reply) => timed('similar', searches.similar(body, createDisconnectSignal(reply))),
+    ({ body }, reply) =>
+      measureSearch('similar', searches.similar(body, createDisconnectSignal(reply))),
   );
 
   app.post(
@@ -124,7 +125,8 @@ export function searchRoutes(app: Server, deps: SearchRouteDeps): void {
         },
       },
     },
-    ({ body }, reply) => timed('hybrid', searches.hybrid(body, createDisconnectSignal(reply))),
+    ({ body }, reply) =>
+      measureSearch('hybrid', searches.hybrid(body, createDisconnectSignal(reply))),
   );
 
   app.post(
@@ -145,6 +147,6 @@ export function searchRoutes(app: Server, deps: SearchRouteDeps): void {
         },
       },
     },
-    ({ body }) => timed('matches', searches.matches(body)),
+    ({ body }) => measureSearch('matches', searches.matches(body)),
   );
 }

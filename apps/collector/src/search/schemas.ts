@@ -7,7 +7,7 @@ import { sourceSlugSchema, choice, nullable, MAX_ID } from '../schemas.ts';
  * How many matches are ranked. Ranking one takes some 5 µs, so a word that every listing has would take seconds over a
  * million listings. At the bound the newest matches compete, and the total is at least this number (`gte`).
  */
-export const RANKED_MATCHES = 1000;
+export const MAX_RANKED_MATCHES = 1000;
 
 /** How many hits of each of its two rankings the hybrid search fuses. */
 export const HYBRID_DEPTH = 50;
@@ -80,7 +80,7 @@ const filtersObject = Type.Object(filters);
 export type SearchFilters = Static<typeof filtersObject>;
 
 /** The request of the full-text and the hybrid search. Contract 4, Search. */
-export const fulltextSearchRequest = Type.Object(
+export const fulltextSearchRequestSchema = Type.Object(
   {
     query,
     ...filters,
@@ -98,10 +98,10 @@ export const fulltextSearchRequest = Type.Object(
   },
 );
 
-export type FulltextSearchRequest = Static<typeof fulltextSearchRequest>;
+export type FulltextSearchRequest = Static<typeof fulltextSearchRequestSchema>;
 
 /** A hit of both; ranks compare within one answer only. */
-export const fulltextSearchResult = Type.Object(
+export const searchHitSchema = Type.Object(
   {
     listing: listingSchema,
     rank: Type.Number(),
@@ -116,19 +116,19 @@ export const fulltextSearchResult = Type.Object(
   { $id: 'FulltextSearchResult' },
 );
 
-export type FulltextSearchResult = Static<typeof fulltextSearchResult>;
+export type SearchHit = Static<typeof searchHitSchema>;
 
 const tookMs = Type.Integer({ description: 'Milliseconds that the search took.' });
 
 /** A page of hits, the best first. */
-export const fulltextSearchResponse = Type.Object(
+export const fulltextSearchResponseSchema = Type.Object(
   {
-    items: Type.Array(Type.Unsafe<FulltextSearchResult>(Type.Ref('FulltextSearchResult'))),
+    items: Type.Array(Type.Unsafe<SearchHit>(Type.Ref('FulltextSearchResult'))),
     total: Type.Object({
       value: Type.Integer(),
       relation: choice(['eq', 'gte'], {
         description:
-          `\`gte\`: there are at least so many. Of the full-text search this is when ${RANKED_MATCHES} ` +
+          `\`gte\`: there are at least so many. Of the full-text search this is when ${MAX_RANKED_MATCHES} ` +
           'or more listings match: only the newest of them were ranked. Of the hybrid search it is ' +
           `when one of its two rankings has ${HYBRID_DEPTH} or more: no more were fused. With ` +
           '`fold_duplicates` each group counts once.',
@@ -140,13 +140,13 @@ export const fulltextSearchResponse = Type.Object(
   { $id: 'FulltextSearchResponse' },
 );
 
-export type FulltextSearchResponse = Static<typeof fulltextSearchResponse>;
+export type FulltextSearchResponse = Static<typeof fulltextSearchResponseSchema>;
 
 /** The most listings of one request. */
 const MAX_IDS = 100;
 
 /** The request of `/search/matches`: some listings and a search. */
-export const matchesRequest = Type.Object(
+export const matchesRequestSchema = Type.Object(
   {
     ids: Type.Array(Type.Integer({ minimum: 1, maximum: MAX_ID }), {
       minItems: 1,
@@ -165,10 +165,10 @@ export const matchesRequest = Type.Object(
   },
 );
 
-export type MatchesRequest = Static<typeof matchesRequest>;
+export type MatchesRequest = Static<typeof matchesRequestSchema>;
 
 /** The listings that the search finds. */
-export const matchesResponse = Type.Object(
+export const matchesResponseSchema = Type.Object(
   {
     items: Type.Array(Type.Object({ listing: listingSchema }), {
       description: 'The listings that the search finds now, in the order of `ids`.',
@@ -178,13 +178,13 @@ export const matchesResponse = Type.Object(
   { $id: 'SearchMatchesResponse' },
 );
 
-export type MatchesResponse = Static<typeof matchesResponse>;
+export type MatchesResponse = Static<typeof matchesResponseSchema>;
 
 /**
  * Returns the request of the search by meaning. Contract 4, Search.
  * @param dimensions Width of the stored embeddings.
  */
-export const similarSearchRequest = (dimensions: number) =>
+export const createSimilarSearchRequestSchema = (dimensions: number) =>
   Type.Object(
     {
       query: Type.Optional(query),
@@ -204,10 +204,10 @@ export const similarSearchRequest = (dimensions: number) =>
     },
   );
 
-export type SimilarSearchRequest = Static<ReturnType<typeof similarSearchRequest>>;
+export type SimilarSearchRequest = Static<ReturnType<typeof createSimilarSearchRequestSchema>>;
 
 /** The nearest listings first. */
-export const similarSearchResponse = Type.Object(
+export const similarSearchResponseSchema = Type.Object(
   {
     items: Type.Array(
       Type.Object({
@@ -221,4 +221,4 @@ export const similarSearchResponse = Type.Object(
   { $id: 'SimilarSearchResponse' },
 );
 
-export type SimilarSearchResponse = Static<typeof similarSearchResponse>;
+export type SimilarSearchResponse = Static<typeof similarSearchResponseSchema>;

@@ -7,17 +7,17 @@ import { type Listing, listingColumns, presentListing } from '../listing/listing
 import { MAX_ID } from '../schemas.ts';
 import type { Tables } from '../tables.ts';
 import { normaliseText } from '../text.ts';
-import { checkRanges, matchesFilters } from './filters.ts';
+import { validateRanges, whereFilters } from './filters.ts';
 import { highlight } from './highlight.ts';
 import {
-  type Embedder,
+  type QueryEmbedder,
   embedQuery,
   findNearest,
   type Neighbour,
   type QueryVector,
-  toDirection,
+  toUnitVector,
 } from './nearest.ts';
-import { byRank, type Hit, type Ranked, rankMatches } from './ranking.ts';
+import { compareByRank, type Hit, type RankedHits, rankMatches } from './ranking.ts';
 import {
   DEFAULT_LIMIT,
   type FulltextSearchRequest,
@@ -26,14 +26,14 @@ import {
   type MatchesRequest,
   type MatchesResponse,
   MAX_NAMED_DUPLICATES,
-  RANKED_MATCHES,
+  MAX_RANKED_MATCHES,
   type SearchFilters,
   type SimilarSearchRequest,
   type SimilarSearchResponse,
 } from './schemas.ts';
 
 /** The dependencies of searches. */
-export type SearchDeps = { db: Kysely<Tables>; model: Embedder };
+export type SearchDeps = { db: Kysely<Tables>; model: QueryEmbedder };
 
 type Untimed<Response> = Omit<Response, 'took_ms'>;
 
@@ -49,24 +49,24 @@ const MAX_READ_TO_FOLD = 1000;
  * Creates the searches; each signal aborts when the client has gone. A query without a word finds nothing. The model is
  * called before the database, so that no connection waits for it. Contract 4, Search.
  */
-export function createSearches({ db, model }: SearchDeps) {
+export function createSearchService({ db, model }: SearchDeps) {
   async function rankBoth(
     { query, text, filters }: { query: string; text: string; filters: SearchFilters },
     after: Position | undefined,
     signal: AbortSignal,
-  ): Promise<Ranked & { isCut: boolean }> {
+  ): Promise<RankedHits & { isCut: boolean }> {
     const target = await embedQuery(model, query, signal);
     const nearest = { ...target, filters, limit: HYBRID_DEPTH };
     const known = after?.newestId;
     const [{ ranked, newestId }, found] = await Promise.all([
-      rankMatches(db, { text, filters, bound: RANKED_MATCHES, newestId: known }),
+      rankMatches(db, { text, filters, bound: MAX_RANKED_MATCHES, newestId: known }),
       findNearest(db, { ...nearest, newestId: known }),
     ]);
     const words = ranked.slice(0, HYBRID_DEPTH);
     // A listing that was added between the two queries is on no page.
     const near = found.filter(({ id }) => id <= newestId);
     const isCut = Math.max(words.length, found.length) >= HYBRID_DEPTH;
-    return { ranked: fuse([words, near]), newestId, isCut };
+    return { ranked: fuseRankings([words, near]), newestId, isCut };
   }
 
   async function searchRanked(
@@ -74,9 +74,9 @@ export function createSearches({ db, model }: SearchDeps) {
     request: FulltextSearchRequest,
     signal?: AbortSignal,
   ): Promise<Untimed<FulltextSearchResponse>> {
-    const { query, limit = DEFAULT_LIMIT, cursor, highlight: isHighlit, ...rest } = request;
+    const { query, limit = DEFAULT_LIMIT, cursor, highlight: shouldHighlight, ...rest } = request;
     const { fold_duplicates: isFolded = false, ...filters } = rest;
-    checkRanges(filters);
+    validateRanges(filters);
     const text = normaliseText(query);
     const search = fingerprint([kind, text, Object.entries(filters).toSorted(byKey), isFolded]);
     const after = cursor === undefined ? undefined : readCursor(search, cursor);
@@ -87,15 +87,15 @@ export function createSearches({ db, model }: SearchDeps) {
         ? await rankMatches(db, {
             text,
             filters,
-            bound: RANKED_MATCHES,
+            bound: MAX_RANKED_MATCHES,
             newestId: after?.newestId,
-          }).then((found) => ({ ...found, isCut: found.ranked.length >= RANKED_MATCHES }))
+          }).then((found) => ({ ...found, isCut: found.ranked.length >= MAX_RANKED_MATCHES }))
         : await rankBoth({ query, text, filters }, after, signal);
     const hits = isFolded ? foldGroups(ranked) : ranked;
-    const left = after === undefined ? hits : hits.filter((hit) => byRank(after, hit) < 0);
+    const left = after === undefined ? hits : hits.filter((hit) => compareByRank(after, hit) < 0);
     const shown = left.slice(0, limit);
     const last = left.length > limit ? shown.at(-1) : undefined;
-    const words = isHighlit === true ? new Set(text.split(' ')) : undefined;
+    const words = shouldHighlight === true ? new Set(text.split(' ')) : undefined;
     const results = await loadResults(db, shown, isFolded ? filters : undefined);
     return {
       items: results.map(({ hit, ...result }) => {
@@ -144,7 +144,7 @@ export function createSearches({ db, model }: SearchDeps) {
     ): Promise<Untimed<SimilarSearchResponse>> {
       const { query, embedding, listing_id, limit = DEFAULT_LIMIT, ...rest } = request;
       const { fold_duplicates: isFolded = false, ...filters } = rest;
-      checkRanges(filters);
+      validateRanges(filters);
       const given = [query, embedding, listing_id].filter((one) => one !== undefined).length;
       if (given !== 1) {
         const message = `must have exactly one of query, embedding and listing_id, not ${given}`;
@@ -153,7 +153,7 @@ export function createSearches({ db, model }: SearchDeps) {
       if (query !== undefined && normaliseText(query) === '') return { items: [] };
       const target =
         query === undefined
-          ? await knownVector(db, embedding, listing_id)
+          ? await loadVector(db, embedding, listing_id)
           : await embedQuery(model, query, signal);
       const nearest = { ...target, filters, exclude: listing_id, limit };
       const neighbours = await (isFolded ? findFolded(nearest) : findNearest(db, nearest));
@@ -169,16 +169,14 @@ export function createSearches({ db, model }: SearchDeps) {
      */
     async matches(request: MatchesRequest): Promise<Untimed<MatchesResponse>> {
       const { ids, query, ...filters } = request;
-      checkRanges(filters);
+      validateRanges(filters);
       const text = query === undefined ? undefined : normaliseText(query);
       if (text === '') return { items: [] };
       const hasWords = sql<boolean>`search_vector @@ plainto_tsquery('simple', ${text})`;
       const found = await loadListings(
         db,
         ids,
-        text === undefined
-          ? matchesFilters(filters)
-          : sql`${matchesFilters(filters)} and ${hasWords}`,
+        text === undefined ? whereFilters(filters) : sql`${whereFilters(filters)} and ${hasWords}`,
       );
       return {
         items: ids.flatMap((id) => {
@@ -190,7 +188,7 @@ export function createSearches({ db, model }: SearchDeps) {
   };
 }
 
-function fuse(rankings: readonly (readonly Omit<Hit, 'rank'>[])[]): Hit[] {
+function fuseRankings(rankings: readonly (readonly Omit<Hit, 'rank'>[])[]): Hit[] {
   const fused = new Map<number, Hit>();
   for (const ranking of rankings) {
     for (const [index, { id, group }] of ranking.entries()) {
@@ -198,7 +196,7 @@ function fuse(rankings: readonly (readonly Omit<Hit, 'rank'>[])[]): Hit[] {
       fused.set(id, { id, group, rank });
     }
   }
-  return [...fused.values()].toSorted(byRank);
+  return [...fused.values()].toSorted(compareByRank);
 }
 
 /** Keeps the first hit of each group of likely duplicates; a listing without a group stays. */
@@ -312,7 +310,7 @@ async function listGroupMembers(
   return new Map(rows.map(({ group, ids }) => [group, ids]));
 }
 
-async function knownVector(
+async function loadVector(
   db: Kysely<Tables>,
   embedding: readonly number[] | undefined,
   listingId: number | undefined,
@@ -327,7 +325,7 @@ async function knownVector(
     if (stored.embedding === null) throw problem('listing_not_embedded');
     return { vector: stored.embedding, embeddingModel: stored.embedding_model };
   }
-  const vector = toDirection(embedding ?? []);
+  const vector = toUnitVector(embedding ?? []);
   if (vector !== undefined) return { vector, embeddingModel: null };
   const message = 'must not be all zeros: such a vector is near to nothing';
   throw problem('validation_failed', { errors: [{ path: 'body/embedding', message }] });

@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
 import { after, test } from 'node:test';
 import { createLogger, createRateLimit, createServer, ProblemError } from '@oselya/kit';
-import { createApiKeys, type Scope } from '../../src/access/api-keys.ts';
-import { guardRoutes, rejectOtherPages } from '../../src/access/guard.ts';
+import { createApiKeyStore, type Scope } from '../../src/access/api-keys.ts';
+import { guardRoutes, rejectCrossSiteRequests } from '../../src/access/guard.ts';
 import { startCollector } from '../support/collector.ts';
 import { openDatabase, payloadOf, store } from '../support/pipeline.ts';
 
@@ -12,7 +12,7 @@ const collector = await startCollector(database, {
   COLLECTOR_AUTH: 'required',
   COLLECTOR_WORKER: 'false',
 });
-const keys = createApiKeys({ db });
+const keys = createApiKeyStore({ db });
 
 async function headersOf(scope: Scope, sources?: string[]) {
   const made = await keys.create({ name: scope, scopes: [scope], ...(sources && { sources }) });
@@ -148,7 +148,7 @@ async function serveUnguarded(onlyThisMachine: boolean) {
     bodyLimit: 1000,
     openapi: { title: 'Test', description: 'A test.', version: '1' },
   });
-  rejectOtherPages(app, { onlyThisMachine });
+  rejectCrossSiteRequests(app, { onlyThisMachine });
   app.get('/', () => 'read');
   app.post('/', () => 'changed');
   after(() => app.close());

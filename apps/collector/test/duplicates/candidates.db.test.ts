@@ -2,13 +2,13 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { type RawBuilder, sql } from 'kysely';
 import {
-  alike,
+  buildSimilarFactsQueries,
   findCandidates,
-  loadCompared,
+  loadComparedListings,
   MAX_CANDIDATES,
-  nearest,
-  sameImages,
-  similarImages,
+  buildNearestQuery,
+  buildSameImagesQuery,
+  buildSimilarImagesQuery,
 } from '../../src/duplicates/candidates.ts';
 import { openDatabase } from '../support/pipeline.ts';
 import { addListing, FLAT } from './harness.ts';
@@ -53,7 +53,7 @@ async function indexesOf(query: RawBuilder<unknown>, on: typeof db = db): Promis
 }
 
 const loadOwn = async () => {
-  const listing = (await loadCompared(db, [own])).get(own);
+  const listing = (await loadComparedListings(db, [own])).get(own);
   assert.ok(listing);
   return listing;
 };
@@ -61,16 +61,16 @@ const loadOwn = async () => {
 test('Each query for candidates uses an index', async () => {
   const listing = await loadOwn();
   const shapes = [listing, { ...listing, floor: null }, { ...listing, rooms: null }];
-  for (const query of shapes.flatMap(alike)) {
+  for (const query of shapes.flatMap(buildSimilarFactsQueries)) {
     assert.deepEqual(await indexesOf(query), ['property_listings_alike']);
   }
-  for (const query of alike({ ...listing, price: null })) {
+  for (const query of buildSimilarFactsQueries({ ...listing, price: null })) {
     // Few listings have no price, so the planner may choose the index of cities.
     assert.match(String(await indexesOf(query)), /^property_listings_(alike|city)$/);
   }
-  const same = await indexesOf(sameImages(own));
+  const same = await indexesOf(buildSameImagesQuery(own));
   assert.ok(same.includes('listing_images_sha256') && !same.includes('Seq Scan'), String(same));
-  const similar = await indexesOf(similarImages(own));
+  const similar = await indexesOf(buildSimilarImagesQuery(own));
   assert.ok(
     similar.includes('images_fingerprint') && !similar.includes('Seq Scan'),
     String(similar),
@@ -79,14 +79,16 @@ test('Each query for candidates uses an index', async () => {
   await db.transaction().execute(async (trx) => {
     await sql`set local enable_seqscan = off`.execute(trx);
     const vector = `[${Array.from({ length: 16 }, () => 1).join(',')}]`;
-    assert.deepEqual(await indexesOf(nearest(vector), trx), ['property_listings_nearest']);
+    assert.deepEqual(await indexesOf(buildNearestQuery(vector), trx), [
+      'property_listings_nearest',
+    ]);
   });
 });
 
 test('The nearest areas are compared when all listings are alike', async () => {
   const listing = await loadOwn();
   const candidates = await db.transaction().execute((trx) => findCandidates(trx, listing));
-  const found = [...(await loadCompared(db, candidates)).values()];
+  const found = [...(await loadComparedListings(db, candidates)).values()];
   const areas = found.filter(({ floor }) => floor === 3).map((one) => one.area_total);
   const count = (area: number) => areas.filter((one) => one === area).length;
   // There are 26 of the same area and as many of the next.
@@ -102,7 +104,7 @@ test('A listing without place, size and images has no candidates', async () => {
     { deal_type: null },
   ]) {
     const id = await addListing(db, { ...FLAT, ...unknown });
-    const listing = (await loadCompared(db, [id])).get(id);
+    const listing = (await loadComparedListings(db, [id])).get(id);
     assert.ok(listing);
     assert.deepEqual(await db.transaction().execute((trx) => findCandidates(trx, listing)), []);
   }

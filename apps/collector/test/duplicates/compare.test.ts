@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc from 'fast-check';
-import { compare, THRESHOLD } from '../../src/duplicates/compare.ts';
-import { components, type Edge } from '../../src/duplicates/groups.ts';
-import type { Compared } from '../../src/duplicates/candidates.ts';
+import { compare, MIN_DUPLICATE_SCORE } from '../../src/duplicates/compare.ts';
+import { findComponents, type DuplicatePair } from '../../src/duplicates/groups.ts';
+import type { ComparedListing } from '../../src/duplicates/candidates.ts';
 import { comparedOf, GOLDEN } from './golden.ts';
 
 const JUDGED = GOLDEN.map(([title, label, one, other]) => {
@@ -20,15 +20,17 @@ function quality(threshold: number): { precision: number; recall: number } {
 }
 
 test('The threshold separates the golden pairs with a margin', (t) => {
-  for (const threshold of [0.4, 0.5, THRESHOLD, 0.65, 0.7, 0.8]) {
+  for (const threshold of [0.4, 0.5, MIN_DUPLICATE_SCORE, 0.65, 0.7, 0.8]) {
     const { precision, recall } = quality(threshold);
     t.diagnostic(
       `from ${threshold}: precision ${precision.toFixed(3)}, recall ${recall.toFixed(3)}`,
     );
   }
-  const wrong = JUDGED.filter(({ label, score }) => (label === 'same') !== score >= THRESHOLD);
+  const wrong = JUDGED.filter(
+    ({ label, score }) => (label === 'same') !== score >= MIN_DUPLICATE_SCORE,
+  );
   assert.deepEqual(wrong, []);
-  for (const near of [THRESHOLD - 0.02, THRESHOLD + 0.02]) {
+  for (const near of [MIN_DUPLICATE_SCORE - 0.02, MIN_DUPLICATE_SCORE + 0.02]) {
     assert.deepEqual(quality(near), { precision: 1, recall: 1 }, `at ${near}`);
   }
 });
@@ -77,7 +79,10 @@ test('Offers of different kinds are never duplicates', () => {
   fc.assert(
     fc.property(anyListing, (one) => {
       if (one.deal_type === null) return;
-      const other: Compared = { ...one, deal_type: one.deal_type === 'sale' ? 'rent' : 'sale' };
+      const other: ComparedListing = {
+        ...one,
+        deal_type: one.deal_type === 'sale' ? 'rent' : 'sale',
+      };
       assert.equal(compare(one, other), undefined);
     }),
   );
@@ -91,7 +96,7 @@ const edges = fc.array(
 );
 
 /** Returns the ids that pairs connect with one, by walking all pairs again and again. */
-function reachable(from: number, all: readonly Edge[]): Set<number> {
+function reachable(from: number, all: readonly DuplicatePair[]): Set<number> {
   const reached = new Set([from]);
   for (let size = 0; size !== reached.size;) {
     size = reached.size;
@@ -105,13 +110,13 @@ function reachable(from: number, all: readonly Edge[]): Set<number> {
 test('A group is named by its smallest id in any order of the pairs', () => {
   fc.assert(
     fc.property(edges, (all) => {
-      const groups = components(IDS, all);
+      const groups = findComponents(IDS, all);
       for (const one of IDS) {
         const reached = reachable(one, all);
         assert.equal(groups.get(one), reached.size === 1 ? null : Math.min(...reached));
       }
-      const swapped = all.map(([one, other]): Edge => [other, one]).toReversed();
-      assert.deepEqual(components(IDS, swapped), groups);
+      const swapped = all.map(([one, other]): DuplicatePair => [other, one]).toReversed();
+      assert.deepEqual(findComponents(IDS, swapped), groups);
     }),
   );
 });

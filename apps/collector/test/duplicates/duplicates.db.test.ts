@@ -10,10 +10,10 @@ import {
   updatePairs,
 } from '../../src/duplicates/duplicates.ts';
 import {
-  components,
-  type Edge,
+  findComponents,
+  type DuplicatePair,
   lockGroupsForWriting,
-  MAX_GROUP,
+  MAX_GROUP_SIZE,
 } from '../../src/duplicates/groups.ts';
 import { until } from '@oselya/testing';
 import { addListing, change, FLAT, groupsOf, pairsOf, settle } from './harness.ts';
@@ -276,7 +276,7 @@ test('A full group takes no more listings until one leaves', async () => {
   await sql`insert into property_listings
       (source_slug, external_id, description, search_text, deal_type, city_key, rooms, area_total, floor)
     select 'doshka', 'copy-' || n, '', '', 'sale', 'львів', 9, 100 + n / 1000.0, 1
-    from generate_series(2, ${MAX_GROUP}::integer) as n`.execute(db);
+    from generate_series(2, ${MAX_GROUP_SIZE}::integer) as n`.execute(db);
   await sql`update property_listings set duplicate_group = ${first}::bigint`.execute(db);
   await sql`insert into duplicate_pairs (low_id, high_id, score, reasons)
     select ${first}::bigint, id, 1, '[]' from property_listings where id <> ${first}`.execute(db);
@@ -289,7 +289,7 @@ test('A full group takes no more listings until one leaves', async () => {
   );
   const byId = await groupsOf(db);
   assert.equal(byId.get(late), null);
-  assert.equal([...byId.values()].filter((group) => group === first).length, MAX_GROUP);
+  assert.equal([...byId.values()].filter((group) => group === first).length, MAX_GROUP_SIZE);
   // A search of the late listing adds it once another has left.
   const leaver = [...byId.keys()].find((id) => id !== first && id !== late);
   await sql`delete from duplicate_pairs where high_id = ${leaver}`.execute(db);
@@ -330,7 +330,7 @@ function numbers(seed: number): (below: number) => number {
 }
 
 /** Returns the pairs that the present areas make. */
-async function expectedPairs(): Promise<Edge[]> {
+async function expectedPairs(): Promise<DuplicatePair[]> {
   const rows = await db
     .selectFrom('property_listings')
     .select(['id', 'area_total'])
@@ -341,7 +341,7 @@ async function expectedPairs(): Promise<Edge[]> {
     rows
       .slice(nth + 1)
       .filter((other) => Math.abs((one.area_total ?? 0) - (other.area_total ?? 0)) < 0.25)
-      .map((other): Edge => [one.id, other.id]),
+      .map((other): DuplicatePair => [one.id, other.id]),
   );
 }
 
@@ -380,7 +380,7 @@ test('Pairs and groups are right after changes during concurrent searches', asyn
       });
       const pairs = await expectedPairs();
       assert.deepEqual(await pairsOf(db), pairs, `episode ${episode}`);
-      assert.deepEqual(await groupsOf(db), components(ids, pairs), `episode ${episode}`);
+      assert.deepEqual(await groupsOf(db), findComponents(ids, pairs), `episode ${episode}`);
     }
   } finally {
     ended.abort();

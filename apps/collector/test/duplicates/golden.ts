@@ -1,10 +1,10 @@
-import type { Compared, ComparedImage } from '../../src/duplicates/candidates.ts';
+import type { ComparedListing, ComparedImage } from '../../src/duplicates/candidates.ts';
 import { normaliseText } from '../../src/text.ts';
 
 let made = 0;
 
 /** Creates a listing for comparison that has only the given facts. */
-export function comparedOf(facts: Partial<Compared>): Compared {
+export function comparedOf(facts: Partial<ComparedListing>): ComparedListing {
   made += 1;
   const city = facts.city ?? null;
   return {
@@ -55,7 +55,7 @@ const FRANKA = {
     паркет, дві окремі кімнати, кухня 9 метрів, індивідуальне опалення. Вікна виходять у тихе подвір'я.
     Поруч парк, школа і зупинка трамвая. Документи готові до продажу, ключі на руках.`,
   images: imagesOf([1, 2, 3, 4, 5, 6]),
-} satisfies Partial<Compared>;
+} satisfies Partial<ComparedListing>;
 
 /** The same flat in another agency's words. */
 const FRANKA_REWRITTEN = `Простора двушка в самому центрі Львова, історична забудова, ліпнина збережена.
@@ -76,7 +76,7 @@ const OBOLON = {
     диван, шафа, швидкий інтернет. Чистий під'їзд, консьєрж, паркування у дворі. Без тварин. Комунальні
     за лічильниками, перший і останній місяць наперед.`,
   images: imagesOf([11, 12, 13]),
-} satisfies Partial<Compared>;
+} satisfies Partial<ComparedListing>;
 
 /** A developer sells many flats with one text and the same drawings. */
 const DEVELOPER = {
@@ -94,7 +94,7 @@ const DEVELOPER = {
     паркінг, дитячі майданчики, власна котельня. Здача будинку наступного літа, розтермінування без
     відсотків. Телефонуйте у відділ продажу, підберемо планування для вас.`,
   images: imagesOf([21, 22, 23]),
-} satisfies Partial<Compared>;
+} satisfies Partial<ComparedListing>;
 
 const HOUSE = {
   city: 'Полтава',
@@ -107,7 +107,7 @@ const HOUSE = {
     интернет. Ремонт сделан три года назад, мебель остаётся. Рядом школа и магазин, до центра пятнадцать
     минут на автобусе. Торг возможен после осмотра.`,
   images: imagesOf([31, 32, 33, 34]),
-} satisfies Partial<Compared>;
+} satisfies Partial<ComparedListing>;
 
 /** Returns an agency's template with the words for one flat. */
 const template = (
@@ -128,12 +128,17 @@ const AGENCY = {
   text: template('двокімнатну квартиру на Салтівці'),
   // The first is the agency's logo.
   images: imagesOf([40, 41, 42, 43, 44]),
-} satisfies Partial<Compared>;
+} satisfies Partial<ComparedListing>;
 
 type Label = 'same' | 'other';
 
 /** Pairs of listings, labelled by hand. */
-export const GOLDEN: readonly [title: string, Label, Partial<Compared>, Partial<Compared>][] = [
+export const GOLDEN: readonly [
+  title: string,
+  Label,
+  Partial<ComparedListing>,
+  Partial<ComparedListing>,
+][] = [
   ['the same text on another site', 'same', FRANKA, { ...FRANKA, images: [] }],
   ['posted again under another id, unchanged', 'same', HOUSE, HOUSE],
   ['posted again for less', 'same', HOUSE, { ...HOUSE, price: 65_000 }],

@@ -1,7 +1,7 @@
 import { type TestDatabase } from '@oselya/testing/database';
 import type { Insertable } from 'kysely';
 import type { Tables } from '../../src/tables.ts';
-import type { Edge } from '../../src/duplicates/groups.ts';
+import type { DuplicatePair } from '../../src/duplicates/groups.ts';
 import { updatePairs, claimMarks } from '../../src/duplicates/duplicates.ts';
 import { normaliseText } from '../../src/text.ts';
 
@@ -76,7 +76,7 @@ export async function groupsOf(db: Db): Promise<Map<number, number | null>> {
 }
 
 /** Returns the stored pairs. */
-export async function pairsOf(db: Db): Promise<Edge[]> {
+export async function pairsOf(db: Db): Promise<DuplicatePair[]> {
   const rows = await db
     .selectFrom('duplicate_pairs')
     .select(['low_id', 'high_id'])

@@ -2,7 +2,11 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { createLogger, withLogFields } from '@oselya/kit';
 import { type ModelCallEvent, type ModelClient, ModelError } from '@oselya/model';
-import { createEmbeddingBatches, inRequests, shareTokens } from '../../src/embeddings/batches.ts';
+import {
+  createBatchingEmbedder,
+  splitIntoRequests,
+  shareTokens,
+} from '../../src/embeddings/batches.ts';
 import { logFieldsOf } from '../../src/queue/job.ts';
 
 type Request = { texts: readonly string[]; signal: AbortSignal | undefined };
@@ -28,7 +32,7 @@ function wantedOf(text: string, signal = new AbortController().signal) {
 
 test('Texts of about the same time share a request and its tokens', async () => {
   const model = modelOf();
-  const embedText = createEmbeddingBatches(model);
+  const embedText = createBatchingEmbedder(model);
   const wanted = ['a', 'bb', 'bb', 'dddd'].map((text) => wantedOf(text));
   const embedded = await Promise.all(wanted.map(embedText));
   assert.deepEqual(embedded, [
@@ -47,27 +51,27 @@ test('Texts of about the same time share a request and its tokens', async () => 
 
 test('A separate text has a separate request', async () => {
   const model = modelOf();
-  const embedText = createEmbeddingBatches(model);
+  const embedText = createBatchingEmbedder(model);
   const alone = { ...wantedOf('aaa'), alone: true };
   await Promise.all([wantedOf('a'), alone, wantedOf('aa')].map(embedText));
   assert.deepEqual(
     model.requests.map(({ texts }) => texts),
     [['aaa'], ['a', 'aa']],
   );
-  const failing = createEmbeddingBatches({ embed: () => Promise.reject(new Error('it failed')) });
+  const failing = createBatchingEmbedder({ embed: () => Promise.reject(new Error('it failed')) });
   await assert.rejects(failing(alone), /it failed/);
 });
 
 test('A request has at most 64 texts, and a limit of bytes that one text may exceed', async () => {
   const model = modelOf();
-  const embedText = createEmbeddingBatches(model);
+  const embedText = createBatchingEmbedder(model);
   await Promise.all(Array.from({ length: 150 }, () => embedText(wantedOf('a'))));
   assert.deepEqual(
     model.requests.map(({ texts }) => texts.length),
     [64, 64, 22],
   );
   const wanted = ['aaa', 'bbb', 'йо', 'cc', 'ddddddddd', 'e'].map((text) => wantedOf(text));
-  const requests = inRequests(wanted, 6).map((some) => some.map(({ text }) => text));
+  const requests = splitIntoRequests(wanted, 6).map((some) => some.map(({ text }) => text));
   assert.deepEqual(requests, [['aaa', 'bbb'], ['йо', 'cc'], ['ddddddddd'], ['e']]);
 });
 
@@ -76,7 +80,7 @@ test('A text that cannot be embedded fails alone', async () => {
   const model = modelOf((texts) => {
     if (texts.includes('bad')) throw error;
   });
-  const embedText = createEmbeddingBatches(model);
+  const embedText = createBatchingEmbedder(model);
   const results = await Promise.allSettled(
     ['a', 'bad', 'cc'].map((text) => embedText(wantedOf(text))),
   );
@@ -101,7 +105,7 @@ test('The log lines of a request name each of its jobs', async () => {
     log.warn('a request to the model failed');
     if (texts.length > 1) throw new ModelError('MODEL_REJECTED', 'One of them is too long.');
   });
-  const embedText = createEmbeddingBatches(model);
+  const embedText = createBatchingEmbedder(model);
   const jobs = ['one', 'two'].map((sourceSlug, nth) =>
     logFieldsOf({ rawId: nth + 1, attempt: 3, sourceSlug, requestId: `request-${sourceSlug}` }),
   );
@@ -121,7 +125,7 @@ test('A failure of the server fails all texts of a request, and no request follo
     const model = modelOf(() => {
       throw new ModelError(code, 'gone');
     });
-    const embedText = createEmbeddingBatches(model);
+    const embedText = createBatchingEmbedder(model);
     const results = await Promise.allSettled(['a', 'b'].map((text) => embedText(wantedOf(text))));
     assert.ok(results.every(({ status }) => status === 'rejected'));
     assert.equal(model.requests.length, 1);
@@ -135,7 +139,7 @@ test('A request is aborted once all of its callers are', async () => {
     sent.resolve();
     return answer.promise;
   });
-  const embedText = createEmbeddingBatches(model);
+  const embedText = createBatchingEmbedder(model);
   const [first, second] = [new AbortController(), new AbortController()];
   const wanted = [wantedOf('a', first.signal), wantedOf('b', second.signal)];
   const both = wanted.map(embedText);
@@ -150,7 +154,7 @@ test('A request is aborted once all of its callers are', async () => {
 
 test('An aborted text is not sent', async () => {
   const model = modelOf();
-  const embedText = createEmbeddingBatches(model);
+  const embedText = createBatchingEmbedder(model);
   const reason = new Error('lease lost');
   await assert.rejects(embedText(wantedOf('a', AbortSignal.abort(reason))), reason);
   assert.equal(model.requests.length, 0);

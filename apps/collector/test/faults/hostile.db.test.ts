@@ -7,7 +7,10 @@ import { atEnd, until } from '@oselya/testing';
 import { sql } from 'kysely';
 import { mapParallel } from '../../src/async/concurrency.ts';
 import { PayloadSchema } from '../../src/ingest/payload.ts';
-import { fulltextSearchRequest, similarSearchRequest } from '../../src/search/schemas.ts';
+import {
+  fulltextSearchRequestSchema,
+  createSimilarSearchRequestSchema,
+} from '../../src/search/schemas.ts';
 import { startCollector } from '../support/collector.ts';
 import {
   DIMENSIONS,
@@ -188,9 +191,9 @@ const goodSearch = (random: () => number) => ({
 const goodSimilar = (random: () => number) => ({ query: some(random, 'flat', 'дім'), limit: 3 });
 
 for (const [search, good, schema] of [
-  ['fulltext', goodSearch, fulltextSearchRequest],
-  ['hybrid', goodSearch, fulltextSearchRequest],
-  ['similar', goodSimilar, similarSearchRequest(DIMENSIONS)],
+  ['fulltext', goodSearch, fulltextSearchRequestSchema],
+  ['hybrid', goodSearch, fulltextSearchRequestSchema],
+  ['similar', goodSimilar, createSimilarSearchRequestSchema(DIMENSIONS)],
 ] as const) {
   test(`${SEARCHES} hostile ${search} searches on ${kind} are answered or rejected`, async (context) => {
     const bodies = hostileBodies(SEARCHES, { seed: SEED, good, schema });

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { sql } from 'kysely';
 import { test } from 'node:test';
 import { gzipSync } from 'node:zlib';
-import { createApiKeys } from '../../src/access/api-keys.ts';
+import { createApiKeyStore } from '../../src/access/api-keys.ts';
 import { createIngest } from '../../src/ingest/service.ts';
 import { startCollector, documentedAnswers } from '../support/collector.ts';
 import { openDatabase, rawRecord, payloadOf, log } from '../support/pipeline.ts';
@@ -188,7 +188,7 @@ test('A caller can create a limited number of sources a day and keeps sending fo
     COLLECTOR_AUTH: 'required',
     COLLECTOR_NEW_SOURCES_PER_DAY: '2',
   });
-  const keys = createApiKeys({ db });
+  const keys = createApiKeyStore({ db });
   const newCaller = async (name: string) => {
     const { key } = await keys.create({ name, scopes: ['ingest'] });
     const headers = { authorization: `Bearer ${key}` };

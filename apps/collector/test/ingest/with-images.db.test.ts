@@ -3,7 +3,7 @@ import fc from 'fast-check';
 import { readdir } from 'node:fs/promises';
 import { join } from 'node:path';
 import { afterEach, test } from 'node:test';
-import { createApiKeys } from '../../src/access/api-keys.ts';
+import { createApiKeyStore } from '../../src/access/api-keys.ts';
 import type { Payload } from '../../src/ingest/payload.ts';
 import { createIngest } from '../../src/ingest/service.ts';
 import { createProcessForm } from '../../src/ingest/process-form.ts';
@@ -358,7 +358,7 @@ test('The limits of sources and keys are shared with the ingest', async () => {
     COLLECTOR_AUTH: 'required',
     COLLECTOR_INGEST_PER_MINUTE: '2',
   });
-  const keys = createApiKeys({ db });
+  const keys = createApiKeyStore({ db });
   const made = async (scope: 'ingest' | 'search', sources?: string[]) => {
     const options = { name: 'k', scopes: [scope], ...(sources === undefined ? {} : { sources }) };
     return { authorization: `Bearer ${(await keys.create(options)).key}` };

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { sql } from 'kysely';
-import { createApiKeys } from '../../src/access/api-keys.ts';
+import { createApiKeyStore } from '../../src/access/api-keys.ts';
 import { settleChanges } from '../../src/listing/changes.ts';
 import { betterModel, openReprocess, readAll, readings } from '../reprocess/harness.ts';
 import { startCollector } from '../support/collector.ts';
@@ -29,7 +29,7 @@ const collector = await startCollector(database, {
   COLLECTOR_AUTH: 'required',
   COLLECTOR_WORKER: 'false',
 });
-const keys = createApiKeys({ db });
+const keys = createApiKeyStore({ db });
 const keyOf = async (sources?: string[]) => {
   const scopes = ['search' as const];
   const { key } = await keys.create({ name: 'reader', scopes, ...(sources && { sources }) });

@@ -9,7 +9,7 @@ import { createMetrics } from '../../src/metrics.ts';
 import { createPipeline } from '../../src/pipeline/pipeline.ts';
 import { createInlineJobs } from '../../src/queue/inline.ts';
 import { createReprocess } from '../../src/reprocess/reprocess.ts';
-import { createSearches } from '../../src/search/service.ts';
+import { createSearchService } from '../../src/search/service.ts';
 import {
   openDatabase,
   store,
@@ -71,12 +71,12 @@ const uses: [
   [
     'a similar search',
     'embed',
-    (model) => createSearches({ db, model }).similar({ query: 'квартира' }, signal),
+    (model) => createSearchService({ db, model }).similar({ query: 'квартира' }, signal),
   ],
   [
     'a hybrid search',
     'embed',
-    (model) => createSearches({ db, model }).hybrid({ query: 'квартира' }, signal),
+    (model) => createSearchService({ db, model }).hybrid({ query: 'квартира' }, signal),
   ],
   [
     'a backfill',

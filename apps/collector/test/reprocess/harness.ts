@@ -7,14 +7,14 @@ import type { Tables } from '../../src/tables.ts';
 import { createMetrics } from '../../src/metrics.ts';
 import { createPipeline } from '../../src/pipeline/pipeline.ts';
 import { createInlineJobs } from '../../src/queue/inline.ts';
-import { keepCompleted } from '../../src/reprocess/again.ts';
+import { keepCompleted } from '../../src/reprocess/keep-completed.ts';
 import {
   createReprocess,
-  type ReadOutcome,
-  type Reading,
+  type ExtractionOutcome,
+  type RepeatedExtraction,
   type Reprocess,
 } from '../../src/reprocess/reprocess.ts';
-import type { Choice } from '../../src/reprocess/repository.ts';
+import type { ListingSelection } from '../../src/reprocess/repository.ts';
 import { countedModel, log, noImages } from '../support/pipeline.ts';
 
 /** Creates a model with another name that reads another number of rooms. */
@@ -53,14 +53,14 @@ export function openReprocess(
 /** Reads all chosen listings again. */
 export async function readAll(
   reprocess: Reprocess,
-  choice: Choice = {},
+  choice: ListingSelection = {},
   limit = 1000,
   dryRun = false,
-): Promise<ReadOutcome[]> {
+): Promise<ExtractionOutcome[]> {
   const { signal } = new AbortController();
   return Array.fromAsync(reprocess.read(choice, { limit, signal, dryRun }));
 }
 
 /** Returns the outcomes that can be written. */
-export const readings = (outcomes: readonly ReadOutcome[]): Reading[] =>
+export const readings = (outcomes: readonly ExtractionOutcome[]): RepeatedExtraction[] =>
   outcomes.filter((one) => one.outcome === 'read');

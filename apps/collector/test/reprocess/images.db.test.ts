@@ -9,9 +9,9 @@ import { createPipeline } from '../../src/pipeline/pipeline.ts';
 import { claimAgain } from '../../src/queue/claim.ts';
 import { createInlineJobs } from '../../src/queue/inline.ts';
 import { expireLeases, rescueJobs } from '../../src/queue/jobs.ts';
-import { keepCompleted } from '../../src/reprocess/again.ts';
+import { keepCompleted } from '../../src/reprocess/keep-completed.ts';
 import { createReprocessImages } from '../../src/reprocess/images.ts';
-import type { Choice } from '../../src/reprocess/repository.ts';
+import type { ListingSelection } from '../../src/reprocess/repository.ts';
 import { openImages, visionModel, openImageHost } from '../support/images.ts';
 import {
   rawRecord,
@@ -61,7 +61,7 @@ function openWork(vision: Describer) {
   });
   atEnd(() => jobs.close({ timeoutMs: 1000 }));
   const work = createReprocessImages({ db, images, jobs, leaseMs: 60_000, parallel: 2 });
-  const describe = (choice: Choice = {}, signal = new AbortController().signal) =>
+  const describe = (choice: ListingSelection = {}, signal = new AbortController().signal) =>
     Array.fromAsync(work.describe(choice, { limit: 1000, signal }));
   return { ...work, describe, model };
 }

@@ -3,7 +3,7 @@ import { before, suite, test } from 'node:test';
 import { toVector } from '@oselya/db';
 import fc from 'fast-check';
 import { sql } from 'kysely';
-import { matchesFilters } from '../../src/search/filters.ts';
+import { whereFilters } from '../../src/search/filters.ts';
 import { findNearest } from '../../src/search/nearest.ts';
 import { rankMatches } from '../../src/search/ranking.ts';
 import type { SearchFilters } from '../../src/search/schemas.ts';
@@ -218,7 +218,7 @@ suite('Ranking', () => {
     const { rows } = await sql<{ id: number; rank: number }>`
     with newest as materialized (
       select id, search_vector from property_listings
-      where to_tsvector('simple', search_text) @@ ${query} and ${matchesFilters(filters)}
+      where to_tsvector('simple', search_text) @@ ${query} and ${whereFilters(filters)}
         and id <= ${newestId} order by id desc limit ${bound})
     select id, ts_rank_cd(search_vector, ${query}) as rank from newest
     order by rank desc, id desc`.execute(db);

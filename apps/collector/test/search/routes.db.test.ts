@@ -5,7 +5,7 @@ import { setImmediate } from 'node:timers/promises';
 import { test } from 'node:test';
 import { ModelError } from '@oselya/model';
 import fc from 'fast-check';
-import { RANKED_MATCHES } from '../../src/search/schemas.ts';
+import { MAX_RANKED_MATCHES } from '../../src/search/schemas.ts';
 import { atAngle, idsOf, modelOf, openSearch } from './harness.ts';
 
 const { add, db, pool, serve } = await openSearch();
@@ -214,9 +214,9 @@ test('A cursor is valid for its own search only', async () => {
 
 test('At the bound the newest listings are ranked and the total is a lower limit', async () => {
   const description = 'межа межа';
-  const ids = await add(...Array.from({ length: RANKED_MATCHES + 1 }, () => ({ description })));
+  const ids = await add(...Array.from({ length: MAX_RANKED_MATCHES + 1 }, () => ({ description })));
   const { total } = await ok('fulltext', { query: 'межа' });
-  assert.deepEqual(total, { value: RANKED_MATCHES, relation: 'gte' });
+  assert.deepEqual(total, { value: MAX_RANKED_MATCHES, relation: 'gte' });
   const pages = await walk('fulltext', { query: 'межа', limit: 100 });
   assert.deepEqual(pages.flat(), ids.slice(1).toReversed());
 });

@@ -24,7 +24,7 @@ import { sql, type Kysely, type KyselyPlugin, type RootOperationNode } from 'kys
 import { Registry } from 'prom-client';
 import type { Dispatcher } from 'undici';
 import { migrations } from '../../src/database.ts';
-import { createEmbeddingBatches } from '../../src/embeddings/batches.ts';
+import { createBatchingEmbedder } from '../../src/embeddings/batches.ts';
 import { contentHash, type Payload } from '../../src/ingest/payload.ts';
 import { storeRaws } from '../../src/ingest/store.ts';
 import { createMetrics } from '../../src/metrics.ts';
@@ -195,7 +195,7 @@ export function createStageRunner(
   images: StageDeps['images'] = noImages,
 ): (context: Context, name: StageName) => Promise<StageResult> {
   const model = countedModel();
-  const jobModel = createJobModel(model, createEmbeddingBatches(model), {
+  const jobModel = createJobModel(model, createBatchingEmbedder(model), {
     cost: createModelCost(),
   });
   const deps: StageDeps = { db, model: jobModel, images, log };

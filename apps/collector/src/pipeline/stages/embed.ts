@@ -2,7 +2,7 @@ import { toVector } from '@oselya/db';
 import { type Kysely, sql } from 'kysely';
 import type { Tables } from '../../tables.ts';
 import { EMBEDDED_COLUMNS, embeddingText, isEmbedded } from '../../embeddings/text.ts';
-import { ofListing } from '../../listing/listing.ts';
+import { onSameListing } from '../../listing/listing.ts';
 import { writeToListing } from '../../queue/fence.ts';
 import { sha256 } from '../../text.ts';
 import { product, type StageRun } from '../context.ts';
@@ -39,7 +39,7 @@ export const embed: StageRun = async (context, { db, model }, signal) => {
 function findEmbedded(db: Kysely<Tables>, listingId: number) {
   return db
     .selectFrom('property_listings as listing')
-    .innerJoin('listing_payloads as current', ofListing)
+    .innerJoin('listing_payloads as current', onSameListing)
     .select(['raw_id', 'embedding_model', 'embedding_text_hash', ...EMBEDDED_COLUMNS])
     .select(sql<boolean>`embedding is not null`.as('is_embedded'))
     .where('id', '=', listingId)

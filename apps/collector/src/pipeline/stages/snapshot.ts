@@ -1,6 +1,6 @@
 import { type Kysely, sql } from 'kysely';
 import type { Tables } from '../../tables.ts';
-import { type Namer, namerOf } from '../../listing/provenance.ts';
+import { type ValueProvider, getProvider } from '../../listing/provenance.ts';
 import { writeToListing } from '../../queue/fence.ts';
 import { type Fence, LeaseLostError } from '../../queue/job.ts';
 import { type Context, product, type StageRun } from '../context.ts';
@@ -26,7 +26,7 @@ export const snapshot: StageRun = async (context, { db }) => {
   const isChanged =
     revision > 0 ? Object.keys(changes).length > 0 : isMaterialChange(changes, fields, titleBefore);
   if (before !== null && own === null && !isChanged) return skipped;
-  const titleBy = namerOf(fields['title']) ?? null;
+  const titleBy = getProvider(fields['title']) ?? null;
   const isWritten = await writeToListing(
     db,
     job,
@@ -65,7 +65,7 @@ type PriorStates = {
   /** Of the payload or reading before it. */
   before: State | null;
   /** Who named the title then; null where nobody did, or before migration 0023. */
-  titleBefore: Namer | null;
+  titleBefore: ValueProvider | null;
 };
 
 /** @throws LeaseLostError where there is no such payload any more. */

@@ -1,54 +1,5 @@
-import { isDatabaseOutage } from '@oselya/db';
 import { ModelError } from '@oselya/model';
-import type { Kysely } from 'kysely';
 import { mapInOrder } from '../async/concurrency.ts';
-import type { JobInput } from '../pipeline/context.ts';
-import type { JobAgain } from '../queue/claim.ts';
-import type { Job, ProcessJob } from '../queue/job.ts';
-import type { Tables } from '../tables.ts';
-import { isComplete } from './repository.ts';
-
-/** The input of a job that is processed again. */
-export type AgainInput = JobInput & {
-  before: JobAgain['before'];
-  /** Called with the reason when the payload stays as it was. */
-  onKept?: (reason: string) => void;
-};
-
-/**
- * Wraps the work of jobs so that a completed payload stays completed where nothing of its listing was written, or where
- * the model failed afterwards: other commands update embeddings and descriptions.
- */
-export function keepCompleted(
-  db: Kysely<Tables>,
-  process: ProcessJob<JobInput>,
-): ProcessJob<AgainInput> {
-  /** A write whose answer was lost may have been made. */
-  async function mayBeWritten(job: Job): Promise<boolean> {
-    try {
-      return !(await isComplete(db, job));
-    } catch (error) {
-      if (isDatabaseOutage(error)) return true;
-      throw error;
-    }
-  }
-
-  return async (job, options) => {
-    const result = await process(job, options);
-    const { input } = options;
-    if (input?.before !== 'completed' || result.status === 'completed') return result;
-    const isPostponed = result.status === 'postponed';
-    const stages = isPostponed ? (options.stages ?? []) : result.stages;
-    const error = isPostponed ? null : result.error;
-    const upsert = stages.find(({ stage }) => stage === 'upsert');
-    const isWritten =
-      upsert !== undefined && (upsert.outcome === 'done' || (await mayBeWritten(job)));
-    const hasModelFailed = result.status === 'failed' && error?.code === 'model_failed';
-    if (isWritten && !hasModelFailed) return result;
-    if (!isWritten) input.onKept?.(error?.message ?? 'A service that it needs is unavailable.');
-    return { status: 'completed', error: null, stages, listingId: null };
-  };
-}
 
 const PAGE = 64;
 
@@ -59,7 +10,7 @@ const MAX_FAILED_IN_A_ROW = 10;
 const MISCONFIGURED: ReadonlySet<number | undefined> = new Set([401, 402, 403, 404, 405, 407, 421]);
 
 /** Tells whether a failure would meet every listing: the server is away, rejects the key, or lacks the model. */
-export function isOfAll(error: unknown): error is ModelError {
+export function isSystemicFailure(error: unknown): error is ModelError {
   if (!(error instanceof ModelError)) return false;
   const { code, status, retryable } = error;
   if (retryable || code === 'MODEL_MISCONFIGURED' || code === 'MODEL_CLOSED') return true;
@@ -73,7 +24,7 @@ export function isOfAll(error: unknown): error is ModelError {
  * @param options.list Returns the first listings after an id.
  * @param options.work The work; an exception ends the walk.
  * @param options.signal Ends the walk; the results of work in progress are dropped.
- * @throws The failure that `isOfAll`, or the tenth in a row.
+ * @throws The failure that `isSystemicFailure`, or the tenth in a row.
  */
 export async function* walkListings<
   Row extends { id: number },
@@ -91,7 +42,7 @@ export async function* walkListings<
   async function work(row: Row): Promise<Result> {
     const result = await options.work(row);
     // Thrown here, it keeps further work from beginning.
-    if ('error' in result && isOfAll(result.error)) throw result.error;
+    if ('error' in result && isSystemicFailure(result.error)) throw result.error;
     return result;
   }
 

@@ -1,0 +1,49 @@
+import { isDatabaseOutage } from '@oselya/db';
+import type { Kysely } from 'kysely';
+import type { JobInput } from '../pipeline/context.ts';
+import type { JobAgain } from '../queue/claim.ts';
+import type { Job, ProcessJob } from '../queue/job.ts';
+import type { Tables } from '../tables.ts';
+import { isComplete } from './repository.ts';
+
+/** The input of a job that is processed again. */
+export type ReprocessInput = JobInput & {
+  before: JobAgain['before'];
+  /** Called with the reason when the payload stays as it was. */
+  onKept?: (reason: string) => void;
+};
+
+/**
+ * Wraps the work of jobs so that a completed payload stays completed where nothing of its listing was written, or where
+ * the model failed afterwards: other commands update embeddings and descriptions.
+ */
+export function keepCompleted(
+  db: Kysely<Tables>,
+  process: ProcessJob<JobInput>,
+): ProcessJob<ReprocessInput> {
+  /** A write whose answer was lost may have been made. */
+  async function mayBeWritten(job: Job): Promise<boolean> {
+    try {
+      return !(await isComplete(db, job));
+    } catch (error) {
+      if (isDatabaseOutage(error)) return true;
+      throw error;
+    }
+  }
+
+  return async (job, options) => {
+    const result = await process(job, options);
+    const { input } = options;
+    if (input?.before !== 'completed' || result.status === 'completed') return result;
+    const isPostponed = result.status === 'postponed';
+    const stages = isPostponed ? (options.stages ?? []) : result.stages;
+    const error = isPostponed ? null : result.error;
+    const upsert = stages.find(({ stage }) => stage === 'upsert');
+    const isWritten =
+      upsert !== undefined && (upsert.outcome === 'done' || (await mayBeWritten(job)));
+    const hasModelFailed = result.status === 'failed' && error?.code === 'model_failed';
+    if (isWritten && !hasModelFailed) return result;
+    if (!isWritten) input.onKept?.(error?.message ?? 'A service that it needs is unavailable.');
+    return { status: 'completed', error: null, stages, listingId: null };
+  };
+}
