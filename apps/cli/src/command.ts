@@ -62,7 +62,7 @@ export class OneLineCommand extends Command {
  * @param needs The required services, with the variables that locate them.
  * @param note One more sentence.
  */
-export function help(needs: string, note: string): string {
+export function formatHelp(needs: string, note: string): string {
   return `
 It needs ${needs}
 ${note}
@@ -76,7 +76,7 @@ const SOURCE_SLUG = /^[a-z0-9][a-z0-9_-]{0,63}$/;
  * Parses a source slug. Contract 4, PayloadSchema.
  * @throws InvalidArgumentError
  */
-export function sourceSlug(value: string): string {
+export function parseSourceSlug(value: string): string {
   if (SOURCE_SLUG.test(value)) return value;
   throw new InvalidArgumentError(
     'A source slug has lower-case letters, digits, _ and -, at most 64 of them, and begins with a letter or a digit.',
@@ -87,19 +87,19 @@ export function sourceSlug(value: string): string {
  * Parses a count or an id.
  * @throws InvalidArgumentError
  */
-export function wholeNumber(value: string): number {
+export function parseWholeNumber(value: string): number {
   if (/^[1-9]\d{0,14}$/.test(value)) return Number(value);
   throw new InvalidArgumentError('It is a whole number from 1.');
 }
 
 /** The exit status that shells use for a command ended by Ctrl-C. */
-export const INTERRUPTED = 130;
+export const INTERRUPTED_STATUS = 130;
 
 /** Returns a signal that the first Ctrl-C aborts. A second Ctrl-C ends the process at once. */
-export function onInterrupt(): AbortSignal {
+export function createInterruptSignal(): AbortSignal {
   const controller = new AbortController();
   const stop = () => {
-    if (controller.signal.aborted) process.exit(INTERRUPTED);
+    if (controller.signal.aborted) process.exit(INTERRUPTED_STATUS);
     controller.abort();
   };
   process.on('SIGINT', stop);
@@ -121,12 +121,12 @@ export async function openDatabase<Schema>(
   const { connect } = await import('@oselya/db');
   const { DATABASE_URL: url, DATA_DIR: dataDir } = config;
   const database = await connect<Schema>({ url, dataDir, ...options });
-  warnAboutEmbedded(config, context);
+  warnAboutEmbeddedDatabase(config, context);
   return { ...database, [Symbol.asyncDispose]: database.close };
 }
 
 /** Names the embedded database: on a server without DATABASE_URL it is rarely the intended one. */
-export function warnAboutEmbedded(
+export function warnAboutEmbeddedDatabase(
   { DATABASE_URL: url, DATA_DIR: dataDir }: DatabaseConfig,
   { stderr }: Pick<Context, 'stderr'>,
 ): void {

@@ -1,6 +1,6 @@
 import { commonConfig, integer } from '@oselya/kit';
 import { type Static, Type } from 'typebox';
-import type { CollectorAddress } from './http.ts';
+import type { CollectorConnection } from './http.ts';
 
 const DEFAULT_ASSISTANT_PORT = 8000;
 const DEFAULT_COLLECTOR_PORT = 8001;
@@ -54,37 +54,42 @@ export const chatConfig = Type.Object({
         pattern: '^https?://',
         description: 'must be the public origin of the assistant, such as https://oselya.example',
       }),
-      (value) => originOf(value) !== undefined,
+      (value) => parseOrigin(value) !== undefined,
     ),
   ),
 });
 
 /** The origin that a text is, with or without a final slash; undefined for what is none. */
-export function originOf(text: string): string | undefined {
+export function parseOrigin(text: string): string | undefined {
   const origin = text.replace(/\/$/, '');
   return /^https?:/.test(origin) && URL.parse(origin)?.origin === origin ? origin : undefined;
 }
 
 /** The assistant that the command talks to: sign-ins begin and end at its public origin alone. */
-export function assistantOf({ BASE_URL, ASSISTANT_PORT }: Static<typeof chatConfig>): string {
-  return originOf(BASE_URL ?? `http://127.0.0.1:${ASSISTANT_PORT}`) ?? '';
+export function resolveAssistantUrl({
+  BASE_URL,
+  ASSISTANT_PORT,
+}: Static<typeof chatConfig>): string {
+  return parseOrigin(BASE_URL ?? `http://127.0.0.1:${ASSISTANT_PORT}`) ?? '';
 }
 
 /** Where the assistant is unless a variable says otherwise. */
-export const DEFAULT_ASSISTANT_URL = assistantOf({ ASSISTANT_PORT: DEFAULT_ASSISTANT_PORT });
+export const DEFAULT_ASSISTANT_URL = resolveAssistantUrl({
+  ASSISTANT_PORT: DEFAULT_ASSISTANT_PORT,
+});
 
 /** Where a collector of this machine is. */
-export function collectorUrl(collectorPort: number): string {
+export function getLocalCollectorUrl(collectorPort: number): string {
   return `http://127.0.0.1:${collectorPort}`;
 }
 
 /** The collector that a command asks. */
-export function collectorOf(config: Static<typeof clientConfig>): CollectorAddress {
+export function resolveCollector(config: Static<typeof clientConfig>): CollectorConnection {
   return {
-    url: config.COLLECTOR_URL ?? collectorUrl(config.COLLECTOR_PORT),
+    url: config.COLLECTOR_URL ?? getLocalCollectorUrl(config.COLLECTOR_PORT),
     apiKey: config.COLLECTOR_API_KEY,
   };
 }
 
 /** Where the collector is unless a variable says otherwise. */
-export const DEFAULT_COLLECTOR_URL = collectorUrl(DEFAULT_COLLECTOR_PORT);
+export const DEFAULT_COLLECTOR_URL = getLocalCollectorUrl(DEFAULT_COLLECTOR_PORT);

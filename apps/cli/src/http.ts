@@ -16,16 +16,16 @@ export type HttpRequest = {
 };
 
 /** A response. `body` is its parsed JSON, or undefined when it is not JSON or has more than 64 MiB. */
-export type HttpAnswer = { status: number; headers: Headers; body: unknown };
+export type HttpResponse = { status: number; headers: Headers; body: unknown };
 
 /**
  * Sends a request. Redirects are not followed, because they would carry a key or a cookie elsewhere.
  * @throws The errors of `fetch`, also after a minute without an answer; `reasonOf` shortens them.
  */
-export async function request(
+export async function sendRequest(
   url: string,
   { method = 'GET', headers = {}, body }: HttpRequest,
-): Promise<HttpAnswer> {
+): Promise<HttpResponse> {
   const answer = await fetch(url, {
     method,
     headers: { ...(body !== undefined && { 'content-type': 'application/json' }), ...headers },
@@ -54,7 +54,7 @@ export function parseJson(text: string): unknown {
 }
 
 /** Returns the reason of a failed request in a few words, such as `ECONNREFUSED`. */
-export function reasonOf(error: unknown): string {
+export function getFailureReason(error: unknown): string {
   if (!(error instanceof Error)) return String(error);
   if (error.name === 'TimeoutError') return `no answer within ${TIMEOUT_MS / 1000} s`;
   // fetch reports only a failure; the system's code is in its cause.
@@ -71,7 +71,7 @@ const problemSchema = Type.Object({
 });
 
 /** Returns the title and the text of a problem, one line each; undefined for other bodies. RFC 9457. */
-export function problemText(body: unknown): { title: string; text: string } | undefined {
+export function parseProblem(body: unknown): { title: string; text: string } | undefined {
   if (!Value.Check(problemSchema, body)) return undefined;
   const { title, detail = title, errors = [] } = body;
   const rules = errors.map(({ path, message }) => `${path} ${message}`).join('; ');
@@ -79,10 +79,10 @@ export function problemText(body: unknown): { title: string; text: string } | un
 }
 
 /** The address of a collector, and its API key. */
-export type CollectorAddress = { url: string; apiKey: string | undefined };
+export type CollectorConnection = { url: string; apiKey: string | undefined };
 
 /** The collector cannot be reached. `reason` is a few words, such as `ECONNREFUSED`. */
-export class UnreachableError extends CommandError {
+export class CollectorUnreachableError extends CommandError {
   readonly reason: string;
 
   constructor(url: string, reason: string, cause: unknown) {
@@ -100,22 +100,22 @@ export class UnreachableError extends CommandError {
  * @throws UnreachableError
  */
 export async function requestCollector(
-  { url, apiKey }: CollectorAddress,
+  { url, apiKey }: CollectorConnection,
   path: string,
   { headers, ...rest }: HttpRequest = {},
-): Promise<HttpAnswer> {
+): Promise<HttpResponse> {
   try {
-    return await request(url.replace(/\/+$/, '') + path, {
+    return await sendRequest(url.replace(/\/+$/, '') + path, {
       headers: { ...(apiKey !== undefined && { authorization: `Bearer ${apiKey}` }), ...headers },
       ...rest,
     });
   } catch (cause) {
-    throw new UnreachableError(url, reasonOf(cause), cause);
+    throw new CollectorUnreachableError(url, getFailureReason(cause), cause);
   }
 }
 
 /** Creates the error for a server that is not a collector. */
-export function notACollector(url: string): CommandError {
+export function createNotCollectorError(url: string): CommandError {
   return new CommandError(
     `the server at ${url} is not a collector: set COLLECTOR_URL to the address of one`,
   );
@@ -126,12 +126,12 @@ export function notACollector(url: string): CommandError {
  * @param what The rejected request, such as `the search`.
  * @param scope The scope that an API key needs for it.
  */
-export function rejection(
-  { status, body }: HttpAnswer,
+export function describeRejection(
+  { status, body }: HttpResponse,
   { what, scope }: { what: string; scope: string },
 ): string {
   const rejected = `the collector rejected ${what} (${status})`;
-  const problem = problemText(body);
+  const problem = parseProblem(body);
   if (problem === undefined) {
     return `${rejected} without a reason: set COLLECTOR_URL to the address of a collector`;
   }

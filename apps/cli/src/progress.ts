@@ -12,7 +12,7 @@ export type Progress = {
 };
 
 /** Shows nothing, for commands whose output is progress enough. */
-export const noProgress: Progress = {
+export const silentProgress: Progress = {
   update: () => undefined,
   clear: () => undefined,
   stop: () => undefined,
@@ -33,7 +33,7 @@ export function showProgress(
   if (output.isTTY) return showBar(what, total, output);
   let shown = 0;
   return {
-    ...noProgress,
+    ...silentProgress,
     update(done, note = '') {
       if (done < Math.min(total, shown + total * STEP) || done === shown) return;
       shown = done;

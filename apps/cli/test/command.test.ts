@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import fc from 'fast-check';
-import { sourceSlug } from '../src/command.ts';
+import { parseSourceSlug } from '../src/command.ts';
 import { clientConfig } from '../src/config.ts';
 import { showProgress } from '../src/progress.ts';
 import { oneLine, printableJson } from '../src/terminal.ts';
@@ -15,11 +15,11 @@ suite('arguments', () => {
   test('a source slug follows the payload schema', () => {
     for (const value of ['a', '9', 'lviv-doshka', 'a_b', 'z'.repeat(64)]) {
       assert.ok(isTaken(value), value);
-      assert.equal(sourceSlug(value), value);
+      assert.equal(parseSourceSlug(value), value);
     }
     for (const value of ['', '-a', '_a', 'Doshka', 'a b', 'дошка', 'a\n', 'z'.repeat(65)]) {
       assert.ok(!isTaken(value), value);
-      assert.throws(() => sourceSlug(value), /A source slug has lower-case letters/, value);
+      assert.throws(() => parseSourceSlug(value), /A source slug has lower-case letters/, value);
     }
   });
 });

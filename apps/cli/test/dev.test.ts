@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { hasLoadedSamples, sendSamples, type SampleOptions } from '../src/dev/samples.ts';
 import { readSettings } from '../src/dev/settings.ts';
-import { summary, type SummaryFacts } from '../src/dev/summary.ts';
+import { formatSummary, type SummaryFacts } from '../src/dev/summary.ts';
 import { startServer, type Played } from './support/loopback.ts';
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -222,7 +222,7 @@ suite('summary', () => {
     keysRequired: true,
     ignored: [],
   };
-  const text = (more: Partial<SummaryFacts>) => summary({ ...facts, ...more });
+  const text = (more: Partial<SummaryFacts>) => formatSummary({ ...facts, ...more });
 
   test('the advice about a key names its database', () => {
     assert.match(text({}), /with {2}npx oselya api-key create NAME/);

@@ -5,8 +5,20 @@ import { mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, test } from 'node:test';
-import { type Expected, GOLDEN_TEXTS, JUDGED, readGoldenTexts } from '../src/evaluate/golden.ts';
-import { emptyTallies, precision, recall, score, sumOf, tallyOf } from '../src/evaluate/score.ts';
+import {
+  type ExpectedValues,
+  GOLDEN_TEXTS_FILE,
+  JUDGED_FIELDS,
+  readGoldenTexts,
+} from '../src/evaluate/golden.ts';
+import {
+  createEmptyTallies,
+  computePrecision,
+  computeRecall,
+  scoreText,
+  sumTallies,
+  getTally,
+} from '../src/evaluate/score.ts';
 import { closedAddress, type Played, type Received, startServer } from './support/loopback.ts';
 
 const BIN = join(import.meta.dirname, '../bin/oselya.js');
@@ -199,7 +211,7 @@ test('A missing variable is named', async () => {
   assert.match(stderr, /MODEL_BASE_URL is not set: MODEL_MODE=openai needs it/);
 });
 
-const texts = await readGoldenTexts(GOLDEN_TEXTS);
+const texts = await readGoldenTexts(GOLDEN_TEXTS_FILE);
 
 test('The golden texts have every language, deal and property type, and texts without a listing', () => {
   assert.ok(texts.length >= 40);
@@ -224,7 +236,7 @@ const isNothing = (value: unknown) =>
 
 test('Each judged field has values, and is missing in some text', () => {
   const always = new Set(['is_listing', 'language', 'deal_type', 'property_type']);
-  for (const field of JUDGED) {
+  for (const field of JUDGED_FIELDS) {
     const values = texts.map(({ expected }) => expected[field]);
     assert.ok(
       values.filter((value) => value !== undefined && !isNothing(value)).length >= 3,
@@ -267,70 +279,69 @@ test('An invalid file of texts is rejected with its line', async () => {
 
 type Facts = Record<string, unknown>;
 
-function judge(expected: Expected, facts: Facts, isListing = true) {
-  const tallies = emptyTallies();
-  const differences = score(tallies, expected, { isListing, facts });
+function judge(expected: ExpectedValues, facts: Facts, isListing = true) {
+  const tallies = createEmptyTallies();
+  const differences = scoreText(tallies, expected, { isListing, facts });
   return { tallies, fields: differences.map(({ field }) => field) };
 }
 
-const scored: [name: string, expected: Expected, facts: Facts, counts: [number, number, number]][] =
-  [
-    ['a right number', { price: 5 }, { price: 5 }, [1, 0, 0]],
-    ['a wrong number, which is also missed', { price: 5 }, { price: 6 }, [0, 1, 1]],
-    ['a missed number', { price: 5 }, {}, [0, 0, 1]],
-    ['a number out of nothing', { price: null }, { price: 6 }, [0, 1, 0]],
-    ['nothing where nothing is', { price: null }, {}, [0, 0, 0]],
-    ['a field that is not judged', {}, { price: 6 }, [0, 0, 0]],
-    ['zero, which is a value', { floor: 0 }, { floor: 0 }, [1, 0, 0]],
-    ['any of several forms', { city: ['Львів', 'Lviv'] }, { city: 'Lviv' }, [1, 0, 0]],
-    ['another spelling', { city: "Кам'янець" }, { city: 'КАМ’ЯНЕЦЬ ' }, [1, 0, 0]],
-    [
-      'other punctuation',
-      { address: 'вул. Наукова, 45' },
-      { address: 'вул Наукова 45' },
-      [1, 0, 0],
-    ],
-    ['another number of the house', { address: 'Наукова 45' }, { address: 'Наукова 4' }, [0, 1, 1]],
-    ['a choice in another case', { deal_type: 'sale' }, { deal_type: 'Sale' }, [0, 1, 1]],
-    ['phones by their digits', { phones: ['+380001'] }, { phones: ['+380 (00) 1'] }, [1, 0, 0]],
-    ['one of two phones, and another', { phones: ['1', '2'] }, { phones: ['2', '3'] }, [1, 1, 1]],
-    ['one of two phones, twice', { phones: ['12', '3'] }, { phones: ['12', '1 2'] }, [1, 0, 1]],
-    ['no phones', { phones: [] }, { phones: [] }, [0, 0, 0]],
-  ];
+const scored: [
+  name: string,
+  expected: ExpectedValues,
+  facts: Facts,
+  counts: [number, number, number],
+][] = [
+  ['a right number', { price: 5 }, { price: 5 }, [1, 0, 0]],
+  ['a wrong number, which is also missed', { price: 5 }, { price: 6 }, [0, 1, 1]],
+  ['a missed number', { price: 5 }, {}, [0, 0, 1]],
+  ['a number out of nothing', { price: null }, { price: 6 }, [0, 1, 0]],
+  ['nothing where nothing is', { price: null }, {}, [0, 0, 0]],
+  ['a field that is not judged', {}, { price: 6 }, [0, 0, 0]],
+  ['zero, which is a value', { floor: 0 }, { floor: 0 }, [1, 0, 0]],
+  ['any of several forms', { city: ['Львів', 'Lviv'] }, { city: 'Lviv' }, [1, 0, 0]],
+  ['another spelling', { city: "Кам'янець" }, { city: 'КАМ’ЯНЕЦЬ ' }, [1, 0, 0]],
+  ['other punctuation', { address: 'вул. Наукова, 45' }, { address: 'вул Наукова 45' }, [1, 0, 0]],
+  ['another number of the house', { address: 'Наукова 45' }, { address: 'Наукова 4' }, [0, 1, 1]],
+  ['a choice in another case', { deal_type: 'sale' }, { deal_type: 'Sale' }, [0, 1, 1]],
+  ['phones by their digits', { phones: ['+380001'] }, { phones: ['+380 (00) 1'] }, [1, 0, 0]],
+  ['one of two phones, and another', { phones: ['1', '2'] }, { phones: ['2', '3'] }, [1, 1, 1]],
+  ['one of two phones, twice', { phones: ['12', '3'] }, { phones: ['12', '1 2'] }, [1, 0, 1]],
+  ['no phones', { phones: [] }, { phones: [] }, [0, 0, 0]],
+];
 
 test('Values are counted as right, wrong and missed', () => {
   for (const [name, expected, facts, [right, wrong, missed]] of scored) {
     const { tallies } = judge(expected, facts);
-    assert.deepEqual(sumOf(tallies), { right, wrong, missed }, name);
+    assert.deepEqual(sumTallies(tallies), { right, wrong, missed }, name);
   }
 });
 
 test('All values of a listing that is read as none are missed', () => {
   const { tallies, fields } = judge({ is_listing: true, price: 5, city: null }, {}, false);
-  assert.deepEqual(tallyOf(tallies, 'is_listing'), { right: 0, wrong: 0, missed: 1 });
-  assert.deepEqual(tallyOf(tallies, 'price'), { right: 0, wrong: 0, missed: 1 });
+  assert.deepEqual(getTally(tallies, 'is_listing'), { right: 0, wrong: 0, missed: 1 });
+  assert.deepEqual(getTally(tallies, 'price'), { right: 0, wrong: 0, missed: 1 });
   assert.deepEqual(fields, ['is_listing', 'price']);
 });
 
 test('A text without a listing is right when none is read', () => {
   assert.deepEqual(judge({ is_listing: false }, {}, false).fields, []);
   const { tallies, fields } = judge({ is_listing: false }, { price: 3500 });
-  assert.deepEqual(tallyOf(tallies, 'is_listing'), { right: 0, wrong: 1, missed: 0 });
+  assert.deepEqual(getTally(tallies, 'is_listing'), { right: 0, wrong: 1, missed: 0 });
   assert.deepEqual(fields, ['is_listing']);
 });
 
 test('All values of an unusable answer are missed', () => {
-  const tallies = emptyTallies();
+  const tallies = createEmptyTallies();
   const expected = { is_listing: true, price: 5, phones: ['1', '2'] };
-  const differences = score(tallies, expected, undefined);
-  assert.deepEqual(sumOf(tallies), { right: 0, wrong: 0, missed: 3 });
+  const differences = scoreText(tallies, expected, undefined);
+  assert.deepEqual(sumTallies(tallies), { right: 0, wrong: 0, missed: 3 });
   assert.equal(differences.length, 3);
 });
 
 test('Precision and recall are shares of the read and of the expected values', () => {
   const tally = { right: 3, wrong: 1, missed: 3 };
-  assert.equal(precision(tally), 0.75);
-  assert.equal(recall(tally), 0.5);
-  assert.equal(precision({ right: 0, wrong: 0, missed: 2 }), null);
-  assert.equal(recall({ right: 0, wrong: 2, missed: 0 }), null);
+  assert.equal(computePrecision(tally), 0.75);
+  assert.equal(computeRecall(tally), 0.5);
+  assert.equal(computePrecision({ right: 0, wrong: 0, missed: 2 }), null);
+  assert.equal(computeRecall({ right: 0, wrong: 2, missed: 0 }), null);
 });

@@ -8,9 +8,14 @@ import { checkPayload } from '@oselya/collector/payload';
 import fc from 'fast-check';
 import { CommandError } from '../src/command.ts';
 import { type DelimiterName, detectDelimiter, readCsv } from '../src/ingest/csv.ts';
-import { createThrottle, deliver, type Delivery } from '../src/ingest/deliver.ts';
-import { createReport, load, openRejectedFile } from '../src/ingest/load.ts';
-import { checkMapping, createToPayload, FIELDS, toValue } from '../src/ingest/payload.ts';
+import { createThrottle, deliverPayload, type Delivery } from '../src/ingest/deliver.ts';
+import { createLoadReport, loadRecords, openRejectedFile } from '../src/ingest/load.ts';
+import {
+  checkMapping,
+  createPayloadConverter,
+  PAYLOAD_FIELDS,
+  convertValue,
+} from '../src/ingest/payload.ts';
 import type { Row } from '../src/ingest/row.ts';
 import { openRows, readJsonArray, readJsonLines } from '../src/ingest/rows.ts';
 import { decodeText } from '../src/ingest/text.ts';
@@ -240,7 +245,7 @@ test('a failing read names the input', async () => {
 suite('payloads', () => {
   function makeOf(record: Record<string, unknown>, mapping: Record<string, string> = {}) {
     const unknown: string[] = [];
-    const toPayload = createToPayload({
+    const toPayload = createPayloadConverter({
       source: 'doshka',
       mapping: new Map(Object.entries(mapping)),
       onUnknown: (name) => unknown.push(name),
@@ -322,11 +327,14 @@ suite('payloads', () => {
   }
 
   test('lose no value of any record', () => {
-    const key = fc.oneof(fc.constantFrom(...FIELDS, '__proto__', 'source_slug'), fc.string());
+    const key = fc.oneof(
+      fc.constantFrom(...PAYLOAD_FIELDS, '__proto__', 'source_slug'),
+      fc.string(),
+    );
     fc.assert(
       fc.property(fc.dictionary(key, fc.jsonValue(), { noNullPrototype: true }), (record) => {
         const { made, unknown } = makeOf(record);
-        const own = toValue('object', record['attributes']) ?? {};
+        const own = convertValue('object', record['attributes']) ?? {};
         if ('reason' in made) {
           return assert.ok(
             unknown.some((name) => Object.hasOwn(Object(own), name)),
@@ -388,13 +396,13 @@ suite('delivery', () => {
     const retries: string[] = [];
     const held: number[] = [];
     const throttle = createThrottle();
-    const result = await deliver({ external_id: '1' }, 'key-1', {
+    const result = await deliverPayload({ external_id: '1' }, 'key-1', {
       collector: { url, apiKey },
       throttle: {
         wait: (stop) => throttle.wait(stop),
-        hold(durationMs) {
+        delay(durationMs) {
           held.push(durationMs);
-          throttle.hold(Math.min(durationMs, 5));
+          throttle.delay(Math.min(durationMs, 5));
         },
       },
       signal,
@@ -500,7 +508,7 @@ suite('load', () => {
 
   async function run(settings: Settings) {
     const { rows, waits = false, deliver: send = accept, dryRun = false } = settings;
-    const report = createReport();
+    const report = createLoadReport();
     const printed: string[] = [];
     const rejected: number[] = [];
     const keys: string[] = [];
@@ -512,7 +520,7 @@ suite('load', () => {
         stopReading.signal.addEventListener('abort', () => reject(stopReading.signal.reason));
       });
     }
-    const failure = await load(
+    const failure = await loadRecords(
       read(),
       {
         toPayload: (fields) => ({ payload: fields }),

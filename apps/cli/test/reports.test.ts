@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
-import { Assistant } from '../src/chat/assistant.ts';
-import { KeptSignIns } from '../src/chat/kept-sign-ins.ts';
+import { AssistantClient } from '../src/chat/assistant-client.ts';
+import { SessionCookieStore } from '../src/chat/session-cookie-store.ts';
 import { describeReport } from '../src/commands/assign-legacy.ts';
 import { formatResults } from '../src/commands/search.ts';
 import { closedAddress, startServer, type Played, type Received } from './support/loopback.ts';
@@ -184,13 +184,13 @@ suite('legacy data', () => {
 suite('stored sign-ins', async () => {
   const home = mkdtempSync(join(tmpdir(), 'kept-sign-ins-'));
   after(() => rmSync(home, { recursive: true }));
-  const kept = new KeptSignIns({ XDG_CONFIG_HOME: home });
+  const kept = new SessionCookieStore({ XDG_CONFIG_HOME: home });
 
   let given: object;
   const { url } = await startServer(() => ({ body: given }));
   const redeem = (answer: object) => {
     given = answer;
-    return new Assistant(url, () => undefined).redeem('code', 'verifier');
+    return new AssistantClient(url, () => undefined).redeemCode('code', 'verifier');
   };
 
   const session_id = 'a'.repeat(43);

@@ -2,10 +2,10 @@ import assert from 'node:assert/strict';
 import { confirm } from '../src/progress.ts';
 import { reprocess, reprocessImages } from '../src/reprocess/reprocess.ts';
 import {
-  countReading,
-  createSummary,
-  describeReading,
-  describeReadings,
+  countExtraction,
+  createReprocessSummary,
+  describeExtraction,
+  describeExtractions,
   describeWritten,
 } from '../src/reprocess/summary.ts';
 import {
@@ -305,9 +305,9 @@ suite('reports', () => {
   ];
 
   test('The report counts changed fields, the most frequent first, and skipped listings', () => {
-    const summary = createSummary();
-    for (const outcome of OUTCOMES) countReading(summary, outcome);
-    assert.deepEqual(describeReadings(summary), [
+    const summary = createReprocessSummary();
+    for (const outcome of OUTCOMES) countExtraction(summary, outcome);
+    assert.deepEqual(describeExtractions(summary), [
       '3 listings were read again: 2 would change.',
       '  rooms: 2',
       '  city: 1',
@@ -320,7 +320,7 @@ suite('reports', () => {
 
   test('The report counts written and unchanged listings', () => {
     const written = { written: 5, incomplete: 6, changed: 4, queued: 3, kept: 2, failed: 1 };
-    assert.deepEqual(describeWritten({ ...createSummary(), written }), [
+    assert.deepEqual(describeWritten({ ...createReprocessSummary(), written }), [
       '11 listings were written.',
       '  6 of them are incomplete: see the reasons above; oselya backfill-embeddings makes their embeddings',
       '  4 have a newer payload, and stay unchanged',
@@ -334,7 +334,7 @@ suite('reports', () => {
     const long = 'x'.repeat(100);
     assert.deepEqual(
       [read(9, { title: { from: 'two\nlines', to: long } }), ...OUTCOMES.slice(3, 6)].flatMap(
-        describeReading,
+        describeExtraction,
       ),
       [
         `listing 9: title: "two\\nlines" → "${'x'.repeat(58)}…`,

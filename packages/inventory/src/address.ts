@@ -4,7 +4,7 @@ import ipaddr from 'ipaddr.js';
 import type { EndpointRecord } from './record.ts';
 
 /** Default ports of URL schemes (IANA Service Name and Port Number Registry). */
-const PORTS: ReadonlyMap<string, number> = new Map(
+const DEFAULT_PORTS: ReadonlyMap<string, number> = new Map(
   `http:80 https:443 ws:80 wss:443 ftp:21 ftps:990 ssh:22 sftp:22 telnet:23 smtp:25 smtps:465
   pop3:110 pop3s:995 imap:143 imaps:993 ldap:389 ldaps:636 rtsp:554 rtsps:322 postgresql:5432
   mysql:3306 mongodb:27017 redis:6379 rediss:6379 nats:4222 amqp:5672 amqps:5671 mqtt:1883
@@ -16,12 +16,14 @@ const PORTS: ReadonlyMap<string, number> = new Map(
     }),
 );
 
-const TLS = new Set(
+const TLS_PROTOCOLS = new Set(
   'https wss ftps smtps pop3s imaps ldaps rtsps rediss amqps mqtts tls ssl'.split(' '),
 );
-const UDP = new Set('coap coaps tftp udp dtls quic dhcp mdns ntp snmp wireguard'.split(' '));
+const UDP_PROTOCOLS = new Set(
+  'coap coaps tftp udp dtls quic dhcp mdns ntp snmp wireguard'.split(' '),
+);
 
-const ALIASES = new Map([
+const PROTOCOL_ALIASES = new Map([
   ['postgres', 'postgresql'],
   ['websocket', 'ws'],
   ['websockets', 'ws'],
@@ -34,71 +36,71 @@ const ALIASES = new Map([
 ]);
 
 /** Returns the usual name of a protocol, in lower case. */
-export function protocolName(name: string): string {
+export function normalizeProtocol(name: string): string {
   const lower = name.trim().toLowerCase();
-  return ALIASES.get(lower) ?? lower;
+  return PROTOCOL_ALIASES.get(lower) ?? lower;
 }
 
-/** Tells whether URLs are known to begin with a protocol, given by its usual name. */
-export function isScheme(protocol: string): boolean {
-  return PORTS.has(protocol);
+/** Tells whether a normalized protocol name is a known URL scheme. */
+export function isUrlScheme(protocol: string): boolean {
+  return DEFAULT_PORTS.has(protocol);
 }
 
-/** Returns the transport of a protocol, given by its usual name; undefined when it is unknown. */
-export function transportOf(protocol: string): 'tcp' | 'tls' | 'udp' | undefined {
-  if (TLS.has(protocol)) return 'tls';
-  if (UDP.has(protocol)) return 'udp';
-  return PORTS.has(protocol) || protocol === 'tcp' ? 'tcp' : undefined;
+/** Returns the transport of a normalized protocol name. Undefined if it is unknown. */
+export function getTransport(protocol: string): 'tcp' | 'tls' | 'udp' | undefined {
+  if (TLS_PROTOCOLS.has(protocol)) return 'tls';
+  if (UDP_PROTOCOLS.has(protocol)) return 'udp';
+  return DEFAULT_PORTS.has(protocol) || protocol === 'tcp' ? 'tcp' : undefined;
 }
 
 /** Returns the usual name of a URL's protocol. */
-export function schemeOf({ protocol }: Pick<URL, 'protocol'>): string {
-  return protocolName(protocol.slice(0, -1));
+export function getScheme({ protocol }: Pick<URL, 'protocol'>): string {
+  return normalizeProtocol(protocol.slice(0, -1));
 }
 
-/** Returns the explicit or default port of a URL; undefined when it is unknown. */
-export function portOf(url: Pick<URL, 'protocol' | 'port'>): number | undefined {
-  return url.port === '' ? PORTS.get(schemeOf(url)) : Number(url.port);
+/** Returns the explicit or default port of a URL. Undefined if it is unknown. */
+export function getPort(url: Pick<URL, 'protocol' | 'port'>): number | undefined {
+  return url.port === '' ? DEFAULT_PORTS.get(getScheme(url)) : Number(url.port);
 }
 
-/** Removes the brackets that URLs put around IPv6 addresses. */
-export function withoutBrackets(host: string): string {
+/** Removes the brackets around an IPv6 address. */
+export function removeBrackets(host: string): string {
   return host.startsWith('[') && host.endsWith(']') ? host.slice(1, -1) : host;
 }
 
-/** Puts an IPv6 address in brackets, as URLs have it. */
-export function withBrackets(host: string): string {
+/** Adds brackets to an IPv6 address, as URLs require. */
+export function addBrackets(host: string): string {
   return host.includes(':') && !host.startsWith('[') ? `[${host}]` : host;
 }
 
-/** Tells whether two hosts are equal, however they are written; `1.2.3` is not `1.2.0.3`. */
+/** Tells whether two notations name the same host. `1.2.3` and `1.2.0.3` differ. */
 export function isSameHost(one: string, other: string): boolean {
-  return one === other || canonicalHost(one) === canonicalHost(other);
+  return one === other || canonicalizeHost(one) === canonicalizeHost(other);
 }
 
-function canonicalHost(host: string): string {
-  const plain = withoutBrackets(host.trim()).replace(/\.$/, '').toLowerCase();
+function canonicalizeHost(host: string): string {
+  const plain = removeBrackets(host.trim()).replace(/\.$/, '').toLowerCase();
   if (isIPv6(plain)) return ipaddr.IPv6.parse(plain).toString();
-  return asciiHost(plain) || plain;
+  return toAsciiHost(plain) || plain;
 }
 
-/** Returns a host with an international name in ASCII (RFC 5890 §2.3.2.1); empty when it is no name. */
-export function asciiHost(host: string): string {
+/** Converts an international host name to ASCII (RFC 5890 §2.3.2.1). Returns an empty string for invalid names. */
+export function toAsciiHost(host: string): string {
   return isAscii(host) ? host : domainToASCII(host);
 }
 
-/** Tells whether a host without brackets is an IP address; `1.2.3` and `0x7f.1` are not. */
+/** Tells whether a host without brackets is an IP address. Rejects short forms such as `1.2.3` and `0x7f.1`. */
 export function isIpAddress(host: string): boolean {
   return isIPv4(host) || isIPv6(host);
 }
 
-// `ipaddr.js` throws and catches an error for each text that is no address, which is slow.
+// `ipaddr.js` is slow here: it throws and catches an error for each invalid address.
 function isIPv6(host: string): boolean {
   return host.includes(':') && ipaddr.IPv6.isValid(host);
 }
 
-/** Returns the host of a URL as written, with international names in ASCII. The parser rewrites `1.2.3`. */
-export function hostIn(written: string, url: URL): string {
+/** Returns the host of a URL as written, because the URL parser rewrites hosts such as `1.2.3`. International names are in ASCII. */
+export function getWrittenHost(written: string, url: URL): string {
   const [, host] =
     /^[a-z][a-z\d+.-]*:\/\/(?:[^/?#]*@)?(\[[^\]]*\]|[^/?#:]*)/i.exec(written.trim()) ?? [];
   return host !== undefined && isAscii(host) ? host : url.hostname;
@@ -108,27 +110,27 @@ function isAscii(text: string): boolean {
   return /^[\0-\x7f]*$/.test(text);
 }
 
-/** A parsed URL; `host` is as written. */
-export type Address = Pick<URL, 'protocol' | 'hostname' | 'port'> & { host: string };
+/** A parsed URL. Its `host` keeps the original notation. */
+export type ParsedUrl = Pick<URL, 'protocol' | 'hostname' | 'port'> & { host: string };
 
-/** Parses a URL; returns null when it is none. */
-export function readAddress(written: string): Address | null {
+/** Parses a URL. Returns null if it is invalid. */
+export function parseUrl(written: string): ParsedUrl | null {
   const url = URL.parse(written);
   if (url === null) return null;
   const { protocol, hostname, port } = url;
-  return { protocol, hostname, port, host: hostIn(written, url) };
+  return { protocol, hostname, port, host: getWrittenHost(written, url) };
 }
 
-/** The network from which an address is reachable. */
-export type Reach = 'loopback' | 'private' | 'global';
+/** Network from which a host is reachable. */
+export type NetworkScope = 'loopback' | 'private' | 'global';
 
 const PRIVATE = new Set(['private', 'linkLocal', 'uniqueLocal', 'carrierGradeNat']);
-/** Names that resolve on one machine or network only (RFC 6761 §6.3, RFC 6762 §3, RFC 8375 §3). */
+/** Names that resolve only on one machine or network (RFC 6761 §6.3, RFC 6762 §3, RFC 8375 §3). */
 const LOCAL_NAMES = /(^|\.)(local|home\.arpa|internal|lan)$/;
 
-/** Returns the reach of an IP address or a local name; null for other names and for wildcards. */
-export function reachOf(host: string): Reach | null {
-  const name = withoutBrackets(host.toLowerCase()).replace(/\.$/, '');
+/** Returns the network scope of an IP address or a local name. Null for other names and for wildcards. */
+export function getNetworkScope(host: string): NetworkScope | null {
+  const name = removeBrackets(host.toLowerCase()).replace(/\.$/, '');
   if (name === 'localhost' || name.endsWith('.localhost')) return 'loopback';
   if (LOCAL_NAMES.test(name)) return 'private';
   if (!isIpAddress(name)) return null;
@@ -138,60 +140,61 @@ export function reachOf(host: string): Reach | null {
   return range === 'unicast' ? 'global' : null;
 }
 
-/** Tells whether a host may be reachable from the internet: a global address, a wildcard, or a full name. */
-export function mayBePublic(host: string): boolean {
-  const reach = reachOf(host);
+/** Tells whether a host may be reachable from the internet. True for global addresses, wildcards and full names. */
+export function canBePublic(host: string): boolean {
+  const reach = getNetworkScope(host);
   if (reach !== null) return reach === 'global';
-  const name = withoutBrackets(host.trim()).replace(/\.$/, '');
+  const name = removeBrackets(host.trim()).replace(/\.$/, '');
   const [topLevel = '', ...labels] = name.split('.').toReversed();
-  return isWildcard(name) || (labels.length > 0 && /\p{L}/u.test(topLevel));
+  return isWildcardHost(name) || (labels.length > 0 && /\p{L}/u.test(topLevel));
 }
 
 /** Tells whether a host stands for all addresses of a machine. */
-export function isWildcard(host: string): boolean {
+export function isWildcardHost(host: string): boolean {
   return host === '0.0.0.0' || host === '::' || host === '*';
 }
 
-/** Splits a host into the properties of a record: an IP address is its `host`, a name its `domain`. */
-export function placeOf(
+/** Returns the record property for a host: `host` for an IP address, `domain` for a name. */
+export function toHostProperties(
   written: string,
 ): Pick<EndpointRecord, 'host' | 'domain'> & { exposure?: 'local' } {
-  const host = withoutBrackets(written);
+  const host = removeBrackets(written);
   return {
-    ...(reachOf(host) === 'loopback' && { exposure: 'local' }),
+    ...(getNetworkScope(host) === 'loopback' && { exposure: 'local' }),
     ...(isIP(host) === 0 ? { domain: host } : { host }),
   };
 }
 
-/** Where an endpoint accepts connections. */
+/** Network location at which an endpoint accepts connections. */
 export type Endpoint = {
-  /** A name or an IP address, IPv6 in brackets. */
+  /** Name or IP address. IPv6 addresses are in brackets. */
   host: string;
   port: number;
-  /** The usual name of the protocol; empty when the record does not say. */
+  /** Normalized protocol name. Empty if the record does not name one. */
   protocol: string;
   url: URL | null;
 };
 
-/** A name (RFC 1123 §2.1, and underscores), an IPv4 address, or an IPv6 address in brackets. */
+/** A name (RFC 1123 §2.1, with underscores allowed), an IPv4 address, or an IPv6 address in brackets. */
 const HOST =
   /^([a-z\d_]([a-z\d_-]*[a-z\d_])?(\.[a-z\d_]([a-z\d_-]*[a-z\d_])?)*\.?|\[[\da-f:.]+\])$/i;
 
-/** Returns the endpoint of a record, from its URL or from host or domain and port; null when incomplete. */
-export function endpointOf(record: EndpointRecord): Endpoint | null {
+/** Returns the endpoint of a record, from its URL or from its host and port. Null if the record is incomplete. */
+export function parseEndpoint(record: EndpointRecord): Endpoint | null {
   const { url: written = '' } = record;
   const parsed = URL.parse(written);
-  const named = parsed === null ? '' : hostIn(written, parsed);
+  const named = parsed === null ? '' : getWrittenHost(written, parsed);
   // "host:port" parses as a URL with the scheme "host".
   const url = named === '' ? null : parsed;
-  const host = named || withBrackets(asciiHost(record.host?.trim() || record.domain?.trim() || ''));
-  const port = (url === null ? undefined : portOf(url)) ?? record.port;
-  if (!HOST.test(host) || !isPort(port)) return null;
-  const protocol = url === null ? protocolName(record.protocol ?? '') : schemeOf(url);
+  const host =
+    named || addBrackets(toAsciiHost(record.host?.trim() || record.domain?.trim() || ''));
+  const port = (url === null ? undefined : getPort(url)) ?? record.port;
+  if (!HOST.test(host) || !isValidPort(port)) return null;
+  const protocol = url === null ? normalizeProtocol(record.protocol ?? '') : getScheme(url);
   return { host, port, protocol, url };
 }
 
-/** Tells whether a number is a port that can be listened on (RFC 6335 §6). */
-export function isPort(port: number | undefined): port is number {
+/** Tells whether a number is a valid port (RFC 6335 §6). */
+export function isValidPort(port: number | undefined): port is number {
   return port !== undefined && port >= 1 && port <= 65_535;
 }

@@ -1,7 +1,7 @@
 #!/usr/bin/env node
 import { runInventoryProcess } from './cli.ts';
 
-// The command of the package when it is installed alone.
+// Entry point of the standalone package.
 process.exitCode = await runInventoryProcess(process.argv.slice(2), {
   stdin: process.stdin,
   stdout: process.stdout,

@@ -8,29 +8,29 @@ import {
   WriteError,
 } from './command/command.ts';
 import { maskCredentials } from './credentials.ts';
-import { visible } from './text.ts';
+import { escapeInvisible } from './text.ts';
 
-/** All commands in the order of the help; their modules are loaded on demand. */
+/** Commands in the order of the help. Their modules are loaded on demand. */
 const COMMANDS: Record<string, { usage: string; summary: string; load: () => Promise<Command> }> = {
   validate: {
     usage: 'FILE...',
     summary: 'check inventories against endpoint.schema.json',
-    load: async () => (await import('./command/validate.ts')).validate,
+    load: async () => (await import('./command/validate.ts')).validateCommand,
   },
   lint: {
     usage: 'FILE...',
     summary: 'judge inventories by rules beyond the schema',
-    load: async () => (await import('./command/lint.ts')).lint,
+    load: async () => (await import('./command/lint.ts')).lintCommand,
   },
   diff: {
     usage: 'OLD NEW',
     summary: 'compare two inventories by the ids of their records',
-    load: async () => (await import('./command/diff.ts')).diff,
+    load: async () => (await import('./command/diff.ts')).diffCommand,
   },
   report: {
     usage: 'FILE',
     summary: 'print a page or a table of an inventory',
-    load: async () => (await import('./command/report.ts')).report,
+    load: async () => (await import('./command/report.ts')).reportCommand,
   },
   export: {
     usage: 'FILE',
@@ -45,13 +45,13 @@ const COMMANDS: Record<string, { usage: string; summary: string; load: () => Pro
   probe: {
     usage: 'FILE',
     summary: 'connect to endpoints: reachable, certificate, exposure',
-    load: async () => (await import('./command/probe.ts')).probe,
+    load: async () => (await import('./command/probe.ts')).probeCommand,
   },
 };
 
 /**
- * Runs `oselya inventory` with the arguments after that name.
- * @returns The exit status: 0, 1 for problems of an inventory, 2 for failures to read or write and for wrong use
+ * Runs an `oselya inventory` command.
+ * @returns The exit status: 0 for success, 1 for inventory problems, 2 for I/O failures and invalid arguments
  * (Contract 5).
  */
 export async function runInventory(argv: string[], io: InventoryIo): Promise<number> {
@@ -60,17 +60,17 @@ export async function runInventory(argv: string[], io: InventoryIo): Promise<num
   const entry = Object.hasOwn(COMMANDS, called) ? COMMANDS[called] : undefined;
   const prefix = entry === undefined ? name : `${name} ${called}`;
   const out = new Printer(io.stdout);
-  // The exit status remains when standard error has no reader.
+  // A closed standard error must not change the exit status.
   io.stderr.on('error', () => undefined);
   const log = (message: string) =>
-    void io.stderr.write(`${visible(maskCredentials(`${prefix}: ${message}`))}\n`);
+    void io.stderr.write(`${escapeInvisible(maskCredentials(`${prefix}: ${message}`))}\n`);
   try {
     const status = await run();
     await out.end();
     return status;
   } catch (error) {
     if (!(error instanceof UsageError || error instanceof WriteError)) throw error;
-    const see = error instanceof UsageError ? error.see : undefined;
+    const see = error instanceof UsageError ? error.helpArguments : undefined;
     log(see === undefined ? error.message : `${error.message}; see ${name} ${see}`);
     return 2;
   }
@@ -78,7 +78,7 @@ export async function runInventory(argv: string[], io: InventoryIo): Promise<num
   async function run(): Promise<number> {
     if (entry === undefined) {
       if (called === '--version' || called === '-V') await out.write(`${manifest.version}\n`);
-      else if (isHelp(argv)) await out.write(helpOf(name));
+      else if (isHelpRequested(argv)) await out.write(formatHelp(name));
       else {
         const problem =
           argv.length === 0
@@ -89,7 +89,7 @@ export async function runInventory(argv: string[], io: InventoryIo): Promise<num
       return 0;
     }
     const command = await entry.load();
-    if (isHelp(rest)) {
+    if (isHelpRequested(rest)) {
       await out.write(`Usage: ${prefix} [options] ${entry.usage}\n\n${command.help}`);
       return 0;
     }
@@ -97,7 +97,7 @@ export async function runInventory(argv: string[], io: InventoryIo): Promise<num
   }
 }
 
-function helpOf(name: string): string {
+function formatHelp(name: string): string {
   const list = Object.entries(COMMANDS).map(([called, { usage, summary }]) => {
     return `  ${`${called} ${usage}`.padEnd(18)} ${summary}\n`;
   });
@@ -113,16 +113,16 @@ See ${name} COMMAND --help for the options of a command.
 `;
 }
 
-/** After `--` there are only files. */
-function isHelp(args: readonly string[]): boolean {
+/** Arguments after `--` are files. */
+function isHelpRequested(args: readonly string[]): boolean {
   const end = args.indexOf('--');
   const options = end === -1 ? args : args.slice(0, end);
   return options.includes('--help') || options.includes('-h');
 }
 
 /**
- * Keeps the heap small for the rest of the process. V8 grows it for programs that keep what they create; a check
- * drops each record and is as fast with a small heap. Programs that keep all records become much slower.
+ * Limits the growth of the heap for the rest of the process. A check of an inventory
+ * drops each record and is as fast with a small heap. A program that keeps all records becomes much slower.
  */
 export function keepHeapSmall(): void {
   setFlagsFromString('--semi-space-growth-factor=1');
@@ -134,9 +134,9 @@ export function keepHeapSmall(): void {
 const INTERNAL_ERROR = 2;
 
 /**
- * Runs `oselya inventory` as the purpose of its process (docs/adr/0022-size-of-a-record.md). It reports internal
- * errors, unhandled ones included.
- * @returns The exit status as of {@link runInventory}; 2 for an internal error.
+ * Runs `oselya inventory` as the only task of the process (docs/adr/0022-size-of-a-record.md). Reports internal
+ * errors, including unhandled errors.
+ * @returns The exit status of {@link runInventory}, or 2 for an internal error.
  */
 export async function runInventoryProcess(argv: string[], io: InventoryIo): Promise<number> {
   const report = (error: unknown) => {
@@ -145,7 +145,7 @@ export async function runInventoryProcess(argv: string[], io: InventoryIo): Prom
     return INTERNAL_ERROR;
   };
   const exit = (error: unknown) => process.exit(report(error));
-  // All other commands keep records or ids.
+  // All other commands keep records or ids in memory.
   if (argv[0] === 'validate') keepHeapSmall();
   process.once('uncaughtException', exit);
   try {

@@ -1,12 +1,12 @@
-/** Replaces a credential in output. */
+/** Replacement of credentials in output. */
 const MASK = '***';
 
-/** A part of a text, from `start` to before `end`. */
-export type Range = { start: number; end: number };
+/** A part of a text from `start` (inclusive) to `end` (exclusive). */
+export type TextRange = { start: number; end: number };
 
 /**
- * Normalized names of parameters with secret values. They are whole names, so that `max_tokens` and `tokenizer`
- * are not among them.
+ * Normalized names of parameters with secret values. Only whole names match, so `max_tokens` and `tokenizer`
+ * are not secret.
  */
 const SECRET_NAMES = new Set(
   `
@@ -30,40 +30,40 @@ const SECRET_NAMES = new Set(
 );
 
 /**
- * Returns an expression for the user and password before the `@` of an address with `//` (RFC 3986 §3.2.1). JSON
- * and JSON pointers may escape slashes. A password that is not a port may contain slashes itself; its length bounds the time.
- * @param ends The characters that end an address.
+ * Returns a pattern for the user and password in a URL (RFC 3986 §3.2.1). JSON
+ * and JSON pointers may escape slashes. The length limit of a password bounds the matching time.
+ * @param ends Characters that end a URL.
  */
-function userinfo(ends: string): RegExp {
+function createUserinfoPattern(ends: string): RegExp {
   const slashes = String.raw`(?:\\?/|~1){2}`;
   const start = String.raw`(?<=:${slashes}|(?:^|[\s"<>=,;(])${slashes})`;
   const password = String.raw`[^${ends}/?#:@[\\]*:(?!\d{0,5}(?:[^\w:]|$))[^${ends}]{0,1024}`;
   return new RegExp(String.raw`${start}(?:[^${ends}/?#\\]+|${password})(?=@)`, 'g');
 }
 
-const USERINFO = userinfo(String.raw`\s"<>`);
-/** The same for a text that is one address. */
-const ADDRESS_USERINFO = userinfo(String.raw`\n`);
+const USERINFO = createUserinfoPattern(String.raw`\s"<>`);
+/** Pattern for a text that is a single URL. */
+const ADDRESS_USERINFO = createUserinfoPattern(String.raw`\n`);
 
-/** `user:password` before `@host` and a port, path or bracket. Without those it may be `npm:package@1.2`. */
+/** `user:password@host` with a port, path or bracket. Without these, a text such as `npm:package@1.2` would match. */
 const BARE =
   /(?<=^|[\s"<>/=,;('`])(?!(?:acct|im|mailto|sips?|xmpp):)[^\s"<>:/\\=,;(@]{1,128}:[^\s"<>/\\]{1,256}(?=@[^\s"<>@:/\\(,;]{1,255}(?::\d{1,5}(?!\w)|[/\\(]))/gi;
 
-/** The separator and name of a parameter. Some writers of JSON escape `&`. */
+/** Separator and name of a parameter. Some JSON encoders escape `&`. */
 const PARAMETER = /(?:[?&#;]|\\u0026)([^\s"<>=&#?;\\]{1,64})=/g;
 const SECRET_VALUE = /(?:(?!\\u0026)[^\s"<>&#])+/y;
 
 /**
- * Masks the credentials of addresses in a text: users and passwords before `@`, and parameters with names such as
- * `token`. The time is proportional to the length.
+ * Masks the credentials of URLs in a text: users, passwords, and parameters with names such as
+ * `token`. Runs in linear time.
  */
 export function maskCredentials(text: string): string {
-  return hide(text, credentialRanges(text));
+  return replaceRanges(text, findCredentials(text));
 }
 
-/** Masks the id of a record, in which `ssh:root@host:22` is an endpoint and not a password. */
+/** Masks credentials in a record id. An id such as `ssh:root@host:22` contains no password. */
 export function maskId(id: string): string {
-  return hide(id, credentialRanges(id, true));
+  return replaceRanges(id, findCredentials(id, true));
 }
 
 /** Returns a copy of a JSON value in which all strings and keys are masked. */
@@ -80,49 +80,49 @@ export function maskValue(value: unknown): unknown {
 export function maskRecord<T extends { id: string; url?: string | undefined }>(record: T): T {
   const { id, url } = record;
   return {
-    // Masking keeps the types of all values.
+    // Masking preserves the type of each value.
     ...(maskValue(record) as T),
     id: maskId(id),
     ...(url !== undefined && {
-      url: maskCredentials(hide(url, rangesOf(ADDRESS_USERINFO, url))),
+      url: maskCredentials(replaceRanges(url, findRanges(ADDRESS_USERINFO, url))),
     }),
   };
 }
 
-/** Returns an address without its user, password and secret parameters. */
-export function withoutCredentials(written: string): string {
+/** Returns a URL without its user, password and secret parameters. */
+export function removeCredentials(written: string): string {
   const address = written.trim();
-  const users = rangesOf(ADDRESS_USERINFO, address).map(({ start, end }) => {
+  const users = findRanges(ADDRESS_USERINFO, address).map(({ start, end }) => {
     return { start, end: end + 1 };
   });
-  const secrets = secretRanges(address);
+  const secrets = findSecretValues(address);
   const parameters = secrets.map(({ name, end }) => ({ start: name, end }));
-  const bare = hide(address, inOrder([...users, ...parameters]), '');
+  const bare = replaceRanges(address, sortRanges([...users, ...parameters]), '');
   return secrets.length === 0 ? bare : bare.replaceAll(/(?<=[?#])&+|[?#;&]+(?=[#?]|$)/g, '');
 }
 
-/** Names the kind of credential in an address; returns null when it has none. */
-export function credentialIn(written: string): string | null {
+/** Returns the kind of credential in a URL. Null if there is none. */
+export function detectCredential(written: string): string | null {
   if (!/[@=]/.test(written)) return null;
   const url = URL.parse(written);
   if (url !== null && url.password !== '') return 'a password';
   if (url !== null && url.username !== '') return 'a user name';
-  if (secretRanges(written).length > 0) return 'a secret in its query';
-  return rangesOf(ADDRESS_USERINFO, written).length > 0 ? 'a password' : null;
+  if (findSecretValues(written).length > 0) return 'a secret in its query';
+  return findRanges(ADDRESS_USERINFO, written).length > 0 ? 'a password' : null;
 }
 
 /**
- * Returns the ranges of credentials in a text, in order; they may overlap.
- * @param isId Whether `user:password@host` without slashes is no credential.
+ * Finds the credentials in a text. The ranges are sorted and may overlap.
+ * @param isId Whether the text is a record id, in which `user@host` is an endpoint and no credential.
  */
-export function credentialRanges(text: string, isId = false): Range[] {
+export function findCredentials(text: string, isId = false): TextRange[] {
   if (!/[@=]/.test(text)) return [];
-  const bare = isId ? [] : rangesOf(BARE, text);
-  return inOrder([...rangesOf(USERINFO, text), ...bare, ...secretRanges(text)]);
+  const bare = isId ? [] : findRanges(BARE, text);
+  return sortRanges([...findRanges(USERINFO, text), ...bare, ...findSecretValues(text)]);
 }
 
-/** Returns a text with ranges, which must be in order, replaced. */
-export function hide(text: string, ranges: readonly Range[], mask = MASK): string {
+/** Replaces ranges of a text with a mask. The ranges must be sorted. */
+export function replaceRanges(text: string, ranges: readonly TextRange[], mask = MASK): string {
   const parts: string[] = [];
   let from = 0;
   for (const { start, end } of ranges) {
@@ -133,16 +133,16 @@ export function hide(text: string, ranges: readonly Range[], mask = MASK): strin
   return parts.length === 0 ? text : parts.join('') + text.slice(from);
 }
 
-function rangesOf(expression: RegExp, text: string): Range[] {
+function findRanges(expression: RegExp, text: string): TextRange[] {
   if (!text.includes('@')) return [];
   return Array.from(text.matchAll(expression), ({ 0: found, index }) => {
     return { start: index, end: index + found.length };
   });
 }
 
-/** Returns the values of secret parameters, and where each name begins. */
-function secretRanges(text: string): (Range & { name: number })[] {
-  const ranges: (Range & { name: number })[] = [];
+/** Returns the ranges of secret parameter values, with the offset of each name. */
+function findSecretValues(text: string): (TextRange & { name: number })[] {
+  const ranges: (TextRange & { name: number })[] = [];
   let from = 0;
   for (const { 0: whole, 1: name = '', index } of text.matchAll(PARAMETER)) {
     if (index < from || !SECRET_NAMES.has(name.toLowerCase().replaceAll(/[^a-z\d]/g, ''))) continue;
@@ -156,6 +156,6 @@ function secretRanges(text: string): (Range & { name: number })[] {
   return ranges;
 }
 
-function inOrder(ranges: readonly Range[]): Range[] {
+function sortRanges(ranges: readonly TextRange[]): TextRange[] {
   return ranges.toSorted((a, b) => a.start - b.start);
 }

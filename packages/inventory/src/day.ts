@@ -1,30 +1,30 @@
-/** A calendar day in ISO 8601, such as 2026-11-20. Days compare as strings do. */
+/** A calendar day in ISO 8601, such as 2026-11-20. Days can be compared as strings. */
 export type Day = string & { readonly isDay: true };
 
 const DAY_MS = 86_400_000;
-// The time zone is optional, and a space may replace the T (RFC 3339 §5.6).
+// RFC 3339 §5.6, with an optional time zone and a space allowed in place of the T.
 const MOMENT =
   /^(\d{4}-\d{2}-\d{2})(?:[T ]([01]\d|2[0-3]):[0-5]\d(:([0-5]\d|60)(\.\d+)?)?(Z|[+-]([01]\d|2[0-3]):[0-5]\d)?)?$/i;
 
-/** Reads a day, or a moment of which only the day counts; returns null for others, such as 2026-02-30. */
-export function readDay(text: string): Day | null {
+/** Parses a date, or the date of a timestamp. Returns null for invalid dates such as 2026-02-30. */
+export function parseDay(text: string): Day | null {
   const [, date] = MOMENT.exec(text) ?? [];
   // `Date` turns February 30 into March 2.
   if (date === undefined || Number.isNaN(Date.parse(date)) || date < '0100') return null;
   return toDay(new Date(date)) === date ? (date as Day) : null;
 }
 
-/** Returns the day of a moment in UTC. */
+/** Returns the UTC day of a date. */
 export function toDay(moment: Date): Day {
   return moment.toISOString().slice(0, 10) as Day;
 }
 
-/** Returns the day a number of days after another. */
+/** Adds a number of days to a day. */
 export function addDays(day: Day, days: number): Day {
   return toDay(new Date(Date.parse(day) + days * DAY_MS));
 }
 
 /** Returns the number of days from the first day to the second. */
-export function daysBetween(first: Day, second: Day): number {
+export function countDaysBetween(first: Day, second: Day): number {
   return Math.round((Date.parse(second) - Date.parse(first)) / DAY_MS);
 }

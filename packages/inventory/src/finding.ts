@@ -1,14 +1,14 @@
-/** A place in a text. Both numbers are 1-based; columns count Unicode code points. */
+/** A position in a text. Lines and columns are 1-based. Columns count Unicode code points. */
 export type Position = { line: number; column: number };
 
 /** Another place that helps to understand a finding, such as the first of two equal keys. */
 export type RelatedPlace = {
   message: string;
-  /** The label of its source, when that is another one. */
+  /** Label of the source, if it differs from the source of the finding. */
   file?: string;
 } & Position;
 
-/** The subject of each lint rule; docs/inventory/rules/ has a page for each. */
+/** Subjects of the lint rules. Each rule has a page in docs/inventory/rules/. */
 export const LINT_RULES = {
   'lint/blank-field': 'A property is present but blank.',
   'lint/credentials-in-url': 'An address contains a user name, a password or a secret parameter.',
@@ -25,7 +25,7 @@ export const LINT_RULES = {
   'lint/url-mismatch': 'The address contradicts the host, the domain, the port or the protocol.',
 } as const;
 
-/** The subject of each kind of finding. The codes are stable: tools may match on them. */
+/** Subjects of all findings by code. The codes are stable, so tools can match on them. */
 export const RULES = {
   'encoding/bom': 'The text begins with a byte order mark, which is skipped.',
   'encoding/utf-8': 'The bytes are not valid UTF-8.',
@@ -51,24 +51,24 @@ export type LintCode = keyof typeof LINT_RULES;
 /** The stable code of a finding. */
 export type FindingCode = keyof typeof RULES;
 
-/** Returns the name of a rule in configurations and baselines, and of its page. */
-export function ruleName(code: LintCode): string {
+/** Returns the rule name for configurations, baselines and documentation pages. */
+export function getRuleName(code: LintCode): string {
   return code.slice('lint/'.length);
 }
 
-/** Returns the page of a rule in the repository and the package; null for codes that are no rules. */
-export function pageOf(code: string): string | null {
+/** Returns the documentation page of a rule. Null for findings that do not come from a lint rule. */
+export function getRulePage(code: string): string | null {
   const hasPage = code in LINT_RULES || code === 'json/duplicate-key';
   return hasPage ? `docs/inventory/rules/${code.slice(code.indexOf('/') + 1)}.md` : null;
 }
 
-/** An unambiguous fix: a replacement for the JSON text at the position of a finding. */
+/** A replacement for the JSON text at the position of a finding. */
 export type Fix = { written: string; replacement: string };
 
 /** Errors make an inventory invalid; warnings do not. */
 export type Severity = 'error' | 'warning';
 
-/** The part of the line around a position; `column` is the position in `text`. */
+/** Part of a line around a position. `column` is the position within `text`. */
 export type Excerpt = { text: string; column: number };
 
 /** A finding before its file and record are known. */
@@ -76,7 +76,7 @@ export type Problem = {
   code: FindingCode;
   message: string;
   position: Position;
-  /** An error by default. */
+  /** Defaults to `error`. */
   severity?: Severity;
   related?: RelatedPlace[];
   excerpt?: Excerpt;
@@ -85,13 +85,13 @@ export type Problem = {
 
 /** One error or warning about an inventory. */
 export type Finding = {
-  /** The label of the source, as given in the options. */
+  /** Label of the source from the options. */
   file: string;
   /** JSON pointer (RFC 6901) into the document, or into the line's value for JSON Lines. */
   pointer: string;
-  /** The record's `id`, if it is readable. */
+  /** The record's `id`. Null if it is not readable. */
   recordId: string | null;
-  /** The record's 0-based index in the inventory; null when no single record is concerned. */
+  /** The record's 0-based index in the inventory. Null if the finding concerns no single record. */
   recordIndex: number | null;
   severity: Severity;
 } & Omit<Problem, 'position' | 'severity'> &

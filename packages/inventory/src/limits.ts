@@ -17,7 +17,7 @@ export const MAX_TEXT_BYTES = 16 * 1024 * 1024;
 export const MAX_BASELINE_BYTES = 256 * 1024 * 1024;
 
 /** Characters of all drafts of one import, before they become JSON. */
-export const MAX_DRAFTS_CHARACTERS = 32 * 1024 * 1024;
+export const MAX_DRAFT_CHARACTERS = 32 * 1024 * 1024;
 
 /** Characters of the address of an imported server. */
 export const MAX_URL_CHARACTERS = 8 * 1024;
@@ -26,7 +26,7 @@ export const MAX_URL_CHARACTERS = 8 * 1024;
 export const MAX_HOST_CHARACTERS = 255;
 
 /** Items of one kind that the notes of a draft list; the others are counted. */
-export const MAX_NOTED = 10;
+export const MAX_NOTE_ITEMS = 10;
 
 /** Lines about skipped parts of an import; the others are counted. */
 export const MAX_SKIPPED_LINES = 20;

@@ -46,14 +46,14 @@ export const REQUIRED_KEYS: ReadonlySet<string> = new Set(schema.items.required)
 const ajv = new Ajv2020({ allErrors: true, ownProperties: true });
 ajv.addSchema(schema);
 
-function compiled<T>(reference: string): ValidateFunction<T> {
+function compileSchema<T>(reference: string): ValidateFunction<T> {
   const validate = ajv.getSchema<T>(reference);
   if (validate === undefined) throw new Error(`the endpoint schema has no ${reference}`);
   return validate;
 }
 
 /** Tells whether a parsed value is one endpoint record; its `errors` hold what Ajv found. */
-export const isEndpointRecord = compiled<EndpointRecord>(`${schema.$id}#/items`);
+export const isEndpointRecord = compileSchema<EndpointRecord>(`${schema.$id}#/items`);
 
 /** Tells whether a parsed value is a whole inventory; its `errors` hold what Ajv found. */
-export const isInventory = compiled<EndpointRecord[]>(schema.$id);
+export const isInventory = compileSchema<EndpointRecord[]>(schema.$id);

@@ -2,8 +2,8 @@ import { isAbsolute, relative, resolve, sep } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import { styleText } from 'node:util';
 import { maskCredentials, maskId } from './credentials.ts';
-import { type Excerpt, type Finding, pageOf, type Position, RULES } from './finding.ts';
-import { count, jsonText, quotedId, shorten, visible } from './text.ts';
+import { type Excerpt, type Finding, getRulePage, type Position, RULES } from './finding.ts';
+import { formatCount, formatJson, quoteId, shorten, escapeInvisible } from './text.ts';
 
 /** The result of checking one file. */
 export type FileResult = {
@@ -32,9 +32,9 @@ export type Reporter = {
 };
 
 /** Returns the record and the pointer of a finding for people, in parentheses after a space. */
-function where({ recordId, pointer }: Finding): string {
+function formatPlace({ recordId, pointer }: Finding): string {
   const parts = [];
-  if (recordId !== null) parts.push(`record ${quotedId(recordId)}`);
+  if (recordId !== null) parts.push(`record ${quoteId(recordId)}`);
   // Each name is shortened by itself, so that a pointer still shows its depth.
   if (pointer !== '')
     parts.push(
@@ -47,19 +47,19 @@ function where({ recordId, pointer }: Finding): string {
 }
 
 /** Describes the findings of a file that are not shown. */
-function notShown({ hidden = 0, silenced = 0 }: FileResult): string[] {
+function describeHiddenFindings({ hidden = 0, silenced = 0 }: FileResult): string[] {
   return [
-    ...(hidden === 0 ? [] : [`${count(hidden, 'known finding')} hidden`]),
-    ...(silenced === 0 ? [] : [`${count(silenced, 'finding')} silenced`]),
+    ...(hidden === 0 ? [] : [`${formatCount(hidden, 'known finding')} hidden`]),
+    ...(silenced === 0 ? [] : [`${formatCount(silenced, 'finding')} silenced`]),
   ];
 }
 
-function closingLine(result: FileResult): string {
+function formatClosingLine(result: FileResult): string {
   const { file, status, records = 0, errors, warnings, isComplete } = result;
   if (status === 'unreadable') return `${file}: unreadable`;
-  const noted = warnings === 0 ? '' : `, ${count(warnings, 'warning')}`;
-  const read = count(records, 'record');
-  const rest = notShown(result)
+  const noted = warnings === 0 ? '' : `, ${formatCount(warnings, 'warning')}`;
+  const read = formatCount(records, 'record');
+  const rest = describeHiddenFindings(result)
     .map((part) => `, ${part}`)
     .join('');
   if (status === 'valid') {
@@ -67,14 +67,14 @@ function closingLine(result: FileResult): string {
     return `${file}: ${read}, ${verdict}${noted}${rest}`;
   }
   const scope = isComplete ? ' in ' : '; stopped after ';
-  return `${file}: ${count(errors, 'error')}${noted}${scope}${read}${rest}`;
+  return `${file}: ${formatCount(errors, 'error')}${noted}${scope}${read}${rest}`;
 }
 
 /**
  * Formats one finding per line, in the form that editors recognize, and a closing line per file.
  * @param showsExcerpts Whether the line of each finding is shown, for terminals.
  */
-export function textReporter({
+export function createTextReporter({
   showsExcerpts,
   isColored,
 }: {
@@ -87,45 +87,48 @@ export function textReporter({
     begin: () => '',
     finding(found) {
       const { file, line, column, severity, message, code, related = [], excerpt } = found;
-      const at = style('bold', visible(`${file}:${line}:${column}:`));
+      const at = style('bold', escapeInvisible(`${file}:${line}:${column}:`));
       const kind = style(severity === 'error' ? 'red' : 'yellow', `${severity}:`);
       const tail = style('dim', `[${code}]`);
-      const lines = [`${at} ${kind} ${visible(message)} ${tail}${visible(where(found))}`];
+      const lines = [
+        `${at} ${kind} ${escapeInvisible(message)} ${tail}${escapeInvisible(formatPlace(found))}`,
+      ];
       for (const place of related) {
         const label = `${place.file ?? file}:${place.line}:${place.column}`;
-        lines.push(visible(`  ${label}: note: ${place.message}`));
+        lines.push(escapeInvisible(`  ${label}: note: ${place.message}`));
       }
       if (showsExcerpts && excerpt !== undefined && excerpt.text.trim() !== '') {
-        lines.push(style('dim', frame(line, excerpt)));
+        lines.push(style('dim', formatExcerpt(line, excerpt)));
       }
       return `${lines.join('\n')}\n`;
     },
-    fileEnd: (result) => (result.reason === undefined ? `${visible(closingLine(result))}\n` : ''),
+    fileEnd: (result) =>
+      result.reason === undefined ? `${escapeInvisible(formatClosingLine(result))}\n` : '',
     end: () => '',
   };
 }
 
 /** Shows a line with its number, and a mark under the column. */
-function frame(line: number, { text, column }: Excerpt): string {
+function formatExcerpt(line: number, { text, column }: Excerpt): string {
   const characters = Array.from(text.replaceAll('\t', ' '));
-  const before = visible(characters.slice(0, column - 1).join(''));
-  const after = visible(characters.slice(column - 1).join(''));
+  const before = escapeInvisible(characters.slice(0, column - 1).join(''));
+  const after = escapeInvisible(characters.slice(column - 1).join(''));
   const gutter = ` ${line} | `;
   const margin = ' '.repeat(gutter.length - 2);
-  return `${gutter}${before}${after}\n${margin}| ${' '.repeat(columnsOf(before))}^`;
+  return `${gutter}${before}${after}\n${margin}| ${' '.repeat(countColumns(before))}^`;
 }
 
 /** Characters that take two columns: emoji, and full-width East Asian characters (UAX #11). */
 const WIDE =
   /^(?![\uff61-\uffdc])(?:\p{Emoji_Presentation}|\p{Script=Han}|\p{Script=Hiragana}|\p{Script=Katakana}|\p{Script=Hangul}|[\u3000-\u303e\uff01-\uff60\uffe0-\uffe6])|\ufe0f/u;
 
-function columnsOf(text: string): number {
+function countColumns(text: string): number {
   const segments = Array.from(new Intl.Segmenter().segment(text), ({ segment }) => segment);
   return segments.reduce((sum, segment) => sum + (WIDE.test(segment) ? 2 : 1), 0);
 }
 
 /** Formats one JSON document: `findings`, one per line, and the `files` with their counts. */
-export function jsonReporter(): Reporter {
+export function createJsonReporter(): Reporter {
   const results: FileResult[] = [];
   let separator = '';
   return {
@@ -133,7 +136,7 @@ export function jsonReporter(): Reporter {
     finding({ excerpt: _excerpt, ...finding }) {
       const recordId = finding.recordId === null ? null : maskId(finding.recordId);
       const shown = { ...finding, recordId, pointer: maskCredentials(finding.pointer) };
-      const text = `${separator}\n${jsonText(shown)}`;
+      const text = `${separator}\n${formatJson(shown)}`;
       separator = ',';
       return text;
     },
@@ -142,28 +145,28 @@ export function jsonReporter(): Reporter {
       return '';
     },
     end() {
-      const files = results.map((result) => `\n${jsonText(result)}`);
+      const files = results.map((result) => `\n${formatJson(result)}`);
       return `${separator === '' ? '' : '\n'}],"files":[${files.join(',')}\n]}\n`;
     },
   };
 }
 
 /** Formats workflow commands of GitHub Actions, which become annotations, and a closing line per file. */
-export function githubReporter(): Reporter {
+export function createGithubReporter(): Reporter {
   return {
     begin: () => '',
     finding(found) {
       const { file, line, column, code, severity, message } = found;
-      const at = `file=${property(file)},line=${line},col=${column},title=${property(code)}`;
-      return `::${severity} ${at}::${data(message + where(found))}\n`;
+      const at = `file=${escapeProperty(file)},line=${line},col=${column},title=${escapeProperty(code)}`;
+      return `::${severity} ${at}::${escapeData(message + formatPlace(found))}\n`;
     },
     fileEnd(result) {
       const { file, reason } = result;
       if (reason !== undefined) {
-        return `::error file=${property(file)},title=unreadable::${data(reason)}\n`;
+        return `::error file=${escapeProperty(file)},title=unreadable::${escapeData(reason)}\n`;
       }
       // The runner also accepts commands in an old form, ##[name].
-      const line = visible(`checked ${closingLine(result)}`);
+      const line = escapeInvisible(`checked ${formatClosingLine(result)}`);
       return `${line.replaceAll('##[', String.raw`\u0023#[`)}\n`;
     },
     end: () => '',
@@ -171,12 +174,14 @@ export function githubReporter(): Reporter {
 }
 
 // Line breaks end a command, and colons and commas end a property, so both are escaped.
-function data(text: string): string {
-  return visible(text.replaceAll('%', '%25').replaceAll('\r', '%0D').replaceAll('\n', '%0A'));
+function escapeData(text: string): string {
+  return escapeInvisible(
+    text.replaceAll('%', '%25').replaceAll('\r', '%0D').replaceAll('\n', '%0A'),
+  );
 }
 
-function property(text: string): string {
-  return data(text).replaceAll(':', '%3A').replaceAll(',', '%2C');
+function escapeProperty(text: string): string {
+  return escapeData(text).replaceAll(':', '%3A').replaceAll(',', '%2C');
 }
 
 /** Code scanning of GitHub rejects files with more results. */
@@ -185,8 +190,8 @@ const MAX_RESULTS = 25_000;
 const rules = Object.entries(RULES).map(([id, text]) => ({
   id,
   shortDescription: { text },
-  ...(pageOf(id) !== null && {
-    help: { text: `How to fix it: ${pageOf(id)} in the package @oselya/inventory` },
+  ...(getRulePage(id) !== null && {
+    help: { text: `How to fix it: ${getRulePage(id)} in the package @oselya/inventory` },
   }),
 }));
 const ruleIndexes = new Map(rules.map(({ id }, index) => [id, index]));
@@ -195,7 +200,7 @@ const ruleIndexes = new Map(rules.map(({ id }, index) => [id, index]));
  * Formats one SARIF 2.1.0 log with one run (OASIS SARIF 2.1.0, §3.14 and §3.27), with no more results than code
  * scanning of GitHub accepts.
  */
-export function sarifReporter(): Reporter {
+export function createSarifReporter(): Reporter {
   const notifications: object[] = [];
   let results = 0;
   return {
@@ -207,23 +212,23 @@ export function sarifReporter(): Reporter {
     finding(finding) {
       results += 1;
       if (results > MAX_RESULTS) return '';
-      return `${results === 1 ? '' : ','}\n${jsonText(resultOf(finding))}`;
+      return `${results === 1 ? '' : ','}\n${formatJson(toSarifResult(finding))}`;
     },
     fileEnd(result) {
       const { file, reason } = result;
-      const locations = [{ physicalLocation: { artifactLocation: { uri: uriOf(file) } } }];
+      const locations = [{ physicalLocation: { artifactLocation: { uri: toUri(file) } } }];
       const notify = (level: string, text: string) =>
         void notifications.push({ level, message: { text }, locations });
       if (reason !== undefined) notify('error', reason);
-      for (const text of notShown(result)) notify('note', text);
+      for (const text of describeHiddenFindings(result)) notify('note', text);
       return '';
     },
     end(exitCode) {
       if (results > MAX_RESULTS) {
-        const text = `${count(results - MAX_RESULTS, 'finding')} omitted, as code scanning accepts no more; --format json has all`;
+        const text = `${formatCount(results - MAX_RESULTS, 'finding')} omitted, as code scanning accepts no more; --format json has all`;
         notifications.push({ level: 'warning', message: { text } });
       }
-      const invocation = jsonText({
+      const invocation = formatJson({
         executionSuccessful: exitCode < 2,
         exitCode,
         toolExecutionNotifications: notifications,
@@ -233,7 +238,7 @@ export function sarifReporter(): Reporter {
   };
 }
 
-function resultOf(finding: Finding) {
+function toSarifResult(finding: Finding) {
   const { file, code, severity, message, related, line, column, fix } = finding;
   const pointer = maskCredentials(finding.pointer);
   const logicalLocations = pointer !== '' && {
@@ -244,34 +249,34 @@ function resultOf(finding: Finding) {
     ruleIndex: ruleIndexes.get(code),
     level: severity,
     message: { text: message },
-    locations: [{ ...locationIn(file, { line, column }), ...logicalLocations }],
+    locations: [{ ...toSarifLocation(file, { line, column }), ...logicalLocations }],
     ...(related && {
       relatedLocations: related.map((place) => {
-        return { ...locationIn(place.file ?? file, place), message: { text: place.message } };
+        return { ...toSarifLocation(place.file ?? file, place), message: { text: place.message } };
       }),
     }),
-    ...(fix && { fixes: [fixOf(finding, fix)] }),
+    ...(fix && { fixes: [toSarifFix(finding, fix)] }),
   };
 }
 
 /** Describes what `lint --fix` would do (§3.55); the text that it replaces is on one line. */
-function fixOf(
+function toSarifFix(
   { file, line, column }: Finding,
   { written, replacement }: NonNullable<Finding['fix']>,
 ) {
   const endColumn = column + Array.from(written).length;
   const deletedRegion = { startLine: line, startColumn: column, endColumn };
   const replacements = [{ deletedRegion, insertedContent: { text: replacement } }];
-  return { artifactChanges: [{ artifactLocation: { uri: uriOf(file) }, replacements }] };
+  return { artifactChanges: [{ artifactLocation: { uri: toUri(file) }, replacements }] };
 }
 
-function locationIn(file: string, { line, column }: Position) {
+function toSarifLocation(file: string, { line, column }: Position) {
   const region = { startLine: line, startColumn: column };
-  return { physicalLocation: { artifactLocation: { uri: uriOf(file) }, region } };
+  return { physicalLocation: { artifactLocation: { uri: toUri(file) }, region } };
 }
 
 /** Returns a URI relative to the working folder; an absolute one for files outside. */
-function uriOf(file: string): string {
+function toUri(file: string): string {
   const path = relative(process.cwd(), resolve(file));
   if (path.startsWith('..') || isAbsolute(path)) return pathToFileURL(file).href;
   return path.split(sep).map(encodeURIComponent).join('/');

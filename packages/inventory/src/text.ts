@@ -1,4 +1,4 @@
-import { credentialRanges, hide, maskCredentials, maskId } from './credentials.ts';
+import { findCredentials, replaceRanges, maskCredentials, maskId } from './credentials.ts';
 import type { Excerpt } from './finding.ts';
 
 // Lengths in UTF-16 code units: shown of a text, or of a line on each side of a place; and read of either.
@@ -8,19 +8,19 @@ const READ = 1024;
 /** Returns the beginning of a long text with an ellipsis, and other texts whole; credentials are masked. */
 export function shorten(text: string, mask: (text: string) => string = maskCredentials): string {
   const isCut = text.length > READ;
-  const masked = mask(isCut ? withoutCutEnd(text.slice(0, READ)) : text);
+  const masked = mask(isCut ? removeCutEnd(text.slice(0, READ)) : text);
   const characters = Array.from(masked.slice(0, 2 * SHOWN + 2));
   if (characters.length <= SHOWN && !isCut) return masked;
   return `${characters.slice(0, SHOWN).join('')}…`;
 }
 
 /** Returns a text from a file as a message quotes it. */
-export function quoted(text: string): string {
+export function quoteText(text: string): string {
   return JSON.stringify(shorten(text));
 }
 
 /** Returns the id of a record as a message quotes it. */
-export function quotedId(id: string): string {
+export function quoteId(id: string): string {
   return JSON.stringify(shorten(id, maskId));
 }
 
@@ -28,7 +28,7 @@ export function quotedId(id: string): string {
  * Returns the part of the line around an offset, with credentials masked.
  * @param cut Whether the text is a piece of a longer one.
  */
-export function excerptAt(
+export function getExcerpt(
   text: string,
   offset: number,
   cut = { isCutBefore: false, isCutAfter: false },
@@ -42,21 +42,21 @@ export function excerptAt(
     read = read.slice(length);
     at = Math.max(0, at - length);
   }
-  if (offset + READ < text.length || cut.isCutAfter) read = withoutCutEnd(read);
-  const ranges = credentialRanges(read);
+  if (offset + READ < text.length || cut.isCutAfter) read = removeCutEnd(read);
+  const ranges = findCredentials(read);
   const left = ranges.filter(({ start }) => start < at);
   const right = ranges.filter(({ end }) => end > at);
   const clipped = left.map(({ start, end }) => ({ start, end: Math.min(end, at) }));
   const moved = right.map(({ start, end }) => ({ start: Math.max(start, at) - at, end: end - at }));
-  const before = hide(read.slice(0, at), clipped).slice(-SHOWN).toWellFormed();
-  const after = hide(read.slice(at), moved).slice(0, SHOWN).toWellFormed();
+  const before = replaceRanges(read.slice(0, at), clipped).slice(-SHOWN).toWellFormed();
+  const after = replaceRanges(read.slice(at), moved).slice(0, SHOWN).toWellFormed();
   const shown = before.slice(before.lastIndexOf('\n') + 1);
   const [rest = ''] = after.split(/\r?\n/, 1);
   return { text: shown + rest, column: Array.from(shown).length + 1 };
 }
 
 /** Removes a cut word at the end that may be an address with an incomplete password. */
-function withoutCutEnd(text: string): string {
+function removeCutEnd(text: string): string {
   const [word = ''] = /[^\s"<>]*$/.exec(text) ?? [];
   return /\/\/|[^:]:/.test(word) ? text.slice(0, text.length - word.length) : text;
 }
@@ -69,27 +69,27 @@ const NOT_PAGE_SPACE = /[^\n\r\t\u200C\u200D]+/g;
 const SPECIAL = /[^ -~]/;
 
 /** Replaces characters that would affect a terminal with JSON escapes. */
-export function visible(text: string): string {
+export function escapeInvisible(text: string): string {
   return SPECIAL.test(text) ? text.replace(INVISIBLE, escape) : text;
 }
 
 /** Does the same for a page or table, which keeps line ends, tabs and joiners. */
-export function visibleOnPage(text: string): string {
-  return SPECIAL.test(text) ? text.replace(NOT_PAGE_SPACE, visible) : text;
+export function escapeInvisibleOnPage(text: string): string {
+  return SPECIAL.test(text) ? text.replace(NOT_PAGE_SPACE, escapeInvisible) : text;
 }
 
 /** Formats a value as equivalent JSON (RFC 8259) that is safe to print. */
-export function jsonText(value: unknown, indent?: number): string {
+export function formatJson(value: unknown, indent?: number): string {
   const text = JSON.stringify(value, null, indent);
   if (!SPECIAL.test(text)) return text;
   return text.replace(INVISIBLE, (found) => (found === '\n' ? found : escape(found)));
 }
 
 /** Formats a list as JSON with an indent of two, piece by piece; `margin` begins each line. */
-export function* jsonList(values: Iterable<unknown>, margin = ''): Generator<string> {
+export function* formatJsonList(values: Iterable<unknown>, margin = ''): Generator<string> {
   let separator = '[';
   for (const value of values) {
-    const text = jsonText(value, 2).replaceAll('\n', `\n${margin}  `);
+    const text = formatJson(value, 2).replaceAll('\n', `\n${margin}  `);
     yield `${separator}\n${margin}  ${text}`;
     separator = ',';
   }
@@ -102,9 +102,12 @@ function escape(character: string): string {
 }
 
 /** Formats a masked text for a cell of a Markdown table: no markup and no mention. */
-export function cell(text: string, mask: (text: string) => string = maskCredentials): string {
+export function formatMarkdownCell(
+  text: string,
+  mask: (text: string) => string = maskCredentials,
+): string {
   return (
-    visible(mask(text))
+    escapeInvisible(mask(text))
       .replaceAll('&', '&amp;')
       .replaceAll('<', '&lt;')
       .replaceAll(/[\\`*_{}[\]()#+!|~]/g, String.raw`\$&`)
@@ -114,6 +117,6 @@ export function cell(text: string, mask: (text: string) => string = maskCredenti
 }
 
 /** Formats a number with its noun in the singular or plural. */
-export function count(number: number, noun: string, nouns = `${noun}s`): string {
+export function formatCount(number: number, noun: string, nouns = `${noun}s`): string {
   return `${number} ${number === 1 ? noun : nouns}`;
 }

@@ -12,7 +12,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import { type EndpointRecord, runInventory } from '@oselya/inventory';
 import manifest from '../package.json' with { type: 'json' };
-import { endpointOf } from '../src/address.ts';
+import { parseEndpoint } from '../src/address.ts';
 import { runInventoryProcess } from '../src/cli.ts';
 import { VALID_RECORD } from './support/records.ts';
 import { Collector, run } from './support/transcript.ts';
@@ -161,7 +161,7 @@ test('An endpoint has the host of its URL as written, and the default port of it
     [{ url: 'http://ex%61mple.test/' }],
     [{ host: 'оселя укр', port: 443 }],
   ] as [Partial<EndpointRecord>, ...unknown[]][]) {
-    const endpoint = endpointOf({ ...VALID_RECORD, exposure: 'private', ...more });
+    const endpoint = parseEndpoint({ ...VALID_RECORD, exposure: 'private', ...more });
     const found = endpoint === null ? [] : [endpoint.host, endpoint.port, endpoint.protocol];
     assert.deepEqual(found, expected, JSON.stringify(more));
   }

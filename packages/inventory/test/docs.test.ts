@@ -3,9 +3,9 @@ import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { isInventory, lintInventory, RULES } from '@oselya/inventory';
-import { ruleName } from '../src/finding.ts';
-import { rules } from '../src/lint/lint.ts';
-import { EMPTY_AUTH } from '../src/lint/rules.ts';
+import { getRuleName } from '../src/finding.ts';
+import { allRules } from '../src/lint/lint.ts';
+import { EMPTY_AUTH_VALUES } from '../src/lint/rules.ts';
 import { fieldsOf, validate, VALID_RECORD } from './support/records.ts';
 import { replay, run } from './support/transcript.ts';
 
@@ -72,8 +72,8 @@ test('The inventory of this repository is valid, and its pages and sources exist
 
 // The reader finds repeated keys, and no configuration turns them off.
 const documented = [
-  ...rules.map(({ code, severity, options = {} }) => {
-    return { code, severity, options, name: ruleName(code) };
+  ...allRules.map(({ code, severity, options = {} }) => {
+    return { code, severity, options, name: getRuleName(code) };
   }),
   { code: 'json/duplicate-key', severity: 'error', options: {}, name: 'duplicate-key' } as const,
 ];
@@ -84,7 +84,7 @@ test('Each rule has a page, and each page a rule', () => {
   assert.deepEqual(pages.toSorted(), expected.toSorted());
   const [, list = ''] = /no meaning: ([^]*?)\.\n/.exec(docs('rules/public-without-auth.md')) ?? [];
   const words = Array.from(list.matchAll(/`([^`]+)`/g), ([, word]) => word);
-  assert.deepEqual(words, [...EMPTY_AUTH]);
+  assert.deepEqual(words, [...EMPTY_AUTH_VALUES]);
 });
 
 const lint = (text: string) => Array.fromAsync(lintInventory(text, { today: '2026-11-20' }));

@@ -8,7 +8,7 @@ import { ImportError } from '../src/import/draft.ts';
 import { importNginx } from '../src/import/nginx.ts';
 import {
   MAX_COMPOSE_BYTES,
-  MAX_DRAFTS_CHARACTERS,
+  MAX_DRAFT_CHARACTERS,
   MAX_IMPORT_DEPTH,
   MAX_IMPORTED_RECORDS,
   MAX_INCLUDED_FILES,
@@ -225,7 +225,7 @@ test('Drafts and reports list the first items, count the others, and do not mult
     assert.equal(lines.length, MAX_SKIPPED_LINES + 2);
     assert.match(lines.at(-2) ?? '', /skipped: 499980 more$/);
   }
-  const title = 'x'.repeat(MAX_DRAFTS_CHARACTERS / 100);
+  const title = 'x'.repeat(MAX_DRAFT_CHARACTERS / 100);
   const servers = Array.from({ length: 101 }, () => ({ url: 'https://a.example/' }));
   const named = await importing('openapi', JSON.stringify({ info: { title }, servers }));
   assert.match(named.stderr, /its drafts take more than 32 MiB; import it in parts/);

@@ -8,10 +8,10 @@ import { after, test } from 'node:test';
 import { lintInventory } from '@oselya/inventory';
 import fc from 'fast-check';
 import { applyFixes, replaceFile } from '../src/command/lint.ts';
-import { readDay } from '../src/day.ts';
+import { parseDay } from '../src/day.ts';
 import { MAX_BASELINE_BYTES } from '../src/limits.ts';
 import { Baseline, parseBaseline } from '../src/lint/baseline.ts';
-import { EMPTY_AUTH } from '../src/lint/rules.ts';
+import { EMPTY_AUTH_VALUES } from '../src/lint/rules.ts';
 import { VALID_RECORD } from './support/records.ts';
 import { run } from './support/transcript.ts';
 
@@ -37,7 +37,7 @@ test('Days are days of the calendar', () => {
       const text = parts.join('-');
       const moment = new Date(`${text}T00:00:00Z`);
       const isDay = !Number.isNaN(moment.valueOf()) && moment.toISOString().startsWith(text);
-      assert.equal(readDay(text), isDay && parts[0] >= '0100' ? text : null);
+      assert.equal(parseDay(text), isDay && parts[0] >= '0100' ? text : null);
     }),
     { numRuns: 1_000 },
   );
@@ -52,7 +52,7 @@ async function withoutMeaning(values: string[]) {
 }
 
 test('Placeholders in auth are found in any form, and other texts are not', async () => {
-  const words = [...EMPTY_AUTH].flatMap((word) => {
+  const words = [...EMPTY_AUTH_VALUES].flatMap((word) => {
     return [word, word.toUpperCase(), ` ${word}.`, `(${word})`, word.replaceAll(' ', '_')];
   });
   const empty = [...new Set([...words, '', ' \t', '-', '—', '…', '?', '???', 'n.a.', '<none>'])];
@@ -75,12 +75,12 @@ test('A baseline counts equal findings, and never has invalid JSON', async () =>
   for (const finding of await lint([one, one])) written.add(finding);
   const read = () => parseBaseline(written.toString(), 'known.json');
   const [same, more, fewer] = [read(), read(), read()];
-  assert.deepEqual([await lint([one, one], same), same.countGone(['<input>'])], [[], 0]);
+  assert.deepEqual([await lint([one, one], same), same.countStale(['<input>'])], [[], 0]);
   const left = await lint([one, one, one], more);
   assert.ok(left.some(({ code, recordIndex }) => code === 'lint/port-range' && recordIndex === 2));
   await lint([one], fewer);
-  assert.ok(fewer.countGone(['<input>']) > 0);
-  assert.equal(fewer.countGone(['other.json']), 0);
+  assert.ok(fewer.countStale(['<input>']) > 0);
+  assert.equal(fewer.countStale(['other.json']), 0);
   const [invalid] = await Array.fromAsync(lintInventory('[{"id": }]'));
   assert.ok(invalid);
   assert.equal(written.add(invalid), false);

@@ -8,24 +8,24 @@ import draft04 from 'ajv-draft-04';
 import formats from 'ajv-formats';
 import fc from 'fast-check';
 import {
-  credentialIn,
+  detectCredential,
   maskCredentials,
   maskId,
   maskRecord,
   maskValue,
-  withoutCredentials,
+  removeCredentials,
 } from '../src/credentials.ts';
 import { toDay } from '../src/day.ts';
 import { Printer, WriteError } from '../src/command/command.ts';
 import {
-  githubReporter,
-  jsonReporter,
+  createGithubReporter,
+  createJsonReporter,
   type Reporter,
-  sarifReporter,
-  textReporter,
+  createSarifReporter,
+  createTextReporter,
 } from '../src/reporters.ts';
-import { csvReport, htmlReport } from '../src/report/report.ts';
-import { excerptAt, jsonText, shorten } from '../src/text.ts';
+import { formatCsvReport, formatHtmlReport } from '../src/report/report.ts';
+import { getExcerpt, formatJson, shorten } from '../src/text.ts';
 import { anyFinding, inChunks, validate, VALID_RECORD } from './support/records.ts';
 import { run } from './support/transcript.ts';
 
@@ -135,8 +135,8 @@ test('Ids, whole addresses and values have separate masks', () => {
     ['https://a/x?token=1#z', 'https://a/x#z', 'a secret in its query'],
     ['https://a/?max_tokens=5&api_key=', 'https://a/?max_tokens=5&api_key=', null],
   ] as const) {
-    assert.equal(withoutCredentials(written), bare);
-    assert.equal(credentialIn(written), kind, written);
+    assert.equal(removeCredentials(written), bare);
+    assert.equal(detectCredential(written), kind, written);
   }
 });
 
@@ -144,12 +144,12 @@ test('Excerpts and shortened texts show no part of a password', async () => {
   const url = `https://user:${'hunter2'.repeat(300)}@a.example/`;
   const written = `{"url": "${url}", "port": 1}`;
   for (let offset = 0; offset < written.length; offset += 1) {
-    const { text } = excerptAt(written, offset);
+    const { text } = getExcerpt(written, offset);
     assert.doesNotMatch(text, /hunt|unter|ter2/, `at ${offset}: ${text}`);
   }
   const short = written.replace('hunter2'.repeat(299), '');
   const text = '{"url": "https://***@a.example/", "port": 1}';
-  assert.deepEqual(excerptAt(short, short.indexOf('"port"')), { text, column: 35 });
+  assert.deepEqual(getExcerpt(short, short.indexOf('"port"')), { text, column: 35 });
   assert.doesNotMatch(shorten(url), /hunt/);
   assert.equal(shorten('a'.repeat(61)), `${'a'.repeat(60)}…`);
   assert.equal(shorten('a'.repeat(60)), 'a'.repeat(60));
@@ -189,29 +189,29 @@ function print(reporter: Reporter, found: Iterable<Finding>, reason?: string): s
 test('JSON output is one document, and text output has no invisible characters', () => {
   fc.assert(
     fc.property(fc.array(anyFinding, { maxLength: 3 }), (found) => {
-      const { findings, files } = JSON.parse(print(jsonReporter(), found));
+      const { findings, files } = JSON.parse(print(createJsonReporter(), found));
       const expected = found.map(({ excerpt: _excerpt, ...rest }) =>
         JSON.parse(JSON.stringify(rest)),
       );
       assert.deepEqual([findings, files.length], [expected, 1]);
       for (const one of found) {
-        const annotation = githubReporter().finding(one);
+        const annotation = createGithubReporter().finding(one);
         assert.match(
           annotation,
           /^::(error|warning) file=[^:,\n]+,line=\d+,col=\d+,title=[a-z/0-9-]+::.*\n$/,
         );
-        const plain = textReporter({ showsExcerpts: true, isColored: false }).finding(one);
+        const plain = createTextReporter({ showsExcerpts: true, isColored: false }).finding(one);
         for (const line of (annotation + plain).split('\n')) assert.doesNotMatch(line, INVISIBLE);
       }
     }),
   );
   const value = { 'a\u061C': ['\u202E\u007F\u{E0041}\u00AD\u200B', 'plain'], b: 1 };
-  const json = jsonText(value, 2);
+  const json = formatJson(value, 2);
   assert.deepEqual(JSON.parse(json), value);
   for (const line of json.split('\n')) assert.doesNotMatch(line, INVISIBLE);
   for (const file of ['::error title=x::pwn.json', ' ::stop-commands::x', '##[error]pwn.json']) {
     const result = { ...RESULT, file, status: 'valid', records: 0, isComplete: true } as const;
-    const line = githubReporter().fileEnd(result);
+    const line = createGithubReporter().fileEnd(result);
     assert.doesNotMatch(line, /^\s*::|##\[/);
     assert.match(line, /^checked .*: 0 records, valid\n$/);
   }
@@ -235,7 +235,7 @@ test('SARIF output is valid, with the page of each rule and the fixes of --fix',
   const reasons = fc.option(fc.string(), { nil: undefined });
   fc.assert(
     fc.property(fc.array(anyFinding, { maxLength: 3 }), reasons, (found, reason) => {
-      const { tool, results, invocations } = runOf(print(sarifReporter(), found, reason));
+      const { tool, results, invocations } = runOf(print(createSarifReporter(), found, reason));
       assert.equal(results.length, found.length);
       for (const [index, result] of results.entries()) {
         assert.equal(tool.driver.rules[result.ruleIndex].id, found[index]?.code);
@@ -243,7 +243,7 @@ test('SARIF output is valid, with the page of each rule and the fixes of --fix',
       assert.equal(invocations[0].executionSuccessful, reason === undefined);
     }),
   );
-  const { rules } = runOf(print(sarifReporter(), [])).tool.driver;
+  const { rules } = runOf(print(createSarifReporter(), [])).tool.driver;
   assert.equal(rules.length, Object.keys(RULES).length);
   for (const { id, help } of rules) {
     const [, page] = /^How to fix it: (\S+) in the package/.exec(help?.text ?? '') ?? [];
@@ -252,7 +252,7 @@ test('SARIF output is valid, with the page of each rule and the fixes of --fix',
   }
   const text = `[${JSON.stringify({ ...VALID_RECORD, port: '443' })}]`;
   const findings = await Array.fromAsync(lintInventory(text, { today: '2026-11-21' }));
-  const { results } = runOf(print(sarifReporter(), findings));
+  const { results } = runOf(print(createSarifReporter(), findings));
   const [fix] = results.flatMap((result: { fixes?: unknown[] }) => result.fixes ?? []);
   const [{ deletedRegion, insertedContent }] = fix.artifactChanges[0].replacements;
   assert.equal(insertedContent.text, '443');
@@ -263,7 +263,9 @@ test('SARIF output is valid, with the page of each rule and the fixes of --fix',
 test('SARIF output has no more results than code scanning accepts', async () => {
   const [one] = (await validate('[1]')).findings;
   assert.ok(one);
-  const { results, invocations } = runOf(print(sarifReporter(), Array<Finding>(25_002).fill(one)));
+  const { results, invocations } = runOf(
+    print(createSarifReporter(), Array<Finding>(25_002).fill(one)),
+  );
   assert.equal(results.length, 25_000);
   const [{ level, message }] = invocations[0].toolExecutionNotifications;
   assert.equal(level, 'warning');
@@ -300,11 +302,11 @@ test('Output waits for its reader, and write errors are thrown, also late ones',
 const today = toDay(new Date('2026-11-20'));
 const LOCAL: EndpointRecord = { ...VALID_RECORD, exposure: 'local' };
 const pageOf = (records: EndpointRecord[]) =>
-  [...htmlReport(records, { title: 'net', today })].join('');
+  [...formatHtmlReport(records, { title: 'net', today })].join('');
 
 test('A report keeps joiners, counts future reviews, and warns of more than 5,000 records', async () => {
   const named = { ...LOCAL, name: 'می\u200cخواهم 👩\u200d💻 \u202e\u0007' };
-  for (const report of [pageOf([named]), [...csvReport([named])].join('')]) {
+  for (const report of [pageOf([named]), [...formatCsvReport([named])].join('')]) {
     assert.ok(report.includes(`می\u200cخواهم 👩\u200d💻 ${String.raw`\u202e\u0007`}`), report);
   }
   const future = ['2026-11-21', '2030-01-01'].map((day) => ({ ...LOCAL, last_reviewed: day }));

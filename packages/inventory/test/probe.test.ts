@@ -11,7 +11,7 @@ import { after, test } from 'node:test';
 import { createServer as createTlsServer, type TLSSocket } from 'node:tls';
 import { type EndpointRecord, probeAll, probeRecord } from '@oselya/inventory';
 import { generate } from 'selfsigned';
-import { exposureProblems, PROBE_CODES } from '../src/probe/probe.ts';
+import { findExposureProblems, PROBE_CODES } from '../src/probe/probe.ts';
 import { fieldsOf, VALID_RECORD } from './support/records.ts';
 import { run } from './support/transcript.ts';
 
@@ -194,7 +194,7 @@ test('Addresses are compared with the declared exposure', async () => {
   ] as const) {
     const message = `${problem}: ${addresses.join(', ')}`;
     const expected = problem === null ? [] : [{ code: 'probe/exposure', message }];
-    assert.deepEqual(exposureProblems({ exposure }, addresses), expected);
+    assert.deepEqual(findExposureProblems({ exposure }, addresses), expected);
   }
   const port = await listen(createServer());
   const found = await probeRecord(record({ host: loopback, port, exposure: 'public' }));

@@ -7,8 +7,8 @@ import { pathToFileURL } from 'node:url';
 import type { EndpointRecord } from '@oselya/inventory';
 import endpointSchema from '@oselya/inventory/endpoint.schema.json' with { type: 'json' };
 import { type BrowserContextOptions, chromium, type Page } from 'playwright-core';
-import { readDay } from '../src/day.ts';
-import { htmlReport } from '../src/report/report.ts';
+import { parseDay } from '../src/day.ts';
+import { formatHtmlReport } from '../src/report/report.ts';
 import { VALID_RECORD } from './support/records.ts';
 
 const folder = await mkdtemp(join(tmpdir(), 'inventory-report-'));
@@ -37,10 +37,10 @@ async function open(
   records: EndpointRecord[],
   { title = 'Net', ...options }: { title?: string } & BrowserContextOptions = {},
 ) {
-  const today = readDay('2026-11-20');
+  const today = parseDay('2026-11-20');
   assert.ok(today);
   const file = join(folder, 'report.html');
-  await writeFile(file, [...htmlReport(records, { title, today })].join(''));
+  await writeFile(file, [...formatHtmlReport(records, { title, today })].join(''));
   const context = await browser.newContext(options);
   const page = await context.newPage();
   const requests: string[] = [];

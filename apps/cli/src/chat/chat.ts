@@ -6,12 +6,24 @@ import {
   type Status,
 } from '@oselya/chat-client';
 import { withCookie } from '@oselya/chat-client/node';
-import { CommandError, type Context, INTERRUPTED, type Io, onInterrupt } from '../command.ts';
+import {
+  CommandError,
+  type Context,
+  INTERRUPTED_STATUS,
+  type Io,
+  createInterruptSignal,
+} from '../command.ts';
 import { oneLine } from '../terminal.ts';
-import { Assistant, noAssistant, type SignIn, silent, unreachable } from './assistant.ts';
+import {
+  AssistantClient,
+  createNotAssistantError,
+  type SessionCookie,
+  formatSlowNotice,
+  createUnreachableError,
+} from './assistant-client.ts';
 import { converse } from './converse.ts';
-import { notesOn, show, showJson } from './show.ts';
-import { KeptSignIns } from './kept-sign-ins.ts';
+import { createNoteWriter, showAnswer, showAnswerJson } from './show.ts';
+import { SessionCookieStore } from './session-cookie-store.ts';
 import { signIn } from './sign-in.ts';
 
 /** Options of a chat. */
@@ -35,15 +47,18 @@ export type ChatOptions = {
 export async function chat(options: ChatOptions, context: Context): Promise<void> {
   const { url, opensBrowser } = options;
   const { env, stderr, exitWith } = context;
-  const note = notesOn(stderr, env);
-  const assistant = new Assistant(url, note);
-  const cookie = await signedIn(assistant, new KeptSignIns(env), { opensBrowser, tell: note });
+  const note = createNoteWriter(stderr, env);
+  const assistant = new AssistantClient(url, note);
+  const cookie = await ensureSignedIn(assistant, new SessionCookieStore(env), {
+    opensBrowser,
+    onMessage: note,
+  });
   try {
     const ended = Promise.withResolvers<never>();
     // A single message fails by its answer, so this rejection is expected.
     ended.promise.catch(() => undefined);
-    const notices = { tell: note };
-    const describe = createDescribeStatus((line) => notices.tell(line));
+    const notices = { onMessage: note };
+    const describe = createStatusReporter((line) => notices.onMessage(line));
     const onStatus = (status: Status) => {
       describe(status);
       if (status.type === 'ended') ended.reject(status.error);
@@ -57,7 +72,7 @@ export async function chat(options: ChatOptions, context: Context): Promise<void
                 ...options,
                 client,
                 ended: ended.promise,
-                sessions: listOf(assistant, cookie),
+                sessions: createListSessions(assistant, cookie),
                 notices,
               },
               context,
@@ -68,40 +83,41 @@ export async function chat(options: ChatOptions, context: Context): Promise<void
       client.close();
     }
   } catch (error) {
-    throw error instanceof ChatError ? explain(error, url) : error;
+    throw error instanceof ChatError ? toCommandError(error, url) : error;
   }
 }
 
 /** Signs this terminal out at an assistant, and forgets the session. */
 export async function signOut(url: string, { env, stderr, print }: Context): Promise<void> {
-  const kept = new KeptSignIns(env);
+  const kept = new SessionCookieStore(env);
   const signedInAs = await kept.find(url);
   if (signedInAs === undefined) return print(`This terminal is not signed in at ${url}.`);
-  await new Assistant(url, notesOn(stderr, env)).signOut(signedInAs);
+  await new AssistantClient(url, createNoteWriter(stderr, env)).signOut(signedInAs);
   await kept.forget(url);
   print(`This terminal is signed out at ${url}.`);
 }
 
 /** Returns the stored sign-in if it is still valid, or a new one. */
-async function signedIn(
-  assistant: Assistant,
-  kept: KeptSignIns,
-  how: { opensBrowser: boolean; tell: (line: string) => void },
-): Promise<SignIn> {
+async function ensureSignedIn(
+  assistant: AssistantClient,
+  kept: SessionCookieStore,
+  how: { opensBrowser: boolean; onMessage: (line: string) => void },
+): Promise<SessionCookie> {
   const known = await kept.find(assistant.url);
   // Also requested without a sign-in: a browser is opened only if an assistant answers.
-  const account = await assistant.account(known);
+  const account = await assistant.getAccount(known);
   if (known !== undefined && account !== undefined) return known;
-  if (known !== undefined) how.tell('This terminal was signed out: sign in again.');
+  if (known !== undefined) how.onMessage('This terminal was signed out: sign in again.');
   const fresh = await signIn(assistant, how);
   await kept.keep(assistant.url, fresh);
   return fresh;
 }
 
 /** Number of listed sessions. */
-const LISTED = 20;
+const MAX_LISTED_SESSIONS = 20;
 
-const listOf = (assistant: Assistant, cookie: SignIn) => () => assistant.sessions(cookie, LISTED);
+const createListSessions = (assistant: AssistantClient, cookie: SessionCookie) => () =>
+  assistant.listSessions(cookie, MAX_LISTED_SESSIONS);
 
 /** Sends one message and shows the answer. Ctrl-C cancels it; a second one ends the command. */
 async function ask(
@@ -109,25 +125,25 @@ async function ask(
   { text, sessionId, profileId, json }: ChatOptions & { text: string },
   { env, stdout, stderr, print }: Context,
 ): Promise<number> {
-  const signal = onInterrupt();
+  const signal = createInterruptSignal();
   const id = sessionId ?? (await client.createSession({ profileId })).session_id;
   const cancel = () => {
     // The answer may have ended already.
     client.cancel(id).catch(() => undefined);
   };
   signal.addEventListener('abort', cancel);
-  if (signal.aborted) return INTERRUPTED;
+  if (signal.aborted) return INTERRUPTED_STATUS;
   const answer = client.send(id, text);
-  const note = notesOn(stderr, env);
+  const note = createNoteWriter(stderr, env);
   const ending = json
-    ? await showJson(answer, print)
-    : await show(answer, { text: (part) => void stdout.write(part), note });
-  if (signal.aborted) return INTERRUPTED;
+    ? await showAnswerJson(answer, print)
+    : await showAnswer(answer, { text: (part) => void stdout.write(part), note });
+  if (signal.aborted) return INTERRUPTED_STATUS;
   return ending === 'completed' ? 0 : 1;
 }
 
 /** Returns a function that describes the state of the connection in lines. */
-function createDescribeStatus(note: (line: string) => void): (status: Status) => void {
+function createStatusReporter(note: (line: string) => void): (status: Status) => void {
   let isLost = false;
   return (status) => {
     switch (status.type) {
@@ -146,7 +162,7 @@ function createDescribeStatus(note: (line: string) => void): (status: Status) =>
         isLost = false;
         break;
       case 'quiet':
-        note(silent(seconds(status.quietMs)));
+        note(formatSlowNotice(seconds(status.quietMs)));
         break;
       case 'heard':
         note('The assistant answers again.');
@@ -160,7 +176,7 @@ function createDescribeStatus(note: (line: string) => void): (status: Status) =>
 const seconds = (ms: number): number => Math.ceil(ms / 1000);
 
 /** Explains an error of the connection, with advice. */
-function explain(error: ChatError, url: string): CommandError {
+function toCommandError(error: ChatError, url: string): CommandError {
   switch (error.code) {
     case 'signed_out':
       return new CommandError('the sign-in has ended: run the command again to sign in', {
@@ -178,16 +194,16 @@ function explain(error: ChatError, url: string): CommandError {
     case 'too_large':
       return new CommandError('the message is too large: shorten it', { cause: error });
     case 'unreachable':
-      return unreachable(url, oneLine(error.message), error);
+      return createUnreachableError(url, oneLine(error.message), error);
     case 'no_assistant':
-      return noAssistant(url);
+      return createNotAssistantError(url);
     default:
       return new CommandError(oneLine(error.message), { cause: error });
   }
 }
 
 /** Maximum size of standard input; longer text is not a message. */
-const MAX_BYTES = 256 * 1024;
+const MAX_INPUT_BYTES = 256 * 1024;
 
 /**
  * Returns the message of a command: its words, or standard input.
@@ -204,7 +220,7 @@ export async function readMessage(
   for await (const chunk of stdin) {
     chunks.push(Buffer.from(chunk));
     bytes += chunk.length;
-    if (bytes > MAX_BYTES) break;
+    if (bytes > MAX_INPUT_BYTES) break;
   }
   return Buffer.concat(chunks).toString().trim();
 }

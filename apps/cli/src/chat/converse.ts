@@ -8,10 +8,10 @@ import {
 } from '@oselya/chat-client';
 import { MAX_TEXT_LENGTH } from '@oselya/kit';
 import type { Io } from '../command.ts';
-import { INTERRUPTED } from '../command.ts';
+import { INTERRUPTED_STATUS } from '../command.ts';
 import { oneLine, printableText } from '../terminal.ts';
 import { ConversationScreen } from './show.ts';
-import { describeChange, type FinishedStep, show } from './show.ts';
+import { describeChange, type FinishedStep, showAnswer } from './show.ts';
 
 type ListedSession = {
   session_id: string;
@@ -28,8 +28,8 @@ type Options = {
   sessions: () => Promise<ListedSession[]>;
   sessionId: string | undefined;
   profileId: string | undefined;
-  /** Shows the state of the connection; the conversation replaces `tell`. */
-  notices: { tell: (line: string) => void };
+  /** Shows the state of the connection; the conversation replaces `onMessage`. */
+  notices: { onMessage: (line: string) => void };
 };
 
 const HELP = [
@@ -83,7 +83,7 @@ class Conversation {
     this.#client.onArrived((arrived) => {
       this.#work = this.#work.then(() => this.#showArrived(arrived));
     });
-    this.#options.notices.tell = (line) => this.#screen.note(line);
+    this.#options.notices.onMessage = (line) => this.#screen.note(line);
     lines.on('line', (line) => this.#take(line.trim()));
     lines.on('SIGINT', () => this.#interrupt());
     lines.on('close', () => {
@@ -119,7 +119,7 @@ class Conversation {
   /** Ctrl-C cancels an answer in progress; a second one, or one without an answer, leaves. */
   #interrupt(): void {
     if (this.#isAnswering && !this.#isCancelling) void this.#guard(() => this.#cancel());
-    else this.#ended.resolve(INTERRUPTED);
+    else this.#ended.resolve(INTERRUPTED_STATUS);
   }
 
   #take(line: string): void {
@@ -241,7 +241,7 @@ class Conversation {
     this.#isAnswering = true;
     this.#isCancelling = false;
     try {
-      await show(answer, this.#screen, (step) => this.#noteChanged(step));
+      await showAnswer(answer, this.#screen, (step) => this.#noteChanged(step));
     } finally {
       this.#isAnswering = false;
     }

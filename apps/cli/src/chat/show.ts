@@ -22,18 +22,18 @@ export type Screen = {
 export type FinishedStep = Extract<TurnEvent, { type: 'tool.finished' }>;
 
 /** End of an answer. */
-export type Ending = 'completed' | 'cancelled' | 'cut' | 'failed';
+export type AnswerOutcome = 'completed' | 'cancelled' | 'cut' | 'failed';
 
 /**
  * Shows an answer while it arrives: its printable text, and a line for each step of its tools.
  * @param onChanged Called with each step that changed the memory.
  * @throws ChatError if the answer is lost before its end.
  */
-export async function show(
+export async function showAnswer(
   answer: Answer,
   screen: Screen,
   onChanged: (step: FinishedStep) => void = () => undefined,
-): Promise<Ending> {
+): Promise<AnswerOutcome> {
   let shown = '';
   /** First half of a surrogate pair. */
   let half = '';
@@ -79,8 +79,11 @@ export async function show(
 }
 
 /** Prints each event as a line of JSON. */
-export async function showJson(answer: Answer, print: (line: string) => void): Promise<Ending> {
-  let ending: Ending = 'failed';
+export async function showAnswerJson(
+  answer: Answer,
+  print: (line: string) => void,
+): Promise<AnswerOutcome> {
+  let ending: AnswerOutcome = 'failed';
   for await (const event of answer) {
     print(printableJson(event, 0));
     if (event.type === 'message.completed') ending = endingOf(event.message);
@@ -89,7 +92,7 @@ export async function showJson(answer: Answer, print: (line: string) => void): P
 }
 
 /** Returns a function that writes lines to a stream, dim on a terminal unless `NO_COLOR` is set. https://no-color.org */
-export function notesOn(
+export function createNoteWriter(
   stream: Writable & { isTTY?: boolean },
   env: NodeJS.ProcessEnv,
 ): (line: string) => void {
@@ -110,20 +113,20 @@ export function describeChange({ category, key, value, previous }: MemoryChange)
   return `Remembered: ${fact}: ${oneLine(value)}${before}`;
 }
 
-const ENDINGS: Readonly<Record<string, Ending>> = {
+const ENDINGS: Readonly<Record<string, AnswerOutcome>> = {
   cancelled: 'cancelled',
   cut: 'cut',
   failed: 'failed',
 };
 
-const NOTES: Readonly<Record<Ending, string | undefined>> = {
+const NOTES: Readonly<Record<AnswerOutcome, string | undefined>> = {
   completed: undefined,
   cancelled: 'The answer was cancelled.',
   cut: 'The answer was cut off because the assistant stopped.',
   failed: 'The answer failed.',
 };
 
-function endingOf({ status }: Message, screen?: Screen): Ending {
+function endingOf({ status }: Message, screen?: Screen): AnswerOutcome {
   // An unknown status of a later version means an incomplete answer.
   const ending = status === undefined ? 'completed' : (ENDINGS[status] ?? 'failed');
   const note = NOTES[ending];
@@ -144,7 +147,7 @@ export class ConversationScreen implements Screen {
   constructor(stdout: Output, lines: Pick<Interface, 'prompt'>, env: NodeJS.ProcessEnv) {
     this.#stdout = stdout;
     this.#lines = lines;
-    this.#note = notesOn(stdout, env);
+    this.#note = createNoteWriter(stdout, env);
   }
 
   text(text: string): void {

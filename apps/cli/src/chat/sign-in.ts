@@ -7,7 +7,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { isLoopback, shortenCodeChallenge, SIGN_IN_STEP_MINUTES, isSameSecret } from '@oselya/kit';
 import { CommandError } from '../command.ts';
 import { oneLine } from '../terminal.ts';
-import { type Assistant, type SignIn } from './assistant.ts';
+import { type AssistantClient, type SessionCookie } from './assistant-client.ts';
 
 /** Time limit of the assistant: at the provider, and then on the confirmation page. */
 const WAIT_MINUTES = 2 * SIGN_IN_STEP_MINUTES;
@@ -15,13 +15,13 @@ const WAIT_MINUTES = 2 * SIGN_IN_STEP_MINUTES;
 /**
  * Signs this terminal in with the user's browser. The browser brings a code to a port of this machine, which is
  * redeemed with a verifier. RFC 8252, RFC 7636.
- * @param tell Called with lines for the user.
+ * @param onMessage Called with lines for the user.
  * @throws CommandError if the user denies it, or after the time limit.
  */
 export async function signIn(
-  assistant: Assistant,
-  { opensBrowser, tell }: { opensBrowser: boolean; tell: (line: string) => void },
-): Promise<SignIn> {
+  assistant: AssistantClient,
+  { opensBrowser, onMessage }: { opensBrowser: boolean; onMessage: (line: string) => void },
+): Promise<SessionCookie> {
   const [verifier, state] = [random(), random()];
   const challenge = createHash('sha256').update(verifier).digest('base64url');
   const server = await listenForBrowser(state);
@@ -35,10 +35,10 @@ export async function signIn(
     }).toString()}`;
     const { protocol, hostname } = new URL(assistant.url);
     if (protocol === 'http:' && !isLoopback(hostname)) {
-      tell('This assistant uses plain http: others on the network can read everything.');
+      onMessage('This assistant uses plain http: others on the network can read everything.');
     }
-    tell(`Sign in with your browser on this computer: ${address}`);
-    tell(`The page must show the code ${shortenCodeChallenge(challenge)}`);
+    onMessage(`Sign in with your browser on this computer: ${address}`);
+    onMessage(`The page must show the code ${shortenCodeChallenge(challenge)}`);
     if (opensBrowser) openBrowser(address);
     const late = sleep(WAIT_MINUTES * 60_000, undefined, { signal: waiting.signal });
     const brought = await Promise.race([server.brought, late.catch(() => undefined)]);
@@ -50,10 +50,10 @@ export async function signIn(
         'the sign-in was denied in the browser: run the command again to retry',
       );
     }
-    const signedIn = await assistant.redeem(brought.code, verifier);
+    const signedIn = await assistant.redeemCode(brought.code, verifier);
     // A local stranger may have confirmed with another account, so the user sees the account.
-    const account = await assistant.account(signedIn);
-    tell(account === undefined ? 'Signed in.' : `Signed in as ${oneLine(account)}.`);
+    const account = await assistant.getAccount(signedIn);
+    onMessage(account === undefined ? 'Signed in.' : `Signed in as ${oneLine(account)}.`);
     return signedIn;
   } finally {
     waiting.abort();
@@ -64,7 +64,7 @@ export async function signIn(
 const random = () => randomBytes(32).toString('base64url');
 
 /** Result of the browser: a code, or an error if the user denied it. RFC 6749 §4.1.2. */
-type Brought = { code: string } | { error: string };
+type BrowserResult = { code: string } | { error: string };
 
 const page = (title: string, text: string) => `<!doctype html>
 <html lang="en"><meta charset="utf-8"><title>${title} · Oselya</title>
@@ -89,7 +89,7 @@ const HEADERS = {
  * answered 404. RFC 8252 §7.3, §8.3.
  */
 async function listenForBrowser(state: string) {
-  const brought = Promise.withResolvers<Brought>();
+  const brought = Promise.withResolvers<BrowserResult>();
   const server = createServer((request, response) => {
     const found = read(request, state);
     const body = found === undefined ? NOT_FOUND : 'code' in found ? DONE : DENIED;
@@ -110,7 +110,7 @@ async function listenForBrowser(state: string) {
   };
 }
 
-function read({ method, url = '' }: IncomingMessage, state: string): Brought | undefined {
+function read({ method, url = '' }: IncomingMessage, state: string): BrowserResult | undefined {
   const parameters = URL.parse(url, 'http://127.0.0.1')?.searchParams;
   if (method !== 'GET' || !isSameSecret(parameters?.get('state') ?? '', state)) return undefined;
   const [code, error] = [parameters?.get('code'), parameters?.get('error')];

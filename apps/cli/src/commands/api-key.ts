@@ -1,6 +1,12 @@
 import type { createApiKeyStore, SCOPES as CollectorScopes, Tables } from '@oselya/collector';
 import { type Command, Option } from 'commander';
-import { CommandError, type Context, help, openDatabase, sourceSlug } from '../command.ts';
+import {
+  CommandError,
+  type Context,
+  formatHelp,
+  openDatabase,
+  parseSourceSlug,
+} from '../command.ts';
 
 // A copy keeps the collector out of --help; the compiler compares the two.
 const SCOPES: typeof CollectorScopes = ['ingest', 'search', 'admin'];
@@ -16,7 +22,7 @@ export function addApiKeyCommand(program: Command, context: Context): void {
     .description("manage the collector's API keys")
     .addHelpText(
       'after',
-      help(
+      formatHelp(
         'the database of the collector: DATABASE_URL or DATA_DIR.',
         'The collector requires keys with COLLECTOR_AUTH=required.',
       ),
@@ -33,7 +39,10 @@ export function addApiKeyCommand(program: Command, context: Context): void {
     .option(
       '--source <slugs...>',
       'the sources it may send for; any when not given',
-      (value: string, earlier: string[] | undefined) => [...(earlier ?? []), sourceSlug(value)],
+      (value: string, earlier: string[] | undefined) => [
+        ...(earlier ?? []),
+        parseSourceSlug(value),
+      ],
     )
     .action((name: string, { scope, source }: { scope: Scope[]; source?: string[] }) =>
       withKeys(context, async (keys) => {

@@ -1,6 +1,6 @@
 import type { LegacyReport, Tables } from '@oselya/assistant';
 import { type Command, InvalidArgumentError } from 'commander';
-import { CommandError, type Context, help, openDatabase } from '../command.ts';
+import { CommandError, type Context, formatHelp, openDatabase } from '../command.ts';
 import { oneLine } from '../terminal.ts';
 
 /** A store of many years takes longer than the queries of a service. */
@@ -16,7 +16,7 @@ export function addAssignLegacyCommand(program: Command, context: Context): void
     .description('give a user the sessions and the memory that have no owner')
     .addHelpText(
       'after',
-      help(
+      formatHelp(
         'the database of the assistant: DATABASE_URL or DATA_DIR.',
         'The user must have signed in once. The embedded database is open in one process at a time.',
       ),

@@ -3,10 +3,10 @@ import type { Command } from 'commander';
 import {
   CommandError,
   type Context,
-  help,
-  INTERRUPTED,
-  onInterrupt,
-  warnAboutEmbedded,
+  formatHelp,
+  INTERRUPTED_STATUS,
+  createInterruptSignal,
+  warnAboutEmbeddedDatabase,
 } from '../command.ts';
 import { oneLine } from '../terminal.ts';
 
@@ -19,7 +19,7 @@ export function addBackfillCommand(program: Command, context: Context): void {
     .description('fill in embeddings that are missing, or of another text or model')
     .addHelpText(
       'after',
-      help(
+      formatHelp(
         'the database of the collector, DATABASE_URL or DATA_DIR, and its model.',
         'It may be stopped at any time and continues from there. Stop a collector on the embedded database first.',
       ),
@@ -32,9 +32,9 @@ async function backfill(dryRun: boolean, context: Context): Promise<void> {
   const { env, stderr, print, exitWith } = context;
   const { ModelError, openMaintenance, readConfig } = await import('@oselya/collector');
   const { showProgress } = await import('../progress.ts');
-  const signal = onInterrupt();
+  const signal = createInterruptSignal();
   await using maintenance = await openMaintenance(env);
-  warnAboutEmbedded(readConfig(env, { api: false }), context);
+  warnAboutEmbeddedDatabase(readConfig(env, { api: false }), context);
   let progress: ReturnType<typeof showProgress> | undefined;
   let embedded = 0;
   const report = await maintenance
@@ -61,7 +61,7 @@ async function backfill(dryRun: boolean, context: Context): Promise<void> {
   for (const line of describe(report, dryRun)) print(line);
   if (signal.aborted) {
     print('It was stopped: give the command again to continue.');
-    exitWith(INTERRUPTED);
+    exitWith(INTERRUPTED_STATUS);
   } else if (report.failed.length > 0) {
     throw new CommandError(
       `${report.failed.length} listings could not be embedded: see the reasons above, fix the model or the listings, then give the command again`,

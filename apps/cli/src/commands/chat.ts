@@ -1,6 +1,6 @@
 import type { Command } from 'commander';
 import type { Context } from '../command.ts';
-import { help } from '../command.ts';
+import { formatHelp } from '../command.ts';
 import type { ChatOptions } from '../chat/chat.ts';
 
 const COMMANDS = `
@@ -17,7 +17,7 @@ export function addChatCommand(program: Command, context: Context): void {
     .addHelpText('after', COMMANDS)
     .addHelpText(
       'after',
-      help(
+      formatHelp(
         'a running assistant: BASE_URL or ASSISTANT_PORT, or --url.',
         'You sign in with your browser; docs/chat.md says where the sign-in is stored.',
       ),
@@ -41,7 +41,7 @@ export function addChatCommand(program: Command, context: Context): void {
         signOut?: boolean;
       },
     ): Promise<void> => {
-      const { assistantOf, chatConfig, originOf } = await import('../config.ts');
+      const { resolveAssistantUrl, chatConfig, parseOrigin } = await import('../config.ts');
       const { loadConfig, MAX_TEXT_LENGTH } = await import('@oselya/kit');
       if (options.session !== undefined && options.profile !== undefined) {
         command.error('--session already has a profile: leave out --profile');
@@ -51,8 +51,8 @@ export function addChatCommand(program: Command, context: Context): void {
       }
       const url =
         options.url === undefined
-          ? assistantOf(loadConfig(chatConfig, context.env))
-          : originOf(options.url);
+          ? resolveAssistantUrl(loadConfig(chatConfig, context.env))
+          : parseOrigin(options.url);
       if (url === undefined) {
         command.error('--url must be an origin, such as https://oselya.example');
       }

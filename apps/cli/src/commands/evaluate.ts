@@ -1,7 +1,7 @@
 import type { Command } from 'commander';
-import { wholeNumber } from '../command.ts';
+import { parseWholeNumber } from '../command.ts';
 import type { Context } from '../command.ts';
-import { help } from '../command.ts';
+import { formatHelp } from '../command.ts';
 
 type Options = { limit?: number; json?: boolean; verbose?: boolean };
 
@@ -12,13 +12,13 @@ export function addEvaluateCommand(program: Command, context: Context): void {
     .description('measure how well the configured model reads listings, beside the mock')
     .addHelpText(
       'after',
-      help(
+      formatHelp(
         'the model of MODEL_MODE and the variables beside it, and no database: nothing is stored.',
         'How to set a model up, and how to read the figures, is in docs/models.md.',
       ),
     )
     .argument('[file]', 'golden texts of your own; samples/README.md has the format')
-    .option('--limit <n>', 'only the first so many texts', wholeNumber)
+    .option('--limit <n>', 'only the first so many texts', parseWholeNumber)
     .option('--verbose', 'print every value that is not as it should be')
     .option('--json', 'print the figures as JSON')
     .action(async (file: string | undefined, options: Options) => {

@@ -1,14 +1,14 @@
 import { type Command, InvalidArgumentError, Option } from 'commander';
-import { type Context, help, sourceSlug } from '../command.ts';
+import { type Context, formatHelp, parseSourceSlug } from '../command.ts';
 import type { DelimiterName } from '../ingest/csv.ts';
-import type { IngestRun } from '../ingest/ingest.ts';
-import type { Format, FORMATS as FileFormats } from '../ingest/rows.ts';
+import type { IngestOptions } from '../ingest/ingest.ts';
+import type { FileFormat, FILE_FORMATS as FileFormats } from '../ingest/rows.ts';
 
 // Copies keep the readers out of --help; the compiler compares them.
 const FORMATS: typeof FileFormats = ['json', 'jsonl', 'csv'];
 const DELIMITERS: readonly DelimiterName[] = ['comma', 'semicolon', 'tab', 'bar'];
 
-type Options = Omit<IngestRun, 'file' | 'format' | 'collector'> & { format?: Format };
+type Options = Omit<IngestOptions, 'file' | 'format' | 'collector'> & { format?: FileFormat };
 
 /** `oselya ingest`: sends the records of a file to a running collector over HTTP. */
 export function addIngestCommand(program: Command, context: Context): void {
@@ -29,13 +29,13 @@ The collector accepts 60 records a minute from one source unless its COLLECTOR_I
 otherwise (0 is no limit); the command waits. A file without records is an error.
 Exit status: 0 all records are stored, 1 some are not, or were not processed, 2 wrong use,
 130 interrupted.
-${help(
+${formatHelp(
   'a running collector: COLLECTOR_URL or COLLECTOR_PORT. --dry-run needs none.',
   'If it requires API keys, set COLLECTOR_API_KEY to one with the scope ingest.',
 )}`,
     )
     .argument('<file>', 'a JSON array, JSON Lines or CSV; - is standard input')
-    .requiredOption('--source <slug>', 'the source of all records', sourceSlug)
+    .requiredOption('--source <slug>', 'the source of all records', parseSourceSlug)
     .option('--map <field=column>', 'take a field from another column; may be repeated', mapping)
     .addOption(
       new Option('--format <format>', 'if the file name does not tell it').choices(FORMATS),
@@ -55,8 +55,8 @@ ${help(
     )
     .option('--dry-run', 'only check the records');
   command.action(async (file: string, options: Options) => {
-    const { formatOf } = await import('../ingest/rows.ts');
-    const format = options.format ?? formatOf(file);
+    const { inferFormat } = await import('../ingest/rows.ts');
+    const format = options.format ?? inferFormat(file);
     if (format === undefined) {
       command.error(
         `the name of ${file === '-' ? 'standard input' : file} does not tell the format: add --format json, jsonl or csv`,
@@ -65,16 +65,20 @@ ${help(
     if (options.rejected === true && file === '-') {
       command.error('standard input has no name: add a path to --rejected');
     }
-    const { FIELDS } = await import('../ingest/payload.ts');
-    const unknown = [...(options.map?.keys() ?? [])].find((field) => !FIELDS.includes(field));
+    const { PAYLOAD_FIELDS } = await import('../ingest/payload.ts');
+    const unknown = [...(options.map?.keys() ?? [])].find(
+      (field) => !PAYLOAD_FIELDS.includes(field),
+    );
     if (unknown !== undefined) {
-      command.error(`--map: a payload has no field ${unknown}: it has ${FIELDS.join(', ')}`);
+      command.error(
+        `--map: a payload has no field ${unknown}: it has ${PAYLOAD_FIELDS.join(', ')}`,
+      );
     }
     const { loadConfig } = await import('@oselya/kit');
-    const { clientConfig, collectorOf } = await import('../config.ts');
+    const { clientConfig, resolveCollector } = await import('../config.ts');
     const config = loadConfig(clientConfig, context.env);
-    const { ingest } = await import('../ingest/ingest.ts');
-    await ingest({ ...options, file, format, collector: collectorOf(config) }, context);
+    const { ingestFile } = await import('../ingest/ingest.ts');
+    await ingestFile({ ...options, file, format, collector: resolveCollector(config) }, context);
   });
 }
 

@@ -2,12 +2,12 @@ import { type Command, Option } from 'commander';
 import {
   CommandError,
   type Context,
-  help,
-  INTERRUPTED,
-  onInterrupt,
-  sourceSlug,
-  warnAboutEmbedded,
-  wholeNumber,
+  formatHelp,
+  INTERRUPTED_STATUS,
+  createInterruptSignal,
+  parseSourceSlug,
+  warnAboutEmbeddedDatabase,
+  parseWholeNumber,
 } from '../command.ts';
 import { oneLine } from '../terminal.ts';
 
@@ -32,13 +32,13 @@ export function addReprocessCommand(program: Command, context: Context): void {
     )
     .addHelpText(
       'after',
-      help(
+      formatHelp(
         'the database of the collector, DATABASE_URL or DATA_DIR, and its model.',
         'It asks before it writes. A stopped run prints how to continue. Stop a collector on the embedded database first.',
       ),
     )
-    .option('--source <slug>', 'only listings of this source', sourceSlug)
-    .option('--listing <id>', 'only this listing', wholeNumber)
+    .option('--source <slug>', 'only listings of this source', parseSourceSlug)
+    .option('--listing <id>', 'only this listing', parseWholeNumber)
     .option('--outdated', 'only listings read by another prompt or model')
     .addOption(
       new Option(
@@ -46,8 +46,12 @@ export function addReprocessCommand(program: Command, context: Context): void {
         'describe images again instead of reading payloads: those of another prompt or model, or of none',
       ).conflicts(['outdated', 'verbose']),
     )
-    .option('--after <id>', 'only listings with a larger id: a stopped run names it', wholeNumber)
-    .option('--limit <n>', 'at most this many listings', wholeNumber)
+    .option(
+      '--after <id>',
+      'only listings with a larger id: a stopped run names it',
+      parseWholeNumber,
+    )
+    .option('--limit <n>', 'at most this many listings', parseWholeNumber)
     .option('--dry-run', 'write nothing')
     .option('--yes', 'write without a question, each listing as soon as it is read')
     .option('--verbose', 'print every change');
@@ -67,13 +71,13 @@ async function run(options: Options, command: Command, context: Context): Promis
   const { reprocess, reprocessImages } = await import('../reprocess/reprocess.ts');
   const interrupt = new AbortController();
   await using maintenance = await openMaintenance(env);
-  warnAboutEmbedded(readConfig(env, { api: false }), context);
+  warnAboutEmbeddedDatabase(readConfig(env, { api: false }), context);
   const choice = { source: options.source, listingId: options.listing, after: options.after };
   const runOptions = {
     limit: options.limit ?? Infinity,
     dryRun,
     yes,
-    signal: AbortSignal.any([onInterrupt(), interrupt.signal]),
+    signal: AbortSignal.any([createInterruptSignal(), interrupt.signal]),
     print,
     output: context,
     confirm: (question: string, signal: AbortSignal | undefined) =>
@@ -98,5 +102,5 @@ async function run(options: Options, command: Command, context: Context): Promis
   }
   print(`It was stopped: give the command again${again} to continue.`);
   if (error !== undefined) throw error;
-  exitWith(INTERRUPTED);
+  exitWith(INTERRUPTED_STATUS);
 }

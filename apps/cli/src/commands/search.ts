@@ -1,6 +1,6 @@
 import { type Command, InvalidArgumentError } from 'commander';
 import { type Static, Type } from 'typebox';
-import { CommandError, type Context, help } from '../command.ts';
+import { CommandError, type Context, formatHelp } from '../command.ts';
 
 /** The API's limit. Contract 4, Search. */
 const MAX_LIMIT = 100;
@@ -14,7 +14,7 @@ export function addSearchCommand(program: Command, { env, print }: Context): voi
     .description('search the listings of a running collector')
     .addHelpText(
       'after',
-      help(
+      formatHelp(
         'a running collector: COLLECTOR_URL or COLLECTOR_PORT.',
         'If it requires API keys, set COLLECTOR_API_KEY.',
       ),
@@ -29,20 +29,23 @@ export function addSearchCommand(program: Command, { env, print }: Context): voi
         { similar, limit: wanted, json }: { similar?: boolean; limit: number; json?: boolean },
       ): Promise<void> => {
         const { loadConfig } = await import('@oselya/kit');
-        const { clientConfig, collectorOf } = await import('../config.ts');
-        const { notACollector, rejection, requestCollector } = await import('../http.ts');
+        const { clientConfig, resolveCollector } = await import('../config.ts');
+        const { createNotCollectorError, describeRejection, requestCollector } =
+          await import('../http.ts');
         const { Value } = await import('typebox/value');
-        const collector = collectorOf(loadConfig(clientConfig, env));
+        const collector = resolveCollector(loadConfig(clientConfig, env));
         const answer = await requestCollector(
           collector,
           `/api/v1/search/${similar ? 'similar' : 'fulltext'}`,
           { method: 'POST', body: { query: words.join(' '), limit: wanted } },
         );
         if (answer.status >= 400) {
-          throw new CommandError(rejection(answer, { what: 'the search', scope: 'search' }));
+          throw new CommandError(
+            describeRejection(answer, { what: 'the search', scope: 'search' }),
+          );
         }
         if (answer.status !== 200 || !Value.Check(resultsSchema, answer.body)) {
-          throw notACollector(collector.url);
+          throw createNotCollectorError(collector.url);
         }
         const { printableJson } = await import('../terminal.ts');
         print(json ? printableJson(answer.body) : await formatResults(answer.body));

@@ -1,5 +1,5 @@
 import type { Command } from 'commander';
-import { type Context, generateKey, help, openDatabase } from '../command.ts';
+import { type Context, generateKey, formatHelp, openDatabase } from '../command.ts';
 
 /** `oselya dev`, `oselya assistant`, `oselya collector` and `oselya worker`. Contract 1. */
 export function addServeCommands(program: Command, { env, print }: Context): void {
@@ -8,7 +8,7 @@ export function addServeCommands(program: Command, { env, print }: Context): voi
     .description('run everything in one process with development sign-in and sample listings')
     .addHelpText(
       'after',
-      help(
+      formatHelp(
         'nothing: secrets and data are made in DATA_DIR (var).',
         'It is for trying things out: a real identity provider needs oselya assistant.',
       ),
@@ -31,7 +31,7 @@ export function addServeCommands(program: Command, { env, print }: Context): voi
     .description('serve the assistant: sign-in, conversations, memory, saved searches')
     .addHelpText(
       'after',
-      help(
+      formatHelp(
         'SVC_AUTH_ENCRYPTION_KEY, and IDP_BASE_URL, IDP_CLIENT_ID and IDP_CLIENT_SECRET for sign-in.',
         'docs/sign-in.md explains the identity provider. Without MODEL_MODE=openai a mock model answers.',
       ),
@@ -42,7 +42,7 @@ export function addServeCommands(program: Command, { env, print }: Context): voi
     .description('serve the collector API, and run a worker unless COLLECTOR_WORKER=false')
     .addHelpText(
       'after',
-      help(
+      formatHelp(
         'nothing on a loopback address, and COLLECTOR_AUTH on any other.',
         'A real model is set with MODEL_MODE=openai and the variables beside it.',
       ),
@@ -53,7 +53,7 @@ export function addServeCommands(program: Command, { env, print }: Context): voi
     .description('process the queue of the collector without serving its API')
     .addHelpText(
       'after',
-      help(
+      formatHelp(
         'the DATABASE_URL and the image store of the collector.',
         'COLLECTOR_WORKERS is the number of jobs that it runs at once.',
       ),
@@ -92,7 +92,7 @@ export function addSetUpCommands(program: Command, context: Context): void {
     .description('bring the database up to date and stop')
     .addHelpText(
       'after',
-      help(
+      formatHelp(
         'a database: DATABASE_URL, else the embedded one in DATA_DIR.',
         'Services migrate when they start; with several, run this before them.',
       ),
@@ -118,7 +118,7 @@ export function addSetUpCommands(program: Command, context: Context): void {
     .description('print a new encryption key for SVC_AUTH_ENCRYPTION_KEY')
     .addHelpText(
       'after',
-      help(
+      formatHelp(
         'nothing, and keeps nothing.',
         'All processes on one database share one key; docs/sign-in.md explains how to replace it.',
       ),

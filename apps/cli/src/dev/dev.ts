@@ -6,9 +6,20 @@ import { createApiKeyStore, start as startCollector, type Tables } from '@oselya
 import { connect, type Database } from '@oselya/db';
 import { createDevIdp, type DevIdp } from '@oselya/dev-idp';
 import { createLogger, listen, type Logger, onShutdown, StartError } from '@oselya/kit';
-import { hasLoadedSamples, SAMPLE_IMAGES, sendSamples, type SamplesState } from './samples.ts';
-import { type DevSecrets, HOST, readSecrets, readSettings, type Settings } from './settings.ts';
-import { summary } from './summary.ts';
+import {
+  hasLoadedSamples,
+  SAMPLE_IMAGES_FOLDER,
+  sendSamples,
+  type SamplesState,
+} from './samples.ts';
+import {
+  type DevSecrets,
+  DEFAULT_HOST,
+  readSecrets,
+  readSettings,
+  type DevSettings,
+} from './settings.ts';
+import { formatSummary } from './summary.ts';
 
 /** This repository's own inventory, in which the assistant looks endpoints up. */
 const INVENTORY_FILE = fileURLToPath(
@@ -39,7 +50,7 @@ export async function dev(options: {
 }
 
 async function start(options: {
-  settings: Settings;
+  settings: DevSettings;
   log: Logger;
   print: (line: string) => void;
   stopping: AbortSignal;
@@ -113,7 +124,7 @@ async function start(options: {
   }
   if (!stopping.aborted) {
     print(
-      summary({
+      formatSummary({
         assistantUrl: appEnv.BASE_URL,
         collectorUrl: collector.url,
         idpUrl: appEnv.IDP_BASE_URL,
@@ -137,7 +148,7 @@ async function start(options: {
  * @throws StartError if its port is taken, or its store or client cannot be used.
  */
 async function startIdentityProvider(
-  { config, appEnv, webhookUrl }: Settings,
+  { config, appEnv, webhookUrl }: DevSettings,
   secrets: DevSecrets,
 ): Promise<DevIdp> {
   const idp = await createDevIdp({
@@ -155,8 +166,15 @@ async function startIdentityProvider(
     throw new StartError(cause.message, { cause });
   });
   try {
-    await idp.app.register(fastifyStatic, { root: SAMPLE_IMAGES, prefix: '/samples/images/' });
-    await listen(idp.app, { host: HOST, port: config.DEV_IDP_PORT, variable: 'DEV_IDP_PORT' });
+    await idp.app.register(fastifyStatic, {
+      root: SAMPLE_IMAGES_FOLDER,
+      prefix: '/samples/images/',
+    });
+    await listen(idp.app, {
+      host: DEFAULT_HOST,
+      port: config.DEV_IDP_PORT,
+      variable: 'DEV_IDP_PORT',
+    });
     return idp;
   } catch (error) {
     await idp.close();

@@ -7,22 +7,22 @@ import { parseRetryAfter } from '@oselya/kit/retry-after';
 import { type Static, Type } from 'typebox';
 import { Value } from 'typebox/value';
 import { CommandError } from '../command.ts';
-import { type CollectorAddress, rejection, requestCollector } from '../http.ts';
-import { createRetryReporter, createThrottle, deliver } from '../ingest/deliver.ts';
+import { type CollectorConnection, describeRejection, requestCollector } from '../http.ts';
+import { createRetryReporter, createThrottle, deliverPayload } from '../ingest/deliver.ts';
 import { oneLine } from '../terminal.ts';
 
 const FOLDER = join(import.meta.dirname, '../../../../samples');
 
 /** The folder of the sample images. */
-export const SAMPLE_IMAGES = join(FOLDER, 'images');
+export const SAMPLE_IMAGES_FOLDER = join(FOLDER, 'images');
 
 /** The origin of the images in the sample file. */
-const WRITTEN_ORIGIN = 'http://127.0.0.1:8002';
+const SAMPLE_FILE_ORIGIN = 'http://127.0.0.1:8002';
 
 const QUEUE_POLL_MS = 200;
 
 /** The summary waits this long for the samples, because it suggests searches for them. */
-const PATIENCE_MS = 15_000;
+const SAMPLES_TIMEOUT_MS = 15_000;
 
 /** The number of sent sample listings, or that they are still being sent; 0 for none. */
 export type SamplesState = number | 'being sent';
@@ -31,7 +31,7 @@ export type SamplesState = number | 'being sent';
 export type SampleOptions = {
   dataDir: string;
   /** With a key for `ingest` and `admin` if it requires one. */
-  collector: CollectorAddress;
+  collector: CollectorConnection;
   /** The origin that serves the images. */
   imagesOrigin: string;
   signal: AbortSignal;
@@ -54,7 +54,7 @@ export function hasLoadedSamples(dataDir: string): boolean {
  * @returns Their state at that moment.
  */
 export function sendSamples(options: SampleOptions): Promise<SamplesState> {
-  const { signal, report, patienceMs = PATIENCE_MS } = options;
+  const { signal, report, patienceMs = SAMPLES_TIMEOUT_MS } = options;
   const delayed = Promise.withResolvers<SamplesState>();
   const reportRetry = createRetryReporter((line) => report(`Sending the sample listings: ${line}`));
   const sent = sendAll(options, (reason) => {
@@ -72,11 +72,11 @@ async function sendAll(
   onRetry: (reason: string) => void,
 ): Promise<number> {
   const text = await readFile(join(FOLDER, 'listings.jsonl'), 'utf8');
-  const lines = text.replaceAll(WRITTEN_ORIGIN, imagesOrigin).trim().split('\n');
+  const lines = text.replaceAll(SAMPLE_FILE_ORIGIN, imagesOrigin).trim().split('\n');
   const options = { collector, throttle: createThrottle(), signal, onRetry };
   for (const [index, line] of lines.entries()) {
     const key = `sample-${index + 1}-${hash('sha256', line)}`;
-    const delivery = await deliver(JSON.parse(line) as object, key, options);
+    const delivery = await deliverPayload(JSON.parse(line) as object, key, options);
     if (delivery.outcome === 'rejected' || delivery.outcome === 'failed') {
       throw new CommandError(delivery.reason);
     }
@@ -118,7 +118,7 @@ function reasonIn(error: unknown): string {
 const figure = Type.Union([Type.Integer(), Type.Null()]);
 
 /** The used part of `GET /admin/queue`. Contract 4, Operations. */
-const queueAnswer = Type.Object({
+const queueSchema = Type.Object({
   counts: Type.Object({
     pending: Type.Integer(),
     processing: Type.Integer(),
@@ -133,20 +133,22 @@ const queueAnswer = Type.Object({
  * @throws CommandError if the collector does not answer that; AbortError.
  */
 async function untilProcessed(
-  collector: CollectorAddress,
+  collector: CollectorConnection,
   signal: AbortSignal,
-): Promise<Static<typeof queueAnswer>['counts']> {
+): Promise<Static<typeof queueSchema>['counts']> {
   for (;;) {
     const answer = await requestCollector(collector, '/api/v1/admin/queue');
     const { status, headers, body } = answer;
     let waitMs = QUEUE_POLL_MS;
-    if (status === 200 && Value.Check(queueAnswer, body)) {
+    if (status === 200 && Value.Check(queueSchema, body)) {
       const { counts } = body;
       if (counts.pending + counts.processing === 0) return counts;
     } else if (status === 503) {
       waitMs = Math.max(waitMs, parseRetryAfter(headers.get('retry-after')) ?? 0);
     } else {
-      throw new CommandError(rejection(answer, { what: 'to show its queue', scope: 'admin' }));
+      throw new CommandError(
+        describeRejection(answer, { what: 'to show its queue', scope: 'admin' }),
+      );
     }
     await sleep(waitMs, undefined, { signal });
   }

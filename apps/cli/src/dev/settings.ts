@@ -11,10 +11,10 @@ import { devConfig } from '../config.ts';
 import { parseJson } from '../http.ts';
 
 /** The default address of the development platform. */
-export const HOST = '127.0.0.1';
+export const DEFAULT_HOST = '127.0.0.1';
 
 /** The settings of `oselya dev`. */
-export type Settings = ReturnType<typeof readSettings>;
+export type DevSettings = ReturnType<typeof readSettings>;
 
 /**
  * Reads the settings of `oselya dev` and the environment that it gives the apps.
@@ -55,7 +55,7 @@ const OWN_VARIABLES = [
 ];
 
 // A server that listens on every address is reachable on the loopback one.
-const EVERY_ADDRESS: Readonly<Record<string, string>> = { '0.0.0.0': HOST, '::': '::1' };
+const EVERY_ADDRESS: Readonly<Record<string, string>> = { '0.0.0.0': DEFAULT_HOST, '::': '::1' };
 
 /**
  * Returns the webhook address of the assistant on this machine. BASE_URL may be a public name that only other
@@ -73,15 +73,15 @@ function appEnvironment(
 ) {
   // `URL.origin` drops the default port.
   const origin =
-    env['BASE_URL']?.trim() || new URL(`http://${HOST}:${ports.ASSISTANT_PORT}`).origin;
+    env['BASE_URL']?.trim() || new URL(`http://${DEFAULT_HOST}:${ports.ASSISTANT_PORT}`).origin;
   return {
     ...env,
     BASE_URL: origin,
-    IDP_BASE_URL: `http://${HOST}:${ports.DEV_IDP_PORT}`,
+    IDP_BASE_URL: `http://${DEFAULT_HOST}:${ports.DEV_IDP_PORT}`,
     IDP_CLIENT_ID: 'oselya',
     // A bad origin is reported as BASE_URL.
     IDP_REDIRECT_URI: URL.parse('/auth/callback', origin)?.href ?? '',
-    SSRF_ALLOW: [env['SSRF_ALLOW'], HOST].filter(Boolean).join(','),
+    SSRF_ALLOW: [env['SSRF_ALLOW'], DEFAULT_HOST].filter(Boolean).join(','),
   };
 }
 

@@ -21,7 +21,7 @@ export type SummaryFacts = {
 };
 
 /** Returns the text that a newcomer sees when the platform is ready. Everything in it works as printed. */
-export function summary(facts: SummaryFacts): string {
+export function formatSummary(facts: SummaryFacts): string {
   const { assistantUrl, collectorUrl, idpUrl } = facts;
   const accounts = facts.accounts.map(
     ({ email, display_name, role_ids }) =>

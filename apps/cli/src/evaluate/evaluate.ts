@@ -1,16 +1,21 @@
 import { ModelError, openTrial, type Trial, type TrialExtraction } from '@oselya/collector';
 import { createUsage, type Tokens } from '@oselya/model';
-import { CommandError, type Context, INTERRUPTED, onInterrupt } from '../command.ts';
+import {
+  CommandError,
+  type Context,
+  INTERRUPTED_STATUS,
+  createInterruptSignal,
+} from '../command.ts';
 import { showProgress } from '../progress.ts';
 import { oneLine, printableJson } from '../terminal.ts';
-import { GOLDEN_TEXTS, type GoldenText, readGoldenTexts } from './golden.ts';
+import { GOLDEN_TEXTS_FILE, type GoldenText, readGoldenTexts } from './golden.ts';
 import {
   describeDifferences,
   describeEvaluation,
   type EmbeddingCheck,
   type Evaluation,
-  evaluationJson,
-  type Result,
+  toEvaluationJson,
+  type ModelResult,
 } from './report.ts';
 import { scoreTexts } from './score.ts';
 
@@ -33,8 +38,8 @@ export async function evaluate(
   { file, limit, json = false, verbose = false }: EvaluateOptions,
   { env, stderr, print, exitWith }: Context,
 ): Promise<void> {
-  const signal = onInterrupt();
-  const texts = (await readGoldenTexts(file ?? GOLDEN_TEXTS)).slice(0, limit);
+  const signal = createInterruptSignal();
+  const texts = (await readGoldenTexts(file ?? GOLDEN_TEXTS_FILE)).slice(0, limit);
   await using trial = openTrial(env);
   try {
     const results = [await run(trial, texts, { signal, stderr })];
@@ -48,7 +53,7 @@ export async function evaluate(
       results,
       embedding: trial.mode === 'mock' ? undefined : await checkEmbedding(trial, texts, signal),
     };
-    if (json) return print(printableJson(evaluationJson(evaluation)));
+    if (json) return print(printableJson(toEvaluationJson(evaluation)));
     if (verbose) for (const line of results.flatMap(describeDifferences)) print(line);
     for (const line of describeEvaluation(evaluation)) print(line);
     if (trial.mode === 'mock') {
@@ -61,7 +66,7 @@ export async function evaluate(
     if (!(error instanceof ModelError)) throw error;
     if (signal.aborted) {
       print('The evaluation was stopped. Nothing was stored.');
-      return exitWith(INTERRUPTED);
+      return exitWith(INTERRUPTED_STATUS);
     }
     throw new CommandError(`the model failed: ${oneLine(error.message)} See docs/models.md`, {
       cause: error,
@@ -74,7 +79,7 @@ async function run(
   trial: Trial,
   texts: readonly GoldenText[],
   { signal, stderr }: { signal: AbortSignal } & Pick<Context, 'stderr'>,
-): Promise<Result> {
+): Promise<ModelResult> {
   const startedAt = performance.now();
   const progress = showProgress({ what: 'texts', total: texts.length }, stderr);
   const stop = new AbortController();

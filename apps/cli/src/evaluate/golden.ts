@@ -7,22 +7,25 @@ import { Value } from 'typebox/value';
 import { CommandError } from '../command.ts';
 
 /** The golden texts of Oselya. */
-export const GOLDEN_TEXTS = join(import.meta.dirname, '../../../../samples/golden/listings.jsonl');
+export const GOLDEN_TEXTS_FILE = join(
+  import.meta.dirname,
+  '../../../../samples/golden/listings.jsonl',
+);
 
 /** Returns the schema of one value, of several that are equally right, or of null where the text has none. */
 const oneOf = <Schema extends ReturnType<typeof Type.String> | ReturnType<typeof Type.Number>>(
   schema: Schema,
 ) => Type.Optional(Type.Union([schema, Type.Array(schema, { minItems: 1 }), Type.Null()]));
 
-const JUDGED_FIELDS = FIELD_NAMES.filter((name) => getField(name).judged !== undefined);
+const LISTING_FIELDS = FIELD_NAMES.filter((name) => getField(name).judged !== undefined);
 
 /** The judged names in the order of the report. */
-export const JUDGED: readonly string[] = ['is_listing', ...JUDGED_FIELDS];
+export const JUDGED_FIELDS: readonly string[] = ['is_listing', ...LISTING_FIELDS];
 
 const expectedSchema = Type.Object(
   {
     is_listing: Type.Optional(Type.Boolean()),
-    ...mapFields(JUDGED_FIELDS, (name) => {
+    ...mapFields(LISTING_FIELDS, (name) => {
       const { kind } = getField(name);
       if (kind === 'list') return Type.Optional(Type.Array(Type.String()));
       return oneOf(kind === 'integer' || kind === 'number' ? Type.Number() : Type.String());
@@ -38,11 +41,11 @@ const goldenSchema = Type.Object({
 });
 
 /** The values that a person finds in a text, by field. A missing field is not judged. */
-export type Expected = Readonly<Record<string, unknown>>;
+export type ExpectedValues = Readonly<Record<string, unknown>>;
 
 /** A payload, and the values that a model should read. */
 export type GoldenText = Omit<Static<typeof goldenSchema>, 'payload' | 'expected'> & {
-  expected: Expected;
+  expected: ExpectedValues;
   payload: Record<string, unknown> & {
     source_slug: string;
     external_id: string;

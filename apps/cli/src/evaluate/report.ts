@@ -1,6 +1,13 @@
 import { oneLine } from '../terminal.ts';
-import { JUDGED } from './golden.ts';
-import { precision, recall, type Scores, sumOf, type Tally, tallyOf } from './score.ts';
+import { JUDGED_FIELDS } from './golden.ts';
+import {
+  computePrecision,
+  computeRecall,
+  type Scores,
+  sumTallies,
+  type Tally,
+  getTally,
+} from './score.ts';
 
 /** The check of a model's embeddings: their width, or the failure. */
 export type EmbeddingCheck =
@@ -8,7 +15,7 @@ export type EmbeddingCheck =
   | { model: string; error: { code: string; message: string } };
 
 /** The result of a model. */
-export type Result = Scores & {
+export type ModelResult = Scores & {
   model: string;
   /** Requests to the model. */
   calls: number;
@@ -26,17 +33,17 @@ export type Evaluation = {
   promptVersion: string;
   texts: number;
   /** The result of the configured model, and that of the mock beside another model. */
-  results: Result[];
+  results: ModelResult[];
   embedding: EmbeddingCheck | undefined;
 };
 
 const integers = new Intl.NumberFormat('en');
 
 /** Returns a row of the table: the values, which are equal for all models, and the shares of each model. */
-const rowOf = (title: string, tallies: readonly Tally[]): string[] => [
+const formatRow = (title: string, tallies: readonly Tally[]): string[] => [
   title,
   ...tallies.slice(0, 1).map(({ right, missed }) => integers.format(right + missed)),
-  ...tallies.flatMap((tally) => [share(precision(tally)), share(recall(tally))]),
+  ...tallies.flatMap((tally) => [share(computePrecision(tally)), share(computeRecall(tally))]),
 ];
 
 /** Returns an evaluation as lines for a terminal. */
@@ -48,15 +55,15 @@ export function describeEvaluation(evaluation: Evaluation): string[] {
     ...table([
       ['', '', ...results.flatMap(({ model }) => [oneLine(model), ''])],
       ['field', 'values', ...results.flatMap(() => ['precision', 'recall'])],
-      ...JUDGED.map((field) =>
-        rowOf(
+      ...JUDGED_FIELDS.map((field) =>
+        formatRow(
           field,
-          results.map(({ tallies }) => tallyOf(tallies, field)),
+          results.map(({ tallies }) => getTally(tallies, field)),
         ),
       ),
-      rowOf(
+      formatRow(
         'all but is_listing',
-        results.map(({ tallies }) => sumOf(tallies)),
+        results.map(({ tallies }) => sumTallies(tallies)),
       ),
     ]),
     '',
@@ -90,7 +97,7 @@ function table(rows: string[][]): string[] {
 }
 
 /** Returns a line for each difference. */
-export function describeDifferences({ model, differences }: Result): string[] {
+export function describeDifferences({ model, differences }: ModelResult): string[] {
   return differences.flatMap(({ text, fields }) =>
     fields.map(({ field, expected, found }) =>
       oneLine(
@@ -101,16 +108,16 @@ export function describeDifferences({ model, differences }: Result): string[] {
 }
 
 /** Returns an evaluation as the value of `--json`. */
-export function evaluationJson({ promptVersion, texts, results, embedding }: Evaluation) {
+export function toEvaluationJson({ promptVersion, texts, results, embedding }: Evaluation) {
   return {
     prompt_version: promptVersion,
     texts,
     models: results.map((result) => ({
       model: result.model,
       fields: Object.fromEntries(
-        JUDGED.map((field) => [field, figures(tallyOf(result.tallies, field))]),
+        JUDGED_FIELDS.map((field) => [field, figures(getTally(result.tallies, field))]),
       ),
-      all: figures(sumOf(result.tallies)),
+      all: figures(sumTallies(result.tallies)),
       failed: result.failed,
       differences: result.differences,
       calls: result.calls,
@@ -124,13 +131,13 @@ export function evaluationJson({ promptVersion, texts, results, embedding }: Eva
 }
 
 function figures(tally: Tally) {
-  return { ...tally, precision: precision(tally), recall: recall(tally) };
+  return { ...tally, precision: computePrecision(tally), recall: computeRecall(tally) };
 }
 
 /** How many failed texts are named. */
 const MAX_NAMED = 10;
 
-function describeFailures({ model, failed }: Result): string[] {
+function describeFailures({ model, failed }: ModelResult): string[] {
   if (failed.length === 0) return [];
   const more = failed.length - MAX_NAMED;
   return [

@@ -1,6 +1,6 @@
 import { ModelError, normaliseText, type TrialExtraction } from '@oselya/collector';
 import { type Field, FIELD_NAMES, getField } from '@oselya/collector/fields';
-import { type Expected, type GoldenText, JUDGED } from './golden.ts';
+import { type ExpectedValues, type GoldenText, JUDGED_FIELDS } from './golden.ts';
 
 /** The counts of a field's values. A wrong value in place of the right one counts as wrong and as missed. */
 export type Tally = {
@@ -22,27 +22,27 @@ function emptyTally(): Tally {
 }
 
 /** Returns an empty tally for each field. */
-export function emptyTallies(): Tallies {
-  return new Map(JUDGED.map((name) => [name, emptyTally()]));
+export function createEmptyTallies(): Tallies {
+  return new Map(JUDGED_FIELDS.map((name) => [name, emptyTally()]));
 }
 
 /** Returns the tally of a judged field. */
-export function tallyOf(tallies: Tallies, name: string): Tally {
+export function getTally(tallies: Tallies, name: string): Tally {
   return tallies.get(name) ?? emptyTally();
 }
 
 /** Returns the share of the read values that is right; null if none was read. */
-export function precision({ right, wrong }: Tally): number | null {
+export function computePrecision({ right, wrong }: Tally): number | null {
   return right + wrong === 0 ? null : right / (right + wrong);
 }
 
 /** Returns the share of the expected values that was read; null if there are none. */
-export function recall({ right, missed }: Tally): number | null {
+export function computeRecall({ right, missed }: Tally): number | null {
   return right + missed === 0 ? null : right / (right + missed);
 }
 
 /** Returns the sum of all fields but `is_listing`, which is no field of a listing. */
-export function sumOf(tallies: Tallies): Tally {
+export function sumTallies(tallies: Tallies): Tally {
   const sum = emptyTally();
   for (const [name, tally] of tallies) if (name !== 'is_listing') add(sum, tally);
   return sum;
@@ -53,16 +53,16 @@ export function sumOf(tallies: Tallies): Tally {
  * @param reading Undefined if the model gave no usable answer.
  * @returns The wrong fields.
  */
-export function score(
+export function scoreText(
   tallies: Tallies,
-  expected: Expected,
+  expected: ExpectedValues,
   reading: TrialExtraction | undefined,
 ): Difference[] {
   const found: Partial<Record<string, unknown>> = { ...reading?.facts };
   found['is_listing'] = reading?.isListing;
-  return JUDGED.filter((field) => expected[field] !== undefined).flatMap((field) => {
+  return JUDGED_FIELDS.filter((field) => expected[field] !== undefined).flatMap((field) => {
     const tally = judge(field, expected[field], found[field]);
-    add(tallyOf(tallies, field), tally);
+    add(getTally(tallies, field), tally);
     return tally.wrong + tally.missed === 0
       ? []
       : [{ field, expected: expected[field], found: found[field] ?? null }];
@@ -123,13 +123,13 @@ export function scoreTexts(
   texts: readonly GoldenText[],
   readings: ReadonlyMap<GoldenText, TrialExtraction | ModelError>,
 ): Scores {
-  const tallies = emptyTallies();
+  const tallies = createEmptyTallies();
   const differences: Scores['differences'] = [];
   const failed: Scores['failed'] = [];
   for (const text of texts) {
     const reading = readings.get(text);
     const isFailure = reading instanceof ModelError;
-    const fields = score(tallies, text.expected, isFailure ? undefined : reading);
+    const fields = scoreText(tallies, text.expected, isFailure ? undefined : reading);
     if (isFailure) failed.push({ text: text.name, code: reading.code, message: reading.message });
     else if (fields.length > 0) differences.push({ text: text.name, fields });
   }

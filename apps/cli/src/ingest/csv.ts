@@ -1,7 +1,7 @@
 import { pipeline, Readable } from 'node:stream';
 import { CsvError, parse } from 'csv-parse';
 import { CommandError } from '../command.ts';
-import { badRow, type Row } from './row.ts';
+import { createBadRow, type Row } from './row.ts';
 
 /** The delimiters by their option names. */
 export const DELIMITERS = { comma: ',', semicolon: ';', tab: '\t', bar: '|' } as const;
@@ -93,7 +93,7 @@ function readHeader(name: string, cells: string[]): string[] {
 
 function toRow(columns: string[], cells: string[], place: { line: number; end: number }): Row {
   if (cells.length !== columns.length) {
-    return badRow(
+    return createBadRow(
       place,
       `has ${cells.length} cells, but the header has ${columns.length}`,
       JSON.stringify(cells),

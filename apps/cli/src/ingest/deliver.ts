@@ -4,13 +4,13 @@ import { Type } from 'typebox';
 import { Value } from 'typebox/value';
 import { CommandError } from '../command.ts';
 import {
-  type CollectorAddress,
-  type HttpAnswer,
-  notACollector,
-  problemText,
-  rejection,
+  type CollectorConnection,
+  type HttpResponse,
+  createNotCollectorError,
+  parseProblem,
+  describeRejection,
   requestCollector,
-  UnreachableError,
+  CollectorUnreachableError,
 } from '../http.ts';
 
 /**
@@ -26,7 +26,7 @@ export type Throttle = {
   /** Waits until requests may be sent. @throws AbortError */
   wait(signal: AbortSignal): Promise<void>;
   /** Delays requests for a time from now. */
-  hold(durationMs: number): void;
+  delay(durationMs: number): void;
 };
 
 /** Creates a throttle. */
@@ -39,7 +39,7 @@ export function createThrottle(): Throttle {
         await sleep(left, undefined, { signal });
       }
     },
-    hold(durationMs) {
+    delay(durationMs) {
       until = Math.max(until, performance.now() + durationMs);
     },
   };
@@ -47,7 +47,7 @@ export function createThrottle(): Throttle {
 
 /** How to send payloads. */
 export type DeliverOptions = {
-  collector: CollectorAddress;
+  collector: CollectorConnection;
   throttle: Throttle;
   signal: AbortSignal;
   /** Called with the reason of each retry. */
@@ -59,7 +59,7 @@ export type DeliverOptions = {
 const accepted = Type.Object({ raw_id: Type.Integer(), status: Type.String() });
 
 /** Final statuses that need the operator. Specification 001, Raw data status. */
-const UNPROCESSED: ReadonlySet<string> = new Set(['failed', 'invalid']);
+const UNPROCESSED_STATUSES: ReadonlySet<string> = new Set(['failed', 'invalid']);
 
 /** About half a minute in total. */
 const MAX_ATTEMPTS = 7;
@@ -71,7 +71,7 @@ const MAX_THROTTLE_MS = 3_600_000;
 const MIN_THROTTLE_MS = 1000;
 
 /** Statuses that every record would get. */
-const HOPELESS: ReadonlySet<number> = new Set([401, 403, 404, 405, 421]);
+const RUN_ENDING_STATUSES: ReadonlySet<number> = new Set([401, 403, 404, 405, 421]);
 
 /**
  * Sends one payload until the result is known. It waits for a rate limit (429) as often as needed, and retries
@@ -79,7 +79,7 @@ const HOPELESS: ReadonlySet<number> = new Set([401, 403, 404, 405, 421]);
  * to repeat a request that may have arrived.
  * @throws CommandError for an answer that every record would get; AbortError.
  */
-export async function deliver(
+export async function deliverPayload(
   payload: object,
   idempotencyKey: string,
   options: DeliverOptions,
@@ -92,11 +92,11 @@ export async function deliver(
       headers: { 'idempotency-key': idempotencyKey },
       body: payload,
     }).catch((error: unknown) => {
-      if (error instanceof UnreachableError) return error;
+      if (error instanceof CollectorUnreachableError) return error;
       throw error;
     });
-    const isAnswer = !(answer instanceof UnreachableError);
-    const result = isAnswer ? resultOf(answer, collector.url) : undefined;
+    const isAnswer = !(answer instanceof CollectorUnreachableError);
+    const result = isAnswer ? toDelivery(answer, collector.url) : undefined;
     if (result !== undefined) return result;
     const reason = describe(answer);
     const askedMs = isAnswer ? parseRetryAfter(answer.headers.get('retry-after')) : undefined;
@@ -105,7 +105,7 @@ export async function deliver(
       throw new CommandError(`${reason}: give the command again in ${hours} hours`);
     }
     if (isAnswer && answer.status === 429 && askedMs !== undefined) {
-      throttle.hold(Math.max(askedMs, MIN_THROTTLE_MS));
+      throttle.delay(Math.max(askedMs, MIN_THROTTLE_MS));
       onRetry(reason);
       continue;
     }
@@ -119,30 +119,30 @@ export async function deliver(
 }
 
 /** Returns the result that an answer decides; undefined to retry. */
-function resultOf(answer: HttpAnswer, url: string): Delivery | undefined {
+function toDelivery(answer: HttpResponse, url: string): Delivery | undefined {
   const { status, headers, body } = answer;
   if (status === 202 && Value.Check(accepted, body)) {
     if (!headers.has('idempotent-replayed')) return { outcome: 'accepted' };
     const now = headers.get('raw-status') ?? body.status;
-    if (!UNPROCESSED.has(now)) return { outcome: 'known' };
+    if (!UNPROCESSED_STATUSES.has(now)) return { outcome: 'known' };
     return {
       outcome: 'unprocessed',
       reason: `was stored before (raw_id ${body.raw_id}) and ended ${now}`,
     };
   }
-  if (status < 400) throw notACollector(url);
-  if (HOPELESS.has(status)) {
-    throw new CommandError(rejection(answer, { what: 'the record', scope: 'ingest' }));
+  if (status < 400) throw createNotCollectorError(url);
+  if (RUN_ENDING_STATUSES.has(status)) {
+    throw new CommandError(describeRejection(answer, { what: 'the record', scope: 'ingest' }));
   }
   if (status >= 500 || status === 429 || status === 408 || status === 425) return undefined;
   return { outcome: 'rejected', reason: describe(answer) };
 }
 
-function describe(answer: HttpAnswer | UnreachableError): string {
-  if (answer instanceof UnreachableError) {
+function describe(answer: HttpResponse | CollectorUnreachableError): string {
+  if (answer instanceof CollectorUnreachableError) {
     return `the collector cannot be reached (${answer.reason})`;
   }
-  const problem = problemText(answer.body)?.text.replace(/\.$/, '');
+  const problem = parseProblem(answer.body)?.text.replace(/\.$/, '');
   return `the collector answered ${answer.status}${problem === undefined ? '' : `: ${problem}`}`;
 }
 

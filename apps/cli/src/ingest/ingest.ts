@@ -1,25 +1,37 @@
 import { hash, randomUUID } from 'node:crypto';
 import { type BigIntStats, fstatSync, statSync } from 'node:fs';
-import { CommandError, type Context, INTERRUPTED, onInterrupt, type Output } from '../command.ts';
-import type { CollectorAddress } from '../http.ts';
-import { noProgress, type Progress, showProgress } from '../progress.ts';
+import {
+  CommandError,
+  type Context,
+  INTERRUPTED_STATUS,
+  createInterruptSignal,
+  type Output,
+} from '../command.ts';
+import type { CollectorConnection } from '../http.ts';
+import { silentProgress, type Progress, showProgress } from '../progress.ts';
 import { oneLine } from '../terminal.ts';
 import type { DelimiterName } from './csv.ts';
-import { createRetryReporter, createThrottle, deliver } from './deliver.ts';
-import { type Counts, createReport, load, type LoadReport, openRejectedFile } from './load.ts';
-import { addName, checkMapping, createToPayload, listNames } from './payload.ts';
-import { type Format, openRows } from './rows.ts';
-import type { ReadBytes } from './text.ts';
+import { createRetryReporter, createThrottle, deliverPayload } from './deliver.ts';
+import {
+  type LoadCounts,
+  createLoadReport,
+  loadRecords,
+  type LoadReport,
+  openRejectedFile,
+} from './load.ts';
+import { addName, checkMapping, createPayloadConverter, formatNames } from './payload.ts';
+import { type FileFormat, openRows } from './rows.ts';
+import type { ByteCounts } from './text.ts';
 
 const KIBIBYTE = 1024;
 
 /** Without a known size, a line is written for each thousand records. */
-const STEP = 1000;
+const PROGRESS_STEP = 1000;
 
 /** A file to send, and the collector to send it to. */
-export type IngestRun = {
+export type IngestOptions = {
   file: string;
-  format: Format;
+  format: FileFormat;
   source: string;
   /** The column of each mapped field. */
   map?: ReadonlyMap<string, string> | undefined;
@@ -32,19 +44,19 @@ export type IngestRun = {
   /** The name of the load, instead of one derived from the file. */
   load?: string | undefined;
   dryRun?: boolean | undefined;
-  collector: CollectorAddress;
+  collector: CollectorConnection;
 };
 
 /**
  * Sends a file's records to the collector and prints the result.
  * @throws CommandError if the file or the collector ends it early, after printing the progress so far.
  */
-export async function ingest(run: IngestRun, context: Context): Promise<void> {
+export async function ingestFile(run: IngestOptions, context: Context): Promise<void> {
   const { stdin, stderr, print } = context;
   const { source, collector, dryRun = false, map = new Map<string, string>() } = run;
-  const signal = onInterrupt();
+  const signal = createInterruptSignal();
   const stopReading = new AbortController();
-  const report = createReport();
+  const report = createLoadReport();
   const attributes = new Set<string>();
   const input = await openRows({
     path: run.file,
@@ -67,13 +79,13 @@ export async function ingest(run: IngestRun, context: Context): Promise<void> {
   let failure: unknown;
   try {
     const options = {
-      toPayload: createToPayload({
+      toPayload: createPayloadConverter({
         source,
         mapping: map,
         onUnknown: (name) => addName(attributes, name),
       }),
       deliver: (payload: object, key: string, stop: AbortSignal) =>
-        deliver(payload, key, { collector, throttle, signal: stop, onRetry }),
+        deliverPayload(payload, key, { collector, throttle, signal: stop, onRetry }),
       dryRun,
       keyPrefix: `load-${id}`,
       rejectedFile,
@@ -83,9 +95,9 @@ export async function ingest(run: IngestRun, context: Context): Promise<void> {
         progress.clear();
         print(line);
       },
-      onProgress: (counts: Readonly<Counts>, end: number) => progress.advance(counts, end),
+      onProgress: (counts: Readonly<LoadCounts>, end: number) => progress.advance(counts, end),
     };
-    await load(checkMapping(input.rows, map, note), options, report);
+    await loadRecords(checkMapping(input.rows, map, note), options, report);
     if (!report.hasGivenUp) progress.complete(report.counts);
     if (report.counts.read === 0 && !signal.aborted) throw noRecords(input.name, run, input.read);
   } catch (error) {
@@ -106,7 +118,7 @@ export async function ingest(run: IngestRun, context: Context): Promise<void> {
  * Returns the id of a load, which is part of every idempotency key. The same unchanged file, read in the same
  * way, is the same load for the 24 hours of a key, so an interrupted run is resumed by repeating the command.
  */
-function loadId(run: IngestRun): { id: string; canResume: boolean } {
+function loadId(run: IngestOptions): { id: string; canResume: boolean } {
   if (run.load !== undefined) return { id: run.load, canResume: true };
   const found = run.again === true || run.file === '-' ? undefined : statOf(run.file);
   if (found === undefined) return { id: randomUUID(), canResume: false };
@@ -127,7 +139,7 @@ function statOf(file: string | number): BigIntStats | undefined {
   }
 }
 
-async function openRejected({ rejected, file }: IngestRun, stdin: Context['stdin']) {
+async function openRejected({ rejected, file }: IngestOptions, stdin: Context['stdin']) {
   if (rejected === undefined) return undefined;
   const path = rejected === true ? `${file}.rejected.jsonl` : rejected;
   const [input, output] = [statOf(file === '-' ? (stdin.fd ?? -1) : file), statOf(path)];
@@ -146,7 +158,11 @@ function checkColumns(map: ReadonlyMap<string, string>, columns: readonly string
   }
 }
 
-function noRecords(name: string, { format }: IngestRun, read: Readonly<ReadBytes>): CommandError {
+function noRecords(
+  name: string,
+  { format }: IngestOptions,
+  read: Readonly<ByteCounts>,
+): CommandError {
   const reasons = {
     csv: 'it names the columns and nothing more',
     json: 'its array is empty',
@@ -158,22 +174,22 @@ function noRecords(name: string, { format }: IngestRun, read: Readonly<ReadBytes
 
 /** Shows the progress through a file. */
 type ReadingProgress = Progress & {
-  advance(counts: Readonly<Counts>, end: number): void;
-  complete(counts: Readonly<Counts>): void;
+  advance(counts: Readonly<LoadCounts>, end: number): void;
+  complete(counts: Readonly<LoadCounts>): void;
 };
 
 /** @param size The file's size in bytes; undefined for a pipe. */
 function showReading(
   size: number | undefined,
-  read: Readonly<ReadBytes>,
+  read: Readonly<ByteCounts>,
   output: Output,
 ): ReadingProgress {
   let shown = 0;
   if (size === undefined) {
     return {
-      ...noProgress,
+      ...silentProgress,
       advance(counts) {
-        if (counts.read < shown + STEP) return;
+        if (counts.read < shown + PROGRESS_STEP) return;
         shown = counts.read;
         output.write(`${countRecords(shown)}\n`);
       },
@@ -197,7 +213,7 @@ function countRecords(count: number): string {
 }
 
 function describe(
-  { read, accepted, known, unprocessed, rejected, failed }: Counts,
+  { read, accepted, known, unprocessed, rejected, failed }: LoadCounts,
   { dryRun, attributes }: { dryRun: boolean; attributes: ReadonlySet<string> },
 ): string[] {
   const unsent = read - accepted - known - unprocessed - rejected - failed;
@@ -212,7 +228,7 @@ function describe(
   return [
     ...(attributes.size === 0
       ? []
-      : [`Not fields of a payload, so kept in its attributes: ${listNames(attributes)}`]),
+      : [`Not fields of a payload, so kept in its attributes: ${formatNames(attributes)}`]),
     dryRun
       ? `Read ${countRecords(read)}: ${read - rejected} can be sent, ${rejected} cannot. Nothing was sent.`
       : `Read ${countRecords(read)}: ${counts.join(', ')}.`,
@@ -235,7 +251,7 @@ function conclude(
   // A Ctrl-C after the last record has stopped nothing.
   if (isStopped && (failure !== undefined || hasGivenUp || counts.failed > 0)) {
     print(`It was stopped: give the command again, and ${next}.`);
-    exitWith(INTERRUPTED);
+    exitWith(INTERRUPTED_STATUS);
   } else if (failure !== undefined) {
     throw failure;
   } else if (hasGivenUp) {

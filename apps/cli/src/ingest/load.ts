@@ -6,7 +6,7 @@ import { checkPayload } from '@oselya/collector/payload';
 import { CommandError } from '../command.ts';
 import { oneLine } from '../terminal.ts';
 import type { Delivery } from './deliver.ts';
-import { adviceOn, type createToPayload } from './payload.ts';
+import { getFormatAdvice, type createPayloadConverter } from './payload.ts';
 import type { GoodRow, Row } from './row.ts';
 
 const MAX_PARALLEL_REQUESTS = 8;
@@ -18,7 +18,7 @@ const MAX_FAILED_IN_ROW = 5;
 const MAX_REPORTED_ROWS = 100;
 
 /** The numbers of records by result. */
-export type Counts = {
+export type LoadCounts = {
   read: number;
   accepted: number;
   /** Stored by an earlier run. */
@@ -33,13 +33,13 @@ export type Counts = {
 
 /** The result of a load. */
 export type LoadReport = {
-  counts: Counts;
+  counts: LoadCounts;
   /** Whether too many failures in a row ended it early. */
   hasGivenUp: boolean;
 };
 
 /** Creates an empty report. */
-export function createReport(): LoadReport {
+export function createLoadReport(): LoadReport {
   return {
     counts: { read: 0, accepted: 0, known: 0, unprocessed: 0, rejected: 0, failed: 0 },
     hasGivenUp: false,
@@ -48,7 +48,7 @@ export function createReport(): LoadReport {
 
 /** How to send records. */
 export type LoadOptions = {
-  toPayload: ReturnType<typeof createToPayload>;
+  toPayload: ReturnType<typeof createPayloadConverter>;
   deliver: (payload: object, idempotencyKey: string, signal: AbortSignal) => Promise<Delivery>;
   /** Checks records without sending them. */
   dryRun: boolean;
@@ -61,7 +61,7 @@ export type LoadOptions = {
   /** Called with a line for each bad record. */
   onBadRow: (line: string) => void;
   /** @param end The length of the text up to the last record, in bytes of UTF-8. */
-  onProgress: (counts: Readonly<Counts>, end: number) => void;
+  onProgress: (counts: Readonly<LoadCounts>, end: number) => void;
 };
 
 /**
@@ -71,7 +71,7 @@ export type LoadOptions = {
  * @param report Filled during the load, and valid also when this throws.
  * @throws CommandError for an answer that every record would get; AbortError.
  */
-export async function load(
+export async function loadRecords(
   rows: AsyncIterable<Row>,
   options: LoadOptions,
   report: LoadReport,
@@ -91,7 +91,7 @@ export async function load(
   ): Promise<void> {
     counts[outcome] += 1;
     reported += 1;
-    if (reported <= MAX_REPORTED_ROWS) onBadRow(oneLine(`${placeOf(row)}: ${reason}`));
+    if (reported <= MAX_REPORTED_ROWS) onBadRow(oneLine(`${formatPlace(row)}: ${reason}`));
     if (reported === MAX_REPORTED_ROWS) {
       onBadRow('… further ones are only counted; --rejected keeps all of them');
     }
@@ -130,7 +130,7 @@ export async function load(
       signal.throwIfAborted();
       counts.read += 1;
       const made = 'fields' in row ? toPayload(row.fields) : row;
-      const reason = 'reason' in made ? made.reason : faultsOf(made.payload);
+      const reason = 'reason' in made ? made.reason : describeFaults(made.payload);
       if (reason !== undefined) await addBad(row, reason, 'rejected');
       else if (!dryRun && 'fields' in row && 'payload' in made) await enqueue(row, made.payload);
       onProgress(counts, row.end);
@@ -144,16 +144,16 @@ export async function load(
 }
 
 /** Returns what the collector would reject in a payload, in one line. */
-function faultsOf(payload: Record<string, unknown>): string | undefined {
+function describeFaults(payload: Record<string, unknown>): string | undefined {
   const faults = checkPayload(payload).map(({ path, message }) => {
     const field = path.replace(/^body\/?/, '');
-    const advice = adviceOn(field, payload[field]);
+    const advice = getFormatAdvice(field, payload[field]);
     return `${field} ${message}${advice === undefined ? '' : ` (${advice})`}`.trim();
   });
   return faults.length === 0 ? undefined : faults.join('; ');
 }
 
-function placeOf({ line, index }: Row): string {
+function formatPlace({ line, index }: Row): string {
   return index === undefined ? `line ${line}` : `record ${index} (line ${line})`;
 }
 

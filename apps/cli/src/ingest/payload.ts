@@ -17,15 +17,15 @@ const KINDS: Readonly<Record<string, Kind>> = {
 };
 
 /** The fields of a payload that a file may fill, with their kinds. */
-const kinds = new Map<string, Kind>(
+const FIELD_KINDS = new Map<string, Kind>(
   Object.entries<TSchema>(PayloadSchema.properties)
     .filter(([field]) => field !== 'source_slug')
     .map(([field, schema]) => [field, KINDS[String(Reflect.get(schema, 'type'))] ?? 'text']),
 );
-kinds.set('price', 'price');
+FIELD_KINDS.set('price', 'price');
 
 /** The names of those fields. */
-export const FIELDS: readonly string[] = [...kinds.keys()];
+export const PAYLOAD_FIELDS: readonly string[] = [...FIELD_KINDS.keys()];
 
 const REQUIRED: ReadonlySet<string> = new Set(PayloadSchema.required);
 
@@ -49,7 +49,7 @@ export type PayloadOptions = {
  * field becomes that field unless the field is mapped; everything else goes into `attributes`. Two different
  * values for one attribute are an error, because one of them would be lost.
  */
-export function createToPayload({ source, mapping, onUnknown }: PayloadOptions) {
+export function createPayloadConverter({ source, mapping, onUnknown }: PayloadOptions) {
   const mapped = new Set(mapping.values());
 
   return (
@@ -59,9 +59,9 @@ export function createToPayload({ source, mapping, onUnknown }: PayloadOptions) 
     const others: [string, unknown][] = [];
     for (const [name, value] of Object.entries(record)) {
       if (mapped.has(name) || isBlank(value)) continue;
-      const kind = mapping.has(name) ? undefined : kinds.get(name);
+      const kind = mapping.has(name) ? undefined : FIELD_KINDS.get(name);
       if (kind !== undefined) {
-        payload[name] = toValue(kind, value);
+        payload[name] = convertValue(kind, value);
       } else if (name !== 'source_slug') {
         onUnknown(name);
         others.push([name, value]);
@@ -69,7 +69,7 @@ export function createToPayload({ source, mapping, onUnknown }: PayloadOptions) 
     }
     for (const [field, column] of mapping) {
       const found = Object.hasOwn(record, column) ? record[column] : undefined;
-      const value = toValue(kinds.get(field) ?? 'text', found);
+      const value = convertValue(FIELD_KINDS.get(field) ?? 'text', found);
       if (value !== undefined) payload[field] = value;
     }
     const own = payload['attributes'] ?? {};
@@ -94,7 +94,7 @@ export function createToPayload({ source, mapping, onUnknown }: PayloadOptions) 
  * Other values stay as they are, and the payload's schema judges them; nothing is guessed.
  * @returns Undefined for null and blank text.
  */
-export function toValue(kind: Kind, value: unknown): unknown {
+export function convertValue(kind: Kind, value: unknown): unknown {
   if (isBlank(value)) return undefined;
   // JSON.parse has already rounded a longer number, and two ids would become one.
   if (kind === 'text') return Number.isSafeInteger(value) ? String(value) : value;
@@ -123,8 +123,8 @@ function isAmbiguous(kind: Kind, text: string): boolean {
 }
 
 /** Returns how to write a rejected value that has two readings; undefined for other values. */
-export function adviceOn(field: string, value: unknown): string | undefined {
-  const kind = kinds.get(field) ?? 'text';
+export function getFormatAdvice(field: string, value: unknown): string | undefined {
+  const kind = FIELD_KINDS.get(field) ?? 'text';
   if (kind === 'text' && typeof value === 'number') return 'quote it, so that no digit is lost';
   if ((kind !== 'number' && kind !== 'price') || typeof value !== 'string') return undefined;
   const text = value.trim();
@@ -156,7 +156,7 @@ export function addName(names: Set<string>, name: string): void {
 }
 
 /** Returns names in one line. */
-export function listNames(names: ReadonlySet<string>): string {
+export function formatNames(names: ReadonlySet<string>): string {
   const shown = [...names].slice(0, MAX_NAMES).map(oneLine).join(', ');
   return names.size > MAX_NAMES ? `${shown}, …` : shown;
 }
@@ -185,7 +185,7 @@ export async function* checkMapping(
     const subject = isWhole ? 'no record has' : `none of the first ${records} records has`;
     const message = `${subject} ${JSON.stringify(oneLine(column))} (--map ${field}=${oneLine(column)})`;
     if (isWhole || REQUIRED.has(field)) {
-      throw new CommandError(`${message}: they have ${listNames(names)}`);
+      throw new CommandError(`${message}: they have ${formatNames(names)}`);
     }
     onMissing(`Their ${field} is missing: ${message}.`);
   }

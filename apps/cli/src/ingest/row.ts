@@ -1,5 +1,5 @@
 /** The position of a record in a file. */
-export type Place = {
+export type RowPosition = {
   /** The line on which it begins, from 1. */
   line: number;
   /** The length of the text up to its end, in bytes of UTF-8. */
@@ -9,10 +9,10 @@ export type Place = {
 };
 
 /** A record: its fields by the names of the file. */
-export type GoodRow = Place & { fields: Record<string, unknown> };
+export type GoodRow = RowPosition & { fields: Record<string, unknown> };
 
 /** Text that is not a record, and the reason. */
-export type BadRow = Place & { reason: string; found: string };
+export type BadRow = RowPosition & { reason: string; found: string };
 
 /** An entry of a file. */
 export type Row = GoodRow | BadRow;
@@ -21,7 +21,11 @@ export type Row = GoodRow | BadRow;
 const MAX_FOUND_LENGTH = 1000;
 
 /** Creates a row that is not a record. */
-export function badRow({ line, end, index }: Place, reason: string, found: string): BadRow {
+export function createBadRow(
+  { line, end, index }: RowPosition,
+  reason: string,
+  found: string,
+): BadRow {
   return {
     line,
     end,

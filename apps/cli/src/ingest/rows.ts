@@ -5,20 +5,20 @@ import { ArrayScanner } from '@oselya/inventory/array-scanner';
 import { CommandError, type Io } from '../command.ts';
 import { parseJson } from '../http.ts';
 import { type DelimiterName, readCsv } from './csv.ts';
-import { badRow, isRecord, type Place, type Row } from './row.ts';
-import { decodeText, type ReadBytes } from './text.ts';
+import { createBadRow, isRecord, type RowPosition, type Row } from './row.ts';
+import { decodeText, type ByteCounts } from './text.ts';
 
 /** The formats of a file. */
-export const FORMATS = ['json', 'jsonl', 'csv'] as const;
+export const FILE_FORMATS = ['json', 'jsonl', 'csv'] as const;
 
 /** One of the formats. */
-export type Format = (typeof FORMATS)[number];
+export type FileFormat = (typeof FILE_FORMATS)[number];
 
 /** A payload has at most 1 MiB, and JSON may escape each character with six. */
 const MAX_LINE_LENGTH = 8 * 1024 * 1024;
 
 /** Returns the format that a file name implies, or undefined. */
-export function formatOf(path: string): Format | undefined {
+export function inferFormat(path: string): FileFormat | undefined {
   if (/\.json$/i.test(path)) return 'json';
   if (/\.(jsonl|ndjson)$/i.test(path)) return 'jsonl';
   return /\.(csv|tsv)$/i.test(path) ? 'csv' : undefined;
@@ -28,7 +28,7 @@ export function formatOf(path: string): Format | undefined {
 export type FileOptions = {
   /** `-` is standard input. */
   path: string;
-  format: Format;
+  format: FileFormat;
   encoding: string;
   /** Undefined: the most frequent one in the header. */
   delimiter: DelimiterName | undefined;
@@ -48,7 +48,7 @@ export async function openRows(options: FileOptions): Promise<{
   size: number | undefined;
   name: string;
   rows: AsyncIterable<Row>;
-  read: Readonly<ReadBytes>;
+  read: Readonly<ByteCounts>;
 }> {
   const { path, format, encoding, delimiter, onColumns, stdin, signal } = options;
   const name = path === '-' ? 'standard input' : path;
@@ -118,12 +118,12 @@ export async function* readJsonArray(
         index += 1;
         const place = { line: start.line, end, index };
         const value = parseJson(content);
-        if (cut?.code.startsWith('limit/')) yield badRow(place, cut.message, content);
+        if (cut?.code.startsWith('limit/')) yield createBadRow(place, cut.message, content);
         else if (cut !== null) throw unreadable(name, start.line, cut.message);
         else if (value === undefined)
           throw unreadable(name, start.line, `record ${index} is not JSON`);
         else if (isRecord(value)) yield { ...place, fields: value };
-        else yield badRow(place, 'is not a JSON object', content);
+        else yield createBadRow(place, 'is not a JSON object', content);
       }
     }
   }
@@ -174,17 +174,17 @@ export async function* readJsonLines(text: AsyncIterable<string>): AsyncGenerato
   if (line.trim() !== '') yield parseLine(line, place);
 }
 
-function parseLine(line: string, place: Place): Row {
+function parseLine(line: string, place: RowPosition): Row {
   if (line.length > MAX_LINE_LENGTH) {
-    return badRow(place, `has more than ${MAX_LINE_LENGTH} characters`, line);
+    return createBadRow(place, `has more than ${MAX_LINE_LENGTH} characters`, line);
   }
   let value: unknown;
   try {
     value = JSON.parse(line);
   } catch (error) {
-    return badRow(place, `is not JSON: ${(error as SyntaxError).message}`, line);
+    return createBadRow(place, `is not JSON: ${(error as SyntaxError).message}`, line);
   }
   return isRecord(value)
     ? { ...place, fields: value }
-    : badRow(place, 'is not a JSON object', line);
+    : createBadRow(place, 'is not a JSON object', line);
 }

@@ -7,7 +7,7 @@ const HEAD_BYTES = 64;
 const MIN_UTF8_CHARACTERS = 8;
 
 /** The number of bytes read so far, and their number as UTF-8. */
-export type ReadBytes = { bytes: number; utf8Bytes: number };
+export type ByteCounts = { bytes: number; utf8Bytes: number };
 
 /**
  * Decodes bytes as they arrive, without a byte order mark.
@@ -20,7 +20,7 @@ export type ReadBytes = { bytes: number; utf8Bytes: number };
 export async function* decodeText(
   bytes: AsyncIterable<Uint8Array>,
   { name, encoding }: { name: string; encoding: string },
-  read: ReadBytes,
+  read: ByteCounts,
 ): AsyncGenerator<string> {
   const decoder = new TextDecoder(encoding, { fatal: true });
   let line = 1;

@@ -3,20 +3,20 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { ListingSelection, Maintenance, RepeatedExtraction } from '@oselya/collector';
 import type { Io } from '../command.ts';
-import { noProgress, showProgress } from '../progress.ts';
+import { silentProgress, showProgress } from '../progress.ts';
 import {
-  countReading,
-  createSummary,
+  countExtraction,
+  createReprocessSummary,
   describeFailure,
   describeImages,
-  describeReading,
-  describeReadings,
+  describeExtraction,
+  describeExtractions,
   describeWritten,
   type ImagesSummary,
 } from './summary.ts';
 
 /** How the operator takes part in a run. */
-export type RunOptions = {
+export type ReprocessOptions = {
   limit: number;
   dryRun: boolean;
   /** Writes without a question. */
@@ -31,7 +31,7 @@ export type RunOptions = {
 };
 
 /** The early end of a run. */
-export type Stop = {
+export type EarlyStop = {
   /** All chosen listings up to this id are done. */
   after: number | undefined;
   /** The failure; missing when the operator stopped the run. */
@@ -39,7 +39,7 @@ export type Stop = {
 };
 
 /** The number of failed listings, and the early end of the run. */
-export type RunResult = { failed: number; stopped: Stop | undefined };
+export type ReprocessResult = { failed: number; stopped: EarlyStop | undefined };
 
 /**
  * Reads listings again, prints the changes, and writes them after a question. With `yes` each listing is
@@ -48,13 +48,17 @@ export type RunResult = { failed: number; stopped: Stop | undefined };
  */
 export async function reprocess(
   maintenance: Pick<Maintenance, 'reprocess' | 'parallel'>,
-  { choice, verbose, ...options }: RunOptions & { choice: ListingSelection; verbose: boolean },
-): Promise<RunResult> {
+  {
+    choice,
+    verbose,
+    ...options
+  }: ReprocessOptions & { choice: ListingSelection; verbose: boolean },
+): Promise<ReprocessResult> {
   const { limit, dryRun, yes, signal, print, output, confirm } = options;
   const { reprocess: work, parallel } = maintenance;
   const { after } = choice;
-  const summary = createSummary();
-  let progress = noProgress;
+  const summary = createReprocessSummary();
+  let progress = silentProgress;
   const report = (lines: readonly string[]) => {
     if (lines.length > 0) progress.clear();
     for (const line of lines) print(line);
@@ -83,7 +87,7 @@ export async function reprocess(
   }
 
   /** Waits for all writes. The run continues before the first listing that could not be written. */
-  async function endWriting(stop: Stop | undefined): Promise<Stop | undefined> {
+  async function endWriting(stop: EarlyStop | undefined): Promise<EarlyStop | undefined> {
     await Promise.all(writing);
     progress.stop();
     const [failure] = failures.toSorted((one, other) => one.listingId - other.listingId);
@@ -92,7 +96,7 @@ export async function reprocess(
     return { error: failure.error, after: Math.min(stop?.after ?? before, before) || undefined };
   }
 
-  const result = (stopped: Stop | undefined): RunResult => {
+  const result = (stopped: EarlyStop | undefined): ReprocessResult => {
     const { read, written } = summary;
     return { failed: read.failed + written.failed + written.kept + written.incomplete, stopped };
   };
@@ -106,8 +110,8 @@ export async function reprocess(
   const stopped = await walk(
     work.read(choice, { limit, signal, dryRun }),
     async (reading) => {
-      countReading(summary, reading);
-      if (verbose || reading.outcome === 'failed') report(describeReading(reading));
+      countExtraction(summary, reading);
+      if (verbose || reading.outcome === 'failed') report(describeExtraction(reading));
       if (reading.outcome !== 'read' || dryRun) return;
       await (yes ? write(reading) : spool.add(reading));
     },
@@ -117,7 +121,7 @@ export async function reprocess(
       onDone: (count) => progress.update(count, `${summary.changing} would change`),
     },
   ).then(endWriting);
-  for (const line of describeReadings(summary)) print(line);
+  for (const line of describeExtractions(summary)) print(line);
   if (yes) {
     for (const line of describeWritten(summary)) print(line);
     return result(stopped);
@@ -149,8 +153,8 @@ export async function reprocess(
  */
 export async function reprocessImages(
   { reprocessImages: work }: Pick<Maintenance, 'reprocessImages'>,
-  { choice, ...options }: RunOptions & { choice: Omit<ListingSelection, 'outdated'> },
-): Promise<RunResult> {
+  { choice, ...options }: ReprocessOptions & { choice: Omit<ListingSelection, 'outdated'> },
+): Promise<ReprocessResult> {
   const { limit, dryRun, yes, signal, print, output, confirm } = options;
   const { after } = choice;
   const summary: ImagesSummary = { described: 0, left: 0, failed: 0 };
@@ -191,7 +195,7 @@ async function walk<Item extends { listingId: number }>(
     signal: AbortSignal | undefined;
     onDone: (count: number) => void;
   },
-): Promise<Stop | undefined> {
+): Promise<EarlyStop | undefined> {
   const { signal, onDone } = options;
   let { after } = options;
   let count = 0;

@@ -4,7 +4,7 @@ import { oneLine } from '../terminal.ts';
 const MAX_VALUE_LENGTH = 60;
 
 /** The results of a run so far. */
-export type Summary = {
+export type ReprocessSummary = {
   read: Record<ExtractionOutcome['outcome'], number>;
   /** The number of listings that would change. */
   changing: number;
@@ -17,7 +17,7 @@ export type Summary = {
 export type ImagesSummary = Record<ImageReprocessOutcome['outcome'], number>;
 
 /** Creates an empty summary. */
-export function createSummary(): Summary {
+export function createReprocessSummary(): ReprocessSummary {
   return {
     read: { read: 0, payload_gone: 0, in_progress: 0, not_a_listing: 0, failed: 0 },
     changing: 0,
@@ -27,7 +27,7 @@ export function createSummary(): Summary {
 }
 
 /** Counts a reading. */
-export function countReading(summary: Summary, reading: ExtractionOutcome): void {
+export function countExtraction(summary: ReprocessSummary, reading: ExtractionOutcome): void {
   summary.read[reading.outcome] += 1;
   if (reading.outcome !== 'read') return;
   const fields = Object.keys(reading.changes);
@@ -36,7 +36,7 @@ export function countReading(summary: Summary, reading: ExtractionOutcome): void
 }
 
 /** Returns a line for each field that would change, or the reason why the listing stays unchanged. */
-export function describeReading(reading: ExtractionOutcome): string[] {
+export function describeExtraction(reading: ExtractionOutcome): string[] {
   const name = `listing ${reading.listingId}`;
   if (reading.outcome === 'not_a_listing') {
     return [`${name}: not a listing: ${oneLine(reading.reason)}`];
@@ -58,7 +58,7 @@ export function describeFailure(
 }
 
 /** Returns the results of reading as lines. */
-export function describeReadings({ read, changing, fields }: Summary): string[] {
+export function describeExtractions({ read, changing, fields }: ReprocessSummary): string[] {
   const rows = Object.entries(fields).toSorted(([, one], [, other]) => other - one);
   return [
     `${read.read} listings were read again: ${changing} would change.`,
@@ -71,7 +71,7 @@ export function describeReadings({ read, changing, fields }: Summary): string[] 
 }
 
 /** Returns the results of writing as lines. */
-export function describeWritten({ written }: Summary): string[] {
+export function describeWritten({ written }: ReprocessSummary): string[] {
   return [
     `${written.written + written.incomplete} listings were written.`,
     ...some(

@@ -19,7 +19,7 @@ function begin(
   }: { sessionId?: string; ended?: Promise<never>; sessions?: () => Promise<never[]> } = {},
 ) {
   const [stdin, stdout] = [new PassThrough(), new PassThrough()];
-  const notices = { tell: (_line: string): void => undefined };
+  const notices = { onMessage: (_line: string): void => undefined };
   const status = converse(
     { client: client as ChatClient, ended, sessions, sessionId, profileId: undefined, notices },
     { stdin, stdout, env: { NO_COLOR: '1' } } as never,

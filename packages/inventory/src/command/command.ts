@@ -1,20 +1,20 @@
 import { once } from 'node:events';
 import type { Writable } from 'node:stream';
 import { parseArgs, type ParseArgsConfig } from 'node:util';
-import { type Day, readDay, toDay } from '../day.ts';
+import { type Day, parseDay, toDay } from '../day.ts';
 import { INVENTORY_FORMATS, type InventoryFormat } from '../read/input.ts';
 
-/** The parts of its process that the command uses; `process` itself has this shape. */
+/** The parts of `process` that the commands use. */
 export type InventoryIo = {
   stdin: AsyncIterable<Uint8Array>;
   stdout: Writable;
   stderr: Writable;
   env: Record<string, string | undefined>;
-  /** Whether standard output is a terminal; read from the stream by default. */
+  /** Whether standard output is a terminal. Defaults to the `isTTY` of the stream. */
   isTTY?: boolean;
-  /** The name of the command; `oselya inventory` by default. */
+  /** Command name in messages. Defaults to `oselya inventory`. */
   name?: string;
-  /** Ends a command that runs until its process ends. */
+  /** Stops a command that would otherwise run until the process ends. */
   signal?: AbortSignal;
 };
 
@@ -23,30 +23,30 @@ export type Context = {
   io: InventoryIo;
   /** Standard output. */
   out: Printer;
-  /** Writes a line to standard error, after the name of the command. */
+  /** Writes a line to standard error, prefixed with the command name. */
   log: (message: string) => void;
 };
 
 /** A command of `oselya inventory`. */
 export type Command = {
-  /** The help after the usage line; it ends with the options and the exit status. */
+  /** Help text below the usage line. */
   help: string;
   /**
-   * Returns the exit status: 0 good, 1 problems found, 2 unreadable.
+   * Runs the command. Returns the exit status: 0 success, 1 problems found, 2 unreadable input.
    * @throws UsageError
    */
   run(argv: string[], context: Context): Promise<number>;
 };
 
-/** Thrown for wrong use. The message is one line: what is wrong and what to do. */
+/** Thrown for invalid arguments or unusable files. The one-line message names the error and its remedy. */
 export class UsageError extends Error {
   override name = 'UsageError';
-  /** The arguments of a call that explains more, such as `validate --help`. */
-  readonly see: string | undefined;
+  /** Arguments of the related help command, such as `validate --help`. */
+  readonly helpArguments: string | undefined;
 
   constructor(message: string, { see, cause }: { see?: string | undefined; cause?: unknown } = {}) {
     super(message, { cause });
-    this.see = see;
+    this.helpArguments = see;
   }
 }
 
@@ -74,8 +74,8 @@ export function parseArguments<const O extends NonNullable<ParseArgsConfig['opti
   }
 }
 
-/** Returns the value of an option with few allowed values. */
-export function choice<T extends string>(
+/** Parses an option with a fixed set of values. */
+export function parseChoice<T extends string>(
   option: string,
   allowed: readonly T[],
   given: string | undefined,
@@ -86,8 +86,8 @@ export function choice<T extends string>(
   throw new UsageError(`${option} must be one of ${allowed.join(', ')}, not "${given}"`);
 }
 
-/** Returns the value of an option that is a whole number. */
-export function wholeNumber(
+/** Parses an option whose value is a whole number. */
+export function parseWholeNumber(
   option: string,
   given: string | undefined,
   { min = 0, max = 999_999_999 } = {},
@@ -98,38 +98,38 @@ export function wholeNumber(
   throw new UsageError(`${option} must be a whole number from ${min} to ${max}, not "${given}"`);
 }
 
-/** Returns the value of `--today`; today in UTC by default. */
-export function dayOf(given: string | undefined): Day {
+/** Parses `--today`. Defaults to the current day in UTC. */
+export function parseToday(given: string | undefined): Day {
   if (given === undefined) return toDay(new Date());
-  const day = readDay(given);
+  const day = parseDay(given);
   if (day !== null && day.length === given.length) return day;
   throw new UsageError(`--today must be a day, such as 2026-11-20, not "${given}"`);
 }
 
-/** The option of all commands that read inventories. */
+/** Option of all commands that read inventories. */
 export const INPUT_FORMAT_OPTION = { 'input-format': { type: 'string' } } as const;
 
 export const INPUT_FORMAT_HELP =
   '  --input-format json|jsonl|yaml    the format of FILE, whatever its name';
 
-/** Returns the value of `--input-format`; undefined leaves it to the name of the file. */
-export function inputFormatOf(values: { 'input-format'?: string }): InventoryFormat | undefined {
-  return choice('--input-format', INVENTORY_FORMATS, values['input-format']);
+/** Parses `--input-format`. Undefined if the file name determines the format. */
+export function parseInputFormat(values: { 'input-format'?: string }): InventoryFormat | undefined {
+  return parseChoice('--input-format', INVENTORY_FORMATS, values['input-format']);
 }
 
-/** Thrown when output could not be written. The message is one line: what is wrong and what to do. */
+/** Thrown if output cannot be written. The one-line message names the error and its remedy. */
 export class WriteError extends Error {
   override name = 'WriteError';
 }
 
-// Errors of a stream whose reader has gone away.
-const CLOSED = new Set(['EPIPE', 'ERR_STREAM_DESTROYED']);
-// UTF-16 code units that are written at once.
+// Error codes of a stream whose reader has closed it.
+const CLOSED_STREAM_CODES = new Set(['EPIPE', 'ERR_STREAM_DESTROYED']);
+// Maximum UTF-16 code units of one write.
 const PART_LENGTH = 64 * 1024;
 
 /**
- * Writes to a stream with backpressure. When the reader goes away, as `head` does, it drops the rest and sets
- * `isClosed`; other errors of the stream are thrown, by `end` at the latest.
+ * Writes to a stream with backpressure. If the reader closes the stream, as `head` does, it drops further output and sets
+ * `isClosed`. Other stream errors are thrown by the next call.
  */
 export class Printer {
   isClosed = false;
@@ -141,7 +141,7 @@ export class Printer {
     this.#stream = stream;
     const closed = Promise.withResolvers<void>();
     this.#closed = closed.promise;
-    // The listener stays, as the error of the last write may come late.
+    // The listener stays, because the last write may fail after `end`.
     stream.on('error', (error) => {
       this.#close(error);
       closed.resolve();
@@ -160,7 +160,7 @@ export class Printer {
   }
 
   /**
-   * Writes pieces as they are generated, and stops when the reader has gone away.
+   * Writes pieces as they are generated. Stops if the reader closes the stream.
    * @throws WriteError when an earlier write failed.
    */
   async writeAll(pieces: Iterable<string>): Promise<void> {
@@ -177,7 +177,7 @@ export class Printer {
 
   /**
    * Waits until everything is written.
-   * @throws WriteError when some of it could not be written.
+   * @throws WriteError if a write failed.
    */
   async end(): Promise<void> {
     if (!this.isClosed && !this.#stream.destroyed) {
@@ -189,7 +189,7 @@ export class Printer {
   }
 
   #throwFailure(): void {
-    // A failed stream has its error at once and emits it later.
+    // A failed stream sets `errored` immediately and emits the error later.
     if (this.#stream.errored) this.#close(this.#stream.errored);
     if (this.#stream.destroyed) this.isClosed = true;
     if (this.#failure !== null) throw this.#failure;
@@ -197,7 +197,7 @@ export class Printer {
 
   #close(error: Error & { code?: unknown }): void {
     this.isClosed = true;
-    if (CLOSED.has(String(error.code))) return;
+    if (CLOSED_STREAM_CODES.has(String(error.code))) return;
     const reason =
       error.code === 'ENOSPC' ? 'there is no space left; free some and try again' : error.message;
     this.#failure ??= new WriteError(`cannot write to standard output: ${reason}`, {

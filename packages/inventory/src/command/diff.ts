@@ -2,16 +2,22 @@ import { isDeepStrictEqual } from 'node:util';
 import { maskCredentials, maskId, maskRecord, maskValue } from '../credentials.ts';
 import type { PlacedRecord } from '../read/inventory-reader.ts';
 import { type EndpointRecord, EXPOSURES } from '../record.ts';
-import { cell, count, jsonList, quotedId, visible } from '../text.ts';
 import {
-  choice,
+  formatMarkdownCell,
+  formatCount,
+  formatJsonList,
+  quoteId,
+  escapeInvisible,
+} from '../text.ts';
+import {
+  parseChoice,
   type Command,
   INPUT_FORMAT_OPTION,
-  inputFormatOf,
+  parseInputFormat,
   parseArguments,
   UsageError,
 } from './command.ts';
-import { oneFile, readInput } from './files.ts';
+import { resolveSingleFile, readInput } from './files.ts';
 
 const HELP = `Compares two inventories by the ids of their records: what changed, with widened exposures first, what
 was added, and what was removed. OLD and NEW are as FILE is for \`validate\`; one of them may be - for
@@ -30,7 +36,7 @@ Exit status: 0 compared, 1 what --fail-on says, 2 unreadable, invalid or wrong u
 const FORMATS = ['text', 'json', 'md'] as const;
 
 /** `oselya inventory diff` (Contract 5). */
-export const diff: Command = {
+export const diffCommand: Command = {
   help: HELP,
   async run(argv, { io, out }) {
     const { values, positionals } = parseArguments('diff', argv, {
@@ -45,11 +51,11 @@ export const diff: Command = {
     if (older === '-' && newer === '-') {
       throw new UsageError('standard input can be read once; give - once');
     }
-    const format = choice('--format', FORMATS, values.format) ?? 'text';
-    const failOn = choice('--fail-on', ['widened', 'any'], values['fail-on']);
-    const inputFormat = inputFormatOf(values);
+    const format = parseChoice('--format', FORMATS, values.format) ?? 'text';
+    const failOn = parseChoice('--fail-on', ['widened', 'any'], values['fail-on']);
+    const inputFormat = parseInputFormat(values);
     const read = async (arg: string) =>
-      readInput(await oneFile([arg], 'compared on each side'), io, inputFormat);
+      readInput(await resolveSingleFile([arg], 'compared on each side'), io, inputFormat);
     const found = await diffInventories(await read(older), await read(newer)).catch(
       (error: unknown) => {
         if (!(error instanceof RepeatedIdError)) throw error;
@@ -66,15 +72,15 @@ export const diff: Command = {
   },
 };
 
-/** A property that differs; a value is undefined where the property is absent. */
+/** A changed property. A value is undefined if the property is absent. */
 export type PropertyChange = { key: string; before: unknown; after: unknown };
 
-/** A record that both inventories have, with different contents. */
+/** A record with different contents in the two inventories. */
 export type RecordChange = {
   id: string;
-  /** Whether more people can reach the endpoint than before. */
+  /** Whether the exposure of the endpoint is wider than before. */
   isWidened: boolean;
-  /** In the order of the newer record, then those that it lacks; the exposure first. */
+  /** The exposure first, then the properties of the newer record in order, then removed properties. */
   properties: PropertyChange[];
 };
 
@@ -89,14 +95,14 @@ export type InventoryDiff = {
   unchanged: number;
 };
 
-/** Thrown when an inventory repeats an id, as ids identify records. */
+/** Thrown if an inventory contains an id twice. */
 export class RepeatedIdError extends Error {
   override name = 'RepeatedIdError';
 }
 
 /**
- * Compares two inventories by the ids of their records (Contract 5). It holds the older one in memory.
- * @throws RepeatedIdError, and what the iterables throw.
+ * Compares two inventories by the ids of their records (Contract 5). Holds the older inventory in memory.
+ * @throws RepeatedIdError, and errors of the iterables.
  */
 export async function diffInventories(
   older: AsyncIterable<PlacedRecord>,
@@ -104,7 +110,7 @@ export async function diffInventories(
 ): Promise<InventoryDiff> {
   const left = new Map<string, EndpointRecord>();
   for await (const { value, position } of older) {
-    if (left.has(value.id)) throw repeatedId('older', value.id, position.line);
+    if (left.has(value.id)) throw createRepeatedIdError('older', value.id, position.line);
     left.set(value.id, value);
   }
   const seen = new Set<string>();
@@ -112,7 +118,7 @@ export async function diffInventories(
   const added: EndpointRecord[] = [];
   let unchanged = 0;
   for await (const { value, position } of newer) {
-    if (seen.has(value.id)) throw repeatedId('newer', value.id, position.line);
+    if (seen.has(value.id)) throw createRepeatedIdError('newer', value.id, position.line);
     seen.add(value.id);
     const before = left.get(value.id);
     left.delete(value.id);
@@ -122,8 +128,8 @@ export async function diffInventories(
     else unchanged += 1;
   }
   return {
-    changed: withFirst(changed, ({ isWidened }) => isWidened),
-    added: withFirst(added, ({ exposure }) => exposure === 'public'),
+    changed: moveToFront(changed, ({ isWidened }) => isWidened),
+    added: moveToFront(added, ({ exposure }) => exposure === 'public'),
     removed: [...left.values()],
     unchanged,
   };
@@ -131,39 +137,39 @@ export async function diffInventories(
 
 function compare(before: EndpointRecord, after: EndpointRecord): RecordChange | null {
   const properties = [...new Set([...Object.keys(after), ...Object.keys(before)])]
-    .map((key) => ({ key, before: own(before, key), after: own(after, key) }))
+    .map((key) => ({ key, before: getOwnValue(before, key), after: getOwnValue(after, key) }))
     .filter((property) => !isDeepStrictEqual(property.before, property.after));
   if (properties.length === 0) return null;
   return {
     id: after.id,
     isWidened: EXPOSURES.indexOf(after.exposure) < EXPOSURES.indexOf(before.exposure),
-    properties: withFirst(properties, ({ key }) => key === 'exposure'),
+    properties: moveToFront(properties, ({ key }) => key === 'exposure'),
   };
 }
 
-function own(record: EndpointRecord, key: string): unknown {
+function getOwnValue(record: EndpointRecord, key: string): unknown {
   return Object.hasOwn(record, key) ? record[key] : undefined;
 }
 
-function withFirst<T>(values: readonly T[], isFirst: (value: T) => boolean): T[] {
+function moveToFront<T>(values: readonly T[], isFirst: (value: T) => boolean): T[] {
   return [...values.filter(isFirst), ...values.filter((value) => !isFirst(value))];
 }
 
-function repeatedId(which: string, id: string, line: number): RepeatedIdError {
+function createRepeatedIdError(which: string, id: string, line: number): RepeatedIdError {
   return new RepeatedIdError(
-    `the ${which} inventory repeats the id ${quotedId(id)} on line ${line}; ids identify records`,
+    `the ${which} inventory repeats the id ${quoteId(id)} on line ${line}; ids identify records`,
   );
 }
 
-/** Credentials in addresses are masked in all formats. */
+/** All formats mask credentials in URLs. */
 const FORMATTERS: Record<(typeof FORMATS)[number], (diff: InventoryDiff) => Iterable<string>> = {
   *json({ changed, added, removed, unchanged }) {
     yield '{\n  "changed": ';
-    yield* jsonList(Iterator.from(changed).map(maskedChange), '  ');
+    yield* formatJsonList(Iterator.from(changed).map(maskChange), '  ');
     yield ',\n  "added": ';
-    yield* jsonList(Iterator.from(added).map(maskRecord), '  ');
+    yield* formatJsonList(Iterator.from(added).map(maskRecord), '  ');
     yield ',\n  "removed": ';
-    yield* jsonList(Iterator.from(removed).map(maskRecord), '  ');
+    yield* formatJsonList(Iterator.from(removed).map(maskRecord), '  ');
     yield `,\n  "unchanged": ${unchanged}\n}\n`;
   },
   *text(found) {
@@ -189,15 +195,15 @@ const FORMATTERS: Record<(typeof FORMATS)[number], (diff: InventoryDiff) => Iter
     for (const [kind, id, details] of rows(found)) {
       if (separator === '') yield '| | record | |\n| --- | --- | --- |\n';
       separator = '\n';
-      const shown = details.map((detail) => cell(detail)).join('<br>');
-      yield `| ${kind} | ${cell(id, maskId)} | ${shown} |\n`;
+      const shown = details.map((detail) => formatMarkdownCell(detail)).join('<br>');
+      yield `| ${kind} | ${formatMarkdownCell(id, maskId)} | ${shown} |\n`;
     }
     yield `${separator}${summary(found)}\n`;
   },
 };
 
 function lineOf(text: string): string {
-  return `${visible(text)}\n`;
+  return `${escapeInvisible(text)}\n`;
 }
 
 function* rows({ changed, added, removed }: InventoryDiff): Generator<[string, string, string[]]> {
@@ -208,7 +214,7 @@ function* rows({ changed, added, removed }: InventoryDiff): Generator<[string, s
   for (const { id, name, exposure } of removed) yield ['removed', id, [`${name} (${exposure})`]];
 }
 
-function maskedChange({ id, isWidened, properties }: RecordChange): unknown {
+function maskChange({ id, isWidened, properties }: RecordChange): unknown {
   return {
     id: maskId(id),
     isWidened,
@@ -230,7 +236,7 @@ function hasOtherCredentials({ before, after }: PropertyChange): boolean {
 function summary({ changed, added, removed, unchanged }: InventoryDiff): string {
   const widened = changed.filter(({ isWidened }) => isWidened).length;
   const noted = widened === 0 ? '' : ` (${widened} with wider exposure)`;
-  return `${count(changed.length, 'record')} changed${noted}, ${added.length} added, ${removed.length} removed, ${unchanged} unchanged`;
+  return `${formatCount(changed.length, 'record')} changed${noted}, ${added.length} added, ${removed.length} removed, ${unchanged} unchanged`;
 }
 
 function describe(change: PropertyChange): string {
@@ -241,7 +247,7 @@ function describe(change: PropertyChange): string {
   if (hasOtherCredentials(change)) return `${key}: ${written(after)}, with other credentials`;
   const [older, newer] = [written(before), written(after)];
   if (older !== newer) return `${key}: ${older} → ${newer}`;
-  // A string may look like another value, such as "1" for 1.
+  // JSON quotes distinguish the string "1" from the number 1.
   return `${key}: ${asJson(before)} → ${asJson(after)}`;
 }
 

@@ -1,16 +1,16 @@
 import {
-  asciiHost,
+  toAsciiHost,
   type Endpoint,
-  endpointOf,
+  parseEndpoint,
   isIpAddress,
-  transportOf,
-  withoutBrackets,
+  getTransport,
+  removeBrackets,
 } from '../address.ts';
-import { credentialIn, maskRecord, withoutCredentials } from '../credentials.ts';
+import { detectCredential, maskRecord, removeCredentials } from '../credentials.ts';
 import type { EndpointRecord } from '../record.ts';
-import { count, jsonList } from '../text.ts';
-import { choice, type Command, parseArguments, UsageError } from './command.ts';
-import { oneFile, SELECT_HELP, SELECT_OPTIONS, selectRecords } from './files.ts';
+import { formatCount, formatJsonList } from '../text.ts';
+import { parseChoice, type Command, parseArguments, UsageError } from './command.ts';
+import { resolveSingleFile, SELECT_HELP, SELECT_OPTIONS, selectRecords } from './files.ts';
 
 const TARGETS = ['prometheus', 'blackbox', 'hosts'] as const;
 
@@ -35,25 +35,26 @@ export const exportCommand: Command = {
       target: { type: 'string' },
       ...SELECT_OPTIONS,
     });
-    const file = await oneFile(positionals, 'exported');
-    const target = choice('--target', TARGETS, values.target);
+    const file = await resolveSingleFile(positionals, 'exported');
+    const target = parseChoice('--target', TARGETS, values.target);
     if (target === undefined) throw new UsageError(`give --target ${TARGETS.join('|')}`);
     const records = await selectRecords(file, io, values);
     if (target === 'hosts') {
       const { lines, skipped } = hostsFile(records);
       await out.writeAll(lines);
       if (skipped > 0) {
-        log(`${count(skipped, 'record')} skipped: no IP address as host, or no domain`);
+        log(`${formatCount(skipped, 'record')} skipped: no IP address as host, or no domain`);
       }
       return 0;
     }
     const { groups, withCredentials } = targetGroups(records, target);
-    await out.writeAll(jsonList(groups));
+    await out.writeAll(formatJsonList(groups));
     await out.write('\n');
     const skipped = records.length - groups.length;
-    if (skipped > 0) log(`${count(skipped, 'record')} skipped: no suitable address or protocol`);
+    if (skipped > 0)
+      log(`${formatCount(skipped, 'record')} skipped: no suitable address or protocol`);
     if (withCredentials > 0) {
-      const addresses = count(withCredentials, 'address', 'addresses');
+      const addresses = formatCount(withCredentials, 'address', 'addresses');
       log(`${addresses} printed without credentials; configure them where they are used`);
     }
     return 0;
@@ -63,13 +64,13 @@ export const exportCommand: Command = {
 /** A name in a hosts file (RFC 952, RFC 1123 §2.1). */
 const NAME = /^[a-z\d]([a-z\d-]*[a-z\d])?(\.[a-z\d]([a-z\d-]*[a-z\d])?)*$/i;
 
-/** Returns lines with each address and its domains, in the order of the records. */
+/** Returns one line per IP address with its domains, in the order of the records. */
 function hostsFile(records: readonly EndpointRecord[]) {
   const names = new Map<string, Set<string>>();
   let skipped = 0;
   for (const { host = '', domain = '' } of records) {
-    const address = withoutBrackets(host);
-    const name = asciiHost(domain.trim()).replace(/\.$/, '').toLowerCase();
+    const address = removeBrackets(host);
+    const name = toAsciiHost(domain.trim()).replace(/\.$/, '').toLowerCase();
     if (!isIpAddress(address) || address.includes('%') || !NAME.test(name)) skipped += 1;
     else names.set(address, (names.get(address) ?? new Set()).add(name));
   }
@@ -78,33 +79,33 @@ function hostsFile(records: readonly EndpointRecord[]) {
 }
 
 /**
- * An entry of file-based service discovery:
+ * An entry for file-based service discovery:
  * https://prometheus.io/docs/prometheus/latest/configuration/configuration/#file_sd_config
  */
 type TargetGroup = { targets: string[]; labels: Record<string, string> };
 
-/** Returns the endpoints that suit a target; `withCredentials` counts those whose address had some. */
+/** Returns the endpoints that suit a target, and the number of endpoints whose URL had credentials. */
 function targetGroups(records: readonly EndpointRecord[], target: 'prometheus' | 'blackbox') {
   const toGroup = target === 'prometheus' ? scrapeTarget : blackboxTarget;
   let withCredentials = 0;
   const groups: TargetGroup[] = [];
   for (const record of records) {
-    const endpoint = endpointOf(record);
+    const endpoint = parseEndpoint(record);
     const group = endpoint && toGroup(record, endpoint);
     if (group === null) continue;
     groups.push(group);
-    if (credentialIn(record.url ?? '') !== null) withCredentials += 1;
+    if (detectCredential(record.url ?? '') !== null) withCredentials += 1;
   }
   return { groups, withCredentials };
 }
 
-/** Parameters become labels of these names. */
+/** Names of URL parameters that can become labels. */
 const LABEL = /^[a-z_]\w*$/i;
 
-/** Prometheus scrapes `host:port` with the scheme, path and parameters of the URL, each parameter once. */
+/** Returns the scrape target of an endpoint. Prometheus supports each URL parameter only once. */
 function scrapeTarget(record: EndpointRecord, endpoint: Endpoint): TargetGroup | null {
   const { host, port, protocol } = endpoint;
-  const url = endpoint.url === null ? null : URL.parse(withoutCredentials(record.url ?? ''));
+  const url = endpoint.url === null ? null : URL.parse(removeCredentials(record.url ?? ''));
   const scheme = scrapeScheme(protocol);
   if (scheme === null || (url !== null && !isWeb(protocol))) return null;
   const parameters = [...(url?.searchParams ?? [])];
@@ -121,19 +122,19 @@ function scrapeTarget(record: EndpointRecord, endpoint: Endpoint): TargetGroup |
   };
 }
 
-/** Returns an empty scheme for words that may mean HTTP, such as `metrics`, and null for other protocols. */
+/** Returns the scheme of a protocol: empty for names that may mean HTTP, such as `metrics`, null for other protocols. */
 function scrapeScheme(protocol: string): 'http' | 'https' | '' | null {
   if (protocol === 'http') return 'http';
   if (protocol === 'https' || protocol === 'tls' || protocol === 'ssl') return 'https';
-  return protocol === 'tcp' || transportOf(protocol) === undefined ? '' : null;
+  return protocol === 'tcp' || getTransport(protocol) === undefined ? '' : null;
 }
 
-/** The blackbox exporter probes web addresses by HTTP, and others by a connection. */
+/** Returns the blackbox target of an endpoint: a URL for HTTP, otherwise `host:port` for a TCP connection. */
 function blackboxTarget(record: EndpointRecord, { host, port, protocol, url }: Endpoint) {
-  if (transportOf(protocol) === 'udp') return null;
+  if (getTransport(protocol) === 'udp') return null;
   const isPage = url !== null && isWeb(protocol);
-  // Prometheus shows targets on its pages, so they must not contain credentials.
-  const address = isPage ? withoutCredentials(record.url ?? '') : `${host}:${port}`;
+  // Prometheus displays targets, so credentials must be removed.
+  const address = isPage ? removeCredentials(record.url ?? '') : `${host}:${port}`;
   const module = isPage ? 'http_2xx' : 'tcp_connect';
   return { targets: [address], labels: { ...labelsOf(record), __param_module: module } };
 }

@@ -5,20 +5,20 @@ import { isGzip, type InventoryFormat, readUtf8 } from '../read/input.ts';
 import { InvalidInventoryError, type PlacedRecord, readRecords } from '../read/inventory-reader.ts';
 import { type EndpointRecord, EXPOSURES } from '../record.ts';
 import {
-  choice,
+  parseChoice,
   INPUT_FORMAT_HELP,
   INPUT_FORMAT_OPTION,
-  inputFormatOf,
+  parseInputFormat,
   type InventoryIo,
   UsageError,
 } from './command.ts';
 
 /**
- * Returns the files that arguments name: `-` for standard input, paths, and patterns such as `hosts/*.json`. An
- * existing file is meant by its name, even if that looks like a pattern.
- * @throws UsageError when nothing is named or matches, or standard input is named twice.
+ * Resolves arguments to files: `-` for standard input, paths, and patterns such as `hosts/*.json`. An
+ * argument that is the name of an existing file is not treated as a pattern.
+ * @throws UsageError if there are no arguments or no matches, or if standard input is repeated.
  */
-export async function inputFiles(args: readonly string[]): Promise<string[]> {
+export async function resolveInputFiles(args: readonly string[]): Promise<string[]> {
   if (args.length === 0) {
     throw new UsageError('no file is given; name a FILE, or - for standard input');
   }
@@ -27,19 +27,19 @@ export async function inputFiles(args: readonly string[]): Promise<string[]> {
   }
   const files = await Promise.all(
     args.map(async (arg) => {
-      return /[*?[\]{}]/.test(arg) && !existsSync(arg) ? await matching(arg) : [arg];
+      return /[*?[\]{}]/.test(arg) && !existsSync(arg) ? await findMatches(arg) : [arg];
     }),
   );
   return [...new Set(files.flat())];
 }
 
 /**
- * Returns the only file of a command; a pattern may name it.
- * @param purpose What the command does with it, such as `exported`.
- * @throws UsageError when there is none, or more than one.
+ * Resolves the arguments of a command that reads one file.
+ * @param purpose Participle for the error message, such as `exported`.
+ * @throws UsageError if there is not exactly one file.
  */
-export async function oneFile(args: readonly string[], purpose: string): Promise<string> {
-  const [file, ...more] = args.length === 1 ? await inputFiles(args) : args;
+export async function resolveSingleFile(args: readonly string[], purpose: string): Promise<string> {
+  const [file, ...more] = args.length === 1 ? await resolveInputFiles(args) : args;
   if (file !== undefined && more.length === 0) return file;
   if (args.length === 1) {
     throw new UsageError(`one file is ${purpose}, and ${more.length + 1} match ${args[0]}`);
@@ -47,9 +47,9 @@ export async function oneFile(args: readonly string[], purpose: string): Promise
   throw new UsageError(`one file is ${purpose}: give FILE, or - for standard input`);
 }
 
-async function matching(pattern: string): Promise<string[]> {
+async function findMatches(pattern: string): Promise<string[]> {
   const files = await Array.fromAsync(glob(pattern), async (path) => {
-    // Folders and pipes match too. A broken link is reported when it is read.
+    // Folders and pipes match too. A broken link is reported by the later read.
     const entry = await stat(path).catch(() => null);
     return entry === null || entry.isFile() ? [path] : [];
   });
@@ -57,31 +57,31 @@ async function matching(pattern: string): Promise<string[]> {
   throw new UsageError(`no file matches ${pattern}; check the path`);
 }
 
-/** Returns the name of a file in messages. */
-export function labelOf(file: string): string {
+/** Returns the name of a file for messages. */
+export function formatFileLabel(file: string): string {
   return file === '-' ? '<stdin>' : file;
 }
 
 /**
  * Yields the records of a file, or of standard input for `-`.
- * @throws UsageError when it cannot be read or is invalid.
+ * @throws UsageError if the file cannot be read or is invalid.
  */
 export async function* readInput(
   file: string,
   io: InventoryIo,
   format: InventoryFormat | undefined,
 ): AsyncGenerator<PlacedRecord> {
-  const options = { file: labelOf(file), ...(format && { format }) };
+  const options = { file: formatFileLabel(file), ...(format && { format }) };
   try {
     yield* readRecords(file === '-' ? io.stdin : { path: file }, options);
   } catch (error) {
-    if (!(error instanceof InvalidInventoryError)) throw readFailure(error, labelOf(file));
+    if (!(error instanceof InvalidInventoryError)) throw toReadError(error, formatFileLabel(file));
     const see = file === '-' ? undefined : `validate ${file}`;
     throw new UsageError(error.message, { see, cause: error });
   }
 }
 
-/** The options of commands that use some records of one file. */
+/** Options of commands that select records of one file. */
 export const SELECT_OPTIONS = {
   type: { type: 'string', multiple: true },
   exposure: { type: 'string', multiple: true },
@@ -93,8 +93,8 @@ export const SELECT_HELP = `  --type TYPE                       only records of 
 ${INPUT_FORMAT_HELP}`;
 
 /**
- * Returns the records that the options select; all records without them.
- * @throws UsageError when the file cannot be read or is invalid, or an exposure is unknown.
+ * Returns the records that match the options. Without options, returns all records.
+ * @throws UsageError if the file cannot be read or is invalid, or if an exposure is unknown.
  */
 export async function selectRecords(
   file: string,
@@ -102,9 +102,9 @@ export async function selectRecords(
   values: { type?: string[]; exposure?: string[]; 'input-format'?: string },
 ): Promise<EndpointRecord[]> {
   const { type } = values;
-  const exposure = values.exposure?.map((given) => choice('--exposure', EXPOSURES, given));
+  const exposure = values.exposure?.map((given) => parseChoice('--exposure', EXPOSURES, given));
   const records = [];
-  for await (const { value } of readInput(file, io, inputFormatOf(values))) {
+  for await (const { value } of readInput(file, io, parseInputFormat(values))) {
     const isSelected =
       (type?.includes(value.type) ?? true) && (exposure?.includes(value.exposure) ?? true);
     if (isSelected) records.push(value);
@@ -113,9 +113,9 @@ export async function selectRecords(
 }
 
 /**
- * Returns the text of a file that is no inventory; of standard input for `-` if `io` is given.
- * @param advice The advice when it exceeds the limit.
- * @throws UsageError when it cannot be read, is not UTF-8, or exceeds the limit.
+ * Reads the text of a configuration or other file. With `io`, `-` reads standard input.
+ * @param advice Advice for a file that exceeds the size limit.
+ * @throws UsageError if the file cannot be read, is not UTF-8, or exceeds the size limit.
  */
 export async function readText(
   file: string,
@@ -143,7 +143,7 @@ export async function readText(
       chunks.push(chunk);
     }
   } catch (error) {
-    throw readFailure(error, label);
+    throw toReadError(error, label);
   }
   const whole = Buffer.concat(chunks);
   if (isGzip(whole)) {
@@ -162,26 +162,26 @@ export async function readText(
   return text;
 }
 
-/** Returns a failure to read as a UsageError; any other error unchanged. */
-export function readFailure(error: unknown, label: string): unknown {
-  // Node replaces bytes that are not UTF-8 in arguments, so the name cannot be found.
-  const isBadName = label.includes('\u{FFFD}') && codeOf(error) === 'ENOENT';
-  const reason = isBadName ? 'its name is not UTF-8; rename it' : reasonOf(error, 'read');
+/** Converts a read failure to a UsageError. Returns other errors unchanged. */
+export function toReadError(error: unknown, label: string): unknown {
+  // Node replaces invalid UTF-8 in arguments, so a file with such a name cannot be found.
+  const isBadName = label.includes('\u{FFFD}') && getErrorCode(error) === 'ENOENT';
+  const reason = isBadName ? 'its name is not UTF-8; rename it' : getFailureReason(error, 'read');
   if (reason === undefined) return error;
   return new UsageError(`cannot read ${label || 'a file without a name'}: ${reason}`, {
     cause: error,
   });
 }
 
-/** Returns a failure to write as a UsageError; any other error unchanged. */
-export function writeFailure(error: unknown, label: string): unknown {
-  const reason = reasonOf(error, 'write');
+/** Converts a write failure to a UsageError. Returns other errors unchanged. */
+export function toWriteError(error: unknown, label: string): unknown {
+  const reason = getFailureReason(error, 'write');
   return reason === undefined
     ? error
     : new UsageError(`cannot write ${label}: ${reason}`, { cause: error });
 }
 
-const TOO_LARGE = 'it is too large to be read whole; split it';
+const TOO_LARGE_REASON = 'it is too large to be read whole; split it';
 
 const REASONS: Partial<Record<string, string>> = {
   ENOTDIR: 'a part of its path is not a folder; check the path',
@@ -189,8 +189,8 @@ const REASONS: Partial<Record<string, string>> = {
   ENOSPC: 'there is no space left; free some and try again',
   EISDIR: 'it is a folder; name a file in it',
   EROFS: 'its file system is read-only; write elsewhere',
-  ERR_STRING_TOO_LONG: TOO_LARGE,
-  ERR_FS_FILE_TOO_LARGE: TOO_LARGE,
+  ERR_STRING_TOO_LONG: TOO_LARGE_REASON,
+  ERR_FS_FILE_TOO_LARGE: TOO_LARGE_REASON,
   Z_BUF_ERROR: 'the gzip data ends too early; fetch the file again',
   'read ENOENT': 'there is no such file; check the path',
   'write ENOENT': 'there is no such folder; check the path',
@@ -198,8 +198,8 @@ const REASONS: Partial<Record<string, string>> = {
   'write EACCES': 'permission denied; ask for the right to write there',
 };
 
-function reasonOf(error: unknown, action: 'read' | 'write'): string | undefined {
-  const code = codeOf(error);
+function getFailureReason(error: unknown, action: 'read' | 'write'): string | undefined {
+  const code = getErrorCode(error);
   if (code === undefined || !(error instanceof Error)) return undefined;
   const reason = REASONS[code] ?? REASONS[`${action} ${code}`];
   if (reason !== undefined) return reason;
@@ -207,7 +207,7 @@ function reasonOf(error: unknown, action: 'read' | 'write'): string | undefined 
   return 'syscall' in error ? `${error.message}; check the path and its permissions` : undefined;
 }
 
-function codeOf(error: unknown): string | undefined {
+function getErrorCode(error: unknown): string | undefined {
   if (!(error instanceof Error) || !('code' in error)) return undefined;
   return typeof error.code === 'string' ? error.code : undefined;
 }

@@ -4,9 +4,9 @@ import { importCompose } from '../import/compose.ts';
 import { ImportError } from '../import/draft.ts';
 import { importNginx } from '../import/nginx.ts';
 import { importOpenApi } from '../import/openapi.ts';
-import { count, jsonList } from '../text.ts';
-import { choice, type Command, parseArguments, UsageError } from './command.ts';
-import { labelOf, oneFile, readFailure, readText } from './files.ts';
+import { formatCount, formatJsonList } from '../text.ts';
+import { parseChoice, type Command, parseArguments, UsageError } from './command.ts';
+import { formatFileLabel, resolveSingleFile, toReadError, readText } from './files.ts';
 
 const SOURCES = ['compose', 'nginx', 'caddy', 'openapi'] as const;
 const IMPORTS = {
@@ -41,23 +41,23 @@ export const importCommand: Command = {
       from: { type: 'string' },
       folder: { type: 'string' },
     });
-    const file = await oneFile(positionals, 'imported');
-    const from = choice('--from', SOURCES, values.from);
+    const file = await resolveSingleFile(positionals, 'imported');
+    const from = parseChoice('--from', SOURCES, values.from);
     if (from === undefined) throw new UsageError(`give --from ${SOURCES.join('|')}`);
     const text = await readText(file, { io });
-    const label = labelOf(file);
+    const label = formatFileLabel(file);
     const { folder: path } = values;
     const folder = path === undefined ? undefined : { path, file: file === '-' ? undefined : file };
     const source = file === '-' ? from : basename(file);
     const { records, withCredentials, skipped, moreSkipped } = attempt(() => {
       const imported = IMPORTS[from](text, folder);
       const { skipped: lines, moreSkipped: more } = imported;
-      return { ...imported.drafts(source), skipped: lines, moreSkipped: more };
+      return { ...imported.createDrafts(source), skipped: lines, moreSkipped: more };
     });
-    await out.writeAll(jsonList(records));
+    await out.writeAll(formatJsonList(records));
     await out.write('\n');
     if (withCredentials > 0) {
-      log(`${count(withCredentials, 'draft')} printed without the credentials in ${label}`);
+      log(`${formatCount(withCredentials, 'draft')} printed without the credentials in ${label}`);
     }
     for (const line of skipped) log(`skipped: ${line}`);
     if (moreSkipped > 0) log(`skipped: ${moreSkipped} more`);
@@ -68,7 +68,7 @@ export const importCommand: Command = {
       try {
         return read();
       } catch (error) {
-        if (!(error instanceof ImportError)) throw readFailure(error, path ?? label);
+        if (!(error instanceof ImportError)) throw toReadError(error, path ?? label);
         const message = `cannot read ${label} as ${from}: ${error.message}`;
         throw new UsageError(message, { cause: error });
       }

@@ -14,21 +14,21 @@ import {
 } from '../lint/lint.ts';
 import { isGzip } from '../read/input.ts';
 import type { FileResult } from '../reporters.ts';
-import { count } from '../text.ts';
+import { formatCount } from '../text.ts';
 import {
   type Command,
   type Context,
-  dayOf,
+  parseToday,
   parseArguments,
   UsageError,
-  wholeNumber,
+  parseWholeNumber,
 } from './command.ts';
-import { readFailure, readText, writeFailure } from './files.ts';
+import { toReadError, readText, toWriteError } from './files.ts';
 import {
   CHECK_OPTIONS,
   CHECK_OPTIONS_HELP,
-  type CheckedFiles,
-  checkedFiles,
+  type FileCheck,
+  parseCheckArguments,
   checkFiles,
 } from './validate.ts';
 
@@ -54,7 +54,7 @@ Exit status: 0 no errors, 1 errors or too many warnings, 2 unreadable or wrong u
 `;
 
 /** `oselya inventory lint` (Contract 5). */
-export const lint: Command = {
+export const lintCommand: Command = {
   help: HELP,
   async run(argv, context) {
     const { values, positionals } = parseArguments('lint', argv, {
@@ -66,9 +66,9 @@ export const lint: Command = {
       'max-warnings': { type: 'string' },
       fix: { type: 'boolean' },
     });
-    const files = await checkedFiles(positionals, values);
-    const maxWarnings = wholeNumber('--max-warnings', values['max-warnings']) ?? Infinity;
-    const options = { config: await readConfig(values.config), today: dayOf(values.today) };
+    const files = await parseCheckArguments(positionals, values);
+    const maxWarnings = parseWholeNumber('--max-warnings', values['max-warnings']) ?? Infinity;
+    const options = { config: await readConfig(values.config), today: parseToday(values.today) };
     const baseline = await openBaseline(values.baseline, values['update-baseline'] ?? false);
     if (values.fix) await fixFiles(files, context, options);
     const ids = new Map();
@@ -94,13 +94,13 @@ async function readConfig(given: string | undefined): Promise<LintConfig> {
   }
 }
 
-/** The findings to hide, and a note after the last file. */
+/** Known findings to hide, and the note printed after the last file. */
 type KnownFindings = {
   ignores: (finding: Finding) => boolean;
   end(results: readonly FileResult[]): Promise<string | null>;
 };
 
-/** @throws UsageError when the file cannot be read, is no baseline, or none is given for an update. */
+/** @throws UsageError if the baseline cannot be read or is invalid, or if an update lacks `--baseline`. */
 async function openBaseline(file: string | undefined, isUpdate: boolean): Promise<KnownFindings> {
   if (file === undefined) {
     if (!isUpdate) return { ignores: () => false, end: () => Promise.resolve(null) };
@@ -112,8 +112,8 @@ async function openBaseline(file: string | undefined, isUpdate: boolean): Promis
     return {
       ignores: (finding) => known.has(finding),
       end(results) {
-        const gone = known.countGone(results.filter(isRead).map((result) => result.file));
-        const note = `${count(gone, 'finding')} of ${file} not found any more; remove with --update-baseline`;
+        const gone = known.countStale(results.filter(isRead).map((result) => result.file));
+        const note = `${formatCount(gone, 'finding')} of ${file} not found any more; remove with --update-baseline`;
         return Promise.resolve(gone === 0 ? null : note);
       },
     };
@@ -122,7 +122,7 @@ async function openBaseline(file: string | undefined, isUpdate: boolean): Promis
   return {
     ignores: (finding) => found.add(finding),
     async end(results) {
-      // Findings after the end of the reading would be new next time.
+      // An incomplete baseline would report old findings as new in the next run.
       const unread = results.find((result) => !isRead(result));
       if (unread !== undefined) {
         return `${file} was not changed, as ${unread.file} was not read to its end`;
@@ -130,14 +130,14 @@ async function openBaseline(file: string | undefined, isUpdate: boolean): Promis
       const names = results.map((result) => result.file);
       known.replace(names, found);
       await replaceFile(file, known.toString()).catch((error: unknown) => {
-        throw writeFailure(error, file);
+        throw toWriteError(error, file);
       });
       const errors = results.reduce((sum, result) => sum + result.errors, 0);
       const rest =
         errors === 0
           ? ''
-          : `; ${count(errors, 'error')} cannot be hidden: correct what is reported`;
-      return `${count(found.size, 'finding')} written to ${file}${rest}`;
+          : `; ${formatCount(errors, 'error')} cannot be hidden: correct what is reported`;
+      return `${formatCount(found.size, 'finding')} written to ${file}${rest}`;
     },
   };
 }
@@ -155,11 +155,11 @@ function isRead({ isComplete, status }: FileResult): boolean {
 }
 
 /**
- * Applies the fixes of all findings to files, each in memory. Unreadable files are left to the check.
+ * Applies all fixes to files, one file at a time in memory. Skips unreadable files, which the check reports.
  * @throws UsageError for standard input, special and compressed files, and for failures to write.
  */
 async function fixFiles(
-  { files, inputFormat }: CheckedFiles,
+  { files, inputFormat }: FileCheck,
   { log }: Context,
   options: Pick<LintOptions, 'config' | 'today'>,
 ): Promise<void> {
@@ -179,13 +179,13 @@ async function fixFiles(
     const { text, applied } = await fix(file, bytes, { ...options, ...format });
     if (applied === 0) continue;
     await replaceFile(file, text).catch((error: unknown) => {
-      throw writeFailure(error, file);
+      throw toWriteError(error, file);
     });
-    log(`${count(applied, 'finding')} fixed in ${file}`);
+    log(`${formatCount(applied, 'finding')} fixed in ${file}`);
   }
 }
 
-/** Returns what is read of a file; undefined when it cannot be read at all. */
+/** Returns the result of a read. Undefined if the file cannot be read. */
 async function readable<T>(
   file: string,
   read: (file: string) => Promise<T>,
@@ -194,7 +194,7 @@ async function readable<T>(
     return await read(file);
   } catch (error) {
     if (error instanceof Error && 'syscall' in error) return undefined;
-    throw readFailure(error, file);
+    throw toReadError(error, file);
   }
 }
 
@@ -208,18 +208,18 @@ async function fix(file: string, bytes: Buffer, options: LintOptions) {
   const findings: Finding[] = [];
   for await (const finding of lintInventory(bytes, { ...options, file })) {
     if (finding.fix !== undefined) findings.push(finding);
-    // Bytes that are not UTF-8 would be lost.
+    // A rewrite would lose invalid UTF-8.
     if (finding.code.startsWith('encoding/utf')) return { text: '', applied: 0 };
   }
   try {
     return applyFixes(bytes.toString(), findings);
   } catch (error) {
-    throw readFailure(error, file);
+    throw toReadError(error, file);
   }
 }
 
 /**
- * Applies the fixes of findings to their text; it skips places at which the text has changed.
+ * Applies the fixes of findings to their text. Skips places at which the text has changed.
  * @returns The text, and the number of fixes applied.
  */
 export function applyFixes(
@@ -237,7 +237,7 @@ export function applyFixes(
     let at = lineStart;
     // Columns count code points, offsets UTF-16 code units.
     for (let nth = 1; nth < column; nth += 1) at += (text.codePointAt(at) ?? 0) > 0xffff ? 2 : 1;
-    // Two findings may fix one place; the first one has.
+    // Two findings may fix the same place. The first fix wins.
     if (found === undefined || at < from || !text.startsWith(found.written, at)) continue;
     parts.push(text.slice(from, at), found.replacement);
     from = at + found.written.length;
@@ -247,9 +247,9 @@ export function applyFixes(
 }
 
 /**
- * Replaces a file atomically: it has the old or the new text, even after a power cut. A symbolic link still leads to
- * it, and its permissions stay.
- * @throws What the file system throws.
+ * Replaces a file atomically, also in case of a power failure. Keeps symbolic links and
+ * permissions.
+ * @throws Errors of the file system.
  */
 export async function replaceFile(file: string, text: string): Promise<void> {
   const old = await realpath(file).then(

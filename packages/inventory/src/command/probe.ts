@@ -2,23 +2,29 @@ import { X509Certificate } from 'node:crypto';
 import { maskCredentials, maskId, maskRecord } from '../credentials.ts';
 import { toDay } from '../day.ts';
 import {
-  MAX_PROBES_AT_ONCE,
+  MAX_CONCURRENT_PROBES,
   MAX_PROBES_PER_SECOND,
   type Observation,
   probeAll,
 } from '../probe/probe.ts';
-import { count, jsonText, visible } from '../text.ts';
+import { formatCount, formatJson, escapeInvisible } from '../text.ts';
 import {
-  choice,
+  parseChoice,
   type Command,
   parseArguments,
   type Printer,
   UsageError,
-  wholeNumber,
+  parseWholeNumber,
 } from './command.ts';
-import { oneFile, readText, SELECT_HELP, SELECT_OPTIONS, selectRecords } from './files.ts';
+import {
+  resolveSingleFile,
+  readText,
+  SELECT_HELP,
+  SELECT_OPTIONS,
+  selectRecords,
+} from './files.ts';
 
-/** No probe is useful after this time, and timers are limited to some weeks. */
+/** Upper limit of `--timeout`. Timers cannot exceed a few weeks. */
 const MAX_TIMEOUT_SECONDS = 600;
 
 const HELP = `Connects to the endpoints of an inventory, each at the host and port of its record and nowhere else, and
@@ -39,7 +45,7 @@ Exit status: 0 no problems, 1 problems, 2 unreadable, invalid or wrong use.
 `;
 
 /** `oselya inventory probe` (Contract 5). */
-export const probe: Command = {
+export const probeCommand: Command = {
   help: HELP,
   async run(argv, { io, out }) {
     const { values, positionals } = parseArguments('probe', argv, {
@@ -51,18 +57,23 @@ export const probe: Command = {
       ca: { type: 'string' },
       format: { type: 'string' },
     });
-    const file = await oneFile(positionals, 'probed');
-    const format = choice('--format', ['text', 'json'], values.format) ?? 'text';
+    const file = await resolveSingleFile(positionals, 'probed');
+    const format = parseChoice('--format', ['text', 'json'], values.format) ?? 'text';
     const timeout =
-      wholeNumber('--timeout', values.timeout, { min: 1, max: MAX_TIMEOUT_SECONDS }) ?? 5;
+      parseWholeNumber('--timeout', values.timeout, { min: 1, max: MAX_TIMEOUT_SECONDS }) ?? 5;
     const options = {
       timeoutMs: 1000 * timeout,
-      expiryDays: wholeNumber('--expiry-days', values['expiry-days']) ?? 14,
+      expiryDays: parseWholeNumber('--expiry-days', values['expiry-days']) ?? 14,
       concurrency:
-        wholeNumber('--concurrency', values.concurrency, { min: 1, max: MAX_PROBES_AT_ONCE }) ?? 4,
+        parseWholeNumber('--concurrency', values.concurrency, {
+          min: 1,
+          max: MAX_CONCURRENT_PROBES,
+        }) ?? 4,
       perSecond:
-        wholeNumber('--per-second', values['per-second'], { min: 1, max: MAX_PROBES_PER_SECOND }) ??
-        5,
+        parseWholeNumber('--per-second', values['per-second'], {
+          min: 1,
+          max: MAX_PROBES_PER_SECOND,
+        }) ?? 5,
       ca: values.ca === undefined ? undefined : await readCertificates(values.ca),
     };
     const observations = probeAll(await selectRecords(file, io, values), options);
@@ -76,11 +87,11 @@ async function printText(observations: AsyncIterable<Observation>, out: Printer)
     counts.all += 1;
     if (found.problems.length > 0) counts.bad += 1;
     if (found.isReachable === null) counts.skipped += 1;
-    await out.write(`${visible(line(found))}\n`);
+    await out.write(`${escapeInvisible(line(found))}\n`);
     if (out.isClosed) break;
   }
   const noted = counts.skipped === 0 ? '' : `, ${counts.skipped} not probed`;
-  await out.write(`${count(counts.all, 'endpoint')}, ${counts.bad} with problems${noted}\n`);
+  await out.write(`${formatCount(counts.all, 'endpoint')}, ${counts.bad} with problems${noted}\n`);
   return counts.bad > 0 ? 1 : 0;
 }
 
@@ -89,9 +100,9 @@ async function printJson(observations: AsyncIterable<Observation>, out: Printer)
   let separator = '[';
   for await (const found of observations) {
     isBad ||= found.problems.length > 0;
-    // Dates become strings.
+    // The JSON round trip converts dates to strings.
     const plain: Observation = JSON.parse(JSON.stringify(found));
-    const item = jsonText(maskRecord(plain), 2).replaceAll('\n', '\n  ');
+    const item = formatJson(maskRecord(plain), 2).replaceAll('\n', '\n  ');
     await out.write(`${separator}\n  ${item}`);
     separator = ',';
     if (out.isClosed) break;
@@ -100,7 +111,7 @@ async function printJson(observations: AsyncIterable<Observation>, out: Printer)
   return isBad ? 1 : 0;
 }
 
-/** @throws UsageError when the file has no certificate, or one that cannot be read. */
+/** @throws UsageError if the file contains no certificate or an invalid certificate. */
 async function readCertificates(file: string): Promise<string> {
   const text = await readText(file);
   const begin = '-----BEGIN CERTIFICATE-----';
@@ -108,7 +119,7 @@ async function readCertificates(file: string): Promise<string> {
   if (certificates.length === 0) {
     throw new UsageError(`${file} has no certificate; --ca takes certificates as PEM`);
   }
-  // TLS ignores an invalid certificate, and would not trust those that it signed.
+  // TLS would silently ignore an invalid certificate.
   for (const [index, rest] of certificates.entries()) {
     try {
       void new X509Certificate(begin + rest);

@@ -1,21 +1,26 @@
 import { basename } from 'node:path';
 import { maskCredentials, maskRecord } from '../credentials.ts';
 import type { EndpointRecord } from '../record.ts';
-import { csvReport, htmlReport, isLarge, markdownReport } from '../report/report.ts';
-import { count } from '../text.ts';
 import {
-  choice,
+  formatCsvReport,
+  formatHtmlReport,
+  isLargeReport,
+  formatMarkdownReport,
+} from '../report/report.ts';
+import { formatCount } from '../text.ts';
+import {
+  parseChoice,
   type Command,
-  dayOf,
+  parseToday,
   INPUT_FORMAT_HELP,
   INPUT_FORMAT_OPTION,
-  inputFormatOf,
+  parseInputFormat,
   parseArguments,
 } from './command.ts';
-import { oneFile, readInput } from './files.ts';
+import { resolveSingleFile, readInput } from './files.ts';
 
 const FORMATS = ['html', 'md', 'csv'] as const;
-const REPORTS = { html: htmlReport, md: markdownReport, csv: csvReport };
+const REPORTS = { html: formatHtmlReport, md: formatMarkdownReport, csv: formatCsvReport };
 
 const HELP = `Prints the contents of an inventory: counts by exposure, owner and age of the last review, and all records.
 The HTML page is one file that loads nothing; its table sorts and filters. User names, passwords and
@@ -33,7 +38,7 @@ Exit status: 0 printed, 2 unreadable, invalid or wrong use.
 `;
 
 /** `oselya inventory report` (Contract 5). */
-export const report: Command = {
+export const reportCommand: Command = {
   help: HELP,
   async run(argv, { io, out, log }) {
     const { values, positionals } = parseArguments('report', argv, {
@@ -42,17 +47,17 @@ export const report: Command = {
       today: { type: 'string' },
       ...INPUT_FORMAT_OPTION,
     });
-    const file = await oneFile(positionals, 'reported on');
-    const format = choice('--format', FORMATS, values.format) ?? 'html';
-    const today = dayOf(values.today);
+    const file = await resolveSingleFile(positionals, 'reported on');
+    const format = parseChoice('--format', FORMATS, values.format) ?? 'html';
+    const today = parseToday(values.today);
     const title = values.title ?? (file === '-' ? 'Endpoint inventory' : basename(file));
     const records: EndpointRecord[] = [];
-    for await (const { value } of readInput(file, io, inputFormatOf(values))) {
+    for await (const { value } of readInput(file, io, parseInputFormat(values))) {
       records.push(maskRecord(value));
     }
-    if (format === 'html' && isLarge(records)) {
+    if (format === 'html' && isLargeReport(records)) {
       log(
-        `a page of ${count(records.length, 'record')} is slow in browsers; use --format csv for a spreadsheet`,
+        `a page of ${formatCount(records.length, 'record')} is slow in browsers; use --format csv for a spreadsheet`,
       );
     }
     await out.writeAll(REPORTS[format](records, { title: maskCredentials(title), today }));

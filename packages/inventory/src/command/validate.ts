@@ -2,11 +2,11 @@ import { once } from 'node:events';
 import type { Finding } from '../finding.ts';
 import {
   type FileResult,
-  githubReporter,
-  jsonReporter,
+  createGithubReporter,
+  createJsonReporter,
   type Reporter,
-  sarifReporter,
-  textReporter,
+  createSarifReporter,
+  createTextReporter,
 } from '../reporters.ts';
 import type { InventoryFormat, InventorySource } from '../read/input.ts';
 import {
@@ -15,19 +15,19 @@ import {
   type ValidationSummary,
 } from '../read/inventory-reader.ts';
 import {
-  choice,
+  parseChoice,
   type Command,
   type Context,
   INPUT_FORMAT_OPTION,
-  inputFormatOf,
+  parseInputFormat,
   type InventoryIo,
   parseArguments,
   UsageError,
-  wholeNumber,
+  parseWholeNumber,
 } from './command.ts';
-import { inputFiles, labelOf, readFailure } from './files.ts';
+import { resolveInputFiles, formatFileLabel, toReadError } from './files.ts';
 
-/** The options of commands that check files. */
+/** Options of commands that check files. */
 export const CHECK_OPTIONS = {
   format: { type: 'string' },
   ...INPUT_FORMAT_OPTION,
@@ -52,14 +52,14 @@ Exit status: 0 valid, 1 invalid, 2 unreadable or wrong use.
 `;
 
 /** `oselya inventory validate` (Contract 5). */
-export const validate: Command = {
+export const validateCommand: Command = {
   help: HELP,
   async run(argv, context) {
     const { values, positionals } = parseArguments('validate', argv, {
       ...CHECK_OPTIONS,
       watch: { type: 'boolean' },
     });
-    const files = await checkedFiles(positionals, values);
+    const files = await parseCheckArguments(positionals, values);
     const check = async () => (await checkFiles(files, context, validateInventory)).exitStatus;
     if (!values.watch) return check();
     if (files.format === 'json' || files.format === 'sarif') {
@@ -73,8 +73,8 @@ export const validate: Command = {
 
 const OUTPUT_FORMATS = ['text', 'json', 'sarif', 'github'] as const;
 
-/** The files of a check, and how they are read and printed. */
-export type CheckedFiles = {
+/** Files to check, with their input and output options. */
+export type FileCheck = {
   files: readonly string[];
   format: (typeof OUTPUT_FORMATS)[number];
   inputFormat: InventoryFormat | undefined;
@@ -84,37 +84,37 @@ export type CheckedFiles = {
 type CheckValues = { format?: string; 'input-format'?: string; 'max-errors'?: string };
 
 /**
- * Returns the files and options of a check.
+ * Parses the files and options of a check.
  * @throws UsageError
  */
-export async function checkedFiles(
+export async function parseCheckArguments(
   positionals: string[],
   values: CheckValues,
-): Promise<CheckedFiles> {
+): Promise<FileCheck> {
   return {
-    files: await inputFiles(positionals),
-    format: choice('--format', OUTPUT_FORMATS, values.format) ?? 'text',
-    inputFormat: inputFormatOf(values),
-    maxErrors: wholeNumber('--max-errors', values['max-errors'], { min: 1 }),
+    files: await resolveInputFiles(positionals),
+    format: parseChoice('--format', OUTPUT_FORMATS, values.format) ?? 'text',
+    inputFormat: parseInputFormat(values),
+    maxErrors: parseWholeNumber('--max-errors', values['max-errors'], { min: 1 }),
   };
 }
 
-/** Finds the problems of one file; `validateInventory` has this shape. */
-export type Check = (
+/** Finds the problems of one inventory, as `validateInventory` does. */
+export type InventoryCheck = (
   source: InventorySource,
   options: ValidateOptions & { file: string },
 ) => AsyncGenerator<Finding, ValidationSummary, undefined>;
 
 const EXIT_STATUS = { valid: 0, invalid: 1, unreadable: 2 } as const;
 
-/** Checks files one after another and prints the findings; returns the exit status of the worst. */
+/** Checks files in sequence and prints the findings. Returns the highest exit status. */
 export async function checkFiles(
-  checked: CheckedFiles,
+  checked: FileCheck,
   context: Context,
-  check: Check,
+  check: InventoryCheck,
 ): Promise<{ exitStatus: number; results: FileResult[] }> {
   const { out, log, io } = context;
-  const reporter = reporterFor(checked.format, io);
+  const reporter = createReporter(checked.format, io);
   const results: FileResult[] = [];
   await out.write(reporter.begin());
   for (const file of checked.files) {
@@ -130,10 +130,14 @@ export async function checkFiles(
 
 async function checkFile(
   file: string,
-  { inputFormat, maxErrors }: CheckedFiles,
-  { context: { io, out }, reporter, check }: { context: Context; reporter: Reporter; check: Check },
+  { inputFormat, maxErrors }: FileCheck,
+  {
+    context: { io, out },
+    reporter,
+    check,
+  }: { context: Context; reporter: Reporter; check: InventoryCheck },
 ): Promise<FileResult> {
-  const label = labelOf(file);
+  const label = formatFileLabel(file);
   const result: FileResult = {
     file: label,
     status: 'valid',
@@ -155,33 +159,36 @@ async function checkFile(
       if (severity === 'error') result.status = 'invalid';
       if (code === 'encoding/utf-16') result.status = 'unreadable';
       await out.write(reporter.finding(step.value));
-      // Without a reader, the rest of an invalid file cannot change the exit status.
+      // Without a reader, further findings of an invalid file have no effect.
       if (out.isClosed && result.status !== 'valid') return result;
       step = await findings.next();
     }
     return { ...result, ...step.value };
   } catch (error) {
-    const failure = readFailure(error, label);
+    const failure = toReadError(error, label);
     if (!(failure instanceof UsageError)) throw error;
     const { records: _unknown, ...known } = result;
     return { ...known, status: 'unreadable', reason: failure.message };
   }
 }
 
-/** Colors and excerpts are for terminals only. */
-function reporterFor(format: CheckedFiles['format'], io: InventoryIo): Reporter {
-  if (format === 'json') return jsonReporter();
-  if (format === 'sarif') return sarifReporter();
-  if (format === 'github') return githubReporter();
+/** Creates the reporter of a format. Colors and excerpts are for terminals only. */
+function createReporter(format: FileCheck['format'], io: InventoryIo): Reporter {
+  if (format === 'json') return createJsonReporter();
+  if (format === 'sarif') return createSarifReporter();
+  if (format === 'github') return createGithubReporter();
   const isTerminal = io.isTTY ?? ('isTTY' in io.stdout && io.stdout.isTTY === true);
-  // Any value that is not empty disables colors: https://no-color.org
-  return textReporter({ showsExcerpts: isTerminal, isColored: isTerminal && !io.env['NO_COLOR'] });
+  // Any non-empty value disables colors: https://no-color.org
+  return createTextReporter({
+    showsExcerpts: isTerminal,
+    isColored: isTerminal && !io.env['NO_COLOR'],
+  });
 }
 
 /**
  * Calls `check` now and after each change of the files, until the signal aborts or the process ends.
  * @returns The result of the last call.
- * @throws UsageError when standard input is among the files, or they cannot be watched.
+ * @throws UsageError if the files include standard input or cannot be watched.
  */
 async function watchFiles(
   files: readonly string[],
@@ -204,7 +211,7 @@ async function watchFiles(
     });
   });
   try {
-    // Changes before the watcher is ready would be missed, so the first check comes after.
+    // The watcher misses changes before it is ready, so the first check waits for it.
     if (!signal?.aborted) await Promise.race([once(watcher, 'ready'), changed.promise, failed]);
     for (;;) {
       changed = Promise.withResolvers();

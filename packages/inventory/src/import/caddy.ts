@@ -1,8 +1,14 @@
-import { isPort, placeOf, reachOf, withoutBrackets } from '../address.ts';
+import { isValidPort, toHostProperties, getNetworkScope, removeBrackets } from '../address.ts';
 import { MAX_IMPORT_DEPTH } from '../limits.ts';
 import { shorten } from '../text.ts';
-import { type Found, Import, ImportError, SiteNotes } from './draft.ts';
-import { countNewlines, NOTHING_TO_CLOSE, quoteEnd, TOO_DEEP, UNCLOSED } from './source.ts';
+import { type EndpointFacts, ImportResult, ImportError, SiteNotes } from './draft.ts';
+import {
+  countNewlines,
+  UNMATCHED_BRACE_MESSAGE,
+  findQuoteEnd,
+  TOO_DEEP_MESSAGE,
+  UNCLOSED_BLOCK_MESSAGE,
+} from './source.ts';
 
 /** A site of a Caddyfile. */
 type Site = {
@@ -19,25 +25,25 @@ type Site = {
 const UNKNOWN = 'is known only where Caddy runs';
 
 /** Imports the sites of a Caddyfile, a draft for each address. */
-export function importCaddy(source: string): Import {
-  const result = new Import();
+export function importCaddy(source: string): ImportResult {
+  const result = new ImportResult();
   for (const { head, notes, hasTls, isLocal } of sitesOf(readLines(source), result)) {
     for (const address of head.words.flatMap((word) => word.split(',').filter(Boolean))) {
-      const found = draftOf(address, hasTls);
+      const found = parseSiteAddress(address, hasTls);
       if (found === null) {
         const reason = address.includes('{') ? UNKNOWN : 'is not the address of a site';
         result.skip(() => `line ${head.number}: ${shorten(address)} ${reason}`);
         continue;
       }
-      const text = [found.notes, notes.text()].filter(Boolean).join(' ');
+      const text = [found.notes, notes.describeRest()].filter(Boolean).join(' ');
       const exposure = isLocal ? ('local' as const) : found.exposure;
-      result.add({ ...found, exposure, auth: notes.auth(), notes: text });
+      result.add({ ...found, exposure, auth: notes.describeAuth(), notes: text });
     }
   }
   return result;
 }
 
-function* sitesOf(lines: Iterable<Line | null>, result: Import): Generator<Site> {
+function* sitesOf(lines: Iterable<Line | null>, result: ImportResult): Generator<Site> {
   let site: Site | undefined;
   for (const line of lines) {
     if (line === null) {
@@ -68,7 +74,7 @@ function* sitesOf(lines: Iterable<Line | null>, result: Import): Generator<Site>
 }
 
 /** Global options have no address, snippets have one in parentheses, and named routes begin with `&`. */
-function isSite(head: Line, result: Import): boolean {
+function isSite(head: Line, result: ImportResult): boolean {
   const { words, opens, number } = head;
   const [first = ''] = words;
   const braced = words.find((word) => word.endsWith('{'));
@@ -92,14 +98,17 @@ function readLine(site: Site, line: Line): void {
   const block = blocks.findLast(({ words }) => words.length > 1 || words[0] !== 'route');
   const part = isMatcher ? values[0] : (block?.words[1] ?? block?.words[0]);
   if (name === 'reverse_proxy' || (name === 'to' && blocks.at(-1)?.words[0] === 'reverse_proxy')) {
-    for (const upstream of targets) notes.passesTo(upstream);
+    for (const upstream of targets) notes.addUpstream(upstream);
   } else if (name === 'basic_auth' || name === 'basicauth') {
-    notes.requires('HTTP basic authentication', part);
-  } else if (name === 'forward_auth') notes.requires(`Subrequest to ${targets[0] ?? ''}`, part);
-  else if (name === 'client_auth') notes.requires('Client certificates');
+    notes.addRequirement('HTTP basic authentication', part);
+  } else if (name === 'forward_auth')
+    notes.addRequirement(`Subrequest to ${targets[0] ?? ''}`, part);
+  else if (name === 'client_auth') notes.addRequirement('Client certificates');
   else if (name === 'tls' && blocks.length === 0) site.hasTls = true;
   else if (name === 'bind' && blocks.length === 0) {
-    const isLocal = values.every((address) => reachOf(withoutBrackets(address)) === 'loopback');
+    const isLocal = values.every(
+      (address) => getNetworkScope(removeBrackets(address)) === 'loopback',
+    );
     site.isLocal = site.isLocal !== false && isLocal && values.length > 0;
   }
   if (line.opens) blocks.push(line);
@@ -114,7 +123,7 @@ const ADDRESS =
  * Returns null when it is no address.
  * https://caddyserver.com/docs/caddyfile/concepts#addresses
  */
-function draftOf(address: string, hasTls: boolean): Found | null {
+function parseSiteAddress(address: string, hasTls: boolean): EndpointFacts | null {
   const groups = address === '' ? undefined : ADDRESS.exec(address)?.groups;
   if (groups === undefined) return null;
   const { scheme: given, host = '', port: written, path = '' } = groups;
@@ -122,14 +131,17 @@ function draftOf(address: string, hasTls: boolean): Found | null {
   const isPlain = given === 'http' || (given === undefined && (written === '80' || isBare));
   const [scheme, usual] = isPlain ? ['http', 80] : ['https', 443];
   const port = Number(written ?? usual);
-  if (!isPort(port)) return null;
+  if (!isValidPort(port)) return null;
   const named = host === '' || host.includes('*') ? undefined : host;
   const suffix = port === usual ? '' : `:${port}`;
   return {
-    key: [withoutBrackets(host || 'caddy'), port, path],
+    key: [removeBrackets(host || 'caddy'), port, path],
     name: host || `Caddy on port ${port}`,
     type: 'http',
-    ...(named !== undefined && { url: `${scheme}://${named}${suffix}/`, ...placeOf(named) }),
+    ...(named !== undefined && {
+      url: `${scheme}://${named}${suffix}/`,
+      ...toHostProperties(named),
+    }),
     protocol: scheme,
     port,
     service: 'caddy',
@@ -175,7 +187,7 @@ function* readLines(source: string): Generator<Line | null> {
     if (brace === '{') {
       yield finish(true, first.line);
       open.push(token.line);
-      if (open.length > MAX_IMPORT_DEPTH) throw new ImportError(TOO_DEEP);
+      if (open.length > MAX_IMPORT_DEPTH) throw new ImportError(TOO_DEEP_MESSAGE);
       continue;
     }
     const last = words.at(-1);
@@ -186,11 +198,11 @@ function* readLines(source: string): Generator<Line | null> {
     }
     if (brace !== '}') words.push(token);
     else if (open.pop() !== undefined) yield null;
-    else throw new ImportError(`line ${token.line}: ${NOTHING_TO_CLOSE}`);
+    else throw new ImportError(`line ${token.line}: ${UNMATCHED_BRACE_MESSAGE}`);
   }
   if (words[0] !== undefined) yield finish(false, words[0].line);
   const unclosed = open.at(-1);
-  if (unclosed !== undefined) throw new ImportError(`line ${unclosed}: ${UNCLOSED}`);
+  if (unclosed !== undefined) throw new ImportError(`line ${unclosed}: ${UNCLOSED_BLOCK_MESSAGE}`);
 }
 
 /** A word, a quoted text, or a heredoc; `isQuoted` for the latter two. */
@@ -214,8 +226,8 @@ function* readTokens(written: string): Generator<Token> {
     const isQuote = unit === '"' || unit === '`';
     let isQuoted = isQuote;
     if (isQuote) {
-      const close = unit === '"' ? quoteEnd(source, end, unit) : source.indexOf(unit, end);
-      if (close === -1) throw notClosed(line, 'quote', 'close it');
+      const close = unit === '"' ? findQuoteEnd(source, end, unit) : source.indexOf(unit, end);
+      if (close === -1) throw createUnclosedError(line, 'quote', 'close it');
       text = source.slice(end, close);
       if (unit === '"') text = text.replaceAll(/\\(["\\])/g, '$1');
       end = close + 1;
@@ -225,7 +237,8 @@ function* readTokens(written: string): Generator<Token> {
       end = index + piece.length;
       if (marker !== undefined) {
         const close = source.indexOf(marker, end);
-        if (close === -1) throw notClosed(line, 'heredoc', `end it with ${shorten(marker)}`);
+        if (close === -1)
+          throw createUnclosedError(line, 'heredoc', `end it with ${shorten(marker)}`);
         text = source.slice(end, close);
         isQuoted = true;
         end = close + marker.length;
@@ -240,6 +253,6 @@ function* readTokens(written: string): Generator<Token> {
   }
 }
 
-function notClosed(line: number, kind: string, advice: string): ImportError {
+function createUnclosedError(line: number, kind: string, advice: string): ImportError {
   return new ImportError(`line ${line}: the ${kind} that begins here is not closed; ${advice}`);
 }

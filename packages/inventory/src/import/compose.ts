@@ -1,17 +1,24 @@
 import { isIP } from 'node:net';
-import { isWildcard, placeOf, reachOf, withoutBrackets } from '../address.ts';
+import { isWildcardHost, toHostProperties, getNetworkScope, removeBrackets } from '../address.ts';
 import { MAX_COMPOSE_BYTES, MAX_HOST_CHARACTERS } from '../limits.ts';
 import { shorten } from '../text.ts';
-import { type Found, Import, portsOf, SiteNotes } from './draft.ts';
-import { type Folder, IncludedFiles, list, mapping, parseMapping, text } from './source.ts';
+import { type EndpointFacts, ImportResult, parsePortRange, SiteNotes } from './draft.ts';
+import {
+  type ImportFolder,
+  IncludedFiles,
+  toList,
+  toMapping,
+  parseMapping,
+  toText,
+} from './source.ts';
 
 /**
  * Imports the published ports of a Compose file, and the Traefik routers of its labels:
  * https://github.com/compose-spec/compose-spec/blob/main/05-services.md#ports
  * Ports between services, and those that Docker chooses, are no endpoints.
  */
-export function importCompose(source: string, folder?: Folder): Import {
-  const result = new Import();
+export function importCompose(source: string, folder?: ImportFolder): ImportResult {
+  const result = new ImportResult();
   const files = folder && new IncludedFiles(folder, result);
   for (const found of endpointsOf(source, files, result)) result.add(found);
   return result;
@@ -20,18 +27,20 @@ export function importCompose(source: string, folder?: Folder): Import {
 function* endpointsOf(
   source: string,
   files: IncludedFiles | undefined,
-  result: Import,
-): Generator<Found> {
+  result: ImportResult,
+): Generator<EndpointFacts> {
   const document = parseMapping(source, MAX_COMPOSE_BYTES);
   const { include } = document;
   if (files !== undefined) {
-    for (const path of includedPaths(include)) {
+    for (const path of getIncludedPaths(include)) {
       yield* files.read(path, (included) => endpointsOf(included, files, result));
     }
   } else if (include !== undefined) result.skip(() => 'include: import those files too');
-  for (const [service, written] of Object.entries(mapping(document['services']))) {
-    const definition = mapping(written);
-    const profiles = list(definition['profiles']).flatMap((profile) => plainText(profile) ?? []);
+  for (const [service, written] of Object.entries(toMapping(document['services']))) {
+    const definition = toMapping(written);
+    const profiles = toList(definition['profiles']).flatMap(
+      (profile) => toPlainText(profile) ?? [],
+    );
     for (const found of serviceEndpoints(service, definition, result)) {
       const noted = profiles.length === 0 ? '' : ` Only with the profile ${profiles.join(' or ')}.`;
       yield { ...found, notes: `${found.notes ?? ''}${noted}` };
@@ -40,47 +49,52 @@ function* endpointsOf(
 }
 
 /** An item of `include` is a path, or has one or more as `path`. */
-function includedPaths(include: unknown): string[] {
-  return list(include).flatMap((item) => {
-    const { path = item } = mapping(item);
-    return (Array.isArray(path) ? path : [path]).flatMap((one) => plainText(one) ?? []);
+function getIncludedPaths(include: unknown): string[] {
+  return toList(include).flatMap((item) => {
+    const { path = item } = toMapping(item);
+    return (Array.isArray(path) ? path : [path]).flatMap((one) => toPlainText(one) ?? []);
   });
 }
 
 function* serviceEndpoints(
   service: string,
   definition: Record<string, unknown>,
-  result: Import,
-): Generator<Found> {
+  result: ImportResult,
+): Generator<EndpointFacts> {
   const { ports, image, network_mode: network, extends: base } = definition;
   const skip = (reason: string) => result.skip(() => `${shorten(service)}: ${reason}`);
   if (base !== undefined) skip('it extends another service, whose ports count too');
   if (ports !== undefined && ports !== null && !Array.isArray(ports)) skip('its ports are no list');
-  for (const written of list(ports)) {
+  for (const written of toList(ports)) {
     const published = readPorts(written);
     if (published === null) {
       skip(`the port ${shorten(JSON.stringify(written))} is not published, or not known`);
-    } else for (const port of published) yield draftOf(service, port, plainText(image));
+    } else
+      for (const port of published) yield createEndpointFacts(service, port, toPlainText(image));
   }
-  yield* traefikEndpoints(service, definition, result);
-  if (plainText(network) === 'host') skip('it has all ports of its host');
+  yield* findTraefikEndpoints(service, definition, result);
+  if (toPlainText(network) === 'host') skip('it has all ports of its host');
 }
 
-function plainText(written: unknown): string | undefined {
-  const found = text(written);
+function toPlainText(written: unknown): string | undefined {
+  const found = toText(written);
   return found && interpolate(found).text;
 }
 
-function draftOf(service: string, port: Published, image: string | undefined): Found {
+function createEndpointFacts(
+  service: string,
+  port: PublishedPort,
+  image: string | undefined,
+): EndpointFacts {
   const { hostIp, number, target, protocol, unknown } = port;
   const notes = `Port ${target} in the container${image === undefined ? '' : ` of ${image}`}.`;
   return {
     key: [service, number ?? unknown ?? '', ...(protocol === 'tcp' ? [] : [protocol])],
     name: service,
     type: protocol,
-    ...(hostIp !== undefined && reachOf(hostIp) === 'loopback' && { exposure: 'local' }),
+    ...(hostIp !== undefined && getNetworkScope(hostIp) === 'loopback' && { exposure: 'local' }),
     protocol,
-    host: hostIp === undefined || isWildcard(hostIp) ? undefined : hostIp,
+    host: hostIp === undefined || isWildcardHost(hostIp) ? undefined : hostIp,
     port: number,
     service,
     notes: unknown === undefined ? notes : `${notes} Published at ${unknown}, which Compose sets.`,
@@ -88,7 +102,7 @@ function draftOf(service: string, port: Published, image: string | undefined): F
 }
 
 /** A port of a service that the host publishes. */
-type Published = {
+type PublishedPort = {
   /** Undefined for all addresses of the host, and when it is unknown. */
   hostIp: string | undefined;
   number: number | undefined;
@@ -103,14 +117,14 @@ const SHORT_FORM =
 const HOST_NAME = /^[a-z_][\w.-]*$/i;
 
 /** Reads one item of `ports`, in its short or long form; returns null when it publishes nothing. */
-function readPorts(item: unknown): Published[] | null {
+function readPorts(item: unknown): PublishedPort[] | null {
   const unknownNames = new Set<string>();
   const read = (written: unknown) => {
-    const { text: found, unknown } = interpolate(text(written) ?? '');
+    const { text: found, unknown } = interpolate(toText(written) ?? '');
     for (const name of unknown) unknownNames.add(name);
     return found;
   };
-  const long = mapping(item);
+  const long = toMapping(item);
   const parts =
     typeof item === 'object'
       ? {
@@ -125,11 +139,11 @@ function readPorts(item: unknown): Published[] | null {
   const protocol = parts['protocol'] || 'tcp';
   const isVariable = (part: string) =>
     part.matchAll(/\$\{(\w+)\}/g).some(([, name = '']) => unknownNames.has(name));
-  const plainHost = withoutBrackets(host);
+  const plainHost = removeBrackets(host);
   const isHost = host === '' || isIP(plainHost) !== 0 || HOST_NAME.test(plainHost);
   if (!/^\w+$/.test(protocol) || !(isHost || isVariable(host))) return null;
-  const numbers = isVariable(published) ? [undefined] : portsOf(published);
-  const targets = isVariable(target) ? [target] : portsOf(target);
+  const numbers = isVariable(published) ? [undefined] : parsePortRange(published);
+  const targets = isVariable(target) ? [target] : parsePortRange(target);
   // When there are more ports than targets, Docker chooses.
   if (numbers === null || targets === null || numbers.length !== targets.length) return null;
   return numbers.map((number, index) => {
@@ -184,11 +198,11 @@ const MATCHER = /(!\s*)?\b(Host|HostSNI|HostRegexp|PathPrefix|Path)\(([^()]*)\)/
  * Yields an endpoint for each host of the routers that the labels of a Compose service define for Traefik.
  * https://doc.traefik.io/traefik/reference/routing-configuration/other-providers/docker/
  */
-export function* traefikEndpoints(
+export function* findTraefikEndpoints(
   service: string,
   definition: Record<string, unknown>,
-  result: Import,
-): Generator<Found> {
+  result: ImportResult,
+): Generator<EndpointFacts> {
   const labels = readLabels(definition);
   if (labels.get('traefik.enable') === 'false') return;
   const prefixes = labels.keys().flatMap((label) => ROUTER.exec(label)?.slice(0, 1) ?? []);
@@ -202,7 +216,7 @@ export function* traefikEndpoints(
           `${shorten(service)}: router ${shorten(router)} of Traefik has unknown hosts (${shorten(rule) || 'no rule'}); add them`,
       );
     }
-    const entrypoints = wordsOf(labels.get(`${prefix}entrypoints`));
+    const entrypoints = splitWords(labels.get(`${prefix}entrypoints`));
     const isSecure =
       entrypoints.some((entrypoint) => SECURE.test(entrypoint)) ||
       labels.entries().some(([name, value]) => {
@@ -210,23 +224,23 @@ export function* traefikEndpoints(
       });
     const isHttp = kind === 'http';
     const protocol = (isHttp ? ['http', 'https'] : ['tcp', 'tls'])[isSecure ? 1 : 0];
-    const notes = middlewareNotes(labels, prefix);
+    const notes = createMiddlewareNotes(labels, prefix);
     const [path = '/', ...morePaths] = paths;
     const sentences = [
       `Router ${router} of Traefik${entrypoints.length === 0 ? '' : ` at ${entrypoints.join(', ')}`}.`,
       morePaths.length === 0 ? '' : `Answers ${[...paths].join(', ')} only.`,
-      notes.text(),
+      notes.describeRest(),
     ];
     for (const host of hosts) {
       yield {
         key: [service, host, router],
         name: host,
         type: isHttp ? 'http' : 'tcp',
-        ...placeOf(host),
+        ...toHostProperties(host),
         url: isHttp ? `${protocol}://${host}${morePaths.length === 0 ? path : '/'}` : undefined,
         protocol,
         service,
-        auth: notes.auth(),
+        auth: notes.describeAuth(),
         notes: sentences.filter(Boolean).join(' '),
       };
     }
@@ -236,15 +250,15 @@ export function* traefikEndpoints(
 /** The labels by their names in lower case; a list has them as `NAME=VALUE`. */
 function readLabels({ labels, deploy }: Record<string, unknown>): ReadonlyMap<string, string> {
   const read = new Map<string, string>();
-  for (const written of [labels, mapping(deploy)['labels']]) {
+  for (const written of [labels, toMapping(deploy)['labels']]) {
     const entries: [string, unknown][] = Array.isArray(written)
-      ? list(written).map((item) => {
-          const [name = '', ...value] = (text(item) ?? '').split('=');
+      ? toList(written).map((item) => {
+          const [name = '', ...value] = (toText(item) ?? '').split('=');
           return [name, value.join('=')];
         })
-      : Object.entries(mapping(written));
+      : Object.entries(toMapping(written));
     for (const [name, value] of entries) {
-      const plain = typeof value === 'boolean' ? String(value) : (text(value) ?? '');
+      const plain = typeof value === 'boolean' ? String(value) : (toText(value) ?? '');
       read.set(interpolate(name).text.toLowerCase(), interpolate(plain).text);
     }
   }
@@ -269,16 +283,16 @@ function readRule(rule: string) {
 }
 
 /** Notes the authentication by middlewares of a router that are defined beside it. */
-function middlewareNotes(labels: ReadonlyMap<string, string>, prefix: string): SiteNotes {
+function createMiddlewareNotes(labels: ReadonlyMap<string, string>, prefix: string): SiteNotes {
   const notes = new SiteNotes();
-  for (const used of wordsOf(labels.get(`${prefix}middlewares`))) {
+  for (const used of splitWords(labels.get(`${prefix}middlewares`))) {
     const name = `traefik.http.middlewares.${used.replace(/@.*$/, '').toLowerCase()}.`;
     for (const [label, value] of labels) {
       if (!label.startsWith(name)) continue;
       const option = label.slice(name.length);
-      if (option.startsWith('basicauth.')) notes.requires('HTTP basic authentication');
-      else if (option.startsWith('digestauth.')) notes.requires('HTTP digest authentication');
-      else if (option === 'forwardauth.address') notes.requires(`Subrequest to ${value}`);
+      if (option.startsWith('basicauth.')) notes.addRequirement('HTTP basic authentication');
+      else if (option.startsWith('digestauth.')) notes.addRequirement('HTTP digest authentication');
+      else if (option === 'forwardauth.address') notes.addRequirement(`Subrequest to ${value}`);
       else if (/^ip(?:allow|white)list\.sourcerange$/.test(option)) {
         notes.note(`Allowed addresses: ${value}.`);
       }
@@ -287,7 +301,7 @@ function middlewareNotes(labels: ReadonlyMap<string, string>, prefix: string): S
   return notes;
 }
 
-function wordsOf(written = ''): string[] {
+function splitWords(written = ''): string[] {
   return written
     .split(',')
     .map((word) => word.trim())

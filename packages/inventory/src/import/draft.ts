@@ -1,20 +1,20 @@
-import { maskCredentials, maskValue, withoutCredentials } from '../credentials.ts';
+import { maskCredentials, maskValue, removeCredentials } from '../credentials.ts';
 import {
-  MAX_DRAFTS_CHARACTERS,
+  MAX_DRAFT_CHARACTERS,
   MAX_IMPORTED_RECORDS,
-  MAX_NOTED,
+  MAX_NOTE_ITEMS,
   MAX_SKIPPED_LINES,
 } from '../limits.ts';
 import { type EndpointRecord, PROPERTY_TYPES, REQUIRED_KEYS } from '../record.ts';
 
 /** The properties of a record that an imported file may state. */
-type Stated =
+type StatedProperties =
   | ('exposure' | 'url' | 'protocol' | 'host' | 'port')
   | ('domain' | 'service' | 'purpose' | 'auth' | 'notes' | 'docs');
 
 /** The facts about one endpoint in an imported file; `key` has the words of its id. */
-export type Found = { key: readonly (string | number)[]; name: string; type: string } & {
-  [Key in Stated]?: EndpointRecord[Key] | undefined;
+export type EndpointFacts = { key: readonly (string | number)[]; name: string; type: string } & {
+  [Key in StatedProperties]?: EndpointRecord[Key] | undefined;
 };
 
 /** Thrown for a text that is not of the expected kind. The message is one line: what is wrong and what to do. */
@@ -23,20 +23,20 @@ export class ImportError extends Error {
 }
 
 /** The endpoints of one import, and the parts that it skipped. */
-export class Import {
-  readonly found: Found[] = [];
+export class ImportResult {
+  readonly found: EndpointFacts[] = [];
   /** A line for each of the first skipped parts, and the number of further ones. */
   readonly skipped: string[] = [];
   moreSkipped = 0;
 
   /** @throws ImportError when there are too many endpoints. */
-  add(found: Found): void {
-    this.checkNumber(this.found.length + 1);
+  add(found: EndpointFacts): void {
+    this.checkEndpointCount(this.found.length + 1);
     this.found.push(found);
   }
 
   /** @throws ImportError */
-  checkNumber(endpoints: number): void {
+  checkEndpointCount(endpoints: number): void {
     if (endpoints <= MAX_IMPORTED_RECORDS) return;
     throw new ImportError(
       `it has more than ${MAX_IMPORTED_RECORDS} endpoints; import it in parts, or without ranges of ports`,
@@ -58,20 +58,20 @@ export class Import {
    * @param source The value of `source_of_truth`.
    * @throws ImportError when the drafts are too long in all.
    */
-  drafts(source: string): { records: EndpointRecord[]; withCredentials: number } {
+  createDrafts(source: string): { records: EndpointRecord[]; withCredentials: number } {
     const taken = new Map<string, number>();
     let withCredentials = 0;
     let characters = 0;
     const records = this.found.map((found) => {
       const json = JSON.stringify(found);
       characters += json.length;
-      if (characters > MAX_DRAFTS_CHARACTERS) {
+      if (characters > MAX_DRAFT_CHARACTERS) {
         throw new ImportError('its drafts take more than 32 MiB; import it in parts');
       }
-      const masked = withoutSecrets(found);
+      const masked = maskSecrets(found);
       if (JSON.stringify(masked) !== json) withCredentials += 1;
       const { key, exposure = 'unknown', docs = '', ...rest } = masked;
-      const id = freeId(slug(key), taken);
+      const id = createUniqueId(createSlug(key), taken);
       const record: Record<string, unknown> = { id, status: 'draft', exposure, docs };
       Object.assign(record, rest, { last_reviewed: '', source_of_truth: source });
       // The order of the specification, without empty optional properties.
@@ -84,21 +84,21 @@ export class Import {
   }
 }
 
-function withoutSecrets(found: Found): Found {
+function maskSecrets(found: EndpointFacts): EndpointFacts {
   // Masking keeps the types of all values.
-  const masked = maskValue(found) as Found;
+  const masked = maskValue(found) as EndpointFacts;
   const { url } = found;
-  return url === undefined ? masked : { ...masked, url: maskCredentials(withoutCredentials(url)) };
+  return url === undefined ? masked : { ...masked, url: maskCredentials(removeCredentials(url)) };
 }
 
 /** Keeps letters with their marks: `й` is another letter than `и`. */
-function slug(words: readonly (string | number)[]): string {
+function createSlug(words: readonly (string | number)[]): string {
   const text = words.join('-').normalize('NFKC').toLowerCase();
   return text.replaceAll(/[^\p{L}\p{M}\p{N}]+/gu, '-').replaceAll(/^-+|-+$/g, '') || 'endpoint';
 }
 
 /** @param taken The ids in use, each with the last number that was appended to it. */
-function freeId(wanted: string, taken: Map<string, number>): string {
+function createUniqueId(wanted: string, taken: Map<string, number>): string {
   let id = wanted;
   let number = taken.get(wanted) ?? 0;
   while (taken.has(id)) {
@@ -111,7 +111,7 @@ function freeId(wanted: string, taken: Map<string, number>): string {
 }
 
 /** Returns the ports of a single port or a range such as `3000-3002`; null for other texts. */
-export function portsOf(written: string): number[] | null {
+export function parsePortRange(written: string): number[] | null {
   const [, first = '', last = first] = /^(\d{1,5})(?:-(\d{1,5}))?$/.exec(written) ?? [];
   const [from, to] = [Number(first), Number(last)];
   if (first === '' || from < 1 || to > 65_535 || to < from) return null;
@@ -119,10 +119,10 @@ export function portsOf(written: string): number[] | null {
 }
 
 /** Lists the first of some words, and the number of others. */
-export function listed(words: Iterable<string>, separator: string): string {
+export function formatShortList(words: Iterable<string>, separator: string): string {
   const all = new Set(words);
-  const more = all.size - MAX_NOTED;
-  return [...all].slice(0, MAX_NOTED).join(separator) + (more > 0 ? ` and ${more} more` : '');
+  const more = all.size - MAX_NOTE_ITEMS;
+  return [...all].slice(0, MAX_NOTE_ITEMS).join(separator) + (more > 0 ? ` and ${more} more` : '');
 }
 
 /** Collects the authentication and the targets of a site for the `auth` and `notes` of its drafts. */
@@ -134,7 +134,7 @@ export class SiteNotes {
   readonly #targets = new Set<string>();
 
   /** Notes a target to which requests are passed. */
-  passesTo(upstream: string): void {
+  addUpstream(upstream: string): void {
     this.#targets.add(`Passes to ${upstream}.`);
   }
 
@@ -142,13 +142,13 @@ export class SiteNotes {
    * Notes a way to authenticate.
    * @param part The part of the site that requires it; undefined for all of it.
    */
-  requires(way: string, part?: string): void {
+  addRequirement(way: string, part?: string): void {
     if (part === undefined) this.#ways.add(way);
     else this.#partsWithAuth.add(`${way} at ${part} only.`);
   }
 
   /** Notes a part without authentication. */
-  opens(part: string): void {
+  addOpenPart(part: string): void {
     this.#openParts.add(`No authentication at ${part}.`);
   }
 
@@ -157,15 +157,15 @@ export class SiteNotes {
   }
 
   /** Returns the authentication of the whole site. */
-  auth(): string | undefined {
-    return this.#ways.size === 0 ? undefined : listed(this.#ways, '; ');
+  describeAuth(): string | undefined {
+    return this.#ways.size === 0 ? undefined : formatShortList(this.#ways, '; ');
   }
 
   /** Returns sentences on everything else, the first ones of each kind. */
-  text(): string {
+  describeRest(): string {
     const open = this.#ways.size === 0 ? [] : this.#openParts;
     return [this.#sentences, this.#partsWithAuth, open, this.#targets]
-      .map((sentences) => listed(sentences, ' '))
+      .map((sentences) => formatShortList(sentences, ' '))
       .filter(Boolean)
       .join(' ');
   }

@@ -1,15 +1,15 @@
-import { isWildcard, placeOf, reachOf, withoutBrackets } from '../address.ts';
+import { isWildcardHost, toHostProperties, getNetworkScope, removeBrackets } from '../address.ts';
 import { MAX_HOST_CHARACTERS, MAX_IMPORT_DEPTH } from '../limits.ts';
 import { shorten } from '../text.ts';
-import { Import, ImportError, listed, portsOf, SiteNotes } from './draft.ts';
+import { ImportResult, ImportError, formatShortList, parsePortRange, SiteNotes } from './draft.ts';
 import {
   countNewlines,
-  type Folder,
+  type ImportFolder,
   IncludedFiles,
-  NOTHING_TO_CLOSE,
-  quoteEnd,
-  TOO_DEEP,
-  UNCLOSED,
+  UNMATCHED_BRACE_MESSAGE,
+  findQuoteEnd,
+  TOO_DEEP_MESSAGE,
+  UNCLOSED_BLOCK_MESSAGE,
 } from './source.ts';
 
 /** Authentication and access rules of one level, such as `http` or `server`. */
@@ -42,28 +42,28 @@ const AUTH_SETTINGS = new Set([
  * Imports the `server` blocks of an nginx configuration, a draft for each address.
  * @param folder The folder of included files; without one, includes are skipped.
  */
-export function importNginx(source: string, folder?: Folder): Import {
-  const result = new Import();
+export function importNginx(source: string, folder?: ImportFolder): ImportResult {
+  const result = new ImportResult();
   const files = folder && new IncludedFiles(folder, result);
   const blocks: Block[] = [];
   const servers: Server[] = [];
-  const top = emptyLevel();
+  const top = createLevel();
   let server: Server | undefined;
-  for (const directive of directivesOf(source, files)) {
+  for (const directive of expandDirectives(source, files)) {
     if (directive === null) {
       if (server?.depth === blocks.length) server = undefined;
       const block = blocks.pop();
       const rules = block?.level.access ?? [];
-      if (rules.length > 0) server?.notes.note(accessNote(rules, ` at ${block?.place}`));
+      if (rules.length > 0) server?.notes.note(formatAccessNote(rules, ` at ${block?.place}`));
       continue;
     }
     const { name, values, opens } = directive;
     const level = blocks.at(-1)?.level ?? top;
-    if (name === 'include') result.skip(() => skippedInclude(values[0], server));
+    if (name === 'include') result.skip(() => describeSkippedInclude(values[0], server));
     else if (server === undefined) readLevel(level, name, values);
     else readServer(directive, server, blocks);
     if (!opens) continue;
-    const block: Block = { name, place: values.join(' '), level: emptyLevel() };
+    const block: Block = { name, place: values.join(' '), level: createLevel() };
     blocks.push(block);
     if (name === 'server' && server === undefined) {
       server = {
@@ -75,18 +75,18 @@ export function importNginx(source: string, folder?: Folder): Import {
         names: [],
         notes: new SiteNotes(),
       };
-      result.checkNumber(servers.push(server));
+      result.checkEndpointCount(servers.push(server));
     }
   }
   for (const one of servers) addServer(one, result);
   return result;
 }
 
-function emptyLevel(): Level {
+function createLevel(): Level {
   return { settings: new Map(), access: [] };
 }
 
-function skippedInclude(file = '', server: Server | undefined): string {
+function describeSkippedInclude(file = '', server: Server | undefined): string {
   const advice =
     server === undefined
       ? 'import that file too'
@@ -102,51 +102,51 @@ function readLevel({ settings, access }: Level, name: string, values: readonly s
   return true;
 }
 
-function accessNote(rules: readonly string[], part = ''): string {
-  return `Access rules${part}: ${listed(rules, ', ')}.`;
+function formatAccessNote(rules: readonly string[], part = ''): string {
+  return `Access rules${part}: ${formatShortList(rules, ', ')}.`;
 }
 
 function readServer({ name, values }: Directive, server: Server, blocks: readonly Block[]): void {
   const { notes } = server;
   const [value = ''] = values;
   const block = blocks.at(-1);
-  if (name.endsWith('_pass')) notes.passesTo(value);
+  if (name.endsWith('_pass')) notes.addUpstream(value);
   else if (block !== undefined && blocks.length > server.depth) {
     // The settings of a part apply to it alone.
     readLevel(block.level, name, values);
-    const way = wayOf(name, value);
-    if (way !== undefined) notes.requires(way, block.place);
-    else if (name.startsWith('auth_') && value === 'off') notes.opens(block.place);
+    const way = describeAuthSetting(name, value);
+    if (way !== undefined) notes.addRequirement(way, block.place);
+    else if (name.startsWith('auth_') && value === 'off') notes.addOpenPart(block.place);
   } else if (name === 'listen') server.listens.push(values);
   else if (name === 'server_name') server.names.push(...values);
   else readLevel(server.own, name, values);
 }
 
 /** Returns the authentication that a setting requires; undefined when it requires none, or depends on a variable. */
-function wayOf(name: string, value: string): string | undefined {
+function describeAuthSetting(name: string, value: string): string | undefined {
   if (name === 'ssl_verify_client') return value === 'on' ? 'Client certificates' : undefined;
   if (value === 'off' || value.startsWith('$')) return undefined;
   if (name === 'auth_basic') return 'HTTP basic authentication';
   return name === 'auth_request' ? `Subrequest to ${value}` : undefined;
 }
 
-function addServer(server: Server, result: Import): void {
+function addServer(server: Server, result: ImportResult): void {
   const { isHttp, outer, own, listens, names, notes } = server;
   const settings = new Map([...outer.settings, ...own.settings]);
   for (const [name, value] of settings) {
-    const way = wayOf(name, value);
+    const way = describeAuthSetting(name, value);
     if (way === undefined) continue;
     const isOptional = settings.get('satisfy') === 'any' && name !== 'ssl_verify_client';
     if (isOptional) notes.note(`${way} or an allowed address.`);
-    else notes.requires(way);
+    else notes.addRequirement(way);
   }
   const access = own.access.length === 0 ? outer.access : own.access;
-  if (access.length > 0) notes.note(accessNote(access));
-  const { domain, title, others } = serverNames(names, result);
-  const also = others.length === 0 ? '' : `Also ${listed(others, ', ')}.`;
-  const text = [also, notes.text()].filter(Boolean).join(' ');
+  if (access.length > 0) notes.note(formatAccessNote(access));
+  const { domain, title, others } = sortServerNames(names, result);
+  const also = others.length === 0 ? '' : `Also ${formatShortList(others, ', ')}.`;
+  const text = [also, notes.describeRest()].filter(Boolean).join(' ');
   // The server accepts requests for its address as well.
-  const place = domain === undefined ? {} : placeOf(domain);
+  const place = domain === undefined ? {} : toHostProperties(domain);
   const seen = new Set<string>();
   let ports = 0;
   // Without `listen`, a server uses port 80.
@@ -162,7 +162,7 @@ function addServer(server: Server, result: Import): void {
     const protocol = isHttp ? (isSecure ? 'https' : 'http') : transport;
     ports += listened.ports.length;
     // IPv4 and IPv6 share one draft.
-    result.checkNumber(Math.ceil(ports / 2));
+    result.checkEndpointCount(Math.ceil(ports / 2));
     const { host } = listened;
     for (const port of listened.ports) {
       const endpoint = [host ?? place.host, port, protocol].join();
@@ -173,7 +173,7 @@ function addServer(server: Server, result: Import): void {
         key: [title ?? host ?? 'nginx', port, ...(protocol === 'udp' ? ['udp'] : [])],
         name: title ?? `nginx on port ${port}`,
         type: isHttp ? 'http' : protocol,
-        exposure: host !== undefined && reachOf(host) === 'loopback' ? 'local' : undefined,
+        exposure: host !== undefined && getNetworkScope(host) === 'loopback' ? 'local' : undefined,
         url:
           isHttp && domain ? `${protocol}://${domain}${isDefault ? '' : `:${port}`}/` : undefined,
         protocol,
@@ -181,7 +181,7 @@ function addServer(server: Server, result: Import): void {
         port,
         domain: place.domain,
         service: 'nginx',
-        auth: notes.auth(),
+        auth: notes.describeAuth(),
         notes: text,
       });
     }
@@ -192,7 +192,7 @@ function addServer(server: Server, result: Import): void {
 const NAME = /^(?<start>\*?\.)?[\w-]+(?:\.[\w-]+)*\.?(?<end>\.\*)?$/;
 
 /** Sorts names into the first exact one and the others: https://nginx.org/en/docs/http/server_names.html */
-function serverNames(names: readonly string[], result: Import) {
+function sortServerNames(names: readonly string[], result: ImportResult) {
   const exact: string[] = [];
   const wildcards: string[] = [];
   for (const name of new Set(names)) {
@@ -223,21 +223,21 @@ function readListen(address: string): { host: string | undefined; ports: number[
   if (address.length > MAX_HOST_CHARACTERS) return null;
   const isPort = /^\d+(?:-\d+)?$/.test(address);
   const groups = isPort ? { host: '*', ports: address } : LISTEN.exec(address)?.groups;
-  const ports = groups?.['host'] && portsOf(groups['ports'] ?? '80');
+  const ports = groups?.['host'] && parsePortRange(groups['ports'] ?? '80');
   if (!ports) return null;
-  const host = withoutBrackets(groups?.['host'] ?? '');
-  return { host: isWildcard(host) ? undefined : host, ports };
+  const host = removeBrackets(groups?.['host'] ?? '');
+  return { host: isWildcardHost(host) ? undefined : host, ports };
 }
 
 /** Yields directives; if files are given, it replaces each `include` by the directives of its files. */
-function* directivesOf(
+function* expandDirectives(
   source: string,
   files: IncludedFiles | undefined,
 ): Generator<Directive | null> {
   for (const directive of readDirectives(source)) {
     const [pattern = ''] = directive?.values ?? [];
     if (files === undefined || directive?.name !== 'include') yield directive;
-    else yield* files.read(pattern, (text) => directivesOf(text, files));
+    else yield* files.read(pattern, (text) => expandDirectives(text, files));
   }
 }
 
@@ -252,28 +252,29 @@ type Directive = { name: string; values: string[]; opens: boolean };
 function* readDirectives(source: string): Generator<Directive | null> {
   const open: number[] = [];
   let words: string[] = [];
-  for (const { text, line, isMark } of tokens(source)) {
+  for (const { text, line, isMark } of readTokens(source)) {
     if (!isMark) {
       words.push(text);
       continue;
     }
     if (text === '}') {
-      if (open.pop() === undefined) throw new ImportError(`line ${line}: ${NOTHING_TO_CLOSE}`);
+      if (open.pop() === undefined)
+        throw new ImportError(`line ${line}: ${UNMATCHED_BRACE_MESSAGE}`);
       yield null;
     } else {
       const [name = '', ...values] = words;
       if (text === '{') open.push(line);
-      if (open.length > MAX_IMPORT_DEPTH) throw new ImportError(TOO_DEEP);
+      if (open.length > MAX_IMPORT_DEPTH) throw new ImportError(TOO_DEEP_MESSAGE);
       yield { name, values, opens: text === '{' };
     }
     words = [];
   }
   const unclosed = open.at(-1);
-  if (unclosed !== undefined) throw new ImportError(`line ${unclosed}: ${UNCLOSED}`);
+  if (unclosed !== undefined) throw new ImportError(`line ${unclosed}: ${UNCLOSED_BLOCK_MESSAGE}`);
 }
 
 /** Yields words without quotes, and the marks that end directives and blocks. */
-function* tokens(source: string) {
+function* readTokens(source: string) {
   let line = 1;
   let index = 0;
   // The first word since the last mark.
@@ -284,12 +285,12 @@ function* tokens(source: string) {
     if (unit === '#') end = (source.indexOf('\n', index) + 1 || source.length + 1) - 1;
     else if (unit === ';' || unit === '{' || unit === '}') {
       const isLua = unit === '{' && name?.endsWith('_by_lua_block');
-      if (isLua) end = luaEnd(source, end, line);
+      if (isLua) end = findLuaEnd(source, end, line);
       yield { text: isLua ? ';' : unit, line, isMark: true };
       name = undefined;
     } else if (!/\s/.test(unit)) {
       const isQuoted = unit === '"' || unit === "'";
-      end = isQuoted ? quoteEnd(source, index + 1, unit) + 1 : wordEnd(source, index);
+      end = isQuoted ? findQuoteEnd(source, index + 1, unit) + 1 : findWordEnd(source, index);
       if (end === 0)
         throw new ImportError(`line ${line}: the quote that begins here is not closed; close it`);
       const written = isQuoted ? source.slice(index + 1, end - 1) : source.slice(index, end);
@@ -303,7 +304,7 @@ function* tokens(source: string) {
 }
 
 /** Returns the end of a word without quotes. The brace of a variable, as in `${name}`, opens no block. */
-function wordEnd(source: string, from: number): number {
+function findWordEnd(source: string, from: number): number {
   let index = from;
   while (index < source.length) {
     const unit = source[index] ?? '';
@@ -314,7 +315,7 @@ function wordEnd(source: string, from: number): number {
 }
 
 /** Returns the end of a block of Lua; braces in comments and quotes do not count. */
-function luaEnd(source: string, from: number, line: number): number {
+function findLuaEnd(source: string, from: number, line: number): number {
   const token = /--[^\n]*|"(?:[^"\\\n]|\\.)*"|'(?:[^'\\\n]|\\.)*'|[{}]/g;
   token.lastIndex = from;
   let depth = 1;
@@ -323,5 +324,5 @@ function luaEnd(source: string, from: number, line: number): number {
     else if (match[0] === '}') depth -= 1;
     if (depth === 0) return token.lastIndex;
   }
-  throw new ImportError(`line ${line}: ${UNCLOSED}`);
+  throw new ImportError(`line ${line}: ${UNCLOSED_BLOCK_MESSAGE}`);
 }

@@ -3,29 +3,37 @@ import { join, relative, resolve, sep } from 'node:path';
 import { isMap, isScalar, isSeq } from 'yaml';
 import { JsonTextError, parseJsonText } from '../json/parser.ts';
 import { MAX_INCLUDED_FILES, MAX_TEXT_BYTES } from '../limits.ts';
-import { parseYaml, repeatedKeys, TOO_DEEP, valueOf, YamlError } from '../read/yaml.ts';
-import { quoted, shorten } from '../text.ts';
-import { type Import, ImportError } from './draft.ts';
+import {
+  parseYaml,
+  findRepeatedKeys,
+  TOO_DEEP_MESSAGE,
+  getDocumentValue,
+  YamlError,
+} from '../read/yaml.ts';
+import { quoteText, shorten } from '../text.ts';
+import { type ImportResult, ImportError } from './draft.ts';
 
 /** Messages about braces. */
-export const UNCLOSED = 'the block that begins here is not closed; add the } that ends it';
-export const NOTHING_TO_CLOSE = 'this } closes nothing; remove it, or add the { that it ends';
-export { TOO_DEEP };
+export const UNCLOSED_BLOCK_MESSAGE =
+  'the block that begins here is not closed; add the } that ends it';
+export const UNMATCHED_BRACE_MESSAGE =
+  'this } closes nothing; remove it, or add the { that it ends';
+export { TOO_DEEP_MESSAGE };
 
 /** The folder that relative paths refer to, and the imported file unless it is standard input. */
-export type Folder = { path: string; file: string | undefined };
+export type ImportFolder = { path: string; file: string | undefined };
 
 /** Reads the files that a configuration includes, all of them in one folder. */
 export class IncludedFiles {
   readonly #folder: string;
-  readonly #result: Import;
+  readonly #result: ImportResult;
   // The files that are being read, each included by the one before it.
   readonly #open: string[] = [];
   #files = 0;
   #bytes = 0;
 
   /** @throws What the file system throws. */
-  constructor({ path, file }: Folder, result: Import) {
+  constructor({ path, file }: ImportFolder, result: ImportResult) {
     this.#folder = realpathSync(path);
     this.#result = result;
     if (file !== undefined) this.#open.push(realpathSync(file));
@@ -43,7 +51,7 @@ export class IncludedFiles {
     if (paths.length === 0 && !/[*?[]/.test(pattern)) skip('there is no such file in the folder');
     for (const path of paths) {
       const name = relative(this.#folder, path).split(sep).join('/');
-      if (!isWithin(this.#folder, path)) skip('it is outside the folder');
+      if (!isInFolder(this.#folder, path)) skip('it is outside the folder');
       else if (this.#open.includes(path)) skip(`${shorten(name)} includes itself`);
       else {
         this.#open.push(path);
@@ -62,12 +70,12 @@ export class IncludedFiles {
   /** Returns real paths, without symbolic links. */
   #pathsOf(pattern: string): string[] {
     const whole = resolve(this.#folder, pattern);
-    if (!isWithin(this.#folder, whole)) return [whole];
+    if (!isInFolder(this.#folder, whole)) return [whole];
     return globSync(relative(this.#folder, whole), { cwd: this.#folder })
       .filter((name) => existsSync(join(this.#folder, name)))
       .toSorted()
       .map((name) => realpathSync(join(this.#folder, name)))
-      .filter((path) => !isWithin(this.#folder, path) || statSync(path).isFile());
+      .filter((path) => !isInFolder(this.#folder, path) || statSync(path).isFile());
   }
 
   #textOf(path: string): string {
@@ -83,7 +91,7 @@ export class IncludedFiles {
   }
 }
 
-function isWithin(folder: string, path: string): boolean {
+function isInFolder(folder: string, path: string): boolean {
   return path.startsWith(folder.endsWith(sep) ? folder : folder + sep);
 }
 
@@ -92,7 +100,7 @@ function isWithin(folder: string, path: string): boolean {
  * closed. A regular expression would need a backtracking entry for each character.
  * @param from The index after the opening quote.
  */
-export function quoteEnd(source: string, from: number, mark: string): number {
+export function findQuoteEnd(source: string, from: number, mark: string): number {
   for (let index = from; index < source.length; index += 1) {
     if (source[index] === '\\') index += 1;
     else if (source[index] === mark) return index;
@@ -116,22 +124,22 @@ export function parseMapping(source: string, maxBytes: number): Record<string, u
   if (/^\s*\{/.test(source)) {
     // JSON is YAML as well, and its own parser is much faster.
     try {
-      return mapping(parseJsonText(source));
+      return toMapping(parseJsonText(source));
     } catch (error) {
       if (!(error instanceof JsonTextError)) throw error;
       const isTooLarge = Buffer.byteLength(source) > maxBytes;
-      const message = error.isTooDeep ? TOO_DEEP : error.message;
+      const message = error.isTooDeep ? TOO_DEEP_MESSAGE : error.message;
       if (error.isTooDeep || isTooLarge) throw new ImportError(message, { cause: error });
     }
   }
   try {
     const document = parseYaml(source, maxBytes);
-    for (const { key } of repeatedKeys(document.contents)) {
-      const message = `the key ${quoted(String(key.value))} is already in this mapping; remove one`;
+    for (const { key } of findRepeatedKeys(document.contents)) {
+      const message = `the key ${quoteText(String(key.value))} is already in this mapping; remove one`;
       throw new YamlError(message, { offset: key.range?.[0] ?? 0 });
     }
     const { contents } = document;
-    if (isMap(contents)) return mapping(valueOf(document));
+    if (isMap(contents)) return toMapping(getDocumentValue(document));
     const kind = isSeq(contents) ? 'a list' : isScalar(contents) ? 'a single value' : 'nothing';
     throw new ImportError(
       `a mapping is expected at the top, and there is ${kind}; name a file of the kind that --from says`,
@@ -145,18 +153,18 @@ export function parseMapping(source: string, maxBytes: number): Record<string, u
 }
 
 /** Returns a mapping without a prototype; an empty one for other values. */
-export function mapping(value: unknown): Record<string, unknown> {
+export function toMapping(value: unknown): Record<string, unknown> {
   const isMapping = typeof value === 'object' && value !== null && !Array.isArray(value);
   return isMapping ? Object.assign(Object.create(null), value) : {};
 }
 
 /** Returns a list; an empty one for other values. */
-export function list(value: unknown): unknown[] {
+export function toList(value: unknown): unknown[] {
   return Array.isArray(value) ? value : [];
 }
 
 /** Returns a text, or a number as a text; undefined for other values and blank texts. */
-export function text(value: unknown): string | undefined {
+export function toText(value: unknown): string | undefined {
   if (typeof value === 'number') return String(value);
   return typeof value === 'string' && value.trim() !== '' ? value.trim() : undefined;
 }

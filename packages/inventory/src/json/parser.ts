@@ -1,32 +1,37 @@
 import type { FindingCode, Position } from '../finding.ts';
-import { quoted } from '../text.ts';
+import { quoteText } from '../text.ts';
 import { BACKSLASH, FIRST_PRINTABLE, QUOTE } from './scan.ts';
 import {
-  badWord,
-  beginsComment,
+  createBadWordProblem,
+  isCommentStart,
   JsonSyntaxError,
-  NO_COMMENTS,
-  type Opened,
-  shown,
-  syntaxProblem,
-  truncated,
-  unexpected,
+  NO_COMMENTS_MESSAGE,
+  type OpenDelimiter,
+  formatCharacter,
+  createSyntaxProblem,
+  createTruncationProblem,
+  createUnexpectedProblem,
 } from './syntax-error.ts';
 
 /** A position with its offset in the text, in UTF-16 code units. */
-export type Mark = Position & { offset: number };
+export type OffsetPosition = Position & { offset: number };
 
 /** The keys and indices that lead to a value, last first; null for the root. */
-export type Path = { parent: Path; key: string | number } | null;
+export type JsonPath = { parent: JsonPath; key: string | number } | null;
 
 /** A key that its object already has. */
-export type DuplicateKey = { key: string; path: Path; first: Mark; again: Mark };
+export type DuplicateKey = {
+  key: string;
+  path: JsonPath;
+  first: OffsetPosition;
+  again: OffsetPosition;
+};
 
 /** The positions of the parts of one value. */
 export type LocatedValue = {
-  start: Mark;
+  start: OffsetPosition;
   /** The members of the root object: the first place of each key, and the last value of equal keys. */
-  members: Map<string, { key: Mark; start: Mark; end: number }>;
+  members: Map<string, { key: OffsetPosition; start: OffsetPosition; end: number }>;
   /** In the order of the text. */
   duplicates: DuplicateKey[];
 };
@@ -36,7 +41,7 @@ export type TextContext = {
   start: Position;
   /** The unit that the end of the text ends, for messages. */
   unit: 'file' | 'line';
-  enclosing: readonly Opened[];
+  enclosing: readonly OpenDelimiter[];
   /** Whether the text was cut, so that its last word may be incomplete. */
   isCut: boolean;
 };
@@ -49,7 +54,7 @@ const NUMBER_START = /^-?((0|[1-9]\d*)(\.\d*)?|(0|[1-9]\d*)(\.\d+)?[eE][+-]?\d*)
 const LITERALS = ['true', 'false', 'null'];
 
 /** Returns the JSON pointer (RFC 6901) of a path. */
-export function pointerTo(path: Path): string {
+export function formatPointer(path: JsonPath): string {
   const parts: string[] = [];
   for (let at = path; at !== null; at = at.parent) {
     parts.push(`/${String(at.key).replaceAll('~', '~0').replaceAll('/', '~1')}`);
@@ -62,14 +67,14 @@ export function pointerTo(path: Path): string {
  * `JSON.parse`, recurses, and is meant for invalid records.
  * @throws JsonSyntaxError for exactly the texts that `JSON.parse` rejects.
  */
-export function parseLocated(text: string, context: TextContext): LocatedValue {
+export function parseWithPositions(text: string, context: TextContext): LocatedValue {
   return new LocatedParser(text, context).parse();
 }
 
 class LocatedParser {
   readonly #text: string;
   readonly #context: TextContext;
-  readonly #open: Opened[] = [];
+  readonly #open: OpenDelimiter[] = [];
   readonly #members: LocatedValue['members'] = new Map();
   readonly #duplicates: DuplicateKey[] = [];
   #index = 0;
@@ -95,7 +100,7 @@ class LocatedParser {
 
   #trailing(): JsonSyntaxError {
     const next = this.#peek();
-    if (beginsComment(next)) return this.#error(NO_COMMENTS);
+    if (isCommentStart(next)) return this.#error(NO_COMMENTS_MESSAGE);
     if (this.#context.unit === 'line' && next === ',') {
       return this.#error('there is a comma after the record, which ends with its line; remove it');
     }
@@ -106,7 +111,7 @@ class LocatedParser {
     return this.#error(message, 'json/trailing-data');
   }
 
-  #value(path: Path): void {
+  #value(path: JsonPath): void {
     const next = this.#peek();
     if (next === '{') this.#object(path);
     else if (next === '[') this.#array(path);
@@ -114,14 +119,14 @@ class LocatedParser {
     else this.#word();
   }
 
-  #object(path: Path): void {
+  #object(path: JsonPath): void {
     // Most objects of a hostile record are empty, and an empty map takes more memory than they do.
-    let firsts: Map<string, Mark> | undefined;
+    let firsts: Map<string, OffsetPosition> | undefined;
     this.#container('object', '}', () => {
       const again = this.#mark();
       const key = this.#key();
       const first = path === null ? this.#members.get(key)?.key : firsts?.get(key);
-      const own: Path = { parent: path, key };
+      const own: JsonPath = { parent: path, key };
       if (first !== undefined) this.#duplicates.push({ key, path: own, first, again });
       else if (path !== null) (firsts ??= new Map()).set(key, again);
       this.#space();
@@ -134,7 +139,7 @@ class LocatedParser {
     });
   }
 
-  #array(path: Path): void {
+  #array(path: JsonPath): void {
     let index = 0;
     this.#container('array', ']', () => {
       this.#value({ parent: path, key: index });
@@ -216,7 +221,7 @@ class LocatedParser {
     throw this.#error(
       character === 'u'
         ? 'the escape \\u needs four hexadecimal digits'
-        : `\\ before ${shown(character)} is not a JSON escape; write a backslash as \\\\`,
+        : `\\ before ${formatCharacter(character)} is not a JSON escape; write a backslash as \\\\`,
     );
   }
 
@@ -228,7 +233,7 @@ class LocatedParser {
     const isStart = NUMBER_START.test(word) || LITERALS.some((literal) => literal.startsWith(word));
     if (isCut && isStart) throw this.#endOfText();
     if (!NUMBER.test(word) && !LITERALS.includes(word)) {
-      throw new JsonSyntaxError(badWord(word, this.#position()), this.#index);
+      throw new JsonSyntaxError(createBadWordProblem(word, this.#position()), this.#index);
     }
     this.#index += word.length;
   }
@@ -264,23 +269,29 @@ class LocatedParser {
     return { line: this.#line, column: offset - this.#lineStart + 1 };
   }
 
-  #mark(): Mark {
+  #mark(): OffsetPosition {
     return { ...this.#position(), offset: this.#index };
   }
 
   #fail(expected: string): never {
     const character = String.fromCodePoint(this.#text.codePointAt(this.#index) ?? 0);
-    throw new JsonSyntaxError(unexpected(character, expected, this.#position()), this.#index);
+    throw new JsonSyntaxError(
+      createUnexpectedProblem(character, expected, this.#position()),
+      this.#index,
+    );
   }
 
   #error(message: string, code?: FindingCode): JsonSyntaxError {
-    return new JsonSyntaxError(syntaxProblem(message, this.#position(), code), this.#index);
+    return new JsonSyntaxError(createSyntaxProblem(message, this.#position(), code), this.#index);
   }
 
   #endOfText(): JsonSyntaxError {
     const end = this.#text.length;
     const open = [...this.#context.enclosing, ...this.#open];
-    return new JsonSyntaxError(truncated(this.#context.unit, this.#position(end), open), end);
+    return new JsonSyntaxError(
+      createTruncationProblem(this.#context.unit, this.#position(end), open),
+      end,
+    );
   }
 }
 
@@ -288,7 +299,7 @@ function controlMessage(unit: number, { line, column }: Position): string {
   if (unit === 0x0a || unit === 0x0d) {
     return `the string opened at ${line}:${column} is not closed on its line`;
   }
-  return `the string contains the control character ${shown(String.fromCharCode(unit))}; write it as an escape`;
+  return `the string contains the control character ${formatCharacter(String.fromCharCode(unit))}; write it as an escape`;
 }
 
 /** Thrown for a text that is invalid JSON or repeats a key; the message names the place. */
@@ -310,12 +321,17 @@ export function parseJsonText(text: string): unknown {
   const start = { line: 1, column: 1 };
   if (text.trim() === '') throw new JsonTextError('1:1: the file is empty');
   try {
-    const { duplicates } = parseLocated(text, { start, unit: 'file', enclosing: [], isCut: false });
+    const { duplicates } = parseWithPositions(text, {
+      start,
+      unit: 'file',
+      enclosing: [],
+      isCut: false,
+    });
     const [repeated] = duplicates;
     if (repeated === undefined) return JSON.parse(text);
     const { key, first, again } = repeated;
     throw new JsonTextError(
-      `${again.line}:${again.column}: the key ${quoted(key)} is already in this object, at ${first.line}:${first.column}`,
+      `${again.line}:${again.column}: the key ${quoteText(key)} is already in this object, at ${first.line}:${first.column}`,
     );
   } catch (error) {
     // The parser recurses, so a text that is too deep overflows the stack.

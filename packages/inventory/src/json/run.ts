@@ -1,7 +1,7 @@
 import type { Position, Problem } from '../finding.ts';
 import { MAX_DEPTH, MAX_RECORD_PARTS } from '../limits.ts';
 import { countStrings, type LineTracker } from './scan.ts';
-import type { Opened } from './syntax-error.ts';
+import type { OpenDelimiter } from './syntax-error.ts';
 
 /** A value from `JSON.parse`, and its number of strings, keys included. */
 export type ParsedValue = { value: unknown; strings: number };
@@ -14,7 +14,7 @@ export type RawValue = {
   /** The number of strings written in it, keys and repeated keys included. */
   strings: number;
   /** The brackets that are open around it. */
-  enclosing: readonly Opened[];
+  enclosing: readonly OpenDelimiter[];
   /** The reason why the text is incomplete; null when it is complete. */
   cut: Problem | null;
   /** The value, when the scanner has parsed it and it is within the limits. */
@@ -71,10 +71,15 @@ type RunRecord = ParsedValue & {
   newlines: number;
 };
 
-type RunPlace = { bytes: Buffer; from: number; lines: LineTracker; enclosing: readonly Opened[] };
+type RunPlace = {
+  bytes: Buffer;
+  from: number;
+  lines: LineTracker;
+  enclosing: readonly OpenDelimiter[];
+};
 
 /** Records that were parsed at once. Positions and texts are computed on request, in order. */
-export class Run {
+export class RecordRun {
   readonly records: readonly RunRecord[];
   readonly #place: RunPlace;
   #counted = 0;

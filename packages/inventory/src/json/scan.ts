@@ -60,14 +60,14 @@ export function countStrings(json: Buffer): { strings: number; newlines: number 
 }
 
 /** Returns the index after the character that ends, or continues, before `index`. */
-export function characterEnd(bytes: Buffer, index: number): number {
+export function findCharacterEnd(bytes: Buffer, index: number): number {
   let end = index;
   while (isContinuation(bytes[end])) end += 1;
   return end;
 }
 
 /** Returns the index of the first byte of the character at `index`. */
-export function characterStart(bytes: Buffer, index: number): number {
+export function findCharacterStart(bytes: Buffer, index: number): number {
   let start = index;
   while (start > 0 && isContinuation(bytes[start])) start -= 1;
   return start;
@@ -172,7 +172,7 @@ export class PendingText {
   /** Removes all bytes and returns those within the size limit, wherever the chunks end. */
   takeBeginning(last: Buffer): Buffer {
     const bytes = this.take(last);
-    return bytes.subarray(0, characterStart(bytes, Math.min(bytes.length, MAX_RECORD_BYTES)));
+    return bytes.subarray(0, findCharacterStart(bytes, Math.min(bytes.length, MAX_RECORD_BYTES)));
   }
 }
 
@@ -256,7 +256,7 @@ export class ValueScanner {
           this.#inWord = true;
           break;
         case ByteClass.illegal:
-          return this.#stop('broken', characterEnd(bytes, index));
+          return this.#stop('broken', findCharacterEnd(bytes, index));
         default:
       }
     }

@@ -1,10 +1,10 @@
 import type { Position, Problem } from '../finding.ts';
-import { parseRun, parseValue, type RawValue, Run } from './run.ts';
+import { parseRun, parseValue, type RawValue, RecordRun } from './run.ts';
 import {
   BYTE_CLASSES,
   ByteClass,
-  characterEnd,
-  characterStart,
+  findCharacterEnd,
+  findCharacterStart,
   countStrings,
   LineTracker,
   NEWLINE,
@@ -13,14 +13,14 @@ import {
   ValueScanner,
 } from './scan.ts';
 import {
-  beginsComment,
-  limitProblem,
-  NO_COMMENTS,
-  type Opened,
-  shown,
-  syntaxProblem,
-  truncated,
-  unexpected,
+  isCommentStart,
+  createLimitProblem,
+  NO_COMMENTS_MESSAGE,
+  type OpenDelimiter,
+  formatCharacter,
+  createSyntaxProblem,
+  createTruncationProblem,
+  createUnexpectedProblem,
 } from './syntax-error.ts';
 
 /**
@@ -31,7 +31,7 @@ import {
  */
 export type ScanEvent =
   | { kind: 'record' | 'root'; value: RawValue }
-  | { kind: 'run'; run: Run }
+  | { kind: 'run'; run: RecordRun }
   | { kind: 'problem'; problem: Problem; index: number };
 
 /** The state between values, with what may come next. */
@@ -51,7 +51,7 @@ export class ArrayScanner {
   readonly #lines = new LineTracker();
   readonly #value = new ValueScanner(this.#lines);
   readonly #pending = new PendingText();
-  readonly #enclosing: Opened[] = [];
+  readonly #enclosing: OpenDelimiter[] = [];
   #state: State = 'start';
   // Null between values.
   #valueStart: Position | null = null;
@@ -96,13 +96,18 @@ export class ArrayScanner {
     const end = this.#lines.end();
     if (this.#valueStart !== null && !this.#isSkipping) {
       // Outside the array, the end of the file ends a number or word.
-      const cut = this.#state === 'start' ? null : truncated(this.unit, end, this.#enclosing);
+      const cut =
+        this.#state === 'start' ? null : createTruncationProblem(this.unit, end, this.#enclosing);
       yield this.#event(this.#valueStart, this.#pending.take(), cut);
     } else if (this.#state === 'start' && !this.#isSkipping) {
       const message = 'the file is empty; an inventory without records is []';
-      yield { kind: 'problem', problem: syntaxProblem(message, end, 'json/empty'), index: 0 };
+      yield { kind: 'problem', problem: createSyntaxProblem(message, end, 'json/empty'), index: 0 };
     } else if (this.#state !== 'end') {
-      yield { kind: 'problem', problem: truncated(this.unit, end, this.#enclosing), index: 0 };
+      yield {
+        kind: 'problem',
+        problem: createTruncationProblem(this.unit, end, this.#enclosing),
+        index: 0,
+      };
     }
   }
 
@@ -115,7 +120,7 @@ export class ArrayScanner {
       return index + 1;
     }
     const position = this.#lines.at(index);
-    const character = bytes.toString('utf8', index, characterEnd(bytes, index + 1));
+    const character = bytes.toString('utf8', index, findCharacterEnd(bytes, index + 1));
     switch (`${this.#state} ${character}`) {
       case 'start [':
         this.#enclosing.push({ kind: 'array', position });
@@ -129,14 +134,14 @@ export class ArrayScanner {
         this.#state = 'next';
         return index + 1;
       case 'next ]':
-        return syntaxProblem('there is a comma before this "]"; remove the comma', position);
+        return createSyntaxProblem('there is a comma before this "]"; remove the comma', position);
       default:
     }
     if (this.#state === 'end') return this.#trailing(character, position);
     const beginsValue =
       byteClass === ByteClass.word || byteClass === ByteClass.quote || /[[{]/.test(character);
     if (this.#state === 'after-record' || !beginsValue) {
-      return unexpected(character, EXPECTED[this.#state], position);
+      return createUnexpectedProblem(character, EXPECTED[this.#state], position);
     }
     this.#valueStart = position;
     this.#value.reset();
@@ -156,7 +161,7 @@ export class ArrayScanner {
     const records = parseRun(bytes.subarray(from, end), separator, from - recordEnd + 1);
     if (records === null) return from;
     const place = { bytes, from, lines: this.#lines, enclosing: this.#enclosing };
-    const run = new Run(records, place);
+    const run = new RecordRun(records, place);
     yield { kind: 'run', run };
     run.leave();
     this.#valueStart = null;
@@ -165,7 +170,7 @@ export class ArrayScanner {
   }
 
   #trailing(character: string, position: Position): Problem {
-    if (beginsComment(character)) return syntaxProblem(NO_COMMENTS, position);
+    if (isCommentStart(character)) return createSyntaxProblem(NO_COMMENTS_MESSAGE, position);
     const [ended, advice] =
       this.#enclosing.length > 0
         ? ['the array of records', 'remove it']
@@ -173,8 +178,8 @@ export class ArrayScanner {
             'the first value',
             'put records into one array, or one per line into a .jsonl file (--input-format jsonl)',
           ];
-    const message = `${ended} has ended, but ${shown(character)} follows; ${advice}`;
-    return syntaxProblem(message, position, 'json/trailing-data');
+    const message = `${ended} has ended, but ${formatCharacter(character)} follows; ${advice}`;
+    return createSyntaxProblem(message, position, 'json/trailing-data');
   }
 
   /** Stores the bytes of an open value, or emits a value that ended or exceeded a limit. */
@@ -183,12 +188,16 @@ export class ArrayScanner {
     if (this.#isSkipping) {
       yield* this.#skip(bytes, index);
     } else if (this.#pending.exceedsLimitWith(bytes)) {
-      const problem = limitProblem('too-large', start, 'record');
+      const problem = createLimitProblem('too-large', start, 'record');
       yield this.#event(start, this.#pending.takeBeginning(bytes), problem);
       yield* this.#skip(bytes, index);
     } else if (status === 'too-deep' || status === 'too-many') {
       const position = status === 'too-deep' ? this.#lines.at(index - 1) : start;
-      yield this.#event(start, this.#pending.take(bytes), limitProblem(status, position, 'record'));
+      yield this.#event(
+        start,
+        this.#pending.take(bytes),
+        createLimitProblem(status, position, 'record'),
+      );
       yield* this.#skip(bytes, index);
     } else if (status === 'open') {
       this.#pending.append(bytes);
@@ -204,10 +213,14 @@ export class ArrayScanner {
     this.#isSkipping = status !== 'whole';
     if (status === 'whole') this.#endValue();
     else if (status === 'broken') {
-      const length = bytes.length - characterStart(bytes, bytes.length - 1);
+      const length = bytes.length - findCharacterStart(bytes, bytes.length - 1);
       const character = bytes.toString('utf8', bytes.length - length);
       const position = this.#lines.at(index - length);
-      const problem = unexpected(character, 'the rest of a record that is too large', position);
+      const problem = createUnexpectedProblem(
+        character,
+        'the rest of a record that is too large',
+        position,
+      );
       yield { kind: 'problem', problem, index: index - length };
     } else this.#value.ignoreLimits();
   }
@@ -265,7 +278,7 @@ export class LinesScanner {
     if (this.#pending.exceedsLimitWith(bytes)) {
       this.#isSkipping = true;
       const beginning = this.#pending.takeBeginning(bytes).toString();
-      yield this.#record(beginning, 0, limitProblem('too-large', this.#start, 'line'));
+      yield this.#record(beginning, 0, createLimitProblem('too-large', this.#start, 'line'));
     } else if (isWhole) yield* this.#line(this.#pending.take(bytes));
     else this.#pending.append(bytes);
   }
@@ -287,7 +300,7 @@ export class LinesScanner {
       const read = bytes.toString('utf8', 0, stop);
       const column = Array.from(read).length;
       const position = status === 'too-deep' ? { ...this.#start, column } : this.#start;
-      yield this.#record(read, 0, limitProblem(status, position, 'line'));
+      yield this.#record(read, 0, createLimitProblem(status, position, 'line'));
     }
   }
 

@@ -3,7 +3,7 @@ import { MAX_DEPTH, MAX_RECORD_BYTES, MAX_RECORD_PARTS } from '../limits.ts';
 import { shorten } from '../text.ts';
 
 /** An opened bracket or quote that is not closed yet. */
-export type Opened = { kind: 'array' | 'object' | 'string'; position: Position };
+export type OpenDelimiter = { kind: 'array' | 'object' | 'string'; position: Position };
 
 /** Thrown for invalid JSON, with the offset of the error in the text. */
 export class JsonSyntaxError extends Error {
@@ -19,7 +19,7 @@ export class JsonSyntaxError extends Error {
 }
 
 /** Describes an error in the JSON text. */
-export function syntaxProblem(
+export function createSyntaxProblem(
   message: string,
   position: Position,
   code: FindingCode = 'json/syntax',
@@ -28,7 +28,11 @@ export function syntaxProblem(
 }
 
 /** Describes a text that ends too early, with everything that is still open, innermost first. */
-export function truncated(unit: string, position: Position, open: readonly Opened[]): Problem {
+export function createTruncationProblem(
+  unit: string,
+  position: Position,
+  open: readonly OpenDelimiter[],
+): Problem {
   const innermostFirst = open.toReversed();
   const named = innermostFirst
     .slice(0, 3)
@@ -44,30 +48,37 @@ export function truncated(unit: string, position: Position, open: readonly Opene
     ...place,
     message: `${kind} opened here`,
   }));
-  return { ...syntaxProblem(message, position, 'json/truncated'), related };
+  return { ...createSyntaxProblem(message, position, 'json/truncated'), related };
 }
 
 /** Describes a character that JSON does not allow at its place. */
-export function unexpected(found: string, expected: string, position: Position): Problem {
-  return syntaxProblem(hint(found) ?? `expected ${expected}, found ${shown(found)}`, position);
+export function createUnexpectedProblem(
+  found: string,
+  expected: string,
+  position: Position,
+): Problem {
+  return createSyntaxProblem(
+    getHint(found) ?? `expected ${expected}, found ${formatCharacter(found)}`,
+    position,
+  );
 }
 
 /** Formats a character or word for a message: quoted, or as a code point when it is invisible. */
-export function shown(found: string): string {
+export function formatCharacter(found: string): string {
   const [first = ''] = found;
   if (!/[\p{C}\p{Z}]/u.test(first)) return found.includes('"') ? `'${found}'` : `"${found}"`;
   return `U+${(first.codePointAt(0) ?? 0).toString(16).toUpperCase().padStart(4, '0')}`;
 }
 
-export const NO_COMMENTS = 'JSON has no comments; remove it';
+export const NO_COMMENTS_MESSAGE = 'JSON has no comments; remove it';
 
 /** Tells whether a character outside strings starts a comment in other languages. */
-export function beginsComment(character: string): boolean {
+export function isCommentStart(character: string): boolean {
   return character === '/' || character === '#';
 }
 
-function hint(found: string): string | null {
-  if (beginsComment(found)) return NO_COMMENTS;
+function getHint(found: string): string | null {
+  if (isCommentStart(found)) return NO_COMMENTS_MESSAGE;
   if (found === "'") return "JSON strings use double quotes, not single quotes (')";
   if (found === '`') return 'JSON strings use double quotes, not backticks (`)';
   return /[“”„‘’«»]/u.test(found)
@@ -86,15 +97,15 @@ const WORD_HINTS = new Map([
 ]);
 
 /** Describes a word that is neither a number nor `true`, `false` or `null`. */
-export function badWord(word: string, position: Position): Problem {
+export function createBadWordProblem(word: string, position: Position): Problem {
   const message =
     WORD_HINTS.get(word) ??
-    numberHint(shorten(word)) ??
-    `${shown(word.slice(0, 40))} is not a JSON value; write strings in double quotes`;
-  return syntaxProblem(message, position);
+    getNumberHint(shorten(word)) ??
+    `${formatCharacter(word.slice(0, 40))} is not a JSON value; write strings in double quotes`;
+  return createSyntaxProblem(message, position);
 }
 
-function numberHint(word: string): string | null {
+function getNumberHint(word: string): string | null {
   if (/^-?0\d+/.test(word)) return `the number ${word} begins with 0; remove the leading zero`;
   if (/^\+[\d.]/.test(word)) return `the number ${word} begins with +; remove the sign`;
   if (/^-?\./.test(word)) return `the number ${word} needs a digit before the decimal point`;
@@ -110,7 +121,7 @@ function numberHint(word: string): string | null {
  * @param position Where the record begins, or becomes too deep.
  * @param unit What is skipped: the rest of the record or of the line.
  */
-export function limitProblem(
+export function createLimitProblem(
   limit: 'too-large' | 'too-many' | 'too-deep',
   position: Position,
   unit: 'record' | 'line',

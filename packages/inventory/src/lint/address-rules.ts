@@ -1,22 +1,22 @@
 import { isIP } from 'node:net';
 import {
-  type Address,
+  type ParsedUrl,
   isSameHost,
-  isScheme,
-  mayBePublic,
-  portOf,
-  protocolName,
-  reachOf,
-  readAddress,
-  schemeOf,
-  withoutBrackets,
+  isUrlScheme,
+  canBePublic,
+  getPort,
+  normalizeProtocol,
+  getNetworkScope,
+  parseUrl,
+  getScheme,
+  removeBrackets,
 } from '../address.ts';
-import { credentialIn } from '../credentials.ts';
+import { detectCredential } from '../credentials.ts';
 import { MAX_HOST_CHARACTERS } from '../limits.ts';
-import { quoted, shorten } from '../text.ts';
-import type { Fields, Found, Rule } from './rules.ts';
+import { quoteText, shorten } from '../text.ts';
+import type { TypedFields, RuleProblem, Rule } from './rules.ts';
 
-const NONE: readonly Found[] = [];
+const NONE: readonly RuleProblem[] = [];
 
 /** The message never repeats the credential. */
 const credentialsInUrl: Rule = {
@@ -25,7 +25,7 @@ const credentialsInUrl: Rule = {
   create:
     () =>
     ({ url = '' }) => {
-      const credential = credentialIn(url);
+      const credential = detectCredential(url);
       if (credential === null) return NONE;
       const message = `url contains ${credential}, which every reader of the inventory can see; remove it, and change it where it is used`;
       return [{ key: 'url', message }];
@@ -39,18 +39,18 @@ const exposureAddress: Rule = {
     const { exposure } = fields;
     if (exposure !== 'public' && exposure !== 'local') return NONE;
     const hosts: [string, string | undefined][] = [
-      ['url', readAddress(fields.url ?? '')?.host],
+      ['url', parseUrl(fields.url ?? '')?.host],
       ['host', fields.host],
       ['domain', fields.domain],
     ];
     const places = hosts.flatMap(([key, host]) =>
-      host === undefined ? [] : [{ key, host, reach: reachOf(host) }],
+      host === undefined ? [] : [{ key, host, reach: getNetworkScope(host) }],
     );
     const known = places.find(({ reach }) => reach !== null);
     if (known === undefined) return NONE;
     const { key, reach } = known;
     const host = shorten(known.host);
-    if (exposure === 'public' && !places.some((place) => mayBePublic(place.host))) {
+    if (exposure === 'public' && !places.some((place) => canBePublic(place.host))) {
       const network = reach === 'loopback' ? 'machine' : 'network';
       const message = `the endpoint is public, but ${host} is reachable only from its own ${network}; correct one of them, or write its public name in domain`;
       return [{ key, message }];
@@ -72,23 +72,23 @@ const hostName: Rule = {
   create:
     () =>
     ({ host, domain }) => {
-      const found = isHost(host) ? NONE : [hostProblem('host', host)];
-      return isHost(domain) ? found : [...found, hostProblem('domain', domain)];
+      const found = isHost(host) ? NONE : [findHostProblem('host', host)];
+      return isHost(domain) ? found : [...found, findHostProblem('domain', domain)];
     },
 };
 
 function isHost(written = ''): boolean {
   const host = written.trim();
   if (host === '') return true;
-  const isName = NAME.test(host) || isIP(withoutBrackets(host)) !== 0;
+  const isName = NAME.test(host) || isIP(removeBrackets(host)) !== 0;
   return host.length <= MAX_HOST_CHARACTERS && isName;
 }
 
-function hostProblem(key: string, written = ''): Found {
+function findHostProblem(key: string, written = ''): RuleProblem {
   let advice = 'write one name or IP address, as in gateway.example.org';
   if (written.includes('://')) advice = 'write only its name or address here, and the rest in url';
   else if (/^[^:\s]+:\d+$|\]:\d+$/.test(written)) advice = 'write the port in port';
-  return { key, message: `${key} is ${quoted(written)}; ${advice}` };
+  return { key, message: `${key} is ${quoteText(written)}; ${advice}` };
 }
 
 const urlMismatch: Rule = {
@@ -97,25 +97,25 @@ const urlMismatch: Rule = {
   create: () => (fields) => {
     const { url } = fields;
     if (url === undefined || url.trim() === '') return NONE;
-    const address = readAddress(url);
+    const address = parseUrl(url);
     // "host:port" parses as an address with the scheme "host", and braces are a part of a host.
     const isAddress =
       address !== null &&
       (address.hostname !== '' || url.includes('://')) &&
       !/[{}]/.test(address.host);
     if (!isAddress) {
-      const message = `${quoted(url)} is not an address; write it as in https://example.org/path`;
+      const message = `${quoteText(url)} is not an address; write it as in https://example.org/path`;
       return [{ key: 'url', message }];
     }
     return [
       ...hostMismatch(address, fields),
-      ...portMismatch(address, fields),
-      ...protocolMismatch(address, fields),
+      ...findPortMismatch(address, fields),
+      ...findProtocolMismatch(address, fields),
     ];
   },
 };
 
-function* hostMismatch({ host: named, hostname }: Address, { host, domain }: Fields) {
+function* hostMismatch({ host: named, hostname }: ParsedUrl, { host, domain }: TypedFields) {
   // Browsers read a host that resembles an IPv4 address as one, and `%61` as a letter.
   if (!isSameHost(named, hostname)) {
     const message = `url names the host ${shorten(named)}, which browsers read as ${shorten(hostname)}; write the intended one`;
@@ -132,8 +132,8 @@ function* hostMismatch({ host: named, hostname }: Address, { host, domain }: Fie
   yield { key: 'url', message };
 }
 
-function portMismatch(address: Address, { port }: Fields): readonly Found[] {
-  const implied = portOf(address);
+function findPortMismatch(address: ParsedUrl, { port }: TypedFields): readonly RuleProblem[] {
+  const implied = getPort(address);
   if (port === undefined || implied === undefined || port === implied) return NONE;
   const how = address.port === '' ? `implies port ${implied}` : `names port ${implied}`;
   return [{ key: 'port', message: `port is ${port}, but url ${how}; correct one of them` }];
@@ -142,10 +142,13 @@ function portMismatch(address: Address, { port }: Fields): readonly Found[] {
 const WEB = new Set(['http', 'https', 'ws', 'wss']);
 
 /** A protocol that is no URL scheme, such as `tcp` or `grpc`, contradicts none. */
-function protocolMismatch(address: Address, { protocol = '' }: Fields): readonly Found[] {
-  const scheme = schemeOf(address);
-  const declared = protocolName(protocol);
-  if (declared === scheme || !isScheme(declared) || !isScheme(scheme)) return NONE;
+function findProtocolMismatch(
+  address: ParsedUrl,
+  { protocol = '' }: TypedFields,
+): readonly RuleProblem[] {
+  const scheme = getScheme(address);
+  const declared = normalizeProtocol(protocol);
+  if (declared === scheme || !isUrlScheme(declared) || !isUrlScheme(scheme)) return NONE;
   // Other protocols keep their names over TLS, as IMAP does, or over WebSockets, as MQTT does.
   const isCarried = scheme === 'ws' || scheme === 'wss' || scheme === `${declared}s`;
   if (isCarried && !WEB.has(declared)) return NONE;

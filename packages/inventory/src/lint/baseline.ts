@@ -48,7 +48,7 @@ export class Baseline {
   constructor(folder: string, entries: readonly Entry[] = []) {
     this.#folder = folder;
     for (const entry of entries) {
-      if (isSuppressible(entry.code)) this.#entries.set(keyOf(entry), entry);
+      if (isSuppressible(entry.code)) this.#entries.set(createKey(entry), entry);
     }
   }
 
@@ -57,7 +57,7 @@ export class Baseline {
   }
 
   /** Returns the number of known findings of files that were not found any more. */
-  countGone(files: readonly string[]): number {
+  countStale(files: readonly string[]): number {
     const names = new Set(files.map((file) => this.#nameOf(file)));
     let gone = 0;
     for (const [key, { file, count = 1 }] of this.#entries) {
@@ -68,7 +68,7 @@ export class Baseline {
 
   /** Tells whether a finding is known; more equal findings than were added are new. */
   has(finding: Finding): boolean {
-    const key = keyOf(this.#entryOf(finding));
+    const key = createKey(this.#entryOf(finding));
     const entry = this.#entries.get(key);
     if (entry === undefined || finding.recordIndex === null) return false;
     const matched = (this.#matched.get(key) ?? 0) + 1;
@@ -80,7 +80,7 @@ export class Baseline {
   add(finding: Finding): boolean {
     if (finding.recordIndex === null || !isSuppressible(finding.code)) return false;
     const entry = this.#entryOf(finding);
-    const key = keyOf(entry);
+    const key = createKey(entry);
     const known = this.#entries.get(key);
     this.#entries.set(key, known ? { ...entry, count: (known.count ?? 1) + 1 } : entry);
     return true;
@@ -141,6 +141,6 @@ function isSuppressible(code: string): boolean {
   return code.startsWith('lint/') || code === 'json/duplicate-key';
 }
 
-function keyOf({ file, code, record, pointer }: Entry): string {
+function createKey({ file, code, record, pointer }: Entry): string {
   return JSON.stringify([file, code, record, pointer]);
 }

@@ -1,30 +1,30 @@
 import { Ajv2020 } from 'ajv/dist/2020.js';
 import type { ErrorObject } from 'ajv/dist/2020.js';
-import { readDay, toDay } from '../day.ts';
-import { type Finding, LINT_RULES, type LintCode, ruleName, type Severity } from '../finding.ts';
+import { parseDay, toDay } from '../day.ts';
+import { type Finding, LINT_RULES, type LintCode, getRuleName, type Severity } from '../finding.ts';
 import { JsonTextError, parseJsonText } from '../json/parser.ts';
 import type { Inspect, PropertyProblem } from '../read/check-record.ts';
 import type { InventorySource } from '../read/input.ts';
 import {
-  labelOf,
+  getSourceLabel,
   validateInventory,
   type ValidateOptions,
   type ValidationSummary,
 } from '../read/inventory-reader.ts';
-import { quoted } from '../text.ts';
+import { quoteText } from '../text.ts';
 import { addressRules } from './address-rules.ts';
 import {
-  type Fields,
-  fieldsOf,
-  type Found,
-  type Ids,
+  type TypedFields,
+  getTypedFields,
+  type RuleProblem,
+  type SeenIds,
   recordRules,
   type Rule,
   type RuleContext,
 } from './rules.ts';
 
 /** All rules, in the order of their codes. */
-export const rules: readonly Rule[] = [...recordRules, ...addressRules].toSorted((a, b) =>
+export const allRules: readonly Rule[] = [...recordRules, ...addressRules].toSorted((a, b) =>
   a.code < b.code ? -1 : 1,
 );
 
@@ -33,7 +33,7 @@ export type LintOptions = {
   /** The day of the lint, such as 2026-11-20; today in UTC by default. */
   today?: string;
   /** The ids of inventories that were linted before; the ids of this inventory are added. */
-  ids?: Ids;
+  ids?: SeenIds;
 } & Omit<ValidateOptions, 'inspect'>;
 
 /**
@@ -45,20 +45,21 @@ export async function* lintInventory(
   source: InventorySource,
   { config = {}, today = toDay(new Date()), ids = new Map(), ...options }: LintOptions = {},
 ): AsyncGenerator<Finding, ValidationSummary, undefined> {
-  const day = readDay(today);
-  if (day === null) throw new TypeError(`today is a day, such as 2026-11-20, not ${quoted(today)}`);
-  const context = { today: day, ids, file: labelOf(source, options) };
-  const { inspect, counts } = inspectionBy(config, context);
+  const day = parseDay(today);
+  if (day === null)
+    throw new TypeError(`today is a day, such as 2026-11-20, not ${quoteText(today)}`);
+  const context = { today: day, ids, file: getSourceLabel(source, options) };
+  const { inspect, counts } = createInspection(config, context);
   const summary = yield* validateInventory(source, { ...options, inspect });
   return { ...summary, ...(counts.silenced > 0 && counts) };
 }
 
 const NOTHING: readonly PropertyProblem[] = [];
 
-function inspectionBy(config: LintConfig, context: RuleContext) {
+function createInspection(config: LintConfig, context: RuleContext) {
   const counts = { silenced: 0 };
-  const checks = rules.flatMap((rule) => {
-    const { severity, options } = settingOf(config, rule);
+  const checks = allRules.flatMap((rule) => {
+    const { severity, options } = resolveSetting(config, rule);
     return severity === null
       ? []
       : [{ code: rule.code, severity, check: rule.create(context, options) }];
@@ -69,13 +70,13 @@ function inspectionBy(config: LintConfig, context: RuleContext) {
   const inspect: Inspect = (record) => {
     const { value, isValid } = record;
     if (typeof value !== 'object' || value === null || Array.isArray(value)) return NOTHING;
-    const fields = isValid ? (value as Fields) : fieldsOf(value);
+    const fields = isValid ? (value as TypedFields) : getTypedFields(value);
     const problems: (PropertyProblem & { code: LintCode })[] = [];
     for (const { code, severity, check } of checks) {
       for (const found of check(fields, record)) problems.push({ ...found, code, severity });
     }
     if (!Object.hasOwn(fields, 'lint_ignore')) return problems;
-    const { left, faults } = silence(fields, problems, active);
+    const { left, faults } = silenceProblems(fields, problems, active);
     counts.silenced += problems.length - left.length;
     const severity = active.get('lint/ignore');
     if (severity === undefined) return left;
@@ -89,24 +90,26 @@ function inspectionBy(config: LintConfig, context: RuleContext) {
  * @param active The rules that are on: an entry for one that is off may be needed by another run.
  * @returns The findings that remain, and the problems of `lint_ignore` itself.
  */
-function silence<T extends { code: string }>(
-  { lint_ignore: written }: Fields,
+function silenceProblems<T extends { code: string }>(
+  { lint_ignore: written }: TypedFields,
   problems: readonly T[],
   active: ReadonlyMap<string, unknown>,
-): { left: T[]; faults: Found[] } {
+): { left: T[]; faults: RuleProblem[] } {
   const silenced = new Set<string>();
   const faults = (Array.isArray(written) ? written : [written]).flatMap((entry: unknown) => {
     const { rule, reason } = Object(entry);
     const code = `lint/${rule}`;
     if (typeof rule !== 'string') return ['must be a list of objects with "rule" and "reason"'];
     if (!(code in LINT_RULES) || code === 'lint/ignore') {
-      return [`names ${quoted(rule)}, which is no rule that can be silenced; correct or remove it`];
+      return [
+        `names ${quoteText(rule)}, which is no rule that can be silenced; correct or remove it`,
+      ];
     }
     if (typeof reason !== 'string' || reason.trim() === '') {
-      return [`has no reason for ${quoted(rule)}; state in reason why it is silenced`];
+      return [`has no reason for ${quoteText(rule)}; state in reason why it is silenced`];
     }
     if (active.has(code) && !problems.some((problem) => problem.code === code)) {
-      return [`silences ${quoted(rule)}, which finds nothing here; remove it`];
+      return [`silences ${quoteText(rule)}, which finds nothing here; remove it`];
     }
     silenced.add(code);
     return [];
@@ -128,7 +131,7 @@ export type LintConfig = {
 
 const SEVERITY = { enum: ['off', 'warning', 'error'] };
 
-function schemaOf({ options }: Rule): object {
+function createSettingSchema({ options }: Rule): object {
   const properties = { severity: SEVERITY, ...options };
   return { anyOf: [SEVERITY, { type: 'object', properties, additionalProperties: false }] };
 }
@@ -144,7 +147,9 @@ export const CONFIG_SCHEMA = {
     rules: {
       type: 'object',
       description: 'For each rule "off", "warning", "error", or an object with its options.',
-      properties: Object.fromEntries(rules.map((rule) => [ruleName(rule.code), schemaOf(rule)])),
+      properties: Object.fromEntries(
+        allRules.map((rule) => [getRuleName(rule.code), createSettingSchema(rule)]),
+      ),
       additionalProperties: false,
     },
   },
@@ -177,11 +182,11 @@ export function parseConfig(text: string, file: string): LintConfig {
 }
 
 /** Returns the severity of a rule, null when it is off, and its options. */
-export function settingOf(
+export function resolveSetting(
   { rules: settings = {} }: LintConfig,
   { code, severity: usual, defaults }: Rule,
 ): { severity: Severity | null; options: object } {
-  const setting = settings[ruleName(code)] ?? usual;
+  const setting = settings[getRuleName(code)] ?? usual;
   const { severity = usual, ...options } =
     typeof setting === 'string' ? { severity: setting } : setting;
   return {
@@ -202,7 +207,7 @@ function describe(errors: readonly ErrorObject[], value: unknown): string {
     if (name === 'duplicate-key') {
       return 'repeated keys are always errors, also of validate; remove "duplicate-key"';
     }
-    const names = rules.map(({ code }) => ruleName(code)).join(', ');
+    const names = allRules.map(({ code }) => getRuleName(code)).join(', ');
     return `there is no rule ${JSON.stringify(name)}; the rules are ${names}`;
   }
   if (error !== undefined) {

@@ -1,13 +1,13 @@
 import leven from 'leven';
-import { isPort } from '../address.ts';
-import { addDays, type Day, daysBetween, readDay } from '../day.ts';
+import { isValidPort } from '../address.ts';
+import { addDays, type Day, countDaysBetween, parseDay } from '../day.ts';
 import type { LintCode, Position, RelatedPlace, Severity } from '../finding.ts';
-import type { ReadRecord } from '../read/check-record.ts';
+import type { InspectedRecord } from '../read/check-record.ts';
 import { type EndpointRecord, EXPOSURES, PROPERTY_TYPES, REQUIRED_KEYS } from '../record.ts';
-import { quoted, quotedId } from '../text.ts';
+import { quoteText, quoteId } from '../text.ts';
 
 /** A problem of a property of a record; of the whole record when the key is empty. */
-export type Found = {
+export type RuleProblem = {
   key: string;
   message: string;
   /** The unambiguous correct value. */
@@ -16,17 +16,17 @@ export type Found = {
 };
 
 /** The properties of a record that have the type that the schema requires. */
-export type Fields = Readonly<Partial<EndpointRecord>>;
+export type TypedFields = Readonly<Partial<EndpointRecord>>;
 
 /** The first place of each id in the inventories of one call. */
-export type Ids = Map<string, { file: string } & Position>;
+export type SeenIds = Map<string, { file: string } & Position>;
 
 /** The facts that rules share for one inventory. */
 export type RuleContext = {
   today: Day;
   /** The label of the inventory. */
   file: string;
-  ids: Ids;
+  ids: SeenIds;
 };
 
 /** One rule of the linter. */
@@ -40,11 +40,11 @@ export type Rule<Options = unknown> = {
   create(
     context: RuleContext,
     options: Options,
-  ): (fields: Fields, record: ReadRecord) => readonly Found[];
+  ): (fields: TypedFields, record: InspectedRecord) => readonly RuleProblem[];
 };
 
 /** Returns the properties of a record that have the type that the schema requires, and extra ones. */
-export function fieldsOf(value: object): Fields {
+export function getTypedFields(value: object): TypedFields {
   // Without a prototype, as a record may lack a property and have a key such as `toString`.
   const fields: Record<string, unknown> = Object.create(null);
   for (const [key, part] of Object.entries(value)) {
@@ -55,24 +55,24 @@ export function fieldsOf(value: object): Fields {
   return fields;
 }
 
-const NONE: readonly Found[] = [];
+const NONE: readonly RuleProblem[] = [];
 
 const blankField: Rule = {
   code: 'lint/blank-field',
   severity: 'warning',
   create: () => (fields) => {
-    const found: Found[] = [];
+    const found: RuleProblem[] = [];
     // Fields inherit no enumerable properties, and `for…in` is the fastest iteration.
     for (const key in fields) {
       const value = fields[key];
       if (typeof value !== 'string' || value.trim() !== '' || !PROPERTY_TYPES.has(key)) continue;
-      found.push({ key, message: `${key} is blank; ${adviceOn(key)}` });
+      found.push({ key, message: `${key} is blank; ${getFieldAdvice(key)}` });
     }
     return found;
   },
 };
 
-function adviceOn(key: string): string {
+function getFieldAdvice(key: string): string {
   if (key === 'owner_host') return 'name the machine or team that runs it';
   if (key === 'last_reviewed') return 'write the day of the last review, as in 2026-11-20';
   return REQUIRED_KEYS.has(key) ? 'it is required: fill it in' : 'fill it in, or omit the property';
@@ -93,7 +93,7 @@ const duplicateId: Rule = {
       const { file: firstFile, ...place } = first;
       const other = firstFile === file ? {} : { file: firstFile };
       const where = `${other.file === undefined ? '' : `${firstFile}:`}${place.line}:${place.column}`;
-      const name = quotedId(id);
+      const name = quoteId(id);
       return [
         {
           key: 'id',
@@ -111,14 +111,14 @@ const likelyTypo: Rule = {
   code: 'lint/likely-typo',
   severity: 'warning',
   create: () => (fields) => {
-    const found: Found[] = [];
+    const found: RuleProblem[] = [];
     for (const key in fields) {
       if (PROPERTY_TYPES.has(key)) continue;
       const meant = PROPERTY_TYPES.keys().find(
         (known) => !Object.hasOwn(fields, known) && isSimilar(key, known),
       );
       if (meant !== undefined) {
-        found.push({ key, message: `is ${quoted(key)} meant to be ${meant}?` });
+        found.push({ key, message: `is ${quoteText(key)} meant to be ${meant}?` });
       }
     }
     return found;
@@ -126,13 +126,15 @@ const likelyTypo: Rule = {
 };
 
 function isSimilar(key: string, known: string): boolean {
-  const { length } = plainName(known);
+  const { length } = normalizeName(known);
   // One letter changes the meaning of a short name, as in host and post.
   const maxDistance = length < 5 ? 0 : length < 9 ? 1 : 2;
-  return leven(plainName(key), plainName(known), { maxDistance: maxDistance + 1 }) <= maxDistance;
+  return (
+    leven(normalizeName(key), normalizeName(known), { maxDistance: maxDistance + 1 }) <= maxDistance
+  );
 }
 
-function plainName(name: string): string {
+function normalizeName(name: string): string {
   return name.toLowerCase().replaceAll(/[-_\s]/g, '');
 }
 
@@ -153,13 +155,13 @@ const portRange: Rule = {
   create:
     () =>
     ({ port }) =>
-      port === undefined || isPort(port)
+      port === undefined || isValidPort(port)
         ? NONE
         : [{ key: 'port', message: `port must be from 1 to 65535; found ${String(port)}` }],
 };
 
 /** Values of `auth` that state nothing, in lower case. `open` and `anonymous` state who may use an endpoint. */
-export const EMPTY_AUTH: ReadonlySet<string> = new Set(
+export const EMPTY_AUTH_VALUES: ReadonlySet<string> = new Set(
   `none, no, nothing, nil, n/a, n.a, na, not applicable, off, disabled, false, no auth,
   no authentication, without auth, without authentication, unauthenticated, unknown, not known,
   unclear, null, undefined, tbd, tba, todo, to do, to be defined, to be determined, fixme,
@@ -177,7 +179,7 @@ const publicWithoutAuth: Rule = {
     () =>
     ({ exposure, auth }) => {
       if (exposure !== 'public' || !isEmptyAuth(auth ?? '')) return NONE;
-      const found = auth === undefined ? 'it has no auth' : `its auth is ${quoted(auth)}`;
+      const found = auth === undefined ? 'it has no auth' : `its auth is ${quoteText(auth)}`;
       const message = `the endpoint is public, but ${found}; state in auth who may use it and how, even if anyone may`;
       return [{ key: auth === undefined ? 'exposure' : 'auth', message }];
     },
@@ -187,7 +189,7 @@ function isEmptyAuth(auth: string): boolean {
   const text = auth.trim();
   if (text.length > MAX_EMPTY_AUTH_CHARACTERS) return false;
   const plain = text.replaceAll(PUNCTUATION, '').replaceAll(/[\s_-]+/g, ' ');
-  return plain === '' || EMPTY_AUTH.has(plain.toLowerCase());
+  return plain === '' || EMPTY_AUTH_VALUES.has(plain.toLowerCase());
 }
 
 const reviewDate: Rule = {
@@ -196,18 +198,18 @@ const reviewDate: Rule = {
   create({ today }) {
     // Today is a day in UTC, and tomorrow has begun east of it.
     const tomorrow = addDays(today, 1);
-    return ({ last_reviewed: written = '' }: Fields) => {
-      const day = readDay(written);
+    return ({ last_reviewed: written = '' }: TypedFields) => {
+      const day = parseDay(written);
       if (day === null ? written.trim() === '' : day <= tomorrow) return NONE;
       if (day !== null) {
-        const message = `${quoted(written)} is in the future, as today is ${today}; write the day of the last review`;
+        const message = `${quoteText(written)} is in the future, as today is ${today}; write the day of the last review`;
         return [{ key: 'last_reviewed', message }];
       }
-      const message = `${quoted(written)} is not a date; write one as in 2026-11-20`;
+      const message = `${quoteText(written)} is not a date; write one as in 2026-11-20`;
       // A date that begins with the year is unambiguous, as in 2026/1/5.
       const [, year, month = '', dayOfMonth = ''] =
         /^\s*(\d{4})[-/. ](\d{1,2})[-/. ](\d{1,2})\s*$/.exec(written) ?? [];
-      const fixed = readDay(`${year}-${month.padStart(2, '0')}-${dayOfMonth.padStart(2, '0')}`);
+      const fixed = parseDay(`${year}-${month.padStart(2, '0')}-${dayOfMonth.padStart(2, '0')}`);
       return [{ key: 'last_reviewed', message, ...(fixed !== null && { fixed }) }];
     };
   },
@@ -238,9 +240,9 @@ const staleReview: Rule<StaleOptions> = {
   create({ today }, { days, days_by_exposure: byExposure }) {
     const oldest = addDays(today, -Math.min(days, ...Object.values(byExposure), MAX_EXACT_DAYS));
     return ({ last_reviewed: written, exposure }) => {
-      const day = written === undefined ? null : readDay(written);
+      const day = written === undefined ? null : parseDay(written);
       if (day === null || day >= oldest) return NONE;
-      const age = daysBetween(day, today);
+      const age = countDaysBetween(day, today);
       const limit = (exposure === undefined ? undefined : byExposure[exposure]) ?? days;
       if (age <= limit) return NONE;
       const message = `the last review was ${age} days ago, and the limit is ${limit}; review the endpoint and update the date`;

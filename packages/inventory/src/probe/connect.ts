@@ -1,7 +1,7 @@
 import { request } from 'node:http';
 import { connect as connectTcp, isIP, type Socket } from 'node:net';
 import { checkServerIdentity, connect as connectTls, type TLSSocket } from 'node:tls';
-import { withoutBrackets } from '../address.ts';
+import { removeBrackets } from '../address.ts';
 import { maskCredentials } from '../credentials.ts';
 
 /** The certificate of a server. */
@@ -18,17 +18,17 @@ export type Certificate = {
  * @param onAddress Called with each address to which the name resolves, as seen from this machine.
  * @throws What the socket throws; an AbortError when the signal aborts.
  */
-export function open(
+export function openConnection(
   { host, port, signal }: { host: string; port: number; signal: AbortSignal },
   onAddress: (address: string) => void,
 ): Promise<Socket> {
-  const name = withoutBrackets(host);
+  const name = removeBrackets(host);
   const socket = connectTcp({ host: name, port, signal });
   if (isIP(name) !== 0) onAddress(name);
   socket.on('lookup', (error: Error | null, address) => {
     if (error === null) onAddress(address);
   });
-  return settled(socket, 'connect');
+  return waitForConnection(socket, 'connect');
 }
 
 /**
@@ -39,7 +39,7 @@ export async function readCertificate(
   socket: Socket,
   { host, ca }: { host: string; ca?: string | undefined },
 ): Promise<{ socket: TLSSocket; certificate: Certificate }> {
-  const name = withoutBrackets(host);
+  const name = removeBrackets(host);
   const secure = connectTls({
     socket,
     ...(isIP(name) === 0 && { servername: name }),
@@ -48,7 +48,7 @@ export async function readCertificate(
     rejectUnauthorized: false,
     ALPNProtocols: ['http/1.1'],
   });
-  await settled(secure, 'secureConnect');
+  await waitForConnection(secure, 'secureConnect');
   const peer = secure.getPeerCertificate();
   const validTo = new Date(peer.valid_to);
   if (Number.isNaN(validTo.getTime())) throw new Error('its certificate has no expiry date');
@@ -61,7 +61,10 @@ export async function readCertificate(
   return { socket: secure, certificate: { validTo, problem, isForName } };
 }
 
-function settled<T extends Socket>(socket: T, event: 'connect' | 'secureConnect'): Promise<T> {
+function waitForConnection<T extends Socket>(
+  socket: T,
+  event: 'connect' | 'secureConnect',
+): Promise<T> {
   return new Promise((done, fail) => {
     socket.once(event, () => done(socket));
     socket.once('error', fail);
@@ -70,7 +73,7 @@ function settled<T extends Socket>(socket: T, event: 'connect' | 'secureConnect'
 }
 
 /** The answer of a server; redirects are not followed. */
-export type Answer = { status: number; redirectsTo: string | null };
+export type HeadResponse = { status: number; redirectsTo: string | null };
 
 /**
  * Sends a HEAD request over an open connection.
@@ -80,7 +83,7 @@ export type Answer = { status: number; redirectsTo: string | null };
 export function requestHead(
   socket: Socket,
   { host, url, signal }: { host: string; url: URL; signal: AbortSignal },
-): Promise<Answer> {
+): Promise<HeadResponse> {
   return new Promise((done, fail) => {
     const outgoing = request({
       method: 'HEAD',
@@ -105,7 +108,7 @@ export function requestHead(
 }
 
 /** Codes of OpenSSL (openssl-verification-options(1)). */
-const DISTRUST: Partial<Record<string, string>> = {
+const DISTRUST_REASONS: Partial<Record<string, string>> = {
   DEPTH_ZERO_SELF_SIGNED_CERT: 'it is self-signed',
   SELF_SIGNED_CERT_IN_CHAIN: 'its root authority is not trusted',
   UNABLE_TO_GET_ISSUER_CERT: 'the certificate of an issuer is missing',
@@ -120,7 +123,7 @@ const NO_ROUTE = 'there is no route from here; probe from its own network';
 const FORBIDDEN = 'this machine does not allow it; check its firewall';
 const NO_TLS = 'the server does not speak TLS properly; correct the protocol, or the server';
 
-const FAILURES: Partial<Record<string, string>> = {
+const FAILURE_REASONS: Partial<Record<string, string>> = {
   ENOTFOUND: 'the name does not exist, as seen from here; correct the host',
   EAI_AGAIN: 'names cannot be resolved now; try again',
   ECONNREFUSED: 'nothing listens there; start it, or correct the port',
@@ -134,18 +137,18 @@ const FAILURES: Partial<Record<string, string>> = {
 };
 
 /** Explains why a certificate is not trusted, with its code and what to do. */
-export function distrustReason(code: string): string {
-  const reason = DISTRUST[code];
+export function explainDistrust(code: string): string {
+  const reason = DISTRUST_REASONS[code];
   const shown = reason === undefined ? code : `${reason} (${code})`;
   return `${shown}; replace it, or trust its authority, as with --ca`;
 }
 
 /** Explains why a connection failed, with its code if there is one. */
-export function failureReason(error: unknown): string {
+export function explainFailure(error: unknown): string {
   if (!(error instanceof Error)) return String(error);
   if (!('code' in error)) return error.message;
   const code = String(error.code);
-  let reason = FAILURES[code];
+  let reason = FAILURE_REASONS[code];
   if (code.startsWith('ERR_SSL_')) reason = NO_TLS;
   if (code.startsWith('HPE_')) reason = 'the server does not speak HTTP; correct the url';
   return reason === undefined ? code : `${reason} (${code})`;

@@ -1,13 +1,13 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import { type Endpoint, endpointOf, reachOf, transportOf } from '../address.ts';
+import { type Endpoint, parseEndpoint, getNetworkScope, getTransport } from '../address.ts';
 import { toDay } from '../day.ts';
 import type { EndpointRecord } from '../record.ts';
 import {
-  type Answer,
+  type HeadResponse,
   type Certificate,
-  distrustReason,
-  failureReason,
-  open,
+  explainDistrust,
+  explainFailure,
+  openConnection,
   readCertificate,
   requestHead,
 } from './connect.ts';
@@ -36,7 +36,7 @@ export type Observation = {
   /** The addresses of the host, as seen from here. */
   addresses: string[];
   certificate?: Certificate;
-  answer?: Answer;
+  answer?: HeadResponse;
   problems: ProbeProblem[];
 };
 
@@ -52,7 +52,7 @@ export type ProbeOptions = {
   signal?: AbortSignal | undefined;
 };
 
-export const MAX_PROBES_AT_ONCE = 64;
+export const MAX_CONCURRENT_PROBES = 64;
 export const MAX_PROBES_PER_SECOND = 1000;
 
 export type ProbeAllOptions = {
@@ -73,7 +73,7 @@ export async function* probeAll(
   records: Iterable<EndpointRecord>,
   { concurrency = 4, perSecond = 5, signal, ...options }: ProbeAllOptions = {},
 ): AsyncGenerator<Observation, void, undefined> {
-  checkRange('concurrency', concurrency, MAX_PROBES_AT_ONCE);
+  checkRange('concurrency', concurrency, MAX_CONCURRENT_PROBES);
   checkRange('perSecond', perSecond, MAX_PROBES_PER_SECOND);
   const ending = new AbortController();
   const either = AbortSignal.any([ending.signal, ...(signal === undefined ? [] : [signal])]);
@@ -134,10 +134,10 @@ export async function probeRecord(
 ): Promise<Observation> {
   const { timeoutMs = 5000, signal } = options;
   const { id } = record;
-  const endpoint = endpointOf(record);
+  const endpoint = parseEndpoint(record);
   const target = endpoint && `${endpoint.host}:${endpoint.port}`;
   const found: Observation = { id, target, isReachable: null, addresses: [], problems: [] };
-  if (endpoint === null || transportOf(endpoint.protocol) === 'udp') return found;
+  if (endpoint === null || getTransport(endpoint.protocol) === 'udp') return found;
   found.isReachable = false;
   const ending = new AbortController();
   const timer = setTimeout(() => ending.abort(), timeoutMs);
@@ -147,7 +147,7 @@ export async function probeRecord(
   } catch (error) {
     signal?.throwIfAborted();
     const isTimeout = ending.signal.aborted;
-    found.problems.push(failure(found, isTimeout ? null : error, timeoutMs));
+    found.problems.push(createFailureProblem(found, isTimeout ? null : error, timeoutMs));
   } finally {
     clearTimeout(timer);
     ending.abort();
@@ -166,16 +166,18 @@ type Probe = {
 async function observe(found: Observation, probe: Probe): Promise<void> {
   const { record, endpoint, options, signal } = probe;
   const { host, port, protocol, url } = endpoint;
-  const plain = await open({ host, port, signal }, (address) => found.addresses.push(address));
+  const plain = await openConnection({ host, port, signal }, (address) =>
+    found.addresses.push(address),
+  );
   found.isReachable = true;
-  found.problems.push(...exposureProblems(record, found.addresses));
+  found.problems.push(...findExposureProblems(record, found.addresses));
   let socket = plain;
   try {
-    if (transportOf(protocol) === 'tls') {
+    if (getTransport(protocol) === 'tls') {
       const secure = await readCertificate(plain, { host, ca: options.ca });
       socket = secure.socket;
       found.certificate = secure.certificate;
-      found.problems.push(...certificateProblems(secure.certificate, host, options));
+      found.problems.push(...findCertificateProblems(secure.certificate, host, options));
     }
     if (url !== null && (protocol === 'http' || protocol === 'https')) {
       found.answer = await requestHead(socket, { host, url, signal });
@@ -192,11 +194,11 @@ async function observe(found: Observation, probe: Probe): Promise<void> {
 }
 
 /** Compares the addresses of an endpoint that answered with its declared exposure. */
-export function exposureProblems(
+export function findExposureProblems(
   { exposure }: Pick<EndpointRecord, 'exposure'>,
   addresses: readonly string[],
 ): ProbeProblem[] {
-  const reaches = new Set(addresses.map(reachOf));
+  const reaches = new Set(addresses.map(getNetworkScope));
   const isGlobal = reaches.has('global');
   let message: string | undefined;
   if (exposure === 'public' && !isGlobal) {
@@ -210,7 +212,7 @@ export function exposureProblems(
   return [{ code: 'probe/exposure', message: `${message}: ${addresses.join(', ')}` }];
 }
 
-function certificateProblems(
+function findCertificateProblems(
   { validTo, problem, isForName }: Certificate,
   host: string,
   { now = Date.now(), expiryDays = 14 }: ProbeOptions,
@@ -233,19 +235,23 @@ function certificateProblems(
   }
   // The code may concern an issuer; the certificate's own expiry is reported above.
   if (problem !== null && !(problem === 'CERT_HAS_EXPIRED' && days < 0)) {
-    const message = `its certificate is not trusted: ${distrustReason(problem)}`;
+    const message = `its certificate is not trusted: ${explainDistrust(problem)}`;
     problems.push({ code: 'probe/certificate-untrusted', message });
   }
   return problems;
 }
 
 /** @param error Null for a timeout. */
-function failure({ isReachable }: Observation, error: unknown, timeoutMs: number): ProbeProblem {
+function createFailureProblem(
+  { isReachable }: Observation,
+  error: unknown,
+  timeoutMs: number,
+): ProbeProblem {
   const code = isReachable ? 'probe/silent' : 'probe/unreachable';
   if (error === null) {
     const what = isReachable ? 'it accepts a connection but is silent' : 'no connection opens';
     return { code, message: `${what} within ${timeoutMs / 1000} s` };
   }
   const what = isReachable ? 'the connection fails' : 'no connection opens';
-  return { code, message: `${what}: ${failureReason(error)}` };
+  return { code, message: `${what}: ${explainFailure(error)}` };
 }

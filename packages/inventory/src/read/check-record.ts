@@ -1,11 +1,16 @@
 import type { ErrorObject } from 'ajv/dist/2020.js';
 import type { FindingCode, Position, Problem } from '../finding.ts';
-import { type LocatedValue, type Mark, parseLocated, pointerTo } from '../json/parser.ts';
+import {
+  type LocatedValue,
+  type OffsetPosition,
+  parseWithPositions,
+  formatPointer,
+} from '../json/parser.ts';
 import { parseValue, type RawValue } from '../json/run.ts';
 import { JsonSyntaxError } from '../json/syntax-error.ts';
 import { MAX_REPEATED_KEYS } from '../limits.ts';
 import { isEndpointRecord } from '../record.ts';
-import { excerptAt, quoted, shorten } from '../text.ts';
+import { getExcerpt, quoteText, shorten } from '../text.ts';
 
 /** A problem in a record, with a pointer that begins at the record. */
 export type RecordProblem = { pointer: string } & Problem;
@@ -21,7 +26,7 @@ export type RecordCheck = {
 };
 
 /** A record as it was read. */
-export type ReadRecord = {
+export type InspectedRecord = {
   /** An endpoint record when `isValid`, else any JSON value. */
   value: unknown;
   isValid: boolean;
@@ -47,13 +52,13 @@ export type LocatedRecord = {
 };
 
 /** Inspects each record and returns further problems. */
-export type Inspect = (record: ReadRecord) => readonly PropertyProblem[];
+export type Inspect = (record: InspectedRecord) => readonly PropertyProblem[];
 
 const NONE: readonly never[] = [];
 const CLEAN: RecordCheck = { id: null, canContinue: true, problems: NONE };
 
 /** The problems of a parsed record before their places are known. */
-export type Judged = {
+export type UnlocatedProblems = {
   value: unknown;
   isRepeating: boolean;
   errors: readonly ErrorObject[];
@@ -64,14 +69,14 @@ export type Judged = {
  * Judges a parsed record by the schema and by `inspect`; returns null when it has no problem, as most records.
  * @param isRepeating Whether its text has repeated keys.
  */
-export function judge(
+export function findProblems(
   value: unknown,
   isRepeating: boolean,
   inspection: { inspect: Inspect; index: number; position: Position } | undefined,
-): Judged | null {
+): UnlocatedProblems | null {
   const isValid = isEndpointRecord(value);
   const errors = isEndpointRecord.errors ?? NONE;
-  let inspected: Judged['inspected'] = NONE;
+  let inspected: UnlocatedProblems['inspected'] = NONE;
   if (inspection !== undefined) {
     const { inspect, index, position } = inspection;
     inspected = inspect({ value, isValid, index, position });
@@ -89,57 +94,61 @@ export function checkRecord(
 ): RecordCheck {
   const parsed = raw.parsed ?? (raw.cut === null ? parseValue(raw.text) : null);
   if (parsed === null) {
-    const problem = syntaxProblemIn(raw, unit);
+    const problem = findSyntaxProblem(raw, unit);
     const canContinue = problem.code.startsWith('limit/');
     return { id: null, canContinue, problems: [{ ...problem, pointer: '' }] };
   }
   const isRepeating = parsed.strings !== raw.strings;
   const inspection = inspect && { inspect, index, position: raw.start };
-  const judged = judge(parsed.value, isRepeating, inspection);
-  return judged === null ? CLEAN : locateProblems(judged, raw.text, locate(raw, unit));
+  const judged = findProblems(parsed.value, isRepeating, inspection);
+  return judged === null ? CLEAN : locateProblems(judged, raw.text, locateValue(raw, unit));
 }
 
 /** Parses the text of a valid value with positions. */
-export function locate(raw: RawValue, unit: 'file' | 'line'): LocatedValue {
-  return parseLocated(raw.text, contextOf(raw, unit));
+export function locateValue(raw: RawValue, unit: 'file' | 'line'): LocatedValue {
+  return parseWithPositions(raw.text, createContext(raw, unit));
 }
 
 /** Finds the places of the problems of a record in its text. */
-export function locateProblems(judged: Judged, text: string, located: LocatedValue): RecordCheck {
-  const id = ownValue(judged.value, 'id');
+export function locateProblems(
+  judged: UnlocatedProblems,
+  text: string,
+  located: LocatedValue,
+): RecordCheck {
+  const id = getOwnValue(judged.value, 'id');
   const problems = problemsIn(judged, text, located);
   return { id: typeof id === 'string' ? id : null, canContinue: true, problems };
 }
 
 /** Describes the error in a text that is invalid JSON or was cut. */
-export function syntaxProblemIn(raw: RawValue, unit: 'file' | 'line'): Problem {
+export function findSyntaxProblem(raw: RawValue, unit: 'file' | 'line'): Problem {
   const { text, cut } = raw;
   try {
-    locate(raw, unit);
+    locateValue(raw, unit);
   } catch (error) {
     if (!(error instanceof JsonSyntaxError)) throw error;
     // Text that was cut at a limit always ends too early; the limit is the reason.
     const { problem, offset } = error;
     const isLimit = cut?.code.startsWith('limit/') && problem.code === 'json/truncated';
-    if (!isLimit) return { ...problem, excerpt: excerptAt(text, offset) };
+    if (!isLimit) return { ...problem, excerpt: getExcerpt(text, offset) };
   }
   if (cut === null) throw new Error('the located parser accepts a text that JSON.parse rejects');
   let offset = text.length;
   if (cut.code === 'limit/record-size') offset = 0;
   else if (cut.code === 'limit/depth') offset -= 1;
-  return { ...cut, excerpt: excerptAt(text, offset) };
+  return { ...cut, excerpt: getExcerpt(text, offset) };
 }
 
-function contextOf({ start, enclosing, cut }: RawValue, unit: 'file' | 'line') {
+function createContext({ start, enclosing, cut }: RawValue, unit: 'file' | 'line') {
   return { start, unit, enclosing, isCut: cut !== null };
 }
 
 function* problemsIn(
-  { value, isRepeating, errors, inspected }: Judged,
+  { value, isRepeating, errors, inspected }: UnlocatedProblems,
   text: string,
   located: LocatedValue,
 ): Generator<RecordProblem> {
-  const entries: { mark: Mark; details: () => Omit<RecordProblem, 'position'> }[] = [];
+  const entries: { mark: OffsetPosition; details: () => Omit<RecordProblem, 'position'> }[] = [];
   const markOf = (key: string) => located.members.get(key)?.start ?? located.start;
   // A value of the wrong type is not an allowed value either; one finding is enough.
   const mistyped = new Set(
@@ -148,29 +157,29 @@ function* problemsIn(
   for (const error of errors) {
     if (error.keyword === 'enum' && mistyped.has(error.instancePath)) continue;
     const key = error.instancePath.slice(1);
-    const found = ownValue(value, key);
+    const found = getOwnValue(value, key);
     entries.push({
       mark: markOf(key),
       details: () => ({
-        code: schemaCode(error.keyword),
-        message: schemaMessage(error, key, found, writtenIn(text, located, key)),
+        code: getSchemaCode(error.keyword),
+        message: formatSchemaMessage(error, key, found, getWrittenValue(text, located, key)),
         pointer: error.instancePath,
-        ...fixOf(text, located, key, fixedValue(error, found)),
+        ...createFix(text, located, key, getFixedValue(error, found)),
       }),
     });
   }
   for (const { key, fixed, ...problem } of inspected) {
-    const pointer = key === '' ? '' : pointerTo({ parent: null, key });
-    const details = () => ({ ...problem, pointer, ...fixOf(text, located, key, fixed) });
+    const pointer = key === '' ? '' : formatPointer({ parent: null, key });
+    const details = () => ({ ...problem, pointer, ...createFix(text, located, key, fixed) });
     entries.push({ mark: markOf(key), details });
   }
   const duplicates = isRepeating ? located.duplicates : [];
   for (const { key, path, first, again } of duplicates.slice(0, MAX_REPEATED_KEYS)) {
     const details = () => ({
       code: 'json/duplicate-key' as const,
-      message: `the key ${quoted(key)} is already in this object, at ${first.line}:${first.column}`,
-      pointer: pointerTo(path),
-      related: [{ ...placeOf(first), message: `first occurrence of ${quoted(key)}` }],
+      message: `the key ${quoteText(key)} is already in this object, at ${first.line}:${first.column}`,
+      pointer: formatPointer(path),
+      related: [{ ...toPosition(first), message: `first occurrence of ${quoteText(key)}` }],
     });
     entries.push({ mark: again, details });
   }
@@ -181,22 +190,22 @@ function* problemsIn(
     entries.push({ mark: uncounted.again, details });
   }
   for (const { mark, details } of entries.toSorted((a, b) => a.mark.offset - b.mark.offset)) {
-    yield { ...details(), position: placeOf(mark), excerpt: excerptAt(text, mark.offset) };
+    yield { ...details(), position: toPosition(mark), excerpt: getExcerpt(text, mark.offset) };
   }
 }
 
-function placeOf({ line, column }: Mark): Position {
+function toPosition({ line, column }: OffsetPosition): Position {
   return { line, column };
 }
 
 /** Returns the text of the value of a property; empty when the record has none. */
-function writtenIn(text: string, located: LocatedValue, key: string): string {
+function getWrittenValue(text: string, located: LocatedValue, key: string): string {
   const member = located.members.get(key);
   return member === undefined ? '' : text.slice(member.start.offset, member.end);
 }
 
-function fixOf(text: string, located: LocatedValue, key: string, fixed?: string | number) {
-  const written = writtenIn(text, located, key);
+function createFix(text: string, located: LocatedValue, key: string, fixed?: string | number) {
+  const written = getWrittenValue(text, located, key);
   // A YAML block ends with its last line, which another value would not end.
   if (fixed === undefined || written === '' || written.includes('\n')) return {};
   return { fix: { written, replacement: JSON.stringify(fixed) } };
@@ -208,14 +217,17 @@ const SCHEMA_CODES: Partial<Record<string, FindingCode>> = {
   enum: 'schema/enum',
 };
 
-function schemaCode(keyword: string): FindingCode {
+function getSchemaCode(keyword: string): FindingCode {
   const code = SCHEMA_CODES[keyword];
   if (code !== undefined) return code;
   throw new Error(`the endpoint schema uses the keyword ${keyword}, which has no code`);
 }
 
 /** Returns the unambiguous correct value: a word in lower case, or a number without quotes. */
-function fixedValue({ keyword, params }: ErrorObject, found: unknown): string | number | undefined {
+function getFixedValue(
+  { keyword, params }: ErrorObject,
+  found: unknown,
+): string | number | undefined {
   if (typeof found !== 'string') return undefined;
   const plain = found.trim();
   if (keyword === 'enum') {
@@ -227,7 +239,7 @@ function fixedValue({ keyword, params }: ErrorObject, found: unknown): string | 
   return keyword === 'type' && params['type'] === 'integer' && isNumber ? Number(plain) : undefined;
 }
 
-function schemaMessage(
+function formatSchemaMessage(
   { keyword, params }: ErrorObject,
   key: string,
   value: unknown,
@@ -239,12 +251,12 @@ function schemaMessage(
   const expected =
     keyword === 'enum'
       ? `one of ${params['allowedValues'].join(', ')}`
-      : withArticle(String(params['type']));
-  return `${key === '' ? 'a record' : key} must be ${expected}; found ${describe(value, written)}`;
+      : addArticle(String(params['type']));
+  return `${key === '' ? 'a record' : key} must be ${expected}; found ${describeValue(value, written)}`;
 }
 
 /** Describes a value for a message: its type, and its text. */
-export function describe(value: unknown, written: string): string {
+export function describeValue(value: unknown, written: string): string {
   if (value === null) return 'null';
   if (Array.isArray(value)) return 'an array';
   if (typeof value === 'object') return 'an object';
@@ -252,14 +264,14 @@ export function describe(value: unknown, written: string): string {
   if (typeof value === 'number' && !Number.isFinite(value)) {
     return `${shown}, which is beyond the range of numbers`;
   }
-  return shown === '' ? withArticle(typeof value) : `the ${typeof value} ${shown}`;
+  return shown === '' ? addArticle(typeof value) : `the ${typeof value} ${shown}`;
 }
 
-function withArticle(type: string): string {
+function addArticle(type: string): string {
   return /^[aeiou]/.test(type) ? `an ${type}` : `a ${type}`;
 }
 
-function ownValue(value: unknown, key: string): unknown {
+function getOwnValue(value: unknown, key: string): unknown {
   if (key === '') return value;
   if (typeof value !== 'object' || value === null) return undefined;
   return Object.getOwnPropertyDescriptor(value, key)?.value;

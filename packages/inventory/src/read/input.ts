@@ -17,7 +17,7 @@ export const INVENTORY_FORMATS = ['json', 'jsonl', 'yaml'] as const;
 export type InventoryFormat = (typeof INVENTORY_FORMATS)[number];
 
 /** Returns the format that a file name implies. */
-export function formatOf(name: string): InventoryFormat {
+export function inferFormat(name: string): InventoryFormat {
   if (/\.ya?ml(\.gz)?$/i.test(name)) return 'yaml';
   return /\.(jsonl|ndjson)(\.gz)?$/i.test(name) ? 'jsonl' : 'json';
 }

@@ -1,22 +1,22 @@
 import type { Finding, Position, Problem } from '../finding.ts';
-import { parseValue, type RawValue, type Run } from '../json/run.ts';
+import { parseValue, type RawValue, type RecordRun } from '../json/run.ts';
 import { ArrayScanner, LinesScanner, type ScanEvent } from '../json/scanners.ts';
 import type { EndpointRecord } from '../record.ts';
-import { excerptAt } from '../text.ts';
+import { getExcerpt } from '../text.ts';
 import {
   checkRecord,
-  describe,
+  describeValue,
   type Inspect,
-  judge,
+  findProblems,
   type LocatedRecord,
-  locate,
+  locateValue,
   locateProblems,
-  type ReadRecord,
+  type InspectedRecord,
   type RecordCheck,
-  syntaxProblemIn,
+  findSyntaxProblem,
 } from './check-record.ts';
 import {
-  formatOf,
+  inferFormat,
   gunzip,
   type InventoryFormat,
   type InventorySource,
@@ -59,8 +59,8 @@ class InventoryReader {
 
   constructor(source: InventorySource, options: ReaderOptions) {
     this.#source = source;
-    this.#file = labelOf(source, options);
-    this.#format = options.format ?? formatOf(this.#file);
+    this.#file = getSourceLabel(source, options);
+    this.#format = options.format ?? inferFormat(this.#file);
     this.#inspect = options.inspect;
     this.#scanner = this.#format === 'jsonl' ? new LinesScanner() : new ArrayScanner();
   }
@@ -89,7 +89,7 @@ class InventoryReader {
     for (const event of events) {
       if (event.kind === 'problem') {
         this.isComplete = false;
-        const excerpt = piece && { excerpt: excerptIn(piece, event.index) };
+        const excerpt = piece && { excerpt: extractExcerpt(piece, event.index) };
         yield this.#finding({ ...excerpt, ...event.problem });
       } else if (event.kind === 'root') {
         yield this.#checkRoot(event.value);
@@ -107,16 +107,16 @@ class InventoryReader {
     }
   }
 
-  *#checkRun(run: Run): Generator<Finding> {
+  *#checkRun(run: RecordRun): Generator<Finding> {
     const inspect = this.#inspect;
     for (const record of run.records) {
       const index = this.#nextIndex();
       const { value, strings, written } = record;
       const inspection = inspect && { inspect, index, position: run.positionOf(record) };
-      const judged = judge(value, strings !== written, inspection);
+      const judged = findProblems(value, strings !== written, inspection);
       if (judged === null) continue;
       const raw = run.rawValueOf(record);
-      const located = locate(raw, this.#scanner.unit);
+      const located = locateValue(raw, this.#scanner.unit);
       yield* this.#findings(locateProblems(judged, raw.text, located), index);
     }
   }
@@ -124,7 +124,7 @@ class InventoryReader {
   *#checkLocated({ value, isRepeating, text, start, locate: find }: LocatedRecord) {
     const index = this.#nextIndex();
     const inspect = this.#inspect;
-    const judged = judge(value, isRepeating, inspect && { inspect, index, position: start });
+    const judged = findProblems(value, isRepeating, inspect && { inspect, index, position: start });
     if (judged !== null) yield* this.#findings(locateProblems(judged, text, find()), index);
   }
 
@@ -145,10 +145,10 @@ class InventoryReader {
     const parsed = raw.cut === null ? parseValue(raw.text) : null;
     if (parsed === null) {
       this.isComplete = false;
-      return this.#finding(syntaxProblemIn(raw, this.#scanner.unit));
+      return this.#finding(findSyntaxProblem(raw, this.#scanner.unit));
     }
-    const message = `an inventory must be an array of records; found ${describe(parsed.value, raw.text)}`;
-    const excerpt = excerptAt(raw.text, 0);
+    const message = `an inventory must be an array of records; found ${describeValue(parsed.value, raw.text)}`;
+    const excerpt = getExcerpt(raw.text, 0);
     return this.#finding({ code: 'schema/type', message, position: raw.start, excerpt });
   }
 
@@ -159,15 +159,18 @@ class InventoryReader {
 }
 
 /** Returns an excerpt around an index of a piece of a longer text. */
-function excerptIn(piece: Buffer, index: number) {
+function extractExcerpt(piece: Buffer, index: number) {
   const from = Math.max(0, index - EXCERPT_BYTES);
   const before = piece.subarray(from, index).toString();
   const after = piece.subarray(index, index + EXCERPT_BYTES).toString();
-  return excerptAt(before + after, before.length, { isCutBefore: from > 0, isCutAfter: true });
+  return getExcerpt(before + after, before.length, { isCutBefore: from > 0, isCutAfter: true });
 }
 
 /** Returns the label of a source in findings. */
-export function labelOf(source: InventorySource, { file }: Pick<ReaderOptions, 'file'>): string {
+export function getSourceLabel(
+  source: InventorySource,
+  { file }: Pick<ReaderOptions, 'file'>,
+): string {
   return file ?? (typeof source === 'object' && 'path' in source ? source.path : '<input>');
 }
 
@@ -222,7 +225,7 @@ export async function* validateInventory(
 }
 
 /** An endpoint record with its place. */
-export type PlacedRecord = { value: EndpointRecord } & Omit<ReadRecord, 'value' | 'isValid'>;
+export type PlacedRecord = { value: EndpointRecord } & Omit<InspectedRecord, 'value' | 'isValid'>;
 
 /** Thrown for an invalid inventory, with its first error. */
 export class InvalidInventoryError extends Error {

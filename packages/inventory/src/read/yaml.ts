@@ -12,7 +12,7 @@ import {
   type YAMLMap,
 } from 'yaml';
 import type { Position, Problem } from '../finding.ts';
-import type { LocatedValue, Mark, Path } from '../json/parser.ts';
+import type { LocatedValue, OffsetPosition, JsonPath } from '../json/parser.ts';
 import type { ScanEvent } from '../json/scanners.ts';
 import {
   MAX_IMPORT_DEPTH,
@@ -21,11 +21,11 @@ import {
   MAX_YAML_BYTES,
   MIN_YAML_TOKEN_BYTES,
 } from '../limits.ts';
-import { excerptAt, quoted, shorten } from '../text.ts';
+import { getExcerpt, quoteText, shorten } from '../text.ts';
 import type { LocatedRecord } from './check-record.ts';
 
 /** The message about blocks and values that are nested too deep. */
-export const TOO_DEEP = `it is nested more than ${MAX_IMPORT_DEPTH} levels deep; flatten it, or give a part of it`;
+export const TOO_DEEP_MESSAGE = `it is nested more than ${MAX_IMPORT_DEPTH} levels deep; flatten it, or give a part of it`;
 
 /** Thrown for invalid YAML. The message is one line: what is wrong and what to do. */
 export class YamlError extends Error {
@@ -50,7 +50,7 @@ export function parseYaml(source: string, maxBytes: number): Document.Parsed {
   const document = parseDocument(source, { uniqueKeys: false, merge: true, prettyErrors: false });
   const [error] = document.errors;
   if (error === undefined) return document;
-  if (error.code === 'RESOURCE_EXHAUSTION') throw new YamlError(TOO_DEEP);
+  if (error.code === 'RESOURCE_EXHAUSTION') throw new YamlError(TOO_DEEP_MESSAGE);
   const message =
     error.code === 'MULTIPLE_DOCS'
       ? 'it contains several documents; give each by itself'
@@ -83,22 +83,22 @@ function checkSize(source: string, maxBytes: number): void {
     else if (token === ']' || token === '}') brackets = Math.max(0, brackets - 1);
     else if (token.endsWith('\n')) marksOfLine = 0;
     else if (brackets === 0 && /^[-?:]$/.test(token)) marksOfLine += 1;
-    if (brackets + marksOfLine > MAX_IMPORT_DEPTH) throw new YamlError(TOO_DEEP);
+    if (brackets + marksOfLine > MAX_IMPORT_DEPTH) throw new YamlError(TOO_DEEP_MESSAGE);
   }
 }
 
 /** A key that its mapping already has. */
-type RepeatedKey = { key: Scalar; first: Scalar; path: Path };
+type RepeatedKey = { key: Scalar; first: Scalar; path: JsonPath };
 
 /**
  * Yields the repeated keys of a node, and holds it to the limits of depth and aliases.
  * @param counts Carries the number of aliases from node to node.
  * @throws YamlError
  */
-export function* repeatedKeys(
+export function* findRepeatedKeys(
   node: unknown,
   counts = { aliases: 0 },
-  path: Path = null,
+  path: JsonPath = null,
   depth = 0,
 ): Generator<RepeatedKey> {
   if (isAlias(node)) {
@@ -110,23 +110,23 @@ export function* repeatedKeys(
     }
   }
   if (!isMap(node) && !isSeq(node)) return;
-  if (depth >= MAX_IMPORT_DEPTH) throw new YamlError(TOO_DEEP);
+  if (depth >= MAX_IMPORT_DEPTH) throw new YamlError(TOO_DEEP_MESSAGE);
   if (isSeq(node)) {
     for (const [key, item] of node.items.entries()) {
-      yield* repeatedKeys(item, counts, { parent: path, key }, depth + 1);
+      yield* findRepeatedKeys(item, counts, { parent: path, key }, depth + 1);
     }
     return;
   }
   const firsts = new Map<unknown, Scalar>();
   for (const { key, value } of node.items) {
-    const own: Path = { parent: path, key: isScalar(key) ? String(key.value) : '' };
-    if (!isScalar(key)) yield* repeatedKeys(key, counts, own, depth + 1);
+    const own: JsonPath = { parent: path, key: isScalar(key) ? String(key.value) : '' };
+    if (!isScalar(key)) yield* findRepeatedKeys(key, counts, own, depth + 1);
     else if (key.value !== '<<') {
       const first = firsts.get(key.value);
       if (first === undefined) firsts.set(key.value, key);
       else yield { key, first, path: own };
     }
-    yield* repeatedKeys(value, counts, own, depth + 1);
+    yield* findRepeatedKeys(value, counts, own, depth + 1);
   }
 }
 
@@ -134,7 +134,7 @@ export function* repeatedKeys(
  * Returns the value of a document, with aliases resolved.
  * @throws YamlError for aliases without an anchor, and for those that expand too far.
  */
-export function valueOf(document: Document.Parsed): unknown {
+export function getDocumentValue(document: Document.Parsed): unknown {
   try {
     return document.toJS({ maxAliasCount: MAX_YAML_ALIAS_REPEATS });
   } catch (error) {
@@ -153,22 +153,22 @@ export function valueOf(document: Document.Parsed): unknown {
         return visit.BREAK;
       },
     });
-    const message = `the alias ${quoted(`*${name}`)} has no anchor; write &${shorten(name)} before the value that it repeats`;
+    const message = `the alias ${quoteText(`*${name}`)} has no anchor; write &${shorten(name)} before the value that it repeats`;
     throw new YamlError(message, { offset, cause: error });
   }
 }
 
 /** Computes lines and columns of offsets; offsets in order are fastest. */
-export class TextPlaces {
+export class PositionIndex {
   readonly #text: string;
-  #last: Mark = { offset: 0, line: 1, column: 1 };
+  #last: OffsetPosition = { offset: 0, line: 1, column: 1 };
 
   constructor(text: string) {
     this.#text = text;
   }
 
   /** Returns the position of a UTF-16 code unit. */
-  mark(offset: number): Mark {
+  positionAt(offset: number): OffsetPosition {
     let { offset: at, line, column } = this.#last;
     if (offset < at) [at, line, column] = [0, 1, 1];
     for (; at < offset; at += 1) {
@@ -190,7 +190,7 @@ export class YamlScanner {
 
   position(): Position {
     const text = Buffer.concat(this.#bytes).toString();
-    const { line, column } = new TextPlaces(text).mark(text.length);
+    const { line, column } = new PositionIndex(text).positionAt(text.length);
     return { line, column };
   }
 
@@ -209,30 +209,30 @@ export class YamlScanner {
   *end(): Generator<ScanEvent | { kind: 'located'; value: LocatedRecord }> {
     const text = Buffer.concat(this.#bytes).toString();
     this.#bytes = [];
-    const places = new TextPlaces(text);
+    const places = new PositionIndex(text);
     try {
       yield* recordsIn(text, places);
     } catch (error) {
       if (!(error instanceof YamlError)) throw error;
       const { offset, message } = error;
       const code = offset === undefined ? 'limit/yaml' : 'yaml/syntax';
-      yield problemAt(offset ?? 0, { code, message }, text, places);
+      yield createProblemAt(offset ?? 0, { code, message }, text, places);
     }
   }
 }
 
-function problemAt(
+function createProblemAt(
   offset: number,
   problem: Pick<Problem, 'code' | 'message'>,
   text: string,
-  places: TextPlaces,
+  places: PositionIndex,
 ): ScanEvent {
-  const { line, column } = places.mark(offset);
-  const place = { position: { line, column }, excerpt: excerptAt(text, offset) };
+  const { line, column } = places.positionAt(offset);
+  const place = { position: { line, column }, excerpt: getExcerpt(text, offset) };
   return { kind: 'problem', problem: { ...problem, ...place }, index: 0 };
 }
 
-function* recordsIn(text: string, places: TextPlaces) {
+function* recordsIn(text: string, places: PositionIndex) {
   const document = parseYaml(text, MAX_YAML_BYTES);
   const { contents } = document;
   if (!isSeq(contents)) {
@@ -243,27 +243,27 @@ function* recordsIn(text: string, places: TextPlaces) {
           code: 'schema/type',
           message: 'an inventory must be a list of records; begin each record with "- "',
         };
-    yield problemAt(startOf(contents), problem, text, places);
+    yield createProblemAt(getStart(contents), problem, text, places);
     return;
   }
   const counts = { aliases: 0 };
   const repeated = new Map<unknown, RepeatedKey[]>(
-    contents.items.map((item) => [item, [...repeatedKeys(item, counts, null, 1)]]),
+    contents.items.map((item) => [item, [...findRepeatedKeys(item, counts, null, 1)]]),
   );
-  const values = valueOf(document);
+  const values = getDocumentValue(document);
   for (const [index, item] of contents.items.entries()) {
     const value: unknown = Array.isArray(values) ? values[index] : undefined;
     const record = isAlias(item) ? item.resolve(document) : item;
-    const start = places.mark(startOf(item));
+    const start = places.positionAt(getStart(item));
     const again = repeated.get(record) ?? [];
     const locate = (): LocatedValue => ({
       start,
-      members: isMap(record) ? membersOf(record, places) : new Map(),
+      members: isMap(record) ? locateMembers(record, places) : new Map(),
       duplicates: again.map(({ key, first, path }) => ({
         key: String(key.value),
         path,
-        first: places.mark(startOf(first)),
-        again: places.mark(startOf(key)),
+        first: places.positionAt(getStart(first)),
+        again: places.positionAt(getStart(key)),
       })),
     });
     const located = { value, isRepeating: again.length > 0, text, start, locate };
@@ -271,21 +271,21 @@ function* recordsIn(text: string, places: TextPlaces) {
   }
 }
 
-function startOf(node: unknown): number {
+function getStart(node: unknown): number {
   return isNode(node) ? (node.range?.[0] ?? 0) : 0;
 }
 
-function membersOf({ items }: YAMLMap, places: TextPlaces): LocatedValue['members'] {
+function locateMembers({ items }: YAMLMap, places: PositionIndex): LocatedValue['members'] {
   const members: LocatedValue['members'] = new Map();
   for (const { key, value } of items) {
     if (!isScalar(key)) continue;
-    const mark = places.mark(startOf(key));
+    const mark = places.positionAt(getStart(key));
     const name = String(key.value);
     const node = isNode(value) ? value : key;
     const end = node.range?.[1] ?? mark.offset;
     members.set(name, {
       key: members.get(name)?.key ?? mark,
-      start: places.mark(startOf(node)),
+      start: places.positionAt(getStart(node)),
       end,
     });
   }

@@ -2,11 +2,11 @@ import { createHash } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import { stringify } from 'csv-stringify/sync';
 import { html } from 'ghtml';
-import { withBrackets } from '../address.ts';
-import { withoutCredentials } from '../credentials.ts';
-import { type Day, daysBetween, readDay } from '../day.ts';
+import { addBrackets } from '../address.ts';
+import { removeCredentials } from '../credentials.ts';
+import { type Day, countDaysBetween, parseDay } from '../day.ts';
 import { type EndpointRecord, EXPOSURES, PROPERTY_TYPES } from '../record.ts';
-import { cell, count, visibleOnPage } from '../text.ts';
+import { formatMarkdownCell, formatCount, escapeInvisibleOnPage } from '../text.ts';
 
 /** The number of records with a label. */
 type Count = { label: string; count: number };
@@ -35,49 +35,49 @@ const NO_DAY = 'no readable date';
 /** Counts records by exposure, owner and age of the last review. */
 function summarize(records: readonly EndpointRecord[], today: Day): Summary {
   const ages = records.map((record) => {
-    const age = reviewAge(record, today);
+    const age = getReviewAge(record, today);
     if (age === null) return NO_DAY;
     if (age < 0) return FUTURE;
     return AGES.entries().find(([, days]) => age <= days)?.[0] ?? NO_DAY;
   });
   const exposures = records.map(({ exposure }) => exposure);
   return {
-    byExposure: counts(exposures, EXPOSURES),
-    byOwner: counts(records.map(ownerOf)).toSorted((a, b) => b.count - a.count),
-    byReview: counts(ages, [FUTURE, ...AGES.keys(), NO_DAY]),
+    byExposure: countLabels(exposures, EXPOSURES),
+    byOwner: countLabels(records.map(formatOwner)).toSorted((a, b) => b.count - a.count),
+    byReview: countLabels(ages, [FUTURE, ...AGES.keys(), NO_DAY]),
   };
 }
 
-function counts(labels: readonly string[], order: readonly string[] = []): Count[] {
+function countLabels(labels: readonly string[], order: readonly string[] = []): Count[] {
   const found = new Map(order.map((label) => [label, 0]));
   for (const label of labels) found.set(label, (found.get(label) ?? 0) + 1);
   return Array.from(found, ([label, number]) => ({ label, count: number }));
 }
 
 /** Returns the age of the last review in days; null when its date is invalid. */
-function reviewAge({ last_reviewed: written }: EndpointRecord, today: Day): number | null {
-  const day = readDay(written);
-  return day === null ? null : daysBetween(day, today);
+function getReviewAge({ last_reviewed: written }: EndpointRecord, today: Day): number | null {
+  const day = parseDay(written);
+  return day === null ? null : countDaysBetween(day, today);
 }
 
 /** Returns the owner of an endpoint as a report shows it. */
-function ownerOf({ owner_host: owner = '' }: EndpointRecord): string {
+function formatOwner({ owner_host: owner = '' }: EndpointRecord): string {
   return owner.trim() === '' ? NO_OWNER : owner;
 }
 
 /** Returns the URL of an endpoint without credentials, else its host and port. */
-function addressOf({ url, host, domain, port }: EndpointRecord): string {
-  if (url !== undefined && url.trim() !== '') return withoutCredentials(url);
+function formatAddress({ url, host, domain, port }: EndpointRecord): string {
+  if (url !== undefined && url.trim() !== '') return removeCredentials(url);
   const name = host?.trim() || domain?.trim() || '';
-  return port === undefined ? name : `${withBrackets(name)}:${port}`;
+  return port === undefined ? name : `${addBrackets(name)}:${port}`;
 }
 
 /** Formats the counts and all records as GitHub's Markdown, piece by piece. */
-export function* markdownReport(
+export function* formatMarkdownReport(
   records: readonly EndpointRecord[],
   { title, today }: { title: string; today: Day },
 ): Generator<string> {
-  yield `# ${cell(title)}\n\n${count(records.length, 'endpoint')} on ${today}.\n\n`;
+  yield `# ${formatMarkdownCell(title)}\n\n${formatCount(records.length, 'endpoint')} on ${today}.\n\n`;
   const { byExposure, byOwner, byReview } = summarize(records, today);
   for (const [label, rows] of [
     ['exposure', byExposure],
@@ -100,8 +100,8 @@ export function* markdownReport(
   ]);
   for (const record of records) {
     const { name, exposure, type, status, auth = '', last_reviewed: reviewed } = record;
-    const address = addressOf(record);
-    yield tableRow([name, exposure, type, status, address, ownerOf(record), auth, reviewed]);
+    const address = formatAddress(record);
+    yield tableRow([name, exposure, type, status, address, formatOwner(record), auth, reviewed]);
   }
 }
 
@@ -110,22 +110,22 @@ function tableHead(names: readonly string[]): string {
 }
 
 function tableRow(cells: readonly string[]): string {
-  return `| ${cells.map((text) => cell(text)).join(' | ')} |\n`;
+  return `| ${cells.map((text) => formatMarkdownCell(text)).join(' | ')} |\n`;
 }
 
 /** Formulas are escaped for spreadsheets. */
 const CSV_OPTIONS = { escape_formulas: true, record_delimiter: 'windows' } as const;
 
 /** Formats records as CSV (RFC 4180), row by row: the columns of the specification, then extra properties. */
-export function* csvReport(records: readonly EndpointRecord[]): Generator<string> {
+export function* formatCsvReport(records: readonly EndpointRecord[]): Generator<string> {
   const names = new Set(PROPERTY_TYPES.keys());
   for (const record of records) for (const key of Object.keys(record)) names.add(key);
   const columns = [...names];
-  yield stringify([columns.map(visibleOnPage)], CSV_OPTIONS);
+  yield stringify([columns.map(escapeInvisibleOnPage)], CSV_OPTIONS);
   for (const record of records) {
     const row = columns.map((column) => {
       const value = Object.hasOwn(record, column) ? record[column] : '';
-      return visibleOnPage(typeof value === 'string' ? value : JSON.stringify(value));
+      return escapeInvisibleOnPage(typeof value === 'string' ? value : JSON.stringify(value));
     });
     yield stringify([row], CSV_OPTIONS);
   }
@@ -153,7 +153,7 @@ const MAX_QUICK_RECORDS = 5_000;
 const LARGE = `This page has more than ${MAX_QUICK_RECORDS.toLocaleString('en')} records and may be slow. A CSV report opens in a spreadsheet.`;
 
 /** Tells whether the page of these records is slow in browsers. */
-export function isLarge(records: readonly EndpointRecord[]): boolean {
+export function isLargeReport(records: readonly EndpointRecord[]): boolean {
   return records.length > MAX_QUICK_RECORDS;
 }
 
@@ -165,7 +165,7 @@ const COLUMNS = ['Name', 'Exposure', 'Type', 'Status', 'Address', 'Owner', 'Auth
  * Formats one page with the counts and all records, piece by piece. Its table sorts and filters; it loads nothing,
  * and shows everything without scripts.
  */
-export function* htmlReport(
+export function* formatHtmlReport(
   records: readonly EndpointRecord[],
   { title, today }: { title: string; today: Day },
 ): Generator<string> {
@@ -178,19 +178,21 @@ export function* htmlReport(
         <meta http-equiv="Content-Security-Policy" content="${POLICY}" />
         <meta name="viewport" content="width=device-width, initial-scale=1" />
         <meta name="referrer" content="no-referrer" />
-        <title>${visibleOnPage(title)}</title>
+        <title>${escapeInvisibleOnPage(title)}</title>
         !${STYLE_ELEMENT}
       </head>
       <body>
         <header>
-          <h1>${visibleOnPage(title)}</h1>
-          <p>${count(records.length, 'endpoint')} on <time datetime="${today}">${today}</time></p>
-          !${isLarge(records) ? html`<p class="warning">${LARGE}</p>` : ''}
+          <h1>${escapeInvisibleOnPage(title)}</h1>
+          <p>
+            ${formatCount(records.length, 'endpoint')} on <time datetime="${today}">${today}</time>
+          </p>
+          !${isLargeReport(records) ? html`<p class="warning">${LARGE}</p>` : ''}
         </header>
         <main>
           <section class="counts" aria-label="Counts">
             !${countTable('Exposure', byExposure, records.length)}
-            !${visibleOnPage(countTable('Owner', byOwner, records.length))}
+            !${escapeInvisibleOnPage(countTable('Owner', byOwner, records.length))}
             !${countTable('Last review', byReview, records.length)}
           </section>
           <form class="filters" hidden>
@@ -206,7 +208,7 @@ export function* htmlReport(
               >Owner
               <select name="owner">
                 <option value="">all</option>
-                !${visibleOnPage(options(owners))}
+                !${escapeInvisibleOnPage(options(owners))}
               </select></label
             >
             <button type="reset">Show all</button>
@@ -229,7 +231,7 @@ export function* htmlReport(
       </body>
     </html> `.split(ROWS);
   yield head;
-  for (const record of records) yield visibleOnPage(htmlRow(record, today));
+  for (const record of records) yield escapeInvisibleOnPage(htmlRow(record, today));
   yield tail;
 }
 
@@ -258,10 +260,10 @@ function options(values: readonly string[]): string {
 
 function htmlRow(record: EndpointRecord, today: Day): string {
   const { exposure, type, status, auth = '', last_reviewed: reviewed } = record;
-  const age = reviewAge(record, today);
-  const owner = ownerOf(record);
+  const age = getReviewAge(record, today);
+  const owner = formatOwner(record);
   // Empty values are last in either direction.
-  const day = readDay(reviewed) ?? '';
+  const day = parseDay(reviewed) ?? '';
   return html`<tr data-exposure="${exposure}" data-owner="${owner}">
     <th scope="row">!${nameCell(record)}</th>
     <td data-sort="${EXPOSURES.indexOf(exposure)}">
@@ -269,10 +271,12 @@ function htmlRow(record: EndpointRecord, today: Day): string {
     </td>
     <td>${type}</td>
     <td>${status}</td>
-    <td>!${linked(addressOf(record))}</td>
+    <td>!${formatLink(formatAddress(record))}</td>
     <td data-sort="${owner === NO_OWNER ? '' : owner}">${owner}</td>
     <td>${auth}</td>
-    <td data-sort="${day}">${reviewed}!${age === null ? '' : html` <small>${ago(age)}</small>`}</td>
+    <td data-sort="${day}">
+      ${reviewed}!${age === null ? '' : html` <small>${formatAge(age)}</small>`}
+    </td>
   </tr> `;
 }
 
@@ -297,17 +301,17 @@ function nameCell(record: EndpointRecord): string {
 
 function detail(key: string, value: unknown): string {
   if (typeof value !== 'string') return html`<code>${JSON.stringify(value)}</code>`;
-  return key === 'docs' || key === 'url' ? linked(withoutCredentials(value)) : html`${value}`;
+  return key === 'docs' || key === 'url' ? formatLink(removeCredentials(value)) : html`${value}`;
 }
 
 /** Only web addresses become links: others may be scripts, or act on the reader's machine. */
-function linked(text: string): string {
+function formatLink(text: string): string {
   const url = URL.parse(text);
   if (url === null || !['http:', 'https:'].includes(url.protocol)) return html`${text}`;
   return html`<a href="${url.href}" rel="noopener noreferrer">${text}</a>`;
 }
 
-function ago(days: number): string {
+function formatAge(days: number): string {
   if (days < 0) return 'in the future';
   if (days === 0) return 'today';
   return days === 1 ? '1 day ago' : `${days} days ago`;

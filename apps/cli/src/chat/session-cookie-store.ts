@@ -6,9 +6,9 @@ import { Type } from 'typebox';
 import { Value } from 'typebox/value';
 import { CommandError } from '../command.ts';
 import { parseJson } from '../http.ts';
-import { type SignIn, signInSchema } from './assistant.ts';
+import { type SessionCookie, sessionCookieSchema } from './assistant-client.ts';
 
-const content = Type.Record(Type.String(), signInSchema);
+const content = Type.Record(Type.String(), sessionCookieSchema);
 
 /** For the user alone. */
 const FILE_MODE = 0o600;
@@ -18,7 +18,7 @@ const FOLDER_MODE = 0o700;
  * The sign-ins of this user's terminals, one for each assistant, in a file that only the user can read:
  * `oselya/sign-ins.json` in the user's configuration folder (XDG Base Directory Specification).
  */
-export class KeptSignIns {
+export class SessionCookieStore {
   readonly path: string;
 
   constructor(env: NodeJS.ProcessEnv) {
@@ -26,12 +26,12 @@ export class KeptSignIns {
   }
 
   /** Returns the sign-in at an assistant, if there is one. */
-  async find(url: string): Promise<SignIn | undefined> {
+  async find(url: string): Promise<SessionCookie | undefined> {
     const all = await this.#read();
     return Object.hasOwn(all, url) ? all[url] : undefined;
   }
 
-  async keep(url: string, signIn: SignIn): Promise<void> {
+  async keep(url: string, signIn: SessionCookie): Promise<void> {
     await this.#write({ ...(await this.#read()), [url]: signIn });
   }
 
@@ -40,7 +40,7 @@ export class KeptSignIns {
     await this.#write(rest);
   }
 
-  async #read(): Promise<Record<string, SignIn>> {
+  async #read(): Promise<Record<string, SessionCookie>> {
     let text: string;
     try {
       text = await readFile(this.path, 'utf8');
@@ -54,7 +54,7 @@ export class KeptSignIns {
   }
 
   /** Replaces the file at once, because another command may be reading it. */
-  async #write(all: Record<string, SignIn>): Promise<void> {
+  async #write(all: Record<string, SessionCookie>): Promise<void> {
     const folder = dirname(this.path);
     const draft = `${this.path}.${randomUUID()}`;
     try {

@@ -1,31 +1,31 @@
 import { type Static, Type } from 'typebox';
 import { Value } from 'typebox/value';
 import { CommandError } from '../command.ts';
-import { problemText, reasonOf, request } from '../http.ts';
+import { parseProblem, getFailureReason, sendRequest } from '../http.ts';
 import manifest from '../../package.json' with { type: 'json' };
 
 /** Shown to users in their list of sign-ins. */
 const USER_AGENT = `oselya-chat/${manifest.version} (${process.platform})`;
 
 /** Schema of a sign-in: its session cookie. Answers and the file are validated. */
-export const signInSchema = Type.Object({
+export const sessionCookieSchema = Type.Object({
   name: Type.String({ pattern: "^[\\w!#$%&'*+.^`|~-]{1,64}$" }),
   value: Type.String({ pattern: '^[A-Za-z0-9_-]{43}$' }),
 });
 
 /** The session cookie of this terminal. */
-export type SignIn = Static<typeof signInSchema>;
+export type SessionCookie = Static<typeof sessionCookieSchema>;
 
 /** Delay before a slow request is reported. */
-const QUIET_MS = 3000;
+const SLOW_REQUEST_MS = 3000;
 
-type Question = { method?: 'POST'; signIn?: SignIn | undefined; body?: object };
+type AssistantRequest = { method?: 'POST'; signIn?: SessionCookie | undefined; body?: object };
 
-const tokenAnswer = Type.Object({ session_id: Type.String(), cookie_name: Type.String() });
+const tokenSchema = Type.Object({ session_id: Type.String(), cookie_name: Type.String() });
 
-const me = Type.Object({ email: Type.String() });
+const accountSchema = Type.Object({ email: Type.String() });
 
-const sessions = Type.Array(
+const sessionsSchema = Type.Array(
   Type.Object({
     session_id: Type.String(),
     name: Type.String(),
@@ -35,7 +35,7 @@ const sessions = Type.Array(
 );
 
 /** HTTP client of the assistant, for requests outside of its sockets. */
-export class Assistant {
+export class AssistantClient {
   readonly url: string;
   readonly #note: (line: string) => void;
 
@@ -49,10 +49,10 @@ export class Assistant {
    * Returns the email of the signed-in user; undefined without a valid sign-in.
    * @throws CommandError if no assistant answers.
    */
-  async account(signIn: SignIn | undefined): Promise<string | undefined> {
+  async getAccount(signIn: SessionCookie | undefined): Promise<string | undefined> {
     const answer = await this.#ask('/auth/me', { signIn });
-    if (answer.status === 401 && problemText(answer.body) !== undefined) return undefined;
-    if (!Value.Check(me, answer.body)) throw this.#rejection(answer);
+    if (answer.status === 401 && parseProblem(answer.body) !== undefined) return undefined;
+    if (!Value.Check(accountSchema, answer.body)) throw this.#rejection(answer);
     return answer.body.email;
   }
 
@@ -60,34 +60,37 @@ export class Assistant {
    * Redeems the code of a sign-in. docs/adr/0024-sign-in-of-the-terminal.md.
    * @throws CommandError also for an invalid cookie, which would corrupt the file of sign-ins.
    */
-  async redeem(code: string, codeVerifier: string): Promise<SignIn> {
+  async redeemCode(code: string, codeVerifier: string): Promise<SessionCookie> {
     const body = { code, code_verifier: codeVerifier };
     const answer = await this.#ask('/auth/terminal/token', { method: 'POST', body });
-    if (!Value.Check(tokenAnswer, answer.body)) throw this.#rejection(answer);
+    if (!Value.Check(tokenSchema, answer.body)) throw this.#rejection(answer);
     const signIn = { name: answer.body.cookie_name, value: answer.body.session_id };
-    if (Value.Check(signInSchema, signIn)) return signIn;
+    if (Value.Check(sessionCookieSchema, signIn)) return signIn;
     throw new CommandError(
       `the assistant at ${this.url} returned an invalid cookie: set BASE_URL to the address of an assistant that you trust`,
     );
   }
 
   /** Ends a sign-in. */
-  async signOut(signIn: SignIn): Promise<void> {
+  async signOut(signIn: SessionCookie): Promise<void> {
     const answer = await this.#ask('/auth/logout', { method: 'POST', signIn });
     if (answer.status !== 200) throw this.#rejection(answer);
   }
 
   /** Returns the user's latest sessions. */
-  async sessions(signIn: SignIn, limit: number) {
+  async listSessions(signIn: SessionCookie, limit: number) {
     const answer = await this.#ask(`/sessions?limit=${limit}`, { signIn });
-    if (!Value.Check(sessions, answer.body)) throw this.#rejection(answer);
+    if (!Value.Check(sessionsSchema, answer.body)) throw this.#rejection(answer);
     return answer.body;
   }
 
-  async #ask(path: string, { method, signIn, body }: Question) {
-    const quiet = setTimeout(() => this.#note(silent(QUIET_MS / 1000)), QUIET_MS);
+  async #ask(path: string, { method, signIn, body }: AssistantRequest) {
+    const quiet = setTimeout(
+      () => this.#note(formatSlowNotice(SLOW_REQUEST_MS / 1000)),
+      SLOW_REQUEST_MS,
+    );
     try {
-      return await request(this.url + path, {
+      return await sendRequest(this.url + path, {
         method,
         headers: {
           accept: 'application/json',
@@ -97,7 +100,7 @@ export class Assistant {
         body,
       });
     } catch (cause) {
-      throw unreachable(this.url, reasonOf(cause), cause);
+      throw createUnreachableError(this.url, getFailureReason(cause), cause);
     } finally {
       clearTimeout(quiet);
     }
@@ -105,15 +108,15 @@ export class Assistant {
 
   #rejection({ status, body }: { status: number; body: unknown }): CommandError {
     // An answer without a problem body comes from another server.
-    const said = status < 400 ? undefined : problemText(body);
+    const said = status < 400 ? undefined : parseProblem(body);
     return said === undefined
-      ? noAssistant(this.url)
+      ? createNotAssistantError(this.url)
       : new CommandError(`the assistant answered ${status}: ${said.text}`);
   }
 }
 
 /** Creates the error of an unreachable assistant. */
-export function unreachable(url: string, reason: string, cause: unknown): CommandError {
+export function createUnreachableError(url: string, reason: string, cause: unknown): CommandError {
   return new CommandError(
     `the assistant at ${url} cannot be reached (${reason}): start it with npm start, or set BASE_URL to its address`,
     { cause },
@@ -121,12 +124,12 @@ export function unreachable(url: string, reason: string, cause: unknown): Comman
 }
 
 /** Returns the notice of a silent assistant. */
-export function silent(seconds: number): string {
+export function formatSlowNotice(seconds: number): string {
   return `The assistant has not answered for ${seconds} s. Still waiting.`;
 }
 
 /** Creates the error of an address where another server answers. */
-export function noAssistant(url: string): CommandError {
+export function createNotAssistantError(url: string): CommandError {
   return new CommandError(
     `the server at ${url} is not an Oselya assistant: set BASE_URL to the address of one`,
   );
