@@ -11,7 +11,7 @@ import {
   text,
 } from '@oselya/kit';
 import { type Static, Type } from 'typebox';
-import { isAllowEntry } from './safe-fetch/address.ts';
+import { isValidAllowEntry } from './safe-fetch/address.ts';
 import { choice } from './schemas.ts';
 
 /** The widest vectors of pgvector's index. */
@@ -52,7 +52,7 @@ export const configSchema = Type.Object({
   S3_ACCESS_KEY_ID: text(''),
   S3_SECRET_ACCESS_KEY: secret(),
   S3_FORCE_PATH_STYLE: flag(false),
-  SSRF_ALLOW: Type.Array(Type.Refine(Type.String(), isAllowEntry), {
+  SSRF_ALLOW: Type.Array(Type.Refine(Type.String(), isValidAllowEntry), {
     default: [],
     description: 'must be CIDR ranges, addresses and hosts, comma separated',
   }),

@@ -7,7 +7,7 @@ export { createIngest, type Ingest } from './ingest/service.ts';
 export { createMetrics } from './metrics.ts';
 export { createRawCleanup } from './operations/payloads.ts';
 export { migrations } from './database.ts';
-export { searchText } from './pipeline/listing-state.ts';
+export { buildSearchText } from './pipeline/listing-state.ts';
 export { claimJobs } from './queue/claim.ts';
 export { CHANNEL, createNotifications } from './queue/notifications.ts';
 export { startWorker } from './queue/worker.ts';

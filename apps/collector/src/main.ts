@@ -5,16 +5,16 @@ import { createApp } from './app.ts';
 import { type Config, configSchema, readConfig } from './config.ts';
 import { createDiskGate } from './disk.ts';
 import { startDuplicateSearch } from './duplicates/duplicates.ts';
-import { controlImage } from './images/decode.ts';
+import { getControlImage } from './images/decode.ts';
 import { migrations, openDatabase, type SharedDatabase } from './database.ts';
-import { probeModel } from './model.ts';
+import { startModelProbes } from './model.ts';
 import { startUpkeep } from './operations/upkeep.ts';
 import { openWorkerPage } from './operations/monitoring.ts';
-import { expireLeases } from './queue/jobs.ts';
+import { expireLeases } from './queue/job-writes.ts';
 import { CHANNEL } from './queue/notifications.ts';
 import { startWorker as startQueueWorker } from './queue/worker.ts';
 import { openInlineJobs, openServices, type Services, type Shared } from './services.ts';
-import { type Close, closeTogether } from './async/wait.ts';
+import { type Close, closeAll } from './async/wait.ts';
 
 export { ModelError } from '@oselya/model';
 export { createApiKeyStore, SCOPES } from './access/api-keys.ts';
@@ -53,7 +53,7 @@ export async function start(
   const jobs = openInlineJobs(config, services);
   const timeoutMs = shutdownMs(config);
   const parts: Close[] = [() => jobs.close({ timeoutMs })];
-  const endWork = () => closeTogether(parts.splice(0));
+  const endWork = () => closeAll(parts.splice(0));
   opened.defer(endWork);
   const app = await createApp(config, services, jobs);
   onDrain(app, endWork);
@@ -71,8 +71,8 @@ export async function start(
   }
   // Work begins only after the port is known to be free.
   if (config.COLLECTOR_WORKER) parts.push((await work(config, services)).close);
-  const image = config.COLLECTOR_WORKER ? controlImage : undefined;
-  parts.push(probeModel(config, { ...services, image }).close);
+  const image = config.COLLECTOR_WORKER ? getControlImage : undefined;
+  parts.push(startModelProbes(config, { ...services, image }).close);
   const running = opened.move();
   return { url, close: () => running.disposeAsync() };
 }
@@ -97,7 +97,7 @@ export async function startWorker(
   const { close } = await work(config, services);
   if (page === undefined) opened.defer(close);
   else page.onDrain(close);
-  opened.defer(probeModel(config, { ...services, image: controlImage }).close);
+  opened.defer(startModelProbes(config, { ...services, image: getControlImage }).close);
   const running = opened.move();
   return { url: page?.url, close: () => running.disposeAsync() };
 }
@@ -137,7 +137,7 @@ async function work(config: Config, services: Services): Promise<{ close: () => 
   await using opened = new AsyncDisposableStack();
   // The parts close together: a broken connection must not keep the worker claiming.
   const parts: Close[] = [];
-  opened.defer(() => closeTogether(parts));
+  opened.defer(() => closeAll(parts));
   const worker = startQueueWorker({
     db: database.db,
     process: async (job, options) => {

@@ -1,5 +1,5 @@
 import { Counter, Gauge, Histogram, type Registry } from 'prom-client';
-import { inTime } from './async/wait.ts';
+import { settlesWithin } from './async/wait.ts';
 
 /** Buckets in seconds, for quick queries and slow calls to a model. */
 const SECONDS = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120];
@@ -137,7 +137,7 @@ export function createMeasure<Value>(options: {
 
   return async () => {
     reading ??= readAndShow();
-    await inTime(reading, WAIT_MS);
+    await settlesWithin(reading, WAIT_MS);
     if (shownAt === undefined || clock() - shownAt > KEPT_MS) forget();
   };
 }

@@ -86,7 +86,7 @@ export function registerModelMetrics(
  * @param options.image Creates a JPEG; undefined in a process that describes no images.
  * @returns `close` aborts the probe in progress.
  */
-export function probeModel(
+export function startModelProbes(
   config: Pick<Config, 'MODEL_MODE' | 'MODEL_VISION'>,
   {
     model,
@@ -135,10 +135,10 @@ export function readPrompt(version: string, module: string): Prompt {
 }
 
 /** Sums up what requests to the model cost. */
-export type ModelCost = ReturnType<typeof createModelCost>;
+export type ModelCostCounter = ReturnType<typeof createModelCostCounter>;
 
 /** Begins a sum at nothing. Tokens that a server does not count are 0. */
-export function createModelCost() {
+export function createModelCostCounter() {
   const total: ModelUsage = { calls: 0, input_tokens: 0, output_tokens: 0 };
   return {
     /** Counts a request, successful or not. */
@@ -158,7 +158,7 @@ const MAX_KEYS = 10_000;
  * Creates the counts of outages that jobs or images have met in this process. Each outage ends with an answer to another
  * request, so a job that met many of them causes them.
  */
-export function createOutageCounts<Key>() {
+export function createOutageCounter<Key>() {
   const met = new Map<Key, { count: number; last: object }>();
   return {
     /**

@@ -6,7 +6,7 @@ import type { Config } from './config.ts';
 import { migrations, openDatabase, type SharedDatabase, checkVectorSupport } from './database.ts';
 import type { Tables } from './tables.ts';
 import { createDisk, type Disk } from './disk.ts';
-import { createImages } from './images/images.ts';
+import { createImageService } from './images/image-service.ts';
 import { openImageStore } from './images/store.ts';
 import { createTemporaryFolder } from './images/temporary.ts';
 import { createMetrics } from './metrics.ts';
@@ -15,7 +15,7 @@ import { createArchiveCheck } from './operations/archive-check.ts';
 import { createRawCleanup } from './operations/payloads.ts';
 import { createPipeline } from './pipeline/pipeline.ts';
 import { createInlineJobs, type InlineJobs } from './queue/inline.ts';
-import type { ProcessJob } from './queue/job.ts';
+import type { ProcessJob } from './queue/job-types.ts';
 import { createNotifications } from './queue/notifications.ts';
 import { createSafeFetch } from './safe-fetch/fetch.ts';
 
@@ -73,7 +73,7 @@ export async function createServices(
   opened.defer(notifications.close);
   const fetch = createSafeFetch({ allow: config.SSRF_ALLOW });
   const modelTimeoutMs = config.MODEL_TIMEOUT_MS;
-  const images = createImages({
+  const images = createImageService({
     db,
     store: imageStore.store,
     storeState: imageStore.state,

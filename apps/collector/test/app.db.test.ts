@@ -4,7 +4,7 @@ import { type AddressInfo, createServer } from 'node:net';
 import { after, test } from 'node:test';
 import { StartError } from '@oselya/kit';
 import { sql } from 'kysely';
-import { inTime } from '../src/async/wait.ts';
+import { settlesWithin } from '../src/async/wait.ts';
 import { start } from '../src/main.ts';
 import { until } from '@oselya/testing';
 import { processThrough, startCollector } from './support/collector.ts';
@@ -156,7 +156,7 @@ test('Metrics are served while the database does not answer', async () => {
   try {
     await isHeld.promise;
     const answer = open.get('/metrics');
-    assert.ok(await inTime(answer, 25_000), 'a scrape waits for the database');
+    assert.ok(await settlesWithin(answer, 25_000), 'a scrape waits for the database');
     const { text } = await answer;
     assert.match(text, pending, 'the last known value');
     assert.match(text, /^collector_model_breaker_open 0$/m);

@@ -1,4 +1,4 @@
-import { normaliseText, searchText } from '@oselya/collector/internals';
+import { normaliseText, buildSearchText } from '@oselya/collector/internals';
 import { arrayText, copyRow } from './copy-text.ts';
 import { type Generator, makeListing } from './listing.ts';
 import { createRandom } from './random.ts';
@@ -62,7 +62,7 @@ export function listingRows(generator: Generator, dimensions: number): (nth: num
       city_key: normaliseText(listing.city),
       phones: arrayText(listing.phones),
       features: arrayText(listing.features),
-      search_text: searchText({ ...listing, summary: null }),
+      search_text: buildSearchText({ ...listing, summary: null }),
       embedding: `[${vector.join(',')}]`,
       embedding_model: EMBEDDING_MODEL,
     };

@@ -74,7 +74,7 @@ export async function* mapInOrder<Value, Result>(
  * @param limits.reject Creates the error for rejected work.
  * @returns Runs work that holds `size` bytes; rejects with the limit's error, or what the work throws.
  */
-export function limitInProgress(limits: {
+export function createAdmissionLimit(limits: {
   maxItems: number;
   maxBytes: number;
   reject: () => Error;

@@ -26,7 +26,10 @@ export async function pause(ms: number, signal: AbortSignal): Promise<void> {
 }
 
 /** Waits for a promise, at most `timeoutMs`. Resolves to whether it settled in time. */
-export async function inTime(awaited: Promise<unknown>, timeoutMs: number): Promise<boolean> {
+export async function settlesWithin(
+  awaited: Promise<unknown>,
+  timeoutMs: number,
+): Promise<boolean> {
   const late = Promise.withResolvers<boolean>();
   const timer = setTimeout(late.resolve, timeoutMs, false);
   try {
@@ -40,7 +43,7 @@ export async function inTime(awaited: Promise<unknown>, timeoutMs: number): Prom
  * Waits for work that cannot be aborted itself.
  * @throws What the work throws; `signal.reason`.
  */
-export async function orAborted<Result>(
+export async function rejectOnAbort<Result>(
   signal: AbortSignal,
   work: Promise<Result>,
 ): Promise<Result> {
@@ -56,7 +59,7 @@ export async function orAborted<Result>(
 }
 
 /** Starts a countdown. Returns a function that returns the milliseconds left, for waits that share them. */
-export function countDown(timeoutMs: number): () => number {
+export function startCountdown(timeoutMs: number): () => number {
   const deadline = performance.now() + timeoutMs;
   return () => Math.max(0, deadline - performance.now());
 }
@@ -99,7 +102,7 @@ export type Close = () => Promise<void>;
  * Closes all parts at once, and waits for all.
  * @throws The first failure.
  */
-export async function closeTogether(parts: readonly Close[]): Promise<void> {
+export async function closeAll(parts: readonly Close[]): Promise<void> {
   const results = await Promise.allSettled(parts.map((close) => close()));
   for (const result of results) if (result.status === 'rejected') throw result.reason;
 }

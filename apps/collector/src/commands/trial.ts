@@ -2,7 +2,7 @@ import type { ModelCallEvent } from '@oselya/model';
 import { readConfig } from '../config.ts';
 import type { Payload } from '../ingest/payload.ts';
 import { openModel } from '../model.ts';
-import { extractListing, extractionPrompt, rejectionOf } from '../pipeline/extraction.ts';
+import { extractListing, extractionPrompt, findRejectionReason } from '../pipeline/extraction.ts';
 import type { Facts } from '../pipeline/merge.ts';
 import { mergeFacts } from '../pipeline/merge.ts';
 
@@ -41,7 +41,7 @@ export function openTrial(env: NodeJS.ProcessEnv, options: { mock: boolean } = {
       request: { signal: AbortSignal; observe: (event: ModelCallEvent) => void },
     ): Promise<TrialExtraction> {
       const extracted = await extractListing(model, payload, request);
-      if (rejectionOf(extracted) !== undefined) return { isListing: false, facts: {} };
+      if (findRejectionReason(extracted) !== undefined) return { isListing: false, facts: {} };
       return { isListing: true, facts: mergeFacts(payload, extracted.extraction).facts };
     },
 

@@ -1,5 +1,5 @@
 import { type Kysely, type RawBuilder, type Selectable, sql } from 'kysely';
-import { COPY_BITS } from '../images/decode.ts';
+import { MAX_COPY_DISTANCE } from '../images/decode.ts';
 import type { Tables } from '../tables.ts';
 
 /** Measurements of one flat differ in decimals; beyond this ratio it is another. */
@@ -169,7 +169,7 @@ export function buildSimilarImagesQuery(listingId: number): RawBuilder<{ id: num
           select sha256 from images
           where fingerprint_parts(fingerprint) && fingerprint_parts(image.fingerprint)
             and fingerprint <> 0
-            and bit_count((fingerprint # image.fingerprint)::bit(64)) <= ${COPY_BITS}
+            and bit_count((fingerprint # image.fingerprint)::bit(64)) <= ${MAX_COPY_DISTANCE}
           limit ${MAX_SHOWN + 1}) as near
         join listing_images on listing_images.sha256 = near.sha256
         where listing_images.listing_id <> ${listingId}

@@ -1,4 +1,4 @@
-import { COPY_BITS, hammingDistance } from '../images/decode.ts';
+import { MAX_COPY_DISTANCE, hammingDistance } from '../images/decode.ts';
 import type { Reason, ReasonName } from '../tables.ts';
 import { normaliseText } from '../text.ts';
 import type { ComparedListing, ComparedImage } from './candidates.ts';
@@ -194,7 +194,7 @@ function isCopy(one: ComparedImage, other: ComparedImage): boolean {
   if (one.sha256 === other.sha256) return true;
   // Images of one colour all look alike.
   if (!one.fingerprint || !other.fingerprint) return false;
-  return hammingDistance(one.fingerprint, other.fingerprint) <= COPY_BITS;
+  return hammingDistance(one.fingerprint, other.fingerprint) <= MAX_COPY_DISTANCE;
 }
 
 /** A seller may offer many properties, so a common telephone says little. */

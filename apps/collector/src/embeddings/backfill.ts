@@ -1,7 +1,7 @@
 import { retryConflicts, toVector } from '@oselya/db';
 import { MAX_TEXTS_PER_REQUEST, type ModelClient } from '@oselya/model';
 import { type Kysely, sql } from 'kysely';
-import { createModelCost } from '../model.ts';
+import { createModelCostCounter } from '../model.ts';
 import { costWith } from '../queue/transitions.ts';
 import type { ModelUsage, Tables } from '../tables.ts';
 import { sha256 } from '../text.ts';
@@ -62,7 +62,7 @@ export async function backfillEmbeddings(
    */
   async function fill(listings: readonly Outdated[]): Promise<void> {
     const wanted = listings.map(({ id, text }) => {
-      const cost = createModelCost();
+      const cost = createModelCostCounter();
       return { listingId: id, text, signal, observe: cost.observe, cost };
     });
     const results = await embedTogether(model, wanted);

@@ -9,10 +9,10 @@ const MAX_PIXELS = 50_000_000;
  * Limits decoding to two images at once, over all jobs: each takes up to some 200 MB. Read the bytes within it, so that
  * waiting images hold no memory, and do not nest it.
  */
-export const decodeInTurn = pLimit(2);
+export const limitDecoding = pLimit(2);
 
 /** The limit of requests, which do not wait behind jobs. */
-export const decodeSoon = pLimit(1);
+export const limitRequestDecoding = pLimit(1);
 
 /** Reads the first frame of an animation; a file that ends early is an error, oddities are not. */
 const SHARP_OPTIONS: SharpOptions = {
@@ -43,15 +43,20 @@ export class ImageError extends Error {
 }
 
 /** A decoded image; its sides in pixels are those of the upright image. */
-export type Decoded = { mediaType: string; width: number; height: number; fingerprint: string };
+export type DecodedImage = {
+  mediaType: string;
+  width: number;
+  height: number;
+  fingerprint: string;
+};
 
 /**
  * Decodes an image to its end, so that a broken one is found now.
  * @throws ImageError for content that is of no accepted type, broken, or larger than 50 megapixels; errors of the file
  *   system.
  */
-export function inspectImage(path: string): Promise<Decoded> {
-  return decodeInTurn(async () => {
+export function inspectImage(path: string): Promise<DecodedImage> {
+  return limitDecoding(async () => {
     // sharp's own errors do not tell a broken image from a file that cannot be read.
     const content = await readFile(path);
     const mediaType = detectMediaType(content);
@@ -73,10 +78,10 @@ export function inspectImage(path: string): Promise<Decoded> {
 
 /**
  * Returns a JPEG of an image, upright, on white, no side longer than `side` pixels, without metadata. Call it within
- * `decodeInTurn`.
+ * `limitDecoding`.
  * @throws ImageError
  */
-export async function toJpeg(content: Uint8Array, side: number): Promise<Buffer> {
+export async function convertToJpeg(content: Uint8Array, side: number): Promise<Buffer> {
   try {
     return await sharp(content, SHARP_OPTIONS)
       .autoOrient()
@@ -112,7 +117,7 @@ export const CONTROL_SIZE = { width: 256, height: 256 } as const;
 let control: Buffer | undefined;
 
 /** Returns a plain grey JPEG, which no model has a reason to fail on. */
-export async function controlImage(): Promise<Buffer> {
+export async function getControlImage(): Promise<Buffer> {
   const grey = { ...CONTROL_SIZE, channels: 3, background: 'grey' } as const;
   control ??= await sharp({ create: grey }).jpeg().toBuffer();
   return control;
@@ -158,7 +163,7 @@ export async function fingerprint(content: Uint8Array): Promise<string> {
  * Images whose fingerprints differ in at most so many bits are copies; others differ in some thirty. Up to three bits
  * one of the four runs is the same, so those are always found; with four bits nine in ten are, with five three in four.
  */
-export const COPY_BITS = 5;
+export const MAX_COPY_DISTANCE = 5;
 
 /** Returns in how many bits two fingerprints differ. */
 export function hammingDistance(one: bigint, other: bigint): number {

@@ -9,12 +9,12 @@ import {
 import { type Kysely, type RawBuilder, sql } from 'kysely';
 import { mapParallel } from '../async/concurrency.ts';
 import type { DescribeError, Tables } from '../tables.ts';
-import { createOutageCounts, readPrompt } from '../model.ts';
-import { writeHeld } from '../queue/fence.ts';
-import type { Fence } from '../queue/job.ts';
+import { createOutageCounter, readPrompt } from '../model.ts';
+import { writeWithClaim } from '../queue/fence.ts';
+import type { Fence } from '../queue/job-types.ts';
 import { cleanText, cutText, storableMessage } from '../text.ts';
-import { CONTROL_SIZE, controlImage, ImageError } from './decode.ts';
-import { SIDES } from './store.ts';
+import { CONTROL_SIZE, getControlImage, ImageError } from './decode.ts';
+import { THUMBNAIL_SIDES } from './store.ts';
 import type { Thumbnails } from './thumbnails.ts';
 
 /** The work on one listing's images. */
@@ -27,7 +27,7 @@ export type ListingJob = {
 };
 
 /** Images of one listing that are fetched or described at once, and uploaded ones. Specification 001, Limits. */
-export const AT_ONCE = { remote: 3, uploaded: 1 } as const;
+export const IMAGE_CONCURRENCY = { remote: 3, uploaded: 1 } as const;
 
 /** The prompt; its version is recorded with every description. */
 export const descriptionPrompt = readPrompt('image-description.v2', import.meta.url);
@@ -37,7 +37,7 @@ const MAX_DESCRIPTION = 2000;
 /** An image that failed in so many outages, each after the server had answered the control image, is recorded. */
 const MAX_OUTAGES = 3;
 /** The same for a rate limit, which may end by itself. */
-const MAX_LIMITED = 5;
+const MAX_RATE_LIMIT_OUTAGES = 5;
 
 /** The code of an image that is gone from the store, or broken there. */
 const UNREADABLE = 'IMAGE_UNREADABLE';
@@ -46,7 +46,7 @@ const UNREADABLE = 'IMAGE_UNREADABLE';
 const REQUEST_STATUSES: ReadonlySet<number | undefined> = new Set([400, 413, 415, 422]);
 
 /** Reasons that may pass with the settings, or once the store has the image again. */
-const PASSING: readonly string[] = [
+const TRANSIENT_CODES: readonly string[] = [
   'MODEL_RATE_LIMITED',
   'MODEL_UNSUPPORTED',
   UNREADABLE,
@@ -56,10 +56,10 @@ const PASSING: readonly string[] = [
 export type Asked = Pick<DescribeError, 'requested_model' | 'prompt_version'>;
 
 /** The parts of the model client that describe images. */
-export type Describer = Pick<ModelClient, 'generateObject' | 'visionModel'>;
+export type VisionClient = Pick<ModelClient, 'generateObject' | 'visionModel'>;
 
 /** An image without a description. */
-type Undescribed = { sha256: string; width: number; height: number; name?: string | null };
+type UndescribedImage = { sha256: string; width: number; height: number; name?: string | null };
 
 /**
  * Creates the descriptions of a process: the vision model describes stored images, each for all listings that show it.
@@ -67,16 +67,16 @@ type Undescribed = { sha256: string; width: number; height: number; name?: strin
  * on with the rest. Specification 001, Errors; Contract 4, Images; docs/adr/0017-undescribed-images.md.
  * @param deps.onUndescribed Called for each image that is recorded without a description.
  */
-export function createDescribe(deps: {
+export function createImageDescriber(deps: {
   db: Kysely<Tables>;
   thumbnails: Pick<Thumbnails, 'make'>;
-  model: Pick<Describer, 'generateObject'>;
+  model: Pick<VisionClient, 'generateObject'>;
   asked: Asked;
   log: Pick<Logger, 'warn'>;
   onUndescribed: () => void;
 }) {
   const { db, thumbnails, model, asked, log, onUndescribed } = deps;
-  const outages = createOutageCounts<string>();
+  const outages = createOutageCounter<string>();
 
   function show({ signal, observe }: ListingJob, bytes: Uint8Array, data: object) {
     signal.throwIfAborted();
@@ -93,19 +93,19 @@ export function createDescribe(deps: {
 
   /** Shows the control image: the answer ends an outage, and tells that the next failure is of an image. */
   async function showControl(job: ListingJob): Promise<void> {
-    await show(job, await controlImage(), CONTROL_SIZE).catch((error: unknown) => {
+    await show(job, await getControlImage(), CONTROL_SIZE).catch((error: unknown) => {
       // A rejection of the control is an answer too.
-      if (!isOfImage(error)) throw error;
+      if (!isImageFault(error)) throw error;
     });
   }
 
   /** @throws ImageError, ModelError; one that is the image's fault is caught by the caller. */
   async function ask(
     job: ListingJob,
-    { sha256, width, height, name }: Undescribed,
-    mayWait: boolean,
+    { sha256, width, height, name }: UndescribedImage,
+    canWait: boolean,
   ) {
-    const bytes = await thumbnails.make(sha256, SIDES[1]);
+    const bytes = await thumbnails.make(sha256, THUMBNAIL_SIDES[1]);
     for (;;) {
       if (outages.has(sha256)) await showControl(job);
       try {
@@ -116,23 +116,27 @@ export function createDescribe(deps: {
         if (!(error instanceof ModelError) || error.outage === undefined) throw error;
         const isLimit = error.code === 'MODEL_RATE_LIMITED';
         const count = outages.add(sha256, error.outage);
-        if (count >= (isLimit ? MAX_LIMITED : MAX_OUTAGES)) {
+        if (count >= (isLimit ? MAX_RATE_LIMIT_OUTAGES : MAX_OUTAGES)) {
           outages.forget(sha256);
           throw new PoisonImageError(error, count);
         }
-        if (mayWait || isLimit) throw error;
+        if (canWait || isLimit) throw error;
       }
     }
   }
 
-  async function describeOne(job: ListingJob, image: Undescribed, mayWait: boolean): Promise<void> {
+  async function describeOne(
+    job: ListingJob,
+    image: UndescribedImage,
+    canWait: boolean,
+  ): Promise<void> {
     const { listingId, fence, signal } = job;
     const { sha256 } = image;
     signal.throwIfAborted();
     try {
-      const { value, model: describedBy } = await ask(job, image, mayWait);
+      const { value, model: describedBy } = await ask(job, image, canWait);
       const description = cutText(cleanText(value.description), MAX_DESCRIPTION);
-      await writeHeld(
+      await writeWithClaim(
         db,
         fence,
         sql`update images set description = ${description}, room_type = ${value.room_type},
@@ -142,7 +146,7 @@ export function createDescribe(deps: {
           from claim where sha256 = ${sha256}`,
       );
     } catch (error) {
-      if (!(error instanceof ImageError || isOfImage(error))) throw error;
+      if (!(error instanceof ImageError || isImageFault(error))) throw error;
       const failure: DescribeError = {
         code: error instanceof ImageError ? UNREADABLE : error.code,
         message: storableMessage(error.message),
@@ -150,7 +154,7 @@ export function createDescribe(deps: {
         failed_at: new Date().toISOString(),
       };
       // Another job may have described it meanwhile.
-      await writeHeld(
+      await writeWithClaim(
         db,
         fence,
         sql`update images set describe_error = ${JSON.stringify(failure)}::jsonb
@@ -167,12 +171,12 @@ export function createDescribe(deps: {
   /** Describes images; one by one where the server has failed on any, which may fail it for the others. */
   async function describeSome(
     job: ListingJob,
-    images: readonly Undescribed[],
-    { parallel, mayWait }: { parallel: number; mayWait: boolean },
+    images: readonly UndescribedImage[],
+    { parallel, canWait }: { parallel: number; canWait: boolean },
   ): Promise<void> {
     const hasSuspect = images.some(({ sha256 }) => outages.has(sha256));
     await mapParallel(images, hasSuspect ? 1 : parallel, (image) =>
-      describeOne(job, image, mayWait),
+      describeOne(job, image, canWait),
     );
   }
 
@@ -180,13 +184,13 @@ export function createDescribe(deps: {
     /**
      * Describes the images that have no description, except those on which the same model and prompt failed.
      * @param names File name or address by hash.
-     * @param options.mayWait Whether the job may go back to the queue in an outage.
+     * @param options.canWait Whether the job may go back to the queue in an outage.
      * @throws ModelError, LeaseLostError, `signal.reason`.
      */
     async images(
       job: ListingJob,
       names: ReadonlyMap<string, string>,
-      options: { parallel: number; mayWait: boolean },
+      options: { parallel: number; canWait: boolean },
     ): Promise<void> {
       const undescribed = await findUndescribed(db, [...names.keys()], asked);
       const named = undescribed.map((image) => ({
@@ -206,7 +210,7 @@ export function createDescribe(deps: {
       const undescribed = await (
         outdated ? images.where(isOutdated(asked)) : images.where('described_by', 'is', null)
       ).execute();
-      await describeSome(job, undescribed, { parallel: AT_ONCE.remote, mayWait: true });
+      await describeSome(job, undescribed, { parallel: IMAGE_CONCURRENCY.remote, canWait: true });
       return undescribed.length;
     },
   };
@@ -225,7 +229,7 @@ class PoisonImageError extends ModelError {
 }
 
 /** Tells whether a failure is of the one image that the model was shown. */
-function isOfImage(error: unknown): error is ModelError {
+function isImageFault(error: unknown): error is ModelError {
   if (!(error instanceof ModelError)) return false;
   const { code, status } = error;
   return (
@@ -245,7 +249,7 @@ function findUndescribed(
   db: Kysely<Tables>,
   hashes: readonly string[],
   asked: Asked,
-): Promise<Undescribed[]> {
+): Promise<UndescribedImage[]> {
   if (hashes.length === 0) return Promise.resolve([]);
   return db
     .selectFrom('images')
@@ -283,5 +287,5 @@ export function isOutdated(asked: Asked): RawBuilder<boolean> {
     (images.prompt_version is distinct from ${version}
       or coalesce(images.requested_model, images.described_by) is distinct from ${model})
     and not coalesce(images.describe_error @> ${JSON.stringify({ requested_model: model, prompt_version: version })}::jsonb
-      and images.describe_error ->> 'code' <> all (${PASSING}::text[]), false))`;
+      and images.describe_error ->> 'code' <> all (${TRANSIENT_CODES}::text[]), false))`;
 }

@@ -8,7 +8,7 @@ import {
 } from 'node:zlib';
 import { parseRetryAfter } from '@oselya/kit/retry-after';
 import { MEBIBYTE } from '../schemas.ts';
-import { type Answer, firstOf, type SafeFetch } from '../safe-fetch/fetch.ts';
+import { type FetchResponse, firstHeaderValue, type SafeFetch } from '../safe-fetch/fetch.ts';
 import { FetchError } from '../safe-fetch/address.ts';
 import { ImageError } from './decode.ts';
 import { MAX_IMAGE_BYTES, saveTemporary, type TemporaryFile } from './temporary.ts';
@@ -50,14 +50,14 @@ export function createDownload(options: {
   const limits = { ...DOWNLOAD_LIMITS, ...options.limits };
 
   async function attempt(url: string, signal: AbortSignal): Promise<TemporaryFile> {
-    const answer = await fromNetwork(fetch(url, { signal, accept: 'image/*' }), signal);
+    const response = await fromNetwork(fetch(url, { signal, accept: 'image/*' }), signal);
     try {
-      checkHeaders(answer, limits.bytes);
-      return await saveTemporary(folder(), received(answer, signal), (bytes) => {
+      checkHeaders(response, limits.bytes);
+      return await saveTemporary(folder(), received(response, signal), (bytes) => {
         if (bytes > limits.bytes) throw tooLarge(limits.bytes);
       });
     } finally {
-      await answer.close();
+      await response.close();
     }
   }
 
@@ -89,14 +89,16 @@ export function createDownload(options: {
   };
 }
 
-function checkHeaders({ status, headers }: Answer, maxBytes: number): void {
+function checkHeaders({ status, headers }: FetchResponse, maxBytes: number): void {
   if (status !== 200) {
     const retryable = status === 408 || status === 429 || status >= 500;
-    const retryMs = retryable ? parseRetryAfter(firstOf(headers['retry-after'])) : undefined;
+    const retryMs = retryable
+      ? parseRetryAfter(firstHeaderValue(headers['retry-after']))
+      : undefined;
     const retryAt = retryMs === undefined ? undefined : new Date(Date.now() + retryMs);
     throw new ImageError(`The address answered with status ${status}`, { retryable, retryAt });
   }
-  if (Number(firstOf(headers['content-length'])) > maxBytes) throw tooLarge(maxBytes);
+  if (Number(firstHeaderValue(headers['content-length'])) > maxBytes) throw tooLarge(maxBytes);
 }
 
 function tooLarge(maxBytes: number): ImageError {
@@ -104,8 +106,8 @@ function tooLarge(maxBytes: number): ImageError {
 }
 
 /** Yields the decoded bytes; a fault of the network or the sender becomes an ImageError. */
-async function* received(answer: Answer, signal: AbortSignal): AsyncGenerator<Buffer> {
-  const chunks = decoded(answer)[Symbol.asyncIterator]();
+async function* received(response: FetchResponse, signal: AbortSignal): AsyncGenerator<Buffer> {
+  const chunks = decoded(response)[Symbol.asyncIterator]();
   for (;;) {
     const next = await fromNetwork(Promise.resolve(chunks.next()), signal);
     if (next.done === true) return;
@@ -136,8 +138,8 @@ const DECODERS = new Map<string, () => NodeJS.ReadWriteStream & Readable>([
 ]);
 
 /** Decompresses the body: some servers compress although they are asked not to. */
-function decoded({ headers, body }: Answer): Readable {
-  const encoding = firstOf(headers['content-encoding']).trim().toLowerCase();
+function decoded({ headers, body }: FetchResponse): Readable {
+  const encoding = firstHeaderValue(headers['content-encoding']).trim().toLowerCase();
   if (encoding === '' || encoding === 'identity') return body;
   const decoder = DECODERS.get(encoding)?.();
   if (decoder === undefined) throw new ImageError('It is sent in an unknown content encoding');
@@ -158,7 +160,7 @@ const SOONEST_MS = 50 * 60_000;
 const LATEST_MS = 30 * 24 * HOUR_MS;
 
 /** Returns from when on an address may be asked again; null for never. */
-export function retryTime({ retryable, retryAt }: ImageError, now = Date.now()): Date | null {
+export function earliestRetry({ retryable, retryAt }: ImageError, now = Date.now()): Date | null {
   if (!retryable) return null;
   const wanted = retryAt === undefined ? RETRY_AFTER_MS : retryAt.getTime() - now;
   return new Date(now + Math.min(Math.max(wanted, SOONEST_MS), LATEST_MS));

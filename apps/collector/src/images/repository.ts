@@ -1,7 +1,7 @@
 import { type Kysely, sql } from 'kysely';
 import type { Tables, UploadOutcome } from '../tables.ts';
-import { heldListing } from '../queue/fence.ts';
-import { type Fence, LeaseLostError, SupersededError } from '../queue/job.ts';
+import { selectHeldListing } from '../queue/fence.ts';
+import { type Fence, LeaseLostError, SupersededError } from '../queue/job-types.ts';
 
 /** The facts of stored bytes. */
 export type StoredImage = {
@@ -15,10 +15,13 @@ export type StoredImage = {
 };
 
 /** Why an address gave no image, and from when on it may be asked again (RFC 3339); never, where that is missing. */
-export type Miss = { error: string; retry_at?: string };
+export type ImageFailure = { error: string; retry_at?: string };
 
 /** The result of one image of a listing. */
-export type ImageOutcome = { position: number; url: string | null } & (UploadOutcome | Miss);
+export type ImageOutcome = { position: number; url: string | null } & (
+  | UploadOutcome
+  | ImageFailure
+);
 
 /**
  * Records images. Known ones are not changed, but locked until the end of the transaction, so that a cleanup passes
@@ -71,27 +74,27 @@ export async function findStoredBefore(
 }
 
 /** Returns what the addresses of a listing's images gave the last time: a hash or a reason, by address. */
-export async function findFetched(
+export async function findDownloadResults(
   db: Kysely<Tables>,
   listingId: number,
-): Promise<{ hashes: Map<string, string>; misses: Map<string, Miss> }> {
+): Promise<{ hashes: Map<string, string>; failures: Map<string, ImageFailure> }> {
   const rows = await db
     .selectFrom('listing_images')
     .select(['url', 'sha256', 'error', 'retry_at'])
     .where('listing_id', '=', listingId)
     .execute();
   const hashes = new Map<string, string>();
-  const misses = new Map<string, Miss>();
+  const failures = new Map<string, ImageFailure>();
   for (const { url, sha256, error, retry_at: retryAt } of rows) {
     if (url === null) continue;
     if (sha256 !== null) hashes.set(url, sha256);
-    if (error !== null) misses.set(url, missOf(error, retryAt));
+    if (error !== null) failures.set(url, createImageFailure(error, retryAt));
   }
-  return { hashes, misses };
+  return { hashes, failures };
 }
 
 /** Creates a miss. */
-export function missOf(error: string, retryAt: Date | null): Miss {
+export function createImageFailure(error: string, retryAt: Date | null): ImageFailure {
   return retryAt === null ? { error } : { error, retry_at: retryAt.toISOString() };
 }
 
@@ -112,7 +115,7 @@ export async function replaceImages(
 ): Promise<void> {
   const { listingId, outcomes, stored, fence, areUploads = false } = change;
   await db.transaction().execute(async (trx) => {
-    const [claim] = (await heldListing(fence).execute(trx)).rows;
+    const [claim] = (await selectHeldListing(fence).execute(trx)).rows;
     if (claim === undefined) throw new LeaseLostError(fence);
     if (!claim.is_current) throw new SupersededError(fence);
     await recordImages(trx, stored);

@@ -2,8 +2,8 @@ import type { Server } from '@oselya/kit';
 import fresh from 'fresh';
 import { Type } from 'typebox';
 import { problem, problemResponses } from '../errors.ts';
-import type { Images, OpenImage } from './images.ts';
-import { SIDES } from './store.ts';
+import type { ImageService, OpenImage } from './image-service.ts';
+import { THUMBNAIL_SIDES } from './store.ts';
 
 const params = Type.Object({ sha256: Type.String({ pattern: '^[0-9a-f]{64}$' }) });
 
@@ -11,7 +11,7 @@ const querystring = Type.Object(
   {
     // Two sizes only: arbitrary ones would fill caches.
     size: Type.Optional(
-      Type.Union([Type.Literal(SIDES[0]), Type.Literal(SIDES[1])], {
+      Type.Union([Type.Literal(THUMBNAIL_SIDES[0]), Type.Literal(THUMBNAIL_SIDES[1])], {
         description: 'Longest side in pixels of a JPEG; without it the bytes come as they are.',
       }),
     ),
@@ -22,7 +22,7 @@ const querystring = Type.Object(
 const bytes = Type.Unsafe<OpenImage['content']>(Type.String({ format: 'binary' }));
 
 /** Registers `GET /images/{sha256}`. The content of a hash never changes, so it may be cached for ever. Contract 4, Images. */
-export function imageRoutes(app: Server, images: Pick<Images, 'has' | 'open'>): void {
+export function imageRoutes(app: Server, images: Pick<ImageService, 'has' | 'open'>): void {
   app.get(
     '/images/:sha256',
     {

@@ -1,10 +1,11 @@
 import type { Logger } from '@oselya/kit';
 import type { Disk as StoreDisk } from 'flydrive';
 import { Gauge, type Registry } from 'prom-client';
-import { inTime, orAborted, pause } from '../async/wait.ts';
+import { settlesWithin, rejectOnAbort, pause } from '../async/wait.ts';
 import type { Config } from '../config.ts';
 import { isDiskLow } from '../disk.ts';
-import { openBucket, openFolder } from './disks.ts';
+import { openLocalFolder } from './local-folder.ts';
+import { openBucket } from './s3-bucket.ts';
 
 /** Keeps images under the SHA-256 of their bytes, so that equal ones are one file. */
 export type ImageStore = OpenStore['store'];
@@ -16,7 +17,7 @@ export type StoreState = OpenStore['state'];
 export type OpenStore = ReturnType<typeof createImageStore>;
 
 /** The sizes of thumbnails: for lists, and for a closer look, which the vision model takes. */
-export const SIDES = [320, 1024] as const;
+export const THUMBNAIL_SIDES = [320, 1024] as const;
 
 /**
  * The image store failed. `outage` is one object for all failures between the first one and the moment from which the
@@ -54,7 +55,7 @@ export async function openImageStore(
 ): Promise<OpenStore> {
   const { folder, temporary, log } = options;
   if (config.IMAGE_STORE === 'file') {
-    return createImageStore(openFolder(folder, temporary), { log });
+    return createImageStore(openLocalFolder(folder, temporary), { log });
   }
   const { disk, close } = await openBucket({
     endpoint: config.S3_ENDPOINT,
@@ -90,7 +91,7 @@ export function createImageStore(
 
   async function canBeUsed(): Promise<boolean> {
     const used = disk.put(PROBE_KEY, PROBE).then(() => disk.getBytes(PROBE_KEY));
-    return inTime(used, TRY_MS).catch(() => false);
+    return settlesWithin(used, TRY_MS).catch(() => false);
   }
 
   async function untilUsable(): Promise<void> {
@@ -114,7 +115,7 @@ export function createImageStore(
     return new StoreOutageError(outage, error);
   }
 
-  async function watched<Result>(work: () => Promise<Result>): Promise<Result> {
+  async function withOutageDetection<Result>(work: () => Promise<Result>): Promise<Result> {
     try {
       return await work();
     } catch (error) {
@@ -130,30 +131,30 @@ export function createImageStore(
   const store = {
     /** Stores a file's content, unless it is there; the file stays. */
     put: (sha256: string, path: string): Promise<void> =>
-      watched(async () => {
-        const key = keyOf(sha256);
+      withOutageDetection(async () => {
+        const key = imageKey(sha256);
         if (!(await disk.exists(key))) await disk.copyFromFs(path, key);
       }),
-    has: (sha256: string) => watched(() => disk.exists(keyOf(sha256))),
-    /** Reads the whole content. Call it within `decodeInTurn`, so that few images are in memory at once. */
-    read: (sha256: string) => watched(() => read(keyOf(sha256))),
-    stream: (sha256: string) => watched(() => disk.getStream(keyOf(sha256))),
+    has: (sha256: string) => withOutageDetection(() => disk.exists(imageKey(sha256))),
+    /** Reads the whole content. Call it within `limitDecoding`, so that few images are in memory at once. */
+    read: (sha256: string) => withOutageDetection(() => read(imageKey(sha256))),
+    stream: (sha256: string) => withOutageDetection(() => disk.getStream(imageKey(sha256))),
     /** Reads a stored thumbnail; undefined where there is none. */
     readThumbnail: (sha256: string, side: number): Promise<Buffer | undefined> =>
-      watched(async () => {
+      withOutageDetection(async () => {
         const key = thumbnailKey(sha256, side);
         return (await disk.exists(key)) ? read(key) : undefined;
       }),
     putThumbnail: (sha256: string, side: number, bytes: Uint8Array) =>
-      watched(() => disk.put(thumbnailKey(sha256, side), bytes)),
+      withOutageDetection(() => disk.put(thumbnailKey(sha256, side), bytes)),
     removeThumbnail: (sha256: string, side: number) =>
-      watched(() => disk.delete(thumbnailKey(sha256, side))),
+      withOutageDetection(() => disk.delete(thumbnailKey(sha256, side))),
     /** Removes the content and its thumbnails, if they are there. */
     remove: (sha256: string): Promise<void> =>
-      watched(async () => {
-        const thumbnails = SIDES.map((side) => thumbnailKey(sha256, side));
+      withOutageDetection(async () => {
+        const thumbnails = THUMBNAIL_SIDES.map((side) => thumbnailKey(sha256, side));
         // Thumbnails once more after the content: one may have been stored in between.
-        for (const key of [...thumbnails, keyOf(sha256), ...thumbnails]) await disk.delete(key);
+        for (const key of [...thumbnails, imageKey(sha256), ...thumbnails]) await disk.delete(key);
       }),
   };
 
@@ -165,11 +166,11 @@ export function createImageStore(
     /** Asks the store, and resolves to whether it answers before the signal. */
     async answers(signal: AbortSignal): Promise<boolean> {
       if (outage !== undefined) return false;
-      const answered = watched(() => disk.exists(PROBE_KEY)).then(
+      const answered = withOutageDetection(() => disk.exists(PROBE_KEY)).then(
         () => true,
         () => false,
       );
-      return orAborted(signal, answered).catch(() => false);
+      return rejectOnAbort(signal, answered).catch(() => false);
     },
     /** Returns the error of an outage for a failure on an image's way to the store, unless it is a full disk. */
     toOutage,
@@ -178,12 +179,12 @@ export function createImageStore(
   return { store, state, close: () => closed.abort() };
 }
 
-function keyOf(sha256: string): string {
+function imageKey(sha256: string): string {
   return `${sha256.slice(0, 2)}/${sha256.slice(2, 4)}/${sha256}`;
 }
 
 function thumbnailKey(sha256: string, side: number): string {
-  return `thumbnails/${side}/${keyOf(sha256)}`;
+  return `thumbnails/${side}/${imageKey(sha256)}`;
 }
 
 /** Tells whether an error, or its cause, says that a file or an object of the store is not there. */

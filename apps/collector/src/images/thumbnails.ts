@@ -1,6 +1,6 @@
 import type { LimitFunction } from 'p-limit';
 import { problem } from '../errors.ts';
-import { decodeInTurn, decodeSoon, ImageError, toJpeg } from './decode.ts';
+import { limitDecoding, limitRequestDecoding, ImageError, convertToJpeg } from './decode.ts';
 import { type ImageStore, isMissing } from './store.ts';
 
 /** Thumbnails in progress or waiting for requests, which is a wait of a few seconds. */
@@ -37,7 +37,7 @@ export function createThumbnails(
     const inProgress = new Map<string, Promise<Buffer>>();
 
     async function make(sha256: string, side: number): Promise<Buffer> {
-      const bytes = await limit(async () => toJpeg(await read(sha256), side));
+      const bytes = await limit(async () => convertToJpeg(await read(sha256), side));
       await keep(sha256, side, bytes).catch(onError);
       return bytes;
     }
@@ -62,11 +62,11 @@ export function createThumbnails(
 
   return {
     /** @throws ImageError where the image is gone from the store, or broken there. */
-    make: createMaker(decodeInTurn, Infinity),
+    make: createMaker(limitDecoding, Infinity),
     /**
      * Makes one for a request, which does not wait behind jobs.
      * @throws ProblemError `unavailable` where too many wait.
      */
-    makeSoon: createMaker(decodeSoon, MAX_FOR_REQUESTS),
+    makeSoon: createMaker(limitRequestDecoding, MAX_FOR_REQUESTS),
   };
 }

@@ -3,7 +3,7 @@ import { type Static, Type } from 'typebox';
 import { type ErrorCode, errors, problem } from '../errors.ts';
 import type { JobInput } from '../pipeline/context.ts';
 import type { InlineJobs } from '../queue/inline.ts';
-import { processName } from '../queue/worker.ts';
+import { createClaimantName } from '../queue/worker.ts';
 import { uploadOutcomeSchema } from '../schemas.ts';
 import type { RawError, RawStatus, Tables, UploadOutcome } from '../tables.ts';
 import type { Form } from './form.ts';
@@ -42,7 +42,7 @@ export function createProcessForm(deps: {
   leaseMs: number;
 }): ProcessForm {
   const { db, store, jobs, leaseMs } = deps;
-  const worker = processName('inline');
+  const worker = createClaimantName('inline');
 
   return async ({ payload, files, requestId }, idempotencyKey, onStored) => {
     const { source_slug: sourceSlug, external_id: externalId } = payload;

@@ -3,7 +3,7 @@ import { ProblemError, type Server } from '@oselya/kit';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import { Type } from 'typebox';
 import { getCallerKey, CHANGE_REJECTIONS, canUseSource, requireSource } from '../access/guard.ts';
-import { limitInProgress } from '../async/concurrency.ts';
+import { createAdmissionLimit } from '../async/concurrency.ts';
 import { problem, problemResponses } from '../errors.ts';
 import type { Metrics } from '../metrics.ts';
 import { MEBIBYTE, parseId } from '../schemas.ts';
@@ -30,7 +30,7 @@ export function ingestRoutes(
   },
 ): void {
   const { ingest, limit, atOnce = MAX_AT_ONCE, metrics } = deps;
-  const inProgress = limitInProgress({
+  const inProgress = createAdmissionLimit({
     maxItems: atOnce.items,
     maxBytes: atOnce.bytes,
     reject: () => problem('ingest_busy'),

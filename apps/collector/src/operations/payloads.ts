@@ -11,7 +11,7 @@ import { type Static, Type } from 'typebox';
 import { problemResponses } from '../errors.ts';
 import { acceptedSchema, rawParams, rawSchema } from '../ingest/schemas.ts';
 import type { Metrics } from '../metrics.ts';
-import { createRetry } from '../queue/retry.ts';
+import { createPayloadRetry } from '../queue/retry.ts';
 import {
   choice,
   MAX_ID,
@@ -105,7 +105,7 @@ export function payloadRoutes(
   deps: { db: Kysely<Tables>; cleanup: RawCleanup; onRetried: () => void },
 ): void {
   const { db, cleanup } = deps;
-  const retry = createRetry(deps);
+  const retry = createPayloadRetry(deps);
   const config = { scope: 'admin' } as const;
   const tags = ['operations'];
 

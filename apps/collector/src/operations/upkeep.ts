@@ -3,7 +3,7 @@ import type { Logger } from '@oselya/kit';
 import type { Kysely } from 'kysely';
 import { repeat } from '../async/wait.ts';
 import type { Config } from '../config.ts';
-import type { Images } from '../images/images.ts';
+import type { ImageService } from '../images/image-service.ts';
 import { removeOldChanges, settleChanges } from '../listing/changes.ts';
 import type { Tables } from '../tables.ts';
 import type { ArchiveCheck } from './archive-check.ts';
@@ -30,7 +30,7 @@ export function startUpkeep(deps: {
   log: Logger;
   archiveCheck: ArchiveCheck;
   rawCleanup: RawCleanup;
-  images: Pick<Images, 'cleanUp'>;
+  images: Pick<ImageService, 'cleanUp'>;
   config: Pick<
     Config,
     | 'COLLECTOR_ARCHIVE_CHECK_HOURS'

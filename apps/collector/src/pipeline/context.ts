@@ -3,41 +3,41 @@ import type { ModelClient } from '@oselya/model';
 import type { Kysely } from 'kysely';
 import type { RawError, Tables } from '../tables.ts';
 import type { TextEmbedding } from '../embeddings/batches.ts';
-import type { Images } from '../images/images.ts';
+import type { ImageService } from '../images/image-service.ts';
 import type { UploadedFile } from '../images/temporary.ts';
 import type { Provenance } from '../listing/provenance.ts';
-import type { ModelCost } from '../model.ts';
+import type { ModelCostCounter } from '../model.ts';
 import type { Payload } from '../ingest/payload.ts';
-import type { Job } from '../queue/job.ts';
+import type { Job } from '../queue/job-types.ts';
 import type { StageOutcome } from '../schemas.ts';
-import type { Extracted } from './extraction.ts';
+import type { ExtractionRecord } from './extraction.ts';
 import type { Facts } from './merge.ts';
 
 /** The model as one job uses it: what each request costs is summed for the job. */
 export type JobModel = Pick<ModelClient, 'generateObject' | 'chatModel' | 'embeddingModel'> & {
   /** Embeds a text, perhaps in one request with those of other jobs. */
   embed(text: string, signal: AbortSignal): Promise<TextEmbedding>;
-  observe: ModelCost['observe'];
+  observe: ModelCostCounter['observe'];
 };
 
 /** The dependencies of stages. */
 export type StageDeps = {
   db: Kysely<Tables>;
   model: JobModel;
-  images: Pick<Images, 'processRemote' | 'processUploaded' | 'describeAll'>;
+  images: Pick<ImageService, 'processRemote' | 'processUploaded' | 'describeAll'>;
   log: Logger;
 };
 
 /** What stages hand on; each key names the stage that makes it. */
-export type Products = {
+export type StageOutputs = {
   /** load */
   payload: Payload;
   /** load: whether images came along with the payload, with this attempt or an earlier one */
   hasUploads: boolean;
   /** load: what an earlier attempt has read out of the payload, by the same prompt and model */
-  kept: Extracted;
+  savedExtraction: ExtractionRecord;
   /** validate */
-  extracted: Extracted;
+  extracted: ExtractionRecord;
   /** normalize */
   facts: Facts;
   /** normalize */
@@ -57,7 +57,7 @@ export type JobInput = {
   /** Whether a payload is processed again that the listing was made from already. */
   readonly force?: boolean | undefined;
   /** An earlier reading of the payload: the model is not asked, and the images stay. */
-  readonly extracted?: Extracted | undefined;
+  readonly extracted?: ExtractionRecord | undefined;
   /** Called with the error of a stage that fails, whatever becomes of the job. */
   readonly onFailure?: ((error: unknown) => void) | undefined;
   /** Whether only the listing's outdated images are described again. */
@@ -67,15 +67,15 @@ export type JobInput = {
 /** The state that all stages of a job share. */
 export type Context = JobInput & {
   readonly job: Job;
-  readonly products: Partial<Products>;
+  readonly outputs: Partial<StageOutputs>;
 };
 
-/** Returns the product of an earlier stage. */
-export function product<Key extends keyof Products>(
-  { products }: Context,
+/** Returns the requireOutput of an earlier stage. */
+export function requireOutput<Key extends keyof StageOutputs>(
+  { outputs }: Context,
   key: Key,
-): Products[Key] {
-  const value = products[key];
+): StageOutputs[Key] {
+  const value = outputs[key];
   if (value === undefined) throw new Error(`No stage has made "${key}" yet`);
   return value;
 }
@@ -92,13 +92,13 @@ export type StageName =
   | 'embed';
 
 /** How a job ends. `postponed` returns it to the queue, to be claimed after `retryMs`. */
-export type Ending =
+export type PipelineOutcome =
   | { status: 'completed'; error: null }
   | { status: 'invalid' | 'failed'; error: RawError }
   | { status: 'postponed'; error?: RawError; retryMs: number };
 
-/** How a stage ended, and the job's ending where it ends the job. */
-export type StageResult = { outcome: StageOutcome; ending?: Ending };
+/** How a stage ended, and the job's jobOutcome where it ends the job. */
+export type StageResult = { outcome: StageOutcome; jobOutcome?: PipelineOutcome };
 
 /**
  * A stage. It may run twice for one job without harm, and all that it writes is conditional on the job's claim.

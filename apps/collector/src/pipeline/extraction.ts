@@ -4,12 +4,12 @@ import { defineAnswer, type ModelCallEvent, type ModelClient } from '@oselya/mod
 import { type Extraction, extractionSchema, fieldInstructions } from '../listing/fields.ts';
 import { plainPayload, type Payload } from '../ingest/payload.ts';
 import { type Prompt, readPrompt } from '../model.ts';
-import { writeHeld } from '../queue/fence.ts';
-import type { Fence } from '../queue/job.ts';
+import { writeWithClaim } from '../queue/fence.ts';
+import type { Fence } from '../queue/job-types.ts';
 import type { Tables } from '../tables.ts';
 
 /** A model's reading of a payload. */
-export type Extracted = {
+export type ExtractionRecord = {
   extraction: Extraction;
   /** The model's name as its server gave it, and as it was requested. */
   model: string;
@@ -50,7 +50,7 @@ export async function extractListing(
   client: Pick<ModelClient, 'generateObject' | 'chatModel'>,
   payload: Payload,
   { signal, observe }: { signal: AbortSignal; observe?: (event: ModelCallEvent) => void },
-): Promise<Extracted> {
+): Promise<ExtractionRecord> {
   const { value, model } = await client.generateObject({
     operation: 'extract',
     ...listingExtraction,
@@ -63,7 +63,7 @@ export async function extractListing(
 }
 
 /** Tells whether a reading is by the current prompt and model. */
-export function isReadByNow(
+export function isCurrentExtraction(
   read: { requestedModel: string; promptVersion: string },
   { chatModel }: Pick<ModelClient, 'chatModel'>,
 ): boolean {
@@ -71,7 +71,7 @@ export function isReadByNow(
 }
 
 /** Returns why a payload is no property listing, or undefined for one that is. */
-export function rejectionOf({ extraction }: Extracted): string | undefined {
+export function findRejectionReason({ extraction }: ExtractionRecord): string | undefined {
   return extraction.is_listing
     ? undefined
     : extraction.reason?.trim() || 'The model found no property listing in the payload.';
@@ -81,12 +81,12 @@ export function rejectionOf({ extraction }: Extracted): string | undefined {
  * Keeps the reading of a payload whose job goes back to the queue, for its next attempt. The end of the job removes it.
  * @throws LeaseLostError
  */
-export function keepReading(
+export function saveExtraction(
   db: Kysely<Tables>,
   fence: Fence,
-  { extraction, model, requestedModel }: Extracted,
+  { extraction, model, requestedModel }: ExtractionRecord,
 ): Promise<void> {
-  return writeHeld(
+  return writeWithClaim(
     db,
     fence,
     sql`insert into raw_readings

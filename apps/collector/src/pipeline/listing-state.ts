@@ -15,7 +15,7 @@ import type { Facts } from './merge.ts';
 export type ListingState = FieldValues;
 
 /** Returns the listing that a payload and the merged facts make. */
-export function listingState(payload: Payload, facts: Facts): ListingState {
+export function buildListingState(payload: Payload, facts: Facts): ListingState {
   const sources: Record<'payload' | 'facts', Partial<Record<string, unknown>>> = { payload, facts };
   const state = mapFields(FIELD_NAMES, (name) => {
     const { by, kind } = getField(name);
@@ -33,7 +33,7 @@ export function listingState(payload: Payload, facts: Facts): ListingState {
 export type Changes = Record<string, { from: unknown; to: unknown }>;
 
 /** The names by which snapshots list changes: the compared fields, and the images. */
-export const TRACKED = [
+export const TRACKED_FIELDS = [
   ...FIELD_NAMES.filter((name) => getField(name).compared !== 'ignored'),
   'pictures',
 ];
@@ -76,7 +76,7 @@ export function isMaterialChange(
 const MAX_LENGTH = 150_000;
 
 /** Returns the words by which a listing is found, normalised as the search does. */
-export function searchText(state: Partial<ListingState>): string {
+export function buildSearchText(state: Partial<ListingState>): string {
   const texts = FIELD_NAMES.filter((name) => getField(name).isSearched).flatMap(
     (name) => state[name] ?? [],
   );

@@ -20,7 +20,7 @@ import {
 } from '../listing/provenance.ts';
 import { isLeapSecond, type Payload, plainPayload } from '../ingest/payload.ts';
 import { cleanList, cleanText, cutText, spellAlike } from '../text.ts';
-import { type Extracted, extractionPrompt } from './extraction.ts';
+import { type ExtractionRecord, extractionPrompt } from './extraction.ts';
 
 /** The fields of a listing that the model may provide; an unknown one is missing. */
 export type Facts = { [Name in ModelField]?: FieldValue<Name> };
@@ -41,10 +41,10 @@ const RULES: Record<
 };
 
 /** Returns the facts of a payload and of the model's extraction, and their provenance. */
-export function readFacts(
+export function mergeFields(
   rawId: number,
   payload: Payload,
-  { extraction, model, requestedModel }: Extracted,
+  { extraction, model, requestedModel }: ExtractionRecord,
 ): { facts: Facts; provenance: Provenance } {
   const { facts, origins } = mergeFacts(payload, extraction);
   const fields = { ...origins };

@@ -4,7 +4,7 @@ import type { RawError } from '../tables.ts';
 import { isDiskLow } from '../disk.ts';
 import { StoreOutageError } from '../images/store.ts';
 import { storableMessage } from '../text.ts';
-import type { Ending, StageName, StageResult } from './context.ts';
+import type { PipelineOutcome, StageName, StageResult } from './context.ts';
 
 const STORE_FAILED = 'The image store failed to store or read the images; the log has more.';
 
@@ -16,19 +16,19 @@ export const done: StageResult = { outcome: 'done' };
 /** The stage had nothing to do. */
 export const skipped: StageResult = { outcome: 'skipped' };
 /** All is done that the payload asks for. Specification 001, Raw data status. */
-export const completed: Ending = { status: 'completed', error: null };
+export const completed: PipelineOutcome = { status: 'completed', error: null };
 /** The listing was made from the same payload last. */
-export const unchanged: StageResult = { outcome: 'unchanged', ending: completed };
+export const unchanged: StageResult = { outcome: 'unchanged', jobOutcome: completed };
 /** The same, but some images are missing: the stages of images go on. */
 export const unchangedText: StageResult = { outcome: 'unchanged' };
 /** The listing was made from a newer payload. */
-export const superseded: StageResult = { outcome: 'superseded', ending: completed };
+export const superseded: StageResult = { outcome: 'superseded', jobOutcome: completed };
 
 /** Returns the result for a payload that is no property listing. */
 export function invalid(code: ErrorCode, message: string, stage: StageName): StageResult {
   return {
     outcome: 'invalid',
-    ending: { status: 'invalid', error: rawError(code, message, stage) },
+    jobOutcome: { status: 'invalid', error: rawError(code, message, stage) },
   };
 }
 
@@ -44,7 +44,7 @@ export class StageTimeoutError extends Error {
  * @param options.isCause Tells whether the job causes an outage.
  * @param options.retryMs How long a job waits on which a server failed: others go first.
  */
-export function failure(
+export function toFailureResult(
   error: unknown,
   stage: StageName,
   options: { canWait: boolean; isCause: (outage: object) => boolean; retryMs: number },
@@ -73,12 +73,12 @@ export function failure(
 function postponed(retryMs: number, error?: RawError): StageResult {
   return {
     outcome: 'postponed',
-    ending: { status: 'postponed', retryMs, ...(error && { error }) },
+    jobOutcome: { status: 'postponed', retryMs, ...(error && { error }) },
   };
 }
 
 function failed(error: RawError): StageResult {
-  return { outcome: 'failed', ending: { status: 'failed', error } };
+  return { outcome: 'failed', jobOutcome: { status: 'failed', error } };
 }
 
 /** Messages come from models and servers. */

@@ -1,30 +1,32 @@
 import { isDatabaseOutage } from '@oselya/db';
 import { ModelError, type ModelClient } from '@oselya/model';
-import { orAborted, pause } from '../async/wait.ts';
+import { rejectOnAbort, pause } from '../async/wait.ts';
 import { isDiskLow } from '../disk.ts';
 import { createBatchingEmbedder, type EmbedText } from '../embeddings/batches.ts';
 import { StoreOutageError } from '../images/store.ts';
 import { MAX_IMAGES } from '../schemas.ts';
 import type { Metrics } from '../metrics.ts';
-import { createModelCost, type ModelCost, createOutageCounts } from '../model.ts';
-import { LeaseLostError, type ProcessJob } from '../queue/job.ts';
+import { createModelCostCounter, type ModelCostCounter, createOutageCounter } from '../model.ts';
+import { LeaseLostError, type ProcessJob } from '../queue/job-types.ts';
 import type {
   Context,
-  Ending,
+  PipelineOutcome,
   JobInput,
   JobModel,
   Stage,
   StageDeps,
   StageResult,
 } from './context.ts';
-import { keepReading } from './extraction.ts';
-import { completed, failure, skipped, StageTimeoutError } from './outcome.ts';
+import { saveExtraction } from './extraction.ts';
+import { completed, toFailureResult, skipped, StageTimeoutError } from './outcome.ts';
 import { embed } from './stages/embed.ts';
-import { enrich, images } from './stages/images.ts';
+import { enrich } from './stages/enrich.ts';
+import { images } from './stages/images.ts';
 import { load } from './stages/load.ts';
-import { normalize, validate } from './stages/read.ts';
+import { normalize } from './stages/normalize.ts';
 import { snapshot } from './stages/snapshot.ts';
 import { upsert } from './stages/upsert.ts';
+import { validate } from './stages/validate.ts';
 
 /** The dependencies of the pipeline. */
 export type PipelineDeps = Omit<StageDeps, 'model'> & {
@@ -88,18 +90,18 @@ export function createPipeline(
   const { db, model, log, metrics, retryMs = RETRY_MS } = deps;
   const stages = createStages(deps.modelTimeoutMs);
   const embedText = createBatchingEmbedder(model);
-  const outages = createOutageCounts<number>();
+  const outages = createOutageCounter<number>();
 
   /** Keeps the reading for the next attempt. */
-  async function keepRead({ job, uploads, products }: Context): Promise<void> {
-    const { extracted, kept } = products;
+  async function saveNewExtraction({ job, uploads, outputs }: Context): Promise<void> {
+    const { extracted, savedExtraction } = outputs;
     // A payload whose images are gone with its request has no next attempt.
-    if (uploads !== undefined || extracted === undefined || extracted === kept) return;
-    await keepReading(db, job, extracted);
+    if (uploads !== undefined || extracted === undefined || extracted === savedExtraction) return;
+    await saveExtraction(db, job, extracted);
   }
 
-  return async (job, { signal, input, cost = createModelCost(), stages: records = [] }) => {
-    const context: Context = { ...input, job, products: {} };
+  return async (job, { signal, input, cost = createModelCostCounter(), stages: records = [] }) => {
+    const context: Context = { ...input, job, outputs: {} };
     const { rawId } = job;
     // A text that met an outage must not fail the texts of other jobs.
     const jobModel = createJobModel(model, embedText, { cost, alone: outages.has(rawId) });
@@ -112,7 +114,7 @@ export function createPipeline(
           throw error;
         context.onFailure?.(error);
         log.warn({ err: error, raw_id: rawId, stage: stage.name }, 'a stage failed');
-        return failure(error, stage.name, {
+        return toFailureResult(error, stage.name, {
           canWait: context.canWait ?? true,
           retryMs: retryMs * Math.min(job.attempt, MAX_RETRY_FACTOR),
           // images/describe.ts counts the outages of images.
@@ -123,7 +125,7 @@ export function createPipeline(
       }
     }
 
-    let ending: Ending | undefined;
+    let jobOutcome: PipelineOutcome | undefined;
     for (const stage of stages) {
       const startedAt = new Date();
       const result = await run(stage);
@@ -132,16 +134,16 @@ export function createPipeline(
       const started_at = startedAt.toISOString();
       records.push({ stage: stage.name, outcome, started_at, duration_ms });
       metrics.stageDuration.observe({ stage: stage.name, outcome }, duration_ms / SECOND);
-      ({ ending } = result);
-      if (ending !== undefined) break;
+      ({ jobOutcome } = result);
+      if (jobOutcome !== undefined) break;
     }
-    ending ??= completed;
-    if (ending.status === 'postponed') {
-      await keepRead(context);
-      return ending;
+    jobOutcome ??= completed;
+    if (jobOutcome.status === 'postponed') {
+      await saveNewExtraction(context);
+      return jobOutcome;
     }
     outages.forget(rawId);
-    return { ...ending, stages: records, listingId: context.products.listingId ?? null };
+    return { ...jobOutcome, stages: records, listingId: context.outputs.listingId ?? null };
   };
 }
 
@@ -153,7 +155,7 @@ export function createPipeline(
 export function createJobModel(
   model: Pick<ModelClient, 'generateObject' | 'chatModel' | 'embeddingModel'>,
   embedText: EmbedText,
-  { cost, alone = false }: { cost: ModelCost; alone?: boolean },
+  { cost, alone = false }: { cost: ModelCostCounter; alone?: boolean },
 ): JobModel {
   const { observe } = cost;
   return {
@@ -176,7 +178,7 @@ export async function runStage(
   deps: StageDeps,
   signal: AbortSignal,
 ): Promise<StageResult> {
-  if (context.products.onlyImages === true && !IMAGE_STAGES.has(stage.name)) return skipped;
+  if (context.outputs.onlyImages === true && !IMAGE_STAGES.has(stage.name)) return skipped;
   for (let attempt = 1; ; attempt += 1) {
     try {
       return await runWithinTime(stage, context, deps, signal);
@@ -206,16 +208,18 @@ async function runWithinTime(
   signal: AbortSignal,
 ): Promise<StageResult> {
   // Not `AbortSignal.any`: Node keeps such a signal until it is aborted.
-  const ending = new AbortController();
-  const end = () => ending.abort(signal.reason);
+  const controller = new AbortController();
+  const end = () => controller.abort(signal.reason);
   signal.addEventListener('abort', end);
   const timer = setTimeout(() => {
     const seconds = stage.timeoutMs / SECOND;
-    ending.abort(new StageTimeoutError(`The stage "${stage.name}" took longer than ${seconds} s.`));
+    controller.abort(
+      new StageTimeoutError(`The stage "${stage.name}" took longer than ${seconds} s.`),
+    );
   }, stage.timeoutMs);
   try {
     signal.throwIfAborted();
-    return await orAborted(ending.signal, stage.run(context, deps, ending.signal));
+    return await rejectOnAbort(controller.signal, stage.run(context, deps, controller.signal));
   } finally {
     clearTimeout(timer);
     signal.removeEventListener('abort', end);

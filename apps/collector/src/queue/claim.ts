@@ -1,9 +1,9 @@
 import { prepared, unplanned } from '@oselya/db';
 import { type Kysely, type RawBuilder, sql } from 'kysely';
 import type { RawStatus, Tables } from '../tables.ts';
-import { isAwaited, isBehind, isProcessed } from './fence.ts';
-import type { Job, ListingKey } from './job.ts';
-import { type Claimant, claimed, claimedAgain } from './transitions.ts';
+import { hasUnfinishedPayload, hasEarlierPendingPayload, hasJobInProgress } from './fence.ts';
+import type { Job, ListingKey } from './job-types.ts';
+import { type Claimant, claimed, claimedForReprocessing } from './transitions.ts';
 
 /** Most sources that one claim looks at; the next claim goes on after the last one that it took from. */
 const MAX_SOURCES = 16;
@@ -56,7 +56,7 @@ export async function claimJobs(
           where candidate.source_slug = share.source_slug and status = 'pending' and not waits
             and (retry_at is null or retry_at <= now())
             -- Most of them are marked already: they wait.
-            and not ${isProcessed(sql`candidate`)} and not ${isBehind(sql`candidate`)}
+            and not ${hasJobInProgress(sql`candidate`)} and not ${hasEarlierPendingPayload(sql`candidate`)}
           order by id + 0
           limit least(share, ${unplanned(count)})
           for update skip locked) as oldest) as job
@@ -86,7 +86,7 @@ function nextSource(after: RawBuilder<unknown>): RawBuilder<unknown> {
 }
 
 /** A payload that had ended, and how. */
-export type JobAgain = Job & { before: RawStatus };
+export type ReprocessedJob = Job & { before: RawStatus };
 
 /**
  * Claims the payload that a listing was made from last, to process it again with all its attempts. Until the listing
@@ -94,13 +94,13 @@ export type JobAgain = Job & { before: RawStatus };
  * @param options.onlyImages Claims only a payload that went through every stage.
  * @returns Undefined where the listing was made from another payload meanwhile, or will soon be.
  */
-export async function claimAgain(
+export async function claimForReprocessing(
   db: Kysely<Tables>,
   { rawId, listingId }: { rawId: number; listingId: number },
   claimant: Claimant,
   { onlyImages = false }: { onlyImages?: boolean } = {},
-): Promise<JobAgain | undefined> {
-  const { rows } = await sql<JobAgain>`
+): Promise<ReprocessedJob | undefined> {
+  const { rows } = await sql<ReprocessedJob>`
     with chosen as materialized (
       select raw.id, raw.status from raw_data as raw
       join listing_payloads as current on current.raw_id = raw.id
@@ -110,9 +110,9 @@ export async function claimAgain(
         and raw.status in ('completed', 'failed', 'invalid')
         and (not ${onlyImages}
           or (raw.status = 'completed' and current.completed_hash = raw.content_hash))
-        and not ${isAwaited(sql`raw`)}
+        and not ${hasUnfinishedPayload(sql`raw`)}
       for update of raw skip locked)
-    update raw_data set ${claimedAgain(claimant)}
+    update raw_data set ${claimedForReprocessing(claimant)}
     from chosen where raw_data.id = chosen.id
     returning ${jobColumns(sql`raw_data`)}, chosen.status as before`.execute(db);
   return rows[0];
@@ -143,7 +143,7 @@ export async function release(
           where source_slug = listing.source_slug and external_id = listing.external_id
             and status = 'pending'
           order by id + 0 limit 1) as first
-        where first.waits and not ${isProcessed(sql`listing`)}))
+        where first.waits and not ${hasJobInProgress(sql`listing`)}))
       order by id for update)`.execute(db);
   return Number(numAffectedRows);
 }

@@ -3,8 +3,8 @@ import type { Logger } from '@oselya/kit';
 import type { Kysely } from 'kysely';
 import type { Tables } from '../tables.ts';
 import { releaseMissed } from './claim.ts';
-import { type ListingKey, logFieldsOf } from './job.ts';
-import { rescueJobs } from './jobs.ts';
+import { type ListingKey, getJobLogFields } from './job-types.ts';
+import { rescueJobs } from './job-writes.ts';
 
 /**
  * Creates the heartbeat of a worker, which renews its leases, rescues the jobs of lost workers, and releases payloads
@@ -28,7 +28,7 @@ export function createHeartbeat(deps: {
       const rescued = wasAway ? [] : await rescueJobs(db, maxAttempts);
       wasAway = false;
       for (const { status, ...job } of rescued) {
-        log.warn({ ...logFieldsOf(job), status }, 'the worker of a job was lost');
+        log.warn({ ...getJobLogFields(job), status }, 'the worker of a job was lost');
       }
       const { released, next } = await releaseMissed(db, sweptTo);
       sweptTo = next;

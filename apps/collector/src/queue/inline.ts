@@ -1,7 +1,7 @@
-import { countDown, inTime, repeat } from '../async/wait.ts';
-import { type Job, type JobOutcome, logFieldsOf } from './job.ts';
-import { returnJobs } from './jobs.ts';
-import { createJobRunner, type RunnerOptions } from './run-jobs.ts';
+import { startCountdown, settlesWithin, repeat } from '../async/wait.ts';
+import { type Job, type JobOutcomeStatus, getJobLogFields } from './job-types.ts';
+import { returnJobs } from './job-writes.ts';
+import { createJobRunner, type RunnerOptions } from './job-runner.ts';
 
 /** How long a close may take beyond the time that jobs have. */
 const GIVE_UP_MS = 2000;
@@ -12,7 +12,10 @@ const GIVE_UP_MS = 2000;
  */
 export type InlineJobs<Input = never> = {
   /** Runs a job that this process has claimed; it is `lost` where it was given up, or came after the close. */
-  run(job: Job, options: { input?: Input | undefined; signal?: AbortSignal }): Promise<JobOutcome>;
+  run(
+    job: Job,
+    options: { input?: Input | undefined; signal?: AbortSignal },
+  ): Promise<JobOutcomeStatus>;
   /** Starts nothing more, waits `timeoutMs` at most for the jobs in progress, and gives up the rest. */
   close(options: { timeoutMs: number }): Promise<void>;
 };
@@ -36,16 +39,16 @@ export function createInlineJobs<Input>(deps: RunnerOptions<Input>): InlineJobs<
     async run(job, options) {
       if (!closing) return runner.run(job, options);
       await returnJobs(db, [job]).catch((error: unknown) =>
-        log.error({ err: error, ...logFieldsOf(job) }, 'a job could not be returned'),
+        log.error({ err: error, ...getJobLogFields(job) }, 'a job could not be returned'),
       );
       return 'lost';
     },
     async close({ timeoutMs }) {
-      const leftMs = countDown(timeoutMs + GIVE_UP_MS);
+      const leftMs = startCountdown(timeoutMs + GIVE_UP_MS);
       closing = true;
       await runner.end(timeoutMs, leftMs);
       ended.abort();
-      await inTime(renewing, leftMs());
+      await settlesWithin(renewing, leftMs());
     },
   };
 }

@@ -2,9 +2,9 @@ import { type Kysely, sql } from 'kysely';
 import { problem } from '../errors.ts';
 import type { Tables } from '../tables.ts';
 import { release } from './claim.ts';
-import { isAwaited } from './fence.ts';
-import type { ListingKey } from './job.ts';
-import { lacksItsImages, putBack } from './transitions.ts';
+import { hasUnfinishedPayload } from './fence.ts';
+import type { ListingKey } from './job-types.ts';
+import { hasLostUploads, requeued } from './transitions.ts';
 
 /** How many payloads one statement changes: it holds their locks for a moment only. */
 const BATCH = 1000;
@@ -13,14 +13,20 @@ const IMAGES_GONE =
   'The payload came with its images, which are kept only when it is completed: send it again with them.';
 
 /** Creates the retry of payloads that ended `failed` or `invalid`. Contract 4, Operations. */
-export function createRetry({ db, onRetried }: { db: Kysely<Tables>; onRetried: () => void }) {
+export function createPayloadRetry({
+  db,
+  onRetried,
+}: {
+  db: Kysely<Tables>;
+  onRetried: () => void;
+}) {
   return {
     /**
      * Puts one payload back, with all its attempts.
      * @throws ProblemError `raw_not_found`, or `not_retryable` if it ended otherwise, or its uploaded images are gone.
      */
     async one(rawId: number): Promise<void> {
-      if (!(await putBackOne(db, rawId))) throw await retryError(db, rawId);
+      if (!(await requeuePayload(db, rawId))) throw await retryError(db, rawId);
       onRetried();
     },
     /**
@@ -32,7 +38,7 @@ export function createRetry({ db, onRetried }: { db: Kysely<Tables>; onRetried: 
       const { rows } = await sql<{ now: string }>`select now()::text as now`.execute(db);
       const endedBefore = rows[0]?.now ?? '';
       for (let retried = 0; ;) {
-        const count = await putBackSome(db, choice, endedBefore);
+        const count = await requeueBatch(db, choice, endedBefore);
         retried += count;
         if (count > 0) onRetried();
         if (count < BATCH || signal?.aborted === true) return retried;
@@ -44,10 +50,10 @@ export function createRetry({ db, onRetried }: { db: Kysely<Tables>; onRetried: 
 type RetryChoice = { status: 'failed' | 'invalid'; source_slug?: string | undefined };
 
 /** Puts a payload that ended badly back in the queue. Resolves to whether there was one. */
-export async function putBackOne(db: Kysely<Tables>, rawId: number): Promise<boolean> {
+export async function requeuePayload(db: Kysely<Tables>, rawId: number): Promise<boolean> {
   const { rows } = await sql<ListingKey>`
-    update raw_data set ${putBack}, waits = ${isAwaited(sql`raw_data`)}
-    where id = ${rawId} and status in ('failed', 'invalid') and not ${lacksItsImages}
+    update raw_data set ${requeued}, waits = ${hasUnfinishedPayload(sql`raw_data`)}
+    where id = ${rawId} and status in ('failed', 'invalid') and not ${hasLostUploads}
     returning source_slug as "sourceSlug", external_id as "externalId"`.execute(db);
   await release(db, rows);
   return rows.length === 1;
@@ -57,7 +63,7 @@ export async function putBackOne(db: Kysely<Tables>, rawId: number): Promise<boo
 async function retryError(db: Kysely<Tables>, rawId: number): Promise<Error> {
   const state = await db
     .selectFrom('raw_data')
-    .select(['status', lacksItsImages.as('lacksImages')])
+    .select(['status', hasLostUploads.as('lacksImages')])
     .where('id', '=', rawId)
     .executeTakeFirst();
   if (state === undefined) return problem('raw_not_found');
@@ -71,7 +77,7 @@ async function retryError(db: Kysely<Tables>, rawId: number): Promise<Error> {
  * retry holds.
  * @returns How many.
  */
-async function putBackSome(
+async function requeueBatch(
   db: Kysely<Tables>,
   { status, source_slug: source }: RetryChoice,
   endedBefore: string,
@@ -79,17 +85,17 @@ async function putBackSome(
   const { rows } = await sql<ListingKey>`
     with chosen as materialized (
       select id, source_slug, external_id from raw_data
-      where status = ${status} and not ${lacksItsImages} and updated_at <= ${endedBefore}::timestamptz
+      where status = ${status} and not ${hasLostUploads} and updated_at <= ${endedBefore}::timestamptz
         and ${source === undefined ? sql`true` : sql`source_slug = ${source}`}
       order by updated_at limit ${BATCH} for update skip locked
     ),
     judged as materialized (
       select id,
         row_number() over (partition by source_slug, external_id order by id) > 1
-          or ${isAwaited(sql`chosen`)} as waits
+          or ${hasUnfinishedPayload(sql`chosen`)} as waits
       from chosen
     )
-    update raw_data set ${putBack}, waits = judged.waits
+    update raw_data set ${requeued}, waits = judged.waits
     from judged where raw_data.id = judged.id
     returning source_slug as "sourceSlug", external_id as "externalId"`.execute(db);
   // The payload that one of these waits for may have ended before it was back.

@@ -7,18 +7,18 @@ import type { RawError } from '../tables.ts';
  *   from               to                          by
  *   (nothing)          pending, or processing      ingest/repository.ts, within its insert
  *   pending            processing                  claimed        claim.ts
- *   ended              processing                  claimedAgain   claim.ts
- *   processing         completed, invalid, failed  ended          jobs.ts
- *   processing         pending, or failed          returned       jobs.ts
- *   processing         pending, or failed          rescued        jobs.ts
- *   failed, invalid    pending                     putBack        retry.ts
+ *   ended              processing                  claimedForReprocessing   claim.ts
+ *   processing         completed, invalid, failed  ended          job-writes.ts
+ *   processing         pending, or failed          returned       job-writes.ts
+ *   processing         pending, or failed          rescued        job-writes.ts
+ *   failed, invalid    pending                     requeued        retry.ts
  *
  * "Or failed": the images came with the request and are gone, or the attempts are spent.
  * Specification 001, Raw data status; Contract 4, Queue.
  */
 
 /** Whether the payload came with images that are gone with their request: it has to be sent again. */
-export const lacksItsImages = sql<boolean>`(inline and uploads is not null)`;
+export const hasLostUploads = sql<boolean>`(inline and uploads is not null)`;
 
 /** The holder of a claim, and how long the claim lasts unless it is renewed. */
 export type Claimant = { worker: string; leaseMs: number };
@@ -29,7 +29,7 @@ export function claimed(claimant: Claimant): RawBuilder<unknown> {
 }
 
 /** Claims a payload that has ended, with all its attempts; they share a revision. */
-export function claimedAgain(claimant: Claimant): RawBuilder<unknown> {
+export function claimedForReprocessing(claimant: Claimant): RawBuilder<unknown> {
   return sql`
     ${processing(claimant)}, error = null, attempts = 1, revision = attempt + 1, queued_at = now()`;
 }
@@ -96,12 +96,12 @@ const interrupted: RawError = {
  * `retry_ms`, after which it may be claimed again.
  */
 export const returned = sql`
-  status = case when ${lacksItsImages} then 'failed' else 'pending' end,
-  error = case when ${lacksItsImages} then ${JSON.stringify(interrupted)}::jsonb
+  status = case when ${hasLostUploads} then 'failed' else 'pending' end,
+  error = case when ${hasLostUploads} then ${JSON.stringify(interrupted)}::jsonb
     else coalesce(back.error, raw_data.error) end,
-  attempts = case when ${lacksItsImages} then attempts else attempts - 1 end,
+  attempts = case when ${hasLostUploads} then attempts else attempts - 1 end,
   retry_at = now() + back.retry_ms * interval '1 millisecond',
-  inline = ${lacksItsImages},
+  inline = ${hasLostUploads},
   stages = ${stagesWith(sql`back.stages`)},
   model_usage = ${costWith(sql`back.model_usage`)},
   ${RELEASED}`;
@@ -119,11 +119,11 @@ const uploadsLost: RawError = {
 
 /** Takes a job from a worker that is gone: its attempt counts, and the last one fails the job. */
 export function rescued(maxAttempts: number): RawBuilder<unknown> {
-  const spent = sql`(${lacksItsImages} or attempts >= ${maxAttempts})`;
+  const spent = sql`(${hasLostUploads} or attempts >= ${maxAttempts})`;
   return sql`
     status = case when ${spent} then 'failed' else 'pending' end,
     error = case
-      when ${lacksItsImages} then ${JSON.stringify(uploadsLost)}::jsonb
+      when ${hasLostUploads} then ${JSON.stringify(uploadsLost)}::jsonb
       when ${spent} then ${JSON.stringify(leaseLost)}::jsonb end,
     inline = inline and ${spent},
     model_usage = ${costWith(sql`raw_data.attempt_usage`)},
@@ -131,6 +131,6 @@ export function rescued(maxAttempts: number): RawBuilder<unknown> {
 }
 
 /** Puts a payload that has ended back in the queue, with all its attempts. */
-export const putBack = sql`
+export const requeued = sql`
   status = 'pending', attempts = 0, error = null, inline = false, retry_at = null, queued_at = now(),
   updated_at = now()`;

@@ -1,12 +1,18 @@
 import { randomUUID } from 'node:crypto';
 import { hostname } from 'node:os';
 import type { BreakerView } from '@oselya/model';
-import { countDown, createAutoResetEvent, inTime, pause, repeat } from '../async/wait.ts';
+import {
+  startCountdown,
+  createAutoResetEvent,
+  settlesWithin,
+  pause,
+  repeat,
+} from '../async/wait.ts';
 import { claimJobs } from './claim.ts';
 import { createHeartbeat } from './heartbeat.ts';
-import type { Job } from './job.ts';
-import { returnJobs, returnStrays } from './jobs.ts';
-import { createJobRunner, type RunnerOptions } from './run-jobs.ts';
+import type { Job } from './job-types.ts';
+import { returnJobs, returnStrays } from './job-writes.ts';
+import { createJobRunner, type RunnerOptions } from './job-runner.ts';
 
 /** Specification 001, Limits. */
 export const POLL_MS = 1000;
@@ -50,7 +56,7 @@ export type Worker = {
 };
 
 /** Returns the name of a part of this process in claims. */
-export function processName(part: string): string {
+export function createClaimantName(part: string): string {
   return `${hostname()}/${process.pid}/${part}`;
 }
 
@@ -60,7 +66,7 @@ export function processName(part: string): string {
  */
 export function startWorker(options: WorkerOptions): Worker {
   const { db, breaker, log, metrics, slots, leaseMs, mayClaim, pollMs = POLL_MS } = options;
-  const name = processName(randomUUID().slice(0, 8));
+  const name = createClaimantName(randomUUID().slice(0, 8));
   const wake = createAutoResetEvent();
   const stopping = new AbortController();
   const ended = new AbortController();
@@ -172,13 +178,13 @@ export function startWorker(options: WorkerOptions): Worker {
   return {
     notify: wake.set,
     async stop({ timeoutMs }) {
-      const leftMs = countDown(timeoutMs + GIVE_UP_MS);
+      const leftMs = startCountdown(timeoutMs + GIVE_UP_MS);
       stopping.abort();
       wake.set();
       await runner.end(timeoutMs, leftMs);
       ended.abort();
       unsubscribe();
-      if (!(await inTime(Promise.all([claiming, beating]), leftMs()))) {
+      if (!(await settlesWithin(Promise.all([claiming, beating]), leftMs()))) {
         log.warn('the database did not answer a worker that ends');
       }
     },

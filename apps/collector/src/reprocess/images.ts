@@ -1,9 +1,9 @@
 import type { Kysely } from 'kysely';
 import { toError } from '../async/group-commit.ts';
-import type { Images } from '../images/images.ts';
-import { claimAgain } from '../queue/claim.ts';
+import type { ImageService } from '../images/image-service.ts';
+import { claimForReprocessing } from '../queue/claim.ts';
 import type { InlineJobs } from '../queue/inline.ts';
-import { processName } from '../queue/worker.ts';
+import { createClaimantName } from '../queue/worker.ts';
 import type { Tables } from '../tables.ts';
 import type { ReprocessInput } from './keep-completed.ts';
 import { walkListings } from './walk-listings.ts';
@@ -29,14 +29,14 @@ export type ReprocessImages = ReturnType<typeof createReprocessImages>;
  */
 export function createReprocessImages(deps: {
   db: Kysely<Tables>;
-  images: Pick<Images, 'describedWith'>;
+  images: Pick<ImageService, 'descriptionVersion'>;
   jobs: Pick<InlineJobs<ReprocessInput>, 'run'>;
   leaseMs: number;
   parallel: number;
 }) {
   const { db, images, jobs, leaseMs, parallel } = deps;
-  const describer = images.describedWith;
-  const worker = processName('reprocess');
+  const describer = images.descriptionVersion;
+  const worker = createClaimantName('reprocess');
 
   async function describeOne(row: {
     id: number;
@@ -47,7 +47,7 @@ export function createReprocessImages(deps: {
     const job =
       rawId === null
         ? undefined
-        : await claimAgain(db, { rawId, listingId }, claimant, { onlyImages: true });
+        : await claimForReprocessing(db, { rawId, listingId }, claimant, { onlyImages: true });
     if (job === undefined) return { listingId, outcome: 'left' };
     let failure: unknown;
     const onFailure = (error: unknown) => (failure = error);

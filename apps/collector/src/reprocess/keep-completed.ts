@@ -1,14 +1,14 @@
 import { isDatabaseOutage } from '@oselya/db';
 import type { Kysely } from 'kysely';
 import type { JobInput } from '../pipeline/context.ts';
-import type { JobAgain } from '../queue/claim.ts';
-import type { Job, ProcessJob } from '../queue/job.ts';
+import type { ReprocessedJob } from '../queue/claim.ts';
+import type { Job, ProcessJob } from '../queue/job-types.ts';
 import type { Tables } from '../tables.ts';
 import { isComplete } from './repository.ts';
 
 /** The input of a job that is processed again. */
 export type ReprocessInput = JobInput & {
-  before: JobAgain['before'];
+  before: ReprocessedJob['before'];
   /** Called with the reason when the payload stays as it was. */
   onKept?: (reason: string) => void;
 };

@@ -3,8 +3,8 @@ import { type Asked, isOutdated as isOutdatedImage } from '../images/describe.ts
 import type { Payload } from '../ingest/payload.ts';
 import { FIELD_NAMES } from '../listing/fields.ts';
 import { onSameListing } from '../listing/listing.ts';
-import { isAwaited } from '../queue/fence.ts';
-import type { Job } from '../queue/job.ts';
+import { hasUnfinishedPayload } from '../queue/fence.ts';
+import type { Job } from '../queue/job-types.ts';
 import { costWith } from '../queue/transitions.ts';
 import type { ModelUsage, Tables } from '../tables.ts';
 
@@ -73,7 +73,7 @@ export function listSelected(db: Kysely<Tables>, choice: ListingSelection, limit
   return (
     selectFilteredListings(db, choice)
       .select(['listing.id', 'current.raw_id'])
-      .select(isAwaited(sql`listing`).as('is_awaited'))
+      .select(hasUnfinishedPayload(sql`listing`).as('is_awaited'))
       .select(FIELD_NAMES.map((name) => `listing.${name}` as const))
       // The ingest has checked it.
       .select(sql<Payload | null>`raw.payload`.as('payload'))

@@ -4,18 +4,18 @@ import { toError } from '../async/group-commit.ts';
 import type { Tables } from '../tables.ts';
 import { MODEL_FIELDS } from '../listing/fields.ts';
 import {
-  type Extracted,
+  type ExtractionRecord,
   extractionPrompt,
   extractListing,
-  rejectionOf,
+  findRejectionReason,
 } from '../pipeline/extraction.ts';
-import { type Changes, diffStates, listingState } from '../pipeline/listing-state.ts';
-import { readFacts } from '../pipeline/merge.ts';
-import { createModelCost } from '../model.ts';
-import { claimAgain } from '../queue/claim.ts';
+import { type Changes, diffStates, buildListingState } from '../pipeline/listing-state.ts';
+import { mergeFields } from '../pipeline/merge.ts';
+import { createModelCostCounter } from '../model.ts';
+import { claimForReprocessing } from '../queue/claim.ts';
 import type { InlineJobs } from '../queue/inline.ts';
-import type { JobOutcome } from '../queue/job.ts';
-import { processName } from '../queue/worker.ts';
+import type { JobOutcomeStatus } from '../queue/job-types.ts';
+import { createClaimantName } from '../queue/worker.ts';
 import {
   addExtractionCost,
   type SelectedListing,
@@ -35,7 +35,7 @@ const COMPARED_FIELDS = [...MODEL_FIELDS, 'description'];
 export type RepeatedExtraction = {
   listingId: number;
   rawId: number;
-  extracted: Extracted;
+  extracted: ExtractionRecord;
   changes: Changes;
 };
 
@@ -74,7 +74,7 @@ export function createReprocess(deps: {
   parallel: number;
 }) {
   const { db, model, jobs, leaseMs, parallel } = deps;
-  const worker = processName('reprocess');
+  const worker = createClaimantName('reprocess');
   const current: ExtractorVersion = {
     promptVersion: extractionPrompt.version,
     requestedModel: model.chatModel,
@@ -83,11 +83,11 @@ export function createReprocess(deps: {
     chosen: SelectedListing,
     { signal, dryRun }: { signal: AbortSignal; dryRun: boolean },
   ): Promise<ExtractionOutcome> {
-    const { id: listingId, raw_id: rawId, payload, is_awaited: isAwaited } = chosen;
-    if (isAwaited) return { outcome: 'in_progress', listingId };
+    const { id: listingId, raw_id: rawId, payload, is_awaited: hasUnfinishedPayload } = chosen;
+    if (hasUnfinishedPayload) return { outcome: 'in_progress', listingId };
     if (payload === null) return { outcome: 'payload_gone', listingId };
-    const cost = createModelCost();
-    let extracted: Extracted;
+    const cost = createModelCostCounter();
+    let extracted: ExtractionRecord;
     try {
       extracted = await extractListing(model, payload, { signal, observe: cost.observe });
     } catch (error) {
@@ -96,13 +96,13 @@ export function createReprocess(deps: {
     } finally {
       if (!dryRun && cost.usage().calls > 0) await addExtractionCost(db, rawId, cost.usage());
     }
-    const reason = rejectionOf(extracted);
+    const reason = findRejectionReason(extracted);
     if (reason !== undefined) {
       if (!dryRun) await noteRejection(db, { listingId, rawId }, current);
       return { outcome: 'not_a_listing', listingId, reason };
     }
-    const { facts } = readFacts(rawId, payload, extracted);
-    const changes = diffStates(chosen, listingState(payload, facts), COMPARED_FIELDS);
+    const { facts } = mergeFields(rawId, payload, extracted);
+    const changes = diffStates(chosen, buildListingState(payload, facts), COMPARED_FIELDS);
     return { outcome: 'read', listingId, rawId, extracted, changes };
   }
 
@@ -138,7 +138,7 @@ export function createReprocess(deps: {
      */
     async write(reading: RepeatedExtraction): Promise<WriteOutcome> {
       const { listingId, rawId, extracted } = reading;
-      const job = await claimAgain(db, { listingId, rawId }, { worker, leaseMs });
+      const job = await claimForReprocessing(db, { listingId, rawId }, { worker, leaseMs });
       if (job === undefined) return { outcome: 'changed' };
       let reason: string | undefined;
       const onKept = (why: string) => void (reason = why);
@@ -156,7 +156,7 @@ export function createReprocess(deps: {
 }
 
 function outcomeOf(
-  ended: JobOutcome,
+  ended: JobOutcomeStatus,
   isKept: boolean,
   hasFailed: boolean,
 ): Exclude<WriteOutcome['outcome'], 'changed'> {

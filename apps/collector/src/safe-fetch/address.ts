@@ -23,18 +23,18 @@ export type Lookup = (hostname: string) => Promise<ResolvedAddress[]>;
  * Checks an address, and returns the addresses to connect to.
  * @throws FetchError if it is not allowed, or its host has no address.
  */
-export type CheckAddress = (url: URL) => Promise<ResolvedAddress[]>;
+export type CheckUrl = (url: URL) => Promise<ResolvedAddress[]>;
 
 /**
  * Creates the check against server-side request forgery: `http` or `https`, no credentials, and every address of the host
  * global or allowed. One bad address rejects the host. Connect to the returned addresses, not to the name again: its
- * answer may change. Contract 4, Images.
+ * response may change. Contract 4, Images.
  * @param options.allow SSRF_ALLOW: CIDR ranges, addresses and host names that are also allowed.
  */
-export function createAddressCheck(options: {
+export function createUrlCheck(options: {
   allow: readonly string[];
   lookup?: Lookup | undefined;
-}): CheckAddress {
+}): CheckUrl {
   const { lookup = (hostname) => dns.lookup(hostname, { all: true }) } = options;
   const { hosts, ranges } = readAllowList(options.allow);
 
@@ -84,7 +84,7 @@ async function resolve(host: string, lookup: Lookup): Promise<ResolvedAddress[]>
 }
 
 /** Tells whether a text is a valid entry of SSRF_ALLOW. */
-export function isAllowEntry(text: string): boolean {
+export function isValidAllowEntry(text: string): boolean {
   return readRange(text) !== undefined || /^[\w.-]+$/.test(text);
 }
 

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { setImmediate as tick } from 'node:timers/promises';
-import { limitInProgress, mapInOrder, mapParallel } from '../../src/async/concurrency.ts';
+import { createAdmissionLimit, mapInOrder, mapParallel } from '../../src/async/concurrency.ts';
 
 /** Work that ends when the test says so. */
 function heldWork(count: number) {
@@ -84,7 +84,7 @@ for (const [title, stop] of [
 }
 
 const limited = (maxItems: number, maxBytes: number) =>
-  limitInProgress({ maxItems, maxBytes, reject: () => new Error('full') });
+  createAdmissionLimit({ maxItems, maxBytes, reject: () => new Error('full') });
 
 for (const [title, maxItems, size] of [
   ['bytes', 100, 5],

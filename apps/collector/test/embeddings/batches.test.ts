@@ -7,7 +7,7 @@ import {
   splitIntoRequests,
   shareTokens,
 } from '../../src/embeddings/batches.ts';
-import { logFieldsOf } from '../../src/queue/job.ts';
+import { getJobLogFields } from '../../src/queue/job-types.ts';
 
 type Request = { texts: readonly string[]; signal: AbortSignal | undefined };
 
@@ -107,7 +107,7 @@ test('The log lines of a request name each of its jobs', async () => {
   });
   const embedText = createBatchingEmbedder(model);
   const jobs = ['one', 'two'].map((sourceSlug, nth) =>
-    logFieldsOf({ rawId: nth + 1, attempt: 3, sourceSlug, requestId: `request-${sourceSlug}` }),
+    getJobLogFields({ rawId: nth + 1, attempt: 3, sourceSlug, requestId: `request-${sourceSlug}` }),
   );
   await Promise.all(jobs.map((job) => withLogFields(job, () => embedText(wantedOf('text')))));
   const [first, second] = [

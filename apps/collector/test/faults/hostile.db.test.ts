@@ -31,7 +31,7 @@ atEnd(() => rm(folder, { recursive: true }));
 
 const PAYLOADS = repetitions({ soak: 10_000, ci: 1000 });
 const SEARCHES = repetitions({ soak: 1000, ci: 150 });
-const AT_ONCE = 32;
+const IMAGE_CONCURRENCY = 32;
 const SEED = 20_261_121;
 /** How many wrong answers a failure shows. */
 const SHOWN = 5;
@@ -62,7 +62,7 @@ async function sendAll(
 ): Promise<Map<number, number>> {
   const counts = new Map<number, number>();
   const wrong: string[] = [];
-  await mapParallel(bodies, AT_ONCE, async (body) => {
+  await mapParallel(bodies, IMAGE_CONCURRENCY, async (body) => {
     const answer = await collector.post(path, body);
     counts.set(answer.status, (counts.get(answer.status) ?? 0) + 1);
     if (answer.status === success) onSuccess(answer);

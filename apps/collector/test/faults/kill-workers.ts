@@ -38,11 +38,12 @@ const MOST_WORK_MS = 400;
 /** The bound until a worker reaches its point. */
 const PATIENCE_MS = 60_000;
 
-const SIDES = ['before', 'after'] as const;
+const THUMBNAIL_SIDES = ['before', 'after'] as const;
 
 /** In CI each statement and call is met once, alternating before and after. */
 const SIDES_OF_EACH = repetitions({ soak: 2, ci: 1 });
-const sidesOf = (nth: number) => [...SIDES, ...SIDES].slice(nth % 2, (nth % 2) + SIDES_OF_EACH);
+const sidesOf = (nth: number) =>
+  [...THUMBNAIL_SIDES, ...THUMBNAIL_SIDES].slice(nth % 2, (nth % 2) + SIDES_OF_EACH);
 
 /** Points before and after the statements of the stages and the claim. */
 const STATEMENT_MOMENTS = Object.entries(STATEMENTS).flatMap(([name, statement], nth) =>

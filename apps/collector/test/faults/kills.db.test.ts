@@ -9,7 +9,7 @@ import { atEnd, until } from '@oselya/testing';
 import { fillDataFolder } from '@oselya/testing/database';
 import type { Tables } from '../../src/tables.ts';
 import { migrations } from '../../src/database.ts';
-import { expireLeases, rescueJobs } from '../../src/queue/jobs.ts';
+import { expireLeases, rescueJobs } from '../../src/queue/job-writes.ts';
 import {
   countConnections,
   named,

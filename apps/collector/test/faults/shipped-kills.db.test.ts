@@ -9,8 +9,8 @@ import { join } from 'node:path';
 import { test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Payload } from '../../src/ingest/payload.ts';
-import { expireLeases } from '../../src/queue/jobs.ts';
-import { putBackOne } from '../../src/queue/retry.ts';
+import { expireLeases } from '../../src/queue/job-writes.ts';
+import { requeuePayload } from '../../src/queue/retry.ts';
 import type { Tables } from '../../src/tables.ts';
 import { serveImages } from '../support/images.ts';
 import {
@@ -106,7 +106,7 @@ export async function killShipped(
   const isEmpty = async () => (await countLeft(db)) === 0;
   await until('the queue to be empty', isEmpty);
   const failed = (await records(others)).filter(({ status }) => status === 'failed');
-  for (const { id } of failed) assert.ok(await putBackOne(db, id));
+  for (const { id } of failed) assert.ok(await requeuePayload(db, id));
   await until('the retried payloads to end', isEmpty);
   worker.kill('SIGKILL');
   await ended;

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { after, afterEach, beforeEach, test } from 'node:test';
 import { LISTING } from '@oselya/model/testing';
-import { createRetry } from '../../src/queue/retry.ts';
+import { createPayloadRetry } from '../../src/queue/retry.ts';
 import { until } from '@oselya/testing';
 import {
   DIMENSIONS,
@@ -58,7 +58,7 @@ function ended(): Promise<Record<string, number>> {
 }
 
 async function retryAll(): Promise<void> {
-  await createRetry({ db, onRetried: opened.worker.notify }).all({ status: 'failed' });
+  await createPayloadRetry({ db, onRetried: opened.worker.notify }).all({ status: 'failed' });
 }
 
 const chat = (content: string, finish_reason = 'stop') =>

@@ -37,18 +37,18 @@ export async function startWatchingProxy(
   const proxy = createServer((near) => {
     const far = connect(Number(target.port || 5432), target.hostname);
     const isLate = isPast;
-    let isAwaited = false;
+    let hasUnfinishedPayload = false;
     const passes = () => isLate || !isPast;
     near.on('data', (chunk) => {
       const isIt = passes() && !isLate && chunk.includes(moment.statement);
       if (isIt) seen += 1;
       if (isIt && seen === moment.nth && moment.when === 'before') end();
       if (!passes()) return;
-      isAwaited ||= isIt && seen === moment.nth;
+      hasUnfinishedPayload ||= isIt && seen === moment.nth;
       far.write(chunk);
     });
     far.on('data', (chunk) => {
-      if (isAwaited && passes()) end();
+      if (hasUnfinishedPayload && passes()) end();
       if (passes()) near.write(chunk);
     });
     for (const [socket, other] of [

@@ -7,7 +7,7 @@ import { Registry } from 'prom-client';
 import type { Tables } from '../../src/tables.ts';
 import { createMetrics } from '../../src/metrics.ts';
 import { createPipeline } from '../../src/pipeline/pipeline.ts';
-import { expireLeases } from '../../src/queue/jobs.ts';
+import { expireLeases } from '../../src/queue/job-writes.ts';
 import { startWorker } from '../../src/queue/worker.ts';
 import { log, openModel } from '../support/pipeline.ts';
 import { openWorkerImages } from '../support/images.ts';

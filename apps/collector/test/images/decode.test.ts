@@ -7,12 +7,12 @@ import { setImmediate } from 'node:timers/promises';
 import { crc32, deflateSync } from 'node:zlib';
 import sharp, { type Sharp } from 'sharp';
 import {
-  COPY_BITS,
-  decodeInTurn,
+  MAX_COPY_DISTANCE,
+  limitDecoding,
   fingerprint,
   hammingDistance,
   inspectImage,
-  toJpeg,
+  convertToJpeg,
 } from '../../src/images/decode.ts';
 import { createThumbnails } from '../../src/images/thumbnails.ts';
 import { createImage, FORMATS } from '../support/images.ts';
@@ -114,22 +114,22 @@ test('An image of 50 megapixels is read, and an image with one more line is not'
 
 test('A JPEG is upright, scaled, on white, without metadata, and of the first frame', async () => {
   const wide = await createImage('jpeg', { width: 3000, height: 1500, orientation: 6 });
-  const large = await sharp(await toJpeg(wide, 1024)).metadata();
+  const large = await sharp(await convertToJpeg(wide, 1024)).metadata();
   assert.deepEqual(
     [large.format, large.width, large.height, large.exif, large.orientation],
     ['jpeg', 512, 1024, undefined, undefined],
   );
-  const small = await sharp(await toJpeg(await createImage('webp'), 1024)).metadata();
+  const small = await sharp(await convertToJpeg(await createImage('webp'), 1024)).metadata();
   assert.deepEqual([small.width, small.height], [64, 48]);
   const clear = sharp({ create: { width: 8, height: 8, channels: 4, background: '#0000' } });
-  const { dominant } = await sharp(await toJpeg(await clear.png().toBuffer(), 320)).stats();
+  const { dominant } = await sharp(await convertToJpeg(await clear.png().toBuffer(), 320)).stats();
   assert.ok(dominant.r > 240 && dominant.g > 240 && dominant.b > 240);
   const frames = await sharp(await noise(32).resize(32, 96).png().toBuffer())
     .gif({ delay: [10, 10, 10] })
     .toBuffer();
   const { height } = await inspect(frames);
-  assert.equal((await sharp(await toJpeg(frames, 1024)).metadata()).height, height);
-  await assert.rejects(toJpeg(wide.subarray(0, 2000), 320), { name: 'ImageError' });
+  assert.equal((await sharp(await convertToJpeg(frames, 1024)).metadata()).height, height);
+  await assert.rejects(convertToJpeg(wide.subarray(0, 2000), 320), { name: 'ImageError' });
 });
 
 suite('Fingerprints', () => {
@@ -165,10 +165,10 @@ suite('Fingerprints', () => {
         room(seed).rotate(-90).jpeg().withMetadata({ orientation: 6 }),
       ]) {
         const distance = hammingDistance(original, await hashOf(copy));
-        assert.ok(distance <= COPY_BITS, `seed ${seed}: ${distance} bits`);
+        assert.ok(distance <= MAX_COPY_DISTANCE, `seed ${seed}: ${distance} bits`);
       }
       for (const other of originals.slice(index + 1))
-        assert.ok(hammingDistance(original, other) > 2 * COPY_BITS);
+        assert.ok(hammingDistance(original, other) > 2 * MAX_COPY_DISTANCE);
     }
   });
 
@@ -234,7 +234,7 @@ suite('Thumbnails', async () => {
     await setImmediate();
     const inspected = assert.rejects(inspectImage('/nowhere'), { code: 'ENOENT' });
     assert.deepEqual(read, ['0', '1']);
-    assert.deepEqual([decodeInTurn.activeCount, decodeInTurn.pendingCount], [2, 11]);
+    assert.deepEqual([limitDecoding.activeCount, limitDecoding.pendingCount], [2, 11]);
     open();
     for (const copy of await Promise.all(made)) assert.equal(await widthOf(copy), 320);
     await inspected;

@@ -10,7 +10,7 @@ import { descriptionPrompt } from '../../src/images/describe.ts';
 import { replaceImages } from '../../src/images/repository.ts';
 import { StoreOutageError } from '../../src/images/store.ts';
 import { MAX_IMAGE_BYTES } from '../../src/images/temporary.ts';
-import { LeaseLostError, SupersededError } from '../../src/queue/job.ts';
+import { LeaseLostError, SupersededError } from '../../src/queue/job-types.ts';
 import { createSafeFetch } from '../../src/safe-fetch/fetch.ts';
 import {
   createImage,

@@ -10,7 +10,7 @@ import { atEnd, until } from '@oselya/testing';
 import { log } from '../support/pipeline.ts';
 import { Registry } from 'prom-client';
 import { readConfig } from '../../src/config.ts';
-import { openFolder } from '../../src/images/disks.ts';
+import { openLocalFolder } from '../../src/images/local-folder.ts';
 import {
   createImageStore,
   openImageStore,
@@ -31,7 +31,7 @@ suite('A folder', async () => {
   const folder = join(root, 'images');
   const temporary = join(root, 'incoming');
   await mkdir(temporary);
-  const openDisk = () => openFolder(folder, () => temporary);
+  const openDisk = () => openLocalFolder(folder, () => temporary);
   const { store, close } = createImageStore(openDisk(), { log });
   atEnd(close);
 

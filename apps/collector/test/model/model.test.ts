@@ -8,9 +8,9 @@ import {
   type ReceivedRequest,
   startModelServer,
 } from '@oselya/model/testing';
-import { controlImage } from '../../src/images/decode.ts';
+import { getControlImage } from '../../src/images/decode.ts';
 import { Registry } from 'prom-client';
-import { probeModel, registerModelMetrics } from '../../src/model.ts';
+import { startModelProbes, registerModelMetrics } from '../../src/model.ts';
 import { fakeBreaker } from '../support/pipeline.ts';
 
 const DESCRIPTION = JSON.stringify({ description: 'Grey.', room_type: 'other', quality: 'poor' });
@@ -54,8 +54,8 @@ async function probe(
   };
   const log = { info: write('info'), warn: write('warn') };
   const config = { MODEL_MODE: MODEL_MODE as 'openai' | 'mock', MODEL_VISION };
-  const image256 = describes ? controlImage : undefined;
-  const probing = probeModel(config, { model, log, image: image256 });
+  const image256 = describes ? getControlImage : undefined;
+  const probing = startModelProbes(config, { model, log, image: image256 });
   if (expected > 0) await ended.promise;
   await probing.close();
   return { lines, requests };

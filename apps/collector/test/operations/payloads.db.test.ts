@@ -4,7 +4,7 @@ import { sql } from 'kysely';
 import { Registry } from 'prom-client';
 import { createMetrics } from '../../src/metrics.ts';
 import { createRawCleanup } from '../../src/operations/payloads.ts';
-import { createRetry } from '../../src/queue/retry.ts';
+import { createPayloadRetry } from '../../src/queue/retry.ts';
 import { until } from '@oselya/testing';
 import { startCollector } from '../support/collector.ts';
 import { openDatabase, store, payloadOf } from '../support/pipeline.ts';
@@ -199,7 +199,7 @@ test('An aborted removal ends after the batch in progress', async () => {
 });
 
 let notified = 0;
-const retry = createRetry({ db, onRetried: () => (notified += 1) });
+const retry = createPayloadRetry({ db, onRetried: () => (notified += 1) });
 
 test('A retry returns failed payloads to the queue in batches of at most 1000', async () => {
   await store(db, payloadOf({ source_slug: 'many-failed' }));
@@ -250,7 +250,7 @@ test('A retry does not return payloads that fail again', async () => {
   await sql`create trigger fail_again before update on raw_data
     for each row execute function fail_again()`.execute(db);
   let batches = 0;
-  const watched = createRetry({
+  const watched = createPayloadRetry({
     db,
     onRetried() {
       batches += 1;

@@ -4,7 +4,11 @@ import { createModelClient } from '@oselya/model';
 import { LISTING, startModelServer } from '@oselya/model/testing';
 import type { Payload } from '../../src/ingest/payload.ts';
 import type { Extraction } from '../../src/listing/fields.ts';
-import { extractionPrompt, extractListing, rejectionOf } from '../../src/pipeline/extraction.ts';
+import {
+  extractionPrompt,
+  extractListing,
+  findRejectionReason,
+} from '../../src/pipeline/extraction.ts';
 import { mergeFacts } from '../../src/pipeline/merge.ts';
 import type { Rule } from '../../src/listing/provenance.ts';
 import { payloadOf } from '../support/pipeline.ts';
@@ -267,8 +271,8 @@ test('A rejection without a reason gets one', () => {
   const read = { model: 'test', requestedModel: 'test' };
   for (const reason of [null, '', ' \n']) {
     const extraction = { ...LISTING, is_listing: false, reason };
-    assert.match(rejectionOf({ ...read, extraction }) ?? '', /found no property listing/);
+    assert.match(findRejectionReason({ ...read, extraction }) ?? '', /found no property listing/);
   }
   const extraction = { ...LISTING, is_listing: false, reason: ' A wanted ad.' };
-  assert.equal(rejectionOf({ ...read, extraction }), 'A wanted ad.');
+  assert.equal(findRejectionReason({ ...read, extraction }), 'A wanted ad.');
 });

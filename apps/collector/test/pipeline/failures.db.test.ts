@@ -6,8 +6,8 @@ import { StoreOutageError } from '../../src/images/store.ts';
 import type { JobInput } from '../../src/pipeline/context.ts';
 import { extractionPrompt } from '../../src/pipeline/extraction.ts';
 import { claimJobs } from '../../src/queue/claim.ts';
-import { renewLeases, rescueJobs } from '../../src/queue/jobs.ts';
-import { putBackOne } from '../../src/queue/retry.ts';
+import { renewLeases, rescueJobs } from '../../src/queue/job-writes.ts';
+import { requeuePayload } from '../../src/queue/retry.ts';
 import type { StageRecord } from '../../src/tables.ts';
 import { startCollector } from '../support/collector.ts';
 import {
@@ -330,7 +330,7 @@ test('A retry shows the last outcome of each stage until it runs again', async (
   assert.equal(failed.length, 8);
   assert.deepEqual(outcomesIn(failed).at(-1), ['embed', 'failed']);
 
-  assert.ok(await putBackOne(db, id));
+  assert.ok(await requeuePayload(db, id));
   assert.deepEqual(await stagesOf(id), failed, 'while it waits');
   const [job] = await claimJobs(db, { worker: 'test', leaseMs: 60_000, count: 1 });
   assert.ok(job);
@@ -351,7 +351,7 @@ test('A retry shows the last outcome of each stage until it runs again', async (
 test('A completed retry replaces the failed stages', async () => {
   const { id } = await createHarness(db, { model: noEmbedding }).process(payloadOf());
   const failed = await stagesOf(id);
-  assert.ok(await putBackOne(db, id));
+  assert.ok(await requeuePayload(db, id));
   assert.equal(await createHarness(db).runNext(), 'completed');
   const completed = await stagesOf(id);
   assert.deepEqual(
@@ -365,7 +365,7 @@ test('A completed retry replaces the failed stages', async () => {
 test('A stage that a retry does not reach keeps its record', async () => {
   const { id } = await createHarness(db, { model: noEmbedding }).process(payloadOf());
   const failed = await stagesOf(id);
-  assert.ok(await putBackOne(db, id));
+  assert.ok(await requeuePayload(db, id));
   const rejects = countedModel();
   const model = {
     ...rejects,

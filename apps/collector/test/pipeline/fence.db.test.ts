@@ -160,7 +160,7 @@ test('A payload that a newer one overtakes before its snapshot leaves none', asy
   const older = await store(db, { ...payload, price: 950 });
   const [job] = await claimJobs(db, { worker: 'test', leaseMs: 60_000, count: 1 });
   assert.ok(job);
-  const context: Context = { job, products: {} };
+  const context: Context = { job, outputs: {} };
   const run = createStageRunner(db);
   for (const stage of ['load', 'validate', 'normalize', 'upsert'] as const) {
     assert.equal((await run(context, stage)).outcome, 'done');

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { beforeEach, test } from 'node:test';
 import { ModelError } from '@oselya/model';
 import type { Payload } from '../../src/ingest/payload.ts';
-import { putBackOne } from '../../src/queue/retry.ts';
+import { requeuePayload } from '../../src/queue/retry.ts';
 import { openImages, visionModel, createImage, serve } from '../support/images.ts';
 import { rawRecord, store, payloadOf, countedModel, createHarness } from '../support/pipeline.ts';
 
@@ -140,7 +140,7 @@ test('A late image whose description failed is described by the retry', async ()
   assert.deepEqual([failed.status, failed.error?.stage], ['failed', 'images']);
   broken = false;
   asked = [];
-  assert.ok(await putBackOne(db, failed.id));
+  assert.ok(await requeuePayload(db, failed.id));
   await listing.runNext();
   const retried = await rawRecord(db, failed.id);
   assert.deepEqual([retried.status, outcomesOf(retried)], ['completed', IMAGES_ONLY]);
@@ -164,7 +164,7 @@ test('The retry of a failed record fetches its missing images at once', async ()
   assert.deepEqual([failed.status, failed.error?.stage], ['failed', 'embed']);
   broken = false;
   answers.set('/retried.png', await createImage('png', { colour: 'tomato' }));
-  assert.ok(await putBackOne(db, failed.id));
+  assert.ok(await requeuePayload(db, failed.id));
   await harness.runNext();
   const retried = await rawRecord(db, failed.id);
   assert.equal(retried.status, 'completed');

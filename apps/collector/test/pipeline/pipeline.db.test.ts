@@ -6,7 +6,7 @@ import type { UploadedFile } from '../../src/images/temporary.ts';
 import type { Provenance } from '../../src/listing/provenance.ts';
 import { noteGone } from '../../src/operations/archive-check.ts';
 import { extractionPrompt, extractListing } from '../../src/pipeline/extraction.ts';
-import { searchText } from '../../src/pipeline/listing-state.ts';
+import { buildSearchText } from '../../src/pipeline/listing-state.ts';
 import {
   countedModel,
   createHarness,
@@ -528,5 +528,5 @@ test('No text is too long for PostgreSQL, even with only different words', async
   );
   const description = words.join(' ');
   await assert.rejects(vector(description), /too long for tsvector/);
-  await vector(searchText({ ...bare, description }));
+  await vector(buildSearchText({ ...bare, description }));
 });

@@ -8,7 +8,7 @@ import { createLogger } from '@oselya/kit';
 import { ModelError } from '@oselya/model';
 import type { Tables } from '../../src/tables.ts';
 import { problem } from '../../src/errors.ts';
-import { createModelCost } from '../../src/model.ts';
+import { createModelCostCounter } from '../../src/model.ts';
 import type { Context, StageDeps } from '../../src/pipeline/context.ts';
 import type { Stage, StageRun } from '../../src/pipeline/context.ts';
 import { done, StageTimeoutError } from '../../src/pipeline/outcome.ts';
@@ -19,13 +19,13 @@ import { outage } from '@oselya/testing/database';
 const context: Context = {
   job: { rawId: 1, attempt: 1, sourceSlug: 'a', externalId: 'b', contentHash: 'c' },
   force: false,
-  products: {},
+  outputs: {},
 };
 const never = () => Promise.reject(new Error('not used'));
 const deps: StageDeps = {
   db: offlineDatabase<Tables>().db,
   model: createJobModel({ generateObject: never, chatModel: '', embeddingModel: '' }, never, {
-    cost: createModelCost(),
+    cost: createModelCostCounter(),
   }),
   images: { processRemote: never, processUploaded: never, describeAll: never },
   log: createLogger({ level: 'silent', service: 'test' }),

@@ -4,7 +4,7 @@ import type { Context } from '../../src/pipeline/context.ts';
 import { createStages } from '../../src/pipeline/pipeline.ts';
 import type { StageName } from '../../src/pipeline/context.ts';
 import { claimJobs } from '../../src/queue/claim.ts';
-import type { Job } from '../../src/queue/job.ts';
+import type { Job } from '../../src/queue/job-types.ts';
 import { openImages, visionModel, createImage, serve } from '../support/images.ts';
 import {
   rawRecord,
@@ -29,7 +29,7 @@ async function claimNext(): Promise<Job> {
 
 /** Runs the stages in order up to `last`, and `twice` two times. */
 async function runStages(job: Job, { twice, last }: { twice?: StageName; last?: StageName }) {
-  const context: Context = { job, force: false, products: {} };
+  const context: Context = { job, force: false, outputs: {} };
   const run = createStageRunner(db, images);
   for (const name of stages) {
     for (let times = name === twice ? 2 : 1; times > 0; times -= 1) await run(context, name);

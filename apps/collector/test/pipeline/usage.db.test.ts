@@ -5,10 +5,10 @@ import { Registry } from 'prom-client';
 import { createMetrics } from '../../src/metrics.ts';
 import { claimJobs } from '../../src/queue/claim.ts';
 import { createInlineJobs } from '../../src/queue/inline.ts';
-import { rescueJobs } from '../../src/queue/jobs.ts';
-import { putBackOne } from '../../src/queue/retry.ts';
-import type { ProcessJob } from '../../src/queue/job.ts';
-import { createJobRunner } from '../../src/queue/run-jobs.ts';
+import { rescueJobs } from '../../src/queue/job-writes.ts';
+import { requeuePayload } from '../../src/queue/retry.ts';
+import type { ProcessJob } from '../../src/queue/job-types.ts';
+import { createJobRunner } from '../../src/queue/job-runner.ts';
 import { startWorker } from '../../src/queue/worker.ts';
 import { until } from '@oselya/testing';
 import {
@@ -71,7 +71,7 @@ test('A failed job has its cost, and the next attempt adds to it', async () => {
   const failed = await createHarness(db, { model }).process(payload);
   assert.equal(failed.status, 'failed');
   assert.equal(failed.model_usage?.calls, 2);
-  assert.ok(await putBackOne(db, failed.id));
+  assert.ok(await requeuePayload(db, failed.id));
   await createHarness(db).runNext();
   const { model_usage: usage } = await rawRecord(db, failed.id);
   assert.equal(usage?.calls, 4);

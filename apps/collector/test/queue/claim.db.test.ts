@@ -3,18 +3,18 @@ import { afterEach, test } from 'node:test';
 import { type Kysely, sql } from 'kysely';
 import type { StageRecord, Tables } from '../../src/tables.ts';
 import { insertRaws } from '../../src/ingest/store.ts';
-import { createRetry } from '../../src/queue/retry.ts';
+import { createPayloadRetry } from '../../src/queue/retry.ts';
 import { contentHash } from '../../src/ingest/payload.ts';
 import { claimJobs, type ClaimOptions, release, releaseMissed } from '../../src/queue/claim.ts';
-import type { Job } from '../../src/queue/job.ts';
+import type { Job } from '../../src/queue/job-types.ts';
 import {
-  createFinish,
+  createJobFinisher,
   finishJobs,
   renewLeases,
   rescueJobs,
   returnJobs,
   returnStrays,
-} from '../../src/queue/jobs.ts';
+} from '../../src/queue/job-writes.ts';
 import { openDatabase, rawRecord, store, explain, payloadOf, log } from '../support/pipeline.ts';
 import { completed, fill } from './harness.ts';
 
@@ -28,7 +28,7 @@ const claimant = { worker: 'test', leaseMs: 60_000 };
 const claim = (options: Omit<ClaimOptions, 'worker' | 'leaseMs'>) =>
   claimJobs(db, { ...claimant, ...options });
 const claimOne = async () => (await claim({ count: 1 }))[0];
-const finish = createFinish({ db, log });
+const finish = createJobFinisher({ db, log });
 
 async function claimed(): Promise<Job> {
   const job = await claimOne();
@@ -410,7 +410,7 @@ test('A returned job releases earlier retried payloads', async () => {
   await finish({ job: await claimed(), result: { ...completed, status: 'failed' } });
   await store(db, payloadOf(same));
   const later = await claimed();
-  await createRetry({ db, onRetried: () => undefined }).one(first);
+  await createPayloadRetry({ db, onRetried: () => undefined }).one(first);
   assert.equal(await waits(first), true);
   assert.deepEqual(await claim({ count: 10 }), []);
   await returnJobs(db, [later]);
@@ -421,7 +421,7 @@ test('Retried payloads of one listing wait for one another', async () => {
   const ids = [];
   for (let nth = 0; nth < 5; nth += 1) ids.push(await storeWithoutRelease());
   await db.updateTable('raw_data').set({ status: 'failed', waits: false }).execute();
-  const retry = createRetry({ db, onRetried: () => undefined });
+  const retry = createPayloadRetry({ db, onRetried: () => undefined });
   assert.equal(await retry.all({ status: 'failed' }), 5);
   assert.deepEqual(await Promise.all(ids.map(waits)), [false, true, true, true, true]);
   for (const id of ids) {

@@ -5,9 +5,9 @@ import { sql } from 'kysely';
 import { Registry } from 'prom-client';
 import { claimJobs } from '../../src/queue/claim.ts';
 import { createQueueFigures, registerQueueMetrics } from '../../src/queue/figures.ts';
-import { finishJobs, returnJobs } from '../../src/queue/jobs.ts';
-import { putBackOne } from '../../src/queue/retry.ts';
-import { claimedAgain } from '../../src/queue/transitions.ts';
+import { finishJobs, returnJobs } from '../../src/queue/job-writes.ts';
+import { requeuePayload } from '../../src/queue/retry.ts';
+import { claimedForReprocessing } from '../../src/queue/transitions.ts';
 import { openDatabase, store, payloadOf } from '../support/pipeline.ts';
 
 const { db } = await openDatabase();
@@ -68,12 +68,14 @@ test('The wait of a retried or reprocessed payload starts at the retry', async (
   assert.ok(job);
   const result = { status: 'failed', error: null, stages: [], listingId: null } as const;
   await finishJobs(db, [{ job, result }]);
-  assert.equal(await putBackOne(db, rawId), true);
+  assert.equal(await requeuePayload(db, rawId), true);
   assert.ok(((await oldest()) ?? Infinity) < 600, 'put back');
   await sql`update raw_data set queued_at = now() - interval '700 seconds'`.execute(db);
   assert.equal(await oldest(), 700);
   await sql`update raw_data set status = 'completed'`.execute(db);
-  await sql`update raw_data set ${claimedAgain({ worker: 'test', leaseMs: 60_000 })}`.execute(db);
+  await sql`update raw_data set ${claimedForReprocessing({ worker: 'test', leaseMs: 60_000 })}`.execute(
+    db,
+  );
   await returnJobs(db, [{ rawId, attempt: 2 }]);
   assert.ok(((await oldest()) ?? Infinity) < 600, 'read again');
 });

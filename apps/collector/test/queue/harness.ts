@@ -4,13 +4,13 @@ import { type Kysely, sql } from 'kysely';
 import { Registry } from 'prom-client';
 import type { Tables } from '../../src/tables.ts';
 import { createMetrics, type Metrics } from '../../src/metrics.ts';
-import type { Job, JobResult } from '../../src/queue/job.ts';
-import type { JobOptions, ProcessResult } from '../../src/queue/job.ts';
+import type { Job, FinalJobOutcome } from '../../src/queue/job-types.ts';
+import type { JobOptions, JobOutcome } from '../../src/queue/job-types.ts';
 import { startWorker, type Worker, type WorkerOptions } from '../../src/queue/worker.ts';
 import { until } from '@oselya/testing';
 import { fakeBreaker, openDatabase, store, payloadOf, log } from '../support/pipeline.ts';
 
-export const completed: JobResult = {
+export const completed: FinalJobOutcome = {
   status: 'completed',
   error: null,
   stages: [],
@@ -70,7 +70,7 @@ export function heldJobs() {
       areHeld = false;
       for (const { end } of begun) end();
     },
-    process: async (job: Job): Promise<ProcessResult> => {
+    process: async (job: Job): Promise<JobOutcome> => {
       const { promise, resolve: end } = Promise.withResolvers<void>();
       begun.push({ ...job, end });
       if (areHeld) await promise;
@@ -89,7 +89,7 @@ export async function openQueue() {
   });
 
   function start(
-    process: (job: Job, options: JobOptions) => Promise<ProcessResult>,
+    process: (job: Job, options: JobOptions) => Promise<JobOutcome>,
     options: Partial<Omit<WorkerOptions, 'process'>> = {},
   ): Worker {
     const worker = startWorker({

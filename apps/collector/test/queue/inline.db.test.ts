@@ -5,15 +5,20 @@ import type { StageRecord } from '../../src/tables.ts';
 import { createMetrics } from '../../src/metrics.ts';
 import { insertRaws } from '../../src/ingest/store.ts';
 import { createInlineJobs, type InlineJobs } from '../../src/queue/inline.ts';
-import type { JobResult } from '../../src/queue/job.ts';
-import { rescueJobs } from '../../src/queue/jobs.ts';
-import type { ProcessJob } from '../../src/queue/job.ts';
+import type { FinalJobOutcome } from '../../src/queue/job-types.ts';
+import { rescueJobs } from '../../src/queue/job-writes.ts';
+import type { ProcessJob } from '../../src/queue/job-types.ts';
 import { until } from '@oselya/testing';
 import { openDatabase, rawRecord, payloadOf, log } from '../support/pipeline.ts';
 
 const database = await openDatabase();
 const { db } = database;
-const completed: JobResult = { status: 'completed', error: null, stages: [], listingId: null };
+const completed: FinalJobOutcome = {
+  status: 'completed',
+  error: null,
+  stages: [],
+  listingId: null,
+};
 
 const opened: InlineJobs<string>[] = [];
 afterEach(async () => {

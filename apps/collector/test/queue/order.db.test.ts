@@ -5,8 +5,8 @@ import fc from 'fast-check';
 import { Registry } from 'prom-client';
 import { createIngest } from '../../src/ingest/service.ts';
 import { createMetrics } from '../../src/metrics.ts';
-import type { Job } from '../../src/queue/job.ts';
-import type { ProcessResult } from '../../src/queue/job.ts';
+import type { Job } from '../../src/queue/job-types.ts';
+import type { JobOutcome } from '../../src/queue/job-types.ts';
 import { startWorker } from '../../src/queue/worker.ts';
 import { until } from '@oselya/testing';
 import { fakeBreaker, openDatabase, payloadOf, log } from '../support/pipeline.ts';
@@ -32,7 +32,7 @@ function chance(...values: number[]): number {
   return ((mixed ^ (mixed >>> 15)) >>> 0) / 2 ** 32;
 }
 
-function endingOf(job: Job, seed: number): ProcessResult | Error {
+function endingOf(job: Job, seed: number): JobOutcome | Error {
   const luck = chance(seed, job.rawId, job.attempt);
   const status = luck < 0.7 ? 'completed' : luck < 0.8 ? 'failed' : 'invalid';
   if (luck > 0.97) return new Error('as it happens');

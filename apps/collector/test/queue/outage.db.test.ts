@@ -3,7 +3,7 @@ import { beforeEach, test } from 'node:test';
 import { atEnd, until } from '@oselya/testing';
 import type { ModelClient, ModelClientOptions } from '@oselya/model';
 import { sql } from 'kysely';
-import { createRetry } from '../../src/queue/retry.ts';
+import { createPayloadRetry } from '../../src/queue/retry.ts';
 import type { Payload } from '../../src/ingest/payload.ts';
 import { listingExtraction } from '../../src/pipeline/extraction.ts';
 import { startCollector } from '../support/collector.ts';
@@ -200,7 +200,7 @@ for (const [name, path, slots] of poisons) {
     assert.match(error?.message ?? '', /answered 500/);
 
     delete server.state.crashesOn;
-    const retry = createRetry({ db, onRetried: opened.worker.notify });
+    const retry = createPayloadRetry({ db, onRetried: opened.worker.notify });
     assert.equal(await retry.all({ status: 'failed' }), 1);
     await allCompleted(jobs + 1);
   });

@@ -5,8 +5,8 @@ import type { ModelCallEvent } from '@oselya/model';
 import { Registry } from 'prom-client';
 import type { StageRecord } from '../../src/tables.ts';
 import { createMetrics } from '../../src/metrics.ts';
-import type { ProcessResult } from '../../src/queue/job.ts';
-import { finishJobs } from '../../src/queue/jobs.ts';
+import type { JobOutcome } from '../../src/queue/job-types.ts';
+import { finishJobs } from '../../src/queue/job-writes.ts';
 import { claimJobs } from '../../src/queue/claim.ts';
 import { until } from '@oselya/testing';
 import { lossyDatabase, watchedDatabase } from '@oselya/testing/database';
@@ -30,7 +30,7 @@ const CLAIM_FAILED = 'a job could not be claimed';
 
 /** A job that ends when it is aborted. */
 const untilAborted = (signal: AbortSignal) =>
-  new Promise<ProcessResult>((_, reject) => {
+  new Promise<JobOutcome>((_, reject) => {
     signal.addEventListener('abort', () => reject(signal.reason), { once: true });
   });
 
@@ -193,7 +193,7 @@ test('No job is claimed while the breaker is open, and closing it wakes the work
 test('No job is claimed during a probe, and returned jobs cost no attempt', async () => {
   await storeMany(9);
   const breaker = fakeBreaker('half-open');
-  const probe = Promise.withResolvers<ProcessResult>();
+  const probe = Promise.withResolvers<JobOutcome>();
   const begun: number[] = [];
   const worker = start(
     (job) => {
@@ -249,7 +249,7 @@ const LEASE_MS = 1500;
 
 test('A heartbeat renews the lease until the job ends', async () => {
   const id = await store(db, payloadOf());
-  const { promise, resolve } = Promise.withResolvers<ProcessResult>();
+  const { promise, resolve } = Promise.withResolvers<JobOutcome>();
   const worker = start(() => promise, { leaseMs: LEASE_MS });
   await reach({ processing: 1 });
   const rival = start(async () => completed, { leaseMs: LEASE_MS });
@@ -344,7 +344,7 @@ const stage: StageRecord = {
 
 test('A shutdown waits for jobs in progress', async () => {
   const id = await store(db, payloadOf());
-  const { promise, resolve } = Promise.withResolvers<ProcessResult>();
+  const { promise, resolve } = Promise.withResolvers<JobOutcome>();
   let started = false;
   const worker = start(() => {
     started = true;

@@ -3,12 +3,12 @@ import { beforeEach, test } from 'node:test';
 import { atEnd } from '@oselya/testing';
 import { ModelError } from '@oselya/model';
 import { Registry } from 'prom-client';
-import type { Describer } from '../../src/images/describe.ts';
+import type { VisionClient } from '../../src/images/describe.ts';
 import { createMetrics } from '../../src/metrics.ts';
 import { createPipeline } from '../../src/pipeline/pipeline.ts';
-import { claimAgain } from '../../src/queue/claim.ts';
+import { claimForReprocessing } from '../../src/queue/claim.ts';
 import { createInlineJobs } from '../../src/queue/inline.ts';
-import { expireLeases, rescueJobs } from '../../src/queue/jobs.ts';
+import { expireLeases, rescueJobs } from '../../src/queue/job-writes.ts';
 import { keepCompleted } from '../../src/reprocess/keep-completed.ts';
 import { createReprocessImages } from '../../src/reprocess/images.ts';
 import type { ListingSelection } from '../../src/reprocess/repository.ts';
@@ -39,7 +39,7 @@ beforeEach(async () => {
 /** Creates a vision model with another name that sees bedrooms. */
 function betterVision(fail: () => void = () => undefined) {
   const { model, shown } = visionModel(fail);
-  const generateObject: Describer['generateObject'] = async (request) => {
+  const generateObject: VisionClient['generateObject'] = async (request) => {
     const { value, ...answer } = await model.generateObject(request);
     return { ...answer, value: { ...value, room_type: 'bedroom' }, model: 'better-vision-1' };
   };
@@ -47,7 +47,7 @@ function betterVision(fail: () => void = () => undefined) {
 }
 
 /** Opens the dependencies of `oselya reprocess --pictures`. */
-function openWork(vision: Describer) {
+function openWork(vision: VisionClient) {
   const metrics = createMetrics(new Registry());
   const model = countedModel();
   const { images } = open({ model: vision });
@@ -173,7 +173,7 @@ test('A worker completes the payload of a killed process without calls of the mo
   const { raw, listingId } = await addListing(kitchen.url);
   const claimant = { worker: 'killed', leaseMs: 60_000 };
   const target = { rawId: raw.id, listingId };
-  assert.ok(await claimAgain(db, target, claimant, { onlyImages: true }));
+  assert.ok(await claimForReprocessing(db, target, claimant, { onlyImages: true }));
   await expireLeases(db);
   await rescueJobs(db, 3);
   const model = countedModel();

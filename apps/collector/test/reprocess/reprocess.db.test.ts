@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
 import { beforeEach, suite, test } from 'node:test';
 import { ModelError } from '@oselya/model';
-import { claimAgain } from '../../src/queue/claim.ts';
-import { expireLeases, rescueJobs } from '../../src/queue/jobs.ts';
+import { claimForReprocessing } from '../../src/queue/claim.ts';
+import { expireLeases, rescueJobs } from '../../src/queue/job-writes.ts';
 import { startCollector } from '../support/collector.ts';
 import { watchedDatabase } from '@oselya/testing/database';
 import { betterModel, openReprocess, readAll, readings } from './harness.ts';
@@ -338,13 +338,13 @@ test('A worker continues the write of a killed process, or leaves the payload as
     await rescueJobs(db, 3);
     assert.equal(await createHarness(db, { model }).runNext(), 'completed');
   };
-  const job = await claimAgain(db, target, claimant);
+  const job = await claimForReprocessing(db, target, claimant);
   assert.deepEqual([job?.attempt, job?.before], [2, 'completed']);
   await recover();
   assert.equal((await listingOf(db, payload))?.rooms, 2);
   assert.equal(model.calls.chat, 0);
 
-  assert.ok(await claimAgain(db, target, claimant));
+  assert.ok(await claimForReprocessing(db, target, claimant));
   // As after the stage that writes the listing.
   await db.updateTable('listing_payloads').set({ completed_hash: null }).execute();
   await recover();
@@ -501,7 +501,9 @@ suite('History', () => {
     const raw = await harness.process(payload);
     assert.ok(raw.listing_id);
     const claimant = { worker: 'killed', leaseMs: 60_000 };
-    assert.ok(await claimAgain(db, { rawId: raw.id, listingId: raw.listing_id }, claimant));
+    assert.ok(
+      await claimForReprocessing(db, { rawId: raw.id, listingId: raw.listing_id }, claimant),
+    );
     // As after the stage that writes the listing.
     await db.updateTable('listing_payloads').set({ completed_hash: null }).execute();
     await expireLeases(db);

@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { createAddressCheck, FetchError } from '../../src/safe-fetch/address.ts';
+import { createUrlCheck, FetchError } from '../../src/safe-fetch/address.ts';
 
 const noLookup = () => Promise.reject(new Error('a literal address must not be looked up'));
-const check = createAddressCheck({ allow: [], lookup: noLookup });
+const check = createUrlCheck({ allow: [], lookup: noLookup });
 
 const rejected: [kind: string, hosts: string[]][] = [
   ['loopback', ['127.0.0.1', '127.255.255.254', '127.1', '[::1]', '[0:0:0:0:0:0:0:1]']],
@@ -112,7 +112,7 @@ test('A name with one forbidden address is rejected', async () => {
     [[], false],
   ];
   for (const [addresses, isGood] of cases) {
-    const judge = createAddressCheck({ allow: [], lookup: answering(...addresses) });
+    const judge = createUrlCheck({ allow: [], lookup: answering(...addresses) });
     if (isGood) assert.equal((await judge(url)).length, addresses.length);
     else await assert.rejects(judge(url), FetchError, addresses.join());
   }
@@ -121,7 +121,7 @@ test('A name with one forbidden address is rejected', async () => {
 test('A host that is not found may be retried', async () => {
   for (const code of ['ENOTFOUND', 'EAI_AGAIN']) {
     const lookup = () => Promise.reject(Object.assign(new Error(code), { code }));
-    const judge = createAddressCheck({ allow: [], lookup });
+    const judge = createUrlCheck({ allow: [], lookup });
     const expected = { name: 'FetchError', retryable: true };
     await assert.rejects(judge(new URL('http://nowhere.test/')), expected, code);
   }
@@ -129,7 +129,7 @@ test('A host that is not found may be retried', async () => {
 
 test('SSRF_ALLOW allows ranges, addresses and hosts, and nothing beside them', async () => {
   const allow = ['127.0.0.0/31', '10.1.2.3', 'fd00::/8', '::1', 'Media.Internal'];
-  const judge = createAddressCheck({ allow, lookup: answering('192.168.0.9') });
+  const judge = createUrlCheck({ allow, lookup: answering('192.168.0.9') });
   for (const host of [
     '127.0.0.1',
     '[::ffff:127.0.0.1]',

@@ -12,9 +12,13 @@ import type { Kysely } from 'kysely';
 import sharp from 'sharp';
 import { Value } from 'typebox/value';
 import { createDisk } from '../../src/disk.ts';
-import type { Describer } from '../../src/images/describe.ts';
-import { openFolder } from '../../src/images/disks.ts';
-import { createImages, type ImageEvent, type ImagesOptions } from '../../src/images/images.ts';
+import type { VisionClient } from '../../src/images/describe.ts';
+import { openLocalFolder } from '../../src/images/local-folder.ts';
+import {
+  createImageService,
+  type ImageEvent,
+  type ImageServiceOptions,
+} from '../../src/images/image-service.ts';
 import { createImageStore } from '../../src/images/store.ts';
 import { createTemporaryFolder } from '../../src/images/temporary.ts';
 import { createSafeFetch } from '../../src/safe-fetch/fetch.ts';
@@ -103,7 +107,7 @@ export function visionModel(
   description = ' A bright\0 kitchen. ',
 ) {
   const shown: Shown[] = [];
-  const model: Describer = {
+  const model: VisionClient = {
     visionModel: 'eyes',
     async generateObject({ schema, data, image, operation }) {
       shown.push({ data, image, operation });
@@ -125,7 +129,7 @@ export async function openImages() {
   const temporary = () => join(folder, 'incoming');
   await mkdir(temporary());
   await db.insertInto('sources').values({ slug: 'board' }).execute();
-  const { store } = createImageStore(openFolder(folder, temporary), { log });
+  const { store } = createImageStore(openLocalFolder(folder, temporary), { log });
   let count = 0;
 
   /** Adds a listing whose payload is being processed. */
@@ -156,10 +160,10 @@ export async function openImages() {
     return { listingId, fence: { rawId, attempt: 1 }, signal: new AbortController().signal };
   }
 
-  function open(options: Partial<ImagesOptions> = {}) {
+  function open(options: Partial<ImageServiceOptions> = {}) {
     const events: ImageEvent[] = [];
     const warnings: Record<string, unknown>[] = [];
-    const images = createImages({
+    const images = createImageService({
       db,
       store,
       storeState: { toOutage: (error) => error },
@@ -205,15 +209,15 @@ export async function openWorkerImages({
 }: {
   db: Kysely<Tables>;
   folder: string | undefined;
-} & Pick<ImagesOptions, 'model'>) {
+} & Pick<ImageServiceOptions, 'model'>) {
   if (folder === undefined) return { images: noImages, close: () => Promise.resolve() };
   await mkdir(folder, { recursive: true });
   const temporary = createTemporaryFolder(join(folder, 'incoming'));
   await temporary.sweep();
-  const images = createImages({
+  const images = createImageService({
     db,
     model,
-    store: createImageStore(openFolder(folder, temporary.path), { log }).store,
+    store: createImageStore(openLocalFolder(folder, temporary.path), { log }).store,
     storeState: { toOutage: (error) => error },
     temporary: temporary.path,
     disk: createDisk({ folder, minFreeMb: 0 }),

@@ -28,7 +28,7 @@ import { createBatchingEmbedder } from '../../src/embeddings/batches.ts';
 import { contentHash, type Payload } from '../../src/ingest/payload.ts';
 import { storeRaws } from '../../src/ingest/store.ts';
 import { createMetrics } from '../../src/metrics.ts';
-import { createModelCost } from '../../src/model.ts';
+import { createModelCostCounter } from '../../src/model.ts';
 import type {
   Context,
   JobInput,
@@ -43,8 +43,8 @@ import {
   type PipelineDeps,
 } from '../../src/pipeline/pipeline.ts';
 import { claimJobs } from '../../src/queue/claim.ts';
-import type { JobOutcome } from '../../src/queue/job.ts';
-import { createJobRunner } from '../../src/queue/run-jobs.ts';
+import type { JobOutcomeStatus } from '../../src/queue/job-types.ts';
+import { createJobRunner } from '../../src/queue/job-runner.ts';
 import { startWorker } from '../../src/queue/worker.ts';
 import type { Tables } from '../../src/tables.ts';
 
@@ -172,7 +172,7 @@ export function createHarness(
   });
 
   /** Claims and runs the next job, also one that waits for its retry. */
-  async function runNext(input: JobInput = {}): Promise<JobOutcome> {
+  async function runNext(input: JobInput = {}): Promise<JobOutcomeStatus> {
     await db.updateTable('raw_data').set({ retry_at: null }).execute();
     const [job] = await claimJobs(db, { worker: 'test', leaseMs: 60_000, count: 1 });
     assert.ok(job, 'there is a job to claim');
@@ -196,7 +196,7 @@ export function createStageRunner(
 ): (context: Context, name: StageName) => Promise<StageResult> {
   const model = countedModel();
   const jobModel = createJobModel(model, createBatchingEmbedder(model), {
-    cost: createModelCost(),
+    cost: createModelCostCounter(),
   });
   const deps: StageDeps = { db, model: jobModel, images, log };
   const stages = new Map(createStages(10_000).map((stage) => [stage.name, stage]));

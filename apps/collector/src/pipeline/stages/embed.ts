@@ -5,7 +5,7 @@ import { EMBEDDED_COLUMNS, embeddingText, isEmbedded } from '../../embeddings/te
 import { onSameListing } from '../../listing/listing.ts';
 import { writeToListing } from '../../queue/fence.ts';
 import { sha256 } from '../../text.ts';
-import { product, type StageRun } from '../context.ts';
+import { requireOutput, type StageRun } from '../context.ts';
 import { done, skipped, superseded } from '../outcome.ts';
 
 /**
@@ -15,7 +15,7 @@ import { done, skipped, superseded } from '../outcome.ts';
  */
 export const embed: StageRun = async (context, { db, model }, signal) => {
   const { job } = context;
-  const listingId = product(context, 'listingId');
+  const listingId = requireOutput(context, 'listingId');
   const listing = await findEmbedded(db, listingId);
   if (listing.raw_id !== job.rawId) return superseded;
   const text = embeddingText(listing);

@@ -1,10 +1,10 @@
 import { type Kysely, sql } from 'kysely';
 import type { Tables } from '../../tables.ts';
 import type { Payload } from '../../ingest/payload.ts';
-import { heldClaim } from '../../queue/fence.ts';
-import { type Fence, type Job, LeaseLostError } from '../../queue/job.ts';
+import { selectHeldClaim } from '../../queue/fence.ts';
+import { type Fence, type Job, LeaseLostError } from '../../queue/job-types.ts';
 import type { StageRun } from '../context.ts';
-import { type Extracted, isReadByNow } from '../extraction.ts';
+import { type ExtractionRecord, isCurrentExtraction } from '../extraction.ts';
 import { done, superseded, unchanged, unchangedText } from '../outcome.ts';
 
 /**
@@ -13,27 +13,27 @@ import { done, superseded, unchanged, unchangedText } from '../outcome.ts';
  * Contract 4, Listings.
  */
 export const load: StageRun = async (context, { db, model }) => {
-  const { job, products, force, describesAgain } = context;
+  const { job, outputs, force, describesAgain } = context;
   const { payload, hasUploads, listingId, currentRawId, reading, ...listing } = await loadPayload(
     db,
     job,
   );
-  products.payload = payload;
-  products.hasUploads = hasUploads;
-  if (reading !== null && isReadByNow(reading, model)) products.kept = reading;
+  outputs.payload = payload;
+  outputs.hasUploads = hasUploads;
+  if (reading !== null && isCurrentExtraction(reading, model)) outputs.savedExtraction = reading;
   if (listingId === null || currentRawId === null) return done;
 
-  products.listingId = listingId;
+  outputs.listingId = listingId;
   if (currentRawId > job.rawId) return superseded;
   if (describesAgain === true) {
-    products.onlyImages = true;
+    outputs.onlyImages = true;
     return unchangedText;
   }
   if (force || listing.completedHash !== job.contentHash) return done;
   const isSame = currentRawId === job.rawId || (await noteSeenAgain(db, job, listingId));
   if (!isSame) return done;
   if (!listing.lacksImages) return unchanged;
-  products.onlyImages = true;
+  outputs.onlyImages = true;
   return unchangedText;
 };
 
@@ -47,8 +47,8 @@ type Loaded = {
   /** The hash of that payload, once it went through every stage. */
   completedHash: string | null;
   lacksImages: boolean;
-  /** The reading of an attempt that went back (see `keepReading`). */
-  reading: (Extracted & { promptVersion: string }) | null;
+  /** The reading of an attempt that went back (see `saveExtraction`). */
+  reading: (ExtractionRecord & { promptVersion: string }) | null;
 };
 
 /**
@@ -93,7 +93,7 @@ async function loadPayload(db: Kysely<Tables>, job: Fence): Promise<Loaded> {
  */
 async function noteSeenAgain(db: Kysely<Tables>, job: Job, listingId: number): Promise<boolean> {
   const { rows } = await sql<{ held: boolean; noted: boolean }>`
-    with claim as materialized (${heldClaim(job)}),
+    with claim as materialized (${selectHeldClaim(job)}),
     noted as (
       update listing_payloads set raw_id = ${job.rawId}
       from claim

@@ -2,9 +2,14 @@ import { type Kysely, sql } from 'kysely';
 import type { Tables } from '../../tables.ts';
 import { type ValueProvider, getProvider } from '../../listing/provenance.ts';
 import { writeToListing } from '../../queue/fence.ts';
-import { type Fence, LeaseLostError } from '../../queue/job.ts';
-import { type Context, product, type StageRun } from '../context.ts';
-import { diffStates, isMaterialChange, listingState, TRACKED } from '../listing-state.ts';
+import { type Fence, LeaseLostError } from '../../queue/job-types.ts';
+import { type Context, requireOutput, type StageRun } from '../context.ts';
+import {
+  diffStates,
+  isMaterialChange,
+  buildListingState,
+  TRACKED_FIELDS,
+} from '../listing-state.ts';
 import { done, skipped, superseded } from '../outcome.ts';
 
 /**
@@ -14,15 +19,15 @@ import { done, skipped, superseded } from '../outcome.ts';
  */
 export const snapshot: StageRun = async (context, { db }) => {
   const { job } = context;
-  const listingId = product(context, 'listingId');
+  const listingId = requireOutput(context, 'listingId');
   const prior = await findPriorStates(db, job, listingId);
   const { revision, own, before, titleBefore } = prior;
   const state = {
-    ...listingState(product(context, 'payload'), product(context, 'facts')),
+    ...buildListingState(requireOutput(context, 'payload'), requireOutput(context, 'facts')),
     pictures: imagesOf(context, prior),
   };
-  const { model, prompt_version: promptVersion, fields } = product(context, 'provenance');
-  const changes = before === null ? {} : diffStates(before, state, TRACKED);
+  const { model, prompt_version: promptVersion, fields } = requireOutput(context, 'provenance');
+  const changes = before === null ? {} : diffStates(before, state, TRACKED_FIELDS);
   const isChanged =
     revision > 0 ? Object.keys(changes).length > 0 : isMaterialChange(changes, fields, titleBefore);
   if (before !== null && own === null && !isChanged) return skipped;
@@ -49,9 +54,9 @@ function imagesOf(context: Context, { own, before }: PriorStates): unknown {
   const { uploads, extracted } = context;
   if (uploads !== undefined) return uploads.map(({ sha256 }) => sha256);
   const known = own?.['pictures'] ?? before?.['pictures'];
-  return extracted !== undefined || product(context, 'hasUploads')
+  return extracted !== undefined || requireOutput(context, 'hasUploads')
     ? known
-    : (product(context, 'payload').image_urls ?? []);
+    : (requireOutput(context, 'payload').image_urls ?? []);
 }
 
 type State = Readonly<Record<string, unknown>>;

@@ -1,29 +1,32 @@
 import { type Kysely, sql } from 'kysely';
 import type { Tables } from '../../tables.ts';
 import type { Provenance } from '../../listing/provenance.ts';
-import { heldClaim } from '../../queue/fence.ts';
-import { type Job, LeaseLostError } from '../../queue/job.ts';
+import { selectHeldClaim } from '../../queue/fence.ts';
+import { type Job, LeaseLostError } from '../../queue/job-types.ts';
 import { normaliseText } from '../../text.ts';
-import { product, type StageRun } from '../context.ts';
-import { type ListingState, listingState, searchText } from '../listing-state.ts';
+import { requireOutput, type StageRun } from '../context.ts';
+import { type ListingState, buildListingState, buildSearchText } from '../listing-state.ts';
 import { done, superseded } from '../outcome.ts';
 
 /** Creates or updates the listing and its provenance, unless a newer payload has made it. */
 export const upsert: StageRun = async (context, { db }) => {
-  const state = listingState(product(context, 'payload'), product(context, 'facts'));
+  const state = buildListingState(
+    requireOutput(context, 'payload'),
+    requireOutput(context, 'facts'),
+  );
   const row = {
     ...state,
     city_key: state.city === null ? null : normaliseText(state.city),
-    search_text: searchText(state),
+    search_text: buildSearchText(state),
   };
-  const provenance = product(context, 'provenance');
+  const provenance = requireOutput(context, 'provenance');
   const listingId = await upsertListing(db, context.job, { row, provenance });
   if (listingId !== undefined) {
-    context.products.listingId = listingId;
+    context.outputs.listingId = listingId;
     return done;
   }
   const newer = await findListingId(db, context.job);
-  if (newer !== undefined) context.products.listingId = newer;
+  if (newer !== undefined) context.outputs.listingId = newer;
   return superseded;
 };
 
@@ -46,7 +49,7 @@ async function upsertListing(
   const values = { source_slug: job.sourceSlug, external_id: job.externalId, ...row };
   const columns = Object.keys(values);
   const { rows } = await sql<{ held: boolean; id: number | null }>`
-    with claim as materialized (${heldClaim(job)}),
+    with claim as materialized (${selectHeldClaim(job)}),
     before as materialized (
       select raw_id from listing_payloads
       where source_slug = ${job.sourceSlug} and external_id = ${job.externalId}),

@@ -1,26 +1,26 @@
 import { isDatabaseOutage } from '@oselya/db';
 import { type Logger, withLogFields } from '@oselya/kit';
 import type { Kysely } from 'kysely';
-import { inTime } from '../async/wait.ts';
+import { settlesWithin } from '../async/wait.ts';
 import type { RawError, StageRecord, Tables } from '../tables.ts';
 import type { Metrics } from '../metrics.ts';
-import { createModelCost, type ModelCost } from '../model.ts';
+import { createModelCostCounter, type ModelCostCounter } from '../model.ts';
 import {
   type Job,
-  type JobOutcome,
+  type JobOutcomeStatus,
   LeaseLostError,
-  logFieldsOf,
+  getJobLogFields,
   type ProcessJob,
-  type ProcessResult,
-} from './job.ts';
-import { createFinish, renewLeases, returnJobs } from './jobs.ts';
+  type JobOutcome,
+} from './job-types.ts';
+import { createJobFinisher, renewLeases, returnJobs } from './job-writes.ts';
 
 /** A job that this process has claimed and whose end is not written. */
-type Running = {
+type RunningJob = {
   job: Job;
   controller: AbortController;
   stages: StageRecord[];
-  cost: ModelCost;
+  cost: ModelCostCounter;
 };
 
 /** @typeParam Input Passed on to the pipeline; a worker passes none. */
@@ -46,7 +46,7 @@ export type JobRunner<Input> = {
   run(
     job: Job,
     options?: { input?: Input | undefined; signal?: AbortSignal; onProcessed?: () => void },
-  ): Promise<JobOutcome>;
+  ): Promise<JobOutcomeStatus>;
   /** Renews the leases of all jobs, and aborts those whose leases were lost. */
   renew(): Promise<void>;
   /** Waits at most `timeoutMs` for the jobs in progress, then aborts the rest and waits for them as long as is left. */
@@ -56,13 +56,13 @@ export type JobRunner<Input> = {
 /** Creates a runner. An exception of `process` fails the job. Specification 001, Raw data status. */
 export function createJobRunner<Input = never>(deps: RunnerOptions<Input>): JobRunner<Input> {
   const { db, process, metrics, log, leaseMs } = deps;
-  const finish = createFinish(deps);
-  const running = new Map<Running, Promise<unknown>>();
+  const finish = createJobFinisher(deps);
+  const running = new Map<RunningJob, Promise<unknown>>();
 
-  async function processed(
-    { job, controller: { signal }, stages, cost }: Running,
+  async function runProcess(
+    { job, controller: { signal }, stages, cost }: RunningJob,
     input: Input | undefined,
-  ): Promise<ProcessResult> {
+  ): Promise<JobOutcome> {
     try {
       return await process(job, { signal, stages, cost, input });
     } catch (error) {
@@ -79,12 +79,12 @@ export function createJobRunner<Input = never>(deps: RunnerOptions<Input>): JobR
   }
 
   async function settle(
-    entry: Running,
+    entry: RunningJob,
     { input, onProcessed }: { input?: Input | undefined; onProcessed?: (() => void) | undefined },
-  ): Promise<JobOutcome> {
+  ): Promise<JobOutcomeStatus> {
     const { job, controller, cost } = entry;
     try {
-      const result = await processed(entry, input);
+      const result = await runProcess(entry, input);
       if (result.status === 'postponed') return await putBack(entry, result);
       onProcessed?.();
       return (await finish({ job, result, modelUsage: cost.usage() })) ? result.status : 'lost';
@@ -101,15 +101,15 @@ export function createJobRunner<Input = never>(deps: RunnerOptions<Input>): JobR
 
   /** Returns a job to the queue at no cost. */
   async function putBack<Outcome extends 'postponed' | 'returned'>(
-    { job, stages, cost }: Running,
+    { job, stages, cost }: RunningJob,
     why: { status: Outcome; error?: RawError | undefined; retryMs?: number | undefined },
   ): Promise<Outcome | 'lost'> {
     const back = await returnJobs(db, [{ ...job, ...why, stages, modelUsage: cost.usage() }]);
     return back.has(job.rawId) ? why.status : 'lost';
   }
 
-  async function endOfAll(timeoutMs: number): Promise<boolean> {
-    await inTime(Promise.all(running.values()), timeoutMs);
+  async function waitForAll(timeoutMs: number): Promise<boolean> {
+    await settlesWithin(Promise.all(running.values()), timeoutMs);
     return running.size === 0;
   }
 
@@ -119,10 +119,15 @@ export function createJobRunner<Input = never>(deps: RunnerOptions<Input>): JobR
     },
     ids: () => [...running.keys()].map(({ job }) => job.rawId),
     run(job, { input, signal, onProcessed } = {}) {
-      const entry = { job, controller: new AbortController(), stages: [], cost: createModelCost() };
+      const entry = {
+        job,
+        controller: new AbortController(),
+        stages: [],
+        cost: createModelCostCounter(),
+      };
       const abort = () => entry.controller.abort(signal?.reason);
       signal?.addEventListener('abort', abort);
-      const done = withLogFields(logFieldsOf(job), async () => {
+      const done = withLogFields(getJobLogFields(job), async () => {
         const startedAt = performance.now();
         const outcome = await settle(entry, { input, onProcessed });
         metrics.jobs.inc({ outcome: outcome === 'postponed' ? 'returned' : outcome });
@@ -150,11 +155,11 @@ export function createJobRunner<Input = never>(deps: RunnerOptions<Input>): JobR
       }
     },
     async end(timeoutMs, leftMs) {
-      if (await endOfAll(timeoutMs)) return;
+      if (await waitForAll(timeoutMs)) return;
       for (const { controller } of running.keys()) {
         controller.abort(new Error('The process is shutting down'));
       }
-      await endOfAll(leftMs());
+      await waitForAll(leftMs());
     },
   };
 }

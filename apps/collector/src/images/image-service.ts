@@ -11,20 +11,20 @@ import { cleanUpImages, type CleanupOptions } from './cleanup.ts';
 import { ImageError, inspectImage } from './decode.ts';
 import {
   type Asked,
-  AT_ONCE,
-  createDescribe,
-  type Describer,
+  IMAGE_CONCURRENCY,
+  createImageDescriber,
+  type VisionClient,
   descriptionPrompt,
   type ListingJob,
 } from './describe.ts';
-import { createDownload, DOWNLOAD_LIMITS, type DownloadLimits, retryTime } from './download.ts';
+import { createDownload, DOWNLOAD_LIMITS, type DownloadLimits, earliestRetry } from './download.ts';
 import {
-  findFetched,
+  findDownloadResults,
   findImages,
   findStoredBefore,
   type ImageOutcome,
-  type Miss,
-  missOf,
+  type ImageFailure,
+  createImageFailure,
   recordImages,
   replaceImages,
   type StoredImage,
@@ -43,16 +43,16 @@ export type ImageEvent = 'stored' | 'duplicate' | 'reused' | 'failed' | 'undescr
 export type OpenImage = { mediaType: string; content: Readable | Buffer };
 
 /** Stored bytes, or the reason why an image cannot be used. */
-type Result = { image: StoredImage; isReused?: boolean } | Miss;
+type Result = { image: StoredImage; isReused?: boolean } | ImageFailure;
 
 /** An image of a listing: its address, null for an upload, and its address or file name. */
 type ListingImage = { url: string | null; name: string; result: Result };
 
 /** The images of listings. */
-export type Images = ReturnType<typeof createImages>;
+export type ImageService = ReturnType<typeof createImageService>;
 
 /** The dependencies of images. Contract 4, Images. */
-export type ImagesOptions = {
+export type ImageServiceOptions = {
   db: Kysely<Tables>;
   store: ImageStore;
   storeState: Pick<StoreState, 'toOutage'>;
@@ -60,7 +60,7 @@ export type ImagesOptions = {
   temporary: () => string;
   disk: Disk;
   fetch: SafeFetch;
-  model: Describer;
+  model: VisionClient;
   log: Pick<Logger, 'warn'>;
   observe?: (event: ImageEvent) => void;
   limits?: Partial<DownloadLimits>;
@@ -70,7 +70,7 @@ export type ImagesOptions = {
  * Creates the images of a process. No database connection is held during a download, a call to the model or to the
  * store, except while an image is removed (see cleanup.ts).
  */
-export function createImages(options: ImagesOptions) {
+export function createImageService(options: ImageServiceOptions) {
   const { db, store, storeState, temporary, disk, fetch, model, log, limits } = options;
   const { observe = () => undefined } = options;
   const { listingMs } = { ...DOWNLOAD_LIMITS, ...limits };
@@ -86,7 +86,8 @@ export function createImages(options: ImagesOptions) {
           prompt_version: descriptionPrompt.version,
         };
   const onUndescribed = () => observe('undescribed');
-  const describe = asked && createDescribe({ db, thumbnails, model, asked, log, onUndescribed });
+  const describe =
+    asked && createImageDescriber({ db, thumbnails, model, asked, log, onUndescribed });
 
   /** Stores a file's bytes. Their row comes first: the cleanup finds images by their rows. */
   async function keep({ path, sha256, bytes }: TemporaryFile): Promise<StoredImage> {
@@ -119,22 +120,27 @@ export function createImages(options: ImagesOptions) {
     urls: readonly string[],
     onlyDue: boolean,
   ): Promise<ListingImage[]> {
-    const { hashes, misses } = await findFetched(db, listingId);
+    const { hashes, failures } = await findDownloadResults(db, listingId);
     const known = await findImages(db, [...hashes.values()]);
     const endsAt = performance.now() + listingMs;
     const unique = [...new Set(urls)];
-    const results = await mapParallel(unique, AT_ONCE.remote, async (url): Promise<Result> => {
-      signal.throwIfAborted();
-      const image = known.get(hashes.get(url) ?? '');
-      if (image !== undefined && (await store.has(image.sha256))) return { image, isReused: true };
-      const miss = misses.get(url);
-      if (miss !== undefined && onlyDue && !isDue(miss)) return miss;
-      if (performance.now() >= endsAt) {
-        const late = new ImageError('The images before it took too long', { retryable: true });
-        return missOf(late.message, retryTime(late));
-      }
-      return unlessBad(fetchOne(url, signal));
-    });
+    const results = await mapParallel(
+      unique,
+      IMAGE_CONCURRENCY.remote,
+      async (url): Promise<Result> => {
+        signal.throwIfAborted();
+        const image = known.get(hashes.get(url) ?? '');
+        if (image !== undefined && (await store.has(image.sha256)))
+          return { image, isReused: true };
+        const miss = failures.get(url);
+        if (miss !== undefined && onlyDue && !isDue(miss)) return miss;
+        if (performance.now() >= endsAt) {
+          const late = new ImageError('The images before it took too long', { retryable: true });
+          return createImageFailure(late.message, earliestRetry(late));
+        }
+        return toResult(fetchOne(url, signal));
+      },
+    );
     const byUrl = new Map(unique.map((url, index) => [url, results[index]]));
     return urls.flatMap((url) => {
       const result = byUrl.get(url);
@@ -149,7 +155,7 @@ export function createImages(options: ImagesOptions) {
     areUploads: boolean,
   ): Promise<ImageOutcome[]> {
     const { listingId, fence } = job;
-    const parallel = areUploads ? AT_ONCE.uploaded : AT_ONCE.remote;
+    const parallel = areUploads ? IMAGE_CONCURRENCY.uploaded : IMAGE_CONCURRENCY.remote;
     const stored = images.flatMap(({ result }) => ('image' in result ? [result.image] : []));
     const hashes = [...new Set(stored.map(({ sha256 }) => sha256))];
     const outcomes = toOutcomes(images, await findStoredBefore(db, hashes, fence));
@@ -157,8 +163,9 @@ export function createImages(options: ImagesOptions) {
     const found = await mapParallel(hashes, parallel, (sha256) => store.has(sha256));
     // The stage is repeated, and fetches the image again.
     if (!found.every(Boolean)) throw new Error('An image was removed while it was recorded');
-    for (const [index, outcome] of outcomes.entries()) observe(eventOf(outcome, images[index]));
-    await describe?.images(job, namesOf(images), { parallel, mayWait: !areUploads });
+    for (const [index, outcome] of outcomes.entries())
+      observe(toImageEvent(outcome, images[index]));
+    await describe?.images(job, collectNames(images), { parallel, canWait: !areUploads });
     return outcomes;
   }
 
@@ -173,7 +180,7 @@ export function createImages(options: ImagesOptions) {
      * listing had before is not fetched again. An image that cannot be used is recorded with its reason. Contract 4,
      * Images.
      * @param job.onlyDue Whether addresses that failed before are asked again only once they are due.
-     * @throws LeaseLostError, ModelError (see `createDescribe`), StoreOutageError, ProblemError `disk_low`,
+     * @throws LeaseLostError, ModelError (see `createImageDescriber`), StoreOutageError, ProblemError `disk_low`,
      *   `signal.reason`.
      */
     async processRemote({
@@ -189,9 +196,9 @@ export function createImages(options: ImagesOptions) {
      * rules, 3, and Limits.
      */
     async processUploaded({ files, ...job }: ListingJob & { files: readonly UploadedFile[] }) {
-      const images = await mapParallel(files, AT_ONCE.uploaded, async (file) => {
+      const images = await mapParallel(files, IMAGE_CONCURRENCY.uploaded, async (file) => {
         job.signal.throwIfAborted();
-        return { url: null, name: file.name, result: await unlessBad(keep(file)) };
+        return { url: null, name: file.name, result: await toResult(keep(file)) };
       });
       return record(job, images, true);
     },
@@ -201,7 +208,7 @@ export function createImages(options: ImagesOptions) {
       describe === undefined ? 0 : describe.allOf(job, choice),
 
     /** The model and prompt of descriptions; undefined with `MODEL_VISION=off`. */
-    describedWith: asked,
+    descriptionVersion: asked,
 
     /** See `cleanUpImages`. */
     cleanUp: (cleanup: CleanupOptions) => cleanUpImages({ db, store }, cleanup),
@@ -225,14 +232,14 @@ export function createImages(options: ImagesOptions) {
   };
 }
 
-const isDue = ({ retry_at: at }: Miss) => at !== undefined && Date.parse(at) <= Date.now();
+const isDue = ({ retry_at: at }: ImageFailure) => at !== undefined && Date.parse(at) <= Date.now();
 
-async function unlessBad(work: Promise<StoredImage>): Promise<Result> {
+async function toResult(work: Promise<StoredImage>): Promise<Result> {
   try {
     return { image: await work };
   } catch (error) {
     if (!(error instanceof ImageError)) throw error;
-    return missOf(error.message, retryTime(error));
+    return createImageFailure(error.message, earliestRetry(error));
   }
 }
 
@@ -248,14 +255,14 @@ function toOutcomes(images: readonly ListingImage[], before: ReadonlySet<string>
   });
 }
 
-function eventOf(outcome: ImageOutcome, image: ListingImage | undefined): ImageEvent {
+function toImageEvent(outcome: ImageOutcome, image: ListingImage | undefined): ImageEvent {
   if ('error' in outcome) return 'failed';
   if (image !== undefined && 'image' in image.result && image.result.isReused) return 'reused';
   return outcome.duplicate ? 'duplicate' : 'stored';
 }
 
 /** Returns the names of images by hash: equal bytes go by their first name. */
-function namesOf(images: readonly ListingImage[]): Map<string, string> {
+function collectNames(images: readonly ListingImage[]): Map<string, string> {
   return new Map(
     images
       .toReversed()

@@ -4,8 +4,8 @@ import { type Kysely, type RawBuilder, sql } from 'kysely';
 import { createGroupCommit } from '../async/group-commit.ts';
 import type { ModelUsage, RawError, RawStatus, StageRecord, Tables } from '../tables.ts';
 import { release } from './claim.ts';
-import { lockHeld } from './fence.ts';
-import type { Fence, Job, JobResult, ListingKey } from './job.ts';
+import { selectHeldClaimsForUpdate } from './fence.ts';
+import type { Fence, Job, FinalJobOutcome, ListingKey } from './job-types.ts';
 import { ended, rescued, returned, stagesWith } from './transitions.ts';
 
 /** A job in progress: the stages that it has been through, and what it has cost of the model. */
@@ -31,7 +31,7 @@ export async function renewLeases(
       with job as materialized (
         select * from jsonb_to_recordset(${JSON.stringify(items)}::jsonb)
           as job (id bigint, attempt integer, stages jsonb, usage jsonb)),
-      held as materialized (${lockHeld})
+      held as materialized (${selectHeldClaimsForUpdate})
       update raw_data set
         lease_expires_at = now() + ${leaseMs} * interval '1 millisecond',
         stages = ${stagesWith(sql`job.stages`)},
@@ -44,7 +44,7 @@ export async function renewLeases(
 }
 
 /** How a job ended, and what its attempt cost of the model. */
-export type JobEnding = { job: Job; result: JobResult; modelUsage?: ModelUsage };
+export type FinishedJob = { job: Job; result: FinalJobOutcome; modelUsage?: ModelUsage };
 
 /**
  * Writes how jobs ended. The listing of a completed payload remembers its hash in the same statement, so that the
@@ -53,9 +53,9 @@ export type JobEnding = { job: Job; result: JobResult; modelUsage?: ModelUsage }
  */
 export async function finishJobs(
   db: Kysely<Tables>,
-  endings: readonly JobEnding[],
+  finishedJobs: readonly FinishedJob[],
 ): Promise<boolean[]> {
-  const items = endings.map(({ job, result, modelUsage }) => ({
+  const items = finishedJobs.map(({ job, result, modelUsage }) => ({
     id: job.rawId,
     attempt: job.attempt,
     status: result.status,
@@ -69,7 +69,7 @@ export async function finishJobs(
       select * from jsonb_to_recordset(${JSON.stringify(items)}::jsonb) as job (
         id bigint, attempt integer, status text, error jsonb, stages jsonb, listing_id bigint,
         model_usage jsonb)),
-    held as materialized (${lockHeld}),
+    held as materialized (${selectHeldClaimsForUpdate}),
     written as (
       update raw_data set ${ended}
       from job as ending join held using (id)
@@ -87,7 +87,7 @@ export async function finishJobs(
         and current.completed_hash is distinct from written.content_hash)
     select id from written`.execute(db);
   const finished = new Set(rows.map(({ id }) => id));
-  return endings.map(({ job }) => finished.has(job.rawId));
+  return finishedJobs.map(({ job }) => finished.has(job.rawId));
 }
 
 /** Most jobs whose ends one statement writes, and most of these statements at once. */
@@ -98,18 +98,18 @@ const GROUP = { maxItems: 100, maxInFlight: 2 };
  * payloads that waited for it. The release is a statement of its own: it has to see what was stored meanwhile.
  * @returns Resolves to false where the claim was lost.
  */
-export function createFinish({
+export function createJobFinisher({
   db,
   log,
 }: {
   db: Kysely<Tables>;
   log: Pick<Logger, 'warn'>;
-}): (ending: JobEnding) => Promise<boolean> {
-  return createGroupCommit<JobEnding, boolean>({
+}): (ending: FinishedJob) => Promise<boolean> {
+  return createGroupCommit<FinishedJob, boolean>({
     ...GROUP,
-    async write(endings) {
-      const written = await retryConflicts(() => finishJobs(db, endings));
-      const listings = endings.map(({ job }) => job);
+    async write(finishedJobs) {
+      const written = await retryConflicts(() => finishJobs(db, finishedJobs));
+      const listings = finishedJobs.map(({ job }) => job);
       await release(db, listings).catch((error: unknown) =>
         log.warn({ err: error }, 'payloads behind ended jobs wait for the next sweep'),
       );
@@ -119,7 +119,7 @@ export function createFinish({
 }
 
 /** A job that goes back to the queue. */
-export type Returning = Fence & {
+export type ReturnedJob = Fence & {
   stages?: readonly StageRecord[] | undefined;
   modelUsage?: ModelUsage | undefined;
   /** Why it goes back. */
@@ -135,7 +135,7 @@ export type Returning = Fence & {
  */
 export async function returnJobs(
   db: Kysely<Tables>,
-  jobs: readonly Returning[],
+  jobs: readonly ReturnedJob[],
 ): Promise<ReadonlySet<number>> {
   if (jobs.length === 0) return new Set();
   const items = jobs.map(({ rawId, attempt, stages = [], modelUsage, error, retryMs }) => ({
@@ -176,7 +176,7 @@ async function returnAll(
   const { rows } = await retryConflicts(() =>
     sql<ListingKey & { rawId: number }>`
       with job as materialized (${jobs}),
-      held as materialized (${lockHeld})
+      held as materialized (${selectHeldClaimsForUpdate})
       update raw_data set ${returned}
       from job as back join held using (id)
       where raw_data.id = back.id
@@ -188,14 +188,14 @@ async function returnAll(
 }
 
 /** A job whose worker is gone, and its status now. */
-export type Rescued = Omit<Job, 'contentHash'> & { status: RawStatus };
+export type RescuedJob = Omit<Job, 'contentHash'> & { status: RawStatus };
 
 /**
  * Returns jobs whose leases have expired to the queue. One whose attempts are spent fails, and so does one whose
  * images came with its request. Contract 4, Queue.
  */
-export async function rescueJobs(db: Kysely<Tables>, maxAttempts: number): Promise<Rescued[]> {
-  const { rows } = await sql<Rescued>`
+export async function rescueJobs(db: Kysely<Tables>, maxAttempts: number): Promise<RescuedJob[]> {
+  const { rows } = await sql<RescuedJob>`
     with back as (
       update raw_data set ${rescued(maxAttempts)}
       where id in (

@@ -1,5 +1,5 @@
 import type { RawError, StageRecord } from '../tables.ts';
-import type { ModelCost } from '../model.ts';
+import type { ModelCostCounter } from '../model.ts';
 
 /** A claim of a raw record. Every write of the job is conditional on both. Contract 4, Stages. */
 export type Fence = { rawId: number; attempt: number };
@@ -16,7 +16,7 @@ export type Job = Fence &
   };
 
 /** How a job ended. */
-export type JobResult = {
+export type FinalJobOutcome = {
   status: 'completed' | 'invalid' | 'failed';
   error: RawError | null;
   stages: readonly StageRecord[];
@@ -24,8 +24,8 @@ export type JobResult = {
 };
 
 /** The result of a job; `postponed` returns it to the queue at no cost, for `error`, to be claimed after `retryMs`. */
-export type ProcessResult =
-  | JobResult
+export type JobOutcome =
+  | FinalJobOutcome
   | { status: 'postponed'; error?: RawError | undefined; retryMs?: number | undefined };
 
 /** @typeParam Input Passed on to the pipeline; a worker passes none. */
@@ -35,7 +35,7 @@ export type JobOptions<Input = never> = {
   /** Receives the stages as they end. */
   stages?: StageRecord[] | undefined;
   /** Counts the requests to the model. */
-  cost?: ModelCost | undefined;
+  cost?: ModelCostCounter | undefined;
   input?: Input | undefined;
 };
 
@@ -43,13 +43,13 @@ export type JobOptions<Input = never> = {
 export type ProcessJob<Input = never> = (
   job: Job,
   options: JobOptions<Input>,
-) => Promise<ProcessResult>;
+) => Promise<JobOutcome>;
 
 /** How a claim ended; a `returned` job went back to the queue, and of a `lost` one nothing was written here. */
-export type JobOutcome = ProcessResult['status'] | 'returned' | 'lost';
+export type JobOutcomeStatus = JobOutcome['status'] | 'returned' | 'lost';
 
 /** Returns the fields that every log line of a job carries. */
-export function logFieldsOf({
+export function getJobLogFields({
   rawId,
   sourceSlug,
   attempt,

@@ -1,0 +1,42 @@
+import { type Kysely, sql } from 'kysely';
+import type { Tables } from '../../tables.ts';
+import { writeToListing } from '../../queue/fence.ts';
+import { requireOutput, type StageRun } from '../context.ts';
+import { done, superseded } from '../outcome.ts';
+
+/** The images of a listing together: how many there are, and of what rooms. */
+type ImageSummary = { stored: number; failed: number; room_types: Record<string, number> };
+
+/** Summarizes the listing's images, without asking the model again. */
+export const enrich: StageRun = async (context, { db }) => {
+  const listingId = requireOutput(context, 'listingId');
+  const summary = await summarizeImages(db, listingId);
+  const write =
+    summary === null
+      ? sql`delete from listing_enrichments using claim
+          where claim.is_current and listing_id = ${listingId} and kind = 'images'`
+      : sql`insert into listing_enrichments (listing_id, kind, value)
+          select ${listingId}::bigint, 'images', ${JSON.stringify(summary)}::jsonb
+          from claim where claim.is_current
+          on conflict (listing_id, kind) do update set value = excluded.value, updated_at = now()`;
+  return (await writeToListing(db, context.job, write)) ? done : superseded;
+};
+
+async function summarizeImages(
+  db: Kysely<Tables>,
+  listingId: number,
+): Promise<ImageSummary | null> {
+  const rows = await db
+    .selectFrom('listing_images')
+    .leftJoin('images', 'images.sha256', 'listing_images.sha256')
+    .select(['listing_images.sha256', 'images.room_type'])
+    .where('listing_id', '=', listingId)
+    .execute();
+  if (rows.length === 0) return null;
+  const roomTypes: Record<string, number> = {};
+  for (const { room_type: type } of rows) {
+    if (type !== null) roomTypes[type] = (roomTypes[type] ?? 0) + 1;
+  }
+  const stored = rows.filter(({ sha256 }) => sha256 !== null).length;
+  return { stored, failed: rows.length - stored, room_types: roomTypes };
+}
