@@ -29,14 +29,14 @@ import type { Config } from './config.ts';
 import { createFiles } from './files/files.ts';
 import { fileRoutes } from './files/routes.ts';
 import { homeRoute } from './home.ts';
-import { sessionRules } from './identity/deps.ts';
+import { readAuthSessionRules } from './identity/deps.ts';
 import { createIdentity } from './identity/identity.ts';
 import { createIdentityMetrics } from './identity/metrics.ts';
 import { signInRoutes } from './identity/routes.ts';
 import { ownSignInRoutes } from './identity/own-sign-ins.ts';
 import { sweepInvalidations, USER_CHANNEL } from './identity/revocation.ts';
 import { sweepPendingLogins } from './identity/sign-in.ts';
-import { sweepSessions } from './identity/sessions.ts';
+import { sweepSessions } from './identity/auth-sessions.ts';
 import { sweepTerminalSignIns } from './identity/terminal.ts';
 import { terminalRoutes } from './identity/terminal-routes.ts';
 import { registerUpkeep } from './upkeep.ts';
@@ -185,7 +185,7 @@ export async function createApp({ config, database, log }: AppOptions): Promise<
     db,
     collector,
     announce: createAnnounce(db),
-    lifetime: sessionRules(config),
+    lifetime: readAuthSessionRules(config),
     metrics: createDigestMetrics(registry),
     log,
     pollSeconds: config.SAVED_SEARCH_POLL_SECONDS,
@@ -252,7 +252,7 @@ const sweepsOf = (config: Config) => ({
   'pending logins': sweepPendingLogins,
   'sign-ins of terminals': sweepTerminalSignIns,
   'events of turns': sweepEvents,
-  'auth sessions': sweepSessions(sessionRules(config)),
+  'auth sessions': sweepSessions(readAuthSessionRules(config)),
   invalidations: sweepInvalidations,
   'the ledger of webhooks': sweepWebhooks(config.AUDIT_RETENTION_DAYS),
   'the audit trail': sweepAudit(config.AUDIT_RETENTION_DAYS),

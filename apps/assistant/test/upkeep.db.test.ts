@@ -5,7 +5,7 @@ import { sql } from 'kysely';
 import { sweepAudit } from '../src/admin/audit.ts';
 import { sweepEvents } from '../src/conversations/event-log.ts';
 import { sweepInvalidations } from '../src/identity/revocation.ts';
-import { sweepSessions } from '../src/identity/sessions.ts';
+import { sweepSessions } from '../src/identity/auth-sessions.ts';
 import { sweepPendingLogins } from '../src/identity/sign-in.ts';
 import { runSweep, type Sweep, registerUpkeep } from '../src/upkeep.ts';
 import { sweepWebhooks } from '../src/webhooks/events.ts';

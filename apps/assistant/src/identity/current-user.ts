@@ -1,7 +1,7 @@
 import type { KnownUser, User } from '../access/permissions.ts';
 import type { IdentityDeps } from './deps.ts';
 import { isRejection, outageAsProblem, providerUnavailable } from './provider/transport.ts';
-import { type AuthSession, findGeneration, findSession, recordUse } from './sessions.ts';
+import { type AuthSession, findGeneration, findSession, recordUse } from './auth-sessions.ts';
 import { createTokenRefresh, type EndRejected, singleFlight } from './token-refresh.ts';
 import { UnreadableTokenError } from './token-vault.ts';
 import { isSameUser, readCachedUser, saveUser } from './users.ts';

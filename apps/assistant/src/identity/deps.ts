@@ -4,14 +4,14 @@ import type { Config } from '../config.ts';
 import type { Tables } from '../tables.ts';
 import type { IdentityMetrics } from './metrics.ts';
 import { createProvider } from './provider/provider.ts';
-import type { SessionRules } from './sessions.ts';
+import type { AuthSessionRules } from './auth-sessions.ts';
 import { createTokenVault } from './token-vault.ts';
 
 /** The dependencies that the parts of identity share. */
 export type IdentityDeps = ReturnType<typeof createIdentityDeps>;
 
 /** Returns the configured rules of sessions. */
-export const sessionRules = (config: Config): SessionRules => ({
+export const readAuthSessionRules = (config: Config): AuthSessionRules => ({
   lifetimeDays: config.SVC_AUTH_COOKIE_MAX_AGE_DAYS,
   idleDays: config.SVC_AUTH_IDLE_DAYS,
   userMaxAgeSeconds: config.IDP_USER_MAX_AGE_SECONDS,
@@ -27,7 +27,7 @@ export function createIdentityDeps(options: {
   const { config, metrics } = options;
   return {
     ...options,
-    rules: sessionRules(config),
+    rules: readAuthSessionRules(config),
     provider: createProvider(config, metrics.measureRequest),
     vault: createTokenVault(config.SVC_AUTH_ENCRYPTION_KEY, config.SVC_AUTH_ENCRYPTION_KEYS_OLD),
   };

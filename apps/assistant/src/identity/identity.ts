@@ -3,7 +3,7 @@ import type { KnownUser } from '../access/permissions.ts';
 import { createCookies } from './cookies.ts';
 import { createCurrentUser } from './current-user.ts';
 import { createIdentityDeps } from './deps.ts';
-import { livingSessions } from './sessions.ts';
+import { findActiveAuthSessions } from './auth-sessions.ts';
 import { createSignIn } from './sign-in.ts';
 import { createSignOut } from './sign-out.ts';
 import { createTerminalSignIns } from './terminal.ts';
@@ -46,7 +46,7 @@ export function createIdentity(options: Parameters<typeof createIdentityDeps>[0]
     lifetime: rules,
     currentUser,
     resolve,
-    findActive: (sessionIds: readonly string[]) => livingSessions(db, sessionIds, rules),
+    findActive: (sessionIds: readonly string[]) => findActiveAuthSessions(db, sessionIds, rules),
     tokenRevocation,
     signIn: createSignIn(deps),
     signOut,

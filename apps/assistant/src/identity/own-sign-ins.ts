@@ -6,7 +6,11 @@ import { problem } from '../errors.ts';
 import { nullable, okAnswer, storableText, timestamp } from '../schema.ts';
 import type { Tables } from '../tables.ts';
 import type { Identity } from './identity.ts';
-import { isAlive, type Lifetime, publicSessionId } from './sessions.ts';
+import {
+  whereAuthSessionActive,
+  type AuthSessionLifetime,
+  publicSessionId,
+} from './auth-sessions.ts';
 
 const PAGE = { limit: 50, maxLimit: 200 };
 
@@ -36,7 +40,7 @@ function listOwnSignIns(
   }: {
     userId: string;
     currentId: string | null;
-    lifetime: Lifetime;
+    lifetime: AuthSessionLifetime;
     limit: number;
     after: ReturnType<typeof positions.read>;
   },
@@ -44,7 +48,7 @@ function listOwnSignIns(
   let query = db
     .selectFrom('user_auth_sessions as s')
     .where('s.user_id', '=', userId)
-    .where(isAlive(lifetime))
+    .where(whereAuthSessionActive(lifetime))
     .select([
       publicSessionId.as('id'),
       's.created_at',

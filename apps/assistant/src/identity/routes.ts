@@ -7,8 +7,8 @@ import type { Config } from '../config.ts';
 import { problem } from '../errors.ts';
 import { ID_PATTERN, randomId } from './cookies.ts';
 import type { Identity } from './identity.ts';
-import { MOBILE_DONE_CSP, mobileDonePage } from './mobile-done.ts';
-import type { ClientNote } from './sessions.ts';
+import { MOBILE_BRIDGE_CSP, renderMobileBridgePage } from './mobile-bridge-page.ts';
+import type { ClientNote } from './auth-sessions.ts';
 
 /** Android's web view adds this to its user agent. Specification 000, Rules for login. */
 const ANDROID = /(?:^|\s)SvcAndroid\/1\.0(?:\s|$)/;
@@ -188,9 +188,9 @@ function mobileDoneRoute(app: Server, config: Config): void {
     async (request, reply) => {
       if (request.validationError) throw problem('hand_over_not_valid');
       return reply
-        .header('content-security-policy', MOBILE_DONE_CSP)
+        .header('content-security-policy', MOBILE_BRIDGE_CSP)
         .type('text/html; charset=utf-8')
-        .send(mobileDonePage(request.query.sid, config.ANDROID_APP_PACKAGE));
+        .send(renderMobileBridgePage(request.query.sid, config.ANDROID_APP_PACKAGE));
     },
   );
 }

@@ -9,7 +9,7 @@ import { isId, randomId } from './cookies.ts';
 import type { IdentityDeps } from './deps.ts';
 import { isRejection, outageAtSignIn, ProviderError } from './provider/transport.ts';
 import { currentMoment, endSession, invalidatedSince } from './revocation.ts';
-import { addSession, type ClientNote } from './sessions.ts';
+import { addSession, type ClientNote } from './auth-sessions.ts';
 import { addTerminalSignIn } from './terminal.ts';
 import { saveUser } from './users.ts';
 

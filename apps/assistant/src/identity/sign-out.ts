@@ -3,7 +3,7 @@ import type { IdentityDeps } from './deps.ts';
 import type { EndReason } from './metrics.ts';
 import { ProviderError } from './provider/transport.ts';
 import { type EndedSession, endSession } from './revocation.ts';
-import { findOwnSession } from './sessions.ts';
+import { findOwnSession } from './auth-sessions.ts';
 import type { EndRejected } from './token-refresh.ts';
 import { queueTokenRevocation } from './token-revocation.ts';
 

@@ -7,7 +7,7 @@ import type { Sweep } from '../upkeep.ts';
 import { randomId } from './cookies.ts';
 import type { IdentityDeps } from './deps.ts';
 import { endSession } from './revocation.ts';
-import type { ClientNote } from './sessions.ts';
+import type { ClientNote } from './auth-sessions.ts';
 
 /** RFC 6749 §4.1.2 recommends a short lifetime of codes. */
 const CODE_SECONDS = 60;

@@ -12,7 +12,7 @@ import {
   ProviderError,
   providerUnavailable,
 } from './provider/transport.ts';
-import { type AuthSession, findSession, type SealedTokens, tokenColumns } from './sessions.ts';
+import { type AuthSession, findSession, type SealedTokens, tokenColumns } from './auth-sessions.ts';
 
 /** The token request, and one for rotated keys of the provider. */
 const MAX_CALLS = 2;

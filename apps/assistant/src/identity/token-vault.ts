@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto';
 import { CompactEncrypt, compactDecrypt } from 'jose';
 import type { Tokens } from './provider/provider.ts';
-import type { SealedTokens } from './sessions.ts';
+import type { SealedTokens } from './auth-sessions.ts';
 
 type Column = 'access_token_enc' | 'refresh_token_enc' | 'id_token_enc';
 

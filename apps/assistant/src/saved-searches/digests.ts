@@ -5,7 +5,7 @@ import { type Kysely, sql, type Transaction } from 'kysely';
 import { hasPermission } from '../access/permissions.ts';
 import type { AnnounceMessage } from '../conversations/announce.ts';
 import { CollectorError, type Listing } from '../collector/client.ts';
-import { isAlive, type Lifetime } from '../identity/sessions.ts';
+import { whereAuthSessionActive, type AuthSessionLifetime } from '../identity/auth-sessions.ts';
 import { readPermissions, readRole } from '../identity/users.ts';
 import type { Tables } from '../tables.ts';
 import { composeDigest, SHOWN_LISTINGS } from './digest-text.ts';
@@ -31,7 +31,7 @@ const MAX_HITS = 1000;
 export type DigestDeps = Omit<FeedDeps, 'log'> & {
   announce: AnnounceMessage;
   /** Of sign-ins: users without one get no digests. */
-  lifetime: Lifetime;
+  lifetime: AuthSessionLifetime;
   log: Pick<Logger, 'info' | 'warn'>;
 };
 
@@ -129,7 +129,7 @@ async function countActive(db: Kysely<Tables>): Promise<number> {
 }
 
 /** A search with hits to report, whose last digest is old enough, and whose user is signed in. */
-const dueSearches = (db: Kysely<Tables>, lifetime: Lifetime) =>
+const dueSearches = (db: Kysely<Tables>, lifetime: AuthSessionLifetime) =>
   db
     .selectFrom('saved_searches')
     .innerJoin('svc_users', 'svc_users.id', 'saved_searches.user_id')
@@ -142,7 +142,7 @@ const dueSearches = (db: Kysely<Tables>, lifetime: Lifetime) =>
     ).where(sql<boolean>`exists (select from saved_search_hits hits
       where hits.search_id = saved_searches.id and hits.told_at is null)`)
     .where(sql<boolean>`exists (select from user_auth_sessions s
-      where s.user_id = saved_searches.user_id and ${isAlive(lifetime)})`);
+      where s.user_id = saved_searches.user_id and ${whereAuthSessionActive(lifetime)})`);
 
 type DueSearch = Awaited<ReturnType<ReturnType<typeof dueSearches>['executeTakeFirstOrThrow']>>;
 

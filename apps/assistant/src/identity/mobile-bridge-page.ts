@@ -30,7 +30,7 @@ const SCRIPT_ELEMENT = rawHtml(`<script>${SCRIPT}</script>`);
 const hash = (text: string) => `'sha256-${createHash('sha256').update(text).digest('base64')}'`;
 
 /** Allows the page its own script and style only. */
-export const MOBILE_DONE_CSP = [
+export const MOBILE_BRIDGE_CSP = [
   "default-src 'none'",
   `script-src ${hash(SCRIPT)}`,
   `style-src ${hash(STYLE)}`,
@@ -44,7 +44,7 @@ export const MOBILE_DONE_CSP = [
  * tap. Specification 000, Rules for the bridge page.
  * @param sessionId A well-formed id.
  */
-export function mobileDonePage(sessionId: string, appPackage: string): string {
+export function renderMobileBridgePage(sessionId: string, appPackage: string): string {
   const intent = `intent://auth/callback?sid=${sessionId}#Intent;scheme=svc;package=${appPackage};end`;
   return `<!doctype html>
 ${

@@ -37,20 +37,23 @@ export type SealedTokens = {
 };
 
 /** The lifetime of sign-ins: SVC_AUTH_COOKIE_MAX_AGE_DAYS and SVC_AUTH_IDLE_DAYS. */
-export type Lifetime = {
+export type AuthSessionLifetime = {
   lifetimeDays: number;
   /** Days without use after which a sign-in expires; 0 is no limit. */
   idleDays: number;
 };
 
 /** The rules of session lookups. */
-export type SessionRules = Lifetime & {
+export type AuthSessionRules = AuthSessionLifetime & {
   /** IDP_USER_MAX_AGE_SECONDS; with 0 user data is never fresh. */
   userMaxAgeSeconds: number;
 };
 
 /** Builds the condition that a session `s` has not expired. The cookie's lifetime also holds on the server. */
-export const isAlive = ({ lifetimeDays, idleDays }: Lifetime) => sql<boolean>`(
+export const whereAuthSessionActive = ({
+  lifetimeDays,
+  idleDays,
+}: AuthSessionLifetime) => sql<boolean>`(
   s.created_at > now() - make_interval(days => ${lifetimeDays})
   and (${idleDays} = 0
     or coalesce(s.last_used_at, s.created_at) > now() - make_interval(days => ${idleDays})))`;
@@ -84,7 +87,7 @@ const sessionStatement = prepare<Row>(
 export async function findSession(
   db: Kysely<Tables>,
   id: string,
-  { lifetimeDays, idleDays, userMaxAgeSeconds }: SessionRules,
+  { lifetimeDays, idleDays, userMaxAgeSeconds }: AuthSessionRules,
 ): Promise<AuthSession | undefined> {
   const [row] = await sessionStatement(db, [id, lifetimeDays, idleDays, userMaxAgeSeconds]);
   if (row === undefined) return undefined;
@@ -104,21 +107,21 @@ const generationStatement = prepare<{ generation: number }>(
 export async function findGeneration(
   db: Kysely<Tables>,
   id: string,
-  { lifetimeDays, idleDays }: Lifetime,
+  { lifetimeDays, idleDays }: AuthSessionLifetime,
 ): Promise<number | undefined> {
   const [row] = await generationStatement(db, [id, lifetimeDays, idleDays]);
   return row?.generation;
 }
 
 /** Returns which of some sessions exist and have not expired. */
-export async function livingSessions(
+export async function findActiveAuthSessions(
   db: Kysely<Tables>,
   ids: readonly string[],
-  lifetime: Lifetime,
+  lifetime: AuthSessionLifetime,
 ): Promise<Set<string>> {
   const { rows } = await sql<{ id: string }>`
     select s.id from user_auth_sessions s
-    where s.id = any(${ids}) and ${isAlive(lifetime)}`.execute(db);
+    where s.id = any(${ids}) and ${whereAuthSessionActive(lifetime)}`.execute(db);
   return new Set(rows.map(({ id }) => id));
 }
 
@@ -129,13 +132,13 @@ export const publicSessionId = sql<string>`left(encode(sha256(convert_to(s.id, '
 export async function findOwnSession(
   db: Kysely<Tables>,
   { userId, publicId }: { userId: string; publicId: string },
-  lifetime: Lifetime,
+  lifetime: AuthSessionLifetime,
 ): Promise<string | undefined> {
   const row = await db
     .selectFrom('user_auth_sessions as s')
     .select('s.id')
     .where('s.user_id', '=', userId)
-    .where(isAlive(lifetime))
+    .where(whereAuthSessionActive(lifetime))
     .where(publicSessionId, '=', publicId)
     .executeTakeFirst();
   return row?.id;
@@ -197,10 +200,10 @@ export async function recordUse(
 
 /** Deletes sessions that have expired. */
 export const sweepSessions =
-  (lifetime: Lifetime): Sweep =>
+  (lifetime: AuthSessionLifetime): Sweep =>
   (limit) =>
     sql`
     delete from user_auth_sessions where id in (
-      select s.id from user_auth_sessions s where not ${isAlive(lifetime)}
+      select s.id from user_auth_sessions s where not ${whereAuthSessionActive(lifetime)}
       limit ${limit} for update skip locked
     )`;
