@@ -5,10 +5,10 @@ import type { ConnectOptions, Database } from '@oselya/db';
 import { Command, type ErrorOptions, type HelpContext, InvalidArgumentError } from 'commander';
 import { oneLine } from './terminal.ts';
 
-/** A stream that a command writes to; `isTTY` when a person reads it at a terminal. */
+/** Output stream of a command. `isTTY` is true for a terminal. */
 export type Output = Writable & { isTTY?: boolean };
 
-/** The streams and environment of the process, or their replacements in a test. */
+/** Streams and environment of the process. Tests replace them. */
 export type Io = {
   env: NodeJS.ProcessEnv;
   stdin: Readable & { isTTY?: boolean; fd?: number };
@@ -16,19 +16,19 @@ export type Io = {
   stderr: Output;
 };
 
-/** Everything that a command gets from its surroundings. */
+/** Context of a command. */
 export type Context = Io & {
   print: (line: string) => void;
   /** Sets the exit status of a command that ends without an error. */
   exitWith: (status: number) => void;
 };
 
-/** A failed command. The message is one line that says what happened and what to do. */
+/** Error of a failed command. The one-line message names the failure and its remedy. */
 export class CommandError extends Error {
   override readonly name = 'CommandError';
 }
 
-/** Reports every wrong use in one line that names the help to read. Contract 1. */
+/** Command that reports usage errors in one line with a pointer to the help. Contract 1. */
 export class OneLineCommand extends Command {
   override createCommand(name?: string): OneLineCommand {
     return new OneLineCommand(name);
@@ -41,7 +41,7 @@ export class OneLineCommand extends Command {
     return super.error(`oselya: ${wrong}: see ${this.path()} --help`, options);
   }
 
-  /** Commander prints the whole help for a missing command, and the parent's for an unknown one. */
+  /** Overridden because Commander prints the whole help for a missing or unknown command. */
   override helpInformation(context?: HelpContext): string {
     if (context?.error) this.error('a command is missing');
     const [first = '-'] = this.args;
@@ -58,9 +58,9 @@ export class OneLineCommand extends Command {
 }
 
 /**
- * Returns the text below the help of a command.
- * @param needs The required services, with the variables that locate them.
- * @param note One more sentence.
+ * Formats the text below the help of a command.
+ * @param needs Required services, with the variables that locate them.
+ * @param note Additional sentence.
  */
 export function formatHelp(needs: string, note: string): string {
   return `
@@ -92,10 +92,10 @@ export function parseWholeNumber(value: string): number {
   throw new InvalidArgumentError('It is a whole number from 1.');
 }
 
-/** The exit status that shells use for a command ended by Ctrl-C. */
+/** Conventional exit status of a command that Ctrl-C ended. */
 export const INTERRUPTED_STATUS = 130;
 
-/** Returns a signal that the first Ctrl-C aborts. A second Ctrl-C ends the process at once. */
+/** Creates a signal that aborts on the first Ctrl-C. A second Ctrl-C ends the process. */
 export function createInterruptSignal(): AbortSignal {
   const controller = new AbortController();
   const stop = () => {
@@ -125,7 +125,7 @@ export async function openDatabase<Schema>(
   return { ...database, [Symbol.asyncDispose]: database.close };
 }
 
-/** Names the embedded database: on a server without DATABASE_URL it is rarely the intended one. */
+/** Warns that the embedded database is used, which is rarely intended on a server. */
 export function warnAboutEmbeddedDatabase(
   { DATABASE_URL: url, DATA_DIR: dataDir }: DatabaseConfig,
   { stderr }: Pick<Context, 'stderr'>,
@@ -134,7 +134,7 @@ export function warnAboutEmbeddedDatabase(
   stderr.write(`DATABASE_URL is not set: the embedded database in ${resolve(dataDir)} is used.\n`);
 }
 
-/** Returns a new encryption key: url-safe base64 of 32 bytes. Specification 000, Configuration. */
+/** Generates an encryption key: 32 bytes in URL-safe base64. Specification 000, Configuration. */
 export function generateKey(): string {
   return randomBytes(32).toString('base64url');
 }

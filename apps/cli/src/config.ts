@@ -5,7 +5,7 @@ import type { CollectorConnection } from './http.ts';
 const DEFAULT_ASSISTANT_PORT = 8000;
 const DEFAULT_COLLECTOR_PORT = 8001;
 
-/** A year: longer than any sign-in should last, and short enough for every clock. */
+/** One year: the upper limit of token lifetimes. */
 const MAX_TOKEN_SECONDS = 31_536_000;
 
 const tokenSeconds = (fallback: number) =>
@@ -13,10 +13,10 @@ const tokenSeconds = (fallback: number) =>
 
 const port = (fallback: number) => integer({ default: fallback, min: 1, max: 65_535 });
 
-/** The variables that `oselya dev` reads itself; the apps in it read theirs. Contract 1. */
+/** Variables that `oselya dev` itself reads. Contract 1. */
 export const devConfig = Type.Object({
   ...commonConfig,
-  // The summary and the sample listings name both ports, so that neither is left to chance.
+  // The summary and the sample listings need fixed ports.
   ASSISTANT_PORT: port(DEFAULT_ASSISTANT_PORT),
   COLLECTOR_PORT: port(DEFAULT_COLLECTOR_PORT),
   DEV_IDP_PORT: port(8002),
@@ -24,7 +24,7 @@ export const devConfig = Type.Object({
   DEV_IDP_REFRESH_TOKEN_SECONDS: tokenSeconds(2_592_000),
 });
 
-/** The variables of commands that ask a running collector. Contract 1. */
+/** Variables of commands that use a running collector. Contract 1. */
 export const clientConfig = Type.Object({
   COLLECTOR_PORT: port(DEFAULT_COLLECTOR_PORT),
   COLLECTOR_URL: Type.Optional(
@@ -45,7 +45,7 @@ export const clientConfig = Type.Object({
   ),
 });
 
-/** The variables of the command that talks to a running assistant. Contract 1. */
+/** Variables of `oselya chat`. Contract 1. */
 export const chatConfig = Type.Object({
   ASSISTANT_PORT: port(DEFAULT_ASSISTANT_PORT),
   BASE_URL: Type.Optional(
@@ -59,13 +59,13 @@ export const chatConfig = Type.Object({
   ),
 });
 
-/** The origin that a text is, with or without a final slash; undefined for what is none. */
+/** Parses an origin, with or without a trailing slash. Returns undefined for other texts. */
 export function parseOrigin(text: string): string | undefined {
   const origin = text.replace(/\/$/, '');
   return /^https?:/.test(origin) && URL.parse(origin)?.origin === origin ? origin : undefined;
 }
 
-/** The assistant that the command talks to: sign-ins begin and end at its public origin alone. */
+/** Returns the URL of the configured assistant. It is the public origin, because sign-in requires that origin. */
 export function resolveAssistantUrl({
   BASE_URL,
   ASSISTANT_PORT,
@@ -73,17 +73,17 @@ export function resolveAssistantUrl({
   return parseOrigin(BASE_URL ?? `http://127.0.0.1:${ASSISTANT_PORT}`) ?? '';
 }
 
-/** Where the assistant is unless a variable says otherwise. */
+/** Default URL of the assistant. */
 export const DEFAULT_ASSISTANT_URL = resolveAssistantUrl({
   ASSISTANT_PORT: DEFAULT_ASSISTANT_PORT,
 });
 
-/** Where a collector of this machine is. */
+/** Returns the URL of a collector on this machine. */
 export function getLocalCollectorUrl(collectorPort: number): string {
   return `http://127.0.0.1:${collectorPort}`;
 }
 
-/** The collector that a command asks. */
+/** Returns the URL and API key of the configured collector. */
 export function resolveCollector(config: Static<typeof clientConfig>): CollectorConnection {
   return {
     url: config.COLLECTOR_URL ?? getLocalCollectorUrl(config.COLLECTOR_PORT),
@@ -91,5 +91,5 @@ export function resolveCollector(config: Static<typeof clientConfig>): Collector
   };
 }
 
-/** Where the collector is unless a variable says otherwise. */
+/** Default URL of the collector. */
 export const DEFAULT_COLLECTOR_URL = getLocalCollectorUrl(DEFAULT_COLLECTOR_PORT);

@@ -4,10 +4,10 @@ import { CommandError } from '../command.ts';
 import { parseProblem, getFailureReason, sendRequest } from '../http.ts';
 import manifest from '../../package.json' with { type: 'json' };
 
-/** Shown to users in their list of sign-ins. */
+/** User agent that the assistant shows in the user's list of sign-ins. */
 const USER_AGENT = `oselya-chat/${manifest.version} (${process.platform})`;
 
-/** Schema of a sign-in: its session cookie. Answers and the file are validated. */
+/** Schema of the session cookie. It validates responses and the stored file. */
 export const sessionCookieSchema = Type.Object({
   name: Type.String({ pattern: "^[\\w!#$%&'*+.^`|~-]{1,64}$" }),
   value: Type.String({ pattern: '^[A-Za-z0-9_-]{43}$' }),
@@ -34,7 +34,7 @@ const sessionsSchema = Type.Array(
   }),
 );
 
-/** HTTP client of the assistant, for requests outside of its sockets. */
+/** HTTP client of the assistant for requests outside the WebSocket. */
 export class AssistantClient {
   readonly url: string;
   readonly #note: (line: string) => void;
@@ -46,7 +46,7 @@ export class AssistantClient {
   }
 
   /**
-   * Returns the email of the signed-in user; undefined without a valid sign-in.
+   * Returns the email of the signed-in user. Undefined if the session cookie is missing or invalid.
    * @throws CommandError if no assistant answers.
    */
   async getAccount(signIn: SessionCookie | undefined): Promise<string | undefined> {
@@ -57,8 +57,8 @@ export class AssistantClient {
   }
 
   /**
-   * Redeems the code of a sign-in. docs/adr/0024-sign-in-of-the-terminal.md.
-   * @throws CommandError also for an invalid cookie, which would corrupt the file of sign-ins.
+   * Redeems the code of a sign-in (docs/adr/0024-sign-in-of-the-terminal.md).
+   * @throws CommandError if the request fails or the cookie is invalid.
    */
   async redeemCode(code: string, codeVerifier: string): Promise<SessionCookie> {
     const body = { code, code_verifier: codeVerifier };
@@ -71,7 +71,7 @@ export class AssistantClient {
     );
   }
 
-  /** Ends a sign-in. */
+  /** Ends the auth session of a cookie. */
   async signOut(signIn: SessionCookie): Promise<void> {
     const answer = await this.#ask('/auth/logout', { method: 'POST', signIn });
     if (answer.status !== 200) throw this.#rejection(answer);
@@ -107,7 +107,7 @@ export class AssistantClient {
   }
 
   #rejection({ status, body }: { status: number; body: unknown }): CommandError {
-    // An answer without a problem body comes from another server.
+    // A response without a problem body comes from another server.
     const said = status < 400 ? undefined : parseProblem(body);
     return said === undefined
       ? createNotAssistantError(this.url)
@@ -115,7 +115,7 @@ export class AssistantClient {
   }
 }
 
-/** Creates the error of an unreachable assistant. */
+/** Creates the error for an unreachable assistant. */
 export function createUnreachableError(url: string, reason: string, cause: unknown): CommandError {
   return new CommandError(
     `the assistant at ${url} cannot be reached (${reason}): start it with npm start, or set BASE_URL to its address`,
@@ -123,12 +123,12 @@ export function createUnreachableError(url: string, reason: string, cause: unkno
   );
 }
 
-/** Returns the notice of a silent assistant. */
+/** Formats the notice about a slow response. */
 export function formatSlowNotice(seconds: number): string {
   return `The assistant has not answered for ${seconds} s. Still waiting.`;
 }
 
-/** Creates the error of an address where another server answers. */
+/** Creates the error for a server that is not an assistant. */
 export function createNotAssistantError(url: string): CommandError {
   return new CommandError(
     `the server at ${url} is not an Oselya assistant: set BASE_URL to the address of one`,

@@ -28,11 +28,11 @@ import { signIn } from './sign-in.ts';
 
 /** Options of a chat. */
 export type ChatOptions = {
-  /** Origin of the assistant. */
+  /** Base URL of the assistant. */
   url: string;
-  /** The message; undefined for a conversation. */
+  /** Message to send. Undefined for a conversation. */
   text: string | undefined;
-  /** The session to continue; undefined for a new one. */
+  /** Session to continue. Undefined for a new session. */
   sessionId: string | undefined;
   /** Profile of a new session. */
   profileId: string | undefined;
@@ -41,7 +41,7 @@ export type ChatOptions = {
 };
 
 /**
- * Sends one message to a running assistant, or holds a conversation. Signs the user in first if needed.
+ * Sends one message to a running assistant, or starts a conversation. Signs the user in if needed.
  * @throws CommandError for every failure that the user can act on.
  */
 export async function chat(options: ChatOptions, context: Context): Promise<void> {
@@ -55,7 +55,7 @@ export async function chat(options: ChatOptions, context: Context): Promise<void
   });
   try {
     const ended = Promise.withResolvers<never>();
-    // A single message fails by its answer, so this rejection is expected.
+    // A single message reports its own failure, so this rejection is ignored.
     ended.promise.catch(() => undefined);
     const notices = { onMessage: note };
     const describe = createStatusReporter((line) => notices.onMessage(line));
@@ -87,7 +87,7 @@ export async function chat(options: ChatOptions, context: Context): Promise<void
   }
 }
 
-/** Signs this terminal out at an assistant, and forgets the session. */
+/** Signs this terminal out of an assistant and deletes the session cookie. */
 export async function signOut(url: string, { env, stderr, print }: Context): Promise<void> {
   const kept = new SessionCookieStore(env);
   const signedInAs = await kept.find(url);
@@ -97,14 +97,14 @@ export async function signOut(url: string, { env, stderr, print }: Context): Pro
   print(`This terminal is signed out at ${url}.`);
 }
 
-/** Returns the stored sign-in if it is still valid, or a new one. */
+/** Returns the stored session cookie if it is valid. Otherwise signs the user in. */
 async function ensureSignedIn(
   assistant: AssistantClient,
   kept: SessionCookieStore,
   how: { opensBrowser: boolean; onMessage: (line: string) => void },
 ): Promise<SessionCookie> {
   const known = await kept.find(assistant.url);
-  // Also requested without a sign-in: a browser is opened only if an assistant answers.
+  // Also requested without a cookie, so that no browser opens for an unreachable assistant.
   const account = await assistant.getAccount(known);
   if (known !== undefined && account !== undefined) return known;
   if (known !== undefined) how.onMessage('This terminal was signed out: sign in again.');
@@ -113,13 +113,13 @@ async function ensureSignedIn(
   return fresh;
 }
 
-/** Number of listed sessions. */
+/** Maximum number of listed sessions. */
 const MAX_LISTED_SESSIONS = 20;
 
 const createListSessions = (assistant: AssistantClient, cookie: SessionCookie) => () =>
   assistant.listSessions(cookie, MAX_LISTED_SESSIONS);
 
-/** Sends one message and shows the answer. Ctrl-C cancels it; a second one ends the command. */
+/** Sends one message and shows the answer. Ctrl-C cancels the answer. A second Ctrl-C ends the command. */
 async function ask(
   client: ChatClient,
   { text, sessionId, profileId, json }: ChatOptions & { text: string },
@@ -128,7 +128,7 @@ async function ask(
   const signal = createInterruptSignal();
   const id = sessionId ?? (await client.createSession({ profileId })).session_id;
   const cancel = () => {
-    // The answer may have ended already.
+    // Cancelling a finished answer fails, which is harmless.
     client.cancel(id).catch(() => undefined);
   };
   signal.addEventListener('abort', cancel);
@@ -142,7 +142,7 @@ async function ask(
   return ending === 'completed' ? 0 : 1;
 }
 
-/** Returns a function that describes the state of the connection in lines. */
+/** Creates a function that reports changes of the connection status. */
 function createStatusReporter(note: (line: string) => void): (status: Status) => void {
   let isLost = false;
   return (status) => {
@@ -150,7 +150,7 @@ function createStatusReporter(note: (line: string) => void): (status: Status) =>
       case 'waiting': {
         const { code, reason, delayMs } = status;
         isLost = true;
-        // Code 1006 has the system's reason; other codes say the same as their reason.
+        // Only code 1006 has a useful reason from the system.
         const detail = code === 1006 && reason !== '' ? ` (${oneLine(reason)})` : '';
         note(
           `The connection was lost: ${describeClose(code)}${detail}. Reconnecting in ${seconds(delayMs)} s.`,
@@ -175,7 +175,7 @@ function createStatusReporter(note: (line: string) => void): (status: Status) =>
 
 const seconds = (ms: number): number => Math.ceil(ms / 1000);
 
-/** Explains an error of the connection, with advice. */
+/** Converts a connection error to a CommandError with advice. */
 function toCommandError(error: ChatError, url: string): CommandError {
   switch (error.code) {
     case 'signed_out':
@@ -202,12 +202,12 @@ function toCommandError(error: ChatError, url: string): CommandError {
   }
 }
 
-/** Maximum size of standard input; longer text is not a message. */
+/** Maximum size of a message from standard input. */
 const MAX_INPUT_BYTES = 256 * 1024;
 
 /**
- * Returns the message of a command: its words, or standard input.
- * @returns Undefined at a terminal without words.
+ * Reads the message of a command from its arguments or from standard input.
+ * @returns Undefined for a terminal without arguments.
  */
 export async function readMessage(
   words: readonly string[],

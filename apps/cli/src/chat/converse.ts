@@ -28,7 +28,7 @@ type Options = {
   sessions: () => Promise<ListedSession[]>;
   sessionId: string | undefined;
   profileId: string | undefined;
-  /** Shows the state of the connection; the conversation replaces `onMessage`. */
+  /** Receives notices about the connection. The conversation replaces `onMessage`. */
   notices: { onMessage: (line: string) => void };
 };
 
@@ -42,7 +42,7 @@ const HELP = [
   '/quit         leave (also Ctrl-D)',
 ];
 
-/** Number of messages shown of an opened session. */
+/** Number of earlier messages shown for an opened session. */
 const SHOWN_MESSAGES = 6;
 
 /**
@@ -62,9 +62,9 @@ class Conversation {
   readonly #ended = Promise.withResolvers<number>();
   #sessionId: string | undefined;
   #listed: ListedSession[] = [];
-  /** Changes of the memory that can be undone, the latest last. */
+  /** Memory changes that can be undone, oldest first. */
   readonly #changed: FinishedStep[] = [];
-  /** Lines run one after another, because several may be pasted at once. */
+  /** Queue of input lines. Several lines may be pasted at once. */
   #work = Promise.resolve();
   #isClosed = false;
   #isAnswering = false;
@@ -90,7 +90,7 @@ class Conversation {
       this.#isClosed = true;
       this.#ended.resolve(0);
     });
-    // After the answer in progress, which shows its text and fails by itself.
+    // Wait for the answer in progress, which reports its own failure.
     this.#options.ended.catch((error: unknown) => this.#work.then(() => this.#ended.reject(error)));
     try {
       this.#screen.note('Ask for what you look for. /help lists the commands, /quit leaves.');
@@ -101,7 +101,7 @@ class Conversation {
     }
   }
 
-  /** Opens the requested session; its failure ends the conversation. The user may leave meanwhile. */
+  /** Opens the requested session. A failure ends the conversation. */
   async #begin(sessionId: string | undefined): Promise<void> {
     try {
       const answer = sessionId === undefined ? null : await this.#open(sessionId);
@@ -116,7 +116,7 @@ class Conversation {
     if (!this.#isClosed) this.#screen.prompt();
   }
 
-  /** Ctrl-C cancels an answer in progress; a second one, or one without an answer, leaves. */
+  /** Handles Ctrl-C: cancels the answer in progress, or ends the conversation. */
   #interrupt(): void {
     if (this.#isAnswering && !this.#isCancelling) void this.#guard(() => this.#cancel());
     else this.#ended.resolve(INTERRUPTED_STATUS);
@@ -137,13 +137,13 @@ class Conversation {
 
   async #after(earlier: Promise<void>, line: string): Promise<void> {
     await earlier;
-    // An earlier pasted line may have shown the prompt again.
+    // The previous pasted line may have redrawn the prompt.
     this.#screen.clearPrompt();
     await this.#guard(() => this.#do(line));
     this.#prompt();
   }
 
-  /** Shows the error of one message; a lost connection ends the conversation. */
+  /** Runs an action and shows its error. A lost connection ends the conversation. */
   async #guard(work: () => Promise<void> | void): Promise<void> {
     try {
       await work();
@@ -220,7 +220,7 @@ class Conversation {
     try {
       await this.#client.undo(step.session_id, step.tool.step_id);
     } catch (error) {
-      // A temporary failure keeps the change, so that the user can repeat the command.
+      // A change remains after a temporary failure, so that the user can retry the undo.
       if (error instanceof ChatError && CANNOT_UNDO.has(error.problem?.code)) this.#changed.pop();
       throw error;
     }
@@ -281,13 +281,13 @@ class Conversation {
     } else await this.#show(await this.#open(chosen));
   }
 
-  /** Returns the id of a numbered session in the list. */
+  /** Returns the id of the session with a number in the list. */
   async #numbered(number: number): Promise<string | undefined> {
     if (this.#listed.length === 0) this.#listed = await this.#options.sessions();
     return this.#listed[number - 1]?.session_id;
   }
 
-  /** @returns The answer in progress in the session. */
+  /** Opens a session. Returns its answer in progress, if any. */
   async #open(sessionId: string): Promise<Answer | null> {
     const { session, messages, answer } = await this.#client.openSession(sessionId);
     this.#sessionId = session.session_id;
@@ -297,12 +297,12 @@ class Conversation {
   }
 }
 
-/** Returns a stored message; questions have the prompt's mark. */
+/** Formats a stored message. Questions begin with the prompt. */
 function messageText({ role, content }: Message): string {
   return `${role === 'user' ? '> ' : ''}${printableText(content)}\n`;
 }
 
-/** Problems of an undo that no repetition can solve. */
+/** Problem codes of an undo for which a retry is useless. */
 const CANNOT_UNDO: ReadonlySet<string | undefined> = new Set([
   'nothing_to_undo',
   'session_not_found',

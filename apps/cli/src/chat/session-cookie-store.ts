@@ -10,12 +10,12 @@ import { type SessionCookie, sessionCookieSchema } from './assistant-client.ts';
 
 const content = Type.Record(Type.String(), sessionCookieSchema);
 
-/** For the user alone. */
+/** File and folder are accessible only to the user. */
 const FILE_MODE = 0o600;
 const FOLDER_MODE = 0o700;
 
 /**
- * The sign-ins of this user's terminals, one for each assistant, in a file that only the user can read:
+ * Store of session cookies, one per assistant, in a file that only the user can read:
  * `oselya/sign-ins.json` in the user's configuration folder (XDG Base Directory Specification).
  */
 export class SessionCookieStore {
@@ -25,7 +25,7 @@ export class SessionCookieStore {
     this.path = join(configFolder(env), 'sign-ins.json');
   }
 
-  /** Returns the sign-in at an assistant, if there is one. */
+  /** Returns the session cookie for an assistant, if any. */
   async find(url: string): Promise<SessionCookie | undefined> {
     const all = await this.#read();
     return Object.hasOwn(all, url) ? all[url] : undefined;
@@ -53,14 +53,14 @@ export class SessionCookieStore {
     throw new CommandError(`${this.path} is damaged: delete it and sign in again`);
   }
 
-  /** Replaces the file at once, because another command may be reading it. */
+  /** Replaces the file atomically, because another command may be reading it. */
   async #write(all: Record<string, SessionCookie>): Promise<void> {
     const folder = dirname(this.path);
     const draft = `${this.path}.${randomUUID()}`;
     try {
       await mkdir(folder, { recursive: true, mode: FOLDER_MODE });
       await writeFile(draft, `${JSON.stringify(all, null, 2)}\n`, { mode: FILE_MODE });
-      // The umask may have removed permissions of the user.
+      // The umask may have removed the user's own permissions.
       await chmod(draft, FILE_MODE);
       await rename(draft, this.path);
     } catch (error) {
@@ -79,7 +79,7 @@ export class SessionCookieStore {
 }
 
 /**
- * Returns the user's folder for Oselya's settings, which may not exist yet.
+ * Returns the user's configuration folder for Oselya. The folder may not exist yet.
  * @see https://specifications.freedesktop.org/basedir-spec
  */
 function configFolder(env: NodeJS.ProcessEnv): string {

@@ -18,16 +18,16 @@ export type Screen = {
   note: (line: string) => void;
 };
 
-/** A finished tool with its session. */
+/** Event of a finished tool call. */
 export type FinishedStep = Extract<TurnEvent, { type: 'tool.finished' }>;
 
-/** End of an answer. */
+/** Outcome of an answer. */
 export type AnswerOutcome = 'completed' | 'cancelled' | 'cut' | 'failed';
 
 /**
- * Shows an answer while it arrives: its printable text, and a line for each step of its tools.
+ * Streams an answer to the screen: its printable text, and a line for each tool call.
  * @param onChanged Called with each step that changed the memory.
- * @throws ChatError if the answer is lost before its end.
+ * @throws ChatError if the connection is lost before the answer ends.
  */
 export async function showAnswer(
   answer: Answer,
@@ -48,7 +48,7 @@ export async function showAnswer(
 
   function finish(stored: Message | undefined): void {
     const content = stored?.content ?? '';
-    // The stored message completes text that a lost connection cut off.
+    // The stored message contains text that was lost with the connection.
     if (content.startsWith(shown)) write(content.slice(shown.length));
     else if (!shown.startsWith(content)) write(`\n\n${content}`);
     if (shown !== '') screen.text('\n');
@@ -91,7 +91,7 @@ export async function showAnswerJson(
   return ending;
 }
 
-/** Returns a function that writes lines to a stream, dim on a terminal unless `NO_COLOR` is set. https://no-color.org */
+/** Creates a writer of lines, which are dim on a terminal unless `NO_COLOR` is set (https://no-color.org). */
 export function createNoteWriter(
   stream: Writable & { isTTY?: boolean },
   env: NodeJS.ProcessEnv,
@@ -127,14 +127,14 @@ const NOTES: Readonly<Record<AnswerOutcome, string | undefined>> = {
 };
 
 function endingOf({ status }: Message, screen?: Screen): AnswerOutcome {
-  // An unknown status of a later version means an incomplete answer.
+  // A status unknown to this version counts as a failure.
   const ending = status === undefined ? 'completed' : (ENDINGS[status] ?? 'failed');
   const note = NOTES[ending];
   if (note !== undefined) screen?.note(note);
   return ending;
 }
 
-/** The screen of a conversation. Output appears above the prompt, whose text is kept. */
+/** Screen of a conversation. Output appears above the prompt and keeps the typed text. */
 export class ConversationScreen implements Screen {
   readonly #stdout: Output;
   readonly #lines: Pick<Interface, 'prompt'>;
@@ -171,12 +171,12 @@ export class ConversationScreen implements Screen {
     this.#lines.prompt(true);
   }
 
-  /** Called after a typed line: the cursor is below the prompt. */
+  /** Updates the state after a typed line. The cursor is then below the prompt. */
   entered(): void {
     this.#hasPrompt = false;
   }
 
-  /** Removes the prompt before output in parts. */
+  /** Removes the prompt before streamed output. */
   clearPrompt(): void {
     if (!this.#hasPrompt) return;
     clearLine(this.#stdout, 0);

@@ -9,14 +9,14 @@ import { CommandError } from '../command.ts';
 import { oneLine } from '../terminal.ts';
 import { type AssistantClient, type SessionCookie } from './assistant-client.ts';
 
-/** Time limit of the assistant: at the provider, and then on the confirmation page. */
+/** Time limit of the assistant for both steps: the identity provider and the confirmation page. */
 const WAIT_MINUTES = 2 * SIGN_IN_STEP_MINUTES;
 
 /**
- * Signs this terminal in with the user's browser. The browser brings a code to a port of this machine, which is
+ * Signs this terminal in with the user's browser. The browser sends a code to a port of this machine, and the code is
  * redeemed with a verifier. RFC 8252, RFC 7636.
- * @param onMessage Called with lines for the user.
- * @throws CommandError if the user denies it, or after the time limit.
+ * @param onMessage Called with messages for the user.
+ * @throws CommandError if the user denies the sign-in, or after the time limit.
  */
 export async function signIn(
   assistant: AssistantClient,
@@ -51,7 +51,7 @@ export async function signIn(
       );
     }
     const signedIn = await assistant.redeemCode(brought.code, verifier);
-    // A local stranger may have confirmed with another account, so the user sees the account.
+    // Another local user may have confirmed the sign-in with their account, so the account is shown.
     const account = await assistant.getAccount(signedIn);
     onMessage(account === undefined ? 'Signed in.' : `Signed in as ${oneLine(account)}.`);
     return signedIn;
@@ -63,7 +63,7 @@ export async function signIn(
 
 const random = () => randomBytes(32).toString('base64url');
 
-/** Result of the browser: a code, or an error if the user denied it. RFC 6749 §4.1.2. */
+/** Result from the browser: a code, or an error if the user denied the sign-in. RFC 6749 §4.1.2. */
 type BrowserResult = { code: string } | { error: string };
 
 const page = (title: string, text: string) => `<!doctype html>
@@ -85,7 +85,7 @@ const HEADERS = {
 };
 
 /**
- * Listens on a free port of 127.0.0.1 for the browser of one sign-in. Requests without the state are
+ * Listens on a free port of 127.0.0.1 for the browser of one sign-in. Requests without the expected state are
  * answered 404. RFC 8252 §7.3, §8.3.
  */
 async function listenForBrowser(state: string) {
@@ -118,14 +118,14 @@ function read({ method, url = '' }: IncomingMessage, state: string): BrowserResu
   return error ? { error } : undefined;
 }
 
-/** Programs that open an address in the user's browser, with their first arguments. */
+/** Programs that open a URL in the user's browser, with their first arguments. */
 const OPENERS: Readonly<Partial<Record<NodeJS.Platform, readonly [string, ...string[]]>>> = {
   darwin: ['open'],
-  // `start` would pass the address to a shell.
+  // `start` would pass the URL to a shell.
   win32: ['rundll32', 'url.dll,FileProtocolHandler'],
 };
 
-/** Tries to open an address. Failures are ignored, because the address was printed. */
+/** Tries to open a URL in the browser. Ignores failures, because the URL was printed. */
 function openBrowser(address: string): void {
   const [program, ...first] = OPENERS[process.platform] ?? ['xdg-open'];
   const child = spawn(program, [...first, address], { stdio: 'ignore', detached: true });

@@ -3,7 +3,7 @@ import { type Command, InvalidArgumentError } from 'commander';
 import { CommandError, type Context, formatHelp, openDatabase } from '../command.ts';
 import { oneLine } from '../terminal.ts';
 
-/** A store of many years takes longer than the queries of a service. */
+/** Large databases need more time than the queries of a service. */
 const QUERY_TIMEOUT_MS = 600_000;
 
 const MAX_NAMED_FACTS = 20;
@@ -22,7 +22,7 @@ export function addAssignLegacyCommand(program: Command, context: Context): void
       ),
     )
     .argument('<user-id>', 'the new owner: the id at the identity provider', (value: string) => {
-      // An empty one usually comes from an unset variable.
+      // An empty value usually comes from an unset shell variable.
       if (value.trim() !== '') return value;
       throw new InvalidArgumentError('Name the user: the id must not be empty.');
     })

@@ -5,7 +5,7 @@ import { formatHelp } from '../command.ts';
 
 type Options = { limit?: number; json?: boolean; verbose?: boolean };
 
-/** `oselya evaluate`: how well the configured model reads listings, beside the mock. */
+/** Adds `oselya evaluate`, which measures the extractions of the configured model and of the mock. */
 export function addEvaluateCommand(program: Command, context: Context): void {
   program
     .command('evaluate')

@@ -10,7 +10,7 @@ const DELIMITERS: readonly DelimiterName[] = ['comma', 'semicolon', 'tab', 'bar'
 
 type Options = Omit<IngestOptions, 'file' | 'format' | 'collector'> & { format?: FileFormat };
 
-/** `oselya ingest`: sends the records of a file to a running collector over HTTP. */
+/** Adds `oselya ingest`, which sends the records of a file to a running collector over HTTP. */
 export function addIngestCommand(program: Command, context: Context): void {
   const command: Command = program
     .command('ingest')

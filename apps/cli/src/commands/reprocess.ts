@@ -23,7 +23,7 @@ type Options = {
   verbose?: boolean;
 };
 
-/** `oselya reprocess`: reads kept payloads again with the current prompt and model. Contract 1. */
+/** Adds `oselya reprocess`, which repeats extractions with the current prompt and model. Contract 1. */
 export function addReprocessCommand(program: Command, context: Context): void {
   const command = program
     .command('reprocess')

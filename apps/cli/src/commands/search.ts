@@ -7,7 +7,7 @@ const MAX_LIMIT = 100;
 
 const MAX_TITLE_LENGTH = 90;
 
-/** `oselya search`: searches a running collector over HTTP. */
+/** Adds `oselya search`, which searches a running collector over HTTP. */
 export function addSearchCommand(program: Command, { env, print }: Context): void {
   program
     .command('search')
@@ -87,7 +87,7 @@ const resultsSchema = Type.Object({
 
 type Results = Static<typeof resultsSchema>;
 
-/** Returns results as text for a terminal: two lines for each listing, and a last line with their number. */
+/** Formats results for a terminal: two lines per listing, and a last line with the count. */
 export async function formatResults({ items, total }: Results): Promise<string> {
   const { FIELD_NAMES, getField } = await import('@oselya/collector/fields');
   const { formatAmount, formatListingId, formatPrice } = await import('@oselya/kit');
@@ -114,7 +114,7 @@ export async function formatResults({ items, total }: Results): Promise<string> 
   return [...lines, count(items.length, total)].join('\n');
 }
 
-/** Cuts a title between characters as readers count them. */
+/** Shortens a title without splitting a grapheme. */
 function shorten(title: string): string {
   const segments = new Intl.Segmenter('uk').segment(title.slice(0, MAX_TITLE_LENGTH * 8));
   const characters = Array.from(segments, ({ segment }) => segment);
@@ -123,7 +123,7 @@ function shorten(title: string): string {
 }
 
 function count(shown: number, total: Results['total']): string {
-  // A similar search always finds as many as were requested, so it has no total.
+  // A similarity search has no total, because every listing has a rank.
   if (total === undefined) return shown === 0 ? '0 found' : `the ${shown} nearest`;
   const found = `${total.relation === 'gte' ? 'at least ' : ''}${total.value} found`;
   return shown < total.value ? `${found}, ${shown} shown` : found;

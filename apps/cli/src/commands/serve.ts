@@ -1,7 +1,7 @@
 import type { Command } from 'commander';
 import { type Context, generateKey, formatHelp, openDatabase } from '../command.ts';
 
-/** `oselya dev`, `oselya assistant`, `oselya collector` and `oselya worker`. Contract 1. */
+/** Adds `oselya dev`, `oselya assistant`, `oselya collector` and `oselya worker`. Contract 1. */
 export function addServeCommands(program: Command, { env, print }: Context): void {
   program
     .command('dev')
@@ -61,7 +61,7 @@ export function addServeCommands(program: Command, { env, print }: Context): voi
     .action(() => serve('worker', env));
 }
 
-/** Runs one role until the process gets a signal to stop. */
+/** Runs one role until the process receives a stop signal. */
 async function serve(
   role: 'assistant' | 'collector' | 'worker',
   env: NodeJS.ProcessEnv,
@@ -70,7 +70,7 @@ async function serve(
   const { level, start } = await load(role, env);
   const log = createLogger({ level, service: role });
   const starting = start(env);
-  // Registered during the start, so that a signal then still closes everything.
+  // Registered before the start completes, so that an early signal also closes everything.
   await Promise.all([starting, onShutdown(log, async () => (await starting).close())]);
 }
 
@@ -84,7 +84,7 @@ async function load(role: 'assistant' | 'collector' | 'worker', env: NodeJS.Proc
   return { level: readConfig(env, { api }).LOG_LEVEL, start: api ? start : startWorker };
 }
 
-/** `oselya migrate` and `oselya keygen`. Contract 1. */
+/** Adds `oselya migrate` and `oselya keygen`. Contract 1. */
 export function addSetUpCommands(program: Command, context: Context): void {
   const { env, print } = context;
   program
@@ -101,7 +101,7 @@ export function addSetUpCommands(program: Command, context: Context): void {
       const assistant = await import('@oselya/assistant');
       const collector = await import('@oselya/collector');
       const { loadConfig } = await import('@oselya/kit');
-      // The collector's schema reports all bad values at once, also those that only migrations read.
+      // The collector's schema reports all invalid values at once.
       await using database = await openDatabase<never>(
         loadConfig(collector.configSchema, env),
         context,

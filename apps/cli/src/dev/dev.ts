@@ -21,7 +21,7 @@ import {
 } from './settings.ts';
 import { formatSummary } from './summary.ts';
 
-/** This repository's own inventory, in which the assistant looks endpoints up. */
+/** Inventory of this repository, which the assistant searches for endpoints. */
 const INVENTORY_FILE = fileURLToPath(
   new URL('../../../../inventory/endpoints.json', import.meta.url),
 );
@@ -29,7 +29,7 @@ const INVENTORY_FILE = fileURLToPath(
 /**
  * Runs the whole platform in one process: the assistant, the collector with its worker, the development
  * identity provider, and, without `DATABASE_URL`, the embedded database. Returns when the process gets a
- * signal to stop. Contract 1.
+ * stop signal. Contract 1.
  */
 export async function dev(options: {
   env: NodeJS.ProcessEnv;
@@ -40,7 +40,7 @@ export async function dev(options: {
   const log = createLogger({ level: settings.config.LOG_LEVEL, service: 'dev' });
   const stopping = new AbortController();
   const starting = start({ settings, log, print, stopping: stopping.signal });
-  // Registered during the start, so that a signal then still closes everything.
+  // Registered before the start completes, so that an early signal also closes everything.
   const stopped = onShutdown(log, async () => {
     stopping.abort();
     print('\nOselya is stopping; Ctrl-C again ends it at once.');
@@ -77,7 +77,7 @@ async function start(options: {
 
   // The collector has created its tables in the shared database.
   const keys = createApiKeyStore(database as unknown as Database<Tables>);
-  /** Makes a key for this process, and revokes one of the same name that a killed process left. */
+  /** Creates an API key for this process. Revokes a key of the same name left by a killed process. */
   async function makeKey(purpose: string, scopes: ('ingest' | 'search' | 'admin')[]) {
     const name = `oselya dev, ${purpose}`;
     for (const { id, ...earlier } of await keys.list()) {
@@ -103,7 +103,7 @@ async function start(options: {
   );
   opened.defer(() => assistant.close());
 
-  // News of the samples appears below the summary.
+  // Messages about the samples appear below the summary.
   const summarized = Promise.withResolvers<void>();
   async function report(line: string): Promise<void> {
     await summarized.promise;

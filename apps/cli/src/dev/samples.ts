@@ -13,45 +13,45 @@ import { oneLine } from '../terminal.ts';
 
 const FOLDER = join(import.meta.dirname, '../../../../samples');
 
-/** The folder of the sample images. */
+/** Folder of the sample images. */
 export const SAMPLE_IMAGES_FOLDER = join(FOLDER, 'images');
 
-/** The origin of the images in the sample file. */
+/** Origin of the image URLs in the sample file. */
 const SAMPLE_FILE_ORIGIN = 'http://127.0.0.1:8002';
 
 const QUEUE_POLL_MS = 200;
 
-/** The summary waits this long for the samples, because it suggests searches for them. */
+/** Maximum delay of the summary. It suggests searches, so it waits for the samples. */
 const SAMPLES_TIMEOUT_MS = 15_000;
 
-/** The number of sent sample listings, or that they are still being sent; 0 for none. */
+/** Number of sent sample listings, or `being sent` while the sending continues. */
 export type SamplesState = number | 'being sent';
 
-/** How to send the sample listings. */
+/** Options for sending the sample listings. */
 export type SampleOptions = {
   dataDir: string;
-  /** With a key for `ingest` and `admin` if it requires one. */
+  /** Collector to send to. Its API key needs the scopes `ingest` and `admin`. */
   collector: CollectorConnection;
-  /** The origin that serves the images. */
+  /** Origin that serves the images. */
   imagesOrigin: string;
   signal: AbortSignal;
   onProcessed: () => Promise<void> | undefined;
-  /** Called with news, also after this function has returned. */
+  /** Called with progress messages, even after `sendSamples` has returned. */
   report: (line: string) => void;
   patienceMs?: number;
 };
 
 const marker = (dataDir: string) => join(dataDir, 'samples-loaded');
 
-/** Tells whether an earlier start on this data folder sent all sample listings. */
+/** Tells whether all sample listings of this data folder have been sent. */
 export function hasLoadedSamples(dataDir: string): boolean {
   return existsSync(marker(dataDir));
 }
 
 /**
- * Sends the sample listings and reports when they are processed. It continues in the background when the
- * collector's rate limit delays them, and otherwise after 15 s. It never throws.
- * @returns Their state at that moment.
+ * Sends the sample listings and reports their processing. It continues in the background if the
+ * collector's rate limit delays them, or after 15 s. It never throws.
+ * @returns The state when the function returns.
  */
 export function sendSamples(options: SampleOptions): Promise<SamplesState> {
   const { signal, report, patienceMs = SAMPLES_TIMEOUT_MS } = options;
@@ -66,7 +66,7 @@ export function sendSamples(options: SampleOptions): Promise<SamplesState> {
   return Promise.race<SamplesState>([sent, delayed.promise, late]).catch(() => 0);
 }
 
-/** Sends the samples in order, because later ones change earlier ones. A repeated start doubles nothing. */
+/** Sends the samples in order, because later samples change earlier samples. Repetition is safe. */
 async function sendAll(
   { dataDir, collector, imagesOrigin, signal }: SampleOptions,
   onRetry: (reason: string) => void,
@@ -100,7 +100,7 @@ async function reportEnd(
   try {
     const { completed, invalid, failed } = await untilProcessed(collector, signal);
     await onProcessed();
-    // The counts include earlier payloads of this database; null is not counted yet.
+    // The counts include earlier payloads of this database. Null means not counted yet.
     const counts =
       completed === null || invalid === null || failed === null
         ? ''
@@ -130,7 +130,7 @@ const queueSchema = Type.Object({
 
 /**
  * Waits until no job is pending or in progress.
- * @throws CommandError if the collector does not answer that; AbortError.
+ * @throws CommandError if the response is invalid, AbortError if the signal aborts.
  */
 async function untilProcessed(
   collector: CollectorConnection,

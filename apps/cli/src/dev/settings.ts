@@ -10,20 +10,20 @@ import { generateKey } from '../command.ts';
 import { devConfig } from '../config.ts';
 import { parseJson } from '../http.ts';
 
-/** The default address of the development platform. */
+/** Default host of the development platform. */
 export const DEFAULT_HOST = '127.0.0.1';
 
 /** The settings of `oselya dev`. */
 export type DevSettings = ReturnType<typeof readSettings>;
 
 /**
- * Reads the settings of `oselya dev` and the environment that it gives the apps.
- * @throws ConfigError naming every bad variable of the platform once. Contract 1.
+ * Reads the settings of `oselya dev` and creates the environment of its apps.
+ * @throws ConfigError that names each invalid variable once. Contract 1.
  */
 export function readSettings(env: NodeJS.ProcessEnv) {
-  // A newcomer should see the summary, not requests.
+  // Request logs would hide the summary.
   const quietEnv = { ...env, LOG_LEVEL: env['LOG_LEVEL']?.trim() || 'warn' };
-  // The apps are read with default ports, so that a bad port is not also reported as a bad address.
+  // Default ports prevent a second error about the same invalid port.
   let config = loadConfig(devConfig, {});
   const [, assistant, collector] = loadConfigs(
     () => (config = loadConfig(devConfig, quietEnv)),
@@ -44,7 +44,7 @@ export function readSettings(env: NodeJS.ProcessEnv) {
   };
 }
 
-/** The variables that `oselya dev` sets itself. */
+/** Variables that `oselya dev` sets itself. */
 const OWN_VARIABLES = [
   'IDP_BASE_URL',
   'IDP_CLIENT_ID',
@@ -54,11 +54,11 @@ const OWN_VARIABLES = [
   'SVC_AUTH_ENCRYPTION_KEY',
 ];
 
-// A server that listens on every address is reachable on the loopback one.
+// A server that listens on all addresses is reachable on the loopback address.
 const EVERY_ADDRESS: Readonly<Record<string, string>> = { '0.0.0.0': DEFAULT_HOST, '::': '::1' };
 
 /**
- * Returns the webhook address of the assistant on this machine. BASE_URL may be a public name that only other
+ * Returns the webhook URL of the assistant on this machine. BASE_URL may be a public name that only other
  * machines can resolve.
  */
 function webhookUrl(assistant: { ASSISTANT_HOST: string; ASSISTANT_PORT: number }): string {
@@ -79,7 +79,7 @@ function appEnvironment(
     BASE_URL: origin,
     IDP_BASE_URL: `http://${DEFAULT_HOST}:${ports.DEV_IDP_PORT}`,
     IDP_CLIENT_ID: 'oselya',
-    // A bad origin is reported as BASE_URL.
+    // An invalid origin is reported as an error of BASE_URL.
     IDP_REDIRECT_URI: URL.parse('/auth/callback', origin)?.href ?? '',
     SSRF_ALLOW: [env['SSRF_ALLOW'], DEFAULT_HOST].filter(Boolean).join(','),
   };
@@ -91,11 +91,11 @@ const secretsSchema = Type.Object({
   IDP_WEBHOOK_SECRET: Type.String({ minLength: 16 }),
 });
 
-/** The secrets of a development platform by their variables. */
+/** Secrets of a development platform by variable. */
 export type DevSecrets = Static<typeof secretsSchema>;
 
 /**
- * Reads the development secrets, which the first start makes. Only their owner can read the file.
+ * Reads the development secrets, or generates them on the first start. Only the owner can read the file.
  * @throws StartError if the file is damaged; new secrets would make stored tokens unreadable.
  */
 export function readSecrets(dataDir: string): DevSecrets {
@@ -107,7 +107,7 @@ export function readSecrets(dataDir: string): DevSecrets {
       IDP_WEBHOOK_SECRET: randomBytes(24).toString('base64url'),
     };
     mkdirSync(dataDir, { recursive: true });
-    // The rename leaves no half-written file after a kill.
+    // The rename prevents a partial file after a crash.
     writeFileSync(`${path}.tmp`, `${JSON.stringify(secrets, null, 2)}\n`, { mode: 0o600 });
     renameSync(`${path}.tmp`, path);
   }

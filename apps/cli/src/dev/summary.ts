@@ -3,24 +3,24 @@ import type { DevAccount } from '@oselya/dev-idp';
 import { DEFAULT_ASSISTANT_URL, DEFAULT_COLLECTOR_URL } from '../config.ts';
 import type { SamplesState } from './samples.ts';
 
-/** The facts in the summary. */
+/** Facts shown in the summary. */
 export type SummaryFacts = {
   assistantUrl: string;
   collectorUrl: string;
   idpUrl: string;
   dataDir: string;
-  /** Whether the database is the one in the data folder. */
+  /** Whether the database is the embedded database in the data folder. */
   isEmbedded: boolean;
   accounts: readonly Pick<DevAccount, 'email' | 'display_name' | 'role_ids'>[];
   seconds: number;
   samples: SamplesState;
   /** Whether the collector requires an API key. */
   keysRequired: boolean;
-  /** The variables that are set and overridden. */
+  /** Variables that are set but ignored. */
   ignored: readonly string[];
 };
 
-/** Returns the text that a newcomer sees when the platform is ready. Everything in it works as printed. */
+/** Formats the text that is printed when the platform is ready. */
 export function formatSummary(facts: SummaryFacts): string {
   const { assistantUrl, collectorUrl, idpUrl } = facts;
   const accounts = facts.accounts.map(
@@ -53,7 +53,7 @@ function samplesNote(samples: SamplesState): string {
     : `\n  ${samples} sample listings were sent and are being processed.\n`;
 }
 
-/** Reports variables of another identity provider, which `oselya dev` does not use. */
+/** Formats the note about ignored variables of another identity provider. */
 function ignoredNote(names: readonly string[]): string {
   if (names.length === 0) return '';
   return `  Ignored, because the identity provider is the development one: ${names.join(', ')}
@@ -92,7 +92,7 @@ function suggestions({
   ];
 }
 
-/** Returns the variable that another command needs for the same database. An address may hold a password. */
+/** Returns the variable that selects the same database. A database URL is not printed, because it may contain a password. */
 function databaseOf({ isEmbedded, dataDir }: Pick<SummaryFacts, 'isEmbedded' | 'dataDir'>): string {
   if (!isEmbedded) return 'DATABASE_URL=… ';
   if (dataDir === resolve('var')) return '';

@@ -21,9 +21,9 @@ import { scoreTexts } from './score.ts';
 
 /** The options of an evaluation. */
 export type EvaluateOptions = {
-  /** A file of golden texts; that of Oselya unless set. */
+  /** File of golden texts. Defaults to the golden texts of Oselya. */
   file?: string | undefined;
-  /** How many texts are read, from the first; all unless set. */
+  /** Maximum number of texts. Defaults to all texts. */
   limit?: number | undefined;
   json?: boolean | undefined;
   /** Prints each wrong value. */
@@ -31,7 +31,7 @@ export type EvaluateOptions = {
 };
 
 /**
- * Measures how well the configured model reads the golden texts, beside the mock. It opens no database.
+ * Measures the extractions of the configured model and of the mock on the golden texts. Uses no database.
  * @throws CommandError if the model's server fails.
  */
 export async function evaluate(
@@ -74,7 +74,7 @@ export async function evaluate(
   }
 }
 
-/** @throws CommandError if the model gives no usable answer, ModelError if its server fails. */
+/** @throws CommandError if the model returns no usable completion, ModelError if its server fails. */
 async function run(
   trial: Trial,
   texts: readonly GoldenText[],
@@ -123,7 +123,7 @@ async function run(
   };
 }
 
-/** Failures of the model on one text; every other failure is one of the server. */
+/** Error codes that concern one text. All other codes are failures of the server. */
 const UNUSABLE: ReadonlySet<string> = new Set([
   'MODEL_INVALID_OUTPUT',
   'MODEL_TRUNCATED',
@@ -135,7 +135,7 @@ function keepUnusable(error: unknown): ModelError {
   throw error;
 }
 
-/** Checks whether the server can embed listings. */
+/** Checks whether the server can create embeddings. */
 async function checkEmbedding(
   trial: Trial,
   [text]: readonly GoldenText[],

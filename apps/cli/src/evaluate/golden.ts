@@ -6,20 +6,20 @@ import { type Static, Type } from 'typebox';
 import { Value } from 'typebox/value';
 import { CommandError } from '../command.ts';
 
-/** The golden texts of Oselya. */
+/** File of the golden texts of Oselya. */
 export const GOLDEN_TEXTS_FILE = join(
   import.meta.dirname,
   '../../../../samples/golden/listings.jsonl',
 );
 
-/** Returns the schema of one value, of several that are equally right, or of null where the text has none. */
+/** Returns the schema of an expected value: one value, several alternatives, or null if the text has no value. */
 const oneOf = <Schema extends ReturnType<typeof Type.String> | ReturnType<typeof Type.Number>>(
   schema: Schema,
 ) => Type.Optional(Type.Union([schema, Type.Array(schema, { minItems: 1 }), Type.Null()]));
 
 const LISTING_FIELDS = FIELD_NAMES.filter((name) => getField(name).judged !== undefined);
 
-/** The judged names in the order of the report. */
+/** Names of the evaluated fields in the order of the report. */
 export const JUDGED_FIELDS: readonly string[] = ['is_listing', ...LISTING_FIELDS];
 
 const expectedSchema = Type.Object(
@@ -40,10 +40,10 @@ const goldenSchema = Type.Object({
   expected: expectedSchema,
 });
 
-/** The values that a person finds in a text, by field. A missing field is not judged. */
+/** Expected values by field. Missing fields are not evaluated. */
 export type ExpectedValues = Readonly<Record<string, unknown>>;
 
-/** A payload, and the values that a model should read. */
+/** A payload and the values that a model should extract. */
 export type GoldenText = Omit<Static<typeof goldenSchema>, 'payload' | 'expected'> & {
   expected: ExpectedValues;
   payload: Record<string, unknown> & {
@@ -55,7 +55,7 @@ export type GoldenText = Omit<Static<typeof goldenSchema>, 'payload' | 'expected
 
 /**
  * Reads golden texts: JSON lines of `name`, `payload` and `expected`, as samples/README.md describes.
- * @throws CommandError with the line and the rule that it breaks.
+ * @throws CommandError with the invalid line and the reason.
  */
 export async function readGoldenTexts(path: string): Promise<GoldenText[]> {
   const content = await readFile(path, 'utf8').catch((cause: NodeJS.ErrnoException) => {

@@ -9,44 +9,44 @@ import {
   getTally,
 } from './score.ts';
 
-/** The check of a model's embeddings: their width, or the failure. */
+/** Result of the embedding check: the dimensions, or the failure. */
 export type EmbeddingCheck =
   | { model: string; dimensions: number }
   | { model: string; error: { code: string; message: string } };
 
-/** The result of a model. */
+/** Result of one model. */
 export type ModelResult = Scores & {
   model: string;
-  /** Requests to the model. */
+  /** Number of requests to the model. */
   calls: number;
-  /** As the server counts them; null if it does not. */
+  /** Number of input tokens. Null if the server does not report it. */
   inputTokens: number | null;
   outputTokens: number | null;
-  /** The time of all texts. */
+  /** Total time of all texts. */
   durationMs: number;
-  /** The mean time of one text. */
+  /** Mean time of one text. */
   textMs: number;
 };
 
-/** The figures of an evaluation. */
+/** Figures of an evaluation. */
 export type Evaluation = {
   promptVersion: string;
   texts: number;
-  /** The result of the configured model, and that of the mock beside another model. */
+  /** Results of the configured model and, for comparison, of the mock. */
   results: ModelResult[];
   embedding: EmbeddingCheck | undefined;
 };
 
 const integers = new Intl.NumberFormat('en');
 
-/** Returns a row of the table: the values, which are equal for all models, and the shares of each model. */
+/** Formats a table row: the number of expected values, then precision and recall of each model. */
 const formatRow = (title: string, tallies: readonly Tally[]): string[] => [
   title,
   ...tallies.slice(0, 1).map(({ right, missed }) => integers.format(right + missed)),
   ...tallies.flatMap((tally) => [share(computePrecision(tally)), share(computeRecall(tally))]),
 ];
 
-/** Returns an evaluation as lines for a terminal. */
+/** Formats an evaluation as lines for a terminal. */
 export function describeEvaluation(evaluation: Evaluation): string[] {
   const { promptVersion, texts, results, embedding } = evaluation;
   return [
@@ -96,7 +96,7 @@ function table(rows: string[][]): string[] {
   );
 }
 
-/** Returns a line for each difference. */
+/** Formats each difference as a line. */
 export function describeDifferences({ model, differences }: ModelResult): string[] {
   return differences.flatMap(({ text, fields }) =>
     fields.map(({ field, expected, found }) =>
@@ -134,7 +134,7 @@ function figures(tally: Tally) {
   return { ...tally, precision: computePrecision(tally), recall: computeRecall(tally) };
 }
 
-/** How many failed texts are named. */
+/** Maximum number of named failures. */
 const MAX_NAMED = 10;
 
 function describeFailures({ model, failed }: ModelResult): string[] {

@@ -2,16 +2,16 @@ import { ModelError, normaliseText, type TrialExtraction } from '@oselya/collect
 import { type Field, FIELD_NAMES, getField } from '@oselya/collector/fields';
 import { type ExpectedValues, type GoldenText, JUDGED_FIELDS } from './golden.ts';
 
-/** The counts of a field's values. A wrong value in place of the right one counts as wrong and as missed. */
+/** Counts of a field's values. An incorrect value counts as both wrong and missed. */
 export type Tally = {
   right: number;
-  /** Values that the text does not have. */
+  /** Number of extracted values that the text does not contain. */
   wrong: number;
-  /** Values that the text has and the model did not read. */
+  /** Number of expected values that the model did not extract. */
   missed: number;
 };
 
-/** The tally of each field. */
+/** Tallies by field. */
 export type Tallies = ReadonlyMap<string, Tally>;
 
 /** A field with a wrong value. */
@@ -26,22 +26,22 @@ export function createEmptyTallies(): Tallies {
   return new Map(JUDGED_FIELDS.map((name) => [name, emptyTally()]));
 }
 
-/** Returns the tally of a judged field. */
+/** Returns the tally of an evaluated field. */
 export function getTally(tallies: Tallies, name: string): Tally {
   return tallies.get(name) ?? emptyTally();
 }
 
-/** Returns the share of the read values that is right; null if none was read. */
+/** Computes the precision: the correct share of the extracted values. Null if there are none. */
 export function computePrecision({ right, wrong }: Tally): number | null {
   return right + wrong === 0 ? null : right / (right + wrong);
 }
 
-/** Returns the share of the expected values that was read; null if there are none. */
+/** Computes the recall: the extracted share of the expected values. Null if there are none. */
 export function computeRecall({ right, missed }: Tally): number | null {
   return right + missed === 0 ? null : right / (right + missed);
 }
 
-/** Returns the sum of all fields but `is_listing`, which is no field of a listing. */
+/** Returns the sum of all fields except `is_listing`. */
 export function sumTallies(tallies: Tallies): Tally {
   const sum = emptyTally();
   for (const [name, tally] of tallies) if (name !== 'is_listing') add(sum, tally);
@@ -49,9 +49,9 @@ export function sumTallies(tallies: Tallies): Tally {
 }
 
 /**
- * Counts the values of one text by field.
- * @param reading Undefined if the model gave no usable answer.
- * @returns The wrong fields.
+ * Adds the values of one text to the tallies.
+ * @param reading Undefined if the model returned no usable completion.
+ * @returns The fields with wrong values.
  */
 export function scoreText(
   tallies: Tallies,
@@ -74,24 +74,24 @@ function judge(field: string, expected: unknown, found: unknown): Tally {
   const values = new Set(listOf(found).map((value) => comparable(field, value)));
   const right = values.intersection(forms).size;
   const wrong = values.size - right;
-  // Every item of a list is expected, of other fields any one form.
+  // A list needs all of its items. Other fields need one of the alternatives.
   const wanted = find(field)?.kind === 'list' ? forms.size : Math.min(forms.size, 1);
   return { right, wrong, missed: wanted - Math.min(right, wanted) };
 }
 
-/** Returns the values of a field. `is_listing` has one if it is true. */
+/** Returns the values of a field as a list. False counts as no value. */
 function listOf(value: unknown): unknown[] {
   if (value === null || value === undefined || value === false) return [];
   return Array.isArray(value) ? value : [value];
 }
 
-/** Returns the entry of a field; `is_listing` has none. */
+/** Returns the definition of a field. Undefined for `is_listing`. */
 function find(field: string): Field | undefined {
   const name = FIELD_NAMES.find((known) => known === field);
   return name && getField(name);
 }
 
-/** Normalizes a value for comparison: names by their words, phone numbers by their digits. */
+/** Normalizes a value for comparison. Names are compared by words, phone numbers by digits. */
 function comparable(field: string, value: unknown): unknown {
   const { judged } = find(field) ?? {};
   if (typeof value !== 'string') return value;
@@ -109,16 +109,16 @@ function add(sum: Tally, { right, wrong, missed }: Tally): void {
   sum.missed += missed;
 }
 
-/** The scores of a model on texts. */
+/** Scores of a model. */
 export type Scores = {
   tallies: Tallies;
-  /** The wrong fields of each text, by its name. */
+  /** Fields with wrong values of each text. */
   differences: { text: string; fields: Difference[] }[];
-  /** Texts without a usable answer. */
+  /** Texts without a usable completion. */
   failed: { text: string; code: string; message: string }[];
 };
 
-/** Scores the readings of texts; a reading that is an error counts as nothing read. */
+/** Scores the extractions of texts. An error counts as an empty extraction. */
 export function scoreTexts(
   texts: readonly GoldenText[],
   readings: ReadonlyMap<GoldenText, TrialExtraction | ModelError>,

@@ -14,17 +14,17 @@ import {
 type Site = {
   head: Line;
   notes: SiteNotes;
-  /** Whether it has a `tls` directive. */
+  /** Whether the site has a `tls` directive. */
   hasTls: boolean;
-  /** Whether `bind` restricts it to its own machine; undefined without one. */
+  /** Whether `bind` restricts the site to its own machine. Undefined without `bind`. */
   isLocal: boolean | undefined;
-  /** The lines that opened its open blocks. */
+  /** Opening lines of the currently open blocks. */
   blocks: Line[];
 };
 
 const UNKNOWN = 'is known only where Caddy runs';
 
-/** Imports the sites of a Caddyfile, a draft for each address. */
+/** Imports the sites of a Caddyfile, with one draft per address. */
 export function importCaddy(source: string): ImportResult {
   const result = new ImportResult();
   for (const { head, notes, hasTls, isLocal } of sitesOf(readLines(source), result)) {
@@ -73,7 +73,7 @@ function* sitesOf(lines: Iterable<Line | null>, result: ImportResult): Generator
   if (site !== undefined) yield site;
 }
 
-/** Global options have no address, snippets have one in parentheses, and named routes begin with `&`. */
+/** Tells whether a line opens a site and not global options, a snippet `(name)` or a named route `&(name)`. */
 function isSite(head: Line, result: ImportResult): boolean {
   const { words, opens, number } = head;
   const [first = ''] = words;
@@ -82,7 +82,7 @@ function isSite(head: Line, result: ImportResult): boolean {
     throw new ImportError(`line ${number}: put a space before the brace of ${shorten(braced)}`);
   }
   if (opens) return words.length > 0 && !/^&?\(.*\)$/s.test(first);
-  // A fragment of a site begins with a directive, such as `respond`.
+  // A Caddyfile fragment may begin with a directive such as `respond`.
   if (/[.:*]|^localhost$/.test(first) && !isVariable(head)) return true;
   const reason = isVariable(head) ? UNKNOWN : 'belongs to no known site';
   result.skip(() => `line ${number}: ${shorten(first)} ${reason}`);
@@ -114,13 +114,13 @@ function readLine(site: Site, line: Line): void {
   if (line.opens) blocks.push(line);
 }
 
-/** A host may be international (RFC 5890 §2.3.2.3) and have `*` as a label. */
+/** Hosts may be international (RFC 5890 §2.3.2.3) and contain `*` as a label. */
 const ADDRESS =
   /^(?:(?<scheme>https?):\/\/)?(?<host>\[[\da-f:.]+\]|[\p{L}\p{M}\p{N}_.*-]*)(?::(?<port>\d{1,5}))?(?<path>\/.*)?$/iu;
 
 /**
- * Reads `[SCHEME://][HOST][:PORT][/PATH]`; HTTPS unless the scheme, port 80, or a missing host says otherwise.
- * Returns null when it is no address.
+ * Parses `[SCHEME://][HOST][:PORT][/PATH]`. HTTPS is the default, except for port 80 and for addresses without a host.
+ * Returns null if the address is invalid.
  * https://caddyserver.com/docs/caddyfile/concepts#addresses
  */
 function parseSiteAddress(address: string, hasTls: boolean): EndpointFacts | null {
@@ -152,21 +152,21 @@ function parseSiteAddress(address: string, hasTls: boolean): EndpointFacts | nul
 /** The words of a logical line. */
 type Line = {
   words: string[];
-  /** Whether it opens a block. */
+  /** Whether the line opens a block. */
   opens: boolean;
-  /** Whether it is at the top of the file: the addresses of a site, a snippet, an import or a variable. */
+  /** Whether the line is at the top level: the addresses of a site, a snippet, an import or a variable. */
   isHead: boolean;
   number: number;
 };
 
-/** Tells whether a line consists of environment variables, which may be blank. */
+/** Tells whether a line consists only of environment variables, which may be empty. */
 function isVariable({ words }: Line): boolean {
   return words.every((word) => /^\{\$[^}]*\}$/.test(word));
 }
 
 /**
- * Yields the lines of a Caddyfile, and null at the end of each block. Addresses continue in the next line after a
- * comma. A head without a block is the only site, and everything that follows belongs to it.
+ * Yields the lines of a Caddyfile, and null at the end of each block. A trailing comma continues a list of addresses
+ * on the next line. A site without braces is the only site and extends to the end of the file.
  * https://caddyserver.com/docs/caddyfile/concepts#structure
  * @throws ImportError for unclosed blocks and quotes, and for blocks that are nested too deep.
  */
@@ -205,7 +205,7 @@ function* readLines(source: string): Generator<Line | null> {
   if (unclosed !== undefined) throw new ImportError(`line ${unclosed}: ${UNCLOSED_BLOCK_MESSAGE}`);
 }
 
-/** A word, a quoted text, or a heredoc; `isQuoted` for the latter two. */
+/** A word, a quoted text or a heredoc. `isQuoted` is true for quoted text and heredocs. */
 type Token = { text: string; line: number; isQuoted: boolean; startsLine: boolean };
 
 /** Matches a continued line, a comment, space, the start of a heredoc, or a word. */
@@ -216,7 +216,7 @@ const PIECE = /\\\r?\n|#[^\n]*|[^\S\n]+|<<([\w-]+)\r?\n|[^\s"`](?:\\(?!\r?\n)|[^
  * https://caddyserver.com/docs/caddyfile/concepts#tokens-and-quotes
  */
 function* readTokens(written: string): Generator<Token> {
-  // Environment variables have their defaults, which may contain several tokens.
+  // Environment variables are replaced by their defaults, which may contain several tokens.
   const source = written.replaceAll(/\{\$[^:}]*:([^}]*)\}/g, '$1');
   let [index, line, startsLine] = [0, 1, true];
   while (index < source.length) {

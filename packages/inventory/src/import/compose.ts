@@ -15,7 +15,7 @@ import {
 /**
  * Imports the published ports of a Compose file, and the Traefik routers of its labels:
  * https://github.com/compose-spec/compose-spec/blob/main/05-services.md#ports
- * Ports between services, and those that Docker chooses, are no endpoints.
+ * Internal ports and ports that Docker chooses are skipped.
  */
 export function importCompose(source: string, folder?: ImportFolder): ImportResult {
   const result = new ImportResult();
@@ -48,7 +48,7 @@ function* endpointsOf(
   }
 }
 
-/** An item of `include` is a path, or has one or more as `path`. */
+/** Returns the paths of `include`, whose items are paths or objects with `path`. */
 function getIncludedPaths(include: unknown): string[] {
   return toList(include).flatMap((item) => {
     const { path = item } = toMapping(item);
@@ -101,14 +101,14 @@ function createEndpointFacts(
   };
 }
 
-/** A port of a service that the host publishes. */
+/** A service port that the host publishes. */
 type PublishedPort = {
-  /** Undefined for all addresses of the host, and when it is unknown. */
+  /** Undefined if the port is published on all addresses, or if the address is unknown. */
   hostIp: string | undefined;
   number: number | undefined;
   target: string;
   protocol: string;
-  /** The published address when it depends on variables, such as `${BIND}:8080`. */
+  /** Published address that depends on variables, such as `${BIND}:8080`. */
   unknown: string | undefined;
 };
 
@@ -116,7 +116,7 @@ const SHORT_FORM =
   /^(?:(?<host>\[[^\][]+\]|[^:]*):)?(?<published>[^:]+):(?<target>[^:/]+)(?:\/(?<protocol>.+))?$/;
 const HOST_NAME = /^[a-z_][\w.-]*$/i;
 
-/** Reads one item of `ports`, in its short or long form; returns null when it publishes nothing. */
+/** Parses one item of `ports` in short or long form. Returns null if the item publishes no port. */
 function readPorts(item: unknown): PublishedPort[] | null {
   const unknownNames = new Set<string>();
   const read = (written: unknown) => {
@@ -144,7 +144,7 @@ function readPorts(item: unknown): PublishedPort[] | null {
   if (!/^\w+$/.test(protocol) || !(isHost || isVariable(host))) return null;
   const numbers = isVariable(published) ? [undefined] : parsePortRange(published);
   const targets = isVariable(target) ? [target] : parsePortRange(target);
-  // When there are more ports than targets, Docker chooses.
+  // If the ranges differ in length, Docker chooses the ports.
   if (numbers === null || targets === null || numbers.length !== targets.length) return null;
   return numbers.map((number, index) => {
     const address = `${host}${host === '' ? '' : ':'}${number ?? published}`;
@@ -158,7 +158,7 @@ function readPorts(item: unknown): PublishedPort[] | null {
   });
 }
 
-/** Defaults are nested less deep than this. */
+/** Maximum nesting depth of variable defaults. */
 const MAX_NESTED_DEFAULTS = 10;
 
 // Private-use placeholders for a literal dollar sign, and around the name of an unknown variable.
@@ -166,7 +166,7 @@ const [DOLLAR, OPEN, CLOSE] = ['\uE000', '\uE001', '\uE002'];
 const VARIABLE = /\$([a-z_]\w*)|\$\{([a-z_]\w*)(?:(:?[-?+])([^${}]*))?\}/gi;
 
 /**
- * Interpolates a value of a Compose file in an empty environment. A variable without a default is unknown and stays
+ * Interpolates a value of a Compose file in an empty environment. A variable without a default remains
  * as `${NAME}`.
  * https://github.com/compose-spec/compose-spec/blob/main/12-interpolation.md
  */
@@ -187,11 +187,11 @@ export function interpolate(written: string): { text: string; unknown: string[] 
   };
 }
 
-/** Entry points that use TLS by convention; Traefik configures their ports. */
+/** Names of entry points that use TLS by convention. Their ports are configured in Traefik. */
 const SECURE = /^(?:https|web-?secure|secure)$/i;
-/** A label of a router; UDP routers have no rule. */
+/** A label of a router. UDP routers have no rule. */
 const ROUTER = /^traefik\.(http|tcp|udp)\.routers\.([^.]+)\./;
-/** A matcher of a rule; `!` excludes what it matches. */
+/** A matcher of a rule. `!` negates the matcher. */
 const MATCHER = /(!\s*)?\b(Host|HostSNI|HostRegexp|PathPrefix|Path)\(([^()]*)\)/gi;
 
 /**
@@ -247,7 +247,7 @@ export function* findTraefikEndpoints(
   }
 }
 
-/** The labels by their names in lower case; a list has them as `NAME=VALUE`. */
+/** Returns labels by lower-case name. Labels are a mapping or a list of `NAME=VALUE`. */
 function readLabels({ labels, deploy }: Record<string, unknown>): ReadonlyMap<string, string> {
   const read = new Map<string, string>();
   for (const written of [labels, toMapping(deploy)['labels']]) {
@@ -265,7 +265,7 @@ function readLabels({ labels, deploy }: Record<string, unknown>): ReadonlyMap<st
   return read;
 }
 
-/** Returns the hosts and paths of a rule; `hasOtherHosts` when it matches hosts that it does not name. */
+/** Returns the hosts and paths of a rule. `hasOtherHosts` is true if the rule also matches hosts that it does not name. */
 function readRule(rule: string) {
   const hosts = new Set<string>();
   const paths = new Set<string>();
@@ -282,7 +282,7 @@ function readRule(rule: string) {
   return { hosts, paths, hasOtherHosts };
 }
 
-/** Notes the authentication by middlewares of a router that are defined beside it. */
+/** Describes the authentication middlewares of a router that are defined in the same labels. */
 function createMiddlewareNotes(labels: ReadonlyMap<string, string>, prefix: string): SiteNotes {
   const notes = new SiteNotes();
   for (const used of splitWords(labels.get(`${prefix}middlewares`))) {

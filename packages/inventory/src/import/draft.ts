@@ -7,17 +7,17 @@ import {
 } from '../limits.ts';
 import { type EndpointRecord, PROPERTY_TYPES, REQUIRED_KEYS } from '../record.ts';
 
-/** The properties of a record that an imported file may state. */
+/** Record properties that an imported file may specify. */
 type StatedProperties =
   | ('exposure' | 'url' | 'protocol' | 'host' | 'port')
   | ('domain' | 'service' | 'purpose' | 'auth' | 'notes' | 'docs');
 
-/** The facts about one endpoint in an imported file; `key` has the words of its id. */
+/** Facts about one endpoint of an imported file. `key` contains the parts of its id. */
 export type EndpointFacts = { key: readonly (string | number)[]; name: string; type: string } & {
   [Key in StatedProperties]?: EndpointRecord[Key] | undefined;
 };
 
-/** Thrown for a text that is not of the expected kind. The message is one line: what is wrong and what to do. */
+/** Thrown for a file that cannot be imported. The one-line message names the error and its remedy. */
 export class ImportError extends Error {
   override name = 'ImportError';
 }
@@ -25,11 +25,11 @@ export class ImportError extends Error {
 /** The endpoints of one import, and the parts that it skipped. */
 export class ImportResult {
   readonly found: EndpointFacts[] = [];
-  /** A line for each of the first skipped parts, and the number of further ones. */
+  /** Descriptions of the first skipped parts. Further parts are counted. */
   readonly skipped: string[] = [];
   moreSkipped = 0;
 
-  /** @throws ImportError when there are too many endpoints. */
+  /** @throws ImportError if the import exceeds the limit of endpoints. */
   add(found: EndpointFacts): void {
     this.checkEndpointCount(this.found.length + 1);
     this.found.push(found);
@@ -43,7 +43,7 @@ export class ImportResult {
     );
   }
 
-  /** @param describe Returns the line; it is not called for parts that are only counted. */
+  /** @param describe Returns the description. Not called for parts that are only counted. */
   skip(describe: () => string): void {
     if (this.skipped.length === MAX_SKIPPED_LINES) this.moreSkipped += 1;
     else {
@@ -55,8 +55,8 @@ export class ImportResult {
 
   /**
    * Returns valid draft records. Unknown required properties are blank, so that `lint` reports them.
-   * @param source The value of `source_of_truth`.
-   * @throws ImportError when the drafts are too long in all.
+   * @param source Value of `source_of_truth`.
+   * @throws ImportError if the total size of the drafts exceeds the limit.
    */
   createDrafts(source: string): { records: EndpointRecord[]; withCredentials: number } {
     const taken = new Map<string, number>();
@@ -74,7 +74,7 @@ export class ImportResult {
       const id = createUniqueId(createSlug(key), taken);
       const record: Record<string, unknown> = { id, status: 'draft', exposure, docs };
       Object.assign(record, rest, { last_reviewed: '', source_of_truth: source });
-      // The order of the specification, without empty optional properties.
+      // Keys in the order of the specification, without empty optional properties.
       const keys = [...PROPERTY_TYPES.keys()].filter((name) => {
         return REQUIRED_KEYS.has(name) || (record[name] !== undefined && record[name] !== '');
       });
@@ -85,19 +85,19 @@ export class ImportResult {
 }
 
 function maskSecrets(found: EndpointFacts): EndpointFacts {
-  // Masking keeps the types of all values.
+  // Masking preserves the type of each value.
   const masked = maskValue(found) as EndpointFacts;
   const { url } = found;
   return url === undefined ? masked : { ...masked, url: maskCredentials(removeCredentials(url)) };
 }
 
-/** Keeps letters with their marks: `й` is another letter than `и`. */
+/** Creates a slug. Combining marks are kept, because `й` and `и` are different letters. */
 function createSlug(words: readonly (string | number)[]): string {
   const text = words.join('-').normalize('NFKC').toLowerCase();
   return text.replaceAll(/[^\p{L}\p{M}\p{N}]+/gu, '-').replaceAll(/^-+|-+$/g, '') || 'endpoint';
 }
 
-/** @param taken The ids in use, each with the last number that was appended to it. */
+/** @param taken Used ids with the last number that was appended to each id. */
 function createUniqueId(wanted: string, taken: Map<string, number>): string {
   let id = wanted;
   let number = taken.get(wanted) ?? 0;
@@ -110,7 +110,7 @@ function createUniqueId(wanted: string, taken: Map<string, number>): string {
   return id;
 }
 
-/** Returns the ports of a single port or a range such as `3000-3002`; null for other texts. */
+/** Parses a port or a range such as `3000-3002`. Returns null for other texts. */
 export function parsePortRange(written: string): number[] | null {
   const [, first = '', last = first] = /^(\d{1,5})(?:-(\d{1,5}))?$/.exec(written) ?? [];
   const [from, to] = [Number(first), Number(last)];
@@ -118,14 +118,14 @@ export function parsePortRange(written: string): number[] | null {
   return Array.from({ length: to - from + 1 }, (_, index) => from + index);
 }
 
-/** Lists the first of some words, and the number of others. */
+/** Formats the first items of a list and the number of remaining items. */
 export function formatShortList(words: Iterable<string>, separator: string): string {
   const all = new Set(words);
   const more = all.size - MAX_NOTE_ITEMS;
   return [...all].slice(0, MAX_NOTE_ITEMS).join(separator) + (more > 0 ? ` and ${more} more` : '');
 }
 
-/** Collects the authentication and the targets of a site for the `auth` and `notes` of its drafts. */
+/** Collects the authentication and upstreams of a site for the `auth` and `notes` of its drafts. */
 export class SiteNotes {
   readonly #ways = new Set<string>();
   readonly #sentences = new Set<string>();
@@ -133,21 +133,21 @@ export class SiteNotes {
   readonly #openParts = new Set<string>();
   readonly #targets = new Set<string>();
 
-  /** Notes a target to which requests are passed. */
+  /** Adds an upstream to which the site passes requests. */
   addUpstream(upstream: string): void {
     this.#targets.add(`Passes to ${upstream}.`);
   }
 
   /**
-   * Notes a way to authenticate.
-   * @param part The part of the site that requires it; undefined for all of it.
+   * Adds a required authentication method.
+   * @param part Part of the site that requires the method. Undefined for the whole site.
    */
   addRequirement(way: string, part?: string): void {
     if (part === undefined) this.#ways.add(way);
     else this.#partsWithAuth.add(`${way} at ${part} only.`);
   }
 
-  /** Notes a part without authentication. */
+  /** Adds a part without authentication. */
   addOpenPart(part: string): void {
     this.#openParts.add(`No authentication at ${part}.`);
   }
@@ -161,7 +161,7 @@ export class SiteNotes {
     return this.#ways.size === 0 ? undefined : formatShortList(this.#ways, '; ');
   }
 
-  /** Returns sentences on everything else, the first ones of each kind. */
+  /** Returns sentences about everything else, with a limited number of items of each kind. */
   describeRest(): string {
     const open = this.#ways.size === 0 ? [] : this.#openParts;
     return [this.#sentences, this.#partsWithAuth, open, this.#targets]

@@ -20,10 +20,10 @@ type Block = { name: string; place: string; level: Level };
 /** A `server` block. */
 type Server = {
   isHttp: boolean;
-  /** The level around it, whose settings it inherits, also those that follow it. */
+  /** Enclosing level. The server inherits all of its settings, including later ones. */
   outer: Level;
   own: Level;
-  /** The number of open blocks around its directives, itself included. */
+  /** Number of open blocks around a directive of the server, including the server block. */
   depth: number;
   listens: (readonly string[])[];
   names: string[];
@@ -39,8 +39,8 @@ const AUTH_SETTINGS = new Set([
 ]);
 
 /**
- * Imports the `server` blocks of an nginx configuration, a draft for each address.
- * @param folder The folder of included files; without one, includes are skipped.
+ * Imports the `server` blocks of an nginx configuration, with one draft per address.
+ * @param folder Folder of included files. Without a folder, includes are skipped.
  */
 export function importNginx(source: string, folder?: ImportFolder): ImportResult {
   const result = new ImportResult();
@@ -94,7 +94,7 @@ function describeSkippedInclude(file = '', server: Server | undefined): string {
   return `include ${shorten(file)}: ${advice}`;
 }
 
-/** Reads a directive that belongs to a level; returns whether it does. */
+/** Reads an authentication or access directive. Returns false for other directives. */
 function readLevel({ settings, access }: Level, name: string, values: readonly string[]): boolean {
   if (AUTH_SETTINGS.has(name)) settings.set(name, values[0] ?? '');
   else if (name === 'allow' || name === 'deny') access.push(`${name} ${values[0] ?? ''}`);
@@ -112,7 +112,7 @@ function readServer({ name, values }: Directive, server: Server, blocks: readonl
   const block = blocks.at(-1);
   if (name.endsWith('_pass')) notes.addUpstream(value);
   else if (block !== undefined && blocks.length > server.depth) {
-    // The settings of a part apply to it alone.
+    // The settings of a nested block do not apply to the whole server.
     readLevel(block.level, name, values);
     const way = describeAuthSetting(name, value);
     if (way !== undefined) notes.addRequirement(way, block.place);
@@ -122,7 +122,7 @@ function readServer({ name, values }: Directive, server: Server, blocks: readonl
   else readLevel(server.own, name, values);
 }
 
-/** Returns the authentication that a setting requires; undefined when it requires none, or depends on a variable. */
+/** Describes the authentication that a setting requires. Undefined if there is none, or if the value depends on a variable. */
 function describeAuthSetting(name: string, value: string): string | undefined {
   if (name === 'ssl_verify_client') return value === 'on' ? 'Client certificates' : undefined;
   if (value === 'off' || value.startsWith('$')) return undefined;
@@ -145,7 +145,7 @@ function addServer(server: Server, result: ImportResult): void {
   const { domain, title, others } = sortServerNames(names, result);
   const also = others.length === 0 ? '' : `Also ${formatShortList(others, ', ')}.`;
   const text = [also, notes.describeRest()].filter(Boolean).join(' ');
-  // The server accepts requests for its address as well.
+  // The server also accepts requests without a matching host name.
   const place = domain === undefined ? {} : toHostProperties(domain);
   const seen = new Set<string>();
   let ports = 0;
@@ -191,7 +191,7 @@ function addServer(server: Server, result: ImportResult): void {
 /** An exact name, or one with a wildcard for its first or last labels. */
 const NAME = /^(?<start>\*?\.)?[\w-]+(?:\.[\w-]+)*\.?(?<end>\.\*)?$/;
 
-/** Sorts names into the first exact one and the others: https://nginx.org/en/docs/http/server_names.html */
+/** Returns the first exact name and the other names: https://nginx.org/en/docs/http/server_names.html */
 function sortServerNames(names: readonly string[], result: ImportResult) {
   const exact: string[] = [];
   const wildcards: string[] = [];
@@ -215,7 +215,7 @@ function sortServerNames(names: readonly string[], result: ImportResult) {
 const LISTEN = /^(?<host>\[[\da-f:.]+\]|\*|[\w.-]+)(?::(?<ports>\d+(?:-\d+)?))?$/i;
 
 /**
- * Reads `ADDRESS[:PORT]` or `PORT`, a port or a range. Returns null for a Unix socket and for invalid addresses; the
+ * Parses `ADDRESS[:PORT]` or `PORT`. A port may be a range. Returns null for Unix sockets and invalid addresses. The
  * host is undefined for all addresses.
  * https://nginx.org/en/docs/http/ngx_http_core_module.html#listen
  */
@@ -229,7 +229,7 @@ function readListen(address: string): { host: string | undefined; ports: number[
   return { host: isWildcardHost(host) ? undefined : host, ports };
 }
 
-/** Yields directives; if files are given, it replaces each `include` by the directives of its files. */
+/** Yields directives. With `files`, replaces each `include` by the directives of the included files. */
 function* expandDirectives(
   source: string,
   files: IncludedFiles | undefined,
@@ -241,7 +241,7 @@ function* expandDirectives(
   }
 }
 
-/** A directive; `opens` when it begins a block. */
+/** A directive. `opens` is true if the directive begins a block. */
 type Directive = { name: string; values: string[]; opens: boolean };
 
 /**
@@ -273,11 +273,11 @@ function* readDirectives(source: string): Generator<Directive | null> {
   if (unclosed !== undefined) throw new ImportError(`line ${unclosed}: ${UNCLOSED_BLOCK_MESSAGE}`);
 }
 
-/** Yields words without quotes, and the marks that end directives and blocks. */
+/** Yields unquoted words, and the marks that end directives and blocks. */
 function* readTokens(source: string) {
   let line = 1;
   let index = 0;
-  // The first word since the last mark.
+  // First word of the current directive.
   let name: string | undefined;
   while (index < source.length) {
     const unit = source[index] ?? '';
@@ -303,7 +303,7 @@ function* readTokens(source: string) {
   }
 }
 
-/** Returns the end of a word without quotes. The brace of a variable, as in `${name}`, opens no block. */
+/** Returns the end of an unquoted word. The brace of a variable such as `${name}` does not open a block. */
 function findWordEnd(source: string, from: number): number {
   let index = from;
   while (index < source.length) {
@@ -314,7 +314,7 @@ function findWordEnd(source: string, from: number): number {
   return Math.min(index, source.length);
 }
 
-/** Returns the end of a block of Lua; braces in comments and quotes do not count. */
+/** Returns the end of a Lua block. Ignores braces in comments and strings. */
 function findLuaEnd(source: string, from: number, line: number): number {
   const token = /--[^\n]*|"(?:[^"\\\n]|\\.)*"|'(?:[^'\\\n]|\\.)*'|[{}]/g;
   token.lastIndex = from;

@@ -38,7 +38,7 @@ export function importOpenApi(source: string): ImportResult {
   return result;
 }
 
-/** Returns the URL of a server, or the reason why it has none. */
+/** Parses the URL of a server. Returns a reason if the URL is unusable. */
 function parseServerUrl(url: string): URL | string {
   if (url.length > MAX_URL_CHARACTERS) return `is longer than ${MAX_URL_CHARACTERS} characters`;
   if (/^(?:[{}]|[^/]*\/\/[^/?#]*[{}])/.test(url)) {
@@ -63,7 +63,7 @@ function createEndpointFacts(name: string, url: string, address: URL): EndpointF
   };
 }
 
-/** Yields the paths and operations that are on other servers than the document. */
+/** Yields the paths and operations that define their own servers. */
 function* findPlacesWithServers(document: Record<string, unknown>): Generator<string> {
   for (const [path, written] of Object.entries(toMapping(document['paths']))) {
     const item = toMapping(written);
@@ -94,7 +94,7 @@ function* serversOf(
   }
 }
 
-/** Inserts the defaults of variables, until the URL is too long. */
+/** Replaces variables by their defaults, up to the length limit of a URL. */
 function insertDefaults(url: string, variables: Record<string, unknown>): string {
   let result = '';
   let index = 0;
@@ -110,7 +110,7 @@ function insertDefaults(url: string, variables: Record<string, unknown>): string
 const METHOD = /^(?:get|put|post|delete|options|head|patch|trace|query)$/;
 
 /**
- * Notes the security of the document and of operations that differ. Schemes that no requirement names are unused.
+ * Describes the security of the document and of operations with different requirements. Ignores unused schemes.
  * https://spec.openapis.org/oas/v3.1.1.html#security-requirement-object
  */
 function createSecurityNotes(document: Record<string, unknown>): SiteNotes {
@@ -123,7 +123,7 @@ function createSecurityNotes(document: Record<string, unknown>): SiteNotes {
     const { type, scheme } = toMapping(schemes[name]);
     return [toText(type), toText(scheme)].filter(Boolean).join(' ') || name;
   };
-  /** Joins alternative requirements; an empty one makes the others optional. */
+  /** Formats alternative requirements. An empty requirement makes the others optional. */
   const wayOf = (security: unknown) => {
     const alternatives = toList(security).map((requirement) => Object.keys(toMapping(requirement)));
     for (const name of alternatives.flat()) required.add(name);

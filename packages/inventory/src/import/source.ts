@@ -20,19 +20,19 @@ export const UNMATCHED_BRACE_MESSAGE =
   'this } closes nothing; remove it, or add the { that it ends';
 export { TOO_DEEP_MESSAGE };
 
-/** The folder that relative paths refer to, and the imported file unless it is standard input. */
+/** Base folder of relative paths, and the imported file. The file is undefined for standard input. */
 export type ImportFolder = { path: string; file: string | undefined };
 
-/** Reads the files that a configuration includes, all of them in one folder. */
+/** Reads included files of a configuration. All files must be in one folder. */
 export class IncludedFiles {
   readonly #folder: string;
   readonly #result: ImportResult;
-  // The files that are being read, each included by the one before it.
+  // Stack of files being read. Each file is included by the previous one.
   readonly #open: string[] = [];
   #files = 0;
   #bytes = 0;
 
-  /** @throws What the file system throws. */
+  /** @throws Errors of the file system. */
   constructor({ path, file }: ImportFolder, result: ImportResult) {
     this.#folder = realpathSync(path);
     this.#result = result;
@@ -40,9 +40,9 @@ export class IncludedFiles {
   }
 
   /**
-   * Calls back with the text of each file that a path or pattern names, in order. It skips files outside the folder
-   * and those that include themselves.
-   * @throws ImportError for too many files or bytes, and for errors in a file.
+   * Calls `use` with the text of each file that matches a path or pattern. Skips files outside the folder
+   * and circular includes.
+   * @throws ImportError if the limit of files or bytes is exceeded, and for errors in a file.
    */
   *read<T>(pattern: string, use: (text: string) => Iterable<T>): Generator<T> {
     const skip = (reason: string) =>
@@ -67,7 +67,7 @@ export class IncludedFiles {
     }
   }
 
-  /** Returns real paths, without symbolic links. */
+  /** Returns matching paths with symbolic links resolved. */
   #pathsOf(pattern: string): string[] {
     const whole = resolve(this.#folder, pattern);
     if (!isInFolder(this.#folder, whole)) return [whole];
@@ -96,8 +96,8 @@ function isInFolder(folder: string, path: string): boolean {
 }
 
 /**
- * Returns the end of a quoted text in which backslashes escape: the index of its last character; -1 if it is not
- * closed. A regular expression would need a backtracking entry for each character.
+ * Returns the index of the closing quote of a text with backslash escapes, or -1 if the quote is not
+ * closed. A regular expression would backtrack at each character.
  * @param from The index after the opening quote.
  */
 export function findQuoteEnd(source: string, from: number, mark: string): number {
@@ -108,7 +108,7 @@ export function findQuoteEnd(source: string, from: number, mark: string): number
   return -1;
 }
 
-/** Counts the newlines of a part of a text. */
+/** Counts the newlines in a range of a text. */
 export function countNewlines(source: string, from: number, to: number): number {
   let count = 0;
   for (let at = from; at < to; at += 1) if (source[at] === '\n') count += 1;
@@ -116,13 +116,13 @@ export function countNewlines(source: string, from: number, to: number): number 
 }
 
 /**
- * Parses a YAML or JSON text with a mapping at the top.
- * @param maxBytes The limit for YAML; JSON is limited by its file.
+ * Parses a YAML or JSON text whose root is a mapping.
+ * @param maxBytes Size limit for YAML. JSON is limited by the size of a file.
  * @throws ImportError
  */
 export function parseMapping(source: string, maxBytes: number): Record<string, unknown> {
   if (/^\s*\{/.test(source)) {
-    // JSON is YAML as well, and its own parser is much faster.
+    // JSON is valid YAML, but the JSON parser is much faster.
     try {
       return toMapping(parseJsonText(source));
     } catch (error) {
@@ -152,18 +152,18 @@ export function parseMapping(source: string, maxBytes: number): Record<string, u
   }
 }
 
-/** Returns a mapping without a prototype; an empty one for other values. */
+/** Copies a mapping to an object without a prototype. Returns an empty object for other values. */
 export function toMapping(value: unknown): Record<string, unknown> {
   const isMapping = typeof value === 'object' && value !== null && !Array.isArray(value);
   return isMapping ? Object.assign(Object.create(null), value) : {};
 }
 
-/** Returns a list; an empty one for other values. */
+/** Returns a list unchanged. Returns an empty list for other values. */
 export function toList(value: unknown): unknown[] {
   return Array.isArray(value) ? value : [];
 }
 
-/** Returns a text, or a number as a text; undefined for other values and blank texts. */
+/** Returns a trimmed string, or a number as a string. Undefined for other values and blank strings. */
 export function toText(value: unknown): string | undefined {
   if (typeof value === 'number') return String(value);
   return typeof value === 'string' && value.trim() !== '' ? value.trim() : undefined;

@@ -16,10 +16,10 @@ import {
 /** A position with its offset in the text, in UTF-16 code units. */
 export type OffsetPosition = Position & { offset: number };
 
-/** The keys and indices that lead to a value, last first; null for the root. */
+/** Keys and indices of a path as a linked list, last key first. Null for the root. */
 export type JsonPath = { parent: JsonPath; key: string | number } | null;
 
-/** A key that its object already has. */
+/** A repeated key of an object. */
 export type DuplicateKey = {
   key: string;
   path: JsonPath;
@@ -27,22 +27,22 @@ export type DuplicateKey = {
   again: OffsetPosition;
 };
 
-/** The positions of the parts of one value. */
+/** Positions of the parts of one value. */
 export type LocatedValue = {
   start: OffsetPosition;
-  /** The members of the root object: the first place of each key, and the last value of equal keys. */
+  /** Members of the root object: the first position of each key, and the last value of repeated keys. */
   members: Map<string, { key: OffsetPosition; start: OffsetPosition; end: number }>;
   /** In the order of the text. */
   duplicates: DuplicateKey[];
 };
 
-/** Where a text comes from. */
+/** Context of a text within its file. */
 export type TextContext = {
   start: Position;
-  /** The unit that the end of the text ends, for messages. */
+  /** Unit of the text, for messages. */
   unit: 'file' | 'line';
   enclosing: readonly OpenDelimiter[];
-  /** Whether the text was cut, so that its last word may be incomplete. */
+  /** Whether the text was cut and may end in an incomplete word. */
   isCut: boolean;
 };
 
@@ -53,7 +53,7 @@ const NUMBER = /^-?(0|[1-9]\d*)(\.\d+)?([eE][+-]?\d+)?$/;
 const NUMBER_START = /^-?((0|[1-9]\d*)(\.\d*)?|(0|[1-9]\d*)(\.\d+)?[eE][+-]?\d*)?$/;
 const LITERALS = ['true', 'false', 'null'];
 
-/** Returns the JSON pointer (RFC 6901) of a path. */
+/** Formats a path as a JSON pointer (RFC 6901). */
 export function formatPointer(path: JsonPath): string {
   const parts: string[] = [];
   for (let at = path; at !== null; at = at.parent) {
@@ -63,8 +63,8 @@ export function formatPointer(path: JsonPath): string {
 }
 
 /**
- * Parses one JSON value (RFC 8259) and returns where its members and repeated keys are. It is slower than
- * `JSON.parse`, recurses, and is meant for invalid records.
+ * Parses one JSON value (RFC 8259) and returns the positions of its members and repeated keys. It is slower than
+ * `JSON.parse` and recursive, so it is used only for invalid records.
  * @throws JsonSyntaxError for exactly the texts that `JSON.parse` rejects.
  */
 export function parseWithPositions(text: string, context: TextContext): LocatedValue {
@@ -79,7 +79,7 @@ class LocatedParser {
   readonly #duplicates: DuplicateKey[] = [];
   #index = 0;
   #line: number;
-  // The offset at which column 1 of the line would be if each code unit were a character.
+  // Offset of column 1, adjusted for surrogate pairs so that columns count code points.
   #lineStart: number;
 
   constructor(text: string, context: TextContext) {
@@ -120,7 +120,7 @@ class LocatedParser {
   }
 
   #object(path: JsonPath): void {
-    // Most objects of a hostile record are empty, and an empty map takes more memory than they do.
+    // Created lazily: a hostile record may have many empty objects, and a map takes more memory than an empty object.
     let firsts: Map<string, OffsetPosition> | undefined;
     this.#container('object', '}', () => {
       const again = this.#mark();
@@ -203,7 +203,7 @@ class LocatedParser {
     for (; index < text.length; index += 1) {
       const unit = text.charCodeAt(index);
       if (unit === QUOTE || unit === BACKSLASH || unit < FIRST_PRINTABLE) break;
-      // The second unit of a surrogate pair; text decoded from UTF-8 has whole pairs only.
+      // A low surrogate belongs to the previous column. Decoded UTF-8 contains only complete pairs.
       if (unit >= 0xdc00 && unit <= 0xdfff) this.#lineStart += 1;
     }
     this.#index = index;
@@ -259,7 +259,7 @@ class LocatedParser {
     return next;
   }
 
-  /** Returns what a sticky expression matches here, or an empty string. */
+  /** Returns the match of a sticky expression at the current offset, or an empty string. */
   #match(expression: RegExp): string {
     expression.lastIndex = this.#index;
     return expression.exec(this.#text)?.[0] ?? '';
@@ -302,7 +302,7 @@ function controlMessage(unit: number, { line, column }: Position): string {
   return `the string contains the control character ${formatCharacter(String.fromCharCode(unit))}; write it as an escape`;
 }
 
-/** Thrown for a text that is invalid JSON or repeats a key; the message names the place. */
+/** Thrown for invalid JSON and repeated keys. The message contains the position. */
 export class JsonTextError extends Error {
   override name = 'JsonTextError';
   readonly isTooDeep: boolean;
@@ -314,7 +314,7 @@ export class JsonTextError extends Error {
 }
 
 /**
- * Returns the value of a JSON text without repeated keys, such as a configuration.
+ * Parses a JSON text, such as a configuration, and rejects repeated keys.
  * @throws JsonTextError with a message that begins with LINE:COLUMN.
  */
 export function parseJsonText(text: string): unknown {
@@ -334,7 +334,7 @@ export function parseJsonText(text: string): unknown {
       `${again.line}:${again.column}: the key ${quoteText(key)} is already in this object, at ${first.line}:${first.column}`,
     );
   } catch (error) {
-    // The parser recurses, so a text that is too deep overflows the stack.
+    // The parser is recursive, so a deeply nested text overflows the stack.
     if (error instanceof RangeError) {
       throw new JsonTextError('1:1: it is nested too deep; flatten it', error);
     }

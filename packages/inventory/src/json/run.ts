@@ -3,25 +3,25 @@ import { MAX_DEPTH, MAX_RECORD_PARTS } from '../limits.ts';
 import { countStrings, type LineTracker } from './scan.ts';
 import type { OpenDelimiter } from './syntax-error.ts';
 
-/** A value from `JSON.parse`, and its number of strings, keys included. */
+/** A value from `JSON.parse` with its number of strings, including keys. */
 export type ParsedValue = { value: unknown; strings: number };
 
-/** The text of a value that a scanner has found. */
+/** Text of a value found by a scanner. */
 export type RawValue = {
   text: string;
-  /** Where the text begins in its file. */
+  /** Start position of the text in its file. */
   start: Position;
-  /** The number of strings written in it, keys and repeated keys included. */
+  /** Number of strings in the text, including keys and repeated keys. */
   strings: number;
-  /** The brackets that are open around it. */
+  /** Open brackets around the value. */
   enclosing: readonly OpenDelimiter[];
-  /** The reason why the text is incomplete; null when it is complete. */
+  /** Reason why the text is incomplete. Null if it is complete. */
   cut: Problem | null;
-  /** The value, when the scanner has parsed it and it is within the limits. */
+  /** Parsed value, if the scanner parsed it and it is within the limits. */
   parsed?: ParsedValue;
 };
 
-/** Parses a text; returns null when it is invalid or exceeds a limit. */
+/** Parses a text. Returns null if the text is invalid or exceeds a limit. */
 export function parseValue(text: string): ParsedValue | null {
   let value: unknown;
   try {
@@ -35,7 +35,7 @@ export function parseValue(text: string): ParsedValue | null {
 
 type Parts = { strings: number; containers: number };
 
-/** Counts strings, objects and lists; returns null when they exceed a limit. */
+/** Counts strings, objects and lists. Returns null if they exceed a limit. */
 function countParts(value: unknown): Parts | null {
   const parts = { strings: 0, containers: 0 };
   addParts(value, parts, 1);
@@ -59,15 +59,15 @@ function addParts(value: unknown, parts: Parts, depth: number): void {
   }
 }
 
-/** A record of a run, with its byte range in the run. */
+/** A record with its byte range in a run. */
 type RunRecord = ParsedValue & {
   from: number;
   end: number;
-  /** Where the next record begins, or the run ends. */
+  /** Start of the next record, or the end of the run. */
   next: number;
-  /** The number of strings in the text, repeated keys included. */
+  /** Number of strings in the text, including repeated keys. */
   written: number;
-  /** The newlines before the next record. */
+  /** Number of newlines before the next record. */
   newlines: number;
 };
 
@@ -78,7 +78,7 @@ type RunPlace = {
   enclosing: readonly OpenDelimiter[];
 };
 
-/** Records that were parsed at once. Positions and texts are computed on request, in order. */
+/** Records that were parsed together. Positions and texts are computed on demand and must be requested in order. */
 export class RecordRun {
   readonly records: readonly RunRecord[];
   readonly #place: RunPlace;
@@ -96,7 +96,7 @@ export class RecordRun {
     return this.#place.lines.at(index);
   }
 
-  /** Returns a record in the form of one that was scanned alone. */
+  /** Returns a record as a raw value. */
   rawValueOf(record: RunRecord): RawValue {
     const { bytes, from, enclosing } = this.#place;
     const { value, strings, written } = record;
@@ -110,12 +110,12 @@ export class RecordRun {
     };
   }
 
-  /** Yields all records in the form of single ones. */
+  /** Yields all records as raw values. */
   *rawValues(): Generator<RawValue> {
     for (const record of this.records) yield this.rawValueOf(record);
   }
 
-  /** Counts the lines up to the end of the run. */
+  /** Advances the line tracker to the end of the run. */
   leave(): void {
     this.#countLinesTo(this.#place.from + (this.records.at(-1)?.next ?? 0));
   }
@@ -136,11 +136,11 @@ export class RecordRun {
 const SEPARATOR = /^\}\s*,\s*\{\s*"(\w+)"$/;
 
 /**
- * Parses records of an array at once when the same text separates them (docs/adr/0016-parsing-inventories.md).
+ * Parses records of an array together if the same text separates them (docs/adr/0016-parsing-inventories.md).
  * @param run Records with commas between them.
  * @param separator The text from the last byte of a record to the first key of the next one.
- * @param gap The bytes of the separator before the next record.
- * @returns Null when the text is invalid, a record exceeds a limit, or the borders are ambiguous.
+ * @param gap Length of the separator before the next record, in bytes.
+ * @returns Null if the text is invalid, a record exceeds a limit, or the boundaries are ambiguous.
  */
 export function parseRun(run: Buffer, separator: Buffer, gap: number): RunRecord[] | null {
   const [, key] = SEPARATOR.exec(separator.toString('latin1')) ?? [];
@@ -159,7 +159,7 @@ export function parseRun(run: Buffer, separator: Buffer, gap: number): RunRecord
     const isLast = records.length + 1 === values.length;
     const parts = countParts(value);
     if (parts === null || (at === -1) !== isLast) return null;
-    // In JSON, this text separates records, or objects of a list within a record.
+    // The separator may also occur between objects of a list within a record.
     if (parts.containers > 1 && Object.values(value ?? {}).some((part) => hasKey(key, part))) {
       return null;
     }
@@ -173,7 +173,7 @@ export function parseRun(run: Buffer, separator: Buffer, gap: number): RunRecord
   return records;
 }
 
-/** Sets `written` and `newlines`; in one pass when no key is repeated and records have no newlines. */
+/** Sets `written` and `newlines`. Needs one pass if no key is repeated and no record contains newlines. */
 function countText(run: Buffer, records: RunRecord[], kept: number, between: number): void {
   const { strings, newlines } = countStrings(run);
   const isPlain = strings === kept && newlines === between * (records.length - 1);

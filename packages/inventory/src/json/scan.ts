@@ -5,10 +5,10 @@ import { MAX_DEPTH, MAX_RECORD_BYTES, MAX_RECORD_PARTS } from '../limits.ts';
 export const QUOTE = 0x22;
 export const BACKSLASH = 0x5c;
 export const NEWLINE = 0x0a;
-/** JSON strings contain no raw characters below this one. */
+/** JSON strings must not contain raw characters below this code. */
 export const FIRST_PRINTABLE = 0x20;
 
-/** Classes of bytes outside strings. All letters are words, so that a message can name a word such as `NaN`. */
+/** Classes of bytes outside strings. All letters belong to words, so that messages can quote words such as `NaN`. */
 export const ByteClass = {
   illegal: 0,
   word: 1,
@@ -20,7 +20,7 @@ export const ByteClass = {
   separator: 7,
 } as const;
 
-/** The class of each of the 256 bytes. */
+/** Class of each of the 256 bytes. */
 export const BYTE_CLASSES = new Uint8Array(256);
 for (const [byteClass, characters] of [
   [ByteClass.space, ' \t\r'],
@@ -35,13 +35,13 @@ for (const [byteClass, characters] of [
 }
 
 const NO_BYTES = Buffer.alloc(0);
-// Adding table entries has no branch to mispredict and takes half the time of comparing bytes.
+// Adding table entries avoids branches and takes half the time of comparing bytes.
 const IS_QUOTE = new Uint8Array(256);
 IS_QUOTE[QUOTE] = 1;
 const IS_NEWLINE = new Uint8Array(256);
 IS_NEWLINE[NEWLINE] = 1;
 
-/** Counts the strings of a piece of JSON, keys included, and its newlines. */
+/** Counts the strings, including keys, and the newlines of a piece of JSON. */
 export function countStrings(json: Buffer): { strings: number; newlines: number } {
   let quotes = 0;
   let newlines = 0;
@@ -59,7 +59,7 @@ export function countStrings(json: Buffer): { strings: number; newlines: number 
   return { strings: quotes / 2, newlines };
 }
 
-/** Returns the index after the character that ends, or continues, before `index`. */
+/** Returns the first character boundary at or after `index`. */
 export function findCharacterEnd(bytes: Buffer, index: number): number {
   let end = index;
   while (isContinuation(bytes[end])) end += 1;
@@ -78,8 +78,8 @@ function isContinuation(byte = 0): boolean {
 }
 
 /**
- * Tracks the line and column of places in a text that arrives in chunks. Places must be requested in order, so
- * that each byte is counted once, however long its line is.
+ * Tracks lines and columns in a text that arrives in chunks. Positions must be requested in order, so
+ * that each byte is counted only once.
  */
 export class LineTracker {
   #bytes: Buffer = NO_BYTES;
@@ -88,7 +88,7 @@ export class LineTracker {
   #knownIndex = 0;
   #knownColumn = 1;
 
-  /** Starts a chunk, which must begin at a character boundary. */
+  /** Starts a chunk. Chunks must begin at character boundaries. */
   enter(bytes: Buffer): void {
     this.#bytes = bytes;
     this.#isAscii = isAscii(bytes);
@@ -109,7 +109,7 @@ export class LineTracker {
     this.#knownColumn = 1;
   }
 
-  /** Moves forward to an index, past a known number of newlines. */
+  /** Advances to an index, past a known number of newlines. */
   skipTo(index: number, newlines: number): void {
     if (newlines === 0) return;
     let lineStart = index;
@@ -138,11 +138,11 @@ export class LineTracker {
 
 /** The bytes of a value that began in an earlier chunk. */
 export class PendingText {
-  // The buffer doubles, so that many small chunks are copied rarely.
+  // The buffer grows by doubling, which limits copying.
   #buffer = NO_BYTES;
   #length = 0;
 
-  /** Tells whether the value exceeds the size limit with these bytes. */
+  /** Tells whether the value with these bytes would exceed the size limit. */
   exceedsLimitWith(bytes: Buffer): boolean {
     return this.#length + bytes.length > MAX_RECORD_BYTES;
   }
@@ -159,7 +159,7 @@ export class PendingText {
     this.#length = length;
   }
 
-  /** Removes and returns all bytes, the given ones last. */
+  /** Returns all bytes, followed by `last`, and clears the buffer. */
   take(last: Buffer = NO_BYTES): Buffer {
     if (this.#length === 0) return last;
     this.append(last);
@@ -169,7 +169,7 @@ export class PendingText {
     return bytes;
   }
 
-  /** Removes all bytes and returns those within the size limit, wherever the chunks end. */
+  /** Returns the bytes within the size limit and clears the buffer. */
   takeBeginning(last: Buffer): Buffer {
     const bytes = this.take(last);
     return bytes.subarray(0, findCharacterStart(bytes, Math.min(bytes.length, MAX_RECORD_BYTES)));
@@ -178,7 +178,7 @@ export class PendingText {
 
 /**
  * - `open`: the value continues in the next chunk.
- * - `whole`: the end was found; the text before it may still be invalid JSON.
+ * - `whole`: the end was found, but the text may still be invalid JSON.
  * - `broken`: JSON does not allow the last byte read there.
  * - `too-deep`, `too-many`: the last byte read exceeded {@link MAX_DEPTH} or {@link MAX_RECORD_PARTS}.
  */
@@ -187,7 +187,7 @@ export type ScanStatus = 'open' | 'whole' | 'broken' | 'too-deep' | 'too-many';
 /** Finds the end of a JSON value without parsing it: it counts brackets and recognizes strings. */
 export class ValueScanner {
   status: ScanStatus = 'open';
-  /** The number of strings, keys included. A parsed value has fewer exactly when keys are repeated. */
+  /** Number of strings, including keys. A parsed value has fewer strings if and only if keys are repeated. */
   strings = 0;
   readonly #lines: LineTracker;
   #depth = 0;
@@ -219,7 +219,7 @@ export class ValueScanner {
     this.#hasLimits = false;
   }
 
-  /** Reads from an index of the chunk, sets `status`, and returns the index after the last byte read. */
+  /** Scans a chunk from an index and updates `status`. Returns the index after the last byte read. */
   advance(bytes: Buffer, from: number): number {
     let index = from;
     while (index < bytes.length) {
@@ -270,7 +270,7 @@ export class ValueScanner {
   #advanceInString(bytes: Buffer, from: number): number {
     for (let index = from; index < bytes.length; index += 1) {
       const byte = bytes[index] ?? 0;
-      // A string that is never closed ends here at the end of its line.
+      // An unclosed string ends at the end of its line.
       if (byte < FIRST_PRINTABLE) return this.#stop('broken', index + 1);
       if (this.#isEscaped) this.#isEscaped = false;
       else if (byte === BACKSLASH) this.#isEscaped = true;

@@ -24,17 +24,17 @@ import {
 } from './syntax-error.ts';
 
 /**
- * - `record`: an item of the inventory.
- * - `run`: several items that were parsed at once.
- * - `root`: a value in place of the inventory's array.
- * - `problem`: an error between values, at an index of the chunk. Nothing follows it.
+ * - `record`: one item of the inventory.
+ * - `run`: several items that were parsed together.
+ * - `root`: a root value that is not an array.
+ * - `problem`: an error between values, at an index of the chunk. It is the last event.
  */
 export type ScanEvent =
   | { kind: 'record' | 'root'; value: RawValue }
   | { kind: 'run'; run: RecordRun }
   | { kind: 'problem'; problem: Problem; index: number };
 
-/** The state between values, with what may come next. */
+/** Parser state between values. It determines the allowed next tokens. */
 type State = 'start' | 'first' | 'next' | 'after-record' | 'end';
 
 const EXPECTED: Record<State, string> = {
@@ -45,7 +45,7 @@ const EXPECTED: Record<State, string> = {
   end: 'nothing more',
 };
 
-/** Splits a JSON array, in chunks of whole UTF-8 characters, into its items; it holds one item at most. */
+/** Splits a JSON array into its items. Chunks must contain whole UTF-8 characters. Memory is bounded by one item. */
 export class ArrayScanner {
   readonly unit = 'file';
   readonly #lines = new LineTracker();
@@ -57,7 +57,7 @@ export class ArrayScanner {
   #valueStart: Position | null = null;
   #isSkipping = false;
 
-  /** Returns the position after everything that was pushed. */
+  /** Returns the position after the last pushed byte. */
   position(): Position {
     return this.#lines.end();
   }
@@ -95,7 +95,7 @@ export class ArrayScanner {
   *end(): Generator<ScanEvent> {
     const end = this.#lines.end();
     if (this.#valueStart !== null && !this.#isSkipping) {
-      // Outside the array, the end of the file ends a number or word.
+      // Outside an array, the end of the file completes a number or word.
       const cut =
         this.#state === 'start' ? null : createTruncationProblem(this.unit, end, this.#enclosing);
       yield this.#event(this.#valueStart, this.#pending.take(), cut);
@@ -111,7 +111,7 @@ export class ArrayScanner {
     }
   }
 
-  /** Reads one byte between values; returns the next index or the error. */
+  /** Reads one byte between values. Returns the next index or a problem. */
   #stepBetween(bytes: Buffer, index: number): number | Problem {
     const byteClass = BYTE_CLASSES[bytes[index] ?? 0];
     if (byteClass === ByteClass.space) return index + 1;
@@ -149,8 +149,8 @@ export class ArrayScanner {
   }
 
   /**
-   * Parses the records from here to the last separator in the chunk that equals the one before this record.
-   * Returns the index after them, or the same index when records must be read one by one.
+   * Parses the records up to the last occurrence of the current separator in the chunk.
+   * Returns the index after the records, or the same index if records must be read one by one.
    */
   *#run(bytes: Buffer, recordEnd: number, from: number): Generator<ScanEvent, number> {
     const opening = bytes.indexOf(QUOTE, from);
@@ -207,7 +207,7 @@ export class ArrayScanner {
     }
   }
 
-  /** Skips to the end of a value that exceeds a limit; invalid JSON on the way ends the reading. */
+  /** Skips to the end of a value that exceeds a limit. Invalid JSON within the value ends the scan. */
   *#skip(bytes: Buffer, index: number): Generator<ScanEvent> {
     const { status } = this.#value;
     this.#isSkipping = status !== 'whole';
@@ -237,10 +237,10 @@ export class ArrayScanner {
   }
 }
 
-/** Matches a line without a record. */
+/** Matches an empty line. */
 const BLANK_LINE = /^[ \t\r]*$/;
 
-/** Splits JSON Lines, in chunks of whole UTF-8 characters, into records. */
+/** Splits JSON Lines into records. Chunks must contain whole UTF-8 characters. */
 export class LinesScanner {
   readonly unit = 'line';
   readonly #lines = new LineTracker();
@@ -248,7 +248,7 @@ export class LinesScanner {
   #start: Position = { line: 1, column: 1 };
   #isSkipping = false;
 
-  /** Returns the position after everything that was pushed. */
+  /** Returns the position after the last pushed byte. */
   position(): Position {
     return this.#lines.end();
   }

@@ -2,7 +2,7 @@ import type { FindingCode, Position, Problem } from '../finding.ts';
 import { MAX_DEPTH, MAX_RECORD_BYTES, MAX_RECORD_PARTS } from '../limits.ts';
 import { shorten } from '../text.ts';
 
-/** An opened bracket or quote that is not closed yet. */
+/** An opening bracket or quote that is not closed yet. */
 export type OpenDelimiter = { kind: 'array' | 'object' | 'string'; position: Position };
 
 /** Thrown for invalid JSON, with the offset of the error in the text. */
@@ -18,7 +18,7 @@ export class JsonSyntaxError extends Error {
   }
 }
 
-/** Describes an error in the JSON text. */
+/** Creates a problem for an error in JSON text. */
 export function createSyntaxProblem(
   message: string,
   position: Position,
@@ -27,7 +27,7 @@ export function createSyntaxProblem(
   return { code, message, position };
 }
 
-/** Describes a text that ends too early, with everything that is still open, innermost first. */
+/** Creates a problem for truncated text. The message lists the open delimiters, innermost first. */
 export function createTruncationProblem(
   unit: string,
   position: Position,
@@ -51,7 +51,7 @@ export function createTruncationProblem(
   return { ...createSyntaxProblem(message, position, 'json/truncated'), related };
 }
 
-/** Describes a character that JSON does not allow at its place. */
+/** Creates a problem for an unexpected character. */
 export function createUnexpectedProblem(
   found: string,
   expected: string,
@@ -63,7 +63,7 @@ export function createUnexpectedProblem(
   );
 }
 
-/** Formats a character or word for a message: quoted, or as a code point when it is invisible. */
+/** Formats a character or word for a message. Invisible characters become code points. */
 export function formatCharacter(found: string): string {
   const [first = ''] = found;
   if (!/[\p{C}\p{Z}]/u.test(first)) return found.includes('"') ? `'${found}'` : `"${found}"`;
@@ -96,7 +96,7 @@ const WORD_HINTS = new Map([
   ['False', 'JSON has no False; write false'],
 ]);
 
-/** Describes a word that is neither a number nor `true`, `false` or `null`. */
+/** Creates a problem for a word other than a number, `true`, `false` or `null`. */
 export function createBadWordProblem(word: string, position: Position): Problem {
   const message =
     WORD_HINTS.get(word) ??
@@ -117,9 +117,9 @@ function getNumberHint(word: string): string | null {
 }
 
 /**
- * Describes a record that exceeds a limit.
- * @param position Where the record begins, or becomes too deep.
- * @param unit What is skipped: the rest of the record or of the line.
+ * Creates a problem for a record that exceeds a limit.
+ * @param position Start of the record, or the position at which it exceeds the depth limit.
+ * @param unit Skipped unit: the rest of the record or of the line.
  */
 export function createLimitProblem(
   limit: 'too-large' | 'too-many' | 'too-deep',
