@@ -3,36 +3,36 @@ import { type Kysely, sql } from 'kysely';
 import type { Tables } from '../tables.ts';
 import { sha256 } from '../text.ts';
 
-/** The scopes of keys. Contract 4, API keys. */
+/** Scopes of API keys. Contract 4, API keys. */
 export const SCOPES = ['ingest', 'search', 'admin'] as const;
-/** A scope of a key. */
+/** Scope of an API key. */
 export type Scope = (typeof SCOPES)[number];
 
-/** A key as requests carry it. */
+/** API key of an authorized request. */
 export type ApiKey = {
   id: string;
   name: string;
   scopes: readonly string[];
-  /** The sources for which it may send; null is any. */
+  /** Sources that the key may send payloads for. Null for all sources. */
   source_slugs: readonly string[] | null;
 };
 
-/** A key as an operator sees it. */
+/** API key with its dates, for operators. */
 export type ApiKeyRecord = ApiKey & {
   created_at: Date;
   last_used_at: Date | null;
   revoked_at: Date | null;
 };
 
-/** The access to the keys of the API. Every process reads them from the database. */
+/** Store of API keys. Keys are read from the database, so every process sees the same ones. */
 export type ApiKeyStore = ReturnType<typeof createApiKeyStore>;
 
 const COLUMNS = ['id', 'name', 'scopes', 'source_slugs'] as const;
 
-/** Creates the access to the collector's API keys. Contract 4, API keys. */
+/** Creates the store of the collector's API keys. Contract 4, API keys. */
 export function createApiKeyStore({ db }: { db: Kysely<Tables> }) {
   return {
-    /** Creates a key. The key itself is returned this once: only its hash is stored. */
+    /** Creates a key and returns its plain text. Only the hash is stored, so the text cannot be shown again. */
     async create({
       name,
       scopes,
@@ -53,7 +53,7 @@ export function createApiKeyStore({ db }: { db: Kysely<Tables> }) {
       return { ...row, key };
     },
 
-    /** Lists every key, revoked ones too, the oldest first. */
+    /** Lists all keys, including revoked ones, oldest first. */
     list: (): Promise<ApiKeyRecord[]> =>
       db
         .selectFrom('api_keys')
@@ -62,7 +62,7 @@ export function createApiKeyStore({ db }: { db: Kysely<Tables> }) {
         .orderBy('id')
         .execute(),
 
-    /** Revokes a key at once on every process. Returns false if it is unknown or was revoked before. */
+    /** Revokes a key, effective at once in every process. Returns false if the key is unknown or already revoked. */
     async revoke(id: string): Promise<boolean> {
       const { numUpdatedRows } = await db
         .updateTable('api_keys')
@@ -73,9 +73,9 @@ export function createApiKeyStore({ db }: { db: Kysely<Tables> }) {
       return numUpdatedRows > 0n;
     },
 
-    /** Returns the key of a request; undefined if it is unknown or revoked. */
+    /** Returns the key with this plain text, or undefined if it is unknown or revoked. */
     async verify(key: string): Promise<ApiKey | undefined> {
-      // The key has 192 random bits: a plain hash reveals nothing, and neither does the time of finding it.
+      // The key has 192 random bits, so neither an unsalted hash nor the lookup time helps an attacker.
       const row = await db
         .selectFrom('api_keys')
         .select([
@@ -87,7 +87,7 @@ export function createApiKeyStore({ db }: { db: Kysely<Tables> }) {
         .executeTakeFirst();
       if (row === undefined) return undefined;
       const { is_seen: isSeen, ...found } = row;
-      // Noting the use once a minute saves a write for each request.
+      // Update the last use at most once a minute, to avoid a write for each request.
       if (isSeen !== true) {
         await db
           .updateTable('api_keys')

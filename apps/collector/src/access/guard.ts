@@ -12,31 +12,31 @@ import type { ApiKey, ApiKeyStore, Scope } from './api-keys.ts';
 // oxlint-disable typescript/consistent-type-definitions -- only interfaces extend Fastify's declarations
 declare module 'fastify' {
   interface FastifyContextConfig {
-    /** The scope that an API key needs for this route. */
+    /** Scope that an API key needs for this route. */
     scope?: Scope;
   }
   interface FastifyRequest {
-    /** The key of an authorized request; null while API keys are off. */
+    /** API key of the request. Null if API keys are off. */
     apiKey: ApiKey | null;
   }
 }
 
-/** The API key as the OpenAPI document describes it. */
+/** Security scheme of API keys for the OpenAPI document. */
 export const API_KEY_SCHEME = {
   type: 'http',
   scheme: 'bearer',
   description: 'An API key with the scope of the route, where `COLLECTOR_AUTH` is `required`.',
 } as const;
 
-/** How a request that changes something can be rejected before its route, for the OpenAPI document. */
+/** Errors, for the OpenAPI document, that reject a write before its route runs. */
 export const CHANGE_REJECTIONS = [401, 403, 'cross_site_request', 'unknown_host'] as const;
 
 const BEARER = /^Bearer +([\w.~+/-]+=*)$/i;
 
 /**
- * Guards every route that is registered on `app` after it. A route without `config.scope` stops the start, so that none
- * is open by mistake. Contract 4, API keys.
- * @param keys Undefined while COLLECTOR_AUTH is off: every request is authorized.
+ * Checks the API key of requests to every route that is registered on `app` later. Throws at startup if a route has no
+ * `config.scope`, so that no route is open by mistake. Contract 4, API keys.
+ * @param keys Undefined if COLLECTOR_AUTH is off: every request is authorized.
  */
 export function guardRoutes(
   app: FastifyInstance,
@@ -65,29 +65,28 @@ export function guardRoutes(
   });
 }
 
-/** Tells whether the request's key may act for a source. */
+/** Returns whether the API key of a request may send payloads for a source. */
 export function canUseSource({ apiKey }: FastifyRequest, sourceSlug: string): boolean {
   return apiKey?.source_slugs == null || apiKey.source_slugs.includes(sourceSlug);
 }
 
 /**
- * Denies a payload of a source for which the request's key may not act. Contract 4, API keys.
- * @throws ProblemError `forbidden`.
+ * Checks that the API key of a request may send payloads for a source. Contract 4, API keys.
+ * @throws ProblemError `forbidden` if it may not.
  */
 export function requireSource(request: FastifyRequest, sourceSlug: string): void {
   if (canUseSource(request, sourceSlug)) return;
   throw problem('forbidden', { detail: 'This API key may not send for this source.' });
 }
 
-/** Returns the key under which a request is counted: the id of its API key, or the client's network without one. */
+/** Returns the rate-limit key of a request: the ID of its API key, or the client's network if it has no key. */
 export function getCallerKey({ apiKey, ip }: Pick<FastifyRequest, 'apiKey' | 'ip'>): string {
   return apiKey?.id ?? getClientNetwork(ip);
 }
 
 /**
- * Returns the hook of a route that counts each request against a limit of its caller. Contract 1,
- * COLLECTOR_FULLTEXT_PER_MINUTE.
- * @throws ProblemError as the limit does.
+ * Creates a route hook that applies a rate limit to each caller. Contract 1, COLLECTOR_FULLTEXT_PER_MINUTE.
+ * @throws ProblemError if the caller exceeds the limit.
  */
 export function createRateLimitHook(limit: RateLimit) {
   return async (request: FastifyRequest, reply: FastifyReply): Promise<void> => {
@@ -96,10 +95,10 @@ export function createRateLimitHook(limit: RateLimit) {
 }
 
 /**
- * Protects a collector without API keys from web pages on its users' machines: browsers let any page send requests to any
- * address, so changes from other origins are rejected.
- * @param options.onlyThisMachine Whether to reject other host names than this machine's: a website can resolve its own name
- *   to a loopback address, and its pages then share the collector's origin.
+ * Rejects writes that web pages of other origins send. Browsers let any page send requests to any host, so a collector
+ * without API keys needs this check.
+ * @param options.onlyThisMachine Whether to reject every host name except loopback names. This stops DNS rebinding, by
+ *   which a website shares the collector's origin.
  */
 export function rejectCrossSiteRequests(
   app: Pick<Server, 'addHook'>,

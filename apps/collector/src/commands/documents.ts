@@ -5,12 +5,12 @@ import { readConfig } from '../config.ts';
 import type { Tables } from '../tables.ts';
 import { createServices, openInlineJobs } from '../services.ts';
 
-/** Returns the OpenAPI document without a database, a port or the environment. */
+/** Returns the OpenAPI document. Needs no database, port or environment variables. */
 export async function openapi(): Promise<object> {
   return withApp((app) => Promise.resolve(app.swagger()));
 }
 
-/** Returns the answer of `GET /metrics` of a process that has done nothing yet. */
+/** Returns the metrics of an idle process, in the format of `GET /metrics`. */
 export async function metrics(): Promise<string> {
   return withApp(async (app) => (await app.inject('/metrics')).body);
 }

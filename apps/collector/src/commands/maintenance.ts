@@ -16,16 +16,16 @@ export type Maintenance = AsyncDisposable & {
   backfillEmbeddings(options: BackfillOptions): Promise<BackfillReport>;
   reprocess: Reprocess;
   reprocessImages: ReprocessImages;
-  /** How many listings are processed at once. */
+  /** Number of listings to process at a time. */
   parallel: number;
 };
 
-/** How long the shutdown waits for writes in progress. */
+/** Longest wait for writes in progress at shutdown. */
 const SHUTDOWN_MS = 60_000;
 
 /**
- * Opens the configured database and model for a command. It serves nothing, claims no job of the queue, and logs
- * nothing unless the command brings a log.
+ * Opens the configured database and model for a maintenance command. It starts neither a server nor a worker, and is
+ * silent unless `shared.log` is set.
  * @throws ConfigError, StartError, DatabaseError.
  */
 export async function openMaintenance(

@@ -6,18 +6,18 @@ import { extractListing, extractionPrompt, findRejectionReason } from '../pipeli
 import type { Facts } from '../pipeline/merge.ts';
 import { mergeFacts } from '../pipeline/merge.ts';
 
-/** An open breaker would hide the reason of a failure, with which a trial ends. */
+/** High enough that the breaker never opens: an open breaker would hide the cause of a failure. */
 const MAX_FAILURES = 1_000_000;
 
-/** The reading of a payload: the fields that the listing would have, if it is one. */
+/** Extraction of a payload: whether it is a listing, and the fields that the listing would have. */
 export type TrialExtraction = { isListing: boolean; facts: Partial<Facts> };
 
-/** The configured model with the prompts of the pipeline; nothing is stored. */
+/** Configured model with the prompts of the pipeline. Nothing is stored. */
 export type Trial = ReturnType<typeof openTrial>;
 
 /**
  * Opens the configured model without a database.
- * @param options.mock Whether to open the mock instead.
+ * @param options.mock Whether to open the mock model instead.
  * @throws ConfigError, StartError.
  */
 export function openTrial(env: NodeJS.ProcessEnv, options: { mock: boolean } = { mock: false }) {
@@ -28,12 +28,12 @@ export function openTrial(env: NodeJS.ProcessEnv, options: { mock: boolean } = {
     chatModel: model.chatModel,
     embeddingModel: model.embeddingModel,
     promptVersion: extractionPrompt.version,
-    /** How many payloads a worker processes at once. */
+    /** Number of payloads that a worker processes at a time. */
     parallel: config.COLLECTOR_WORKERS,
 
     /**
-     * Reads a payload with the prompt, checks and rules of the pipeline.
-     * @param request.observe Called with each request to the model.
+     * Extracts a payload with the prompt, checks and rules of the pipeline.
+     * @param request.observe Called for each request to the model.
      * @throws ModelError.
      */
     async read(
@@ -45,7 +45,10 @@ export function openTrial(env: NodeJS.ProcessEnv, options: { mock: boolean } = {
       return { isListing: true, facts: mergeFacts(payload, extracted.extraction).facts };
     },
 
-    /** Embeds a text, and returns the width of the vector. @throws ModelError. */
+    /**
+     * Embeds a text and returns the number of dimensions.
+     * @throws ModelError.
+     */
     async embed(text: string, signal: AbortSignal): Promise<number> {
       const { vectors } = await model.embed([text], { signal });
       return vectors[0]?.length ?? 0;

@@ -14,40 +14,39 @@ import {
   isEmbedded,
 } from './text.ts';
 
-/** Listings of one page. */
+/** Number of listings per page. */
 const PAGE = 256;
 
-/** A model that rejects this text rejects everything. */
+/** Test text. A model that rejects it rejects every text. */
 const PLAIN_TEXT = 'Two rooms in Lviv';
 
 /** The progress of a backfill. */
 export type BackfillReport = {
-  /** Listings looked at, and embedded where needed. */
+  /** Number of listings that were checked, and embedded if needed. */
   checked: number;
-  /** Those without an embedding of their text by the model. */
+  /** Number of listings without an embedding of their current text by the current model. */
   outdated: number;
   embedded: number;
-  /** Those that changed meanwhile; a worker embeds them. */
+  /** Number of listings that changed during the run. A worker embeds them. */
   changed: number;
-  /** Those whose text the model rejected, with its reason. */
+  /** Listings whose text the model rejected, with the reason. */
   failed: { listingId: number; reason: string }[];
 };
 
 /** Options of a backfill. */
 export type BackfillOptions = {
-  /** Whether it only counts. */
+  /** Whether to count the listings without embedding them. */
   dryRun: boolean;
-  /** Ends the run, and aborts the request in progress. */
+  /** Stops the run and aborts the request in progress. */
   signal: AbortSignal;
   /** Called after each batch, with the number of listings at the start. */
   onProgress: (report: Readonly<BackfillReport>, total: number) => void;
 };
 
 /**
- * Makes embeddings that are missing or outdated. A run that ended is continued by the next one; workers and other runs
- * may go on meanwhile. Costs are added to the listings' payloads. Specification 001, Behaviour rules, 5; Contract 1.
- * @throws ModelError where the server fails after the client's attempts, or rejects all texts of a batch and a plain one
- *   too.
+ * Creates missing and outdated embeddings, and adds their cost to the payloads of the listings. Workers and other runs
+ * may be active, and a later run continues an interrupted one. Specification 001, Behaviour rules, 5; Contract 1.
+ * @throws ModelError if the server is unavailable, or if it rejects both a whole batch and a plain test text.
  */
 export async function backfillEmbeddings(
   { db, model }: { db: Kysely<Tables>; model: Pick<ModelClient, 'embed' | 'embeddingModel'> },
@@ -58,7 +57,7 @@ export async function backfillEmbeddings(
 
   /**
    * Embeds listings and stores the results.
-   * @throws The first failure that is not of a text, once the others are stored.
+   * @throws The first error that no single text caused, after the other results are stored.
    */
   async function fill(listings: readonly Outdated[]): Promise<void> {
     const wanted = listings.map(({ id, text }) => {
@@ -68,7 +67,7 @@ export async function backfillEmbeddings(
     const results = await embedTogether(model, wanted);
     const costs = wanted.map(({ listingId, cost }) => ({ listingId, usage: cost.usage() }));
     await addEmbeddingCosts(db, costs);
-    // A batch may have only texts that the model rejects; the plain one tells that from a model that rejects all.
+    // Test whether the model rejects every text or only the texts of this batch.
     if (results.every(isTextSpecificError)) await model.embed([PLAIN_TEXT], { signal });
     const fillings: Filling[] = [];
     let rejected = 0;
@@ -149,9 +148,9 @@ async function countListings(db: Kysely<Tables>): Promise<number> {
 }
 
 /**
- * Stores embeddings of listings whose text is still the same. The listings are locked meanwhile, in the order of their
- * ids, so that a worker changes them before or after.
- * @returns How many were stored.
+ * Stores embeddings of listings whose text has not changed. Locks the listings in ID order, so that no worker changes
+ * them at the same time.
+ * @returns The number of stored embeddings.
  */
 function storeEmbeddings(db: Kysely<Tables>, fillings: readonly Filling[]): Promise<number> {
   const write = async (trx: Kysely<Tables>): Promise<number> => {
@@ -181,7 +180,9 @@ function storeEmbeddings(db: Kysely<Tables>, fillings: readonly Filling[]): Prom
   return retryConflicts(() => db.transaction().execute(write));
 }
 
-/** Adds costs to the last payloads of the listings, locked in the order of their ids. A removed payload gets none. */
+/**
+ * Adds costs to the last payloads of listings, which it locks in ID order. The cost of a removed payload is dropped.
+ */
 async function addEmbeddingCosts(
   db: Kysely<Tables>,
   costs: readonly { listingId: number; usage: ModelUsage }[],

@@ -9,19 +9,19 @@ import {
 import DataLoader from 'dataloader';
 import { toError } from '../async/group-commit.ts';
 
-/** A text to embed, and the caller that may abort it and counts its cost. */
+/** Text to embed, with the abort signal and the cost observer of its caller. */
 export type EmbedRequest = {
   text: string;
   signal: AbortSignal;
   observe: (event: ModelCallEvent) => void;
-  /** The log fields of its job. */
+  /** Log fields of the job. */
   job?: Readonly<Record<string, unknown>>;
 };
 
-/** The vector of a text, and the configured name of its model. */
+/** Embedding of a text, and the configured name of the model. */
 export type TextEmbedding = { vector: number[]; model: string };
 
-/** Failures that one text may cause for all of a request. */
+/** Errors that a single text can cause for a whole request. */
 const TEXT_SPECIFIC_CODES: ReadonlySet<ModelErrorCode> = new Set([
   'MODEL_REJECTED',
   'MODEL_INPUT_TOO_LARGE',
@@ -29,16 +29,16 @@ const TEXT_SPECIFIC_CODES: ReadonlySet<ModelErrorCode> = new Set([
   'MODEL_INVALID_OUTPUT',
 ]);
 
-/** Tells whether a failure may be of one text alone, so that others may succeed. */
+/** Returns whether a single text may have caused an error, so that other texts may succeed. */
 export function isTextSpecificError(error: unknown): boolean {
   return error instanceof ModelError && TEXT_SPECIFIC_CODES.has(error.code);
 }
 
 /**
- * Embeds texts in one request. Where one of them may be the cause of a failure, each is sent alone. The request is
- * aborted once all callers have aborted. It counts as a call of each text, with a share of the tokens.
- * @param wanted At most `MAX_TEXTS_PER_REQUEST`.
- * @returns A vector or an error for each.
+ * Embeds texts in one request. If one text may have caused an error, sends each text alone. Aborts the request only
+ * after all callers have aborted. Each text is charged one call and its share of the tokens.
+ * @param wanted At most `MAX_TEXTS_PER_REQUEST` texts.
+ * @returns An embedding or an error for each text.
  */
 export async function embedTogether(
   model: Pick<ModelClient, 'embed'>,
@@ -66,13 +66,13 @@ export async function embedTogether(
   }
 }
 
-/** Returns the log fields of a request: those of its one job, or of each in `jobs`. */
+/** Returns the log fields of a request: the fields of its only job, or an array `jobs`. */
 function logFieldsOf(wanted: readonly EmbedRequest[]): Record<string, unknown> {
   const [first, ...others] = wanted.flatMap(({ job }) => (job === undefined ? [] : [job]));
   return others.length === 0 ? { ...first } : { jobs: [first, ...others] };
 }
 
-/** Returns a signal that is aborted once all signals are. */
+/** Returns a signal that aborts after all the given signals have aborted. */
 function allAborted(signals: readonly AbortSignal[]): AbortSignal {
   const [first, ...others] = signals;
   if (first !== undefined && others.every((signal) => signal === first)) return first;
@@ -85,7 +85,7 @@ function allAborted(signals: readonly AbortSignal[]): AbortSignal {
   return controller.signal;
 }
 
-/** Shares the tokens of a request among its texts by length, in whole numbers that add up. */
+/** Divides the tokens of a request among its texts by length, rounded so that the total is exact. */
 export function shareTokens(event: ModelCallEvent, texts: readonly string[]): ModelCallEvent[] {
   const whole = texts.reduce((sum, text) => sum + text.length, 0);
   let before = 0;
@@ -104,24 +104,23 @@ export function shareTokens(event: ModelCallEvent, texts: readonly string[]): Mo
   });
 }
 
-/** Most bytes of a request: some thirty texts of usual length. */
+/** Maximum size of a request: about thirty texts of typical length. */
 const MAX_BYTES = 64 * 1024;
 
-/** A text waits for those of other jobs for a share of the duration of the last request. */
+/** A text waits for texts of other jobs. The wait is this share of the duration of the last request. */
 const WAIT_SHARE = 0.05;
 const MAX_WAIT_MS = 50;
 
 /**
- * Embeds a text.
- * @param wanted.alone Whether no other text shares its request.
- * @throws ModelError, as if the text had been alone; `signal.reason` where it was aborted before it was sent. The
- *   request of a text that is aborted later may go on for others.
+ * Embeds a text. The request continues for other texts if this one is aborted after it was sent.
+ * @param wanted.alone Whether to send the text in a request of only one text.
+ * @throws ModelError if the embedding of this text fails; `signal.reason` if it is aborted before it is sent.
  */
 export type EmbedText = (
   wanted: Omit<EmbedRequest, 'job'> & { alone?: boolean },
 ) => Promise<TextEmbedding>;
 
-/** Creates a function that embeds the texts of jobs at about the same time in few requests. */
+/** Creates a function that combines the texts of concurrent jobs into few requests. */
 export function createBatchingEmbedder(model: Pick<ModelClient, 'embed'>): EmbedText {
   let lastMs = 0;
 
@@ -150,7 +149,7 @@ export function createBatchingEmbedder(model: Pick<ModelClient, 'embed'>): Embed
   };
 }
 
-/** Divides texts into requests of at most `maxBytes`; a text is never divided. */
+/** Divides texts into requests of at most `maxBytes`. A longer text gets its own request. */
 export function splitIntoRequests(
   wanted: readonly EmbedRequest[],
   maxBytes = MAX_BYTES,

@@ -2,10 +2,10 @@ import type { Selectable } from 'kysely';
 import type { Tables } from '../tables.ts';
 import { cutText } from '../text.ts';
 
-/** The longest text that is embedded, in characters. */
+/** Maximum length of an embedded text, in characters. */
 const MAX_LENGTH = 8000;
 
-/** The columns that a listing's embedding is made from. */
+/** Columns of a listing that its embedding depends on. */
 export const EMBEDDED_COLUMNS = [
   'title',
   'summary',
@@ -20,15 +20,15 @@ export const EMBEDDED_COLUMNS = [
   'description',
 ] as const satisfies readonly (keyof Tables['property_listings'])[];
 
-/** The fields of a listing that are embedded. */
+/** Fields of a listing that its embedding depends on. */
 export type EmbeddedListing = Pick<
   Selectable<Tables['property_listings']>,
   (typeof EMBEDDED_COLUMNS)[number]
 >;
 
 /**
- * Returns the text that a listing's embedding is made from: its words and main facts. It depends on stored columns alone,
- * so that every process makes the same.
+ * Returns the text that represents a listing in its embedding: its wording and main facts. The text depends only on
+ * stored columns, so every process produces the same one.
  */
 export function embeddingText(listing: EmbeddedListing): string {
   const place = [listing.city, listing.district, listing.address].filter((part) => part !== null);
@@ -48,13 +48,13 @@ export function embeddingText(listing: EmbeddedListing): string {
   return cutText(lines.filter((line) => line !== null && line !== '').join('\n'), MAX_LENGTH);
 }
 
-/** The state of a listing's embedding. */
+/** State of a listing's embedding. */
 export type EmbeddingState = Pick<
   Selectable<Tables['property_listings']>,
   'embedding_model' | 'embedding_text_hash'
 > & { is_embedded: boolean };
 
-/** Tells whether a listing has the embedding of a text by a model. */
+/** Returns whether a listing has an up-to-date embedding of a text by a model. */
 export function isEmbedded(
   state: EmbeddingState,
   { hash, model }: { hash: string; model: string },

@@ -10,22 +10,22 @@ import { walkListings } from './walk-listings.ts';
 import { type ListingSelection, countWithImages, listWithImages } from './repository.ts';
 
 /**
- * The outcome for a listing whose images are described again. `described`: all are, or the model refused some, which
- * their records say. `left`: its payload was removed or failed, or a newer one is in the queue. `failed`: the payload
- * and the images without a new description are as they were.
+ * Outcome of describing the images of a listing again. `described`: every image has a new description, or a record of
+ * why the model rejected it. `left`: the payload was removed or failed, or a newer payload is in the queue. `failed`:
+ * the payload and the remaining images are unchanged.
  */
 export type ImageReprocessOutcome = { listingId: number } & (
   | { outcome: 'described' | 'left' }
   | { outcome: 'failed'; error: Error }
 );
 
-/** The work of `oselya reprocess --pictures`. */
+/** Service behind `oselya reprocess --pictures`. */
 export type ReprocessImages = ReturnType<typeof createReprocessImages>;
 
 /**
- * Creates the work that describes images again with the current prompt and model. The images of a listing go through
- * the pipeline under a claim of its last payload, which stays completed whatever happens.
- * @param deps.parallel How many listings at once.
+ * Creates the service that describes images again with the current prompt and model. The images of a listing go
+ * through the pipeline under a claim of its last payload, which stays completed.
+ * @param deps.parallel Number of listings to process at a time.
  */
 export function createReprocessImages(deps: {
   db: Kysely<Tables>;
@@ -61,14 +61,14 @@ export function createReprocessImages(deps: {
   }
 
   return {
-    /** Returns the number of chosen listings with images of another prompt or model, or without a description. */
+    /** Returns the number of selected listings with images that lack a description by the current prompt and model. */
     count: async (choice: ListingSelection): Promise<number> =>
       describer === undefined ? 0 : countWithImages(db, choice, describer),
 
     /**
-     * Describes these images in the order of the listings' ids. A later run continues one that ended.
-     * @param options.signal Ends it; work in progress is completed.
-     * @throws ModelError as `walkListings`.
+     * Describes the outdated images of the selected listings, in ID order. A later run continues an interrupted one.
+     * @param options.signal Stops the run after the work in progress.
+     * @throws ModelError if a failure is systemic, or after ten consecutive failures.
      */
     describe: (
       choice: ListingSelection,

@@ -6,22 +6,22 @@ import type { Job, ProcessJob } from '../queue/job-types.ts';
 import type { Tables } from '../tables.ts';
 import { isComplete } from './repository.ts';
 
-/** The input of a job that is processed again. */
+/** Input of a job that reprocesses a payload. */
 export type ReprocessInput = JobInput & {
   before: ReprocessedJob['before'];
-  /** Called with the reason when the payload stays as it was. */
+  /** Called with the reason if the payload stays unchanged. */
   onKept?: (reason: string) => void;
 };
 
 /**
- * Wraps the work of jobs so that a completed payload stays completed where nothing of its listing was written, or where
- * the model failed afterwards: other commands update embeddings and descriptions.
+ * Wraps a job processor so that a completed payload stays completed if the job did not write its listing, or if the
+ * model failed after the write. Other commands update missing embeddings and descriptions.
  */
 export function keepCompleted(
   db: Kysely<Tables>,
   process: ProcessJob<JobInput>,
 ): ProcessJob<ReprocessInput> {
-  /** A write whose answer was lost may have been made. */
+  /** Returns whether the job may have written its listing. An outage can hide the success of a write. */
   async function mayBeWritten(job: Job): Promise<boolean> {
     try {
       return !(await isComplete(db, job));

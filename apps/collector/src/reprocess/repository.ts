@@ -8,26 +8,26 @@ import type { Job } from '../queue/job-types.ts';
 import { costWith } from '../queue/transitions.ts';
 import type { ModelUsage, Tables } from '../tables.ts';
 
-/** The listings to process again. */
+/** Selection of the listings to reprocess. */
 export type ListingSelection = {
   source?: string | undefined;
   listingId?: number | undefined;
-  /** Only listings with a larger id: they are read in the order of their ids. */
+  /** Selects only listings with a larger ID. */
   after?: number | undefined;
-  /** Only listings that this prompt and model have not read. */
+  /** Selects only listings without an extraction by this prompt and model. */
   outdated?: ExtractorVersion | undefined;
 };
 
-/** A version of the prompt, and a model by its configured name. */
+/** Version of the prompt, and the configured name of the model. */
 export type ExtractorVersion = { promptVersion: string; requestedModel: string };
 
-/** The kind of an enrichment that names the prompt and model that found no listing in a payload. */
+/** Kind of the enrichment that records which prompt and model found no listing in a payload. */
 const REJECTION = 'refusal';
 
 const toJson = ({ promptVersion, requestedModel }: ExtractorVersion) =>
   JSON.stringify({ prompt_version: promptVersion, requested_model: requestedModel });
 
-/** Neither read by this prompt and model, nor rejected by them with the same content (see `noteRejection`). */
+/** Matches listings whose payload this prompt and model have neither extracted nor rejected (see `noteRejection`). */
 const isOutdated = (extractor: ExtractorVersion) => sql<boolean>`(
   not coalesce(provenance.value @> ${toJson(extractor)}::jsonb, false)
   and not exists (
@@ -57,7 +57,7 @@ function selectFilteredListings(db: Kysely<Tables>, choice: ListingSelection) {
     .where(outdated === undefined ? sql<boolean>`true` : isOutdated(outdated));
 }
 
-/** Returns the number of chosen listings. */
+/** Returns the number of selected listings. */
 export async function countSelected(db: Kysely<Tables>, choice: ListingSelection): Promise<number> {
   const { n } = await selectFilteredListings(db, choice)
     .select((eb) => eb.fn.countAll<number>().as('n'))
@@ -65,17 +65,17 @@ export async function countSelected(db: Kysely<Tables>, choice: ListingSelection
   return n;
 }
 
-/** A listing and the payload that it was last made from; null once that was removed. */
+/** Listing and its last payload. The payload is null if it was removed. */
 export type SelectedListing = Awaited<ReturnType<typeof listSelected>>[number];
 
-/** Returns the first chosen listings in the order of their ids. */
+/** Returns the first selected listings in ID order. */
 export function listSelected(db: Kysely<Tables>, choice: ListingSelection, limit: number) {
   return (
     selectFilteredListings(db, choice)
       .select(['listing.id', 'current.raw_id'])
       .select(hasUnfinishedPayload(sql`listing`).as('is_awaited'))
       .select(FIELD_NAMES.map((name) => `listing.${name}` as const))
-      // The ingest has checked it.
+      // The ingest validated the payload.
       .select(sql<Payload | null>`raw.payload`.as('payload'))
       .orderBy('listing.id')
       .limit(limit)
@@ -91,7 +91,7 @@ function selectWithImages(db: Kysely<Tables>, choice: ListingSelection, describe
   );
 }
 
-/** Returns the number of chosen listings with outdated images. */
+/** Returns the number of selected listings with outdated images. */
 export async function countWithImages(
   db: Kysely<Tables>,
   choice: ListingSelection,
@@ -103,7 +103,9 @@ export async function countWithImages(
   return n;
 }
 
-/** Returns the first chosen listings with outdated images, and their payloads where these are kept. */
+/**
+ * Returns the first selected listings with outdated images, and the IDs of their payloads if these are still stored.
+ */
 export function listWithImages(
   db: Kysely<Tables>,
   choice: ListingSelection,
@@ -117,7 +119,7 @@ export function listWithImages(
     .execute();
 }
 
-/** Adds the cost of a reading to the cost of its payload. */
+/** Adds the cost of an extraction to the cost of its payload. */
 export async function addExtractionCost(
   db: Kysely<Tables>,
   rawId: number,
@@ -128,7 +130,7 @@ export async function addExtractionCost(
     where id = ${rawId}`.execute(db);
 }
 
-/** Notes that a prompt and model found no listing in the content of a payload, which may be sent every day. */
+/** Records that a prompt and model found no listing in a payload, so that a later run skips the same content. */
 export async function noteRejection(
   db: Kysely<Tables>,
   { listingId, rawId }: { listingId: number; rawId: number },
@@ -144,9 +146,9 @@ export async function noteRejection(
   `.execute(db);
 }
 
-/** Tells whether the listing of a job is as the last completed payload left it: the job has not written it. */
+/** Returns whether a job has left its listing unchanged since the last completed payload. */
 export async function isComplete(db: Kysely<Tables>, job: Job): Promise<boolean> {
-  // Waits for a write that the server still executes: it holds the record.
+  // This lock waits for a write that the server may still be executing.
   await sql`select from raw_data where id = ${job.rawId} for no key update`.execute(db);
   const written = await db
     .selectFrom('listing_payloads')

@@ -28,10 +28,10 @@ import {
 import type { ReprocessInput } from './keep-completed.ts';
 import { isSystemicFailure, walkListings } from './walk-listings.ts';
 
-/** The fields that can change when the same payload is read again. */
+/** Fields that a new extraction of the same payload can change. */
 const COMPARED_FIELDS = [...MODEL_FIELDS, 'description'];
 
-/** A new reading of a listing's payload, and the changes that it would make. */
+/** New extraction of a payload, and the changes that it would make to the listing. */
 export type RepeatedExtraction = {
   listingId: number;
   rawId: number;
@@ -40,8 +40,8 @@ export type RepeatedExtraction = {
 };
 
 /**
- * The outcome of reading a listing's payload again. `payload_gone`: it was removed for its age. `in_progress`: a newer one
- * is in the queue. `not_a_listing`: the model finds no listing in it now; the stored one stays.
+ * Outcome of extracting a payload again. `payload_gone`: the payload has expired. `in_progress`: a newer payload is in
+ * the queue. `not_a_listing`: the model no longer finds a listing in the payload; the stored listing stays.
  */
 export type ExtractionOutcome =
   | ({ outcome: 'read' } & RepeatedExtraction)
@@ -50,21 +50,21 @@ export type ExtractionOutcome =
   | { outcome: 'failed'; listingId: number; error: ModelError };
 
 /**
- * The outcome of writing a reading. `changed`: another payload is or will soon be the last. `incomplete`: the listing is
- * written, and the model failed on its embedding or images. `queued`: a worker continues with the payload.
- * `kept`: listing and payload are as they were. `failed`: the payload has failed.
+ * Outcome of storing an extraction. `changed`: the listing has a newer payload, or one is in progress. `incomplete`:
+ * the listing is stored, but the model failed on its embedding or images. `queued`: a worker continues with the
+ * payload. `kept`: nothing changed. `failed`: the payload failed.
  */
 export type WriteOutcome =
   | { outcome: 'written' | 'changed' }
   | { outcome: 'incomplete' | 'queued' | 'kept' | 'failed'; error: Error };
 
-/** The work of `oselya reprocess`. */
+/** Service behind `oselya reprocess`. */
 export type Reprocess = ReturnType<typeof createReprocess>;
 
 /**
- * Creates the work that processes kept payloads again with the current prompt and model. A write goes through the
- * pipeline under a claim, so workers may run meanwhile, and they continue the payloads of a killed process.
- * @param deps.parallel How many listings are read at once.
+ * Creates the service that reprocesses stored payloads with the current prompt and model. Writes go through the
+ * pipeline under a claim, so workers may run meanwhile and take over if the process is killed.
+ * @param deps.parallel Number of payloads to extract at a time.
  */
 export function createReprocess(deps: {
   db: Kysely<Tables>;
@@ -107,17 +107,17 @@ export function createReprocess(deps: {
   }
 
   return {
-    /** The prompt and model that `ListingSelection.outdated` compares with. */
+    /** Current prompt version and model. */
     current,
 
-    /** Returns the number of chosen listings. */
+    /** Returns the number of selected listings. */
     count: (choice: ListingSelection): Promise<number> => countSelected(db, choice),
 
     /**
-     * Reads the kept payloads of listings again, in the order of the listings' ids. It stores only the cost, and the
-     * payloads without a listing, which are not outdated any more.
+     * Extracts the stored payloads of the selected listings again, in ID order. It stores only the cost, and which
+     * payloads contain no listing.
      * @param options.dryRun Whether to store nothing.
-     * @throws ModelError as `walkListings`.
+     * @throws ModelError if a failure is systemic, or after ten consecutive failures.
      */
     read: (
       choice: ListingSelection,
@@ -133,8 +133,8 @@ export function createReprocess(deps: {
       }),
 
     /**
-     * Writes a reading by the pipeline, which does not call the model for it again.
-     * @throws ModelError that `isSystemicFailure`.
+     * Stores an extraction through the pipeline without calling the model again.
+     * @throws ModelError if the failure affects every listing (see `isSystemicFailure`).
      */
     async write(reading: RepeatedExtraction): Promise<WriteOutcome> {
       const { listingId, rawId, extracted } = reading;

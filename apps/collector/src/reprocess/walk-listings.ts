@@ -3,13 +3,13 @@ import { mapInOrder } from '../async/concurrency.ts';
 
 const PAGE = 64;
 
-/** A failure of so many listings in a row ends a walk. */
+/** Number of consecutive failures that stops the iteration. */
 const MAX_FAILED_IN_A_ROW = 10;
 
-/** Statuses of a server with a wrong address, key or name of the model. */
+/** HTTP statuses that indicate a wrong server URL, API key or model name. */
 const MISCONFIGURED: ReadonlySet<number | undefined> = new Set([401, 402, 403, 404, 405, 407, 421]);
 
-/** Tells whether a failure would meet every listing: the server is away, rejects the key, or lacks the model. */
+/** Returns whether a failure affects every listing: the server is unavailable, rejects the key, or lacks the model. */
 export function isSystemicFailure(error: unknown): error is ModelError {
   if (!(error instanceof ModelError)) return false;
   const { code, status, retryable } = error;
@@ -19,12 +19,12 @@ export function isSystemicFailure(error: unknown): error is ModelError {
 }
 
 /**
- * Works on listings in the order of their ids, several at once, page by page, and yields the results.
- * @param options.after Only listings with a larger id.
- * @param options.list Returns the first listings after an id.
- * @param options.work The work; an exception ends the walk.
- * @param options.signal Ends the walk; the results of work in progress are dropped.
- * @throws The failure that `isSystemicFailure`, or the tenth in a row.
+ * Processes listings in ID order, several at a time, and yields the results.
+ * @param options.after Skips listings up to this ID.
+ * @param options.list Returns the first listings after an ID.
+ * @param options.work Processes one listing. An exception stops the iteration.
+ * @param options.signal Stops the iteration and drops the results of work in progress.
+ * @throws ModelError if a failure is systemic (see `isSystemicFailure`), or after ten consecutive failures.
  */
 export async function* walkListings<
   Row extends { id: number },
@@ -41,7 +41,7 @@ export async function* walkListings<
 
   async function work(row: Row): Promise<Result> {
     const result = await options.work(row);
-    // Thrown here, it keeps further work from beginning.
+    // Throw here so that no further work starts.
     if ('error' in result && isSystemicFailure(result.error)) throw result.error;
     return result;
   }
