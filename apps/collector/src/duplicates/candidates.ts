@@ -2,16 +2,16 @@ import { type Kysely, type RawBuilder, type Selectable, sql } from 'kysely';
 import { MAX_COPY_DISTANCE } from '../images/decode.ts';
 import type { Tables } from '../tables.ts';
 
-/** Measurements of one flat differ in decimals; beyond this ratio it is another. */
+/** Maximum ratio of two areas of the same property: measurements differ slightly. */
 export const AREA_RATIO = 1.03;
 
-/** Agencies ask different prices for one property, up to this ratio. */
+/** Maximum ratio of two prices of the same property: agencies ask different prices. */
 export const PRICE_RATIO = 1.3;
 
-/** How many characters of a text are compared. */
+/** Number of characters of a text that are compared. */
 export const TEXT_LENGTH = 4000;
 
-/** The columns of a listing that are compared. */
+/** Columns of a listing that are compared. */
 export const COMPARED_COLUMNS = [
   'id',
   'source_slug',
@@ -33,25 +33,25 @@ export const COMPARED_COLUMNS = [
   'phones',
 ] as const satisfies readonly (keyof Tables['property_listings'])[];
 
-/** An image of a listing; the fingerprint of a blank one is 0n, of one that was not examined null. */
+/** Image of a listing. The fingerprint is 0n if the image is blank, and null if it was not computed. */
 export type ComparedImage = { sha256: string; fingerprint: bigint | null };
 
-/** A listing as it is compared with others. */
+/** Listing with the data that a comparison needs. */
 export type ComparedListing = Pick<
   Selectable<Tables['property_listings']>,
   (typeof COMPARED_COLUMNS)[number]
 > & {
-  /** The beginning of its normalised text. */
+  /** Beginning of the normalised text. */
   text: string;
   images: readonly ComparedImage[];
 };
 
-/** How many images of a listing are compared, the first ones. */
+/** Number of images of a listing that are compared, starting with the first. */
 const MAX_COMPARED_IMAGES = 20;
 
 type ImageRow = { sha256: string; fingerprint: string | null };
 
-/** Loads listings for comparison, by id; one that does not exist is missing. */
+/** Loads listings for comparison, by ID. Unknown IDs are omitted. */
 export async function loadComparedListings(
   db: Kysely<Tables>,
   ids: readonly number[],
@@ -80,21 +80,22 @@ function readImage({ sha256, fingerprint }: ImageRow) {
   return { sha256, fingerprint: fingerprint === null ? null : BigInt(fingerprint) };
 }
 
-/** The most listings of one query; nearer areas come first. */
+/** Maximum number of listings per query; listings with closer areas come first. */
 const MAX_ALIKE = 60;
 
-/** An image that more listings have is a logo or a view of the building. */
+/** Maximum number of listings that share a useful image. Images in more listings are logos or views of the building. */
 const MAX_SHOWN = 20;
 
-/** How many listings nearest by meaning are compared: copied texts with other facts. */
+/** Number of nearest listings by embedding to compare. They reveal copied texts with different facts. */
 const NEIGHBOURS = 20;
 
-/** The most listings to compare with, beside those nearest by meaning: each comparison takes some 0.3 ms. */
+/** Maximum number of candidates, not counting the nearest by embedding. A comparison takes about 0.3 ms. */
 export const MAX_CANDIDATES = 280;
 
 /**
- * Finds the live listings that are worth comparing with one, by bounded queries of indexes: by city, offer, rooms, floor,
- * area and price; by equal and similar images; by meaning. If there are too many, those that most queries found remain.
+ * Finds the live listings that may be duplicates of a listing: those with similar facts, equal or similar images, or a
+ * similar meaning. Each query is bounded and uses an index. If there are too many candidates, those found by the most
+ * queries remain.
  */
 export async function findCandidates(
   trx: Kysely<Tables>,
@@ -115,8 +116,8 @@ export async function findCandidates(
 }
 
 /**
- * Returns the queries for listings of the same city, offer, rooms and floor, and of about the same area and price. A
- * listing without a floor matches every floor. It is symmetric.
+ * Returns the queries for listings with the same city, deal type, rooms and floor, and a similar area and price. A
+ * missing floor matches every floor. The relation is symmetric.
  */
 export function buildSimilarFactsQueries(listing: ComparedListing): RawBuilder<{ id: number }>[] {
   const { city_key: city, deal_type: offer, rooms, area_total: area, floor, price } = listing;
@@ -142,7 +143,7 @@ export function buildSimilarFactsQueries(listing: ComparedListing): RawBuilder<{
   ]);
 }
 
-/** Returns the query for live listings with an image of the same bytes. */
+/** Returns the query for live listings that share an identical image with a listing. */
 export function buildSameImagesQuery(listingId: number): RawBuilder<{ id: number }> {
   return sql`(
     select shown.listing_id as id
@@ -156,7 +157,7 @@ export function buildSameImagesQuery(listingId: number): RawBuilder<{ id: number
       and shown.times <= ${MAX_SHOWN})`;
 }
 
-/** Returns the query for live listings with an image of a similar fingerprint. */
+/** Returns the query for live listings that have an image with a similar fingerprint. */
 export function buildSimilarImagesQuery(listingId: number): RawBuilder<{ id: number }> {
   return sql`(
     select shown.listing_id as id
@@ -179,7 +180,7 @@ export function buildSimilarImagesQuery(listingId: number): RawBuilder<{ id: num
       and shown.times <= ${MAX_SHOWN})`;
 }
 
-/** Returns the listings nearest by meaning, of the same model. */
+/** Returns the nearest listings by embedding of the same model. */
 async function findNeighbours(trx: Kysely<Tables>, { id }: ComparedListing): Promise<number[]> {
   const own = await trx
     .selectFrom('property_listings')
@@ -201,7 +202,7 @@ async function findNeighbours(trx: Kysely<Tables>, { id }: ComparedListing): Pro
 
 type Near = { id: number; embedding_model: string | null; deal_type: string | null };
 
-/** Returns the query for the first neighbours of the index. It has no filters, which would unbound it. */
+/** Returns the query for the nearest listings in the index. It has no filters, which would make the scan unbounded. */
 export function buildNearestQuery(vector: string): RawBuilder<Near> {
   return sql`
     select id, embedding_model, deal_type from property_listings

@@ -4,7 +4,7 @@ import { normaliseText } from '../text.ts';
 import type { ComparedListing, ComparedImage } from './candidates.ts';
 import { AREA_RATIO, PRICE_RATIO, TEXT_LENGTH } from './candidates.ts';
 
-/** The kinds of reasons, in the order in which answers have them. */
+/** Kinds of reasons, in the order of API responses. */
 export const REASONS = [
   'text',
   'place',
@@ -15,22 +15,53 @@ export const REASONS = [
   'seller',
 ] as const satisfies readonly ReasonName[];
 
-/** How likely two listings are the same property: the score is the sum of the parts. */
+/** Likelihood that two listings offer the same property. The score is the sum of the parts. */
 export type Comparison = { score: number; reasons: Reason[] };
 
 /**
- * The lowest score of the same property. On the labelled pairs of the golden set it has no false positives, with some
- * margin on both sides.
+ * Minimum score of a duplicate. It yields no false positives on the labelled pairs of the golden set, with a margin on
+ * both sides.
  */
 export const MIN_DUPLICATE_SCORE = 0.56;
 
-/** Sites blur coordinates, and some use the centre of a district. */
+/** Parts of the score by finding. A part of texts or images is the maximum, which a smaller share reduces. */
+const WEIGHTS = {
+  copiedText: 0.45,
+  sameStreet: 0.1,
+  otherStreet: -0.35,
+  sameBuilding: 0.2,
+  otherBuilding: -0.4,
+  within30Metres: 0.15,
+  within200Metres: 0.08,
+  beyond1000Metres: -0.3,
+  sameDistrict: 0.05,
+  otherDistrict: -0.1,
+  samePreciseArea: 0.2,
+  closePreciseArea: 0.1,
+  otherPreciseArea: -0.2,
+  sameRoundedArea: 0.12,
+  closeRoundedArea: 0.1,
+  similarRoundedArea: 0.02,
+  sameRooms: 0.05,
+  sameFloor: 0.1,
+  sameHeight: 0.05,
+  otherHeight: -0.15,
+  samePrice: 0.1,
+  similarPrice: 0.06,
+  otherPrice: -0.2,
+  oneImage: 0.25,
+  severalImages: 0.45,
+  otherImages: -0.2,
+  sameSeller: 0.08,
+} as const;
+
+/** Maximum distance between two listings of the same property. It is large because sites blur coordinates. */
 const MAX_METRES = 3000;
 
-/** Facts of which a property has only one. */
+/** Facts that must be equal for the same property. */
 const ONE_EACH = ['deal_type', 'city_key', 'rooms', 'floor'] as const;
 
-/** Tells whether two listings have facts that cannot be true of one property. */
+/** Returns whether two listings have facts that cannot describe the same property. */
 function isContradiction(one: ComparedListing, other: ComparedListing): boolean {
   return (
     ONE_EACH.some((fact) => differ(one[fact], other[fact])) ||
@@ -54,7 +85,8 @@ type Point = { latitude: number | null; longitude: number | null };
 const METRES_PER_DEGREE = 111_320;
 
 /**
- * Returns the distance of two points in metres, within a per cent over a few kilometres; undefined where one is unknown.
+ * Returns the distance between two points in metres, accurate to one per cent over a few kilometres; undefined if a
+ * point is unknown.
  */
 function distanceMetres(one: Point, other: Point): number | undefined {
   const { latitude: lat1, longitude: lon1 } = one;
@@ -65,22 +97,22 @@ function distanceMetres(one: Point, other: Point): number | undefined {
   return METRES_PER_DEGREE * Math.hypot(lat1 - lat2, east);
 }
 
-/** A part of the score, negative where it speaks against. */
+/** Part of the score. It is negative if the evidence speaks against a duplicate. */
 type Part = { part: number; detail: string } | undefined;
 
-/** Scores one kind of evidence. It is symmetric, and undefined where nothing is known. */
+/** Scores one kind of evidence, regardless of the order of the listings. Returns undefined if nothing is known. */
 type Scorer = (one: ComparedListing, other: ComparedListing) => Part;
 
-/** Copied texts are nearly equal. Templates of one seller are similar, so only almost equal texts of one seller count. */
+/** Scores similar texts. Texts of the same seller share templates, so they must be almost equal to count. */
 const copiedText: Scorer = (one, other) => {
   const similarity = textSimilarity(one.text, other.text);
   if (similarity === undefined) return undefined;
   const from = haveOneSeller(one, other) ? 0.85 : 0.4;
-  const part = 0.45 * Math.max(0, (similarity - from) / (1 - from));
+  const part = WEIGHTS.copiedText * Math.max(0, (similarity - from) / (1 - from));
   return { part, detail: `${Math.round(similarity * 100)} % of the text` };
 };
 
-/** The address where both have one, else the coordinates, else the district. */
+/** Scores the location by address if both listings have one, otherwise by coordinates or district. */
 const place: Scorer = (one, other) =>
   byAddress(one, other) ?? byDistance(one, other) ?? byDistrict(one, other);
 
@@ -88,65 +120,71 @@ function byAddress(one: ComparedListing, other: ComparedListing): Part {
   if (one.address === null || other.address === null) return undefined;
   const [a, b] = [parseAddress(one.address, one.city), parseAddress(other.address, other.city)];
   if (a.street.size === 0 || b.street.size === 0) return undefined;
-  if (!isSameStreet(a, b)) return { part: -0.35, detail: 'another street' };
-  if (a.house === undefined || b.house === undefined) return { part: 0.1, detail: 'same street' };
+  if (!isSameStreet(a, b)) return { part: WEIGHTS.otherStreet, detail: 'another street' };
+  if (a.house === undefined || b.house === undefined)
+    return { part: WEIGHTS.sameStreet, detail: 'same street' };
   return a.house === b.house
-    ? { part: 0.2, detail: 'same building' }
-    : { part: -0.4, detail: 'another building of the street' };
+    ? { part: WEIGHTS.sameBuilding, detail: 'same building' }
+    : { part: WEIGHTS.otherBuilding, detail: 'another building of the street' };
 }
 
 function byDistance(one: ComparedListing, other: ComparedListing): Part {
   const metres = distanceMetres(one, other);
   if (metres === undefined) return undefined;
   const detail = `${Math.round(metres)} m apart`;
-  if (metres <= 30) return { part: 0.15, detail };
-  if (metres <= 200) return { part: 0.08, detail };
-  return metres <= 1000 ? undefined : { part: -0.3, detail };
+  if (metres <= 30) return { part: WEIGHTS.within30Metres, detail };
+  if (metres <= 200) return { part: WEIGHTS.within200Metres, detail };
+  return metres <= 1000 ? undefined : { part: WEIGHTS.beyond1000Metres, detail };
 }
 
 function byDistrict(one: ComparedListing, other: ComparedListing): Part {
   const [a, b] = [one.district, other.district].map((name) => normaliseText(name ?? ''));
   if (a === undefined || b === undefined || a === '' || b === '') return undefined;
-  // "Шевченківський" and "Шевченківський район" are one.
+  // "Шевченківський" and "Шевченківський район" are the same district.
   return a.includes(b) || b.includes(a)
-    ? { part: 0.05, detail: 'same district' }
-    : { part: -0.1, detail: 'another district' };
+    ? { part: WEIGHTS.sameDistrict, detail: 'same district' }
+    : { part: WEIGHTS.otherDistrict, detail: 'another district' };
 }
 
-/** The same area to the decimal says more than the same whole number of metres. */
+/** Scores the total area. Equal decimals are stronger evidence than equal whole numbers. */
 const area: Scorer = ({ area_total: one }, { area_total: other }) => {
   if (one === null || other === null) return undefined;
-  // Areas have two decimals, and differences of such numbers many more.
+  // Round to two decimals to remove floating-point errors.
   const difference = Number(Math.abs(one - other).toFixed(2));
   const arePrecise = !Number.isInteger(one) && !Number.isInteger(other);
-  if (difference === 0) return { part: arePrecise ? 0.2 : 0.12, detail: `both ${one} m²` };
+  if (difference === 0)
+    return {
+      part: arePrecise ? WEIGHTS.samePreciseArea : WEIGHTS.sameRoundedArea,
+      detail: `both ${one} m²`,
+    };
   const detail = `${Math.min(one, other)} and ${Math.max(one, other)} m²`;
-  // One of them was rounded; where both are precise they are of two flats.
-  if (!arePrecise) return { part: difference < 1 ? 0.1 : 0.02, detail };
-  return { part: difference <= 0.2 ? 0.1 : -0.2, detail };
+  // If an area is a whole number, it was probably rounded. Two precise areas that differ belong to different flats.
+  if (!arePrecise)
+    return { part: difference < 1 ? WEIGHTS.closeRoundedArea : WEIGHTS.similarRoundedArea, detail };
+  return { part: difference <= 0.2 ? WEIGHTS.closePreciseArea : WEIGHTS.otherPreciseArea, detail };
 };
 
-/** Rooms, floor and the building's height. Others are contradictions. */
+/** Scores equal rooms, floor and building height. Different rooms or floors are contradictions. */
 const rooms: Scorer = (one, other) => {
   const same: string[] = [];
   let part = 0;
   if (one.rooms !== null && one.rooms === other.rooms) {
-    part += 0.05;
+    part += WEIGHTS.sameRooms;
     same.push(`${one.rooms} rooms`);
   }
   if (one.floor !== null && one.floor === other.floor) {
-    part += 0.1;
+    part += WEIGHTS.sameFloor;
     same.push(`floor ${one.floor}`);
   }
   if (one.floors_total !== null && other.floors_total !== null) {
     const isSame = one.floors_total === other.floors_total;
-    part += isSame ? 0.05 : -0.15;
+    part += isSame ? WEIGHTS.sameHeight : WEIGHTS.otherHeight;
     same.push(isSame ? `of ${one.floors_total}` : 'in buildings of different height');
   }
   return same.length === 0 ? undefined : { part, detail: same.join(', ') };
 };
 
-/** Agencies ask different prices for one flat, but not very different ones. */
+/** Scores similar prices, because agencies ask slightly different prices for the same flat. */
 const price: Scorer = (one, other) => {
   if (one.price === null || other.price === null || one.price === 0 || other.price === 0) {
     return undefined;
@@ -156,14 +194,14 @@ const price: Scorer = (one, other) => {
   const [low, high] = [Math.min(one.price, other.price), Math.max(one.price, other.price)];
   const ratio = high / low;
   const detail = ratio === 1 ? 'same price' : `prices ${Math.round((ratio - 1) * 100)} % apart`;
-  if (ratio <= 1.01) return { part: 0.1, detail };
-  if (ratio <= 1.12) return { part: 0.06, detail };
-  return ratio <= PRICE_RATIO ? undefined : { part: -0.2, detail };
+  if (ratio <= 1.01) return { part: WEIGHTS.samePrice, detail };
+  if (ratio <= 1.12) return { part: WEIGHTS.similarPrice, detail };
+  return ratio <= PRICE_RATIO ? undefined : { part: WEIGHTS.otherPrice, detail };
 };
 
 /**
- * Images that both have. A single one may show the building or a logo, so it counts less, and the less the more images
- * only one listing has. Mostly different images of one seller are another property.
+ * Scores shared images. A single shared image may be a logo or the building, so it counts less. Mostly different
+ * images of the same seller indicate another property.
  */
 const pictures: Scorer = (one, other) => {
   const fewest = Math.min(one.images.length, other.images.length);
@@ -171,14 +209,18 @@ const pictures: Scorer = (one, other) => {
   const common = countCommon(one.images, other.images);
   const share = common / fewest;
   if (share < 0.5 && fewest >= 3 && haveOneSeller(one, other)) {
-    return { part: -0.2, detail: `the same seller, and ${common} of ${fewest} pictures` };
+    return {
+      part: WEIGHTS.otherImages,
+      detail: `the same seller, and ${common} of ${fewest} pictures`,
+    };
   }
   if (common === 0) return undefined;
-  const part = common === 1 ? 0.25 * share : 0.45 * Math.min(1, 1.5 * share);
+  const part =
+    common === 1 ? WEIGHTS.oneImage * share : WEIGHTS.severalImages * Math.min(1, 1.5 * share);
   return { part, detail: `${common} of ${fewest} pictures` };
 };
 
-/** Counts the images that both have, each once. */
+/** Counts the shared images, each one once. */
 function countCommon(one: readonly ComparedImage[], other: readonly ComparedImage[]): number {
   return Math.min(
     one.filter((image) => hasCopy(other, image)).length,
@@ -192,14 +234,14 @@ function hasCopy(set: readonly ComparedImage[], image: ComparedImage): boolean {
 
 function isCopy(one: ComparedImage, other: ComparedImage): boolean {
   if (one.sha256 === other.sha256) return true;
-  // Images of one colour all look alike.
+  // Blank images all have similar fingerprints.
   if (!one.fingerprint || !other.fingerprint) return false;
   return hammingDistance(one.fingerprint, other.fingerprint) <= MAX_COPY_DISTANCE;
 }
 
-/** A seller may offer many properties, so a common telephone says little. */
+/** Scores a shared telephone number. It is weak evidence, because a seller may offer many properties. */
 const seller: Scorer = (one, other) =>
-  haveOneSeller(one, other) ? { part: 0.08, detail: 'same telephone' } : undefined;
+  haveOneSeller(one, other) ? { part: WEIGHTS.sameSeller, detail: 'same telephone' } : undefined;
 
 function haveOneSeller(one: ComparedListing, other: ComparedListing): boolean {
   const numbers = new Set(one.phones.map(telephone));
@@ -207,12 +249,12 @@ function haveOneSeller(one: ComparedListing, other: ComparedListing): boolean {
   return other.phones.some((phone) => numbers.has(telephone(phone)));
 }
 
-/** The digits that are equal with and without the country code. */
+/** Returns the last nine digits, which do not depend on the country code. */
 function telephone(phone: string): string {
   return phone.replaceAll(/\D/gu, '').slice(-9);
 }
 
-/** Words of addresses beside names and numbers, in Ukrainian, Russian and English. */
+/** Generic words in addresses in Ukrainian, Russian and English. */
 const KINDS = new Set(
   [
     'вулиця вул ул улица проспект просп пр пркт бульвар бульв бул площа площадь пл провулок пров',
@@ -223,10 +265,10 @@ const KINDS = new Set(
     .split(' '),
 );
 
-/** Words before the number of a flat, which is not the building's. */
+/** Words before the number of a flat, as opposed to the number of a building. */
 const FLAT = new Set(['кв', 'квартира', 'flat', 'apt', 'apartment', 'офіс', 'офис', 'office']);
 
-/** The words of a street and the number of a building, where they are known. */
+/** Words of the street, and number of the building if known. */
 type Address = { street: ReadonlySet<string>; house: string | undefined };
 
 /** Parses an address: `вул. Івана Франка, 12-А, кв. 7` is the street `івана франка` and the house `12а`. */
@@ -245,22 +287,22 @@ function parseAddress(text: string, city: string | null): Address {
       street.add(word);
     }
   }
-  // The building's number is the last one: numbers of streets come first.
+  // The last number is that of the building; numbers in street names come before it.
   return { street, house: numbers.at(-1) };
 }
 
-/** Tells whether two streets may be the same: `франка` and `івана франка` may. */
+/** Returns whether two street names may be the same, such as `франка` and `івана франка`. */
 function isSameStreet(one: Address, other: Address): boolean {
   const [few, many] = [one.street, other.street].toSorted((a, b) => a.size - b.size);
   return few !== undefined && many !== undefined && few.size > 0 && few.isSubsetOf(many);
 }
 
-/** Texts with fewer pairs of words are alike by chance. */
+/** Minimum number of word pairs. Shorter texts may be similar by chance. */
 const MIN_PAIRS = 8;
 
 /**
- * Returns the similarity of two normalised texts from 0 to 1: the share of their pairs of neighbouring words that both
- * have (Dice's coefficient). Undefined where one is too short.
+ * Returns the similarity of two normalised texts from 0 to 1: Dice's coefficient of their pairs of adjacent words.
+ * Returns undefined if a text is too short.
  */
 function textSimilarity(one: string, other: string): number | undefined {
   const [pairs, others] = [wordPairs(one), wordPairs(other)];
@@ -279,9 +321,8 @@ const SCORERS = { text: copiedText, place, area, rooms, price, pictures, seller 
 >;
 
 /**
- * Compares two listings. Contradictions, such as sale and rent, or the third floor and the fifth, outweigh everything
- * else. It is symmetric.
- * @returns The score from 0 to 1 and its reasons; undefined for a contradiction.
+ * Compares two listings, regardless of their order.
+ * @returns The score from 0 to 1 and its reasons; undefined if facts contradict, such as sale and rent.
  */
 export function compare(one: ComparedListing, other: ComparedListing): Comparison | undefined {
   if (isContradiction(one, other)) return undefined;
@@ -294,7 +335,7 @@ export function compare(one: ComparedListing, other: ComparedListing): Compariso
   return { score: round(Math.min(1, Math.max(0, sum))), reasons };
 }
 
-/** Scores are stored, shown and compared with three decimals. */
+/** Rounds a score to the three decimals that are stored and shown. */
 function round(value: number): number {
   return Number(value.toFixed(3));
 }

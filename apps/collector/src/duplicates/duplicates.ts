@@ -14,26 +14,26 @@ import { lockGroupsForReading, lockGroupsForWriting, updateGroups } from './grou
 
 const SECOND_MS = 1000;
 
-/** How many listings one claim has. */
+/** Number of listings per claim. */
 const CLAIM_SIZE = 16;
 
-/** The first lease of a claim; it doubles with each failed attempt. */
+/** Initial lease of a claim. It doubles with each failed attempt. */
 const LEASE_MS = 60 * SECOND_MS;
 const MAX_LEASE_MS = 3600 * SECOND_MS;
 
-/** How long a change settles: a payload changes its listing several times, with seconds of model calls between. */
+/** Minimum age of a change. A payload updates its listing several times within seconds. */
 const SETTLED_MS = 3 * SECOND_MS;
 
-/** How many duplicates one search finds at most: the likeliest. */
+/** Maximum number of duplicates per search; the likeliest are kept. */
 const MAX_FOUND = 20;
 
-/** How many known pairs one search compares again at most; past those, the partners are marked. */
+/** Maximum number of known pairs to compare again. If there are more, the partners are marked instead. */
 const MAX_KNOWN = 200;
 
-/** Past so many, marks are not counted. */
+/** Maximum number of marks to count. */
 const MAX_COUNTED = 100_000;
 
-/** The likely duplicates of a listing, as the API answers them. */
+/** Likely duplicates of a listing in API responses. */
 export const duplicatesSchema = Type.Array(
   Type.Object({
     listing_id: Type.Integer(),
@@ -80,7 +80,7 @@ export const duplicatesSchema = Type.Array(
   },
 );
 
-/** Returns the likely duplicates of a listing, the likeliest first. */
+/** Returns the likely duplicates of a listing, likeliest first. */
 export function listDuplicates(db: Kysely<Tables>, listingId: number, limit: number) {
   return db
     .selectFrom('duplicate_pairs as pair')
@@ -102,9 +102,9 @@ export function listDuplicates(db: Kysely<Tables>, listingId: number, limit: num
 }
 
 /**
- * Searches for duplicates of changed listings, which triggers mark, in any number of processes. A failed search costs no
- * job anything, and is repeated a minute later, then after two, and at last once an hour.
- * @param deps.settledMs How long ago a listing changed at least.
+ * Starts the background search for duplicates of changed listings, which database triggers mark. Several processes may
+ * run it. A failed search is retried after one minute, with backoff up to one hour, and affects no job.
+ * @param deps.settledMs Minimum age of a change, in milliseconds.
  */
 export function startDuplicateSearch(deps: {
   db: Kysely<Tables>;
@@ -121,7 +121,7 @@ export function startDuplicateSearch(deps: {
     for (;;) {
       const claimed = await claimMarks(db, { settledMs });
       for (const marked of claimed) {
-        // The embedded database works in this process, and would starve requests.
+        // The embedded database runs in this process, so yield to pending requests.
         await setImmediate();
         if (signal.aborted) return;
         const outcome = await updatePairs(db, marked).then(
@@ -154,12 +154,12 @@ export function startDuplicateSearch(deps: {
   };
 }
 
-/** A changed listing, and its marks. */
+/** Changed listing, and the IDs of its marks. */
 type Marked = { listingId: number; marks: number[] };
 
 /**
- * Claims listings that changed, the latest first. A mark that is not removed within its lease can be claimed again.
- * @param options.settledMs How long ago they changed at least.
+ * Claims changed listings, latest first. A mark can be claimed again after its lease expires.
+ * @param options.settledMs Minimum age of a change, in milliseconds.
  */
 export async function claimMarks(
   db: Kysely<Tables>,
@@ -185,10 +185,9 @@ export async function claimMarks(
 /**
  * Searches for the duplicates of a listing, and updates its pairs and groups.
  *
- * Most listings have none: such a search only removes its marks, and any number run together. Where there are or were
- * duplicates, they are compared again under the lock for writing. So of two searches for the sides of a pair the later
- * one sees both sides as they are; a side that changes afterwards is marked again.
- * @throws What the database throws, also for a lock that took too long; then nothing changed, and the marks stay.
+ * Most listings have none: their searches only delete marks and may run concurrently. Otherwise the listings are
+ * compared again under the write lock, so that concurrent searches for both listings of a pair see current data.
+ * @throws The error of the database, also after a lock timeout. Nothing is changed then, and the marks stay.
  */
 export async function updatePairs(
   db: Kysely<Tables>,
@@ -228,7 +227,7 @@ async function findLikely(trx: Kysely<Tables>, own: ComparedListing): Promise<nu
     .map(([other]) => other);
 }
 
-/** The listings that are likely the same property; archived ones have no duplicates. */
+/** Returns the likely duplicates with their scores. Archived listings have no duplicates. */
 function likely(
   own: ComparedListing,
   others: ReadonlyMap<number, ComparedListing>,
@@ -301,8 +300,8 @@ async function storePairs(
 }
 
 /**
- * Registers the gauge of marks, which every process reads from the database when it is scraped.
- * @param options.onError Called when the database does not answer; the other metrics are served all the same.
+ * Registers the gauge of marks. Every process reads its value from the database on each scrape.
+ * @param options.onError Called if the database is unavailable. The other metrics are still served.
  */
 export function registerDuplicateMetrics(
   registry: Registry,

@@ -1,19 +1,19 @@
 import { type Kysely, sql } from 'kysely';
 import type { Tables } from '../tables.ts';
 
-/** A pair of listings that are likely the same property. */
+/** Pair of listings that are likely the same property. */
 export type DuplicatePair = readonly [number, number];
 
 /**
- * The most listings of a group. A thousand offers with the same words and facts would slow each update of the group, and
- * a folded search would hide all of them behind one.
+ * Maximum number of listings in a group. A larger group would slow every update, and a search without duplicates would
+ * hide all its listings behind one.
  */
 export const MAX_GROUP_SIZE = 500;
 
 /**
- * Returns the groups that pairs make of listings, at most `MAX_GROUP_SIZE` in each: where more are connected, those that were
- * in one group before stay together.
- * @param members The listings with their present groups.
+ * Returns the groups that the pairs form, with at most `MAX_GROUP_SIZE` listings each. If a group would be larger,
+ * only listings that already shared a group stay together.
+ * @param members Listings with their current groups.
  */
 function computeGroups(
   members: ReadonlyMap<number, number | null>,
@@ -38,8 +38,8 @@ function computeGroups(
 }
 
 /**
- * Returns the unbounded groups of pairs: a listing's group is the smallest id that it is connected with, directly or
- * not. One without a pair has none.
+ * Returns the connected components of the pairs. The group of a listing is the smallest ID in its component, or null
+ * if the listing has no pair.
  */
 export function findComponents(
   ids: Iterable<number>,
@@ -51,7 +51,7 @@ export function findComponents(
     let root = id;
     for (let above = parents.get(root); above !== undefined; above = parents.get(root))
       root = above;
-    // Path compression, so that a long chain is walked once.
+    // Path compression avoids walking a long chain again.
     for (let step = id; step !== root;) {
       const above = parents.get(step) ?? root;
       parents.set(step, root);
@@ -69,22 +69,22 @@ export function findComponents(
 }
 
 /**
- * The advisory lock for changes of pairs and groups: a group may span cities, so nothing smaller can be locked. "dupl" in
- * ASCII; the trigger of deleted listings takes it too.
+ * Advisory lock for changes of pairs and groups, "dupl" in ASCII. Groups may span cities, so one lock covers all. The
+ * trigger of deleted listings acquires it too.
  */
 const GROUPS_LOCK = 0x6475706c;
 
-/** Shorter than PostgreSQL's deadlock check, of which a job must not become the victim. */
+/** Shorter than PostgreSQL's deadlock timeout, so that a deadlock never cancels a job. */
 const LOCK_TIMEOUT_MS = 300;
 
-/** Excludes changes of groups until the transaction ends; others may read at the same time. */
+/** Acquires the shared lock until the transaction ends: others may read groups but not change them. */
 export async function lockGroupsForReading(trx: Kysely<Tables>): Promise<void> {
   await sql`select pg_advisory_xact_lock_shared(${GROUPS_LOCK})`.execute(trx);
 }
 
 /**
- * Makes this transaction the only one that changes or reads pairs and groups. From then on it waits only a moment for
- * rows that jobs are writing, then fails and is repeated later.
+ * Acquires the exclusive lock on pairs and groups until the transaction ends. Then sets a short timeout for row locks,
+ * so that the transaction fails instead of blocking jobs.
  */
 export async function lockGroupsForWriting(trx: Kysely<Tables>): Promise<void> {
   await sql`select pg_advisory_xact_lock(${GROUPS_LOCK})`.execute(trx);
@@ -92,9 +92,9 @@ export async function lockGroupsForWriting(trx: Kysely<Tables>): Promise<void> {
 }
 
 /**
- * Updates the groups after a change of one listing's pairs: all members of its group, of its partners' groups and of its
- * former partners' groups are grouped again. They include all connected listings.
- * @param trx A transaction that holds the lock for writing and has stored the pairs.
+ * Updates the groups after the pairs of one listing have changed: the listing's own group and those of its current and
+ * former partners.
+ * @param trx Transaction that holds the write lock and has stored the pairs.
  */
 export async function updateGroups(
   trx: Kysely<Tables>,
@@ -113,7 +113,7 @@ export async function updateGroups(
   await storeGroups(trx, groups);
 }
 
-/** The listings and all members of their groups, with their groups. */
+/** Returns the listings and all members of their groups, with their groups. */
 async function listMembers(
   trx: Kysely<Tables>,
   ids: readonly number[],
@@ -128,7 +128,7 @@ async function listMembers(
   return new Map(rows.map(({ id, group }) => [id, group]));
 }
 
-/** Writes changed groups. The rows are locked in the order of their ids, as everywhere. */
+/** Stores changed groups. Locks the rows in ID order to avoid deadlocks. */
 async function storeGroups(
   trx: Kysely<Tables>,
   groups: ReadonlyMap<number, number | null>,

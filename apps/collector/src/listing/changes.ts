@@ -7,22 +7,22 @@ import { problem, problemResponses } from '../errors.ts';
 import { choice, MAX_ID, nullable } from '../schemas.ts';
 import type { Tables } from '../tables.ts';
 
-/** How long changes are kept, in days: a client that asks less often misses some. */
+/** Retention of changes, in days. Clients that poll less often miss changes. */
 const RETENTION_DAYS = 30;
 
-/** How many changes an answer has, unless its request asks for fewer. */
+/** Default and maximum number of changes in a response. */
 const PAGE_SIZE = 100;
 
-/** How many changes one statement of the upkeep settles or removes, so that it takes a moment only. */
+/** Number of changes that one maintenance statement settles or deletes, to keep it short. */
 const BATCH = 10_000;
 
-/** How many changes a request settles, while its client waits. */
+/** Maximum number of changes that a request settles while its client waits. */
 const MAX_SETTLED = 1000;
 
-/** How many positions a page reads for the sources of its client, which may have few of the changes. */
+/** Maximum number of positions that a page reads. A client with few sources may match few of them. */
 const MAX_SCANNED = 50_000;
 
-/** The log of changes. Triggers append to it where listings are written (migration 0020). ADR 0021. */
+/** Log of listing changes. Database triggers append to it (migration 0020). ADR 0021. */
 const LOG: Log = {
   table: 'listing_changes',
   sequence: 'listing_changes_positions',
@@ -36,7 +36,10 @@ const invalidCursor = {
   message: 'must be the cursor of an earlier answer; without it the answer begins now',
 };
 
-/** A position, and when the change at it was written, in milliseconds since the epoch; null if there was none. */
+/**
+ * Position in the feed and the time of its change, in ms since the epoch. The time is null if the position has no
+ * change.
+ */
 const changeCursors = createCursorCodec(
   Type.Tuple([Type.Integer({ minimum: 0, maximum: MAX_ID }), nullable(Type.Integer())]),
   invalidCursor,
@@ -104,7 +107,7 @@ const changesAnswer = Type.Object(
   },
 );
 
-/** Registers `GET /listings/changes`, for programs that keep searches for people. ADR 0021. */
+/** Registers `GET /listings/changes`, for clients with saved searches. ADR 0021. */
 export function changeRoutes(
   app: Server,
   { db, limit }: { db: Kysely<Tables>; limit: RateLimit },
@@ -135,9 +138,9 @@ export function changeRoutes(
 }
 
 /**
- * Returns the changes after a cursor, in the order of their commits; without a cursor, the one that stands at the end.
- * @param options.sources Only changes of these; null is any.
- * @throws ProblemError `validation_failed` if `after` is no cursor of this database.
+ * Returns the changes after a cursor in commit order. Without a cursor, returns only a cursor at the end of the feed.
+ * @param options.sources Sources to include. Null for all sources.
+ * @throws ProblemError `validation_failed` if `after` is not a cursor of this database.
  */
 async function readChanges(
   db: Kysely<Tables>,
@@ -151,7 +154,7 @@ async function readChanges(
     return { items: [], cursor: await cursorAt(db, settled), has_more: isBehind };
   }
   const [after, time] = from;
-  // A restored copy of the database has other changes at the same positions. Of a removed one nothing is known.
+  // A database restored from a backup has other changes at the same positions. Expired changes cannot be checked.
   const foundAt = await timeAt(db, after);
   if (after > given || (foundAt !== undefined && foundAt.getTime() !== time)) {
     throw problem('validation_failed', { errors: [invalidCursor] });
@@ -185,7 +188,7 @@ async function timeAt(db: Kysely<Tables>, position: number): Promise<Date | unde
   return row?.created_at;
 }
 
-/** The last position that a change has, and the last one that was ever given. */
+/** Returns the last position with a change, and the last position that the sequence assigned. */
 async function readEnd(db: Kysely<Tables>): Promise<{ settled: number; given: number }> {
   const { rows } = await sql<{ settled: number; given: number }>`
     select coalesce((select max(position) from listing_changes), 0) as settled,
@@ -214,14 +217,14 @@ function listChanges(
     .execute();
 }
 
-/** Settles all changes in batches until the signal, so that the next reader waits less. */
+/** Settles all changes in batches until the signal aborts, so that the next reader waits less. */
 export async function settleChanges(db: Kysely<Tables>, signal: AbortSignal): Promise<void> {
   while (!signal.aborted && (await settle(db, LOG, BATCH)) === 'more');
 }
 
 /**
- * Removes expired changes in batches until the signal.
- * @returns How many.
+ * Deletes expired changes in batches until the signal aborts.
+ * @returns The number of deleted changes.
  */
 export async function removeOldChanges(db: Kysely<Tables>, signal: AbortSignal): Promise<number> {
   let total = 0;

@@ -8,18 +8,18 @@ import {
 } from 'typebox';
 import { choice, nullable } from '../schemas.ts';
 
-/** Largest values of PostgreSQL's `numeric(16, 2)` and `numeric(12, 2)`, rounded down to whole units. */
+/** Maximum values of PostgreSQL's `numeric(16, 2)` and `numeric(12, 2)`, rounded down to integers. */
 const MAX_PRICE = 99_999_999_999_999;
 const MAX_AREA = 9_999_999_999;
 
-/** A time with an offset, and nine digits of a second: more than any clock gives. */
+/** Length of an RFC 3339 time with an offset and nanoseconds. */
 const MAX_TIME_LENGTH = '2026-01-31T12:00:00.123456789+02:00'.length;
 
-/** The types of fields, with the TypeScript type that the API and snapshots have for each. */
+/** Kinds of fields, with their TypeScript types in the API and in snapshots. */
 type Kinds = {
-  /** Text that people write: it may be HTML. */
+  /** Free text, which may contain HTML. */
   text: string;
-  /** Text in a fixed form. */
+  /** Text in a fixed format. */
   code: string;
   integer: number;
   number: number;
@@ -29,36 +29,36 @@ type Kinds = {
   time: string;
 };
 
-/** One field of a listing, from which everything that handles fields is derived. */
+/** Definition of a listing field. Schemas, prompts and columns are derived from it. */
 export type Field = {
   kind: keyof Kinds;
-  /** The values that a payload may have; a value that the model reads must satisfy it too. */
+  /** Schema of the value in a payload. An extracted value must satisfy it too. */
   value: TSchema;
-  /** Which side provides it. Of a field of both the source's value wins. */
+  /** Provider of the value. With `both`, the value of the source takes precedence. */
   by: 'source' | 'model' | 'both';
-  /** Whether a payload must have it. */
+  /** Whether the field is required in a payload. */
   isRequired?: true;
-  /** The instruction to the model. */
+  /** Instruction to the model. */
   ask?: string;
-  /** The only values that there are. */
+  /** Allowed values, if the field is an enumeration. */
   choices?: readonly string[];
-  /** Rules of `merge.ts` that its values go through, in their order. */
+  /** Rules of `merge.ts` to apply to the value, in order. */
   rules?: readonly ('shortened' | 'lower_case' | 'one_spelling' | 'rounded')[];
-  /** The field that it cannot exceed; `wholeIsTrusted` where that one is the better known. */
+  /** Field that this field cannot exceed. If they contradict, `wholeIsTrusted` says which one to keep. */
   partOf?: { whole: string; wholeIsTrusted: boolean };
   /**
-   * How snapshots compare it: `value` unless set. `wording` of the model alone makes no snapshot, since the model words
-   * equal facts differently; `ignored` is not even listed as a change.
+   * Comparison of snapshots; `value` by default. A change of `wording` by the model alone creates no snapshot, because
+   * the model phrases equal facts differently. `ignored` fields are never listed as changes.
    */
   compared?: 'wording' | 'ignored';
-  /** Whether its words find the listing. */
+  /** Whether the full-text search includes the field. */
   isSearched?: true;
-  /** How `oselya evaluate` compares it: not at all unless set. */
+  /** Comparison in `oselya evaluate`. The field is not compared if unset. */
   judged?: 'exact' | 'words' | 'digits';
-  /** Where it is shown: in one line of a list, in each entry of a list, or where one listing is asked for. */
+  /** Place where the field is shown: the line of a list, the entry of a list, or the details of one listing. */
   shown?: 'line' | 'list' | 'detail';
   label: string;
-  /** The unit after its number; of two forms the first is for 1. */
+  /** Unit after the number, or its singular and plural forms. */
   unit?: string | readonly [one: string, other: string];
 };
 
@@ -82,7 +82,7 @@ const list = (maxLength: number, maxItems: number) =>
     value: Type.Array(Type.String({ minLength: 1, maxLength }), { maxItems }),
   }) as const;
 
-/** Returns the schema of an HTTP address. */
+/** Creates the schema of an HTTP or HTTPS URL. */
 export const createUrlSchema = (description: string) =>
   Type.String({
     format: 'uri',
@@ -92,12 +92,12 @@ export const createUrlSchema = (description: string) =>
   });
 
 const DEAL_TYPES = ['sale', 'rent', 'daily_rent'] as const;
-/** The schema of a kind of offer. */
+/** Schema of a deal type. */
 export const dealTypeSchema = choice(DEAL_TYPES);
 
 /**
- * The fields of a listing, in the order in which answers have them and the model is asked for them. A new field is an
- * entry here, a migration that adds its column, and a rule of the mock model where that should read it.
+ * Fields of a listing, in the order of API responses and of the prompt. To add a field, add an entry here, a migration
+ * and, if the mock model should extract it, a mock rule.
  */
 export const FIELDS = {
   url: {
@@ -321,59 +321,59 @@ export const FIELDS = {
 
 type Table = typeof FIELDS;
 
-/** The name of a field: of the payload, in the model's answer, in the API's, and of the column. */
+/** Name of a field, in payloads, extractions, API responses and columns. */
 export type FieldName = keyof Table;
 type NameProvidedBy<By extends Field['by']> = {
   [Name in FieldName]: Table[Name]['by'] extends By ? Name : never;
 }[FieldName];
-/** The name of a field that a payload may have. */
+/** Name of a field that a payload may contain. */
 export type PayloadField = NameProvidedBy<'source' | 'both'>;
-/** The name of a field that the model is asked for. */
+/** Name of a field that the model extracts. */
 export type ModelField = NameProvidedBy<'model' | 'both'>;
 
-/** The value of a field in a payload, or as the model should read it. */
+/** Value of a field in a payload or an extraction. */
 export type FieldValue<Name extends FieldName> = Static<Table[Name]['value']>;
 type Shown<Name extends FieldName> =
   | Kinds[Table[Name]['kind']]
   | (Table[Name] extends { kind: 'list' | 'json' } | { isRequired: true } ? never : null);
 
-/** Fields as the API and snapshots have them. */
+/** Values of all fields in the API and in snapshots. */
 export type FieldValues = { [Name in FieldName]: Shown<Name> };
 
-/** The names of the fields in the order of the table. */
-// TypeScript types the keys of every object as strings.
+/** Names of all fields, in order. */
+// `Object.keys` returns `string[]`.
 export const FIELD_NAMES = Object.keys(FIELDS) as FieldName[];
 
-/** Returns a field under a type that has every property. */
+/** Returns the definition of a field, typed with all optional properties. */
 export const getField = (name: FieldName): Field => FIELDS[name];
 
 const isPayloadField = (name: FieldName): name is PayloadField => FIELDS[name].by !== 'model';
 const isModelField = (name: FieldName): name is ModelField => FIELDS[name].by !== 'source';
 
-/** The fields that a payload may have. */
+/** Names of the fields that a payload may contain. */
 export const PAYLOAD_FIELDS = FIELD_NAMES.filter(isPayloadField);
-/** The fields that only the source provides. */
+/** Names of the fields that only the source provides. */
 export const SOURCE_FIELDS = PAYLOAD_FIELDS.filter((name) => !isModelField(name));
-/** The fields that the model is asked for. */
+/** Names of the fields that the model extracts. */
 export const MODEL_FIELDS = FIELD_NAMES.filter(isModelField);
 
-/** Returns an object with a value for each of some fields. */
+/** Creates an object with a value for each of the given fields. */
 export function mapFields<Name extends FieldName, Value>(
   names: readonly Name[],
   valueOf: (name: Name) => Value,
 ): Record<Name, Value> {
-  // `Object.fromEntries` forgets the keys.
+  // `Object.fromEntries` loses the key type.
   return Object.fromEntries(names.map((name) => [name, valueOf(name)])) as Record<Name, Value>;
 }
 
-/** Returns a field's value where nothing is known: null, or an empty list or object. */
+/** Returns the value of an unknown field: null, or an empty list or object. */
 export function emptyValue(name: FieldName): null | [] | Record<string, never> {
   const { kind } = FIELDS[name];
   return kind === 'list' ? [] : kind === 'json' ? {} : null;
 }
 
-/** The properties of a payload that are fields. */
-// The schemas are built in a loop, which TypeScript cannot follow.
+/** Schemas of the fields in a payload. */
+// TypeScript cannot infer the types of schemas that a loop creates.
 export const payloadFieldSchemas = mapFields(PAYLOAD_FIELDS, (name) => {
   const { value, isRequired } = getField(name);
   return isRequired ? value : Type.Optional(value);
@@ -393,7 +393,7 @@ const typeSchemas: Record<keyof Kinds, (options?: TSchemaOptions) => TSchema> = 
   time: (options) => Type.String({ format: 'date-time', ...options }),
 };
 
-/** The properties of an answer of the API that are fields, annotated with how to show them. */
+/** Schemas of the fields in API responses, annotated with display hints. */
 export const listingFieldSchemas = mapFields(FIELD_NAMES, (name) => {
   const { kind, isRequired, label, unit, shown } = getField(name);
   const annotations = {
@@ -406,14 +406,14 @@ export const listingFieldSchemas = mapFields(FIELD_NAMES, (name) => {
     : Type.Union([typeSchemas[kind](), Type.Null()], annotations);
 }) as { [Name in FieldName]: TUnsafe<Shown<Name>> };
 
-/** What a model reads out of a payload; a field that it does not know is null or missing. */
+/** Facts that the model extracted from a payload. An unknown field is null or missing. */
 export type Extraction = { is_listing: boolean; reason?: string | null } & {
   [Name in ModelField]?: FieldValue<Name> | null;
 };
 
 /**
- * The schema of the model's answer. It asks for types alone: the bounds of `FIELDS` are applied to each value when it is
- * merged, so that one wrong value does not cost the others.
+ * Schema of the model's completion. It checks only types: the bounds of `FIELDS` apply when values are merged, so one
+ * invalid value does not discard the others.
  */
 export const extractionSchema = Type.Unsafe<Extraction>(
   Type.Object({
@@ -428,5 +428,5 @@ export const extractionSchema = Type.Unsafe<Extraction>(
   }),
 );
 
-/** The model's instructions for each field, as lines of Markdown. */
+/** Prompt instructions for each extracted field, as Markdown list items. */
 export const fieldInstructions = MODEL_FIELDS.map((name) => `- \`${name}\`: ${getField(name).ask}`);

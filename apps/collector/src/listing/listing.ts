@@ -4,7 +4,7 @@ import type { Tables } from '../tables.ts';
 import { nullable } from '../schemas.ts';
 import { listingFieldSchemas, FIELD_NAMES } from './fields.ts';
 
-/** The columns that `presentListing` needs. */
+/** Columns that `presentListing` needs. */
 export const listingColumns = [
   'id',
   'source_slug',
@@ -39,20 +39,20 @@ export function presentListing({ id, ...row }: ListingRow): Listing {
     name,
     value instanceof Date ? value.toISOString() : value,
   ]);
-  // Times are the only columns whose type differs from the answer's.
+  // Only the types of times differ between the row and the response.
   return { listing_id: id, ...Object.fromEntries(texts) } as Listing;
 }
 
 /**
- * Returns the price of a square metre, to the hundredth and in the currency of the price; undefined where price or area
- * is unknown.
+ * Returns the price per square metre, rounded to two decimals and in the currency of the price; undefined if the price
+ * or area is unknown.
  */
 export function pricePerArea({
   price = null,
   area_total: area = null,
 }: {
   price?: number | null | undefined;
-  /** In square metres. */
+  /** Area in square metres. */
   area_total?: number | null | undefined;
 }): number | undefined {
   if (price === null || area === null || area === 0) return undefined;
@@ -62,7 +62,7 @@ export function pricePerArea({
 type Joined = { listing: Tables['property_listings']; current: Tables['listing_payloads'] };
 
 /**
- * Joins a listing, as `listing`, with the state of its payloads, as `current`.
+ * Joins `listing` with `current`, the state of its payloads.
  * @example db.selectFrom('property_listings as listing').innerJoin('listing_payloads as current', onSameListing)
  */
 export function onSameListing(

@@ -1,9 +1,9 @@
 import { isDeepStrictEqual } from 'node:util';
 
-/** The sides that provide fields. */
+/** Provider of a field value. */
 export type ValueProvider = 'payload' | 'model';
 
-/** The rules that change, omit or derive fields, as the API's description names them. */
+/** Rules that change, omit or derive values, with their descriptions for the API. */
 export const RULES = {
   plain_text: 'written without the tags and entities of HTML',
   cleaned:
@@ -19,36 +19,36 @@ export const RULES = {
   price_by_area: 'the price divided by the total area',
 } as const;
 
-/** A rule that changed, omitted or derived a value. */
+/** Name of a rule that changed, omitted or derived a value. */
 export type Rule = keyof typeof RULES;
 
 /**
- * The origin of a field: the payload or the model where the value is unchanged, else the rule, and the side whose value it
- * changed or left out.
+ * Origin of a field: the provider if the value is unchanged, otherwise the rule, and the provider whose value the rule
+ * changed or omitted.
  */
 export type Origin = { origin: ValueProvider } | { origin: 'rule'; rule: Rule; of?: ValueProvider };
 
-/** The origin of each field, also of those that were left out, by name. */
+/** Origins by field name, including omitted fields. */
 export type Origins = Record<string, Origin>;
 
-/** The provenance of a listing. Specification 001, What the service does, 2. */
+/** Provenance of a listing. Specification 001, What the service does, 2. */
 export type Provenance = {
   raw_id: number;
-  /** The model's name as its server gives it, and as configured. */
+  /** Name of the model as reported by its server. */
   model: string;
   requested_model: string;
   prompt_version: string;
   fields: Origins;
 };
 
-/** Returns the origin of a value that a rule changed or left out. */
+/** Creates the origin of a value that a rule changed, omitted or derived. */
 export function createRuleOrigin(rule: Rule, of?: ValueProvider): Origin {
   return of === undefined ? { origin: 'rule', rule } : { origin: 'rule', rule, of };
 }
 
 /**
- * Returns the origin of a value after rules: the last one that changed it, or the side itself.
- * @param steps Each rule, and the value after it.
+ * Returns the origin of a value: the last rule that changed it, or its provider if none did.
+ * @param steps Each rule and the value after it.
  */
 export function traceOrigin(
   provider: ValueProvider,
@@ -64,7 +64,7 @@ export function traceOrigin(
   return origin;
 }
 
-/** Returns the side that provided a value, unchanged or not. */
+/** Returns the provider of a value, whether or not a rule changed it. */
 export function getProvider(origin: Origin | undefined): ValueProvider | undefined {
   return origin?.origin === 'rule' ? origin.of : origin?.origin;
 }

@@ -14,13 +14,13 @@ import {
 } from './listing.ts';
 import { type Provenance, RULES } from './provenance.ts';
 
-/** How many duplicates of a listing are shown. */
+/** Maximum number of duplicates in a response. */
 const MAX_DUPLICATES = 20;
 
-/** How many items a page has unless its request says. */
+/** Default number of items per page. */
 const PAGE_SIZE = 100;
 
-/** The largest `integer` of PostgreSQL. */
+/** Maximum value of PostgreSQL's `integer`. */
 const MAX_INTEGER = 2 ** 31 - 1;
 
 const wholeNumber = (maximum: number) => Type.Integer({ minimum: 0, maximum });
@@ -218,7 +218,7 @@ async function findProvenance(db: Kysely<Tables>, listingId: number) {
     .innerJoin('listing_payloads as current', onSameListing)
     .innerJoin('listing_enrichments as enrichment', 'enrichment.listing_id', 'listing.id')
     .leftJoin('raw_data as raw', 'raw.id', 'current.raw_id')
-    // Only the pipeline writes it.
+    // The pipeline is the only writer of this value.
     .select(sql<Provenance>`enrichment.value`.as('provenance'))
     .select('raw.id as raw_id')
     .where('listing.id', '=', listingId)
@@ -227,7 +227,10 @@ async function findProvenance(db: Kysely<Tables>, listingId: number) {
   return row && { ...row.provenance, raw_id: row.raw_id };
 }
 
-/** @throws ProblemError `listing_not_found`. */
+/**
+ * Checks that a listing exists.
+ * @throws ProblemError `listing_not_found` if it does not.
+ */
 async function requireListing(db: Kysely<Tables>, listingId: number): Promise<void> {
   const row = await db
     .selectFrom('property_listings')

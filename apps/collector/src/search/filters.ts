@@ -21,7 +21,10 @@ function listRanges(filters: SearchFilters) {
   })).filter(({ min, max }) => min !== undefined || max !== undefined);
 }
 
-/** Cities are found in every spelling; property types are stored in one spelling, which any other finds. */
+/**
+ * Returns the exact-match filters by column. City names match in any spelling, and property types are converted to
+ * their stored spelling.
+ */
 function listValues(filters: SearchFilters): [column: ValueColumn, value: string][] {
   const { deal_type, city, property_type, source_slug } = filters;
   const values: Record<ValueColumn, string | undefined> = {
@@ -38,8 +41,8 @@ function listValues(filters: SearchFilters): [column: ValueColumn, value: string
 }
 
 /**
- * Rejects empty ranges.
- * @throws ProblemError `validation_failed` with each lower bound that is above its upper bound.
+ * Validates the ranges of the filters.
+ * @throws ProblemError `validation_failed` with each lower bound that exceeds its upper bound.
  */
 export function validateRanges(filters: SearchFilters): void {
   const errors = RANGES.filter(
@@ -49,8 +52,8 @@ export function validateRanges(filters: SearchFilters): void {
 }
 
 /**
- * Returns the condition on `property_listings` that filters make. A listing without a price is in no price range, and so
- * on. Prices are compared as numbers, whatever the currency. Contract 4, Search.
+ * Returns the SQL condition of the filters on `property_listings`. A listing without a price matches no price range,
+ * and likewise for rooms and area. Prices are compared as numbers, regardless of currency. Contract 4, Search.
  */
 export function whereFilters(filters: SearchFilters): Expression<SqlBool> {
   const eb = expressionBuilder<Tables, 'property_listings'>();
@@ -63,20 +66,20 @@ export function whereFilters(filters: SearchFilters): Expression<SqlBool> {
   return eb.and(conditions);
 }
 
-/** Bands of ids, and blocks of bands, as the function `listing_facets` of the database defines them. */
+/** Number of IDs per band, and of bands per block. The SQL function `listing_facets` uses the same numbers. */
 const BAND_IDS = 2 ** 10;
 const BLOCK_BANDS = 2 ** 5;
 
-/** Higher numbers of rooms share one term. */
+/** All higher numbers of rooms share one term. */
 const MAX_ROOMS = 10;
 
-/** Larger prices and areas share the last step. */
+/** All larger prices and areas share the last step. */
 const MAX_STEPPED = 1e14;
 
-/** Far more than rounding can move a number, and far less than the width of a step. */
+/** Tolerance for rounding errors: larger than any such error, much smaller than a step. */
 const ROUNDING = 1e-9;
 
-/** The terms that the indexes have beside the words, written as in the indexes: else those are not used. */
+/** Filter terms in the search indexes. PostgreSQL uses an index only if this expression equals its definition. */
 const TERMS = sql`listing_facets(id, deal_type, city_key, property_type, source_slug, price, area_total, rooms)`;
 
 const PREFIXES: Record<ValueColumn | RangeColumn, string> = {
@@ -89,19 +92,19 @@ const PREFIXES: Record<ValueColumn | RangeColumn, string> = {
   rooms: 'rooms',
 };
 
-/** Returns the band of an id. */
+/** Returns the band that contains an ID. */
 export function getBand(id: number): number {
   return Math.floor(id / BAND_IDS);
 }
 
-/** Returns the lowest id of a band. */
+/** Returns the lowest ID of a band. */
 export function getFirstIdOfBand(band: number): number {
   return band * BAND_IDS;
 }
 
 /**
- * Returns the partitions of the table that a search reads, each with its own index of words and terms: the live listings,
- * and the archived ones where they are requested.
+ * Returns the conditions of the index partitions that a search reads: live listings, and archived listings if
+ * requested.
  */
 export function listPartitions({ include_archived }: SearchFilters): Expression<SqlBool>[] {
   const live = sql<SqlBool>`archived_at is null`;
@@ -109,9 +112,8 @@ export function listPartitions({ include_archived }: SearchFilters): Expression<
 }
 
 /**
- * Returns the condition of the filters within such a part, in the form that its index answers; it is equivalent to
- * `whereFilters`. Ranges are compared again with their exact bounds, as `+ 0`: the planner would otherwise read an index
- * of prices as well, which takes longer than all the rest.
+ * Returns the condition of the filters within an index partition; equivalent to `whereFilters`, but answered by the
+ * index. Exact bounds are compared with `+ 0`, which keeps the planner from also reading a slow price index.
  */
 export function whereFilterTerms(filters: SearchFilters): Expression<SqlBool> {
   const eb = expressionBuilder<Tables, 'property_listings'>();
@@ -134,9 +136,9 @@ function getStep(column: RangeColumn, value: number): number {
   return Math.floor(5 * Math.log(value + 1));
 }
 
-/** Returns the condition that a listing is in one of the bands from one to another, both included. */
+/** Returns the condition that a listing is in the bands `from` to `to`, inclusive. */
 export function whereInBands({ from, to }: { from: number; to: number }): Expression<SqlBool> {
-  // Whole blocks have a term of their own, so that a wide window needs few terms.
+  // Each whole block has its own term, so a wide window needs few terms.
   const firstBlock = Math.ceil(from / BLOCK_BANDS);
   const endBlock = Math.max(firstBlock, Math.floor((to + 1) / BLOCK_BANDS));
   const all =
@@ -150,7 +152,7 @@ export function whereInBands({ from, to }: { from: number; to: number }): Expres
   return sql<SqlBool>`${TERMS} && ${all}::text[]`;
 }
 
-/** Returns the condition that a listing is in one of the last `count` bands up to that of the newest id. */
+/** Returns the condition that a listing is in the last `count` bands, which end with the band of the newest ID. */
 export function whereInNewestBands(
   newestId: Expression<unknown>,
   count: number,

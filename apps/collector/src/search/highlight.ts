@@ -3,25 +3,25 @@ import { APOSTROPHES, INVISIBLE, normaliseText } from '../text.ts';
 
 const LETTER = String.raw`[\p{L}\p{Nd}\p{M}²³]`;
 
-/** A written word: letters and digits, with the characters inside it that the normaliser drops. */
+/** Word in a text: letters and digits, and between them characters that the normaliser removes. */
 const WORD = new RegExp(`${LETTER}(?:[${APOSTROPHES}${INVISIBLE}]*${LETTER})*`, 'gu');
 
-/** Longest passage, in UTF-16 units of the original text. */
+/** Maximum length of a passage, in UTF-16 code units. */
 const PASSAGE_LENGTH = 240;
 
-/** Passages are searched in so much of a text: the rest is not worth the time. */
+/** Length of the beginning of a text that is searched, to limit the cost of long texts. */
 const SEARCHED_LENGTH = 20_000;
 
-/** How far a passage's edge may move to stand between words. */
+/** Maximum distance that the edge of a passage may move to reach a space. */
 const LONGEST_CUT = 40;
 
 type Span = { start: number; end: number; word: string };
 
 /**
- * Returns the passage of a text with the most words of a query, as HTML with the words in `<mark>` and everything else
- * escaped. PostgreSQL's `ts_headline` neither escapes nor finds words that only the normaliser makes equal.
- * @param words The words of the normalised query.
- * @returns The beginning of the text if it has none of the words.
+ * Returns the passage of a text with the most words of a query, or the beginning of the text if it has none. The
+ * result is HTML: found words are in `<mark>`, and the rest is escaped. PostgreSQL's `ts_headline` neither escapes
+ * HTML nor applies our normaliser.
+ * @param words Words of the normalised query.
  */
 export function highlight(text: string, words: ReadonlySet<string>): string {
   const found = [...findWords(text, words)];
@@ -39,7 +39,7 @@ export function highlight(text: string, words: ReadonlySet<string>): string {
 
 function* findWords(text: string, words: ReadonlySet<string>): Generator<Span> {
   for (const { 0: written, index } of text.slice(0, SEARCHED_LENGTH).matchAll(WORD)) {
-    // The normaliser may split a written word: "5'6" is "5 6".
+    // The normaliser can split a word: "5'6" becomes "5 6".
     const word = normaliseText(written)
       .split(' ')
       .find((one) => words.has(one));
@@ -47,7 +47,7 @@ function* findWords(text: string, words: ReadonlySet<string>): Generator<Span> {
   }
 }
 
-/** The passage that begins at a found word and has the most different ones, with room around it. */
+/** Returns the range with the most distinct query words, extended to the length of a passage. */
 function choosePassage(text: string, found: readonly Span[]): [from: number, to: number] {
   let best = { variety: 0, start: 0, end: 0 };
   for (const [index, { start }] of found.entries()) {
@@ -66,7 +66,7 @@ function choosePassage(text: string, found: readonly Span[]): [from: number, to:
   return [from, Math.max(best.end, wordEdge(text, from + PASSAGE_LENGTH))];
 }
 
-/** The last space before a position, or the position itself where none is near. */
+/** Returns the last space before a position, or the position itself if no space is near. */
 function wordEdge(text: string, position: number): number {
   if (position <= 0) return 0;
   if (position >= text.length) return text.length;

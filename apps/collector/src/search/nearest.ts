@@ -6,50 +6,50 @@ import type { Tables } from '../tables.ts';
 import { whereFilterTerms, whereFilters, listPartitions } from './filters.ts';
 import type { SearchFilters } from './schemas.ts';
 
-/** The part of the model client that search needs. */
+/** Part of the model client that search needs. */
 export type QueryEmbedder = Pick<ModelClient, 'embed'>;
 
-/** A vector to search around, as PostgreSQL writes it, and the model that made it; null where that is unknown. */
+/** Query vector in PostgreSQL syntax, and the model that created it. The model is null if unknown. */
 export type QueryVector = { vector: string; embeddingModel: string | null };
 
-/** A listing near a vector, and its group of likely duplicates. */
+/** Listing near a vector, and its group of likely duplicates. */
 export type Neighbour = { id: number; distance: number; group: number | null };
 
 type Query = QueryVector & {
   filters: SearchFilters;
-  /** A listing that is left out. */
+  /** ID of a listing to exclude. */
   exclude?: number | undefined;
-  /** Later listings are left out. */
+  /** Excludes listings with a larger ID. */
   newestId?: number | undefined;
   limit: number;
-  /** Up to how many candidates the index is not used. */
+  /** Number of candidates up to which all distances are computed without the index. */
   exactMatches?: number | undefined;
-  /** Past how many candidates the index alone decides. */
+  /** Number of candidates above which only the index is used. */
   maxExact?: number | undefined;
 };
 
-/** Up to so many listings that pass the filters, all distances are computed in any case. */
+/** Default for `exactMatches`. */
 const EXACT_MATCHES = 2000;
 
 /**
- * The most distances to compute where the index finds too few. So many candidates mean that most embeddings are still of
- * another model, and a search must not read a million listings until the backfill has finished.
+ * Default for `maxExact`. With more candidates, most embeddings are still of another model, and a search must not read
+ * a million listings before the backfill has finished.
  */
 const MAX_EXACT = 100_000;
 
-/** The neighbours that the index keeps in view, at least and at most: more find more of the true nearest, and take longer. */
+/** Bounds of the HNSW setting `ef_search`. A larger value improves recall but takes longer. */
 const INDEX_VIEW = { min: 200, max: 1000 };
 const VIEW_FACTOR = 2;
 
-/** The distances that can be computed in the time in which the index visits one more neighbour. */
+/** Number of distances that can be computed while the index visits one neighbour. */
 const INDEX_COST = 4;
 
 /**
- * Finds the listings whose embeddings are nearest to a vector by cosine distance, ties by id.
+ * Finds the listings with the smallest cosine distance to a vector; ties are ordered by ID. Ignores embeddings of
+ * other models, because their distances are meaningless.
  *
- * The index walks outwards from the vector and does not know the filters: with a filter that one listing in a hundred
- * passes, it visits a hundred neighbours for each that is found. Where few listings pass, or it found too few, all
- * distances are computed. Embeddings of other models are left out: distances between models mean nothing.
+ * The index does not know the filters, so it visits many neighbours in vain if few listings match. In that case, and
+ * if the index finds too few listings, all distances are computed.
  */
 export async function findNearest(db: Kysely<Tables>, query: Query): Promise<Neighbour[]> {
   const { limit, filters, exactMatches = EXACT_MATCHES, maxExact = MAX_EXACT } = query;
@@ -64,7 +64,7 @@ export async function findNearest(db: Kysely<Tables>, query: Query): Promise<Nei
 
 type Explained = { 'QUERY PLAN': [{ Plan: { Plans: { 'Plan Rows': number }[] } }] };
 
-/** The numbers of all listings and of those that pass the filters, as the planner estimates: counting takes too long. */
+/** Returns the planner's estimates of all listings and of the matching ones, because counting is slow. */
 async function estimateListings(
   db: Kysely<Tables>,
   filters: SearchFilters,
@@ -90,7 +90,7 @@ function isCandidate({ embeddingModel, exclude, newestId }: Query): Expression<S
   return eb.and(conditions);
 }
 
-/** Computes all distances: "materialized" keeps the planner from using the index after all. */
+/** Computes all distances. "materialized" keeps the planner from using the index. */
 async function searchExactly(db: Kysely<Tables>, query: Query): Promise<Neighbour[]> {
   const { vector, limit, filters } = query;
   const parts = listPartitions(filters).map(
@@ -108,8 +108,8 @@ async function searchExactly(db: Kysely<Tables>, query: Query): Promise<Neighbou
 }
 
 /**
- * Uses the index, in relaxed order: the strict one leaves out nearer neighbours that are found late, one in twenty with
- * selective filters. The settings are local to the statement; that the search reads them makes them apply before it.
+ * Searches the index in relaxed order, because strict order misses one near neighbour in twenty with selective
+ * filters. The settings are local to the statement. The search reads them, so PostgreSQL applies them first.
  */
 async function searchIndex(db: Kysely<Tables>, query: Query, view: number): Promise<Neighbour[]> {
   const { vector, limit, filters } = query;
@@ -128,8 +128,9 @@ async function searchIndex(db: Kysely<Tables>, query: Query, view: number): Prom
 }
 
 /**
- * Scales a vector to unit length, so that each element fits the four bytes of its column; cosine distance ignores length.
- * @returns Undefined for a vector of zeros, or with an element that is no finite number.
+ * Scales a vector to unit length, so that each element fits the four bytes of its column. Cosine distance ignores
+ * length.
+ * @returns The vector in PostgreSQL syntax; undefined if all elements are zero or one is not finite.
  */
 export function toUnitVector(vector: readonly number[]): string | undefined {
   const largest = vector.reduce((most, element) => Math.max(most, Math.abs(element)), 0);
@@ -140,10 +141,9 @@ export function toUnitVector(vector: readonly number[]): string | undefined {
 }
 
 /**
- * Embeds a query.
- * @param text Has at least one word.
- * @throws ProblemError `model_unavailable` (503) where the same search may succeed later, else `model_failed` (502).
- *   Specification 001, Errors.
+ * Embeds a query. Specification 001, Errors.
+ * @param text Must contain at least one word.
+ * @throws ProblemError `model_unavailable` (503) if a retry later may succeed, otherwise `model_failed` (502).
  */
 export async function embedQuery(
   model: QueryEmbedder,
@@ -154,7 +154,7 @@ export async function embedQuery(
     .embed([text], { signal })
     .catch((cause: unknown) => {
       if (!(cause instanceof ModelError)) throw cause;
-      // A process that stops leaves others that can answer.
+      // If this process is stopping, another one may still answer.
       const mayPass = ['MODEL_CLOSED', 'MODEL_ABORTED'].includes(cause.code) || cause.retryable;
       throw mayPass
         ? problem('model_unavailable', { cause, headers: { 'retry-after': '5' } })

@@ -10,45 +10,45 @@ import {
 } from './filters.ts';
 import type { SearchFilters } from './schemas.ts';
 
-/** A listing, its rank, and its group of likely duplicates. */
+/** Listing with its rank and its group of likely duplicates. */
 export type Hit = { id: number; rank: number; group: number | null };
 
-/** Hits, and the newest listing that was considered. */
+/** Hits, and the ID of the newest listing that was considered. */
 export type RankedHits = { ranked: Hit[]; newestId: number };
 
-/** Orders hits: best first, newest first where ranks are equal. */
+/** Compares hits: higher ranks first, then newer listings. */
 export function compareByRank(a: Omit<Hit, 'group'>, b: Omit<Hit, 'group'>): number {
   return b.rank - a.rank || b.id - a.id;
 }
 
 type Query = {
-  /** A normalised query that has a word. */
+  /** Normalised query with at least one word. */
   text: string;
   filters: SearchFilters;
-  /** The most listings to rank. */
+  /** Maximum number of listings to rank. */
   bound: number;
-  /** Later listings are left out. It may be any number, as a client may send any cursor. */
+  /** Excludes listings with a larger ID. Any number is allowed, because it comes from a client's cursor. */
   newestId?: number | undefined;
 };
 
-/** The bands of ids in which the newest matches are looked for first. */
+/** Number of ID bands that the first query reads. */
 const FIRST_BANDS = 2;
-/** How many times as many bands as before the next look covers, at least and at most. */
+/** Bounds of the number of bands that a query adds, relative to the bands read so far. */
 const GROWTH = { min: 0.5, max: 256 };
-/** Up to this band, bands are not named in a look that reaches back to the first listing. */
+/** A query that reaches back to the first listing names its bands only if there are at most this many. */
 const MAX_NAMED_TO_FIRST = 2048;
 /**
- * The most bands that a look names, with some 300 terms. The index compares each term with all others and with each match:
- * 65,000 terms take 6 s for ten matches. Past so many bands there are few matches, and the rest is read at once.
+ * Maximum number of bands that a query names, which are about 300 terms. The index compares each term with all others,
+ * so 65,000 terms take 6 s for ten matches. Beyond this, matches are rare and the rest is read at once.
  */
 const MAX_NAMED = 2 ** 13;
-/** Bands differ, so a look covers somewhat more of them than were enough on average. */
+/** Safety factor for the estimated number of bands, because matches are spread unevenly. */
 const RESERVE = 1.25;
 
 /**
- * Finds the newest listings that have all words, at most `bound`, and ranks them by cover density. It looks in the newest
- * bands of ids, then in as many more as the matches so far suggest. A broad word costs what its newest matches cost, and a
- * rare one costs one look more; there are at most some 25 looks.
+ * Finds the newest listings that contain all words, at most `bound`, and ranks them by cover density. It reads the
+ * newest ID bands first, then as many more as the matches so far suggest. A frequent word thus costs little, and a
+ * rare word costs one more query. There are at most about 25 queries.
  */
 export async function rankMatches(db: Kysely<Tables>, query: Query): Promise<RankedHits> {
   const { newestId, found } = await findFirst(db, query);
@@ -64,14 +64,16 @@ export async function rankMatches(db: Kysely<Tables>, query: Query): Promise<Ran
   return { ranked: found.toSorted(compareByRank), newestId };
 }
 
-/** Never fewer than a share of those seen: the matches may all be new and one too few. */
+/** Returns the number of bands to read next. The lower bound matters if all matches so far are recent. */
 function nextBands({ seen, found, bound }: { seen: number; found: number; bound: number }): number {
   const wanted = found === 0 ? Infinity : (seen * (bound - found) * RESERVE) / found;
   const bands = Math.ceil(Math.min(Math.max(wanted, seen * GROWTH.min), seen * GROWTH.max));
   return seen < MAX_NAMED ? Math.min(bands, MAX_NAMED) : Infinity;
 }
 
-/** Finds the matches in the newest bands, and the newest id, in one query. The id is never beyond the last listing's. */
+/**
+ * Finds the matches in the newest bands and the newest ID in one query. The ID never exceeds that of the last listing.
+ */
 async function findFirst(
   db: Kysely<Tables>,
   { text, filters, bound, newestId }: Query,
@@ -107,8 +109,8 @@ type MatchRow = [id: number, rank: number, group: number | null];
 const toHit = ([id, rank, group]: MatchRow): Hit => ({ id, rank, group });
 
 /**
- * The newest matches as one JSON value. `id + 0`, here and above: the planner could otherwise walk along the ids, and read
- * the words of every listing.
+ * Returns the query for the newest matches as one JSON value. `id + 0`, here and above, keeps the planner from
+ * scanning the ID index, which would read the words of every listing.
  */
 function selectMatches(options: {
   text: string;

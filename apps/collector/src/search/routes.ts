@@ -22,11 +22,11 @@ import {
 } from './schemas.ts';
 import { createSearchService, type SearchDeps } from './service.ts';
 
-/** The dependencies of the routes of search. */
+/** Dependencies of the search routes. */
 export type SearchRouteDeps = SearchDeps & {
   /** EMBEDDING_DIMENSIONS. */
   dimensions: number;
-  /** The limits for each API key or client; hybrid searches and matches count as full-text searches. */
+  /** Rate limits for each API key or client. Hybrid searches and matches count as full-text searches. */
   limits: { fulltext: RateLimit; similar: RateLimit };
   metrics: Pick<Metrics, 'searchDuration'>;
 };
@@ -60,7 +60,7 @@ export function searchRoutes(app: Server, deps: SearchRouteDeps): void {
   const fulltextBody = ref<FulltextSearchRequest>('FulltextSearchRequest');
   const fulltextAnswer = ref<FulltextSearchResponse>('FulltextSearchResponse');
 
-  /** Measures a search; one that fails is not measured. */
+  /** Records the duration of a search, unless it fails. */
   async function measureSearch<Result extends object>(
     kind: string,
     search: Promise<Result>,

@@ -4,19 +4,19 @@ import { dealTypeSchema } from '../listing/fields.ts';
 import { sourceSlugSchema, choice, nullable, MAX_ID } from '../schemas.ts';
 
 /**
- * How many matches are ranked. Ranking one takes some 5 µs, so a word that every listing has would take seconds over a
- * million listings. At the bound the newest matches compete, and the total is at least this number (`gte`).
+ * Maximum number of matches to rank, newest first. Ranking takes about 5 µs per match, so a word in every listing
+ * would take seconds. At this bound the total is reported as "at least" (`gte`).
  */
 export const MAX_RANKED_MATCHES = 1000;
 
-/** How many hits of each of its two rankings the hybrid search fuses. */
+/** Number of hits that the hybrid search takes from each of its two rankings. */
 export const HYBRID_DEPTH = 50;
 
-/** How many hits an answer has unless its request says. */
+/** Default number of hits in a response. */
 export const DEFAULT_LIMIT = 20;
 const MAX_LIMIT = 100;
 
-/** PostgreSQL's text can hold neither U+0000 nor half a surrogate pair. */
+/** Excludes U+0000 and lone surrogates, which PostgreSQL cannot store as text. */
 const STORABLE = '^[^\\u0000\\p{Cs}]*$';
 
 const word = (maxLength: number, description: string) =>
@@ -55,7 +55,7 @@ const fold_duplicates = Type.Optional(
   }),
 );
 
-/** How many other listings of a group a hit names. */
+/** Maximum number of duplicates that a hit lists. */
 export const MAX_NAMED_DUPLICATES = 100;
 
 const duplicates = Type.Optional(
@@ -76,10 +76,10 @@ const query = Type.String({
 
 const filtersObject = Type.Object(filters);
 
-/** The filters of a search. */
+/** Filters of a search. */
 export type SearchFilters = Static<typeof filtersObject>;
 
-/** The request of the full-text and the hybrid search. Contract 4, Search. */
+/** Request of the full-text and the hybrid search. Contract 4, Search. */
 export const fulltextSearchRequestSchema = Type.Object(
   {
     query,
@@ -100,7 +100,7 @@ export const fulltextSearchRequestSchema = Type.Object(
 
 export type FulltextSearchRequest = Static<typeof fulltextSearchRequestSchema>;
 
-/** A hit of both; ranks compare within one answer only. */
+/** Hit of a full-text or hybrid search. Ranks are comparable only within one response. */
 export const searchHitSchema = Type.Object(
   {
     listing: listingSchema,
@@ -120,7 +120,7 @@ export type SearchHit = Static<typeof searchHitSchema>;
 
 const tookMs = Type.Integer({ description: 'Milliseconds that the search took.' });
 
-/** A page of hits, the best first. */
+/** Page of hits, best first. */
 export const fulltextSearchResponseSchema = Type.Object(
   {
     items: Type.Array(Type.Unsafe<SearchHit>(Type.Ref('FulltextSearchResult'))),
@@ -142,10 +142,10 @@ export const fulltextSearchResponseSchema = Type.Object(
 
 export type FulltextSearchResponse = Static<typeof fulltextSearchResponseSchema>;
 
-/** The most listings of one request. */
+/** Maximum number of listings in one request. */
 const MAX_IDS = 100;
 
-/** The request of `/search/matches`: some listings and a search. */
+/** Request of `/search/matches`: listing IDs and a search. */
 export const matchesRequestSchema = Type.Object(
   {
     ids: Type.Array(Type.Integer({ minimum: 1, maximum: MAX_ID }), {
@@ -167,7 +167,7 @@ export const matchesRequestSchema = Type.Object(
 
 export type MatchesRequest = Static<typeof matchesRequestSchema>;
 
-/** The listings that the search finds. */
+/** Response of `/search/matches`. */
 export const matchesResponseSchema = Type.Object(
   {
     items: Type.Array(Type.Object({ listing: listingSchema }), {
@@ -206,7 +206,7 @@ export const createSimilarSearchRequestSchema = (dimensions: number) =>
 
 export type SimilarSearchRequest = Static<ReturnType<typeof createSimilarSearchRequestSchema>>;
 
-/** The nearest listings first. */
+/** Response of `/search/similar`, nearest listings first. */
 export const similarSearchResponseSchema = Type.Object(
   {
     items: Type.Array(

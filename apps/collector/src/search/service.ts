@@ -32,22 +32,22 @@ import {
   type SimilarSearchResponse,
 } from './schemas.ts';
 
-/** The dependencies of searches. */
+/** Dependencies of the search service. */
 export type SearchDeps = { db: Kysely<Tables>; model: QueryEmbedder };
 
 type Untimed<Response> = Omit<Response, 'took_ms'>;
 
-/** How much a first place weighs: with a small number the two firsts decide everything. Contract 4, Search. */
+/** Constant of reciprocal rank fusion. A smaller one lets the first places dominate. Contract 4, Search. */
 const RANK_CONSTANT = 60;
 
-/** How many times as many neighbours are read for a folded page, and again while it is not full. */
+/** Growth factor of the number of neighbours that are read until a page without duplicates is full. */
 const FOLD_FACTOR = 2;
-/** The most listings read to be folded; also the most that the index keeps in view. */
+/** Maximum number of neighbours to read for such a page; also the maximum of `ef_search`. */
 const MAX_READ_TO_FOLD = 1000;
 
 /**
- * Creates the searches; each signal aborts when the client has gone. A query without a word finds nothing. The model is
- * called before the database, so that no connection waits for it. Contract 4, Search.
+ * Creates the search service. Each signal aborts when the client disconnects. A query without a word finds nothing.
+ * The model is called before the database, so that no connection is held meanwhile. Contract 4, Search.
  */
 export function createSearchService({ db, model }: SearchDeps) {
   async function rankBoth(
@@ -63,7 +63,7 @@ export function createSearchService({ db, model }: SearchDeps) {
       findNearest(db, { ...nearest, newestId: known }),
     ]);
     const words = ranked.slice(0, HYBRID_DEPTH);
-    // A listing that was added between the two queries is on no page.
+    // A listing that was added between the two queries must not appear on any page.
     const near = found.filter(({ id }) => id <= newestId);
     const isCut = Math.max(words.length, found.length) >= HYBRID_DEPTH;
     return { ranked: fuseRankings([words, near]), newestId, isCut };
@@ -109,7 +109,7 @@ export function createSearchService({ db, model }: SearchDeps) {
     };
   }
 
-  /** Reads more neighbours until the page is full or the bound is met. */
+  /** Reads more neighbours until the page is full or the maximum is reached. */
   async function findFolded(nearest: Parameters<typeof findNearest>[1]): Promise<Neighbour[]> {
     for (let limit = nearest.limit * FOLD_FACTOR; ; limit *= FOLD_FACTOR) {
       const neighbours = await findNearest(db, { ...nearest, limit });
@@ -121,14 +121,15 @@ export function createSearchService({ db, model }: SearchDeps) {
 
   return {
     /**
-     * Searches by words, ranked by cover density. Specification 001, Behaviour rules.
-     * @throws ProblemError `validation_failed` for an empty range or a cursor of another search.
+     * Searches by words and ranks by cover density. Specification 001, Behaviour rules.
+     * @throws ProblemError `validation_failed` if a range is empty or the cursor belongs to another search.
      */
     fulltext: (request: FulltextSearchRequest) => searchRanked('fulltext', request),
 
     /**
-     * Fuses the rankings by words and by meaning: a listing scores 1 / (60 + place) in each (reciprocal rank fusion).
-     * @throws ProblemError as `fulltext`, and `model_unavailable`, `model_failed`.
+     * Fuses the rankings by words and by meaning: a listing scores 1 / (60 + position) in each (reciprocal rank
+     * fusion).
+     * @throws ProblemError `validation_failed`, `model_unavailable`, `model_failed`.
      */
     hybrid: (request: FulltextSearchRequest, signal: AbortSignal) =>
       searchRanked('hybrid', request, signal),
@@ -164,8 +165,8 @@ export function createSearchService({ db, model }: SearchDeps) {
     },
 
     /**
-     * Returns the listings among some ids that a full-text search finds, in the order of the ids.
-     * @throws ProblemError `validation_failed` for an empty range.
+     * Returns the listings among the given IDs that a full-text search finds, in the order of the IDs.
+     * @throws ProblemError `validation_failed` if a range is empty.
      */
     async matches(request: MatchesRequest): Promise<Untimed<MatchesResponse>> {
       const { ids, query, ...filters } = request;
@@ -199,7 +200,7 @@ function fuseRankings(rankings: readonly (readonly Omit<Hit, 'rank'>[])[]): Hit[
   return [...fused.values()].toSorted(compareByRank);
 }
 
-/** Keeps the first hit of each group of likely duplicates; a listing without a group stays. */
+/** Removes all hits of each group of likely duplicates except the first. */
 function foldGroups<Grouped extends { group: number | null }>(hits: readonly Grouped[]): Grouped[] {
   const seen = new Set<number>();
   return hits.filter(({ group }) => {
@@ -211,12 +212,12 @@ function foldGroups<Grouped extends { group: number | null }>(hits: readonly Gro
 }
 
 /**
- * Where a page ended. Ranks tie often, so it is a rank and an id; `newestId` keeps later listings from shifting the ranks
- * of the next pages.
+ * Position of the last hit of a page. The ID breaks ties between ranks. `newestId` excludes newer listings, which
+ * would shift the ranks of later pages.
  */
 type Position = { rank: number; id: number; newestId: number };
 
-/** Raised when the content of a cursor changes, so that earlier cursors are rejected. */
+/** Version of the cursor format. Increment it to invalidate earlier cursors. */
 const VERSION = 3;
 
 const id = Type.Integer({ minimum: 0, maximum: MAX_ID });
@@ -236,7 +237,10 @@ function writeCursor(search: string, { rank, id: last, newestId }: Position): st
   return positions.write({ v: VERSION, q: search, r: rank, i: last, n: newestId });
 }
 
-/** @throws ProblemError `validation_failed` for a text that is no cursor of this search. */
+/**
+ * Parses a cursor of this search.
+ * @throws ProblemError `validation_failed` if the cursor is invalid or belongs to another search.
+ */
 function readCursor(search: string, text: string): Position {
   const { q, r: rank, i, n } = positions.read(text) ?? {};
   if (q !== search || rank === undefined || i === undefined || n === undefined) {
@@ -254,7 +258,7 @@ function fingerprint(search: unknown): string {
   return hash.digest('base64url').slice(0, 16);
 }
 
-/** Loads the listings of hits, in their order, with the other members of each group where hits are folded. */
+/** Loads the listings of hits in the same order. If `folded` is set, adds the other members of each group. */
 async function loadResults<Found extends { id: number; group: number | null }>(
   db: Kysely<Tables>,
   hits: readonly Found[],
@@ -276,7 +280,7 @@ async function loadResults<Found extends { id: number; group: number | null }>(
   });
 }
 
-/** Returns the listings with these ids that meet a condition, by id. */
+/** Returns the listings with these IDs that meet a condition, by ID. */
 async function loadListings(
   db: Kysely<Tables>,
   ids: readonly number[],
@@ -292,14 +296,17 @@ async function loadListings(
   return new Map(rows.map((row) => [row.id, presentListing(row)]));
 }
 
-/** Returns the first listings of groups of likely duplicates, by group, also those that the search did not find. */
+/**
+ * Returns the first listings of groups of likely duplicates, by group, including listings that the search did not
+ * find.
+ */
 async function listGroupMembers(
   db: Kysely<Tables>,
   groups: readonly number[],
   { include_archived = false }: SearchFilters,
 ): Promise<Map<number, number[]>> {
   if (groups.length === 0) return new Map();
-  // One more than are shown: the hit itself may be among them.
+  // Select one more than the maximum, because the hit itself may be among them.
   const { rows } = await sql<{ group: number; ids: number[] }>`
     select wanted.id as "group", (
       select coalesce(jsonb_agg(id order by id), '[]') from (
