@@ -19,8 +19,8 @@ import type { ModelUsage } from './tables.ts';
 
 /**
  * Opens the configured model. Contract 1.
- * @param options Options beside the configuration.
- * @throws StartError for settings that the model client rejects.
+ * @param options Options that the configuration does not contain.
+ * @throws StartError if the model client rejects the settings.
  */
 export function openModel(
   config: Config,
@@ -48,7 +48,7 @@ export function openModel(
   }
 }
 
-/** Opens the configured model with metrics of its requests and a log of its failures. */
+/** Opens the configured model, records metrics of its requests and logs its failures. */
 export function openObservedModel(config: Config, metrics: Metrics, log: Logger): ModelClient {
   const model = openModel(config, {
     observe: ({ operation, outcome, durationMs, inputTokens, outputTokens, reason }) => {
@@ -81,9 +81,9 @@ export function registerModelMetrics(
 }
 
 /**
- * Probes in the background whether embeddings have the database's width and, with `image`, whether the vision model
- * takes images. The mock is not probed.
- * @param options.image Creates a JPEG; undefined in a process that describes no images.
+ * Probes in the background whether embeddings have the configured dimension and whether the vision model accepts
+ * images. The mock model is not probed.
+ * @param options.image Creates a test JPEG; undefined if the process does not describe images.
  * @returns `close` aborts the probe in progress.
  */
 export function startModelProbes(
@@ -123,25 +123,25 @@ export function startModelProbes(
   return startProbes(config.MODEL_MODE === 'mock' ? [] : probes, log);
 }
 
-/** Instructions to a model. Their version is recorded with the answers: a changed prompt has a new version. */
+/** A system prompt and the version that is recorded with its completions. */
 export type Prompt = { version: string; text: string };
 
 /**
- * Reads a prompt from the folder `prompts` beside the module that uses it.
- * @param version The file's name without `.md`.
+ * Reads a prompt from the `prompts` folder next to a module.
+ * @param version File name without `.md`.
  */
 export function readPrompt(version: string, module: string): Prompt {
   return { version, text: readFileSync(new URL(`prompts/${version}.md`, module), 'utf8') };
 }
 
-/** Sums up what requests to the model cost. */
+/** Total usage of model requests. */
 export type ModelCostCounter = ReturnType<typeof createModelCostCounter>;
 
-/** Begins a sum at nothing. Tokens that a server does not count are 0. */
+/** Creates a counter of model usage. Tokens that a server does not report count as 0. */
 export function createModelCostCounter() {
   const total: ModelUsage = { calls: 0, input_tokens: 0, output_tokens: 0 };
   return {
-    /** Counts a request, successful or not. */
+    /** Adds the usage of a request, including failed requests. */
     observe: ({ inputTokens, outputTokens }: ModelCallEvent): void => {
       total.calls += 1;
       total.input_tokens += inputTokens ?? 0;
@@ -151,20 +151,20 @@ export function createModelCostCounter() {
   };
 }
 
-/** Keys whose outages are counted; those that met an outage longest ago are forgotten first. */
+/** Maximum number of counted keys. The least recently updated key is evicted first. */
 const MAX_KEYS = 10_000;
 
 /**
- * Creates the counts of outages that jobs or images have met in this process. Each outage ends with an answer to another
- * request, so a job that met many of them causes them.
+ * Creates a counter of outages per job or image in this process. Another request ended each outage, so a key with
+ * many outages probably causes them.
  */
 export function createOutageCounter<Key>() {
   const met = new Map<Key, { count: number; last: object }>();
   return {
     /**
-     * Counts an outage, once for each key.
-     * @param outage The same object for all requests that failed in it.
-     * @returns How many the key has met.
+     * Counts an outage at most once per key.
+     * @param outage Identity of the outage: all requests that failed in it share the object.
+     * @returns Number of outages of the key.
      */
     add(key: Key, outage: object): number {
       const before = met.get(key);

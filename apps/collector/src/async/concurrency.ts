@@ -1,8 +1,8 @@
 import pLimit from 'p-limit';
 
 /**
- * Maps values in their order, at most `parallel` at once. After a failure nothing new begins.
- * @throws The first failure, once all in progress have ended.
+ * Maps values with at most `parallel` calls at once. A failure prevents further calls.
+ * @throws The first error, after all calls in progress have settled.
  */
 export async function mapParallel<Value, Result>(
   values: readonly Value[],
@@ -24,12 +24,12 @@ export async function mapParallel<Value, Result>(
   return Promise.all(results);
 }
 
-/** How many times `parallel` values may be ahead of the result that is yielded next. */
+/** Read-ahead limit, as a multiple of `parallel`. */
 const AHEAD = 2;
 
 /**
- * Maps values, at most `parallel` at once, and yields the results in their order. After a failure, or when the iteration
- * ends, nothing new begins, and it waits for all in progress.
+ * Maps values with at most `parallel` calls at once, and yields the results in order. When the iteration ends or
+ * a call fails, it starts no further calls and waits for the calls in progress.
  */
 export async function* mapInOrder<Value, Result>(
   values: readonly Value[],
@@ -50,7 +50,7 @@ export async function* mapInOrder<Value, Result>(
         inProgress.add(work);
         return work.finally(() => inProgress.delete(work));
       });
-      // The first failure is thrown by the loop; later ones must not be unhandled.
+      // The loop throws the first error. Later errors must not become unhandled rejections.
       result.catch(() => undefined);
       begun.push(result);
     }
@@ -69,10 +69,9 @@ export async function* mapInOrder<Value, Result>(
 }
 
 /**
- * Creates a limit on work in progress: past it more is rejected at once instead of waiting in memory. A single item is
- * always admitted.
+ * Creates an admission limit: work above the limit is rejected instead of queued. A single item is always admitted.
  * @param limits.reject Creates the error for rejected work.
- * @returns Runs work that holds `size` bytes; rejects with the limit's error, or what the work throws.
+ * @returns A function that runs work with `size` bytes in memory, or rejects it.
  */
 export function createAdmissionLimit(limits: {
   maxItems: number;

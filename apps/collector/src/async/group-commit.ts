@@ -5,21 +5,21 @@ import pLimit from 'p-limit';
 
 /** Options of a group commit. */
 export type GroupCommitOptions<Item, Result> = {
-  /** Writes a group in one statement and returns a result or an error for each item, in their order. */
+  /** Writes a group in one statement. Returns a result or an error per item, in the same order. */
   write: (items: readonly Item[]) => Promise<readonly (Result | Error)[]>;
-  /** Most items of a group. */
+  /** Maximum number of items in a group. */
   maxItems: number;
-  /** Most bytes of a group; an item that is larger is written alone. */
+  /** Maximum size of a group in bytes. A larger item is written alone. */
   maxBytes?: number;
   bytesOf?: (item: Item) => number;
-  /** Most groups in flight. */
+  /** Maximum number of groups in flight. */
   maxInFlight: number;
 };
 
 /**
- * Creates a function that writes an item in one statement with those of other callers: while groups are in flight the
- * next one gathers. A group that fails is written item by item, except in an outage.
- * @returns Resolves to the item's result after the commit; rejects with its error.
+ * Creates a function that batches the writes of concurrent callers. While groups are in flight, items collect in
+ * the next group. If a group fails, its items are written one by one, except during an outage.
+ * @returns A function that resolves to the item's result after the commit.
  */
 export function createGroupCommit<Item, Result>({
   write,
@@ -87,7 +87,7 @@ function* split<Item>(
   yield group;
 }
 
-/** Returns what was thrown as an error. */
+/** Converts a thrown value to an Error. */
 export function toError(thrown: unknown): Error {
   return thrown instanceof Error ? thrown : new Error(String(thrown));
 }

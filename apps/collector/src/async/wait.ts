@@ -1,8 +1,8 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 
 /**
- * Does work at once and then after each interval, until the signal; an error does not end it.
- * @param options.retryMs The interval after an error, where that is shorter.
+ * Runs work immediately and after each interval until the signal aborts. Errors do not stop the loop.
+ * @param options.retryMs Interval after an error, in milliseconds, if it is shorter.
  */
 export async function repeat(
   intervalMs: number,
@@ -20,12 +20,12 @@ export async function repeat(
   }
 }
 
-/** Waits, at most until the signal. */
+/** Waits for a time, or until the signal aborts. */
 export async function pause(ms: number, signal: AbortSignal): Promise<void> {
   await sleep(ms, undefined, { signal }).catch(() => undefined);
 }
 
-/** Waits for a promise, at most `timeoutMs`. Resolves to whether it settled in time. */
+/** Waits at most `timeoutMs` for a promise. Resolves to whether it was fulfilled in time. */
 export async function settlesWithin(
   awaited: Promise<unknown>,
   timeoutMs: number,
@@ -40,8 +40,8 @@ export async function settlesWithin(
 }
 
 /**
- * Waits for work that cannot be aborted itself.
- * @throws What the work throws; `signal.reason`.
+ * Waits for work that ignores signals, until the signal aborts.
+ * @throws The error of the work; `signal.reason`.
  */
 export async function rejectOnAbort<Result>(
   signal: AbortSignal,
@@ -58,17 +58,17 @@ export async function rejectOnAbort<Result>(
   }
 }
 
-/** Starts a countdown. Returns a function that returns the milliseconds left, for waits that share them. */
+/** Starts a countdown. Returns a function that reports the remaining milliseconds. */
 export function startCountdown(timeoutMs: number): () => number {
   const deadline = performance.now() + timeoutMs;
   return () => Math.max(0, deadline - performance.now());
 }
 
-/** Wakes one waiter, once for however many times it was set before. */
+/** Event that wakes one waiter and then resets itself. Repeated sets count once. */
 export type AutoResetEvent = {
-  /** Ends the wait, or the next one. */
+  /** Wakes the current waiter, or the next one. */
   set: () => void;
-  /** Waits until it is set, at most `timeoutMs`, and resets it. */
+  /** Waits at most `timeoutMs` until the event is set, and resets it. */
   wait: (timeoutMs: number) => Promise<void>;
 };
 
@@ -95,12 +95,12 @@ export function createAutoResetEvent(): AutoResetEvent {
   };
 }
 
-/** Ends something. */
+/** Closes a resource. */
 export type Close = () => Promise<void>;
 
 /**
- * Closes all parts at once, and waits for all.
- * @throws The first failure.
+ * Closes all parts concurrently, and waits until all are closed.
+ * @throws The first error.
  */
 export async function closeAll(parts: readonly Close[]): Promise<void> {
   const results = await Promise.allSettled(parts.map((close) => close()));

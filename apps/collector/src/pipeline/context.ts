@@ -13,9 +13,9 @@ import type { StageOutcome } from '../schemas.ts';
 import type { ExtractionRecord } from './extraction.ts';
 import type { Facts } from './merge.ts';
 
-/** The model as one job uses it: what each request costs is summed for the job. */
+/** Model client of one job. It adds the usage of each request to the job's total. */
 export type JobModel = Pick<ModelClient, 'generateObject' | 'chatModel' | 'embeddingModel'> & {
-  /** Embeds a text, perhaps in one request with those of other jobs. */
+  /** Embeds a text. One request may embed the texts of several jobs. */
   embed(text: string, signal: AbortSignal): Promise<TextEmbedding>;
   observe: ModelCostCounter['observe'];
 };
@@ -28,13 +28,13 @@ export type StageDeps = {
   log: Logger;
 };
 
-/** What stages hand on; each key names the stage that makes it. */
+/** Outputs of the stages. Each property's comment names the stage that produces it. */
 export type StageOutputs = {
   /** load */
   payload: Payload;
-  /** load: whether images came along with the payload, with this attempt or an earlier one */
+  /** load: whether images were uploaded with the payload */
   hasUploads: boolean;
-  /** load: what an earlier attempt has read out of the payload, by the same prompt and model */
+  /** load: the extraction that an earlier attempt saved, by the same prompt and model */
   savedExtraction: ExtractionRecord;
   /** validate */
   extracted: ExtractionRecord;
@@ -44,23 +44,23 @@ export type StageOutputs = {
   provenance: Provenance;
   /** load or upsert */
   listingId: number;
-  /** load: the payload says nothing new, but some of its images are missing */
+  /** load: the payload is unchanged, but some of its images are missing */
   onlyImages: true;
 };
 
-/** The input of a job beside its record. */
+/** Optional input of a job. */
 export type JobInput = {
-  /** Images that came with the payload, in place of the addresses that it names. */
+  /** Uploaded images, which replace the image URLs in the payload. */
   readonly uploads?: readonly UploadedFile[] | undefined;
-  /** Whether the job may go back to the queue in an outage; true by default. Otherwise it fails. */
+  /** Whether an outage returns the job to the queue instead of failing it. True by default. */
   readonly canWait?: boolean | undefined;
-  /** Whether a payload is processed again that the listing was made from already. */
+  /** Whether to process the payload even if the listing already reflects it. */
   readonly force?: boolean | undefined;
-  /** An earlier reading of the payload: the model is not asked, and the images stay. */
+  /** Extraction to use instead of calling the model. The images are not replaced. */
   readonly extracted?: ExtractionRecord | undefined;
-  /** Called with the error of a stage that fails, whatever becomes of the job. */
+  /** Called with the error of each failed stage, even if the job is postponed. */
   readonly onFailure?: ((error: unknown) => void) | undefined;
-  /** Whether only the listing's outdated images are described again. */
+  /** Whether the job only describes the listing's outdated images again. */
   readonly describesAgain?: boolean | undefined;
 };
 
@@ -80,7 +80,7 @@ export function requireOutput<Key extends keyof StageOutputs>(
   return value;
 }
 
-/** The stages, in their order. Contract 4, Stages. */
+/** Names of the stages, in the order of execution. Contract 4, Stages. */
 export type StageName =
   | 'load'
   | 'validate'
@@ -91,7 +91,7 @@ export type StageName =
   | 'enrich'
   | 'embed';
 
-/** How a job ends. `postponed` returns it to the queue, to be claimed after `retryMs`. */
+/** Outcome of a job. `postponed` returns the job to the queue for at least `retryMs`. */
 export type PipelineOutcome =
   | { status: 'completed'; error: null }
   | { status: 'invalid' | 'failed'; error: RawError }
@@ -101,7 +101,7 @@ export type PipelineOutcome =
 export type StageResult = { outcome: StageOutcome; jobOutcome?: PipelineOutcome };
 
 /**
- * A stage. It may run twice for one job without harm, and all that it writes is conditional on the job's claim.
+ * Runs a stage. Stages are idempotent, and each write requires that the job still holds its claim.
  * @throws LeaseLostError, ModelError, StoreOutageError.
  */
 export type StageRun = (
@@ -110,5 +110,5 @@ export type StageRun = (
   signal: AbortSignal,
 ) => Promise<StageResult>;
 
-/** A stage, the time of one try in milliseconds, and how often it is tried. */
+/** A stage, the timeout of one attempt in milliseconds, and the maximum number of attempts. */
 export type Stage = { name: StageName; run: StageRun; timeoutMs: number; attempts: number };

@@ -8,25 +8,25 @@ import { writeWithClaim } from '../queue/fence.ts';
 import type { Fence } from '../queue/job-types.ts';
 import type { Tables } from '../tables.ts';
 
-/** A model's reading of a payload. */
+/** Facts that a model extracted from a payload. */
 export type ExtractionRecord = {
   extraction: Extraction;
-  /** The model's name as its server gave it, and as it was requested. */
+  /** Model name that the server reported. `requestedModel` is the configured name. */
   model: string;
   requestedModel: string;
 };
 
-/** The model's answer about a payload. */
+/** Format of the model's completion for a payload. */
 export const listingExtraction = defineAnswer({
   schemaName: 'listing_extraction',
-  // A long answer has about 600; with the instructions it takes 3,000 of the context (docs/models.md).
+  // A long completion has about 600 tokens (docs/models.md).
   maxOutputTokens: 2_000,
   schema: extractionSchema,
 });
 
 /**
- * The instructions, with a line for each field. Listings and snapshots record the version, a hash of the instructions and
- * the schema: every change of either is a new version.
+ * System prompt with one line per field. Its version contains a hash of the prompt and the schema, so a change of
+ * either changes the version.
  */
 export const extractionPrompt = versioned(
   readPrompt('listing-extraction', import.meta.url).text.replace('{fields}', () =>
@@ -41,8 +41,8 @@ function versioned(text: string): Prompt {
 }
 
 /**
- * Asks the model in one call whether a payload is a property listing, and what it says. The payload goes as JSON data
- * without markup, never as a part of the instructions. Specification 001, Errors.
+ * Extracts the facts of a payload, and whether it is a property listing, in one model call. The payload is sent
+ * as JSON data, never as part of the instructions. Specification 001, Errors.
  * @param options.observe Called for each request to the model.
  * @throws ModelError.
  */
@@ -62,7 +62,7 @@ export async function extractListing(
   return { extraction: value, model, requestedModel: client.chatModel };
 }
 
-/** Tells whether a reading is by the current prompt and model. */
+/** Returns whether the current prompt and model produced an extraction. */
 export function isCurrentExtraction(
   read: { requestedModel: string; promptVersion: string },
   { chatModel }: Pick<ModelClient, 'chatModel'>,
@@ -70,7 +70,7 @@ export function isCurrentExtraction(
   return read.requestedModel === chatModel && read.promptVersion === extractionPrompt.version;
 }
 
-/** Returns why a payload is no property listing, or undefined for one that is. */
+/** Returns the reason why a payload is not a property listing; undefined if it is one. */
 export function findRejectionReason({ extraction }: ExtractionRecord): string | undefined {
   return extraction.is_listing
     ? undefined
@@ -78,7 +78,7 @@ export function findRejectionReason({ extraction }: ExtractionRecord): string | 
 }
 
 /**
- * Keeps the reading of a payload whose job goes back to the queue, for its next attempt. The end of the job removes it.
+ * Saves the extraction of a postponed job for its next attempt. It is deleted when the job ends.
  * @throws LeaseLostError
  */
 export function saveExtraction(

@@ -11,21 +11,21 @@ import { type ValueProvider, getProvider, type Origins } from '../listing/proven
 import { cutText, normaliseText, plainText } from '../text.ts';
 import type { Facts } from './merge.ts';
 
-/** A listing as one payload makes it, by the names of its columns. */
+/** Column values of a listing that result from one payload. */
 export type ListingState = FieldValues;
 
-/** Returns the listing that a payload and the merged facts make. */
+/** Builds the column values of a listing from a payload and its merged facts. */
 export function buildListingState(payload: Payload, facts: Facts): ListingState {
   const sources: Record<'payload' | 'facts', Partial<Record<string, unknown>>> = { payload, facts };
   const state = mapFields(FIELD_NAMES, (name) => {
     const { by, kind } = getField(name);
     const value = sources[by === 'source' ? 'payload' : 'facts'][name];
     if (value === undefined) return emptyValue(name);
-    // RFC 3339 allows time zones that PostgreSQL does not know; UTC has none.
+    // Convert to UTC: RFC 3339 allows time zone offsets that PostgreSQL rejects.
     if (typeof value === 'string' && kind === 'time') return parseTime(value).toISOString();
     return typeof value === 'string' && kind === 'text' ? plainText(value) : value;
   });
-  // The payload and the facts were checked by the schemas of the fields.
+  // The field schemas have validated the payload and the facts.
   return state as ListingState;
 }
 
@@ -70,12 +70,13 @@ export function isMaterialChange(
 }
 
 /**
- * PostgreSQL rejects a search vector above 1 MiB, and with it the listing. A character takes at most 3 bytes here, and a
+ * PostgreSQL rejects a search vector above 1 MiB, and with it the listing. A character takes at most 3 bytes
+ * here, and a
  * vector at most twice its text's bytes; the bounds of the fields come to less than half of it.
  */
 const MAX_LENGTH = 150_000;
 
-/** Returns the words by which a listing is found, normalised as the search does. */
+/** Returns the normalised text that full-text search indexes for a listing. */
 export function buildSearchText(state: Partial<ListingState>): string {
   const texts = FIELD_NAMES.filter((name) => getField(name).isSearched).flatMap(
     (name) => state[name] ?? [],

@@ -22,7 +22,7 @@ import { isLeapSecond, type Payload, plainPayload } from '../ingest/payload.ts';
 import { cleanList, cleanText, cutText, spellAlike } from '../text.ts';
 import { type ExtractionRecord, extractionPrompt } from './extraction.ts';
 
-/** The fields of a listing that the model may provide; an unknown one is missing. */
+/** Listing fields that the model may provide. Unknown fields are absent. */
 export type Facts = { [Name in ModelField]?: FieldValue<Name> };
 
 /** Facts with their origins. */
@@ -36,11 +36,11 @@ const RULES: Record<
     cutText(String(value), 'maxLength' in schema ? Number(schema.maxLength) : Infinity),
   lower_case: (value) => String(value).toLowerCase(),
   one_spelling: (value) => spellAlike(String(value)),
-  // The columns have two decimals, and so has every value that is compared with them later.
+  // The columns have two decimals. Round here, so that comparisons with stored values match.
   rounded: (value) => Number(Number(value).toFixed(2)),
 };
 
-/** Returns the facts of a payload and of the model's extraction, and their provenance. */
+/** Merges the fields of a payload and of its extraction, and records their provenance. */
 export function mergeFields(
   rawId: number,
   payload: Payload,
@@ -62,8 +62,8 @@ export function mergeFields(
 }
 
 /**
- * Merges a payload with what the model read out of it. The source's fields win. A value of the model that a payload could
- * not have is left out, as is one that contradicts another, such as the ninth floor of five.
+ * Merges a payload with its extraction. Fields of the payload take precedence. Invalid and contradictory values,
+ * such as floor 9 of 5, are dropped.
  */
 export function mergeFacts(payload: Payload, extraction: Extraction): Merged {
   const plain: Partial<Record<string, unknown>> = plainPayload(payload);
@@ -103,19 +103,19 @@ export function mergeFacts(payload: Payload, extraction: Extraction): Merged {
   return dropContradictions({ facts, origins });
 }
 
-/** Cleans text and lists; a value without content, such as an empty text, is undefined. */
+/** Cleans strings and lists. Returns undefined for empty values. */
 function clean(value: unknown, { value: schema }: Field): unknown {
   if (typeof value === 'string') return cleanText(value) || undefined;
   if (!Array.isArray(value)) return value ?? undefined;
-  // The schemas of lists are arrays of texts with these bounds.
+  // The schemas of all list fields are arrays of strings.
   const { items, maxItems } = schema as { items?: { maxLength?: number }; maxItems?: number };
   const list = cleanList(value, items?.maxLength, maxItems);
   return list.length === 0 ? undefined : list;
 }
 
 /**
- * Leaves out contradicting facts: the model's value where the source provided the other, else the part, and the whole too
- * where neither is the better known.
+ * Drops contradictory facts. If one value came from the payload, drops the model's value. Otherwise drops the
+ * part, and also the whole unless it is trusted.
  */
 function dropContradictions({ facts, origins }: Merged): Merged {
   const kept: Partial<Record<string, unknown>> = { ...facts };

@@ -8,23 +8,23 @@ import type { PipelineOutcome, StageName, StageResult } from './context.ts';
 
 const STORE_FAILED = 'The image store failed to store or read the images; the log has more.';
 
-/** How long a job waits that the breaker rejected, or that met a full disk; nothing is claimed meanwhile. */
+/** Delay of a job after an open breaker or a full disk, during which no job is claimed. */
 const SHORT_RETRY_MS = 1000;
 
-/** The stage did its work. */
+/** Result of a stage that ran to its end. */
 export const done: StageResult = { outcome: 'done' };
-/** The stage had nothing to do. */
+/** Result of a stage that had nothing to do. */
 export const skipped: StageResult = { outcome: 'skipped' };
-/** All is done that the payload asks for. Specification 001, Raw data status. */
+/** Outcome of a completed job. Specification 001, Raw data status. */
 export const completed: PipelineOutcome = { status: 'completed', error: null };
-/** The listing was made from the same payload last. */
+/** Result for a payload whose content the listing already reflects. */
 export const unchanged: StageResult = { outcome: 'unchanged', jobOutcome: completed };
-/** The same, but some images are missing: the stages of images go on. */
+/** Result for an unchanged payload with missing images: the image stages still run. */
 export const unchangedText: StageResult = { outcome: 'unchanged' };
-/** The listing was made from a newer payload. */
+/** Result for a payload that is older than the listing's latest one. */
 export const superseded: StageResult = { outcome: 'superseded', jobOutcome: completed };
 
-/** Returns the result for a payload that is no property listing. */
+/** Creates the result for a payload that is not a property listing. */
 export function invalid(code: ErrorCode, message: string, stage: StageName): StageResult {
   return {
     outcome: 'invalid',
@@ -32,17 +32,17 @@ export function invalid(code: ErrorCode, message: string, stage: StageName): Sta
   };
 }
 
-/** A stage did not end in its time. */
+/** A stage exceeded its timeout. */
 export class StageTimeoutError extends Error {
   override readonly name = 'StageTimeoutError';
 }
 
 /**
- * Returns what an error of a stage means for its job. An outage of the model or of the image store postpones the job,
- * unless it cannot wait, or has met so many outages that it causes them (docs/adr/0010-outages-of-the-model.md).
+ * Converts an error of a stage to a result. An outage of the model or the image store postpones the job, unless
+ * the job cannot wait or causes the outages (docs/adr/0010-outages-of-the-model.md).
  * @param options.canWait Whether the job may go back to the queue.
- * @param options.isCause Tells whether the job causes an outage.
- * @param options.retryMs How long a job waits on which a server failed: others go first.
+ * @param options.isCause Returns whether the job itself causes the outage.
+ * @param options.retryMs Delay of a job after a server failure, in milliseconds.
  */
 export function toFailureResult(
   error: unknown,
@@ -81,7 +81,7 @@ function failed(error: RawError): StageResult {
   return { outcome: 'failed', jobOutcome: { status: 'failed', error } };
 }
 
-/** Messages come from models and servers. */
+/** Messages can contain text of models and servers, so they are sanitized for storage. */
 function rawError(code: ErrorCode, message: string, stage: StageName): RawError {
   return { code, message: storableMessage(message), stage };
 }

@@ -36,31 +36,31 @@ export type PipelineDeps = Omit<StageDeps, 'model'> & {
 const SECOND = 1000;
 const MINUTE = 60 * SECOND;
 
-/** A connection that hangs fails a query after 30 s, and a new one after 10 s: that must not look like a timeout. */
+/** Longer than the timeouts of a query (30 s) and of a connection (10 s), which then fail first. */
 const DATABASE_MS = 90 * SECOND;
 
-/** For fetching, storing and scaling the images of a listing. */
+/** Time to fetch, store and scale the images of a listing. */
 const IMAGES_MS = 30 * MINUTE;
 
 /**
- * The wait of a job on which a server failed, for each attempt so far: longer than the 30 s of an open breaker, and growing,
- * so that other jobs are the next probes.
+ * Delay after a server failure, multiplied by the number of attempts. It exceeds the 30 s of an open breaker, so
+ * that other jobs send the next probes.
  */
 const RETRY_MS = 45 * SECOND;
 const MAX_RETRY_FACTOR = 20;
 
-/** A job that met this many outages causes them. */
+/** A job that encountered this many outages is assumed to cause them. */
 const MAX_OUTAGES = 5;
 
 const STAGE_RETRY_MS = 200;
 
-/** The stages for a payload that says nothing new, but has images that are missing. */
+/** Stages that run for an unchanged payload with missing images. */
 const IMAGE_STAGES = new Set(['load', 'images', 'enrich']);
 
 /**
- * Returns the stages in their order. Where the model is called, its client owns deadline and attempts. Contract 4,
- * Stages.
- * @param modelMs The deadline of one call to the model.
+ * Returns the stages in the order of execution. The model client enforces its own timeout and retries. Contract
+ * 4, Stages.
+ * @param modelMs Timeout of one model call, in milliseconds.
  */
 export function createStages(modelMs: number): readonly Stage[] {
   const imagesMs = IMAGES_MS + (MAX_IMAGES + 2) * modelMs;
@@ -77,8 +77,8 @@ export function createStages(modelMs: number): readonly Stage[] {
 }
 
 /**
- * Creates the function that takes a job through the stages until one of them ends it. Specification 001, Pipeline.
- * @param deps.retryMs How long a job waits on which a server failed; 45 s by default.
+ * Creates the function that runs the stages of a job until one of them ends it. Specification 001, Pipeline.
+ * @param deps.retryMs Delay after a server failure, in milliseconds. 45 s by default.
  */
 export function createPipeline(
   deps: PipelineDeps & {
@@ -92,10 +92,10 @@ export function createPipeline(
   const embedText = createBatchingEmbedder(model);
   const outages = createOutageCounter<number>();
 
-  /** Keeps the reading for the next attempt. */
+  /** Saves a new extraction for the next attempt. */
   async function saveNewExtraction({ job, uploads, outputs }: Context): Promise<void> {
     const { extracted, savedExtraction } = outputs;
-    // A payload whose images are gone with its request has no next attempt.
+    // A job with uploads cannot be retried: its images exist only during the request.
     if (uploads !== undefined || extracted === undefined || extracted === savedExtraction) return;
     await saveExtraction(db, job, extracted);
   }
@@ -103,7 +103,7 @@ export function createPipeline(
   return async (job, { signal, input, cost = createModelCostCounter(), stages: records = [] }) => {
     const context: Context = { ...input, job, outputs: {} };
     const { rawId } = job;
-    // A text that met an outage must not fail the texts of other jobs.
+    // Embed the text alone after an outage, so that it cannot fail the texts of other jobs.
     const jobModel = createJobModel(model, embedText, { cost, alone: outages.has(rawId) });
 
     async function run(stage: Stage): Promise<StageResult> {
@@ -117,7 +117,7 @@ export function createPipeline(
         return toFailureResult(error, stage.name, {
           canWait: context.canWait ?? true,
           retryMs: retryMs * Math.min(job.attempt, MAX_RETRY_FACTOR),
-          // images/describe.ts counts the outages of images.
+          // images/describe.ts counts the outages that images cause.
           isCause: (outage) =>
             !(error instanceof ModelError && stage.name === 'images') &&
             outages.add(rawId, outage) >= MAX_OUTAGES,
@@ -148,9 +148,9 @@ export function createPipeline(
 }
 
 /**
- * Creates the model of one job.
- * @param embedText Shared by all jobs.
- * @param options.alone Whether the job's text is embedded in a request of its own.
+ * Creates the model client of one job.
+ * @param embedText Embeds texts in batches across all jobs.
+ * @param options.alone Whether to embed the job's text in a separate request.
  */
 export function createJobModel(
   model: Pick<ModelClient, 'generateObject' | 'chatModel' | 'embeddingModel'>,
@@ -168,9 +168,9 @@ export function createJobModel(
 }
 
 /**
- * Runs a stage, and again while it fails for a moment and has attempts left. The clients of the model and of the
- * image store have their own attempts, so their errors are final.
- * @throws What the last attempt threw; StageTimeoutError; `signal.reason`.
+ * Runs a stage, and retries transient errors. Errors of the model and the image store are final, since their
+ * clients retry.
+ * @throws The error of the last attempt; StageTimeoutError; `signal.reason`.
  */
 export async function runStage(
   stage: Stage,
@@ -200,14 +200,14 @@ function isFinal(error: unknown): boolean {
   );
 }
 
-/** A stage that ignores its signal is left behind: the claim ends with the job, so it writes nothing more. */
+/** A stage that ignores its signal may continue, but cannot write: the job no longer holds its claim. */
 async function runWithinTime(
   stage: Stage,
   context: Context,
   deps: StageDeps,
   signal: AbortSignal,
 ): Promise<StageResult> {
-  // Not `AbortSignal.any`: Node keeps such a signal until it is aborted.
+  // `AbortSignal.any` would leak: Node retains its signals until they are aborted.
   const controller = new AbortController();
   const end = () => controller.abort(signal.reason);
   signal.addEventListener('abort', end);

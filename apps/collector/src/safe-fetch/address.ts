@@ -1,7 +1,7 @@
 import dns from 'node:dns/promises';
 import ipaddr from 'ipaddr.js';
 
-/** An address cannot be fetched. The message is for its source, and reveals nothing of this network. */
+/** A URL cannot be fetched. The message is public and reveals nothing about the internal network. */
 export class FetchError extends Error {
   override readonly name = 'FetchError';
   /** Whether a retry may succeed. */
@@ -16,20 +16,21 @@ export class FetchError extends Error {
 /** An IP address and its family, 4 or 6. */
 export type ResolvedAddress = { address: string; family: number };
 
-/** Resolves all addresses of a host, as `dns.lookup` with `all` does. */
+/** Resolves all IP addresses of a host, like `dns.lookup` with `all`. */
 export type Lookup = (hostname: string) => Promise<ResolvedAddress[]>;
 
 /**
- * Checks an address, and returns the addresses to connect to.
- * @throws FetchError if it is not allowed, or its host has no address.
+ * Checks a URL, and returns the IP addresses to connect to.
+ * @throws FetchError if the URL is not allowed, or its host has no IP address.
  */
 export type CheckUrl = (url: URL) => Promise<ResolvedAddress[]>;
 
 /**
- * Creates the check against server-side request forgery: `http` or `https`, no credentials, and every address of the host
+ * Creates the check against server-side request forgery: `http` or `https`, no credentials, and every address of
+ * the host
  * global or allowed. One bad address rejects the host. Connect to the returned addresses, not to the name again: its
  * response may change. Contract 4, Images.
- * @param options.allow SSRF_ALLOW: CIDR ranges, addresses and host names that are also allowed.
+ * @param options.allow SSRF_ALLOW: CIDR ranges, IP addresses and host names that are also allowed.
  */
 export function createUrlCheck(options: {
   allow: readonly string[];
@@ -55,7 +56,7 @@ export function createUrlCheck(options: {
     if (url.username !== '' || url.password !== '') {
       throw new FetchError('The address must not hold a user name or password');
     }
-    // The parser has converted decimal, octal and hexadecimal IPv4 hosts.
+    // The URL parser has normalized decimal, octal and hexadecimal IPv4 hosts.
     const host = url.hostname.replace(/^\[(.*)\]$/, '$1');
     const addresses = ipaddr.isValid(host)
       ? [{ address: host, family: host.includes(':') ? 6 : 4 }]
@@ -74,7 +75,7 @@ async function resolve(host: string, lookup: Lookup): Promise<ResolvedAddress[]>
   try {
     addresses = await lookup(host);
   } catch (cause) {
-    // ENOTFOUND also stands for a name that its servers do not know for a moment.
+    // ENOTFOUND can be temporary, so a retry may succeed.
     throw new FetchError('The host of the address was not found', { retryable: true, cause });
   }
   if (addresses.length === 0) {
@@ -83,7 +84,7 @@ async function resolve(host: string, lookup: Lookup): Promise<ResolvedAddress[]>
   return addresses;
 }
 
-/** Tells whether a text is a valid entry of SSRF_ALLOW. */
+/** Returns whether a string is a valid entry of SSRF_ALLOW. */
 export function isValidAllowEntry(text: string): boolean {
   return readRange(text) !== undefined || /^[\w.-]+$/.test(text);
 }
@@ -103,15 +104,15 @@ function readAllowList(entries: readonly string[]): { hosts: Set<string>; ranges
 
 function readRange(entry: string): Range | undefined {
   if (ipaddr.isValidCIDR(entry)) return ipaddr.parseCIDR(entry);
-  // Some programs accept "1.2" and "127.1" as addresses: only the four-part form is one here.
+  // Reject short forms such as "127.1": accept only four-part IPv4 addresses.
   if (ipaddr.IPv4.isValidFourPartDecimal(entry)) return [ipaddr.IPv4.parse(entry), 32];
   if (ipaddr.IPv6.isValid(entry)) return [ipaddr.IPv6.parse(entry), 128];
   return undefined;
 }
 
 /**
- * Tells whether an address is on the public internet. IPv6 addresses that embed an IPv4 address (mapped, NAT64, 6to4,
- * Teredo, ISATAP) are judged by that one: a gateway could unpack `64:ff9b::a9fe:a9fe` into 169.254.169.254.
+ * Returns whether an IP address is on the public internet. For IPv6 addresses with an embedded IPv4 address,
+ * checks the IPv4 address: a gateway could translate `64:ff9b::a9fe:a9fe` to 169.254.169.254.
  */
 function isGlobalAddress(address: ipaddr.IPv4 | ipaddr.IPv6): boolean {
   if (address instanceof ipaddr.IPv4) return address.range() === 'unicast';

@@ -6,27 +6,29 @@ import { createUrlCheck, FetchError, type Lookup, type ResolvedAddress } from '.
 const MAX_REDIRECTS = 5;
 const REDIRECTS = new Set([301, 302, 303, 307, 308]);
 
-/** Timeouts in milliseconds: of the connection, of the headers, and between bytes. */
+/** Timeouts for connecting, for the headers, and between body chunks, in milliseconds. */
 const TIMEOUTS_MS = { connect: 10_000, headers: 20_000, body: 20_000 };
 
 /** The response after redirects; its body is as it was sent. */
 export type FetchResponse = Pick<Awaited<ReturnType<typeof request>>, 'headers' | 'body'> & {
   status: number;
-  /** Ends the connection. */
+  /** Closes the connection. */
   close(): Promise<void>;
 };
 
 /**
  * Requests an address from outside, within the rules of `createUrlCheck`, and follows up to five redirects, each
  * checked and pinned again. Close the response.
- * @throws FetchError for an address that is not allowed; otherwise what the network threw.
+ * @throws FetchError if the URL is not allowed; network errors.
  */
 export type SafeFetch = (
   url: string,
   options: { signal: AbortSignal; accept?: string },
 ) => Promise<FetchResponse>;
 
-/** Creates a `SafeFetch`. Specification 001, Errors; Contract 4, Images. */
+/**
+ * Creates a fetch function with protection against request forgery. Specification 001, Errors; Contract 4, Images.
+ */
 export function createSafeFetch(options: {
   allow: readonly string[];
   lookup?: Lookup | undefined;
@@ -64,7 +66,7 @@ export function createSafeFetch(options: {
   };
 }
 
-/** Returns the first value of a header that should come once. */
+/** Returns the first value of a header, or an empty string. */
 export function firstHeaderValue(header: string | string[] | undefined): string {
   return (Array.isArray(header) ? header[0] : header) ?? '';
 }
@@ -77,7 +79,7 @@ function parseUrl(text: string, base?: URL): URL {
   );
 }
 
-/** Connects to the checked addresses, even if the host's name has others by then. */
+/** Creates an agent that connects only to the checked IP addresses. */
 function createPinnedAgent(addresses: ResolvedAddress[]): Agent {
   const lookup: LookupFunction = (_hostname, { all }, callback) => {
     const [first] = addresses;

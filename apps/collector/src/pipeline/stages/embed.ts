@@ -9,9 +9,9 @@ import { requireOutput, type StageRun } from '../context.ts';
 import { done, skipped, superseded } from '../outcome.ts';
 
 /**
- * Makes the listing's embedding, unless it has that of the same text by the same model: each vector that is replaced
- * leaves a dead one in the index, which costs recall.
- * @throws ModelError MODEL_INVALID_OUTPUT for a vector that is not finite, zero or of another width.
+ * Embeds the listing, unless its text and the model are unchanged: each replaced vector leaves a dead entry in
+ * the index, which reduces recall.
+ * @throws ModelError MODEL_INVALID_OUTPUT if the vector is zero, not finite, or of the wrong dimension.
  */
 export const embed: StageRun = async (context, { db, model }, signal) => {
   const { job } = context;

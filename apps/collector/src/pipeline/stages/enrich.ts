@@ -4,10 +4,10 @@ import { writeToListing } from '../../queue/fence.ts';
 import { requireOutput, type StageRun } from '../context.ts';
 import { done, superseded } from '../outcome.ts';
 
-/** The images of a listing together: how many there are, and of what rooms. */
+/** Number of a listing's images by result and by room type. */
 type ImageSummary = { stored: number; failed: number; room_types: Record<string, number> };
 
-/** Summarizes the listing's images, without asking the model again. */
+/** Stores a summary of the listing's image descriptions. */
 export const enrich: StageRun = async (context, { db }) => {
   const listingId = requireOutput(context, 'listingId');
   const summary = await summarizeImages(db, listingId);

@@ -3,9 +3,8 @@ import { requireOutput, type StageRun } from '../context.ts';
 import { done, skipped, superseded } from '../outcome.ts';
 
 /**
- * Stores and describes the images that came with the payload, or those that it names; the listing then has these and
- * no others. A bad image is recorded with its reason and never fails the listing. A payload that is only read again
- * leaves the images as they are, but has those described that have no description.
+ * Replaces the listing's images with the uploads or the URLs of the payload, and describes them. A bad image is
+ * recorded with its error and never fails the job. Reprocessing only describes existing images.
  */
 export const images: StageRun = async (context, deps, signal) => {
   const { uploads, extracted, describesAgain = false } = context;
@@ -21,7 +20,7 @@ export const images: StageRun = async (context, deps, signal) => {
     const count = await deps.images.describeAll(job, { outdated: describesAgain });
     return count > 0 ? done : skipped;
   }
-  // They came along with an earlier attempt, and the listing keeps them.
+  // An earlier attempt stored the uploads. The listing keeps them.
   if (uploads === undefined && requireOutput(context, 'hasUploads')) return skipped;
   try {
     if (uploads === undefined) {

@@ -8,9 +8,8 @@ import { type ExtractionRecord, isCurrentExtraction } from '../extraction.ts';
 import { done, superseded, unchanged, unchangedText } from '../outcome.ts';
 
 /**
- * Reads the payload. It ends the job where a newer payload made the listing, or where the listing's last payload said
- * the same; the listing then leaves the archive and stays as it was read. Missing images are asked for all the same.
- * Contract 4, Listings.
+ * Loads the payload. Ends the job if a newer payload exists, or if the listing already reflects the same content
+ * and has all images. An unchanged payload restores an archived listing. Contract 4, Listings.
  */
 export const load: StageRun = async (context, { db, model }) => {
   const { job, outputs, force, describesAgain } = context;
@@ -37,23 +36,22 @@ export const load: StageRun = async (context, { db, model }) => {
   return unchangedText;
 };
 
-/** A payload, and its listing: null where there is none. */
+/** A payload and its listing. The listing's fields are null if it does not exist. */
 type Loaded = {
   payload: Payload;
   hasUploads: boolean;
   listingId: number | null;
-  /** The last payload that the listing was made from, or that said the same. */
+  /** ID of the latest payload with the listing's content. */
   currentRawId: number | null;
-  /** The hash of that payload, once it went through every stage. */
+  /** Content hash of that payload after it completed all stages. */
   completedHash: string | null;
   lacksImages: boolean;
-  /** The reading of an attempt that went back (see `saveExtraction`). */
+  /** Extraction of an earlier, postponed attempt (see `saveExtraction`). */
   reading: (ExtractionRecord & { promptVersion: string }) | null;
 };
 
 /**
- * Whether a listing has addresses that are due to be asked again, or fetched images that nobody has described although
- * no model refused them.
+ * Whether a listing has image URLs that are due for a retry, or fetched images without a description or an error.
  */
 const LACKS_IMAGES = sql`exists (
   select from listing_images as shown left join images using (sha256)
@@ -86,9 +84,9 @@ async function loadPayload(db: Kysely<Tables>, job: Fence): Promise<Loaded> {
 }
 
 /**
- * Notes that the listing's last payload came again, and brings the listing back from the archive. That is decided
- * under the listing's lock, after the note: a check that archives it either sees the note or is seen (`noteGone`).
- * @returns False where the listing is another one by now.
+ * Records that the source sent the listing's payload again, and restores an archived listing. It writes the
+ * record before it locks the listing, so that a concurrent archive check cannot be missed (`noteGone`).
+ * @returns False if the listing's payload has changed meanwhile.
  * @throws LeaseLostError.
  */
 async function noteSeenAgain(db: Kysely<Tables>, job: Job, listingId: number): Promise<boolean> {

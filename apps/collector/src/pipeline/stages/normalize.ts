@@ -2,7 +2,7 @@ import { requireOutput, type StageRun } from '../context.ts';
 import { mergeFields } from '../merge.ts';
 import { done } from '../outcome.ts';
 
-/** Merges the facts of the source and of the model; missing and impossible ones are left out. */
+/** Merges the fields of the source and of the model. Missing and impossible values are omitted. */
 export const normalize: StageRun = async (context) => {
   const [payload, extracted] = [
     requireOutput(context, 'payload'),

@@ -13,9 +13,9 @@ import {
 import { done, skipped, superseded } from '../outcome.ts';
 
 /**
- * Records the listing's state, who read it, and the changes since the snapshot before: one row a payload, and one more
- * each time that a reprocessed payload gives another result. A payload that changes only the model's own words leaves
- * none (docs/adr/0018-model-wording.md). Specification 001, What the service does, 2; Contract 4, Listings.
+ * Records the listing's state and its changes since the previous snapshot: one row per payload, and one per
+ * reprocessing with a different result. Changes of only the model's wording are skipped (docs/adr/0018-model-
+ * wording.md). Specification 001, What the service does, 2; Contract 4, Listings.
  */
 export const snapshot: StageRun = async (context, { db }) => {
   const { job } = context;
@@ -49,7 +49,10 @@ export const snapshot: StageRun = async (context, { db }) => {
   return isWritten ? done : superseded;
 };
 
-/** Returns the payload's image addresses, or the SHA-256 of uploads; those of before where it leaves the images. */
+/**
+ * Returns the SHA-256 hashes of uploads, or the payload's image URLs. If the job keeps the images, returns the
+ * earlier value.
+ */
 function imagesOf(context: Context, { own, before }: PriorStates): unknown {
   const { uploads, extracted } = context;
   if (uploads !== undefined) return uploads.map(({ sha256 }) => sha256);
@@ -61,19 +64,19 @@ function imagesOf(context: Context, { own, before }: PriorStates): unknown {
 
 type State = Readonly<Record<string, unknown>>;
 
-/** The snapshots so far. */
+/** Earlier snapshots of a listing. */
 type PriorStates = {
-  /** The attempt at which the payload was claimed again; 0 for one that came from its source. */
+  /** Number of the attempt that reprocessed the payload; 0 if it was never reprocessed. */
   revision: number;
-  /** Of an earlier attempt of the same revision. */
+  /** State that an earlier attempt recorded for the same revision. */
   own: State | null;
-  /** Of the payload or reading before it. */
+  /** State before this payload or revision. */
   before: State | null;
-  /** Who named the title then; null where nobody did, or before migration 0023. */
+  /** Origin of the earlier title; null if unknown (before migration 0023). */
   titleBefore: ValueProvider | null;
 };
 
-/** @throws LeaseLostError where there is no such payload any more. */
+/** @throws LeaseLostError if the payload no longer exists. */
 async function findPriorStates(
   db: Kysely<Tables>,
   job: Fence,

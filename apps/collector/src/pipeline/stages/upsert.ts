@@ -8,7 +8,7 @@ import { requireOutput, type StageRun } from '../context.ts';
 import { type ListingState, buildListingState, buildSearchText } from '../listing-state.ts';
 import { done, superseded } from '../outcome.ts';
 
-/** Creates or updates the listing and its provenance, unless a newer payload has made it. */
+/** Creates or updates the listing and its provenance, unless a newer payload has updated it. */
 export const upsert: StageRun = async (context, { db }) => {
   const state = buildListingState(
     requireOutput(context, 'payload'),
@@ -36,9 +36,9 @@ type Upsert = {
 };
 
 /**
- * Creates or updates the listing of a payload. A new payload brings it back from the archive; one that is processed
- * again does not, and leaves an equal row as it is (docs/adr/0012-payload-state.md).
- * @returns The listing's id, or undefined where a newer payload has made it.
+ * Creates or updates the listing of a payload. A new payload restores an archived listing. Reprocessing does not,
+ * and leaves an unchanged row untouched (docs/adr/0012-payload-state.md).
+ * @returns The listing's ID, or undefined if a newer payload has updated it.
  * @throws LeaseLostError.
  */
 async function upsertListing(

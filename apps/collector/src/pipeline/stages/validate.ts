@@ -2,7 +2,10 @@ import { requireOutput, type StageRun } from '../context.ts';
 import { extractListing, findRejectionReason } from '../extraction.ts';
 import { done, invalid, skipped } from '../outcome.ts';
 
-/** Has the model read the payload, unless a reading is given or was savedExtraction. Ends a payload that is no property listing. */
+/**
+ * Has the model read the payload, unless a reading is given or was savedExtraction. Ends a payload that is no
+ * property listing.
+ */
 export const validate: StageRun = async (context, { model }, signal) => {
   const { outputs } = context;
   const before = context.extracted ?? outputs.savedExtraction;
