@@ -31,15 +31,16 @@ export const searchFilters = ${JSON.stringify(searchFilters(document), null, 2)}
 function searchFilters(document: object): object {
   const { ids: _ids, ...filters } = (document as Document).components.schemas.SearchMatchesRequest
     .properties;
-  const withoutDefault = ({ default: _default, ...filter }: { default?: unknown }) => filter;
   return Object.fromEntries(
-    Object.entries(filters).map(([name, filter]) => [name, withoutDefault(filter)]),
+    Object.entries(filters).map(([name, { default: _default, ...filter }]) => [name, filter]),
   );
 }
 
 type Property = { 'x-label'?: string; 'x-unit'?: string | string[]; 'x-shown'?: string };
 type Document = {
-  components: { schemas: { SearchMatchesRequest: { properties: Record<string, object> } } };
+  components: {
+    schemas: { SearchMatchesRequest: { properties: Record<string, { default?: unknown }> } };
+  };
   paths: { '/api/v1/listings/{id}': { get: { responses: { 200: Answer } } } };
 };
 type Answer = {

@@ -38,11 +38,11 @@ beforeEach(async () => {
 const time = (us: number | null | undefined) =>
   sql<Date>`'epoch'::timestamptz + ${us ?? null}::bigint * interval '1 microsecond'`;
 
-const addFacts = (facts: readonly Fact[]) =>
+const addFacts = (added: readonly Fact[]) =>
   db
     .insertInto('memory_facts')
     .values(
-      facts.map(({ created = 1, updated = 1, ...fact }) => ({
+      added.map(({ created = 1, updated = 1, ...fact }) => ({
         ...fact,
         created_at: time(created),
         updated_at: time(updated),

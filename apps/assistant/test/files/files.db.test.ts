@@ -393,7 +393,7 @@ test('A file name is one path segment that all file systems accept', () => {
       (error) =>
         error instanceof ProblemError &&
         error.code === 'validation_failed' &&
-        error.errors?.every(({ path }) => path === 'params/name') === true,
+        error.errors?.every(({ path: place }) => place === 'params/name') === true,
       name,
     );
   }

@@ -53,7 +53,7 @@ async function readListing(externalId: string) {
     .where('listing_id', '=', listing.id)
     .orderBy('kind')
     .execute();
-  const images = await db
+  const stored = await db
     .selectFrom('listing_images')
     .innerJoin('images', 'images.sha256', 'listing_images.sha256')
     .select(['position', 'error', 'media_type', 'description', 'room_type'])
@@ -65,7 +65,7 @@ async function readListing(externalId: string) {
     JSON.stringify({
       listing: { ...listing, ...own },
       snapshots,
-      images,
+      images: stored,
       fetched: fetched - before.fetched,
       described: shown.length - before.described,
       enrichments: enrichments.map(({ kind, value }) => ({ kind, value: { ...value, raw_id: 0 } })),

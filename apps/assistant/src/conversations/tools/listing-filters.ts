@@ -5,7 +5,7 @@ import { searchFilters } from '../../collector/generated/openapi.ts';
 /** Maximum number of listings that a search returns to the model. */
 const MAX_LISTINGS = 10;
 
-const { city, property_type, price_min, rooms_min, area_min } = searchFilters;
+const { price_min, rooms_min, area_min } = searchFilters;
 const price = Type.Optional(
   Type.Number({ ...price_min, description: 'in the currency of the listing' }),
 );
@@ -21,11 +21,11 @@ export const listingFilters = {
       description: 'sale; rent by the month; daily_rent by the day',
     }),
   ),
-  city: Type.Optional(Type.String({ minLength: 1, maxLength: city.maxLength })),
+  city: Type.Optional(Type.String({ minLength: 1, maxLength: searchFilters.city.maxLength })),
   property_type: Type.Optional(
     Type.String({
       minLength: 1,
-      maxLength: property_type.maxLength,
+      maxLength: searchFilters.property_type.maxLength,
       description: 'such as apartment, house, room, land, garage, office',
     }),
   ),
