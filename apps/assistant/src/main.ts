@@ -1,6 +1,12 @@
 import { randomBytes } from 'node:crypto';
 import { fileURLToPath } from 'node:url';
-import { connect, type Database, migrate, type MigrationResult, offlineDatabase } from '@oselya/db';
+import {
+  connect,
+  type Database,
+  migrate,
+  type MigrationResult,
+  createOfflineDatabase,
+} from '@oselya/db';
 import { closeServer, createLogger, listen, type Logger, type Server } from '@oselya/kit';
 import { type AssistantDatabase, createApp } from './app.ts';
 import { type Config, readConfig, unsafeSettings } from './config.ts';
@@ -99,7 +105,7 @@ export async function metrics(): Promise<string> {
 async function describe<Result>(look: (app: Server) => Promise<Result>): Promise<Result> {
   const app = await createApp({
     config: readConfig({ SVC_AUTH_ENCRYPTION_KEY: randomBytes(32).toString('base64url') }),
-    database: offlineDatabase<Tables>(),
+    database: createOfflineDatabase<Tables>(),
     log: createLogger({ level: 'silent', service: 'assistant' }),
   });
   try {

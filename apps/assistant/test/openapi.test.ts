@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { after, test } from 'node:test';
-import { offlineDatabase } from '@oselya/db';
+import { createOfflineDatabase } from '@oselya/db';
 import { createLogger } from '@oselya/kit';
 import { Validator } from '@seriousme/openapi-schema-validator';
 import { createApp } from '../src/app.ts';
@@ -21,7 +21,7 @@ const HIDDEN = /^\w+ \/(favicon\.ico|(open|async)api\.json|metrics|docs(\/.*)?)?
 
 const app = await createApp({
   config: readConfig({ SVC_AUTH_ENCRYPTION_KEY: Buffer.alloc(32, 7).toString('base64url') }),
-  database: offlineDatabase<Tables>(),
+  database: createOfflineDatabase<Tables>(),
   log: createLogger({ level: 'silent', service: 'test' }),
 });
 after(() => app.close());

@@ -1,23 +1,23 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import pg from 'pg';
-import { asOutage, DatabaseError, isDatabaseOutage } from './errors.ts';
+import { toOutageError, DatabaseError, isDatabaseOutage } from './errors.ts';
 import { type Migration, readSteps } from './migration-files.ts';
 
-/** Tries to lock tables: ten minutes, with a pause as long as each wait. */
-const LOCK_TRIES = 60;
+/** Maximum number of attempts to lock tables. By default they take ten minutes, pauses included. */
+const MAX_LOCK_ATTEMPTS = 60;
 
 /** PostgreSQL's lock_not_available. */
 const LOCK_NOT_AVAILABLE = '55P03';
 
-/** The longest timer: node-postgres has no "never" for one query, and migrations of large tables take long. */
+/** Longest delay of a timer. node-postgres cannot disable the timeout of one query, and migrations may take long. */
 const NO_TIMEOUT_MS = 2 ** 31 - 1;
 
 /**
- * Applies a file in one transaction. A waiting lock blocks all later ones, so the file waits briefly, such as for a
- * backup, lets the others go first and tries again.
- * @throws DatabaseError MIGRATION_FAILED; the file has changed nothing, unless the message says that this is unknown.
+ * Applies a file in one transaction. A pending lock blocks all later ones, so each attempt waits for locks only briefly
+ * and is repeated after a pause.
+ * @throws DatabaseError MIGRATION_FAILED. The transaction was rolled back, unless the message says otherwise.
  */
-export async function applyAtOnce(
+export async function applyInTransaction(
   client: pg.PoolClient,
   component: string,
   migration: Migration,
@@ -36,13 +36,13 @@ export async function applyAtOnce(
       return;
     } catch (error) {
       await client.query('rollback').catch(() => undefined);
-      if (!isLockTimeout(error) || tries === LOCK_TRIES) {
-        // A connection that breaks there may have delivered the commit, and lost its answer.
+      if (!isLockTimeout(error) || tries === MAX_LOCK_ATTEMPTS) {
+        // If the connection breaks during the commit, the commit may have succeeded.
         const what =
-          isCommitting && isDatabaseOutage(asOutage(error))
+          isCommitting && isDatabaseOutage(toOutageError(error))
             ? 'may have failed, and the next start finds out'
             : 'failed and changed nothing';
-        throw failed(component, migration, what, error);
+        throw createMigrationError(component, migration, what, error);
       }
       await sleep(lockTimeoutMs);
     }
@@ -50,8 +50,9 @@ export async function applyAtOnce(
 }
 
 /**
- * Applies a file statement by statement. An index whose build was interrupted is invalid, so it is dropped first.
- * @throws DatabaseError MIGRATION_FAILED; the statements before the failed one stay applied.
+ * Applies a file statement by statement, without a transaction. First drops an index that an interrupted build left
+ * invalid.
+ * @throws DatabaseError MIGRATION_FAILED. Statements before the failed one remain applied.
  */
 export async function applyConcurrently(
   client: pg.PoolClient,
@@ -69,7 +70,12 @@ export async function applyConcurrently(
     }
     await record(client, component, migration);
   } catch (error) {
-    throw failed(component, migration, 'failed, and the next start goes on with it', error);
+    throw createMigrationError(
+      component,
+      migration,
+      'failed, and the next start goes on with it',
+      error,
+    );
   } finally {
     await client.query('reset statement_timeout').catch(() => undefined);
   }
@@ -102,7 +108,7 @@ function isLockTimeout(error: unknown): boolean {
   return error instanceof Error && 'code' in error && error.code === LOCK_NOT_AVAILABLE;
 }
 
-function failed(
+function createMigrationError(
   component: string,
   { name }: Migration,
   what: string,

@@ -8,19 +8,19 @@ import {
   sql,
 } from 'kysely';
 import pg from 'pg';
-import { DatabaseError, databaseUnreachable } from './errors.ts';
-import { kyselyPool } from './kysely-pool.ts';
+import { DatabaseError, createUnreachableError } from './errors.ts';
+import { createKyselyPool } from './kysely-pool.ts';
 import type { Listener } from './listener.ts';
 import { openPglite } from './pglite.ts';
 import { openPostgres } from './postgres.ts';
 
 /**
- * An open database: `db` for queries, `pool` for libraries with SQL of their own. PGlite has one connection, so inside a
- * transaction a query on `db` would wait for ever: pass the transaction on.
+ * Open database. Use `db` for queries, and `pool` for libraries that run their own SQL. PGlite has one connection, so a
+ * query on `db` inside a transaction would wait forever: use the transaction object instead.
  */
 export type Database<Schema> = {
   readonly engine: 'pglite' | 'postgres';
-  /** Whether no other process can have it open. */
+  /** Whether no other process can open the database. */
   readonly isExclusive: boolean;
   readonly db: Kysely<Schema>;
   readonly pool: pg.Pool;
@@ -31,26 +31,26 @@ export type Database<Schema> = {
 
 /** Options of a database. */
 export type ConnectOptions = {
-  /** Address of PostgreSQL; the embedded database without one. */
+  /** URL of PostgreSQL. Without a URL, the embedded database is used. */
   url?: string | undefined;
-  /** Folder of the embedded database; without one it is in memory. */
+  /** Folder of the embedded database. Without a folder, it is in memory. */
   dataDir?: string | undefined;
-  /** Initial content of the embedded database in memory, as PGlite dumps it. */
+  /** Initial content of an embedded database in memory: a dump of PGlite. */
   image?: Blob | undefined;
-  /** Connections to PostgreSQL, 10 by default; notifications have one more. */
+  /** Maximum number of pooled connections to PostgreSQL, 10 by default. Notifications use one more. */
   maxConnections?: number;
-  /** Limit of a query on PostgreSQL, 30 s by default, except in migrations. */
+  /** Time limit of a query on PostgreSQL, 30 s by default. Does not apply to migrations. */
   queryTimeoutMs?: number;
-  /** Called for idle connections that broke. */
+  /** Called if an idle connection breaks. */
   onError?: (error: Error) => void;
-  /** Called with a sentence for the operator about risky settings of the server. */
+  /** Called with a warning for the operator about risky settings of the server. */
   onWarning?: (message: string) => void;
 };
 
 /**
- * Opens the platform's database and checks that it is suitable: PostgreSQL 15 or later, UTF-8, and a character type that
- * knows Cyrillic letters (the C locale does not lower-case them, and search would miss words silently). Settings that can
- * lose committed rows are a warning.
+ * Opens a database and checks that it is suitable: PostgreSQL 15 or later, UTF-8, and a locale that supports Cyrillic
+ * letters. With the C locale, search misses words, because it does not convert Cyrillic letters to lower case. Warns
+ * about settings that can lose committed rows.
  * @throws DatabaseError DATABASE_UNREACHABLE, DATABASE_UNSUITABLE, FOLDER_LOCKED or FOLDER_UNUSABLE.
  */
 export async function connect<Schema>(options: ConnectOptions): Promise<Database<Schema>> {
@@ -69,7 +69,7 @@ export async function connect<Schema>(options: ConnectOptions): Promise<Database
       : openPostgres({ url, maxConnections, onError, queryTimeoutMs });
   try {
     await checkServer(engine.pool);
-    if (url !== undefined) await warnOfLoss(engine.pool, onWarning);
+    if (url !== undefined) await warnAboutDataLoss(engine.pool, onWarning);
   } catch (error) {
     await engine.close();
     throw error;
@@ -77,7 +77,9 @@ export async function connect<Schema>(options: ConnectOptions): Promise<Database
   return {
     engine: url === undefined ? 'pglite' : 'postgres',
     isExclusive: url === undefined,
-    db: new Kysely<Schema>({ dialect: new PostgresDialect({ pool: kyselyPool(engine.pool) }) }),
+    db: new Kysely<Schema>({
+      dialect: new PostgresDialect({ pool: createKyselyPool(engine.pool) }),
+    }),
     pool: engine.pool,
     listen: engine.listen,
     close: engine.close,
@@ -85,33 +87,36 @@ export async function connect<Schema>(options: ConnectOptions): Promise<Database
 }
 
 async function checkServer(pool: pg.Pool): Promise<void> {
-  const server = await ask<{ version: number; name: string; encoding: string }>(
+  const server = await queryOne<{ version: number; name: string; encoding: string }>(
     pool,
     `select current_setting('server_version_num')::int as version,
             current_setting('server_version') as name,
             current_setting('server_encoding') as encoding`,
   );
   if (server.version < 150_000) {
-    unsuitable(`PostgreSQL 15 or later is needed, this server is ${server.name}`);
+    throwUnsuitable(`PostgreSQL 15 or later is needed, this server is ${server.name}`);
   }
   if (server.encoding !== 'UTF8') {
-    unsuitable(`the database's encoding is ${server.encoding}: create one with encoding UTF8`);
+    throwUnsuitable(`the database's encoding is ${server.encoding}: create one with encoding UTF8`);
   }
-  // A separate query: with another encoding the server cannot read these letters.
-  const { lexeme } = await ask<{ lexeme: string }>(
+  // A separate query, because servers with other encodings reject these letters.
+  const { lexeme } = await queryOne<{ lexeme: string }>(
     pool,
     `select to_tsvector('simple', 'ОСЕЛЯ')::text as lexeme`,
   );
   if (lexeme !== "'оселя':1") {
-    unsuitable(
+    throwUnsuitable(
       "the database's LC_CTYPE does not know Cyrillic letters: create one with locale C.UTF-8 or uk_UA.UTF-8",
     );
   }
 }
 
-/** Warns where the server confirms commits before they reach its disk, which some operators want. */
-async function warnOfLoss(pool: pg.Pool, onWarning: (message: string) => void): Promise<void> {
-  const { found } = await ask<{ found: string | null }>(
+/** Warns if the server confirms commits before they are on disk. Not an error, because some operators choose this. */
+async function warnAboutDataLoss(
+  pool: pg.Pool,
+  onWarning: (message: string) => void,
+): Promise<void> {
+  const { found } = await queryOne<{ found: string | null }>(
     pool,
     `select string_agg(name || ' off (set by: ' || source || ')', ' and ' order by name) as found
      from pg_settings where name in ('fsync', 'synchronous_commit') and setting = 'off'`,
@@ -123,31 +128,31 @@ async function warnOfLoss(pool: pg.Pool, onWarning: (message: string) => void): 
   );
 }
 
-/** Runs a query with one row, which only fails when the server does not answer. */
-async function ask<Row extends pg.QueryResultRow>(pool: pg.Pool, query: string): Promise<Row> {
+/** Runs a query that returns one row. Treats all errors as an unreachable server. */
+async function queryOne<Row extends pg.QueryResultRow>(pool: pg.Pool, query: string): Promise<Row> {
   try {
     const [row] = (await pool.query<Row>(query)).rows;
     if (row === undefined) throw new Error('an empty answer');
     return row;
   } catch (error) {
-    throw databaseUnreachable(error);
+    throw createUnreachableError(error);
   }
 }
 
-function unsuitable(why: string): never {
+function throwUnsuitable(why: string): never {
   throw new DatabaseError('DATABASE_UNSUITABLE', `The database cannot be used: ${why}`);
 }
 
 /**
- * Checks that the database answers.
+ * Checks that the database responds.
  * @throws DatabaseError DATABASE_UNREACHABLE.
  */
 export async function ping<Schema>(db: Kysely<Schema>): Promise<void> {
   await sql`select 1`.execute(db);
 }
 
-/** Returns a database without rows, for apps that only describe themselves, and tests without queries. */
-export function offlineDatabase<Schema>(): Pick<
+/** Creates a database without a server, for generating documentation and for tests without queries. */
+export function createOfflineDatabase<Schema>(): Pick<
   Database<Schema>,
   'db' | 'pool' | 'listen' | 'isExclusive'
 > {
@@ -159,7 +164,7 @@ export function offlineDatabase<Schema>(): Pick<
       createQueryCompiler: () => new PostgresQueryCompiler(),
     },
   });
-  // A pool connects with its first query, and there is none.
+  // A pool connects only on its first query.
   return {
     db,
     pool: new pg.Pool(),

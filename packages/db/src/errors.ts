@@ -1,4 +1,4 @@
-/** Codes of failures of the database or its folder. Match on these, never on messages. */
+/** Error codes of the database and its folder. Compare these codes instead of messages. */
 export type DatabaseErrorCode =
   | 'DATABASE_UNREACHABLE'
   | 'DATABASE_UNSUITABLE'
@@ -7,8 +7,8 @@ export type DatabaseErrorCode =
   | 'MIGRATION_FAILED';
 
 /**
- * A failure to open, prepare or reach the database. Its message is one line for the operator: what is wrong and what to
- * do, without the database's password.
+ * Failure to open, prepare or reach the database. The message tells the operator the problem and the solution in one
+ * line, and does not contain the password.
  */
 export class DatabaseError extends Error {
   override readonly name = 'DatabaseError';
@@ -20,63 +20,64 @@ export class DatabaseError extends Error {
   }
 }
 
-/** Returns the error of a connection or query whose server was not reached or hung up. */
-export function databaseUnreachable(cause: unknown): DatabaseError {
+/** Creates the error of a server that cannot be reached or that closed the connection. */
+export function createUnreachableError(cause: unknown): DatabaseError {
   return new DatabaseError(
     'DATABASE_UNREACHABLE',
-    `The database does not answer (${reason(cause)}): check DATABASE_URL and that the server runs`,
+    `The database does not answer (${describeReason(cause)}): check DATABASE_URL and that the server runs`,
     { cause },
   );
 }
 
-/** Returns whether an error means that the database was unreachable. A server answers it with 503. Contract 2. */
+/** Returns whether an error means that the database is unreachable. HTTP servers respond with 503. Contract 2. */
 export function isDatabaseOutage(error: unknown): boolean {
   return error instanceof DatabaseError && error.code === 'DATABASE_UNREACHABLE';
 }
 
-/** Returns the short reason of a connection error. Messages of node-postgres hold no password. */
-function reason(error: unknown): string {
-  if (error instanceof AggregateError && error.errors.length > 0) return reason(error.errors[0]);
+/** Returns a short reason for a connection error. Messages of node-postgres do not contain the password. */
+function describeReason(error: unknown): string {
+  if (error instanceof AggregateError && error.errors.length > 0)
+    return describeReason(error.errors[0]);
   return error instanceof Error ? error.message : String(error);
 }
 
-/** PostgreSQL's classes of errors about itself rather than the query: Appendix A, Error Codes. */
-const SERVER_IN_TROUBLE = /^(08|53|57P)/;
+/** Error classes of PostgreSQL that concern the server instead of the query (Appendix A, Error Codes). */
+const SERVER_ERROR = /^(08|53|57P)/;
 
 /**
- * Converts the error of a server that was not reached, hung up or accepts no more connections; returns others as they
- * are. node-postgres reports the first two as plain errors, and values that it cannot convert as other classes.
+ * Converts an error to DATABASE_UNREACHABLE if the server was not reached, closed the connection or accepts no more
+ * connections. Returns other errors unchanged. node-postgres reports connection errors as plain `Error` objects.
  */
-export function asOutage(error: unknown): unknown {
+export function toOutageError(error: unknown): unknown {
   if (!(error instanceof Error)) return error;
   const code = 'code' in error ? String(error.code) : '';
   const isOutage =
     'severity' in error
-      ? error.severity === 'FATAL' || SERVER_IN_TROUBLE.test(code)
+      ? error.severity === 'FATAL' || SERVER_ERROR.test(code)
       : error.name === 'Error';
-  return isOutage ? databaseUnreachable(error) : error;
+  return isOutage ? createUnreachableError(error) : error;
 }
 
-/** PostgreSQL's serialization_failure and deadlock_detected: Appendix A, Error Codes. */
-const CONFLICTS: ReadonlySet<unknown> = new Set(['40001', '40P01']);
+/** Codes `serialization_failure` and `deadlock_detected` of PostgreSQL (Appendix A, Error Codes). */
+const CONFLICT_CODES: ReadonlySet<unknown> = new Set(['40001', '40P01']);
 
-const ATTEMPTS = 3;
+const MAX_ATTEMPTS = 3;
 
 /**
- * Runs a statement or transaction, and repeats it at once where the database rolled it back in favor of another: three
- * times in all.
- * @throws Other errors of the work, and the last one.
+ * Runs a function with a statement or transaction, and retries it after a conflict with another transaction. Makes at
+ * most three attempts.
+ * @throws Other errors at once, and the conflict of the last attempt.
  */
 export async function retryConflicts<Result>(work: () => Promise<Result>): Promise<Result> {
   for (let attempt = 1; ; attempt += 1) {
     try {
       return await work();
     } catch (error) {
-      if (attempt === ATTEMPTS || !isConflict(error)) throw error;
+      if (attempt === MAX_ATTEMPTS || !isConflict(error)) throw error;
     }
   }
 }
 
 function isConflict(error: unknown): boolean {
-  return error instanceof Error && 'code' in error && CONFLICTS.has(error.code);
+  return error instanceof Error && 'code' in error && CONFLICT_CODES.has(error.code);
 }

@@ -1,21 +1,33 @@
-export { connect, type ConnectOptions, type Database, offlineDatabase, ping } from './connect.ts';
+export {
+  connect,
+  type ConnectOptions,
+  type Database,
+  createOfflineDatabase,
+  ping,
+} from './connect.ts';
 export { DatabaseError, isDatabaseOutage, retryConflicts } from './errors.ts';
 export {
   acquireLease,
   expireLeases,
-  type HeldLease,
-  holdLease,
+  type LeaseHandle,
+  runUnderLease,
   type Lease,
-  leaseIsFree,
-  leaseIsHeld,
+  isLeaseFree,
+  isLeaseHeld,
   LeaseLostError,
   type LeaseRow,
-  leaseUntil,
+  leaseExpiry,
   releaseLease,
   renewLease,
   withLease,
 } from './lease.ts';
 export { lockFolder, type FolderLock } from './lock.ts';
-export { append, type Log, notify, readLog, settle } from './log.ts';
+export { appendToLog, type Log, notify, readLog, settleLog } from './log.ts';
 export { migrate, type MigrateOptions, type MigrationResult } from './migrate.ts';
-export { isPrepared, prepare, prepared, toVector, unplanned } from './statements.ts';
+export {
+  isPrepared,
+  createPreparedStatement,
+  prepared,
+  formatVector,
+  hideFromPlanner,
+} from './statements.ts';

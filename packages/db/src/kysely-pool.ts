@@ -1,26 +1,26 @@
 import type { PostgresPool, PostgresPoolClient } from 'kysely';
 import type pg from 'pg';
-import { asOutage, databaseUnreachable, isDatabaseOutage } from './errors.ts';
-import { preparedName } from './statements.ts';
+import { toOutageError, createUnreachableError, isDatabaseOutage } from './errors.ts';
+import { getPreparedName } from './statements.ts';
 
-/** Acquires connections, and records when the server last answered on each. */
+/** Pool that records the time of the last response on each connection. */
 type Connections = {
   acquire(): Promise<pg.PoolClient>;
-  /** Acquires a connection on which the server has answered, or which was opened, since a moment; discards others. */
+  /** Acquires a connection that was opened or had a response since a point in time. Discards older connections. */
   acquireAnsweredSince(moment: number): Promise<pg.PoolClient>;
   noteAnswer(client: pg.PoolClient): void;
 };
 
 /**
- * Adapts a pool to Kysely. A connection that failed otherwise than by the server's judgment of a query is discarded:
- * node-postgres gives up a query after its limit, but not the connection, which would then delay each next query. An
- * unreachable server is a DatabaseError DATABASE_UNREACHABLE.
+ * Adapts a pool to Kysely. A connection is discarded after any error that is not an ordinary error of the server. After
+ * a query timeout, node-postgres would reuse the connection, and each further query would wait. If the server is
+ * unreachable, queries throw DatabaseError DATABASE_UNREACHABLE.
  *
- * A restart of the server cuts all idle connections, and the first query on each fails. It is repeated once on another
- * connection where that is safe: the start of a transaction, or a query that the server accepts as a read. A write may
- * have been committed, and is never repeated.
+ * A restart of the server closes all idle connections, so the first query on each fails. The query is repeated once on
+ * another connection if that is safe: the start of a transaction, or a query that succeeds in a read-only transaction.
+ * Writes are never repeated, because they may have been committed.
  */
-export function kyselyPool(pool: pg.Pool): PostgresPool {
+export function createKyselyPool(pool: pg.Pool): PostgresPool {
   const answeredAt = new WeakMap<pg.PoolClient, number>();
   pool.on('connect', (client) => connections.noteAnswer(client));
   const connections: Connections = {
@@ -28,7 +28,7 @@ export function kyselyPool(pool: pg.Pool): PostgresPool {
       try {
         return await pool.connect();
       } catch (error) {
-        throw databaseUnreachable(error);
+        throw createUnreachableError(error);
       }
     },
     async acquireAnsweredSince(moment) {
@@ -42,12 +42,15 @@ export function kyselyPool(pool: pg.Pool): PostgresPool {
   };
   return {
     options: pool.options,
-    connect: async () => guarded(await connections.acquire(), connections),
+    connect: async () => createGuardedClient(await connections.acquire(), connections),
     end: () => pool.end(),
   };
 }
 
-function guarded(acquired: pg.PoolClient, connections: Connections): PostgresPoolClient {
+function createGuardedClient(
+  acquired: pg.PoolClient,
+  connections: Connections,
+): PostgresPoolClient {
   let client: pg.PoolClient | undefined;
   let failure: Error | undefined;
   let isFirst = true;
@@ -59,7 +62,7 @@ function guarded(acquired: pg.PoolClient, connections: Connections): PostgresPoo
   function use(other: pg.PoolClient): void {
     client = other;
     failure = undefined;
-    // While a connection is in use the pool does not listen, and an unhandled event `error` ends the process.
+    // The pool handles 'error' events of idle connections only, and an unhandled one crashes the process.
     client.on('error', fail);
   }
 
@@ -70,7 +73,7 @@ function guarded(acquired: pg.PoolClient, connections: Connections): PostgresPoo
   }
 
   async function query(text: string, parameters: readonly unknown[]): Promise<pg.QueryResult> {
-    const name = preparedName(text);
+    const name = getPreparedName(text);
     const values = [...parameters];
     const config = name === undefined ? { text, values } : { name, text, values };
     const canRepeat = isFirst;
@@ -79,10 +82,10 @@ function guarded(acquired: pg.PoolClient, connections: Connections): PostgresPoo
     try {
       return await ask(config);
     } catch (error) {
-      if (!canRepeat || !isCut(error)) throw asOutage(error);
-      // The repetition of a write fails as one, which says less than the first error.
+      if (!canRepeat || !isConnectionLost(error)) throw toOutageError(error);
+      // A repeated write fails because the transaction is read-only. The first error is more useful.
       return await repeat(config, askedAt).catch(() => {
-        throw asOutage(error);
+        throw toOutageError(error);
       });
     }
   }
@@ -109,14 +112,14 @@ function guarded(acquired: pg.PoolClient, connections: Connections): PostgresPoo
       await ask({ text: 'commit' });
       return result;
     } catch (error) {
-      // The transaction ends with its connection.
+      // Closing the connection ends the transaction.
       fail(new Error('A query was not repeated', { cause: error }));
       throw error;
     }
   }
 
   return {
-    // Kysely's other form of it takes cursors, which it uses only where it is given their class.
+    // Kysely also declares an overload for cursors, but calls it only if a cursor class is configured.
     query: query as unknown as PostgresPoolClient['query'],
     release,
   };
@@ -124,22 +127,22 @@ function guarded(acquired: pg.PoolClient, connections: Connections): PostgresPoo
 
 const BEGINS_TRANSACTION = /^(begin|start transaction)\b/;
 
-/** Message of node-postgres for a query that took too long, and would again. */
+/** Message of node-postgres for a query timeout. A repetition would probably time out too. */
 const QUERY_TIMEOUT = 'Query read timeout';
 
-/** Returns whether the connection of a query ended before its answer. */
-function isCut(error: unknown): boolean {
+/** Returns whether the connection was closed before the response to a query. */
+function isConnectionLost(error: unknown): boolean {
   return (
     error instanceof Error &&
     endsConnection(error) &&
     error.message !== QUERY_TIMEOUT &&
-    isDatabaseOutage(asOutage(error))
+    isDatabaseOutage(toOutageError(error))
   );
 }
 
 /**
- * Only a server's error has a severity; PGlite has its own class for it. After a fatal error the server closes the
- * connection.
+ * Returns whether an error makes its connection unusable. Only errors of the server have a severity, and after a fatal
+ * error the server closes the connection.
  */
 function endsConnection(error: Error): boolean {
   return !('severity' in error) || error.severity === 'FATAL';

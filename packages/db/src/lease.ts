@@ -3,54 +3,54 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { type Kysely, type RawBuilder, sql } from 'kysely';
 
 /*
- * A lease gives work to one process for a limited time, and no connection is held meanwhile. It is a moment in a row:
+ * A lease reserves work for one process for a limited time, without keeping a connection. It is a timestamp in a row:
  *
  *   free ──acquire──▶ held ──release──▶ free
  *                     │  ▲
- *                     └──┘ renew; without renewals it expires, and the next process acquires it
+ *                     └──┘ renew; without renewals it expires, and another process can acquire it
  *
- * A holder that was slow learns it from its fence: each of its writes names the holder or the attempt, and finds no row.
+ * Writes of the holder are fenced: their condition includes the holder or the attempt, so a stale one updates no row.
  */
 
-/** Pause after a failed renewal, so that several fit into the rest of a lease. */
+/** Pause after a failed renewal. Short enough for several retries before the lease expires. */
 const RENEW_RETRY_MS = 1000;
 
-/** Returns the SQL moment at which a lease expires that begins now. */
-export function leaseUntil(durationMs: number): RawBuilder<Date> {
+/** Returns the SQL expression for the expiry of a lease that starts now. */
+export function leaseExpiry(durationMs: number): RawBuilder<Date> {
   return sql<Date>`now() + ${durationMs}::float8 * interval '1 millisecond'`;
 }
 
 /**
- * Returns the SQL condition that a lease can be acquired: nobody holds it, or it expired.
- * @param column Of type `timestamptz`; with the alias of its table where the statement has several.
+ * Returns the SQL condition that a lease can be acquired: it is not held, or it has expired.
+ * @param column Column of type `timestamptz`, with a table alias if the statement has several tables.
  * @example
- * sql`update listing_checks set claimed_until = ${leaseUntil(300_000)}
- *   where ${leaseIsFree('claimed_until')} returning listing_id`
+ * sql`update listing_checks set claimed_until = ${leaseExpiry(300_000)}
+ *   where ${isLeaseFree('claimed_until')} returning listing_id`
  */
-export function leaseIsFree(column: string): RawBuilder<boolean> {
+export function isLeaseFree(column: string): RawBuilder<boolean> {
   const until = sql.ref(column);
   return sql<boolean>`(${until} is null or ${until} <= now())`;
 }
 
-/** Returns the SQL condition that a lease is held: the opposite of {@link leaseIsFree}, and never null. */
-export function leaseIsHeld(column: string): RawBuilder<boolean> {
+/** Returns the SQL condition that a lease is held: the opposite of {@link isLeaseFree}, and never null. */
+export function isLeaseHeld(column: string): RawBuilder<boolean> {
   const until = sql.ref(column);
   return sql<boolean>`(${until} is not null and ${until} > now())`;
 }
 
-/** A row that carries a lease in the columns `holder text` and `lease_until timestamptz`, both null at first. */
+/** Row with a lease in the columns `holder text` and `lease_until timestamptz`, which are initially null. */
 export type LeaseRow = {
   table: string;
-  /** Primary key of the row, which is inserted when it is missing. */
+  /** Primary key of the row. The row is inserted if it does not exist. */
   key: Readonly<Record<string, string | number | boolean>>;
 };
 
-/** An acquired lease. `holder` is unique to this acquisition, and fences the writes of its holder. */
+/** Acquired lease. `holder` is unique for each acquisition, and fences the writes of the holder. */
 export type Lease = LeaseRow & { holder: string };
 
 /**
  * Acquires the lease of a row.
- * @returns Undefined while another process holds it, or until the time that its last release asked for.
+ * @returns The lease, or undefined while another process holds it or while it is not due.
  * @throws DatabaseError DATABASE_UNREACHABLE.
  */
 export async function acquireLease<Schema>(
@@ -62,17 +62,18 @@ export async function acquireLease<Schema>(
   const columns = sql.join(Object.keys(row.key).map((column) => sql.ref(column)));
   const { rows } = await sql`
     insert into ${sql.table(row.table)} (${columns}, holder, lease_until)
-    values (${sql.join(Object.values(row.key))}, ${holder}, ${leaseUntil(durationMs)})
+    values (${sql.join(Object.values(row.key))}, ${holder}, ${leaseExpiry(durationMs)})
     on conflict (${columns}) do update
       set holder = excluded.holder, lease_until = excluded.lease_until
-      where ${leaseIsFree(`${row.table}.lease_until`)}
+      where ${isLeaseFree(`${row.table}.lease_until`)}
     returning holder`.execute(db);
   return rows.length === 0 ? undefined : { ...row, holder };
 }
 
 /**
- * Renews a lease from now on.
- * @returns False where it is lost: it expired, and another process acquired it.
+ * Extends a lease.
+ * @param durationMs New duration, starting now.
+ * @returns False if the lease is lost: it expired, and another process acquired it.
  */
 export async function renewLease<Schema>(
   db: Kysely<Schema>,
@@ -80,14 +81,14 @@ export async function renewLease<Schema>(
   durationMs: number,
 ): Promise<boolean> {
   const { numAffectedRows } = await sql`
-    update ${sql.table(lease.table)} set lease_until = ${leaseUntil(durationMs)}
+    update ${sql.table(lease.table)} set lease_until = ${leaseExpiry(durationMs)}
     where ${isHeldBy(lease)}`.execute(db);
   return numAffectedRows === 1n;
 }
 
 /**
- * Releases a lease, unless another process holds it by now.
- * @param freeAfterMs How long nobody can acquire it: periodic work is due again after that.
+ * Releases a lease, unless another process has acquired it.
+ * @param freeAfterMs Time until the lease can be acquired again, for periodic work.
  */
 export async function releaseLease<Schema>(
   db: Kysely<Schema>,
@@ -95,11 +96,11 @@ export async function releaseLease<Schema>(
   freeAfterMs = 0,
 ): Promise<void> {
   await sql`
-    update ${sql.table(lease.table)} set holder = null, lease_until = ${leaseUntil(freeAfterMs)}
+    update ${sql.table(lease.table)} set holder = null, lease_until = ${leaseExpiry(freeAfterMs)}
     where ${isHeldBy(lease)}`.execute(db);
 }
 
-/** Expires all held leases of a table, for a database that no other process can have open. */
+/** Expires all held leases of a table. Only safe for a database that no other process can open. */
 export async function expireLeases<Schema>(db: Kysely<Schema>, table: string): Promise<void> {
   await sql`
     update ${sql.table(table)} set holder = null, lease_until = null
@@ -113,7 +114,7 @@ function isHeldBy({ key, holder }: Lease): RawBuilder<boolean> {
   return sql<boolean>`${sql.join(conditions, sql` and `)} and holder = ${holder}`;
 }
 
-/** A lease was lost, or could not be renewed before it expired: another process may do the same work. */
+/** Error of a lease that was lost or could not be renewed in time. Another process may do the same work. */
 export class LeaseLostError extends Error {
   override readonly name = 'LeaseLostError';
   readonly code = 'LEASE_LOST';
@@ -123,23 +124,23 @@ export class LeaseLostError extends Error {
   }
 }
 
-/** Renewal and release of an acquired lease; `renew` returns false where the lease is lost. */
-export type HeldLease = {
+/** Functions to renew and release an acquired lease. `renew` returns false if the lease is lost. */
+export type LeaseHandle = {
   durationMs: number;
   renew: () => Promise<boolean>;
   release: () => Promise<void>;
 };
 
 /**
- * Does work under an acquired lease: renews it at a third of its duration, and releases it at the end. A failed release
- * is left to the expiry. Renewals that fail are repeated until the lease would expire.
- * @param work Gets a signal that is aborted with a {@link LeaseLostError} when the lease is lost.
- * @param signal Also aborts the signal of the work, with its own reason.
- * @throws What the work throws.
+ * Runs a function under an acquired lease. Renews the lease after each third of its duration, and releases it at the
+ * end. Failed renewals are retried until the lease expires; a failed release is ignored, because the lease expires.
+ * @param work Function whose signal is aborted with a {@link LeaseLostError} if the lease is lost.
+ * @param signal Signal that also aborts the signal of `work`.
+ * @throws The error of `work`.
  * @example
  * const lease = await acquireLease(db, { table: 'collector_feed', key: { id: true } }, 120_000);
  * if (lease === undefined) return;
- * await holdLease(
+ * await runUnderLease(
  *   {
  *     durationMs: 120_000,
  *     renew: () => renewLease(db, lease, 120_000),
@@ -148,8 +149,8 @@ export type HeldLease = {
  *   (signal) => readFeed(lease.holder, signal),
  * );
  */
-export async function holdLease<Result>(
-  lease: HeldLease,
+export async function runUnderLease<Result>(
+  lease: LeaseHandle,
   work: (signal: AbortSignal) => Promise<Result>,
   signal?: AbortSignal,
 ): Promise<Result> {
@@ -167,12 +168,12 @@ export async function holdLease<Result>(
 }
 
 async function keepRenewing(
-  { durationMs, renew }: HeldLease,
+  { durationMs, renew }: LeaseHandle,
   lost: AbortController,
   ended: AbortSignal,
 ): Promise<void> {
   let failure: unknown;
-  // A timer, since a renewal that hangs would outlast the lease.
+  // A timer, because a renewal that hangs may take longer than the lease.
   const expireIn = (ms: number) =>
     setTimeout(() => lost.abort(new LeaseLostError(failure)), Math.max(0, ms)).unref();
   let expiry = expireIn(durationMs);
@@ -198,13 +199,13 @@ async function keepRenewing(
 }
 
 /**
- * Acquires the lease of a row, does work under it and releases it.
- * @param options.everyMs How long after success nobody does it again; at once unless given.
- * @param options.retryMs How long after failure nobody does it again; at once unless given.
- * @returns Whether this process did the work: not while another one does, or before it is due.
- * @throws What the work throws.
+ * Acquires the lease of a row, runs a function under it, and releases it.
+ * @param options.everyMs Time from a success until the work is due again. 0 by default.
+ * @param options.retryMs Time from a failure until the work is due again. 0 by default.
+ * @returns Whether this process ran the function. False if another process holds the lease, or if the work is not due.
+ * @throws The error of `work`.
  * @example
- * // Once a day, by whichever process; ten minutes later where it failed.
+ * // Runs once a day in one of the processes, and ten minutes after a failure.
  * await withLease(
  *   db,
  *   { table: 'upkeep_turns', key: { name: 'raw_cleanup' } },
@@ -227,7 +228,7 @@ export async function withLease<Schema>(
     renew: () => renewLease(db, lease, durationMs),
     release: () => releaseLease(db, lease, freeAfterMs),
   };
-  await holdLease(
+  await runUnderLease(
     held,
     async (until) => {
       await work(until);

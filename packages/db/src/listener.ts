@@ -1,14 +1,14 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import pg from 'pg';
-import { databaseUnreachable } from './errors.ts';
+import { createUnreachableError } from './errors.ts';
 
 const CHECK_INTERVAL_MS = 15_000;
 const RECONNECT_DELAY_MS = { first: 100, max: 10_000 };
 
-/** Called with the payload of a notification; an empty payload also stands for lost notifications. */
+/** Handles the payload of a notification. An empty payload may also mean that notifications were lost. */
 export type OnNotify = (payload: string) => void;
 
-/** The part of `pg.Client` that a listener uses. */
+/** Methods of `pg.Client` that a listener uses. */
 export type ListenerClient = Pick<
   pg.Client,
   'connect' | 'end' | 'on' | 'query' | 'removeAllListeners'
@@ -16,18 +16,18 @@ export type ListenerClient = Pick<
 
 /** Options of a listener. */
 export type ListenerOptions = {
-  /** Creates an unconnected client, for each renewal. */
+  /** Creates an unconnected client for each connection. */
   createClient: () => ListenerClient;
-  /** Called for each lost connection, and each failed renewal. */
+  /** Called for each lost connection and each failed reconnection. */
   onError: (error: Error) => void;
-  /** How often the connection is checked; 15 s by default. */
+  /** Interval for checking the connection. 15 s by default. */
   checkIntervalMs?: number;
 };
 
-/** Subscribes to notifications, until it is closed. */
+/** Subscriptions to notifications over one connection. */
 export type Listener = {
   /**
-   * Calls `onNotify` with each payload of a channel, and with an empty one where some may have been lost.
+   * Calls `onNotify` with each payload of a channel, and with an empty payload if notifications may have been lost.
    * @returns A function that unsubscribes.
    * @throws DatabaseError DATABASE_UNREACHABLE.
    */
@@ -37,9 +37,9 @@ export type Listener = {
 };
 
 /**
- * Creates a listener over one connection, opened with the first channel. A connection can die silently (a NAT that
- * forgets it, a host that is gone), so it is checked every 15 s and renewed. Notifications between are lost: after a
- * renewal each subscriber is called once with an empty payload.
+ * Creates a listener, which connects when the first channel is subscribed. A connection can die silently, so it is
+ * checked every 15 s and replaced. Notifications in between are lost, so each subscriber is then called once with an
+ * empty payload.
  */
 export function createListener(options: ListenerOptions): Listener {
   const { createClient, onError, checkIntervalMs = CHECK_INTERVAL_MS } = options;
@@ -68,7 +68,7 @@ export function createListener(options: ListenerOptions): Listener {
   }
 
   async function connect(): Promise<ListenerClient> {
-    // A new channel may have renewed the connection while `reconnect` was waiting.
+    // A call of `listen` may have reconnected while `reconnect` was waiting.
     if (client !== undefined) return client;
     opening ??= open().finally(() => {
       opening = undefined;
@@ -136,7 +136,7 @@ export function createListener(options: ListenerOptions): Listener {
         await subscribe(await connect(), channel);
       } catch (error) {
         forget();
-        throw databaseUnreachable(error);
+        throw createUnreachableError(error);
       }
       return async () => {
         if (!forget()) return;
@@ -157,7 +157,7 @@ async function subscribe(client: ListenerClient, channel: string): Promise<void>
   await client.query(`listen ${pg.escapeIdentifier(channel)}`);
 }
 
-/** Ends a client whose connection may be dead already, and ignores its errors. */
+/** Closes a client whose connection may be dead, and ignores its errors. */
 async function discard(client: ListenerClient): Promise<void> {
   client.removeAllListeners('end');
   client.removeAllListeners('error');

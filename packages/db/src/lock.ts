@@ -3,16 +3,16 @@ import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { DatabaseError } from './errors.ts';
 
-/** Exclusive use of a folder, until it is released or the process ends. */
+/** Exclusive lock of a folder. It ends when it is released or when the process ends. */
 export type FolderLock = { release(): void };
 
-/** SQLite's code of a lock that another process holds. */
+/** Result code of SQLite if another process holds the lock. */
 const SQLITE_BUSY = 5;
 
 /**
- * Locks a folder for this process, and creates it when it is missing. The lock is the operating system's on a SQLite
- * file, so it ends with the process, also with a killed one.
- * @throws DatabaseError FOLDER_LOCKED while another process holds it; FOLDER_UNUSABLE where it is not writable.
+ * Locks a folder for this process, and creates the folder if it does not exist. Uses the file lock of a SQLite
+ * database, which the operating system releases even if the process is killed.
+ * @throws DatabaseError FOLDER_LOCKED if another process holds the lock, FOLDER_UNUSABLE if it is not writable.
  */
 export function lockFolder(folder: string): FolderLock {
   let file: DatabaseSync | undefined;
@@ -20,33 +20,33 @@ export function lockFolder(folder: string): FolderLock {
     mkdirSync(folder, { recursive: true, mode: 0o700 });
     file = new DatabaseSync(join(folder, 'lock'));
     file.exec('begin exclusive');
-    writeFileSync(pidFile(folder), `${process.pid}\n`);
+    writeFileSync(getPidFile(folder), `${process.pid}\n`);
   } catch (error) {
     file?.close();
-    throw lockError(folder, error);
+    throw createLockError(folder, error);
   }
   const held = file;
   return { release: () => held.close() };
 }
 
-// Not in the locked file: to open and close that releases a lock that the same process holds.
-const pidFile = (folder: string) => join(folder, 'lock.pid');
+// A separate file, because opening and closing the locked file would release the lock of this process.
+const getPidFile = (folder: string) => join(folder, 'lock.pid');
 
-/** Returns the process that locked the folder last, in words; empty where that is unknown. */
-function holder(folder: string): string {
+/** Describes the process that locked the folder last. Returns an empty text if it is unknown. */
+function describeHolder(folder: string): string {
   try {
-    const pid = Number.parseInt(readFileSync(pidFile(folder), 'utf8'), 10);
+    const pid = Number.parseInt(readFileSync(getPidFile(folder), 'utf8'), 10);
     return Number.isNaN(pid) ? '' : ` (process ${pid})`;
   } catch {
     return '';
   }
 }
 
-function lockError(folder: string, error: unknown): DatabaseError {
+function createLockError(folder: string, error: unknown): DatabaseError {
   if (error instanceof Error && 'errcode' in error && error.errcode === SQLITE_BUSY) {
     return new DatabaseError(
       'FOLDER_LOCKED',
-      `The data folder ${folder} is in use by another Oselya process${holder(folder)}: stop that one, or set DATA_DIR to another folder`,
+      `The data folder ${folder} is in use by another Oselya process${describeHolder(folder)}: stop that one, or set DATA_DIR to another folder`,
       { cause: error },
     );
   }

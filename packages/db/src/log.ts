@@ -1,40 +1,40 @@
 import { type Kysely, type RawBuilder, sql } from 'kysely';
 
 /*
- * A log is a table whose rows are read in the order of their positions by any number of readers, each with a cursor:
- * the position of the last row it has read. Appending notifies a channel; readers wake and read on.
+ * A log is a table that any number of readers read in order of its positions. Each reader has a cursor: the position
+ * of its last row. Appending notifies a channel, which wakes the readers.
  *
- * Positions that a transaction takes before it commits can become visible in another order, and a reader that has seen
- * the larger one would skip the smaller one. Two kinds of log avoid this:
- * - One writer at a time for each key, such as the process that writes an answer. Positions then commit in order.
- * - Any number of writers. Rows get positions after their commit, by `settle`, one process at a time.
+ * If transactions assign positions before they commit, a larger position can become visible before a smaller one, and
+ * readers would skip the smaller one. Two kinds of logs avoid this:
+ * - Logs with one writer at a time per key, such as the process that writes an answer. Positions commit in order.
+ * - Logs with any number of writers. `settle` assigns positions after the commit, in one process at a time.
  */
 
-/** Most rows that get positions in one transaction, so that it takes a moment only. */
-const MAX_SETTLED = 10_000;
+/** Maximum number of rows that get positions in one transaction, to keep it short. */
+const MAX_SETTLED_ROWS = 10_000;
 
 /**
- * Notifies the readers of a key when the transaction commits. A transaction that notifies twice sends one notification.
- * @param key Whose readers wake, such as a session; all of the channel where it is empty.
+ * Notifies a channel when the transaction commits. PostgreSQL merges equal notifications of one transaction.
+ * @param key Payload that identifies the readers, such as a session. An empty key notifies all readers of the channel.
  */
 export async function notify<Schema>(db: Kysely<Schema>, channel: string, key = ''): Promise<void> {
   await sql`select pg_notify(${channel}, ${key})`.execute(db);
 }
 
 /**
- * A log with any number of writers: a table with the columns `id bigint generated always as identity` and
- * `position bigint`, an index on each (the one on `id` where `position is null`), and a sequence of positions.
+ * Log with any number of writers: a table with the columns `id bigint generated always as identity` and `position
+ * bigint`, an index on `position`, an index on `id` where `position is null`, and a sequence of positions.
  */
 export type Log = {
   table: string;
   sequence: string;
   channel: string;
-  /** Key of the advisory lock that `settle` takes. */
+  /** Key of the advisory lock that `settle` acquires. */
   lockKey: number;
 };
 
 /** Appends rows to a log, and notifies its readers when the transaction commits. */
-export async function append<Schema>(
+export async function appendToLog<Schema>(
   trx: Kysely<Schema>,
   log: Pick<Log, 'table' | 'channel'>,
   rows: readonly Readonly<Record<string, unknown>>[],
@@ -50,21 +50,21 @@ export async function append<Schema>(
 }
 
 /**
- * Gives positions to committed rows that have none, in the order of their ids. One process at a time does, so positions
- * commit in their order, and no reader skips one. Readers are notified.
- * @returns `busy` while another process does; `more` where rows are left.
+ * Assigns positions to committed rows without one, in the order of their IDs, and notifies the readers. One process at
+ * a time assigns positions, so they commit in order and no reader skips a row.
+ * @returns `busy` if another process is assigning positions, `more` if rows without a position remain.
  * @see docs/adr/0021-change-feed.md
  */
-export async function settle<Schema>(
+export async function settleLog<Schema>(
   db: Kysely<Schema>,
   { table, sequence, channel, lockKey }: Log,
-  limit = MAX_SETTLED,
+  limit = MAX_SETTLED_ROWS,
 ): Promise<'done' | 'more' | 'busy'> {
   const log = sql.table(table);
   const unsettled = await sql`select from ${log} where position is null limit 1`.execute(db);
   if (unsettled.rows.length === 0) return 'done';
   return db.transaction().execute(async (trx) => {
-    // Apart from the update, whose snapshot would otherwise be older than the lock.
+    // A separate statement, because the snapshot of the update must be newer than the lock.
     const { rows } = await sql<{ isHeld: boolean }>`
       select pg_try_advisory_xact_lock(${lockKey}) as "isHeld"`.execute(trx);
     if (rows[0]?.isHeld !== true) return 'busy';
@@ -81,9 +81,9 @@ export async function settle<Schema>(
 }
 
 /**
- * Reads the rows of a log after a position, in order, after having settled those that wait for a position.
- * @param options.where Only rows of which this condition holds.
- * @returns Whole rows, at most `limit`.
+ * Settles a log, then reads the rows after a position, in order.
+ * @param options.where SQL condition that filters the rows.
+ * @returns At most `limit` rows with all columns.
  */
 export async function readLog<Row extends { position: number }, Schema>(
   db: Kysely<Schema>,
@@ -91,7 +91,7 @@ export async function readLog<Row extends { position: number }, Schema>(
   options: { after: number; limit: number; where?: RawBuilder<boolean> },
 ): Promise<Row[]> {
   const { after, limit, where = sql`true` } = options;
-  await settle(db, log);
+  await settleLog(db, log);
   const { rows } = await sql<Row>`
     select * from ${sql.table(log.table)} where position > ${after} and ${where}
     order by position limit ${limit}`.execute(db);

@@ -1,37 +1,38 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import type pg from 'pg';
-import { applyAtOnce, applyConcurrently } from './apply-migration.ts';
+import { applyInTransaction, applyConcurrently } from './apply-migration.ts';
 import { DatabaseError } from './errors.ts';
 import { type Migration, readMigrations } from './migration-files.ts';
 
-/** The migrations of a component. */
+/** Migrations of a component. */
 export type MigrateOptions = {
-  /** Owner of the migrations; several components may share a database. */
+  /** Owner of the migrations. Several components can share a database. */
   component: string;
-  /** Folder with files `0001_what_it_does.sql` and `0002_what_it_builds.concurrently.sql`. */
+  /** Folder with files such as `0001_add_users.sql` and `0002_index_users.concurrently.sql`. */
   folder: string;
-  /** Values for `{{name}}` in the files, where SQL takes no parameter. */
+  /** Values that replace `{{name}}` in the files, because DDL does not support parameters. */
   variables?: Readonly<Record<string, number>>;
-  /** How long a file waits for a locked table before it lets others go first; 5 s by default. */
+  /** Time limit for acquiring a table lock in each attempt. 5 s by default. */
   lockTimeoutMs?: number;
 };
 
-/** Result of a run: `applied` has the names of the files that were missing, in order. */
+/** Result of a migration run. `applied` lists the names of the applied files, in order. */
 export type MigrationResult = { component: string; applied: string[] };
 
-/** The same number in every process: "osel" in ASCII. */
+/** Key of the advisory lock: "osel" in ASCII. */
 const LOCK_KEY = 0x6f73656c;
 
-/** How often a process that waits for another one's migrations tries the lock. */
+/** Interval for polling the lock while another process runs migrations. */
 const LOCK_POLL_MS = 200;
 
 const LOCK_TIMEOUT_MS = 5000;
 
 /**
- * Applies the missing migrations of one component under an advisory lock, so that of processes that start together one
- * does. Each file runs in its own transaction, which also records it; files named `.concurrently.sql` run outside of one,
- * to build indexes without locks. The next start continues an interrupted run. An applied file must not change.
- * @throws DatabaseError MIGRATION_FAILED with the file's name; the files before it stay applied.
+ * Applies the pending migrations of a component under an advisory lock, so that only one of several starting processes
+ * runs them. Each file runs and is recorded in its own transaction. Files named `.concurrently.sql` run without a
+ * transaction, to build indexes without locks. An interrupted run continues at the next start. Applied files must not
+ * change.
+ * @throws DatabaseError MIGRATION_FAILED with the name of the file. Files before it remain applied.
  */
 export async function migrate(
   { pool }: { pool: pg.Pool },
@@ -40,32 +41,32 @@ export async function migrate(
   const migrations = await readMigrations(folder, variables);
   const client = await pool.connect();
   let failure: unknown;
-  client.on('error', ignore);
+  client.on('error', ignoreError);
   try {
     await acquireLock(client);
     const missing = await findMissing(client, component, migrations);
     for (const migration of missing) {
       if (migration.concurrently) await applyConcurrently(client, component, migration);
-      else await applyAtOnce(client, component, migration, lockTimeoutMs);
+      else await applyInTransaction(client, component, migration, lockTimeoutMs);
     }
     return { component, applied: missing.map(({ name }) => name) };
   } catch (error) {
     failure = error;
     throw error;
   } finally {
-    // A broken connection has released the lock already.
-    await client.query(`select pg_advisory_unlock(${LOCK_KEY})`).catch(ignore);
-    client.removeListener('error', ignore);
+    // Errors are ignored, because a broken connection has already released the lock.
+    await client.query(`select pg_advisory_unlock(${LOCK_KEY})`).catch(ignoreError);
+    client.removeListener('error', ignoreError);
     client.release(failure instanceof Error);
   }
 }
 
-/** A broken connection fails its query; an unhandled 'error' event would crash the process as well. */
-function ignore(): void {}
+/** Ignores 'error' events. The pending query also fails, and an unhandled event would crash the process. */
+function ignoreError(): void {}
 
 /**
- * Acquires the session's advisory lock. It polls: a waiting statement and "create index concurrently" of the holder would
- * wait for each other. The server may hold the lock for a killed process while it still builds an index.
+ * Acquires the advisory lock for the session by polling. A blocking statement would deadlock with "create index
+ * concurrently" in another process. After a process is killed, the server may keep its lock until an index is built.
  */
 async function acquireLock(client: pg.PoolClient): Promise<void> {
   for (;;) {

@@ -3,21 +3,21 @@ import { readdir, readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { DatabaseError } from './errors.ts';
 
-/** A migration file. */
+/** Migration file. */
 export type Migration = {
   name: string;
   sql: string;
-  /** Of the file without variables, which are settings. */
+  /** Checksum of the file before its variables are replaced. */
   checksum: string;
-  /** Whether it runs outside of a transaction, so that tables stay writable. */
+  /** Whether the file runs outside a transaction, so that tables remain writable. */
   concurrently: boolean;
 };
 
 const FILE_NAME = /^\d{4}_[a-z0-9_]+(?<concurrently>\.concurrently)?\.sql$/;
 
 /**
- * Reads the migrations of a folder in the order of their names, with values for their variables.
- * @throws DatabaseError MIGRATION_FAILED for another file name, or a variable without a value.
+ * Reads the migrations of a folder in the order of their names, and replaces their variables.
+ * @throws DatabaseError MIGRATION_FAILED for an invalid file name, or a variable without a value.
  */
 export async function readMigrations(
   folder: string,
@@ -36,12 +36,16 @@ export async function readMigrations(
       const text = await readFile(join(folder, name), 'utf8');
       const checksum = createHash('sha256').update(text).digest('hex');
       const concurrently = match.groups?.['concurrently'] !== undefined;
-      return { name, checksum, concurrently, sql: fill(text, name, variables) };
+      return { name, checksum, concurrently, sql: replaceVariables(text, name, variables) };
     }),
   );
 }
 
-function fill(text: string, file: string, variables: Readonly<Record<string, number>>): string {
+function replaceVariables(
+  text: string,
+  file: string,
+  variables: Readonly<Record<string, number>>,
+): string {
   return text.replaceAll(/\{\{(\w+)\}\}/g, (_, name: string) => {
     const value = variables[name];
     if (value === undefined) {
@@ -51,18 +55,18 @@ function fill(text: string, file: string, variables: Readonly<Record<string, num
   });
 }
 
-/** A statement that is sent alone, and the index that it builds, if any. */
-export type Step = { statement: string; builds: string | undefined };
+/** Statement that runs on its own, and the name of the index that it builds, if any. */
+export type MigrationStep = { statement: string; builds: string | undefined };
 
-/** Statements that can be repeated after an interruption, and lock no readers or writers. */
+/** Statements that can be repeated after an interruption and that block neither readers nor writers. */
 const REPEATABLE =
   /^(?:create\s+(?:unique\s+)?index\s+concurrently\s+if\s+not\s+exists\s+(?<builds>[a-z_][a-z0-9_]*)\s|drop\s+index\s+concurrently\s+if\s+exists\s|analyze\s)/i;
 
 /**
- * Splits a file that runs outside of a transaction into statements.
- * @throws Error for a statement that cannot be repeated after a kill, or locks a table.
+ * Splits a file that runs outside a transaction into statements.
+ * @throws Error for a statement that cannot be repeated after an interruption, or that locks a table.
  */
-export function readSteps(sql: string): Step[] {
+export function readSteps(sql: string): MigrationStep[] {
   return sql
     .replaceAll(/--.*$/gm, '')
     .split(';')

@@ -8,13 +8,13 @@ import pg from 'pg';
 import { DatabaseError } from './errors.ts';
 import type { OnNotify } from './listener.ts';
 import { lockFolder } from './lock.ts';
-import { types } from './postgres.ts';
+import { typeParsers } from './postgres.ts';
 
 /**
- * Opens the embedded database: PostgreSQL compiled to WebAssembly, in this process, through node-postgres.
- * @param dataDir Folder of its files; without one the database is in memory.
- * @param image Initial content of a database in memory, as PGlite dumps it.
- * @throws DatabaseError FOLDER_LOCKED or FOLDER_UNUSABLE, as {@link lockFolder}; DATABASE_UNSUITABLE for damaged files.
+ * Opens the embedded database: PostgreSQL compiled to WebAssembly, used in this process through node-postgres.
+ * @param dataDir Folder for the files. Without a folder, the database is in memory.
+ * @param image Initial content of a database in memory: a dump of PGlite.
+ * @throws DatabaseError FOLDER_LOCKED, FOLDER_UNUSABLE, or DATABASE_UNSUITABLE for damaged files.
  */
 export async function openPglite(dataDir?: string, image?: Blob) {
   const lock = dataDir === undefined ? undefined : lockFolder(dataDir);
@@ -30,13 +30,13 @@ async function open(dataDir: string | undefined, image: Blob | undefined, releas
   const folder = dataDir === undefined ? undefined : join(dataDir, 'database');
   if (folder !== undefined) {
     mkdirSync(folder, { recursive: true });
-    // PGlite writes world-readable files, among them encrypted tokens and phone numbers.
+    // PGlite creates world-readable files, which contain encrypted tokens and phone numbers.
     chmodSync(folder, 0o700);
   }
-  const lite = await create(folder, image);
+  const lite = await createPglite(folder, image);
 
-  // The successor of a failed client has the same backend: it needs a new connection object, and has to end an open
-  // transaction and free the names of prepared statements.
+  // All clients share one backend. After a failed client, the next one needs a new connection object, and must end the
+  // open transaction and deallocate prepared statements.
   class PgliteClient extends pg.Client {
     constructor(config?: pg.ClientConfig) {
       super(Object.assign({}, config, { connection: createPgConfig(lite).connection }));
@@ -45,7 +45,7 @@ async function open(dataDir: string | undefined, image: Blob | undefined, releas
   const pool = new pg.Pool({
     max: 1,
     idleTimeoutMillis: 0,
-    types,
+    typeParsers,
     Client: PgliteClient,
     onConnect: resetSession,
   });
@@ -72,18 +72,18 @@ async function resetSession(client: pg.ClientBase): Promise<void> {
   await client.query('rollback; deallocate all');
 }
 
-async function create(folder: string | undefined, image: Blob | undefined): Promise<PGlite> {
+async function createPglite(folder: string | undefined, image: Blob | undefined): Promise<PGlite> {
   try {
     return await PGlite.create({
       ...(folder !== undefined && {
         fs: new DurableFiles(folder),
-        startParams: durableParams(PGlite.defaultStartParams),
+        startParams: createDurableParams(PGlite.defaultStartParams),
       }),
       ...(image !== undefined && { loadDataDir: image }),
       extensions: { vector },
     });
   } catch (error) {
-    // The messages of a WebAssembly program that cannot go on do not help operators.
+    // The messages of a crashed WebAssembly program do not help operators.
     throw new DatabaseError(
       'DATABASE_UNSUITABLE',
       `The embedded database${folder === undefined ? '' : ` in ${folder}`} cannot be opened, its files are damaged: restore a copy of them, or delete the data folder to start with a new one`,
@@ -92,19 +92,19 @@ async function create(folder: string | undefined, image: Blob | undefined): Prom
   }
 }
 
-/** The options with which PGlite starts its program. */
+/** Options with which PGlite starts the WebAssembly program. */
 type InitOptions = Parameters<NodeFS['init']>[1];
 
-/** Emscripten's view of Node's file system, whose files have no `fsync`. */
+/** Node file system of Emscripten, which lacks `fsync`. */
 type NodeFileSystem = {
   stream_ops: { fsync: (stream: { nfd: number }) => number };
-  /** Converts errors of Node into those of the program. */
+  /** Converts errors of Node to errors of the program. */
   tryFSOperation: (operation: () => void) => void;
 };
 
 /**
- * File system of an embedded database whose syncs reach the disk, which PGlite's own only pretends. Committed rows
- * survive a power failure, and the files stay readable.
+ * File system that syncs files to disk. The file system of PGlite ignores syncs, so a power failure could lose
+ * committed rows or damage the files.
  */
 class DurableFiles extends NodeFS {
   override async init(
@@ -125,7 +125,7 @@ function syncToDisk({ FS }: Pick<PGlite['Module'], 'FS'>): void {
   };
 }
 
-/** Returns PGlite's parameters without `-F`, which skips every sync, and with the one sync call that it supports. */
-function durableParams(defaults: readonly string[]): string[] {
+/** Returns the parameters of PGlite without `-F`, which disables syncs, and with the only supported sync method. */
+function createDurableParams(defaults: readonly string[]): string[] {
   return [...defaults.filter((parameter) => parameter !== '-F'), '-c', 'wal_sync_method=fsync'];
 }

@@ -7,7 +7,7 @@ const { INT8, NUMERIC } = pg.types.builtins;
  * Parses a PostgreSQL number.
  * @throws RangeError for an integer that JavaScript cannot hold exactly.
  */
-function toNumber(text: string): number {
+function parseNumber(text: string): number {
   const number = Number(text);
   if (Number.isInteger(number) && !Number.isSafeInteger(number)) {
     throw new RangeError(`The database returned ${text}, which JavaScript cannot hold exactly`);
@@ -15,10 +15,10 @@ function toNumber(text: string): number {
   return number;
 }
 
-/** The type parsers of both engines. node-postgres returns `bigint` and `numeric` as text; here they are numbers. */
-export const types: pg.CustomTypesConfig = {
+/** Type parsers of both engines. They parse `bigint` and `numeric` as numbers, which node-postgres returns as text. */
+export const typeParsers: pg.CustomTypesConfig = {
   getTypeParser(oid, format) {
-    if (format !== 'binary' && (oid === INT8 || oid === NUMERIC)) return toNumber;
+    if (format !== 'binary' && (oid === INT8 || oid === NUMERIC)) return parseNumber;
     return pg.types.getTypeParser(oid, format);
   },
 };
@@ -26,21 +26,21 @@ export const types: pg.CustomTypesConfig = {
 /** Options of a connection to a server. */
 export type PostgresOptions = {
   url: string;
-  /** Of the pool; the connection for notifications is one more. */
+  /** Maximum number of connections in the pool. Notifications use one additional connection. */
   maxConnections: number;
-  /** Called for idle connections that broke. */
+  /** Called if an idle connection breaks. */
   onError: (error: Error) => void;
-  /** Limit of a query; 30 s by default. */
+  /** Time limit of a query. 30 s by default. */
   queryTimeoutMs?: number | undefined;
 };
 
-/** A server that vanishes without a reset never answers. No query takes longer than seconds, except migrations. */
+/** Default time limit of a query. Without a limit, a query to a server that vanished would wait forever. */
 const QUERY_TIMEOUT_MS = 30_000;
 
-/** The server ends a statement this much later than its client gives it up. */
-const GIVE_UP_MS = 1000;
+/** Additional time until the server cancels a statement. The client gives up first. */
+const SERVER_TIMEOUT_MARGIN_MS = 1000;
 
-/** Opens a pool of connections to a PostgreSQL server, and one more for notifications when needed. */
+/** Opens a connection pool for a PostgreSQL server, with a separate connection for notifications. */
 export function openPostgres(options: PostgresOptions) {
   const { url, maxConnections, onError, queryTimeoutMs = QUERY_TIMEOUT_MS } = options;
   const connection = {
@@ -54,11 +54,11 @@ export function openPostgres(options: PostgresOptions) {
     max: maxConnections,
     idle_in_transaction_session_timeout: 60_000,
     query_timeout: queryTimeoutMs,
-    statement_timeout: queryTimeoutMs + GIVE_UP_MS,
-    types,
+    statement_timeout: queryTimeoutMs + SERVER_TIMEOUT_MARGIN_MS,
+    typeParsers,
   });
   pool.on('error', onError);
-  // A new connection may break before it has a listener, and an unhandled 'error' event would crash the process.
+  // A new connection may break before it has an error listener, and an unhandled 'error' event crashes the process.
   pool.on('connect', (client) => client.on('error', () => undefined));
   const listener = createListener({
     createClient: () => new pg.Client({ ...connection, query_timeout: queryTimeoutMs }),

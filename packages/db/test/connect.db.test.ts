@@ -3,7 +3,7 @@ import { test } from 'node:test';
 import { until } from '@oselya/testing';
 import { openTestDatabase } from '@oselya/testing/database';
 import { sql } from 'kysely';
-import { connect, toVector } from '../src/index.ts';
+import { connect, formatVector } from '../src/index.ts';
 
 type Tables = { numbers: { id: number; price: number | null } };
 
@@ -58,11 +58,13 @@ test('a transaction that throws changes nothing', async () => {
 
 test('vectors are compared by cosine distance', async () => {
   await sql`create extension if not exists vector`.execute(db);
-  const near = toVector([1, 0.1]);
+  const near = formatVector([1, 0.1]);
   const { rows } = await sql<{ d: number }>`
-    select round((${near}::vector <=> ${toVector([1, 0])}::vector)::numeric, 3) as d`.execute(db);
+    select round((${near}::vector <=> ${formatVector([1, 0])}::vector)::numeric, 3) as d`.execute(
+    db,
+  );
   assert.deepEqual(rows, [{ d: 0.005 }]);
-  assert.throws(() => toVector([1, Number.NaN]), RangeError);
+  assert.throws(() => formatVector([1, Number.NaN]), RangeError);
 });
 
 test('an unreachable server is named without its password', async () => {

@@ -3,7 +3,7 @@ import { beforeEach, test } from 'node:test';
 import { atEnd } from '@oselya/testing';
 import { cutConnections, openTestDatabase } from '@oselya/testing/database';
 import { type Kysely, sql } from 'kysely';
-import { connect, isDatabaseOutage, prepare } from '../src/index.ts';
+import { connect, isDatabaseOutage, createPreparedStatement } from '../src/index.ts';
 
 const CONNECTIONS = 5;
 
@@ -16,7 +16,7 @@ const url = isServer ? (await openTestDatabase<never>()).url : undefined;
 if (url !== undefined) {
   const { db, pool, close } = await connect<never>({ url, maxConnections: CONNECTIONS });
   atEnd(close);
-  const prepared = prepare<{ n: number }>('select $1::int as n');
+  const prepared = createPreparedStatement<{ n: number }>('select $1::int as n');
   await sql`create table written (n int)`.execute(db);
 
   const written = async () => {

@@ -6,12 +6,12 @@ import { sql } from 'kysely';
 import {
   acquireLease,
   expireLeases,
-  holdLease,
+  runUnderLease,
   type Lease,
-  leaseIsFree,
-  leaseIsHeld,
+  isLeaseFree,
+  isLeaseHeld,
   LeaseLostError,
-  leaseUntil,
+  leaseExpiry,
   releaseLease,
   renewLease,
   withLease,
@@ -83,11 +83,11 @@ test('leases of processes that cannot run any more expire at once, and due times
 test('fragments acquire the lease of any column', async () => {
   const held = () =>
     sql<{ id: number }>`
-      select id from checks as c where ${leaseIsHeld('c.claimed_until')} order by id`.execute(db);
+      select id from checks as c where ${isLeaseHeld('c.claimed_until')} order by id`.execute(db);
   assert.deepEqual((await held()).rows, [{ id: 3 }]);
   const claimed = await sql<{ id: number }>`
-    update checks set claimed_until = ${leaseUntil(HOUR_MS)}
-    where ${leaseIsFree('claimed_until')} returning id`.execute(db);
+    update checks set claimed_until = ${leaseExpiry(HOUR_MS)}
+    where ${isLeaseFree('claimed_until')} returning id`.execute(db);
   assert.equal(claimed.rows.length, 2);
   assert.equal((await held()).rows.length, 3);
 });
@@ -108,7 +108,7 @@ test('a held lease is renewed while the work takes longer than it lasts, and the
       return Promise.reject(new Error('The lease expires by itself'));
     },
   };
-  const result = await holdLease(lease, async (signal) => {
+  const result = await runUnderLease(lease, async (signal) => {
     await new Promise<void>((resolve) => (renewed = resolve));
     return signal.aborted;
   });
@@ -128,7 +128,7 @@ test('work learns that its lease is lost, and does not release what another hold
     'renewals hang': () => sleep(300, true),
   };
   for (const [name, renew] of Object.entries(losses)) {
-    const reason = await holdLease({ durationMs: 60, renew, release }, aborted);
+    const reason = await runUnderLease({ durationMs: 60, renew, release }, aborted);
     assert.ok(reason instanceof LeaseLostError, name);
     assert.equal(reason.code, 'LEASE_LOST');
   }

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { openTestDatabase } from '@oselya/testing/database';
 import { sql } from 'kysely';
-import { append, connect, readLog, settle } from '../src/index.ts';
+import { appendToLog, connect, readLog, settleLog } from '../src/index.ts';
 
 const database = await openTestDatabase<object>();
 const { db, pool } = database;
@@ -26,8 +26,8 @@ const textsAfter = async (after: number) => (await readAfter(after)).map(({ text
 test('a reader gets entries once and in order, and an append notifies the channel', async () => {
   const notified = Promise.withResolvers<string>();
   const unlisten = await database.listen(log.channel, notified.resolve);
-  await append(db, log, [{ text: 'one' }, { text: 'two' }]);
-  await db.transaction().execute((trx) => append(trx, log, [{ text: 'three' }]));
+  await appendToLog(db, log, [{ text: 'one' }, { text: 'two' }]);
+  await db.transaction().execute((trx) => appendToLog(trx, log, [{ text: 'three' }]));
   assert.deepEqual(await textsAfter(0), ['one', 'two', 'three']);
   assert.deepEqual(await textsAfter(await end()), []);
   assert.equal(await notified.promise, '');
@@ -46,8 +46,8 @@ test('a row that commits after a later one is not skipped', async () => {
     await pool.query(`insert into entries (id, text) values (900, 'slow')`);
   } else {
     await other.db.transaction().execute(async (trx) => {
-      await append(trx, log, [{ text: 'slow' }]);
-      await append(db, log, [{ text: 'fast' }]);
+      await appendToLog(trx, log, [{ text: 'slow' }]);
+      await appendToLog(db, log, [{ text: 'fast' }]);
       while ((await readAfter(after)).length === 0);
     });
     await other.close();
@@ -57,10 +57,10 @@ test('a row that commits after a later one is not skipped', async () => {
 
 test('positions are given in bounded steps, by one process at a time', async () => {
   await pool.query(`insert into entries (text) select 'many' from generate_series(1, 25)`);
-  assert.equal(await settle(db, log, 10), 'more');
-  const results = await Promise.all([settle(db, log, 100), settle(db, log, 100)]);
+  assert.equal(await settleLog(db, log, 10), 'more');
+  const results = await Promise.all([settleLog(db, log, 100), settleLog(db, log, 100)]);
   assert.ok(results.includes('done') && !results.includes('more'));
-  assert.equal(await settle(db, log), 'done');
+  assert.equal(await settleLog(db, log), 'done');
   const { rows } = await pool.query('select from entries where position is null');
   assert.equal(rows.length, 0);
 });

@@ -6,7 +6,7 @@ import { test } from 'node:test';
 import { until } from '@oselya/testing';
 import { openTestDatabase } from '@oselya/testing/database';
 import type pg from 'pg';
-import { applyAtOnce } from '../src/apply-migration.ts';
+import { applyInTransaction } from '../src/apply-migration.ts';
 import { connect, migrate } from '../src/index.ts';
 import type { Migration } from '../src/migration-files.ts';
 
@@ -231,7 +231,7 @@ test('the error of a file says whether it may be applied', async () => {
     ['a server that is stopped over the commit', 'commit', said('FATAL', '57P01'), uncertain],
     ['a commit that the server refuses', 'commit', said('ERROR', '23503'), certain],
   ] as const) {
-    const applied = applyAtOnce(failingOver(statement, error), 'test', migration, 1000);
+    const applied = applyInTransaction(failingOver(statement, error), 'test', migration, 1000);
     await assert.rejects(applied, { code: 'MIGRATION_FAILED', message }, what);
   }
 });

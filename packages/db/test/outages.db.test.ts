@@ -7,7 +7,7 @@ import { listen, type Proxy, startProxy, until } from '@oselya/testing';
 import { openTestDatabase } from '@oselya/testing/database';
 import { Kysely, PostgresDialect, sql } from 'kysely';
 import { connect, type Database, isDatabaseOutage, migrate } from '../src/index.ts';
-import { kyselyPool } from '../src/kysely-pool.ts';
+import { createKyselyPool } from '../src/kysely-pool.ts';
 import { openPostgres } from '../src/postgres.ts';
 
 const QUERY_TIMEOUT_MS = 200;
@@ -144,7 +144,7 @@ test('a server that closes new connections crashes no process', async () => {
     onError: () => undefined,
   });
   const db = new Kysely<unknown>({
-    dialect: new PostgresDialect({ pool: kyselyPool(database.pool) }),
+    dialect: new PostgresDialect({ pool: createKyselyPool(database.pool) }),
   });
   try {
     for (let time = 0; time < 2; time += 1) {

@@ -1,20 +1,26 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { sql } from 'kysely';
-import { isPrepared, offlineDatabase, prepared, retryConflicts, unplanned } from '../src/index.ts';
-import { preparedName } from '../src/statements.ts';
+import {
+  isPrepared,
+  createOfflineDatabase,
+  prepared,
+  retryConflicts,
+  hideFromPlanner,
+} from '../src/index.ts';
+import { getPreparedName } from '../src/statements.ts';
 
-const { db } = offlineDatabase<object>();
+const { db } = createOfflineDatabase<object>();
 const textOf = (count: number) =>
-  sql`${prepared}select id from jobs limit ${unplanned(count)}`.compile(db).sql;
+  sql`${prepared}select id from jobs limit ${hideFromPlanner(count)}`.compile(db).sql;
 
 test('a statement has one name for all values, and an ordinary one has none', () => {
-  const name = preparedName(textOf(1));
+  const name = getPreparedName(textOf(1));
   assert.match(String(name), /^[0-9a-f]{32}$/);
-  assert.equal(preparedName(textOf(2)), name);
-  assert.notEqual(preparedName(`${textOf(1)} offset 1`), name);
+  assert.equal(getPreparedName(textOf(2)), name);
+  assert.notEqual(getPreparedName(`${textOf(1)} offset 1`), name);
   const ordinary = sql`select id from jobs limit ${1}`.compile(db).sql;
-  assert.equal(preparedName(ordinary), undefined);
+  assert.equal(getPreparedName(ordinary), undefined);
   assert.deepEqual([isPrepared(textOf(1)), isPrepared(ordinary)], [true, false]);
 });
 

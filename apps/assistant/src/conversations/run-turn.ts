@@ -1,5 +1,5 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import { holdLease, isDatabaseOutage, LeaseLostError } from '@oselya/db';
+import { runUnderLease, isDatabaseOutage, LeaseLostError } from '@oselya/db';
 import { commonProblem, type Logger, ProblemError } from '@oselya/kit';
 import { type ModelClient, ModelError, type ToolCall } from '@oselya/model';
 import type { Tool } from '@oselya/protocol';
@@ -65,7 +65,7 @@ export async function runTurn(
   };
   let outcome: TurnOutcome | undefined;
   try {
-    outcome = await holdLease(lease, (lost) => runToEnd(deps, turn, { ...whose, lost }));
+    outcome = await runUnderLease(lease, (lost) => runToEnd(deps, turn, { ...whose, lost }));
   } catch (error) {
     log.error({ err: error, turn_id: turn.turnId }, 'the end of a turn could not be stored');
   }

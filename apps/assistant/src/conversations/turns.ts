@@ -1,4 +1,4 @@
-import { leaseIsFree, leaseIsHeld, leaseUntil } from '@oselya/db';
+import { isLeaseFree, isLeaseHeld, leaseExpiry } from '@oselya/db';
 import { type Kysely, type NotNull, sql, type Transaction } from 'kysely';
 import { lockOwner } from '../access/permissions.ts';
 import { problem } from '../errors.ts';
@@ -71,7 +71,7 @@ export function findStaleTurns(
     .orderBy('lease_until')
     .limit(limit);
   if (sessionId !== undefined) query = query.where('session_id', '=', sessionId);
-  if (!all) query = query.where(leaseIsFree('lease_until'));
+  if (!all) query = query.where(isLeaseFree('lease_until'));
   return query.execute();
 }
 
@@ -85,7 +85,7 @@ export async function renewTurn(
 ): Promise<{ isCancelled: boolean } | undefined> {
   const row = await db
     .updateTable('chat_turns')
-    .set({ lease_until: leaseUntil(LEASE_MS) })
+    .set({ lease_until: leaseExpiry(LEASE_MS) })
     .where('id', '=', turnId)
     .where('status', '=', 'running')
     .returning('cancel_requested')
@@ -124,7 +124,7 @@ export async function endTurn(
     .set({ status, finished_at: sql<Date>`now()` })
     .where('id', '=', turnId)
     .where('status', '=', 'running');
-  if (onlyStale) update = update.where(leaseIsFree('lease_until'));
+  if (onlyStale) update = update.where(isLeaseFree('lease_until'));
   const ended = await update
     .returning('question_id')
     .$narrowType<{ question_id: NotNull }>()
@@ -221,7 +221,7 @@ async function checkRoom(
     .select(({ fn }) => fn.countAll<number>().as('count'))
     .where('user_id', '=', userId)
     .where('status', '=', 'running')
-    .where(leaseIsHeld('lease_until'))
+    .where(isLeaseHeld('lease_until'))
     .executeTakeFirstOrThrow();
   if (count < MAX_RUNNING_TURNS) return;
   throw problem('too_many_turns', {
@@ -241,7 +241,7 @@ export async function insertTurn(
       session_id: sessionId,
       user_id: userId,
       question_id: questionId,
-      lease_until: leaseUntil(LEASE_MS),
+      lease_until: leaseExpiry(LEASE_MS),
       finished_at: null,
     })
     .returning(['id', 'position'])

@@ -1,4 +1,4 @@
-import { prepare } from '@oselya/db';
+import { createPreparedStatement } from '@oselya/db';
 import { type Kysely, sql } from 'kysely';
 import type { Tables } from '../tables.ts';
 import type { Sweep } from '../upkeep.ts';
@@ -68,7 +68,7 @@ type Row = Omit<AuthSession, 'cachedUser'> & {
   [Column in keyof CachedUser]: CachedUser[Column] | null;
 };
 
-const sessionStatement = prepare<Row>(
+const sessionStatement = createPreparedStatement<Row>(
   `select s.id, s.user_id as "userId", s.access_token_enc as "accessTokenEnc",
      s.refresh_token_enc as "refreshTokenEnc", s.token_version as "tokenVersion",
      u.email, u.display_name, u.role, u.permissions,
@@ -99,7 +99,7 @@ export async function findSession(
   };
 }
 
-const generationStatement = prepare<{ generation: number }>(
+const generationStatement = createPreparedStatement<{ generation: number }>(
   `select coalesce(u.access_generation, 0) as generation ${FROM_SESSION}`,
 );
 

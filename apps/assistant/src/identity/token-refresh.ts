@@ -1,5 +1,5 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import { leaseIsFree, leaseUntil } from '@oselya/db';
+import { isLeaseFree, leaseExpiry } from '@oselya/db';
 import type { Kysely } from 'kysely';
 import type { Tables } from '../tables.ts';
 import type { IdentityDeps } from './deps.ts';
@@ -56,8 +56,8 @@ export function createTokenRefresh(deps: IdentityDeps, endRejected: EndRejected)
     for (;;) {
       const leaseEnd = performance.now() + leaseMs;
       const { numUpdatedRows } = await updateVersion(db, session)
-        .set({ refresh_lease_until: leaseUntil(leaseMs) })
-        .where(leaseIsFree('refresh_lease_until'))
+        .set({ refresh_lease_until: leaseExpiry(leaseMs) })
+        .where(isLeaseFree('refresh_lease_until'))
         .executeTakeFirst();
       if (numUpdatedRows > 0n) return redeem(session, leaseEnd);
       const winner = await waitForWinner(session, deadline);

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { test } from 'node:test';
-import { offlineDatabase } from '@oselya/db';
+import { createOfflineDatabase } from '@oselya/db';
 import { createLogger, StartError } from '@oselya/kit';
 import { createApp } from '../../src/app.ts';
 import { readConfig } from '../../src/config.ts';
@@ -131,5 +131,5 @@ test('A request to change the availability changes nothing and is recorded', asy
 test('A server does not start with invalid profiles', async () => {
   const config = readConfig(settings({ PROFILES_DIR: '/nowhere/at/all' }));
   const log = createLogger({ level: 'silent', service: 'test' });
-  await assert.rejects(createApp({ config, database: offlineDatabase(), log }), StartError);
+  await assert.rejects(createApp({ config, database: createOfflineDatabase(), log }), StartError);
 });

@@ -1,4 +1,4 @@
-import { offlineDatabase } from '@oselya/db';
+import { createOfflineDatabase } from '@oselya/db';
 import { createLogger, type Server } from '@oselya/kit';
 import { createApp } from '../app.ts';
 import { readConfig } from '../config.ts';
@@ -19,7 +19,7 @@ async function withApp<Result>(work: (app: Server) => Promise<Result>): Promise<
   await using opened = new AsyncDisposableStack();
   const config = readConfig({});
   const services = await createServices(config, {
-    database: offlineDatabase<Tables>(),
+    database: createOfflineDatabase<Tables>(),
     log: createLogger({ level: 'silent', service: 'collector' }),
   });
   opened.defer(services.close);

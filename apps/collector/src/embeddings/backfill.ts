@@ -1,4 +1,4 @@
-import { retryConflicts, toVector } from '@oselya/db';
+import { retryConflicts, formatVector } from '@oselya/db';
 import { MAX_TEXTS_PER_REQUEST, type ModelClient } from '@oselya/model';
 import { type Kysely, sql } from 'kysely';
 import { createModelCostCounter } from '../model.ts';
@@ -171,7 +171,7 @@ function storeEmbeddings(db: Kysely<Tables>, fillings: readonly Filling[]): Prom
         embedding_text_hash = filling.hash
       from unnest(
         ${current.map(({ listingId }) => listingId)}::bigint[],
-        ${current.map(({ vector }) => toVector(vector))}::text[],
+        ${current.map(({ vector }) => formatVector(vector))}::text[],
         ${current.map(({ model }) => model)}::text[],
         ${current.map(({ hash }) => hash)}::text[]) as filling (id, vector, model, hash)
       where property_listings.id = filling.id`.execute(trx);

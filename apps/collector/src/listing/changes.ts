@@ -1,4 +1,4 @@
-import { type Log, settle } from '@oselya/db';
+import { type Log, settleLog } from '@oselya/db';
 import { createCursorCodec, type RateLimit, type Server } from '@oselya/kit';
 import { type Kysely, sql } from 'kysely';
 import { type Static, Type } from 'typebox';
@@ -148,7 +148,7 @@ async function readChanges(
 ): Promise<Static<typeof changesAnswer>> {
   const { limit, sources } = options;
   const from = changeCursors.read(options.after);
-  const isBehind = (await settle(db, LOG, MAX_SETTLED)) !== 'done';
+  const isBehind = (await settleLog(db, LOG, MAX_SETTLED)) !== 'done';
   const { settled, given } = await readEnd(db);
   if (from === undefined) {
     return { items: [], cursor: await cursorAt(db, settled), has_more: isBehind };
@@ -219,7 +219,7 @@ function listChanges(
 
 /** Settles all changes in batches until the signal aborts, so that the next reader waits less. */
 export async function settleChanges(db: Kysely<Tables>, signal: AbortSignal): Promise<void> {
-  while (!signal.aborted && (await settle(db, LOG, BATCH)) === 'more');
+  while (!signal.aborted && (await settleLog(db, LOG, BATCH)) === 'more');
 }
 
 /**

@@ -1,4 +1,4 @@
-import { leaseIsFree, leaseUntil } from '@oselya/db';
+import { isLeaseFree, leaseExpiry } from '@oselya/db';
 import type { Logger } from '@oselya/kit';
 import { type Kysely, sql } from 'kysely';
 import pLimit, { type LimitFunction } from 'p-limit';
@@ -151,12 +151,12 @@ async function claimListings(
       from listing_checks join property_listings as listing on listing.id = listing_id
       join listing_payloads using (source_slug, external_id)
       where listing.url is not null and listing.archived_at is null
-        and ${isOfSource} and ${isDue} and ${leaseIsFree('claimed_until')}
+        and ${isOfSource} and ${isDue} and ${isLeaseFree('claimed_until')}
       order by checked_at nulls first, listing_id
       limit ${limit}
       for update of listing_checks skip locked),
     claimed as (
-      update listing_checks set claimed_until = ${leaseUntil(LEASE_MS)}
+      update listing_checks set claimed_until = ${leaseExpiry(LEASE_MS)}
       from chosen where listing_checks.listing_id = chosen.listing_id)
     select listing_id as "listingId", raw_id as "rawId", url from chosen`.execute(db);
   return rows;

@@ -1,4 +1,4 @@
-import { prepared, unplanned } from '@oselya/db';
+import { prepared, hideFromPlanner } from '@oselya/db';
 import { type Kysely, type RawBuilder, sql } from 'kysely';
 import type { RawStatus, Tables } from '../tables.ts';
 import { hasUnfinishedPayload, hasEarlierPendingPayload, hasJobInProgress } from './fence.ts';
@@ -58,10 +58,10 @@ export async function claimJobs(
             -- Most of them are marked already: they wait.
             and not ${hasJobInProgress(sql`candidate`)} and not ${hasEarlierPendingPayload(sql`candidate`)}
           order by id + 0
-          limit least(share, ${unplanned(count)})
+          limit least(share, ${hideFromPlanner(count)})
           for update skip locked) as oldest) as job
       order by place
-      limit ${unplanned(count)}),
+      limit ${hideFromPlanner(count)}),
     claimed as (
       update raw_data set ${claimed(claimant)}
       where id = any (array(select id from chosen))

@@ -1,4 +1,4 @@
-import { toVector } from '@oselya/db';
+import { formatVector } from '@oselya/db';
 import { type ModelClient, ModelError } from '@oselya/model';
 import { type Expression, expressionBuilder, type Kysely, sql, type SqlBool } from 'kysely';
 import { problem } from '../errors.ts';
@@ -137,7 +137,7 @@ export function toUnitVector(vector: readonly number[]): string | undefined {
   if (largest === 0 || !Number.isFinite(largest)) return undefined;
   const scaled = vector.map((element) => element / largest);
   const length = Math.hypot(...scaled);
-  return toVector(scaled.map((element) => element / length));
+  return formatVector(scaled.map((element) => element / length));
 }
 
 /**

@@ -3,7 +3,7 @@ import { getEventListeners } from 'node:events';
 import { test } from 'node:test';
 import { setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
-import { offlineDatabase } from '@oselya/db';
+import { createOfflineDatabase } from '@oselya/db';
 import { createLogger } from '@oselya/kit';
 import { ModelError } from '@oselya/model';
 import type { Tables } from '../../src/tables.ts';
@@ -23,7 +23,7 @@ const context: Context = {
 };
 const never = () => Promise.reject(new Error('not used'));
 const deps: StageDeps = {
-  db: offlineDatabase<Tables>().db,
+  db: createOfflineDatabase<Tables>().db,
   model: createJobModel({ generateObject: never, chatModel: '', embeddingModel: '' }, never, {
     cost: createModelCostCounter(),
   }),

@@ -1,5 +1,5 @@
 import { join } from 'node:path';
-import { toVector } from '@oselya/db';
+import { formatVector } from '@oselya/db';
 import { atEnd } from '@oselya/testing';
 import { openTestDatabase } from '@oselya/testing/database';
 import { createLogger, createRateLimit, createServer } from '@oselya/kit';
@@ -73,7 +73,7 @@ export async function openSearch() {
         external_id: String(count),
         city_key: seed.city === undefined ? null : normaliseText(seed.city),
         search_text: normaliseText([seed.title, description, seed.city].join(' ')),
-        embedding: embedding === undefined ? null : toVector(embedding),
+        embedding: embedding === undefined ? null : formatVector(embedding),
         embedding_model: seed.embedding_model ?? null,
         archived_at: archived === true ? '2026-01-02T03:04:05Z' : null,
         attributes: '{}',

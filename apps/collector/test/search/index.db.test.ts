@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { before, suite, test } from 'node:test';
-import { toVector } from '@oselya/db';
+import { formatVector } from '@oselya/db';
 import fc from 'fast-check';
 import { sql } from 'kysely';
 import { whereFilters } from '../../src/search/filters.ts';
@@ -36,7 +36,7 @@ test('The search with the index finds the order of all computed distances', asyn
     )
     .slice(0, 30)
     .map(({ id }) => id);
-  const target = { vector: toVector(query), embeddingModel: null };
+  const target = { vector: formatVector(query), embeddingModel: null };
   for (const exactMatches of [0, 1000]) {
     const found = await findNearest(db, {
       ...target,

@@ -1,4 +1,4 @@
-import { toVector } from '@oselya/db';
+import { formatVector } from '@oselya/db';
 import { type Kysely, sql } from 'kysely';
 import type { Tables } from '../../tables.ts';
 import { EMBEDDED_COLUMNS, embeddingText, isEmbedded } from '../../embeddings/text.ts';
@@ -27,7 +27,7 @@ export const embed: StageRun = async (context, { db, model }, signal) => {
     db,
     job,
     sql`update property_listings set
-        embedding = ${toVector(vector)}::vector,
+        embedding = ${formatVector(vector)}::vector,
         embedding_model = ${name},
         embedding_text_hash = ${hash}
       from claim
