@@ -45,7 +45,7 @@ async function open(dataDir: string | undefined, image: Blob | undefined, releas
   const pool = new pg.Pool({
     max: 1,
     idleTimeoutMillis: 0,
-    typeParsers,
+    types: typeParsers,
     Client: PgliteClient,
     onConnect: resetSession,
   });

@@ -55,7 +55,7 @@ export function openPostgres(options: PostgresOptions) {
     idle_in_transaction_session_timeout: 60_000,
     query_timeout: queryTimeoutMs,
     statement_timeout: queryTimeoutMs + SERVER_TIMEOUT_MARGIN_MS,
-    typeParsers,
+    types: typeParsers,
   });
   pool.on('error', onError);
   // A new connection may break before it has an error listener, and an unhandled 'error' event crashes the process.

@@ -1,6 +1,6 @@
 import type { DatabaseSync } from 'node:sqlite';
 
-/** A user of the development provider, without a password. */
+/** User of the development provider. Has no password. */
 export type DevAccount = {
   sub: string;
   email: string;
@@ -10,7 +10,7 @@ export type DevAccount = {
   blocked: boolean;
 };
 
-/** The rights of an account in the client, as `userinfo` reports them. */
+/** Roles and permissions of an account, which `userinfo` reports. */
 export type DevAccess = Pick<DevAccount, 'role_ids' | 'permission_ids'>;
 
 /** The roles of the application. Specification 000, Provisioning at the identity provider. */
@@ -56,7 +56,7 @@ export const sampleAccounts: readonly DevAccount[] = [
   },
 ];
 
-/** The sample accounts with the changes made since. */
+/** Sample accounts with their stored changes. */
 export type Accounts = {
   list: () => DevAccount[];
   find: (sub: string) => DevAccount | undefined;
@@ -64,7 +64,7 @@ export type Accounts = {
   change: (sub: string, change: Partial<DevAccess & { blocked: boolean }>) => void;
 };
 
-/** Joins the sample accounts with the changes kept in the database. */
+/** Creates a store that combines the sample accounts with the changes in the database. */
 export function createAccounts(database: DatabaseSync): Accounts {
   const read = database.prepare('select * from account_changes where sub = ?');
   const save = database.prepare(

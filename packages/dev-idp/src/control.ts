@@ -7,15 +7,15 @@ import { goToApplication, messagePage, page, sendPage } from './pages.ts';
 import type { Artifacts } from './store.ts';
 import type { WebhookDelivery, Webhooks } from './webhooks.ts';
 
-/** The events of a change; none if it changed nothing. */
+/** Events of a change. Empty if nothing changed. */
 type Caused = readonly Readonly<WebhookDelivery>[];
 
-/** See {@link createChanges}. */
+/** Functions that change accounts. See {@link createChanges}. */
 export type Changes = ReturnType<typeof createChanges>;
 
 /**
- * Creates the functions that change accounts and send an event. A change holds before its event is sent, so a receiver
- * that asks the provider gets the new state. They throw RangeError for an unknown account.
+ * Creates the functions that change accounts and send events. A change is stored before its event is sent, so receivers
+ * can already query the new state. The functions throw a RangeError for an unknown account.
  */
 export function createChanges(accounts: Accounts, artifacts: Artifacts, webhooks: Webhooks) {
   return {
@@ -66,7 +66,7 @@ type ControlOptions = {
   redirectUris: readonly string[];
 };
 
-/** The outcome of the last form, shown once. */
+/** Outcome of the last submitted form. Shown once. */
 type Notice = { message: string; deliveries: Caused };
 
 type AccountForm = { account: string };
@@ -86,10 +86,10 @@ const accessForm = {
 };
 const MAX_BODY_BYTES = 16_384;
 
-/** Most receivers answer within this time, so that the page shows the outcome. */
+/** Time to wait for deliveries, so that the page can usually show their outcome. */
 const OUTCOME_WAIT_MS = 1000;
 
-/** Serves the control page. Each form redirects to the page, which shows the change and its webhooks. */
+/** Registers the control page and its forms. Each form redirects to the page, which shows the change and its webhooks. */
 export async function controlRoutes(app: FastifyInstance, options: ControlOptions): Promise<void> {
   const { accounts, changes, webhooks, redirectUris } = options;
   let notice: Notice | undefined;
@@ -161,7 +161,7 @@ export async function controlRoutes(app: FastifyInstance, options: ControlOption
 
 function controlPage({ accounts, webhooks, redirectUris }: ControlOptions, notice?: Notice) {
   const list = accounts.list();
-  // Screen readers begin with the element in focus.
+  // Focus the notice, so that screen readers start with it.
   const noticeBox =
     notice &&
     html`<div class="notice" role="status" tabindex="-1" autofocus>
@@ -188,7 +188,7 @@ function controlPage({ accounts, webhooks, redirectUris }: ControlOptions, notic
   return page('Development identity provider', body, redirectUris);
 }
 
-// Names the account of a button for screen readers.
+// Text for screen readers only, such as the account of a button.
 const unseen = (text: string) => html`<span class="unseen">${text}</span>`;
 
 function slugList(slugs: readonly string[]): Html {

@@ -3,16 +3,16 @@ import { html, type Html, rawHtml } from '@oselya/kit';
 import type { FastifyReply } from 'fastify';
 import type { DevAccount } from './accounts.ts';
 
-/** An HTML page with its headers. */
+/** HTML page with its headers. */
 type Page = { html: string; headers: Record<string, string> };
 
-/** The icon in browser tabs: a key. */
+/** Favicon: a key. */
 export const icon = `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 32 32">
   <rect width="32" height="32" rx="7" fill="#1f5fbf"/>
   <g fill="none" stroke="#fff" stroke-width="3" stroke-linecap="round" stroke-linejoin="round">
     <circle cx="11.5" cy="20.5" r="4.5"/><path d="M15 17l8-8m-3 3 3 3"/></g></svg>`;
 
-/** The style of all pages, in light and dark, from 320 px of width. */
+/** Style of all pages, for light and dark mode and widths from 320 px. */
 const STYLE = `
   :root { color-scheme: light dark; }
   * { box-sizing: border-box; }
@@ -43,8 +43,8 @@ const STYLE = `
 `;
 
 /**
- * Creates a page, which loads nothing.
- * @param redirectUris The addresses of the application, for `form-action`, which also applies to redirects of a form.
+ * Creates a page that loads no resources.
+ * @param redirectUris Redirect URIs of the application, for `form-action`, which also applies to redirects of a form.
  */
 export function page(title: string, body: Html, redirectUris: readonly string[]): Page {
   const style = rawHtml(`<style>${STYLE}</style>`);
@@ -82,13 +82,13 @@ export function page(title: string, body: Html, redirectUris: readonly string[])
   };
 }
 
-/** Links to the application, where a sign-in begins. */
+/** Renders a link to the application, where a sign-in starts. */
 export function goToApplication([redirectUri]: readonly string[]): Html {
   const home = redirectUri === undefined ? '' : new URL('/', redirectUri).href;
   return html`<p><a href="${home}">Go to the application</a> and sign in from there.</p>`;
 }
 
-/** Offers the accounts; each button posts its `sub` to the page's own address. */
+/** Creates the page for choosing an account. Each button posts its `sub` to the URL of the page. */
 export function pickerPage(accounts: readonly DevAccount[], redirectUris: readonly string[]): Page {
   const buttons = accounts.map(({ sub, display_name, email, role_ids, blocked }) => {
     const details = [email, ...role_ids, ...(blocked ? ['blocked'] : [])].join(' · ');
@@ -107,7 +107,7 @@ export function pickerPage(accounts: readonly DevAccount[], redirectUris: readon
   return page('Choose an account', body, redirectUris);
 }
 
-/** Creates a page of one paragraph and the way back to the application. */
+/** Creates a page with one paragraph and a link to the application. */
 export function messagePage(title: string, text: Html | string, uris: readonly string[]): Page {
   return page(
     title,

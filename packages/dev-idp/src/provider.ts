@@ -10,7 +10,7 @@ import type { Accounts, DevAccount } from './accounts.ts';
 import { messagePage } from './pages.ts';
 import type { Artifacts, ProviderKeys } from './store.ts';
 
-/** Options of {@link createProvider}; lifetimes are in seconds. */
+/** Options of {@link createProvider}. Lifetimes are in seconds. */
 export type ProviderOptions = {
   issuer: string;
   client: { id: string; secret: string; redirectUris: string[] };
@@ -23,22 +23,22 @@ export type ProviderOptions = {
 
 const AUTHORIZATION_CODE_SECONDS = 60;
 const ID_TOKEN_SECONDS = 300;
-/** As long as a pending login at the assistant. */
+/** Equal to the lifetime of a pending sign-in at the assistant. */
 const INTERACTION_SECONDS = 600;
-/** The session of oidc-provider only serves the request that ends an interaction. */
+/** The session of oidc-provider is used only by the request that ends an interaction. */
 const SESSION_SECONDS = 60;
 
-/** Returns the path of the page on which an interaction takes place. */
+/** Returns the path of the page for an interaction. */
 export const interactionPath = (uid: string): string => `/interaction/${uid}`;
 
 /**
- * Creates an oidc-provider with the paths, scopes and answers of Contract 3, Identity provider.
- * @throws Error `invalid_client_metadata` or `invalid_redirect_uri` for an unacceptable client.
+ * Creates an oidc-provider with the paths, scopes and responses of Contract 3, Identity provider.
+ * @throws Error `invalid_client_metadata` or `invalid_redirect_uri` for an invalid client.
  */
 export async function createProvider(options: ProviderOptions): Promise<Provider> {
   const provider = new Provider(options.issuer, configure(options));
   endSessionWithSignIn(provider);
-  // Validates the client at the start instead of at the first sign-in.
+  // Validates the client at startup instead of at the first sign-in.
   await provider.Client.find(options.client.id);
   return provider;
 }
@@ -50,7 +50,7 @@ function configure(options: ProviderOptions): Configuration {
     jwks: keys.jwks,
     cookies: {
       keys: keys.cookieKeys,
-      // All ports of a host share cookies, so the names must be unique.
+      // Servers on other ports of the host share the cookies, so the names must be unique.
       names: {
         session: 'oselya_idp_session',
         interaction: 'oselya_idp_interaction',
@@ -71,7 +71,7 @@ function configure(options: ProviderOptions): Configuration {
     scopes: ['openid'],
     pkce: { required: () => true },
     allowOmittingSingleRegisteredRedirectUri: false,
-    // Issuer and verifier are one process with one clock.
+    // The issuer and the verifier are the same process.
     clockTolerance: 0,
     routes: {
       authorization: '/oauth/authorize',
@@ -98,17 +98,17 @@ function configure(options: ProviderOptions): Configuration {
       Grant: refreshTokenSeconds,
       IdToken: ID_TOKEN_SECONDS,
       Interaction: INTERACTION_SECONDS,
-      // A rotated token inherits the rest of the lifetime, so refreshing does not prolong a sign-in.
+      // A rotated token inherits the remaining lifetime, so that refreshing does not extend a sign-in.
       RefreshToken: (ctx) => {
         const rotated = ctx.oidc.entities.RotatedRefreshToken;
         return rotated ? Math.max(1, rotated.remainingTTL) : refreshTokenSeconds;
       },
       Session: SESSION_SECONDS,
     },
-    // Contract 3 gives a refresh token without `offline_access`.
+    // Contract 3 issues refresh tokens without `offline_access`.
     issueRefreshToken: (_ctx, { grantTypes }) => grantTypes?.includes('refresh_token') ?? false,
     rotateRefreshToken: true,
-    // No provider session outlives its sign-in, so tokens cannot be bound to one.
+    // The provider session ends with the sign-in, so tokens cannot be bound to it.
     expiresWithSession: () => false,
     claims: {
       openid: ['sub'],
@@ -117,7 +117,7 @@ function configure(options: ProviderOptions): Configuration {
       roles: ['client_access_list'],
       permissions: ['client_access_list'],
     },
-    // Blocked accounts do not exist for the protocol: neither sign-in, nor refresh, nor user data.
+    // Blocked accounts are treated as missing: they cannot sign in, refresh tokens or get user data.
     findAccount(_ctx, sub) {
       const account = accounts.find(sub);
       if (!account || account.blocked) return undefined;
@@ -139,7 +139,7 @@ function configure(options: ProviderOptions): Configuration {
   };
 }
 
-/** Returns the user data of Contract 3, with the members of `client_access_list` that the scopes allow. */
+/** Returns the user data of Contract 3. The scopes determine the members of `client_access_list`. */
 function userInfo(account: DevAccount, clientId: string, scope: string) {
   const scopes = new Set(scope.split(' '));
   return {
@@ -156,7 +156,7 @@ function userInfo(account: DevAccount, clientId: string, scope: string) {
   };
 }
 
-/** Creates the policy that shows the accounts and asks for no consent. */
+/** Creates the interaction policy: the user chooses an account, and is not asked for consent. */
 function pickWithoutConsent(): interactionPolicy.DefaultPolicy {
   const policy = interactionPolicy.base();
   policy.remove('consent');
@@ -172,7 +172,7 @@ function pickWithoutConsent(): interactionPolicy.DefaultPolicy {
   return policy;
 }
 
-/** Grants the scopes of the request to each sign-in separately, so that each can be revoked. */
+/** Creates a separate grant for each sign-in, so that each can be revoked on its own. */
 async function grantRequestedScopes(ctx: KoaContextWithOIDC) {
   const { Account, Client } = ctx.oidc.entities;
   const grant = new ctx.oidc.provider.Grant({
@@ -184,11 +184,11 @@ async function grantRequestedScopes(ctx: KoaContextWithOIDC) {
   return grant;
 }
 
-/** Ends the provider's session with its sign-in, so that the next one shows the accounts again. */
+/** Ends the provider session after each sign-in, so that the next sign-in shows the accounts again. */
 function endSessionWithSignIn(provider: Provider): void {
   provider.use(async (ctx, next) => {
     await next();
-    // oidc-provider adds `oidc` to the context of each request it routes.
+    // oidc-provider adds `oidc` to the context of the requests that it routes.
     const { oidc } = ctx as Partial<KoaContextWithOIDC>;
     if (!oidc?.session?.accountId) return;
     await oidc.session.destroy();

@@ -21,31 +21,31 @@ export type { WebhookDelivery, WebhookEventName, WebhookTarget } from './webhook
 
 /** Options of {@link createDevIdp}. */
 export type DevIdpOptions = {
-  /** The provider's origin, such as `http://127.0.0.1:8002`. It answers only requests for this host. */
+  /** Origin of the provider, such as `http://127.0.0.1:8002`. Requests for other hosts are rejected. */
   issuer: string;
   /** The application. */
   client: { id: string; secret: string; redirectUris: string[] };
-  /** Keeps keys, sign-ins and changed accounts; without a file they end with the process. */
+  /** File for keys, sign-ins and changed accounts. Without a file, they are lost when the process ends. */
   storeFile?: string;
-  /** Lifetime of an access token in seconds; 300 by default. */
+  /** Lifetime of an access token in seconds. 300 by default. */
   accessTokenSeconds?: number;
-  /** The longest time in seconds that a sign-in can be refreshed; 30 days by default. */
+  /** Maximum lifetime of a sign-in in seconds. 30 days by default. */
   refreshTokenSeconds?: number;
-  /** Receives an event for each change; none by default. */
+  /** Receiver of an event for each change. None by default. */
   webhook?: WebhookTarget;
-  /** Receives unexpected errors. Requests are not logged. */
+  /** Logger for unexpected errors. Requests are not logged. */
   log?: FastifyBaseLogger;
 };
 
-/** A running provider. Changes hold for the next request, and are then sent by webhook. */
+/** Development provider. Changes take effect at once, and are then sent by webhook. */
 export type DevIdp = Changes & {
-  /** The caller makes it listen, and may add development routes before that. */
+  /** HTTP server. The caller starts it, and can add routes before. */
   app: FastifyInstance;
-  /** The accounts as they are now. */
+  /** Current state of the accounts. */
   readonly accounts: readonly DevAccount[];
-  /** The latest webhooks as they are now, the last one first. */
+  /** Latest webhooks with their current state, most recent first. */
   readonly deliveries: readonly WebhookDelivery[];
-  /** Resolves when every webhook so far has been delivered or has failed. */
+  /** Waits until all queued webhooks have been delivered or have failed. */
   webhooksSettled: () => Promise<void>;
   /** Stops listening, aborts webhooks, and closes the store. */
   close: () => Promise<void>;
@@ -55,10 +55,10 @@ const ACCESS_TOKEN_SECONDS = 300;
 const REFRESH_TOKEN_SECONDS = 30 * 24 * 60 * 60;
 
 /**
- * Creates an OpenID provider for development in place of the assistant's identity provider (Specification 000,
+ * Creates an OpenID provider for development, which replaces the identity provider of the assistant (Specification 000,
  * Provisioning at the identity provider; Contract 3, Identity provider).
- * @throws TypeError for an option that cannot work, RangeError for an issuer that is not a loopback address, Error for
- *   a store file that cannot be used.
+ * @throws TypeError for an invalid option, RangeError for an issuer that is not a loopback URL, Error for an unusable
+ *   store file.
  */
 export async function createDevIdp(options: DevIdpOptions): Promise<DevIdp> {
   const { issuer, client, accessTokenSeconds = ACCESS_TOKEN_SECONDS } = options;
@@ -110,7 +110,7 @@ export async function createDevIdp(options: DevIdpOptions): Promise<DevIdp> {
   }
 }
 
-/** Rejects every host but this machine's own: anybody who reaches the provider can sign in as anybody. */
+/** Rejects hosts other than loopback, because every client of the provider can sign in as any user. */
 function assertLoopback(host: string): void {
   if (isLoopback(host)) return;
   throw new RangeError(
@@ -119,9 +119,9 @@ function assertLoopback(host: string): void {
   );
 }
 
-/** An HTTP server that listens on loopback hosts only. */
+/** HTTP server that listens only on loopback hosts. */
 class LoopbackServer extends Server {
-  /** Takes the form that Fastify uses, an object with `host`. @throws RangeError for another host. */
+  /** Accepts only the signature that Fastify uses. Throws a RangeError if the host is not a loopback host. */
   override listen(options?: unknown): this {
     const { host } = Object(options) as { host?: unknown };
     assertLoopback(String(host));
@@ -129,7 +129,7 @@ class LoopbackServer extends Server {
   }
 }
 
-/** Creates the HTTP server without its routes. It answers under the name of its issuer alone. */
+/** Creates the HTTP server without its routes. It accepts only requests for the host of the issuer. */
 function createApp(
   issuer: string,
   redirectUris: readonly string[],
@@ -141,7 +141,7 @@ function createApp(
     ...(log && { loggerInstance: log }),
   });
   const { host } = new URL(issuer);
-  // A website can resolve its own name to 127.0.0.1 and so reach this server, but its requests name that host.
+  // Prevents DNS rebinding: a website can resolve its name to 127.0.0.1, but its requests contain that name as host.
   app.addHook('onRequest', (request, reply, done) => {
     if (request.host === host && hasSingleHost(request.raw)) return done();
     const [status, message] = hasSingleHost(request.raw)
@@ -159,14 +159,14 @@ function createApp(
   return app;
 }
 
-// Koa prints errors unless something listens to its `error` event, which the provider's types leave out.
+// Koa prints errors if its `error` event has no listener. The types of the provider lack this event.
 function logErrors(provider: Provider, log: FastifyBaseLogger): void {
   const application: EventEmitter = provider;
   application.on('error', (error) => log.error(error));
   provider.on('server_error', (_ctx, error) => log.error(error));
 }
 
-/** Passes requests under `/oauth` and `/.well-known` to oidc-provider, which reads the bodies itself. */
+/** Registers the routes of oidc-provider under `/oauth` and `/.well-known`. It parses the bodies itself. */
 async function protocolRoutes(
   app: FastifyInstance,
   { provider }: { provider: Provider },
@@ -196,8 +196,8 @@ const choiceSchema = {
 } as const;
 
 /**
- * Serves the page with the choice of an account. Its requests are tied to the browser that began the sign-in:
- * oidc-provider sets a signed `SameSite=Lax` cookie for this path, and without it there is no interaction.
+ * Registers the page for choosing an account. Its requests are bound to the browser that started the sign-in by a signed
+ * `SameSite=Lax` cookie of oidc-provider.
  */
 async function interactionRoutes(
   app: FastifyInstance,

@@ -7,7 +7,7 @@ import { type Adapter, type AdapterPayload, errors, type JWKS } from 'oidc-provi
 
 const SCHEMA_VERSION = 1;
 
-// `artifacts` has a row for each token, code, grant or interaction; generated columns make its payload searchable.
+// `artifacts` has one row per token, code, grant or interaction. Generated columns make the payload searchable.
 const SCHEMA = `
   create table settings (name text primary key, value text not null) strict;
 
@@ -35,9 +35,9 @@ const SCHEMA = `
 `;
 
 /**
- * Opens the provider's database and creates its tables when they are absent.
- * @param file Readable by its owner only; without one the database lives in memory.
- * @throws Error when the file is no database of this version, naming the file and the remedy.
+ * Opens the database of the provider, and creates its tables if they do not exist.
+ * @param file Database file, which only its owner can read. Without a file, the database is in memory.
+ * @throws Error with the name of the file and a solution if the file is not a database of this version.
  */
 export function openDatabase(file = ':memory:'): DatabaseSync {
   let database: DatabaseSync | undefined;
@@ -62,17 +62,17 @@ export function openDatabase(file = ':memory:'): DatabaseSync {
   }
 }
 
-// The file holds the signing key, so it never exists with wider rights. SQLite gives its journal the same mode.
+// The file contains the signing key, so it is created with restricted permissions. SQLite copies them to the journal.
 function restrictToOwner(file: string): void {
   mkdirSync(dirname(file), { recursive: true });
   closeSync(openSync(file, 'a', 0o600));
   chmodSync(file, 0o600);
 }
 
-/** The keys of the provider: `jwks` signs ID tokens, `cookieKeys` its own cookies. */
+/** Keys of the provider. `jwks` signs ID tokens, `cookieKeys` sign cookies. */
 export type ProviderKeys = { jwks: JWKS; cookieKeys: string[] };
 
-/** Returns the provider's keys, generated at the first start, so that tokens outlive a restart. */
+/** Loads the keys of the provider. Generates them at the first start, so that tokens remain valid after a restart. */
 export async function loadKeys(database: DatabaseSync): Promise<ProviderKeys> {
   const read = database.prepare("select value from settings where name = 'keys'");
   if (!read.get()) {
@@ -80,7 +80,7 @@ export async function loadKeys(database: DatabaseSync): Promise<ProviderKeys> {
     const { privateKey } = await promisify(generateKeyPair)('rsa', { modulusLength: 2048 });
     const jwk = { ...privateKey.export({ format: 'jwk' }), kty: 'RSA', use: 'sig', alg: 'RS256' };
     const cookieKeys = [randomBytes(32).toString('base64url')];
-    // Another process may have been first: its keys win for both.
+    // If another process was faster, both use its keys.
     database
       .prepare("insert into settings (name, value) values ('keys', ?) on conflict do nothing")
       .run(JSON.stringify({ jwks: { keys: [jwk] }, cookieKeys }));
@@ -89,12 +89,12 @@ export async function loadKeys(database: DatabaseSync): Promise<ProviderKeys> {
   return keys;
 }
 
-/** The tokens, codes, grants and interactions of oidc-provider. */
+/** Store for the tokens, codes, grants and interactions of oidc-provider. */
 export type Artifacts = ReturnType<typeof createArtifacts>;
 
 const nowSeconds = () => Math.floor(Date.now() / 1000);
 
-/** Keeps oidc-provider's artifacts in SQLite, and deletes the expired ones of earlier runs. */
+/** Creates a store for the artifacts of oidc-provider in SQLite, and deletes expired artifacts. */
 export function createArtifacts(database: DatabaseSync) {
   database.prepare('delete from artifacts where expires_at <= ?').run(nowSeconds());
   const upsert = database.prepare(
@@ -128,7 +128,7 @@ export function createArtifacts(database: DatabaseSync) {
       find: async (id) => payloadOf(find.get(model, id)),
       findByUid: async (uid) => payloadOf(findByUid.get(model, uid)),
       findByUserCode: async () => undefined,
-      // Two requests can read one token as unused. The second one ends the grant (RFC 9700 §4.14.2).
+      // Two concurrent requests can use the same token. The second one revokes the grant (RFC 9700 §4.14.2).
       async consume(id) {
         if (consume.run(nowSeconds(), model, id).changes === 1) return;
         const replayed = payloadOf(find.get(model, id));

@@ -10,41 +10,41 @@ export type WebhookEventName =
   | 'session.revoked'
   | 'auth.global_logout';
 
-/** The receiver of events, and the secret shared with it. */
+/** Receiver of events, and its shared secret. */
 export type WebhookTarget = {
   url: string;
-  /** The key's text, or `whsec_` and the key in base64. */
+  /** Key as text, or `whsec_` and the key in base64. */
   secret: string;
 };
 
-/** One event and the state of its delivery. */
+/** Event and the state of its delivery. */
 export type WebhookDelivery = {
-  /** The `webhook-id`, the same in every attempt. */
+  /** Value of `webhook-id`. All attempts have the same ID. */
   id: string;
   event: WebhookEventName;
-  /** Undefined where the event is about all accounts. */
+  /** ID of the account. Undefined if the event concerns all accounts. */
   user_id?: string | undefined;
-  /** The time of the change, in ISO 8601. */
+  /** Time of the change in ISO 8601. */
   occurred_at: string;
   state: 'waiting' | 'delivered' | 'failed';
   attempts: number;
-  /** The last answer, or the reason for having none, in words. */
+  /** Description of the last response, or of the reason for a missing response. */
   detail: string;
 };
 
-/** The provider's outgoing webhooks. */
+/** Outgoing webhooks of the provider. */
 export type Webhooks = ReturnType<typeof createWebhooks>;
 
 const ATTEMPT_TIMEOUT_MS = 5000;
-/** There is one attempt more than there are delays. */
+/** Delays between attempts. The number of attempts is one higher. */
 const RETRY_DELAYS_MS: readonly number[] = [500, 2000, 8000];
 const MAX_RECENT = 20;
 const RETRYABLE: ReadonlySet<number> = new Set([408, 425, 429]);
 
 /**
- * Sends events as Standard Webhooks, one after the other, so that changes arrive in their order. Nothing is kept across
- * restarts. Without a target every event fails, which the control page shows.
- * @throws TypeError when the target's address or secret cannot be used.
+ * Creates a sender of events as Standard Webhooks. It sends one event at a time, so that changes arrive in order. Events
+ * are lost at a restart. Without a target, all events fail, which the control page shows.
+ * @throws TypeError if the URL or the secret of the target is invalid.
  */
 export function createWebhooks(
   target?: WebhookTarget,
@@ -73,7 +73,7 @@ export function createWebhooks(
 
   return {
     url: target?.url,
-    /** Queues an event; the returned delivery changes as it proceeds. */
+    /** Enqueues an event. The returned delivery is updated as it proceeds. */
     send(event: WebhookEventName, userId?: string): Readonly<WebhookDelivery> {
       const delivery: WebhookDelivery = {
         id: `msg_${randomUUID()}`,
@@ -90,11 +90,11 @@ export function createWebhooks(
       else fail(delivery, 'no webhook is set up');
       return delivery;
     },
-    /** Returns the latest deliveries, the last one first. */
+    /** Returns the latest deliveries, most recent first. */
     recent: () => recent.map((delivery) => ({ ...delivery })),
-    /** Resolves when every event so far has been delivered or has failed. */
+    /** Waits until all queued events have been delivered or have failed. */
     settled: () => queue,
-    /** Aborts deliveries in progress and fails those that wait. */
+    /** Aborts the delivery in progress, and fails the queued deliveries. */
     close(): Promise<void> {
       stopping.abort();
       return queue;
@@ -107,8 +107,8 @@ function fail(delivery: WebhookDelivery, detail: string): void {
 }
 
 /**
- * Posts a message once, on a new connection, because receivers in development restart often.
- * @returns The state `waiting` if another attempt may succeed.
+ * Posts a message once. Uses a new connection, because receivers restart often in development.
+ * @returns The new state. `waiting` means that another attempt may succeed.
  */
 async function attempt(
   url: string,
@@ -131,7 +131,7 @@ async function attempt(
   }
 }
 
-/** Returns the reason of a failed fetch, which is in its cause. */
+/** Describes why a fetch failed. The reason is in the cause of the error. */
 function reasonOf(error: unknown): string {
   if (!(error instanceof Error)) return String(error);
   if (error.name === 'TimeoutError') return 'no answer in time';
@@ -150,9 +150,9 @@ function keyFor({ url, secret }: WebhookTarget): Buffer {
 const BASE64_PREFIX = 'whsec_';
 
 /**
- * Returns the key of a shared secret: its UTF-8 bytes, or the base64 of either alphabet after `whsec_` (Standard
- * Webhooks, Signature scheme).
- * @throws TypeError when the secret is empty, or the rest after the prefix is not base64.
+ * Parses a shared secret: `whsec_` and a key in base64 or base64url, or else the key as text (Standard Webhooks,
+ * Signature scheme).
+ * @throws TypeError if the secret is empty, or if the text after the prefix is not base64.
  */
 export function webhookKey(secret: string): Buffer {
   if (secret === '') {
@@ -166,7 +166,7 @@ export function webhookKey(secret: string): Buffer {
   return Buffer.from(encoded, 'base64');
 }
 
-/** Returns the three headers of a signed message (Standard Webhooks, Webhook headers); time in Unix seconds. */
+/** Creates the headers of a signed message (Standard Webhooks, Webhook headers). `timestamp` is in Unix seconds. */
 export function signedHeaders(
   key: Buffer,
   { id, timestamp, body }: { id: string; timestamp: number; body: string },

@@ -1,7 +1,7 @@
 import { type Static, Type } from 'typebox';
 import { defineAnswer } from './schema.ts';
 
-/** The answer of a vision model about an image of a listing. The version of the prompt stands for it. */
+/** Answer schema for images of listings. It is part of the prompt version. */
 export const imageDescription = defineAnswer({
   schemaName: 'image_description',
   maxOutputTokens: 500,
@@ -20,5 +20,5 @@ export const imageDescription = defineAnswer({
   }),
 });
 
-/** A valid answer: its texts are as the model wrote them, of any length. */
+/** Validated description of an image. The length of its texts is not limited. */
 export type ImageDescription = Static<typeof imageDescription.schema>;

@@ -1,46 +1,46 @@
 import { isInfrastructureFailure, ModelError, type Outage } from './errors.ts';
 
-/** Closed lets every call through, open none, half-open one probe. */
+/** State of a breaker: closed admits all calls, open admits none, and half-open admits one probe. */
 export type BreakerState = 'closed' | 'open' | 'half-open';
 
-/** The observable side of a breaker. */
+/** Read-only view of a breaker. */
 export type BreakerView = {
   readonly state: BreakerState;
-  /** Whether calls fail at once: the breaker is open, or its probe is in progress. */
+  /** Whether calls fail at once, because the breaker is open or its probe is in progress. */
   readonly isOpen: boolean;
-  /** Calls the listener with each new state. @returns A function that unsubscribes. */
+  /** Calls a listener with each new state. Returns a function that unsubscribes. */
   onChange(listener: (state: BreakerState) => void): () => void;
 };
 
-/** A call that a breaker let through. */
+/** Attempt that a breaker admitted. */
 export type Attempt = {
-  /** Whether this is the probe: all other calls fail until it ends. */
+  /** Whether this attempt is the probe. All other calls fail until the probe ends. */
   readonly isProbe: boolean;
-  /** Records the outcome. A probe that ended counts as an ordinary attempt if it is recorded again. */
+  /** Records the outcome. A second record of a probe counts as an ordinary attempt. */
   end(error?: unknown): void;
 };
 
-/** A circuit breaker in front of one use of a model server. */
+/** Circuit breaker for one use of a model server. */
 export type Breaker = BreakerView & {
-  /** Lets a call through. @throws ModelError MODEL_BREAKER_OPEN. */
+  /** Admits an attempt. Throws ModelError MODEL_BREAKER_OPEN if the breaker is open. */
   enter(): Attempt;
 };
 
-/** When a breaker opens, and for how long. */
+/** Settings of a breaker. */
 export type BreakerSettings = {
-  /** Infrastructure failures in a row that open it. */
+  /** Number of consecutive infrastructure failures that open the breaker. */
   failures: number;
   halfOpenAfterMs: number;
-  /** The longest wait of a call. A server that asks for more opens the breaker at once. */
+  /** Longest wait of a call. If a server requests a longer delay, the breaker opens at once. */
   maxWaitMs: number;
 };
 
-/** Bounds the time that a server may ask for. */
+/** Maximum time that a breaker is open, even if a server requests more. */
 const MAX_OPEN_MS = 3_600_000;
 
 /**
- * Creates a breaker that judges single attempts (Contract 4, Model). Only infrastructure failures open it. Rejections
- * and invalid answers count as neither failures nor successes, except that they prove a probed server alive.
+ * Creates a breaker that counts individual attempts (Contract 4, Model). Only infrastructure failures open it.
+ * Rejections and invalid answers count neither as failures nor as successes, but as the outcome of a probe they close it.
  */
 export function createBreaker({ failures, halfOpenAfterMs, maxWaitMs }: BreakerSettings): Breaker {
   const { subscribe, announce } = createListeners(() => state());
@@ -60,7 +60,7 @@ export function createBreaker({ failures, halfOpenAfterMs, maxWaitMs }: BreakerS
     announceWhenDue();
   }
 
-  // A timer may fire a moment before the clock agrees, so it is set again until it does.
+  // A timer may fire slightly before the time of the clock, so it is set again until the state changes.
   function announceWhenDue(): void {
     announce();
     if (reopensAt === undefined || state() !== 'open') return;
@@ -81,7 +81,7 @@ export function createBreaker({ failures, halfOpenAfterMs, maxWaitMs }: BreakerS
       if (wasProbe || failuresInRow >= failures || retryAfterMs >= maxWaitMs) open(retryAfterMs);
       return;
     }
-    // A probe that the caller aborted proves nothing.
+    // An aborted probe does not show that the server works.
     const provesAlive = error instanceof ModelError && error.code !== 'MODEL_ABORTED';
     if (error === undefined || (wasProbe && provesAlive)) close();
   }
@@ -110,7 +110,7 @@ export function createBreaker({ failures, halfOpenAfterMs, maxWaitMs }: BreakerS
             lastFailure = error.message;
             error.outage = outage ??= { since: new Date() };
           }
-          // An attempt from before the breaker opened says nothing about the server now.
+          // An attempt that started before the breaker opened does not show the current state of the server.
           if (wasProbe || reopensAt === undefined) record(error, wasProbe);
         },
       };
@@ -118,7 +118,7 @@ export function createBreaker({ failures, halfOpenAfterMs, maxWaitMs }: BreakerS
   };
 }
 
-/** Joins breakers: open while any is open, half-open while any allows a probe, else closed. */
+/** Combines breakers. The result is open if one of them is open, else half-open if one of them is half-open. */
 export function joinBreakers(breakers: readonly BreakerView[]): BreakerView {
   const state = (): BreakerState => {
     const states = new Set(breakers.map((breaker) => breaker.state));
@@ -137,7 +137,7 @@ export function joinBreakers(breakers: readonly BreakerView[]): BreakerView {
   };
 }
 
-/** Publishes each change of a state. */
+/** Creates a list of listeners that are notified of each change of the state. */
 function createListeners(state: () => BreakerState) {
   const listeners = new Set<(state: BreakerState) => void>();
   let announced: BreakerState = 'closed';

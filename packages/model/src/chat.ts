@@ -14,45 +14,45 @@ import { type Confidential, textsIn } from './quote.ts';
 import { readServerError, streamError } from './server-error.ts';
 import { readTokens, type Tokens } from './usage.ts';
 
-/** A conversation to continue. */
+/** Request to continue a conversation. */
 export type ChatRequest = {
-  /** The label of metrics. */
+  /** Label for metrics. */
   operation: string;
-  /** The name of a model in place of the configured one. */
+  /** Name of the model. Defaults to the configured model. */
   model?: string | undefined;
   system: string;
   messages: readonly ChatMessage[];
   tools?: readonly ToolDefinition[] | undefined;
-  /** `none`: the tools are sent, as in the requests before, and none may be called. */
+  /** Tool choice. With `none`, the tools are sent but the model must not call them. */
   toolChoice?: 'auto' | 'none' | undefined;
   maxOutputTokens?: number | undefined;
   signal?: AbortSignal | undefined;
 };
 
-/** A part of an answer, as it comes. */
+/** Part of a streamed answer. */
 export type ChatPart =
   | { type: 'text'; text: string }
   | { type: 'tool_call'; call: ToolCall }
   | {
       type: 'end';
-      /** `length`: the answer was cut off at its length limit. */
+      /** Reason for the end. `length` means that the answer was cut off at its length limit. */
       reason: 'stop' | 'length' | 'tool_calls';
-      /** The model's name as the server gave it. */
+      /** Name of the model in the response. */
       model: string;
       usage: Tokens;
     };
 
-/** The lane of conversations, whose model may be named in the request. */
+/** Lane for conversations. The model is chosen for each request. */
 export type ChatLane = Omit<Lane<unknown>, 'model'> & {
   chatModel: (name: string | undefined) => LanguageModelV4;
-  /** The longest wait for the next part. */
+  /** Longest wait for the next part. */
   timeoutMs: number;
 };
 
-/** Parts of an answer; undefined for those that only show that the server is at work. */
+/** Parts of an answer. Undefined for parts that only show that the server is working. */
 type Parts = AsyncGenerator<ChatPart | undefined, void, undefined>;
 
-/** An answer whose first part has come. */
+/** Answer after its first part has arrived. */
 type OpenAnswer = {
   request: OpenRequest;
   parts: Parts;
@@ -63,10 +63,10 @@ type OpenAnswer = {
 const EXPECTED = 'a streamed chat completion. Check that MODEL_CHAT names a chat model.';
 
 /**
- * Continues a conversation, and yields the answer as it comes. Until the first part has come a failure is retried as
- * in every call (Contract 4, Model). From then on it ends the stream, since yielded parts cannot be taken back. The
- * breaker counts a failure at any time, and a success at the end.
- * @throws ModelError MODEL_TIMEOUT when the next part does not come in time, MODEL_REFUSED, and every other code of a
+ * Continues a conversation, and yields the parts of the answer. Failures before the first part are retried (Contract 4,
+ * Model). Later failures end the stream, because yielded parts cannot be taken back. The breaker records failures at any
+ * time, and a success at the end.
+ * @throws ModelError MODEL_TIMEOUT if the next part does not arrive in time, MODEL_REFUSED, and all other codes of a
  *   request.
  */
 export async function* streamChat(
@@ -98,7 +98,7 @@ export async function* streamChat(
     throw request.fail(error, interruption);
   } finally {
     clearTimeout(timer);
-    // A reader that leaves makes the server stop writing.
+    // Also runs if the consumer stops reading, so that the server stops generating.
     abort();
     request.end('MODEL_ABORTED');
   }
@@ -116,7 +116,7 @@ async function openAnswer(
   context.signal.addEventListener('abort', abort);
   try {
     const model = lane.chatModel(chat.model);
-    // Without the SDK's `streamText`: ADR 0004.
+    // Does not use `streamText` of the SDK. See ADR 0004.
     const { stream } = await model.doStream({
       prompt: toPrompt(chat),
       ...(tools.length > 0 && {
@@ -124,7 +124,7 @@ async function openAnswer(
           type: 'function' as const,
           name,
           description,
-          // The SDK's type of JSON Schema is not read-only.
+          // The type of the SDK is not read-only.
           inputSchema: input as JSONSchema7,
         })),
         toolChoice: { type: toolChoice },
@@ -140,7 +140,7 @@ async function openAnswer(
   } catch (error) {
     throw request.fail(error, () => context.interruption());
   } finally {
-    // From here on each part has the time-out of its own.
+    // The deadline of the call ends here. Further parts have their own timeout.
     context.signal.removeEventListener('abort', abort);
   }
 }
@@ -160,7 +160,7 @@ async function* answerParts(
   let model = configured;
   for await (const part of stream) {
     switch (part.type) {
-      // The provider makes this itself, before the server has sent anything.
+      // The provider emits this part before the server has sent anything.
       case 'stream-start':
         break;
       case 'response-metadata':
@@ -189,8 +189,8 @@ async function* answerParts(
 }
 
 /**
- * Returns the failure of an error part. The server wrote it in place of a chunk (`data: {"error": …}`): the provider
- * gives the `error` in it, or an error of validation where its form is not OpenAI's.
+ * Converts an error part to an error. The server sent it instead of a chunk (`data: {"error": …}`). The provider returns
+ * the value of `error`, or a validation error if its format differs from OpenAI's.
  */
 function errorOf(error: unknown, confidential: Confidential): unknown {
   const isOfForm = TypeValidationError.isInstance(error);
@@ -199,7 +199,7 @@ function errorOf(error: unknown, confidential: Confidential): unknown {
   return said === undefined ? error : streamError(said, confidential);
 }
 
-/** Parses the input of a tool; an empty text is one that needs nothing. */
+/** Parses the input of a tool call. An empty text means no arguments. */
 function readInput(written: string): unknown {
   if (written.trim() === '') return {};
   try {

@@ -11,37 +11,37 @@ import { createRetry } from './retry.ts';
 import { generateObject, type ObjectRequest, type ObjectResult } from './structured.ts';
 import type { Observer } from './usage.ts';
 
-/** The language model, as the apps use it. Every failure is a `ModelError`. */
+/** Client of the language model. All failures are of type `ModelError`. */
 export type ModelClient = {
-  /** Returns a validated answer that follows a schema. */
+  /** Requests an answer that follows a schema, and validates it. */
   generateObject<S extends TSchema>(request: ObjectRequest<S>): Promise<ObjectResult<Static<S>>>;
-  /** Continues a conversation, and yields the answer as it comes. */
+  /** Continues a conversation, and yields the parts of the answer. */
   streamChat(request: ChatRequest): AsyncGenerator<ChatPart, void, undefined>;
   /** Returns validated embeddings in the order of the texts. */
   embed(texts: readonly string[], options?: EmbedOptions): Promise<EmbedResult>;
-  /** The configured name of the chat model; servers may answer by another. */
+  /** Configured name of the chat model. Responses may contain another name. */
   readonly chatModel: string;
-  /** The configured name of the vision model; undefined where there is none (`MODEL_VISION=off`). */
+  /** Configured name of the vision model. Undefined if `MODEL_VISION=off`. */
   readonly visionModel: string | undefined;
-  /** The configured name of the embedding model: vectors of different models cannot be compared. */
+  /** Configured name of the embedding model. Vectors of different models cannot be compared. */
   readonly embeddingModel: string;
-  /** The breakers of chat, vision and embeddings as one: open while any of them is. */
+  /** Combined breaker of chat, vision and embeddings. Open if one of them is open. */
   readonly breaker: BreakerView;
   /**
-   * Asks each server for its list of models, beside the breaker, within 5 s; `failing` while the last request of any
-   * kind has failed.
+   * Requests the list of models from each server within 5 s, without the breaker. The status is `failing` if the last
+   * request of a kind failed.
    */
   health(options?: { signal?: AbortSignal }): Promise<ModelHealth & { mode: 'mock' | 'openai' }>;
-  /** Rejects further calls with MODEL_CLOSED, and resolves when those in progress have ended. */
+  /** Rejects further calls with MODEL_CLOSED, and waits for the calls in progress. */
   close(): Promise<void>;
 };
 
 const HEALTH_TIMEOUT_MS = 5_000;
 
 /**
- * Creates a model client (Contract 4, Model): validation, repair, retries, breaker and metrics are the same for both
+ * Creates a model client (Contract 4, Model). Validation, repair, retries, breakers and metrics work the same in both
  * modes.
- * @throws ModelError MODEL_MISCONFIGURED, naming the variable and never its value.
+ * @throws ModelError MODEL_MISCONFIGURED with the name of the variable, without its value.
  */
 export function createModelClient(options: ModelClientOptions): ModelClient {
   checkNumbers(options);
@@ -54,7 +54,7 @@ export function createModelClient(options: ModelClientOptions): ModelClient {
     initialDelayMs: options.retry?.initialDelayMs ?? 500,
     maxDelayMs: options.retry?.maxDelayMs ?? 10_000,
   });
-  // A server that embeds no more, or sees no more, still chats: one breaker would forget its failures.
+  // One breaker per use. With a shared breaker, successful chat requests would reset the failures of embeddings.
   const breaker = () =>
     createBreaker({
       failures: options.breaker?.failures ?? 5,
@@ -62,7 +62,7 @@ export function createModelClient(options: ModelClientOptions): ModelClient {
       maxWaitMs: timeoutMs,
     });
   const breakers = { chat: breaker(), vision: breaker(), embedding: breaker() };
-  // A server's context is one, whatever it is asked for.
+  // One gate per server, because all uses share its context.
   const gates = new Map(Object.values(backend.addresses).map((address) => [address, createGate()]));
   const lastFailures = createLastFailures();
   const lane = <M>(kind: CallKind, model: M) => {
@@ -144,13 +144,13 @@ export function createModelClient(options: ModelClientOptions): ModelClient {
   };
 }
 
-/** Failures of the caller say nothing about the server. */
+/** Failures caused by the caller. They do not affect the health. */
 const OF_THE_CALLER: ReadonlySet<string> = new Set<ModelErrorCode>([
   'MODEL_ABORTED',
   'MODEL_CLOSED',
 ]);
 
-/** Failures of one input; MAX_INPUT_FAILURES in a row mean that the server's context is too small. */
+/** Failures of a single input. MAX_INPUT_FAILURES consecutive ones mean that the context of the server is too small. */
 const OF_AN_INPUT: ReadonlySet<string> = new Set<ModelErrorCode>([
   'MODEL_INPUT_TOO_LARGE',
   'MODEL_REFUSED',
@@ -158,7 +158,7 @@ const OF_AN_INPUT: ReadonlySet<string> = new Set<ModelErrorCode>([
 ]);
 const MAX_INPUT_FAILURES = 5;
 
-/** Keeps the last failure of each kind: a server that lists its models may still fail every request. */
+/** Creates a record of the last failure of each use. A server that lists its models may still fail all requests. */
 function createLastFailures() {
   const reasons = new Map<CallKind, string>();
   const inputFailures = new Map<CallKind, number>();

@@ -1,36 +1,36 @@
 import type { ModelSchema } from './schema.ts';
 
-/** A call of a tool by a model. */
+/** Tool call of a model. */
 export type ToolCall = {
-  /** Made by the model; the result names it. */
+  /** ID that the model assigned. The tool result refers to it. */
   id: string;
   name: string;
-  /** As the model wrote it, unchecked. Text that is not JSON stays text. */
+  /** Input in the form that the model produced, not validated. A string if it is not valid JSON. */
   input: unknown;
 };
 
-/** A message of a conversation. */
+/** Message of a conversation. */
 export type ChatMessage =
   | { role: 'user'; content: string }
   | { role: 'assistant'; content: string; toolCalls?: readonly ToolCall[] | undefined }
   | { role: 'tool'; toolCallId: string; toolName: string; content: string };
 
-/** A tool that a model may call. */
+/** Tool that a model can call. */
 export type ToolDefinition = { name: string; description: string; input: ModelSchema };
 
-/** A conversation as the mock agent sees it. */
+/** Conversation for the mock agent. */
 export type Conversation = {
   system: string;
   messages: ChatMessage[];
-  /** The names of the tools that may be called. */
+  /** Names of the tools that the agent can call. */
   tools: string[];
 };
 
-/** A text, tools to call, or both. */
+/** Reply of the mock agent: a text, tool calls, or both. */
 export type Reply = {
   text?: string | undefined;
   toolCalls?: readonly ToolCall[] | undefined;
 };
 
-/** Answers conversations in place of a model. Equal conversations must get equal replies. */
+/** Replies to conversations instead of a model. Equal conversations must get equal replies. */
 export type MockAgent = (conversation: Conversation) => Reply;

@@ -3,10 +3,10 @@ import { ModelError } from './errors.ts';
 import { type Lane, sendRequest } from './request.ts';
 import { createUsage, type Observer, readTokens, type Usage } from './usage.ts';
 
-/** Embeddings, in the order of their texts. */
+/** Result of `embed`: vectors in the order of the texts. */
 export type EmbedResult = {
   vectors: number[][];
-  /** The configured name of the model. */
+  /** Configured name of the model. */
   model: string;
   usage: Usage;
 };
@@ -14,20 +14,20 @@ export type EmbedResult = {
 /** Embedding options. */
 export type EmbedOptions = {
   signal?: AbortSignal | undefined;
-  /** Called for each request, beside the observer of the client. */
+  /** Called for each request, in addition to the observer of the client. */
   observe?: Observer | undefined;
 };
 
-/** Texts of one request; below the limit of every known server. */
+/** Maximum number of texts per request. All known servers accept it. */
 export const MAX_TEXTS_PER_REQUEST = 64;
 
 type Answer = Awaited<ReturnType<EmbeddingModelV4['doEmbed']>>;
 
 /**
- * Embeds texts, `MAX_TEXTS_PER_REQUEST` at a time, one request after another. Each request has its own attempts and
- * deadline. Texts that are too long for the model are shortened: their beginning says most.
- * @throws ModelError MODEL_INVALID_OUTPUT when a vector is missing, not finite, zero or of another width; and every
- *   other code of a request.
+ * Embeds texts in batches of `MAX_TEXTS_PER_REQUEST`, one after another. Each batch has its own attempts and deadline.
+ * Texts that are too long for the model are cut at the end.
+ * @throws ModelError MODEL_INVALID_OUTPUT if a vector is missing, not finite, zero or of the wrong width, and all other
+ *   codes of a request.
  */
 export async function embed(
   deps: Lane<EmbeddingModelV4> & { dimensions: number; textLimit: TextLimit },
@@ -76,8 +76,8 @@ export async function embed(
 }
 
 /**
- * Puts embeddings into the order of their texts: servers that batch may answer out of order and number the vectors,
- * which `@ai-sdk/openai-compatible` ignores. Returns undefined unless there is one for each text.
+ * Sorts embeddings into the order of their texts, by the `index` in the response, which `@ai-sdk/openai-compatible`
+ * ignores. Returns undefined if the number of embeddings is wrong.
  */
 function inOrder({ embeddings, response }: Answer, count: number): number[][] | undefined {
   if (embeddings.length !== count) return undefined;
@@ -88,13 +88,13 @@ function inOrder({ embeddings, response }: Answer, count: number): number[][] | 
   return ordered.every((vector) => vector !== undefined) ? ordered : undefined;
 }
 
-/** Below this, single precision loses digits: IEEE 754, binary32. */
+/** Smallest normal number in single precision (IEEE 754, binary32). Smaller numbers lose precision. */
 const MIN_NORMAL = 2 ** -126;
 
 /**
- * Rejects vectors that would corrupt every search that meets them. They are judged as pgvector computes distances: it
- * stores numbers in single precision, and adds up their squares in it.
- * @throws ModelError MODEL_INVALID_OUTPUT, naming MODEL_EMBEDDING and, for a wrong width, EMBEDDING_DIMENSIONS.
+ * Rejects vectors that would corrupt search results. The check uses single precision like pgvector, which stores numbers
+ * and adds their squares in single precision.
+ * @throws ModelError MODEL_INVALID_OUTPUT.
  */
 export function checkVectors(vectors: number[][], dimensions: number, model: string): number[][] {
   for (const vector of vectors) {
@@ -118,29 +118,29 @@ function problemOf(vector: number[], dimensions: number): string | undefined {
   return 'of zeros only, or of numbers too small to square, which has no direction.';
 }
 
-/** The longest text that an embedding model takes, learned from its rejections. */
+/** Maximum text length of an embedding model, learned from its rejections. */
 export type TextLimit = {
   /** Cuts texts to the known limit. */
   cut(texts: readonly string[]): string[];
   /**
-   * Shortens texts that the model rejected together, and lowers the limit for later ones.
-   * @returns Undefined when the error is not about their length, or they cannot be cut further.
+   * Shortens texts of a rejected batch, and lowers the limit for later texts.
+   * @returns The shorter texts, or undefined if the error is not about length or if the texts are too short to cut.
    */
   shorten(texts: readonly string[], error: unknown): string[] | undefined;
 };
 
-/** Shorter texts are useless for search. */
+/** Minimum length of a shortened text. Shorter texts are useless for search. */
 const MIN_BYTES = 64;
 
-/** Cuts a tenth more than the proportion, because tokens are not spread evenly over a text. */
+/** Safety factor for the computed length, because tokens are not distributed evenly over a text. */
 const MARGIN = 0.9;
 
-/** A token of a usual text has more bytes, in any script. An unusual text must not lower the limit of others. */
+/** Minimum bytes per token of ordinary text. Prevents that an unusual text lowers the limit too far. */
 const MIN_BYTES_PER_TOKEN = 2;
 
 /**
- * Creates the limit of a model. It counts bytes of UTF-8, of which a token has about as many in Cyrillic as in English.
- * If the server names the size of the text and its limit in tokens, their proportion applies; otherwise a half is cut.
+ * Creates the text limit of a model. It counts UTF-8 bytes, because bytes per token are similar in Cyrillic and English.
+ * If the server reports the token count and its limit, texts are cut in proportion. Otherwise they are halved.
  */
 export function createTextLimit(): TextLimit {
   let maxBytes = Infinity;

@@ -1,18 +1,18 @@
-/** A failure of the server or of its connection: retried within its call, and counted by the breaker. */
+/** Failure of the server or its connection. Retried within the call, and counted by the breaker. */
 const INFRASTRUCTURE = { retryable: true, retriedInCall: true, infrastructure: true } as const;
-/** A failure of the request, of its answer or of the caller. */
+/** Failure of the request, the answer or the caller. Not retried. */
 const FINAL = { retryable: false, retriedInCall: false, infrastructure: false } as const;
 
 /**
- * The failures of model calls: whether the same call may succeed later, whether the call itself retries it, and
- * whether the breaker counts it (Contract 4, Model). `README.md` explains each row to the operator.
+ * Error codes of model calls, with three properties: whether the same call may succeed later, whether the call is
+ * retried automatically, and whether the breaker counts the failure (Contract 4, Model). `README.md` explains each code.
  */
 export const MODEL_ERRORS = {
   MODEL_UNREACHABLE: INFRASTRUCTURE,
   MODEL_TIMEOUT: INFRASTRUCTURE,
   MODEL_RATE_LIMITED: INFRASTRUCTURE,
   MODEL_UNAVAILABLE: INFRASTRUCTURE,
-  // The server works, but not on so many requests at once.
+  // The server works, but has too many concurrent requests.
   MODEL_CONTEXT_FULL: { retryable: true, retriedInCall: true, infrastructure: false },
   MODEL_BREAKER_OPEN: { retryable: true, retriedInCall: false, infrastructure: false },
   MODEL_REJECTED: FINAL,
@@ -26,39 +26,39 @@ export const MODEL_ERRORS = {
   MODEL_MISCONFIGURED: FINAL,
 } as const;
 
-/** The stable code of a model failure: match on this, never on a message. */
+/** Stable code of a model error. Compare this code instead of the message. */
 export type ModelErrorCode = keyof typeof MODEL_ERRORS;
 
-/** An outage of a server, from its first infrastructure failure to its next answer; all failures share the object. */
+/** Outage of a server, from its first infrastructure failure to its next success. Its failures share this object. */
 export type Outage = { readonly since: Date };
 
-/** The size of an input and its limit, in tokens; a server may name either. */
+/** Size of an input and its limit in tokens, if the server reports them. */
 export type TokenCounts = { given?: number; limit?: number };
 
-/** Details of a failure beside its code and message. */
+/** Additional details of a model error. */
 export type ModelErrorDetails = {
-  /** The HTTP status of the server's answer. */
+  /** HTTP status of the response. */
   status?: number;
-  /** How long the server asked not to be called, in milliseconds. */
+  /** Delay in milliseconds that the server requested before the next call. */
   retryAfterMs?: number | undefined;
-  /** Of an input that is too large. */
+  /** Token counts of an input that is too large. */
   tokens?: TokenCounts | undefined;
   /**
-   * Underlying cause: a connection's error or an abort signal's reason. The SDK's errors are never kept, because they
-   * carry the whole request: people's texts and images.
+   * Connection error or reason of an abort signal. Never an error of the SDK, because it contains the whole request with
+   * personal data.
    */
   cause?: unknown;
 };
 
-/** The error of every failed model call. Its message never contains the API key, the request or the answer. */
+/** Error of a failed model call. The message never contains the API key, the request or the answer. */
 export class ModelError extends Error {
   readonly code: ModelErrorCode;
-  /** Whether the same call may succeed later without any change. */
+  /** Whether the same call may succeed later without changes. */
   readonly retryable: boolean;
   readonly status?: number;
   readonly retryAfterMs?: number;
   readonly tokens?: TokenCounts;
-  /** Of an infrastructure failure: its outage, as the breaker sees it. Of a full context: an object of its own. */
+  /** Outage of an infrastructure failure, shared within the outage. A full context gets a separate object. */
   outage?: Outage;
 
   constructor(code: ModelErrorCode, message: string, details: ModelErrorDetails = {}) {
@@ -72,12 +72,12 @@ export class ModelError extends Error {
   }
 }
 
-/** Returns whether a failure is the infrastructure's, rather than the request's or the answer's. */
+/** Returns whether a failure is caused by the infrastructure instead of the request or the answer. */
 export function isInfrastructureFailure(error: unknown): error is ModelError {
   return error instanceof ModelError && MODEL_ERRORS[error.code].infrastructure;
 }
 
-/** Returns whether the call itself retries after a failure. */
+/** Returns whether a failure is retried within the call. */
 export function isRetriedInCall(error: unknown): error is ModelError {
   return error instanceof ModelError && MODEL_ERRORS[error.code].retriedInCall;
 }

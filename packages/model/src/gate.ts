@@ -1,26 +1,26 @@
 import { ModelError } from './errors.ts';
 import type { CallContext } from './retry.ts';
 
-/** Limits the requests in progress at one server after its context was full. */
+/** Limit for concurrent requests to one server after its context was full. */
 export type Gate = {
   /**
-   * Waits until a request may be sent.
-   * @returns A function to call once when the request has ended, with its error if it failed.
-   * @throws ModelError MODEL_CONTEXT_FULL when the call's deadline passes first, MODEL_ABORTED.
+   * Waits until a request can be sent.
+   * @returns A function that the caller must call once at the end of the request, with the error of a failed request.
+   * @throws ModelError MODEL_CONTEXT_FULL at the deadline of the call, MODEL_ABORTED if the caller aborts.
    */
   enter(context: CallContext): Promise<(error?: unknown) => void>;
 };
 
-/** How long a limit holds before it doubles. */
+/** Time after which a limit doubles. */
 const HOLD_MS = 60_000;
 
-/** A limit that would grow beyond this is removed. */
+/** Largest limit. Above this value the limit is removed. */
 const MAX_LIMIT = 64;
 
 /**
- * Creates the gate of one server, without a limit at first. llama.cpp shares its context among the requests in
- * progress, and fails all of them when it is full (MODEL_CONTEXT_FULL): then half as many are sent at once.
- * @param options.clock A monotonic clock in milliseconds.
+ * Creates the gate of one server, initially without a limit. llama.cpp shares its context among concurrent requests and
+ * fails all of them when it is full (MODEL_CONTEXT_FULL). The gate then halves the number of concurrent requests.
+ * @param options.clock Monotonic clock in milliseconds.
  */
 export function createGate({ clock = () => performance.now() } = {}): Gate {
   const waiting = new Set<() => void>();
@@ -46,7 +46,7 @@ export function createGate({ clock = () => performance.now() } = {}): Gate {
     return (error) => {
       if (error instanceof ModelError && error.code === 'MODEL_CONTEXT_FULL') {
         error.outage = { since: new Date() };
-        // Requests that failed together halve the limit once.
+        // Concurrent failures halve the limit only once.
         if (startedAt >= limitedAt) {
           limit = Math.max(1, Math.floor(inProgress / 2));
           limitedAt = clock();

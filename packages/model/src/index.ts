@@ -1,4 +1,4 @@
-/** The language-model client: OpenAI-compatible servers and a deterministic mock. */
+/** Client for language models: OpenAI-compatible servers and a deterministic mock. */
 export { imageDescription } from './answers.ts';
 export type { BreakerState, BreakerView } from './breaker.ts';
 export type { ChatPart, ChatRequest } from './chat.ts';

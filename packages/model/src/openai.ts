@@ -5,31 +5,31 @@ import type { CallKind, ServerAddress, ServerSettings } from './options.ts';
 import type { Lane } from './request.ts';
 import { createTransport } from './transport.ts';
 
-/** Whether the models can be reached, and answer. */
+/** Health of the models. */
 export type ModelHealth = {
-  /** `failing`: they can be reached, and the last request of some kind failed. */
+  /** Status of the servers. `failing` if they are reachable, but the last request of a kind failed. */
   status: 'ok' | 'failing' | 'down';
-  /** The reason; holds no secret. */
+  /** Reason without secrets. */
   detail?: string;
 };
 
-/** The models of one mode. Everything above is the same for each of them. */
+/** Models of one mode. */
 export type ModelBackend = {
   chat: LanguageModelV4;
-  /** Returns a model of the chat server by its name there; the mock has one for all names. */
+  /** Returns a model of the chat server by its name. The mock has the same model for all names. */
   chatModel(name: string): LanguageModelV4;
-  /** Undefined where no image is shown to a model: `MODEL_VISION=off`. */
+  /** Vision model. Undefined if `MODEL_VISION=off`. */
   vision: LanguageModelV4 | undefined;
   embedding: EmbeddingModelV4;
-  /** The same object where one server does several. */
+  /** Server for each use. Uses with the same server share one object. */
   addresses: Record<CallKind, Lane<unknown>['address']>;
   health(signal: AbortSignal): Promise<ModelHealth>;
   close(): Promise<void>;
 };
 
 /**
- * Creates the models of servers that speak OpenAI's protocol: Ollama, vLLM, llama.cpp, a hosted one. Servers of one
- * model each are several: for chat, vision and embeddings.
+ * Creates models of servers that implement the API of OpenAI, such as Ollama, vLLM, llama.cpp and hosted services. Chat,
+ * vision and embeddings can have separate servers.
  */
 export function createOpenAIBackend(settings: ServerSettings): ModelBackend {
   const { addresses, vision } = settings;
@@ -70,7 +70,7 @@ function openServer(server: ServerAddress) {
     baseURL: baseUrl,
     ...(apiKey !== undefined && { apiKey }),
     supportsStructuredOutputs: true,
-    // Streams count no tokens unless asked to (`stream_options.include_usage`).
+    // Sends `stream_options.include_usage`. Otherwise, streams do not report tokens.
     includeUsage: true,
     fetch,
   });

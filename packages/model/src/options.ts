@@ -2,70 +2,70 @@ import { ModelError } from './errors.ts';
 import type { MockAgent } from './conversation.ts';
 import type { Observer } from './usage.ts';
 
-/** The uses of models; each may have a server of its own. */
+/** Uses of models. Each use can have its own server. */
 export type CallKind = 'chat' | 'vision' | 'embedding';
 
-/** Settings of a model client. The names in capitals are the variables of Contract 1. */
+/** Options of a model client. Names in capitals are configuration variables (Contract 1). */
 export type ModelClientOptions = {
   /** `MODEL_MODE`. */
   mode: 'mock' | 'openai';
-  /** `MODEL_BASE_URL`: up to and including `/v1`. */
+  /** `MODEL_BASE_URL`: the URL up to and including `/v1`. */
   baseUrl?: string | undefined;
-  /** `MODEL_EMBEDDING_BASE_URL`; `baseUrl` unless given. */
+  /** `MODEL_EMBEDDING_BASE_URL`. Defaults to `baseUrl`. */
   embeddingBaseUrl?: string | undefined;
-  /** `MODEL_VISION_BASE_URL`; `baseUrl` unless given. */
+  /** `MODEL_VISION_BASE_URL`. Defaults to `baseUrl`. */
   visionBaseUrl?: string | undefined;
   /** `MODEL_API_KEY`. */
   apiKey?: string | undefined;
-  /** `MODEL_EMBEDDING_API_KEY`; `apiKey` unless given. */
+  /** `MODEL_EMBEDDING_API_KEY`. Defaults to `apiKey`. */
   embeddingApiKey?: string | undefined;
-  /** `MODEL_VISION_API_KEY`; `apiKey` unless given. */
+  /** `MODEL_VISION_API_KEY`. Defaults to `apiKey`. */
   visionApiKey?: string | undefined;
   /** `MODEL_CHAT`. */
   chat?: string | undefined;
-  /** `MODEL_VISION`; the chat model unless given, false for a client that shows no image to a model. */
+  /** `MODEL_VISION`. Defaults to the chat model. False disables image descriptions. */
   vision?: string | false | undefined;
-  /** `MODEL_EMBEDDING`; false for a client that embeds nothing. */
+  /** `MODEL_EMBEDDING`. False disables embeddings. */
   embedding?: string | false | undefined;
-  /** `MODEL_TIMEOUT_MS`: the deadline over all attempts of one request. */
+  /** `MODEL_TIMEOUT_MS`: the time limit for all attempts of one call. */
   timeoutMs: number;
-  /** `EMBEDDING_DIMENSIONS`: the width of every embedding. */
+  /** `EMBEDDING_DIMENSIONS`: the number of dimensions of embeddings. */
   embeddingDimensions: number;
-  /** Answers the conversations of the `mock` mode, which rejects them without it. */
+  /** Agent for conversations in `mock` mode. Without an agent, they are rejected. */
   mockAgent?: MockAgent | undefined;
-  /** Called for each request to the server when it has ended. */
+  /** Called at the end of each request to the server. */
   observe?: Observer | undefined;
-  /** By default 3 attempts, with a delay of 500 ms that doubles up to 10 s. */
+  /** Retry settings. By default 3 attempts, with a delay of 500 ms that doubles up to 10 s. */
   retry?: { attempts?: number; initialDelayMs?: number; maxDelayMs?: number } | undefined;
-  /** By default a breaker opens after 5 infrastructure failures in a row, and allows a probe after 30 s. */
+  /** Breaker settings. By default, a breaker opens after 5 consecutive failures and allows a probe after 30 s. */
   breaker?: { failures?: number; halfOpenAfterMs?: number } | undefined;
 };
 
-/** The variables that hold a server's address and key, for error messages. */
+/** Names of the variables for the URL and the key of a server, for error messages. */
 export type ServerVariables = { baseUrl: string; apiKey: string };
 
-/** One OpenAI-compatible server, checked. */
+/** Validated settings of an OpenAI-compatible server. */
 export type ServerAddress = {
   baseUrl: string;
   apiKey: string | undefined;
   variables: ServerVariables;
 };
 
-/** The servers and models of the `openai` mode, checked. */
+/** Validated servers and models of the `openai` mode. */
 export type ServerSettings = {
-  /** The same object where one server does several. */
+  /** Server for each use. Uses with the same server share one object. */
   addresses: Record<CallKind, ServerAddress>;
   chat: string;
   vision: string | undefined;
   embedding: string;
 };
 
-/** A longer timer overflows in Node and would fire at once. */
+/** Maximum delay of a timer in Node. Longer delays overflow and fire at once. */
 const MAX_TIMER_MS = 2 ** 31 - 1;
 
 /**
- * Checks the numbers of the options.
- * @throws ModelError MODEL_MISCONFIGURED, naming the variable or option.
+ * Validates the numeric options.
+ * @throws ModelError MODEL_MISCONFIGURED with the name of the variable or option.
  */
 export function checkNumbers(options: ModelClientOptions): void {
   const { retry, breaker } = options;
@@ -86,9 +86,8 @@ export function checkNumbers(options: ModelClientOptions): void {
 }
 
 /**
- * Reads the settings of the `openai` mode.
- * @throws ModelError MODEL_MISCONFIGURED, naming every variable that is missing, or the one that is malformed; never a
- *   value.
+ * Validates the settings of the `openai` mode.
+ * @throws ModelError MODEL_MISCONFIGURED with the names of missing or invalid variables, without their values.
  */
 export function serverSettings(options: ModelClientOptions): ServerSettings {
   const { baseUrl = '', apiKey, chat = '', vision, embedding = '' } = options;
@@ -122,7 +121,7 @@ export function serverSettings(options: ModelClientOptions): ServerSettings {
   return {
     addresses: {
       chat: common,
-      // Health does not ask a server without a use.
+      // The health check skips servers that are not used.
       vision: vision === false ? common : visionAddress,
       embedding: embedding === false ? common : embeddingAddress,
     },

@@ -1,23 +1,23 @@
 import type { Logger } from '@oselya/kit';
 import { ModelError } from './errors.ts';
 
-/** Begins every probe, so that the model server's log shows its purpose. */
+/** Prefix of probes, which shows their purpose in the log of the model server. */
 export const PROBE_PREFIX = 'A probe of the model server at start.';
 
-/** A request at start that checks one capability of the configured models. */
+/** Startup request that checks a capability of the configured models. */
 export type Probe = {
-  /** The capability, as a plural: `embeddings`. */
+  /** Capability in the plural, such as `embeddings`. */
   name: string;
-  /** @throws ModelError when the models lack it. */
+  /** Sends the request. Throws a ModelError if the models lack the capability. */
   run: (signal: AbortSignal) => Promise<unknown>;
-  /** The setting to change when the models lack it. */
+  /** Advice for the operator if the models lack the capability. */
   advice: string;
 };
 
 /**
- * Runs probes one after another in the background, and logs one line for each. The start does not wait for them: the
- * server may be slow or unavailable.
- * @returns `close` aborts the probe in progress.
+ * Starts probes in the background, one after another, and logs one line for each. Startup does not wait for them,
+ * because the server may be slow or unavailable.
+ * @returns An object whose `close` aborts the probe in progress.
  */
 export function startProbes(
   probes: readonly Probe[],

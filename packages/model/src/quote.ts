@@ -1,17 +1,17 @@
 const MAX_QUOTE = 300;
-/** The part of a server's sentence that is read, so that the echo of a long request is cut off first. */
+/** Maximum number of characters of a message that are processed, to limit the work for long echoes. */
 const MAX_READ = 4 * MAX_QUOTE;
-/** The length of a run of characters that counts as an echo of the request. */
+/** Minimum number of consecutive characters that count as an echo of the request. */
 const MIN_ECHO = 16;
 
-/** Parts of a request that must not be repeated. */
+/** Confidential parts of a request, which are removed from quotes. */
 export type Confidential = {
   apiKey?: string | undefined;
-  /** The texts that were sent, without the instructions. */
+  /** Texts of the request, without the instructions. */
   texts?: readonly string[];
 };
 
-/** Patterns of secrets that a server or a proxy may repeat, with their replacements. */
+/** Patterns of secrets that a message of a server or proxy may contain, with their replacements. */
 const SECRETS: readonly (readonly [pattern: RegExp, replacement: string])[] = [
   [/(\b[a-z][a-z\d+.-]*:\/\/)[^\s/@"']+@/gi, '$1[credentials]@'],
   [/\b(bearer|basic)\s+[\w.~+/=-]{8,}/gi, '$1 [key]'],
@@ -23,8 +23,8 @@ const SECRETS: readonly (readonly [pattern: RegExp, replacement: string])[] = [
 ];
 
 /**
- * Makes a server's sentence fit to be shown and logged: one line of at most 300 characters, without keys, credentials
- * in addresses, and echoes of the request's texts.
+ * Prepares a message of a server for display and logs: one line of at most 300 characters, without keys, credentials in
+ * URLs, and echoes of the request.
  */
 export function quote(text: string, { apiKey, texts = [] }: Confidential = {}): string {
   const known = apiKey === undefined ? text : text.replaceAll(apiKey, '[key]');
@@ -36,7 +36,7 @@ export function quote(text: string, { apiKey, texts = [] }: Confidential = {}): 
   return line.length <= MAX_QUOTE ? line : `${line.slice(0, MAX_QUOTE - 1)}…`;
 }
 
-/** Returns the texts in the body of a request: words of users and payloads, no instructions. */
+/** Returns the texts in the body of a request, without system messages. */
 export function textsIn(request: unknown): string[] {
   const { messages, input } = Object(request) as { messages?: unknown; input?: unknown };
   const said = Array.isArray(messages)
@@ -45,7 +45,7 @@ export function textsIn(request: unknown): string[] {
   return [...stringsIn(said), ...stringsIn(input)];
 }
 
-/** Returns all strings of a value except addresses that hold an image. */
+/** Returns all strings in a value except `data:` URLs. */
 function stringsIn(value: unknown): string[] {
   if (typeof value === 'string') return value.startsWith('data:') ? [] : [value];
   return Object.values(Object(value)).flatMap(stringsIn);

@@ -14,10 +14,10 @@ import type { CallContext, Retry } from './retry.ts';
 import { parseServerError } from './server-error.ts';
 import { type ModelCallEvent, NO_TOKENS, type Observer, type Tokens } from './usage.ts';
 
-/** One model at one server, with everything that guards its requests. */
+/** Model with the retry, gate and breaker of its requests. */
 export type Lane<M> = {
   model: M;
-  /** For error messages; `MODEL_MODE` stands for the address of the mock. */
+  /** Server settings for error messages. The mock has no URL and uses `MODEL_MODE`. */
   address: Pick<ServerAddress, 'variables' | 'apiKey'>;
   retry: Retry;
   gate: Gate;
@@ -25,28 +25,28 @@ export type Lane<M> = {
   observe: Observer;
 };
 
-/** A request that the gate and the breaker let through. It must be ended once. */
+/** Request that the gate and the breaker admitted. It must be ended with `end` or `fail`. */
 export type OpenRequest = {
   tokens: Tokens;
-  /** Ends a probe with success, before its answer is complete. */
+  /** Records the success of a probe before its answer is complete. */
   proveAlive(): void;
-  /** Ends the request with success, or because its reader left. */
+  /** Ends the request with success, or because the consumer stopped reading. */
   end(outcome: 'ok' | 'MODEL_ABORTED'): void;
-  /** Ends the request with a failure, and returns it as a ModelError. */
+  /** Ends the request with a failure, and converts the failure to a ModelError. */
   fail(error: unknown, interruption: CallContext['interruption']): ModelError;
 };
 
-/** What a request is for. */
+/** Options of a request. */
 type RequestOptions = {
   operation: string;
-  /** The answer in words, and the setting to check when the server sends something else. */
+  /** Description of the expected answer, and of the setting to check if the answer differs. */
   expected: string;
-  /** Called beside the observer of the lane. */
+  /** Called in addition to the observer of the lane. */
   observe?: Observer | undefined;
 };
 
 /**
- * Waits until a request may be sent.
+ * Waits until the gate and the breaker admit a request.
  * @throws ModelError MODEL_BREAKER_OPEN, MODEL_CONTEXT_FULL, MODEL_ABORTED.
  */
 export async function openRequest(
@@ -102,7 +102,7 @@ export async function openRequest(
 
 /**
  * Sends one request and reads its answer.
- * @param options.read Returns the value. @throws ModelError when the answer cannot be used.
+ * @param options.read Extracts the value from the answer. Throws a ModelError if the answer is invalid.
  */
 export async function sendRequest<A, T>(
   lane: Lane<unknown>,
@@ -125,7 +125,7 @@ export async function sendRequest<A, T>(
   }
 }
 
-/** Maps an error of the SDK, the transport or the signal; undefined for a fault of our own. */
+/** Converts an error of the SDK, the transport or the signal. Returns undefined for a programming error. */
 function toModelError(
   error: unknown,
   options: {
@@ -134,7 +134,7 @@ function toModelError(
     address: Lane<unknown>['address'];
   },
 ): ModelError | undefined {
-  // The SDK wraps errors of the transport in its own.
+  // The SDK wraps errors of the transport in its own errors.
   for (let current = error; current instanceof Error; current = current.cause) {
     if (current instanceof ModelError) return current;
   }
@@ -152,7 +152,7 @@ function toModelError(
   return undefined;
 }
 
-/** Describes an answer with status 2xx that is not the expected one. */
+/** Describes an unexpected response with a 2xx status. */
 function unexpectedAnswer(
   error: AISDKError,
   { expected, address }: { expected: string; address: Lane<unknown>['address'] },

@@ -1,33 +1,33 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { isRetriedInCall, ModelError } from './errors.ts';
 
-/** Bounds of one call; times in milliseconds. */
+/** Limits of one call. Times are in milliseconds. */
 export type RetryOptions = {
-  /** The deadline over all attempts. */
+  /** Time limit for all attempts together. */
   timeoutMs: number;
-  /** Attempts, the first one included. */
+  /** Maximum number of attempts, including the first one. */
   attempts: number;
   initialDelayMs: number;
   maxDelayMs: number;
 };
 
-/** The state of a call that its attempts share. */
+/** State of a call, shared by its attempts. */
 export type CallContext = {
-  /** Aborts when the caller aborts and when the deadline passes. */
+  /** Signal that is aborted by the caller or at the deadline. */
   signal: AbortSignal;
   /** Returns MODEL_ABORTED or MODEL_TIMEOUT once the signal is aborted. */
   interruption(): ModelError | undefined;
 };
 
-/** Runs one call: attempts of `run` until one succeeds, fails for good, or the deadline passes. */
+/** Runs one call: repeats `run` until it succeeds or fails permanently, or until the deadline. */
 export type Retry = <T>(
   caller: AbortSignal | undefined,
   run: (context: CallContext) => Promise<T>,
 ) => Promise<T>;
 
 /**
- * Creates the only owner of retries and deadlines (Contract 4, Model). A wait is the backoff or the `Retry-After` of
- * the server, whichever is longer. A wait that would outlast the deadline is not begun: the failure is thrown at once.
+ * Creates the function that handles retries and deadlines (Contract 4, Model). The delay between attempts is the longer
+ * of the backoff and the `Retry-After` of the server. If it would exceed the deadline, the error is thrown at once.
  */
 export function createRetry(options: RetryOptions): Retry {
   const { timeoutMs, attempts } = options;
@@ -59,7 +59,7 @@ export function createRetry(options: RetryOptions): Retry {
   };
 }
 
-/** Doubles the delay with each failure; half of it is random, so that callers that failed together part. */
+/** Returns a delay that doubles with each failure. Half of it is random, so that concurrent callers spread out. */
 function backoffMs(failures: number, { initialDelayMs, maxDelayMs }: RetryOptions): number {
   const delay = Math.min(maxDelayMs, initialDelayMs * 2 ** Math.min(failures - 1, 40));
   return delay * (0.5 + Math.random() / 2);

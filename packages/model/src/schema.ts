@@ -1,6 +1,6 @@
 import type { TSchema } from 'typebox';
 
-/** The JSON Schema that a model is sent. */
+/** JSON Schema that is sent to a model. */
 export type ModelSchema = {
   readonly type: string | readonly string[];
   readonly description?: string;
@@ -9,7 +9,7 @@ export type ModelSchema = {
   readonly properties?: Readonly<Record<string, ModelSchema>>;
   readonly required?: readonly string[];
   readonly additionalProperties?: false;
-  /** Only {@link defineModelSchema} creates one, so that nothing else is sent. */
+  /** Brand. Only {@link defineModelSchema} creates model schemas. */
   readonly [made]: true;
 };
 
@@ -17,27 +17,27 @@ declare const made: unique symbol;
 
 const defined = new Map<string, ModelSchema>();
 
-/** Returns every schema that has been defined so far, by its name; for tests. */
+/** Returns all defined schemas by name, for tests. */
 export const definedModelSchemas = (): ReadonlyMap<string, ModelSchema> => defined;
 
 /**
- * Converts a schema to the part of JSON Schema that all servers can follow: the grammars of llama.cpp and Ollama, the
- * backends of vLLM, and OpenAI's strict mode. That is `type`, `enum` of strings, `items`, `properties`, and objects
- * whose keys are all required. Optional keys become nullable. Patterns, formats and bounds are left out: each server
- * rejects or misreads some of them, so answers are checked against the original schema.
+ * Converts a schema to the subset of JSON Schema that all servers support: llama.cpp, Ollama, vLLM, and the strict mode
+ * of OpenAI. The subset has `type`, `enum` of strings, `items`, and `properties` that are all required. Optional keys
+ * become nullable. Patterns, formats and bounds are omitted, because some servers reject or misinterpret them. Answers
+ * are validated against the original schema.
  *
- * @param name The name that the schema has in requests.
+ * @param name Name of the schema in requests.
  * @throws TypeError for a schema that cannot be converted.
  * @see docs/models.md#what-is-sent
  */
 export function defineModelSchema(name: string, schema: TSchema): ModelSchema {
-  // Without the keys that TypeBox keeps beside the schema.
+  // The JSON round trip removes the internal keys of TypeBox.
   const sent = convert(JSON.parse(JSON.stringify(schema)), name);
   defined.set(name, sent);
   return sent;
 }
 
-/** The keywords of JSON Schema that a conversion reads. */
+/** JSON Schema keywords that the conversion supports. */
 type Source = {
   type?: unknown;
   enum?: unknown[];
@@ -98,14 +98,14 @@ function nullable(schema: ModelSchema): ModelSchema {
   };
 }
 
-/** An answer to ask a model for: the schema that checks it and the one that is sent. */
+/** Definition of an answer: the schema that validates it, and the schema that is sent to the model. */
 export type ModelAnswer<S extends TSchema = TSchema> = {
-  /** The schema's name in the request; the mock chooses its rules by it. */
+  /** Name of the schema in requests. The mock selects its rules by this name. */
   schemaName: string;
-  /** Answers are checked against it. */
+  /** Schema that validates answers. */
   schema: S;
   sentSchema: ModelSchema;
-  /** The longest answer, in tokens: a model that repeats itself is stopped there. */
+  /** Maximum length of an answer in tokens. Stops a model that repeats itself. */
   maxOutputTokens: number;
 };
 

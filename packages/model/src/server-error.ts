@@ -2,24 +2,24 @@ import { ModelError, type ModelErrorCode, type TokenCounts } from './errors.ts';
 import type { ServerVariables } from './options.ts';
 import { type Confidential, quote } from './quote.ts';
 
-/** An error as a server describes it, whatever its form. */
+/** Error in a response of a server, in a common format. */
 export type ServerError = {
   message: string;
-  /** Such as `invalid_request_error`; empty when it names none. */
+  /** Error type, such as `invalid_request_error`. Empty if there is none. */
   type: string;
-  /** Such as `context_length_exceeded`, or a status as text; empty when it names none. */
+  /** Error code, such as `context_length_exceeded`, or a status as text. Empty if there is none. */
   code: string;
 };
 
 /**
- * Reads an error out of a server's JSON. Known forms:
+ * Extracts an error from the JSON of a server. Supported formats:
  *
  * - OpenAI, llama.cpp, vLLM, Ollama under `/v1`: `{"error": {"message": "…", "type": "…", "code": …}}`
  * - Ollama's own: `{"error": "…"}`
  * - older vLLM: `{"object": "error", "message": "…", "type": "…", "code": 400}`
  * - FastAPI: `{"detail": "…"}`
  *
- * @returns Undefined for an unknown form, so that an answer which is no error is never quoted.
+ * @returns The error, or undefined for an unknown format, so that ordinary answers are never quoted.
  */
 export function readServerError(body: unknown): ServerError | undefined {
   const { error, message, detail, ...rest } = Object(body) as Record<string, unknown>;
@@ -31,7 +31,7 @@ export function readServerError(body: unknown): ServerError | undefined {
   return said === undefined ? undefined : { message: said, ...kindOf(rest) };
 }
 
-/** Reads an error out of a text that may be JSON. */
+/** Extracts an error from a text that may be JSON. */
 export function parseServerError(text: string): ServerError | undefined {
   try {
     return readServerError(JSON.parse(text));
@@ -45,11 +45,11 @@ function kindOf({ type, code }: Record<string, unknown>): { type: string; code: 
   return { type: typeof type === 'string' ? type : '', code: isCode ? String(code) : '' };
 }
 
-/** llama.cpp: all requests in progress fail together when their shared context is full. */
+/** Message of llama.cpp when its shared context is full. All requests in progress then fail. */
 const CONTEXT_FULL = /context size has been exceeded/i;
 
 const TOO_LARGE = [
-  // llama.cpp: of a batch, or of the context.
+  // llama.cpp: limit of the batch or of the context
   /too large to process/i,
   /(?:exceeds?|larger than|longer than) the (?:available|max|maximum|model)\b.{0,30}\b(?:context|model) (?:size|length)/i,
   // Ollama
@@ -75,8 +75,8 @@ const UNSUPPORTED = [
 ];
 
 /**
- * Chooses the code of an error by its message, and by its status where the message says nothing (Contract 4, Model):
- * 408, 409, 425, 429 and 5xx are retryable, all others are not. llama.cpp answers 500 for inputs that it rejects.
+ * Selects the code of an error by its message, or by its status if the message is not specific (Contract 4, Model).
+ * 408, 409, 425, 429 and 5xx are retryable. The message comes first, because llama.cpp rejects inputs with 500.
  */
 function codeOf(status: number, error: ServerError | undefined): ModelErrorCode {
   if (error !== undefined && (status >= 500 || [400, 413, 422].includes(status))) {
@@ -94,7 +94,7 @@ function codeOf(status: number, error: ServerError | undefined): ModelErrorCode 
 
 const COUNTS = /(\d+) (?:input )?tokens|(?:length(?: of)?|batch size:|given:) (\d+)/gi;
 
-/** Reads the sizes in a message: the largest number is the input's, the smallest the limit. */
+/** Extracts token counts from a message. The largest number is the input, the smallest one is the limit. */
 function tokensIn(message: string): TokenCounts {
   const counts = [...message.matchAll(COUNTS)].map(([, before, after]) => Number(before ?? after));
   if (counts.length === 0) return {};
@@ -114,18 +114,18 @@ function judged(
   return new ModelError(code, message, { status, retryAfterMs, tokens });
 }
 
-/** An answer whose status is not 2xx. */
+/** Response with a status other than 2xx. */
 export type FailedAnswer = {
-  /** Such as `POST /v1/chat/completions`. */
+  /** Method and path, such as `POST /v1/chat/completions`. */
   request: string;
   status: number;
-  /** The beginning of the body; empty when it could not be read. */
+  /** Beginning of the body. Empty if it could not be read. */
   body: string;
   retryAfterMs?: number | undefined;
   variables: ServerVariables;
 } & Confidential;
 
-/** Creates the error of an answer by its status and body (Contract 4, Model). */
+/** Creates the error for a response by its status and body (Contract 4, Model). */
 export function statusError(answer: FailedAnswer): ModelError {
   const { request, status, body, retryAfterMs, variables, ...confidential } = answer;
   const error = parseServerError(body);
@@ -135,8 +135,8 @@ export function statusError(answer: FailedAnswer): ModelError {
 }
 
 /**
- * Creates the error that a server sends in the middle of a stream, which began with status 200. Its own status is the
- * error's `code` (llama.cpp, vLLM), or follows from its type (OpenAI, Ollama).
+ * Creates the error for a stream that fails after it began with status 200. The status of the error is its `code`
+ * (llama.cpp, vLLM), or is derived from its type (OpenAI, Ollama).
  */
 export function streamError(error: ServerError, confidential: Confidential): ModelError {
   const message = 'The model server ended its answer with an error';
@@ -160,7 +160,7 @@ function advice(status: number, { baseUrl, apiKey }: ServerVariables): string {
   return '';
 }
 
-/** Returns a short plain text, as proxies send, but neither pages nor JSON of an unknown form. */
+/** Returns a plain-text body, as some proxies send. Ignores JSON, and replaces HTML by a description. */
 function plainText(body: string): string | undefined {
   const text = body.trim();
   if (text.startsWith('<')) return 'an HTML page instead of JSON';

@@ -6,48 +6,48 @@ import { type Lane, sendRequest } from './request.ts';
 import type { ModelAnswer, ModelSchema } from './schema.ts';
 import { createUsage, type Observer, readTokens, type Usage } from './usage.ts';
 
-/** An image to show to the vision model. */
+/** Image for the vision model. */
 export type ImageInput = {
   bytes: Uint8Array;
-  /** Such as `image/jpeg`. */
+  /** Media type, such as `image/jpeg`. */
   mediaType: string;
 };
 
-/** A question to the model whose answer follows a schema. */
+/** Request for an answer that follows a schema. */
 export type ObjectRequest<S extends TSchema> = ModelAnswer<S> & {
-  /** The label of metrics. */
+  /** Label for metrics. */
   operation: string;
   system: string;
-  /** Sent as one JSON text. */
+  /** Input data, which is sent as JSON. */
   data: unknown;
-  /** Shown to the vision model, which then answers instead of the chat model. */
+  /** Image for the vision model. With an image, the vision model answers instead of the chat model. */
   image?: ImageInput | undefined;
   signal?: AbortSignal | undefined;
-  /** Called for each request, beside the observer of the client. */
+  /** Called for each request, in addition to the observer of the client. */
   observe?: Observer | undefined;
 };
 
-/** A valid answer. */
+/** Validated answer of a model. */
 export type ObjectResult<T> = {
   value: T;
-  /** The model's name as the server gave it. */
+  /** Name of the model in the response. */
   model: string;
   usage: Usage;
 };
 
 const EXPECTED = 'a chat completion. Check that MODEL_CHAT and MODEL_VISION name chat models.';
 
-/** A repair that repeats a runaway answer in full would only fill the model's context. */
+/** Maximum length of an invalid answer in a repair request, so that it does not fill the context of the model. */
 const MAX_QUOTED_ANSWER = 20_000;
 
-/** Models whose server rejects a response format: the schema stands in the instructions too. */
+/** Models whose server rejects a response format. The schema is also part of the instructions. */
 const rejectsFormat = new WeakSet<LanguageModelV4>();
 
 /**
- * Asks for an answer that follows a schema. An invalid one is sent back once with its problems. This repair is not one
- * of the attempts, so a call makes at most one request more than it has attempts, within one deadline (Contract 4,
- * Model). A server that rejects the schema as a response format is asked without it from then on.
- * @throws ModelError MODEL_TRUNCATED, MODEL_REFUSED, MODEL_INVALID_OUTPUT and every other code of a request.
+ * Requests an answer that follows a schema. An invalid answer is sent back once with its problems (repair). The repair
+ * does not count as an attempt, but shares the deadline (Contract 4, Model). If a server rejects the schema as a
+ * response format, later requests omit it.
+ * @throws ModelError MODEL_TRUNCATED, MODEL_REFUSED, MODEL_INVALID_OUTPUT, and all other codes of a request.
  */
 export async function generateObject<S extends TSchema>(
   lane: Lane<LanguageModelV4>,
@@ -57,7 +57,7 @@ export async function generateObject<S extends TSchema>(
   const usage = createUsage();
   const prompt = firstPrompt(request);
   let isRepairing = false;
-  // Of the last request: others may meet the rejection while it is in progress.
+  // Whether the last request had a response format. Concurrent calls may change `rejectsFormat` meanwhile.
   let hadFormat = false;
 
   const send = (abortSignal: AbortSignal) => {
@@ -70,7 +70,7 @@ export async function generateObject<S extends TSchema>(
     });
   };
 
-  // The conversation outlives an attempt: when the repair meets a failing server, the next attempt repairs too.
+  // The prompt is kept across attempts, so that the next attempt repeats a repair that failed.
   const answered = await lane.retry(request.signal, async (context) => {
     for (;;) {
       try {
@@ -129,7 +129,7 @@ function firstPrompt({
   ];
 }
 
-/** A server that constrains its output does not show the schema to the model, and others ignore the format. */
+/** Adds the schema to the instructions. Servers either hide the response format from the model or ignore it. */
 function instructions(system: string, schema: ModelSchema): string {
   return [
     system,
@@ -140,7 +140,7 @@ function instructions(system: string, schema: ModelSchema): string {
 
 function repairMessages(invalid: InvalidAnswer): LanguageModelV4Prompt {
   const problems = invalid.problems.map((problem) => `- ${problem}`).join('\n');
-  // Some servers reject an assistant's message that is empty.
+  // Some servers reject empty messages of the assistant.
   const answer = invalid.answer.slice(0, MAX_QUOTED_ANSWER) || '(nothing)';
   const request = `Your answer does not follow the JSON Schema:\n${problems}\nAnswer again with the whole corrected JSON value and nothing else.`;
   return [
@@ -150,11 +150,11 @@ function repairMessages(invalid: InvalidAnswer): LanguageModelV4Prompt {
 }
 
 function responseFormat({ schemaName: name, sentSchema }: ModelAnswer) {
-  // The SDK's type of JSON Schema is not read-only.
+  // The type of the SDK is not read-only.
   return { type: 'json' as const, name, schema: sentSchema as JSONSchema7 };
 }
 
-/** Servers that know JSON without a schema, or no format at all, name the field or its type. */
+/** Returns whether a server rejected the response format. Such errors mention the field or its type. */
 function isFormatRejection(error: unknown): boolean {
   return (
     error instanceof ModelError &&
@@ -180,8 +180,8 @@ function completeText({
 }
 
 /**
- * An answer that failed its schema. The answer is kept for the repair in a private field, because loggers print what
- * they can reach and it is made of people's texts.
+ * Error of an answer that does not follow its schema. The answer is in a private field, because it may contain personal
+ * data and must not be logged.
  */
 export class InvalidAnswer extends ModelError {
   readonly problems: readonly string[];
@@ -201,9 +201,8 @@ export class InvalidAnswer extends ModelError {
 const validators = new WeakMap<TSchema, Validator>();
 
 /**
- * Validates an answer: unknown keys are dropped at every depth (Specification 001, Errors), and the rest must follow
- * the schema.
- * @throws InvalidAnswer with at most eight problems, each a JSON pointer and the rule it breaks.
+ * Parses and validates an answer. Removes unknown keys at all depths (Specification 001, Errors).
+ * @throws InvalidAnswer with at most eight problems, each with a JSON pointer and the broken rule.
  */
 export function checkAnswer<S extends TSchema>(schema: S, answer: string): Static<S> {
   let parsed: unknown;
@@ -227,13 +226,13 @@ const END_OF_REASONING = '</think>';
 const FENCED = /^```(?:json)?[^\S\n]*\n([\s\S]*?)\n?[^\S\n]*```$/i;
 
 /**
- * Parses the JSON value of an answer. Two forms beside bare JSON are accepted, because Ollama and llama.cpp give them:
- * reasoning that ends with `</think>`, whose beginning some templates leave out, and one Markdown fence.
- * @throws SyntaxError when the rest is not one JSON value.
+ * Parses the JSON value of an answer. Ignores reasoning up to `</think>` and one Markdown fence, which Ollama and
+ * llama.cpp may add.
+ * @throws SyntaxError if the rest is not one JSON value.
  */
 export function jsonAnswer(text: string): unknown {
   let answer = text.trim();
-  // When the answer begins at once, only a string inside it can hold the mark.
+  // If the text starts with JSON or a fence, `</think>` can only be inside a string.
   const end = /^(?:[{[]|```)/.test(answer) ? -1 : answer.indexOf(END_OF_REASONING);
   if (end !== -1) answer = answer.slice(end + END_OF_REASONING.length).trim();
   return JSON.parse(FENCED.exec(answer)?.[1] ?? answer);

@@ -1,4 +1,4 @@
-/** A server in place of a model server, for tests and measurements. */
+/** Fake model server for tests and benchmarks. */
 export {
   chunk,
   completion,

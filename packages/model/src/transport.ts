@@ -5,33 +5,33 @@ import type { ServerAddress, ServerVariables } from './options.ts';
 import { textsIn } from './quote.ts';
 import { statusError } from './server-error.ts';
 
-/** Response headers as undici gives them: lower-case names, repeated headers as a list. */
+/** Response headers of undici: names in lower case, repeated headers as arrays. */
 export type ResponseHeaders = Record<string, string | string[] | undefined>;
 
-/** The connection to one model server. */
+/** HTTP connection to a model server. */
 export type Transport = {
   /**
-   * A `fetch` for the AI SDK. It resolves to 2xx answers only.
-   * @throws ModelError MODEL_UNREACHABLE when the connection fails, the error of a status that is not 2xx,
-   *   MODEL_INVALID_OUTPUT when the answer is too large; the reason of an aborted signal.
+   * Implements `fetch` for the AI SDK. Resolves only for responses with a 2xx status.
+   * @throws ModelError MODEL_UNREACHABLE if the connection fails, MODEL_INVALID_OUTPUT if the response is too large, or
+   *   an error for another status. Rethrows the reason of an aborted signal.
    */
   fetch: typeof globalThis.fetch;
-  /** Closes the connections once nothing uses them. */
+  /** Closes the connections when all requests have ended. */
   close: () => Promise<void>;
 };
 
-// The largest honest answer holds 64 embeddings of 4,096 numbers of about 22 characters: 6 MiB.
+// The largest expected response has 64 embeddings of 4,096 numbers with about 22 characters each: 6 MiB.
 const MAX_ANSWER_BYTES = 16 * 1024 * 1024;
 const MAX_ERROR_BYTES = 64 * 1024;
 
 /**
- * Creates the transport to a model server. Redirects are not followed, since they would carry the texts, and perhaps
- * the key, to an address nobody has configured.
- * @param server Its key is removed from quoted error messages.
+ * Creates the transport to a model server. Redirects are not followed, because they would send texts and possibly the
+ * key to a server that is not configured.
+ * @param server Server settings. The API key is removed from quoted error messages.
  */
 export function createTransport(server: Pick<ServerAddress, 'apiKey' | 'variables'>): Transport {
   const { apiKey, variables } = server;
-  // Undici's limits of 300 s would end long answers of slow machines; the deadline of the call is the limit.
+  // The deadline of the call limits the time. The default timeouts of undici (300 s) would abort slow responses.
   const dispatcher = new Agent({ headersTimeout: 0, bodyTimeout: 0 });
 
   const fetch: typeof globalThis.fetch = async (input, init) => {
@@ -65,7 +65,7 @@ export function createTransport(server: Pick<ServerAddress, 'apiKey' | 'variable
   return { fetch, close: () => dispatcher.close() };
 }
 
-/** Passes the body on while it is read. A reader that stops ends the connection. */
+/** Yields the chunks of a body up to the size limit. The connection is closed if the consumer stops reading. */
 async function* bounded(
   { body }: Dispatcher.ResponseData,
   signal: AbortSignal | undefined,
@@ -89,7 +89,7 @@ async function* bounded(
   }
 }
 
-/** Reads the beginning of an error's body; a connection that breaks takes nothing from the status. */
+/** Reads the beginning of the body of an error response. Returns an empty text if the connection breaks. */
 async function beginningOf({ body }: Dispatcher.ResponseData): Promise<string> {
   const chunks: Uint8Array[] = [];
   let size = 0;
@@ -106,10 +106,10 @@ async function beginningOf({ body }: Dispatcher.ResponseData): Promise<string> {
 }
 
 /**
- * Returns how long a server asks not to be called.
- * @param headers `retry-after-ms` (milliseconds, a common extension) goes before `retry-after`.
- * @param now The present, in milliseconds since the epoch, that a date is measured from.
- * @returns Milliseconds, at most `MAX_RETRY_AFTER_MS`; undefined when the server does not say.
+ * Parses the delay that a server requests before the next call.
+ * @param headers Response headers. `retry-after-ms`, a common extension, takes precedence over `retry-after`.
+ * @param now Current time in milliseconds since the epoch.
+ * @returns Milliseconds, at most `MAX_RETRY_AFTER_MS`, or undefined without a valid header.
  */
 export function retryAfterMs(headers: ResponseHeaders, now: number): number | undefined {
   const milliseconds = Number(first(headers['retry-after-ms']) || Number.NaN);
@@ -119,7 +119,7 @@ export function retryAfterMs(headers: ResponseHeaders, now: number): number | un
 
 const first = (header: string | string[] | undefined): string => [header].flat()[0] ?? '';
 
-/** Names the code of a connection's error, or its message where there is none. */
+/** Creates the error of a failed connection, with its code or its message as the reason. */
 function unreachable(variable: string, cause: unknown): ModelError {
   const { code, message } = Object(cause) as { code?: string; message?: string };
   const reason = code || message || 'the connection failed';

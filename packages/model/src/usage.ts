@@ -1,34 +1,34 @@
 import type { ModelErrorCode } from './errors.ts';
 
-/** Tokens of one request as the server counted them; null when it did not. */
+/** Token counts of a request. Null if the server did not report them. */
 export type Tokens = {
   inputTokens: number | null;
   outputTokens: number | null;
 };
 
-/** The cost of one call. */
+/** Requests and tokens of one call. */
 export type Usage = {
-  /** Requests to the server, retries and repairs included. */
+  /** Number of requests to the server, including retries and repairs. */
   calls: number;
 } & Tokens;
 
-/** One request to the model server, reported when it has ended. */
+/** Event at the end of a request to the model server. */
 export type ModelCallEvent = {
-  /** The operation named by the caller, or `embed`. */
+  /** Operation of the caller, or `embed`. */
   operation: string;
   outcome: 'ok' | ModelErrorCode;
   durationMs: number;
-  /** The message of the error, which holds no secret and no text of the request. */
+  /** Error message without secrets and texts of the request. */
   reason?: string;
 } & Tokens;
 
-/** Receives the event of each request. */
+/** Callback for the event of each request. */
 export type Observer = (event: ModelCallEvent) => void;
 
-/** The tokens of a failed request, or of a server that counts none. */
+/** Token counts of a failed request, or of a server that does not report them. */
 export const NO_TOKENS: Tokens = { inputTokens: null, outputTokens: null };
 
-/** Reads the SDK's counts; where the server leaves them out they are missing or NaN. */
+/** Converts token counts of the SDK, where a missing count is undefined or NaN. */
 export function readTokens(input: number | undefined, output?: number): Tokens {
   return { inputTokens: counted(input), outputTokens: counted(output) };
 }
@@ -41,7 +41,7 @@ function sum(known: number | null, more: number | null): number | null {
   return more === null ? known : (known ?? 0) + more;
 }
 
-/** Adds up the requests of one call. */
+/** Creates an accumulator for the usage of one call. */
 export function createUsage(): { add(request: Tokens): void; total(): Usage } {
   const total: Usage = { calls: 0, ...NO_TOKENS };
   return {

@@ -1,23 +1,23 @@
 import assert from 'node:assert/strict';
 
-/** A page that a browser came to. */
+/** Page that a browser loaded. */
 export type Page = { url: URL; status: number; body: string; headers: Headers };
 
 const MAX_HOPS = 20;
 
-/** A browser without scripts: it keeps cookies by path, of all ports of a host, and follows redirects when told to. */
+/** Simulates a browser without scripts. It stores cookies by path, and shares them among all hosts and ports. */
 export class Browser {
   readonly #cookies = new Map<string, { name: string; pair: string; path: string }>();
 
-  /** The names of its cookies, sorted. */
+  /** Names of the cookies, sorted. */
   get cookieNames(): string[] {
     return [...new Set([...this.#cookies.values()].map(({ name }) => name))].toSorted();
   }
 
-  /** Sends one request and follows no redirect. */
+  /** Sends one request. Does not follow redirects. */
   async fetch(address: string | URL, init: RequestInit = {}): Promise<Response> {
     const url = new URL(address);
-    // On a connection of its own: one that was kept fails the first request to a restarted server.
+    // Use a new connection, because a kept-alive one would fail after a restart of the server.
     const headers = new Headers({ accept: 'text/html', connection: 'close' });
     const cookie = this.#cookieOf(url);
     if (cookie !== '') headers.set('cookie', cookie);
@@ -31,7 +31,7 @@ export class Browser {
     return this.fetch(address);
   }
 
-  /** Posts a form as a page of the same origin does. */
+  /** Posts a form with the `Origin` of the target, like a page of the same origin. */
   post(address: string | URL, form: Record<string, string> | URLSearchParams = {}) {
     const { origin } = new URL(address);
     return this.fetch(address, {
@@ -41,7 +41,7 @@ export class Browser {
     });
   }
 
-  /** Opens a page, or posts a form, and follows redirects and refreshing pages. */
+  /** Opens a page or posts a form. Follows redirects and refreshes. */
   async open(
     address: string | URL,
     form?: Record<string, string> | URLSearchParams,
@@ -61,7 +61,7 @@ export class Browser {
     throw new Error(`More than ${MAX_HOPS} redirects from ${new URL(address).href}`);
   }
 
-  /** Submits the first form of a page, with its hidden fields and those given. */
+  /** Submits the first form of a page with its hidden fields and additional fields. */
   submit({ url, body }: Page, fields: Record<string, string> = {}): Promise<Page> {
     const action = /<form[^>]* action="([^"]*)"/.exec(body)?.[1];
     assert.ok(action !== undefined, `There is no form at ${url.href}: ${body.slice(0, 500)}`);
@@ -91,8 +91,8 @@ export class Browser {
 }
 
 /**
- * Returns the address to which an answer redirects.
- * @throws Error where it does not.
+ * Returns the target URL of a redirect.
+ * @throws Error if the response is not a redirect.
  */
 export function locationOf(response: Response): URL {
   const location = response.headers.get('location');

@@ -12,15 +12,15 @@ import { createDatabase } from './postgres-databases.ts';
 
 export { fillDataFolder } from './pglite-images.ts';
 
-/** A database that is one test file's alone. */
+/** Database for a single test file. */
 export type TestDatabase<Schema> = Database<Schema> & {
-  /** Address for further processes; undefined on PGlite, which no other process can reach. */
+  /** URL for other processes. Undefined on PGlite, which other processes cannot use. */
   url: string | undefined;
 };
 
 /**
- * Opens a database for one test file: PGlite in memory, or a new one on the server of `TEST_DATABASE_URL`. It ends with
- * the file's tests, which fail if they left a connection in use.
+ * Opens a database for one test file: PGlite in memory, or a new database on the server of `TEST_DATABASE_URL`. It is
+ * closed after the tests of the file, which fail if a connection is still in use.
  */
 export async function openTestDatabase<Schema>(
   migrations: readonly MigrateOptions[] = [],
@@ -47,7 +47,7 @@ export async function openTestDatabase<Schema>(
   return { ...database, url: created?.url, close };
 }
 
-/** Names the state that migrations make of a new database: another name as soon as a file or variable changes. */
+/** Returns a name for the migrated state. It changes when a migration file or a variable changes. */
 async function nameOfState(migrations: readonly MigrateOptions[]): Promise<string> {
   const state = createHash('sha256').update(manifest.dependencies['@electric-sql/pglite']);
   for (const { component, folder, variables = {} } of migrations) {
@@ -73,8 +73,8 @@ const TERMINATE = `
   await client.end();`;
 
 /**
- * Ends all connections to a database, as a restart of its server does. It blocks this process until then, so that the
- * next query on each connection is the first to notice.
+ * Terminates all connections to a database, like a restart of its server. Blocks this process meanwhile, so that clients
+ * do not notice until their next query.
  */
 export function cutConnections(url: string): void {
   execFileSync(process.execPath, ['--input-type=module', '--eval', TERMINATE], {
@@ -83,14 +83,14 @@ export function cutConnections(url: string): void {
   });
 }
 
-/** Called around each statement, with a text that contains the statement's. The statement fails with what they throw. */
+/** Hooks that run before and after each statement, with its text. If a hook throws, the statement fails. */
 export type Watch = {
   before?: (text: string) => void;
-  /** After the statement has been carried out; its answer waits. */
+  /** Runs after the statement. The result is returned when the hook ends. */
   after?: (text: string, result: QueryResult<unknown>) => Promise<void> | void;
 };
 
-/** Returns a database whose statements a test watches, delays or fails. */
+/** Wraps a database so that a test can observe, delay or fail statements. */
 export function watchedDatabase<Schema>(db: Kysely<Schema>, watch: Watch): Kysely<Schema> {
   const texts = new WeakMap<QueryId, string>();
   const plugin: KyselyPlugin = {
@@ -108,16 +108,16 @@ export function watchedDatabase<Schema>(db: Kysely<Schema>, watch: Watch): Kysel
   return db.withPlugin(plugin);
 }
 
-/** Statements over which the connection is lost. */
+/** Simulated loss of the connection. */
 export type Loss = {
-  /** A part of the statement's text. */
+  /** Part of the text of the statement. */
   statement: string;
-  /** Whether the server does not get it, or carries it out and its answer is lost. */
+  /** Whether the connection is lost before or after the server executes the statement. */
   when: 'before' | 'after';
   times: number;
 };
 
-/** Returns a database that loses its connection over the statements that a test names. */
+/** Wraps a database so that it loses its connection at the statements that a test selects. */
 export function lossyDatabase<Schema>(db: Kysely<Schema>) {
   const losses: Loss[] = [];
   const lose = (when: Loss['when']) => (text: string) => {
@@ -131,12 +131,12 @@ export function lossyDatabase<Schema>(db: Kysely<Schema>) {
   return {
     db: watchedDatabase(db, { before: lose('before'), after: lose('after') }),
     lose: (loss: Loss) => void losses.push(loss),
-    /** Whether all losses have happened. */
+    /** Returns whether all losses have happened. */
     isOver: () => losses.every(({ times }) => times === 0),
   };
 }
 
-/** Returns the error of an unreachable database. */
+/** Creates the error of an unreachable database. */
 export function outage(): DatabaseError {
   return new DatabaseError('DATABASE_UNREACHABLE', 'The database does not answer (a test)');
 }

@@ -1,34 +1,34 @@
 import { after } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 
-/** Far longer than any condition takes, however busy the machine is. */
+/** Default time limit. Much longer than any condition takes, even on a busy machine. */
 const LIMIT_MS = 60_000;
 
 const MIN_PAUSE_MS = 5;
 const MAX_PAUSE_MS = 100;
 
-/** A pause is this many times as long as the check before it, which takes time from the awaited work. */
+/** Ratio of a pause to the duration of the previous check, so that checks do not slow down the awaited work. */
 const PAUSE_FACTOR = 9;
 
-/** A condition that holds when it gives anything but `undefined` and `false`. */
+/** Condition that is met when it returns a value other than `undefined` and `false`. */
 type Condition<Result> = () => Promise<Result | undefined | false> | Result | undefined | false;
 
 const opened = new AsyncDisposableStack();
 after(() => opened.disposeAsync());
 
 /**
- * Calls a function when the tests of the file have ended: the last one given first, and each even when another fails.
- * Node's own hooks run in the order of their registration, and none after one that failed.
+ * Registers a function that runs after the tests of the file. The functions run in reverse order, even if one of them
+ * fails. Hooks of Node run in order of registration, and stop after a failure.
  */
 export function atEnd(work: () => Promise<void> | void): void {
   opened.defer(work);
 }
 
 /**
- * Waits until a condition holds.
- * @param description Completes "Waited in vain for …".
- * @returns What the condition gave.
- * @throws Error after the limit, a minute unless given.
+ * Waits until a condition is met.
+ * @param description Description of the condition for the error: "Waited in vain for …".
+ * @returns The result of the condition.
+ * @throws Error after the time limit, one minute by default.
  * @example
  * await until('the job to end', async () => (await statusOf(job)) === 'processed');
  */

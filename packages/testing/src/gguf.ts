@@ -1,4 +1,4 @@
-/** A value of a GGUF file's metadata. */
+/** Metadata value of a GGUF file. */
 export type GgufValue =
   | { type: 'u32'; value: number }
   | { type: 'f32'; value: number }
@@ -7,7 +7,7 @@ export type GgufValue =
   | { type: 'strings'; value: readonly string[] }
   | { type: 'i32s'; value: readonly number[] };
 
-/** A tensor of 32-bit floats; its dimensions are in GGUF's order, the innermost first. */
+/** Tensor of 32-bit floats. Its dimensions are in the order of GGUF: the innermost first. */
 export type Tensor = { name: string; dimensions: readonly number[]; data: Float32Array };
 
 const ALIGNMENT = 32;
@@ -52,7 +52,7 @@ function array(type: number, items: readonly Buffer[]): Buffer {
 
 const padding = (length: number) => Buffer.alloc((ALIGNMENT - (length % ALIGNMENT)) % ALIGNMENT);
 
-/** Returns a GGUF file (version 3). */
+/** Encodes a GGUF file (version 3). */
 export function writeGguf(
   metadata: Readonly<Record<string, GgufValue>>,
   tensors: readonly Tensor[],
@@ -64,7 +64,7 @@ export function writeGguf(
   });
   let offset = 0;
   const infos = tensors.map(({ name, dimensions }, index) => {
-    // The type of the tensor, between its shape and its place, is 0: 32-bit floats.
+    // The number after the dimensions is the tensor type: 0 for 32-bit floats.
     const info = [text(name), u32(dimensions.length), ...dimensions.map(u64), u32(0), u64(offset)];
     offset += contents[index]?.length ?? 0;
     return Buffer.concat(info);

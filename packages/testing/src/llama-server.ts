@@ -11,16 +11,16 @@ export { WIDTH } from './random-model.ts';
 
 const COMMAND = join(import.meta.dirname, '../../../scripts/llama-server');
 
-/** The first start downloads the packages. */
+/** Time limit for the start, because the first start downloads packages. */
 const START_MS = 180_000;
 
-/** A server of llama.cpp with a model of random weights. */
+/** Server of llama.cpp with a random model. */
 export type LlamaServer = { url: string; close: () => Promise<void> } & AsyncDisposable;
 
 /**
- * Starts a server of llama.cpp on a free port of the loopback.
- * @param args Arguments of `llama-server` beside the model and the address; with `--embeddings` it embeds.
- * @throws Error with the end of its log when it does not answer.
+ * Starts a server of llama.cpp on a free loopback port.
+ * @param args Additional arguments of `llama-server`. With `--embeddings`, it serves an embedding model.
+ * @throws Error with the end of the log if the server does not respond.
  */
 export async function startLlamaServer(...args: string[]): Promise<LlamaServer> {
   const folder = await mkdtemp(join(tmpdir(), 'oselya-llama-'));

@@ -4,14 +4,14 @@ import { readdir } from 'node:fs/promises';
 import { type AddressInfo, connect, createServer, type Server, type Socket } from 'node:net';
 import { buffer } from 'node:stream/consumers';
 
-/** Below the ports that systems choose by themselves: Linux from 32768, others from 49152. */
+/** Range below the ephemeral ports: Linux uses ports from 32768, other systems from 49152. */
 const PORTS = { from: 20_000, below: 32_000 };
 const MAX_TRIES = 100;
 
 /**
- * Returns a port on which nothing listens, for a server whose address must be known before it listens. No other process
- * gets it meanwhile by asking for any port.
- * @throws Error where none of a hundred is free.
+ * Finds a free port for a server whose URL must be known before it starts. The port is not ephemeral, so the system does
+ * not assign it to another process meanwhile.
+ * @throws Error if none of 100 random ports is free.
  */
 export async function freePort(): Promise<number> {
   for (let tries = 0; tries < MAX_TRIES; tries += 1) {
@@ -22,7 +22,7 @@ export async function freePort(): Promise<number> {
 }
 
 async function isFree(port: number): Promise<boolean> {
-  // On every address of this machine, since `localhost` may be either of two.
+  // Listens on all addresses, because `localhost` may be an IPv4 or an IPv6 address.
   const server = createServer().listen(port);
   try {
     await once(server, 'listening');
@@ -34,12 +34,12 @@ async function isFree(port: number): Promise<boolean> {
   return true;
 }
 
-/** Returns the URL of a port on which nothing listens. */
+/** Returns a URL whose port is not in use. */
 export async function unusedUrl(): Promise<string> {
   return `http://127.0.0.1:${await freePort()}`;
 }
 
-/** Makes a server listen on a free port of the loopback, and returns the port. */
+/** Starts listening on a free loopback port. Returns the port. */
 export async function listen(server: Pick<Server, 'listen' | 'address' | 'on'>): Promise<number> {
   await new Promise<void>((resolve, reject) => {
     server.on('error', reject);
@@ -48,7 +48,7 @@ export async function listen(server: Pick<Server, 'listen' | 'address' | 'on'>):
   return (server.address() as AddressInfo).port;
 }
 
-/** Opens a connection to a server, past every rule of an HTTP client. */
+/** Opens a TCP connection to a server, for tests that bypass an HTTP client. */
 export async function openSocket(url: string): Promise<Socket> {
   const { hostname, port } = new URL(url);
   const socket = connect(Number(port), hostname);
@@ -57,22 +57,22 @@ export async function openSocket(url: string): Promise<Socket> {
 }
 
 /**
- * Sends bytes and reads until the server hangs up; a request has to ask for that with `connection: close`.
- * @returns The status of the answer, NaN where it is not HTTP, and all of its text.
+ * Sends bytes, and reads until the server closes the connection. A request needs the header `connection: close`.
+ * @returns The status of the response (NaN if it is not HTTP) and its whole text.
  */
 export async function exchange(
   url: string,
   bytes: Uint8Array | string,
 ): Promise<{ status: number; text: string }> {
   const socket = await openSocket(url);
-  // The server may answer and hang up before all is sent.
+  // The server may respond and close the connection before all bytes are sent.
   socket.on('error', () => undefined);
   socket.write(bytes);
   const text = (await buffer(socket)).toString();
   return { status: Number(/^HTTP\/1\.1 (\d+)/.exec(text)?.[1]), text };
 }
 
-/** Counts the files and connections that this process has open. */
+/** Counts the open file descriptors of this process. */
 export async function openDescriptors(): Promise<number> {
   return (await readdir('/proc/self/fd')).length;
 }

@@ -13,10 +13,10 @@ import manifest from '../package.json' with { type: 'json' };
 
 const CACHE = join(import.meta.dirname, '../../../node_modules/.cache/test-databases');
 
-/** A new database, as it is before migrations. */
+/** New database without migrations. */
 const EMPTY = { state: `empty-${manifest.dependencies['@electric-sql/pglite']}`, migrations: [] };
 
-/** Puts a new embedded database into a new data folder, so that a process started on it need not make one. */
+/** Creates an embedded database in a new data folder. Copies a cached one, which is faster than initializing it. */
 export async function fillDataFolder(dataDir: string): Promise<void> {
   const folder = join(dataDir, 'database');
   await mkdir(folder, { recursive: true });
@@ -25,19 +25,19 @@ export async function fillDataFolder(dataDir: string): Promise<void> {
 }
 
 /**
- * Returns the file of an embedded database as migrations leave a new one. To make it takes several times as long as to
- * load it, so it is kept.
+ * Returns a file with the image of a migrated embedded database. The file is cached, because loading it is several times
+ * faster than running the migrations.
  */
 export async function imageFile(options: {
-  /** Names the state. */
+  /** Name of the migrated state. */
   state: string;
   migrations: readonly MigrateOptions[];
 }): Promise<string> {
   const file = join(CACHE, `${options.state}.tar`);
   if (!existsSync(file)) {
     const image = await make(options.migrations);
-    // Other processes may do the same. Readers find a whole file or none, and the first one stays: a file that was
-    // opened as a blob cannot be read any more once another has its name.
+    // Concurrent processes may create the same file. The link makes the file appear complete, and the first file stays:
+    // a blob cannot be read after its file is replaced.
     const part = `${file}.${randomUUID()}`;
     await mkdir(CACHE, { recursive: true });
     await writeFile(part, Buffer.from(await image.arrayBuffer()));
@@ -59,7 +59,7 @@ async function make(migrations: readonly MigrateOptions[]): Promise<Blob> {
   const pool = new pg.Pool(Object.assign({ max: 1 }, createPgConfig(lite)));
   for (const options of migrations) await migrate({ pool }, options);
   if (isEmpty) {
-    // Two thirds of the files, which nothing uses, and each process that loads the image would write.
+    // The template databases are two thirds of the files and are not used, so dropping them makes loading faster.
     await pool.query('update pg_database set datistemplate = false');
     await pool.query('drop database template0');
     await pool.query('drop database template1');

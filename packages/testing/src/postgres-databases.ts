@@ -4,9 +4,9 @@ import { connect, migrate, type MigrateOptions } from '@oselya/db';
 import pg from 'pg';
 
 /**
- * Creates a database on a server, as migrations leave it.
- * @param server The address of a server, and of a database on it that is not touched.
- * @param options.state Names the state that the migrations make.
+ * Creates a migrated database on a server.
+ * @param server URL of the server, with a database that is not changed.
+ * @param options.state Name of the migrated state.
  */
 export async function createDatabase(
   server: string,
@@ -16,8 +16,8 @@ export async function createDatabase(
   const template = await migratedTemplate(server, options);
   await administer(server, async (client) => {
     await client.query(`create database ${name} template ${template}`);
-    // Nothing waits for the disk at each of many thousand commits: only a crash of the server could lose what is
-    // committed so, and a test that crashes one has a server of its own.
+    // Makes commits faster. Only a crash of the server could lose committed rows, and tests that crash a server start
+    // their own one.
     await client.query(`alter database ${name} set synchronous_commit = off`);
   });
   return {
@@ -25,15 +25,15 @@ export async function createDatabase(
     drop: () =>
       administer(server, async (client) => {
         const left = await connectionsLeft(client, name);
-        // An autovacuum worker may be in it. Without `force` the server asks it to leave; with it, the server does not
-        // end processes of a superuser.
+        // An autovacuum worker may use the database. Without `force`, the server stops the worker; with `force`, it may
+        // not, because the worker is a superuser.
         await client.query(`drop database ${name} ${left > 0 ? 'with (force)' : ''}`);
         if (left > 0) throw new Error(`The tests left ${left} connections to the server open`);
       }),
   };
 }
 
-/** A database to copy, to which nothing connects: migrations take longer than a copy, so it is kept. */
+/** Returns a migrated template database, and creates it if necessary. Copying it is faster than running migrations. */
 async function migratedTemplate(
   server: string,
   { state, migrations }: { state: string; migrations: readonly MigrateOptions[] },
@@ -52,7 +52,7 @@ async function migratedTemplate(
       await client.query(`alter database ${name} rename to ${template}`);
     } catch (error) {
       await client.query(`drop database ${name}`);
-      // Another process may have been faster.
+      // Another process may have created the template first.
       if (!(await exists(client, template))) throw error;
     }
   });
@@ -74,7 +74,7 @@ function urlOf(server: string, name: string): string {
   return url.href;
 }
 
-/** A closed connection leaves the server's list a moment later, hence the bounded wait. */
+/** Counts the open connections. Waits up to 5 s, because the server lists closed connections a little longer. */
 async function connectionsLeft(client: pg.Client, name: string): Promise<number> {
   for (let tries = 0; ; tries += 1) {
     const { rows } = await client.query<{ n: number }>(

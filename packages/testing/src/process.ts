@@ -2,31 +2,31 @@ import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { atEnd } from './flow.ts';
 
-/** How a process ended, and its output. */
+/** Exit status and output of a process. */
 export type Ended = {
-  /** Exit status; null where a signal ended it. */
+  /** Exit status. Null if a signal ended the process. */
   status: number | null;
   signal: NodeJS.Signals | null;
   stdout: string;
   stderr: string;
 };
 
-/** A process of a test. */
+/** Process that a test started. */
 export type RunningProcess = {
   child: ChildProcess;
-  /** All that it has written until now. */
+  /** Output so far. */
   output: { stdout: string; stderr: string };
   ended: Promise<Ended>;
-  /** The first message that it sends to its parent; rejects where it ends before. */
+  /** Waits for the first IPC message of the process. Rejects if the process ends before. */
   message: () => Promise<unknown>;
-  /** Ends it as the kernel does without memory, and waits until it is gone. */
+  /** Kills the process, by default with SIGKILL, and waits until it ends. */
   kill: (signal?: NodeJS.Signals) => Promise<void>;
 };
 
 /**
- * Starts a TypeScript file as a process of its own; it ends with the file's tests.
- * @param args The file, and its arguments.
- * @param env Its whole environment, beside `PATH` and Node's compile cache.
+ * Starts a TypeScript file in a new process, which is killed after the tests of the file.
+ * @param args File name and arguments.
+ * @param env Environment variables, in addition to `PATH` and `NODE_COMPILE_CACHE`.
  */
 export function startProcess(
   args: readonly string[],
@@ -61,8 +61,8 @@ export function startProcess(
 }
 
 /**
- * Runs a TypeScript file as a process of its own until it ends.
- * @param input Its standard input.
+ * Runs a TypeScript file in a new process, and waits until it ends.
+ * @param input Standard input.
  */
 export function runProcess(
   args: readonly string[],

@@ -6,27 +6,27 @@ import { listen } from './network.ts';
 
 type Connection = { near: Socket; far: Socket; isSilent: boolean };
 
-/** A way to a server that a test can break. */
+/** TCP proxy that can simulate network failures. */
 export type Proxy = {
-  /** The server's URL by this way. */
+  /** URL of the server through the proxy. */
   url: string;
-  /** Delay of everything that passes. */
+  /** Delay of all data. */
   way: { delayMs: number };
   connections: () => number;
-  /** Breaks the open connections, for both sides to see; later ones work. */
+  /** Resets the open connections on both sides. Later connections work. */
   cut: () => void;
-  /** Lets the open connections die without a word, as a NAT does that forgets them; later ones work. */
+  /** Silently drops all data of the open connections, like a NAT after a timeout. Later connections work. */
   silence: () => void;
-  /** Tells the server that the clients of silent connections are gone, as its keep-alive does at last. */
+  /** Resets the silent connections, like an expired TCP keep-alive. */
   forget: () => void;
-  /** Lets nothing pass, as a server that is stopped, or lets it pass again; connections are accepted meanwhile. */
+  /** Pauses or resumes all data, like a stopped server process. Connections are still accepted. */
   freeze: (isFrozen: boolean) => void;
   close: () => Promise<void>;
 };
 
 /**
- * Starts a proxy to a TCP server; it ends with the file's tests.
- * @param target With a port, unless it is PostgreSQL's.
+ * Starts a proxy to a TCP server. It is closed after the tests of the file.
+ * @param target URL of the server. The default port is that of PostgreSQL.
  */
 export async function startProxy(target: string | URL): Promise<Proxy> {
   const url = new URL(target);

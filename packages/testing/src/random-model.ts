@@ -1,19 +1,19 @@
 import { type GgufValue, type Tensor, writeGguf } from './gguf.ts';
 
-/** The width of the random model, and so of its embeddings. */
+/** Width of the random model and its embeddings. */
 export const WIDTH = 64;
 const FEED_FORWARD = 128;
 const BLOCKS = 2;
 const HEADS = 4;
 const CONTEXT = 32_768;
 
-/** Begins and ends messages, ends the answer, and begins and ends the call of a tool. */
+/** Control tokens for the start and the end of messages and tool calls. */
 const MARKS = ['<|begin|>', '<|end|>', '<tool_call>', '</tool_call>'];
 const END = MARKS.indexOf('<|end|>');
 
 /**
- * Messages as many models read them: tools in the system message, calls as JSON between two marks.
- * The server reads out of it how calls of tools look.
+ * Chat template in a common format: tools in the system message, and tool calls as JSON between two control tokens. The
+ * server detects the format of tool calls from the template.
  */
 const CHAT_TEMPLATE = `{%- if tools %}
 {{- '<|begin|>tools\\n' }}
@@ -43,7 +43,7 @@ const CHAT_TEMPLATE = `{%- if tools %}
 const isPrintable = (byte: number) =>
   (byte >= 0x21 && byte <= 0x7e) || (byte >= 0xa1 && byte <= 0xac) || byte >= 0xae;
 
-/** Byte-level tokens are written as printable characters; this is the mapping that tokenizers of this kind share. */
+/** Returns the printable characters that byte-level tokenizers use for the 256 bytes. */
 function byteCharacters(): string[] {
   let next = 0x100;
   return Array.from({ length: 256 }, (_, byte) =>
@@ -51,7 +51,7 @@ function byteCharacters(): string[] {
   );
 }
 
-/** Words of the vocabulary, each made of the first and what follows, so that merges can be listed. */
+/** Words of the vocabulary. All of their prefixes are also tokens, for the list of merges. */
 const WORDS = ['flat', 'room', 'rent', 'sale', 'price', 'city', 'true', 'false', 'null'];
 
 function vocabulary(): { tokens: string[]; merges: string[]; types: number[] } {
@@ -65,7 +65,7 @@ function vocabulary(): { tokens: string[]; merges: string[]; types: number[] } {
       merges.push(`${word.slice(0, length - 1)} ${word.at(length - 1)}`);
     }
   }
-  // 3 is a control token, which is not written out; 4 is one of the user's own, which is; 1 is a normal one.
+  // Token types: 1 is normal, 3 is control (not printed), 4 is user-defined (printed).
   const types = tokens.map((token) => {
     if (!MARKS.includes(token)) return 1;
     return token.includes('tool') ? 4 : 3;
@@ -73,7 +73,7 @@ function vocabulary(): { tokens: string[]; merges: string[]; types: number[] } {
   return { tokens, merges, types };
 }
 
-/** Numbers around 0 of a linear congruential generator: equal seeds give equal models. */
+/** Creates a linear congruential generator of numbers from -1 to 1. Equal seeds give equal models. */
 function randomNumbers(seed: number): () => number {
   let state = seed;
   return () => {
@@ -82,7 +82,7 @@ function randomNumbers(seed: number): () => number {
   };
 }
 
-/** How much likelier a token is than others, whatever was said, so that strings, lists and answers end. */
+/** Bias of tokens in the output. Positive values make strings, lists and answers end. */
 const BIAS: Readonly<Record<string, number>> = {
   '"': 1,
   ']': 0.7,
@@ -94,15 +94,15 @@ const BIAS: Readonly<Record<string, number>> = {
   E: -3,
 };
 
-/** What is no printable ASCII is all but left out: bytes at random are no UTF-8. */
+/** Returns the bias of a token. Tokens outside printable ASCII are unlikely, because random bytes are invalid UTF-8. */
 const biasOf = (token: string) => BIAS[token] ?? (/^[!-~]+$/.test(token) ? 0 : -3);
 
 const u32 = (value: number): GgufValue => ({ type: 'u32', value });
 
 /**
- * Returns a language model of random weights as a GGUF file of 0.5 MB. What it says means nothing; a server treats
- * it as any other model.
- * @param options.pooling For a model that embeds: each text becomes the mean of its tokens.
+ * Creates a language model with random weights as a GGUF file of 0.5 MB. Its output has no meaning, but servers treat it
+ * like any other model.
+ * @param options.pooling Whether to create an embedding model with mean pooling.
  */
 export function randomModel({ seed = 1, pooling = false } = {}): Buffer {
   const random = randomNumbers(seed);
@@ -119,7 +119,7 @@ export function randomModel({ seed = 1, pooling = false } = {}): Buffer {
   const embedding = matrix('token_embd.weight', WIDTH, tokens.length, 4);
   const output = matrix('output.weight', WIDTH, tokens.length, 2);
   for (const [index, token] of tokens.entries()) {
-    // The first number is the same for all tokens, so that the output's first weight is a bias.
+    // The first element is 1 for all tokens, so that the first output weight acts as a bias.
     embedding.data[index * WIDTH] = 1;
     output.data[index * WIDTH] = biasOf(token);
   }
@@ -148,7 +148,7 @@ export function randomModel({ seed = 1, pooling = false } = {}): Buffer {
       'llama.attention.head_count_kv': u32(HEADS),
       'llama.attention.layer_norm_rms_epsilon': { type: 'f32', value: 1e-5 },
       'llama.rope.dimension_count': u32(WIDTH / HEADS),
-      // 1 is the mean.
+      // 1 stands for mean pooling.
       ...(pooling && { 'llama.pooling_type': u32(1) }),
       'tokenizer.ggml.model': { type: 'string', value: 'gpt2' },
       'tokenizer.ggml.pre': { type: 'string', value: 'gpt-2' },

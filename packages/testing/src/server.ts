@@ -10,41 +10,41 @@ import { promisify } from 'node:util';
 import { atEnd } from './flow.ts';
 import { listen } from './network.ts';
 
-/** A request as it reached the server. */
+/** Request that the server received. */
 export type ReceivedRequest = {
   method: string;
-  /** With its query. */
+  /** Path with its query. */
   path: string;
   headers: IncomingHttpHeaders;
-  /** As sent. */
+  /** Body as text. */
   text: string;
-  /** The parsed JSON; undefined where there is none. */
+  /** Parsed JSON body. Undefined if the body is not JSON. */
   body: unknown;
 };
 
-/** A response, or one of the ways to have none. */
+/** Scripted response, or a scripted failure. */
 export type Answer =
   | { status?: number; headers?: Record<string, string>; body?: unknown }
-  /** Closes the connection with a reset before anything is answered. */
+  /** Resets the connection before a response. */
   | 'reset'
-  /** Sends headers and half of a body, then breaks the connection. */
+  /** Sends the headers and a part of the body, then resets the connection. */
   | 'cut'
-  /** Never answers. */
+  /** Never responds. */
   | 'silence'
-  /** Anything else. */
+  /** Writes a custom response. */
   | { write: (response: ServerResponse) => void };
 
-/** A scripted server on a free port of the loopback. */
+/** Scripted server on a free loopback port. */
 export type TestServer = {
   url: string;
-  /** All requests that have reached it, in order. */
+  /** All received requests, in order. */
   requests: ReceivedRequest[];
-  /** How many connections to it are open. */
+  /** Counts the open connections. */
   connections: () => Promise<number>;
   close: () => Promise<void>;
 };
 
-/** Starts a server that answers, or lies, as the test says; it ends with the file's tests. */
+/** Starts a server with scripted responses. It is closed after the tests of the file. */
 export async function startServer(
   answer: (request: ReceivedRequest) => Answer | Promise<Answer>,
 ): Promise<TestServer> {

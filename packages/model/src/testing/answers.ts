@@ -1,7 +1,7 @@
 import type { ServerResponse } from 'node:http';
 import type { Answer, ReceivedRequest } from './model-server.ts';
 
-/** An answer about a payload. */
+/** Valid answer for a listing extraction. */
 export const LISTING = {
   is_listing: true,
   reason: null,
@@ -26,7 +26,7 @@ export const LISTING = {
   features: [],
 };
 
-/** Creates a chat completion of OpenAI's protocol. */
+/** Creates a response with a chat completion of the OpenAI API. */
 export function completion(
   content: string,
   options: {
@@ -50,7 +50,7 @@ export function completion(
   };
 }
 
-/** Creates the embeddings of OpenAI, Ollama, vLLM and llama.cpp. */
+/** Creates a response with embeddings in the format of OpenAI, Ollama, vLLM and llama.cpp. */
 export function embeddings(
   vectors: unknown[],
   options: { indexes?: number[]; tokens?: number } = {},
@@ -70,16 +70,16 @@ export function embeddings(
   };
 }
 
-/** Returns the texts of a request for embeddings; undefined for another request. */
+/** Returns the texts of an embedding request, or undefined for other requests. */
 export function embeddedTexts({ path, body }: ReceivedRequest): string[] | undefined {
   if (!path.endsWith('/embeddings')) return undefined;
-  // Only our own client asks.
+  // The client under test sends an array of strings.
   return (body as { input: string[] }).input;
 }
 
 /**
- * Answers every payload with one listing, and lists models.
- * @param options.vectorOf Returns the embedding of a text, of `EMBEDDING_DIMENSIONS` numbers.
+ * Creates a handler that returns the same listing for all payloads, and an empty list of models.
+ * @param options.vectorOf Returns the embedding of a text, with `EMBEDDING_DIMENSIONS` numbers.
  */
 export function constantAnswers(options: {
   listing?: object;
@@ -96,13 +96,13 @@ export function constantAnswers(options: {
   };
 }
 
-/** Returns one vector for every text. */
+/** Creates a function that returns the same vector for all texts. */
 export function constantVector(dimensions: number): () => readonly number[] {
   const vector = Array.from({ length: dimensions }, (_, nth) => nth + 1);
   return () => vector;
 }
 
-/** Creates a chunk of a streamed chat completion of OpenAI's protocol. */
+/** Creates a chunk of a streamed chat completion of the OpenAI API. */
 export function chunk(
   delta: object,
   options: { finishReason?: string | null; model?: string; usage?: object } = {},
@@ -118,21 +118,21 @@ export function chunk(
   };
 }
 
-/** Creates the chunk with which a model calls a tool. */
+/** Creates a chunk with a tool call. */
 export function toolCallChunk(call: { id: string; name: string; arguments: string }): object {
   const { id, name, arguments: text } = call;
   const asked = { index: 0, id, type: 'function', function: { name, arguments: text } };
   return chunk({ tool_calls: [asked] });
 }
 
-/** Writes an event of a stream. */
+/** Writes an event to a stream. */
 export function writeEvent(response: ServerResponse, data: object | '[DONE]'): void {
   response.write(`data: ${data === '[DONE]' ? data : JSON.stringify(data)}\n\n`);
 }
 
 /**
- * Creates a streamed answer.
- * @param chunks Written one after another; a function among them may wait, or end the connection.
+ * Creates a streamed response.
+ * @param chunks Chunks in their order. A function can wait or close the connection.
  */
 export function streamed(
   chunks: readonly (object | ((response: ServerResponse) => Promise<void> | void))[],

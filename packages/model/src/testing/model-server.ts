@@ -5,43 +5,43 @@ import { text } from 'node:stream/consumers';
 import { promisify } from 'node:util';
 import { PROBE_PREFIX } from '../probes.ts';
 
-/** A request as it reached the server. */
+/** Request that the server received. */
 export type ReceivedRequest = {
   method: string;
   path: string;
   headers: IncomingMessage['headers'];
-  /** The parsed JSON body; null for requests without one. */
+  /** Parsed JSON body. Null if there is none. */
   body: unknown;
 };
 
-/** A response, or one of the ways to have none. */
+/** Scripted response, or a scripted failure. */
 export type Answer =
   | { status?: number; headers?: Record<string, string>; body: unknown }
-  /** Closes the connection with a reset before anything is answered. */
+  /** Resets the connection before a response. */
   | 'reset'
-  /** Sends the headers and half of a body, then breaks the connection. */
+  /** Sends the headers and a part of the body, then resets the connection. */
   | 'cut'
-  /** Never answers. */
+  /** Never responds. */
   | 'silence'
-  /** Anything else. */
+  /** Writes a custom response. */
   | { write: (response: ServerResponse) => void };
 
-/** Answers a request; a promise holds it. */
+/** Returns the response to a request, possibly later. */
 export type RequestHandler = (request: ReceivedRequest) => Answer | Promise<Answer>;
 
-/** A server in place of a model server, on a free port of the loopback. */
+/** Fake model server on a free loopback port. */
 export type ModelServer = {
-  /** For `MODEL_BASE_URL`. */
+  /** Value for `MODEL_BASE_URL`. */
   url: string;
-  /** Counts its open connections. */
+  /** Counts the open connections. */
   connections: () => Promise<number>;
-  /** Ends it and its connections. */
+  /** Stops the server and closes its connections. */
   close: () => Promise<void>;
 } & AsyncDisposable;
 
 /**
- * Starts a scripted model server.
- * @param options.handlesProbes Whether the handler answers the probes of a start too; otherwise they are rejected.
+ * Starts a fake model server.
+ * @param options.handlesProbes Whether the handler also gets startup probes. By default, they are rejected.
  */
 export async function startModelServer(
   play: RequestHandler,
@@ -56,7 +56,7 @@ export async function startModelServer(
   });
   server.listen(0, '127.0.0.1');
   await once(server, 'listening');
-  // An address that was listened on by a port is no text.
+  // The address of a TCP server is an object.
   const { port } = server.address() as AddressInfo;
   const close = async (): Promise<void> => {
     if (!server.listening) return;
