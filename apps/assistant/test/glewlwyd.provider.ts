@@ -7,7 +7,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { after, test } from 'node:test';
-import { Browser, freePort } from '@oselya/testing';
+import { Browser, findFreePort } from '@oselya/testing';
 import { openAssistant } from './helpers/assistant.ts';
 import { until } from './helpers/until.ts';
 
@@ -21,7 +21,7 @@ const ADMIN = { username: 'admin', password: 'password' };
 const SECRET = 'theSecretOfTheClient';
 const OLENA = { username: 'olena', password: 'her password' };
 
-const [providerPort, port] = [await freePort(), await freePort()];
+const [providerPort, port] = [await findFreePort(), await findFreePort()];
 const origin = `http://127.0.0.1:${providerPort}`;
 const api = `${origin}/api`;
 const issuer = `${api}/oidc`;

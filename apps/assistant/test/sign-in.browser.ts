@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { createHash, randomBytes } from 'node:crypto';
 import { createServer } from 'node:http';
 import { suite, test } from 'node:test';
-import { atEnd, freePort, listen } from '@oselya/testing';
+import { atEnd, findFreePort, listen } from '@oselya/testing';
 import { openTestDatabase } from '@oselya/testing/database';
 import { createDevIdp } from '@oselya/dev-idp';
 import { createLogger } from '@oselya/kit';
@@ -37,7 +37,7 @@ async function openBrowser(
 }
 
 const database = await openTestDatabase<never>();
-const [idpPort, ...ports] = [await freePort(), await freePort(), await freePort()];
+const [idpPort, ...ports] = [await findFreePort(), await findFreePort(), await findFreePort()];
 // Another host is another site for SameSite; another port is not.
 const issuer = `http://localhost:${idpPort}`;
 const redirectUris = ports.map((port) => `http://127.0.0.1:${port}/auth/callback`);

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { after, test } from 'node:test';
-import { freePort } from '@oselya/testing';
+import { findFreePort } from '@oselya/testing';
 import { openTestDatabase } from '@oselya/testing/database';
 import { start as startAssistant } from '@oselya/assistant';
 import { createDevIdp } from '@oselya/dev-idp';
@@ -20,7 +20,7 @@ const browser: Browser = await chromium.launch({
 });
 after(() => browser.close());
 
-const [assistantPort, idpPort] = [await freePort(), await freePort()];
+const [assistantPort, idpPort] = [await findFreePort(), await findFreePort()];
 const assistantUrl = `http://${HOST}:${assistantPort}`;
 const idpUrl = `http://${HOST}:${idpPort}`;
 const idp = await createDevIdp({

@@ -7,7 +7,7 @@ import { join, relative } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { after, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { freePort } from '@oselya/testing';
+import { findFreePort } from '@oselya/testing';
 import { fillDataFolder } from '@oselya/testing/database';
 import { Browser } from './support/browser.ts';
 
@@ -21,7 +21,7 @@ const dataDir = await mkdtemp(join(tmpdir(), 'oselya-start-'));
 /** The user's home, and the system's folder for temporary files, with what is left there. */
 const home = await mkdtemp(join(tmpdir(), 'oselya-home-'));
 const temporary = await mkdtemp(join(tmpdir(), 'oselya-temporary-'));
-const ports = await Promise.all([freePort(), freePort(), freePort()]);
+const ports = await Promise.all([findFreePort(), findFreePort(), findFreePort()]);
 const [assistantUrl, collectorUrl, idpUrl] = ports.map((port) => `http://127.0.0.1:${port}`);
 const env = {
   ...process.env,
@@ -193,7 +193,7 @@ test('a sent listing is processed and found', async () => {
 });
 
 test('a second start in the same folder fails with one line', async () => {
-  const other = await Promise.all([freePort(), freePort(), freePort()]);
+  const other = await Promise.all([findFreePort(), findFreePort(), findFreePort()]);
   const { code, errors } = await fails({
     ASSISTANT_PORT: String(other[0]),
     COLLECTOR_PORT: String(other[1]),

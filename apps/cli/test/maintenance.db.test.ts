@@ -8,7 +8,12 @@ import { after, before, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { start } from '@oselya/collector';
 import { fillDataFolder, openTestDatabase } from '@oselya/testing/database';
-import { constantAnswers, LISTING, constantVector, startModelServer } from '@oselya/model/testing';
+import {
+  createConstantHandler,
+  LISTING,
+  constantVector,
+  startModelServer,
+} from '@oselya/model/testing';
 
 const BIN = join(import.meta.dirname, '../bin/oselya.js');
 const folder = mkdtempSync(join(tmpdir(), 'oselya-maintenance-'));
@@ -91,7 +96,7 @@ function oselya(args: string[], more: Record<string, string> = {}) {
 async function startServer({ rooms, model }: { rooms: number; model: string }) {
   const state = { up: true, requests: 0, answers: (_path: string): boolean => true };
   const listing = { ...LISTING, rooms };
-  const answer = constantAnswers({ listing, model, vectorOf: constantVector(16) });
+  const answer = createConstantHandler({ listing, model, vectorOf: constantVector(16) });
   const { url: address, close } = await startModelServer((request) => {
     state.requests += 1;
     if (!state.answers(request.path)) return 'silence';

@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { atEnd, freePort } from '@oselya/testing';
+import { atEnd, findFreePort } from '@oselya/testing';
 import { openTestDatabase } from '@oselya/testing/database';
 import { start as startAssistant, type Tables } from '@oselya/assistant';
 import { start as startCollector } from '@oselya/collector';
@@ -66,7 +66,7 @@ async function until(condition: () => Promise<boolean>): Promise<void> {
   assert.fail('It did not come true within 30 s');
 }
 
-const port = String(await freePort());
+const port = String(await findFreePort());
 let collector = await collectorOn(port);
 let assistant = await assistantOf(collector.url);
 

@@ -8,9 +8,9 @@ import { join } from 'node:path';
 import { after, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Tables } from '@oselya/collector';
-import { freePort } from '@oselya/testing';
+import { findFreePort } from '@oselya/testing';
 import { openTestDatabase } from '@oselya/testing/database';
-import { constantAnswers, constantVector, startModelServer } from '@oselya/model/testing';
+import { createConstantHandler, constantVector, startModelServer } from '@oselya/model/testing';
 import { sql } from 'kysely';
 
 const BIN = join(import.meta.dirname, '../bin/oselya.js');
@@ -34,7 +34,7 @@ async function until(what: string, condition: () => boolean | Promise<boolean>):
 /** A model server that answers nothing about some payloads, and about others when it is told to. */
 async function startHeldModel() {
   const { promise: released, resolve: release } = Promise.withResolvers<void>();
-  const answer = constantAnswers({ vectorOf: constantVector(DIMENSIONS) });
+  const answer = createConstantHandler({ vectorOf: constantVector(DIMENSIONS) });
   const state = { held: 0 };
   const server = await startModelServer(async (request) => {
     const asked = JSON.stringify(request.body);
@@ -112,7 +112,7 @@ if (process.env['TEST_DATABASE_URL'] !== undefined) {
     };
     await ingest(['slow-1', 'stuck-1']);
     await until('its jobs to be held', () => model.state.held === 2);
-    const workerPort = String(await freePort());
+    const workerPort = String(await findFreePort());
     const worker = run('worker', { ...settings, COLLECTOR_WORKER_PORT: workerPort });
     t.after(worker.kill);
     await ingest(['slow-2', 'stuck-2']);
@@ -163,9 +163,9 @@ if (process.env['TEST_DATABASE_URL'] !== undefined) {
     const settings = {
       ...env,
       SVC_AUTH_ENCRYPTION_KEY: randomBytes(32).toString('base64url'),
-      ASSISTANT_PORT: String(await freePort()),
-      COLLECTOR_PORT: String(await freePort()),
-      DEV_IDP_PORT: String(await freePort()),
+      ASSISTANT_PORT: String(await findFreePort()),
+      COLLECTOR_PORT: String(await findFreePort()),
+      DEV_IDP_PORT: String(await findFreePort()),
     };
     for (const role of ['assistant', 'collector', 'dev']) {
       const { said, kill, exitCode } = run(role, settings);

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import {
-  constantAnswers,
+  createConstantHandler,
   constantVector,
   startModelServer,
   type ReceivedRequest,
@@ -147,7 +147,7 @@ async function startSlowServer() {
   const go = Promise.withResolvers<void>();
   const sockets = new Set<Socket>();
   const paths: string[] = [];
-  const answer = constantAnswers({ vectorOf: constantVector(DIMENSIONS) });
+  const answer = createConstantHandler({ vectorOf: constantVector(DIMENSIONS) });
   const server = await startModelServer(async (request: ReceivedRequest) => {
     paths.push(request.path);
     asked.resolve();

@@ -3,7 +3,7 @@ import formBody from '@fastify/formbody';
 import { html, type Html, isCrossSiteChange } from '@oselya/kit';
 import type { FastifyError, FastifyInstance, FastifyReply } from 'fastify';
 import { type Accounts, type DevAccess, type DevAccount, PERMISSIONS, ROLES } from './accounts.ts';
-import { goToApplication, messagePage, page, sendPage } from './pages.ts';
+import { goToApplication, createMessagePage, createPage, sendPage } from './pages.ts';
 import type { Artifacts } from './store.ts';
 import type { WebhookDelivery, Webhooks } from './webhooks.ts';
 
@@ -89,8 +89,14 @@ const MAX_BODY_BYTES = 16_384;
 /** Time to wait for deliveries, so that the page can usually show their outcome. */
 const OUTCOME_WAIT_MS = 1000;
 
-/** Registers the control page and its forms. Each form redirects to the page, which shows the change and its webhooks. */
-export async function controlRoutes(app: FastifyInstance, options: ControlOptions): Promise<void> {
+/**
+ * Registers the control page and its forms. Each form redirects to the page, which shows the change and its
+ * webhooks.
+ */
+export async function registerControlRoutes(
+  app: FastifyInstance,
+  options: ControlOptions,
+): Promise<void> {
   const { accounts, changes, webhooks, redirectUris } = options;
   let notice: Notice | undefined;
   await app.register(formBody, { bodyLimit: MAX_BODY_BYTES });
@@ -103,7 +109,7 @@ export async function controlRoutes(app: FastifyInstance, options: ControlOption
     const status = error.statusCode ?? 500;
     if (status >= 500) throw error;
     const text = html`${error.message} <a href="/">Back to the accounts</a>`;
-    return sendPage(reply, status, messagePage('Nothing was changed', text, redirectUris));
+    return sendPage(reply, status, createMessagePage('Nothing was changed', text, redirectUris));
   });
 
   app.get('/', (_request, reply) => {
@@ -185,7 +191,7 @@ function controlPage({ accounts, webhooks, redirectUris }: ControlOptions, notic
     ${deliveryList(webhooks, list)}
     <p><a href="/.well-known/openid-configuration">OpenID configuration</a></p>
   `;
-  return page('Development identity provider', body, redirectUris);
+  return createPage('Development identity provider', body, redirectUris);
 }
 
 // Text for screen readers only, such as the account of a button.

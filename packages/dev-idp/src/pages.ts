@@ -46,7 +46,7 @@ const STYLE = `
  * Creates a page that loads no resources.
  * @param redirectUris Redirect URIs of the application, for `form-action`, which also applies to redirects of a form.
  */
-export function page(title: string, body: Html, redirectUris: readonly string[]): Page {
+export function createPage(title: string, body: Html, redirectUris: readonly string[]): Page {
   const style = rawHtml(`<style>${STYLE}</style>`);
   const document = html`<html lang="en">
     <head>
@@ -89,7 +89,10 @@ export function goToApplication([redirectUri]: readonly string[]): Html {
 }
 
 /** Creates the page for choosing an account. Each button posts its `sub` to the URL of the page. */
-export function pickerPage(accounts: readonly DevAccount[], redirectUris: readonly string[]): Page {
+export function createPickerPage(
+  accounts: readonly DevAccount[],
+  redirectUris: readonly string[],
+): Page {
   const buttons = accounts.map(({ sub, display_name, email, role_ids, blocked }) => {
     const details = [email, ...role_ids, ...(blocked ? ['blocked'] : [])].join(' · ');
     const disabled = blocked ? html` disabled` : null;
@@ -104,12 +107,16 @@ export function pickerPage(accounts: readonly DevAccount[], redirectUris: readon
       <button name="action" value="cancel">Cancel</button>
     </form>
   `;
-  return page('Choose an account', body, redirectUris);
+  return createPage('Choose an account', body, redirectUris);
 }
 
 /** Creates a page with one paragraph and a link to the application. */
-export function messagePage(title: string, text: Html | string, uris: readonly string[]): Page {
-  return page(
+export function createMessagePage(
+  title: string,
+  text: Html | string,
+  uris: readonly string[],
+): Page {
+  return createPage(
     title,
     html`<p>${text}</p>
       ${goToApplication(uris)}`,

@@ -7,7 +7,7 @@ import {
   Provider,
 } from 'oidc-provider';
 import type { Accounts, DevAccount } from './accounts.ts';
-import { messagePage } from './pages.ts';
+import { createMessagePage } from './pages.ts';
 import type { Artifacts, ProviderKeys } from './store.ts';
 
 /** Options of {@link createProvider}. Lifetimes are in seconds. */
@@ -132,7 +132,7 @@ function configure(options: ProviderOptions): Configuration {
     renderError(ctx, { error, error_description: detail }) {
       const text = html`${error}: ${detail ?? 'no further details'}. Compare the client id and
       redirect address of the application with the ones of the provider.`;
-      const page = messagePage('The sign-in request was rejected', text, client.redirectUris);
+      const page = createMessagePage('The sign-in request was rejected', text, client.redirectUris);
       ctx.set(page.headers);
       ctx.body = page.html;
     },

@@ -10,8 +10,8 @@ import Fastify, {
 } from 'fastify';
 import { errors, type InteractionResults, type Provider } from 'oidc-provider';
 import { type Accounts, createAccounts, type DevAccount } from './accounts.ts';
-import { type Changes, controlRoutes, createChanges } from './control.ts';
-import { icon, messagePage, pickerPage, sendPage } from './pages.ts';
+import { type Changes, registerControlRoutes, createChanges } from './control.ts';
+import { icon, createMessagePage, createPickerPage, sendPage } from './pages.ts';
 import { createProvider, interactionPath } from './provider.ts';
 import { createArtifacts, loadKeys, openDatabase } from './store.ts';
 import { createWebhooks, type WebhookDelivery, type WebhookTarget } from './webhooks.ts';
@@ -86,7 +86,7 @@ export async function createDevIdp(options: DevIdpOptions): Promise<DevIdp> {
     const app = createApp(issuer, redirectUris, options.log);
     logErrors(provider, app.log);
     await app.register(protocolRoutes, { provider });
-    await app.register(controlRoutes, { accounts, changes, webhooks, redirectUris });
+    await app.register(registerControlRoutes, { accounts, changes, webhooks, redirectUris });
     await app.register(interactionRoutes, { provider, accounts, redirectUris });
     app.addHook('onClose', async () => {
       await webhooks.close();
@@ -151,7 +151,7 @@ function createApp(
   });
   app.setNotFoundHandler((_request, reply) => {
     const text = html`The development identity provider has <a href="/">one page</a>.`;
-    return sendPage(reply, 404, messagePage('There is no such page', text, redirectUris));
+    return sendPage(reply, 404, createMessagePage('There is no such page', text, redirectUris));
   });
   app.get('/favicon.ico', (_request, reply) =>
     reply.header('cache-control', 'max-age=86400').type('image/svg+xml').send(icon),
@@ -196,8 +196,8 @@ const choiceSchema = {
 } as const;
 
 /**
- * Registers the page for choosing an account. Its requests are bound to the browser that started the sign-in by a signed
- * `SameSite=Lax` cookie of oidc-provider.
+ * Registers the page for choosing an account. Its requests are bound to the browser that started the sign-in by a
+ * signed `SameSite=Lax` cookie of oidc-provider.
  */
 async function interactionRoutes(
   app: FastifyInstance,
@@ -210,7 +210,7 @@ async function interactionRoutes(
     if (!(error instanceof errors.SessionNotFound)) throw error;
     const text =
       'It is finished, took longer than ten minutes, or began in another browser or with cookies turned off.';
-    const page = messagePage('This sign-in is no longer open', text, redirectUris);
+    const page = createMessagePage('This sign-in is no longer open', text, redirectUris);
     return sendPage(reply, 400, page);
   });
   app.addHook<Interaction>('preHandler', async (request, reply) => {
@@ -221,7 +221,7 @@ async function interactionRoutes(
   });
 
   app.get(interactionPath(':uid'), (_request, reply) =>
-    sendPage(reply, 200, pickerPage(accounts.list(), redirectUris)),
+    sendPage(reply, 200, createPickerPage(accounts.list(), redirectUris)),
   );
   app.post<Interaction>(
     interactionPath(':uid'),
@@ -230,7 +230,11 @@ async function interactionRoutes(
       const result = resultOf(request);
       if (!result) {
         const text = html`It is blocked or unknown. <a href="">Choose another account</a>.`;
-        return sendPage(reply, 400, messagePage('This account cannot sign in', text, redirectUris));
+        return sendPage(
+          reply,
+          400,
+          createMessagePage('This account cannot sign in', text, redirectUris),
+        );
       }
       return reply.redirect(await provider.interactionResult(request.raw, reply.raw, result), 303);
     },

@@ -42,8 +42,8 @@ const MAX_RECENT = 20;
 const RETRYABLE: ReadonlySet<number> = new Set([408, 425, 429]);
 
 /**
- * Creates a sender of events as Standard Webhooks. It sends one event at a time, so that changes arrive in order. Events
- * are lost at a restart. Without a target, all events fail, which the control page shows.
+ * Creates a sender of events as Standard Webhooks. It sends one event at a time, so that changes arrive in order.
+ * Events are lost at a restart. Without a target, all events fail, which the control page shows.
  * @throws TypeError if the URL or the secret of the target is invalid.
  */
 export function createWebhooks(
@@ -62,7 +62,7 @@ export function createWebhooks(
       await sleep(delayMs, undefined, { signal: stopping.signal }).catch(() => undefined);
       if (stopping.signal.aborted) return fail(delivery, 'the provider was stopped');
       const timestamp = Math.floor(Date.now() / 1000);
-      const headers = signedHeaders(signingKey, { id, timestamp, body });
+      const headers = createSignedHeaders(signingKey, { id, timestamp, body });
       const signal = AbortSignal.any([stopping.signal, AbortSignal.timeout(timeoutMs)]);
       const { state, detail } = await attempt(url, { headers, body, signal });
       Object.assign(delivery, { attempts: delivery.attempts + 1, state, detail });
@@ -144,7 +144,7 @@ function keyFor({ url, secret }: WebhookTarget): Buffer {
   if (protocol !== 'http:' && protocol !== 'https:') {
     throw new TypeError('webhook.url: give the http or https address of the receiver');
   }
-  return webhookKey(secret);
+  return parseWebhookSecret(secret);
 }
 
 const BASE64_PREFIX = 'whsec_';
@@ -154,7 +154,7 @@ const BASE64_PREFIX = 'whsec_';
  * Signature scheme).
  * @throws TypeError if the secret is empty, or if the text after the prefix is not base64.
  */
-export function webhookKey(secret: string): Buffer {
+export function parseWebhookSecret(secret: string): Buffer {
   if (secret === '') {
     throw new TypeError('webhook.secret: give the secret shared with the receiver');
   }
@@ -167,7 +167,7 @@ export function webhookKey(secret: string): Buffer {
 }
 
 /** Creates the headers of a signed message (Standard Webhooks, Webhook headers). `timestamp` is in Unix seconds. */
-export function signedHeaders(
+export function createSignedHeaders(
   key: Buffer,
   { id, timestamp, body }: { id: string; timestamp: number; body: string },
 ): Record<string, string> {

@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
 import { suite, test, type TestContext } from 'node:test';
-import { Browser, locationOf, until, unusedUrl } from '@oselya/testing';
+import { Browser, getRedirectTarget, until, findUnusedUrl } from '@oselya/testing';
 import { PERMISSIONS } from '../src/accounts.ts';
-import { createWebhooks, signedHeaders, webhookKey } from '../src/webhooks.ts';
+import { createWebhooks, createSignedHeaders, parseWebhookSecret } from '../src/webhooks.ts';
 import {
   assertEnded,
   assertSigned,
@@ -36,7 +36,7 @@ suite('control', () => {
   async function submit(issuer: string, path: string, form: Form = {}): Promise<string> {
     const answer = await post(issuer, path, form);
     assert.equal(answer.status, 303, await answer.text());
-    return (await send(locationOf(answer))).text();
+    return (await send(getRedirectTarget(answer))).text();
   }
 
   /** Returns the text between the tags, with single spaces. */
@@ -159,7 +159,7 @@ suite('control', () => {
     test('A notice appears once and does not wait for a receiver that hangs', async (t) => {
       const receiver = await startReceiver(['silence']);
       const { issuer } = await startIdp(t, { webhook: receiver.webhook });
-      const location = locationOf(await post(issuer, 'log-out-everybody'));
+      const location = getRedirectTarget(await post(issuer, 'log-out-everybody'));
       const notice = noticeOf(await (await send(location)).text());
       assert.match(notice, /auth\.global_logout being delivered: no answer yet$/);
       assert.equal(noticeOf(await (await send(location)).text()), '(none)');
@@ -292,7 +292,7 @@ suite('webhooks', () => {
       const { attempts, state, detail } = await settled(webhooks);
       assert.deepEqual([attempts, state, detail], expected);
     }
-    const unreachable = createWebhooks({ url: await unusedUrl(), secret: SECRET }, QUICK);
+    const unreachable = createWebhooks({ url: await findUnusedUrl(), secret: SECRET }, QUICK);
     const { attempts, detail } = await settled(unreachable);
     assert.deepEqual([attempts, detail], [4, 'cannot be reached (ECONNREFUSED)']);
     assert.equal((await settled(createWebhooks())).detail, 'no webhook is set up');
@@ -317,21 +317,24 @@ suite('webhooks', () => {
   });
 
   test('A signature equals the example of Standard Webhooks', () => {
-    const key = webhookKey('whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw');
-    const { 'webhook-signature': signature } = signedHeaders(key, {
+    const key = parseWebhookSecret('whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw');
+    const { 'webhook-signature': signature } = createSignedHeaders(key, {
       id: 'msg_p5jXN8AQM9LWM0D4loKWxJek',
       timestamp: 1_614_265_330,
       body: '{"test": 2432232314}',
     });
     assert.equal(signature, 'v1,g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE=');
     for (const secret of ['plain', 'таємниця', 'Whsec_YQ==']) {
-      assert.deepEqual(webhookKey(secret), Buffer.from(secret));
+      assert.deepEqual(parseWebhookSecret(secret), Buffer.from(secret));
     }
     for (const encoded of ['c2VjcmV0', 'c2VjcmU', 'c2VjcmU=', '+/+/', '-_-_']) {
-      assert.deepEqual(webhookKey(`whsec_${encoded}`), Buffer.from(encoded, 'base64'));
+      assert.deepEqual(parseWebhookSecret(`whsec_${encoded}`), Buffer.from(encoded, 'base64'));
     }
     for (const encoded of ['', 'Z', 'c2VjcmV0=', 'c2Vj cmV0', '====']) {
-      assert.throws(() => webhookKey(`whsec_${encoded}`), /^TypeError: webhook.secret: .*base64$/);
+      assert.throws(
+        () => parseWebhookSecret(`whsec_${encoded}`),
+        /^TypeError: webhook.secret: .*base64$/,
+      );
     }
   });
 });

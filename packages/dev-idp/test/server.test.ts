@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { statSync } from 'node:fs';
 import { suite, test } from 'node:test';
-import { exchange, unusedUrl } from '@oselya/testing';
+import { exchange, findUnusedUrl } from '@oselya/testing';
 import { createDevIdp } from '../src/server.ts';
 import { loadKeys, openDatabase } from '../src/store.ts';
 import { client, refresh, send, signIn, startIdp, storeFileFor, userInfo } from './support.ts';
@@ -54,7 +54,7 @@ suite('server', () => {
   });
 
   test('The caller can add routes, and unknown addresses get a page', async (t) => {
-    const issuer = await unusedUrl();
+    const issuer = await findUnusedUrl();
     const idp = await createDevIdp({ issuer, client });
     t.after(() => idp.close());
     idp.app.post('/dev/echo', async ({ body }) => body);
@@ -72,7 +72,7 @@ suite('server', () => {
 
 suite('store', () => {
   test('Sign-ins, keys and changed accounts survive a restart', async (t) => {
-    const [issuer, storeFile] = [await unusedUrl(), storeFileFor(t)];
+    const [issuer, storeFile] = [await findUnusedUrl(), storeFileFor(t)];
     const before = await startIdp(t, { issuer, storeFile });
     const tokens = await signIn(issuer);
     const keysOf = async () => (await send(`${issuer}/oauth/jwks`)).text();

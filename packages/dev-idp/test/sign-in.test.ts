@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
-import { Browser, locationOf } from '@oselya/testing';
+import { Browser, getRedirectTarget } from '@oselya/testing';
 import { sampleAccounts } from '../src/server.ts';
 import {
   assertEnded,
@@ -89,7 +89,7 @@ suite('authorization', () => {
       { code_challenge_method: 'plain' },
     ]) {
       const { url } = authorization(issuer, changes);
-      const { searchParams } = locationOf(await new Browser().get(url));
+      const { searchParams } = getRedirectTarget(await new Browser().get(url));
       assert.ok(searchParams.get('error'));
       assert.equal(searchParams.get('state'), 'state-1');
     }
@@ -164,9 +164,9 @@ suite('choice of an account', () => {
     const browser = new Browser();
     const cancelled = await pick(browser, await openPicker(issuer, browser), { action: 'cancel' });
     const picker = await openPicker(issuer, browser);
-    const resume = locationOf(await browser.post(picker, { account: 'u-olena' }));
+    const resume = getRedirectTarget(await browser.post(picker, { account: 'u-olena' }));
     idp.setBlocked('u-olena', true);
-    const blocked = locationOf(await browser.get(resume));
+    const blocked = getRedirectTarget(await browser.get(resume));
     for (const callback of [cancelled, blocked]) {
       assert.equal(callback.origin + callback.pathname, redirectUri);
       assert.equal(callback.searchParams.get('error'), 'access_denied');
@@ -181,7 +181,7 @@ suite('choice of an account', () => {
     const picker = await openPicker(issuer, browser);
     const stranger = new Browser();
     const lost = [await stranger.get(picker), await stranger.post(picker, { account: 'u-olena' })];
-    const resume = locationOf(await browser.post(picker, { account: 'u-olena' }));
+    const resume = getRedirectTarget(await browser.post(picker, { account: 'u-olena' }));
     await browser.get(resume);
     lost.push(await browser.post(picker, { account: 'u-olena' }));
     for (const response of lost) {

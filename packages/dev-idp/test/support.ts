@@ -4,7 +4,13 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { TestContext } from 'node:test';
-import { type Answer, Browser, locationOf, startServer, unusedUrl } from '@oselya/testing';
+import {
+  type ScriptedResponse,
+  Browser,
+  getRedirectTarget,
+  startServer,
+  findUnusedUrl,
+} from '@oselya/testing';
 import { createDevIdp, type DevIdp, type DevIdpOptions } from '../src/server.ts';
 
 export const redirectUri = 'http://127.0.0.1:8000/auth/callback';
@@ -19,7 +25,7 @@ export async function startIdp(
   t: TestContext,
   options: Partial<DevIdpOptions> = {},
 ): Promise<{ idp: DevIdp; issuer: string }> {
-  const issuer = options.issuer ?? (await unusedUrl());
+  const issuer = options.issuer ?? (await findUnusedUrl());
   const idp = await createDevIdp({ client, ...options, issuer });
   t.after(() => idp.close());
   await idp.app.listen({ host: '127.0.0.1', port: Number(new URL(issuer).port) });
@@ -75,13 +81,13 @@ export async function openPicker(
   browser: Browser,
   url = authorization(issuer).url,
 ): Promise<URL> {
-  return locationOf(await browser.get(url));
+  return getRedirectTarget(await browser.get(url));
 }
 
 /** Picks an account on that page, and returns the callback of the application. */
 export async function pick(browser: Browser, picker: URL, form: Record<string, string>) {
-  const resume = locationOf(await browser.post(picker, form));
-  return locationOf(await browser.get(resume));
+  const resume = getRedirectTarget(await browser.post(picker, form));
+  return getRedirectTarget(await browser.get(resume));
 }
 
 /** Posts to an endpoint with the client's secret by HTTP Basic (RFC 6749 §2.3.1). */
@@ -150,7 +156,7 @@ export const SECRET = 'таємниця для двох';
 /** Starts a receiver of webhooks. It answers with the script, then with 200. */
 export async function startReceiver(script: (number | 'silence')[] = []) {
   const steps = [...script];
-  const server = await startServer((): Answer => {
+  const server = await startServer((): ScriptedResponse => {
     const step = steps.shift() ?? 200;
     if (step === 'silence') return step;
     return { status: step, headers: { location: '/elsewhere' } };

@@ -40,7 +40,8 @@ const MAX_OPEN_MS = 3_600_000;
 
 /**
  * Creates a breaker that counts individual attempts (Contract 4, Model). Only infrastructure failures open it.
- * Rejections and invalid answers count neither as failures nor as successes, but as the outcome of a probe they close it.
+ * Rejections and invalid answers count neither as failures nor as successes, but as the outcome of a probe they close
+ * it.
  */
 export function createBreaker({ failures, halfOpenAfterMs, maxWaitMs }: BreakerSettings): Breaker {
   const { subscribe, announce } = createListeners(() => state());

@@ -9,9 +9,9 @@ import {
 import type { ChatMessage, ToolCall, ToolDefinition } from './conversation.ts';
 import { ModelError } from './errors.ts';
 import { type Lane, openRequest, type OpenRequest } from './request.ts';
-import { abortedError, type CallContext } from './retry.ts';
-import { type Confidential, textsIn } from './quote.ts';
-import { readServerError, streamError } from './server-error.ts';
+import { createAbortedError, type CallContext } from './retry.ts';
+import { type Confidential, extractTexts } from './quote.ts';
+import { readServerError, createStreamError } from './server-error.ts';
 import { readTokens, type Tokens } from './usage.ts';
 
 /** Request to continue a conversation. */
@@ -64,8 +64,8 @@ const EXPECTED = 'a streamed chat completion. Check that MODEL_CHAT names a chat
 
 /**
  * Continues a conversation, and yields the parts of the answer. Failures before the first part are retried (Contract 4,
- * Model). Later failures end the stream, because yielded parts cannot be taken back. The breaker records failures at any
- * time, and a success at the end.
+ * Model). Later failures end the stream, because yielded parts cannot be taken back. The breaker records failures at
+ * any time, and a success at the end.
  * @throws ModelError MODEL_TIMEOUT if the next part does not arrive in time, MODEL_REFUSED, and all other codes of a
  *   request.
  */
@@ -84,8 +84,8 @@ export async function* streamChat(
     abort();
   }, timeoutMs);
   const interruption = () => {
-    if (signal?.aborted) return abortedError(signal);
-    return isLate ? silenceError(timeoutMs) : undefined;
+    if (signal?.aborted) return createAbortedError(signal);
+    return isLate ? createSilenceError(timeoutMs) : undefined;
   };
   try {
     for (let next = first; !next.done; next = await parts.next()) {
@@ -132,7 +132,7 @@ async function openAnswer(
       ...(maxOutputTokens !== undefined && { maxOutputTokens }),
       abortSignal: AbortSignal.any([ending.signal, ...(signal ? [signal] : [])]),
     });
-    const texts = textsIn({ messages: chat.messages });
+    const texts = extractTexts({ messages: chat.messages });
     const parts = answerParts(stream, model.modelId, { apiKey: lane.address.apiKey, texts });
     const first = await parts.next();
     request.proveAlive();
@@ -145,7 +145,7 @@ async function openAnswer(
   }
 }
 
-function silenceError(timeoutMs: number): ModelError {
+function createSilenceError(timeoutMs: number): ModelError {
   return new ModelError(
     'MODEL_TIMEOUT',
     `The model server sent nothing for ${timeoutMs} ms in the middle of its answer. Raise MODEL_TIMEOUT_MS if it needs longer.`,
@@ -181,7 +181,7 @@ async function* answerParts(
         break;
       }
       case 'error':
-        throw errorOf(part.error, confidential);
+        throw toStreamError(part.error, confidential);
       default:
         yield undefined;
     }
@@ -189,14 +189,14 @@ async function* answerParts(
 }
 
 /**
- * Converts an error part to an error. The server sent it instead of a chunk (`data: {"error": …}`). The provider returns
- * the value of `error`, or a validation error if its format differs from OpenAI's.
+ * Converts an error part to an error. The server sent it instead of a chunk (`data: {"error": …}`). The provider
+ * returns the value of `error`, or a validation error if its format differs from OpenAI's.
  */
-function errorOf(error: unknown, confidential: Confidential): unknown {
+function toStreamError(error: unknown, confidential: Confidential): unknown {
   const isOfForm = TypeValidationError.isInstance(error);
   if (error instanceof Error && !isOfForm) return error;
   const said = readServerError(isOfForm ? error.value : { error });
-  return said === undefined ? error : streamError(said, confidential);
+  return said === undefined ? error : createStreamError(said, confidential);
 }
 
 /** Parses the input of a tool call. An empty text means no arguments. */

@@ -6,7 +6,12 @@ import { ModelError, type ModelErrorCode } from './errors.ts';
 import { createGate } from './gate.ts';
 import { createMockBackend } from './mock-model.ts';
 import { createOpenAIBackend, type ModelHealth } from './openai.ts';
-import { type CallKind, checkNumbers, type ModelClientOptions, serverSettings } from './options.ts';
+import {
+  type CallKind,
+  validateNumbers,
+  type ModelClientOptions,
+  resolveServerSettings,
+} from './options.ts';
 import { createRetry } from './retry.ts';
 import { generateObject, type ObjectRequest, type ObjectResult } from './structured.ts';
 import type { Observer } from './usage.ts';
@@ -44,10 +49,12 @@ const HEALTH_TIMEOUT_MS = 5_000;
  * @throws ModelError MODEL_MISCONFIGURED with the name of the variable, without its value.
  */
 export function createModelClient(options: ModelClientOptions): ModelClient {
-  checkNumbers(options);
+  validateNumbers(options);
   const { mode, timeoutMs } = options;
   const backend =
-    mode === 'mock' ? createMockBackend(options) : createOpenAIBackend(serverSettings(options));
+    mode === 'mock'
+      ? createMockBackend(options)
+      : createOpenAIBackend(resolveServerSettings(options));
   const retry = createRetry({
     timeoutMs,
     attempts: options.retry?.attempts ?? 3,

@@ -46,7 +46,7 @@ export async function embed(
         send: (abortSignal) => model.doEmbed({ values, abortSignal }),
         tokens: (answer) => readTokens(answer.usage?.tokens),
         read(answer) {
-          const vectors = inOrder(answer, values.length);
+          const vectors = sortEmbeddings(answer, values.length);
           if (vectors !== undefined) return checkVectors(vectors, dimensions, model.modelId);
           const message = `The model server's answer is not ${expected}`;
           throw new ModelError('MODEL_INVALID_OUTPUT', message);
@@ -79,7 +79,7 @@ export async function embed(
  * Sorts embeddings into the order of their texts, by the `index` in the response, which `@ai-sdk/openai-compatible`
  * ignores. Returns undefined if the number of embeddings is wrong.
  */
-function inOrder({ embeddings, response }: Answer, count: number): number[][] | undefined {
+function sortEmbeddings({ embeddings, response }: Answer, count: number): number[][] | undefined {
   if (embeddings.length !== count) return undefined;
   const { data } = Object(response?.body) as { data?: { index?: unknown }[] };
   const indexes = data?.map(({ index }) => index) ?? [];
@@ -92,8 +92,8 @@ function inOrder({ embeddings, response }: Answer, count: number): number[][] | 
 const MIN_NORMAL = 2 ** -126;
 
 /**
- * Rejects vectors that would corrupt search results. The check uses single precision like pgvector, which stores numbers
- * and adds their squares in single precision.
+ * Rejects vectors that would corrupt search results. The check uses single precision like pgvector, which stores
+ * numbers and adds their squares in single precision.
  * @throws ModelError MODEL_INVALID_OUTPUT.
  */
 export function checkVectors(vectors: number[][], dimensions: number, model: string): number[][] {
@@ -139,8 +139,8 @@ const MARGIN = 0.9;
 const MIN_BYTES_PER_TOKEN = 2;
 
 /**
- * Creates the text limit of a model. It counts UTF-8 bytes, because bytes per token are similar in Cyrillic and English.
- * If the server reports the token count and its limit, texts are cut in proportion. Otherwise they are halved.
+ * Creates the text limit of a model. It counts UTF-8 bytes, because bytes per token are similar in Cyrillic and
+ * English. If the server reports the token count and its limit, texts are cut in proportion. Otherwise they are halved.
  */
 export function createTextLimit(): TextLimit {
   let maxBytes = Infinity;

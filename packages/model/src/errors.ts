@@ -5,7 +5,8 @@ const FINAL = { retryable: false, retriedInCall: false, infrastructure: false } 
 
 /**
  * Error codes of model calls, with three properties: whether the same call may succeed later, whether the call is
- * retried automatically, and whether the breaker counts the failure (Contract 4, Model). `README.md` explains each code.
+ * retried automatically, and whether the breaker counts the failure (Contract 4, Model). `README.md` explains each
+ * code.
  */
 export const MODEL_ERRORS = {
   MODEL_UNREACHABLE: INFRASTRUCTURE,
@@ -44,8 +45,8 @@ export type ModelErrorDetails = {
   /** Token counts of an input that is too large. */
   tokens?: TokenCounts | undefined;
   /**
-   * Connection error or reason of an abort signal. Never an error of the SDK, because it contains the whole request with
-   * personal data.
+   * Connection error or reason of an abort signal. Never an error of the SDK, because it contains the whole request
+   * with personal data.
    */
   cause?: unknown;
 };

@@ -28,8 +28,8 @@ export type ModelBackend = {
 };
 
 /**
- * Creates models of servers that implement the API of OpenAI, such as Ollama, vLLM, llama.cpp and hosted services. Chat,
- * vision and embeddings can have separate servers.
+ * Creates models of servers that implement the API of OpenAI, such as Ollama, vLLM, llama.cpp and hosted services.
+ * Chat, vision and embeddings can have separate servers.
  */
 export function createOpenAIBackend(settings: ServerSettings): ModelBackend {
   const { addresses, vision } = settings;

@@ -67,7 +67,7 @@ const MAX_TIMER_MS = 2 ** 31 - 1;
  * Validates the numeric options.
  * @throws ModelError MODEL_MISCONFIGURED with the name of the variable or option.
  */
-export function checkNumbers(options: ModelClientOptions): void {
+export function validateNumbers(options: ModelClientOptions): void {
   const { retry, breaker } = options;
   const rules: [name: string, value: number | undefined, min: number, max: number][] = [
     ['MODEL_TIMEOUT_MS', options.timeoutMs, 1, MAX_TIMER_MS],
@@ -80,7 +80,7 @@ export function checkNumbers(options: ModelClientOptions): void {
   ];
   for (const [name, value, min, max] of rules) {
     if (value !== undefined && !(Number.isInteger(value) && value >= min && value <= max)) {
-      throw misconfigured(`${name} must be a whole number from ${min} to ${max}.`);
+      throw createMisconfiguredError(`${name} must be a whole number from ${min} to ${max}.`);
     }
   }
 }
@@ -89,13 +89,13 @@ export function checkNumbers(options: ModelClientOptions): void {
  * Validates the settings of the `openai` mode.
  * @throws ModelError MODEL_MISCONFIGURED with the names of missing or invalid variables, without their values.
  */
-export function serverSettings(options: ModelClientOptions): ServerSettings {
+export function resolveServerSettings(options: ModelClientOptions): ServerSettings {
   const { baseUrl = '', apiKey, chat = '', vision, embedding = '' } = options;
   const needed = { MODEL_BASE_URL: baseUrl, MODEL_CHAT: chat, MODEL_EMBEDDING: embedding };
   const missing = Object.entries(needed).flatMap(([name, value]) => (value === '' ? [name] : []));
   if (missing.length > 0) {
     const pronoun = missing.length === 1 ? 'it' : 'them';
-    throw misconfigured(
+    throw createMisconfiguredError(
       `MODEL_MODE=openai needs ${missing.join(', ')}. Set ${pronoun}, or use MODEL_MODE=mock.`,
     );
   }
@@ -134,24 +134,26 @@ export function serverSettings(options: ModelClientOptions): ServerSettings {
 function checkAddress({ baseUrl, apiKey, variables }: ServerAddress): ServerAddress {
   const url = URL.parse(baseUrl);
   if (url === null || !['http:', 'https:'].includes(url.protocol)) {
-    throw misconfigured(`${variables.baseUrl} must be an http or https address ending in /v1.`);
+    throw createMisconfiguredError(
+      `${variables.baseUrl} must be an http or https address ending in /v1.`,
+    );
   }
   if (url.username !== '' || url.password !== '') {
-    throw misconfigured(
+    throw createMisconfiguredError(
       `${variables.baseUrl} must not hold credentials; put the key in ${variables.apiKey}.`,
     );
   }
   if (url.search !== '' || url.hash !== '') {
-    throw misconfigured(`${variables.baseUrl} must end with its path, without ? or #.`);
+    throw createMisconfiguredError(`${variables.baseUrl} must end with its path, without ? or #.`);
   }
   if (apiKey && !/^[\x21-\x7e]+$/.test(apiKey)) {
-    throw misconfigured(
+    throw createMisconfiguredError(
       `${variables.apiKey} must be printable ASCII without spaces. Was a line end copied with it?`,
     );
   }
   return { baseUrl: baseUrl.replace(/\/+$/, ''), apiKey: apiKey || undefined, variables };
 }
 
-function misconfigured(message: string): ModelError {
+function createMisconfiguredError(message: string): ModelError {
   return new ModelError('MODEL_MISCONFIGURED', message);
 }

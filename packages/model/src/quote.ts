@@ -32,12 +32,12 @@ export function quote(text: string, { apiKey, texts = [] }: Confidential = {}): 
     (rest, [pattern, replacement]) => rest.replace(pattern, replacement),
     known.slice(0, MAX_READ),
   );
-  const line = withoutEcho(masked, texts).replace(/\s+/g, ' ').trim();
+  const line = removeEcho(masked, texts).replace(/\s+/g, ' ').trim();
   return line.length <= MAX_QUOTE ? line : `${line.slice(0, MAX_QUOTE - 1)}…`;
 }
 
 /** Returns the texts in the body of a request, without system messages. */
-export function textsIn(request: unknown): string[] {
+export function extractTexts(request: unknown): string[] {
   const { messages, input } = Object(request) as { messages?: unknown; input?: unknown };
   const said = Array.isArray(messages)
     ? messages.filter((message) => Object(message).role !== 'system')
@@ -51,7 +51,7 @@ function stringsIn(value: unknown): string[] {
   return Object.values(Object(value)).flatMap(stringsIn);
 }
 
-function withoutEcho(text: string, texts: readonly string[]): string {
+function removeEcho(text: string, texts: readonly string[]): string {
   const isEcho = (part: string) => texts.some((sent) => sent.includes(part));
   let rest = '';
   let start = 0;

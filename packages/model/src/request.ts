@@ -9,7 +9,7 @@ import type { Attempt, Breaker } from './breaker.ts';
 import { ModelError } from './errors.ts';
 import type { Gate } from './gate.ts';
 import type { ServerAddress } from './options.ts';
-import { quote, textsIn } from './quote.ts';
+import { quote, extractTexts } from './quote.ts';
 import type { CallContext, Retry } from './retry.ts';
 import { parseServerError } from './server-error.ts';
 import { type ModelCallEvent, NO_TOKENS, type Observer, type Tokens } from './usage.ts';
@@ -163,6 +163,6 @@ function unexpectedAnswer(
   const message = `The model server's answer is not ${expected}`;
   const said = APICallError.isInstance(error) && parseServerError(error.responseBody ?? '');
   if (!said) return message;
-  const texts = textsIn(error.requestBodyValues);
+  const texts = extractTexts(error.requestBodyValues);
   return `${message} It says: ${quote(said.message, { apiKey: address.apiKey, texts })}`;
 }

@@ -37,8 +37,8 @@ export function createRetry(options: RetryOptions): Retry {
     const timer = setTimeout(() => deadline.abort(), timeoutMs);
     const signal = caller ? AbortSignal.any([caller, deadline.signal]) : deadline.signal;
     const interruption = () => {
-      if (caller?.aborted) return abortedError(caller);
-      return signal.aborted ? timeoutError(timeoutMs) : undefined;
+      if (caller?.aborted) return createAbortedError(caller);
+      return signal.aborted ? createTimeoutError(timeoutMs) : undefined;
     };
     try {
       for (let attempt = 1; ; attempt += 1) {
@@ -65,7 +65,7 @@ function backoffMs(failures: number, { initialDelayMs, maxDelayMs }: RetryOption
   return delay * (0.5 + Math.random() / 2);
 }
 
-function timeoutError(timeoutMs: number): ModelError {
+function createTimeoutError(timeoutMs: number): ModelError {
   return new ModelError(
     'MODEL_TIMEOUT',
     `The model server did not answer within ${timeoutMs} ms. Raise MODEL_TIMEOUT_MS if it needs longer.`,
@@ -73,7 +73,7 @@ function timeoutError(timeoutMs: number): ModelError {
 }
 
 /** Creates the error of a call whose caller aborted its signal. */
-export function abortedError(caller: AbortSignal): ModelError {
+export function createAbortedError(caller: AbortSignal): ModelError {
   const cause: unknown = caller.reason;
   return new ModelError('MODEL_ABORTED', 'The caller aborted the model call.', { cause });
 }

@@ -78,7 +78,7 @@ const UNSUPPORTED = [
  * Selects the code of an error by its message, or by its status if the message is not specific (Contract 4, Model).
  * 408, 409, 425, 429 and 5xx are retryable. The message comes first, because llama.cpp rejects inputs with 500.
  */
-function codeOf(status: number, error: ServerError | undefined): ModelErrorCode {
+function selectErrorCode(status: number, error: ServerError | undefined): ModelErrorCode {
   if (error !== undefined && (status >= 500 || [400, 413, 422].includes(status))) {
     const { message, type, code } = error;
     const says = (forms: readonly RegExp[]) => forms.some((form) => form.test(message));
@@ -95,7 +95,7 @@ function codeOf(status: number, error: ServerError | undefined): ModelErrorCode 
 const COUNTS = /(\d+) (?:input )?tokens|(?:length(?: of)?|batch size:|given:) (\d+)/gi;
 
 /** Extracts token counts from a message. The largest number is the input, the smallest one is the limit. */
-function tokensIn(message: string): TokenCounts {
+function extractTokenCounts(message: string): TokenCounts {
   const counts = [...message.matchAll(COUNTS)].map(([, before, after]) => Number(before ?? after));
   if (counts.length === 0) return {};
   const limit = Math.min(...counts);
@@ -103,19 +103,20 @@ function tokensIn(message: string): TokenCounts {
   return given > limit ? { given, limit } : { limit };
 }
 
-function judged(
+function createModelError(
   message: string,
   status: number,
   error: ServerError | undefined,
   retryAfterMs?: number,
 ): ModelError {
-  const code = codeOf(status, error);
-  const tokens = code === 'MODEL_INPUT_TOO_LARGE' ? tokensIn(error?.message ?? '') : undefined;
+  const code = selectErrorCode(status, error);
+  const tokens =
+    code === 'MODEL_INPUT_TOO_LARGE' ? extractTokenCounts(error?.message ?? '') : undefined;
   return new ModelError(code, message, { status, retryAfterMs, tokens });
 }
 
 /** Response with a status other than 2xx. */
-export type FailedAnswer = {
+export type FailedResponse = {
   /** Method and path, such as `POST /v1/chat/completions`. */
   request: string;
   status: number;
@@ -126,21 +127,34 @@ export type FailedAnswer = {
 } & Confidential;
 
 /** Creates the error for a response by its status and body (Contract 4, Model). */
-export function statusError(answer: FailedAnswer): ModelError {
+export function createStatusError(answer: FailedResponse): ModelError {
   const { request, status, body, retryAfterMs, variables, ...confidential } = answer;
   const error = parseServerError(body);
   const said = error === undefined ? plainText(body) : error.message;
-  const text = sentence(`The model server answered ${status} to ${request}`, said, confidential);
-  return judged(`${text} ${advice(status, variables)}`.trim(), status, error, retryAfterMs);
+  const text = formatSentence(
+    `The model server answered ${status} to ${request}`,
+    said,
+    confidential,
+  );
+  return createModelError(
+    `${text} ${advice(status, variables)}`.trim(),
+    status,
+    error,
+    retryAfterMs,
+  );
 }
 
 /**
  * Creates the error for a stream that fails after it began with status 200. The status of the error is its `code`
  * (llama.cpp, vLLM), or is derived from its type (OpenAI, Ollama).
  */
-export function streamError(error: ServerError, confidential: Confidential): ModelError {
+export function createStreamError(error: ServerError, confidential: Confidential): ModelError {
   const message = 'The model server ended its answer with an error';
-  return judged(sentence(message, error.message, confidential), statusOf(error), error);
+  return createModelError(
+    formatSentence(message, error.message, confidential),
+    statusOf(error),
+    error,
+  );
 }
 
 function statusOf({ type, code }: ServerError): number {
@@ -167,7 +181,11 @@ function plainText(body: string): string | undefined {
   return text === '' || text.startsWith('{') || text.startsWith('[') ? undefined : text;
 }
 
-function sentence(text: string, said: string | undefined, confidential: Confidential): string {
+function formatSentence(
+  text: string,
+  said: string | undefined,
+  confidential: Confidential,
+): string {
   const line = said === undefined ? text : `${text}: ${quote(said, confidential)}`;
   return /[.!?…]$/.test(line) ? line : `${line}.`;
 }

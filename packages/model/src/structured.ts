@@ -81,7 +81,7 @@ export async function generateObject<S extends TSchema>(
           tokens: ({ usage: { inputTokens, outputTokens } }) =>
             readTokens(inputTokens.total, outputTokens.total),
           read: (answer) => ({
-            value: checkAnswer(request.schema, completeText(answer)),
+            value: parseAnswer(request.schema, extractText(answer)),
             model: answer.response?.modelId ?? model.modelId,
           }),
           observe(event) {
@@ -92,7 +92,7 @@ export async function generateObject<S extends TSchema>(
       } catch (error) {
         if (hadFormat && isFormatRejection(error)) {
           rejectsFormat.add(model);
-        } else if (isRepairing || !(error instanceof InvalidAnswer)) {
+        } else if (isRepairing || !(error instanceof InvalidAnswerError)) {
           throw error;
         } else {
           isRepairing = true;
@@ -138,7 +138,7 @@ function instructions(system: string, schema: ModelSchema): string {
   ].join('\n\n');
 }
 
-function repairMessages(invalid: InvalidAnswer): LanguageModelV4Prompt {
+function repairMessages(invalid: InvalidAnswerError): LanguageModelV4Prompt {
   const problems = invalid.problems.map((problem) => `- ${problem}`).join('\n');
   // Some servers reject empty messages of the assistant.
   const answer = invalid.answer.slice(0, MAX_QUOTED_ANSWER) || '(nothing)';
@@ -163,7 +163,7 @@ function isFormatRejection(error: unknown): boolean {
   );
 }
 
-function completeText({
+function extractText({
   content,
   finishReason,
 }: Awaited<ReturnType<LanguageModelV4['doGenerate']>>): string {
@@ -183,7 +183,7 @@ function completeText({
  * Error of an answer that does not follow its schema. The answer is in a private field, because it may contain personal
  * data and must not be logged.
  */
-export class InvalidAnswer extends ModelError {
+export class InvalidAnswerError extends ModelError {
   readonly problems: readonly string[];
   readonly #answer: string;
 
@@ -204,12 +204,12 @@ const validators = new WeakMap<TSchema, Validator>();
  * Parses and validates an answer. Removes unknown keys at all depths (Specification 001, Errors).
  * @throws InvalidAnswer with at most eight problems, each with a JSON pointer and the broken rule.
  */
-export function checkAnswer<S extends TSchema>(schema: S, answer: string): Static<S> {
+export function parseAnswer<S extends TSchema>(schema: S, answer: string): Static<S> {
   let parsed: unknown;
   try {
-    parsed = jsonAnswer(answer);
+    parsed = parseJsonAnswer(answer);
   } catch {
-    throw new InvalidAnswer(answer, ['it is not one JSON value']);
+    throw new InvalidAnswerError(answer, ['it is not one JSON value']);
   }
   const validator = validators.get(schema) ?? Compile(schema);
   validators.set(schema, validator);
@@ -219,7 +219,7 @@ export function checkAnswer<S extends TSchema>(schema: S, answer: string): Stati
   const problems = validator
     .Errors(value)
     .map(({ instancePath, message }) => `${instancePath || 'the answer'} ${message}`);
-  throw new InvalidAnswer(answer, [...new Set(problems)]);
+  throw new InvalidAnswerError(answer, [...new Set(problems)]);
 }
 
 const END_OF_REASONING = '</think>';
@@ -230,7 +230,7 @@ const FENCED = /^```(?:json)?[^\S\n]*\n([\s\S]*?)\n?[^\S\n]*```$/i;
  * llama.cpp may add.
  * @throws SyntaxError if the rest is not one JSON value.
  */
-export function jsonAnswer(text: string): unknown {
+export function parseJsonAnswer(text: string): unknown {
   let answer = text.trim();
   // If the text starts with JSON or a fence, `</think>` can only be inside a string.
   const end = /^(?:[{[]|```)/.test(answer) ? -1 : answer.indexOf(END_OF_REASONING);

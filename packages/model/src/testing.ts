@@ -2,17 +2,17 @@
 export {
   chunk,
   completion,
-  constantAnswers,
+  createConstantHandler,
   constantVector,
-  embeddedTexts,
+  extractEmbeddedTexts,
   embeddings,
   LISTING,
-  streamed,
-  toolCallChunk,
+  createStreamedResponse,
+  createToolCallChunk,
   writeEvent,
 } from './testing/answers.ts';
 export {
-  type Answer,
+  type ScriptedResponse,
   type ModelServer,
   type ReceivedRequest,
   type RequestHandler,

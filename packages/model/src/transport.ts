@@ -2,8 +2,8 @@ import { MAX_RETRY_AFTER_MS, parseRetryAfter } from '@oselya/kit/retry-after';
 import { Agent, type Dispatcher, request } from 'undici';
 import { ModelError } from './errors.ts';
 import type { ServerAddress, ServerVariables } from './options.ts';
-import { textsIn } from './quote.ts';
-import { statusError } from './server-error.ts';
+import { extractTexts } from './quote.ts';
+import { createStatusError } from './server-error.ts';
 
 /** Response headers of undici: names in lower case, repeated headers as arrays. */
 export type ResponseHeaders = Record<string, string | string[] | undefined>;
@@ -44,21 +44,21 @@ export function createTransport(server: Pick<ServerAddress, 'apiKey' | 'variable
     try {
       response = await request(url, { method, headers, body, signal, dispatcher });
     } catch (error) {
-      throw signal?.aborted ? error : unreachable(variables.baseUrl, error);
+      throw signal?.aborted ? error : createUnreachableError(variables.baseUrl, error);
     }
     const { statusCode: status, headers: received } = response;
     if (status < 200 || status > 299) {
-      throw statusError({
+      throw createStatusError({
         request: `${method} ${url.pathname}`,
         status,
-        body: await beginningOf(response),
+        body: await readBeginning(response),
         retryAfterMs: retryAfterMs(received, Date.now()),
         variables,
         apiKey,
-        texts: body === null ? [] : textsIn(JSON.parse(body)),
+        texts: body === null ? [] : extractTexts(JSON.parse(body)),
       });
     }
-    const answer = ReadableStream.from(bounded(response, signal, variables));
+    const answer = ReadableStream.from(limitSize(response, signal, variables));
     return new Response(answer, { headers: { 'content-type': first(received['content-type']) } });
   };
 
@@ -66,7 +66,7 @@ export function createTransport(server: Pick<ServerAddress, 'apiKey' | 'variable
 }
 
 /** Yields the chunks of a body up to the size limit. The connection is closed if the consumer stops reading. */
-async function* bounded(
+async function* limitSize(
   { body }: Dispatcher.ResponseData,
   signal: AbortSignal | undefined,
   variables: ServerVariables,
@@ -85,12 +85,12 @@ async function* bounded(
   } catch (error) {
     throw error instanceof ModelError || signal?.aborted
       ? error
-      : unreachable(variables.baseUrl, error);
+      : createUnreachableError(variables.baseUrl, error);
   }
 }
 
 /** Reads the beginning of the body of an error response. Returns an empty text if the connection breaks. */
-async function beginningOf({ body }: Dispatcher.ResponseData): Promise<string> {
+async function readBeginning({ body }: Dispatcher.ResponseData): Promise<string> {
   const chunks: Uint8Array[] = [];
   let size = 0;
   try {
@@ -120,7 +120,7 @@ export function retryAfterMs(headers: ResponseHeaders, now: number): number | un
 const first = (header: string | string[] | undefined): string => [header].flat()[0] ?? '';
 
 /** Creates the error of a failed connection, with its code or its message as the reason. */
-function unreachable(variable: string, cause: unknown): ModelError {
+function createUnreachableError(variable: string, cause: unknown): ModelError {
   const { code, message } = Object(cause) as { code?: string; message?: string };
   const reason = code || message || 'the connection failed';
   return new ModelError(

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { suite, test, type TestContext } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { type BreakerState } from '../src/index.ts';
-import { type Answer, embeddings } from '../src/testing.ts';
+import { type ScriptedResponse, embeddings } from '../src/testing.ts';
 import { ask, chat, failsWith, failure, FLAT, look, startScene, type Step } from './support.ts';
 
 /** Starts a client whose calls make one attempt each. */
@@ -10,7 +10,8 @@ function startSingle(t: TestContext, script: Step[], halfOpenAfterMs = 3_600_000
   return startScene(t, script, { retry: { attempts: 1 }, breaker: { halfOpenAfterMs } });
 }
 
-const repeat = (times: number, answer: Answer) => Array.from({ length: times }, () => answer);
+const repeat = (times: number, answer: ScriptedResponse) =>
+  Array.from({ length: times }, () => answer);
 
 suite('the closed breaker', () => {
   test('The breaker opens after five failed requests in a row, and then fails calls without a request', async (t) => {
@@ -145,7 +146,7 @@ async function startHalfOpen(t: TestContext) {
 suite('the half-open breaker', () => {
   test('A half-open breaker permits one of fifty callers', async (t) => {
     const { client, server, states } = await startHalfOpen(t);
-    const answer = Promise.withResolvers<Answer>();
+    const answer = Promise.withResolvers<ScriptedResponse>();
     server.play(() => answer.promise);
     const before = server.requests.length;
     assert.equal(client.breaker.isOpen, false, 'a probe is due and not in progress');

@@ -4,7 +4,7 @@ import { test, type TestContext } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Type } from 'typebox';
 import { type ChatPart, type ChatRequest, defineModelSchema } from '../src/index.ts';
-import { chunk, streamed, toolCallChunk } from '../src/testing.ts';
+import { chunk, createStreamedResponse, createToolCallChunk } from '../src/testing.ts';
 import { chatBody, failsWith, failure, startScene } from './support.ts';
 
 const question: ChatRequest = {
@@ -31,8 +31,8 @@ const stop = chunk(
   { finishReason: 'stop', usage: { prompt_tokens: 20, completion_tokens: 3 } },
 );
 
-function start(t: TestContext, ...answers: Parameters<typeof streamed>[0][]) {
-  return startScene(t, answers.map(streamed), { timeoutMs: 2000 });
+function start(t: TestContext, ...answers: Parameters<typeof createStreamedResponse>[0][]) {
+  return startScene(t, answers.map(createStreamedResponse), { timeoutMs: 2000 });
 }
 
 test('An answer is streamed with its end and its tokens', async (t) => {
@@ -69,7 +69,11 @@ test('The model calls a tool and continues with its result', async (t) => {
   const scene = await start(
     t,
     [
-      toolCallChunk({ id: 'call-1', name: 'search_listings', arguments: '{"query":"Львів"}' }),
+      createToolCallChunk({
+        id: 'call-1',
+        name: 'search_listings',
+        arguments: '{"query":"Львів"}',
+      }),
       chunk({}, { finishReason: 'tool_calls' }),
     ],
     [chunk({ content: 'Ось.' }), stop],
@@ -109,7 +113,7 @@ test('Tools are sent even if they may not be called', async (t) => {
 test('The input of a tool is parsed: an empty one is an object, and invalid JSON stays text', async (t) => {
   const written = ['', '  ', '{"query":', 'Львів', '[1]'];
   const calls = written.map((input, index) =>
-    toolCallChunk({ id: `call-${index}`, name: 'search_listings', arguments: input }),
+    createToolCallChunk({ id: `call-${index}`, name: 'search_listings', arguments: input }),
   );
   const scene = await start(
     t,
@@ -131,7 +135,7 @@ test('A failure is retried before the first part, and ends the answer afterwards
   };
   const scene = await startScene(t, [
     failure.loading,
-    streamed([chunk({ content: 'Так' }), reset]),
+    createStreamedResponse([chunk({ content: 'Так' }), reset]),
   ]);
   const parts = scene.client.streamChat(question);
   assert.deepEqual((await parts.next()).value, { type: 'text', text: 'Так' });
@@ -144,7 +148,7 @@ test('A failure is retried before the first part, and ends the answer afterwards
 test('A stream without a next part fails after the timeout of one part', async (t) => {
   const scene = await startScene(
     t,
-    [streamed([chunk({ content: 'Т' }), () => new Promise(() => {})])],
+    [createStreamedResponse([chunk({ content: 'Т' }), () => new Promise(() => {})])],
     {
       timeoutMs: 200,
     },
@@ -160,7 +164,9 @@ test('An answer may take longer than the timeout of one part', async (t) => {
     chunk({ content: `${nth}` }),
     () => sleep(150),
   ]).flat();
-  const scene = await startScene(t, [streamed([...words, stop])], { timeoutMs: 1000 });
+  const scene = await startScene(t, [createStreamedResponse([...words, stop])], {
+    timeoutMs: 1000,
+  });
   const parts = await all(scene.client.streamChat(question));
   assert.equal(parts.length, 9);
 });

@@ -12,7 +12,12 @@ import {
   type ModelClientOptions,
   type ModelErrorCode,
 } from '../src/index.ts';
-import { type Answer, embeddings, type ReceivedRequest, streamed } from '../src/testing.ts';
+import {
+  type ScriptedResponse,
+  embeddings,
+  type ReceivedRequest,
+  createStreamedResponse,
+} from '../src/testing.ts';
 import { createTransport } from '../src/transport.ts';
 import {
   API_KEY,
@@ -38,7 +43,7 @@ suite('health', () => {
     assert.equal(events.length, 0);
   });
 
-  const down: [name: string, answer: Answer, detail: RegExp][] = [
+  const down: [name: string, answer: ScriptedResponse, detail: RegExp][] = [
     ['loads its model', failure.loading, /503 .*Loading model/],
     [
       'rejects the key',
@@ -115,7 +120,7 @@ suite('health', () => {
 
 suite('closing', () => {
   test('Closing waits for calls in progress and rejects later ones', async (t) => {
-    const answer = Promise.withResolvers<Answer>();
+    const answer = Promise.withResolvers<ScriptedResponse>();
     const { client, server } = await startScene(t, [() => answer.promise, chat(FLAT)]);
     const call = ask(client);
     await t.waitFor(() => assert.equal(server.requests.length, 1));
@@ -226,7 +231,7 @@ suite('separate servers', () => {
     assert.match((await client.health()).detail ?? '', /Loading model/);
   });
 
-  const failures: [name: string, answer: Answer, code: ModelErrorCode, said: RegExp][] = [
+  const failures: [name: string, answer: ScriptedResponse, code: ModelErrorCode, said: RegExp][] = [
     ['is gone', 'reset', 'MODEL_UNREACHABLE', /Is it running at (\w+)\?$/],
     ['is not found', { status: 404, body: '' }, 'MODEL_REJECTED', /Check (\w+), which ends in/],
     [
@@ -334,7 +339,7 @@ suite('the transport', () => {
   const MIB = 1024 * 1024;
   const variables = { baseUrl: 'MODEL_BASE_URL', apiKey: 'MODEL_API_KEY' };
 
-  async function startTransport(t: TestContext, answer: Answer) {
+  async function startTransport(t: TestContext, answer: ScriptedResponse) {
     const server = await startScriptedServer(t, answer);
     const transport = createTransport({ apiKey: API_KEY, variables });
     t.after(transport.close);
@@ -349,7 +354,10 @@ suite('the transport', () => {
       written.push(nth);
       if (!response.write(Buffer.alloc(MIB, nth))) await once(response, 'drain').catch(() => {});
     };
-    return { written, answer: streamed(Array.from({ length: count }, (_, nth) => write(nth))) };
+    return {
+      written,
+      answer: createStreamedResponse(Array.from({ length: count }, (_, nth) => write(nth))),
+    };
   }
 
   test('An answer of 16 MiB is read and a larger one rejected, streamed or not', async (t) => {

@@ -5,7 +5,7 @@ import { Type } from 'typebox';
 import { Parse } from 'typebox/value';
 import { checkVectors, createTextLimit } from '../src/embed.ts';
 import { ModelError } from '../src/index.ts';
-import { type Answer, embeddings } from '../src/testing.ts';
+import { type ScriptedResponse, embeddings } from '../src/testing.ts';
 import { chat, failsWith, failure, startScene } from './support.ts';
 
 const EmbedBody = Type.Object({ input: Type.Array(Type.String()) });
@@ -103,7 +103,7 @@ const OVERFLOWING =
 
 suite('invalid vectors', () => {
   const good = [1, 2, 3];
-  const bad: [name: string, answer: Answer, said: RegExp][] = [
+  const bad: [name: string, answer: ScriptedResponse, said: RegExp][] = [
     [
       'another width',
       embeddings([good, [1, 2, 3, 4]]),
@@ -177,7 +177,7 @@ function startEmbedding(
     limit = 512,
     letters = 3,
     say,
-  }: { limit?: number; letters?: number; say: (tokens: number) => Answer },
+  }: { limit?: number; letters?: number; say: (tokens: number) => ScriptedResponse },
 ) {
   return startScene(t, [
     ({ body }) => {
@@ -188,7 +188,7 @@ function startEmbedding(
   ]);
 }
 
-const llamaCpp = (tokens: number): Answer => ({
+const llamaCpp = (tokens: number): ScriptedResponse => ({
   status: 500,
   body: {
     error: {
@@ -198,7 +198,7 @@ const llamaCpp = (tokens: number): Answer => ({
     },
   },
 });
-const ollama = (): Answer => ({
+const ollama = (): ScriptedResponse => ({
   status: 400,
   body: { error: { message: 'the input length exceeds the context length' } },
 });

@@ -2,12 +2,12 @@ import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
 import { ModelError, type ModelErrorCode } from '../src/index.ts';
 import { createRetry } from '../src/retry.ts';
-import type { Answer } from '../src/testing.ts';
+import type { ScriptedResponse } from '../src/testing.ts';
 import { retryAfterMs } from '../src/transport.ts';
 import { API_KEY, ask, chat, failsWith, failure, FLAT, startScene } from './support.ts';
 
 suite('retried failures', () => {
-  const failures: [name: string, answer: Answer, code: ModelErrorCode][] = [
+  const failures: [name: string, answer: ScriptedResponse, code: ModelErrorCode][] = [
     ['a crashed runner of Ollama', failure.crash, 'MODEL_UNAVAILABLE'],
     ['llama.cpp while it loads', failure.loading, 'MODEL_UNAVAILABLE'],
     ['the page of a proxy', failure.htmlPage, 'MODEL_UNAVAILABLE'],
@@ -37,7 +37,7 @@ suite('retried failures', () => {
 });
 
 suite('final failures', () => {
-  const failures: [name: string, answer: Answer, status: number, said: RegExp][] = [
+  const failures: [name: string, answer: ScriptedResponse, status: number, said: RegExp][] = [
     ['a missing model', failure.missingModel, 404, /try pulling it first\. Check/],
     ['a wrong parameter', { status: 400, body: { error: 'no such key' } }, 400, /no such key/],
     ['a wrong key', { status: 401, body: { error: 'nope' } }, 401, /nope\. Check MODEL_API_KEY/],
@@ -137,7 +137,7 @@ suite('the deadline', () => {
   });
 
   test('One deadline covers all attempts and the repair', async (t) => {
-    const script: Answer[] = [failure.crash, chat('nonsense'), 'silence'];
+    const script: ScriptedResponse[] = [failure.crash, chat('nonsense'), 'silence'];
     const { client, server } = await startScene(t, script, { timeoutMs: 1_500 });
     await failsWith(ask(client), 'MODEL_TIMEOUT');
     assert.equal(server.requests.length, 3);

@@ -4,8 +4,8 @@ import { suite, test } from 'node:test';
 import fc from 'fast-check';
 import type { TokenCounts } from '../src/errors.ts';
 import { MODEL_ERRORS, type ModelErrorCode } from '../src/index.ts';
-import { statusError } from '../src/server-error.ts';
-import { chunk, streamed } from '../src/testing.ts';
+import { createStatusError } from '../src/server-error.ts';
+import { chunk, createStreamedResponse } from '../src/testing.ts';
 import { API_KEY, ask, failsWith, startScene } from './support.ts';
 
 /** Errors as real servers send them. */
@@ -46,12 +46,12 @@ suite('errors with only a status', () => {
   const request = 'POST /v1/chat/completions';
   const variables = { baseUrl: 'MODEL_BASE_URL', apiKey: 'MODEL_API_KEY' };
   const messageOf = (body: string) =>
-    statusError({ request, variables, status: 500, body }).message;
+    createStatusError({ request, variables, status: 500, body }).message;
 
   test('An error with only a status is retryable for 408, 409, 425, 429 and 5xx', () => {
     fc.assert(
       fc.property(fc.integer({ min: 300, max: 599 }), (status) => {
-        const error = statusError({ request, variables, status, body: '' });
+        const error = createStatusError({ request, variables, status, body: '' });
         const isRetryable = status >= 500 || [408, 409, 425, 429].includes(status);
         assert.deepEqual([error.retryable, error.status], [isRetryable, status]);
       }),
@@ -125,7 +125,7 @@ const STREAMED_BODIES: [body: object, code: ModelErrorCode, said: string][] = [
 
 const COMPUTE_ERROR = { error: { code: 500, message: 'Compute error.' } };
 /** Creates a stream that ends with an event after one part. */
-const ending = (body: object) => streamed([chunk({ content: 'Так' }), body]);
+const ending = (body: object) => createStreamedResponse([chunk({ content: 'Так' }), body]);
 
 suite('errors in a stream', () => {
   for (const [body, code, said] of STREAMED_BODIES) {
@@ -144,8 +144,8 @@ suite('errors in a stream', () => {
 
   test('An error at the start of a stream is retried if it is retryable', async (t) => {
     const { client, server } = await startScene(t, [
-      streamed([COMPUTE_ERROR]),
-      streamed([chunk({ content: 'Так' }), chunk({}, { finishReason: 'stop' })]),
+      createStreamedResponse([COMPUTE_ERROR]),
+      createStreamedResponse([chunk({ content: 'Так' }), chunk({}, { finishReason: 'stop' })]),
     ]);
     const parts = client.streamChat(question);
     assert.deepEqual((await parts.next()).value, { type: 'text', text: 'Так' });

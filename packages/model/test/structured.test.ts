@@ -4,7 +4,7 @@ import { suite, test } from 'node:test';
 import fc from 'fast-check';
 import { Type } from 'typebox';
 import { defineModelSchema } from '../src/schema.ts';
-import { checkAnswer, InvalidAnswer, jsonAnswer } from '../src/structured.ts';
+import { parseAnswer, InvalidAnswerError, parseJsonAnswer } from '../src/structured.ts';
 import {
   API_KEY,
   ask,
@@ -192,7 +192,7 @@ suite('validation of answers', () => {
   });
   const VALID = { city: null, rooms: 2, contact: { phones: [{ number: '+380 00 000 00 00' }] } };
   const invalid = (answer: unknown, message: RegExp) =>
-    assert.throws(() => checkAnswer(Listing, JSON.stringify(answer)), {
+    assert.throws(() => parseAnswer(Listing, JSON.stringify(answer)), {
       code: 'MODEL_INVALID_OUTPUT',
       message,
     });
@@ -200,11 +200,11 @@ suite('validation of answers', () => {
   test('An answer is read without its unknown keys, at every depth', () => {
     const contact = { phones: [{ ...VALID.contact.phones[0], kind: 'mobile' }], hours: '9–18' };
     const answer = JSON.stringify({ ...VALID, extra: 1, contact, ['__proto__']: { admin: true } });
-    const value = checkAnswer(Listing, answer);
+    const value = parseAnswer(Listing, answer);
     assert.deepEqual(value, VALID);
     assert.equal('admin' in value, false);
     const Strict = Type.Object({ a: Type.Number() }, { additionalProperties: false });
-    assert.deepEqual(checkAnswer(Strict, '{"a":1,"b":2}'), { a: 1 });
+    assert.deepEqual(parseAnswer(Strict, '{"a":1,"b":2}'), { a: 1 });
   });
 
   test('The values of an answer are not converted', () => {
@@ -214,9 +214,9 @@ suite('validation of answers', () => {
 
   test('An invalid answer has at most eight problems, each once', () => {
     const phones = Array.from({ length: 40 }, () => ({ number: 5 }));
-    const check = () => checkAnswer(Listing, JSON.stringify({ ...VALID, contact: { phones } }));
+    const check = () => parseAnswer(Listing, JSON.stringify({ ...VALID, contact: { phones } }));
     assert.throws(check, (error) => {
-      assert.ok(error instanceof InvalidAnswer);
+      assert.ok(error instanceof InvalidAnswerError);
       return error.problems.length === 8 && new Set(error.problems).size === 8;
     });
   });
@@ -234,7 +234,7 @@ suite('the JSON of an answer', () => {
     '<think>hm</think>\n```json\n{"a":1}\n```\n',
   ];
   test('The JSON of an answer may follow reasoning or stand in a fence', () => {
-    for (const text of accepted) assert.deepEqual(jsonAnswer(text), { a: 1 }, text);
+    for (const text of accepted) assert.deepEqual(parseJsonAnswer(text), { a: 1 }, text);
   });
 
   test('Any object is read in each of these forms', () => {
@@ -248,7 +248,7 @@ suite('the JSON of an answer', () => {
     fc.assert(
       fc.property(value, forms, (object, form) => {
         const json = JSON.stringify(object);
-        assert.deepEqual(jsonAnswer(form(json)), JSON.parse(json));
+        assert.deepEqual(parseJsonAnswer(form(json)), JSON.parse(json));
       }),
     );
   });
@@ -266,7 +266,7 @@ suite('the JSON of an answer', () => {
     '{"a":1,}',
   ];
   test('JSON within prose is not read, and invalid JSON is not corrected', () => {
-    for (const text of rejected) assert.throws(() => jsonAnswer(text), SyntaxError, text);
+    for (const text of rejected) assert.throws(() => parseJsonAnswer(text), SyntaxError, text);
   });
 });
 

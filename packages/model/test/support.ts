@@ -11,10 +11,17 @@ import {
   type ModelClientOptions,
   type ModelErrorCode,
 } from '../src/index.ts';
-import { type Answer, completion, type ReceivedRequest, startModelServer } from '../src/testing.ts';
+import {
+  type ScriptedResponse,
+  completion,
+  type ReceivedRequest,
+  startModelServer,
+} from '../src/testing.ts';
 
 /** An answer, or a function that creates it. */
-export type Step = Answer | ((request: ReceivedRequest) => Answer | Promise<Answer>);
+export type Step =
+  | ScriptedResponse
+  | ((request: ReceivedRequest) => ScriptedResponse | Promise<ScriptedResponse>);
 
 /** A model server that plays a script. */
 export type ScriptedServer = {
@@ -125,10 +132,10 @@ export async function failsWith(call: Promise<unknown>, code: ModelErrorCode): P
 }
 
 /** A chat completion with its tokens. */
-export const chat = (content: string, finishReason = 'stop'): Answer =>
+export const chat = (content: string, finishReason = 'stop'): ScriptedResponse =>
   completion(content, { finishReason, tokens: { read: 26, written: 9 } });
 
-const error = (status: number, said: object | string): Answer => ({ status, body: said });
+const error = (status: number, said: object | string): ScriptedResponse => ({ status, body: said });
 
 /** Error answers of real servers. */
 export const failure = {
@@ -144,7 +151,7 @@ export const failure = {
   crash: error(500, { error: { message: 'llama runner process has terminated' } }),
   contextFull: error(500, { error: { code: 500, message: 'Context size has been exceeded.' } }),
   htmlPage: error(502, '<html><head><title>502 Bad Gateway</title></head></html>'),
-  tooMany: (headers: Record<string, string>): Answer => ({
+  tooMany: (headers: Record<string, string>): ScriptedResponse => ({
     status: 429,
     headers,
     body: { error: { message: 'Rate limit reached', code: 'rate_limit' } },

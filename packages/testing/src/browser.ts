@@ -94,7 +94,7 @@ export class Browser {
  * Returns the target URL of a redirect.
  * @throws Error if the response is not a redirect.
  */
-export function locationOf(response: Response): URL {
+export function getRedirectTarget(response: Response): URL {
   const location = response.headers.get('location');
   if (location === null) throw new Error(`The answer ${response.status} is no redirect`);
   return new URL(location, response.url);

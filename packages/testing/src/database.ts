@@ -73,8 +73,8 @@ const TERMINATE = `
   await client.end();`;
 
 /**
- * Terminates all connections to a database, like a restart of its server. Blocks this process meanwhile, so that clients
- * do not notice until their next query.
+ * Terminates all connections to a database, like a restart of its server. Blocks this process meanwhile, so that
+ * clients do not notice until their next query.
  */
 export function cutConnections(url: string): void {
   execFileSync(process.execPath, ['--input-type=module', '--eval', TERMINATE], {
@@ -91,7 +91,7 @@ export type Watch = {
 };
 
 /** Wraps a database so that a test can observe, delay or fail statements. */
-export function watchedDatabase<Schema>(db: Kysely<Schema>, watch: Watch): Kysely<Schema> {
+export function watchDatabase<Schema>(db: Kysely<Schema>, watch: Watch): Kysely<Schema> {
   const texts = new WeakMap<QueryId, string>();
   const plugin: KyselyPlugin = {
     transformQuery({ node, queryId }) {
@@ -118,7 +118,7 @@ export type Loss = {
 };
 
 /** Wraps a database so that it loses its connection at the statements that a test selects. */
-export function lossyDatabase<Schema>(db: Kysely<Schema>) {
+export function createLossyDatabase<Schema>(db: Kysely<Schema>) {
   const losses: Loss[] = [];
   const lose = (when: Loss['when']) => (text: string) => {
     const loss = losses.find(
@@ -129,7 +129,7 @@ export function lossyDatabase<Schema>(db: Kysely<Schema>) {
     throw outage();
   };
   return {
-    db: watchedDatabase(db, { before: lose('before'), after: lose('after') }),
+    db: watchDatabase(db, { before: lose('before'), after: lose('after') }),
     lose: (loss: Loss) => void losses.push(loss),
     /** Returns whether all losses have happened. */
     isOver: () => losses.every(({ times }) => times === 0),

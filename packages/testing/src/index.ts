@@ -1,6 +1,18 @@
-export { Browser, locationOf, type Page } from './browser.ts';
+export { Browser, getRedirectTarget, type Page } from './browser.ts';
 export { atEnd, until } from './flow.ts';
-export { exchange, freePort, listen, openDescriptors, openSocket, unusedUrl } from './network.ts';
+export {
+  exchange,
+  findFreePort,
+  listen,
+  countOpenDescriptors,
+  openSocket,
+  findUnusedUrl,
+} from './network.ts';
 export { startProcess, runProcess, type RunningProcess } from './process.ts';
 export { type Proxy, startProxy } from './proxy.ts';
-export { type Answer, type ReceivedRequest, startServer, type TestServer } from './server.ts';
+export {
+  type ScriptedResponse,
+  type ReceivedRequest,
+  startServer,
+  type TestServer,
+} from './server.ts';

@@ -4,8 +4,8 @@ import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { freePort } from './network.ts';
-import { randomModel } from './random-model.ts';
+import { findFreePort } from './network.ts';
+import { createRandomModel } from './random-model.ts';
 
 export { WIDTH } from './random-model.ts';
 
@@ -25,8 +25,8 @@ export type LlamaServer = { url: string; close: () => Promise<void> } & AsyncDis
 export async function startLlamaServer(...args: string[]): Promise<LlamaServer> {
   const folder = await mkdtemp(join(tmpdir(), 'oselya-llama-'));
   const file = join(folder, 'model.gguf');
-  await writeFile(file, randomModel({ pooling: args.includes('--embeddings') }));
-  const port = await freePort();
+  await writeFile(file, createRandomModel({ pooling: args.includes('--embeddings') }));
+  const port = await findFreePort();
   const address = ['--host', '127.0.0.1', '--port', String(port)];
   const all = ['-m', file, ...address, '--threads', '1', ...args];
   const child = spawn(COMMAND, all, { stdio: ['ignore', 'pipe', 'pipe'] });

@@ -9,11 +9,11 @@ const PORTS = { from: 20_000, below: 32_000 };
 const MAX_TRIES = 100;
 
 /**
- * Finds a free port for a server whose URL must be known before it starts. The port is not ephemeral, so the system does
- * not assign it to another process meanwhile.
+ * Finds a free port for a server whose URL must be known before it starts. The port is not ephemeral, so the system
+ * does not assign it to another process meanwhile.
  * @throws Error if none of 100 random ports is free.
  */
-export async function freePort(): Promise<number> {
+export async function findFreePort(): Promise<number> {
   for (let tries = 0; tries < MAX_TRIES; tries += 1) {
     const port = randomInt(PORTS.from, PORTS.below);
     if (await isFree(port)) return port;
@@ -35,8 +35,8 @@ async function isFree(port: number): Promise<boolean> {
 }
 
 /** Returns a URL whose port is not in use. */
-export async function unusedUrl(): Promise<string> {
-  return `http://127.0.0.1:${await freePort()}`;
+export async function findUnusedUrl(): Promise<string> {
+  return `http://127.0.0.1:${await findFreePort()}`;
 }
 
 /** Starts listening on a free loopback port. Returns the port. */
@@ -73,6 +73,6 @@ export async function exchange(
 }
 
 /** Counts the open file descriptors of this process. */
-export async function openDescriptors(): Promise<number> {
+export async function countOpenDescriptors(): Promise<number> {
   return (await readdir('/proc/self/fd')).length;
 }

@@ -25,8 +25,8 @@ export async function fillDataFolder(dataDir: string): Promise<void> {
 }
 
 /**
- * Returns a file with the image of a migrated embedded database. The file is cached, because loading it is several times
- * faster than running the migrations.
+ * Returns a file with the image of a migrated embedded database. The file is cached, because loading it is several
+ * times faster than running the migrations.
  */
 export async function imageFile(options: {
   /** Name of the migrated state. */

@@ -3,7 +3,7 @@ import { once } from 'node:events';
 import { atEnd } from './flow.ts';
 
 /** Exit status and output of a process. */
-export type Ended = {
+export type ProcessResult = {
   /** Exit status. Null if a signal ended the process. */
   status: number | null;
   signal: NodeJS.Signals | null;
@@ -16,7 +16,7 @@ export type RunningProcess = {
   child: ChildProcess;
   /** Output so far. */
   output: { stdout: string; stderr: string };
-  ended: Promise<Ended>;
+  ended: Promise<ProcessResult>;
   /** Waits for the first IPC message of the process. Rejects if the process ends before. */
   message: () => Promise<unknown>;
   /** Kills the process, by default with SIGKILL, and waits until it ends. */
@@ -41,7 +41,7 @@ export function startProcess(
   const output = { stdout: '', stderr: '' };
   child.stdout?.setEncoding('utf8').on('data', (text: string) => (output.stdout += text));
   child.stderr?.setEncoding('utf8').on('data', (text: string) => (output.stderr += text));
-  const ended = once(child, 'close').then(([status, signal]): Ended => {
+  const ended = once(child, 'close').then(([status, signal]): ProcessResult => {
     return { status, signal, ...output };
   });
   const kill = async (signal: NodeJS.Signals = 'SIGKILL'): Promise<void> => {
@@ -67,7 +67,7 @@ export function startProcess(
 export function runProcess(
   args: readonly string[],
   { input = '', ...options }: Parameters<typeof startProcess>[1] & { input?: string } = {},
-): Promise<Ended> {
+): Promise<ProcessResult> {
   const { child, ended } = startProcess(args, options);
   child.stdin?.on('error', () => undefined).end(input);
   return ended;

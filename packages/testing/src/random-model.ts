@@ -100,11 +100,11 @@ const biasOf = (token: string) => BIAS[token] ?? (/^[!-~]+$/.test(token) ? 0 : -
 const u32 = (value: number): GgufValue => ({ type: 'u32', value });
 
 /**
- * Creates a language model with random weights as a GGUF file of 0.5 MB. Its output has no meaning, but servers treat it
- * like any other model.
+ * Creates a language model with random weights as a GGUF file of 0.5 MB. Its output has no meaning, but servers treat
+ * it like any other model.
  * @param options.pooling Whether to create an embedding model with mean pooling.
  */
-export function randomModel({ seed = 1, pooling = false } = {}): Buffer {
+export function createRandomModel({ seed = 1, pooling = false } = {}): Buffer {
   const random = randomNumbers(seed);
   const { tokens, merges, types } = vocabulary();
   const matrix = (name: string, inner: number, outer: number, scale = 1): Tensor => {

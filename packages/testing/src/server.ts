@@ -23,7 +23,7 @@ export type ReceivedRequest = {
 };
 
 /** Scripted response, or a scripted failure. */
-export type Answer =
+export type ScriptedResponse =
   | { status?: number; headers?: Record<string, string>; body?: unknown }
   /** Resets the connection before a response. */
   | 'reset'
@@ -46,7 +46,7 @@ export type TestServer = {
 
 /** Starts a server with scripted responses. It is closed after the tests of the file. */
 export async function startServer(
-  answer: (request: ReceivedRequest) => Answer | Promise<Answer>,
+  answer: (request: ReceivedRequest) => ScriptedResponse | Promise<ScriptedResponse>,
 ): Promise<TestServer> {
   const requests: ReceivedRequest[] = [];
   const server = createServer((incoming, response) => {
@@ -87,7 +87,7 @@ function parsed(content: string): unknown {
   }
 }
 
-function perform(answer: Answer, response: ServerResponse): void {
+function perform(answer: ScriptedResponse, response: ServerResponse): void {
   if (answer === 'silence') return;
   if (answer === 'reset') {
     response.socket?.resetAndDestroy();

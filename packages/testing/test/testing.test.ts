@@ -5,7 +5,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import {
-  type Answer,
+  type ScriptedResponse,
   atEnd,
   Browser,
   exchange,
@@ -14,7 +14,7 @@ import {
   startProxy,
   startServer,
   until,
-  unusedUrl,
+  findUnusedUrl,
 } from '../src/index.ts';
 import { imageFile } from '../src/pglite-images.ts';
 
@@ -34,18 +34,18 @@ test('a wait gives the result of its condition, and names what never came', asyn
 });
 
 test('a server answers as the test says, and keeps the requests', async () => {
-  const answers: Answer[] = [{ status: 201, body: { made: true } }, 'reset', 'cut'];
+  const answers: ScriptedResponse[] = [{ status: 201, body: { made: true } }, 'reset', 'cut'];
   const server = await startServer(() => answers.shift() ?? 'silence');
   const response = await fetch(server.url, { method: 'POST', body: '{"a":1}' });
   assert.deepEqual([response.status, await response.json()], [201, { made: true }]);
   assert.deepEqual(server.requests[0]?.body, { a: 1 });
   await assert.rejects(fetch(server.url));
   await assert.rejects(fetch(server.url).then((cut) => cut.text()));
-  await assert.rejects(fetch(await unusedUrl()));
+  await assert.rejects(fetch(await findUnusedUrl()));
 });
 
 test('a browser keeps cookies by path, follows redirects and submits forms', async () => {
-  const answers: Record<string, Answer> = {
+  const answers: Record<string, ScriptedResponse> = {
     '/': { status: 302, headers: { location: '/form', 'set-cookie': 'a=1; Path=/; Max-Age=9' } },
     '/form': {
       headers: { 'set-cookie': 'b=2; Path=/other' },

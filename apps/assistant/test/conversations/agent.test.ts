@@ -14,12 +14,12 @@ import {
   type Reply,
 } from '@oselya/model';
 import {
-  type Answer,
+  type ScriptedResponse,
   chunk,
   type ReceivedRequest,
   startModelServer,
-  streamed,
-  toolCallChunk,
+  createStreamedResponse,
+  createToolCallChunk,
 } from '@oselya/model/testing';
 import { Type } from 'typebox';
 import type { User } from '../../src/access/permissions.ts';
@@ -242,7 +242,7 @@ test('The length of the text is limited whatever the server sends', async () => 
 });
 
 /** Probes a model server with an answer, and returns the first line of the log. */
-async function probe(t: TestContext, said: Answer) {
+async function probe(t: TestContext, said: ScriptedResponse) {
   const requests: ReceivedRequest[] = [];
   const play = (request: ReceivedRequest) => {
     requests.push(request);
@@ -271,14 +271,18 @@ async function probe(t: TestContext, said: Answer) {
 }
 
 test('The start probes whether the chat model calls tools, and logs one line', async (t) => {
-  const call = toolCallChunk({ id: '1', name: 'search_listings', arguments: '{"query":"Львів"}' });
+  const call = createToolCallChunk({
+    id: '1',
+    name: 'search_listings',
+    arguments: '{"query":"Львів"}',
+  });
   const stop = chunk({}, { finishReason: 'stop' });
-  const good = await probe(t, streamed([call, stop]));
+  const good = await probe(t, createStreamedResponse([call, stop]));
   assert.equal(good.line, 'info Probed the model server: tools work.');
   const { tools } = (good.requests[0]?.body ?? {}) as { tools?: object[] };
   assert.equal(tools?.length, TOOLS.length);
 
-  const talking = await probe(t, streamed([chunk({ content: 'Ось.' }), stop]));
+  const talking = await probe(t, createStreamedResponse([chunk({ content: 'Ось.' }), stop]));
   assert.match(
     talking.line,
     /^warn .*tools do not work\. MODEL_CHAT \(rawClient\) answered a search/,

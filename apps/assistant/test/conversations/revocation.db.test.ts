@@ -2,7 +2,7 @@ import type { Browser } from '../helpers/assistant.ts';
 import assert from 'node:assert/strict';
 import { beforeEach, test, type TestContext } from 'node:test';
 import type { Server } from '@oselya/kit';
-import { chunk, streamed, toolCallChunk } from '@oselya/model/testing';
+import { chunk, createStreamedResponse, createToolCallChunk } from '@oselya/model/testing';
 import { sql } from 'kysely';
 import {
   clearAccess,
@@ -343,7 +343,13 @@ function betweenTwoTools(t: TestContext, second: { name: string; arguments: stri
   const end = chunk({}, { finishReason: 'tool_calls' });
   model.scripts.push(
     { tools: [search] },
-    { answer: streamed([() => rest.opened, toolCallChunk({ id: 'second', ...second }), end]) },
+    {
+      answer: createStreamedResponse([
+        () => rest.opened,
+        createToolCallChunk({ id: 'second', ...second }),
+        end,
+      ]),
+    },
   );
   return rest.open;
 }

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import type { ServerResponse } from 'node:http';
 import { join } from 'node:path';
 import { test } from 'node:test';
-import { chunk, streamed } from '@oselya/model/testing';
+import { chunk, createStreamedResponse } from '@oselya/model/testing';
 import { sql } from 'kysely';
 import { createTurnReaper } from '../../src/conversations/end-turn.ts';
 import { openEventLog, readEvents } from '../../src/conversations/event-log.ts';
@@ -300,7 +300,7 @@ test('No conversation or fact is logged, whatever fails', async (t) => {
     await heard.opened;
     response.destroy();
   };
-  model.scripts.push({ answer: streamed([chunk({ content: mark }), breakOff]) });
+  model.scripts.push({ answer: createStreamedResponse([chunk({ content: mark }), breakOff]) });
   const broken = zoya.say(id, `${mark}?`);
   await broken.waitForText(mark);
   heard.open();

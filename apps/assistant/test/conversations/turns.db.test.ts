@@ -6,7 +6,7 @@ import type { ServerResponse } from 'node:http';
 import { test, type TestContext } from 'node:test';
 import { closeServer } from '@oselya/kit';
 import type { ChatPart, ChatRequest } from '@oselya/model';
-import { chunk, streamed } from '@oselya/model/testing';
+import { chunk, createStreamedResponse } from '@oselya/model/testing';
 import { sql } from 'kysely';
 import { Registry } from 'prom-client';
 import { createChat } from '../../src/conversations/chat.ts';
@@ -203,7 +203,7 @@ test('A lost connection to the model keeps the answer so far', async (t) => {
   const away = gate();
   t.after(away.open);
   const goAway = (response: ServerResponse) => away.opened.then(() => void response.destroy());
-  model.scripts.push({ answer: streamed([chunk({ content: 'Почав ' }), goAway]) });
+  model.scripts.push({ answer: createStreamedResponse([chunk({ content: 'Почав ' }), goAway]) });
   const here = await openChatClient(t, olena);
   const id = await here.newSession();
   const answer = here.say(id, 'Розкажи');

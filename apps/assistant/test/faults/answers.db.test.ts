@@ -1,7 +1,12 @@
 import assert from 'node:assert/strict';
 import { suite, test, type TestContext } from 'node:test';
 import { atEnd } from '@oselya/testing';
-import { type Answer, chunk, startModelServer, streamed } from '@oselya/model/testing';
+import {
+  type ScriptedResponse,
+  chunk,
+  startModelServer,
+  createStreamedResponse,
+} from '@oselya/model/testing';
 import { sql } from 'kysely';
 import { openChatClient, openStage, openProxy } from '../conversations/stage.ts';
 import { gate } from '../helpers/scripted-model.ts';
@@ -159,13 +164,16 @@ suite('answers over restarts and kills', async () => {
 suite('outage of the model', async () => {
   let isDown = true;
   let requests = 0;
-  let fault: Answer | undefined;
-  const server = await startModelServer(({ path }): Answer => {
+  let fault: ScriptedResponse | undefined;
+  const server = await startModelServer(({ path }): ScriptedResponse => {
     if (path.endsWith('/models')) return { body: { data: [] } };
     requests += 1;
     if (fault !== undefined) return fault;
     if (isDown) return 'reset';
-    return streamed([chunk({ content: 'Є дві.' }), chunk({}, { finishReason: 'stop' })]);
+    return createStreamedResponse([
+      chunk({ content: 'Є дві.' }),
+      chunk({}, { finishReason: 'stop' }),
+    ]);
   });
   const stage = await openStage({ MODEL_BASE_URL: server.url });
   const { app, stored, url } = stage;
@@ -180,7 +188,8 @@ suite('outage of the model', async () => {
     await until(async () => (await health()).status === 'degraded');
     const olena = await openChatClient(t, { url, sid });
     const id = await olena.newSession('Пошук');
-    const end = (body: object) => (fault = streamed([chunk({ content: 'Є ' }), body]));
+    const end = (body: object) =>
+      (fault = createStreamedResponse([chunk({ content: 'Є ' }), body]));
     end({ error: { code: 500, message: 'Compute error.', type: 'server_error' } });
     const { problem } = await olena.say(id, 'Що є?').waitFor('error');
     assert.equal(problem.code, 'model_unavailable');

@@ -6,7 +6,7 @@ import { connect } from '@oselya/db';
 import { atEnd } from '@oselya/testing';
 import { cutConnections } from '@oselya/testing/database';
 import { createLogger } from '@oselya/kit';
-import { chunk, streamed, toolCallChunk } from '@oselya/model/testing';
+import { chunk, createStreamedResponse, createToolCallChunk } from '@oselya/model/testing';
 import { sql } from 'kysely';
 import { createApp } from '../../src/app.ts';
 import { readConfig } from '../../src/config.ts';
@@ -369,9 +369,11 @@ suite('order of locks', async () => {
         const ready = gate();
         t.after(ready.open);
         const fact = JSON.stringify({ category: 'wishes', key: 'city', value: 'Львів' });
-        const call = toolCallChunk({ id: '1', name: 'remember_fact', arguments: fact });
+        const call = createToolCallChunk({ id: '1', name: 'remember_fact', arguments: fact });
         const last = chunk({}, { finishReason: 'tool_calls' });
-        stage.model.scripts.push({ answer: streamed([() => ready.opened, call, last]) });
+        stage.model.scripts.push({
+          answer: createStreamedResponse([() => ready.opened, call, last]),
+        });
         await olena.say(id, 'Львів');
         await whileLocked(db, lock, async () => {
           ready.open();

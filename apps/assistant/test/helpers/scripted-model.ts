@@ -1,18 +1,18 @@
 import { atEnd } from '@oselya/testing';
 import {
-  type Answer,
+  type ScriptedResponse,
   chunk,
   type ReceivedRequest,
   startModelServer,
-  streamed,
-  toolCallChunk,
+  createStreamedResponse,
+  createToolCallChunk,
 } from '@oselya/model/testing';
 
 /** An answer of the model: streamed words, calls of tools, or any other answer. */
 export type Script =
   | { words: readonly (string | Promise<unknown>)[]; finishReason?: string }
   | { tools: readonly { name: string; arguments: object }[] }
-  | { answer: Answer };
+  | { answer: ScriptedResponse };
 
 /** A received chat request. */
 export type Conversation = {
@@ -27,7 +27,7 @@ export async function startScriptedModel() {
   const summaries: Script[] = [];
   const summarized: Conversation[] = [];
   let calls = 0;
-  const server = await startModelServer(({ path, body }: ReceivedRequest): Answer => {
+  const server = await startModelServer(({ path, body }: ReceivedRequest): ScriptedResponse => {
     // Health checks list the models.
     if (path.endsWith('/models')) return { body: { data: [] } };
     const conversation = body as Conversation;
@@ -43,15 +43,15 @@ export async function startScriptedModel() {
     const next = scripts.shift() ?? { words: ['Готово.'] };
     return play(typeof next === 'function' ? next(conversation) : next);
   });
-  function play(script: Script): Answer {
+  function play(script: Script): ScriptedResponse {
     if ('answer' in script) return script.answer;
     if ('words' in script) return words(script.words, script.finishReason);
     const asked = script.tools.map((tool) => {
       calls += 1;
       const { name, arguments: input } = tool;
-      return toolCallChunk({ id: `call-${calls}`, name, arguments: JSON.stringify(input) });
+      return createToolCallChunk({ id: `call-${calls}`, name, arguments: JSON.stringify(input) });
     });
-    return streamed([...asked, chunk({}, { finishReason: 'tool_calls' })]);
+    return createStreamedResponse([...asked, chunk({}, { finishReason: 'tool_calls' })]);
   }
   atEnd(() => server.close());
   const model = {
@@ -61,7 +61,7 @@ export async function startScriptedModel() {
     /** Is awaited before each title. */
     titled: Promise.resolve(),
     /** Replaces the title. */
-    titleAnswer: undefined as Answer | undefined,
+    titleAnswer: undefined as ScriptedResponse | undefined,
     scripts,
     /** The chat requests. */
     seen,
@@ -74,8 +74,11 @@ export async function startScriptedModel() {
   return model;
 }
 
-function words(parts: readonly (string | Promise<unknown>)[], finishReason = 'stop'): Answer {
-  return streamed([
+function words(
+  parts: readonly (string | Promise<unknown>)[],
+  finishReason = 'stop',
+): ScriptedResponse {
+  return createStreamedResponse([
     ...parts.map((part) =>
       typeof part === 'string' ? chunk({ content: part }) : () => part.then(() => undefined),
     ),

@@ -3,7 +3,7 @@ import { createPublicKey } from 'node:crypto';
 import { once } from 'node:events';
 import { createServer } from 'node:http';
 import { after, beforeEach, suite, test } from 'node:test';
-import { Browser as HttpBrowser, freePort, type Page } from '@oselya/testing';
+import { Browser as HttpBrowser, findFreePort, type Page } from '@oselya/testing';
 import { type JWTPayload, SignJWT, UnsecuredJWT } from 'jose';
 import { Provider } from 'oidc-provider';
 import { Browser, openAssistant } from '../helpers/assistant.ts';
@@ -14,7 +14,7 @@ const sessions = () => db.selectFrom('user_auth_sessions').selectAll().orderBy('
 
 suite('oidc-provider', async () => {
   // A provider with other pages, scopes and claims than the development provider.
-  const [providerPort, port] = [await freePort(), await freePort()];
+  const [providerPort, port] = [await findFreePort(), await findFreePort()];
   const issuer = `http://127.0.0.1:${providerPort}`;
   const base = `http://127.0.0.1:${port}`;
   const redeemed: string[] = [];

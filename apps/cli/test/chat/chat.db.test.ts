@@ -5,7 +5,7 @@ import { mkdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { atEnd } from '@oselya/testing';
-import { chunk, startModelServer, streamed } from '@oselya/model/testing';
+import { chunk, startModelServer, createStreamedResponse } from '@oselya/model/testing';
 import { Browser } from '../support/browser.ts';
 import { closedAddress, startServer } from '../support/loopback.ts';
 import { startProxy } from './proxy.ts';
@@ -57,8 +57,8 @@ const model = await startModelServer(({ body }) => {
   const asked = JSON.stringify(body);
   if (asked.includes(BREAK)) return { status: 400, body: { error: { message: 'no' } } };
   return asked.includes('a title of at most')
-    ? streamed([chunk({ content: 'Назва' }), chunk({}, { finishReason: 'stop' })])
-    : streamed([
+    ? createStreamedResponse([chunk({ content: 'Назва' }), chunk({}, { finishReason: 'stop' })])
+    : createStreamedResponse([
         chunk({ content: 'Шукаю' }),
         () => goOn.promise,
         chunk({ content: ', знайшов.' }),

@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { PassThrough } from 'node:stream';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { atEnd, freePort } from '@oselya/testing';
+import { atEnd, findFreePort } from '@oselya/testing';
 import { openTestDatabase } from '@oselya/testing/database';
 import { start } from '@oselya/assistant';
 import { createDevIdp } from '@oselya/dev-idp';
@@ -20,7 +20,9 @@ const LIMIT_MS = 30_000;
 /** Assistants that share a database and the development provider, one for each environment given. */
 export async function startPlatform(...environments: Record<string, string>[]) {
   const database = await openTestDatabase<never>();
-  const [idpPort = 0, ...ports] = await Promise.all([{}, ...environments].map(() => freePort()));
+  const [idpPort = 0, ...ports] = await Promise.all(
+    [{}, ...environments].map(() => findFreePort()),
+  );
   const issuer = `http://localhost:${idpPort}`;
   const redirectUris = ports.map((port) => `http://127.0.0.1:${port}/auth/callback`);
   const idp = await createDevIdp({ issuer, client: { ...CLIENT, redirectUris } });

@@ -1,6 +1,6 @@
 import type { ServerResponse } from 'node:http';
 import {
-  constantAnswers,
+  createConstantHandler,
   completion,
   LISTING,
   type ReceivedRequest,
@@ -21,7 +21,7 @@ export type CallMoment = {
 };
 
 const DESCRIPTION = { description: 'Кухня.', room_type: 'kitchen', quality: 'good' };
-const answerOthers = constantAnswers({ vectorOf: constantVector(DIMENSIONS) });
+const answerOthers = createConstantHandler({ vectorOf: constantVector(DIMENSIONS) });
 
 /**
  * Starts a model server that reads listings, rejects phone repairs, describes images and embeds.

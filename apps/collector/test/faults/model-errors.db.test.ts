@@ -6,7 +6,7 @@ import { beforeEach, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { atEnd, until } from '@oselya/testing';
 import type { ModelClientOptions } from '@oselya/model';
-import { type Answer, embeddedTexts } from '@oselya/model/testing';
+import { type ScriptedResponse, extractEmbeddedTexts } from '@oselya/model/testing';
 import type { Payload } from '../../src/ingest/payload.ts';
 import { startCollector } from '../support/collector.ts';
 import {
@@ -43,7 +43,7 @@ beforeEach(async () => {
   await db.deleteFrom('raw_data').execute();
 });
 
-function llamaCpp(message: string): Answer {
+function llamaCpp(message: string): ScriptedResponse {
   return { status: 500, body: { error: { code: 500, message, type: 'server_error' } } };
 }
 
@@ -185,7 +185,7 @@ const tokens = (text: string) => Math.ceil(text.length / 2);
 test('Texts and queries that are too long to embed are shortened', async () => {
   const limit = 100;
   errorOf = (request) => {
-    const most = Math.max(0, ...(embeddedTexts(request) ?? []).map(tokens));
+    const most = Math.max(0, ...(extractEmbeddedTexts(request) ?? []).map(tokens));
     return most > limit
       ? llamaCpp(
           `input (${most} tokens) is too large to process. increase the physical batch size (current batch size: ${limit})`,
@@ -250,7 +250,7 @@ test('A server whose context is full gets fewer requests at once, and every job 
 
 test('Two texts on which the server fails do not take every probe: the others complete', async () => {
   errorOf = (request) =>
-    embeddedTexts(request)?.some((text) => text.includes('crash me')) === true
+    extractEmbeddedTexts(request)?.some((text) => text.includes('crash me')) === true
       ? llamaCpp('Compute error.')
       : undefined;
   const poison = { title: 'Квартира: crash me', description: 'Продам квартиру: crash me' };

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { connect } from '@oselya/db';
-import { atEnd, freePort } from '@oselya/testing';
+import { atEnd, findFreePort } from '@oselya/testing';
 import { execFile, spawnSync } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
 import { join } from 'node:path';
@@ -45,7 +45,7 @@ export async function startServer(): Promise<OwnServer> {
   const env = {
     ...process.env,
     OSELYA_POSTGRES_SERVER: `restarts-${randomBytes(4).toString('hex')}`,
-    OSELYA_POSTGRES_PORT: String(await freePort()),
+    OSELYA_POSTGRES_PORT: String(await findFreePort()),
   };
   atEnd(async () => {
     await run(SCRIPT, ['destroy', '--yes'], { env });

@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { beforeEach, test } from 'node:test';
 import { atEnd, until } from '@oselya/testing';
-import { type Answer, completion, type ReceivedRequest } from '@oselya/model/testing';
+import { type ScriptedResponse, completion, type ReceivedRequest } from '@oselya/model/testing';
 import {
   openDatabase,
   store,
@@ -42,7 +42,7 @@ beforeEach(async () => {
 });
 
 /** Makes the server give an answer for some images, and describe the others. */
-function faultOf(answer: Answer, isOf: (url: string) => boolean = () => true): void {
+function faultOf(answer: ScriptedResponse, isOf: (url: string) => boolean = () => true): void {
   server.state.saysOf = (request) => {
     const url = urlIn(request);
     shown.push(url);
@@ -130,13 +130,13 @@ async function judge(
   return { described, rejected: Object.fromEntries(rejected) };
 }
 
-const busy = (retryAfter: string): Answer => ({
+const busy = (retryAfter: string): ScriptedResponse => ({
   status: 429,
   headers: { 'retry-after': retryAfter },
   body: {},
 });
 
-const outages: [name: string, answer: Answer, timeoutMs?: number][] = [
+const outages: [name: string, answer: ScriptedResponse, timeoutMs?: number][] = [
   ['is down', OVERLOADED],
   ['stays silent', 'silence', SHORT_MS],
   ['limits its rate', busy('0.01')],
@@ -156,7 +156,7 @@ for (const [name, answer, timeoutMs] of outages) {
   });
 }
 
-const useless: [name: string, answer: Answer, code: string, requests: number][] = [
+const useless: [name: string, answer: ScriptedResponse, code: string, requests: number][] = [
   ['prose', completion('A bright kitchen.'), 'MODEL_INVALID_OUTPUT', 2],
   ['half an answer', completion('{"descr', { finishReason: 'length' }), 'MODEL_TRUNCATED', 1],
   ['400', { status: 400, body: {} }, 'MODEL_REJECTED', 1],
@@ -172,7 +172,7 @@ for (const [name, answer, code, requests] of useless) {
   });
 }
 
-const poisons: [name: string, answer: Answer, code: string, timeoutMs?: number][] = [
+const poisons: [name: string, answer: ScriptedResponse, code: string, timeoutMs?: number][] = [
   ['answers 500', { status: 500, body: {} }, 'MODEL_UNAVAILABLE'],
   ['resets the connection', 'reset', 'MODEL_UNREACHABLE'],
   ['stays silent', 'silence', 'MODEL_TIMEOUT', SHORT_MS],

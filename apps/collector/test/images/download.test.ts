@@ -8,7 +8,7 @@ import { brotliCompressSync, deflateSync, gzipSync, zstdCompressSync } from 'nod
 import { createDownload } from '../../src/images/download.ts';
 import { ImageError } from '../../src/images/decode.ts';
 import { createSafeFetch } from '../../src/safe-fetch/fetch.ts';
-import { openDescriptors, until } from '@oselya/testing';
+import { countOpenDescriptors, until } from '@oselya/testing';
 import { serve } from '../support/images.ts';
 
 const folder = await mkdtemp(join(tmpdir(), 'oselya-download-'));
@@ -263,16 +263,16 @@ test('Twenty aborted downloads leave no descriptor open', async () => {
     const ended = Promise.allSettled(work);
     await until('files', async () => (await readdir(folder)).length === count);
     // A file and both ends of a connection for each.
-    assert.ok((await openDescriptors()) >= before + 3 * count);
+    assert.ok((await countOpenDescriptors()) >= before + 3 * count);
     abort.abort(new Error('the worker is stopping'));
     for (const { status } of await ended) assert.equal(status, 'rejected');
   };
   // The first download opens descriptors that stay.
   await abortAll(1, 0);
   await until('the host to be alone', async () => (await readdir(folder)).length === 0);
-  const before = await openDescriptors();
+  const before = await countOpenDescriptors();
   await abortAll(20, before);
-  await until('closed descriptors', async () => (await openDescriptors()) <= before);
+  await until('closed descriptors', async () => (await countOpenDescriptors()) <= before);
 });
 
 test('A failed write to the disk is not an error of the image', async () => {

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { test, type TestContext } from 'node:test';
 import { createModelClient } from '@oselya/model';
 import {
-  type Answer,
+  type ScriptedResponse,
   completion,
   embeddings,
   type ReceivedRequest,
@@ -15,7 +15,7 @@ import { fakeBreaker } from '../support/pipeline.ts';
 
 const DESCRIPTION = JSON.stringify({ description: 'Grey.', room_type: 'other', quality: 'poor' });
 
-type Answers = { embedding?: Answer; image?: Answer };
+type Answers = { embedding?: ScriptedResponse; image?: ScriptedResponse };
 
 /** Probes a model server, and returns the lines of the log. */
 async function probe(

@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { atEnd, until } from '@oselya/testing';
-import { lossyDatabase } from '@oselya/testing/database';
+import { createLossyDatabase } from '@oselya/testing/database';
 import { createLogger } from '@oselya/kit';
 import { start } from '../../src/main.ts';
 import {
@@ -26,7 +26,7 @@ type Line = {
 };
 
 const database = await openDatabase();
-const lossy = lossyDatabase(database.db);
+const lossy = createLossyDatabase(database.db);
 const server = await startModelServer();
 const folder = await mkdtemp(join(tmpdir(), 'oselya-log-'));
 const lines: Line[] = [];

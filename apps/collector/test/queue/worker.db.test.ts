@@ -9,7 +9,7 @@ import type { JobOutcome } from '../../src/queue/job-types.ts';
 import { finishJobs } from '../../src/queue/job-writes.ts';
 import { claimJobs } from '../../src/queue/claim.ts';
 import { until } from '@oselya/testing';
-import { lossyDatabase, watchedDatabase } from '@oselya/testing/database';
+import { createLossyDatabase, watchDatabase } from '@oselya/testing/database';
 import { fakeBreaker, rawRecord, store, payloadOf } from '../support/pipeline.ts';
 import {
   completed,
@@ -56,7 +56,7 @@ test('A worker drains the queue with at most one job for each slot', async () =>
 
 test('A notification or the poll wakes an idle worker', async () => {
   let claims = 0;
-  const watched = watchedDatabase(db, {
+  const watched = watchDatabase(db, {
     after(text) {
       if (text.includes('with recursive')) claims += 1;
     },
@@ -277,7 +277,7 @@ test('A job that loses the database is returned without an attempt and runs agai
   for (const loss of losses) {
     const same = { external_id: 'same' };
     const ids = [await store(db, payloadOf(same)), await store(db, payloadOf(same))];
-    const lossy = lossyDatabase(db);
+    const lossy = createLossyDatabase(db);
     for (const one of loss) lossy.lose(one);
     const worker = start(async () => completed, { db: lossy.db, maxAttempts: 1 });
     await reach({ completed: 2 });
@@ -293,7 +293,7 @@ test('A job that loses the database is returned without an attempt and runs agai
 
 test('A claim with a lost response is returned without an attempt', async () => {
   const id = await store(db, payloadOf());
-  const lossy = lossyDatabase(db);
+  const lossy = createLossyDatabase(db);
   lossy.lose({ statement: 'with recursive', when: 'after', times: 1 });
   const metrics = createMetrics(new Registry());
   const worker = start(async () => completed, { db: lossy.db, maxAttempts: 1, metrics });
@@ -311,10 +311,10 @@ test('The first check after an outage treats no lease as expired', async () => {
     .set({ status: 'processing', attempt: 1, attempts: 1, lease_expires_at: new Date(0) })
     .where('id', '=', id)
     .execute();
-  const lossy = lossyDatabase(db);
+  const lossy = createLossyDatabase(db);
   lossy.lose({ statement: 'lease_expires_at < now()', when: 'before', times: 1 });
   let sweeps = 0;
-  const watched = watchedDatabase(lossy.db, {
+  const watched = watchDatabase(lossy.db, {
     before(text) {
       if (text.includes('select distinct source_slug')) sweeps += 1;
     },
@@ -391,7 +391,7 @@ for (const [name, statement] of Object.entries(awaited)) {
     const { promise: answer, resolve: letGo } = Promise.withResolvers<void>();
     let asked = 0;
     let answered = 0;
-    const silent = watchedDatabase(db, {
+    const silent = watchDatabase(db, {
       async after(text) {
         if (!text.includes(statement)) return;
         asked += 1;

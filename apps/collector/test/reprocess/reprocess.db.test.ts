@@ -4,7 +4,7 @@ import { ModelError } from '@oselya/model';
 import { claimForReprocessing } from '../../src/queue/claim.ts';
 import { expireLeases, rescueJobs } from '../../src/queue/job-writes.ts';
 import { startCollector } from '../support/collector.ts';
-import { watchedDatabase } from '@oselya/testing/database';
+import { watchDatabase } from '@oselya/testing/database';
 import { betterModel, openReprocess, readAll, readings } from './harness.ts';
 import {
   countedModel,
@@ -308,7 +308,7 @@ test('A worker continues a write whose answer was lost', async () => {
   const payload = payloadOf();
   const raw = await createHarness(db).process(payload);
   const model = betterModel();
-  const lossy = watchedDatabase(db, {
+  const lossy = watchDatabase(db, {
     after(text) {
       if (!text.includes('insert into property_listings')) return;
       throw Object.assign(new Error('no space left on device'), { code: 'ENOSPC' });

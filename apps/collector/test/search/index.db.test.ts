@@ -8,7 +8,7 @@ import { findNearest } from '../../src/search/nearest.ts';
 import { rankMatches } from '../../src/search/ranking.ts';
 import type { SearchFilters } from '../../src/search/schemas.ts';
 import { normaliseText } from '../../src/text.ts';
-import { watchedDatabase } from '@oselya/testing/database';
+import { watchDatabase } from '@oselya/testing/database';
 import { explain } from '../support/pipeline.ts';
 import { atAngle, type ListingSeed, openSearch } from './harness.ts';
 
@@ -128,7 +128,7 @@ test('Few distances are computed while most embeddings are of another model', as
     // Every plan without the index needs a sort.
     await sql`set hnsw.max_scan_tuples = 1; set enable_sort = off`.execute(connection);
     const statements: string[] = [];
-    const watched = watchedDatabase(connection, { before: (text) => statements.push(text) });
+    const watched = watchDatabase(connection, { before: (text) => statements.push(text) });
     const idsBy = async (embeddingModel: string, maxExact: number, source = source_slug) => {
       const wants = { filters: { source_slug: source }, embeddingModel, maxExact };
       const found = await findNearest(watched, { ...search, ...wants });
@@ -291,7 +291,7 @@ suite('Ranking', () => {
   /** Returns the statements of a search, each with its values. */
   async function statementsOf(query: { text: string; bound: number; newestId?: number }) {
     const statements: string[] = [];
-    const watched = watchedDatabase(db, { before: (text) => void statements.push(text) });
+    const watched = watchDatabase(db, { before: (text) => void statements.push(text) });
     await rankMatches(watched, { ...query, filters: {} });
     return statements;
   }

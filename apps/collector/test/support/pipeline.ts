@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { readdir } from 'node:fs/promises';
 import type { ServerResponse } from 'node:http';
 import { join } from 'node:path';
-import { openDescriptors, until } from '@oselya/testing';
+import { countOpenDescriptors, until } from '@oselya/testing';
 import { openTestDatabase, type TestDatabase } from '@oselya/testing/database';
 import { createLogger } from '@oselya/kit';
 import {
@@ -14,10 +14,10 @@ import {
 } from '@oselya/model';
 import {
   completion,
-  constantAnswers,
+  createConstantHandler,
   constantVector,
   startModelServer as start,
-  type Answer,
+  type ScriptedResponse,
   type ReceivedRequest,
 } from '@oselya/model/testing';
 import { sql, type Kysely, type KyselyPlugin, type RootOperationNode } from 'kysely';
@@ -268,13 +268,13 @@ export async function startModelServer() {
     crashesOn?: ((request: ReceivedRequest) => boolean) | undefined;
     interfere?: Interference | undefined;
     /** Returns an answer in place of an image's description. */
-    saysOf?: ((request: ReceivedRequest) => Answer | undefined) | undefined;
+    saysOf?: ((request: ReceivedRequest) => ScriptedResponse | undefined) | undefined;
     /** Returns an answer in place of any other. */
-    answers?: ((request: ReceivedRequest) => Answer | undefined) | undefined;
+    answers?: ((request: ReceivedRequest) => ScriptedResponse | undefined) | undefined;
     /** Called before each answer. */
     delay?: (() => Promise<void>) | undefined;
   } = { up: true, embeds: true, sees: true, requests: 0, readings: 0 };
-  const answer = constantAnswers({ vectorOf: constantVector(DIMENSIONS) });
+  const answer = createConstantHandler({ vectorOf: constantVector(DIMENSIONS) });
   const server = await start(async (request) => {
     state.requests += 1;
     if (request.path.endsWith('/chat/completions') && !hasImage(request)) state.readings += 1;
@@ -515,7 +515,7 @@ export async function watchResources(options: {
 }): Promise<() => Promise<void>> {
   const { database, dataDir, host, known = () => 0 } = options;
   const pooled = () => (database.url === undefined ? 0 : database.pool.totalCount);
-  const descriptors = async () => (await openDescriptors()) - pooled() - known();
+  const descriptors = async () => (await countOpenDescriptors()) - pooled() - known();
   const before = await endIdleConnections().then(descriptors);
   return async () => {
     await endIdleConnections();

@@ -1,6 +1,12 @@
 import type { ServerResponse } from 'node:http';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { type Answer, chunk, startModelServer, streamed, writeEvent } from '@oselya/model/testing';
+import {
+  type ScriptedResponse,
+  chunk,
+  startModelServer,
+  createStreamedResponse,
+  writeEvent,
+} from '@oselya/model/testing';
 import { answerParent } from '../../process/child.ts';
 import { stampToken } from '../stamp.ts';
 
@@ -12,8 +18,10 @@ let pace: Pace = { tokens: 0, perSecond: 1 };
 const methods = {
   /** Starts a model server that answers whatever it is asked with stamped tokens. Gives MODEL_BASE_URL. */
   async start(): Promise<string> {
-    const { url } = await startModelServer(({ body }): Answer =>
-      asksForTitle(body) ? streamed([chunk({ content: 'Title' }), END]) : streamed([write, END]),
+    const { url } = await startModelServer(({ body }): ScriptedResponse =>
+      asksForTitle(body)
+        ? createStreamedResponse([chunk({ content: 'Title' }), END])
+        : createStreamedResponse([write, END]),
     );
     return url;
   },

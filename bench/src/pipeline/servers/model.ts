@@ -1,5 +1,10 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import { constantAnswers, LISTING, startModelServer, embeddedTexts } from '@oselya/model/testing';
+import {
+  createConstantHandler,
+  LISTING,
+  startModelServer,
+  extractEmbeddedTexts,
+} from '@oselya/model/testing';
 import { answerParent } from '../../process/child.ts';
 
 /** Requests that have come so far, and the most texts that one of them had to embed. */
@@ -27,10 +32,10 @@ const LISTING_AND_PICTURE = {
 /** Serves a model with a fixed delay and the same answer for every listing and image. */
 async function start({ answerMs, dimensions }: { answerMs: number; dimensions: number }) {
   const vector = Array.from({ length: dimensions }, (_, nth) => Math.sin(nth + 1));
-  const answer = constantAnswers({ listing: LISTING_AND_PICTURE, vectorOf: () => vector });
+  const answer = createConstantHandler({ listing: LISTING_AND_PICTURE, vectorOf: () => vector });
   const { url } = await startModelServer(async (request) => {
     await sleep(answerMs);
-    const texts = embeddedTexts(request);
+    const texts = extractEmbeddedTexts(request);
     if (texts === undefined) {
       counts.chat += 1;
     } else {

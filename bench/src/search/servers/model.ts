@@ -1,4 +1,4 @@
-import { constantAnswers, startModelServer } from '@oselya/model/testing';
+import { createConstantHandler, startModelServer } from '@oselya/model/testing';
 import { createVectors } from '../../listings/vector.ts';
 import { EMBEDDING_MODEL } from '../../listings/rows.ts';
 import { answerParent } from '../../process/child.ts';
@@ -15,6 +15,8 @@ answerParent(methods);
 async function start({ dimensions }: { dimensions: number }): Promise<string> {
   const vectors = createVectors(dimensions);
   const vectorOf = (text: string) => vectorOfText(vectors, text);
-  const { url } = await startModelServer(constantAnswers({ model: EMBEDDING_MODEL, vectorOf }));
+  const { url } = await startModelServer(
+    createConstantHandler({ model: EMBEDDING_MODEL, vectorOf }),
+  );
   return url;
 }

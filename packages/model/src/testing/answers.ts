@@ -1,5 +1,5 @@
 import type { ServerResponse } from 'node:http';
-import type { Answer, ReceivedRequest } from './model-server.ts';
+import type { ScriptedResponse, ReceivedRequest } from './model-server.ts';
 
 /** Valid answer for a listing extraction. */
 export const LISTING = {
@@ -34,7 +34,7 @@ export function completion(
     finishReason?: string;
     tokens?: { read: number; written: number };
   } = {},
-): Answer {
+): ScriptedResponse {
   const { model = 'test', finishReason = 'stop', tokens } = options;
   return {
     body: {
@@ -54,7 +54,7 @@ export function completion(
 export function embeddings(
   vectors: unknown[],
   options: { indexes?: number[]; tokens?: number } = {},
-): Answer {
+): ScriptedResponse {
   const { indexes = vectors.map((_, index) => index), tokens = 8 } = options;
   return {
     body: {
@@ -71,7 +71,7 @@ export function embeddings(
 }
 
 /** Returns the texts of an embedding request, or undefined for other requests. */
-export function embeddedTexts({ path, body }: ReceivedRequest): string[] | undefined {
+export function extractEmbeddedTexts({ path, body }: ReceivedRequest): string[] | undefined {
   if (!path.endsWith('/embeddings')) return undefined;
   // The client under test sends an array of strings.
   return (body as { input: string[] }).input;
@@ -81,15 +81,15 @@ export function embeddedTexts({ path, body }: ReceivedRequest): string[] | undef
  * Creates a handler that returns the same listing for all payloads, and an empty list of models.
  * @param options.vectorOf Returns the embedding of a text, with `EMBEDDING_DIMENSIONS` numbers.
  */
-export function constantAnswers(options: {
+export function createConstantHandler(options: {
   listing?: object;
   model?: string;
   vectorOf: (text: string) => readonly number[];
-}): (request: ReceivedRequest) => Answer {
+}): (request: ReceivedRequest) => ScriptedResponse {
   const { listing = LISTING, model = 'test', vectorOf } = options;
   return (request) => {
     if (request.path.endsWith('/models')) return { body: { object: 'list', data: [] } };
-    const texts = embeddedTexts(request);
+    const texts = extractEmbeddedTexts(request);
     return texts === undefined
       ? completion(JSON.stringify(listing), { model })
       : embeddings(texts.map(vectorOf));
@@ -119,7 +119,7 @@ export function chunk(
 }
 
 /** Creates a chunk with a tool call. */
-export function toolCallChunk(call: { id: string; name: string; arguments: string }): object {
+export function createToolCallChunk(call: { id: string; name: string; arguments: string }): object {
   const { id, name, arguments: text } = call;
   const asked = { index: 0, id, type: 'function', function: { name, arguments: text } };
   return chunk({ tool_calls: [asked] });
@@ -134,9 +134,9 @@ export function writeEvent(response: ServerResponse, data: object | '[DONE]'): v
  * Creates a streamed response.
  * @param chunks Chunks in their order. A function can wait or close the connection.
  */
-export function streamed(
+export function createStreamedResponse(
   chunks: readonly (object | ((response: ServerResponse) => Promise<void> | void))[],
-): Answer {
+): ScriptedResponse {
   return {
     write(response) {
       response.writeHead(200, { 'content-type': 'text/event-stream' });

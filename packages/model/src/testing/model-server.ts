@@ -15,7 +15,7 @@ export type ReceivedRequest = {
 };
 
 /** Scripted response, or a scripted failure. */
-export type Answer =
+export type ScriptedResponse =
   | { status?: number; headers?: Record<string, string>; body: unknown }
   /** Resets the connection before a response. */
   | 'reset'
@@ -27,7 +27,9 @@ export type Answer =
   | { write: (response: ServerResponse) => void };
 
 /** Returns the response to a request, possibly later. */
-export type RequestHandler = (request: ReceivedRequest) => Answer | Promise<Answer>;
+export type RequestHandler = (
+  request: ReceivedRequest,
+) => ScriptedResponse | Promise<ScriptedResponse>;
 
 /** Fake model server on a free loopback port. */
 export type ModelServer = {
@@ -84,7 +86,7 @@ async function receive(incoming: IncomingMessage): Promise<ReceivedRequest> {
   };
 }
 
-function perform(answer: Answer, response: ServerResponse): void {
+function perform(answer: ScriptedResponse, response: ServerResponse): void {
   if (answer === 'silence') return;
   if (answer === 'reset') {
     response.socket?.resetAndDestroy();
