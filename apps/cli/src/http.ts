@@ -5,17 +5,17 @@ import { oneLine } from './terminal.ts';
 
 const TIMEOUT_MS = 60_000;
 
-/** A hundred listings with the longest texts take 20 MB. */
+/** A response with 100 listings of maximum size has 20 MB. */
 const MAX_RESPONSE_BYTES = 64 * 1024 * 1024;
 
-/** A request; `body` is sent as JSON. */
+/** A request. Its `body` is sent as JSON. */
 export type HttpRequest = {
   method?: 'GET' | 'POST' | undefined;
   headers?: Record<string, string> | undefined;
   body?: object | undefined;
 };
 
-/** A response. `body` is its parsed JSON, or undefined when it is not JSON or has more than 64 MiB. */
+/** A response. `body` is the parsed JSON. Undefined for other bodies and for more than 64 MiB. */
 export type HttpResponse = { status: number; headers: Headers; body: unknown };
 
 /**
@@ -53,11 +53,11 @@ export function parseJson(text: string): unknown {
   }
 }
 
-/** Returns the reason of a failed request in a few words, such as `ECONNREFUSED`. */
+/** Returns the short reason of a failed request, such as `ECONNREFUSED`. */
 export function getFailureReason(error: unknown): string {
   if (!(error instanceof Error)) return String(error);
   if (error.name === 'TimeoutError') return `no answer within ${TIMEOUT_MS / 1000} s`;
-  // fetch reports only a failure; the system's code is in its cause.
+  // The cause of a fetch error contains the system's error code.
   const { cause } = error;
   return cause instanceof Error
     ? ((cause as NodeJS.ErrnoException).code ?? cause.message)
@@ -70,7 +70,7 @@ const problemSchema = Type.Object({
   errors: Type.Optional(Type.Array(Type.Object({ path: Type.String(), message: Type.String() }))),
 });
 
-/** Returns the title and the text of a problem, one line each; undefined for other bodies. RFC 9457. */
+/** Parses a problem body (RFC 9457). Returns undefined for other bodies. */
 export function parseProblem(body: unknown): { title: string; text: string } | undefined {
   if (!Value.Check(problemSchema, body)) return undefined;
   const { title, detail = title, errors = [] } = body;
@@ -78,10 +78,10 @@ export function parseProblem(body: unknown): { title: string; text: string } | u
   return { title: oneLine(title), text: oneLine(rules || detail) };
 }
 
-/** The address of a collector, and its API key. */
+/** URL and API key of a collector. */
 export type CollectorConnection = { url: string; apiKey: string | undefined };
 
-/** The collector cannot be reached. `reason` is a few words, such as `ECONNREFUSED`. */
+/** Thrown if the collector cannot be reached. `reason` is short, such as `ECONNREFUSED`. */
 export class CollectorUnreachableError extends CommandError {
   readonly reason: string;
 
@@ -96,7 +96,7 @@ export class CollectorUnreachableError extends CommandError {
 
 /**
  * Sends a request to a running collector.
- * @param path Below its address, such as `/api/v1/ingest`.
+ * @param path Path of the request, such as `/api/v1/ingest`.
  * @throws UnreachableError
  */
 export async function requestCollector(
@@ -122,9 +122,9 @@ export function createNotCollectorError(url: string): CommandError {
 }
 
 /**
- * Returns why the collector rejected a request, and what to do about it.
+ * Describes why the collector rejected a request, and the remedy.
  * @param what The rejected request, such as `the search`.
- * @param scope The scope that an API key needs for it.
+ * @param scope Scope that the API key needs.
  */
 export function describeRejection(
   { status, body }: HttpResponse,

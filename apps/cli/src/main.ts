@@ -10,7 +10,7 @@ import { createProgram } from './program.ts';
  */
 export async function main(args: string[]): Promise<number> {
   process.stdout.on('error', (error: NodeJS.ErrnoException) => {
-    // A reader such as `head` may close the pipe early; the command still finishes.
+    // A reader such as `head` may close the pipe early. The command still finishes.
     if (error.code === 'EPIPE') return;
     process.once('exit', () => {
       if (process.exitCode) return;
@@ -21,7 +21,7 @@ export async function main(args: string[]): Promise<number> {
   process.stderr.on('error', () => undefined);
   const { env, stdin, stdout, stderr } = process;
   try {
-    // Python keeps a folder of that name; a pipe from a password manager is fine.
+    // A Python environment may be a folder named `.env`. Named pipes are allowed.
     if (statSync('.env', { throwIfNoEntry: false })?.isDirectory() === false) {
       process.loadEnvFile('.env');
     }
@@ -59,7 +59,7 @@ export async function run(args: string[], io: Io): Promise<number> {
   }
 }
 
-/** Tells whether an error's message says what happened and what to do. */
+/** Tells whether an error has a message for users. */
 async function isReadable(thrown: Error): Promise<boolean> {
   if (thrown instanceof CommandError) return true;
   const [{ DatabaseError }, { StartError }] = await Promise.all([

@@ -15,7 +15,7 @@ const EXIT_STATUS = `
 Each command has a --help of its own. Exit status: 0 done, 1 failed, 2 wrong use, 130 interrupted.
 A file .env in the working directory is read; see docs/configuration.md.`;
 
-/** The commands in the order of the help. */
+/** Commands in the order of the help. */
 const commands: readonly ((program: Command, context: Context) => void)[] = [
   addServeCommands,
   addSetUpCommands,
@@ -52,7 +52,7 @@ export function createProgram(context: Context): Command {
   return program;
 }
 
-/** `oselya inventory`, which parses its own arguments. Contract 5. */
+/** Adds `oselya inventory`, which parses its own arguments. Contract 5. */
 function addInventoryCommand(program: Command, context: Context): void {
   program
     .command('inventory')

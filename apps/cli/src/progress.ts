@@ -2,29 +2,29 @@ import { clearLine, createInterface, cursorTo } from 'node:readline';
 import { SingleBar } from 'cli-progress';
 import type { Io, Output } from './command.ts';
 
-/** Shows the progress of a long command. */
+/** Progress display of a long command. */
 export type Progress = {
-  /** @param note A few words beside the number. */
+  /** @param note Short text next to the number. */
   update(done: number, note?: string): void;
-  /** Clears the bar for a line of output; the next update draws it again below. */
+  /** Clears the bar before a line of output. The next update redraws it. */
   clear(): void;
   stop(): void;
 };
 
-/** Shows nothing, for commands whose output is progress enough. */
+/** Progress display without output. */
 export const silentProgress: Progress = {
   update: () => undefined,
   clear: () => undefined,
   stop: () => undefined,
 };
 
-/** Without a terminal, a line is written for each tenth. */
+/** Share of the total per progress line if the output is not a terminal. */
 const STEP = 0.1;
 
 /**
  * Shows progress: a bar on a terminal, otherwise a line for each tenth.
- * @param what The plural of what is counted, such as `listings`.
- * @param output Standard error, so that results can go to a file.
+ * @param what Plural noun of the counted items, such as `listings`.
+ * @param output Standard error, so that standard output contains only results.
  */
 export function showProgress(
   { what, total }: { what: string; total: number },
@@ -58,7 +58,7 @@ function showBar(what: string, total: number, stream: Output): Progress {
     process.off('exit', stop);
     bar.stop();
   };
-  // Restores the cursor however the process ends.
+  // Restore the cursor when the process exits.
   process.once('exit', stop);
   bar.start(total, 0, { note: '' });
   return {
@@ -72,9 +72,9 @@ function showBar(what: string, total: number, stream: Output): Progress {
 }
 
 /**
- * Asks a yes-or-no question at the terminal. Anything but a yes is a no, also the end of input and Ctrl-C.
+ * Asks a yes-or-no question at the terminal. Other answers, the end of input and Ctrl-C count as no.
  * @param signal Withdraws the question.
- * @param onInterrupt Called on Ctrl-C, which the terminal sends to the reader of its input.
+ * @param onInterrupt Called on Ctrl-C.
  */
 export async function confirm(
   question: string,

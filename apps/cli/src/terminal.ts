@@ -15,8 +15,8 @@ export function printableText(text: string): string {
 const UNSAFE_IN_JSON = /[\u007F-\u009F\u061C\u200E\u200F\u2028-\u202E\u2066-\u2069\uFEFF]/g;
 
 /**
- * Returns a value as JSON, with characters escaped that would act on the terminal.
- * @param indent 0 for one line.
+ * Formats a value as JSON and escapes characters that would affect a terminal.
+ * @param indent Spaces of indentation. 0 formats one line.
  */
 export function printableJson(value: unknown, indent = 2): string {
   return JSON.stringify(value, null, indent).replace(

@@ -9,15 +9,15 @@ export const DELIMITERS = { comma: ',', semicolon: ';', tab: '\t', bar: '|' } as
 /** The option name of a delimiter. */
 export type DelimiterName = keyof typeof DELIMITERS;
 
-/** A payload has at most 1 MiB; an unclosed quote must not swallow the rest of a file. */
+/** Limit of a CSV record. It stops a record with an unclosed quote. */
 const MAX_RECORD_LENGTH = 2 * 1024 * 1024;
 const MAX_HEADER_LENGTH = 64 * 1024;
 
-/** How to read CSV. */
+/** Options for reading CSV. */
 export type CsvOptions = {
   /** The file's name, for error messages. */
   name: string;
-  /** Undefined: the most frequent one in the header. */
+  /** Delimiter. Undefined to detect it from the header. */
   delimiter: DelimiterName | undefined;
   /** Called with the columns before the first record. */
   onColumns: (columns: string[]) => void;
@@ -43,7 +43,7 @@ export async function* readCsv(
     skip_empty_lines: true,
     max_record_size: MAX_RECORD_LENGTH,
   });
-  // An error of the text destroys the parser, which throws it below.
+  // A decoding error destroys the parser, and the loop below throws the error.
   pipeline(Readable.from(all), parser, () => undefined);
   let columns: string[] | undefined;
   try {
@@ -70,11 +70,11 @@ function empty(name: string): CommandError {
   return new CommandError(`${name} is empty: the first line of CSV names the columns`);
 }
 
-/** Returns the most frequent delimiter of a header outside of quotes; a comma if there is none. */
+/** Detects the most frequent delimiter of a header outside quotes. Defaults to a comma. */
 export function detectDelimiter(header: string): string {
   const bare = header.replaceAll(/"[^"]*"/g, '');
   const count = (delimiter: string) => bare.split(delimiter).length;
-  // The sort is stable, and the comma comes first.
+  // The sort is stable, so a tie selects the comma.
   const [best = ','] = Object.values(DELIMITERS).toSorted(
     (one, other) => count(other) - count(one),
   );
@@ -106,7 +106,7 @@ function toRow(columns: string[], cells: string[], place: { line: number; end: n
   };
 }
 
-/** Reads the first line of a text ahead. */
+/** Peeks at the first line. `all` still yields the whole text. */
 async function peekLine(
   text: AsyncIterable<string>,
 ): Promise<{ header: string; all: AsyncIterable<string> }> {

@@ -14,8 +14,8 @@ import {
 } from '../http.ts';
 
 /**
- * The result of sending a record. A `known` or `unprocessed` record was stored earlier under the same
- * idempotency key; the latter ended `failed` or `invalid`. A `failed` one may succeed later.
+ * Result of sending a record. A `known` or `unprocessed` record was stored earlier under the same
+ * idempotency key. An `unprocessed` record has the status `failed` or `invalid`. A `failed` delivery may be retried later.
  */
 export type Delivery =
   | { outcome: 'accepted' | 'known' }
@@ -25,7 +25,7 @@ export type Delivery =
 export type Throttle = {
   /** Waits until requests may be sent. @throws AbortError */
   wait(signal: AbortSignal): Promise<void>;
-  /** Delays requests for a time from now. */
+  /** Delays all requests by a duration from now. */
   delay(durationMs: number): void;
 };
 
@@ -45,14 +45,14 @@ export function createThrottle(): Throttle {
   };
 }
 
-/** How to send payloads. */
+/** Options for sending payloads. */
 export type DeliverOptions = {
   collector: CollectorConnection;
   throttle: Throttle;
   signal: AbortSignal;
-  /** Called with the reason of each retry. */
+  /** Called before each retry with its reason. */
   onRetry: (reason: string) => void;
-  /** The delay before the first retry; it doubles. */
+  /** Delay before the first retry in milliseconds. It doubles with each retry. */
   initialDelayMs?: number;
 };
 
@@ -66,18 +66,18 @@ const MAX_ATTEMPTS = 7;
 const INITIAL_DELAY_MS = 500;
 const MAX_DELAY_MS = 15_000;
 
-/** A longer limit, such as that of new sources a day, ends the run. */
+/** A longer delay, such as for a daily limit, ends the run. */
 const MAX_THROTTLE_MS = 3_600_000;
 const MIN_THROTTLE_MS = 1000;
 
-/** Statuses that every record would get. */
+/** HTTP statuses that apply to every record, so they end the run. */
 const RUN_ENDING_STATUSES: ReadonlySet<number> = new Set([401, 403, 404, 405, 421]);
 
 /**
- * Sends one payload until the result is known. It waits for a rate limit (429) as often as needed, and retries
+ * Sends one payload until the result is known. Waits for rate limits (429) without a limit, and retries
  * failures of the collector (5xx, 408, 425) and of the network a few times. The idempotency key makes it safe
- * to repeat a request that may have arrived.
- * @throws CommandError for an answer that every record would get; AbortError.
+ * to repeat a request that may have been processed.
+ * @throws CommandError for a response that applies to every record, AbortError if the signal aborts.
  */
 export async function deliverPayload(
   payload: object,
@@ -118,7 +118,7 @@ export async function deliverPayload(
   }
 }
 
-/** Returns the result that an answer decides; undefined to retry. */
+/** Converts a response to a result. Undefined means retry. */
 function toDelivery(answer: HttpResponse, url: string): Delivery | undefined {
   const { status, headers, body } = answer;
   if (status === 202 && Value.Check(accepted, body)) {
@@ -146,11 +146,11 @@ function describe(answer: HttpResponse | CollectorUnreachableError): string {
   return `the collector answered ${answer.status}${problem === undefined ? '' : `: ${problem}`}`;
 }
 
-/** Returns a function that reports why records wait, each reason once. */
+/** Creates a function that reports each reason for a retry once. */
 export function createRetryReporter(report: (line: string) => void): (reason: string) => void {
   const reported = new Set<string>();
   return (reason) => {
-    // Numbers, such as the seconds to wait, make no other reason of it.
+    // Reasons that differ only in numbers count as equal.
     const kind = reason.replaceAll(/\d+/g, '');
     if (reported.has(kind)) return;
     reported.add(kind);

@@ -25,23 +25,23 @@ import type { ByteCounts } from './text.ts';
 
 const KIBIBYTE = 1024;
 
-/** Without a known size, a line is written for each thousand records. */
+/** Records per progress line if the file size is unknown. */
 const PROGRESS_STEP = 1000;
 
-/** A file to send, and the collector to send it to. */
+/** Options of `oselya ingest`. */
 export type IngestOptions = {
   file: string;
   format: FileFormat;
   source: string;
-  /** The column of each mapped field. */
+  /** Columns of the mapped fields. */
   map?: ReadonlyMap<string, string> | undefined;
   encoding: string;
   delimiter?: DelimiterName | undefined;
-  /** The file for bad records; `true` is beside the read file. */
+  /** File for bad records. True means a file next to the input file. */
   rejected?: string | true | undefined;
-  /** Starts another load of a file that was sent before. */
+  /** Sends a file again that was sent before. */
   again?: boolean | undefined;
-  /** The name of the load, instead of one derived from the file. */
+  /** Name of the load. Derived from the file by default. */
   load?: string | undefined;
   dryRun?: boolean | undefined;
   collector: CollectorConnection;
@@ -49,7 +49,7 @@ export type IngestOptions = {
 
 /**
  * Sends a file's records to the collector and prints the result.
- * @throws CommandError if the file or the collector ends it early, after printing the progress so far.
+ * @throws CommandError if the file or the collector fails, after printing the partial result.
  */
 export async function ingestFile(run: IngestOptions, context: Context): Promise<void> {
   const { stdin, stderr, print } = context;
@@ -107,7 +107,7 @@ export async function ingestFile(run: IngestOptions, context: Context): Promise<
     failure ??= error;
   });
   progress.stop();
-  // If nothing was read, the failure says everything.
+  // Without records, the failure alone is reported.
   if (report.counts.read > 0 || failure === undefined) {
     for (const line of describe(report.counts, { dryRun, attributes })) print(line);
   }
@@ -115,8 +115,8 @@ export async function ingestFile(run: IngestOptions, context: Context): Promise<
 }
 
 /**
- * Returns the id of a load, which is part of every idempotency key. The same unchanged file, read in the same
- * way, is the same load for the 24 hours of a key, so an interrupted run is resumed by repeating the command.
+ * Returns the id of a load, which is part of every idempotency key. An unchanged file with the same
+ * options has the same id, so a repeated command resumes an interrupted load within 24 hours.
  */
 function loadId(run: IngestOptions): { id: string; canResume: boolean } {
   if (run.load !== undefined) return { id: run.load, canResume: true };
@@ -128,7 +128,7 @@ function loadId(run: IngestOptions): { id: string; canResume: boolean } {
   return { id: hash('sha256', identity).slice(0, 32), canResume: true };
 }
 
-/** Returns the status of a regular file; undefined for pipes, terminals and missing files. */
+/** Returns the status of a regular file. Undefined for pipes, terminals and missing files. */
 function statOf(file: string | number): BigIntStats | undefined {
   try {
     const options = { bigint: true } as const;
@@ -178,7 +178,7 @@ type ReadingProgress = Progress & {
   complete(counts: Readonly<LoadCounts>): void;
 };
 
-/** @param size The file's size in bytes; undefined for a pipe. */
+/** @param size File size in bytes. Undefined for a pipe. */
 function showReading(
   size: number | undefined,
   read: Readonly<ByteCounts>,
@@ -240,7 +240,7 @@ function describe(
   ];
 }
 
-/** Ends the command with the status of the run. */
+/** Sets the exit status, or throws the failure. */
 function conclude(
   { counts, hasGivenUp }: LoadReport,
   options: { failure: unknown; isStopped: boolean; canResume: boolean },
@@ -248,7 +248,7 @@ function conclude(
 ): void {
   const { failure, isStopped, canResume } = options;
   const next = canResume ? 'it continues where it stopped' : 'it starts from the beginning';
-  // A Ctrl-C after the last record has stopped nothing.
+  // A Ctrl-C after the last record does not count as an interruption.
   if (isStopped && (failure !== undefined || hasGivenUp || counts.failed > 0)) {
     print(`It was stopped: give the command again, and ${next}.`);
     exitWith(INTERRUPTED_STATUS);

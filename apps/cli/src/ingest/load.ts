@@ -11,30 +11,30 @@ import type { GoodRow, Row } from './row.ts';
 
 const MAX_PARALLEL_REQUESTS = 8;
 
-/** After that many failures in a row the collector counts as gone. */
+/** Number of consecutive failures after which a load ends. */
 const MAX_FAILED_IN_ROW = 5;
 
-/** Further bad records are only counted. */
+/** Maximum number of reported bad records. Further records are counted. */
 const MAX_REPORTED_ROWS = 100;
 
-/** The numbers of records by result. */
+/** Numbers of records by result. */
 export type LoadCounts = {
   read: number;
   accepted: number;
-  /** Stored by an earlier run. */
+  /** Records that an earlier run stored. */
   known: number;
-  /** Stored by an earlier run, and ended `failed` or `invalid`. */
+  /** Records that an earlier run stored, with the status `failed` or `invalid`. */
   unprocessed: number;
-  /** Not a valid payload. */
+  /** Records that are not valid payloads. */
   rejected: number;
-  /** Not sent in spite of retries. */
+  /** Records that could not be sent after all retries. */
   failed: number;
 };
 
-/** The result of a load. */
+/** Result of a load. */
 export type LoadReport = {
   counts: LoadCounts;
-  /** Whether too many failures in a row ended it early. */
+  /** Whether the load ended after too many consecutive failures. */
   hasGivenUp: boolean;
 };
 
@@ -46,30 +46,30 @@ export function createLoadReport(): LoadReport {
   };
 }
 
-/** How to send records. */
+/** Options of a load. */
 export type LoadOptions = {
   toPayload: ReturnType<typeof createPayloadConverter>;
   deliver: (payload: object, idempotencyKey: string, signal: AbortSignal) => Promise<Delivery>;
   /** Checks records without sending them. */
   dryRun: boolean;
-  /** Distinguishes the idempotency keys of this load from those of others. */
+  /** Prefix of the idempotency keys of this load. */
   keyPrefix: string;
   rejectedFile: RejectedFile | undefined;
   signal: AbortSignal;
-  /** Aborted when nothing more can be sent, which also ends a read that waits for more input. */
+  /** Aborted if the load ends early. The abort also ends a pending read of the input. */
   stopReading: AbortController;
-  /** Called with a line for each bad record. */
+  /** Called for each bad record with a description. */
   onBadRow: (line: string) => void;
-  /** @param end The length of the text up to the last record, in bytes of UTF-8. */
+  /** @param end Length of the text up to the last record, in UTF-8 bytes. */
   onProgress: (counts: Readonly<LoadCounts>, end: number) => void;
 };
 
 /**
  * Checks the records of a file and sends several at once. Records of one listing are sent one after another,
- * because the last one determines it. A record's idempotency key is made of the prefix, its place and its
- * content, so a repeated load stores nothing twice.
- * @param report Filled during the load, and valid also when this throws.
- * @throws CommandError for an answer that every record would get; AbortError.
+ * because the last record determines the listing. An idempotency key contains the prefix, the position and the
+ * content of a record, so a repeated load stores no duplicates.
+ * @param report Updated during the load. Valid even if `loadRecords` throws.
+ * @throws CommandError for a response that applies to every record, AbortError if the signal aborts.
  */
 export async function loadRecords(
   rows: AsyncIterable<Row>,
@@ -139,11 +139,11 @@ export async function loadRecords(
     failures.push(error);
   }
   await Promise.all(sending.values());
-  // The first failure may have caused the others.
+  // The first failure may have caused the other failures.
   if (failures.length > 0 && !report.hasGivenUp) throw failures[0];
 }
 
-/** Returns what the collector would reject in a payload, in one line. */
+/** Describes the invalid parts of a payload in one line. Undefined for valid payloads. */
 function describeFaults(payload: Record<string, unknown>): string | undefined {
   const faults = checkPayload(payload).map(({ path, message }) => {
     const field = path.replace(/^body\/?/, '');
@@ -157,24 +157,24 @@ function formatPlace({ line, index }: Row): string {
   return index === undefined ? `line ${line}` : `record ${index} (line ${line})`;
 }
 
-/** A file of bad records, to be corrected. */
+/** File of bad records. */
 export type RejectedFile = {
   /** @throws CommandError if it cannot be written. */
   add(row: Row, reason: string): Promise<void>;
-  /** Waits until everything is written. @throws CommandError if it cannot be. */
+  /** Waits until everything is written. @throws CommandError if a write failed. */
   end(): Promise<void>;
 };
 
 /**
- * Opens a new file of bad records: JSON Lines of `line`, `reason` and `record`, which is the record or the
- * beginning of the text in its place.
+ * Creates a file of bad records: JSON Lines of `line`, `reason` and `record`. `record` is the record or the
+ * beginning of the invalid text.
  * @throws CommandError if it cannot be written.
  */
 export async function openRejectedFile(path: string): Promise<RejectedFile> {
   const unwritable = (cause: unknown) =>
     new CommandError(`${path} cannot be written: ${(cause as Error).message}`, { cause });
   const file = createWriteStream(path);
-  // The next `add` or `end` reports it.
+  // The next `add` or `end` reports the error.
   file.on('error', () => undefined);
   await once(file, 'open').catch((cause: unknown) => {
     throw unwritable(cause);

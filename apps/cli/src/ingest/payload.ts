@@ -6,7 +6,7 @@ import { parseJson } from '../http.ts';
 import { oneLine } from '../terminal.ts';
 import { isRecord, type Row } from './row.ts';
 
-/** The kind of a field's value. A price is a number that never has thousandths. */
+/** Kind of a field's value. A price is a number with at most two decimals. */
 type Kind = 'text' | 'number' | 'price' | 'list' | 'object';
 
 const KINDS: Readonly<Record<string, Kind>> = {
@@ -16,7 +16,7 @@ const KINDS: Readonly<Record<string, Kind>> = {
   object: 'object',
 };
 
-/** The fields of a payload that a file may fill, with their kinds. */
+/** Kinds of the payload fields that a file may contain. */
 const FIELD_KINDS = new Map<string, Kind>(
   Object.entries<TSchema>(PayloadSchema.properties)
     .filter(([field]) => field !== 'source_slug')
@@ -24,29 +24,29 @@ const FIELD_KINDS = new Map<string, Kind>(
 );
 FIELD_KINDS.set('price', 'price');
 
-/** The names of those fields. */
+/** Names of the payload fields that a file may contain. */
 export const PAYLOAD_FIELDS: readonly string[] = [...FIELD_KINDS.keys()];
 
 const REQUIRED: ReadonlySet<string> = new Set(PayloadSchema.required);
 
-/** The records that are searched for a mapped column before the first one is sent. */
+/** Number of records that are searched for the mapped columns before anything is sent. */
 const MAX_HELD_ROWS = 100;
 
 const MAX_NAMES = 20;
 
-/** How records become payloads. */
+/** Options for converting records to payloads. */
 export type PayloadOptions = {
-  /** The source of all payloads, whatever the file says. */
+  /** Source of all payloads. It overrides the source in the file. */
   source: string;
-  /** The column of each mapped field. */
+  /** Columns of the mapped fields. */
   mapping: ReadonlyMap<string, string>;
-  /** Called with each name that is not a field of a payload. */
+  /** Called with each unknown field name. */
   onUnknown: (name: string) => void;
 };
 
 /**
- * Returns a function that turns a record into a payload, or names the reason why it cannot. A name that is a
- * field becomes that field unless the field is mapped; everything else goes into `attributes`. Two different
+ * Creates a function that converts a record to a payload, or returns a reason for the failure. A column named like a
+ * field fills that field unless the field is mapped. Other columns become `attributes`. Two different
  * values for one attribute are an error, because one of them would be lost.
  */
 export function createPayloadConverter({ source, mapping, onUnknown }: PayloadOptions) {
@@ -91,12 +91,12 @@ export function createPayloadConverter({ source, mapping, onUnknown }: PayloadOp
 
 /**
  * Converts a value of a file to the kind of its field: numbers and lists from text, and ids from numbers.
- * Other values stay as they are, and the payload's schema judges them; nothing is guessed.
+ * Other values remain unchanged for validation by the payload schema.
  * @returns Undefined for null and blank text.
  */
 export function convertValue(kind: Kind, value: unknown): unknown {
   if (isBlank(value)) return undefined;
-  // JSON.parse has already rounded a longer number, and two ids would become one.
+  // Unsafe integers were rounded by JSON.parse, so different ids could become equal.
   if (kind === 'text') return Number.isSafeInteger(value) ? String(value) : value;
   if (typeof value !== 'string') return value;
   const text = value.trim();
@@ -113,16 +113,16 @@ function isBlank(value: unknown): boolean {
   );
 }
 
-// Digits, or groups of three with any kind of space between them; then decimals.
+// Digits, or groups of three digits separated by spaces, with optional decimals.
 const NUMBER = /^([+-]?)(\d{1,3}(?:[ \u00A0\u2009\u202F]\d{3})+|\d+)(?:[.,](\d+))?$/;
-// "1,200" is twelve hundred to some and one and a fifth to others; so is a price of "1.200".
+// "1,200" and "1.200" may mean 1200 or 1.2.
 const AMBIGUOUS = /^[+-]?[1-9]\d{0,2}[.,]\d{3}$/;
 
 function isAmbiguous(kind: Kind, text: string): boolean {
   return AMBIGUOUS.test(text) && (kind === 'price' || text.includes(','));
 }
 
-/** Returns how to write a rejected value that has two readings; undefined for other values. */
+/** Returns advice on how to write an ambiguous value. Undefined for other values. */
 export function getFormatAdvice(field: string, value: unknown): string | undefined {
   const kind = FIELD_KINDS.get(field) ?? 'text';
   if (kind === 'text' && typeof value === 'number') return 'quote it, so that no digit is lost';
@@ -141,7 +141,7 @@ function toNumber(text: string): number | undefined {
   return Number(`${sign}${digits.replaceAll(/\D/g, '')}.${decimals}`);
 }
 
-/** Splits phones or addresses. Addresses may contain commas, but none follows a space. */
+/** Splits phone numbers or URLs. A comma within a URL is not followed by a space. */
 function splitList(text: string): string[] {
   const separator = /^https?:/i.test(text) ? /[\s|]+|[,;](?=https?:)|[,;]\s+/i : /[,;|\n]/;
   return text
@@ -150,21 +150,21 @@ function splitList(text: string): string[] {
     .filter((part) => part !== '');
 }
 
-/** Adds a name for `listNames`. One more than it shows says that there are more. */
+/** Adds a name, up to one more than `formatNames` shows. */
 export function addName(names: Set<string>, name: string): void {
   if (names.size <= MAX_NAMES) names.add(name);
 }
 
-/** Returns names in one line. */
+/** Formats names as one line. */
 export function formatNames(names: ReadonlySet<string>): string {
   const shown = [...names].slice(0, MAX_NAMES).map(oneLine).join(', ');
   return names.size > MAX_NAMES ? `${shown}, …` : shown;
 }
 
 /**
- * Yields rows after checking that the first of them have each mapped column.
- * @param onMissing Called when they lack the column of an optional field, which may be rare.
- * @throws CommandError before anything is sent, when they lack the column of a required field, or the whole
+ * Yields rows after checking that the first rows contain the mapped columns.
+ * @param onMissing Called if the first rows lack the column of an optional field.
+ * @throws CommandError if the first rows lack the column of a required field, or if the whole
  *   file lacks a column.
  */
 export async function* checkMapping(
@@ -178,7 +178,7 @@ export async function* checkMapping(
   let held: Row[] | undefined = [];
 
   function judge(isWhole: boolean): void {
-    // Without a readable record, the bad rows are the cause to report.
+    // Without readable records, only the bad rows are reported.
     if (missing.size === 0 || records === 0) return;
     const [field = '', column = ''] =
       [...missing].find(([name]) => REQUIRED.has(name)) ?? [...missing][0] ?? [];

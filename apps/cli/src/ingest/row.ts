@@ -1,23 +1,23 @@
-/** The position of a record in a file. */
+/** Position of a record in a file. */
 export type RowPosition = {
-  /** The line on which it begins, from 1. */
+  /** First line of the record. 1-based. */
   line: number;
-  /** The length of the text up to its end, in bytes of UTF-8. */
+  /** Length of the text up to the end of the record, in UTF-8 bytes. */
   end: number;
-  /** Its number in an array, from 1. */
+  /** 1-based index in an array. */
   index?: number;
 };
 
-/** A record: its fields by the names of the file. */
+/** A record with its fields by column name. */
 export type GoodRow = RowPosition & { fields: Record<string, unknown> };
 
-/** Text that is not a record, and the reason. */
+/** Text that is not a valid record, with the reason. */
 export type BadRow = RowPosition & { reason: string; found: string };
 
-/** An entry of a file. */
+/** A valid or invalid record of a file. */
 export type Row = GoodRow | BadRow;
 
-/** The rest of a bad row is dropped. */
+/** Maximum length of the kept text of a bad row. */
 const MAX_FOUND_LENGTH = 1000;
 
 /** Creates a row that is not a record. */

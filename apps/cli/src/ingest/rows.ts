@@ -8,41 +8,41 @@ import { type DelimiterName, readCsv } from './csv.ts';
 import { createBadRow, isRecord, type RowPosition, type Row } from './row.ts';
 import { decodeText, type ByteCounts } from './text.ts';
 
-/** The formats of a file. */
+/** Supported file formats. */
 export const FILE_FORMATS = ['json', 'jsonl', 'csv'] as const;
 
-/** One of the formats. */
+/** A supported file format. */
 export type FileFormat = (typeof FILE_FORMATS)[number];
 
-/** A payload has at most 1 MiB, and JSON may escape each character with six. */
+/** A payload has at most 1 MiB. JSON escapes may enlarge it six times. */
 const MAX_LINE_LENGTH = 8 * 1024 * 1024;
 
-/** Returns the format that a file name implies, or undefined. */
+/** Infers the format from a file name. Returns undefined for unknown extensions. */
 export function inferFormat(path: string): FileFormat | undefined {
   if (/\.json$/i.test(path)) return 'json';
   if (/\.(jsonl|ndjson)$/i.test(path)) return 'jsonl';
   return /\.(csv|tsv)$/i.test(path) ? 'csv' : undefined;
 }
 
-/** A file of records, and how to read it. */
+/** Options for reading a file of records. */
 export type FileOptions = {
-  /** `-` is standard input. */
+  /** Path of the file. `-` means standard input. */
   path: string;
   format: FileFormat;
   encoding: string;
-  /** Undefined: the most frequent one in the header. */
+  /** CSV delimiter. Undefined to detect it from the header. */
   delimiter: DelimiterName | undefined;
   /** Called with the columns of CSV before the first record. */
   onColumns: (columns: string[]) => void;
   stdin: Io['stdin'];
-  /** Ends the reading, also while it waits for more. */
+  /** Signal that ends the reading, even while it waits for input. */
   signal: AbortSignal;
 };
 
 /**
  * Opens a file of records. Records are read on demand, so memory does not grow with the file.
  * @returns The size in bytes (undefined for a pipe), the name for messages, the rows, and the bytes read so far.
- * @throws CommandError if it cannot be read; also while reading.
+ * @throws CommandError if the file cannot be read. The iteration of the rows may throw it too.
  */
 export async function openRows(options: FileOptions): Promise<{
   size: number | undefined;
@@ -96,7 +96,7 @@ async function sizeOf(path: string): Promise<number | undefined> {
 
 /**
  * Reads the records of one JSON array with one record in memory.
- * @throws CommandError if it is not an array, and at the first syntax error.
+ * @throws CommandError if the text is not an array, and at the first syntax error.
  */
 export async function* readJsonArray(
   text: AsyncIterable<string>,
@@ -162,7 +162,7 @@ export async function* readJsonLines(text: AsyncIterable<string>): AsyncGenerato
   for await (const piece of text) {
     const parts = piece.split('\n');
     for (const [nth, part] of parts.entries()) {
-      // Beyond the limit only its length matters.
+      // Text beyond the limit is dropped. Only its length is counted.
       if (line.length <= MAX_LINE_LENGTH) line += part;
       place.end += Buffer.byteLength(part);
       if (nth === parts.length - 1) break;

@@ -1,21 +1,21 @@
 import { CommandError } from '../command.ts';
 
-/** The first bytes, which tell the encoding. */
+/** Number of bytes used to detect the encoding. */
 const HEAD_BYTES = 64;
 
-/** Fewer characters beyond ASCII may be valid UTF-8 by chance. */
+/** A few non-ASCII characters may be valid UTF-8 by chance. */
 const MIN_UTF8_CHARACTERS = 8;
 
-/** The number of bytes read so far, and their number as UTF-8. */
+/** Number of bytes read so far, and their length in UTF-8. */
 export type ByteCounts = { bytes: number; utf8Bytes: number };
 
 /**
- * Decodes bytes as they arrive, without a byte order mark.
+ * Decodes a byte stream and removes the byte order mark.
  * @param options.name The file's name, for error messages.
  * @param options.encoding A label of the Encoding Standard, such as `windows-1251`.
- * @param read Counted up.
- * @throws CommandError if the bytes are not of this encoding, with the line: a wrong encoding would store
- *   nonsense.
+ * @param read Counters that are increased during the reading.
+ * @throws CommandError with the line if the bytes are invalid in this encoding. A wrong encoding would store
+ *   garbled text.
  */
 export async function* decodeText(
   bytes: AsyncIterable<Uint8Array>,
@@ -39,7 +39,7 @@ export async function* decodeText(
     try {
       return decoder.decode(chunk, { stream: chunk !== undefined });
     } catch (cause) {
-      // A lenient decoder marks the fault with U+FFFD.
+      // A lenient decoder replaces the invalid bytes by U+FFFD.
       const [before = ''] = new TextDecoder(encoding).decode(chunk).split('\uFFFD', 1);
       const [label, advice] =
         decoder.encoding === 'utf-8'
@@ -53,7 +53,7 @@ export async function* decodeText(
   }
 }
 
-/** Joins the first chunks until they tell the encoding. */
+/** Joins the first chunks until their size suffices to detect the encoding. */
 async function* withWholeHead(chunks: AsyncIterable<Uint8Array>): AsyncGenerator<Uint8Array> {
   let head: Buffer | undefined = Buffer.alloc(0);
   for await (const chunk of chunks) {
@@ -69,7 +69,7 @@ async function* withWholeHead(chunks: AsyncIterable<Uint8Array>): AsyncGenerator
   if (head !== undefined && head.length > 0) yield head;
 }
 
-/** Returns the likely encoding and what to do; undefined when the first bytes fit the chosen one. */
+/** Returns advice about the likely encoding. Undefined if the first bytes match the chosen encoding. */
 function mismatchOf(head: Uint8Array, encoding: string): string | undefined {
   const firstZero = head.indexOf(0);
   const utf16 =

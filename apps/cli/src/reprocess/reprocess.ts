@@ -15,13 +15,13 @@ import {
   type ImagesSummary,
 } from './summary.ts';
 
-/** How the operator takes part in a run. */
+/** Options of a reprocess run. */
 export type ReprocessOptions = {
   limit: number;
   dryRun: boolean;
-  /** Writes without a question. */
+  /** Whether to write without confirmation. */
   yes: boolean;
-  /** Stops it: writes in progress finish, and nothing more begins. */
+  /** Signal that stops the run. Writes in progress finish. */
   signal: AbortSignal;
   print: (line: string) => void;
   /** The streams behind `print` and the progress. */
@@ -30,15 +30,15 @@ export type ReprocessOptions = {
   confirm: (question: string, signal: AbortSignal | undefined) => Promise<boolean>;
 };
 
-/** The early end of a run. */
+/** Early end of a run. */
 export type EarlyStop = {
-  /** All chosen listings up to this id are done. */
+  /** Id up to which all selected listings are done. */
   after: number | undefined;
-  /** The failure; missing when the operator stopped the run. */
+  /** Failure of the run. Undefined if the operator stopped it. */
   error?: unknown;
 };
 
-/** The number of failed listings, and the early end of the run. */
+/** Number of failed listings, and the early end of the run, if any. */
 export type ReprocessResult = { failed: number; stopped: EarlyStop | undefined };
 
 /**
@@ -103,7 +103,7 @@ export async function reprocess(
 
   await using spool = await openSpool<RepeatedExtraction>();
   const total = Math.min(limit, await work.count(choice));
-  // Verbose lines on a terminal are progress enough.
+  // Verbose output on a terminal replaces the progress bar.
   if (!verbose || output.stdout.isTTY !== true) {
     progress = showProgress({ what: 'listings', total }, output.stderr);
   }
@@ -130,7 +130,7 @@ export async function reprocess(
     stopped === undefined
       ? `Write ${summary.read.read} listings?`
       : `It stopped. Write the ${summary.read.read} listings read so far?`;
-  // After a stop the question stays; another Ctrl-C answers no.
+  // A stopped run still asks the question. Another Ctrl-C answers no.
   const questionSignal = stopped === undefined ? signal : undefined;
   if (dryRun || summary.read.read === 0 || !(await confirm(question, questionSignal))) {
     print('Nothing was changed.');
@@ -183,9 +183,9 @@ export async function reprocessImages(
 }
 
 /**
- * Handles listings in the order of their ids. It never throws.
- * @param options.after The id after which nothing is done yet.
- * @returns Undefined when all are done.
+ * Processes listings in the order of their ids. Never throws.
+ * @param options.after Id of the last listing that is already done.
+ * @returns Undefined if all listings are done.
  */
 async function walk<Item extends { listingId: number }>(
   items: AsyncIterable<Item>,
@@ -213,14 +213,14 @@ async function walk<Item extends { listingId: number }>(
   }
 }
 
-/** A queue of values on disk, because they may not fit into memory. */
+/** Queue of values on disk, because the values may not fit into memory. */
 type Spool<Value> = AsyncDisposable & {
   add(value: Value): Promise<void>;
   /** Yields all values in order. Nothing can be added afterwards. */
   values(): AsyncGenerator<Value>;
 };
 
-/** Opens a spool in an unlinked file, which no other process can read and which ends with this one. */
+/** Opens a spool in an unlinked file, which is private and disappears with the process. */
 async function openSpool<Value>(): Promise<Spool<Value>> {
   const folder = await mkdtemp(join(tmpdir(), 'oselya-'));
   let file: FileHandle;
@@ -235,7 +235,7 @@ async function openSpool<Value>(): Promise<Spool<Value>> {
     },
     async *values() {
       let rest = '';
-      // `node:readline` would also split at the line separators that JSON leaves unescaped.
+      // `node:readline` would also split at U+2028 and U+2029, which JSON does not escape.
       for await (const chunk of file.createReadStream({ start: 0, encoding: 'utf8' })) {
         const lines = `${rest}${String(chunk)}`.split('\n');
         rest = lines.pop() ?? '';

@@ -3,17 +3,17 @@ import { oneLine } from '../terminal.ts';
 
 const MAX_VALUE_LENGTH = 60;
 
-/** The results of a run so far. */
+/** Results of a run so far. */
 export type ReprocessSummary = {
   read: Record<ExtractionOutcome['outcome'], number>;
-  /** The number of listings that would change. */
+  /** Number of listings that would change. */
   changing: number;
-  /** For each field, the number of listings in which it would change. */
+  /** Number of listings that would change, by field. */
   fields: Record<string, number>;
   written: Record<WriteOutcome['outcome'], number>;
 };
 
-/** The results of describing images, by listing. */
+/** Numbers of listings by outcome of describing their images. */
 export type ImagesSummary = Record<ImageReprocessOutcome['outcome'], number>;
 
 /** Creates an empty summary. */
@@ -26,7 +26,7 @@ export function createReprocessSummary(): ReprocessSummary {
   };
 }
 
-/** Counts a reading. */
+/** Adds an extraction to the summary. */
 export function countExtraction(summary: ReprocessSummary, reading: ExtractionOutcome): void {
   summary.read[reading.outcome] += 1;
   if (reading.outcome !== 'read') return;
@@ -35,7 +35,7 @@ export function countExtraction(summary: ReprocessSummary, reading: ExtractionOu
   for (const field of fields) summary.fields[field] = (summary.fields[field] ?? 0) + 1;
 }
 
-/** Returns a line for each field that would change, or the reason why the listing stays unchanged. */
+/** Describes each field that would change, or the reason why the listing stays unchanged. */
 export function describeExtraction(reading: ExtractionOutcome): string[] {
   const name = `listing ${reading.listingId}`;
   if (reading.outcome === 'not_a_listing') {
@@ -48,7 +48,7 @@ export function describeExtraction(reading: ExtractionOutcome): string[] {
   );
 }
 
-/** Returns the failure of a listing as a line, or nothing. */
+/** Describes the failure of a listing, if any. */
 export function describeFailure(
   listingId: number,
   result: { outcome: string } | { outcome: string; error: Error },
@@ -57,7 +57,7 @@ export function describeFailure(
   return [`listing ${listingId}: ${result.outcome}: ${oneLine(result.error.message)}`];
 }
 
-/** Returns the results of reading as lines. */
+/** Describes the results of all extractions. */
 export function describeExtractions({ read, changing, fields }: ReprocessSummary): string[] {
   const rows = Object.entries(fields).toSorted(([, one], [, other]) => other - one);
   return [
@@ -70,7 +70,7 @@ export function describeExtractions({ read, changing, fields }: ReprocessSummary
   ];
 }
 
-/** Returns the results of writing as lines. */
+/** Describes the results of all writes. */
 export function describeWritten({ written }: ReprocessSummary): string[] {
   return [
     `${written.written + written.incomplete} listings were written.`,
@@ -85,7 +85,7 @@ export function describeWritten({ written }: ReprocessSummary): string[] {
   ];
 }
 
-/** Returns the results of describing images as lines. */
+/** Describes the results for images. */
 export function describeImages({ described, left, failed }: ImagesSummary): string[] {
   return [
     `The images of ${described} listings were described.`,
