@@ -81,13 +81,13 @@ function readImage({ sha256, fingerprint }: ImageRow) {
 }
 
 /** Maximum number of listings per query; listings with closer areas come first. */
-const MAX_ALIKE = 60;
+const MAX_LISTINGS_PER_QUERY = 60;
 
 /** Maximum number of listings that share a useful image. Images in more listings are logos or views of the building. */
-const MAX_SHOWN = 20;
+const MAX_LISTINGS_PER_IMAGE = 20;
 
 /** Number of nearest listings by embedding to compare. They reveal copied texts with different facts. */
-const NEIGHBOURS = 20;
+const MAX_NEIGHBOURS = 20;
 
 /** Maximum number of candidates, not counting the nearest by embedding. A comparison takes about 0.3 ms. */
 export const MAX_CANDIDATES = 280;
@@ -135,11 +135,11 @@ export function buildSimilarFactsQueries(listing: ComparedListing): RawBuilder<{
     sql<{ id: number }>`(select id from property_listings
       where ${about} and ${atFloor}
         and area_total between ${area} and ${(area * AREA_RATIO).toFixed(2)}::numeric
-      order by area_total limit ${MAX_ALIKE})`,
+      order by area_total limit ${MAX_LISTINGS_PER_QUERY})`,
     sql<{ id: number }>`(select id from property_listings
       where ${about} and ${atFloor}
         and area_total >= ${(area / AREA_RATIO).toFixed(2)}::numeric and area_total < ${area}
-      order by area_total desc limit ${MAX_ALIKE})`,
+      order by area_total desc limit ${MAX_LISTINGS_PER_QUERY})`,
   ]);
 }
 
@@ -151,10 +151,10 @@ export function buildSameImagesQuery(listingId: number): RawBuilder<{ id: number
     cross join lateral (
       select listing_id, count(*) over () as times from (
         select listing_id from listing_images
-        where sha256 = own.sha256 and listing_id <> ${listingId} limit ${MAX_SHOWN + 1}) as uses) as shown
+        where sha256 = own.sha256 and listing_id <> ${listingId} limit ${MAX_LISTINGS_PER_IMAGE + 1}) as uses) as shown
     join property_listings on property_listings.id = shown.listing_id and archived_at is null
     where own.listing_id = ${listingId} and own.position < ${MAX_COMPARED_IMAGES}
-      and shown.times <= ${MAX_SHOWN})`;
+      and shown.times <= ${MAX_LISTINGS_PER_IMAGE})`;
 }
 
 /** Returns the query for live listings that have an image with a similar fingerprint. */
@@ -171,13 +171,13 @@ export function buildSimilarImagesQuery(listingId: number): RawBuilder<{ id: num
           where fingerprint_parts(fingerprint) && fingerprint_parts(image.fingerprint)
             and fingerprint <> 0
             and bit_count((fingerprint # image.fingerprint)::bit(64)) <= ${MAX_COPY_DISTANCE}
-          limit ${MAX_SHOWN + 1}) as near
+          limit ${MAX_LISTINGS_PER_IMAGE + 1}) as near
         join listing_images on listing_images.sha256 = near.sha256
         where listing_images.listing_id <> ${listingId}
-        limit ${MAX_SHOWN + 1}) as uses) as shown
+        limit ${MAX_LISTINGS_PER_IMAGE + 1}) as uses) as shown
     join property_listings on property_listings.id = shown.listing_id and archived_at is null
     where own.listing_id = ${listingId} and own.position < ${MAX_COMPARED_IMAGES}
-      and shown.times <= ${MAX_SHOWN})`;
+      and shown.times <= ${MAX_LISTINGS_PER_IMAGE})`;
 }
 
 /** Returns the nearest listings by embedding of the same model. */
@@ -206,5 +206,5 @@ type Near = { id: number; embedding_model: string | null; deal_type: string | nu
 export function buildNearestQuery(vector: string): RawBuilder<Near> {
   return sql`
     select id, embedding_model, deal_type from property_listings
-    where archived_at is null order by embedding <=> ${vector}::vector limit ${NEIGHBOURS}`;
+    where archived_at is null order by embedding <=> ${vector}::vector limit ${MAX_NEIGHBOURS}`;
 }

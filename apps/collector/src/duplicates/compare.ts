@@ -107,7 +107,7 @@ type Scorer = (one: ComparedListing, other: ComparedListing) => Part;
 const copiedText: Scorer = (one, other) => {
   const similarity = textSimilarity(one.text, other.text);
   if (similarity === undefined) return undefined;
-  const from = haveOneSeller(one, other) ? 0.85 : 0.4;
+  const from = haveSameSeller(one, other) ? 0.85 : 0.4;
   const part = WEIGHTS.copiedText * Math.max(0, (similarity - from) / (1 - from));
   return { part, detail: `${Math.round(similarity * 100)} % of the text` };
 };
@@ -208,7 +208,7 @@ const pictures: Scorer = (one, other) => {
   if (fewest === 0) return undefined;
   const common = countCommon(one.images, other.images);
   const share = common / fewest;
-  if (share < 0.5 && fewest >= 3 && haveOneSeller(one, other)) {
+  if (share < 0.5 && fewest >= 3 && haveSameSeller(one, other)) {
     return {
       part: WEIGHTS.otherImages,
       detail: `the same seller, and ${common} of ${fewest} pictures`,
@@ -241,21 +241,21 @@ function isCopy(one: ComparedImage, other: ComparedImage): boolean {
 
 /** Scores a shared telephone number. It is weak evidence, because a seller may offer many properties. */
 const seller: Scorer = (one, other) =>
-  haveOneSeller(one, other) ? { part: WEIGHTS.sameSeller, detail: 'same telephone' } : undefined;
+  haveSameSeller(one, other) ? { part: WEIGHTS.sameSeller, detail: 'same telephone' } : undefined;
 
-function haveOneSeller(one: ComparedListing, other: ComparedListing): boolean {
-  const numbers = new Set(one.phones.map(telephone));
+function haveSameSeller(one: ComparedListing, other: ComparedListing): boolean {
+  const numbers = new Set(one.phones.map(getPhoneKey));
   numbers.delete('');
-  return other.phones.some((phone) => numbers.has(telephone(phone)));
+  return other.phones.some((phone) => numbers.has(getPhoneKey(phone)));
 }
 
 /** Returns the last nine digits, which do not depend on the country code. */
-function telephone(phone: string): string {
+function getPhoneKey(phone: string): string {
   return phone.replaceAll(/\D/gu, '').slice(-9);
 }
 
 /** Generic words in addresses in Ukrainian, Russian and English. */
-const KINDS = new Set(
+const GENERIC_WORDS = new Set(
   [
     'вулиця вул ул улица проспект просп пр пркт бульвар бульв бул площа площадь пл провулок пров',
     'переулок пер шосе шоссе набережна набережная наб узвіз будинок буд дом д б корпус корп к',
@@ -266,7 +266,16 @@ const KINDS = new Set(
 );
 
 /** Words before the number of a flat, as opposed to the number of a building. */
-const FLAT = new Set(['кв', 'квартира', 'flat', 'apt', 'apartment', 'офіс', 'офис', 'office']);
+const FLAT_WORDS = new Set([
+  'кв',
+  'квартира',
+  'flat',
+  'apt',
+  'apartment',
+  'офіс',
+  'офис',
+  'office',
+]);
 
 /** Words of the street, and number of the building if known. */
 type Address = { street: ReadonlySet<string>; house: string | undefined };
@@ -280,10 +289,15 @@ function parseAddress(text: string, city: string | null): Address {
   for (const [nth, word] of words.entries()) {
     const before = words[nth - 1] ?? '';
     if (/^\d/u.test(word)) {
-      if (!FLAT.has(before)) numbers.push(word);
+      if (!FLAT_WORDS.has(before)) numbers.push(word);
     } else if (word.length === 1 && /^\d+$/u.test(before) && numbers.at(-1) === before) {
       numbers.splice(-1, 1, before + word);
-    } else if (word !== '' && !KINDS.has(word) && !FLAT.has(word) && !cityWords.has(word)) {
+    } else if (
+      word !== '' &&
+      !GENERIC_WORDS.has(word) &&
+      !FLAT_WORDS.has(word) &&
+      !cityWords.has(word)
+    ) {
       street.add(word);
     }
   }

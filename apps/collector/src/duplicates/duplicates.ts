@@ -209,7 +209,8 @@ export async function updatePairs(
     const listings = await loadComparedListings(trx, [...new Set([id, ...found, ...known])]);
     const own = listings.get(id);
     listings.delete(id);
-    const pairs = own === undefined ? new Map<number, Comparison>() : likely(own, listings);
+    const pairs =
+      own === undefined ? new Map<number, Comparison>() : scoreDuplicates(own, listings);
     const removed = known.filter((one) => !pairs.has(one));
     await storePairs(trx, id, { pairs, removed });
     await updateGroups(trx, { id, partners: [...pairs.keys()], removed });
@@ -221,14 +222,14 @@ export async function updatePairs(
 async function findLikely(trx: Kysely<Tables>, own: ComparedListing): Promise<number[]> {
   if (own.archived_at !== null) return [];
   const candidates = await loadComparedListings(trx, await findCandidates(trx, own));
-  return [...likely(own, candidates)]
+  return [...scoreDuplicates(own, candidates)]
     .toSorted(([a, { score: one }], [b, { score: other }]) => other - one || a - b)
     .slice(0, MAX_FOUND)
     .map(([other]) => other);
 }
 
 /** Returns the likely duplicates with their scores. Archived listings have no duplicates. */
-function likely(
+function scoreDuplicates(
   own: ComparedListing,
   others: ReadonlyMap<number, ComparedListing>,
 ): Map<number, Comparison> {

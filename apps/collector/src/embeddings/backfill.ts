@@ -15,7 +15,7 @@ import {
 } from './text.ts';
 
 /** Number of listings per page. */
-const PAGE = 256;
+const PAGE_SIZE = 256;
 
 /** Test text. A model that rejects it rejects every text. */
 const PLAIN_TEXT = 'Two rooms in Lviv';
@@ -59,7 +59,7 @@ export async function backfillEmbeddings(
    * Embeds listings and stores the results.
    * @throws The first error that no single text caused, after the other results are stored.
    */
-  async function fill(listings: readonly Outdated[]): Promise<void> {
+  async function embedBatch(listings: readonly OutdatedListing[]): Promise<void> {
     const wanted = listings.map(({ id, text }) => {
       const cost = createModelCostCounter();
       return { listingId: id, text, signal, observe: cost.observe, cost };
@@ -69,14 +69,14 @@ export async function backfillEmbeddings(
     await addEmbeddingCosts(db, costs);
     // Test whether the model rejects every text or only the texts of this batch.
     if (results.every(isTextSpecificError)) await model.embed([PLAIN_TEXT], { signal });
-    const fillings: Filling[] = [];
+    const embeddings: NewEmbedding[] = [];
     let rejected = 0;
     let failure: Error | undefined;
     for (const [index, { id, hash }] of listings.entries()) {
       const result = results[index];
       if (result === undefined) throw new Error('A text has neither a vector nor an error');
       if (!(result instanceof Error)) {
-        fillings.push({ listingId: id, hash, ...result });
+        embeddings.push({ listingId: id, hash, ...result });
       } else if (isTextSpecificError(result)) {
         rejected += 1;
         report.failed.push({ listingId: id, reason: result.message });
@@ -84,10 +84,10 @@ export async function backfillEmbeddings(
         failure ??= result;
       }
     }
-    const stored = fillings.length === 0 ? 0 : await storeEmbeddings(db, fillings);
+    const stored = embeddings.length === 0 ? 0 : await storeEmbeddings(db, embeddings);
     report.embedded += stored;
-    report.changed += fillings.length - stored;
-    count(fillings.length + rejected);
+    report.changed += embeddings.length - stored;
+    count(embeddings.length + rejected);
     if (failure !== undefined) throw failure;
   }
 
@@ -98,7 +98,7 @@ export async function backfillEmbeddings(
   }
 
   for (let after = 0; ;) {
-    const page = await selectCandidates(db).where('id', '>', after).limit(PAGE).execute();
+    const page = await selectCandidates(db).where('id', '>', after).limit(PAGE_SIZE).execute();
     const last = page.at(-1);
     if (last === undefined) return report;
     after = last.id;
@@ -108,7 +108,7 @@ export async function backfillEmbeddings(
       const batch = outdated.slice(start, start + MAX_TEXTS_PER_REQUEST);
       try {
         if (dryRun) count(batch.length);
-        else await fill(batch);
+        else await embedBatch(batch);
       } catch (error) {
         if (signal.aborted) return report;
         throw error;
@@ -119,9 +119,9 @@ export async function backfillEmbeddings(
   }
 }
 
-type Outdated = { id: number; text: string; hash: string };
+type OutdatedListing = { id: number; text: string; hash: string };
 
-function findOutdated(listing: Candidate, model: string): Outdated[] {
+function findOutdated(listing: Candidate, model: string): OutdatedListing[] {
   const text = embeddingText(listing);
   const hash = sha256(text);
   return isEmbedded(listing, { hash, model }) ? [] : [{ id: listing.id, text, hash }];
@@ -129,7 +129,7 @@ function findOutdated(listing: Candidate, model: string): Outdated[] {
 
 type Candidate = EmbeddedListing & EmbeddingState & { id: number };
 
-type Filling = { listingId: number; hash: string; vector: number[]; model: string };
+type NewEmbedding = { listingId: number; hash: string; vector: number[]; model: string };
 
 function selectCandidates(db: Kysely<Tables>) {
   return db
@@ -152,18 +152,18 @@ async function countListings(db: Kysely<Tables>): Promise<number> {
  * them at the same time.
  * @returns The number of stored embeddings.
  */
-function storeEmbeddings(db: Kysely<Tables>, fillings: readonly Filling[]): Promise<number> {
+function storeEmbeddings(db: Kysely<Tables>, embeddings: readonly NewEmbedding[]): Promise<number> {
   const write = async (trx: Kysely<Tables>): Promise<number> => {
     const listings = await selectCandidates(trx)
       .where(
         'id',
         'in',
-        fillings.map(({ listingId }) => listingId),
+        embeddings.map(({ listingId }) => listingId),
       )
       .forNoKeyUpdate()
       .execute();
     const hashes = new Map(listings.map((listing) => [listing.id, sha256(embeddingText(listing))]));
-    const current = fillings.filter(({ listingId, hash }) => hashes.get(listingId) === hash);
+    const current = embeddings.filter(({ listingId, hash }) => hashes.get(listingId) === hash);
     await sql`
       update property_listings set
         embedding = filling.vector::vector,

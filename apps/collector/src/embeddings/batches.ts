@@ -46,9 +46,9 @@ export async function embedTogether(
 ): Promise<(TextEmbedding | Error)[]> {
   const texts = wanted.map(({ text }) => text);
   try {
-    const { vectors, model: name } = await withIsolatedLogFields(logFieldsOf(wanted), () =>
+    const { vectors, model: name } = await withIsolatedLogFields(combineLogFields(wanted), () =>
       model.embed(texts, {
-        signal: allAborted(wanted.map(({ signal }) => signal)),
+        signal: createCombinedSignal(wanted.map(({ signal }) => signal)),
         observe: (event) => {
           const shares = shareTokens(event, texts);
           for (const [index, { observe }] of wanted.entries()) observe(shares[index] ?? event);
@@ -67,13 +67,13 @@ export async function embedTogether(
 }
 
 /** Returns the log fields of a request: the fields of its only job, or an array `jobs`. */
-function logFieldsOf(wanted: readonly EmbedRequest[]): Record<string, unknown> {
+function combineLogFields(wanted: readonly EmbedRequest[]): Record<string, unknown> {
   const [first, ...others] = wanted.flatMap(({ job }) => (job === undefined ? [] : [job]));
   return others.length === 0 ? { ...first } : { jobs: [first, ...others] };
 }
 
 /** Returns a signal that aborts after all the given signals have aborted. */
-function allAborted(signals: readonly AbortSignal[]): AbortSignal {
+function createCombinedSignal(signals: readonly AbortSignal[]): AbortSignal {
   const [first, ...others] = signals;
   if (first !== undefined && others.every((signal) => signal === first)) return first;
   const controller = new AbortController();

@@ -62,8 +62,8 @@ export function createReprocessImages(deps: {
 
   return {
     /** Returns the number of selected listings with images that lack a description by the current prompt and model. */
-    count: async (choice: ListingSelection): Promise<number> =>
-      describer === undefined ? 0 : countWithImages(db, choice, describer),
+    count: async (selection: ListingSelection): Promise<number> =>
+      describer === undefined ? 0 : countWithImages(db, selection, describer),
 
     /**
      * Describes the outdated images of the selected listings, in ID order. A later run continues an interrupted one.
@@ -71,16 +71,18 @@ export function createReprocessImages(deps: {
      * @throws ModelError if a failure is systemic, or after ten consecutive failures.
      */
     describe: (
-      choice: ListingSelection,
+      selection: ListingSelection,
       { limit, signal }: { limit: number; signal: AbortSignal },
     ): AsyncGenerator<ImageReprocessOutcome> =>
       walkListings({
-        after: choice.after,
+        after: selection.after,
         limit,
         parallel,
         signal,
         list: async (after, count) =>
-          describer === undefined ? [] : listWithImages(db, { ...choice, after }, describer, count),
+          describer === undefined
+            ? []
+            : listWithImages(db, { ...selection, after }, describer, count),
         work: describeOne,
       }),
   };

@@ -22,7 +22,7 @@ export type ListingSelection = {
 export type ExtractorVersion = { promptVersion: string; requestedModel: string };
 
 /** Kind of the enrichment that records which prompt and model found no listing in a payload. */
-const REJECTION = 'refusal';
+const REJECTION_KIND = 'refusal';
 
 const toJson = ({ promptVersion, requestedModel }: ExtractorVersion) =>
   JSON.stringify({ prompt_version: promptVersion, requested_model: requestedModel });
@@ -32,7 +32,7 @@ const isOutdated = (extractor: ExtractorVersion) => sql<boolean>`(
   not coalesce(provenance.value @> ${toJson(extractor)}::jsonb, false)
   and not exists (
     select from listing_enrichments as rejection
-    where rejection.listing_id = listing.id and rejection.kind = ${REJECTION}
+    where rejection.listing_id = listing.id and rejection.kind = ${REJECTION_KIND}
       and rejection.value @> ${toJson(extractor)}::jsonb
       and rejection.value ->> 'content_hash' = raw.content_hash))`;
 
@@ -46,9 +46,9 @@ function selectListings(db: Kysely<Tables>, { source, listingId, after }: Listin
     .$if(after !== undefined, (query) => query.where('listing.id', '>', after ?? 0));
 }
 
-function selectFilteredListings(db: Kysely<Tables>, choice: ListingSelection) {
-  const { outdated } = choice;
-  return selectListings(db, choice)
+function selectFilteredListings(db: Kysely<Tables>, selection: ListingSelection) {
+  const { outdated } = selection;
+  return selectListings(db, selection)
     .leftJoin('listing_enrichments as provenance', (join) =>
       join
         .onRef('provenance.listing_id', '=', 'listing.id')
@@ -58,8 +58,11 @@ function selectFilteredListings(db: Kysely<Tables>, choice: ListingSelection) {
 }
 
 /** Returns the number of selected listings. */
-export async function countSelected(db: Kysely<Tables>, choice: ListingSelection): Promise<number> {
-  const { n } = await selectFilteredListings(db, choice)
+export async function countSelected(
+  db: Kysely<Tables>,
+  selection: ListingSelection,
+): Promise<number> {
+  const { n } = await selectFilteredListings(db, selection)
     .select((eb) => eb.fn.countAll<number>().as('n'))
     .executeTakeFirstOrThrow();
   return n;
@@ -69,9 +72,9 @@ export async function countSelected(db: Kysely<Tables>, choice: ListingSelection
 export type SelectedListing = Awaited<ReturnType<typeof listSelected>>[number];
 
 /** Returns the first selected listings in ID order. */
-export function listSelected(db: Kysely<Tables>, choice: ListingSelection, limit: number) {
+export function listSelected(db: Kysely<Tables>, selection: ListingSelection, limit: number) {
   return (
-    selectFilteredListings(db, choice)
+    selectFilteredListings(db, selection)
       .select(['listing.id', 'current.raw_id'])
       .select(hasUnfinishedPayload(sql`listing`).as('is_awaited'))
       .select(FIELD_NAMES.map((name) => `listing.${name}` as const))
@@ -83,8 +86,8 @@ export function listSelected(db: Kysely<Tables>, choice: ListingSelection, limit
   );
 }
 
-function selectWithImages(db: Kysely<Tables>, choice: ListingSelection, describer: Asked) {
-  return selectListings(db, choice).where(
+function selectWithImages(db: Kysely<Tables>, selection: ListingSelection, describer: Asked) {
+  return selectListings(db, selection).where(
     sql<boolean>`exists (
       select from listing_images as shown join images using (sha256)
       where shown.listing_id = listing.id and ${isOutdatedImage(describer)})`,
@@ -94,10 +97,10 @@ function selectWithImages(db: Kysely<Tables>, choice: ListingSelection, describe
 /** Returns the number of selected listings with outdated images. */
 export async function countWithImages(
   db: Kysely<Tables>,
-  choice: ListingSelection,
+  selection: ListingSelection,
   describer: Asked,
 ): Promise<number> {
-  const { n } = await selectWithImages(db, choice, describer)
+  const { n } = await selectWithImages(db, selection, describer)
     .select((eb) => eb.fn.countAll<number>().as('n'))
     .executeTakeFirstOrThrow();
   return n;
@@ -108,11 +111,11 @@ export async function countWithImages(
  */
 export function listWithImages(
   db: Kysely<Tables>,
-  choice: ListingSelection,
+  selection: ListingSelection,
   describer: Asked,
   limit: number,
 ) {
-  return selectWithImages(db, choice, describer)
+  return selectWithImages(db, selection, describer)
     .select(['listing.id', 'raw.id as raw_id'])
     .orderBy('listing.id')
     .limit(limit)
@@ -138,7 +141,7 @@ export async function noteRejection(
 ): Promise<void> {
   await sql`
     insert into listing_enrichments (listing_id, kind, value)
-    select listing.id, ${REJECTION},
+    select listing.id, ${REJECTION_KIND},
       ${toJson(extractor)}::jsonb || jsonb_build_object('content_hash', raw.content_hash)
     from property_listings as listing, raw_data as raw
     where listing.id = ${listingId} and raw.id = ${rawId}

@@ -111,7 +111,7 @@ export function createReprocess(deps: {
     current,
 
     /** Returns the number of selected listings. */
-    count: (choice: ListingSelection): Promise<number> => countSelected(db, choice),
+    count: (selection: ListingSelection): Promise<number> => countSelected(db, selection),
 
     /**
      * Extracts the stored payloads of the selected listings again, in ID order. It stores only the cost, and which
@@ -120,15 +120,15 @@ export function createReprocess(deps: {
      * @throws ModelError if a failure is systemic, or after ten consecutive failures.
      */
     read: (
-      choice: ListingSelection,
+      selection: ListingSelection,
       { limit, ...options }: { limit: number; signal: AbortSignal; dryRun: boolean },
     ): AsyncGenerator<ExtractionOutcome> =>
       walkListings({
-        after: choice.after,
+        after: selection.after,
         limit,
         parallel,
         signal: options.signal,
-        list: (after, count) => listSelected(db, { ...choice, after }, count),
+        list: (after, count) => listSelected(db, { ...selection, after }, count),
         work: (chosen) => extractOne(chosen, options),
       }),
 
@@ -148,14 +148,14 @@ export function createReprocess(deps: {
       const input = { before, force: true, extracted, onKept, onFailure };
       const ended = await jobs.run(job, { input });
       if (isSystemicFailure(failure)) throw failure;
-      const outcome = outcomeOf(ended, reason !== undefined, failure !== undefined);
+      const outcome = getWriteOutcome(ended, reason !== undefined, failure !== undefined);
       if (outcome === 'written') return { outcome };
       return { outcome, error: toError(failure ?? reason ?? `Its payload is ${ended}.`) };
     },
   };
 }
 
-function outcomeOf(
+function getWriteOutcome(
   ended: JobOutcomeStatus,
   isKept: boolean,
   hasFailed: boolean,

@@ -1,13 +1,15 @@
 import { ModelError } from '@oselya/model';
 import { mapInOrder } from '../async/concurrency.ts';
 
-const PAGE = 64;
+const PAGE_SIZE = 64;
 
 /** Number of consecutive failures that stops the iteration. */
 const MAX_FAILED_IN_A_ROW = 10;
 
 /** HTTP statuses that indicate a wrong server URL, API key or model name. */
-const MISCONFIGURED: ReadonlySet<number | undefined> = new Set([401, 402, 403, 404, 405, 407, 421]);
+const MISCONFIGURATION_STATUSES: ReadonlySet<number | undefined> = new Set([
+  401, 402, 403, 404, 405, 407, 421,
+]);
 
 /** Returns whether a failure affects every listing: the server is unavailable, rejects the key, or lacks the model. */
 export function isSystemicFailure(error: unknown): error is ModelError {
@@ -15,7 +17,7 @@ export function isSystemicFailure(error: unknown): error is ModelError {
   const { code, status, retryable } = error;
   if (retryable || code === 'MODEL_MISCONFIGURED' || code === 'MODEL_CLOSED') return true;
   const isRedirect = status !== undefined && status >= 300 && status < 400;
-  return code === 'MODEL_REJECTED' && (isRedirect || MISCONFIGURED.has(status));
+  return code === 'MODEL_REJECTED' && (isRedirect || MISCONFIGURATION_STATUSES.has(status));
 }
 
 /**
@@ -48,7 +50,7 @@ export async function* walkListings<
 
   let failedInARow = 0;
   for (let [after, left] = [options.after, limit]; left > 0;) {
-    const page = await list(after, Math.min(PAGE, left));
+    const page = await list(after, Math.min(PAGE_SIZE, left));
     for await (const result of mapInOrder(page, parallel, work)) {
       failedInARow = 'error' in result ? failedInARow + 1 : 0;
       if ('error' in result && failedInARow === MAX_FAILED_IN_A_ROW) throw result.error;
@@ -56,6 +58,6 @@ export async function* walkListings<
       if (signal.aborted) return;
     }
     after = page.at(-1)?.id ?? Infinity;
-    left = page.length < PAGE ? 0 : left - page.length;
+    left = page.length < PAGE_SIZE ? 0 : left - page.length;
   }
 }

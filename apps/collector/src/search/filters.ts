@@ -77,7 +77,7 @@ const MAX_ROOMS = 10;
 const MAX_STEPPED = 1e14;
 
 /** Tolerance for rounding errors: larger than any such error, much smaller than a step. */
-const ROUNDING = 1e-9;
+const ROUNDING_TOLERANCE = 1e-9;
 
 /** Filter terms in the search indexes. PostgreSQL uses an index only if this expression equals its definition. */
 const TERMS = sql`listing_facets(id, deal_type, city_key, property_type, source_slug, price, area_total, rooms)`;
@@ -121,8 +121,8 @@ export function whereFilterTerms(filters: SearchFilters): Expression<SqlBool> {
   const exact = listValues(filters).map(([column, value]) => `${PREFIXES[column]}:${value}`);
   if (exact.length > 0) conditions.push(sql<SqlBool>`${TERMS} @> ${exact}::text[]`);
   for (const { column, min, max } of listRanges(filters)) {
-    const from = getStep(column, (min ?? 0) * (1 - ROUNDING));
-    const to = getStep(column, (max ?? MAX_STEPPED) * (1 + ROUNDING));
+    const from = getStep(column, (min ?? 0) * (1 - ROUNDING_TOLERANCE));
+    const to = getStep(column, (max ?? MAX_STEPPED) * (1 + ROUNDING_TOLERANCE));
     conditions.push(sql<SqlBool>`${TERMS} && ${terms(PREFIXES[column], from, to)}::text[]`);
     const value = sql`${sql.ref(column)} + 0`;
     if (min !== undefined) conditions.push(sql<SqlBool>`${value} >= ${min}`);

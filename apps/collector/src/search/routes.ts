@@ -44,7 +44,7 @@ const options = (limit: RateLimit) => ({
  */
 export function searchRoutes(app: Server, deps: SearchRouteDeps): void {
   const { limits, metrics } = deps;
-  const searches = createSearchService(deps);
+  const searchService = createSearchService(deps);
   const schemas: TSchema[] = [
     fulltextSearchRequestSchema,
     searchHitSchema,
@@ -86,7 +86,7 @@ export function searchRoutes(app: Server, deps: SearchRouteDeps): void {
         response: { 200: fulltextAnswer, ...problemResponses(400, 401, 403, 422, 429, 503) },
       },
     },
-    ({ body }) => measureSearch('fulltext', searches.fulltext(body)),
+    ({ body }) => measureSearch('fulltext', searchService.fulltext(body)),
   );
 
   app.post(
@@ -105,7 +105,7 @@ export function searchRoutes(app: Server, deps: SearchRouteDeps): void {
       },
     },
     ({ body }, reply) =>
-      measureSearch('similar', searches.similar(body, createDisconnectSignal(reply))),
+      measureSearch('similar', searchService.similar(body, createDisconnectSignal(reply))),
   );
 
   app.post(
@@ -126,7 +126,7 @@ export function searchRoutes(app: Server, deps: SearchRouteDeps): void {
       },
     },
     ({ body }, reply) =>
-      measureSearch('hybrid', searches.hybrid(body, createDisconnectSignal(reply))),
+      measureSearch('hybrid', searchService.hybrid(body, createDisconnectSignal(reply))),
   );
 
   app.post(
@@ -147,6 +147,6 @@ export function searchRoutes(app: Server, deps: SearchRouteDeps): void {
         },
       },
     },
-    ({ body }) => measureSearch('matches', searches.matches(body)),
+    ({ body }) => measureSearch('matches', searchService.matches(body)),
   );
 }

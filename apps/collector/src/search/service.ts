@@ -218,7 +218,7 @@ function foldGroups<Grouped extends { group: number | null }>(hits: readonly Gro
 type Position = { rank: number; id: number; newestId: number };
 
 /** Version of the cursor format. Increment it to invalidate earlier cursors. */
-const VERSION = 3;
+const CURSOR_VERSION = 3;
 
 const id = Type.Integer({ minimum: 0, maximum: MAX_ID });
 const invalidCursor = {
@@ -227,14 +227,14 @@ const invalidCursor = {
 };
 const positions = createCursorCodec(
   Type.Object(
-    { v: Type.Literal(VERSION), q: Type.String(), r: Type.Number(), i: id, n: id },
+    { v: Type.Literal(CURSOR_VERSION), q: Type.String(), r: Type.Number(), i: id, n: id },
     { additionalProperties: false },
   ),
   invalidCursor,
 );
 
 function writeCursor(search: string, { rank, id: last, newestId }: Position): string {
-  return positions.write({ v: VERSION, q: search, r: rank, i: last, n: newestId });
+  return positions.write({ v: CURSOR_VERSION, q: search, r: rank, i: last, n: newestId });
 }
 
 /**
