@@ -6,12 +6,13 @@ import sharp, { type SharpOptions } from 'sharp';
 const MAX_PIXELS = 50_000_000;
 
 /**
- * Limits decoding to two images at once, over all jobs: each takes up to some 200 MB. Read the bytes within it, so that
+ * Limits decoding to two images at once, over all jobs: each takes up to some 200 MB. Read the bytes within it,
+ * so that
  * waiting images hold no memory, and do not nest it.
  */
 export const limitDecoding = pLimit(2);
 
-/** The limit of requests, which do not wait behind jobs. */
+/** Separate limit for HTTP requests, so that they do not wait for jobs. */
 export const limitRequestDecoding = pLimit(1);
 
 /** Reads the first frame of an animation; a file that ends early is an error, oddities are not. */
@@ -21,15 +22,15 @@ const SHARP_OPTIONS: SharpOptions = {
   failOn: 'truncated',
 };
 
-/** Every input is read once: a cache would only hold memory and open files. */
+/** Inputs are read once, so a cache would only waste memory. */
 sharp.cache(false);
 
-/** An image cannot be used: its address, its host or its bytes are at fault. The message is public. */
+/** An image cannot be used because of its URL, its host or its content. The message is public. */
 export class ImageError extends Error {
   override readonly name = 'ImageError';
   /** Whether the same download may succeed later. */
   readonly retryable: boolean;
-  /** When its host wants to be asked again, where it says so. */
+  /** Retry time that the host requested, if any. */
   readonly retryAt: Date | undefined;
 
   constructor(
@@ -51,8 +52,9 @@ export type DecodedImage = {
 };
 
 /**
- * Decodes an image to its end, so that a broken one is found now.
- * @throws ImageError for content that is of no accepted type, broken, or larger than 50 megapixels; errors of the file
+ * Decodes a whole image to detect corruption.
+ * @throws ImageError for content that is of no accepted type, broken, or larger than 50 megapixels; errors of the
+ *   file
  *   system.
  */
 export function inspectImage(path: string): Promise<DecodedImage> {
@@ -130,7 +132,8 @@ const SIDE = 8;
 const NOISE = 2;
 
 /**
- * Returns a difference hash of an image: for each of 8 × 8 places, whether it is darker there than to the right. A copy
+ * Returns a difference hash of an image: for each of 8 × 8 places, whether it is darker there than to the right.
+ * A copy
  * in another size or quality differs in a few bits; 0 is a blank image. Each run of sixteen bits has places from all
  * over the image: near hashes are found by runs (`fingerprint_parts`), and a white sky would make one meaningless.
  * @returns As PostgreSQL writes a `bigint`: JavaScript's numbers do not hold it.
@@ -161,7 +164,8 @@ export async function fingerprint(content: Uint8Array): Promise<string> {
 
 /**
  * Images whose fingerprints differ in at most so many bits are copies; others differ in some thirty. Up to three bits
- * one of the four runs is the same, so those are always found; with four bits nine in ten are, with five three in four.
+ * one of the four runs is the same, so those are always found; with four bits nine in ten are, with five three in
+ * four.
  */
 export const MAX_COPY_DISTANCE = 5;
 

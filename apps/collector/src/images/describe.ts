@@ -17,7 +17,7 @@ import { CONTROL_SIZE, getControlImage, ImageError } from './decode.ts';
 import { THUMBNAIL_SIDES } from './store.ts';
 import type { Thumbnails } from './thumbnails.ts';
 
-/** The work on one listing's images. */
+/** Context of a job that processes the images of a listing. */
 export type ListingJob = {
   listingId: number;
   fence: Fence;
@@ -26,7 +26,7 @@ export type ListingJob = {
   observe?: (event: ModelCallEvent) => void;
 };
 
-/** Images of one listing that are fetched or described at once, and uploaded ones. Specification 001, Limits. */
+/** Maximum concurrent images per listing, for remote and uploaded images. Specification 001, Limits. */
 export const IMAGE_CONCURRENCY = { remote: 3, uploaded: 1 } as const;
 
 /** The prompt; its version is recorded with every description. */
@@ -39,7 +39,7 @@ const MAX_OUTAGES = 3;
 /** The same for a rate limit, which may end by itself. */
 const MAX_RATE_LIMIT_OUTAGES = 5;
 
-/** The code of an image that is gone from the store, or broken there. */
+/** Error code for an image that is missing or corrupt in the store. */
 const UNREADABLE = 'IMAGE_UNREADABLE';
 
 /** Statuses of a server that speaks of the request itself: malformed, too large, of an unsupported type. */
@@ -62,8 +62,10 @@ export type VisionClient = Pick<ModelClient, 'generateObject' | 'visionModel'>;
 type UndescribedImage = { sha256: string; width: number; height: number; name?: string | null };
 
 /**
- * Creates the descriptions of a process: the vision model describes stored images, each for all listings that show it.
- * An image at fault is recorded with its reason. Every other failure of the model propagates, and the next attempt goes
+ * Creates the descriptions of a process: the vision model describes stored images, each for all listings that
+ * show it.
+ * An image at fault is recorded with its reason. Every other failure of the model propagates, and the next
+ * attempt goes
  * on with the rest. Specification 001, Errors; Contract 4, Images; docs/adr/0017-undescribed-images.md.
  * @param deps.onUndescribed Called for each image that is recorded without a description.
  */
@@ -216,7 +218,7 @@ export function createImageDescriber(deps: {
   };
 }
 
-/** A failure of the server that an image causes. */
+/** A server failure that an image causes. */
 class PoisonImageError extends ModelError {
   constructor(cause: ModelError, count: number) {
     const { code, message, status } = cause;
@@ -228,7 +230,7 @@ class PoisonImageError extends ModelError {
   }
 }
 
-/** Tells whether a failure is of the one image that the model was shown. */
+/** Returns whether the image caused the error. */
 function isImageFault(error: unknown): error is ModelError {
   if (!(error instanceof ModelError)) return false;
   const { code, status } = error;

@@ -18,28 +18,27 @@ export const DOWNLOAD_LIMITS = {
   /** Bytes of one image, after decompression. */
   bytes: MAX_IMAGE_BYTES,
   attempts: 3,
-  /** Before the second attempt; doubled before each further one. */
+  /** Delay before the second attempt. Doubles for each further attempt. */
   retryDelayMs: 500,
-  /** All attempts for one image together. */
+  /** Timeout of all attempts for one image. */
   totalMs: 120_000,
-  /** After so long no further image of a listing is fetched; the rest is retried later. */
+  /** Time limit for the images of one listing. The remaining images are retried later. */
   listingMs: 300_000,
 };
 
-/** The bounds of a download: sizes in bytes, times in milliseconds. */
+/** Limits of a download, in bytes and milliseconds. */
 export type DownloadLimits = typeof DOWNLOAD_LIMITS;
 
 /**
- * Fetches an address into a temporary file, hashing it on the way. Network failures, 408, 429 and 5xx are retried, not
- * before the time that the host names in `Retry-After`. No file stays behind a failure.
- * @throws ImageError where the image is not available; `signal.reason`; anything else is a failure of this machine,
- *   such as a full disk.
+ * Downloads a URL to a temporary file and hashes it. Retries network errors, 408, 429 and 5xx, and honours
+ * `Retry-After`. Deletes the file on failure.
+ * @throws ImageError if the image is unavailable; `signal.reason`; local errors such as a full disk.
  */
 export type Download = (url: string, signal: AbortSignal) => Promise<TemporaryFile>;
 
 /**
- * Creates the function over a fetch that checks each address.
- * @param options.folder Returns where temporary files go.
+ * Creates a download function.
+ * @param options.folder Returns the folder for temporary files.
  */
 export function createDownload(options: {
   fetch: SafeFetch;
@@ -150,16 +149,15 @@ function decoded({ headers, body }: FetchResponse): Readable {
 const HOUR_MS = 3_600_000;
 
 /**
- * How long an address that failed is left alone by payloads that say nothing new: a little less than a day, so that a
- * source that sends daily asks each time.
+ * Default delay before an unchanged payload retries a failed URL. It is below a day, so that daily payloads retry it.
  */
 const RETRY_AFTER_MS = 20 * HOUR_MS;
 
-/** The bounds of the time that a host names instead: a little less than an hour, and a month. */
+/** Minimum and maximum of a delay that the host requests. */
 const SOONEST_MS = 50 * 60_000;
 const LATEST_MS = 30 * 24 * HOUR_MS;
 
-/** Returns from when on an address may be asked again; null for never. */
+/** Returns the earliest time at which a URL may be retried; null if never. */
 export function earliestRetry({ retryable, retryAt }: ImageError, now = Date.now()): Date | null {
   if (!retryable) return null;
   const wanted = retryAt === undefined ? RETRY_AFTER_MS : retryAt.getTime() - now;

@@ -34,24 +34,23 @@ import type { TemporaryFile, UploadedFile } from './temporary.ts';
 import { createThumbnails } from './thumbnails.ts';
 
 /**
- * The outcome of an image for metrics: new bytes, known ones, an address that was not fetched again, a bad image, and a
- * stored one that could not be described.
+ * Outcome of an image, for metrics.
  */
 export type ImageEvent = 'stored' | 'duplicate' | 'reused' | 'failed' | 'undescribed';
 
-/** An image to be sent. */
+/** Content of an image and its media type. */
 export type OpenImage = { mediaType: string; content: Readable | Buffer };
 
-/** Stored bytes, or the reason why an image cannot be used. */
+/** A stored image, or the reason for its failure. */
 type Result = { image: StoredImage; isReused?: boolean } | ImageFailure;
 
-/** An image of a listing: its address, null for an upload, and its address or file name. */
+/** An image of a listing. `url` is null for uploads; `name` is the URL or the file name. */
 type ListingImage = { url: string | null; name: string; result: Result };
 
-/** The images of listings. */
+/** Service that stores, describes and serves the images of listings. */
 export type ImageService = ReturnType<typeof createImageService>;
 
-/** The dependencies of images. Contract 4, Images. */
+/** Options of the image service. Contract 4, Images. */
 export type ImageServiceOptions = {
   db: Kysely<Tables>;
   store: ImageStore;
@@ -67,8 +66,8 @@ export type ImageServiceOptions = {
 };
 
 /**
- * Creates the images of a process. No database connection is held during a download, a call to the model or to the
- * store, except while an image is removed (see cleanup.ts).
+ * Creates the image service of a process. It holds no database connection during I/O with hosts, the model or the
+ * store, except in cleanup.ts.
  */
 export function createImageService(options: ImageServiceOptions) {
   const { db, store, storeState, temporary, disk, fetch, model, log, limits } = options;
@@ -89,7 +88,7 @@ export function createImageService(options: ImageServiceOptions) {
   const describe =
     asked && createImageDescriber({ db, thumbnails, model, asked, log, onUndescribed });
 
-  /** Stores a file's bytes. Their row comes first: the cleanup finds images by their rows. */
+  /** Stores a file. The row is inserted first, because the cleanup finds images by row. */
   async function keep({ path, sha256, bytes }: TemporaryFile): Promise<StoredImage> {
     const { mediaType, ...decoded } = await inspectImage(path);
     const image = { sha256, media_type: mediaType, bytes, ...decoded };
@@ -110,7 +109,7 @@ export function createImageService(options: ImageServiceOptions) {
     } catch (error) {
       signal.throwIfAborted();
       if (error instanceof ImageError || isDatabaseOutage(error)) throw error;
-      // A failure of this machine on an image's way to the store is one of the store.
+      // Treat local errors as outages of the store.
       throw storeState.toOutage(error);
     }
   }
@@ -148,7 +147,7 @@ export function createImageService(options: ImageServiceOptions) {
     });
   }
 
-  /** Records the images of a listing, and has the new ones described. */
+  /** Records the images of a listing, and describes the new images. */
   async function record(
     job: ListingJob,
     images: readonly ListingImage[],
@@ -161,7 +160,7 @@ export function createImageService(options: ImageServiceOptions) {
     const outcomes = toOutcomes(images, await findStoredBefore(db, hashes, fence));
     await replaceImages(db, { listingId, outcomes, stored, fence, areUploads });
     const found = await mapParallel(hashes, parallel, (sha256) => store.has(sha256));
-    // The stage is repeated, and fetches the image again.
+    // The error makes the pipeline repeat the stage, which fetches the image again.
     if (!found.every(Boolean)) throw new Error('An image was removed while it was recorded');
     for (const [index, outcome] of outcomes.entries())
       observe(toImageEvent(outcome, images[index]));
@@ -213,13 +212,13 @@ export function createImageService(options: ImageServiceOptions) {
     /** See `cleanUpImages`. */
     cleanUp: (cleanup: CleanupOptions) => cleanUpImages({ db, store }, cleanup),
 
-    /** Tells whether there are stored bytes with this hash. */
+    /** Returns whether an image with this hash is stored. */
     has: async (sha256: string) => (await findStored(sha256)) !== undefined,
 
     /**
-     * Opens stored bytes as they came, or as a JPEG with no side longer than `side` pixels.
+     * Opens a stored image, or its JPEG thumbnail with sides of at most `side` pixels.
      * @returns Undefined for an unknown hash.
-     * @throws ProblemError `unavailable` where too many wait for a thumbnail; StoreOutageError.
+     * @throws ProblemError `unavailable` if too many requests wait for thumbnails; StoreOutageError.
      */
     async open(sha256: string, side?: number): Promise<OpenImage | undefined> {
       const image = await findStored(sha256);
@@ -243,7 +242,7 @@ async function toResult(work: Promise<StoredImage>): Promise<Result> {
   }
 }
 
-/** @param before Hashes of images that were stored before. */
+/** @param before Hashes of images that were already stored. */
 function toOutcomes(images: readonly ListingImage[], before: ReadonlySet<string>): ImageOutcome[] {
   const known = new Set(before);
   return images.map(({ url, result }, position) => {
@@ -261,7 +260,7 @@ function toImageEvent(outcome: ImageOutcome, image: ListingImage | undefined): I
   return outcome.duplicate ? 'duplicate' : 'stored';
 }
 
-/** Returns the names of images by hash: equal bytes go by their first name. */
+/** Returns the names of images by hash. Identical images use the first name. */
 function collectNames(images: readonly ListingImage[]): Map<string, string> {
   return new Map(
     images

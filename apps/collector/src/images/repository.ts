@@ -3,7 +3,7 @@ import type { Tables, UploadOutcome } from '../tables.ts';
 import { selectHeldListing } from '../queue/fence.ts';
 import { type Fence, LeaseLostError, SupersededError } from '../queue/job-types.ts';
 
-/** The facts of stored bytes. */
+/** Metadata of a stored image. */
 export type StoredImage = {
   sha256: string;
   media_type: string;
@@ -14,7 +14,7 @@ export type StoredImage = {
   fingerprint?: string;
 };
 
-/** Why an address gave no image, and from when on it may be asked again (RFC 3339); never, where that is missing. */
+/** Error of a failed image, and the earliest time of a retry (RFC 3339). Without `retry_at` it is never retried. */
 export type ImageFailure = { error: string; retry_at?: string };
 
 /** The result of one image of a listing. */
@@ -24,8 +24,7 @@ export type ImageOutcome = { position: number; url: string | null } & (
 );
 
 /**
- * Records images. Known ones are not changed, but locked until the end of the transaction, so that a cleanup passes
- * them.
+ * Inserts image rows. Locks existing rows until the transaction ends, so that a cleanup skips them.
  */
 export async function recordImages(
   db: Kysely<Tables>,
@@ -39,7 +38,7 @@ export async function recordImages(
     on conflict (sha256) do update set media_type = excluded.media_type where false`.execute(db);
 }
 
-/** Returns the facts of the bytes with these hashes, by hash; unknown ones are missing. */
+/** Returns the metadata of stored images by hash. Unknown hashes are omitted. */
 export async function findImages(
   db: Kysely<Tables>,
   hashes: readonly string[],
@@ -54,8 +53,7 @@ export async function findImages(
 }
 
 /**
- * Returns which of these hashes were stored before a job's record was claimed; a record in progress was last changed
- * then. What the job stored itself, in an earlier try of its stage, is not among them.
+ * Returns the hashes that were stored before the job was claimed. Excludes images that the job itself stored.
  */
 export async function findStoredBefore(
   db: Kysely<Tables>,
@@ -73,7 +71,7 @@ export async function findStoredBefore(
   return new Set(rows.map(({ sha256 }) => sha256));
 }
 
-/** Returns what the addresses of a listing's images gave the last time: a hash or a reason, by address. */
+/** Returns the previous download results of a listing by URL: hashes and failures. */
 export async function findDownloadResults(
   db: Kysely<Tables>,
   listingId: number,
@@ -93,15 +91,15 @@ export async function findDownloadResults(
   return { hashes, failures };
 }
 
-/** Creates a miss. */
+/** Creates the record of a failed image. */
 export function createImageFailure(error: string, retryAt: Date | null): ImageFailure {
   return retryAt === null ? { error } : { error, retry_at: retryAt.toISOString() };
 }
 
 /**
- * Replaces the images of a listing, all at once. The outcomes of uploaded images are kept with the payload's record
- * too: the listing's may be others by the time they are asked for.
- * @throws LeaseLostError; SupersededError where a newer payload made the listing meanwhile. Then nothing changed.
+ * Replaces the images of a listing in one transaction. Also stores the outcomes of uploads with the raw record,
+ * since the listing's images may change later.
+ * @throws LeaseLostError; SupersededError if a newer payload has updated the listing. Then nothing changes.
  */
 export async function replaceImages(
   db: Kysely<Tables>,

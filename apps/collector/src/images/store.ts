@@ -7,21 +7,20 @@ import { isDiskLow } from '../disk.ts';
 import { openLocalFolder } from './local-folder.ts';
 import { openBucket } from './s3-bucket.ts';
 
-/** Keeps images under the SHA-256 of their bytes, so that equal ones are one file. */
+/** Stores images by the SHA-256 of their bytes, so that duplicates share a file. */
 export type ImageStore = OpenStore['store'];
 
-/** Whether this process can use the image store. */
+/** Availability of the image store. */
 export type StoreState = OpenStore['state'];
 
-/** A store, its state, and the function that ends its connections. */
+/** An image store, its availability, and a function that closes its connections. */
 export type OpenStore = ReturnType<typeof createImageStore>;
 
-/** The sizes of thumbnails: for lists, and for a closer look, which the vision model takes. */
+/** Sides of thumbnails in pixels: for lists, and for detail views and the vision model. */
 export const THUMBNAIL_SIDES = [320, 1024] as const;
 
 /**
- * The image store failed. `outage` is one object for all failures between the first one and the moment from which the
- * store can be used again.
+ * The image store failed. All errors of one outage share the same `outage` object.
  */
 export class StoreOutageError extends Error {
   override readonly name = 'StoreOutageError';
@@ -34,13 +33,13 @@ export class StoreOutageError extends Error {
   }
 }
 
-/** The pause between two tries of a store that is away: twice as long each time, to the longest. */
+/** Initial and maximum delay between probes of an unavailable store. The delay doubles each time. */
 const FIRST_PAUSE_MS = 500;
 const LONGEST_PAUSE_MS = 5000;
-/** A try that hangs is repeated on another connection. */
+/** Timeout of one probe. */
 const TRY_MS = 10_000;
 
-/** Written and read to see whether a store can be used again. */
+/** Object that probes write and read. */
 const PROBE_KEY = 'probe';
 const PROBE = 'Written to see whether images can be stored.';
 
@@ -79,7 +78,7 @@ export async function openImageStore(
  * Creates a store on a folder or a bucket: `ab/cd/abcd…`, and thumbnails in `thumbnails/320/ab/cd/abcd…`. Every
  * failure but a missing object and a full disk begins an outage, which ends when a small object could be written and
  * read: many outages are of writing alone.
- * @param options.firstPauseMs Between the first two tries of a store that is away.
+ * @param options.firstPauseMs Delay between the first two probes, in milliseconds.
  */
 export function createImageStore(
   disk: Pick<StoreDisk, 'put' | 'copyFromFs' | 'exists' | 'getBytes' | 'getStream' | 'delete'>,
@@ -159,11 +158,11 @@ export function createImageStore(
   };
 
   const state = {
-    /** While it is away nothing is claimed. */
+    /** Whether an outage is in progress. During an outage, no job is claimed. */
     get isAway(): boolean {
       return outage !== undefined;
     },
-    /** Asks the store, and resolves to whether it answers before the signal. */
+    /** Resolves to whether the store responds before the signal aborts. */
     async answers(signal: AbortSignal): Promise<boolean> {
       if (outage !== undefined) return false;
       const answered = withOutageDetection(() => disk.exists(PROBE_KEY)).then(

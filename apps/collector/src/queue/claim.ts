@@ -5,11 +5,11 @@ import { hasUnfinishedPayload, hasEarlierPendingPayload, hasJobInProgress } from
 import type { Job, ListingKey } from './job-types.ts';
 import { type Claimant, claimed, claimedForReprocessing } from './transitions.ts';
 
-/** Most sources that one claim looks at; the next claim goes on after the last one that it took from. */
+/** Maximum number of sources per claim. The next claim continues after the last source. */
 const MAX_SOURCES = 16;
 
 export type ClaimOptions = Claimant & {
-  /** How many jobs at most. */
+  /** Maximum number of jobs. */
   count: number;
   /** The round-robin cursor: the source of the last job that was claimed. */
   lastSource?: string | undefined;
@@ -21,7 +21,8 @@ const jobColumns = (of: RawBuilder<unknown>) => sql`
 
 /**
  * Claims pending jobs for the sources with the fewest jobs in progress over all processes, the oldest of each source
- * first; no source gets more than its share while another waits. A payload waits for every earlier one of its listing.
+ * first; no source gets more than its share while another waits. A payload waits for every earlier one of its
+ * listing.
  * Contract 4, Queue; docs/adr/0020-fair-share.md.
  * @returns The jobs in the order of the claim; fewer than asked for do not mean that there are no more.
  */
@@ -85,14 +86,13 @@ function nextSource(after: RawBuilder<unknown>): RawBuilder<unknown> {
     where source_slug is not null`;
 }
 
-/** A payload that had ended, and how. */
+/** A claimed payload for reprocessing, and its earlier status. */
 export type ReprocessedJob = Job & { before: RawStatus };
 
 /**
- * Claims the payload that a listing was made from last, to process it again with all its attempts. Until the listing
- * is written, the payload stays what the listing is made of: a rescue after a kill finds nothing to do.
+ * Claims the latest payload of a listing for reprocessing, with all its attempts.
  * @param options.onlyImages Claims only a payload that went through every stage.
- * @returns Undefined where the listing was made from another payload meanwhile, or will soon be.
+ * @returns Undefined if the listing has a newer or unfinished payload.
  */
 export async function claimForReprocessing(
   db: Kysely<Tables>,
@@ -119,10 +119,9 @@ export async function claimForReprocessing(
 }
 
 /**
- * Clears `waits` of the first payload of each listing, unless one of the listing is in progress. It is called after
- * jobs have ended, and after payloads that wait were stored, each time once that is committed: the later of the two
- * sees the other. {@link releaseMissed} covers a process that is killed in between.
- * @returns How many payloads were released.
+ * Clears `waits` of the first pending payload of each listing without a job in progress. Call it after the commit
+ * of finished jobs and of new payloads. {@link releaseMissed} handles processes that were killed before the call.
+ * @returns Number of released payloads.
  */
 export async function release(
   db: Kysely<Tables>,
@@ -148,12 +147,12 @@ export async function release(
   return Number(numAffectedRows);
 }
 
-/** Listings that one search for missed releases examines: some 30 ms. */
+/** Maximum number of listings per search, which takes about 30 ms. */
 const MISSED_LISTINGS = 5000;
 
 /**
  * Releases payloads whose release a killed process missed, of a bounded number of listings after `after`.
- * @returns How many were released, and the last listing; undefined at the end.
+ * @returns Number of released payloads, and the cursor for the next call; undefined at the end.
  */
 export async function releaseMissed(
   db: Kysely<Tables>,

@@ -3,8 +3,8 @@ import type { Tables } from '../tables.ts';
 import { type Fence, LeaseLostError } from './job-types.ts';
 
 /**
- * Returns a query that has one row while the claim holds. Put it first into a statement that writes
- * (`with claim as materialized (…)`): it locks the record, so the claim cannot be lost before the write.
+ * Returns a query with one row if the claim is still held. It locks the record, so use it as the first CTE of a
+ * write (`with claim as materialized (…)`).
  */
 export function selectHeldClaim({ rawId, attempt }: Fence): RawBuilder<{ id: number }> {
   return sql`select id from raw_data
@@ -12,8 +12,8 @@ export function selectHeldClaim({ rawId, attempt }: Fence): RawBuilder<{ id: num
 }
 
 /**
- * Returns the same for a write to the job's listing. `is_current` tells whether this job's payload still is the
- * listing's last one; the lock makes a newer payload wait for the end of the statement or transaction.
+ * Returns a query like `selectHeldClaim` for writes to the listing. `is_current` is true if no newer payload
+ * exists. Its lock blocks newer payloads until the transaction ends.
  */
 export function selectHeldListing({ rawId, attempt }: Fence): RawBuilder<{ is_current: boolean }> {
   return sql`select current.raw_id = raw_data.id as is_current
@@ -24,9 +24,9 @@ export function selectHeldListing({ rawId, attempt }: Fence): RawBuilder<{ is_cu
 }
 
 /**
- * Writes while the claim holds.
+ * Executes a write if the claim is still held.
  * @param write A statement that reads from `claim`.
- * @throws LeaseLostError where it is lost; then nothing is written.
+ * @throws LeaseLostError if the claim is lost. Then nothing is written.
  */
 export async function writeWithClaim(
   db: Kysely<Tables>,
@@ -40,9 +40,9 @@ export async function writeWithClaim(
 }
 
 /**
- * Writes to the job's listing while the claim holds.
+ * Executes a write to the job's listing if the claim is still held.
  * @param write A statement that reads from `claim` where `claim.is_current`.
- * @returns False where a newer payload made the listing meanwhile; then nothing is written.
+ * @returns False if a newer payload has updated the listing. Then nothing is written.
  * @throws LeaseLostError
  */
 export async function writeToListing(
@@ -58,8 +58,7 @@ export async function writeToListing(
 }
 
 /**
- * The records whose claims still hold, of rows `job` with `id` and `attempt`. They are locked in the order of their
- * ids: statements that lock in different orders would deadlock.
+ * Selects the records of the `job` rows whose claims are still held. Locks them in ID order to avoid deadlocks.
  */
 export const selectHeldClaimsForUpdate: RawBuilder<{ id: number }> = sql`
   select raw_data.id from raw_data join job using (id)
@@ -72,7 +71,7 @@ export const selectHeldClaimsForUpdate: RawBuilder<{ id: number }> = sql`
  */
 
 /**
- * Tells whether a payload of the listing is being processed.
+ * Returns whether a payload of the listing is being processed.
  * @param of A row with `source_slug` and `external_id`.
  */
 export function hasJobInProgress(of: RawBuilder<unknown>): RawBuilder<boolean> {
@@ -84,7 +83,7 @@ export function hasJobInProgress(of: RawBuilder<unknown>): RawBuilder<boolean> {
 }
 
 /**
- * Tells whether an earlier payload of the listing is pending.
+ * Returns whether an earlier payload of the listing is pending.
  * @param of A row of `raw_data`.
  */
 export function hasEarlierPendingPayload(of: RawBuilder<unknown>): RawBuilder<boolean> {
@@ -95,7 +94,7 @@ export function hasEarlierPendingPayload(of: RawBuilder<unknown>): RawBuilder<bo
 }
 
 /**
- * Tells whether a payload of the listing is pending or being processed.
+ * Returns whether a payload of the listing is pending or being processed.
  * @param of A row with `source_slug` and `external_id`.
  */
 export function hasUnfinishedPayload(of: RawBuilder<unknown>): RawBuilder<boolean> {

@@ -8,23 +8,23 @@ type EndedStatus = (typeof ENDED)[number];
 
 /** The state of the queue at one moment. */
 export type QueueFigures = {
-  /** Null where more than 100,000 have ended so, and they have not been counted yet since the process began. */
+  /** Number of payloads by status. Null if there are more than 100,000 and this process has not counted them yet. */
   counts: { pending: number; processing: number } & Record<EndedStatus, number | null>;
-  /** The age of the oldest of the counts of ended payloads; null while one is missing. */
+  /** Age of the oldest count in seconds; null if a count is missing. */
   ended_age_seconds: number | null;
-  /** Since the payload came, or was put back; null while nothing is pending. */
+  /** Time since the oldest pending payload was queued; null if none is pending. */
   oldest_pending_seconds: number | null;
-  /** Jobs that ended in a minute, over the last five. */
+  /** Finished jobs per minute, averaged over five minutes. */
   finished_per_minute: number;
 };
 
 /** Reads the state of the queue. */
 export type ReadQueue = () => Promise<QueueFigures>;
 
-/** Most payloads of a status that are counted at each look: some 50 ms. */
+/** Maximum number of payloads that each read counts, which takes about 50 ms. */
 const MAX_COUNTED = 100_000;
 
-/** How long after a count of more than these the next one begins. */
+/** Minimum interval between background counts. */
 const COUNT_AGAIN_MS = 60_000;
 
 /**

@@ -3,26 +3,26 @@ import { type Job, type JobOutcomeStatus, getJobLogFields } from './job-types.ts
 import { returnJobs } from './job-writes.ts';
 import { createJobRunner, type RunnerOptions } from './job-runner.ts';
 
-/** How long a close may take beyond the time that jobs have. */
+/** Maximum time to close after the timeout of the jobs, in milliseconds. */
 const GIVE_UP_MS = 2000;
 
 /**
- * Jobs that run for a request or a command, beside the worker's.
- * @typeParam Input What the pipeline gets along with a job.
+ * Jobs that run for a request or a command, outside the worker.
+ * @typeParam Input Additional input of the pipeline.
  */
 export type InlineJobs<Input = never> = {
-  /** Runs a job that this process has claimed; it is `lost` where it was given up, or came after the close. */
+  /** Runs a job that this process has claimed. Returns `lost` after `close`. */
   run(
     job: Job,
     options: { input?: Input | undefined; signal?: AbortSignal },
   ): Promise<JobOutcomeStatus>;
-  /** Starts nothing more, waits `timeoutMs` at most for the jobs in progress, and gives up the rest. */
+  /** Rejects new jobs, waits at most `timeoutMs` for running jobs, and aborts the rest. */
   close(options: { timeoutMs: number }): Promise<void>;
 };
 
 /**
- * Creates the inline jobs of a process. A job that is given up goes back to the queue, or fails where its images came
- * with its request. Specification 001, Raw data status.
+ * Creates the inline jobs of a process. An aborted job returns to the queue, or fails if it has uploads.
+ * Specification 001, Raw data status.
  */
 export function createInlineJobs<Input>(deps: RunnerOptions<Input>): InlineJobs<Input> {
   const { db, log, leaseMs } = deps;

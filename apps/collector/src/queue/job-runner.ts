@@ -15,7 +15,7 @@ import {
 } from './job-types.ts';
 import { createJobFinisher, renewLeases, returnJobs } from './job-writes.ts';
 
-/** A job that this process has claimed and whose end is not written. */
+/** A job that this process has claimed and whose result is not stored yet. */
 type RunningJob = {
   job: Job;
   controller: AbortController;
@@ -32,16 +32,16 @@ export type RunnerOptions<Input = never> = {
   leaseMs: number;
 };
 
-/** Runs claimed jobs, and keeps their leases. */
+/** Runs claimed jobs, and renews their leases. */
 export type JobRunner<Input> = {
-  /** How many have not ended. */
+  /** Number of running jobs. */
   readonly size: number;
-  /** The ids of these. */
+  /** Returns the raw record IDs of the running jobs. */
   ids(): number[];
   /**
-   * Processes a job and writes its end. It never rejects: a job that loses its claim or its database is dropped.
+   * Processes a job and stores its outcome. Never rejects: returns `lost` if the claim or the database is lost.
    * @param options.signal Aborts the job.
-   * @param options.onProcessed Called when nothing is left but to write the end.
+   * @param options.onProcessed Called when only the outcome remains to be stored.
    */
   run(
     job: Job,
@@ -49,7 +49,7 @@ export type JobRunner<Input> = {
   ): Promise<JobOutcomeStatus>;
   /** Renews the leases of all jobs, and aborts those whose leases were lost. */
   renew(): Promise<void>;
-  /** Waits at most `timeoutMs` for the jobs in progress, then aborts the rest and waits for them as long as is left. */
+  /** Waits at most `timeoutMs` for running jobs, then aborts the rest and waits for the remaining time. */
   end(timeoutMs: number, leftMs: () => number): Promise<void>;
 };
 

@@ -1,7 +1,7 @@
 import type { RawError, StageRecord } from '../tables.ts';
 import type { ModelCostCounter } from '../model.ts';
 
-/** A claim of a raw record. Every write of the job is conditional on both. Contract 4, Stages. */
+/** Identifies a claim of a raw record. Each write of the job requires this claim. Contract 4, Stages. */
 export type Fence = { rawId: number; attempt: number };
 
 /** Identifies a listing; its payloads are processed one after another. */
@@ -11,11 +11,11 @@ export type ListingKey = { sourceSlug: string; externalId: string };
 export type Job = Fence &
   ListingKey & {
     contentHash: string;
-    /** The request that brought the payload, for the log. */
+    /** ID of the request that delivered the payload. */
     requestId?: string | null | undefined;
   };
 
-/** How a job ended. */
+/** Final outcome of a job. */
 export type FinalJobOutcome = {
   status: 'completed' | 'invalid' | 'failed';
   error: RawError | null;
@@ -23,7 +23,7 @@ export type FinalJobOutcome = {
   listingId: number | null;
 };
 
-/** The result of a job; `postponed` returns it to the queue at no cost, for `error`, to be claimed after `retryMs`. */
+/** Outcome of processing. `postponed` returns the job to the queue without using an attempt. */
 export type JobOutcome =
   | FinalJobOutcome
   | { status: 'postponed'; error?: RawError | undefined; retryMs?: number | undefined };
@@ -32,20 +32,20 @@ export type JobOutcome =
 export type JobOptions<Input = never> = {
   /** Aborted when the claim is lost or the worker ends. */
   signal: AbortSignal;
-  /** Receives the stages as they end. */
+  /** Receives a record of each finished stage. */
   stages?: StageRecord[] | undefined;
   /** Counts the requests to the model. */
   cost?: ModelCostCounter | undefined;
   input?: Input | undefined;
 };
 
-/** Does the work of a job. It does not write the job's status. */
+/** Processes a job without storing its status. */
 export type ProcessJob<Input = never> = (
   job: Job,
   options: JobOptions<Input>,
 ) => Promise<JobOutcome>;
 
-/** How a claim ended; a `returned` job went back to the queue, and of a `lost` one nothing was written here. */
+/** Status at the end of a claim. `returned`: back in the queue. `lost`: another worker may own the job. */
 export type JobOutcomeStatus = JobOutcome['status'] | 'returned' | 'lost';
 
 /** Returns the fields that every log line of a job carries. */
@@ -59,7 +59,7 @@ export function getJobLogFields({
   return { raw_id: rawId, source: sourceSlug, attempt, ...request };
 }
 
-/** A newer payload of the listing was processed meanwhile. */
+/** A newer payload of the listing has been processed. */
 export class SupersededError extends Error {
   override readonly name = 'SupersededError';
 
@@ -68,7 +68,7 @@ export class SupersededError extends Error {
   }
 }
 
-/** The claim is lost: nothing of the job may be written any more. */
+/** The claim is lost, so the job must not write any more. */
 export class LeaseLostError extends Error {
   override readonly name = 'LeaseLostError';
 

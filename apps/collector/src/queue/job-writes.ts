@@ -8,7 +8,7 @@ import { selectHeldClaimsForUpdate } from './fence.ts';
 import type { Fence, Job, FinalJobOutcome, ListingKey } from './job-types.ts';
 import { ended, rescued, returned, stagesWith } from './transitions.ts';
 
-/** A job in progress: the stages that it has been through, and what it has cost of the model. */
+/** A running job with its finished stages and its model usage. */
 export type InProgress = Fence & { stages: readonly StageRecord[]; modelUsage: ModelUsage };
 
 /**
@@ -43,13 +43,13 @@ export async function renewLeases(
   return rows;
 }
 
-/** How a job ended, and what its attempt cost of the model. */
+/** A finished job with its outcome and the model usage of the attempt. */
 export type FinishedJob = { job: Job; result: FinalJobOutcome; modelUsage?: ModelUsage };
 
 /**
- * Writes how jobs ended. The listing of a completed payload remembers its hash in the same statement, so that the
- * same payload needs no model then.
- * @returns For each ending whether it was written; false where the claim was lost.
+ * Stores the outcomes of jobs. Also records the content hash of completed payloads, so that unchanged payloads
+ * skip the model.
+ * @returns For each job, whether its outcome was stored. False if the claim was lost.
  */
 export async function finishJobs(
   db: Kysely<Tables>,
@@ -90,13 +90,13 @@ export async function finishJobs(
   return finishedJobs.map(({ job }) => finished.has(job.rawId));
 }
 
-/** Most jobs whose ends one statement writes, and most of these statements at once. */
+/** Maximum jobs per statement, and maximum concurrent statements. */
 const GROUP = { maxItems: 100, maxInFlight: 2 };
 
 /**
- * Creates the function that writes a job's end, in one statement with those of other jobs, and then releases the
- * payloads that waited for it. The release is a statement of its own: it has to see what was stored meanwhile.
- * @returns Resolves to false where the claim was lost.
+ * Creates a function that stores job outcomes in batches and then releases waiting payloads. The release is a
+ * separate statement, so that it sees concurrent inserts.
+ * @returns A function that resolves to false if the claim was lost.
  */
 export function createJobFinisher({
   db,
@@ -118,19 +118,19 @@ export function createJobFinisher({
   });
 }
 
-/** A job that goes back to the queue. */
+/** A job to return to the queue. */
 export type ReturnedJob = Fence & {
   stages?: readonly StageRecord[] | undefined;
   modelUsage?: ModelUsage | undefined;
-  /** Why it goes back. */
+  /** Reason for the return. */
   error?: RawError | undefined;
-  /** How long it is not claimed again. */
+  /** Minimum delay before the next claim, in milliseconds. */
   retryMs?: number | undefined;
 };
 
 /**
- * Returns claimed jobs to the queue at no cost of attempts. One whose images came with its request fails, since they
- * will be gone.
+ * Returns claimed jobs to the queue without using an attempt. A job with uploads fails, since its images are
+ * deleted with the request.
  * @returns The ids of the jobs whose claims still held.
  */
 export async function returnJobs(
@@ -153,7 +153,7 @@ export async function returnJobs(
   );
 }
 
-/** Returns the jobs that a worker has claimed, except those that it knows of: it lost the others in an outage. */
+/** Returns to the queue the claimed jobs that a worker lost track of during an outage. */
 export function returnStrays(
   db: Kysely<Tables>,
   worker: string,
@@ -187,12 +187,12 @@ async function returnAll(
   return new Set(rows.map(({ rawId }) => rawId));
 }
 
-/** A job whose worker is gone, and its status now. */
+/** A job of a lost worker, with its new status. */
 export type RescuedJob = Omit<Job, 'contentHash'> & { status: RawStatus };
 
 /**
- * Returns jobs whose leases have expired to the queue. One whose attempts are spent fails, and so does one whose
- * images came with its request. Contract 4, Queue.
+ * Returns jobs with expired leases to the queue. Fails jobs without remaining attempts and jobs with uploads.
+ * Contract 4, Queue.
  */
 export async function rescueJobs(db: Kysely<Tables>, maxAttempts: number): Promise<RescuedJob[]> {
   const { rows } = await sql<RescuedJob>`
@@ -213,7 +213,7 @@ export async function rescueJobs(db: Kysely<Tables>, maxAttempts: number): Promi
   return rows;
 }
 
-/** Expires every lease, in a database that no other process can have open. */
+/** Expires all leases. Use it only if no other process uses the database. */
 export async function expireLeases(db: Kysely<Tables>): Promise<void> {
   await db
     .updateTable('raw_data')

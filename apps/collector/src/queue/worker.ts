@@ -17,45 +17,46 @@ import { createJobRunner, type RunnerOptions } from './job-runner.ts';
 /** Specification 001, Limits. */
 export const POLL_MS = 1000;
 
-/** How long a stop may take beyond the time that jobs have. */
+/** Maximum time to stop after the timeout of the jobs, in milliseconds. */
 const GIVE_UP_MS = 1000;
 
-/** Leases are renewed, and lost jobs looked for, three times a lease, and at least so often. */
+/** Maximum interval between heartbeats. The default is a third of the lease. */
 const MAX_HEARTBEAT_MS = 30_000;
 
-/** A connection that hangs has used up half of a lease by the time that a renewal fails. */
+/** Retry soon: a hung connection may already have used half of the lease. */
 const HEARTBEAT_RETRY_MS = 1000;
 
 /**
- * Where jobs end within milliseconds, a claim takes as many jobs ahead of free slots as ended since the claim before,
- * at most so many. Those without a slot after `MAX_AHEAD_MS` go back, since other workers may have one.
+ * Maximum number of jobs claimed ahead of free slots, to keep up with fast jobs. Jobs without a slot after
+ * `MAX_AHEAD_MS` return to the queue.
  */
 const MAX_AHEAD = 100;
 const MAX_AHEAD_MS = 1000;
 
 export type WorkerOptions = RunnerOptions & {
-  /** Nothing is claimed while it is open, nor during its probe. */
+  /** While it is open or probing, the worker claims nothing. */
   breaker: BreakerView;
-  /** Tells before each claim whether everything else that jobs need is available. */
+  /** Checks before each claim whether all other dependencies are available. */
   mayClaim?: () => Promise<boolean>;
-  /** Jobs in progress at once. */
+  /** Maximum number of concurrent jobs. */
   slots: number;
   maxAttempts: number;
   pollMs?: number;
 };
 
-/** A worker that was started. */
+/** A running worker. */
 export type Worker = {
   /** Wakes the worker: there may be work. */
   notify: () => void;
   /**
-   * Stops claiming, waits at most `timeoutMs` for the jobs in progress, and returns the rest to the queue at no cost. A
+   * Stops claiming, waits at most `timeoutMs` for the jobs in progress, and returns the rest to the queue at no
+   * cost. A
    * job that could not be returned within another second waits for its lease.
    */
   stop: (options: { timeoutMs: number }) => Promise<void>;
 };
 
-/** Returns the name of a part of this process in claims. */
+/** Creates the name that identifies a component of this process in claims. */
 export function createClaimantName(part: string): string {
   return `${hostname()}/${process.pid}/${part}`;
 }
@@ -72,7 +73,7 @@ export function startWorker(options: WorkerOptions): Worker {
   const ended = new AbortController();
   const runner = createJobRunner(options);
   let freeSlots = slots;
-  /** Claimed jobs without a slot. */
+  /** Jobs that are claimed but have no slot yet. */
   let ahead: Job[] = [];
   let endedSinceClaim = 0;
   let claimedAt = 0;
