@@ -8,23 +8,23 @@ import { tokensToBytes, estimateTokens, createContextWindow } from './window.ts'
 
 /** Limits of one answer. */
 export type AgentLimits = {
-  /** Calls of the model. In the last one it may call no tool. */
+  /** Maximum number of model calls. The last call may not use tools. */
   rounds: number;
-  /** Tools that run, over all rounds; also the calls of one round that are kept. */
+  /** Maximum number of tool calls over all rounds. It also limits the calls of a single round. */
   toolCalls: number;
-  /** Tokens that the model writes, over all rounds: ANSWER_MAX_TOKENS. */
+  /** Maximum number of output tokens over all rounds: ANSWER_MAX_TOKENS. */
   outputTokens: number;
-  /** Duration in milliseconds: ANSWER_MAX_SECONDS. */
+  /** Maximum duration in milliseconds: ANSWER_MAX_SECONDS. */
   ms: number;
 };
 
-/** The limits that no setting changes. */
+/** Limits that are not configurable. */
 export const FIXED_AGENT_LIMITS = { rounds: 8, toolCalls: 16 };
 
-/** Minimum room for the output of a tool, in tokens. Tools that change memory may use a little more. */
+/** Minimum room for a tool's output, in tokens. Tools that change memory may slightly exceed it. */
 const MIN_OUTPUT_TOKENS = 64;
 
-/** Maximum nesting of a call's input, which recursive functions read. */
+/** Maximum nesting of a tool input. It protects recursive functions from stack overflow. */
 const MAX_INPUT_LEVELS = 32;
 
 const NO_ROOM = 'there is no room for more in this answer; answer with what is known';
@@ -34,29 +34,30 @@ export type AgentOptions = {
   /** The first request. */
   request: Omit<ChatRequest, 'operation' | 'signal' | 'maxOutputTokens'>;
   /**
-   * Runs a tool; throws for the signal only.
-   * @param context.hasReadData Whether the model had read strangers' texts when it made the call.
-   * @param context.outputBytes Maximum length of the output.
+   * Runs a tool. Throws only if the signal is aborted.
+   * @param context.hasReadData Whether the model had read third-party text before it made the call.
+   * @param context.outputBytes Maximum length of the output in bytes.
    */
   runTool: (
     call: ToolCall,
     context: { hasReadData: boolean; outputBytes: number },
   ) => Promise<ToolResult>;
-  /** Called with each text of the answer. */
+  /** Called with each new piece of the answer. */
   onText: (text: string) => void;
   onToolStart: (call: ToolCall) => Promise<void>;
   onToolEnd: (call: ToolCall, result: ToolResult, used: UsedTool) => Promise<void>;
   limits: Omit<AgentLimits, 'ms'>;
-  /** MODEL_CONTEXT_TOKENS: no request and the answer to it exceed it together. */
+  /** MODEL_CONTEXT_TOKENS: maximum tokens of a request together with its completion. */
   contextTokens: number;
   signal: AbortSignal;
 };
 
 /**
- * Answers the last message of a conversation: asks the model, runs the tools that it calls, and asks again with their
- * output, until it answers or its rounds are used up.
+ * Answers the last message of a conversation. Calls the model, runs the requested tools and repeats with their output,
+ * until the model answers or reaches the limit of rounds.
  * @throws ProblemError `message_too_long` if the question leaves no room for an answer, `answer_too_long`, or
- *   `model_failed` if the model says nothing or nests an input too deep; ModelError; the signal's reason.
+ *   `model_failed` if the completion is empty or a tool input is nested too deep.
+ * @throws ModelError, or the signal's reason.
  */
 export async function runAgent({
   model,
@@ -80,7 +81,7 @@ export async function runAgent({
   for (let round = 1; ; round += 1) {
     const isLast = round >= limits.rounds || toolsRun >= limits.toolCalls;
     const next: typeof request = { ...request, messages };
-    // The last request keeps the tools, so that it begins like those in the server's prompt cache.
+    // The last request keeps the tools, so that its prefix matches the server's prompt cache.
     if (ignoresChoice) next.tools = [];
     else if (isLast) next.toolChoice = 'none';
     const maxOutputTokens = Math.min(tokensLeft, window.roomBeside(next));
@@ -95,7 +96,7 @@ export async function runAgent({
     hasText ||= text !== '';
     tokensLeft -= tokens;
     if (isCut) throw problem('answer_too_long');
-    // Ollama ignores `tool_choice`: a model that calls a tool all the same is asked once more, without tools.
+    // Ollama ignores `tool_choice`. If the model still calls a tool, repeat the request without tools.
     if (isLast && calls.length > 0 && !hasText && !ignoresChoice && tokensLeft > 0) {
       ignoresChoice = true;
       continue;
@@ -107,13 +108,13 @@ export async function runAgent({
     if (tokensLeft <= 0) throw problem('answer_too_long');
 
     messages.push({ role: 'assistant', content: text, toolCalls: calls });
-    // Calls of one round are made before any of their outputs is read.
+    // The model makes all calls of a round before it reads any output.
     let readsData = false;
     for (const [index, call] of calls.entries()) {
       signal.throwIfAborted();
       await onToolStart(call);
       const isLastCall = index === calls.length - 1;
-      // No other message may follow the results, so the last one has the note.
+      // No extra message may follow the tool results, so the note is part of the last one.
       const note =
         isLastCall && callsLeftOut > 0
           ? `\n(${callsLeftOut} more calls were left out: at most ${limits.toolCalls} tools are run for one answer.)`
@@ -148,21 +149,21 @@ const toMessage = ({ id, name }: ToolCall, content: string): ChatMessage => ({
   content,
 });
 
-/** The model's output of one round. */
+/** The completion of one round. */
 type Round = {
   text: string;
   calls: ToolCall[];
   callsLeftOut: number;
-  /** Minimum of what the model wrote. */
+  /** Number of output tokens, a lower bound. */
   tokens: number;
-  /** Whether the model stopped at its limit. */
+  /** Whether the completion stopped at the token limit. */
   isCut: boolean;
 };
 
 /**
- * Reads the model's output of one round. The limit is enforced here too, since not every server obeys it.
- * @param bounds.isContinued Whether there is text of earlier rounds.
- * @throws ProblemError `answer_too_long`, `model_failed`; what the stream throws.
+ * Reads the completion of one round. Enforces the token limit, since not every server does.
+ * @param bounds.isContinued Whether earlier rounds have produced text.
+ * @throws ProblemError `answer_too_long` or `model_failed`; errors of the stream.
  */
 async function readRound(
   stream: AsyncIterable<ChatPart>,
@@ -184,7 +185,7 @@ async function readRound(
       end = part;
       continue;
     }
-    // A part of text is at least one token; a long one is several.
+    // Each text part counts as at least one token.
     const maxParts = maxTokens - callTokens;
     if (textParts >= maxParts) throw problem('answer_too_long');
     if (part.type === 'text') {
@@ -211,7 +212,7 @@ async function readRound(
   return { text, calls, callsLeftOut, tokens, isCut: end?.reason === 'length' };
 }
 
-/** Returns whether a value has at most a number of nested objects and arrays. */
+/** Returns whether objects and arrays in a value are nested at most `levels` deep. */
 function isWithinLevels(value: unknown, levels: number): boolean {
   if (typeof value !== 'object' || value === null) return true;
   return levels > 0 && Object.values(value).every((member) => isWithinLevels(member, levels - 1));

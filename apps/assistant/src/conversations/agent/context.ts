@@ -29,10 +29,10 @@ import {
 /** Maximum number of messages in a request. */
 export const MAX_MESSAGES = 1000;
 
-/** Maximum number of messages that a new summary leaves: less, so that not every answer begins with a summary. */
+/** Maximum number of messages that stay after a summary. The gap to the maximum makes summaries rare. */
 export const MAX_RECENT = MAX_MESSAGES / 2;
 
-/** The sources of a request. */
+/** Dependencies for building a request. */
 export type RequestDeps = {
   db: Kysely<Tables>;
   services: ToolServices;
@@ -41,11 +41,11 @@ export type RequestDeps = {
 };
 
 /**
- * Builds the model's next request for a session.
- * @param session.owner The user whose memory is included if they may see it themselves; null for a session without owner.
- * @param session.profile Undefined if there is none that the owner may use.
- * @param session.isAnswering Whether the last question is answered now: an answer after it will be replaced.
- * @returns The request and what it was built from, the tools, and the messages to summarize first if not all fit.
+ * Builds the next model request of a session.
+ * @param session.owner Owner of the session. The request includes their memory if they have permission to read it.
+ * @param session.profile Profile of the agent; undefined if the owner may use none.
+ * @param session.isAnswering Whether to leave out messages after the last question, which the new answer replaces.
+ * @returns The request, its context and tools, and the earlier messages to summarize if not all messages fit.
  */
 export async function loadRequest(
   { db, services: { memory }, contextTokens }: RequestDeps,
@@ -71,7 +71,7 @@ export async function loadRequest(
     listFiles(db, { sessionId, scope, limit: MAX_FILES }),
   ]);
   const after = summary?.through;
-  // One more than fits says that there are others before.
+  // One extra message shows whether older messages exist.
   const limit = MAX_MESSAGES + 1;
   const stored = (await listMessages(db, { sessionId, scope, after, limit })).map(toModelText);
   const question = stored.slice(0, MAX_MESSAGES).findIndex(isQuestion);
@@ -101,30 +101,29 @@ export async function loadRequest(
   return { context, request, tokenEstimate, tools, summary, earlier, leftOut };
 }
 
-/** The parts of a request. */
+/** The source data of a request. */
 type Sources<Fact extends KnownFact, File extends NamedFile, Stored extends StoredMessage> = {
   system: string;
   about: string;
-  /** The most recently written first. */
+  /** Facts of the user, most recently written first. */
   facts: readonly Fact[];
-  /** Latest first. */
+  /** Files of the session, latest first. */
   files: readonly File[];
-  /** Of what was said before all messages. */
+  /** Summary of the conversation before the messages. */
   summary: string | null;
-  /** Newest first. */
+  /** Messages of the session, newest first. */
   messages: readonly Stored[];
   tools: readonly ToolDefinition[];
-  /** Empty for the configured model. */
+  /** Name of the model. Empty for MODEL_CHAT. */
   modelName: string;
   now: Date;
   contextTokens: number;
 };
 
 /**
- * Chooses what fits into a request: the instructions, the question, then what is known of the user and the session by
- * shares of the window, then the latest messages. Contract 3, Answers.
- * @returns The request; how many of the latest messages stay when those before them are summarized; and the maximum
- *   tokens of that summary.
+ * Selects the content of a request: the instructions, the question, user and session data within their shares of the
+ * window, and the latest messages that fit. Contract 3, Answers.
+ * @returns The request; the number of latest messages that a summary would leave; and the maximum tokens of a summary.
  */
 export function buildContext<
   Fact extends KnownFact,
@@ -180,7 +179,7 @@ export function buildContext<
     messages: (question === undefined ? latest : [question, ...latest]).toReversed(),
   };
   const request = toAgentRequest(context, options);
-  // The next summary may be as long as its share.
+  // Reserve the full share for the next summary.
   const besideSummary = room + questionTokens + beforeTokens - shares.summary;
   return {
     context,
@@ -191,7 +190,7 @@ export function buildContext<
   };
 }
 
-/** Cuts a text until it fits as it is written in the request. */
+/** Cuts a text until its formatted form fits into the room. */
 function cutToFit(text: string, room: number, tokensOfText: (text: string) => number): string {
   let cut = cutToTokens(text, room);
   for (;;) {
@@ -204,9 +203,9 @@ function cutToFit(text: string, room: number, tokensOfText: (text: string) => nu
 const isQuestion = ({ role }: StoredMessage) => role === 'user';
 
 /**
- * Counts the latest messages that stay when those before them are summarized: as many as fit, from a question on. The
- * last question always stays.
- * @param messages Newest first.
+ * Counts the latest messages that a summary leaves. They must fit, and the oldest of them is a question. The last
+ * question always stays.
+ * @param messages Messages, newest first.
  */
 export function countRecent(messages: readonly StoredMessage[], room: number): number {
   const { items } = takeFitting(messages, estimatePartTokens.message, room);

@@ -18,8 +18,8 @@ const HELP = {
 const FAILED = { uk: 'Не вдалося', ru: 'Не получилось', en: 'It failed' };
 
 /**
- * Answers by the tools' own rules: the first tool that serves a message is called, and puts its output into words. The
- * first answer of a conversation says that the mock gives it. Equal conversations get equal answers.
+ * Answers with the mock rules of the tools. It calls the first tool whose rule matches and words its output. The first
+ * answer of a conversation discloses the mock. Equal conversations get equal answers.
  */
 export const mockAgent: MockAgent = ({ system, messages, tools }): Reply => {
   const asked = messages.findLastIndex(({ role }) => role === 'user');
@@ -49,13 +49,13 @@ export const mockAgent: MockAgent = ({ system, messages, tools }): Reply => {
     if (typeof input === 'string') return answer(input);
     if (input === undefined) continue;
     if (!tools.includes(name)) break;
-    // The same question gets the same id.
+    // A deterministic id keeps answers reproducible.
     return { toolCalls: [{ id: `call-${asked}-${name}`, name, input }] };
   }
   return answer(HELP[language]);
 };
 
-/** Parses the output of a tool; a shortened one is no JSON and counts as empty. */
+/** Parses the output of a tool. Output that was cut is invalid JSON and counts as empty. */
 function parse(content: string): Readonly<Record<string, unknown>> {
   try {
     return JSON.parse(content) as Readonly<Record<string, unknown>>;
@@ -66,13 +66,13 @@ function parse(content: string): Readonly<Record<string, unknown>> {
 
 const TITLE_LENGTH = 47;
 
-/** Number of the user's latest messages in a summary, and the maximum length of each. */
+/** Maximum number of lines in a mock summary, and maximum length of a line in characters. */
 const SUMMARY_LINES = 20;
 const LINE_LENGTH = 80;
 
 const oneLine = (text: string) => text.replace(/\s+/gu, ' ').trim();
 
-/** Returns the latest messages of the user, one on a line. */
+/** Creates a summary of the user's latest messages, one per line. */
 function summaryOf(data: string): string {
   const { summary_so_far: before, messages } = JSON.parse(data) as {
     summary_so_far: string;

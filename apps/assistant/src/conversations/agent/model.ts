@@ -13,8 +13,8 @@ import { toDefinitions, TOOLS } from '../tools/tools.ts';
 import { mockAgent } from './mock-agent.ts';
 
 /**
- * Opens the configured model. Contract 1.
- * @throws StartError for settings that the model client rejects.
+ * Creates the client of the configured model. Contract 1.
+ * @throws StartError if the model client rejects the settings.
  */
 export function openModel(
   config: Config,
@@ -36,7 +36,7 @@ export function openModel(
         const duration_ms = Math.round(durationMs);
         log.warn({ operation, outcome, duration_ms, reason }, 'a request to the model failed');
       },
-      // The collector embeds.
+      // Only the collector computes embeddings.
       embedding: false,
       embeddingDimensions: 1,
     });
@@ -46,7 +46,7 @@ export function openModel(
   }
 }
 
-/** Creates the metrics of requests to the model, and returns the function that counts an attempt. */
+/** Registers the metrics of model requests and returns a function that counts an attempt. */
 function createModelMetrics(registry: Registry): (event: ModelCallEvent) => void {
   const registers = [registry];
   const requests = new Counter({
@@ -76,12 +76,12 @@ function createModelMetrics(registry: Registry): (event: ModelCallEvent) => void
   };
 }
 
-/** Maximum tokens of a probe: enough for a model that reasons a little before it calls a tool. */
+/** Maximum output tokens of a probe. It allows some reasoning before the tool call. */
 const PROBE_TOKENS = 1_000;
 
 /**
- * Probes in the background whether the chat model calls tools, without running them. The mock is not probed.
- * @returns `close` aborts the probe.
+ * Starts a background probe that checks whether the chat model calls tools. It runs no tool and skips the mock.
+ * @returns An object whose `close` aborts the probe.
  */
 export function probeTools(
   config: Pick<Config, 'MODEL_MODE'>,

@@ -2,13 +2,13 @@ import type { ChatPart, ModelClient } from '@oselya/model';
 import { cutText, storable } from '../../text.ts';
 import { cutToTokens } from './window.ts';
 
-/** Maximum characters of a token on average, in any language. */
+/** Upper bound of the average token length in characters, in any language. */
 export const TOKEN_LENGTH = 6;
 
 /**
- * Reads a model's text until it is long enough: not every server obeys a limit.
- * @param isEnough Returns whether the rest of the text is of no use.
- * @throws What the stream throws.
+ * Reads the text of a completion up to a token limit, since not every server enforces it.
+ * @param isEnough Returns whether reading can stop early.
+ * @throws Errors of the stream.
  */
 export async function readText(
   parts: AsyncIterable<ChatPart>,
@@ -25,23 +25,23 @@ export async function readText(
   return text;
 }
 
-/** The instructions for a title. */
+/** Instructions for a title. */
 export const TITLE_SYSTEM =
   "Give the conversation that begins with the person's message a title of at most six words, in the language of the message. Answer with the title alone, without quotes and without a final stop.";
 
-/** Text after the first line is no title. */
+/** Returns whether a text has a complete first line, which is the title. */
 const hasLine = (text: string) => text.trimStart().includes('\n');
 
 const MAX_LENGTH = 80;
 const MAX_TOKENS = 40;
 
-/** Maximum tokens of the message that are sent, which fit into every window. */
+/** Maximum tokens of the message in the request. They fit into every context window. */
 const MAX_MESSAGE_TOKENS = 1000;
 
 /**
- * Asks the model for the title of a conversation by its first message.
- * @returns One line of at most 80 characters; empty if the model gives none.
- * @throws ModelError as the model client does.
+ * Generates the title of a conversation from its first message.
+ * @returns One line of at most 80 characters; empty if the model returns none.
+ * @throws ModelError if the request fails.
  */
 export async function generateTitle(
   model: Pick<ModelClient, 'streamChat'>,

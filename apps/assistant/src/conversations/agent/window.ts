@@ -6,16 +6,16 @@ import type { Profile } from '../../profiles/profile-file.ts';
 import { cutToBytes } from '../../text.ts';
 import { toDefinitions, selectTools } from '../tools/tools.ts';
 
-/** Bytes of a token: four Latin letters or two Cyrillic ones. ADR 0023. */
+/** Estimated bytes per token: four Latin or two Cyrillic letters. ADR 0023. */
 const TOKEN_BYTES = 4;
 
-/** Tokens that chat templates put around a message, and around the call of a tool. */
+/** Tokens that chat templates add to each message and to each tool call. */
 const TEMPLATE_TOKENS = 4;
 
-/** Maximum share of the window that tools leave free for the answer. */
+/** Maximum share of the context window that is reserved for the answer while tools run. */
 const ANSWER_SHARE = 1 / 4;
 
-/** Minimum share of the window for an answer: a question that leaves less is rejected. */
+/** Minimum share of the context window for an answer. A question that leaves less is rejected. */
 const MIN_ANSWER_SHARE = 1 / 16;
 
 /** Estimates the tokens of a text. */
@@ -23,7 +23,7 @@ export function estimateTokens(text: string): number {
   return Math.ceil(Buffer.byteLength(text) / TOKEN_BYTES);
 }
 
-/** Converts tokens to bytes of text. */
+/** Converts a number of tokens to an estimated number of bytes. */
 export const tokensToBytes = (tokens: number) => tokens * TOKEN_BYTES;
 
 /** Cuts a text to a number of estimated tokens. */
@@ -46,20 +46,20 @@ export function estimateMessageTokens(message: ChatMessage): number {
   );
 }
 
-/** Estimates the tokens of messages. */
+/** Estimates the tokens of several messages. */
 export const estimateMessagesTokens = (messages: readonly ChatMessage[]): number =>
   messages.reduce((sum, message) => sum + estimateMessageTokens(message), 0);
 
-/** The part of a request that is counted. */
+/** The members of a request that count as tokens. */
 type Counted = Pick<ChatRequest, 'system' | 'messages' | 'tools'>;
 
-/** Estimates the tokens of a whole request. All decisions about the window use this estimate. */
+/** Estimates the tokens of a request. All decisions about the context window use this estimate. */
 export function estimateRequest({ system, messages, tools = [] }: Counted): number {
   const definitions = tools.length === 0 ? 0 : estimateTokens(JSON.stringify(tools));
   return TEMPLATE_TOKENS + estimateTokens(system) + definitions + estimateMessagesTokens(messages);
 }
 
-/** Returns the first items that fit into a number of tokens together, and their tokens. */
+/** Returns the longest prefix of items that fits into a number of tokens, and its size in tokens. */
 export function takeFitting<Item>(
   items: readonly Item[],
   tokensOfItem: (item: Item) => number,
@@ -77,24 +77,24 @@ export function takeFitting<Item>(
 }
 
 /**
- * Divides a model's window, in tokens. What the first request leaves is for the output of tools and the answer.
+ * Divides a context window into shares, in tokens. The rest after the first request is for tool output and the answer.
  * @param contextTokens MODEL_CONTEXT_TOKENS
- * @param fixed Tokens of instructions and tools. Beyond a fifth of the window they reduce all other shares.
+ * @param fixed Tokens of instructions and tools. If they exceed a fifth of the window, all shares shrink.
  */
 export function divideWindow(contextTokens: number, fixed: number) {
   const free = Math.max(0, contextTokens - fixed);
   const base = Math.min(contextTokens, free * 1.25);
   return {
-    /** The first request. Beyond it earlier messages are summarized. */
+    /** Maximum size of the first request. If it is exceeded, earlier messages are summarized. */
     request: contextTokens - Math.min(maxAnswerTokens(contextTokens), Math.ceil(free / 2)),
     facts: Math.floor(base / 8),
-    /** The text about the user. */
+    /** Share of the summary of the user. */
     about: Math.floor(base / 16),
-    /** The names of files. */
+    /** Share of the file names. */
     files: Math.floor(base / 16),
-    /** The messages that are kept when those before them are summarized. */
+    /** Share of the messages that stay after a summary. */
     recent: Math.floor(base / 4),
-    /** The summary. A model is asked for half as many tokens, since it may count longer ones. */
+    /** Share of the conversation summary. The request asks for half of it, since the model's tokens may be longer. */
     summary: Math.floor(base / 8),
   };
 }
@@ -104,9 +104,9 @@ const minAnswerTokens = (contextTokens: number): number =>
   Math.floor(contextTokens * MIN_ANSWER_SHARE);
 
 /**
- * Returns what fits into the model's window while one answer is made. ADR 0028.
- * @param answer.request The first request.
- * @param answer.outputTokens Maximum length of the answer.
+ * Creates the token budget of one answer within the context window. ADR 0028.
+ * @param answer.request First request of the answer.
+ * @param answer.outputTokens Maximum length of the answer in tokens.
  * @throws ProblemError `message_too_long` if the question leaves no room for an answer.
  */
 export function createContextWindow({
@@ -125,13 +125,13 @@ export function createContextWindow({
   const answerTokens = Math.floor(Math.min(contextTokens * ANSWER_SHARE, first / 2));
 
   return {
-    /** Returns the tokens that the model may write to a request; none if less than 1. */
+    /** Returns the tokens that remain for the completion of a request. Zero or less means none. */
     roomBeside,
 
     /**
-     * Returns the tokens that a tool may output, beside the room for the answer.
-     * @param messages With an empty result of the tool, and minimal results of the calls after it.
-     * @param tokensLeft Maximum length of the rest of the answer.
+     * Returns the tokens that remain for the output of a tool after the answer is reserved.
+     * @param messages Messages with an empty result of the tool and minimal results of the later calls.
+     * @param tokensLeft Maximum length of the rest of the answer in tokens.
      */
     roomForTool: (messages: readonly ChatMessage[], tokensLeft: number): number =>
       roomBeside({ ...request, messages }) - Math.min(tokensLeft, answerTokens),
@@ -146,9 +146,9 @@ function messageTooLong(messages: readonly ChatMessage[], roomLeft: number): Pro
 }
 
 /**
- * Creates the check that the instructions and tools of a profile leave room for a question and its answer.
+ * Creates a check that a profile's instructions and tools leave room for a question and its answer.
  * @param contextTokens MODEL_CONTEXT_TOKENS
- * @returns A function that returns the rule that a profile breaks.
+ * @returns A function that returns the violated rule; undefined for a valid profile.
  */
 export function checkInstructions(contextTokens: number): (profile: Profile) => string | undefined {
   const max = contextTokens - 2 * minAnswerTokens(contextTokens);

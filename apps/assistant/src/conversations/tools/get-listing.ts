@@ -13,7 +13,7 @@ const KNOWN = {
   en: 'This is what is known of the listing:',
 };
 
-/** Reads one listing. */
+/** Tool that reads one listing. */
 export const getListing = defineTool({
   name: 'get_listing',
   description: 'Reads one listing with its whole text and contacts.',

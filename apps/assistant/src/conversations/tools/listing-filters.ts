@@ -14,7 +14,7 @@ const rooms = Type.Optional(
   Type.Integer({ ...rooms_min, description: 'rooms, without kitchen and bathroom' }),
 );
 
-/** The filters of the tools that search listings, with the collector's bounds. Contract 4, Search. */
+/** Filters of the tools that search listings, with the collector's bounds. Contract 4, Search. */
 export const listingFilters = {
   deal_type: Type.Optional(
     Type.Enum(['sale', 'rent', 'daily_rent'], {

@@ -14,7 +14,7 @@ const LISTED = {
   en: 'This is what the inventory has:',
 };
 
-/** Looks endpoints up in the inventory of the installation. Specification 002. */
+/** Tool that looks up endpoints in the inventory of the installation. Specification 002. */
 export const lookupEndpoint = defineTool({
   name: 'lookup_endpoint',
   description:
@@ -36,7 +36,7 @@ export const lookupEndpoint = defineTool({
     if (inventoryFile === undefined) {
       throw new ToolError('there is no inventory here: INVENTORY_FILE names none');
     }
-    // Loaded on first use: it is a tenth of all code that a start loads.
+    // Imported lazily, because the package makes the start noticeably slower.
     const { InvalidInventoryError, maskRecord, readRecords } = await import('@oselya/inventory');
     const wanted = words.toLowerCase().split(/\s+/u).filter(Boolean);
     const endpoints: EndpointRecord[] = [];
@@ -44,7 +44,7 @@ export const lookupEndpoint = defineTool({
     try {
       const source = createReadStream(inventoryFile, { signal });
       for await (const { value } of readRecords(source, { file: inventoryFile })) {
-        // Secrets in addresses are masked, and cannot be searched for.
+        // The search runs on masked records, so it cannot reveal secrets in URLs.
         const shown = maskRecord(value);
         const text = JSON.stringify(Object.values(shown)).toLowerCase();
         if (!wanted.every((word) => text.includes(word))) continue;

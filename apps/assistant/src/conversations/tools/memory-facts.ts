@@ -34,7 +34,7 @@ const answerWith =
     return `${words[language]}: ${key} — ${value}.`;
   };
 
-/** Writes a fact of the user. */
+/** Tool that writes a fact of the user. */
 export const rememberFact = defineTool({
   name: 'remember_fact',
   description:
@@ -69,7 +69,7 @@ export const rememberFact = defineTool({
   },
 });
 
-/** Deletes a fact of the user. */
+/** Tool that deletes a fact of the user. */
 export const forgetFact = defineTool({
   name: 'forget_fact',
   description: 'Forgets something that was remembered, when the person asks for it.',
@@ -94,7 +94,7 @@ export const forgetFact = defineTool({
       const words = said.toLowerCase().match(/\p{L}{3,}/gu) ?? [];
       for (const [, category, key, value] of system.matchAll(/^- ([^/\n]+)\/([^:\n]+): (.*)$/gmu)) {
         const fact = `${key} ${value}`.toLowerCase();
-        // Endings differ, so words are compared by their beginnings.
+        // Inflected words differ in their endings, so only the first letters are compared.
         if (words.some((word) => fact.includes(word.slice(0, 4)))) return { category, key };
       }
       return NOTHING_TO_FORGET[language];

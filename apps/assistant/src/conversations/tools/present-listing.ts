@@ -3,26 +3,26 @@ import { listingFields } from '../../collector/generated/openapi.ts';
 import { shortenText } from '../../text.ts';
 import type { ToolOutput } from './tool.ts';
 
-/** Longest text of a listing in a list, and of one listing, in characters. */
+/** Maximum length of a listing's text in a list and on its own, in characters. */
 const EXCERPT_LENGTH = 240;
 const TEXT_LENGTH = 6000;
 
 const DETAILS = listingFields.filter(({ shown }) => shown !== null);
 const BRIEF = DETAILS.filter(({ shown }) => shown !== 'detail');
 
-/** Returns a listing of a list for the model: what people compare, without unknown values. */
+/** Returns the brief form of a listing for the model, without unknown values. */
 function brief(listing: Listing) {
   const { summary, description } = listing;
   return present(listing, BRIEF, { text: shortenText(summary ?? description, EXCERPT_LENGTH) });
 }
 
-/** Returns one listing for the model, with its whole text and contacts. */
+/** Returns the detailed form of a listing for the model, with its text and contacts. */
 export function detailed(listing: Listing) {
   const { updated_at, description } = listing;
   return present(listing, DETAILS, { updated_at, text: shortenText(description, TEXT_LENGTH) });
 }
 
-/** Returns the found listings: for the model, for later answers, and for people. */
+/** Creates the tool output for found listings. */
 export function describeFound({ listings, total }: Found): ToolOutput {
   const ids = listings.map(({ listing_id }) => listing_id);
   const all = total === undefined ? undefined : describeTotal(total);

@@ -2,13 +2,13 @@ import { Type } from 'typebox';
 import { TEXT_TYPE, toFileName } from '../../files/files.ts';
 import { defineTool, ToolError } from './tool.ts';
 
-/** Maximum length of a part in bytes: some 6,000 Cyrillic letters, or 3,000 tokens. */
+/** Maximum length of a part in bytes, about 6,000 Cyrillic letters or 3,000 tokens. */
 const PART_BYTES = 12_000;
 
-/** A position beyond the end of every file. */
+/** Maximum position in bytes. No file is that large. */
 const MAX_POSITION = 2 ** 30;
 
-/** Reads a text file of the session. */
+/** Tool that reads a text file of the session. */
 export const readFile = defineTool({
   name: 'read_file',
   description: `Reads a text file that the person attached, up to ${PART_BYTES} bytes at a time. Where there is more, next says where to go on.`,
@@ -25,7 +25,7 @@ export const readFile = defineTool({
     },
     { additionalProperties: false },
   ),
-  // The person may attach a file that somebody else wrote.
+  // A third party may have written the attached file.
   isData: true,
   isForFiles: true,
   title: ({ name }) => `Reading ${name}`,
@@ -36,12 +36,12 @@ export const readFile = defineTool({
     if (mediaType !== TEXT_TYPE) {
       throw new ToolError(`${name} is no text, but ${mediaType}: only text can be read`);
     }
-    // The model may ask for a position within a character.
+    // The position may be inside a multi-byte character.
     const start = Math.max(
       0,
       part.findIndex((byte) => !isContinuation(byte)),
     );
-    // A part that does not fit as JSON is halved: the next one begins where this one ends.
+    // If the JSON form is too long, halve the part. The next part starts at its end.
     for (let length = part.length - start; ; length = Math.floor(length / 2)) {
       const shown = wholeCharacters(part.subarray(start, start + length));
       const next = from + start + shown.length;
@@ -52,10 +52,10 @@ export const readFile = defineTool({
   },
 });
 
-/** Returns whether a byte of UTF-8 continues a character. */
+/** Returns whether a byte is a continuation byte of UTF-8. */
 const isContinuation = (byte: number) => byte >> 6 === 0b10;
 
-/** Cuts an incomplete character off the end of a text. */
+/** Removes an incomplete UTF-8 character from the end of a buffer. */
 function wholeCharacters(part: Buffer): Buffer {
   const lead = part.findLastIndex((byte) => !isContinuation(byte));
   const first = part[lead] ?? 0;

@@ -5,10 +5,10 @@ import { describeFilters, listingFilters } from './listing-filters.ts';
 import { describeFound } from './present-listing.ts';
 import { defineTool, type Language, type MockRule, type Question, ToolError } from './tool.ts';
 
-/** Number of listings of a search that names none. */
+/** Default number of listings. */
 const LIMIT = 5;
 
-/** Finds listings by words, meaning and filters. Contract 4, Search. */
+/** Tool that finds listings by words, meaning and filters. Contract 4, Search. */
 export const searchListings = defineTool({
   name: 'search_listings',
   description:
@@ -53,7 +53,7 @@ export const searchListings = defineTool({
   },
 });
 
-/** Finds listings that are similar to another one, or to a text. Contract 4, Search. */
+/** Tool that finds listings similar to another listing or to a text. Contract 4, Search. */
 export const similarListings = defineTool({
   name: 'similar_listings',
   description:
@@ -88,7 +88,7 @@ export const similarListings = defineTool({
   },
 });
 
-/** Returns the input that names the listing whose id a pattern captures. */
+/** Parses a listing id that the first group of a pattern captures, as the input of a tool. */
 export function parseListingInput(
   text: string,
   pattern: RegExp,
@@ -141,7 +141,7 @@ function followUp(
   }
   if (Object.keys(changes).length === 0) return undefined;
   const { price_max: _price, ...unpriced } = last;
-  // A monthly rent is no budget for a purchase.
+  // A price limit for rent does not apply to a purchase.
   const isSameDeal = criteria.deal_type === null || criteria.deal_type === last.deal_type;
   return {
     ...(isSameDeal ? last : unpriced),
@@ -154,7 +154,7 @@ function lowestPrice(before: readonly ChatMessage[]): number | undefined {
   const found = before.findLast(
     (message) => message.role === 'tool' && message.toolName === 'search_listings',
   );
-  // A shortened output is no JSON.
+  // Output that was cut is invalid JSON, so prices are matched in the text.
   const prices = Array.from(
     found?.content.matchAll(/"price":(\d+(?:\.\d+)?)/g) ?? [],
     ([, price]) => Number(price),
@@ -185,7 +185,7 @@ function answerFound(data: Parameters<MockRule['answer']>[0], language: Language
   return [FOUND[language](listings.length, total), ...lines].join('\n');
 }
 
-/** Describes a listing of a tool's output in one line. */
+/** Formats a listing of a tool's output as one line. */
 export function describeListing(listing: Listed, language: Language): string {
   const { listing_id: id, title, price, currency, rooms, floor, city, district } = listing;
   const area = listing['area_total'];

@@ -12,7 +12,7 @@ import type { Files } from '../../files/files.ts';
 import type { MemoryChange, RecordChange } from '../../memory/facts.ts';
 import type { Memory } from '../../memory/memory.ts';
 
-/** The dependencies of tools. */
+/** Services that tools use. */
 export type ToolServices = {
   collector: Collector;
   memory: Memory;
@@ -21,14 +21,14 @@ export type ToolServices = {
   inventoryFile: string | undefined;
 };
 
-/** The answer for which a tool runs. */
+/** The context of a tool call. */
 export type ToolContext = {
   user: User;
   sessionId: string;
   signal: AbortSignal;
-  /** Stores a change of memory, so that people can see and undo it whatever becomes of the answer. */
+  /** Stores a memory change so that the user can see and undo it even if the answer fails. */
   recordChange: RecordChange;
-  /** Maximum length of the output as JSON, in bytes; the rest is cut. */
+  /** Maximum length of the output as JSON in bytes. Longer output is cut. */
   outputBytes: number;
 };
 
@@ -36,66 +36,66 @@ export type ToolContext = {
 export type ToolOutput = {
   /** Output for the model, as JSON. */
   data: unknown;
-  /** Output for later answers: shorter, and without strangers' texts, which could give orders one answer later. */
+  /** Shorter output for later turns, without third-party text, which could inject instructions. */
   kept?: unknown;
-  /** The result in a few words, for people. */
+  /** Short result for the user. */
   summary: string;
-  /** Changes of memory, for people to see and undo. */
+  /** Memory changes that the user can see and undo. */
   changes?: readonly MemoryChange[];
 };
 
-/** An action that an agent can call. */
+/** A function that the agent can call. */
 export type Tool<Input extends TSchema = TSchema> = {
   name: string;
-  /** For the model: what it does and when to use it. */
+  /** Purpose of the tool and when to use it, for the model. */
   description: string;
   input: Input;
-  /** Whether strangers wrote the output, so that it is data and gives no orders. */
+  /** Whether the output contains third-party text, which must not act as instructions. */
   isData: boolean;
-  /** Whether it changes memory. Then it does not run in an answer that has read strangers' texts. */
+  /** Whether the tool changes memory. Such a tool does not run after third-party text was read in the same turn. */
   changesMemory?: boolean;
-  /** Whether every profile has it in sessions with files, and none lists it. */
+  /** Whether every session with files has the tool. Profiles do not list such a tool. */
   isForFiles?: boolean;
-  /** The permission that it needs besides `svc.tools.use`. */
+  /** Required permission in addition to `svc.tools.use`. */
   permission?: Permission;
-  /** The title of its step, for people. */
+  /** Returns the title of the step for the user. */
   title: (input: Static<Input>) => string;
-  /** @throws ProblemError, or ToolError with a message for the model and the user. */
+  /** Runs the tool. @throws ProblemError, or ToolError with a message for the model and the user. */
   run: (input: Static<Input>, context: ToolContext & ToolServices) => Promise<ToolOutput>;
-  /** When and how the mock agent uses it. */
+  /** Rule of the mock agent for this tool. */
   mock?: MockRule;
 };
 
-/** The languages in which the mock agent answers. */
+/** Languages of the mock agent. */
 export type Language = 'uk' | 'ru' | 'en';
 
-/** A message to the mock agent. */
+/** A question to the mock agent. */
 export type Question = {
   text: string;
   criteria: SearchCriteria;
   language: Language;
-  /** The instructions, which list the facts of the user. */
+  /** System message, which lists the facts of the user. */
   system: string;
-  /** The conversation before the message. */
+  /** Messages before the question. */
   before: readonly ChatMessage[];
 };
 
-/** The use of a tool by the mock agent. */
+/** The rule by which the mock agent uses a tool. */
 export type MockRule = {
-  /** Returns the input for a message that the tool serves, an answer without a call, or undefined. */
+  /** Returns the tool input, or an answer without a call. Undefined if the rule does not match the question. */
   call: (question: Question) => object | string | undefined;
-  /** Returns an answer from the output of the tool. */
+  /** Formats an answer from the output of the tool. */
   answer: (data: Readonly<Record<string, unknown>>, language: Language) => string;
 };
 
-/** A tool with its definition for the model and the validation of its input. */
+/** A tool with its definition for the model and a validator of its input. */
 export type DefinedTool = Tool & {
   definition: ToolDefinition;
-  /** Returns the faults of an input. */
+  /** Returns the validation errors of an input. */
   findFaults: (input: unknown) => string[];
 };
 
-/** Maximum number of faults of an input that are reported. */
+/** Maximum number of reported validation errors. */
 const MAX_FAULTS = 5;
 
 /** Defines a tool and compiles its schema. */
@@ -103,7 +103,7 @@ export function defineTool<Input extends TSchema>(tool: Tool<Input>): DefinedToo
   const validator = Compile(tool.input);
   const { name, description } = tool;
   return {
-    // Its functions get inputs that were validated against the schema.
+    // The cast is safe, because inputs are validated before the functions get them.
     ...(tool as unknown as Tool),
     definition: { name, description, input: defineModelSchema(name, tool.input) },
     findFaults: (input: unknown): string[] =>
@@ -114,7 +114,7 @@ export function defineTool<Input extends TSchema>(tool: Tool<Input>): DefinedToo
   };
 }
 
-/** A failure of a tool, with a message for the model and the user. */
+/** The error of a failed tool call, with a message for the model and the user. */
 export class ToolError extends Error {
   override readonly name = 'ToolError';
 }

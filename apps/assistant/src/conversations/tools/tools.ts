@@ -11,7 +11,7 @@ import { readFile } from './read-file.ts';
 import { searchListings, similarListings } from './search-listings.ts';
 import { type DefinedTool, type ToolContext, ToolError, type ToolServices } from './tool.ts';
 
-/** All tools. The mock agent uses the first whose rule applies. Contract 3, Profiles. */
+/** All tools. Their order matters: the mock agent uses the first tool with a matching rule. Contract 3, Profiles. */
 export const TOOLS: readonly DefinedTool[] = [
   rememberFact,
   forgetFact,
@@ -22,12 +22,12 @@ export const TOOLS: readonly DefinedTool[] = [
   readFile,
 ];
 
-/** The names of the tools that a profile may list. */
+/** Names of the tools that a profile may list. */
 export const PROFILE_TOOLS: readonly string[] = TOOLS.filter(
   ({ isForFiles }) => isForFiles !== true,
 ).map(({ name }) => name);
 
-/** Returns the tools of a profile, with those for files if the session has some. */
+/** Returns the tools of a profile. Adds the file tools if the session has files. */
 export function selectTools(
   { tools }: { tools: readonly string[] },
   { hasFiles }: { hasFiles: boolean },
@@ -37,45 +37,45 @@ export function selectTools(
   );
 }
 
-/** Returns the definitions of tools for the model. */
+/** Returns the model definitions of tools. */
 export function toDefinitions(tools: readonly DefinedTool[]): ToolDefinition[] {
   return tools.map(({ definition }) => definition);
 }
 
-/** The result of a call of a tool. */
+/** The result of a tool call. */
 export type ToolResult = {
   status: 'done' | 'failed';
-  /** For the model. */
+  /** Output for the model. */
   output: string;
-  /** For the model in later answers. */
+  /** Output for the model in later turns. */
   kept: string;
-  /** For people. */
+  /** Short result for the user. */
   summary: string;
-  /** Whether strangers wrote the output. */
+  /** Whether the output contains third-party text. */
   isData: boolean;
-  /** The changes of the user's memory. */
+  /** Changes in the user's memory. */
   changes: readonly MemoryChange[];
 };
 
-/** Time limit of a tool in milliseconds, and maximum output in bytes. */
+/** Time limit of a tool call in milliseconds, and maximum length of its output in bytes. */
 export const toolLimits = { ms: 20_000, outputBytes: 16 * 1024 };
 
-/** `hasReadData` says whether the model had read strangers' texts when it made the call. */
+/** The context of a call. `hasReadData` is whether the model had read third-party text before the call. */
 type CallContext = Pick<ToolContext, 'signal' | 'recordChange' | 'outputBytes'> & {
   hasReadData: boolean;
 };
 
-/** The tools of one answer. */
+/** The tools that are available for one answer. */
 export type ToolBox = {
-  /** Returns the title of a call's step, for people. */
+  /** Returns the title of a call's step for the user. */
   title: (call: ToolCall) => string;
   run: (call: ToolCall, context: CallContext) => Promise<ToolResult>;
 };
 
 /**
  * Creates the tools of one answer. Each call is checked against the profile, the schema and the user's current
- * permissions, whatever the model has read, and is limited in time and output. Its failure is reported to the model.
- * @param options.currentUser Resolves the user now; a problem that it throws is why the tool does not run.
+ * permissions, and has limits of time and output. Failures are reported to the model.
+ * @param options.currentUser Resolves the current user. If it throws a ProblemError, the call fails with that reason.
  */
 export function createToolBox({
   tools,
@@ -161,13 +161,13 @@ export function createToolBox({
   };
 }
 
-/** Removes null keys: optional keys are nullable in the schemas that models get. */
+/** Removes keys with null values, since the schemas for models make optional keys nullable. */
 function withoutNulls(input: unknown): unknown {
   if (typeof input !== 'object' || input === null || Array.isArray(input)) return input;
   return Object.fromEntries(Object.entries(input).filter(([, value]) => value !== null));
 }
 
-/** Returns the result of work that may ignore the signal, or throws the signal's reason. */
+/** Resolves to the result of work, or throws the signal's reason once it is aborted. */
 async function unlessAborted<Result>(signal: AbortSignal, work: Promise<Result>): Promise<Result> {
   const { promise: aborted, reject } = Promise.withResolvers<never>();
   const abort = () => reject(signal.reason);
@@ -180,18 +180,18 @@ async function unlessAborted<Result>(signal: AbortSignal, work: Promise<Result>)
   }
 }
 
-/** Returns the result of a call that failed for a reason. */
+/** Creates the result of a failed call. */
 export function createFailedResult(reason: string): ToolResult {
   const output = JSON.stringify({ error: reason });
   return { status: 'failed', output, kept: output, summary: reason, isData: false, changes: [] };
 }
 
-/** Maximum length of a tool's name that a model invented. */
+/** Maximum length of an unknown tool name in messages, in characters. */
 const MAX_NAME_LENGTH = 60;
 
 const shorten = (name: string) => cutText(name, MAX_NAME_LENGTH);
 
-/** Cuts a text to a number of bytes, with a note that says so. */
+/** Cuts a text to a number of bytes and appends a note about it. */
 function cutOutput(text: string, bytes: number): string {
   const length = Buffer.byteLength(text);
   if (length <= bytes) return text;
