@@ -1,19 +1,24 @@
-import { isEnd, type Message } from '@oselya/protocol';
+import { isFinalEvent, type Message } from '@oselya/protocol';
 import { ChatError } from './errors.ts';
-import { type Answer, type NumberedEvent, problemOf, type TurnEvent } from './frames.ts';
+import {
+  type StreamedAnswer,
+  type SequencedEvent,
+  parseProblem,
+  type AnswerEvent,
+} from './frames.ts';
 
-/** How an answer begins: with a message, with a retry, or as a turn that is running already. */
-export type Ask =
+/** The start of an answer: a new message, a retry, or a turn that already runs. */
+export type AnswerStart =
   | { type: 'send'; text: string; clientMessageId: string }
   | { type: 'retry' }
   | { type: 'follow'; turnId: string };
 
-/** An answer as a stream of events, in order and once, over any number of connections. docs/protocol.md, Answers. */
-export class AnswerStream implements AsyncIterable<TurnEvent> {
+/** The events of an answer, in order and exactly once, across reconnects. docs/protocol.md, Answers. */
+export class AnswerStream implements AsyncIterable<AnswerEvent> {
   readonly sessionId: string;
-  readonly ask: Ask;
+  readonly ask: AnswerStart;
   turnId: string | undefined;
-  /** Whether a retry was sent, which must not be sent twice. */
+  /** Whether a retry was sent. It must not be sent twice. */
   wasAsked = false;
   #isReplaying = false;
   #hasGap = false;
@@ -21,21 +26,21 @@ export class AnswerStream implements AsyncIterable<TurnEvent> {
   #question: string | undefined;
   #hasEnded = false;
   #failure: ChatError | undefined;
-  readonly #waiting: TurnEvent[] = [];
+  readonly #waiting: AnswerEvent[] = [];
   #wake = Promise.withResolvers<void>();
 
-  constructor(sessionId: string, ask: Ask) {
+  constructor(sessionId: string, ask: AnswerStart) {
     this.sessionId = sessionId;
     this.ask = ask;
     if (ask.type === 'follow') this.turnId = ask.turnId;
   }
 
-  /** The number of the last event. */
+  /** Sequence number of the last event. */
   get seq(): number {
     return this.#seq;
   }
 
-  /** Whether the session has to be opened next: the answer has a turn, or may have one. */
+  /** Whether the next step is to open the session, because the answer has a turn or may have one. */
   get isOpenedNext(): boolean {
     return this.turnId !== undefined || (this.ask.type === 'retry' && this.wasAsked);
   }
@@ -45,13 +50,13 @@ export class AnswerStream implements AsyncIterable<TurnEvent> {
   }
 
   /**
-   * Takes an event of the turn.
-   * @returns `gap` once when events before it are missing.
+   * Adds an event of the turn.
+   * @returns `gap` if earlier events are missing. A gap is returned once.
    */
-  take(event: NumberedEvent): 'passed' | 'known' | 'gap' {
+  take(event: SequencedEvent): 'passed' | 'known' | 'gap' {
     if (this.isOver) return 'known';
-    const isLast = event.type !== 'other' && isEnd(event);
-    // After a process has died, the number of the end may be one that came before.
+    const isLast = event.type !== 'other' && isFinalEvent(event);
+    // If the process died, the last event may reuse an earlier sequence number.
     if (!isLast) {
       if (event.seq <= this.#seq) return 'known';
       if (event.seq > this.#seq + 1 && !this.#isReplaying) return this.#findGap();
@@ -64,19 +69,19 @@ export class AnswerStream implements AsyncIterable<TurnEvent> {
     return 'passed';
   }
 
-  /** Whether earlier events are being sent again: texts among them are joined, and have the number of the last. */
+  /** Sets whether the server replays events. Replayed texts are merged, so sequence numbers may skip. */
   set isReplaying(isReplaying: boolean) {
     this.#isReplaying = isReplaying;
     this.#hasGap = false;
   }
 
-  /** Returns whether a turn that begins is the one of this answer, or may be. */
+  /** Returns whether a new turn may belong to this answer. */
   mayBegin(turnId: string, question: Message): boolean {
     if (this.turnId !== undefined) return this.turnId === turnId;
     return this.ask.type === 'retry' || this.#isQuestion(question);
   }
 
-  /** Returns whether a running turn is the one of this answer. */
+  /** Returns whether a running turn belongs to this answer. */
   isTurn(turnId: string, messages: readonly Message[]): boolean {
     if (this.turnId !== undefined) return this.turnId === turnId;
     if (this.ask.type !== 'send') return true;
@@ -84,7 +89,7 @@ export class AnswerStream implements AsyncIterable<TurnEvent> {
     return last !== undefined && this.#isQuestion(last);
   }
 
-  /** Ends with the stored answer, if its events are no longer kept. */
+  /** Ends the stream with the stored answer, after its events were deleted. */
   endWith(messages: readonly Message[]): void {
     const asked =
       this.#question === undefined && this.ask.type !== 'send'
@@ -95,7 +100,7 @@ export class AnswerStream implements AsyncIterable<TurnEvent> {
       this.fail(new ChatError('answer_lost', 'the answer was lost: retry it'));
       return;
     }
-    const problem = problemOf(stored);
+    const problem = parseProblem(stored);
     const turn_id = this.turnId ?? '';
     const place = { session_id: this.sessionId, turn_id, seq: this.#seq + 1, message: stored };
     this.take(
@@ -105,13 +110,13 @@ export class AnswerStream implements AsyncIterable<TurnEvent> {
     );
   }
 
-  /** Ends with an error after the events that came. */
+  /** Ends the stream with an error after the received events. */
   fail(error: ChatError): void {
     this.#failure ??= error;
     this.#wake.resolve();
   }
 
-  async *[Symbol.asyncIterator](): AsyncGenerator<TurnEvent> {
+  async *[Symbol.asyncIterator](): AsyncGenerator<AnswerEvent> {
     for (;;) {
       const event = this.#waiting.shift();
       if (event !== undefined) yield event;
@@ -136,25 +141,25 @@ export class AnswerStream implements AsyncIterable<TurnEvent> {
   }
 }
 
-/** Maximum number of sessions that are opened again on a new connection: the most recently active. */
+/** Maximum number of sessions that are reopened after a reconnect, the most recently used. */
 const MAX_SESSIONS = 20;
 
-/** Maximum number of known messages of a session: as many as come with an opened one. */
+/** Maximum number of known messages per session. It equals the messages in `session.opened`. */
 const MAX_KNOWN = 100;
 
 /**
- * A message that this client did not ask for: a digest, or a message of another client of the user; `answer` follows
- * a question that was just sent there.
+ * A message that this client did not request: a digest, or a message of the user's other client. For a new question of
+ * the other client, `answer` has the events of its answer.
  */
-export type Arrived = { sessionId: string; message: Message; answer?: Answer };
+export type ReceivedMessage = { sessionId: string; message: Message; answer?: StreamedAnswer };
 
-/** Finds messages that this client did not ask for in its sessions, each once over any number of connections. */
-export class Arrivals {
-  onArrived: ((arrived: Arrived) => void) | undefined;
-  /** Ids of known messages by session, the latest last. */
+/** Detects messages that this client did not request, each exactly once across reconnects. */
+export class ReceivedMessageTracker {
+  onArrived: ((arrived: ReceivedMessage) => void) | undefined;
+  /** Ids of known messages by session, in order of use. */
   readonly #known = new Map<string, Set<string>>();
 
-  /** The sessions to open again: the server sends no events of others. */
+  /** Ids of the sessions to reopen after a reconnect. The server only sends events of open sessions. */
   get sessions(): string[] {
     return [...this.#known.keys()];
   }
@@ -173,8 +178,8 @@ export class Arrivals {
     evictOldest(this.#known, MAX_SESSIONS);
   }
 
-  /** Takes an event with its message. */
-  take(event: NumberedEvent): void {
+  /** Handles an event that may contain a message. */
+  take(event: SequencedEvent): void {
     const { session_id: sessionId } = event;
     if (event.type === 'message.arrived') this.#publish(sessionId, [event.message]);
     else if (event.type !== 'other' && 'message' in event && event.message !== undefined) {
@@ -183,8 +188,8 @@ export class Arrivals {
   }
 
   /**
-   * Takes the messages of a session that was opened again, and publishes those that came since.
-   * @param hasAsked Whether this client has asked something in it: its question and answer may be among them.
+   * Handles the messages of a reopened session and publishes the new ones.
+   * @param hasAsked Whether this client waits for an answer in the session. Then only unasked messages are published.
    */
   catchUp(sessionId: string, messages: readonly Message[], hasAsked: boolean): void {
     const known = this.#known.get(sessionId);

@@ -1,33 +1,45 @@
 import type { Message, ServerFrame, Session } from '@oselya/protocol';
-import { AnswerStream, Arrivals, type Arrived, type Ask } from './answer.ts';
+import {
+  AnswerStream,
+  ReceivedMessageTracker,
+  type ReceivedMessage,
+  type AnswerStart,
+} from './answer.ts';
 import { ChatError, reconnectDelayMs } from './errors.ts';
-import type { Answer, Frame, NumberedEvent } from './frames.ts';
-import { delay, Link, type LinkOptions, LostError, type Socket } from './link.ts';
+import type { StreamedAnswer, ReceivedFrame, SequencedEvent } from './frames.ts';
+import {
+  delay,
+  ChatConnection,
+  type ConnectionOptions,
+  ConnectionLostError,
+  type Socket,
+} from './connection.ts';
 
-export type { MemoryChange, Message, Session, Tool } from '@oselya/protocol';
-export type { Arrived } from './answer.ts';
+export { MAX_MESSAGE_LENGTH } from '@oselya/protocol';
+export type { MemoryChange, Message, Session, ToolCallInfo } from '@oselya/protocol';
+export type { ReceivedMessage } from './answer.ts';
 export { ChatError, describeClose, reconnectDelayMs } from './errors.ts';
-export type { Answer, TurnEvent } from './frames.ts';
-export type { Socket, Status } from './link.ts';
+export type { StreamedAnswer, AnswerEvent } from './frames.ts';
+export type { Socket, Status } from './connection.ts';
 
-/** How long a lost connection is tried again: longer than any restart. */
+/** Maximum time to reconnect. It exceeds the duration of a restart. */
 const PATIENCE_MS = 10 * 60_000;
 
-/** How long a server that is waited for may be silent before the status says so. */
+/** Silence of the server before the status `quiet`. */
 const QUIET_MS = 3000;
 
-/** Attempts while the assistant is unavailable: about two minutes. */
+/** Maximum number of retries while the assistant is unavailable, about two minutes. */
 const MAX_TRIES = 8;
 
-export type ChatOptions = Pick<LinkOptions, 'url'> & Partial<LinkOptions>;
+export type ChatOptions = Pick<ConnectionOptions, 'url'> & Partial<ConnectionOptions>;
 
-/** A connected client of the assistant, which reconnects by itself. */
+/** A client of the assistant. See {@link openChat}. */
 export type ChatClient = Awaited<ReturnType<typeof openChat>>;
 
 /**
- * Connects to the assistant and stays connected: lost connections are made again as docs/protocol.md asks, and answers
- * continue where they were. If no connection can be made, everything that is waited for fails.
- * @throws ChatError where the first connection fails.
+ * Connects to the assistant and reconnects after a loss, as docs/protocol.md describes. Answers continue after a
+ * reconnect. If the client gives up, all pending calls and answers fail.
+ * @throws ChatError if the first connection fails.
  * @example
  * const client = await openChat({ url: 'https://oselya.example' });
  * const { session_id } = await client.createSession();
@@ -42,10 +54,10 @@ export async function openChat({
   delayOf = reconnectDelayMs,
 }: ChatOptions) {
   const answers = new Set<AnswerStream>();
-  const arrivals = new Arrivals();
-  /** Turns of sessions that were just opened, whose answers are about to be followed. */
+  const arrivals = new ReceivedMessageTracker();
+  /** Ids of running turns in newly opened sessions, until their answers are followed. */
   const openedTurns = new Set<string>();
-  const link = new Link(
+  const link = new ChatConnection(
     { url, openSocket, onStatus, patienceMs, quietMs, delayOf },
     { isAwaiting: () => answers.size > 0, onOpen, onEvent, onLost, onEnd },
   );
@@ -59,7 +71,7 @@ export async function openChat({
     for (const answer of answers) void pursue(answer);
   }
 
-  function onEvent(event: NumberedEvent): void {
+  function onEvent(event: SequencedEvent): void {
     if (arrivals.onArrived !== undefined && isOfAnotherClient(event)) {
       const { session_id: sessionId, turn_id: turnId, message } = event;
       const answer = new AnswerStream(sessionId, { type: 'follow', turnId });
@@ -76,7 +88,7 @@ export async function openChat({
 
   function onLost({ code }: { code: number }): void {
     if (code !== 1009) return;
-    // A message that the server has not accepted by now was too large, and is not sent again.
+    // 1009 means that an unconfirmed message was too large, so it is not sent again.
     for (const answer of answers) {
       if (answer.turnId !== undefined) continue;
       answer.fail(new ChatError('too_large', 'the message is too large'));
@@ -89,8 +101,8 @@ export async function openChat({
     answers.clear();
   }
 
-  /** Returns whether an event begins the answer to a question that this client has not asked. */
-  function isOfAnotherClient(event: NumberedEvent): event is ServerFrame<'message.started'> {
+  /** Returns whether an event begins the answer to a question of another client. */
+  function isOfAnotherClient(event: SequencedEvent): event is ServerFrame<'message.started'> {
     if (event.type !== 'message.started' || openedTurns.has(event.turn_id)) return false;
     const { session_id: sessionId, turn_id: turnId, message } = event;
     return [...answers].every(
@@ -98,7 +110,7 @@ export async function openChat({
     );
   }
 
-  function begin(sessionId: string, ask: Ask): Answer {
+  function begin(sessionId: string, ask: AnswerStart): StreamedAnswer {
     const answer = new AnswerStream(sessionId, ask);
     if (link.end === undefined) {
       answers.add(answer);
@@ -109,7 +121,7 @@ export async function openChat({
     return answer;
   }
 
-  /** Makes an answer begin, or continue on a new connection or after a gap. It never throws: the answer fails. */
+  /** Starts an answer, or continues it after a reconnect or a gap. It never throws; errors end the answer. */
   async function pursue(answer: AnswerStream): Promise<void> {
     const refusal = await onThisConnection(async () => {
       if (!answer.isOver) await nextStep(answer);
@@ -118,13 +130,13 @@ export async function openChat({
     if (answer.isOver) answers.delete(answer);
   }
 
-  /** Opens a session on a new connection, and publishes its new messages. It never throws. */
+  /** Reopens a session after a reconnect and publishes its new messages. It never throws. */
   async function listenAgain(sessionId: string): Promise<void> {
     const hasAsked = [...answers].some((answer) => answer.sessionId === sessionId);
     const request = { type: 'session.open', session_id: sessionId } as const;
     const refusal = await onThisConnection(async () => {
       await link.ask(request, ({ messages, turn }) => {
-        // The question of a running turn comes with its events.
+        // The question of a running turn also arrives as an event.
         const end =
           turn === null ? messages.length : messages.findLastIndex(({ role }) => role === 'user');
         arrivals.catchUp(sessionId, messages.slice(0, Math.max(0, end)), hasAsked);
@@ -134,8 +146,8 @@ export async function openChat({
   }
 
   /**
-   * Asks until the assistant is available, or another connection has taken over.
-   * @returns The error that the assistant answered.
+   * Repeats a request until the assistant is available. Stops if the connection was replaced.
+   * @returns The error with which the request failed, if any.
    */
   async function onThisConnection(ask: () => Promise<void>): Promise<ChatError | undefined> {
     const { connections } = link;
@@ -145,13 +157,13 @@ export async function openChat({
       });
       return undefined;
     } catch (error) {
-      if (error instanceof LostError) return undefined;
+      if (error instanceof ConnectionLostError) return undefined;
       if (error instanceof ChatError) return error;
       throw error;
     }
   }
 
-  /** Repeats while the assistant answers 503, for about two minutes. Throws what `ask` throws. */
+  /** Repeats a request for about two minutes while the assistant answers 503. Rethrows other errors. */
   async function untilAvailable<Result>(ask: () => Promise<Result>): Promise<Result> {
     for (let tries = 0; ; tries += 1) {
       try {
@@ -178,14 +190,14 @@ export async function openChat({
     await reopen(answer);
   }
 
-  /** A retry has no name: after a lost connection the session shows whether it was handled. */
+  /** Sends a retry. It has no idempotency key, so after a loss the session shows whether it was handled. */
   async function retry(answer: AnswerStream): Promise<void> {
     answer.wasAsked = true;
     const request = { type: 'message.retry', session_id: answer.sessionId } as const;
     await link.ask(request, bindTo(answer));
   }
 
-  /** Opens the session of an answer, with the events that it lacks. */
+  /** Opens the session of an answer and replays the missing events. */
   async function reopen(answer: AnswerStream): Promise<void> {
     const { sessionId: session_id, turnId: turn_id, seq: after } = answer;
     const known = turn_id === undefined ? {} : { turn_id, after };
@@ -198,7 +210,7 @@ export async function openChat({
       if (isRunning) answer.turnId = turn?.turn_id;
       answer.isReplaying = true;
     });
-    // Messages are answered in order: earlier events come before this answer.
+    // Replies come in order, so all replayed events arrive before the pong.
     await link.ask({ type: 'ping' });
     answer.isReplaying = false;
     if (isRunning || answer.isOver) return;
@@ -210,7 +222,7 @@ export async function openChat({
   await link.opened;
 
   return {
-    /** Creates a session. After a lost connection there may be an empty one more. */
+    /** Creates a session. After a lost connection, an extra empty session may exist. */
     async createSession(
       options: { profileId?: string | undefined; name?: string | undefined } = {},
     ): Promise<Session> {
@@ -221,11 +233,11 @@ export async function openChat({
 
     /**
      * Opens a session.
-     * @returns Its latest 100 messages, and the running answer from its beginning.
+     * @returns The session, its latest 100 messages, and the running answer from its first event.
      */
     async openSession(
       sessionId: string,
-    ): Promise<{ session: Session; messages: Message[]; answer: Answer | null }> {
+    ): Promise<{ session: Session; messages: Message[]; answer: StreamedAnswer | null }> {
       const request = { type: 'session.open', session_id: sessionId } as const;
       const { session, messages, turn } = await link.insist(request, (opened) => {
         arrivals.note(sessionId, opened.messages);
@@ -237,21 +249,21 @@ export async function openChat({
       return { session, messages, answer };
     },
 
-    /** Sends a message, once over any number of connections. */
-    send: (sessionId: string, text: string): Answer =>
+    /** Sends a message exactly once, even across reconnects. */
+    send: (sessionId: string, text: string): StreamedAnswer =>
       begin(sessionId, { type: 'send', text, clientMessageId: crypto.randomUUID() }),
 
-    /** Answers the last message again, whose answer is incomplete. */
-    retry: (sessionId: string): Answer => begin(sessionId, { type: 'retry' }),
+    /** Requests another answer to the last message if its answer is incomplete. */
+    retry: (sessionId: string): StreamedAnswer => begin(sessionId, { type: 'retry' }),
 
-    /** Cancels the running answer; its end comes with its events. */
+    /** Cancels the running answer. Its last event still follows. */
     async cancel(sessionId: string): Promise<void> {
       await link.insist({ type: 'message.cancel', session_id: sessionId });
     },
 
     /**
-     * Undoes the changes of a step in the user's memory, all or none.
-     * @throws ChatError `refused` with the problem `nothing_to_undo` where it was undone before, or the memory has
+     * Reverts all changes that a step made in the user's memory, or none.
+     * @throws ChatError `refused` with the problem `nothing_to_undo` if they were reverted before, or the memory has
      *   changed since.
      */
     async undo(sessionId: string, stepId: string): Promise<void> {
@@ -259,20 +271,20 @@ export async function openChat({
     },
 
     /**
-     * Calls a function for each message that this client did not ask for, in the latest 20 sessions that it opened or
-     * spoke in. Messages that come while the connection is lost follow with the next connection.
+     * Sets the callback for messages that this client did not request. It covers the 20 most recently used sessions.
+     * Messages that arrive during a loss follow after the reconnect.
      */
-    onArrived(callback: (arrived: Arrived) => void): void {
+    onArrived(callback: (arrived: ReceivedMessage) => void): void {
       arrivals.onArrived = callback;
     },
 
-    /** Closes the connection; everything that is waited for fails. */
+    /** Closes the connection. All pending calls and answers fail. */
     close: (): void => link.close(),
   };
 }
 
-/** Binds an answer to the turn of its first event. */
-function bindTo(answer: AnswerStream): (frame: Frame) => void {
+/** Returns a callback that assigns the turn of the first event to an answer. */
+function bindTo(answer: AnswerStream): (frame: ReceivedFrame) => void {
   return (frame) => {
     if (frame.type === 'message.started') answer.turnId = frame.turn_id;
   };

@@ -3,7 +3,7 @@ import type { Problem } from '@oselya/protocol';
 const MAX_BACKOFF_MS = 30_000;
 
 /**
- * Why something failed.
+ * The reason of an error.
  *
  * | code           | meaning                                                           |
  * | -------------- | ----------------------------------------------------------------- |
@@ -28,11 +28,11 @@ export type ChatErrorCode =
   | 'answer_lost'
   | 'closed';
 
-/** An error of this client. Match on `code`. */
+/** An error of this client. Check `code` for the reason. */
 export class ChatError extends Error {
   override readonly name = 'ChatError';
   readonly code: ChatErrorCode;
-  /** The problem of the assistant, for the code `refused`. */
+  /** Problem that the assistant sent. Only set for the code `refused`. */
   readonly problem: Problem | undefined;
 
   constructor(code: ChatErrorCode, message: string, problem?: Problem) {
@@ -42,25 +42,25 @@ export class ChatError extends Error {
   }
 }
 
-/** Returns the error of a message that the assistant answered with a problem. */
-export function refused(problem: Problem): ChatError {
+/** Creates the error of a message that the assistant rejected with a problem. */
+export function createRejectionError(problem: Problem): ChatError {
   return new ChatError('refused', problem.detail ?? problem.title, problem);
 }
 
-/** Returns the error of a frame that is not of this protocol. */
-export function malformed(what: string): ChatError {
+/** Creates the error of a frame that violates the protocol. */
+export function createProtocolError(what: string): ChatError {
   return new ChatError('no_assistant', `the server sent ${what}`);
 }
 
-/** The end of a connection: the close code, and the HTTP status of a rejected handshake, if known. */
-export type Closing = { code: number; reason: string; status?: number };
+/** The close of a connection. `status` is the HTTP status of a rejected handshake, if known. */
+export type ConnectionClose = { code: number; reason: string; status?: number };
 
-/** Returns whether the handshake was rejected by something other than an assistant. */
-export const isNoAssistant = ({ status }: Closing): boolean =>
+/** Returns whether the rejection of the handshake shows that the server is not an assistant. */
+export const isNoAssistant = ({ status }: ConnectionClose): boolean =>
   status !== undefined && status !== 429 && status < 500;
 
-/** Returns the error of a close after which the client does not connect again. docs/protocol.md, Close codes. */
-export function closed(closing: Closing): ChatError {
+/** Creates the error of a close after which the client does not reconnect. docs/protocol.md, Close codes. */
+export function createCloseError(closing: ConnectionClose): ChatError {
   const { code, reason, status } = closing;
   if (isNoAssistant(closing)) {
     return new ChatError('no_assistant', `the handshake was rejected with HTTP ${status}`);
@@ -90,15 +90,15 @@ const CLOSES: Readonly<Record<number, string>> = {
   4429: 'too many connections or messages of this account',
 };
 
-/** Returns the meaning of a close code for people. docs/protocol.md, Close codes. */
+/** Describes a close code for people. docs/protocol.md, Close codes. */
 export function describeClose(code: number): string {
   return CLOSES[code] ?? `it was closed with the code ${code}`;
 }
 
 /**
- * Returns the delay in milliseconds before a client connects again after a close, or null if it does not.
+ * Returns the delay in milliseconds before a client reconnects after a close; null if it must not reconnect.
  * docs/protocol.md, Close codes.
- * @param attempt Counts from 0 since a connection was last open.
+ * @param attempt Number of attempts since the last open connection, from 0.
  */
 export function reconnectDelayMs(code: number, attempt: number): number | null {
   const backoffMs = Math.min(MAX_BACKOFF_MS, 1000 * 2 ** attempt) * (0.5 + Math.random() / 2);

@@ -8,9 +8,9 @@ import {
 } from '@oselya/protocol';
 import { type Static, Type } from 'typebox';
 import { Value } from 'typebox/value';
-import { malformed } from './errors.ts';
+import { createProtocolError } from './errors.ts';
 
-/** An event of an unknown type, which has a place in its turn. */
+/** Schema of an event with an unknown type. */
 const otherEvent = Type.Object({
   type: Type.Literal('other'),
   session_id: Type.String(),
@@ -19,20 +19,20 @@ const otherEvent = Type.Object({
 });
 type OtherEvent = Static<typeof otherEvent>;
 
-/** A message of the server. */
-export type Frame = ServerFrame | (OtherEvent & { id?: undefined });
+/** A frame that the server sent. */
+export type ReceivedFrame = ServerFrame | (OtherEvent & { id?: undefined });
 
-/** An event of an answer. The last one is `message.completed` or `error`. */
-export type TurnEvent = AnswerFrame;
+/** An event of an answer. The last event is `message.completed` or `error`. */
+export type AnswerEvent = AnswerFrame;
 
-/** An event with a place in a turn. */
-export type NumberedEvent = TurnEvent | ServerFrame<'message.arrived'> | OtherEvent;
+/** An event of a turn, with a sequence number. */
+export type SequencedEvent = AnswerEvent | ServerFrame<'message.arrived'> | OtherEvent;
 
-/** An answer as it is written. It throws ChatError where it cannot be followed to its end. */
-export type Answer = AsyncIterable<TurnEvent>;
+/** The events of an answer as they arrive. The iteration throws ChatError if the answer cannot be completed. */
+export type StreamedAnswer = AsyncIterable<AnswerEvent>;
 
 /** Returns whether a frame is an event of a turn. */
-export function isEvent(frame: Frame): frame is NumberedEvent {
+export function isEvent(frame: ReceivedFrame): frame is SequencedEvent {
   return 'seq' in frame;
 }
 
@@ -41,27 +41,27 @@ const schemas = new Map(
 );
 
 /**
- * Reads a frame of the server.
- * @returns Undefined for an unknown type without a place in a turn, as docs/protocol.md asks.
- * @throws ChatError `no_assistant` for anything that is not of this protocol.
+ * Parses a frame of the server.
+ * @returns Undefined for an unknown type outside a turn, which clients must ignore. See docs/protocol.md.
+ * @throws ChatError `no_assistant` for a frame that violates the protocol.
  */
-export function readFrame(text: string): Frame | undefined {
+export function parseServerFrame(text: string): ReceivedFrame | undefined {
   const value = parse(text);
   const type: unknown = (value as { type?: unknown } | null)?.type;
-  if (typeof type !== 'string') throw malformed('a message without a type');
+  if (typeof type !== 'string') throw createProtocolError('a message without a type');
   const frame = value as object;
   const schema = schemas.get(type === 'error' && 'seq' in frame ? 'error.event' : type);
   if (schema === undefined) {
     const other = { ...frame, type: 'other', id: undefined };
     return Value.Check(otherEvent, other) ? other : undefined;
   }
-  if (!Value.Check(schema, frame)) throw malformed(`a ${type} of another form`);
-  // The schema of its type has accepted it.
-  return frame as Frame;
+  if (!Value.Check(schema, frame)) throw createProtocolError(`a ${type} of another form`);
+  // The cast is safe after the schema check.
+  return frame as ReceivedFrame;
 }
 
-/** Returns the problem of a stored answer that failed. */
-export function problemOf({ problem }: Message): Problem | undefined {
+/** Parses the problem of a failed answer; undefined if there is none. */
+export function parseProblem({ problem }: Message): Problem | undefined {
   return Value.Check(problemSchema, problem) ? problem : undefined;
 }
 
@@ -69,6 +69,6 @@ function parse(text: string): unknown {
   try {
     return JSON.parse(text);
   } catch {
-    throw malformed('no JSON');
+    throw createProtocolError('no JSON');
   }
 }

@@ -2,11 +2,11 @@ import { WebSocket } from 'ws';
 
 const HANDSHAKE_MS = 15_000;
 
-/** Maximum size of a frame: a session comes with its latest 100 messages. */
+/** Maximum size of a frame. `session.opened` contains up to 100 messages. */
 const MAX_FRAME_BYTES = 16 * 1024 * 1024;
 
-/** Returns the function that opens WebSockets with a session cookie, for clients other than browsers. */
-export function withCookie({ name, value }: { name: string; value: string }) {
+/** Creates a function that opens WebSockets with a session cookie. Browsers do not need it. */
+export function createCookieSocketOpener({ name, value }: { name: string; value: string }) {
   return (url: string): WebSocket =>
     new WebSocket(url, {
       headers: { cookie: `${name}=${value}` },

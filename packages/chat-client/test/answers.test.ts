@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import type { Arrived } from '../src/client.ts';
+import type { ReceivedMessage } from '../src/client.ts';
 import {
   all,
   cancel,
@@ -268,7 +268,7 @@ test('A digest is no answer to a question', async (t) => {
 /** Opens a client with the session `s`, and collects its arrivals. */
 async function openListener(t: Parameters<typeof openPair>[0], messages: object[] = []) {
   const pair = await openPair(t);
-  const arrived: Arrived[] = [];
+  const arrived: ReceivedMessage[] = [];
   pair.client.onArrived((one) => arrived.push(one));
   const opening = pair.client.openSession('s');
   const { id } = await pair.peer.hear('session.open');

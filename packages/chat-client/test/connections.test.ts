@@ -4,7 +4,7 @@ import { createServer } from 'node:http';
 import { test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { openChat, reconnectDelayMs, type Status } from '../src/client.ts';
-import { withCookie } from '../src/node.ts';
+import { createCookieSocketOpener } from '../src/node.ts';
 import {
   all,
   cancel,
@@ -30,7 +30,7 @@ for (const [close, code] of [
   test(`After ${close} it does not reconnect, and everything pending fails with ${code}`, async (t) => {
     const script = await startScript(t);
     const [client, peer] = await Promise.all([
-      openChat({ url: script.url, openSocket: withCookie(cookie) }),
+      openChat({ url: script.url, openSocket: createCookieSocketOpener(cookie) }),
       script.peer(),
     ]);
     const answer = client.send('s', 'Що є?');
@@ -69,10 +69,13 @@ test('A handshake is repeated after 503 and 429 only', async (t) => {
   const codes = statuses.flatMap((status) => (status.type === 'waiting' ? [status.code] : []));
   assert.deepEqual(codes, [1006, 1006, 4429]);
   script.refusals.push(403);
-  await assert.rejects(openChat({ url: script.url, openSocket: withCookie(cookie) }), {
-    code: 'no_assistant',
-    message: /HTTP 403/,
-  });
+  await assert.rejects(
+    openChat({ url: script.url, openSocket: createCookieSocketOpener(cookie) }),
+    {
+      code: 'no_assistant',
+      message: /HTTP 403/,
+    },
+  );
   const creating = client.createSession();
   client.close();
   await assert.rejects(creating, { code: 'closed' });
@@ -86,7 +89,10 @@ test('A client fails at once without a first connection, and later after its pat
   server.close();
   await once(server, 'close');
   await assert.rejects(
-    openChat({ url: `http://127.0.0.1:${address.port}`, openSocket: withCookie(cookie) }),
+    openChat({
+      url: `http://127.0.0.1:${address.port}`,
+      openSocket: createCookieSocketOpener(cookie),
+    }),
     {
       code: 'unreachable',
       message: /ECONNREFUSED/,
@@ -220,7 +226,10 @@ test('A server that is no assistant is recognized', async (t) => {
   const address = server.address();
   assert.ok(typeof address === 'object' && address !== null);
   await assert.rejects(
-    openChat({ url: `http://127.0.0.1:${address.port}`, openSocket: withCookie(cookie) }),
+    openChat({
+      url: `http://127.0.0.1:${address.port}`,
+      openSocket: createCookieSocketOpener(cookie),
+    }),
     {
       code: 'no_assistant',
     },

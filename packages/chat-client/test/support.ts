@@ -4,15 +4,15 @@ import type { AddressInfo } from 'node:net';
 import type { TestContext } from 'node:test';
 import { type WebSocket, WebSocketServer } from 'ws';
 import {
-  type Answer,
+  type StreamedAnswer,
   type ChatClient,
   ChatError,
   openChat,
   reconnectDelayMs,
   type Status,
-  type TurnEvent,
+  type AnswerEvent,
 } from '../src/client.ts';
-import { withCookie } from '../src/node.ts';
+import { createCookieSocketOpener } from '../src/node.ts';
 
 type Sent = { type: string; id: string } & Record<string, unknown>;
 
@@ -166,7 +166,7 @@ export async function openPair(
   const [client, peer] = await Promise.all([
     openChat({
       url: script.url,
-      openSocket: withCookie(cookie),
+      openSocket: createCookieSocketOpener(cookie),
       onStatus(status) {
         statuses.push(status);
         if (status.type === 'ended') ended.resolve(status.error);
@@ -181,8 +181,10 @@ export async function openPair(
 }
 
 /** Reads an answer to its end or error. */
-export async function all(answer: Answer): Promise<{ events: TurnEvent[]; error?: ChatError }> {
-  const events: TurnEvent[] = [];
+export async function all(
+  answer: StreamedAnswer,
+): Promise<{ events: AnswerEvent[]; error?: ChatError }> {
+  const events: AnswerEvent[] = [];
   try {
     for await (const next of answer) events.push(next);
     return { events };
@@ -193,7 +195,7 @@ export async function all(answer: Answer): Promise<{ events: TurnEvent[]; error?
 }
 
 /** Returns the streamed text of an answer. */
-export const textOf = (events: readonly TurnEvent[]): string =>
+export const textOf = (events: readonly AnswerEvent[]): string =>
   events.map((one) => (one.type === 'message.delta' ? one.text : '')).join('');
 
 /** Waits for `message.send`. */

@@ -29,6 +29,3 @@ export function formatPrice(price: number, currency: string | null | undefined):
 export function formatListingId(listingId: number): string {
   return `#${listingId}`;
 }
-
-/** Maximum length of a message of a user, in characters. docs/protocol.md, Messages. */
-export const MAX_TEXT_LENGTH = 16_000;

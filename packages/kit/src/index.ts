@@ -50,11 +50,5 @@ export {
   problemSchema,
 } from './problems.ts';
 export { listen, onShutdown, StartError } from './process.ts';
-export {
-  formatAmount,
-  formatListingId,
-  formatNumber,
-  formatPrice,
-  MAX_TEXT_LENGTH,
-} from './format.ts';
+export { formatAmount, formatListingId, formatNumber, formatPrice } from './format.ts';
 export { shortenCodeChallenge, SIGN_IN_STEP_MINUTES } from './sign-in.ts';

@@ -1,25 +1,25 @@
 import { type Static, type TSchema, Type } from 'typebox';
 import { MAX_ID_LENGTH } from './limits.ts';
 
-/** Pattern of a text that PostgreSQL stores: without NUL. */
-export const STORABLE = '^[^\\u0000]*$';
+/** Pattern of text without NUL characters, which PostgreSQL cannot store. */
+export const STORABLE_PATTERN = '^[^\\u0000]*$';
 
-/** Returns the schema of a text of a client that is not empty and can be stored. */
-export const text = (maxLength: number, description: string) =>
-  Type.String({ pattern: STORABLE, minLength: 1, maxLength, description });
+/** Creates the schema of a non-empty text that PostgreSQL can store. */
+export const boundedText = (maxLength: number, description: string) =>
+  Type.String({ pattern: STORABLE_PATTERN, minLength: 1, maxLength, description });
 const nullable = <Schema extends TSchema>(schema: Schema) => Type.Union([schema, Type.Null()]);
 const time = (description?: string) =>
   Type.String({ format: 'date-time', ...(description && { description }) });
 
-/** An `id` that a client gives a message, for the answers to repeat: a text or an integer. */
-export const messageId = Type.Union([
+/** Schema of a message `id`, a text or an integer. A client sets it, and replies repeat it. */
+export const messageIdSchema = Type.Union([
   Type.String({ maxLength: MAX_ID_LENGTH }),
   Type.Integer({ minimum: Number.MIN_SAFE_INTEGER, maximum: Number.MAX_SAFE_INTEGER }),
 ]);
-/** See {@link messageId}. */
-export type MessageId = Static<typeof messageId>;
+/** See {@link messageIdSchema}. */
+export type MessageId = Static<typeof messageIdSchema>;
 
-/** A session, for examples. */
+/** Example of a session. */
 export const exampleSession = {
   session_id: '0d2b7a3e-5a5c-4a8e-9a55-3f1f2f6f7c10',
   profile_id: 'default',
@@ -31,7 +31,7 @@ export const exampleSession = {
   last_active: '2026-03-04T17:42:10.000Z',
 };
 
-/** A message, for examples. */
+/** Example of a message. */
 export const exampleMessage = {
   id: '6b0f2f0e-0f55-4c3c-8f0f-3d4b5f7f2a11',
   role: 'user',
@@ -39,7 +39,7 @@ export const exampleMessage = {
   created_at: '2026-03-04T17:42:10.000Z',
 };
 
-/** A session. Specification 000, Session summary item. */
+/** Schema of a session. Specification 000, Session summary item. */
 export const sessionSchema = Type.Object(
   {
     session_id: Type.String(),
@@ -60,7 +60,7 @@ export const sessionSchema = Type.Object(
 /** See {@link sessionSchema}. */
 export type Session = Static<typeof sessionSchema>;
 
-/** A stored message of a conversation. Contract 3, Answers. */
+/** Schema of a stored message. Contract 3, Answers. */
 export const messageSchema = Type.Object(
   {
     id: Type.String(),
@@ -92,7 +92,7 @@ export const messageSchema = Type.Object(
 /** See {@link messageSchema}. */
 export type Message = Static<typeof messageSchema>;
 
-/** The members of a problem that clients use. RFC 9457. */
+/** Schema of a problem, with the members that clients use. RFC 9457. */
 export const problemSchema = Type.Object(
   {
     title: Type.String(),
@@ -105,31 +105,31 @@ export const problemSchema = Type.Object(
 /** See {@link problemSchema}. */
 export type Problem = Static<typeof problemSchema>;
 
-/** A fact that a tool wrote or removed. */
-export const memoryChange = Type.Object({
+/** Schema of a fact that a tool wrote or removed. */
+export const memoryChangeSchema = Type.Object({
   category: Type.String(),
   key: Type.String(),
   value: nullable(Type.String({ description: 'Null where the fact was removed.' })),
   previous: nullable(Type.String({ description: 'Null where the fact is new.' })),
 });
-/** See {@link memoryChange}. */
-export type MemoryChange = Static<typeof memoryChange>;
+/** See {@link memoryChangeSchema}. */
+export type MemoryChange = Static<typeof memoryChangeSchema>;
 
 const toolMembers = {
   step_id: Type.String({ description: 'Of the step, as in `GET /sessions/{id}/planning`.' }),
   name: Type.String(),
   title: Type.String({ description: 'The activity, for people.' }),
 };
-/** A tool call that has started. */
-export const startedTool = Type.Object(toolMembers);
-/** A tool call that has finished. */
-export const finishedTool = Type.Object({
+/** Schema of a tool call that has started. */
+export const startedToolCallSchema = Type.Object(toolMembers);
+/** Schema of a tool call that has finished. */
+export const finishedToolCallSchema = Type.Object({
   ...toolMembers,
   status: Type.Enum(['done', 'failed']),
   summary: Type.String({ description: 'The result, for people.' }),
-  changes: Type.Array(memoryChange, {
+  changes: Type.Array(memoryChangeSchema, {
     description: "Changes in the user's memory; `memory.undo` reverts them.",
   }),
 });
-/** See {@link startedTool}. */
-export type Tool = Static<typeof startedTool>;
+/** See {@link startedToolCallSchema}. */
+export type ToolCallInfo = Static<typeof startedToolCallSchema>;

@@ -1,18 +1,18 @@
-/** Maximum length of the text of a message, in UTF-16 code units. */
-export const MAX_TEXT_LENGTH = 16_000;
+/** Maximum length of a message's text, in UTF-16 code units. */
+export const MAX_MESSAGE_LENGTH = 16_000;
 
-/** Maximum length of an `id` that a client gives a message. */
+/** Maximum length of a message `id`, in UTF-16 code units. */
 export const MAX_ID_LENGTH = 128;
 
-/** Number of messages that come with an opened session: the latest. */
-export const OPENED_MESSAGES = 100;
+/** Maximum number of messages in `session.opened`. */
+export const MAX_OPENED_MESSAGES = 100;
 
-/** Reason for the server to close a socket: the code, and a short text for people. */
+/** The close code of a socket, with a short reason for people. */
 export type Closing = { code: number; reason: string };
 
 /**
- * Every reason for the server to close a socket; docs/protocol.md says how a client reacts to each. The
- * WebSocket library adds the codes of RFC 6455, such as 1009 for a message that is too large.
+ * All closes that the server initiates. docs/protocol.md describes how clients react. The WebSocket library adds codes
+ * of RFC 6455, such as 1009 for a message that is too large.
  */
 export const closings = {
   signedOut: { code: 4401, reason: 'Signed out: sign in before you connect again' },
@@ -27,15 +27,15 @@ export const closings = {
 
 /** Limits of one socket. */
 export const socketLimits = {
-  /** A larger message closes the socket with 1009. */
+  /** Maximum size of a client message. A larger one closes the socket with 1009. */
   maxMessageBytes: 64 * 1024,
   messagesPerMinute: 240,
-  /** Messages in error per minute; errors of the service itself do not count. */
+  /** Maximum number of failed messages per minute. Errors of the server do not count. */
   errorsPerMinute: 20,
-  /** Messages that wait for the one before them, 64 KiB each at most. */
+  /** Maximum number of queued messages. */
   waitingMessages: 32,
-  /** Data that the client has not read when the next message for it is due. */
+  /** Maximum size of data that the client has not read yet. */
   maxBufferedBytes: 1024 * 1024,
-  /** The server closes a connection that answers none of two pings. */
+  /** Interval of pings. A connection that misses two pings is closed. */
   pingIntervalMs: 30_000,
 };

@@ -1,15 +1,15 @@
 import { type Static, type TObject, type TProperties, Type } from 'typebox';
 import {
-  finishedTool,
-  messageId,
+  finishedToolCallSchema,
+  messageIdSchema,
   messageSchema,
   problemSchema,
   sessionSchema,
-  startedTool,
-  STORABLE,
-  text,
+  startedToolCallSchema,
+  STORABLE_PATTERN,
+  boundedText,
 } from './data.ts';
-import { MAX_TEXT_LENGTH, OPENED_MESSAGES } from './limits.ts';
+import { MAX_MESSAGE_LENGTH, MAX_OPENED_MESSAGES } from './limits.ts';
 
 export * from './data.ts';
 export * from './limits.ts';
@@ -23,23 +23,23 @@ const ofTurn = {
     description: 'Number of the event in its turn, from 1 without gaps.',
   }),
 };
-const optionalId = { id: Type.Optional(messageId) };
+const optionalId = { id: Type.Optional(messageIdSchema) };
 
-/** Defines a message that answers one of a client, whose `id` it repeats. */
+/** Defines a reply to a client message. It repeats the `id`. */
 const answer = <Members extends TProperties>(members: Members, description: string) => ({
   isEvent: false,
   description,
   members: { ...optionalId, ...members },
 });
 
-/** Defines an event of a turn; to the socket that began the turn it repeats the `id`. */
+/** Defines an event of a turn. For the socket that began the turn, it repeats the `id`. */
 const event = <Members extends TProperties>(members: Members, description: string) => ({
   isEvent: true,
   description,
   members: { ...optionalId, ...ofTurn, ...members },
 });
 
-/** Messages of the server by their keys, which are the types except for `error.event`. Later versions may add some. */
+/** Server messages by key. Keys equal types, except that `error.event` has the type `error`. */
 export const serverMessages = {
   pong: answer({}, 'The connection is alive.'),
   'session.created': answer(
@@ -51,7 +51,7 @@ export const serverMessages = {
       ...ofSession,
       session: sessionSchema,
       messages: Type.Array(messageSchema, {
-        maxItems: OPENED_MESSAGES,
+        maxItems: MAX_OPENED_MESSAGES,
         description: 'The latest, oldest first; `GET /sessions/{id}` leads to the earlier ones.',
       }),
       turn: Type.Union([Type.Object({ turn_id: Type.String() }), Type.Null()], {
@@ -96,8 +96,8 @@ export const serverMessages = {
     { text: Type.String({ description: 'To be appended to the text before it.' }) },
     'More text of the answer. A client that opens the session later gets consecutive texts as one, with the number of the last.',
   ),
-  'tool.started': event({ tool: startedTool }, 'A tool starts.'),
-  'tool.finished': event({ tool: finishedTool }, 'A tool has finished.'),
+  'tool.started': event({ tool: startedToolCallSchema }, 'A tool starts.'),
+  'tool.finished': event({ tool: finishedToolCallSchema }, 'A tool has finished.'),
   'message.completed': event(
     { message: messageSchema },
     'The answer is stored, complete or as far as it came: then its `status` is `cancelled` or `cut`. An attempt without any text leaves the earlier answer, which is the message then. It ends the answer whatever its number: after a process has died, numbers continue from the last stored event, and a client may have more.',
@@ -128,14 +128,14 @@ type ServerMessages = typeof serverMessages;
 /** A key of {@link serverMessages}. */
 export type ServerKey = keyof ServerMessages;
 
-/** A message of the server. */
+/** A server message. */
 export type ServerFrame<Key extends ServerKey = ServerKey> = {
   [Name in Key]: { type: Name extends 'error.event' ? 'error' : Name } & Static<
     TObject<ServerMessages[Name]['members']>
   >;
 }[Key];
 
-/** Keys of the events of an answer, in about their order. */
+/** Keys of the events of an answer, roughly in order. */
 const answerEvents = [
   'message.started',
   'message.delta',
@@ -145,18 +145,18 @@ const answerEvents = [
   'error.event',
 ] as const;
 
-/** An event of the turn of an answer. The last one is `message.completed` or `error`. */
+/** An event of an answer. The last event is `message.completed` or `error`. */
 export type AnswerFrame = ServerFrame<(typeof answerEvents)[number]>;
 
 /** An event of any turn. */
 export type TurnFrame = AnswerFrame | ServerFrame<'message.arrived'>;
 
-/** Returns whether an event ends its answer. */
-export function isEnd({ type }: Pick<TurnFrame, 'type'>): boolean {
+/** Returns whether an event is the last one of its answer. */
+export function isFinalEvent({ type }: Pick<TurnFrame, 'type'>): boolean {
   return type === 'message.completed' || type === 'error';
 }
 
-/** Defines a message of clients. Unknown members are errors, and an optional one may be null. */
+/** Defines a client message. Unknown members are rejected, and optional members may be null. */
 const request = <
   const Access extends 'public' | 'signed-in' | { permission: string },
   Members extends TProperties,
@@ -168,18 +168,18 @@ const request = <
 ) => ({ access, members: { ...optionalId, ...members }, ...about });
 
 const sessionId = {
-  session_id: text(300, "The session's id. Ids of an older system may be any text."),
+  session_id: boundedText(300, "The session's id. Ids of an older system may be any text."),
 };
 const useProfiles = { permission: 'svc.profiles.use' } as const;
 
-/** Messages of clients by type: the permission that each needs, its members, and its answers beside `error`. */
+/** Client messages by type, with their permission, members and replies. Each may also get `error`. */
 export const clientMessages = {
   ping: request('public', {}, { description: 'Checks the connection.', answers: ['pong'] }),
   'session.create': request(
     useProfiles,
     {
-      profile_id: Type.Optional(text(64, 'Defaults to the default profile.')),
-      name: Type.Optional(Type.String({ pattern: STORABLE, maxLength: 200 })),
+      profile_id: Type.Optional(boundedText(64, 'Defaults to the default profile.')),
+      name: Type.Optional(Type.String({ pattern: STORABLE_PATTERN, maxLength: 200 })),
     },
     {
       description: 'Creates a session and opens it. An admin-only profile needs the role `admin`.',
@@ -190,7 +190,7 @@ export const clientMessages = {
     useProfiles,
     {
       ...sessionId,
-      turn_id: Type.Optional(text(100, 'The turn of the last event that the client has.')),
+      turn_id: Type.Optional(boundedText(100, 'The turn of the last event that the client has.')),
       after: Type.Optional(
         Type.Integer({
           minimum: 0,
@@ -213,14 +213,17 @@ export const clientMessages = {
     useProfiles,
     {
       ...sessionId,
-      // Not blank, and without NUL, which PostgreSQL does not store.
+      // The pattern rejects blank texts and NUL characters, which PostgreSQL cannot store.
       text: Type.String({
         minLength: 1,
-        maxLength: MAX_TEXT_LENGTH,
+        maxLength: MAX_MESSAGE_LENGTH,
         pattern: '^(?![^]*\\u0000)\\s*\\S',
       }),
       client_message_id: Type.Optional(
-        text(100, "The client's name for it: a message sent again under its name is stored once."),
+        boundedText(
+          100,
+          "The client's name for it: a message sent again under its name is stored once.",
+        ),
       ),
     },
     {
@@ -242,7 +245,7 @@ export const clientMessages = {
     { permission: 'svc.memory.read_own' },
     {
       ...sessionId,
-      step_id: text(100, 'Of the step that changed the memory, from `tool.finished`.'),
+      step_id: boundedText(100, 'Of the step that changed the memory, from `tool.finished`.'),
     },
     {
       description: "Reverts the changes of a tool in one's memory, in one's own session.",
@@ -251,10 +254,10 @@ export const clientMessages = {
   ),
 };
 type ClientMessages = typeof clientMessages;
-/** The type of a message of clients. */
+/** The type of a client message. */
 export type ClientType = keyof ClientMessages;
 
-/** A message of a client. */
+/** A client message. */
 export type ClientFrame<Type_ extends ClientType = ClientType> = {
   [Name in Type_]: { type: Name } & Static<TObject<ClientMessages[Name]['members']>>;
 }[Type_];

@@ -8,7 +8,7 @@ import {
 } from '@oselya/kit';
 import {
   MAX_ID_LENGTH,
-  messageId,
+  messageIdSchema,
   type MessageId,
   type ServerFrame,
   type ServerKey,
@@ -110,7 +110,7 @@ export function defineUserMessage<
 /** Creates a validator of message members. It treats null in an optional member as absent. */
 function createMemberValidator<Members extends TProperties>(members: Members) {
   const schema = Type.Object(
-    { id: Type.Optional(messageId), ...members, type: Type.String() },
+    { id: Type.Optional(messageIdSchema), ...members, type: Type.String() },
     { additionalProperties: false },
   );
   const validator = Compile(schema);

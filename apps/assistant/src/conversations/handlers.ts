@@ -1,4 +1,9 @@
-import { clientMessages, type ClientType, type MessageId, OPENED_MESSAGES } from '@oselya/protocol';
+import {
+  clientMessages,
+  type ClientType,
+  type MessageId,
+  MAX_OPENED_MESSAGES,
+} from '@oselya/protocol';
 import type { User } from '../access/permissions.ts';
 import { perMinuteOfEach } from '../limits.ts';
 import { problem } from '../errors.ts';
@@ -237,7 +242,7 @@ export function createHandlers({
   }
 
   async function opened(user: User, sessionId: string, turn: { turn_id: string } | null) {
-    const page = { sessionId, limit: OPENED_MESSAGES };
+    const page = { sessionId, limit: MAX_OPENED_MESSAGES };
     const { session, messages } = await sessions.openConversation(user, page);
     const shown = messages.toReversed().map(presentMessage);
     openings.spend(user.id, OPENED_LETTERS + JSON.stringify(shown).length);

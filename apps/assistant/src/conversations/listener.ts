@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { isDatabaseOutage } from '@oselya/db';
 import { type Logger, createProblemBody } from '@oselya/kit';
-import { isEnd, type ServerFrame, type TurnFrame } from '@oselya/protocol';
+import { isFinalEvent, type ServerFrame, type TurnFrame } from '@oselya/protocol';
 import { problem } from '../errors.ts';
 import {
   type EventLog,
@@ -95,7 +95,7 @@ export class Listener implements Subscriber {
     for (const event of turn.events.slice(cursor.seq)) {
       if (!this.#isFollowing || cursor.hasEnded) return;
       cursor.seq = event.seq;
-      cursor.hasEnded = isEnd(event);
+      cursor.hasEnded = isFinalEvent(event);
       send({ ...event, session_id, turn_id: turn.turnId });
     }
   }
@@ -145,7 +145,8 @@ export class Listener implements Subscriber {
       const isOwn = own?.turnId === key.turnId;
       const seq = key.turnId === last.turnId ? last.seq : 0;
       // The last event of an aborted turn may reuse a sequence number that was already sent.
-      const isNew = (event: NumberedEvent) => event.seq > seq || (status === 'cut' && isEnd(event));
+      const isNew = (event: NumberedEvent) =>
+        event.seq > seq || (status === 'cut' && isFinalEvent(event));
       rows.push(...rowsOf(key, (isOwn ? own.events : stored).filter(isNew), last));
       last = rows.at(-1)?.position ?? last;
       if (status === 'running' || isOwn) break;
@@ -173,7 +174,7 @@ function rowsOf(
       turnId,
       position,
       seq: Math.max(event.seq, cursor.turnId === turnId ? cursor.seq : 0),
-      hasEnded: isEnd(event) || event.type === 'message.arrived',
+      hasEnded: isFinalEvent(event) || event.type === 'message.arrived',
     },
     frame: { ...event, session_id: sessionId, turn_id: turnId },
   }));

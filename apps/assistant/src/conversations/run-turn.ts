@@ -2,7 +2,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { runUnderLease, isDatabaseOutage, LeaseLostError } from '@oselya/db';
 import { commonProblem, type Logger, ProblemError } from '@oselya/kit';
 import { type ModelClient, ModelError, type ToolCall } from '@oselya/model';
-import type { Tool } from '@oselya/protocol';
+import type { ToolCallInfo } from '@oselya/protocol';
 import type { Transaction } from 'kysely';
 import type { User } from '../access/permissions.ts';
 import { type AgentLimits, runAgent } from './agent/agent.ts';
@@ -224,9 +224,9 @@ type TurnSteps = ReturnType<typeof createTurnSteps>;
  */
 export function createTurnSteps({ db }: Pick<TurnDeps, 'db'>, turn: RunningTurn) {
   const { turnId: turn_id, sessionId: session_id } = turn;
-  const tools = new Map<ToolCall, Tool>();
+  const tools = new Map<ToolCall, ToolCallInfo>();
 
-  function toolOf(call: ToolCall): Tool {
+  function toolOf(call: ToolCall): ToolCallInfo {
     const tool = tools.get(call);
     if (tool === undefined) throw new Error('This tool call has not started');
     return tool;

@@ -41,14 +41,14 @@ export type FactOrigin = {
 };
 
 /** A written or removed fact, with its value before. */
-export const memoryChange = Type.Object({
+export const memoryChangeSchema = Type.Object({
   category: Type.String(),
   key: Type.String(),
   value: nullable(Type.String({ description: 'Null if the fact was removed.' })),
   previous: nullable(Type.String({ description: 'Null if the fact is new.' })),
 });
 
-export type MemoryChange = Static<typeof memoryChange>;
+export type MemoryChange = Static<typeof memoryChangeSchema>;
 
 /** A change as stored for undo, with the origin of the overwritten or removed fact. */
 export type RecordedChange = MemoryChange & { origin?: FactOrigin };

@@ -1,15 +1,15 @@
 import assert from 'node:assert/strict';
 import type { TestContext } from 'node:test';
 import {
-  type Answer,
-  type Arrived,
+  type StreamedAnswer,
+  type ReceivedMessage,
   ChatError,
   openChat,
   reconnectDelayMs,
   type Status,
-  type TurnEvent,
+  type AnswerEvent,
 } from '@oselya/chat-client';
-import { withCookie } from '@oselya/chat-client/node';
+import { createCookieSocketOpener } from '@oselya/chat-client/node';
 import type { Server } from '@oselya/kit';
 import { type Kysely, sql } from 'kysely';
 import type { Tables } from '../../src/tables.ts';
@@ -140,10 +140,10 @@ export async function openChatClient(
   { url, sid }: { url: string; sid: string },
 ) {
   const statuses: Status[] = [];
-  const arrived: Arrived[] = [];
+  const arrived: ReceivedMessage[] = [];
   const client = await openChat({
     url,
-    openSocket: withCookie({ name: 'svc_auth_session', value: sid }),
+    openSocket: createCookieSocketOpener({ name: 'svc_auth_session', value: sid }),
     onStatus: (status) => statuses.push(status),
     delayOf(code, attempt) {
       const delayMs = reconnectDelayMs(code, attempt);
@@ -174,11 +174,11 @@ export async function openChatClient(
 
 /** An answer of the chat client, whose events must be valid and in order. */
 export class AnswerReader {
-  readonly events: TurnEvent[] = [];
+  readonly events: AnswerEvent[] = [];
   #isOver = false;
   #error: unknown;
 
-  constructor(answer: Answer) {
+  constructor(answer: StreamedAnswer) {
     void this.#read(answer);
   }
 
@@ -197,10 +197,10 @@ export class AnswerReader {
   }
 
   /** Waits for the first event of a type. */
-  async waitFor<Type extends TurnEvent['type']>(
+  async waitFor<Type extends AnswerEvent['type']>(
     type: Type,
-  ): Promise<Extract<TurnEvent, { type: Type }>> {
-    const isIt = (event: TurnEvent): event is Extract<TurnEvent, { type: Type }> =>
+  ): Promise<Extract<AnswerEvent, { type: Type }>> {
+    const isIt = (event: AnswerEvent): event is Extract<AnswerEvent, { type: Type }> =>
       event.type === type;
     await this.#until(() => this.events.some(isIt));
     const found = this.events.find(isIt);
@@ -215,7 +215,7 @@ export class AnswerReader {
     return this.#error as ChatError;
   }
 
-  async #read(answer: Answer): Promise<void> {
+  async #read(answer: StreamedAnswer): Promise<void> {
     try {
       for await (const event of answer) {
         checkFrame(event);

@@ -5,7 +5,7 @@ import {
   openChat,
   type Status,
 } from '@oselya/chat-client';
-import { withCookie } from '@oselya/chat-client/node';
+import { createCookieSocketOpener } from '@oselya/chat-client/node';
 import {
   CommandError,
   type Context,
@@ -63,7 +63,7 @@ export async function chat(options: ChatOptions, context: Context): Promise<void
       describe(status);
       if (status.type === 'ended') ended.reject(status.error);
     };
-    const client = await openChat({ url, openSocket: withCookie(cookie), onStatus });
+    const client = await openChat({ url, openSocket: createCookieSocketOpener(cookie), onStatus });
     try {
       const status =
         options.text === undefined

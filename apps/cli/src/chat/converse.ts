@@ -1,12 +1,12 @@
 import { createInterface, type Interface } from 'node:readline';
 import {
-  type Answer,
-  type Arrived,
+  type StreamedAnswer,
+  type ReceivedMessage,
   type ChatClient,
   ChatError,
+  MAX_MESSAGE_LENGTH,
   type Message,
 } from '@oselya/chat-client';
-import { MAX_TEXT_LENGTH } from '@oselya/kit';
 import type { Io } from '../command.ts';
 import { INTERRUPTED_STATUS } from '../command.ts';
 import { oneLine, printableText } from '../terminal.ts';
@@ -190,8 +190,8 @@ class Conversation {
   }
 
   async #say(text: string): Promise<void> {
-    if (text.length > MAX_TEXT_LENGTH) {
-      this.#screen.note(`The message is longer than ${MAX_TEXT_LENGTH} characters.`);
+    if (text.length > MAX_MESSAGE_LENGTH) {
+      this.#screen.note(`The message is longer than ${MAX_MESSAGE_LENGTH} characters.`);
       return;
     }
     const { profileId } = this.#options;
@@ -236,7 +236,7 @@ class Conversation {
     await this.#client.cancel(this.#sessionId);
   }
 
-  async #show(answer: Answer | null): Promise<void> {
+  async #show(answer: StreamedAnswer | null): Promise<void> {
     if (answer === null) return;
     this.#isAnswering = true;
     this.#isCancelling = false;
@@ -248,7 +248,7 @@ class Conversation {
   }
 
   /** Shows a digest, or messages from another terminal, between answers. */
-  async #showArrived({ sessionId, message, answer }: Arrived): Promise<void> {
+  async #showArrived({ sessionId, message, answer }: ReceivedMessage): Promise<void> {
     if (this.#isClosed) return;
     if (sessionId !== this.#sessionId) {
       const news = `Another session has a new message: /open ${oneLine(sessionId)}`;
@@ -288,7 +288,7 @@ class Conversation {
   }
 
   /** Opens a session. Returns its answer in progress, if any. */
-  async #open(sessionId: string): Promise<Answer | null> {
+  async #open(sessionId: string): Promise<StreamedAnswer | null> {
     const { session, messages, answer } = await this.#client.openSession(sessionId);
     this.#sessionId = session.session_id;
     this.#screen.note(`Session ${oneLine(session.name) || oneLine(session.session_id)}`);

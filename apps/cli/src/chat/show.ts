@@ -1,11 +1,11 @@
 import { clearLine, cursorTo, type Interface } from 'node:readline';
 import { type Writable } from 'node:stream';
 import {
-  type Answer,
+  type StreamedAnswer,
   type MemoryChange,
   type Message,
-  type Tool,
-  type TurnEvent,
+  type ToolCallInfo,
+  type AnswerEvent,
 } from '@oselya/chat-client';
 import { type Output } from '../command.ts';
 import { oneLine, printableJson, printableText } from '../terminal.ts';
@@ -19,7 +19,7 @@ export type Screen = {
 };
 
 /** Event of a finished tool call. */
-export type FinishedStep = Extract<TurnEvent, { type: 'tool.finished' }>;
+export type FinishedStep = Extract<AnswerEvent, { type: 'tool.finished' }>;
 
 /** Outcome of an answer. */
 export type AnswerOutcome = 'completed' | 'cancelled' | 'cut' | 'failed';
@@ -30,7 +30,7 @@ export type AnswerOutcome = 'completed' | 'cancelled' | 'cut' | 'failed';
  * @throws ChatError if the connection is lost before the answer ends.
  */
 export async function showAnswer(
-  answer: Answer,
+  answer: StreamedAnswer,
   screen: Screen,
   onChanged: (step: FinishedStep) => void = () => undefined,
 ): Promise<AnswerOutcome> {
@@ -80,7 +80,7 @@ export async function showAnswer(
 
 /** Prints each event as a line of JSON. */
 export async function showAnswerJson(
-  answer: Answer,
+  answer: StreamedAnswer,
   print: (line: string) => void,
 ): Promise<AnswerOutcome> {
   let ending: AnswerOutcome = 'failed';
@@ -101,7 +101,7 @@ export function createNoteWriter(
   return (line) => void stream.write(`${dim}${line}${plain}\n`);
 }
 
-function describeTool({ title, status, summary }: Tool & FinishedStep['tool']): string {
+function describeTool({ title, status, summary }: ToolCallInfo & FinishedStep['tool']): string {
   return `${status === 'done' ? '✓' : '✗'} ${oneLine(title)}: ${oneLine(summary)}`;
 }
 

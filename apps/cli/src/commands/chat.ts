@@ -42,7 +42,8 @@ export function addChatCommand(program: Command, context: Context): void {
       },
     ): Promise<void> => {
       const { resolveAssistantUrl, chatConfig, parseOrigin } = await import('../config.ts');
-      const { loadConfig, MAX_TEXT_LENGTH } = await import('@oselya/kit');
+      const { loadConfig } = await import('@oselya/kit');
+      const { MAX_MESSAGE_LENGTH } = await import('@oselya/chat-client');
       if (options.session !== undefined && options.profile !== undefined) {
         command.error('--session already has a profile: leave out --profile');
       }
@@ -61,8 +62,8 @@ export function addChatCommand(program: Command, context: Context): void {
       const text = await readMessage(words, context.stdin);
       if (text === undefined && options.json === true) command.error('--json needs a message');
       if (text === '') command.error('the message is empty');
-      if (text !== undefined && text.length > MAX_TEXT_LENGTH) {
-        command.error(`the message is longer than ${MAX_TEXT_LENGTH} characters`);
+      if (text !== undefined && text.length > MAX_MESSAGE_LENGTH) {
+        command.error(`the message is longer than ${MAX_MESSAGE_LENGTH} characters`);
       }
       const chosen: ChatOptions = {
         url,

@@ -4,7 +4,12 @@ import { PassThrough } from 'node:stream';
 import { text } from 'node:stream/consumers';
 import { test } from 'node:test';
 import { stripVTControlCharacters } from 'node:util';
-import { type Arrived, type ChatClient, ChatError, type TurnEvent } from '@oselya/chat-client';
+import {
+  type ReceivedMessage,
+  type ChatClient,
+  ChatError,
+  type AnswerEvent,
+} from '@oselya/chat-client';
 import { converse } from '../../src/chat/converse.ts';
 
 const noSessions = () => Promise.resolve([]);
@@ -38,8 +43,8 @@ const digest = (content: string) => ({
 test('a digest is shown after the answer in progress', async () => {
   const end = Promise.withResolvers<void>();
   const asked = Promise.withResolvers<void>();
-  let hear: ((arrived: Arrived) => void) | undefined;
-  async function* answer(): AsyncGenerator<TurnEvent> {
+  let hear: ((arrived: ReceivedMessage) => void) | undefined;
+  async function* answer(): AsyncGenerator<AnswerEvent> {
     const place = { session_id: 's', turn_id: 't' };
     asked.resolve();
     yield { type: 'message.delta', ...place, seq: 2, text: 'Є дві.' };
@@ -48,7 +53,7 @@ test('a digest is shown after the answer in progress', async () => {
     yield { type: 'message.completed', ...place, seq: 3, message };
   }
   const client = {
-    onArrived: (hearer: (arrived: Arrived) => void) => {
+    onArrived: (hearer: (arrived: ReceivedMessage) => void) => {
       hear = hearer;
     },
     openSession: () =>
@@ -90,7 +95,7 @@ async function until(stdout: PassThrough, wanted: RegExp): Promise<() => string>
 }
 
 /** A client whose session `s` is opened with what is still being said in it. */
-const openedWith = (answer: AsyncIterable<TurnEvent>) =>
+const openedWith = (answer: AsyncIterable<AnswerEvent>) =>
   ({
     onArrived: () => undefined,
     openSession: () =>
@@ -111,12 +116,12 @@ const part = {
   text: 'Є дві',
 };
 
-async function* endless(): AsyncGenerator<TurnEvent> {
+async function* endless(): AsyncGenerator<AnswerEvent> {
   yield part;
   await new Promise(() => undefined);
 }
 
-async function* lost(): AsyncGenerator<TurnEvent> {
+async function* lost(): AsyncGenerator<AnswerEvent> {
   yield await Promise.resolve(part);
   throw new ChatError('answer_lost', 'the answer was lost: retry it');
 }
@@ -161,7 +166,7 @@ async function undone(times: number, undo: (stepId: string) => ChatError | undef
     { step_id: 'none', changes: [] },
     { step_id: 'two', changes: [{ ...named, value: null, previous: 'Київ' }] },
   ];
-  async function* answer(): AsyncGenerator<TurnEvent> {
+  async function* answer(): AsyncGenerator<AnswerEvent> {
     const place = { session_id: 's', turn_id: 't' };
     for (const [index, step] of steps.entries()) {
       const tool = { ...step, name: 'x', title: 'Крок', status: 'done' as const, summary: 'так' };

@@ -1,18 +1,25 @@
 import { clientMessages, type ClientType, type Problem, type ServerFrame } from '@oselya/protocol';
-import { ChatError, closed, type Closing, isNoAssistant, malformed, refused } from './errors.ts';
-import { type Frame, isEvent, type NumberedEvent, readFrame } from './frames.ts';
+import {
+  ChatError,
+  createCloseError,
+  type ConnectionClose,
+  isNoAssistant,
+  createProtocolError,
+  createRejectionError,
+} from './errors.ts';
+import { type ReceivedFrame, isEvent, type SequencedEvent, parseServerFrame } from './frames.ts';
 
 /** Maximum duration of a handshake. */
 const HANDSHAKE_MS = 15_000;
 
-/** An idle connection is checked after so long, and dropped after the second. */
+/** Idle time before a ping, and silence before the connection is dropped. */
 const IDLE_MS = 30_000;
 const SILENCE_MS = 75_000;
 
-/** The client cannot continue with a frame. RFC 6455 §7.4.1; a browser may only close with codes of its own. */
+/** Close code for an invalid frame. Browsers only allow codes from 3000 to 4999, or 1000. */
 const UNREADABLE = 4002;
 
-/** An event of a WebSocket, of any of the types. */
+/** An event of a WebSocket, with the members of all event types. */
 type SocketEvent = {
   type: string;
   data?: unknown;
@@ -36,60 +43,60 @@ export type Socket = {
 /** The state of the connection. */
 export type Status =
   | { type: 'connected' }
-  /** The server is waited for, and has been silent for so long; it may still answer. */
+  /** The server has been silent for `quietMs` while an answer is expected. */
   | { type: 'quiet'; quietMs: number }
-  /** The server was silent, and answers again. */
+  /** The server sends data again after a silence. */
   | { type: 'heard' }
   | { type: 'waiting'; code: number; reason: string; delayMs: number }
-  /** The assistant is unavailable; the message is sent again after the delay. */
+  /** The assistant is unavailable. The message is sent again after the delay. */
   | { type: 'refused'; problem: Problem; delayMs: number }
-  /** The client will not connect again. */
+  /** The client does not reconnect. */
   | { type: 'ended'; error: ChatError };
 
-export type LinkOptions = {
-  /** Of the assistant, by http or https. */
+export type ConnectionOptions = {
+  /** URL of the assistant, with http or https. */
   url: string;
-  /** Opens a WebSocket. A browser sends the session cookie by itself; elsewhere this adds it. */
+  /** Opens a WebSocket. Outside browsers it must add the session cookie. */
   openSocket: (url: string) => Socket;
   onStatus: (status: Status) => void;
-  /** How long the client tries to reconnect, since the server last sent something. */
+  /** Maximum time to reconnect after the last data from the server. */
   patienceMs: number;
-  /** How long a server that is waited for may be silent before the status says so. */
+  /** Silence before the status `quiet` while an answer is expected. */
   quietMs: number;
-  /** Returns the delay after a close; null if the client does not connect again. */
+  /** Returns the delay before a reconnect, in milliseconds; null if the client must not reconnect. */
   delayOf: (code: number, attempt: number) => number | null;
 };
 
-/** The user of a link. */
-type LinkUser = {
-  /** Whether events are expected, beside answers to messages. */
+/** Callbacks of a connection. */
+type ConnectionHandlers = {
+  /** Returns whether events are expected besides replies. */
   isAwaiting: () => boolean;
   onOpen: () => void;
-  onEvent: (event: NumberedEvent) => void;
-  /** Called when a connection closes; another one may follow. */
-  onLost: (closing: Closing) => void;
-  /** Called when no other connection will follow. */
+  onEvent: (event: SequencedEvent) => void;
+  /** Called when a connection closes. The client may reconnect. */
+  onLost: (closing: ConnectionClose) => void;
+  /** Called when the client does not reconnect. */
   onEnd: (error: ChatError) => void;
 };
 
-/** The connection was lost before the answer: the message may or may not have been handled. */
-export class LostError extends Error {
+/** The connection was lost before the reply. The server may or may not have handled the message. */
+export class ConnectionLostError extends Error {
   override readonly name = 'LostError';
 }
 
 type Request<Name extends ClientType> = { type: Name } & Record<string, unknown>;
-/** The first answer to a message. */
+/** The first reply to a message. */
 type Reply<Name extends ClientType> = ServerFrame<(typeof clientMessages)[Name]['answers'][number]>;
-/** Called with an answer before the next frame is read. */
+/** Called with a reply before the next frame is processed. */
 type OnReply<Name extends ClientType> = (frame: Reply<Name>) => void;
 
 type Waiter = {
   request: ClientType;
-  resolve: (frame: Frame) => void;
+  resolve: (frame: ReceivedFrame) => void;
   reject: (error: Error) => void;
 };
 
-/** Waits, unless the signal is aborted. */
+/** Resolves after a delay in milliseconds. It never resolves if the signal is aborted first. */
 export function delay(ms: number, signal?: AbortSignal): Promise<void> {
   return new Promise((resolve) => {
     const timer = setTimeout(resolve, ms);
@@ -97,14 +104,14 @@ export function delay(ms: number, signal?: AbortSignal): Promise<void> {
   });
 }
 
-/** Sends messages and receives answers over a connection that is made again when it is lost. docs/protocol.md. */
-export class Link {
-  /** Why no connection will follow. */
+/** Sends messages and receives replies over a WebSocket that reconnects after a loss. docs/protocol.md. */
+export class ChatConnection {
+  /** The reason why the client does not reconnect. Undefined while it may. */
   end: ChatError | undefined;
-  /** Number of connections so far. */
+  /** Number of opened connections. */
   connections = 0;
-  readonly #options: LinkOptions;
-  readonly #user: LinkUser;
+  readonly #options: ConnectionOptions;
+  readonly #user: ConnectionHandlers;
   readonly #waiting = new Map<string, Waiter>();
   readonly #stopping = new AbortController();
   #socket: Socket | undefined;
@@ -113,30 +120,30 @@ export class Link {
   #isQuiet = false;
   #timer: ReturnType<typeof setTimeout> | undefined;
   #asked = 0;
-  /** Attempts since a connection was last open. */
+  /** Number of attempts since the last open connection. */
   #attempt = 0;
-  /** When the connection was lost, since the server last sent something. */
+  /** Time of the first loss since the server last sent data. */
   #lostAt: number | undefined;
 
-  constructor(options: LinkOptions, user: LinkUser) {
+  constructor(options: ConnectionOptions, user: ConnectionHandlers) {
     this.#options = options;
     this.#user = user;
     this.#connect();
   }
 
-  /** Resolves when there is a connection. */
+  /** Resolves when the connection is open. */
   get opened(): Promise<void> {
     return this.#opened.promise;
   }
 
-  /** Sends a message on the present connection, and returns the first frame that answers it. */
+  /** Sends a message on the current connection and resolves to the first reply. */
   ask<Name extends ClientType>(
     request: Request<Name>,
     onReply?: OnReply<Name>,
   ): Promise<Reply<Name>> {
     const { promise, resolve, reject } = Promise.withResolvers<Reply<Name>>();
     if (!this.#isOpen) {
-      reject(new LostError('There is no connection'));
+      reject(new ConnectionLostError('There is no connection'));
       return promise;
     }
     this.#asked += 1;
@@ -144,7 +151,7 @@ export class Link {
     this.#waiting.set(id, {
       request: request.type,
       resolve: (frame) => {
-        // `#answer` has checked its type.
+        // `#answer` has checked the type.
         const reply = frame as Reply<Name>;
         onReply?.(reply);
         resolve(reply);
@@ -156,7 +163,7 @@ export class Link {
     return promise;
   }
 
-  /** Sends a message that may be sent twice, over as many connections as it takes. */
+  /** Sends an idempotent message, and repeats it on new connections until it gets a reply. */
   async insist<Name extends ClientType>(
     request: Request<Name>,
     onReply?: OnReply<Name>,
@@ -167,7 +174,7 @@ export class Link {
       try {
         return await this.ask(request, onReply);
       } catch (error) {
-        if (!(error instanceof LostError)) throw error;
+        if (!(error instanceof ConnectionLostError)) throw error;
       }
     }
   }
@@ -183,7 +190,7 @@ export class Link {
     const { url, openSocket } = this.#options;
     const socket = openSocket(`${url.replace(/^http/, 'ws')}/ws`);
     this.#socket = socket;
-    let failure: Partial<Closing> = {};
+    let failure: Partial<ConnectionClose> = {};
     const isCurrent = () => this.#socket === socket;
     socket.addEventListener('open', () => {
       if (isCurrent()) this.#onOpen();
@@ -192,7 +199,7 @@ export class Link {
       if (!isCurrent()) return;
       this.#onHeard();
       try {
-        const frame = readFrame(String(data));
+        const frame = parseServerFrame(String(data));
         if (frame !== undefined) this.#onFrame(frame);
       } catch (error) {
         if (!(error instanceof ChatError)) throw error;
@@ -218,7 +225,7 @@ export class Link {
     }, this.#options.quietMs);
   }
 
-  /** Checks a silent server with a ping, reports the silence, and at last drops the connection. */
+  /** Starts the timers that ping a silent server, report the silence, and then drop the connection. */
   #watch(): void {
     clearTimeout(this.#timer);
     if (!this.#isOpen) return;
@@ -236,7 +243,7 @@ export class Link {
     }, pingMs);
   }
 
-  /** Gives a connection up whose server is silent: closing it may take long. */
+  /** Drops the connection without waiting for the close handshake of a silent server. */
   #drop(): void {
     const socket = this.#socket;
     this.#onClose({ code: 1006, reason: '' });
@@ -266,12 +273,12 @@ export class Link {
     this.#user.onOpen();
   }
 
-  #onFrame(frame: Frame): void {
+  #onFrame(frame: ReceivedFrame): void {
     if (frame.type !== 'other') this.#answer(frame);
     if (isEvent(frame)) this.#user.onEvent(frame);
   }
 
-  /** Throws ChatError `no_assistant` for an answer that the protocol does not have. */
+  /** @throws ChatError `no_assistant` for a reply of an unexpected type. */
   #answer(frame: ServerFrame): void {
     const id = 'id' in frame && typeof frame.id === 'string' ? frame.id : '';
     const waiter = this.#waiting.get(id);
@@ -279,14 +286,14 @@ export class Link {
     const isRefusal = frame.type === 'error' && !('seq' in frame);
     const answers: readonly string[] = clientMessages[waiter.request].answers;
     if (!isRefusal && !answers.includes(frame.type)) {
-      throw malformed(`a ${frame.type} in answer to ${waiter.request}`);
+      throw createProtocolError(`a ${frame.type} in answer to ${waiter.request}`);
     }
     this.#waiting.delete(id);
-    if (isRefusal) waiter.reject(refused(frame.problem));
+    if (isRefusal) waiter.reject(createRejectionError(frame.problem));
     else waiter.resolve(frame);
   }
 
-  #onClose(closing: Closing): void {
+  #onClose(closing: ConnectionClose): void {
     clearTimeout(this.#timer);
     this.#timer = undefined;
     this.#socket = undefined;
@@ -295,12 +302,12 @@ export class Link {
     this.#isOpen = false;
     const waiting = [...this.#waiting.values()];
     this.#waiting.clear();
-    for (const { reject } of waiting) reject(new LostError('The connection was lost'));
+    for (const { reject } of waiting) reject(new ConnectionLostError('The connection was lost'));
     this.#user.onLost(closing);
     if (this.end !== undefined) return;
     const delayMs = this.#delayAfter(closing);
     if (delayMs === null) {
-      const error = closed(closing);
+      const error = createCloseError(closing);
       this.#finish(error);
       this.#options.onStatus({ type: 'ended', error });
       return;
@@ -311,8 +318,8 @@ export class Link {
     void delay(delayMs, this.#stopping.signal).then(() => this.#connect());
   }
 
-  /** Returns null if another connection is of no use, or there was none for too long. */
-  #delayAfter(closing: Closing): number | null {
+  /** Returns the delay before the next attempt; null if the client must give up. */
+  #delayAfter(closing: ConnectionClose): number | null {
     if (this.connections === 0 || isNoAssistant(closing)) return null;
     const { delayOf, patienceMs } = this.#options;
     const delayMs = delayOf(closing.code, this.#attempt);
@@ -330,7 +337,7 @@ export class Link {
   }
 }
 
-/** Returns a promise of a connection, whose rejection need not be handled. */
+/** Creates a deferred promise whose unhandled rejection is harmless. */
 function pending(): PromiseWithResolvers<void> {
   const result = Promise.withResolvers<void>();
   result.promise.catch(() => undefined);
