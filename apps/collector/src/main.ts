@@ -3,7 +3,7 @@ import { migrate, type MigrationResult } from '@oselya/db';
 import { closeServer, createLogger, isLoopback, listen, loadConfig, onDrain } from '@oselya/kit';
 import { createApp } from './app.ts';
 import { type Config, configSchema, readConfig } from './config.ts';
-import { createDiskGate } from './disk.ts';
+import { createDiskGate } from './free-disk-space.ts';
 import { startDuplicateSearch } from './duplicates/duplicates.ts';
 import { getControlImage } from './images/decode.ts';
 import { migrations, openDatabase, type SharedDatabase } from './database.ts';

@@ -5,7 +5,7 @@ import { Registry } from 'prom-client';
 import type { Config } from './config.ts';
 import { migrations, openDatabase, type SharedDatabase, checkVectorSupport } from './database.ts';
 import type { Tables } from './tables.ts';
-import { createDisk, type Disk } from './disk.ts';
+import { createDisk, type Disk } from './free-disk-space.ts';
 import { createImageService } from './images/image-service.ts';
 import { openImageStore } from './images/store.ts';
 import { createTemporaryFolder } from './images/temporary.ts';

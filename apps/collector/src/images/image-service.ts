@@ -5,7 +5,7 @@ import type { Logger } from '@oselya/kit';
 import type { Kysely } from 'kysely';
 import { mapParallel } from '../async/concurrency.ts';
 import type { Tables } from '../tables.ts';
-import type { Disk } from '../disk.ts';
+import type { Disk } from '../free-disk-space.ts';
 import type { SafeFetch } from '../safe-fetch/fetch.ts';
 import { cleanUpImages, type CleanupOptions } from './cleanup.ts';
 import { ImageError, inspectImage } from './decode.ts';

@@ -3,7 +3,7 @@ import type { Disk as StoreDisk } from 'flydrive';
 import { Gauge, type Registry } from 'prom-client';
 import { settlesWithin, rejectOnAbort, pause } from '../async/wait.ts';
 import type { Config } from '../config.ts';
-import { isDiskLow } from '../disk.ts';
+import { isDiskLow } from '../free-disk-space.ts';
 import { openLocalFolder } from './local-folder.ts';
 import { openBucket } from './s3-bucket.ts';
 

@@ -2,7 +2,7 @@ import type { MultipartFile } from '@fastify/multipart';
 import { promisify } from 'node:util';
 import { createJsonParser, ProblemError, type Server } from '@oselya/kit';
 import type { FastifyRequest } from 'fastify';
-import { type Disk, isDiskLow } from '../disk.ts';
+import { type Disk, isDiskLow } from '../free-disk-space.ts';
 import { problem } from '../errors.ts';
 import { MAX_IMAGE_BYTES, saveTemporary, type UploadedFile } from '../images/temporary.ts';
 import { BODY_LIMIT, MAX_IMAGES, MEBIBYTE } from '../schemas.ts';

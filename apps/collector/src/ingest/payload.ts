@@ -5,7 +5,7 @@ import { problem } from '../errors.ts';
 import { BODY_LIMIT, MAX_IMAGES, sourceSlugSchema } from '../schemas.ts';
 import { normaliseText, plainText, sha256 } from '../text.ts';
 
-/** What a source sends; unknown keys are errors. Contract 4, PayloadSchema. */
+/** The JSON schema of a payload. Unknown keys are errors. Contract 4, PayloadSchema. */
 export const PayloadSchema = Type.Object(
   {
     source_slug: sourceSlugSchema,
@@ -33,11 +33,11 @@ export const PayloadSchema = Type.Object(
   },
 );
 
-/** A payload that satisfies its schema; `checkValues` has further rules. */
+/** A payload that satisfies its schema. `checkValues` checks further rules. */
 export type Payload = Static<typeof PayloadSchema>;
 
-/** A rule that a payload breaks, and the path of the value, as the API reports it. */
-export type PayloadError = { path: string; message: string };
+/** A violated rule and the path of the invalid value. */
+export type PayloadIssue = { path: string; message: string };
 
 const validate = createValidatorCompiler()({
   schema: PayloadSchema,
@@ -47,10 +47,10 @@ const validate = createValidatorCompiler()({
 });
 
 /**
- * Checks a payload as `POST /ingest` does, before it is sent.
- * @returns Every rule that it breaks; empty if it would be accepted. Contract 4, PayloadSchema.
+ * Checks a payload by the rules of `POST /ingest`.
+ * @returns All issues; empty if the payload is valid. Contract 4, PayloadSchema.
  */
-export function checkPayload(payload: unknown): PayloadError[] {
+export function checkPayload(payload: unknown): PayloadIssue[] {
   const errors = findErrors(payload, 'body');
   if (errors.length === 0 && Buffer.byteLength(JSON.stringify(payload)) > BODY_LIMIT) {
     errors.push({ path: 'body', message: `must be at most ${BODY_LIMIT / 1024} KiB of JSON` });
@@ -59,9 +59,9 @@ export function checkPayload(payload: unknown): PayloadError[] {
 }
 
 /**
- * Returns a value as a payload.
+ * Validates a value and returns it as a payload.
  * @param path The path of the value, for errors.
- * @throws ProblemError `validation_failed`, with every rule that is broken.
+ * @throws ProblemError `validation_failed`, with every violated rule.
  */
 export function requirePayload(value: unknown, path: string): Payload {
   const errors = findErrors(value, path);
@@ -70,15 +70,15 @@ export function requirePayload(value: unknown, path: string): Payload {
 }
 
 /**
- * Rejects a payload that satisfies its schema but breaks a rule of values.
- * @throws ProblemError `validation_failed`, with every rule that is broken.
+ * Checks the rules that the schema of a payload cannot express.
+ * @throws ProblemError `validation_failed`, with every violated rule.
  */
 export function checkValues(payload: Payload): void {
   const errors = findValueErrors(payload, 'body');
   if (errors.length > 0) throw problem('validation_failed', { errors });
 }
 
-function findErrors(value: unknown, path: string): PayloadError[] {
+function findErrors(value: unknown, path: string): PayloadIssue[] {
   return validate(value) === true
     ? findValueErrors(value as Payload, path)
     : describeErrors(path, validate.errors ?? []);
@@ -87,11 +87,11 @@ function findErrors(value: unknown, path: string): PayloadError[] {
 const MAX_DEPTH = 32;
 const MAX_ATTRIBUTES_BYTES = 64 * 1024;
 
-/** The codes of ISO 4217 that are in use, from the Unicode data of the runtime. */
+/** The current currency codes of ISO 4217, from the Unicode data of the runtime. */
 const CURRENCIES: ReadonlySet<string> = new Set(Intl.supportedValuesOf('currency'));
 
 /** Checks the rules that the schema of a payload cannot express. Contract 4, PayloadSchema. */
-function findValueErrors(payload: Payload, path: string): PayloadError[] {
+function findValueErrors(payload: Payload, path: string): PayloadIssue[] {
   const errors = findUnstorable(payload, path);
   // Serializing values of endless depth would overflow the stack.
   if (errors.length > 0) return errors;
@@ -111,7 +111,7 @@ function findValueErrors(payload: Payload, path: string): PayloadError[] {
   return errors;
 }
 
-/** Nearly every description has one of these near its start, which is faster to find than to normalise all of it. */
+/** A fast test that nearly every description passes; normalising the whole text is slow. */
 const PLAIN_LETTER = /[0-9a-zа-я]/i;
 
 function hasWord(text: string): boolean {
@@ -123,9 +123,9 @@ function isDate(text: string): boolean {
   return year >= 1000 && year <= 9999;
 }
 
-/** Walks with its own stack: a payload can be nested deeper than the call stack allows. */
-function findUnstorable(payload: Payload, root: string): PayloadError[] {
-  const errors: PayloadError[] = [];
+/** Finds values that PostgreSQL cannot store. Avoids recursion, since deep nesting would overflow the call stack. */
+function findUnstorable(payload: Payload, root: string): PayloadIssue[] {
+  const errors: PayloadIssue[] = [];
   const waiting: { path: string; value: unknown; depth: number }[] = [
     { path: root, value: payload, depth: 0 },
   ];
@@ -162,21 +162,20 @@ function describeText(text: string): string | undefined {
 const LEAP_SECOND = /:60(?=[.Zz+-])/;
 
 /**
- * Parses a time of RFC 3339. JavaScript has no leap seconds: the second before stands for one.
+ * Parses a time of RFC 3339. JavaScript has no leap seconds, so a leap second becomes the preceding second.
  * @returns An invalid date for any other text.
  */
 export function parseTime(text: string): Date {
   return new Date(text.replace(LEAP_SECOND, ':59'));
 }
 
-/** Tells whether a time of RFC 3339 is a leap second, which `parseTime` changes. */
+/** Returns whether a time of RFC 3339 is a leap second. */
 export function isLeapSecond(text: string): boolean {
   return LEAP_SECOND.test(text);
 }
 
 /**
- * Returns a payload with its texts converted by `plainText`, for the model, the listing and the search. The stored
- * payload is not changed.
+ * Returns a copy of a payload with HTML converted to plain text. The stored payload keeps the HTML.
  */
 export function plainPayload(payload: Payload): Payload {
   const plain: Record<string, unknown> = { ...payload };
@@ -185,11 +184,10 @@ export function plainPayload(payload: Payload): Payload {
     if (FIELDS[name].kind === 'text' && typeof value === 'string') plain[name] = plainText(value);
     if (Array.isArray(value)) plain[name] = value.map(plainText);
   }
-  // The types of the values are as they were.
   return plain as Payload;
 }
 
-/** Returns a value's JSON with the keys of every object sorted: equal for payloads with equal content. */
+/** Serializes a value as JSON with sorted keys, so that equal content gives equal text. */
 export function canonicalJson(value: unknown): string {
   return JSON.stringify(sortKeys(value));
 }

@@ -12,13 +12,13 @@ import { acceptedSchema, ingestHeaders, rawParams, rawSchema } from './schemas.t
 import type { Ingest, SourceLimit } from './service.ts';
 import type { StoredRaw } from './store.ts';
 
-/** What one process accepts at once: past either, more is `ingest_busy`. */
+/** Limits of concurrent payloads in one process. Further payloads are rejected with `ingest_busy`. */
 const MAX_AT_ONCE = { items: 20_000, bytes: 64 * MEBIBYTE };
 
 /**
- * Registers `POST /ingest` and `GET /raw/{raw_id}`. Only a valid payload counts against its source's rate. Specification
+ * Registers `POST /ingest` and `GET /raw/{raw_id}`. Only valid payloads count towards the rate limit of their source. Specification
  * 001, Endpoints and Limits; Contract 4, Answers.
- * @param deps.atOnce The most payloads, and bytes of them, that are being accepted at once.
+ * @param deps.atOnce The maximum number and total size of concurrent payloads.
  */
 export function ingestRoutes(
   app: Server,
@@ -54,7 +54,7 @@ export function ingestRoutes(
       },
       errorHandler: failAsIngest,
       onResponse: async (request, reply) => {
-        // A request without a body was rejected before its body was read.
+        // The body is missing if the request was rejected before the body was read.
         const body: Payload | undefined = request.body;
         countRequest(metrics, reply, body?.source_slug);
       },
@@ -93,7 +93,7 @@ export function ingestRoutes(
   );
 }
 
-/** Returns the decompressed size of a body in bytes; `content-length` is smaller, or missing for a chunked body. */
+/** Returns the decompressed size of a body in bytes; `content-length` is smaller for compressed bodies and missing for chunked ones. */
 function sizeOf({ headers, body }: FastifyRequest): number {
   const { 'content-length': length, 'content-encoding': encoding } = headers;
   return length === undefined || encoding !== undefined
@@ -104,9 +104,9 @@ function sizeOf({ headers, body }: FastifyRequest): number {
 const REJECTED = [400, ...CHANGE_REJECTIONS, 'idempotency_conflict', 413, 415, 422, 429] as const;
 
 /**
- * Counts a request by its answer: `accepted`, `conflict`, `rate_limited`, `failed` (every 5xx), or `refused`. Contract 4,
+ * Counts a request by its outcome: `accepted`, `conflict`, `rate_limited`, `failed` (every 5xx), or `refused`. Contract 4,
  * Metrics.
- * @param source The source of a valid payload: no other may become a label.
+ * @param source The source of a valid payload. Sources of invalid payloads must not become labels.
  */
 export function countRequest(
   { ingestRequests }: Pick<Metrics, 'ingestRequests'>,
@@ -125,7 +125,7 @@ function outcomeOf(status: number): string {
 }
 
 /**
- * Handles errors of the routes that accept payloads: an unreachable database is 500 here, and 503 elsewhere. Specification
+ * Handles errors of the routes that accept payloads: an unreachable database is a 500 here but a 503 on other routes. Specification
  * 001, Errors; ADR 0009.
  * @throws ProblemError `ingest_failed`; any other error unchanged.
  */
@@ -136,7 +136,7 @@ export function failAsIngest(error: Error): never {
   throw error;
 }
 
-/** Marks the answer to a payload that was stored before under the same idempotency key. Contract 4, Answers. */
+/** Sets the headers of a replayed response if the payload was stored by an earlier request. Contract 4, Answers. */
 export function markReplayed(
   reply: FastifyReply,
   { isNew, status }: Pick<StoredRaw, 'isNew' | 'status'>,

@@ -7,7 +7,7 @@ import type { Tables } from '../tables.ts';
 import { sha256 } from '../text.ts';
 import { canonicalJson, type Payload } from './payload.ts';
 import type { rawSchema } from './schemas.ts';
-import { type KeyedRaw, type StoredRaw, storeRaws } from './store.ts';
+import { type NewRawRecord, type StoredRaw, storeRaws } from './store.ts';
 
 /** Accepts payloads, and finds them. */
 export type Ingest = {
@@ -15,7 +15,7 @@ export type Ingest = {
    * Stores a payload, or finds the earlier one of its idempotency key: see `storeRaws`. On return it is committed.
    * @throws ProblemError `idempotency_conflict`.
    */
-  store: (raw: KeyedRaw) => Promise<StoredRaw>;
+  store: (raw: NewRawRecord) => Promise<StoredRaw>;
   /**
    * Stores a payload that waits for a worker, as `pending`.
    * @param requestId Connects the log of the request with that of the job.
@@ -42,7 +42,7 @@ export function createIngest(deps: {
   log: Logger;
 }): Ingest {
   const { db, onAccepted, log } = deps;
-  const store = createGroupCommit<KeyedRaw, StoredRaw>({
+  const store = createGroupCommit<NewRawRecord, StoredRaw>({
     maxItems: MAX_GROUP,
     maxBytes: MAX_GROUP_BYTES,
     bytesOf: ({ payload }) => Buffer.byteLength(payload),

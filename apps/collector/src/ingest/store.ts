@@ -6,7 +6,7 @@ import { release } from '../queue/claim.ts';
 import type { RawStatus, Tables } from '../tables.ts';
 
 /** A payload to store. */
-export type KeyedRaw = {
+export type NewRawRecord = {
   source_slug: string;
   external_id: string;
   /** As JSON. */
@@ -47,7 +47,7 @@ type Row<Column extends keyof StoredRaw> = Pick<StoredRaw, Column> & { n: number
  */
 export async function insertRaws(
   db: Kysely<Tables>,
-  raws: readonly KeyedRaw[],
+  raws: readonly NewRawRecord[],
 ): Promise<Map<number, StoredRaw>> {
   const keyed = raws.some((raw) => raw.idempotency_key !== undefined);
   // Keys are inserted in order, so that two statements with the same keys do not deadlock.
@@ -87,8 +87,8 @@ export async function insertRaws(
   );
 }
 
-/** The payloads are JSON already; parsing and writing them again would cost more than all the rest. */
-function toJson(raws: readonly KeyedRaw[]): string {
+/** Serializes raw records. Inserts the payloads as text, since parsing and serializing them again is slow. */
+function toJson(raws: readonly NewRawRecord[]): string {
   const items = raws.map(({ payload, claim, ...raw }, n) => {
     const rest = JSON.stringify({ n, ...raw, ...(claim && claimColumns(claim)) });
     return `${rest.slice(0, -1)},"payload":${payload}}`;
@@ -102,15 +102,14 @@ function claimColumns({ worker, leaseMs, uploads }: InlineClaim) {
 }
 
 /**
- * An idempotency key expires after 24 hours, or when its payload failed within its request, since the client then sends
- * it again.
+ * An idempotency key expires after 24 hours, or when an inline job fails, so that the client can send the payload again.
  */
 const IS_SPENT = sql`(created_at < now() - interval '24 hours' or inline and status = 'failed')`;
 
-/** Returns the payloads that these idempotency keys refer to, by index. */
+/** Returns the earlier payloads with the same idempotency keys, by index. */
 async function findEarlier(
   db: Kysely<Tables>,
-  raws: ReadonlyMap<number, KeyedRaw>,
+  raws: ReadonlyMap<number, NewRawRecord>,
 ): Promise<Map<number, StoredRaw>> {
   const { rows } = await sql<Row<'id' | 'status' | 'contentHash'>>`
     select wanted.n, raw_data.id, raw_data.status, raw_data.content_hash as "contentHash"
@@ -121,7 +120,10 @@ async function findEarlier(
 }
 
 /** Removes expired idempotency keys from their payloads. */
-async function freeKeys(db: Kysely<Tables>, raws: ReadonlyMap<number, KeyedRaw>): Promise<void> {
+async function freeKeys(
+  db: Kysely<Tables>,
+  raws: ReadonlyMap<number, NewRawRecord>,
+): Promise<void> {
   await sql`
     update raw_data set idempotency_key = null
     from ${wanted(raws)}
@@ -130,7 +132,7 @@ async function freeKeys(db: Kysely<Tables>, raws: ReadonlyMap<number, KeyedRaw>)
       and ${IS_SPENT}`.execute(db);
 }
 
-function wanted(raws: ReadonlyMap<number, KeyedRaw>) {
+function wanted(raws: ReadonlyMap<number, NewRawRecord>) {
   const places = [...raws.keys()];
   const sources = [...raws.values()].map((raw) => raw.source_slug);
   const keys = [...raws.values()].map((raw) => raw.idempotency_key);
@@ -139,21 +141,21 @@ function wanted(raws: ReadonlyMap<number, KeyedRaw>) {
 }
 
 /**
- * Stores payloads in their order, or finds the earlier payload of an idempotency key. Of two concurrent ones the second
- * waits for the first, and then finds it. On return everything is committed. Contract 4, Answers.
- * @param onError Called if waiting payloads could not be released; the queue's sweep releases them later.
- * @returns For each payload the stored one, or the error: `idempotency_conflict` if its key belongs to another payload.
- * @throws What the database throws; then nothing is stored.
+ * Stores payloads in their order, or finds the earlier payload of an idempotency key. If two
+ * concurrent requests use the same key, the second waits for the first. All payloads are committed on return. Contract 4, Answers.
+ * @param onError Called if waiting payloads could not be released. The sweep of the queue releases these later.
+ * @returns The stored payload or an error for each input: `idempotency_conflict` if its key belongs to another payload.
+ * @throws Errors of the database; nothing is stored in this case.
  */
 export async function storeRaws(
   db: Kysely<Tables>,
-  raws: readonly KeyedRaw[],
+  raws: readonly NewRawRecord[],
   onError: (error: unknown) => void,
 ): Promise<(StoredRaw | Error)[]> {
   const stored = await insertRaws(db, raws);
-  // A failure concerns the missing payloads only: the others are committed.
+  // A failure affects only the missing payloads, since the others are committed.
   const failure = await settleKeys(db, raws, stored).catch(toError);
-  // The payloads before these may have ended before these were visible to the worker.
+  // The preceding payloads may have finished before the worker could see the new ones.
   const waiting = raws
     .filter((_, n) => stored.get(n)?.waits)
     .map((raw) => ({ sourceSlug: raw.source_slug, externalId: raw.external_id }));
@@ -166,12 +168,12 @@ export async function storeRaws(
 }
 
 /**
- * Adds the payloads whose idempotency keys have expired, and the earlier payloads of the other keys. Keys are searched
- * last, so that a concurrent request with the same expired key is found.
+ * Stores payloads whose idempotency keys have expired, and finds the earlier payloads of valid keys. The lookup comes
+ * last, so that it also finds payloads of concurrent requests.
  */
 async function settleKeys(
   db: Kysely<Tables>,
-  raws: readonly KeyedRaw[],
+  raws: readonly NewRawRecord[],
   stored: Map<number, StoredRaw>,
 ): Promise<void> {
   const keyed = missing(raws, stored);
@@ -184,6 +186,6 @@ async function settleKeys(
   for (const [n, raw] of await findEarlier(db, missing(raws, stored))) stored.set(n, raw);
 }
 
-function missing(raws: readonly KeyedRaw[], stored: ReadonlyMap<number, StoredRaw>) {
+function missing(raws: readonly NewRawRecord[], stored: ReadonlyMap<number, StoredRaw>) {
   return new Map([...raws.entries()].filter(([n]) => !stored.has(n)));
 }

@@ -6,7 +6,7 @@ import type { FastifyRequest } from 'fastify';
 import pLimit from 'p-limit';
 import { Type } from 'typebox';
 import { getCallerKey, CHANGE_REJECTIONS, requireSource } from '../access/guard.ts';
-import type { Disk } from '../disk.ts';
+import type { Disk } from '../free-disk-space.ts';
 import { problem, problemResponses } from '../errors.ts';
 import type { StoreState } from '../images/store.ts';
 import type { Metrics } from '../metrics.ts';

@@ -7,32 +7,32 @@ import type { Metrics } from '../metrics.ts';
 import type { SafeFetch } from '../safe-fetch/fetch.ts';
 import type { Tables } from '../tables.ts';
 
-/** How long a run of an admin may take: less than clients, proxies and a shutdown wait. */
+/** The maximum duration of a run, shorter than the timeouts of clients, proxies and the shutdown. */
 export const DEADLINE_MS = 50_000;
 
-/** How long a claim lasts: longer than a run. Addresses that a run did not request are due again afterwards. */
+/** The duration of a claim, longer than a run. Unchecked listings are due again when their claim expires. */
 const LEASE_MS = 60_000;
 
-/** The longest wait for one address, redirects included. */
+/** The timeout for one URL, including redirects. */
 const TIMEOUT_MS = 15_000;
 
-/** How many addresses are requested at once, of these from one host, and the pause after each request of a host. */
+/** The maximum number of parallel requests, in total and per host, and the pause between requests to one host. */
 const LIMITS: HostLimits = { parallel: 8, perHost: 2, pauseMs: 250 };
 type HostLimits = { parallel: number; perHost: number; pauseMs: number };
 
-/** The listings of a run, and when two answers that they are gone count. */
+/** Options of a run of the archive check. */
 export type CheckOptions = {
   limit: number;
   source?: string | undefined;
-  /** Leaves out listings that were checked, or created, within so many hours. */
+  /** Excludes listings that were checked or created within this number of hours. */
   notWithinHours?: number | undefined;
-  /** How far apart two checks must be that find a listing gone. */
+  /** The minimum interval between the two checks that find a listing gone. */
   minIntervalSeconds: number;
-  /** Ends the run; addresses that were not requested by then stay as they were. */
+  /** Aborts the run. Unchecked listings stay unchanged. */
   signal?: AbortSignal;
 };
 
-/** Requests the addresses of listings, and archives the listings that are gone. */
+/** Requests the URL of each listing, and archives listings whose page is gone. */
 export type ArchiveCheck = (
   options: CheckOptions,
 ) => Promise<{ checked: number; archived: number; unreachable: number }>;
@@ -41,8 +41,8 @@ type Claim = { listingId: number; rawId: number; url: string };
 type AddressState = { state: 'gone' | 'present' | 'unreachable'; status: number | null };
 
 /**
- * Creates the archive check. A run ends after `DEADLINE_MS` with what it has done by then. No database connection is held
- * during a request. Specification 001, Listing archive; Contract 4, Operations.
+ * Creates the archive check. A run stops after `DEADLINE_MS` and keeps its partial results. It holds no database
+ * connection during a request. Specification 001, Listing archive; Contract 4, Operations.
  */
 export function createArchiveCheck(deps: {
   db: Kysely<Tables>;
@@ -92,8 +92,8 @@ export function createArchiveCheck(deps: {
 }
 
 /**
- * Requests with GET, since many sites answer HEAD with an error, and hangs up before the body. An address that is not
- * allowed, a host that is silent or broken, and one that throttles (408, 425, 429) reveal nothing about the listing.
+ * Requests a URL with GET, since many sites answer HEAD with an error. Does not read the body.
+ * A forbidden URL, a timeout, a server error or a throttled request (408, 425, 429) counts as unreachable.
  * @throws `signal.reason`.
  */
 async function requestAddress(
@@ -117,7 +117,7 @@ async function requestAddress(
   return { state: isUnknown ? 'unreachable' : 'present', status };
 }
 
-/** Limits requests for each host, so that many addresses of one site neither flood it nor delay other sites. */
+/** Limits the requests per host, so that a site with many listings is not flooded and does not delay other sites. */
 function limitHosts({ parallel, perHost, pauseMs }: HostLimits) {
   const all = pLimit(parallel);
   const hosts = new Map<string, LimitFunction>();
@@ -133,8 +133,8 @@ function limitHosts({ parallel, perHost, pauseMs }: HostLimits) {
 }
 
 /**
- * Claims live listings with an address: those that were never checked, then those that were checked longest ago. A
- * trigger adds each to `listing_checks` (migration 0027).
+ * Claims listings with a URL that are not archived: unchecked ones first, then by the age of the last check. A database
+ * trigger adds each listing to `listing_checks` (migration 0027).
  */
 async function claimListings(
   db: Kysely<Tables>,
@@ -162,7 +162,7 @@ async function claimListings(
   return rows;
 }
 
-/** Notes an answer that is not "gone"; one without meaning keeps what was known. */
+/** Records that a page is present or unreachable. An unreachable page does not change `gone_since`. */
 async function noteCheck(
   db: Kysely<Tables>,
   { listingId }: Claim,
@@ -181,9 +181,9 @@ async function noteCheck(
 }
 
 /**
- * Notes that an address is gone, and archives the listing if it was so `minIntervalSeconds` before and no payload has come
- * since. The row of its last payload is locked, so that a concurrent one is either seen or brings the listing back.
- * @returns Whether it was archived.
+ * Records that a page is gone, and archives the listing if an earlier check found the same at least `minIntervalSeconds`
+ * ago and no payload arrived since. Locks the last payload, so that a concurrent payload cannot be missed.
+ * @returns Whether the listing was archived.
  */
 export async function noteGone(
   db: Kysely<Tables>,

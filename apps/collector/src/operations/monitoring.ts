@@ -15,7 +15,7 @@ import type { Kysely } from 'kysely';
 import type { Registry } from 'prom-client';
 import manifest from '../../package.json' with { type: 'json' };
 import type { Config } from '../config.ts';
-import { type Disk, registerDiskMetrics } from '../disk.ts';
+import { type Disk, registerDiskMetrics } from '../free-disk-space.ts';
 import { registerDuplicateMetrics } from '../duplicates/duplicates.ts';
 import { registerStoreMetrics, type StoreState } from '../images/store.ts';
 import { registerModelMetrics } from '../model.ts';
@@ -33,8 +33,8 @@ type MonitoringDeps = {
 };
 
 /**
- * Registers `GET /health`, `/health/live`, `/health/ready` and `/metrics`, for the API and for a standalone worker. They
- * need no API key. Contract 4, Health and Metrics.
+ * Registers `GET /health`, `/health/live`, `/health/ready` and `/metrics`, for the API and for a standalone worker. These
+ * routes need no API key. Contract 4, Health and Metrics.
  * @returns A function that reads the state of the queue.
  */
 export function monitoringRoutes(
@@ -58,8 +58,8 @@ export function monitoringRoutes(
 }
 
 /**
- * Creates the checks of `GET /health`. Without the model or the image store payloads wait and full-text search works, so
- * that only degrades the service. The store is part of the disk: Contract 4, Health, names three checks.
+ * Creates the checks of `GET /health`. An outage of the model or the image store only degrades the service: payloads wait,
+ * and full-text search works. The image store belongs to the check `disk`. Contract 4, Health.
  */
 function createHealthChecks({
   db,
@@ -98,13 +98,13 @@ function createHealthChecks({
   };
 }
 
-/** Its routes take no bodies, and its requests are short. */
+/** Limits of the health server of a worker: its routes accept no bodies, and its requests are short. */
 const WORKER_BODY_LIMIT = 1024;
 const WORKER_SHUTDOWN_MS = 1000;
 
 /**
  * Serves the health and metrics of a standalone worker, for orchestrators and Prometheus.
- * @returns Its `onDrain` registers work that ends before the page closes; undefined without COLLECTOR_WORKER_PORT.
+ * @returns The running server, or undefined if COLLECTOR_WORKER_PORT is not set.
  * @throws StartError if it cannot listen on COLLECTOR_WORKER_HOST and COLLECTOR_WORKER_PORT.
  */
 export async function openWorkerPage(config: Config, deps: MonitoringDeps) {

@@ -25,12 +25,12 @@ import { DEADLINE_MS } from './archive-check.ts';
 
 const PAGE_SIZE = 100;
 
-/** How many payloads one statement examines: it holds their locks for a moment only. */
+/** Number of payloads per statement, small enough to hold the row locks only briefly. */
 const BATCH = 1000;
 
 const BOUNDED = `It ends after ${DEADLINE_MS / 1000} seconds with what it has done by then: repeat it until nothing is left to do.`;
 
-/** A position is a number: a cursor may hold any, and the database rejects some texts that look like times. */
+/** Cursors contain integers, since PostgreSQL rejects some strings that pass as timestamps in JavaScript. */
 const rawCursors = createCursorCodec(
   Type.Object({
     at: Type.Integer({ minimum: 0, maximum: Number.MAX_SAFE_INTEGER }),
@@ -91,14 +91,14 @@ const retryBody = Type.Object(
   { additionalProperties: false, examples: [{ status: 'failed', source_slug: 'doshka' }] },
 );
 
-/** Aborts when the client has gone, or at the deadline. */
+/** Returns a signal that aborts when the client disconnects or the deadline passes. */
 function whileAwaited(reply: FastifyReply): AbortSignal {
   return AbortSignal.any([createDisconnectSignal(reply), AbortSignal.timeout(DEADLINE_MS)]);
 }
 
 /**
  * Registers the routes by which admins list, retry and remove payloads. Contract 4, Operations.
- * @param deps.onRetried Called when payloads were put back in the queue.
+ * @param deps.onRetried Called after payloads were put back in the queue.
  */
 export function payloadRoutes(
   app: Server,
@@ -234,11 +234,11 @@ function listRaw(
   );
 }
 
-/** Removes completed payloads that came more than so many days ago, in batches until the signal. */
+/** Removes completed payloads that are older than `olderThanDays`, in batches until the signal aborts. */
 export type RawCleanup = ReturnType<typeof createRawCleanup>;
 
 /**
- * Creates the removal of old payloads, also of those that listings were made from: they hold names and telephone numbers.
+ * Creates the function that removes old payloads, because payloads contain names and telephone numbers.
  * Specification 001, Listing archive; Contract 4, Operations; ADR 0013.
  */
 export function createRawCleanup(deps: {
@@ -263,8 +263,8 @@ export function createRawCleanup(deps: {
 }
 
 /**
- * Removes old completed payloads among the next batch of all, whose ids are nearly the order in which they came. Payloads
- * with a valid idempotency key stay, and locked ones are skipped.
+ * Removes the old completed payloads of the next batch in the order of ids. Keeps payloads with a valid idempotency key,
+ * and skips locked rows.
  */
 async function removeSome(db: Kysely<Tables>, cutoff: string, after: number) {
   const { rows } = await sql<{ deleted: number; examined: number; old: number; last: number }>`

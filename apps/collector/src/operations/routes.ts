@@ -102,8 +102,8 @@ const checkAnswer = Type.Object(
 );
 
 /**
- * Registers the routes of admins. Contract 4, Operations.
- * @param deps.onRetried Called when payloads were put back in the queue.
+ * Registers the routes for administrators. Contract 4, Operations.
+ * @param deps.onRetried Called after payloads were put back in the queue.
  */
 export function operationRoutes(
   app: Server,

@@ -12,18 +12,17 @@ import type { RawCleanup } from './payloads.ts';
 const MINUTE_MS = 60_000;
 const DAY_MS = 24 * 60 * MINUTE_MS;
 
-/** Addresses of one run of the archive check; the run's own deadline precedes it for slow sites. */
+/** The maximum number of listings per archive check. Slow sites reach the deadline of the check first. */
 const MAX_CHECKED = 1000;
 
 const MINUTELY = { durationMs: MINUTE_MS, everyMs: MINUTE_MS, retryMs: MINUTE_MS };
-/** A run that failed is repeated soon, not a day later. */
+/** A failed run is retried after 10 minutes. */
 const DAILY = { durationMs: 10 * MINUTE_MS, everyMs: DAY_MS, retryMs: 10 * MINUTE_MS };
 
 /**
- * Starts periodic work, each kind by one process at a time: settles and removes changes of listings, and, as configured,
- * checks addresses of listings and removes old payloads and unused images.
- * @param deps.intervalMs How often it looks for work that is due.
- * @returns Closing waits for work in progress.
+ * Starts the periodic maintenance tasks. A lease ensures that one process at a time runs each task.
+ * @param deps.intervalMs The interval between checks for due tasks.
+ * @returns A handle whose `close` waits for running tasks.
  */
 export function startUpkeep(deps: {
   db: Kysely<Tables>;
@@ -54,7 +53,7 @@ export function startUpkeep(deps: {
     async function run(): Promise<void> {
       await withLease(db, row, { ...schedule, signal }, async (until) => {
         await work(until);
-        // Work that the shutdown cut short is not done.
+        // Do not mark an aborted task as done.
         signal.throwIfAborted();
       });
     }

@@ -1,7 +1,7 @@
 import { ModelError } from '@oselya/model';
 import type { ErrorCode } from '../errors.ts';
 import type { RawError } from '../tables.ts';
-import { isDiskLow } from '../disk.ts';
+import { isDiskLow } from '../free-disk-space.ts';
 import { StoreOutageError } from '../images/store.ts';
 import { storableMessage } from '../text.ts';
 import type { PipelineOutcome, StageName, StageResult } from './context.ts';

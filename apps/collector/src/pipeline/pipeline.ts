@@ -1,7 +1,7 @@
 import { isDatabaseOutage } from '@oselya/db';
 import { ModelError, type ModelClient } from '@oselya/model';
 import { rejectOnAbort, pause } from '../async/wait.ts';
-import { isDiskLow } from '../disk.ts';
+import { isDiskLow } from '../free-disk-space.ts';
 import { createBatchingEmbedder, type EmbedText } from '../embeddings/batches.ts';
 import { StoreOutageError } from '../images/store.ts';
 import { MAX_IMAGES } from '../schemas.ts';

@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { afterEach, test } from 'node:test';
 import { atEnd, until } from '@oselya/testing';
 import sharp from 'sharp';
-import { createDisk } from '../../src/disk.ts';
+import { createDisk } from '../../src/free-disk-space.ts';
 import { descriptionPrompt } from '../../src/images/describe.ts';
 import { replaceImages } from '../../src/images/repository.ts';
 import { StoreOutageError } from '../../src/images/store.ts';

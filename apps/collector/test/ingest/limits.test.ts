@@ -7,7 +7,7 @@ import { after, test } from 'node:test';
 import { createServer } from '@oselya/kit';
 import { Registry } from 'prom-client';
 import { guardRoutes } from '../../src/access/guard.ts';
-import { createDisk } from '../../src/disk.ts';
+import { createDisk } from '../../src/free-disk-space.ts';
 import { PayloadSchema } from '../../src/ingest/payload.ts';
 import { ingestRoutes } from '../../src/ingest/routes.ts';
 import { createPlaces, withImagesRoutes } from '../../src/ingest/with-images.ts';

@@ -11,7 +11,7 @@ import { openDatabase, log, noImages } from './pipeline.ts';
 import type { Kysely } from 'kysely';
 import sharp from 'sharp';
 import { Value } from 'typebox/value';
-import { createDisk } from '../../src/disk.ts';
+import { createDisk } from '../../src/free-disk-space.ts';
 import type { VisionClient } from '../../src/images/describe.ts';
 import { openLocalFolder } from '../../src/images/local-folder.ts';
 import {

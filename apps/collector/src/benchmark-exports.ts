@@ -1,4 +1,4 @@
-// Parts of the collector for benchmarks; no other package may use them.
+// Exports for the benchmarks only. Other packages must not import this module.
 
 export { guardRoutes } from './access/guard.ts';
 export type { Tables } from './tables.ts';

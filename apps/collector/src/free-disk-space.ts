@@ -5,22 +5,22 @@ import { createMeasure } from './metrics.ts';
 import { problem } from './errors.ts';
 import { MEBIBYTE } from './schemas.ts';
 
-/** The disk of DATA_DIR. Sizes are in bytes. */
+/** The disk that holds DATA_DIR. */
 export type Disk = {
-  /** What must stay free. */
+  /** Number of bytes that must stay free. */
   readonly minFreeBytes: number;
-  /** Returns what a process without special rights may still write. */
+  /** Returns the free bytes that an unprivileged process can use. */
   freeBytes(): Promise<number>;
   /**
-   * Checks that there is room for so many bytes beside the minimum.
+   * Checks that the minimum stays free after writing `bytes`.
    * @throws ProblemError `disk_low`.
    */
   need(bytes?: number): Promise<void>;
 };
 
 /**
- * Creates the disk of a folder. Contract 1, MIN_FREE_DISK_MB.
- * @param options.freeBytes Replaces the operating system's answer in tests.
+ * Creates the `Disk` that holds a folder. Contract 1, MIN_FREE_DISK_MB.
+ * @param options.freeBytes Replaces the system call in tests.
  */
 export function createDisk(options: {
   folder: string;
@@ -43,7 +43,7 @@ export function createDisk(options: {
   };
 }
 
-/** Tells whether an error, or its cause, is a full disk. */
+/** Returns whether an error, or one of its causes, means that the disk is full. */
 export function isDiskLow(error: unknown): boolean {
   if (!(error instanceof Error)) return false;
   const isLow = 'code' in error && (error.code === 'disk_low' || error.code === 'ENOSPC');
@@ -51,8 +51,8 @@ export function isDiskLow(error: unknown): boolean {
 }
 
 /**
- * Creates the gate that keeps a worker from claiming jobs while the disk is low. It logs when that begins and ends.
- * @returns Resolves to whether there is room.
+ * Creates a check that stops a worker from claiming jobs while free space is low. Logs each change of state.
+ * @returns A function that resolves to true if there is enough free space.
  */
 export function createDiskGate(
   disk: Pick<Disk, 'freeBytes' | 'minFreeBytes'>,
@@ -69,8 +69,8 @@ export function createDiskGate(
 }
 
 /**
- * Registers the gauges of the disk's free room and of the minimum. Contract 1, MIN_FREE_DISK_MB.
- * @param onError Called when the folder does not answer; the other metrics are served all the same.
+ * Registers the gauges for free disk space and its required minimum. Contract 1, MIN_FREE_DISK_MB.
+ * @param onError Called if free space cannot be read; the other metrics are still served.
  */
 export function registerDiskMetrics(
   registry: Registry,
