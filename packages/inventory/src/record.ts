@@ -25,7 +25,7 @@ export type EndpointRecord = {
   [extra: string]: unknown;
 };
 
-/** All exposures, the widest first; an unknown one may be anything but public. */
+/** All exposures, widest first. An unknown exposure may be any exposure except public. */
 export const EXPOSURES: readonly EndpointRecord['exposure'][] = [
   'public',
   'unknown',
@@ -34,15 +34,15 @@ export const EXPOSURES: readonly EndpointRecord['exposure'][] = [
   'local',
 ];
 
-/** The types of the properties that the specification names. */
+/** Types of the properties in the specification. */
 export const PROPERTY_TYPES: ReadonlyMap<string, string> = new Map(
   Object.entries(schema.items.properties).map(([key, { type }]) => [key, type]),
 );
 
-/** The names of the properties that each record must have. */
+/** Names of the required properties. */
 export const REQUIRED_KEYS: ReadonlySet<string> = new Set(schema.items.required);
 
-// Only own properties count: `{}` must not satisfy a required `toString`, nor may `__proto__` provide one.
+// Inherited properties must not satisfy `required`.
 const ajv = new Ajv2020({ allErrors: true, ownProperties: true });
 ajv.addSchema(schema);
 
@@ -52,8 +52,8 @@ function compileSchema<T>(reference: string): ValidateFunction<T> {
   return validate;
 }
 
-/** Tells whether a parsed value is one endpoint record; its `errors` hold what Ajv found. */
+/** Tells whether a parsed value is an endpoint record. Its `errors` contain the errors of Ajv. */
 export const isEndpointRecord = compileSchema<EndpointRecord>(`${schema.$id}#/items`);
 
-/** Tells whether a parsed value is a whole inventory; its `errors` hold what Ajv found. */
+/** Tells whether a parsed value is a whole inventory. Its `errors` contain the errors of Ajv. */
 export const isInventory = compileSchema<EndpointRecord[]>(schema.$id);

@@ -5,11 +5,11 @@ import { maskCredentials, maskId } from './credentials.ts';
 import { type Excerpt, type Finding, getRulePage, type Position, RULES } from './finding.ts';
 import { formatCount, formatJson, quoteId, shorten, escapeInvisible } from './text.ts';
 
-/** The result of checking one file. */
+/** Result of checking one file. */
 export type FileResult = {
   file: string;
   status: 'valid' | 'invalid' | 'unreadable';
-  /** Absent when reading failed. */
+  /** Number of records. Undefined if reading failed. */
   records?: number;
   errors: number;
   warnings: number;
@@ -17,13 +17,13 @@ export type FileResult = {
   hidden?: number;
   /** The number of findings that records silence, if any. */
   silenced?: number;
-  /** False when the file was not read to its end. */
+  /** Whether the file was read to its end. */
   isComplete: boolean;
   /** The reason why the file could not be read. */
   reason?: string;
 };
 
-/** Formats findings piece by piece; the pieces are written in the order of the calls. */
+/** Formatter of findings. The returned pieces are written in the order of the calls. */
 export type Reporter = {
   begin(): string;
   finding(finding: Finding): string;
@@ -31,11 +31,11 @@ export type Reporter = {
   end(exitStatus: number): string;
 };
 
-/** Returns the record and the pointer of a finding for people, in parentheses after a space. */
+/** Formats the record and pointer of a finding as a suffix in parentheses. */
 function formatPlace({ recordId, pointer }: Finding): string {
   const parts = [];
   if (recordId !== null) parts.push(`record ${quoteId(recordId)}`);
-  // Each name is shortened by itself, so that a pointer still shows its depth.
+  // Each segment is shortened separately, so that the depth of a pointer remains visible.
   if (pointer !== '')
     parts.push(
       pointer
@@ -46,7 +46,7 @@ function formatPlace({ recordId, pointer }: Finding): string {
   return parts.length === 0 ? '' : ` (${parts.join(', ')})`;
 }
 
-/** Describes the findings of a file that are not shown. */
+/** Describes the numbers of hidden and silenced findings. */
 function describeHiddenFindings({ hidden = 0, silenced = 0 }: FileResult): string[] {
   return [
     ...(hidden === 0 ? [] : [`${formatCount(hidden, 'known finding')} hidden`]),
@@ -71,8 +71,8 @@ function formatClosingLine(result: FileResult): string {
 }
 
 /**
- * Formats one finding per line, in the form that editors recognize, and a closing line per file.
- * @param showsExcerpts Whether the line of each finding is shown, for terminals.
+ * Creates a reporter that prints one finding per line in a format that editors recognize, and a summary line per file.
+ * @param showsExcerpts Whether to show the source line of each finding.
  */
 export function createTextReporter({
   showsExcerpts,
@@ -108,7 +108,7 @@ export function createTextReporter({
   };
 }
 
-/** Shows a line with its number, and a mark under the column. */
+/** Formats a source line with its number and a marker under the column. */
 function formatExcerpt(line: number, { text, column }: Excerpt): string {
   const characters = Array.from(text.replaceAll('\t', ' '));
   const before = escapeInvisible(characters.slice(0, column - 1).join(''));
@@ -127,7 +127,7 @@ function countColumns(text: string): number {
   return segments.reduce((sum, segment) => sum + (WIDE.test(segment) ? 2 : 1), 0);
 }
 
-/** Formats one JSON document: `findings`, one per line, and the `files` with their counts. */
+/** Creates a reporter of one JSON document with `findings`, one per line, and `files` with counts. */
 export function createJsonReporter(): Reporter {
   const results: FileResult[] = [];
   let separator = '';
@@ -151,7 +151,7 @@ export function createJsonReporter(): Reporter {
   };
 }
 
-/** Formats workflow commands of GitHub Actions, which become annotations, and a closing line per file. */
+/** Creates a reporter of GitHub Actions annotations, with a summary line per file. */
 export function createGithubReporter(): Reporter {
   return {
     begin: () => '',
@@ -165,7 +165,7 @@ export function createGithubReporter(): Reporter {
       if (reason !== undefined) {
         return `::error file=${escapeProperty(file)},title=unreadable::${escapeData(reason)}\n`;
       }
-      // The runner also accepts commands in an old form, ##[name].
+      // The runner also accepts the old command syntax ##[name].
       const line = escapeInvisible(`checked ${formatClosingLine(result)}`);
       return `${line.replaceAll('##[', String.raw`\u0023#[`)}\n`;
     },
@@ -173,7 +173,7 @@ export function createGithubReporter(): Reporter {
   };
 }
 
-// Line breaks end a command, and colons and commas end a property, so both are escaped.
+// Line breaks end a command, and colons and commas end a property, so all of them are escaped.
 function escapeData(text: string): string {
   return escapeInvisible(
     text.replaceAll('%', '%25').replaceAll('\r', '%0D').replaceAll('\n', '%0A'),
@@ -184,7 +184,7 @@ function escapeProperty(text: string): string {
   return escapeData(text).replaceAll(':', '%3A').replaceAll(',', '%2C');
 }
 
-/** Code scanning of GitHub rejects files with more results. */
+/** Maximum number of results that GitHub code scanning accepts. */
 const MAX_RESULTS = 25_000;
 
 const rules = Object.entries(RULES).map(([id, text]) => ({
@@ -197,8 +197,8 @@ const rules = Object.entries(RULES).map(([id, text]) => ({
 const ruleIndexes = new Map(rules.map(({ id }, index) => [id, index]));
 
 /**
- * Formats one SARIF 2.1.0 log with one run (OASIS SARIF 2.1.0, §3.14 and §3.27), with no more results than code
- * scanning of GitHub accepts.
+ * Creates a reporter of one SARIF log with one run (OASIS SARIF 2.1.0, §3.14 and §3.27). Limits the results to the
+ * number that GitHub code scanning accepts.
  */
 export function createSarifReporter(): Reporter {
   const notifications: object[] = [];
@@ -259,7 +259,7 @@ function toSarifResult(finding: Finding) {
   };
 }
 
-/** Describes what `lint --fix` would do (§3.55); the text that it replaces is on one line. */
+/** Describes the replacement of `lint --fix` (§3.55). The replaced text is on one line. */
 function toSarifFix(
   { file, line, column }: Finding,
   { written, replacement }: NonNullable<Finding['fix']>,
@@ -275,7 +275,7 @@ function toSarifLocation(file: string, { line, column }: Position) {
   return { physicalLocation: { artifactLocation: { uri: toUri(file) }, region } };
 }
 
-/** Returns a URI relative to the working folder; an absolute one for files outside. */
+/** Returns a URI relative to the working folder. The URI is absolute for files outside the folder. */
 function toUri(file: string): string {
   const path = relative(process.cwd(), resolve(file));
   if (path.startsWith('..') || isAbsolute(path)) return pathToFileURL(file).href;

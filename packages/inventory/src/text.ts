@@ -1,11 +1,11 @@
 import { findCredentials, replaceRanges, maskCredentials, maskId } from './credentials.ts';
 import type { Excerpt } from './finding.ts';
 
-// Lengths in UTF-16 code units: shown of a text, or of a line on each side of a place; and read of either.
+// Maximum lengths in UTF-16 code units: shown in messages and excerpts, and scanned for credentials.
 const SHOWN = 60;
 const READ = 1024;
 
-/** Returns the beginning of a long text with an ellipsis, and other texts whole; credentials are masked. */
+/** Masks credentials and shortens a long text with an ellipsis. */
 export function shorten(text: string, mask: (text: string) => string = maskCredentials): string {
   const isCut = text.length > READ;
   const masked = mask(isCut ? removeCutEnd(text.slice(0, READ)) : text);
@@ -14,19 +14,19 @@ export function shorten(text: string, mask: (text: string) => string = maskCrede
   return `${characters.slice(0, SHOWN).join('')}…`;
 }
 
-/** Returns a text from a file as a message quotes it. */
+/** Quotes a text for a message. */
 export function quoteText(text: string): string {
   return JSON.stringify(shorten(text));
 }
 
-/** Returns the id of a record as a message quotes it. */
+/** Quotes the id of a record for a message. */
 export function quoteId(id: string): string {
   return JSON.stringify(shorten(id, maskId));
 }
 
 /**
  * Returns the part of the line around an offset, with credentials masked.
- * @param cut Whether the text is a piece of a longer one.
+ * @param cut Whether the text is cut at its beginning or end.
  */
 export function getExcerpt(
   text: string,
@@ -36,7 +36,7 @@ export function getExcerpt(
   const from = Math.max(0, offset - READ);
   let read = text.slice(from, offset + READ);
   let at = offset - from;
-  // A word that is cut may be a part of a password.
+  // A cut word may be part of a password.
   if (from > 0 || cut.isCutBefore) {
     const { length } = /^[^\s"<>]*/.exec(read)?.[0] ?? '';
     read = read.slice(length);
@@ -55,7 +55,7 @@ export function getExcerpt(
   return { text: shown + rest, column: Array.from(shown).length + 1 };
 }
 
-/** Removes a cut word at the end that may be an address with an incomplete password. */
+/** Removes a cut word at the end, because it may contain an incomplete password. */
 function removeCutEnd(text: string): string {
   const [word = ''] = /[^\s"<>]*$/.exec(text) ?? [];
   return /\/\/|[^:]:/.test(word) ? text.slice(0, text.length - word.length) : text;
@@ -65,7 +65,7 @@ function removeCutEnd(text: string): string {
 const INVISIBLE = /[\p{Cc}\p{Cf}\p{Cs}\p{Zl}\p{Zp}]/gu;
 // Line ends, tabs, and the joiners of Persian words and of emoji are harmless on a page.
 const NOT_PAGE_SPACE = /[^\n\r\t\u200C\u200D]+/g;
-// A quick test, as nearly all texts are printable ASCII.
+// Fast path: nearly all texts are printable ASCII.
 const SPECIAL = /[^ -~]/;
 
 /** Replaces characters that would affect a terminal with JSON escapes. */
@@ -73,19 +73,19 @@ export function escapeInvisible(text: string): string {
   return SPECIAL.test(text) ? text.replace(INVISIBLE, escape) : text;
 }
 
-/** Does the same for a page or table, which keeps line ends, tabs and joiners. */
+/** Replaces invisible characters for a page or table, but keeps line ends, tabs and joiners. */
 export function escapeInvisibleOnPage(text: string): string {
   return SPECIAL.test(text) ? text.replace(NOT_PAGE_SPACE, escapeInvisible) : text;
 }
 
-/** Formats a value as equivalent JSON (RFC 8259) that is safe to print. */
+/** Formats a value as JSON (RFC 8259) that is safe to print. */
 export function formatJson(value: unknown, indent?: number): string {
   const text = JSON.stringify(value, null, indent);
   if (!SPECIAL.test(text)) return text;
   return text.replace(INVISIBLE, (found) => (found === '\n' ? found : escape(found)));
 }
 
-/** Formats a list as JSON with an indent of two, piece by piece; `margin` begins each line. */
+/** Formats a list as JSON with an indent of two spaces, piece by piece. Each line begins with `margin`. */
 export function* formatJsonList(values: Iterable<unknown>, margin = ''): Generator<string> {
   let separator = '[';
   for (const value of values) {
@@ -101,7 +101,7 @@ function escape(character: string): string {
   return units.map((unit) => `\\u${unit.toString(16).padStart(4, '0')}`).join('');
 }
 
-/** Formats a masked text for a cell of a Markdown table: no markup and no mention. */
+/** Masks a text and escapes it for a cell of a Markdown table. */
 export function formatMarkdownCell(
   text: string,
   mask: (text: string) => string = maskCredentials,
@@ -111,7 +111,7 @@ export function formatMarkdownCell(
       .replaceAll('&', '&amp;')
       .replaceAll('<', '&lt;')
       .replaceAll(/[\\`*_{}[\]()#+!|~]/g, String.raw`\$&`)
-      // The comment keeps GitHub from notifying a user.
+      // The comment prevents GitHub mentions.
       .replaceAll('@', '@<!-- -->')
   );
 }

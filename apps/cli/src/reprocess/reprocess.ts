@@ -43,7 +43,7 @@ export type ReprocessResult = { failed: number; stopped: EarlyStop | undefined }
 
 /**
  * Reads listings again, prints the changes, and writes them after a question. With `yes` each listing is
- * written as soon as it is read. A reading that stops or fails leads to the question all the same, because
+ * written after its extraction. A stopped or failed run still asks the question, because
  * its model calls are paid.
  */
 export async function reprocess(
@@ -78,7 +78,7 @@ export async function reprocess(
     }
   }
 
-  /** Starts to write a reading when a slot is free. @throws The failure of an earlier one. */
+  /** Starts to write an extraction as soon as a slot is free. @throws The failure of an earlier write. */
   async function write(reading: RepeatedExtraction): Promise<void> {
     if (writing.size >= parallel) await Promise.race(writing);
     if (failures[0] !== undefined) throw failures[0].error;

@@ -18,7 +18,7 @@ import type { TypedFields, RuleProblem, Rule } from './rules.ts';
 
 const NONE: readonly RuleProblem[] = [];
 
-/** The message never repeats the credential. */
+/** Reports credentials in URLs. The message never contains the credential. */
 const credentialsInUrl: Rule = {
   code: 'lint/credentials-in-url',
   severity: 'error',
@@ -98,7 +98,7 @@ const urlMismatch: Rule = {
     const { url } = fields;
     if (url === undefined || url.trim() === '') return NONE;
     const address = parseUrl(url);
-    // "host:port" parses as an address with the scheme "host", and braces are a part of a host.
+    // The URL parser reads "host:port" as a URL with the scheme "host".
     const isAddress =
       address !== null &&
       (address.hostname !== '' || url.includes('://')) &&
@@ -116,7 +116,7 @@ const urlMismatch: Rule = {
 };
 
 function* hostMismatch({ host: named, hostname }: ParsedUrl, { host, domain }: TypedFields) {
-  // Browsers read a host that resembles an IPv4 address as one, and `%61` as a letter.
+  // Browsers normalize hosts such as `1.2.3` and `%61`.
   if (!isSameHost(named, hostname)) {
     const message = `url names the host ${shorten(named)}, which browsers read as ${shorten(hostname)}; write the intended one`;
     yield { key: 'url', message };
@@ -141,7 +141,7 @@ function findPortMismatch(address: ParsedUrl, { port }: TypedFields): readonly R
 
 const WEB = new Set(['http', 'https', 'ws', 'wss']);
 
-/** A protocol that is no URL scheme, such as `tcp` or `grpc`, contradicts none. */
+/** Compares the protocol with the URL scheme. Other protocols, such as `tcp` or `grpc`, are compatible with all schemes. */
 function findProtocolMismatch(
   address: ParsedUrl,
   { protocol = '' }: TypedFields,
@@ -156,7 +156,7 @@ function findProtocolMismatch(
   return [{ key: 'protocol', message }];
 }
 
-/** The rules of the addresses of a record. */
+/** Rules for the URL, host and port of a record. */
 export const addressRules: readonly Rule[] = [
   credentialsInUrl,
   exposureAddress,

@@ -4,16 +4,16 @@ import { UsageError } from '../command/command.ts';
 import type { Finding } from '../finding.ts';
 import { JsonTextError, parseJsonText } from '../json/parser.ts';
 
-/** A known finding, without its line, which changes with every edit. */
+/** A known finding. The line is omitted, because it changes with each edit. */
 type Entry = {
-  /** The path from the folder of the baseline, with `/`. */
+  /** Path relative to the folder of the baseline, with `/` as separator. */
   file: string;
   code: string;
-  /** The id of the record; its index when it has none. */
+  /** Id of the record, or its index if it has no id. */
   record: string | number;
-  /** The pointer from the record. */
+  /** JSON pointer within the record. */
   pointer: string;
-  /** The number of equal findings; one by default. */
+  /** Number of equal findings. Defaults to 1. */
   count?: number;
 };
 
@@ -38,13 +38,13 @@ const isBaseline = new Ajv2020().compile<{ findings: Entry[] }>({
   },
 });
 
-/** Known findings, which are not reported again. */
+/** Set of known findings, which are not reported again. */
 export class Baseline {
   readonly #folder: string;
   readonly #entries = new Map<string, Entry>();
   readonly #matched = new Map<string, number>();
 
-  /** @param folder The folder of its file. */
+  /** @param folder Folder of the baseline file. */
   constructor(folder: string, entries: readonly Entry[] = []) {
     this.#folder = folder;
     for (const entry of entries) {
@@ -56,7 +56,7 @@ export class Baseline {
     return this.#entries.values().reduce((sum, { count = 1 }) => sum + count, 0);
   }
 
-  /** Returns the number of known findings of files that were not found any more. */
+  /** Returns the number of known findings that no longer occur in the files. */
   countStale(files: readonly string[]): number {
     const names = new Set(files.map((file) => this.#nameOf(file)));
     let gone = 0;
@@ -66,7 +66,7 @@ export class Baseline {
     return gone;
   }
 
-  /** Tells whether a finding is known; more equal findings than were added are new. */
+  /** Tells whether a finding is known. Findings beyond the known count are new. */
   has(finding: Finding): boolean {
     const key = createKey(this.#entryOf(finding));
     const entry = this.#entries.get(key);
@@ -76,7 +76,7 @@ export class Baseline {
     return matched <= (entry.count ?? 1);
   }
 
-  /** Adds a finding; returns false when it cannot be suppressed, as errors of JSON and of the schema. */
+  /** Adds a finding. Returns false if the finding cannot be suppressed, such as a syntax or schema error. */
   add(finding: Finding): boolean {
     if (finding.recordIndex === null || !isSuppressible(finding.code)) return false;
     const entry = this.#entryOf(finding);
@@ -86,14 +86,14 @@ export class Baseline {
     return true;
   }
 
-  /** Replaces the findings of files by the findings of another baseline. */
+  /** Replaces the findings of some files with the findings of another baseline. */
   replace(files: readonly string[], other: Baseline): void {
     const names = new Set(files.map((file) => this.#nameOf(file)));
     for (const [key, { file }] of this.#entries) if (names.has(file)) this.#entries.delete(key);
     for (const [key, entry] of other.#entries) this.#entries.set(key, entry);
   }
 
-  /** Returns the text of the file, sorted so that changes to it are small. */
+  /** Formats the baseline file. The entries are sorted to keep diffs small. */
   toString(): string {
     const lines = [...this.#entries]
       .toSorted(([a], [b]) => (a < b ? -1 : 1))
@@ -119,9 +119,9 @@ export class Baseline {
 }
 
 /**
- * Parses a baseline that `toString` wrote.
- * @param file Its path.
- * @throws UsageError for a text that is no baseline.
+ * Parses the text of a baseline file.
+ * @param file Path of the baseline file.
+ * @throws UsageError if the text is not a baseline.
  */
 export function parseBaseline(text: string, file: string): Baseline {
   try {

@@ -23,23 +23,23 @@ import {
   type RuleContext,
 } from './rules.ts';
 
-/** All rules, in the order of their codes. */
+/** All rules in the order of their codes. */
 export const allRules: readonly Rule[] = [...recordRules, ...addressRules].toSorted((a, b) =>
   a.code < b.code ? -1 : 1,
 );
 
 export type LintOptions = {
   config?: LintConfig;
-  /** The day of the lint, such as 2026-11-20; today in UTC by default. */
+  /** Reference day, such as 2026-11-20. Defaults to the current day in UTC. */
   today?: string;
-  /** The ids of inventories that were linted before; the ids of this inventory are added. */
+  /** Ids of previously linted inventories. The ids of this inventory are added. */
   ids?: SeenIds;
 } & Omit<ValidateOptions, 'inspect'>;
 
 /**
- * Validates an inventory and judges each record by the rules that are on (Contract 5). Findings come in the order
+ * Validates an inventory and checks each record against the enabled rules (Contract 5). Yields findings in the order
  * of the source.
- * @throws TypeError for a `today` that is not a day.
+ * @throws TypeError if `today` is not a day.
  */
 export async function* lintInventory(
   source: InventorySource,
@@ -86,9 +86,9 @@ function createInspection(config: LintConfig, context: RuleContext) {
 }
 
 /**
- * Silences findings of a record by its `lint_ignore`, a list of `{ "rule": NAME, "reason": TEXT }`.
- * @param active The rules that are on: an entry for one that is off may be needed by another run.
- * @returns The findings that remain, and the problems of `lint_ignore` itself.
+ * Removes the findings that `lint_ignore` silences, a list of `{ "rule": NAME, "reason": TEXT }`.
+ * @param active Enabled rules. Entries for disabled rules are not reported as unused.
+ * @returns The remaining findings, and the problems of `lint_ignore` itself.
  */
 function silenceProblems<T extends { code: string }>(
   { lint_ignore: written }: TypedFields,
@@ -120,10 +120,10 @@ function silenceProblems<T extends { code: string }>(
   };
 }
 
-/** The setting of one rule: off, a severity, or an object with options. */
+/** Setting of a rule: off, a severity, or an object with options. */
 type Setting = 'off' | Severity | ({ severity?: 'off' | Severity } & Record<string, unknown>);
 
-/** The contents of inventory.config.json; rules are named without `lint/`. */
+/** Contents of inventory.config.json. Rule names omit the prefix `lint/`. */
 export type LintConfig = {
   $schema?: string;
   rules?: Partial<Record<string, Setting>>;
@@ -158,14 +158,14 @@ export const CONFIG_SCHEMA = {
 
 const isConfig = new Ajv2020({ allErrors: true }).compile<LintConfig>(CONFIG_SCHEMA);
 
-/** Thrown for an unusable configuration. The message is one line: what is wrong and what to do. */
+/** Thrown for an invalid configuration. The one-line message names the error and its remedy. */
 export class ConfigError extends Error {
   override name = 'ConfigError';
 }
 
 /**
  * Parses the text of inventory.config.json.
- * @param file The name of the file in messages.
+ * @param file File name for messages.
  * @throws ConfigError for invalid JSON and for an invalid configuration.
  */
 export function parseConfig(text: string, file: string): LintConfig {
@@ -181,7 +181,7 @@ export function parseConfig(text: string, file: string): LintConfig {
   throw new ConfigError(`${file}: ${describe(isConfig.errors ?? [], value)}`);
 }
 
-/** Returns the severity of a rule, null when it is off, and its options. */
+/** Returns the severity and the options of a rule. The severity is null if the rule is off. */
 export function resolveSetting(
   { rules: settings = {} }: LintConfig,
   { code, severity: usual, defaults }: Rule,
@@ -200,7 +200,7 @@ function depth({ instancePath }: ErrorObject): number {
 }
 
 function describe(errors: readonly ErrorObject[], value: unknown): string {
-  // A setting has two forms, and the errors of the other one are irrelevant.
+  // A setting has two forms. Errors about the other form are irrelevant.
   const error = errors.find(({ keyword }) => keyword === 'additionalProperties');
   const name: unknown = error?.params['additionalProperty'];
   if (error !== undefined && error.instancePath === '/rules') {

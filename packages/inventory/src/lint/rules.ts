@@ -6,46 +6,46 @@ import type { InspectedRecord } from '../read/check-record.ts';
 import { type EndpointRecord, EXPOSURES, PROPERTY_TYPES, REQUIRED_KEYS } from '../record.ts';
 import { quoteText, quoteId } from '../text.ts';
 
-/** A problem of a property of a record; of the whole record when the key is empty. */
+/** A problem of a record property. An empty key means the whole record. */
 export type RuleProblem = {
   key: string;
   message: string;
-  /** The unambiguous correct value. */
+  /** Correct value, if it is unambiguous. */
   fixed?: string | number;
   related?: RelatedPlace[];
 };
 
-/** The properties of a record that have the type that the schema requires. */
+/** Record properties of the type that the schema requires. */
 export type TypedFields = Readonly<Partial<EndpointRecord>>;
 
-/** The first place of each id in the inventories of one call. */
+/** First position of each id in the inventories of one run. */
 export type SeenIds = Map<string, { file: string } & Position>;
 
-/** The facts that rules share for one inventory. */
+/** Context that the rules share for one inventory. */
 export type RuleContext = {
   today: Day;
-  /** The label of the inventory. */
+  /** Label of the inventory. */
   file: string;
   ids: SeenIds;
 };
 
-/** One rule of the linter. */
+/** A lint rule. */
 export type Rule<Options = unknown> = {
   code: LintCode;
   severity: Severity;
   /** JSON Schemas (draft 2020-12) of the options in inventory.config.json, by name. */
   options?: Readonly<Record<string, object>>;
   defaults?: Options;
-  /** Returns the check of one inventory, which is called with each record in order. */
+  /** Creates the check for one inventory. The check is called with each record in order. */
   create(
     context: RuleContext,
     options: Options,
   ): (fields: TypedFields, record: InspectedRecord) => readonly RuleProblem[];
 };
 
-/** Returns the properties of a record that have the type that the schema requires, and extra ones. */
+/** Returns the extra properties of a record, and the properties of the type that the schema requires. */
 export function getTypedFields(value: object): TypedFields {
-  // Without a prototype, as a record may lack a property and have a key such as `toString`.
+  // No prototype, because a record may have keys such as `toString`.
   const fields: Record<string, unknown> = Object.create(null);
   for (const [key, part] of Object.entries(value)) {
     const type = PROPERTY_TYPES.get(key);
@@ -104,7 +104,7 @@ const duplicateId: Rule = {
     },
 };
 
-/** Judges `lint_ignore` by the findings of all other rules; `lintInventory` adds its findings. */
+/** Placeholder for the rule about `lint_ignore`, whose findings `lintInventory` creates. */
 const ignore: Rule = { code: 'lint/ignore', severity: 'warning', create: () => () => NONE };
 
 const likelyTypo: Rule = {
@@ -160,7 +160,7 @@ const portRange: Rule = {
         : [{ key: 'port', message: `port must be from 1 to 65535; found ${String(port)}` }],
 };
 
-/** Values of `auth` that state nothing, in lower case. `open` and `anonymous` state who may use an endpoint. */
+/** Lower-case values of `auth` without information. `open` and `anonymous` are informative. */
 export const EMPTY_AUTH_VALUES: ReadonlySet<string> = new Set(
   `none, no, nothing, nil, n/a, n.a, na, not applicable, off, disabled, false, no auth,
   no authentication, without auth, without authentication, unauthenticated, unknown, not known,
@@ -169,7 +169,7 @@ export const EMPTY_AUTH_VALUES: ReadonlySet<string> = new Set(
 );
 
 const MAX_EMPTY_AUTH_CHARACTERS = 60;
-/** Punctuation around a word, or instead of one, as in `(none)`, `-` or `???`. */
+/** Leading and trailing punctuation, as in `(none)`, `-` or `???`. */
 const PUNCTUATION = /^[\s\p{P}<>~=]+|[\s\p{P}<>~=]+$/gu;
 
 const publicWithoutAuth: Rule = {
@@ -196,7 +196,7 @@ const reviewDate: Rule = {
   code: 'lint/review-date',
   severity: 'error',
   create({ today }) {
-    // Today is a day in UTC, and tomorrow has begun east of it.
+    // Today is in UTC. Time zones east of UTC may already have the next day.
     const tomorrow = addDays(today, 1);
     return ({ last_reviewed: written = '' }: TypedFields) => {
       const day = parseDay(written);
@@ -216,13 +216,13 @@ const reviewDate: Rule = {
 };
 
 type StaleOptions = {
-  /** The maximum age of a review in days. */
+  /** Maximum age of a review in days. */
   days: number;
   days_by_exposure: Partial<Record<EndpointRecord['exposure'], number>>;
 };
 
 const DAYS = { type: 'integer', minimum: 1 };
-/** Beyond this, ages are compared, as not every number of days before today is a day. */
+/** Limit for date arithmetic. A larger number of days may lead outside the range of dates. */
 const MAX_EXACT_DAYS = 36_500;
 
 const staleReview: Rule<StaleOptions> = {
@@ -251,7 +251,7 @@ const staleReview: Rule<StaleOptions> = {
   },
 };
 
-/** The rules of the values of single properties, and of the ids of all records. */
+/** Rules for single properties and for the ids of all records. */
 export const recordRules: readonly Rule[] = [
   blankField,
   duplicateId,

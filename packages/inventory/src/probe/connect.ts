@@ -7,16 +7,16 @@ import { maskCredentials } from '../credentials.ts';
 /** The certificate of a server. */
 export type Certificate = {
   validTo: Date;
-  /** OpenSSL's code when it is not trusted; `CERT_HAS_EXPIRED` may concern an issuer. Null when it is trusted. */
+  /** OpenSSL code of an untrusted certificate. Null if it is trusted. `CERT_HAS_EXPIRED` may concern an issuer. */
   problem: string | null;
-  /** Whether it is for the requested host. */
+  /** Whether the certificate is valid for the requested host. */
   isForName: boolean;
 };
 
 /**
  * Connects to a host.
  * @param onAddress Called with each address to which the name resolves, as seen from this machine.
- * @throws What the socket throws; an AbortError when the signal aborts.
+ * @throws Errors of the socket, AbortError if the signal aborts.
  */
 export function openConnection(
   { host, port, signal }: { host: string; port: number; signal: AbortSignal },
@@ -32,8 +32,8 @@ export function openConnection(
 }
 
 /**
- * Starts TLS on a connection, whatever the certificate, and reads that.
- * @throws What the socket throws; an Error when there is no certificate.
+ * Starts TLS on a connection and reads the certificate, even if it is not trusted.
+ * @throws Errors of the socket, and an Error if there is no certificate.
  */
 export async function readCertificate(
   socket: Socket,
@@ -44,7 +44,7 @@ export async function readCertificate(
     socket,
     ...(isIP(name) === 0 && { servername: name }),
     ...(ca !== undefined && { ca }),
-    // An untrusted certificate must not hide its expiry.
+    // The expiry of untrusted certificates must be readable.
     rejectUnauthorized: false,
     ALPNProtocols: ['http/1.1'],
   });
@@ -53,10 +53,10 @@ export async function readCertificate(
   const validTo = new Date(peer.valid_to);
   if (Number.isNaN(validTo.getTime())) throw new Error('its certificate has no expiry date');
   const isForName = checkServerIdentity(name, peer) === undefined;
-  // Node gives an error, or its code as a string.
+  // Node returns an error, or its code as a string.
   const error: (Error & { code?: string }) | string | null = secure.authorizationError;
   const code = typeof error === 'string' ? error : (error?.code ?? error?.message ?? null);
-  // The name is judged separately.
+  // The name is checked separately.
   const problem = code === null || code === 'ERR_TLS_CERT_ALTNAME_INVALID' ? null : code;
   return { socket: secure, certificate: { validTo, problem, isForName } };
 }
@@ -72,13 +72,13 @@ function waitForConnection<T extends Socket>(
   });
 }
 
-/** The answer of a server; redirects are not followed. */
+/** Response to a HEAD request. Redirects are not followed. */
 export type HeadResponse = { status: number; redirectsTo: string | null };
 
 /**
  * Sends a HEAD request over an open connection.
- * @param host As the record has it.
- * @throws What the connection throws.
+ * @param host Host as written in the record.
+ * @throws Errors of the connection.
  */
 export function requestHead(
   socket: Socket,
@@ -107,7 +107,7 @@ export function requestHead(
   });
 }
 
-/** Codes of OpenSSL (openssl-verification-options(1)). */
+/** Messages by OpenSSL code (openssl-verification-options(1)). */
 const DISTRUST_REASONS: Partial<Record<string, string>> = {
   DEPTH_ZERO_SELF_SIGNED_CERT: 'it is self-signed',
   SELF_SIGNED_CERT_IN_CHAIN: 'its root authority is not trusted',
@@ -136,14 +136,14 @@ const FAILURE_REASONS: Partial<Record<string, string>> = {
   EPROTO: NO_TLS,
 };
 
-/** Explains why a certificate is not trusted, with its code and what to do. */
+/** Explains why a certificate is not trusted, with the code and a remedy. */
 export function explainDistrust(code: string): string {
   const reason = DISTRUST_REASONS[code];
   const shown = reason === undefined ? code : `${reason} (${code})`;
   return `${shown}; replace it, or trust its authority, as with --ca`;
 }
 
-/** Explains why a connection failed, with its code if there is one. */
+/** Explains why a connection failed, with the error code, if any. */
 export function explainFailure(error: unknown): string {
   if (!(error instanceof Error)) return String(error);
   if (!('code' in error)) return error.message;

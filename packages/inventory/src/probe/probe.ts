@@ -12,7 +12,7 @@ import {
   requestHead,
 } from './connect.ts';
 
-/** The kinds of problems. The codes are stable. */
+/** Problem codes. The codes are stable. */
 export const PROBE_CODES = [
   'probe/unreachable',
   'probe/silent',
@@ -26,14 +26,14 @@ export const PROBE_CODES = [
 
 export type ProbeProblem = { code: (typeof PROBE_CODES)[number]; message: string };
 
-/** The observed state of an endpoint. */
+/** Observed state of an endpoint. */
 export type Observation = {
   id: string;
-  /** `HOST:PORT`; null when the record does not name both. */
+  /** `HOST:PORT`. Null if the record lacks the host or the port. */
   target: string | null;
-  /** Whether a connection opened; null when none was tried: no target, or datagrams. */
+  /** Whether a connection succeeded. Null if none was tried, because there is no target or the protocol uses UDP. */
   isReachable: boolean | null;
-  /** The addresses of the host, as seen from here. */
+  /** IP addresses of the host, as resolved on this machine. */
   addresses: string[];
   certificate?: Certificate;
   answer?: HeadResponse;
@@ -41,13 +41,13 @@ export type Observation = {
 };
 
 export type ProbeOptions = {
-  /** The limit for all steps of one endpoint; 5000 by default. */
+  /** Time limit for all steps of one endpoint in milliseconds. Defaults to 5000. */
   timeoutMs?: number;
-  /** A certificate that expires within so many days is a problem; 14 by default. */
+  /** Minimum remaining validity of a certificate in days. Defaults to 14. */
   expiryDays?: number;
-  /** Certificates (PEM) that are trusted instead of the ones in Node. */
+  /** Trusted certificates (PEM) that replace the certificates of Node. */
   ca?: string | undefined;
-  /** The current time in milliseconds since 1970. */
+  /** Current time in milliseconds since 1970. */
   now?: number;
   signal?: AbortSignal | undefined;
 };
@@ -56,18 +56,18 @@ export const MAX_CONCURRENT_PROBES = 64;
 export const MAX_PROBES_PER_SECOND = 1000;
 
 export type ProbeAllOptions = {
-  /** Endpoints at once, up to 64; 4 by default. */
+  /** Maximum concurrent probes, up to 64. Defaults to 4. */
   concurrency?: number;
-  /** Endpoints to start per second, up to 1000; 5 by default. */
+  /** Maximum probes started per second, up to 1000. Defaults to 5. */
   perSecond?: number;
 } & ProbeOptions;
 
 type Done = { observation: Observation; done: Promise<Done> };
 
 /**
- * Probes the endpoints of records at a limited rate, so that it does not look like an attack, and yields each
- * observation as soon as it is known. Nothing starts while observations wait to be consumed.
- * @throws RangeError for limits out of range, what the records throw, and the signal's reason.
+ * Probes the endpoints of records at a limited rate, so that the probes do not resemble an attack. Yields each
+ * observation as soon as it is known. No probe starts while observations wait to be consumed.
+ * @throws RangeError for limits out of range, errors of the record iterator, and the abort reason of the signal.
  */
 export async function* probeAll(
   records: Iterable<EndpointRecord>,
@@ -84,7 +84,7 @@ export async function* probeAll(
     const done: Promise<Done> = probeRecord(record, { ...options, signal: either }).then(
       (observation) => ({ observation, done }),
     );
-    // When several fail at once, only the first is awaited.
+    // If several probes fail, only the first failure is awaited.
     done.catch(() => undefined);
     inProgress.add(done);
   }
@@ -124,9 +124,9 @@ function checkRange(name: string, value: number, max: number): void {
 }
 
 /**
- * Probes the endpoint of one record: the connection, the certificate, the answer to HTTP, and whether the addresses
- * match the declared exposure. It connects to the host and port of the record and to nothing else.
- * @throws Only the signal's reason.
+ * Probes the endpoint of one record: the connection, the certificate, the HTTP response, and whether the addresses
+ * match the declared exposure. Connects only to the host and port of the record.
+ * @throws The abort reason of the signal.
  */
 export async function probeRecord(
   record: EndpointRecord,
@@ -162,7 +162,7 @@ type Probe = {
   signal: AbortSignal;
 };
 
-/** Fills the observation step by step, so that it remains when a later step fails. */
+/** Fills the observation step by step, so that partial results remain after a failure. */
 async function observe(found: Observation, probe: Probe): Promise<void> {
   const { record, endpoint, options, signal } = probe;
   const { host, port, protocol, url } = endpoint;
@@ -193,7 +193,7 @@ async function observe(found: Observation, probe: Probe): Promise<void> {
   }
 }
 
-/** Compares the addresses of an endpoint that answered with its declared exposure. */
+/** Compares the addresses of a reachable endpoint with its declared exposure. */
 export function findExposureProblems(
   { exposure }: Pick<EndpointRecord, 'exposure'>,
   addresses: readonly string[],

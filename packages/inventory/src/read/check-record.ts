@@ -15,34 +15,34 @@ import { getExcerpt, quoteText, shorten } from '../text.ts';
 /** A problem in a record, with a pointer that begins at the record. */
 export type RecordProblem = { pointer: string } & Problem;
 
-/** The result of checking one record. */
+/** Result of checking one record. */
 export type RecordCheck = {
   /** The record's `id`, if it is a string. */
   id: string | null;
-  /** Whether the rest of a JSON file can be read: invalid JSON has no reliable end. */
+  /** Whether the rest of a JSON file can be read. False after invalid JSON, which has no reliable end. */
   canContinue: boolean;
-  /** In the order of the text, and created on demand, as each may be long. */
+  /** Problems in the order of the text. They are created on demand, because they may be long. */
   problems: Iterable<RecordProblem>;
 };
 
-/** A record as it was read. */
+/** A record that was read. */
 export type InspectedRecord = {
-  /** An endpoint record when `isValid`, else any JSON value. */
+  /** An endpoint record if `isValid`, otherwise any JSON value. */
   value: unknown;
   isValid: boolean;
-  /** The 0-based index in the inventory. */
+  /** 0-based index in the inventory. */
   index: number;
   position: Position;
 };
 
-/** A problem of a property of a record; of the whole record when the key is empty. */
+/** A problem of a record property. An empty key means the whole record. */
 export type PropertyProblem = {
   key: string;
   /** The unambiguous correct value. */
   fixed?: string | number;
 } & Omit<Problem, 'position' | 'excerpt' | 'fix'>;
 
-/** A parsed record of YAML, whose places are found on demand. */
+/** A parsed YAML record. Positions are computed on demand. */
 export type LocatedRecord = {
   value: unknown;
   isRepeating: boolean;
@@ -57,7 +57,7 @@ export type Inspect = (record: InspectedRecord) => readonly PropertyProblem[];
 const NONE: readonly never[] = [];
 const CLEAN: RecordCheck = { id: null, canContinue: true, problems: NONE };
 
-/** The problems of a parsed record before their places are known. */
+/** Problems of a parsed record without positions. */
 export type UnlocatedProblems = {
   value: unknown;
   isRepeating: boolean;
@@ -66,8 +66,8 @@ export type UnlocatedProblems = {
 };
 
 /**
- * Judges a parsed record by the schema and by `inspect`; returns null when it has no problem, as most records.
- * @param isRepeating Whether its text has repeated keys.
+ * Checks a parsed record against the schema and with `inspect`. Returns null if there are no problems.
+ * @param isRepeating Whether the text has repeated keys.
  */
 export function findProblems(
   value: unknown,
@@ -109,7 +109,7 @@ export function locateValue(raw: RawValue, unit: 'file' | 'line'): LocatedValue 
   return parseWithPositions(raw.text, createContext(raw, unit));
 }
 
-/** Finds the places of the problems of a record in its text. */
+/** Adds positions to the problems of a record. */
 export function locateProblems(
   judged: UnlocatedProblems,
   text: string,
@@ -120,14 +120,14 @@ export function locateProblems(
   return { id: typeof id === 'string' ? id : null, canContinue: true, problems };
 }
 
-/** Describes the error in a text that is invalid JSON or was cut. */
+/** Finds the error in invalid or truncated JSON. */
 export function findSyntaxProblem(raw: RawValue, unit: 'file' | 'line'): Problem {
   const { text, cut } = raw;
   try {
     locateValue(raw, unit);
   } catch (error) {
     if (!(error instanceof JsonSyntaxError)) throw error;
-    // Text that was cut at a limit always ends too early; the limit is the reason.
+    // Text that was cut at a limit is always truncated. The limit is the cause to report.
     const { problem, offset } = error;
     const isLimit = cut?.code.startsWith('limit/') && problem.code === 'json/truncated';
     if (!isLimit) return { ...problem, excerpt: getExcerpt(text, offset) };
@@ -150,7 +150,7 @@ function* problemsIn(
 ): Generator<RecordProblem> {
   const entries: { mark: OffsetPosition; details: () => Omit<RecordProblem, 'position'> }[] = [];
   const markOf = (key: string) => located.members.get(key)?.start ?? located.start;
-  // A value of the wrong type is not an allowed value either; one finding is enough.
+  // A value of the wrong type also violates `enum`. One finding is enough.
   const mistyped = new Set(
     errors.filter(({ keyword }) => keyword === 'type').map(({ instancePath }) => instancePath),
   );
@@ -198,7 +198,7 @@ function toPosition({ line, column }: OffsetPosition): Position {
   return { line, column };
 }
 
-/** Returns the text of the value of a property; empty when the record has none. */
+/** Returns the text of a property value. Empty if the record lacks the property. */
 function getWrittenValue(text: string, located: LocatedValue, key: string): string {
   const member = located.members.get(key);
   return member === undefined ? '' : text.slice(member.start.offset, member.end);
@@ -206,7 +206,7 @@ function getWrittenValue(text: string, located: LocatedValue, key: string): stri
 
 function createFix(text: string, located: LocatedValue, key: string, fixed?: string | number) {
   const written = getWrittenValue(text, located, key);
-  // A YAML block ends with its last line, which another value would not end.
+  // Multi-line YAML values cannot be replaced safely.
   if (fixed === undefined || written === '' || written.includes('\n')) return {};
   return { fix: { written, replacement: JSON.stringify(fixed) } };
 }
@@ -223,7 +223,7 @@ function getSchemaCode(keyword: string): FindingCode {
   throw new Error(`the endpoint schema uses the keyword ${keyword}, which has no code`);
 }
 
-/** Returns the unambiguous correct value: a word in lower case, or a number without quotes. */
+/** Returns the correct value, such as a lower-case word or an unquoted number, if it is unambiguous. */
 function getFixedValue(
   { keyword, params }: ErrorObject,
   found: unknown,
@@ -255,7 +255,7 @@ function formatSchemaMessage(
   return `${key === '' ? 'a record' : key} must be ${expected}; found ${describeValue(value, written)}`;
 }
 
-/** Describes a value for a message: its type, and its text. */
+/** Describes the type and the text of a value for messages. */
 export function describeValue(value: unknown, written: string): string {
   if (value === null) return 'null';
   if (Array.isArray(value)) return 'an array';

@@ -12,11 +12,11 @@ export type InventorySource =
   | AsyncIterable<Uint8Array>
   | { path: string };
 
-/** The layout of an inventory: one JSON array, one record per line, or one YAML list. */
+/** Formats of an inventory: a JSON array, one JSON record per line, or a YAML list. */
 export const INVENTORY_FORMATS = ['json', 'jsonl', 'yaml'] as const;
 export type InventoryFormat = (typeof INVENTORY_FORMATS)[number];
 
-/** Returns the format that a file name implies. */
+/** Infers the format from a file name. */
 export function inferFormat(name: string): InventoryFormat {
   if (/\.ya?ml(\.gz)?$/i.test(name)) return 'yaml';
   return /\.(jsonl|ndjson)(\.gz)?$/i.test(name) ? 'jsonl' : 'json';
@@ -24,7 +24,7 @@ export function inferFormat(name: string): InventoryFormat {
 
 /**
  * Yields the bytes of a source in pieces of at most {@link CHUNK_BYTES}.
- * @throws What the source throws, and a TypeError for chunks that are not bytes.
+ * @throws Errors of the source, and a TypeError for chunks that are not bytes.
  */
 export async function* readChunks(source: InventorySource): AsyncGenerator<Buffer> {
   if (typeof source === 'string') {
@@ -50,7 +50,7 @@ function* pieces(bytes: Uint8Array): Generator<Buffer> {
   }
 }
 
-/** Tells whether bytes begin as gzip does (RFC 1952 §2.3.1). */
+/** Tells whether bytes begin with a gzip header (RFC 1952 §2.3.1). */
 export function isGzip(head: Uint8Array): boolean {
   return head[0] === 0x1f && head[1] === 0x8b;
 }
@@ -74,7 +74,7 @@ async function* startingWith(head: Buffer, rest: AsyncGenerator<Buffer>): AsyncG
   }
 }
 
-/** Joins the first chunks to the four bytes that distinguish all encodings. */
+/** Joins the first chunks until they contain the four bytes needed to detect the encoding. */
 async function* withWholeHead(chunks: AsyncIterable<Buffer>): AsyncGenerator<Buffer> {
   let head = Buffer.alloc(0);
   for await (const chunk of chunks) {
@@ -94,7 +94,7 @@ export type EncodingNotice = {
 };
 
 /**
- * Passes UTF-8 through, cut between characters. It removes a byte order mark and yields a notice, and ends with a
+ * Passes UTF-8 through in chunks of whole characters. Removes a byte order mark and yields a notice. Ends with a
  * notice at the first invalid bytes.
  */
 export async function* readUtf8(
@@ -127,7 +127,7 @@ export async function* readUtf8(
   if (carried.length > 0) yield* untilInvalid(carried, offset);
 }
 
-/** Yields the valid bytes before the first invalid one, and a notice about that. */
+/** Yields the valid bytes before the first invalid byte, and a notice about the invalid byte. */
 function* untilInvalid(bytes: Buffer, offset: number): Generator<Buffer | EncodingNotice> {
   let at = 0;
   for (;;) {
@@ -144,14 +144,14 @@ function* untilInvalid(bytes: Buffer, offset: number): Generator<Buffer | Encodi
   yield { code: 'encoding/utf-8', message };
 }
 
-/** Returns the length of the character that a byte begins; 1 for a byte that begins none. */
+/** Returns the length of the character with a given first byte. Returns 1 for invalid first bytes. */
 function sequenceLength(lead = 0): number {
   if (lead < 0xc2 || lead > 0xf4) return 1;
   if (lead < 0xe0) return 2;
   return lead < 0xf0 ? 3 : 4;
 }
 
-/** Returns the number of bytes at the end that begin a character of the next chunk. */
+/** Returns the number of trailing bytes of an incomplete character. */
 function unfinishedTail(bytes: Buffer): number {
   for (let back = 1; back <= Math.min(3, bytes.length); back += 1) {
     const byte = bytes[bytes.length - back] ?? 0;
@@ -161,7 +161,7 @@ function unfinishedTail(bytes: Buffer): number {
   return 0;
 }
 
-/** Recognizes byte order marks, and the zero bytes of ASCII characters in UTF-16 and UTF-32. */
+/** Detects encodings by byte order marks, and by the zero bytes of ASCII characters in UTF-16 and UTF-32. */
 function sniff(head: Buffer): EncodingNotice | null {
   const [a, b, c, d] = head;
   const starts = (...bytes: number[]) => bytes.every((byte, index) => head[index] === byte);
@@ -173,7 +173,7 @@ function sniff(head: Buffer): EncodingNotice | null {
   if (starts(0xff, 0xfe, 0, 0) || (a && b === 0 && c === 0 && d === 0)) {
     return wide('UTF-32 (little-endian)');
   }
-  // Two characters are required, as a single zero byte is only misplaced.
+  // Two characters are required, because a single zero byte may be a stray byte.
   if (starts(0xfe, 0xff) || (a === 0 && b && c === 0 && d)) return wide('UTF-16 (big-endian)');
   if (starts(0xff, 0xfe) || (a && b === 0 && c && d === 0)) return wide('UTF-16 (little-endian)');
   return null;

@@ -25,9 +25,9 @@ import {
 } from './input.ts';
 
 export type ReaderOptions = {
-  /** Derived from the name of the source by default. */
+  /** Format of the inventory. Derived from the name of the source by default. */
   format?: InventoryFormat;
-  /** The label of the source in findings; a path is its own label. */
+  /** Label of the source in findings. Defaults to the path. */
   file?: string;
   /** Inspects each record as it is read. */
   inspect?: Inspect;
@@ -43,13 +43,13 @@ type Scanner = {
   position(): Position;
 };
 
-// Bytes that an excerpt reads on each side of a place.
+// Bytes on each side of a position from which an excerpt is taken.
 const EXCERPT_BYTES = 4096;
 
-/** Reads an inventory piece by piece and checks its records; it holds one record at most. */
+/** Reads an inventory in chunks and checks its records. Memory is bounded by one record. */
 class InventoryReader {
   records = 0;
-  /** False when reading stopped before the end. */
+  /** Whether the source was read to its end. */
   isComplete = true;
   readonly #source: InventorySource;
   readonly #file: string;
@@ -65,10 +65,10 @@ class InventoryReader {
     this.#scanner = this.#format === 'jsonl' ? new LinesScanner() : new ArrayScanner();
   }
 
-  /** Yields the findings of each piece of the source, until its end or an unrecoverable error. */
+  /** Yields the findings of each chunk, until the end of the source or an unrecoverable error. */
   async *read(): AsyncGenerator<Iterable<Finding>> {
     if (this.#format === 'yaml') {
-      // Its parser takes as much memory as everything else.
+      // Imported on demand, because the YAML parser takes much memory.
       const { YamlScanner } = await import('./yaml.ts');
       this.#scanner = new YamlScanner();
     }
@@ -158,7 +158,7 @@ class InventoryReader {
   }
 }
 
-/** Returns an excerpt around an index of a piece of a longer text. */
+/** Returns an excerpt around an index of a chunk. */
 function extractExcerpt(piece: Buffer, index: number) {
   const from = Math.max(0, index - EXCERPT_BYTES);
   const before = piece.subarray(from, index).toString();
@@ -175,17 +175,17 @@ export function getSourceLabel(
 }
 
 export type ValidateOptions = {
-  /** Stops after a number of errors; warnings do not count. */
+  /** Maximum number of errors before the validation stops. Warnings do not count. */
   maxErrors?: number;
-  /** Selects findings to hide; they are counted. */
+  /** Selects findings to hide. Hidden findings are counted. */
   ignores?: (finding: Finding) => boolean;
 } & ReaderOptions;
 
-/** The result of a validation beside its findings. */
+/** Summary of a validation. */
 export type ValidationSummary = {
   /** The number of records read. */
   records: number;
-  /** False when reading stopped before the end: invalid JSON, or `maxErrors`. */
+  /** Whether the source was read to its end. False after invalid JSON or `maxErrors`. */
   isComplete: boolean;
   /** The number of hidden findings, if any. */
   hidden?: number;
@@ -194,10 +194,10 @@ export type ValidationSummary = {
 };
 
 /**
- * Validates an inventory against `endpoint.schema.json` (Specification 002; Contract 5). It yields findings while it
+ * Validates an inventory against `endpoint.schema.json` (Specification 002; Contract 5). Yields findings while it
  * reads, in the order of the source, and returns a summary. Memory does not grow with the source, which may be
  * gzip. JSON is read up to its first syntax error; JSON Lines continue with the next line.
- * @throws What reading the source throws, such as ENOENT, and Z_DATA_ERROR for invalid gzip.
+ * @throws Errors of the source, such as ENOENT, and Z_DATA_ERROR for invalid gzip.
  */
 export async function* validateInventory(
   source: InventorySource,
@@ -224,7 +224,7 @@ export async function* validateInventory(
   return summary(reader.isComplete);
 }
 
-/** An endpoint record with its place. */
+/** An endpoint record with its position. */
 export type PlacedRecord = { value: EndpointRecord } & Omit<InspectedRecord, 'value' | 'isValid'>;
 
 /** Thrown for an invalid inventory, with its first error. */
@@ -241,7 +241,7 @@ export class InvalidInventoryError extends Error {
 
 /**
  * Yields the records of a valid inventory, in bounded memory. Warnings are ignored.
- * @throws InvalidInventoryError at the first error, and what reading the source throws.
+ * @throws InvalidInventoryError at the first error, and errors of the source.
  */
 export async function* readRecords(
   source: InventorySource,

@@ -24,13 +24,13 @@ import {
 import { getExcerpt, quoteText, shorten } from '../text.ts';
 import type { LocatedRecord } from './check-record.ts';
 
-/** The message about blocks and values that are nested too deep. */
+/** Message for blocks and values that are nested too deep. */
 export const TOO_DEEP_MESSAGE = `it is nested more than ${MAX_IMPORT_DEPTH} levels deep; flatten it, or give a part of it`;
 
-/** Thrown for invalid YAML. The message is one line: what is wrong and what to do. */
+/** Thrown for invalid YAML. The one-line message names the error and its remedy. */
 export class YamlError extends Error {
   override name = 'YamlError';
-  /** The offset of the error; undefined for a text that exceeds a limit. */
+  /** Offset of the error. Undefined for a text that exceeds a limit. */
   readonly offset: number | undefined;
 
   constructor(message: string, { offset, cause }: { offset?: number; cause?: unknown } = {}) {
@@ -40,13 +40,13 @@ export class YamlError extends Error {
 }
 
 /**
- * Parses a YAML text (YAML 1.2) of one document.
- * @param maxBytes The bytes that are read.
+ * Parses a YAML 1.2 text with one document.
+ * @param maxBytes Maximum size of the text.
  * @throws YamlError for invalid YAML, and for a text that exceeds a limit.
  */
 export function parseYaml(source: string, maxBytes: number): Document.Parsed {
   checkSize(source, maxBytes);
-  // The parser compares each key with all before it, and pretty errors copy the line of each error.
+  // Unique keys take quadratic time, and pretty errors copy the line of each error.
   const document = parseDocument(source, { uniqueKeys: false, merge: true, prettyErrors: false });
   const [error] = document.errors;
   if (error === undefined) return document;
@@ -58,7 +58,7 @@ export function parseYaml(source: string, maxBytes: number): Document.Parsed {
   throw new YamlError(message, { offset: error.pos[0], cause: error });
 }
 
-/** Rejects YAML that is too large, deep or dense before the parser builds a tree of it. */
+/** Rejects YAML that is too large, deep or dense before the parser builds its tree. */
 function checkSize(source: string, maxBytes: number): void {
   if (Buffer.byteLength(source) > maxBytes) {
     const kibibytes = maxBytes / 1024;
@@ -70,7 +70,7 @@ function checkSize(source: string, maxBytes: number): void {
   const maxTokens = maxBytes / MIN_YAML_TOKEN_BYTES;
   let tokens = 0;
   let brackets = 0;
-  // "- - a" is two lists: in block style a line may begin several.
+  // In block style, one line may open several lists, as in "- - a".
   let marksOfLine = 0;
   for (const token of new Lexer().lex(source)) {
     tokens += 1;
@@ -87,11 +87,11 @@ function checkSize(source: string, maxBytes: number): void {
   }
 }
 
-/** A key that its mapping already has. */
+/** A repeated key of a mapping. */
 type RepeatedKey = { key: Scalar; first: Scalar; path: JsonPath };
 
 /**
- * Yields the repeated keys of a node, and holds it to the limits of depth and aliases.
+ * Yields the repeated keys of a node, and enforces the limits of depth and aliases.
  * @param counts Carries the number of aliases from node to node.
  * @throws YamlError
  */
@@ -132,7 +132,7 @@ export function* findRepeatedKeys(
 
 /**
  * Returns the value of a document, with aliases resolved.
- * @throws YamlError for aliases without an anchor, and for those that expand too far.
+ * @throws YamlError for aliases without an anchor, and for excessive alias expansion.
  */
 export function getDocumentValue(document: Document.Parsed): unknown {
   try {
@@ -158,7 +158,7 @@ export function getDocumentValue(document: Document.Parsed): unknown {
   }
 }
 
-/** Computes lines and columns of offsets; offsets in order are fastest. */
+/** Computes lines and columns of offsets. Ascending offsets are fastest. */
 export class PositionIndex {
   readonly #text: string;
   #last: OffsetPosition = { offset: 0, line: 1, column: 1 };
@@ -174,7 +174,7 @@ export class PositionIndex {
     for (; at < offset; at += 1) {
       const unit = this.#text.charCodeAt(at);
       if (unit === 0x0a) [line, column] = [line + 1, 1];
-      // The second unit of a surrogate pair belongs to the same column.
+      // A low surrogate belongs to the same column.
       else if (unit < 0xdc00 || unit > 0xdfff) column += 1;
     }
     this.#last = { offset, line, column };
@@ -182,7 +182,7 @@ export class PositionIndex {
   }
 }
 
-/** Reads a YAML list of records; it holds the whole text, which is bounded. */
+/** Reads a YAML list of records. Holds the whole text in memory, up to a limit. */
 export class YamlScanner {
   readonly unit = 'file';
   #bytes: Buffer[] = [];

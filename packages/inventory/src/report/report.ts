@@ -8,16 +8,16 @@ import { type Day, countDaysBetween, parseDay } from '../day.ts';
 import { type EndpointRecord, EXPOSURES, PROPERTY_TYPES } from '../record.ts';
 import { formatMarkdownCell, formatCount, escapeInvisibleOnPage } from '../text.ts';
 
-/** The number of records with a label. */
+/** Number of records with a label. */
 type Count = { label: string; count: number };
 
-/** The counts of a report. */
+/** Counts of a report. */
 type Summary = {
-  /** All exposures, the widest first. */
+  /** Counts of all exposures, widest first. */
   byExposure: Count[];
-  /** The owners with most endpoints first. */
+  /** Counts by owner, largest first. */
   byOwner: Count[];
-  /** By the age of the last review, the most recent first. */
+  /** Counts by age of the last review, most recent first. */
   byReview: Count[];
 };
 
@@ -54,25 +54,25 @@ function countLabels(labels: readonly string[], order: readonly string[] = []): 
   return Array.from(found, ([label, number]) => ({ label, count: number }));
 }
 
-/** Returns the age of the last review in days; null when its date is invalid. */
+/** Returns the age of the last review in days. Null if the date is invalid. */
 function getReviewAge({ last_reviewed: written }: EndpointRecord, today: Day): number | null {
   const day = parseDay(written);
   return day === null ? null : countDaysBetween(day, today);
 }
 
-/** Returns the owner of an endpoint as a report shows it. */
+/** Returns the owner of an endpoint for a report. */
 function formatOwner({ owner_host: owner = '' }: EndpointRecord): string {
   return owner.trim() === '' ? NO_OWNER : owner;
 }
 
-/** Returns the URL of an endpoint without credentials, else its host and port. */
+/** Returns the URL of an endpoint without credentials, or its host and port. */
 function formatAddress({ url, host, domain, port }: EndpointRecord): string {
   if (url !== undefined && url.trim() !== '') return removeCredentials(url);
   const name = host?.trim() || domain?.trim() || '';
   return port === undefined ? name : `${addBrackets(name)}:${port}`;
 }
 
-/** Formats the counts and all records as GitHub's Markdown, piece by piece. */
+/** Formats the counts and all records as GitHub Markdown, piece by piece. */
 export function* formatMarkdownReport(
   records: readonly EndpointRecord[],
   { title, today }: { title: string; today: Day },
@@ -113,7 +113,7 @@ function tableRow(cells: readonly string[]): string {
   return `| ${cells.map((text) => formatMarkdownCell(text)).join(' | ')} |\n`;
 }
 
-/** Formulas are escaped for spreadsheets. */
+/** Formulas are escaped, because spreadsheets would execute them. */
 const CSV_OPTIONS = { escape_formulas: true, record_delimiter: 'windows' } as const;
 
 /** Formats records as CSV (RFC 4180), row by row: the columns of the specification, then extra properties. */
@@ -134,20 +134,20 @@ export function* formatCsvReport(records: readonly EndpointRecord[]): Generator<
 const STYLE = readFileSync(new URL('page/page.css', import.meta.url), 'utf8');
 const SCRIPT = readFileSync(new URL('page/page.js', import.meta.url), 'utf8');
 
-// The browser compares an element's whole text with the hash, so no space may surround it.
+// The hash covers the whole text of the element, so no space may surround the text.
 const STYLE_ELEMENT = `<style>${STYLE}</style>`;
 const SCRIPT_ELEMENT = `<script>${SCRIPT}</script>`;
 
 /** Allows only the page's own style and script, by their hashes. */
 const POLICY = `default-src 'none'; style-src ${hash(STYLE)}; script-src ${hash(SCRIPT)}; base-uri 'none'; form-action 'none'`;
 
-/** The place of the rows; texts of records are escaped and cannot contain it. */
+/** Placeholder of the rows. Escaped text of records cannot contain it. */
 const ROWS = '<!-- rows -->';
 
-/** Properties with their own columns. */
+/** Properties with columns of the table. */
 const SHOWN = new Set(['id', 'name', 'type', 'status', 'exposure', 'auth', 'last_reviewed']);
 
-/** With more records, browsers take seconds to open, sort and filter the page. */
+/** Number of records above which browsers take seconds to open, sort and filter the page. */
 const MAX_QUICK_RECORDS = 5_000;
 
 const LARGE = `This page has more than ${MAX_QUICK_RECORDS.toLocaleString('en')} records and may be slow. A CSV report opens in a spreadsheet.`;
@@ -162,8 +162,8 @@ const COMPARE = new Intl.Collator(undefined, { numeric: true }).compare;
 const COLUMNS = ['Name', 'Exposure', 'Type', 'Status', 'Address', 'Owner', 'Auth', 'Last reviewed'];
 
 /**
- * Formats one page with the counts and all records, piece by piece. Its table sorts and filters; it loads nothing,
- * and shows everything without scripts.
+ * Formats an HTML page with the counts and all records, piece by piece. The table can be sorted and filtered. The page
+ * loads no resources and is complete without scripts.
  */
 export function* formatHtmlReport(
   records: readonly EndpointRecord[],
@@ -262,7 +262,7 @@ function htmlRow(record: EndpointRecord, today: Day): string {
   const { exposure, type, status, auth = '', last_reviewed: reviewed } = record;
   const age = getReviewAge(record, today);
   const owner = formatOwner(record);
-  // Empty values are last in either direction.
+  // Empty values sort last in both directions.
   const day = parseDay(reviewed) ?? '';
   return html`<tr data-exposure="${exposure}" data-owner="${owner}">
     <th scope="row">!${nameCell(record)}</th>
@@ -280,7 +280,7 @@ function htmlRow(record: EndpointRecord, today: Day): string {
   </tr> `;
 }
 
-/** The name, and under it the properties without columns. */
+/** Formats the cell with the name and the properties without columns. */
 function nameCell(record: EndpointRecord): string {
   const more = Object.entries(record)
     .filter(([key]) => !SHOWN.has(key))
@@ -304,7 +304,7 @@ function detail(key: string, value: unknown): string {
   return key === 'docs' || key === 'url' ? formatLink(removeCredentials(value)) : html`${value}`;
 }
 
-/** Only web addresses become links: others may be scripts, or act on the reader's machine. */
+/** Formats a link for HTTP URLs. Other schemes may run scripts or local programs. */
 function formatLink(text: string): string {
   const url = URL.parse(text);
   if (url === null || !['http:', 'https:'].includes(url.protocol)) return html`${text}`;
