@@ -32,13 +32,13 @@ import { homeRoute } from './home.ts';
 import { readAuthSessionRules } from './identity/deps.ts';
 import { createIdentity } from './identity/identity.ts';
 import { createIdentityMetrics } from './identity/metrics.ts';
-import { signInRoutes } from './identity/routes.ts';
-import { ownSignInRoutes } from './identity/own-sign-ins.ts';
+import { registerSignInRoutes } from './identity/routes.ts';
+import { registerOwnSignInRoutes } from './identity/own-sign-ins.ts';
 import { sweepInvalidations, USER_CHANNEL } from './identity/revocation.ts';
 import { sweepPendingLogins } from './identity/sign-in.ts';
-import { sweepSessions } from './identity/auth-sessions.ts';
+import { sweepAuthSessions } from './identity/auth-sessions.ts';
 import { sweepTerminalSignIns } from './identity/terminal.ts';
-import { terminalRoutes } from './identity/terminal-routes.ts';
+import { registerTerminalRoutes } from './identity/terminal-routes.ts';
 import { registerUpkeep } from './upkeep.ts';
 import { createMemory } from './memory/memory.ts';
 import { memoryRoutes } from './memory/routes.ts';
@@ -115,9 +115,9 @@ export async function createApp({ config, database, log }: AppOptions): Promise<
   registerHttpMetrics(app, registry, { token: config.METRICS_TOKEN });
 
   const signInDeps = { config, identity, loginLimit: limitLogins(config, database.pool) };
-  signInRoutes(app, signInDeps);
-  terminalRoutes(app, signInDeps);
-  ownSignInRoutes(app, db, identity);
+  registerSignInRoutes(app, signInDeps);
+  registerTerminalRoutes(app, signInDeps);
+  registerOwnSignInRoutes(app, db, identity);
   auditRoutes(app, db);
   memoryRoutes(app, memory);
   homeRoute(app, { identity, baseUrl: config.BASE_URL });
@@ -252,7 +252,7 @@ const sweepsOf = (config: Config) => ({
   'pending logins': sweepPendingLogins,
   'sign-ins of terminals': sweepTerminalSignIns,
   'events of turns': sweepEvents,
-  'auth sessions': sweepSessions(readAuthSessionRules(config)),
+  'auth sessions': sweepAuthSessions(readAuthSessionRules(config)),
   invalidations: sweepInvalidations,
   'the ledger of webhooks': sweepWebhooks(config.AUDIT_RETENTION_DAYS),
   'the audit trail': sweepAudit(config.AUDIT_RETENTION_DAYS),

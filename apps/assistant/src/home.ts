@@ -1,7 +1,7 @@
 import { html, renderPage, type Server } from '@oselya/kit';
 import { permissions as known, type User } from './access/permissions.ts';
 import type { Identity } from './identity/identity.ts';
-import { pageAnswer } from './identity/routes.ts';
+import { buildPageSchema } from './identity/routes.ts';
 
 /** Registers `/`, the first page. */
 export function homeRoute(
@@ -12,7 +12,7 @@ export function homeRoute(
     '/',
     {
       config: { access: 'public', errors: ['provider_unavailable', 'user_without_email'] },
-      schema: { hide: true, response: { 200: pageAnswer('The signed-in user.') } },
+      schema: { hide: true, response: { 200: buildPageSchema('The signed-in user.') } },
     },
     async (request, reply) => {
       const current = await identity.currentUser(request, reply);

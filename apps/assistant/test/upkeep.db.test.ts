@@ -5,7 +5,7 @@ import { sql } from 'kysely';
 import { sweepAudit } from '../src/admin/audit.ts';
 import { sweepEvents } from '../src/conversations/event-log.ts';
 import { sweepInvalidations } from '../src/identity/revocation.ts';
-import { sweepSessions } from '../src/identity/auth-sessions.ts';
+import { sweepAuthSessions } from '../src/identity/auth-sessions.ts';
 import { sweepPendingLogins } from '../src/identity/sign-in.ts';
 import { runSweep, type Sweep, registerUpkeep } from '../src/upkeep.ts';
 import { sweepWebhooks } from '../src/webhooks/events.ts';
@@ -50,7 +50,7 @@ const kinds: Record<string, Kind> = {
   },
   'auth sessions': {
     table: 'user_auth_sessions',
-    sweep: sweepSessions({ lifetimeDays: 30, idleDays: 0 }),
+    sweep: sweepAuthSessions({ lifetimeDays: 30, idleDays: 0 }),
     ages: { expired: '721 hours', kept: '719 hours' },
     add: (age, count) =>
       sql`insert into user_auth_sessions (id, user_id, access_token_enc, refresh_token_enc, created_at)
@@ -147,8 +147,8 @@ test('Idle auth sessions are deleted if SVC_AUTH_IDLE_DAYS is set', async () => 
   await kinds['auth sessions']?.add('1 hour', 5);
   await sql`update user_auth_sessions set last_used_at = now() - interval '3 days'
     where id in (select id from user_auth_sessions limit 2)`.execute(db);
-  assert.equal(await runSweep(db, sweepSessions({ lifetimeDays: 30, idleDays: 0 })), 0);
-  assert.equal(await runSweep(db, sweepSessions({ lifetimeDays: 30, idleDays: 3 })), 2);
+  assert.equal(await runSweep(db, sweepAuthSessions({ lifetimeDays: 30, idleDays: 0 })), 0);
+  assert.equal(await runSweep(db, sweepAuthSessions({ lifetimeDays: 30, idleDays: 3 })), 2);
 });
 
 test('A server that begins to listen deletes all expired rows', async () => {

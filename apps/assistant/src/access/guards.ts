@@ -3,38 +3,39 @@ import type { FastifyInstance, FastifyReply, FastifyRequest, RouteOptions } from
 import { type ErrorCode, problem, problemResponses } from '../errors.ts';
 import { hasPermission, type KnownUser, type Permission, type User } from './permissions.ts';
 
-/** The errors that the guard answers on every route that is not public. */
-export const guardRefusals = [
+/** Codes of the errors that the guard returns on all routes that are not public. */
+export const guardErrorCodes = [
   'not_signed_in',
   'provider_unavailable',
   'user_without_email',
 ] as const;
 
-/** The requirement that a route has of its user. */
+/** The access that a route requires. */
 export type Access = 'public' | 'signed-in' | { role: 'admin' } | { permission: Permission };
 
 // oxlint-disable typescript/consistent-type-definitions -- Fastify's declarations can only be merged with interfaces
 declare module 'fastify' {
   interface FastifyContextConfig {
     access?: Access;
-    /** Errors of the route itself, by code or status; the guard adds those of access and input. */
+    /** Errors of the route, by code or status. The guard adds errors of access and input. */
     errors?: readonly (ErrorCode | number)[];
-    /** Whether a signature authenticates requests, so that cookies and origins are ignored. */
+    /** Whether a signature authenticates requests. Cookies and origins are then ignored. */
     isSigned?: boolean;
   }
   interface FastifyRequest {
-    /** Set on routes that are not public, before their handlers run. See `signedIn`. */
+    /** The user on routes that are not public, set before the handler runs. See `signedIn`. */
     user: User | null;
-    /** The generation of cached access that the user was resolved under. */
+    /** The access generation at the time when the user was resolved. */
     generation: number;
   }
 }
 
 /**
- * Guards all routes of `app`. Each route declares its requirement in `config.access`, except the kit's `operational`
- * routes. A changing request with the session cookie must come from this origin, and its user is checked again after
- * its body, which can take long. Specification 000, Permission check rules; Contract 3, State-changing requests.
- * @param options.currentUser Resolves the user of a request, or checks that a `known` one is still current.
+ * Adds access checks to all routes of `app`. Each route declares `config.access`, except the kit's `operational` routes.
+ * A request that changes state with the session cookie must come from this origin. Its user is checked again after the
+ * body arrives, because uploads can be slow. Specification 000, Permission check rules; Contract 3, State-changing
+ * requests.
+ * @param options.currentUser Resolves the user of a request, or checks that a `known` user is still current.
  */
 export function guardRoutes(
   app: FastifyInstance,
@@ -55,7 +56,7 @@ export function guardRoutes(
   app.decorateRequest('user', null);
   app.decorateRequest('generation', 0);
 
-  async function admit(request: FastifyRequest, reply: FastifyReply): Promise<void> {
+  async function requireAccess(request: FastifyRequest, reply: FastifyReply): Promise<void> {
     const { access = 'signed-in' } = request.routeOptions.config;
     if (access === 'public') return;
     const { user, generation } = request;
@@ -75,18 +76,18 @@ export function guardRoutes(
     if (isCookieUsed && isCrossSiteChange(request, baseUrl)) throw problem('cross_site_request');
     const isUnknownRoute = url === undefined;
     if (isUnknownRoute || config.operational === true) return;
-    await admit(request, reply);
+    await requireAccess(request, reply);
     if (request.user !== null) void reply.header('cache-control', 'no-store');
   });
 
   app.addHook('preHandler', async (request, reply) => {
-    if (request.user !== null && isChange(request.method)) await admit(request, reply);
+    if (request.user !== null && isChange(request.method)) await requireAccess(request, reply);
   });
 }
 
 const isChange = (method: string) => method !== 'GET' && method !== 'HEAD';
 
-/** Adds the security requirement (OpenAPI 3.1) and the errors of a route to its schema. */
+/** Adds the OpenAPI security requirement and the errors of a route to its schema. */
 function describeRoute(route: RouteOptions): void {
   const { method, url, config, schema } = route;
   if (config?.operational === true) return;
@@ -112,7 +113,7 @@ function describeRoute(route: RouteOptions): void {
 function accessErrors(access: Access, { method }: RouteOptions): (ErrorCode | number)[] {
   if (access === 'public') return [];
   return [
-    ...guardRefusals,
+    ...guardErrorCodes,
     ...(isChange(String(method)) ? (['cross_site_request'] as const) : []),
     ...(access === 'signed-in'
       ? []
@@ -128,7 +129,7 @@ function inputErrors({ schema, config, attachValidation }: RouteOptions): number
 }
 
 /**
- * Checks that a user meets a requirement, for routes and socket messages alike.
+ * Checks that a user has the required access. Routes and socket messages use this check.
  * @throws ProblemError `admin_only` or `permission_missing`.
  */
 export function checkAccess(user: User, access: Exclude<Access, 'public'>): void {

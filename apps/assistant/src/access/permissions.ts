@@ -2,12 +2,13 @@ import { type RawBuilder, type SqlBool, sql, type Transaction } from 'kysely';
 import { type Static, Type } from 'typebox';
 import type { Tables } from '../tables.ts';
 
-/** Specification 000, User record. */
+/** Schema of a user's role. Specification 000, User record. */
 export const role = Type.Union([Type.Literal('user'), Type.Literal('admin')]);
 
+/** The role of a user. */
 export type Role = Static<typeof role>;
 
-/** A user as the identity provider describes them. Specification 000, User record. */
+/** A user with the data of the identity provider. Specification 000, User record. */
 export type User = {
   id: string;
   email: string;
@@ -16,7 +17,7 @@ export type User = {
   permissions: string[];
 };
 
-/** A resolved user, and the generation of cached access under which their rights are known. */
+/** A resolved user, and the access generation at the time of resolution. */
 export type KnownUser = { user: User; generation: number };
 
 /** The permissions and their default roles at the provider. Specification 000, Permissions and defaults. */
@@ -39,7 +40,7 @@ export const permissions = {
 /** The slug of a permission. */
 export type Permission = keyof typeof permissions;
 
-/** Returns whether a user has a permission; an admin has all. Specification 000, Permission check rules. */
+/** Returns whether a user has a permission. Admins have all permissions. Specification 000, Permission check rules. */
 export function hasPermission(
   user: { role: Role; permissions: readonly string[] },
   permission: Permission,
@@ -48,8 +49,8 @@ export function hasPermission(
 }
 
 /**
- * The rows that a user may access: all, including those without an owner (admins); those of every user (holders of a
- * permission); or their own. Specification 000, Ownership columns.
+ * The rows that a user may access. Admins access all rows, including rows without an owner. Holders of a permission
+ * access the rows of every user. Other users access only their own rows. Specification 000, Ownership columns.
  */
 export type AccessScope = 'everything' | 'every-user' | { userId: string };
 
@@ -66,18 +67,18 @@ export function accessScope(
   return { userId: user.id };
 }
 
-/** Builds the SQL condition that a row is in an access scope, by the column of its owner's id. */
+/** Builds the SQL condition that a row is in an access scope. `owner` is the column of the owner's ID. */
 export function whereInScope(scope: AccessScope, owner: string): RawBuilder<SqlBool> {
   if (scope === 'everything') return sql<SqlBool>`true`;
   if (scope === 'every-user') return sql<SqlBool>`${sql.ref(owner)} is not null`;
   return sql<SqlBool>`${sql.ref(owner)} = ${scope.userId}`;
 }
 
-/** Advisory locks with two keys are separate from those with one; only this one uses two. */
+/** First key of the owner lock. Advisory locks with two keys never conflict with locks with one key. */
 const OWNER_LOCKS = 1;
 
 /**
- * Serializes transactions that count and then add rows of an owner, on all processes.
+ * Serializes transactions that count and then add rows of an owner, across all processes.
  *
  * Transactions acquire locks in one order: owner, memory (`lockMemoryOf`), session (`lockSession`, or its deletion),
  * contents of the session, facts.

@@ -13,7 +13,7 @@ import { role } from '../access/permissions.ts';
 import { problem } from '../errors.ts';
 import type { IdentityMetrics } from '../identity/metrics.ts';
 import { endUserSessions, setCachedRole } from '../identity/revocation.ts';
-import { exampleUser, userMembers } from '../identity/routes.ts';
+import { exampleUser, userProperties } from '../identity/routes.ts';
 import { queueTokenRevocation, type TokenRevocation } from '../identity/token-revocation.ts';
 import { readPermissions, readRole } from '../identity/users.ts';
 import { nullable, okAnswer, storableText, timestamp, userId } from '../schema.ts';
@@ -28,7 +28,7 @@ const PAGE = { limit: 100, maxLimit: 500 };
 const userCursors = createCursorCodec(userId);
 
 const userItem = Type.Object({
-  ...userMembers,
+  ...userProperties,
   created_at: nullable(timestamp('The first sign-in; null if an older system kept none.')),
   updated_at: nullable(timestamp()),
 });

@@ -7,7 +7,7 @@ import type { User } from '../access/permissions.ts';
 import type { AgentRequest } from './agent/request.ts';
 import { loadRequest, type RequestDeps } from './agent/context.ts';
 import { recordOthersData } from '../admin/audit.ts';
-import { cachedAccess } from '../identity/users.ts';
+import { findCachedAccess } from '../identity/users.ts';
 import { factRef, presentFact } from '../memory/routes.ts';
 import type { Profile } from '../profiles/profile-file.ts';
 import type { Profiles } from '../profiles/profiles.ts';
@@ -188,7 +188,8 @@ export function inspectionRoutes(
       const { id: sessionId } = asked.params;
       const session = await readAsAdmin(signedIn(asked), sessionId, 'session_context');
       const { userId: ownerId, profileId } = session;
-      const owner = ownerId === null ? null : { id: ownerId, ...(await cachedAccess(db, ownerId)) };
+      const owner =
+        ownerId === null ? null : { id: ownerId, ...(await findCachedAccess(db, ownerId)) };
       // For a session without an owner, show the default profile of an ordinary user.
       const profile = profiles.find(profileId) ?? profiles.usual(owner ?? { role: 'user' });
       const loaded = await loadRequest(deps, {

@@ -10,28 +10,28 @@ export type AuthSession = {
   userId: string;
   accessTokenEnc: string;
   refreshTokenEnc: string;
-  /** Counts refreshes, and fences writes of a stale holder. */
+  /** Number of refreshes, which fences writes of a stale lease holder. */
   tokenVersion: number;
   isAccessTokenExpired: boolean;
-  /** `expired` if its holder crashed. */
+  /** State of the refresh lease. A lease expires if its holder crashes. */
   refreshLease: 'free' | 'held' | 'expired';
   isLastUseOld: boolean;
   cachedUser: CachedUser | undefined;
   /** The generation of the user's cached access at `readAt`. */
   accessGeneration: number;
-  /** When the row was read, by the database's clock. */
+  /** Time at which the row was read, by the database's clock. */
   readAt: Date;
-  /** Whether `cachedUser` is recent enough to be used without a fetch. */
+  /** Whether `cachedUser` is recent enough to skip a fetch. */
   isUserFresh: boolean;
 };
 
-/** The encrypted tokens of a session. */
+/** The encrypted tokens of an auth session. */
 export type SealedTokens = {
   accessTokenEnc: string;
-  /** Encrypts an empty text if the provider issued none. */
+  /** Encrypted refresh token. Encrypts an empty text if the provider issued none. */
   refreshTokenEnc: string;
   expiresInSeconds: number | undefined;
-  /** Undefined without an ID token; the columns then keep their values. */
+  /** The provider's `sid`. Undefined leaves the column unchanged. */
   providerSessionId?: string | undefined;
   idTokenEnc?: string | undefined;
 };
@@ -39,17 +39,17 @@ export type SealedTokens = {
 /** The lifetime of sign-ins: SVC_AUTH_COOKIE_MAX_AGE_DAYS and SVC_AUTH_IDLE_DAYS. */
 export type AuthSessionLifetime = {
   lifetimeDays: number;
-  /** Days without use after which a sign-in expires; 0 is no limit. */
+  /** Days without use after which a sign-in expires. 0 disables the limit. */
   idleDays: number;
 };
 
-/** The rules of session lookups. */
+/** The rules for finding auth sessions. */
 export type AuthSessionRules = AuthSessionLifetime & {
-  /** IDP_USER_MAX_AGE_SECONDS; with 0 user data is never fresh. */
+  /** IDP_USER_MAX_AGE_SECONDS. 0 means that user data is never fresh. */
   userMaxAgeSeconds: number;
 };
 
-/** Builds the condition that a session `s` has not expired. The cookie's lifetime also holds on the server. */
+/** Builds the SQL condition that an auth session `s` has not expired. The server also enforces the cookie's lifetime. */
 export const whereAuthSessionActive = ({
   lifetimeDays,
   idleDays,
@@ -58,7 +58,7 @@ export const whereAuthSessionActive = ({
   and (${idleDays} = 0
     or coalesce(s.last_used_at, s.created_at) > now() - make_interval(days => ${idleDays})))`;
 
-/** Selects a session by its cookie ($1) unless its lifetime ($2) or idle time ($3) in days is over. */
+/** Selects an auth session by its cookie ($1) unless its lifetime ($2, days) or idle time ($3, days) has passed. */
 const FROM_SESSION = `
   from user_auth_sessions s left join svc_users u on u.id = s.user_id
   where s.id = $1 and s.created_at > now() - make_interval(days => $2)
@@ -83,8 +83,8 @@ const sessionStatement = createPreparedStatement<Row>(
    ${FROM_SESSION}`,
 );
 
-/** Finds a session by the value of its cookie, unless it has expired. */
-export async function findSession(
+/** Finds an auth session by the value of its cookie. Ignores expired ones. */
+export async function findAuthSession(
   db: Kysely<Tables>,
   id: string,
   { lifetimeDays, idleDays, userMaxAgeSeconds }: AuthSessionRules,
@@ -103,8 +103,8 @@ const generationStatement = createPreparedStatement<{ generation: number }>(
   `select coalesce(u.access_generation, 0) as generation ${FROM_SESSION}`,
 );
 
-/** Returns the generation of the cached access of a session's user; undefined when the session has ended. */
-export async function findGeneration(
+/** Returns the access generation of an auth session's user, or undefined if the auth session has ended. */
+export async function findAccessGeneration(
   db: Kysely<Tables>,
   id: string,
   { lifetimeDays, idleDays }: AuthSessionLifetime,
@@ -113,7 +113,7 @@ export async function findGeneration(
   return row?.generation;
 }
 
-/** Returns which of some sessions exist and have not expired. */
+/** Returns the IDs of those auth sessions that exist and have not expired. */
 export async function findActiveAuthSessions(
   db: Kysely<Tables>,
   ids: readonly string[],
@@ -125,11 +125,11 @@ export async function findActiveAuthSessions(
   return new Set(rows.map(({ id }) => id));
 }
 
-/** The public id of a session `s`: 16 hexadecimal digits of the SHA-256 of its id, which is secret. */
+/** SQL of the public ID of an auth session `s`: 16 hex digits of the SHA-256 of its secret ID. */
 export const publicSessionId = sql<string>`left(encode(sha256(convert_to(s.id, 'UTF8')), 'hex'), 16)`;
 
-/** Finds the id of a user's session by its public id, unless it has expired. */
-export async function findOwnSession(
+/** Finds the ID of a user's auth session by its public ID. Ignores expired ones. */
+export async function findOwnAuthSession(
   db: Kysely<Tables>,
   { userId, publicId }: { userId: string; publicId: string },
   lifetime: AuthSessionLifetime,
@@ -144,16 +144,16 @@ export async function findOwnSession(
   return row?.id;
 }
 
-/** When the provider described the user, and the generation of cached access at that time. */
-export type CheckedUser = { at: Date; generation: number };
+/** The time of a user data fetch, and the access generation at that time. */
+export type UserCheck = { at: Date; generation: number };
 
-/** The client of a sign-in, as its owner sees it. */
-export type ClientNote = { userAgent: string | null; address: string | null };
+/** The client of a sign-in, for the user's list of sign-ins. */
+export type ClientInfo = { userAgent: string | null; address: string | null };
 
-/** Stores a new session. */
-export async function addSession(
+/** Stores a new auth session. */
+export async function addAuthSession(
   db: Kysely<Tables>,
-  session: { id: string; userId: string; checked: CheckedUser | undefined; client: ClientNote },
+  session: { id: string; userId: string; checked: UserCheck | undefined; client: ClientInfo },
   tokens: SealedTokens,
 ): Promise<void> {
   await db
@@ -161,7 +161,7 @@ export async function addSession(
     .values({
       id: session.id,
       user_id: session.userId,
-      ...tokenColumns(tokens),
+      ...buildTokenColumns(tokens),
       user_checked_at: session.checked?.at ?? null,
       checked_generation: session.checked?.generation ?? null,
       user_agent: session.client.userAgent,
@@ -170,8 +170,8 @@ export async function addSession(
     .execute();
 }
 
-/** Returns the columns of tokens; `expires_at` is null if the provider did not say when they expire. */
-export const tokenColumns = (tokens: SealedTokens) => ({
+/** Builds the column values of tokens. `expires_at` is null if the provider sent no expiry. */
+export const buildTokenColumns = (tokens: SealedTokens) => ({
   access_token_enc: tokens.accessTokenEnc,
   refresh_token_enc: tokens.refreshTokenEnc,
   expires_at:
@@ -182,11 +182,11 @@ export const tokenColumns = (tokens: SealedTokens) => ({
   ...(tokens.idTokenEnc !== undefined && { id_token_enc: tokens.idTokenEnc }),
 });
 
-/** Records that a session was used and, if given, that the provider described its user. */
-export async function recordUse(
+/** Records the use of an auth session, and optionally a fetch of its user's data. */
+export async function recordAuthSessionUse(
   db: Kysely<Tables>,
   id: string,
-  checked?: CheckedUser,
+  checked?: UserCheck,
 ): Promise<void> {
   await db
     .updateTable('user_auth_sessions')
@@ -198,8 +198,8 @@ export async function recordUse(
     .execute();
 }
 
-/** Deletes sessions that have expired. */
-export const sweepSessions =
+/** Creates the sweep that deletes expired auth sessions. */
+export const sweepAuthSessions =
   (lifetime: AuthSessionLifetime): Sweep =>
   (limit) =>
     sql`

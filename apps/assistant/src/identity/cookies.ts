@@ -6,7 +6,7 @@ import type { Config } from '../config.ts';
 
 const DAY_SECONDS = 24 * 60 * 60;
 
-/** The pattern of ids, which need no escaping in HTML, URLs and cookies. */
+/** Pattern of an ID, which needs no escaping in HTML, URLs or cookies. */
 export const ID_PATTERN = '^[A-Za-z0-9_-]{43}$';
 
 const idForm = new RegExp(ID_PATTERN);
@@ -16,14 +16,14 @@ export function randomId(): string {
   return randomBytes(32).toString('base64url');
 }
 
-/** Returns whether a text is a well-formed id. */
+/** Returns whether a text is a well-formed ID. */
 export function isId(text: string): boolean {
   return idForm.test(text);
 }
 
 /**
- * Creates the cookies of the auth session (Specification 000, Cookie) and of a browser that is signing in. The latter is
- * always `SameSite=Lax`, because browsers must send it with the provider's redirect.
+ * Creates the accessors of two cookies: the auth session (Specification 000, Cookie) and the browser during a sign-in.
+ * The browser's cookie is always `SameSite=Lax`, because the provider's redirect must carry it.
  */
 export function createCookies(config: Config) {
   const sessionName = config.SVC_AUTH_COOKIE_NAME;
@@ -34,7 +34,7 @@ export function createCookies(config: Config) {
   return {
     /** Returns whether a request carries a session cookie, well-formed or not. */
     hasSession: ({ cookies }: FastifyRequest) => cookies[sessionName] !== undefined,
-    /** Returns the session id of a request; null without a well-formed one. */
+    /** Returns the auth session ID of a request, or null if it is missing or malformed. */
     sessionId: (request: FastifyRequest) => read(request, sessionName),
     setSession(reply: FastifyReply, id: string) {
       const maxAge = config.SVC_AUTH_COOKIE_MAX_AGE_DAYS * DAY_SECONDS;

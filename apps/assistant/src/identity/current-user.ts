@@ -1,58 +1,74 @@
 import type { KnownUser, User } from '../access/permissions.ts';
 import type { IdentityDeps } from './deps.ts';
-import { isRejection, outageAsProblem, providerUnavailable } from './provider/transport.ts';
-import { type AuthSession, findGeneration, findSession, recordUse } from './auth-sessions.ts';
-import { createTokenRefresh, type EndRejected, singleFlight } from './token-refresh.ts';
+import {
+  isRejection,
+  toRequestError,
+  createProviderUnavailableError,
+} from './provider/transport.ts';
+import {
+  type AuthSession,
+  findAccessGeneration,
+  findAuthSession,
+  recordAuthSessionUse,
+} from './auth-sessions.ts';
+import {
+  createTokenRefresh,
+  type EndRejectedSession,
+  createSingleFlight,
+} from './token-refresh.ts';
 import { UnreadableTokenError } from './token-vault.ts';
 import { isSameUser, readCachedUser, saveUser } from './users.ts';
 
-/** The result of resolving a session. `unreadable` rows stay, because the right key would open them. */
+/** The result of resolving an auth session. An `unreadable` row is kept, because the correct key can decrypt it. */
 export type Resolution =
   | ({ status: 'signed-in' } & KnownUser)
   | { status: 'unknown' }
   | { status: 'unreadable' };
 
 /**
- * Resolves a session to its user, from the value of its cookie.
- * @param known The result of an earlier call, which is returned if the session and its generation are still current.
+ * Resolves the value of an auth session cookie to its user.
+ * @param known Earlier result, which is returned again if the auth session and its generation are still current.
  */
 export type ResolveSession = (sessionId: string, known?: KnownUser) => Promise<Resolution>;
 
-/** Fetches of user data for one request; each is repeated if the cached access is cleared meanwhile. */
+/** Limit of user data fetches per request. A fetch is repeated if the cached access is cleared during it. */
 const MAX_FETCHES = 5;
 
 /**
- * Creates the function that resolves sessions for routes and sockets. It refreshes an expired access token, and fetches
- * the user's data unless it is fresh. After the provider's answer it reads the row and the generation again, so that a
- * revocation in between also ends requests in flight.
+ * Creates the function that resolves auth sessions for routes and sockets. It refreshes an expired access token and
+ * fetches stale user data. After the provider's response it reads the generation again, so that a revocation during the
+ * fetch also ends requests in flight.
  * Specification 000, Per-request resolution; Contract 3, User data; docs/adr/0006-revocation.md.
- * @returns A function that throws `provider_unavailable` when the provider does not answer, or when the access is
+ * @returns A function that throws `provider_unavailable` if the provider does not respond, or if the cached access is
  *   cleared during every fetch.
  */
-export function createCurrentUser(deps: IdentityDeps, endRejected: EndRejected): ResolveSession {
+export function createCurrentUser(
+  deps: IdentityDeps,
+  endRejected: EndRejectedSession,
+): ResolveSession {
   const { db, log, provider, vault, rules } = deps;
   const refresh = createTokenRefresh(deps, endRejected);
-  const share = singleFlight<User>();
+  const share = createSingleFlight<User>();
 
   async function resolve(sessionId: string): Promise<KnownUser | undefined> {
     for (let fetches = 0; fetches < MAX_FETCHES; fetches += 1) {
-      const session = await findSession(db, sessionId, rules);
+      const session = await findAuthSession(db, sessionId, rules);
       if (session === undefined) return undefined;
       if (session.isUserFresh && !session.isAccessTokenExpired && session.cachedUser) {
-        if (session.isLastUseOld) await recordUse(db, sessionId);
+        if (session.isLastUseOld) await recordAuthSessionUse(db, sessionId);
         const user = readCachedUser(session.userId, session.cachedUser);
         return { user, generation: session.accessGeneration };
       }
       const fetched = await fetchWithRefresh(session);
       if (fetched === undefined) return undefined;
-      const generation = await findGeneration(db, sessionId, rules);
+      const generation = await findAccessGeneration(db, sessionId, rules);
       if (generation === undefined) return undefined;
       if (generation === fetched.generation) return fetched;
     }
-    throw providerUnavailable();
+    throw createProviderUnavailableError();
   }
 
-  /** Fetches the user; a token that is rejected before its expiry gets one refresh, and then the session ends. */
+  /** Fetches the user. Refreshes a rejected token once, and ends the auth session if the new token is rejected too. */
   async function fetchWithRefresh(session: AuthSession): Promise<KnownUser | undefined> {
     if (!session.isAccessTokenExpired) {
       const user = await fetchUser(session);
@@ -65,17 +81,17 @@ export function createCurrentUser(deps: IdentityDeps, endRejected: EndRejected):
     return user;
   }
 
-  /** Returns undefined if the provider rejects the token, or names another user for it. */
+  /** Returns undefined if the provider rejects the token or returns another user. */
   async function fetchUser(session: AuthSession): Promise<KnownUser | undefined> {
     const accessToken = await vault.open(session.accessTokenEnc, session, 'access_token_enc');
-    // After a revocation a request must not share an earlier answer.
+    // A request after a revocation must not share the response of an earlier request.
     const flight = `${session.id} ${session.tokenVersion} ${session.accessGeneration}`;
     let user: User;
     try {
       user = await share(flight, () => provider.fetchUser(accessToken));
     } catch (error) {
       if (isRejection(error)) return undefined;
-      throw outageAsProblem(error);
+      throw toRequestError(error);
     }
     if (user.id !== session.userId) return undefined;
     await updateRecords(session, user);
@@ -90,15 +106,16 @@ export function createCurrentUser(deps: IdentityDeps, endRejected: EndRejected):
     }
     const isReused = rules.userMaxAgeSeconds > 0;
     if (!isReused && !session.isLastUseOld) return;
-    // The age counts from the time and generation before the fetch.
+    // The age of the user data starts before the fetch, so that a concurrent revocation is not missed.
     const checked = { at: session.readAt, generation: accessGeneration };
-    await recordUse(db, session.id, isReused ? checked : undefined);
+    await recordAuthSessionUse(db, session.id, isReused ? checked : undefined);
   }
 
   return async (sessionId, known) => {
     try {
       const isKnown =
-        known !== undefined && (await findGeneration(db, sessionId, rules)) === known.generation;
+        known !== undefined &&
+        (await findAccessGeneration(db, sessionId, rules)) === known.generation;
       const current = isKnown ? known : await resolve(sessionId);
       return current === undefined ? { status: 'unknown' } : { status: 'signed-in', ...current };
     } catch (error) {

@@ -7,10 +7,10 @@ import { createProvider } from './provider/provider.ts';
 import type { AuthSessionRules } from './auth-sessions.ts';
 import { createTokenVault } from './token-vault.ts';
 
-/** The dependencies that the parts of identity share. */
+/** Shared dependencies of the identity modules. */
 export type IdentityDeps = ReturnType<typeof createIdentityDeps>;
 
-/** Returns the configured rules of sessions. */
+/** Reads the rules of auth sessions from the configuration. */
 export const readAuthSessionRules = (config: Config): AuthSessionRules => ({
   lifetimeDays: config.SVC_AUTH_COOKIE_MAX_AGE_DAYS,
   idleDays: config.SVC_AUTH_IDLE_DAYS,

@@ -12,7 +12,7 @@ import { createTokenRevocation } from './token-revocation.ts';
 /** Sign-in, sign-out, and the current user. */
 export type Identity = ReturnType<typeof createIdentity>;
 
-/** Composes the parts of identity. */
+/** Creates the identity service. */
 export function createIdentity(options: Parameters<typeof createIdentityDeps>[0]) {
   const deps = createIdentityDeps(options);
   const { db, config, rules, provider } = deps;
@@ -22,9 +22,9 @@ export function createIdentity(options: Parameters<typeof createIdentityDeps>[0]
   const cookies = createCookies(config);
 
   /**
-   * Resolves the user of a request. A missing or invalid cookie resolves to undefined, and the answer clears it.
+   * Resolves the user of a request. Returns undefined without a valid cookie, and clears an invalid one.
    * Contract 3, Auth session.
-   * @param known The earlier result for the same request.
+   * @param known Earlier result for the same request.
    */
   async function currentUser(
     request: FastifyRequest,

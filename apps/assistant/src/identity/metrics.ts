@@ -3,13 +3,13 @@ import { Counter, Histogram, type Registry } from 'prom-client';
 import type { MeasureRequest } from './provider/transport.ts';
 import { isRejection, ProviderError } from './provider/transport.ts';
 
-/** From a local provider to the limit of IDP_TIMEOUT_MS. */
-const SECONDS = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30];
+/** Histogram buckets, from the latency of a local provider to the maximum of IDP_TIMEOUT_MS. */
+const LATENCY_BUCKETS_SECONDS = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30];
 
-/** The result of a token refresh; `waited` if another process refreshed. */
+/** The result of a token refresh. `waited` means that another request refreshed the token. */
 export type RefreshOutcome = 'refreshed' | 'refused' | 'unavailable' | 'waited';
 
-/** The reason why an auth session ended before it expired; `refused` if the provider rejects its tokens. */
+/** The reason why an auth session ended before it expired. `refused` means that the provider rejected its tokens. */
 export type EndReason = 'signed_out' | 'ended' | 'replaced' | 'admin' | 'webhook' | 'refused';
 
 /** Metrics of sign-in and of the identity provider. */
@@ -34,7 +34,7 @@ export function createIdentityMetrics(registry: Registry) {
     name: 'assistant_provider_request_duration_seconds',
     help: 'Time of one request to the identity provider, with its whole answer.',
     labelNames: ['operation', 'outcome'],
-    buckets: SECONDS,
+    buckets: LATENCY_BUCKETS_SECONDS,
     registers,
   });
   const ended = new Counter({
@@ -46,9 +46,9 @@ export function createIdentityMetrics(registry: Registry) {
   const measureRequest: MeasureRequest = async (operation, request) => {
     const end = providerRequests.startTimer({ operation });
     try {
-      const answer = await request();
+      const result = await request();
       end({ outcome: 'ok' });
-      return answer;
+      return result;
     } catch (error) {
       const failed = error instanceof ProviderError ? 'unavailable' : 'error';
       end({ outcome: isRejection(error) ? 'refused' : failed });

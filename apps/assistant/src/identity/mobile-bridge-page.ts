@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto';
 import { html, rawHtml } from '@oselya/kit';
 
-/** Specification 000, Rules for the bridge page. */
+/** Delay before the button appears. Specification 000, Rules for the bridge page. */
 const FALLBACK_DELAY_MS = 1500;
 
 const STYLE = `
@@ -16,20 +16,20 @@ a { display: inline-block; margin-top: 1.5rem; padding: .75rem 1.5rem; border-ra
 a[hidden] { display: none; }
 `;
 
-/** Reads the address from the link, so that its hash is the same for every page. */
+/** Reads the URL from the link, so that the hash of the script is the same for every page. */
 const SCRIPT = `
 const link = document.getElementById('open');
 location.href = link.href;
 setTimeout(() => { link.hidden = false; }, ${FALLBACK_DELAY_MS});
 `;
 
-// The policy lists hashes of these texts, so the formatter must not change them.
+// The Content-Security-Policy contains hashes of these texts, so the formatter must not change them.
 const STYLE_ELEMENT = rawHtml(`<style>${STYLE}</style>`);
 const SCRIPT_ELEMENT = rawHtml(`<script>${SCRIPT}</script>`);
 
 const hash = (text: string) => `'sha256-${createHash('sha256').update(text).digest('base64')}'`;
 
-/** Allows the page its own script and style only. */
+/** Content-Security-Policy that allows only the script and the style of the bridge page. */
 export const MOBILE_BRIDGE_CSP = [
   "default-src 'none'",
   `script-src ${hash(SCRIPT)}`,
@@ -40,9 +40,9 @@ export const MOBILE_BRIDGE_CSP = [
 ].join('; ');
 
 /**
- * Renders the page that opens the Android application with a session, and shows a button for browsers that require a
- * tap. Specification 000, Rules for the bridge page.
- * @param sessionId A well-formed id.
+ * Renders the page that passes an auth session to the Android application. A button serves browsers that require a tap.
+ * Specification 000, Rules for the bridge page.
+ * @param sessionId A well-formed ID.
  */
 export function renderMobileBridgePage(sessionId: string, appPackage: string): string {
   const intent = `intent://auth/callback?sid=${sessionId}#Intent;scheme=svc;package=${appPackage};end`;

@@ -28,7 +28,7 @@ const positions = createCursorCodec(
   }),
 );
 
-/** Lists the sign-ins of a user, newest first, and one more than `limit` if there are more. */
+/** Lists at most `limit + 1` sign-ins of a user, newest first. The extra row shows that another page follows. */
 function listOwnSignIns(
   db: Kysely<Tables>,
   {
@@ -88,7 +88,7 @@ const example = {
 };
 
 /** Registers `GET /auth/sessions` and `DELETE /auth/sessions/{id}`. Contract 3, Further endpoints. */
-export function ownSignInRoutes(app: Server, db: Kysely<Tables>, identity: Identity): void {
+export function registerOwnSignInRoutes(app: Server, db: Kysely<Tables>, identity: Identity): void {
   const { cookies, signOut, lifetime } = identity;
   app.get(
     '/auth/sessions',

@@ -7,14 +7,14 @@ import type { Sweep } from '../upkeep.ts';
 
 // Revocations reach requests, refreshes, sign-ins and sockets in flight: docs/adr/0006-revocation.md.
 
-/** Shared by sign-ins that store a session, exclusive for invalidations. "sign" in ASCII. */
+/** Advisory lock: shared by sign-ins that store an auth session, exclusive for invalidations. ASCII of "sign". */
 const LOCK_KEY = 0x7369676e;
 
-/** Channel of revocations; the payload is a user's id, or empty for everybody. */
+/** Channel of revocations. The payload is a user ID, or empty for all users. */
 export const USER_CHANNEL = 'assistant_user_changed';
 
-/** A deleted session and its encrypted tokens. */
-export type EndedSession = {
+/** A deleted auth session with its encrypted tokens. */
+export type EndedAuthSession = {
   id: string;
   userId: string;
   accessTokenEnc: string;
@@ -31,14 +31,14 @@ const endedColumns = [
 ] as const;
 
 /**
- * Ends one session and records that in the audit trail.
- * @param session.tokenVersion If given, a session with newer tokens stays.
+ * Ends one auth session and records its end in the audit trail.
+ * @param session.tokenVersion Optional version; an auth session with newer tokens does not end.
  */
-export async function endSession(
+export async function endAuthSession(
   trx: Transaction<Tables>,
   session: { id: string; tokenVersion?: number },
   { action, details = {} }: { action: AuditAction; details?: Readonly<Record<string, string>> },
-): Promise<EndedSession | undefined> {
+): Promise<EndedAuthSession | undefined> {
   let query = trx.deleteFrom('user_auth_sessions').where('id', '=', session.id);
   if (session.tokenVersion !== undefined) {
     query = query.where('token_version', '=', session.tokenVersion);
@@ -52,11 +52,11 @@ export async function endSession(
   return ended;
 }
 
-/** Ends all sessions of a user, including sign-ins in flight. */
+/** Ends all auth sessions of a user, including sign-ins in flight. */
 export async function endUserSessions(
   trx: Transaction<Tables>,
   userId: string,
-): Promise<EndedSession[]> {
+): Promise<EndedAuthSession[]> {
   await invalidate(trx, { kind: 'sessions', user_id: userId });
   return trx
     .deleteFrom('user_auth_sessions')
@@ -68,7 +68,7 @@ export async function endUserSessions(
 /** One session at the provider; `userId` is null if the provider names no user. */
 export type ProviderSession = { providerSessionId: string; userId: string | null };
 
-/** Ends all sessions of one session at the provider, including sign-ins in flight, and returns their number. */
+/** Ends the auth sessions and sign-ins in flight of one session at the provider. Returns the number of auth sessions. */
 export async function endProviderSession(
   trx: Transaction<Tables>,
   { providerSessionId, userId }: ProviderSession,
@@ -87,8 +87,8 @@ export async function endProviderSession(
 }
 
 /**
- * Ends all sessions of everybody, including sign-ins in flight, and returns their number. Their tokens are not read:
- * 200,000 sessions would take 600 MB.
+ * Ends the auth sessions of all users, including sign-ins in flight, and returns their number. Does not load the tokens,
+ * because those of 200,000 auth sessions take 600 MB.
  */
 export async function endAllSessions(trx: Transaction<Tables>): Promise<number> {
   await invalidate(trx, { kind: 'sessions', user_id: null });
@@ -96,7 +96,7 @@ export async function endAllSessions(trx: Transaction<Tables>): Promise<number> 
   return Number(numDeletedRows);
 }
 
-/** Clears the cached role and permissions of a user, or of everybody, until the next fetch from the provider. */
+/** Clears the cached role and permissions of one user or of all users until the next fetch from the provider. */
 export async function clearAccess(
   trx: Transaction<Tables>,
   users: { userId: string } | 'everybody',
@@ -153,11 +153,11 @@ async function recordInvalidation(trx: Transaction<Tables>, row: Invalidation): 
   await trx.insertInto('invalidations').values(row).execute();
 }
 
-/** The database's time, and the latest invalidation at that time. */
+/** A time of the database's clock, and the ID of the latest invalidation at that time. */
 export type Moment = { readAt: Date; latest: number };
 
-/** Returns the current moment, for `invalidatedSince`. */
-export async function currentMoment(db: Kysely<Tables>): Promise<Moment> {
+/** Returns the current moment, for `findInvalidationsSince`. */
+export async function readCurrentMoment(db: Kysely<Tables>): Promise<Moment> {
   const { rows } = await sql<Moment>`
     select now() as "readAt", coalesce(max(id), 0) as latest from invalidations`.execute(db);
   const [moment] = rows;
@@ -166,10 +166,10 @@ export async function currentMoment(db: Kysely<Tables>): Promise<Moment> {
 }
 
 /**
- * Returns the invalidations of a user since a moment, and blocks further ones until the transaction ends. Call it first
- * in the transaction, because invalidations also acquire this lock before any row.
+ * Returns the kinds of invalidations of a user since a moment, and blocks new invalidations until the transaction ends.
+ * It must be the first query of the transaction, because invalidations acquire the same lock before any row.
  */
-export async function invalidatedSince(
+export async function findInvalidationsSince(
   trx: Transaction<Tables>,
   moment: Moment,
   {

@@ -8,9 +8,9 @@ import { problem } from '../errors.ts';
 import { ID_PATTERN, randomId } from './cookies.ts';
 import type { Identity } from './identity.ts';
 import { MOBILE_BRIDGE_CSP, renderMobileBridgePage } from './mobile-bridge-page.ts';
-import type { ClientNote } from './auth-sessions.ts';
+import type { ClientInfo } from './auth-sessions.ts';
 
-/** Android's web view adds this to its user agent. Specification 000, Rules for login. */
+/** Marker that Android's web view adds to its user agent. Specification 000, Rules for login. */
 const ANDROID = /(?:^|\s)SvcAndroid\/1\.0(?:\s|$)/;
 
 const MAX_USER_AGENT_LENGTH = 300;
@@ -18,41 +18,45 @@ const MAX_USER_AGENT_LENGTH = 300;
 /** Dependencies of the sign-in routes. */
 export type SignInDeps = { config: Config; identity: Identity; loginLimit: RateLimit };
 
-/** Marks answers that no cache may store. */
-export function neverStored(_request: FastifyRequest, reply: FastifyReply, done: () => void): void {
+/** Forbids caches to store the response. */
+export function disableCaching(
+  _request: FastifyRequest,
+  reply: FastifyReply,
+  done: () => void,
+): void {
   void reply.header('cache-control', 'no-store');
   done();
 }
 
-/** Returns the options of a public route whose answers no cache may store, and which handles invalid input itself. */
-export const publicRoute = <Schema extends FastifySchema>(
+/** Builds the options of a public route that forbids caching and handles invalid input in its handler. */
+export const buildPublicRouteOptions = <Schema extends FastifySchema>(
   errors: FastifyContextConfig['errors'] & {},
   schema: Schema,
 ) => ({
   config: { access: 'public' as const, errors },
   exposeHeadRoute: false,
-  onRequest: neverStored,
+  onRequest: disableCaching,
   attachValidation: true,
   schema: { tags: ['sign-in'], ...schema },
 });
 
-/** Returns the user agent and address of a request, for the list of own sign-ins. */
-export function clientNote({ headers, ip }: FastifyRequest): ClientNote {
+/** Reads the user agent and IP address of a request, for the user's list of sign-ins. */
+export function readClientInfo({ headers, ip }: FastifyRequest): ClientInfo {
   return { userAgent: headers['user-agent']?.slice(0, MAX_USER_AGENT_LENGTH) ?? null, address: ip };
 }
 
-/** Describes an answer that redirects the browser. */
-export const redirectAnswer = (description: string) =>
+/** Builds the schema of a response that redirects the browser. */
+export const buildRedirectSchema = (description: string) =>
   Type.Null({ description, headers: { location: { type: 'string' } } });
 
-/** Describes an answer that is a page. */
-export const pageAnswer = (description: string) => ({
+/** Builds the schema of a response that is an HTML page. */
+export const buildPageSchema = (description: string) => ({
   description,
   content: { 'text/html': { schema: Type.String() } },
 });
 
-/** The members of a user in answers. Specification 000, Current-user object. */
-export const userMembers = {
+/** Schema properties of a user in responses. Specification 000, Current-user object. */
+export const userProperties = {
   id: Type.String(),
   email: Type.String(),
   display_name: Type.String({ description: 'Empty if the provider gives no name.' }),
@@ -60,7 +64,7 @@ export const userMembers = {
   permissions: Type.Array(Type.String(), { description: 'Permission slugs.' }),
 };
 
-/** An example of these members. */
+/** Example of a user in the API documentation. */
 export const exampleUser = {
   id: 'u-1',
   email: 'olena@example.test',
@@ -70,21 +74,24 @@ export const exampleUser = {
 };
 
 /** Registers `/auth/*`. Specification 000, Authentication endpoints. */
-export function signInRoutes(app: Server, deps: SignInDeps): void {
-  loginRoute(app, deps);
-  callbackRoute(app, deps);
-  mobileDoneRoute(app, deps.config);
-  logoutRoute(app, deps.identity);
-  currentUserRoute(app);
+export function registerSignInRoutes(app: Server, deps: SignInDeps): void {
+  registerLoginRoute(app, deps);
+  registerCallbackRoute(app, deps);
+  registerMobileDoneRoute(app, deps.config);
+  registerLogoutRoute(app, deps.identity);
+  registerCurrentUserRoute(app);
 }
 
-function loginRoute(app: Server, { identity: { cookies, signIn }, loginLimit }: SignInDeps): void {
+function registerLoginRoute(
+  app: Server,
+  { identity: { cookies, signIn }, loginLimit }: SignInDeps,
+): void {
   app.get(
     '/auth/login',
-    publicRoute([429, 'provider_unavailable', 'sign_in_not_configured'], {
+    buildPublicRouteOptions([429, 'provider_unavailable', 'sign_in_not_configured'], {
       summary: 'Begins a sign-in',
       description: 'One address may begin LOGIN_PER_MINUTE of them a minute.',
-      response: { 302: redirectAnswer('To the identity provider.') },
+      response: { 302: buildRedirectSchema('To the identity provider.') },
     }),
     async (request, reply) => {
       reply.headers(await loginLimit(request.ip));
@@ -95,7 +102,7 @@ function loginRoute(app: Server, { identity: { cookies, signIn }, loginLimit }: 
         sessionId: cookies.sessionId(request),
       });
       if (!isAndroid) cookies.setBrowserId(reply, browserId);
-      // Browsers append the current fragment to an address without one.
+      // The empty fragment stops browsers from appending the current one.
       return reply.redirect(`${url}#`);
     },
   );
@@ -104,10 +111,13 @@ function loginRoute(app: Server, { identity: { cookies, signIn }, loginLimit }: 
 const callbackParameter = (description: string) =>
   Type.Optional(Type.String({ maxLength: 8192, description }));
 
-function callbackRoute(app: Server, { config, identity: { cookies, signIn } }: SignInDeps): void {
+function registerCallbackRoute(
+  app: Server,
+  { config, identity: { cookies, signIn } }: SignInDeps,
+): void {
   app.get(
     '/auth/callback',
-    publicRoute(
+    buildPublicRouteOptions(
       [
         'login_not_valid',
         'login_cancelled',
@@ -125,8 +135,8 @@ function callbackRoute(app: Server, { config, identity: { cookies, signIn } }: S
           iss: callbackParameter('The issuer, if the provider names itself.'),
         }),
         response: {
-          200: pageAnswer('A page that continues to / if the cookie is SameSite=Strict.'),
-          302: redirectAnswer(
+          200: buildPageSchema('A page that continues to / if the cookie is SameSite=Strict.'),
+          302: buildRedirectSchema(
             'To / with the cookie; for Android to /auth/mobile-done, for a terminal to a page that asks first.',
           ),
         },
@@ -138,7 +148,7 @@ function callbackRoute(app: Server, { config, identity: { cookies, signIn } }: S
       const { sessionId, platform, terminalSignInId } = await signIn.complete(request.query, {
         browserId,
         sessionId: cookies.sessionId(request),
-        client: clientNote(request),
+        client: readClientInfo(request),
       });
       if (terminalSignInId !== null) {
         // The confirmation needs the cookie for another ten minutes.
@@ -148,17 +158,17 @@ function callbackRoute(app: Server, { config, identity: { cookies, signIn } }: S
       if (platform === 'android') return reply.redirect(`/auth/mobile-done?sid=${sessionId}`);
       cookies.setSession(reply, sessionId);
       return config.SVC_AUTH_COOKIE_SAMESITE === 'strict'
-        ? sendHop(reply, { title: 'Signed in', text: 'You are signed in', to: '/' })
+        ? sendContinuePage(reply, { title: 'Signed in', text: 'You are signed in', to: '/' })
         : reply.redirect('/');
     },
   );
 }
 
 /**
- * Sends a page that continues by itself. With a redirect from the provider the browser would not send a
+ * Sends a page that continues automatically. After a redirect from the provider the browser would not send a
  * `SameSite=Strict` cookie.
  */
-function sendHop(
+function sendContinuePage(
   reply: FastifyReply,
   { title, text, to }: Record<'title' | 'text' | 'to', string>,
 ) {
@@ -172,16 +182,16 @@ function sendHop(
   );
 }
 
-function mobileDoneRoute(app: Server, config: Config): void {
+function registerMobileDoneRoute(app: Server, config: Config): void {
   app.get(
     '/auth/mobile-done',
     {
-      ...publicRoute(['hand_over_not_valid'], {
+      ...buildPublicRouteOptions(['hand_over_not_valid'], {
         summary: 'Hands a session over to the Android application',
         querystring: Type.Object({
           sid: Type.String({ pattern: ID_PATTERN, description: 'The auth session id.' }),
         }),
-        response: { 200: pageAnswer('The bridge page.') },
+        response: { 200: buildPageSchema('The bridge page.') },
       }),
       exposeHeadRoute: true,
     },
@@ -195,7 +205,7 @@ function mobileDoneRoute(app: Server, config: Config): void {
   );
 }
 
-const logoutAnswer = Type.Object(
+const logoutResponse = Type.Object(
   {
     ok: Type.Literal(true),
     logout_url: Type.Optional(
@@ -208,10 +218,10 @@ const logoutAnswer = Type.Object(
   { examples: [{ ok: true }] },
 );
 
-function logoutRoute(app: Server, { cookies, signOut }: Identity): void {
+function registerLogoutRoute(app: Server, { cookies, signOut }: Identity): void {
   app.post(
     '/auth/logout',
-    publicRoute(['cross_site_request', 503], {
+    buildPublicRouteOptions(['cross_site_request', 503], {
       summary: 'Signs out',
       querystring: Type.Object({
         from: Type.Optional(
@@ -222,16 +232,16 @@ function logoutRoute(app: Server, { cookies, signOut }: Identity): void {
         200: {
           description: 'The user is signed out. The form of a page gets a page.',
           content: {
-            'application/json': { schema: logoutAnswer },
+            'application/json': { schema: logoutResponse },
             'text/html': { schema: Type.String() },
           },
         },
-        303: redirectAnswer('To /, for the form of a page.'),
+        303: buildRedirectSchema('To /, for the form of a page.'),
       },
     }),
     async (request, reply) => {
       const sessionId = cookies.sessionId(request);
-      // If this fails the browser keeps the cookie, which is needed to try again.
+      // If the sign-out fails, the browser keeps the cookie, which a retry needs.
       const logoutUrl = sessionId === null ? undefined : await signOut.signOut(sessionId);
       if (cookies.hasSession(request)) cookies.clearSession(reply);
       if (request.query.from !== 'page') {
@@ -240,24 +250,28 @@ function logoutRoute(app: Server, { cookies, signOut }: Identity): void {
       // A redirect to the provider would violate the page's `form-action`.
       return logoutUrl === undefined
         ? reply.redirect('/', 303)
-        : sendHop(reply, { title: 'Signed out', text: 'You are signed out here', to: logoutUrl });
+        : sendContinuePage(reply, {
+            title: 'Signed out',
+            text: 'You are signed out here',
+            to: logoutUrl,
+          });
     },
   );
 }
 
-const currentUser = Type.Object(userMembers, {
+const currentUser = Type.Object(userProperties, {
   $id: 'CurrentUser',
   description: 'The signed-in user.',
   examples: [exampleUser],
 });
 
-function currentUserRoute(app: Server): void {
+function registerCurrentUserRoute(app: Server): void {
   app.addSchema(currentUser);
   app.get(
     '/auth/me',
     {
       config: { access: 'signed-in', errors: [] },
-      onRequest: neverStored,
+      onRequest: disableCaching,
       schema: {
         tags: ['sign-in'],
         summary: 'Returns the signed-in user',

@@ -7,33 +7,33 @@ import type { Tables, TerminalRequest } from '../tables.ts';
 import type { Sweep } from '../upkeep.ts';
 import { isId, randomId } from './cookies.ts';
 import type { IdentityDeps } from './deps.ts';
-import { isRejection, outageAtSignIn, ProviderError } from './provider/transport.ts';
-import { currentMoment, endSession, invalidatedSince } from './revocation.ts';
-import { addSession, type ClientNote } from './auth-sessions.ts';
+import { isRejection, toSignInError, ProviderError } from './provider/transport.ts';
+import { readCurrentMoment, endAuthSession, findInvalidationsSince } from './revocation.ts';
+import { addAuthSession, type ClientInfo } from './auth-sessions.ts';
 import { addTerminalSignIn } from './terminal.ts';
 import { saveUser } from './users.ts';
 
 /** The client that begins a sign-in: a browser, Android's web view, or a terminal with its request. */
 type SignInClient = 'browser' | 'android' | TerminalRequest;
 
-/** The browser of a sign-in: its short-lived id, and its auth session so far. */
+/** The browser of a sign-in: its short-lived ID, and its current auth session. */
 type Visitor = { browserId: string | null; sessionId: string | null };
 
 /** The parameters of the provider's redirect. RFC 6749 §4.1.2, RFC 9207. */
-type ProviderAnswer = { state?: string; code?: string; error?: string; iss?: string };
+type CallbackParameters = { state?: string; code?: string; error?: string; iss?: string };
 
 /** Signs users in through the identity provider. Specification 000, Auth session; Contract 3, Login. */
 export function createSignIn({ db, log, provider, vault, metrics }: IdentityDeps) {
   /**
-   * Begins a sign-in and returns the address at the provider. An Android sign-in ends in another browser, so it is tied
-   * to none; a terminal's does not replace the browser's session.
+   * Begins a sign-in and returns the provider's URL. An Android sign-in ends in another browser, so it is not bound to a
+   * browser. A terminal sign-in does not replace the browser's auth session.
    * @throws ProblemError `provider_unavailable`, `sign_in_not_configured`.
    */
   async function begin(client: SignInClient, visitor: Visitor): Promise<string> {
     const state = randomId();
     const codeVerifier = randomPKCECodeVerifier();
     const url = await provider.authorizationUrl({ state, codeVerifier }).catch((error: unknown) => {
-      throw outageAtSignIn(error);
+      throw toSignInError(error);
     });
     const terminal = typeof client === 'string' ? null : client;
     await addPendingLogin(db, {
@@ -48,36 +48,39 @@ export function createSignIn({ db, log, provider, vault, metrics }: IdentityDeps
   }
 
   /**
-   * Ends a sign-in with a new session; `terminalSignInId` names one that its user still has to confirm. A failure is
-   * recorded in the audit trail once the pending login is consumed, which bounds the number of lines.
+   * Completes a sign-in with a new auth session. `terminalSignInId` is set if the user must still confirm a terminal. A
+   * failure is audited only after the pending login is consumed, which limits the number of audit records.
    * @throws ProblemError `login_not_valid`, `login_cancelled`, `login_refused`, `token_exchange_failed`,
    *   `account_without_email`, `provider_unavailable`.
    */
-  async function complete(answer: ProviderAnswer, visitor: Visitor & { client: ClientNote }) {
-    const { state } = answer;
+  async function complete(
+    parameters: CallbackParameters,
+    visitor: Visitor & { client: ClientInfo },
+  ) {
+    const { state } = parameters;
     if (state === undefined || !isId(state)) throw problem('login_not_valid');
-    const login = await takePendingLogin(db, { state, browserId: visitor.browserId });
-    if (login === undefined) throw noPendingLogin(visitor);
+    const login = await consumePendingLogin(db, { state, browserId: visitor.browserId });
+    if (login === undefined) throw createNoPendingLoginError(visitor);
     const origin = { platform: login.platform ?? 'browser', address: visitor.client.address };
     try {
-      const { began, tokens, user } = await redeem(answer, login);
+      const { began, tokens, user } = await redeem(parameters, login);
       const session = { id: randomId(), userId: user.id };
       const sealed = await vault.sealTokens(tokens, session);
       const { replaced, terminalSignInId } = await db.transaction().execute(async (trx) => {
         const { providerSessionId } = tokens;
         const owner = { userId: user.id, providerSessionId };
-        const invalidated = await invalidatedSince(trx, began, owner);
+        const invalidated = await findInvalidationsSince(trx, began, owner);
         if (invalidated.has('sessions')) throw problem('login_refused');
         let ended = 0;
-        for (const id of earlierSessions(login, visitor)) {
+        for (const id of findReplacedSessionIds(login, visitor)) {
           const details = { reason: 'replaced' };
-          // Its tokens stay valid, because many providers keep one grant for all sign-ins of a browser.
-          if (await endSession(trx, { id }, { action: 'signed_out', details })) ended += 1;
+          // The tokens are not revoked, because many providers keep one grant for all sign-ins of a browser.
+          if (await endAuthSession(trx, { id }, { action: 'signed_out', details })) ended += 1;
         }
         const isCurrent = !invalidated.has('access');
         const generation = await saveUser(trx, user, () => isCurrent);
         const checked = isCurrent ? { at: began.readAt, generation } : undefined;
-        await addSession(trx, { ...session, checked, client: visitor.client }, sealed);
+        await addAuthSession(trx, { ...session, checked, client: visitor.client }, sealed);
         const ids = { actorId: user.id, userId: user.id };
         await recordAudit(trx, { action: 'signed_in', ...ids, details: origin });
         const { terminal, browserId } = login;
@@ -100,29 +103,29 @@ export function createSignIn({ db, log, provider, vault, metrics }: IdentityDeps
     }
   }
 
-  /** Redeems the code, and fetches the user. `began` precedes both, for revocations in between. */
-  async function redeem({ code, error, iss }: ProviderAnswer, { codeVerifier }: PendingLogin) {
+  /** Redeems the code and fetches the user. `began` is read first, to detect revocations during both calls. */
+  async function redeem({ code, error, iss }: CallbackParameters, { codeVerifier }: PendingLogin) {
     if (error !== undefined) {
       throw problem(error === 'access_denied' ? 'login_cancelled' : 'login_refused');
     }
     if (code === undefined) throw problem('login_not_valid');
-    const began = await currentMoment(db);
+    const began = await readCurrentMoment(db);
     const { tokens, subject } = await exchange({ code, iss, codeVerifier });
     const user = await provider.fetchUser(tokens.accessToken).catch((cause: unknown) => {
-      throw isRejection(cause) ? problem('login_refused', { cause }) : outageAtSignIn(cause);
+      throw isRejection(cause) ? problem('login_refused', { cause }) : toSignInError(cause);
     });
     if (subject !== undefined && subject !== user.id) throw problem('token_exchange_failed');
     return { began, tokens, user };
   }
 
-  /** Exchanges the code for tokens. A failure is 400, because the code is then spent. */
-  async function exchange(answer: Parameters<IdentityDeps['provider']['redeem']>[0]) {
+  /** Exchanges the code for tokens. A failure is reported as 400, because it spends the code. */
+  async function exchange(callback: Parameters<IdentityDeps['provider']['redeem']>[0]) {
     // An outage of discovery does not spend the code.
     await provider.prepare().catch((error: unknown) => {
-      throw outageAtSignIn(error);
+      throw toSignInError(error);
     });
     try {
-      return await provider.redeem(answer);
+      return await provider.redeem(callback);
     } catch (error) {
       if (!(error instanceof ProviderError)) throw error;
       log.warn({ err: error }, 'a code could not be exchanged for tokens');
@@ -137,14 +140,17 @@ export function createSignIn({ db, log, provider, vault, metrics }: IdentityDeps
   };
 }
 
-/** Returns the sessions that a sign-in replaces; the session of an Android system browser stays. */
-function earlierSessions({ platform, earlierSessionId }: PendingLogin, { sessionId }: Visitor) {
+/** Returns the auth sessions that a sign-in replaces. The auth session of an Android system browser is kept. */
+function findReplacedSessionIds(
+  { platform, earlierSessionId }: PendingLogin,
+  { sessionId }: Visitor,
+) {
   const ids = new Set(platform === null ? [earlierSessionId, sessionId] : [earlierSessionId]);
   return [...ids].filter((id) => id !== null);
 }
 
 /** Creates the error of a callback without a pending login. */
-function noPendingLogin({ browserId }: Visitor): ProblemError {
+function createNoPendingLoginError({ browserId }: Visitor): ProblemError {
   if (browserId !== null) return problem('login_not_valid');
   return problem('login_not_valid', {
     detail:
@@ -152,7 +158,7 @@ function noPendingLogin({ browserId }: Visitor): ProblemError {
   });
 }
 
-/** A sign-in that has begun. */
+/** A sign-in that has begun and waits for the provider's callback. */
 type PendingLogin = {
   state: string;
   codeVerifier: string;
@@ -162,8 +168,8 @@ type PendingLogin = {
   terminal: TerminalRequest | null;
 };
 
-/** Pending logins of one browser; further ones replace the oldest. */
-const MAX_PER_BROWSER = 10;
+/** Limit of pending logins per browser. A new one replaces the oldest. */
+const MAX_PENDING_LOGINS_PER_BROWSER = 10;
 
 async function addPendingLogin(db: Kysely<Tables>, login: PendingLogin): Promise<void> {
   await sql`
@@ -176,12 +182,12 @@ async function addPendingLogin(db: Kysely<Tables>, login: PendingLogin): Promise
   await sql`
     delete from pending_logins where state in (
       select state from pending_logins where browser_id = ${login.browserId}
-      order by expires_at desc, state offset ${MAX_PER_BROWSER}
+      order by expires_at desc, state offset ${MAX_PENDING_LOGINS_PER_BROWSER}
     )`.execute(db);
 }
 
-/** Consumes a pending login of this browser, so that one callback on one process gets it. */
-async function takePendingLogin(
+/** Deletes and returns a pending login, so that only one callback can use it. */
+async function consumePendingLogin(
   db: Kysely<Tables>,
   { state, browserId }: { state: string; browserId: string | null },
 ): Promise<PendingLogin | undefined> {
@@ -194,7 +200,7 @@ async function takePendingLogin(
   return rows[0];
 }
 
-/** Deletes pending logins that have expired. */
+/** Deletes expired pending logins. */
 export const sweepPendingLogins: Sweep = (limit) => sql`
   delete from pending_logins where state in (
     select state from pending_logins where expires_at <= now()

@@ -2,17 +2,17 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import type { IdentityDeps } from './deps.ts';
 import type { EndReason } from './metrics.ts';
 import { ProviderError } from './provider/transport.ts';
-import { type EndedSession, endSession } from './revocation.ts';
-import { findOwnSession } from './auth-sessions.ts';
-import type { EndRejected } from './token-refresh.ts';
+import { type EndedAuthSession, endAuthSession } from './revocation.ts';
+import { findOwnAuthSession } from './auth-sessions.ts';
+import type { EndRejectedSession } from './token-refresh.ts';
 import { queueTokenRevocation } from './token-revocation.ts';
 
-/** The longest wait of a sign-out for discovery. */
+/** Maximum time that a sign-out waits for discovery. */
 const DISCOVERY_WAIT_MS = 1000;
 
 /**
- * Ends single sessions at once; their tokens are revoked at the provider after the answer.
- * @param wakeRevocation Begins to revoke queued tokens.
+ * Creates the functions that end single auth sessions. Their tokens are revoked at the provider after the response.
+ * @param wakeRevocation Starts the revocation of queued tokens.
  */
 export function createSignOut(
   { db, log, metrics, provider, vault, rules, config }: IdentityDeps,
@@ -20,12 +20,12 @@ export function createSignOut(
 ) {
   async function end(
     find: { id: string } | { userId: string; publicId: string },
-    audit: Parameters<typeof endSession>[2],
+    audit: Parameters<typeof endAuthSession>[2],
     reason: EndReason,
-  ): Promise<EndedSession | undefined> {
+  ): Promise<EndedAuthSession | undefined> {
     const session = await db.transaction().execute(async (trx) => {
-      const id = 'id' in find ? find.id : await findOwnSession(trx, find, rules);
-      const ended = id === undefined ? undefined : await endSession(trx, { id }, audit);
+      const id = 'id' in find ? find.id : await findOwnAuthSession(trx, find, rules);
+      const ended = id === undefined ? undefined : await endAuthSession(trx, { id }, audit);
       if (ended !== undefined) await queueTokenRevocation(trx, [ended]);
       return ended;
     });
@@ -38,8 +38,8 @@ export function createSignOut(
 
   return {
     /**
-     * Ends the session of a cookie.
-     * @returns With IDP_END_SESSION, the address that ends the browser's session at the provider too.
+     * Ends the auth session of a cookie.
+     * @returns The URL that also ends the browser's session at the provider, if IDP_END_SESSION is set.
      */
     async signOut(sessionId: string): Promise<string | undefined> {
       const session = await end({ id: sessionId }, { action: 'signed_out' }, 'signed_out');
@@ -55,8 +55,8 @@ export function createSignOut(
       }
     },
 
-    /** Ends a sign-in of a user by its public id. Returns undefined if the user has no such sign-in. */
-    endOwn(userId: string, publicId: string): Promise<EndedSession | undefined> {
+    /** Ends a sign-in of a user by its public ID. Returns undefined if the user does not have this sign-in. */
+    endOwn(userId: string, publicId: string): Promise<EndedAuthSession | undefined> {
       const audit = { action: 'sign_in_ended', details: { sign_in: publicId } } as const;
       return end({ userId, publicId }, audit, 'ended');
     },
@@ -64,12 +64,12 @@ export function createSignOut(
     endRejected: (async (session) => {
       const ended = await db
         .transaction()
-        .execute((trx) => endSession(trx, session, { action: 'session_rejected' }));
+        .execute((trx) => endAuthSession(trx, session, { action: 'session_rejected' }));
       if (ended === undefined) return false;
       metrics.countEnded('refused');
       log.info({ user_id: session.userId }, 'signed out: the provider rejects the tokens');
       return true;
-    }) satisfies EndRejected,
+    }) satisfies EndRejectedSession,
   };
 }
 

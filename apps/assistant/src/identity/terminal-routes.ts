@@ -2,17 +2,23 @@ import { html, isCrossSiteChange, renderPage, type Server } from '@oselya/kit';
 import { Type } from 'typebox';
 import { problem } from '../errors.ts';
 import { ID_PATTERN, randomId } from './cookies.ts';
-import { clientNote, pageAnswer, publicRoute, redirectAnswer, type SignInDeps } from './routes.ts';
-import type { Question } from './terminal.ts';
+import {
+  readClientInfo,
+  buildPageSchema,
+  buildPublicRouteOptions,
+  buildRedirectSchema,
+  type SignInDeps,
+} from './routes.ts';
+import type { TerminalRequestView } from './terminal.ts';
 
-/** 1024 to 65535 in decimal digits; an integer schema would accept other notations, such as `0x1000`. */
-const PORT =
+/** Pattern of a port from 1024 to 65535. An integer schema would also accept notations such as `0x1000`. */
+const PORT_PATTERN =
   '^(102[4-9]|10[3-9][0-9]|1[1-9][0-9]{2}|[2-9][0-9]{3}|[1-5][0-9]{4}|6[0-4][0-9]{3}|65[0-4][0-9]{2}|655[0-2][0-9]|6553[0-5])$';
 
-/** RFC 8252 §7.3, RFC 7636 §4.3. */
+/** Parameters of a terminal's sign-in request. RFC 8252 §7.3, RFC 7636 §4.3. */
 const terminalQuery = Type.Object({
   port: Type.String({
-    pattern: PORT,
+    pattern: PORT_PATTERN,
     description: 'The port of the terminal on 127.0.0.1: 1024 to 65535.',
   }),
   state: Type.String({
@@ -43,7 +49,7 @@ const tokenBody = Type.Object(
   },
 );
 
-const tokenAnswer = Type.Object(
+const tokenResponse = Type.Object(
   {
     session_id: Type.String({ description: 'The value of the cookie.' }),
     cookie_name: Type.String({ description: 'The name of the cookie.' }),
@@ -60,18 +66,21 @@ const tokenAnswer = Type.Object(
 );
 
 /** Registers `/auth/terminal*`: the sign-in of `oselya chat`. docs/adr/0024-sign-in-of-the-terminal.md. */
-export function terminalRoutes(app: Server, { config, identity, loginLimit }: SignInDeps): void {
+export function registerTerminalRoutes(
+  app: Server,
+  { config, identity, loginLimit }: SignInDeps,
+): void {
   const { cookies, signIn, terminalSignIns } = identity;
 
   app.get(
     '/auth/terminal',
-    publicRoute(
+    buildPublicRouteOptions(
       ['terminal_request_not_valid', 429, 'provider_unavailable', 'sign_in_not_configured'],
       {
         summary: 'Begins the sign-in of a terminal',
         description: 'It counts as a sign-in for LOGIN_PER_MINUTE.',
         querystring: terminalQuery,
-        response: { 302: redirectAnswer('To the identity provider.') },
+        response: { 302: buildRedirectSchema('To the identity provider.') },
       },
     ),
     async (request, reply) => {
@@ -88,47 +97,50 @@ export function terminalRoutes(app: Server, { config, identity, loginLimit }: Si
 
   app.get(
     '/auth/terminal/confirm',
-    publicRoute(['terminal_request_not_valid'], {
+    buildPublicRouteOptions(['terminal_request_not_valid'], {
       summary: 'Asks whether to sign a terminal in',
       querystring: requestQuery,
-      response: { 200: pageAnswer('The account and the terminal, to be confirmed.') },
+      response: { 200: buildPageSchema('The account and the terminal, to be confirmed.') },
     }),
     async (request, reply) => {
       if (request.validationError) throw problem('terminal_request_not_valid');
       const id = request.query.request;
       const question = await terminalSignIns.find({ id, browserId: cookies.browserId(request) });
-      // The page's policy also applies to the redirect that answers its form.
-      const own = `form-action 'self'`;
+      // `form-action` also applies to the redirect that follows the form's submission.
+      const formAction = `form-action 'self'`;
       const policy = String(reply.getHeader('content-security-policy'));
       const terminal = `http://127.0.0.1:${question.port}`;
       return (
         reply
-          .header('content-security-policy', policy.replace(own, `${own} ${terminal}`))
-          // Without a referrer browsers send `Origin: null` with a form.
+          .header(
+            'content-security-policy',
+            policy.replace(formAction, `${formAction} ${terminal}`),
+          )
+          // Without this policy browsers send `Origin: null` with a form.
           .header('referrer-policy', 'same-origin')
           .type('text/html; charset=utf-8')
-          .send(confirmationPage(id, question))
+          .send(renderConfirmationPage(id, question))
       );
     },
   );
 
-  for (const [answer, summary, description] of [
+  for (const [decision, summary, description] of [
     ['confirm', 'Confirms the sign-in of a terminal', 'To the terminal, with a code for a minute.'],
     ['refuse', 'Refuses the sign-in of a terminal', 'To the terminal, with the refusal.'],
   ] as const) {
     app.post(
-      `/auth/terminal/${answer}`,
-      publicRoute(['terminal_request_not_valid', 'cross_site_request'], {
+      `/auth/terminal/${decision}`,
+      buildPublicRouteOptions(['terminal_request_not_valid', 'cross_site_request'], {
         summary,
         querystring: requestQuery,
-        response: { 303: redirectAnswer(description) },
+        response: { 303: buildRedirectSchema(description) },
       }),
       async (request, reply) => {
         if (request.validationError) throw problem('terminal_request_not_valid');
-        // The browser's cookie decides here, and the guard looks at the session's only.
+        // This route uses the browser cookie, but the guard checks only requests with the auth session cookie.
         if (isCrossSiteChange(request, config.BASE_URL)) throw problem('cross_site_request');
         const confirmation = { id: request.query.request, browserId: cookies.browserId(request) };
-        return reply.redirect(await terminalSignIns[answer](confirmation), 303);
+        return reply.redirect(await terminalSignIns[decision](confirmation), 303);
       },
     );
   }
@@ -136,12 +148,12 @@ export function terminalRoutes(app: Server, { config, identity, loginLimit }: Si
   app.post(
     '/auth/terminal/token',
     {
-      ...publicRoute(['terminal_code_not_valid', 'cross_site_request', 429, 503], {
+      ...buildPublicRouteOptions(['terminal_code_not_valid', 'cross_site_request', 429, 503], {
         summary: 'Redeems the code of a terminal for its session',
         description:
           'A code is valid for one attempt, with the right verifier or not. It counts as a sign-in for LOGIN_PER_MINUTE.',
         body: tokenBody,
-        response: { 200: tokenAnswer },
+        response: { 200: tokenResponse },
       }),
       attachValidation: false,
     },
@@ -149,14 +161,14 @@ export function terminalRoutes(app: Server, { config, identity, loginLimit }: Si
       reply.headers(await loginLimit(request.ip));
       const { code, code_verifier: codeVerifier } = request.body;
       const proof = { code, codeVerifier };
-      const sessionId = await terminalSignIns.redeem(proof, clientNote(request));
+      const sessionId = await terminalSignIns.redeem(proof, readClientInfo(request));
       return { session_id: sessionId, cookie_name: config.SVC_AUTH_COOKIE_NAME };
     },
   );
 }
 
-/** Renders the confirmation. It names what to compare, because a stranger's link leads here too. RFC 8252 §8.10. */
-function confirmationPage(id: string, { name, port, mark }: Question): string {
+/** Renders the confirmation page. It shows a code to compare, because an attacker can link to it. RFC 8252 §8.10. */
+function renderConfirmationPage(id: string, { name, port, mark }: TerminalRequestView): string {
   return renderPage({
     title: 'Sign in a terminal',
     body: html`<h1>Sign in a terminal?</h1>

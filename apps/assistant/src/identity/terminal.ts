@@ -6,34 +6,34 @@ import type { Tables, TerminalRequest } from '../tables.ts';
 import type { Sweep } from '../upkeep.ts';
 import { randomId } from './cookies.ts';
 import type { IdentityDeps } from './deps.ts';
-import { endSession } from './revocation.ts';
-import type { ClientNote } from './auth-sessions.ts';
+import { endAuthSession } from './revocation.ts';
+import type { ClientInfo } from './auth-sessions.ts';
 
-/** RFC 6749 §4.1.2 recommends a short lifetime of codes. */
-const CODE_SECONDS = 60;
+/** Lifetime of a code. RFC 6749 §4.1.2 recommends a short one. */
+const CODE_LIFETIME_SECONDS = 60;
 
-/** Names a sign-in on the confirmation page. It is valid in the browser that began it only. */
-type Confirmation = { id: string; browserId: string | null };
+/** Identifies a sign-in on the confirmation page. It is valid only in the browser that began the sign-in. */
+type ConfirmationKey = { id: string; browserId: string | null };
 
-/** A sign-in that waits for confirmation, as its page shows it. The terminal shows `mark` too, for comparison. */
-export type Question = { name: string; port: number; mark: string };
+/** The contents of the confirmation page. The terminal also shows `mark`, for comparison. */
+export type TerminalRequestView = { name: string; port: number; mark: string };
 
 /**
- * Hands sessions over to terminals: the session of a finished sign-in waits until its user confirms it in the browser,
- * the terminal gets a code at its port, and redeems it with its verifier. RFC 8252 §7.3, RFC 7636;
+ * Creates the service that signs terminals in. The user confirms the sign-in in the browser. The terminal then receives
+ * a code at its port and redeems the code with its verifier. RFC 8252 §7.3, RFC 7636;
  * docs/adr/0024-sign-in-of-the-terminal.md.
  */
 export function createTerminalSignIns({ db, log }: IdentityDeps) {
-  /** Does not revoke the tokens: many providers keep one grant for all sign-ins of a browser. */
+  /** Ends an unused auth session. Keeps the tokens, because many providers keep one grant per browser. */
   async function endUnused(sessionId: string, reason: 'refused' | 'wrong_verifier') {
     const details = { platform: 'terminal', reason };
     const ended = await db
       .transaction()
-      .execute((trx) => endSession(trx, { id: sessionId }, { action: 'signed_out', details }));
+      .execute((trx) => endAuthSession(trx, { id: sessionId }, { action: 'signed_out', details }));
     if (ended) log.info({ user_id: ended.userId, reason }, 'a terminal was not signed in');
   }
 
-  async function findWaiting({ id, browserId }: Confirmation) {
+  async function findWaiting({ id, browserId }: ConfirmationKey) {
     const found = await db
       .selectFrom('terminal_sign_ins as t')
       .innerJoin('user_auth_sessions as s', 's.id', 't.auth_session_id')
@@ -50,8 +50,11 @@ export function createTerminalSignIns({ db, log }: IdentityDeps) {
   }
 
   return {
-    /** @throws ProblemError `terminal_request_not_valid`. */
-    async find(confirmation: Confirmation): Promise<Question> {
+    /**
+     * Returns the contents of the confirmation page.
+     * @throws ProblemError `terminal_request_not_valid`.
+     */
+    async find(confirmation: ConfirmationKey): Promise<TerminalRequestView> {
       const { email, display_name: name, port, code_challenge } = await findWaiting(confirmation);
       return {
         name: name === null ? email : `${name}, ${email}`,
@@ -61,16 +64,16 @@ export function createTerminalSignIns({ db, log }: IdentityDeps) {
     },
 
     /**
-     * Creates the code of a confirmed sign-in, once, and returns the terminal's address with it.
+     * Confirms a sign-in once, and returns the terminal's URL with a new code.
      * @throws ProblemError `terminal_request_not_valid`.
      */
-    async confirm({ id, browserId }: Confirmation): Promise<string> {
+    async confirm({ id, browserId }: ConfirmationKey): Promise<string> {
       const code = randomId();
       const confirmed = await db
         .updateTable('terminal_sign_ins')
         .set({
           code_sha256: sha256(code),
-          expires_at: sql<Date>`now() + make_interval(secs => ${CODE_SECONDS})`,
+          expires_at: sql<Date>`now() + make_interval(secs => ${CODE_LIFETIME_SECONDS})`,
         })
         .where('id', '=', id)
         .where('browser_id', '=', browserId)
@@ -79,26 +82,26 @@ export function createTerminalSignIns({ db, log }: IdentityDeps) {
         .returning(['port', 'state'])
         .executeTakeFirst();
       if (confirmed === undefined) throw problem('terminal_request_not_valid');
-      return addressOf(confirmed, { code });
+      return buildTerminalUrl(confirmed, { code });
     },
 
     /**
-     * Ends the session of a refused sign-in, and returns the terminal's address with the error. RFC 6749 §4.1.2.1.
+     * Ends the auth session of a denied sign-in, and returns the terminal's URL with the error. RFC 6749 §4.1.2.1.
      * @throws ProblemError `terminal_request_not_valid`.
      */
-    async refuse(confirmation: Confirmation): Promise<string> {
+    async refuse(confirmation: ConfirmationKey): Promise<string> {
       const found = await findWaiting(confirmation);
       await endUnused(found.auth_session_id, 'refused');
-      return addressOf(found, { error: 'access_denied' });
+      return buildTerminalUrl(found, { error: 'access_denied' });
     },
 
     /**
-     * Redeems a code for the id of its session. Every attempt spends the code, so a verifier can be guessed once.
+     * Redeems a code for the ID of its auth session. Each attempt spends the code, so a verifier can be guessed only once.
      * @throws ProblemError `terminal_code_not_valid`.
      */
     async redeem(
       { code, codeVerifier }: { code: string; codeVerifier: string },
-      { userAgent, address }: ClientNote,
+      { userAgent, address }: ClientInfo,
     ): Promise<string> {
       const taken = await db
         .deleteFrom('terminal_sign_ins')
@@ -123,15 +126,15 @@ export function createTerminalSignIns({ db, log }: IdentityDeps) {
 
 const sha256 = (text: string) => createHash('sha256').update(text).digest('base64url');
 
-/** Uses the loopback address, because a name such as `localhost` may lead elsewhere. RFC 8252 §8.3. */
-function addressOf(
+/** Builds the terminal's URL with the loopback IP, because `localhost` may resolve to another host. RFC 8252 §8.3. */
+function buildTerminalUrl(
   { port, state }: { port: number; state: string },
-  answer: Record<string, string>,
+  parameters: Record<string, string>,
 ): string {
-  return `http://127.0.0.1:${port}/?${new URLSearchParams({ ...answer, state }).toString()}`;
+  return `http://127.0.0.1:${port}/?${new URLSearchParams({ ...parameters, state }).toString()}`;
 }
 
-/** Stores a terminal's sign-in until its user confirms it, for as long as the cookie of their browser. */
+/** Stores a terminal's sign-in for confirmation. It expires with the browser cookie. */
 export async function addTerminalSignIn(
   db: Kysely<Tables>,
   signIn: { id: string; sessionId: string; browserId: string; terminal: TerminalRequest },
@@ -148,7 +151,7 @@ export async function addTerminalSignIn(
     .execute();
 }
 
-/** Deletes the sessions that no terminal redeemed in time. */
+/** Deletes the auth sessions of terminal sign-ins that expired before redemption. */
 export const sweepTerminalSignIns: Sweep = (limit) => sql`
   delete from user_auth_sessions where id in (
     select s.id from terminal_sign_ins t join user_auth_sessions s on s.id = t.auth_session_id

@@ -6,29 +6,34 @@ import type { IdentityDeps } from './deps.ts';
 import type { RefreshOutcome } from './metrics.ts';
 import type { Tokens } from './provider/provider.ts';
 import {
-  isProviderOutage,
+  isProviderUnavailableError,
   isRejection,
-  outageAsProblem,
+  toRequestError,
   ProviderError,
-  providerUnavailable,
+  createProviderUnavailableError,
 } from './provider/transport.ts';
-import { type AuthSession, findSession, type SealedTokens, tokenColumns } from './auth-sessions.ts';
+import {
+  type AuthSession,
+  findAuthSession,
+  type SealedTokens,
+  buildTokenColumns,
+} from './auth-sessions.ts';
 
-/** The token request, and one for rotated keys of the provider. */
+/** Limit of provider requests under one lease: the token request, and a fetch of rotated keys. */
 const MAX_CALLS = 2;
-/** Time to store the tokens. */
+/** Time reserved for storing the tokens. */
 const LEASE_MARGIN_MS = 10_000;
 const POLL_MS = { first: 25, max: 250 };
 const STORE_RETRY_MS = 500;
 
-/** Ends a session whose tokens the provider rejects, unless they were refreshed; returns whether it ended. */
-export type EndRejected = (
+/** Ends an auth session with rejected tokens, unless its tokens were refreshed. Returns whether it ended. */
+export type EndRejectedSession = (
   session: Pick<AuthSession, 'id' | 'userId' | 'tokenVersion'>,
 ) => Promise<boolean>;
 
 /**
- * Creates the function that refreshes the tokens of a session once for all concurrent requests. The winner holds a lease
- * in the row, but no database connection, while it calls the provider. Contract 3, Refresh.
+ * Creates the function that refreshes the tokens of an auth session once for all concurrent requests. The winner holds
+ * a lease in the row, but no database connection, during its request to the provider. Contract 3, Refresh.
  *
  * ```text
  *   acquire lease ──no──▶ poll the row ──▶ new version: use it
@@ -40,22 +45,22 @@ export type EndRejected = (
  *                 └─▶ no answer: release, 503
  * ```
  *
- * @returns A function that returns the session with newer tokens, or undefined when it has ended. It throws
- *   `provider_unavailable`, and UnreadableTokenError.
+ * @returns A function that returns the auth session with newer tokens, or undefined if the auth session has ended. It
+ *   throws `provider_unavailable` or UnreadableTokenError.
  */
-export function createTokenRefresh(deps: IdentityDeps, endRejected: EndRejected) {
+export function createTokenRefresh(deps: IdentityDeps, endRejected: EndRejectedSession) {
   const { db, provider, vault, metrics, rules } = deps;
   const providerTimeoutMs = deps.config.IDP_TIMEOUT_MS;
   const leaseMs = MAX_CALLS * providerTimeoutMs + LEASE_MARGIN_MS;
-  const share = singleFlight<AuthSession | undefined>();
+  const share = createSingleFlight<AuthSession | undefined>();
 
   async function refresh(session: AuthSession): Promise<AuthSession | undefined> {
     const deadline = performance.now() + providerTimeoutMs;
-    // The lease does not cover discovery and keys.
+    // Discovery and keys are fetched before the lease begins.
     await provider.prepare();
     for (;;) {
       const leaseEnd = performance.now() + leaseMs;
-      const { numUpdatedRows } = await updateVersion(db, session)
+      const { numUpdatedRows } = await updateIfVersionUnchanged(db, session)
         .set({ refresh_lease_until: leaseExpiry(leaseMs) })
         .where(isLeaseFree('refresh_lease_until'))
         .executeTakeFirst();
@@ -70,11 +75,11 @@ export function createTokenRefresh(deps: IdentityDeps, endRejected: EndRejected)
     deadline: number,
   ): Promise<AuthSession | undefined | 'expired'> {
     for (let delayMs = POLL_MS.first; ; delayMs = Math.min(delayMs * 2, POLL_MS.max)) {
-      const current = await findSession(db, session.id, rules);
+      const current = await findAuthSession(db, session.id, rules);
       if (current === undefined || current.tokenVersion !== session.tokenVersion) return current;
       if (current.refreshLease === 'expired') return 'expired';
       const leftMs = deadline - performance.now();
-      if (current.refreshLease === 'free' || leftMs <= 0) throw providerUnavailable();
+      if (current.refreshLease === 'free' || leftMs <= 0) throw createProviderUnavailableError();
       await sleep(Math.min(delayMs, leftMs));
     }
   }
@@ -87,24 +92,24 @@ export function createTokenRefresh(deps: IdentityDeps, endRejected: EndRejected)
       tokens = { refreshToken, ...(await provider.refresh(refreshToken)) };
     } catch (error) {
       if (!isRejection(error)) {
-        await updateVersion(db, session).set({ refresh_lease_until: null }).execute();
+        await updateIfVersionUnchanged(db, session).set({ refresh_lease_until: null }).execute();
         throw error;
       }
       if (await endRejected(session)) return finish('refused', undefined);
-      return finish('waited', await findSession(db, session.id, rules));
+      return finish('waited', await findAuthSession(db, session.id, rules));
     }
     await store(session, await vault.sealTokens(tokens, session), leaseEnd);
-    // The session may have ended meanwhile.
-    return finish('refreshed', await findSession(db, session.id, rules));
+    // The auth session may have ended during the refresh.
+    return finish('refreshed', await findAuthSession(db, session.id, rules));
   }
 
   /** Retries until the lease expires, because the provider has already spent the earlier refresh token. */
   async function store(session: AuthSession, tokens: SealedTokens, leaseEnd: number) {
     for (;;) {
       try {
-        await updateVersion(db, session)
+        await updateIfVersionUnchanged(db, session)
           .set({
-            ...tokenColumns(tokens),
+            ...buildTokenColumns(tokens),
             token_version: session.tokenVersion + 1,
             refresh_lease_until: null,
           })
@@ -125,23 +130,23 @@ export function createTokenRefresh(deps: IdentityDeps, endRejected: EndRejected)
   return (session: AuthSession) =>
     share(`${session.id} ${session.tokenVersion}`, () =>
       refresh(session).catch((error: unknown) => {
-        const failure = outageAsProblem(error);
-        if (isProviderOutage(failure)) metrics.countRefresh('unavailable');
+        const failure = toRequestError(error);
+        if (isProviderUnavailableError(failure)) metrics.countRefresh('unavailable');
         throw failure;
       }),
     );
 }
 
-/** Updates a session if its tokens are still those of this version, so that an ended session stays ended. */
-function updateVersion(db: Kysely<Tables>, { id, tokenVersion }: AuthSession) {
+/** Builds an update of the auth session that applies only if its token version is unchanged. */
+function updateIfVersionUnchanged(db: Kysely<Tables>, { id, tokenVersion }: AuthSession) {
   return db
     .updateTable('user_auth_sessions')
     .where('id', '=', id)
     .where('token_version', '=', tokenVersion);
 }
 
-/** Creates a function that shares one result, or error, among callers that wait for the same key. */
-export function singleFlight<Result>(): (
+/** Creates a function that shares one result or error among concurrent callers with the same key. */
+export function createSingleFlight<Result>(): (
   key: string,
   work: () => Promise<Result>,
 ) => Promise<Result> {

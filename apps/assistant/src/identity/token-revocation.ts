@@ -2,27 +2,27 @@ import { type Kysely, sql } from 'kysely';
 import type { Tables } from '../tables.ts';
 import type { IdentityDeps } from './deps.ts';
 import { isRejection, ProviderError } from './provider/transport.ts';
-import type { EndedSession } from './revocation.ts';
+import type { EndedAuthSession } from './revocation.ts';
 
-/** Sessions whose tokens are revoked concurrently. */
-const BATCH = 4;
+/** Number of auth sessions whose tokens are revoked concurrently. */
+const BATCH_SIZE = 4;
 
-/** The last attempt is half an hour after the first at the default timeout. */
+/** With the default timeout the last attempt is half an hour after the first. */
 const MAX_ATTEMPTS = 6;
 
 const POLL_MS = 30_000;
 
-type QueuedSession = EndedSession & { revocationId: number; attempts: number };
+type QueuedSession = EndedAuthSession & { revocationId: number; attempts: number };
 
-/** Revokes the tokens of ended sessions at the provider. */
+/** Background revocation of the tokens of ended auth sessions. */
 export type TokenRevocation = ReturnType<typeof createTokenRevocation>;
 
 /**
- * Creates the background work that revokes the tokens of ended sessions at the provider (RFC 7009). They are queued
- * encrypted in the database, and retried with backoff from a minute on.
+ * Creates the background task that revokes the tokens of ended auth sessions at the provider (RFC 7009). The database
+ * queues the encrypted tokens. Failed attempts are retried with backoff, which starts at one minute.
  */
 export function createTokenRevocation({ db, log, provider, vault, config }: IdentityDeps) {
-  // Discovery and the calls end before another process claims the row.
+  // The delay is longer than discovery and both calls, so no other process claims the row during them.
   const retrySeconds = Math.max(60, (4 * config.IDP_TIMEOUT_MS) / 1000);
   const closing = new AbortController();
   let current = Promise.resolve();
@@ -66,19 +66,19 @@ export function createTokenRevocation({ db, log, provider, vault, config }: Iden
     }
   }
 
-  /** Revokes queued tokens in the background. */
+  /** Starts the revocation of queued tokens in the background. */
   function wake(): void {
     current = current.then(revokeAll);
   }
 
   return {
     wake,
-    /** Polls for tokens that are due again, or that a crashed process left. */
+    /** Starts polling, which finds due retries and tokens that a crashed process left. */
     start(): void {
       timer = setInterval(wake, POLL_MS).unref();
       wake();
     },
-    /** Stops, and waits for calls in progress. */
+    /** Stops polling and waits for calls in progress. */
     async close(): Promise<void> {
       closing.abort();
       clearInterval(timer);
@@ -87,12 +87,12 @@ export function createTokenRevocation({ db, log, provider, vault, config }: Iden
   };
 }
 
-/** Queues the tokens of sessions in the transaction that ends them; call `wake` after its commit. */
+/** Queues the tokens of auth sessions in the transaction that ends them. Callers call `wake` after the commit. */
 export async function queueTokenRevocation(
   trx: Kysely<Tables>,
-  sessions: readonly EndedSession[],
+  sessions: readonly EndedAuthSession[],
 ): Promise<void> {
-  const column = (name: keyof EndedSession) => sessions.map((session) => session[name]);
+  const column = (name: keyof EndedAuthSession) => sessions.map((session) => session[name]);
   await sql`
     insert into token_revocations (session_id, user_id, access_token_enc, refresh_token_enc)
     select * from unnest(${column('id')}::text[], ${column('userId')}::text[],
@@ -107,7 +107,7 @@ async function claimDue(db: Kysely<Tables>, retrySeconds: number): Promise<Queue
       due_at = now() + make_interval(secs => ${retrySeconds}::float8 * power(2, attempts))
     where id in (
       select id from token_revocations where due_at <= now()
-      order by due_at limit ${BATCH} for update skip locked
+      order by due_at limit ${BATCH_SIZE} for update skip locked
     )
     returning id as "revocationId", session_id as id, user_id as "userId",
       access_token_enc as "accessTokenEnc", refresh_token_enc as "refreshTokenEnc", attempts`.execute(

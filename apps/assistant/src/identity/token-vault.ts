@@ -5,10 +5,10 @@ import type { SealedTokens } from './auth-sessions.ts';
 
 type Column = 'access_token_enc' | 'refresh_token_enc' | 'id_token_enc';
 
-/** The session whose row holds a token. */
+/** The auth session whose row contains a token. */
 type Owner = { id: string; userId: string };
 
-/** A stored token that cannot be decrypted in its row and column. */
+/** The error for a stored token that cannot be decrypted in its row and column. */
 export class UnreadableTokenError extends Error {
   override readonly name = 'UnreadableTokenError';
 
@@ -17,15 +17,15 @@ export class UnreadableTokenError extends Error {
   }
 }
 
-/** Encrypts and decrypts the tokens of sessions. */
+/** Encryption and decryption of the tokens of auth sessions. */
 export type TokenVault = ReturnType<typeof createTokenVault>;
 
 /**
- * Creates the vault: compact JWE (RFC 7516) with `dir` and `A256GCM`. The header names the key, for rotation, and a
- * digest of session, user and column, so that a copied token does not open elsewhere. Specification 000, Auth session
+ * Creates the token vault. It uses compact JWE (RFC 7516) with `dir` and `A256GCM`. The header contains the key ID for
+ * rotation, and a digest of session, user and column that binds the token to its row. Specification 000, Auth session
  * record.
- * @param current 32 bytes as url-safe base64; encrypts and decrypts.
- * @param earlier Keys that only decrypt.
+ * @param current Key for encryption and decryption: 32 bytes as base64url.
+ * @param earlier Keys for decryption only.
  */
 export function createTokenVault(current: string, earlier: readonly string[] = []) {
   const keys = new Map([...earlier, current].map(decodeKey).map((key) => [keyId(key), key]));
@@ -38,7 +38,7 @@ export function createTokenVault(current: string, earlier: readonly string[] = [
       .encrypt(currentKey);
 
   return {
-    /** Encrypts tokens for the row of a session. */
+    /** Encrypts tokens for the row of an auth session. */
     async sealTokens(tokens: Tokens, owner: Owner): Promise<SealedTokens> {
       const { accessToken, refreshToken = '', idToken, ...rest } = tokens;
       return {
@@ -49,7 +49,10 @@ export function createTokenVault(current: string, earlier: readonly string[] = [
       };
     },
 
-    /** @throws UnreadableTokenError */
+    /**
+     * Decrypts a token of an auth session's row.
+     * @throws UnreadableTokenError
+     */
     async open(sealed: string, owner: Owner, column: Column): Promise<string> {
       try {
         const { plaintext, protectedHeader } = await compactDecrypt(
@@ -75,7 +78,7 @@ export function createTokenVault(current: string, earlier: readonly string[] = [
   };
 }
 
-/** Names a key by a part of its digest. */
+/** Computes the ID of a key: the first 16 characters of its digest. */
 function keyId(key: Uint8Array): string {
   return createHash('sha256').update(key).digest('base64url').slice(0, 16);
 }

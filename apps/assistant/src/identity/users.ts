@@ -22,7 +22,7 @@ export function isSameUser(cached: CachedUser, user: User): boolean {
   );
 }
 
-/** Reads a user record. A malformed role or malformed permissions grant nothing. */
+/** Converts a user record to a user. A malformed role or malformed permissions grant no rights. */
 export function readCachedUser(id: string, cached: CachedUser): User {
   return {
     id,
@@ -33,12 +33,12 @@ export function readCachedUser(id: string, cached: CachedUser): User {
   };
 }
 
-/** Reads the role of a user record; everything but `admin` is `user`. */
+/** Parses the role of a user record. Any value except `admin` becomes `user`. */
 export function readRole(role: string): Role {
   return role === 'admin' ? 'admin' : 'user';
 }
 
-/** Reads the slugs in the JSON text of a user record; none if it is malformed. */
+/** Parses the permission slugs of a user record. Returns an empty array for malformed JSON. */
 export function readPermissions(text: string): string[] {
   try {
     const value: unknown = JSON.parse(text);
@@ -50,9 +50,9 @@ export function readPermissions(text: string): string[] {
 }
 
 /**
- * Creates or updates a user record, records a change of the role, and returns the generation of cached access.
- * @param isCurrent Returns whether the provider's data belongs to a generation. Stale data updates nothing, and creates
- *   a record without rights.
+ * Creates or updates a user record, audits a change of the role, and returns the access generation.
+ * @param isCurrent Returns whether the provider's data belongs to a generation. Stale data does not update a record, and
+ *   creates a new record without rights.
  */
 export async function saveUser(
   trx: Transaction<Tables>,
@@ -88,8 +88,8 @@ export async function saveUser(
   return generation;
 }
 
-/** Returns the cached role and permissions of a user; no rights for an unknown one. */
-export async function cachedAccess(
+/** Returns the cached role and permissions of a user. An unknown user has no rights. */
+export async function findCachedAccess(
   db: Kysely<Tables>,
   userId: string,
 ): Promise<Pick<User, 'role' | 'permissions'>> {

@@ -2,7 +2,7 @@ import { createCursorCodec, createPageQuery, type Server, paginate } from '@osel
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import type { Kysely } from 'kysely';
 import { type Static, Type } from 'typebox';
-import { guardRefusals, signedIn } from '../access/guards.ts';
+import { guardErrorCodes, signedIn } from '../access/guards.ts';
 import { recordAudit } from '../admin/audit.ts';
 import { problem, problemResponses } from '../errors.ts';
 import type { Tables } from '../tables.ts';
@@ -73,7 +73,7 @@ function presentProfile(profile: Profile): Static<typeof profileItem> {
   return presented;
 }
 
-const guardErrors = [...guardRefusals, 'permission_missing', 422] as const;
+const guardErrors = [...guardErrorCodes, 'permission_missing', 422] as const;
 
 /** Adds `/profiles` and `/admin/profiles`. Specification 000, Admin endpoints; Contract 3, Answers. */
 export function profileRoutes(

@@ -4,8 +4,8 @@ import type { Kysely } from 'kysely';
 import { Type } from 'typebox';
 import { problem } from '../errors.ts';
 import type { Provider } from '../identity/provider/provider.ts';
-import { outageAsProblem } from '../identity/provider/transport.ts';
-import { neverStored } from '../identity/routes.ts';
+import { toRequestError } from '../identity/provider/transport.ts';
+import { disableCaching } from '../identity/routes.ts';
 import { nullable, okAnswer, timestamp, userId as userIdSchema } from '../schema.ts';
 import type { Tables } from '../tables.ts';
 import { eventLabel, type EventReceiver, listWebhooks, readEvent, type Receipt } from './events.ts';
@@ -127,7 +127,7 @@ function logoutTokenRoute(app: Server, { receiver, provider, hasDiscovery }: Web
         errors: ['logout_token_not_valid', 'backchannel_logout_off', 'provider_unavailable'],
       },
       onRequest: [
-        neverStored,
+        disableCaching,
         (_request, _reply, done) =>
           done(hasDiscovery ? undefined : problem('backchannel_logout_off')),
       ],
@@ -144,7 +144,7 @@ function logoutTokenRoute(app: Server, { receiver, provider, hasDiscovery }: Web
       const tokens = new URLSearchParams(String(body)).getAll('logout_token');
       const token = tokens.length === 1 ? (tokens[0] ?? '') : '';
       const verified = await provider.verifyLogoutToken(token).catch((error: unknown) => {
-        throw outageAsProblem(error);
+        throw toRequestError(error);
       });
       if ('rejection' in verified) {
         receiver.countRejected();

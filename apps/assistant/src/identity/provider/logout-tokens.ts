@@ -2,30 +2,31 @@ import { errors, type JWTPayload, type JWTVerifyGetKey, jwtVerify } from 'jose';
 import { ProviderError, toProviderError } from './transport.ts';
 import { readProviderId } from './user-data.ts';
 
-/** A logout at the provider: of one of its sessions if `sid` is given, otherwise of all sessions of the user. */
+/** A logout at the provider. It ends the provider's session `sid`, or all sessions of the user if `sid` is null. */
 export type LogoutToken = { jti: string } & (
   | { sid: string; sub: string | null }
   | { sid: null; sub: string }
 );
 
-/** Why a logout token was rejected, for the log. */
+/** The reason for rejecting a logout token, for the log. */
 export type LogoutTokenRejection = { rejection: string };
 
+/** Verifies a logout token and returns its claims, or the reason for its rejection. */
 export type LogoutTokenCheck = (token: string) => Promise<LogoutToken | LogoutTokenRejection>;
 
 const EVENT = 'http://schemas.openid.net/event/backchannel-logout';
 
-/** Older providers use the type of any JWT, or none; a token of another type is rejected. */
+/** Accepted `typ` headers. Older providers send the generic type or none. */
 const TYPES = new Set([undefined, 'jwt', 'logout+jwt', 'application/logout+jwt']);
 
-/** Algorithms that only the provider can sign with. RFC 7518 §3.1, RFC 8037, RFC 9864. */
+/** Asymmetric signature algorithms. RFC 7518 §3.1, RFC 8037, RFC 9864. */
 const ASYMMETRIC = /^(?:RS|PS|ES)(?:256|384|512)$|^(?:EdDSA|Ed25519)$/;
 
-/** The same age as a webhook's. */
+/** Equals the maximum age of a webhook. */
 const MAX_AGE_SECONDS = 300;
 const CLOCK_TOLERANCE_SECONDS = 30;
 
-/** Errors of the provider's keys, not of the token. */
+/** Error codes of jose that concern the provider's keys instead of the token. */
 const KEY_FAULTS = new Set(['ERR_JOSE_GENERIC', 'ERR_JWKS_INVALID', 'ERR_JWKS_TIMEOUT']);
 
 /**

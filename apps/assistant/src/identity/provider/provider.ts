@@ -31,10 +31,10 @@ import {
 } from './transport.ts';
 import { parseProviderJson, readProviderId, readUserData } from './user-data.ts';
 
-/** The provider's answer to a code or a refresh token. */
+/** The tokens that the provider issues for a code or a refresh token. */
 export type Tokens = {
   accessToken: string;
-  /** Undefined if the provider issued none: after a refresh the earlier one stays valid. */
+  /** Undefined if the provider issued none. After a refresh the earlier refresh token then stays valid. */
   refreshToken?: string | undefined;
   /** Undefined if the provider did not say when the access token expires. */
   expiresInSeconds: number | undefined;
@@ -56,21 +56,21 @@ type Client = {
 /** The identity provider. */
 export type Provider = ReturnType<typeof createProvider>;
 
-/** A year: providers that mean "never" send numbers that no timestamp can hold. */
+/** One year. Some providers send numbers too large for a timestamp if a token never expires. */
 const MAX_EXPIRY_SECONDS = 365 * 24 * 60 * 60;
 
-/** Servers accept addresses of this length. Without the hint the provider asks before it signs out. */
+/** Limit that keeps the logout URL short enough for servers. Without the hint the provider asks for confirmation. */
 const MAX_HINT_CHARACTERS = 6000;
 
-/** How far the provider's clock may be ahead. OpenID Connect Core §3.1.3.7. */
+/** Maximum lead of the provider's clock. OpenID Connect Core §3.1.3.7. */
 const CLOCK_TOLERANCE_SECONDS = 30;
 
-/** The timeout and the shared lifetime of a health check. */
+/** Timeout of a health check, and the time for which its result is shared. */
 const HEALTH_MS = { timeout: 2000, shared: 1000 };
 
 /**
  * Creates the client of the identity provider as Contract 3 describes it, or of any OpenID provider with IDP_DISCOVERY.
- * @returns Functions that throw ProviderError, and `sign_in_not_configured` without a client id.
+ * @returns Functions that throw ProviderError, or `sign_in_not_configured` if the client ID is not configured.
  */
 export function createProvider(config: Config, measure: MeasureRequest) {
   const transport = createTransport({
@@ -82,7 +82,7 @@ export function createProvider(config: Config, measure: MeasureRequest) {
   let opened: Promise<Client> | undefined;
   let health: { at: number; outage: Promise<string | undefined> } | undefined;
 
-  /** Opens the client; the next call repeats a failed discovery. */
+  /** Returns the client. Repeats discovery if it failed at the previous call. */
   function getClient(): Promise<Client> {
     if (config.IDP_CLIENT_ID === '') throw problem('sign_in_not_configured');
     opened ??= config.IDP_DISCOVERY ? discover(config, transport) : configure(config, transport);
@@ -101,12 +101,12 @@ export function createProvider(config: Config, measure: MeasureRequest) {
   }
 
   async function readTokens(
-    answer: TokenEndpointResponse & TokenEndpointResponseHelpers,
+    response: TokenEndpointResponse & TokenEndpointResponseHelpers,
     { verifyIdToken }: Client,
   ): Promise<Tokens> {
-    const { access_token, refresh_token, expires_in, id_token } = answer;
+    const { access_token, refresh_token, expires_in, id_token } = response;
     if (id_token !== undefined) await verifyIdToken(id_token);
-    const claims = answer.claims();
+    const claims = response.claims();
     if ((claims?.iat ?? 0) > Date.now() / 1000 + CLOCK_TOLERANCE_SECONDS) {
       throw new ProviderError(
         'unavailable',
@@ -125,16 +125,16 @@ export function createProvider(config: Config, measure: MeasureRequest) {
   }
 
   return {
-    /** Fetches discovery and keys unless they are fresh, so that no code or token is spent without them. */
+    /** Fetches the discovery document and the keys unless they are fresh. Without them a code or token would be wasted. */
     prepare: () => call(({ prepareKeys }) => prepareKeys()),
 
-    /** Returns the address of the provider's sign-in. Specification 000, Rules for login. */
+    /** Returns the URL of the provider's sign-in page. Specification 000, Rules for login. */
     authorizationUrl: ({ state, codeVerifier }: { state: string; codeVerifier: string }) =>
       call(async ({ oauth }) => {
         const url = buildAuthorizationUrl(oauth, {
           redirect_uri: config.IDP_REDIRECT_URI,
           scope: config.IDP_SCOPES,
-          // OpenID Connect Core §11: else providers ignore `offline_access`.
+          // Without consent providers ignore `offline_access`: OpenID Connect Core §11.
           ...(isOffline && { prompt: 'consent' }),
           state,
           code_challenge: await calculatePKCECodeChallenge(codeVerifier),
@@ -144,18 +144,18 @@ export function createProvider(config: Config, measure: MeasureRequest) {
         return url.href;
       }),
 
-    /** Exchanges a code for tokens, and returns the user that a verified ID token names. */
-    redeem: (answer: { code: string; iss: string | undefined; codeVerifier: string }) =>
+    /** Exchanges a code for tokens, and returns them with the subject of the verified ID token. */
+    redeem: (callback: { code: string; iss: string | undefined; codeVerifier: string }) =>
       call(async (client) => {
         const url = new URL(config.IDP_REDIRECT_URI);
-        url.searchParams.set('code', answer.code);
-        // Without discovery the issuer's name is unknown. RFC 9207.
-        if (config.IDP_DISCOVERY && answer.iss !== undefined) {
-          url.searchParams.set('iss', answer.iss);
+        url.searchParams.set('code', callback.code);
+        // Only discovery returns the issuer, which RFC 9207 requires for this check.
+        if (config.IDP_DISCOVERY && callback.iss !== undefined) {
+          url.searchParams.set('iss', callback.iss);
         }
-        const checks = { pkceCodeVerifier: answer.codeVerifier };
+        const checks = { pkceCodeVerifier: callback.codeVerifier };
         const tokens = await authorizationCodeGrant(client.oauth, url, checks);
-        // A refresh may go without one: OpenID Connect Core §12.2.
+        // Only the response to a refresh may omit the ID token: OpenID Connect Core §12.2.
         if (config.IDP_DISCOVERY && tokens.id_token === undefined) {
           throw new ProviderError('unavailable', 'the answer for the scope openid has no ID token');
         }
@@ -168,7 +168,7 @@ export function createProvider(config: Config, measure: MeasureRequest) {
         readTokens(await refreshTokenGrant(client.oauth, refreshToken), client),
       ),
 
-    /** Fetches the data of an access token's user. Contract 3, Identity provider. */
+    /** Fetches the data of the user to whom an access token belongs. Contract 3, Identity provider. */
     fetchUser: (accessToken: string): Promise<User> =>
       call(async ({ oauth }) => {
         const address = oauth.serverMetadata().userinfo_endpoint;
@@ -191,7 +191,7 @@ export function createProvider(config: Config, measure: MeasureRequest) {
     /** Verifies a logout token. OpenID Connect Back-Channel Logout 1.0 §2.6. */
     verifyLogoutToken: (token: string) => call(({ verifyLogoutToken }) => verifyLogoutToken(token)),
 
-    /** Returns the address that ends the browser's session at the provider. OpenID Connect RP-Initiated Logout 1.0. */
+    /** Returns the URL that ends the browser's session at the provider. OpenID Connect RP-Initiated Logout 1.0. */
     endSessionUrl: (idToken: string | undefined) =>
       call(async ({ oauth }) => {
         if (oauth.serverMetadata().end_session_endpoint === undefined) {
@@ -204,14 +204,14 @@ export function createProvider(config: Config, measure: MeasureRequest) {
         return buildEndSessionUrl(oauth, parameters).href;
       }),
 
-    /** Revokes a token if the provider has an endpoint for that. RFC 7009. */
+    /** Revokes a token if the provider has a revocation endpoint. RFC 7009. */
     revoke: (token: string, kind: 'access_token' | 'refresh_token') =>
       call(async ({ oauth }) => {
         if (oauth.serverMetadata().revocation_endpoint === undefined) return;
         await tokenRevocation(oauth, token, { token_type_hint: kind });
       }),
 
-    /** Returns why the provider's address does not answer, such as `ECONNREFUSED`. Callers share a request a second. */
+    /** Returns the reason of an outage, such as `ECONNREFUSED`, or undefined. Checks the provider at most once a second. */
     findOutage(): Promise<string | undefined> {
       const now = performance.now();
       if (health === undefined || now - health.at >= HEALTH_MS.shared) {
@@ -228,7 +228,7 @@ function authentication(config: Config): ClientAuth {
   return method(config.IDP_CLIENT_SECRET);
 }
 
-/** Configures the endpoints as paths on IDP_BASE_URL. */
+/** Creates the client with endpoints at configured paths of IDP_BASE_URL. */
 async function configure(config: Config, transport: CustomFetch): Promise<Client> {
   const base = config.IDP_BASE_URL;
   const metadata = {
@@ -242,10 +242,10 @@ async function configure(config: Config, transport: CustomFetch): Promise<Client
   const oauth = new Configuration(metadata, config.IDP_CLIENT_ID, undefined, auth);
   oauth[customFetch] = transport;
   if (base.startsWith('http:')) allowInsecureRequests(oauth);
-  return { oauth, ...withoutKeys };
+  return { oauth, ...clientWithoutKeys };
 }
 
-/** Configures the endpoints by the provider's discovery document, and the checks of what it signs. */
+/** Creates the client with the endpoints and keys of the provider's discovery document. */
 async function discover(config: Config, transport: CustomFetch): Promise<Client> {
   const { IDP_BASE_URL: base, IDP_CLIENT_ID: clientId } = config;
   const isHttpAllowed = base.startsWith('http:');
@@ -258,7 +258,7 @@ async function discover(config: Config, transport: CustomFetch): Promise<Client>
   const { issuer, jwks_uri, id_token_signing_alg_values_supported } = oauth.serverMetadata();
   const url = URL.parse(jwks_uri ?? '');
   const isUsable = url?.protocol === 'https:' || (isHttpAllowed && url?.protocol === 'http:');
-  if (url === null || !isUsable) return { oauth, ...withoutKeys };
+  if (url === null || !isUsable) return { oauth, ...clientWithoutKeys };
   const request = {
     method: 'GET',
     headers: { accept: KEY_SET_TYPES },
@@ -275,7 +275,7 @@ async function discover(config: Config, transport: CustomFetch): Promise<Client>
     oauth,
     prepareKeys: () => asOutage(keys.fresh ? Promise.resolve() : keys.reload()),
     verifyIdToken: (token) => asOutage(compactVerify(token, keys)),
-    verifyLogoutToken: createLogoutTokenCheck(createKeys(STRANGER_COOLDOWN_MS), {
+    verifyLogoutToken: createLogoutTokenCheck(createKeys(UNKNOWN_KEY_COOLDOWN_MS), {
       issuer,
       clientId,
       algorithms: id_token_signing_alg_values_supported,
@@ -283,16 +283,16 @@ async function discover(config: Config, transport: CustomFetch): Promise<Client>
   };
 }
 
-/** How long a key is trusted that the provider may have withdrawn. */
+/** Maximum age of cached keys. The provider may withdraw a key earlier. */
 const KEYS_MAX_AGE_MS = 5 * 60 * 1000;
 
-/** Bounds the requests that forged logout tokens with unknown keys cause. */
-const STRANGER_COOLDOWN_MS = 30_000;
+/** Limits the key requests that forged logout tokens with unknown keys can cause. */
+const UNKNOWN_KEY_COOLDOWN_MS = 30_000;
 
-/** RFC 7517 §8.5.2. */
+/** Accepted media types of a key set. RFC 7517 §8.5.2. */
 const KEY_SET_TYPES = 'application/jwk-set+json, application/json';
 
-const withoutKeys = {
+const clientWithoutKeys = {
   prepareKeys: () => Promise.resolve(),
   verifyIdToken: rejectUnverifiable,
   verifyLogoutToken: rejectUnverifiable,
@@ -302,7 +302,7 @@ async function rejectUnverifiable(): Promise<never> {
   throw new ProviderError('unavailable', 'there are no keys to verify a token with');
 }
 
-/** Converts a failure of discovery or of the keys, which never rejects a token. */
+/** Converts an error of discovery or of the keys to `unavailable`, because it says nothing about the token. */
 async function asOutage<Result>(work: Promise<Result>): Promise<Result> {
   try {
     return await work;
@@ -328,7 +328,7 @@ async function findOutage(address: string): Promise<string | undefined> {
     if (error instanceof Error && error.name === 'TimeoutError') {
       return `no answer within ${HEALTH_MS.timeout / 1000} s`;
     }
-    // fetch only says that it failed; its cause has the system's code.
+    // The error of `fetch` has no details; its cause has the system's error code.
     const { cause } = error as { cause?: NodeJS.ErrnoException };
     return cause?.code ?? cause?.message ?? 'the connection failed';
   }

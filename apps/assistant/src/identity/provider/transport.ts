@@ -4,7 +4,7 @@ import { problem } from '../../errors.ts';
 
 /**
  * A failed request to the identity provider: `rejected` if the provider rejected a code or token, otherwise
- * `unavailable`, which ends no session. It has no cause, because answers contain tokens and errors are logged.
+ * `unavailable`. It has no cause, because responses contain tokens and errors are logged.
  */
 export class ProviderError extends Error {
   override readonly name = 'ProviderError';
@@ -16,7 +16,7 @@ export class ProviderError extends Error {
   }
 }
 
-/** The provider's user data has no email that can be stored. */
+/** The error for user data without an email address that can be stored. */
 export class NoEmailError extends ProviderError {
   constructor() {
     super('unavailable', 'userinfo answered without a usable email');
@@ -28,7 +28,7 @@ export function isRejection(error: unknown): boolean {
   return error instanceof ProviderError && error.kind === 'rejected';
 }
 
-/** Converts an error of openid-client to that of the transport, or to one about an unusable answer. */
+/** Converts an error of openid-client to a ProviderError. A ProblemError is returned unchanged. */
 export function toProviderError(error: unknown): ProviderError | ProblemError {
   if (error instanceof ProviderError || error instanceof ProblemError) return error;
   if (error instanceof Error && error.cause instanceof ProviderError) return error.cause;
@@ -39,26 +39,26 @@ export function toProviderError(error: unknown): ProviderError | ProblemError {
 const RETRY_AFTER = { 'retry-after': '5' };
 
 /** Creates the error of a request that needs the provider while it is unavailable. Contract 3, Refresh. */
-export function providerUnavailable(details: { cause?: unknown; detail?: string } = {}) {
+export function createProviderUnavailableError(details: { cause?: unknown; detail?: string } = {}) {
   return problem('provider_unavailable', { headers: RETRY_AFTER, ...details });
 }
 
-/** Returns whether an error is that one. */
-export function isProviderOutage(error: unknown): boolean {
+/** Returns whether an error has the code `provider_unavailable`. */
+export function isProviderUnavailableError(error: unknown): boolean {
   return error instanceof ProblemError && error.code === 'provider_unavailable';
 }
 
-/** Converts a ProviderError to the error of the request that met it; other errors stay as they are. */
-export function outageAsProblem(cause: unknown): unknown {
+/** Converts a ProviderError to the error of a user's request. Returns other errors unchanged. */
+export function toRequestError(cause: unknown): unknown {
   if (cause instanceof NoEmailError) return problem('user_without_email', { cause });
-  return cause instanceof ProviderError ? providerUnavailable({ cause }) : cause;
+  return cause instanceof ProviderError ? createProviderUnavailableError({ cause }) : cause;
 }
 
-/** Converts a ProviderError to the error of a sign-in; other errors stay as they are. */
-export function outageAtSignIn(cause: unknown): unknown {
+/** Converts a ProviderError to the error of a sign-in. Returns other errors unchanged. */
+export function toSignInError(cause: unknown): unknown {
   if (cause instanceof NoEmailError) return problem('account_without_email', { cause });
   if (!(cause instanceof ProviderError)) return cause;
-  return providerUnavailable({
+  return createProviderUnavailableError({
     cause,
     detail: 'You are not signed in. Sign in again in a few seconds.',
   });
@@ -67,16 +67,16 @@ export function outageAtSignIn(cause: unknown): unknown {
 /** The purpose of a request to the provider. */
 export type ProviderOperation = 'discovery' | 'keys' | 'token' | 'refresh' | 'userinfo' | 'revoke';
 
-/** Measures a request to the provider; its answer or error is the request's. */
-export type MeasureRequest = <Answer>(
+/** Measures a request to the provider, and returns its result or throws its error. */
+export type MeasureRequest = <Result>(
   operation: ProviderOperation,
-  request: () => Promise<Answer>,
-) => Promise<Answer>;
+  request: () => Promise<Result>,
+) => Promise<Result>;
 
-/** Far more than any token or user data. */
-const MAX_ANSWER_BYTES = 256 * 1024;
+/** Limit far above the size of any token or user data. */
+const MAX_RESPONSE_BYTES = 256 * 1024;
 
-/** The OAuth errors that reject a grant; a gateway may have sent any other. RFC 6749 §5.2, RFC 6750 §3.1. */
+/** OAuth errors that reject a grant. Other errors may come from a gateway. RFC 6749 §5.2, RFC 6750 §3.1. */
 const GRANT_REJECTIONS = new Set([
   'invalid_grant',
   'access_denied',
@@ -84,12 +84,12 @@ const GRANT_REJECTIONS = new Set([
   'unauthorized_client',
 ]);
 
-/** Statuses of a busy server, whatever the body says. */
+/** Statuses of a busy server. They never reject a grant. */
 const BUSY = new Set([408, 425, 429]);
 
 /**
  * Creates the function that calls the provider for openid-client and jose, with bounds on time and size. It throws
- * ProviderError for unsuccessful answers.
+ * ProviderError for unsuccessful responses.
  * @param options.acceptsIdTokens False for a plain OAuth provider, whose ID tokens cannot be verified and are removed.
  */
 export function createTransport({
@@ -117,10 +117,10 @@ export function createTransport({
       throw new ProviderError('unavailable', `${pathname} ${reasonOf(error, timeoutMs)}`);
     }
     const { status, headers } = response;
-    if (!response.ok) throw failure({ operation, pathname, status, text });
-    const isTokenAnswer = operation === 'token' || operation === 'refresh';
-    const answer = isTokenAnswer ? readTokenAnswer(text, acceptsIdTokens) : undefined;
-    if (answer !== undefined) return Response.json(answer);
+    if (!response.ok) throw createResponseError({ operation, pathname, status, text });
+    const isTokenResponse = operation === 'token' || operation === 'refresh';
+    const tokens = isTokenResponse ? parseTokenResponse(text, acceptsIdTokens) : undefined;
+    if (tokens !== undefined) return Response.json(tokens);
     const type = headers.get('content-type') ?? 'application/json';
     return new Response(text, { status: 200, headers: { 'content-type': type } });
   }
@@ -147,15 +147,15 @@ async function readBounded(response: Response): Promise<string> {
   let bytes = 0;
   for await (const chunk of response.body ?? []) {
     bytes += chunk.byteLength;
-    if (bytes > MAX_ANSWER_BYTES) {
-      throw new RangeError(`answered with more than ${MAX_ANSWER_BYTES} bytes`);
+    if (bytes > MAX_RESPONSE_BYTES) {
+      throw new RangeError(`answered with more than ${MAX_RESPONSE_BYTES} bytes`);
     }
     text += decoder.decode(chunk, { stream: true });
   }
   return text + decoder.decode();
 }
 
-function failure({
+function createResponseError({
   operation,
   pathname,
   status,
@@ -166,7 +166,7 @@ function failure({
   status: number;
   text: string;
 }): ProviderError {
-  const code = oauthError(text);
+  const code = readOauthError(text);
   const isRejected =
     operation === 'userinfo'
       ? status === 401
@@ -180,17 +180,17 @@ function rejectsGrant(status: number, code: string | undefined): boolean {
   return isClientError && code !== undefined && GRANT_REJECTIONS.has(code);
 }
 
-/** Returns the `error` of an OAuth answer if it has the form of a code, since it is logged. */
-function oauthError(text: string): string | undefined {
+/** Returns the `error` of an OAuth response. Ignores a malformed code, because the code is logged. */
+function readOauthError(text: string): string | undefined {
   const error = parseObject(text)?.['error'];
   return typeof error === 'string' && /^[a-z_]{1,40}$/.test(error) ? error : undefined;
 }
 
-/** Reads a token answer (RFC 6749 §5.1) tolerantly, because the code or refresh token is already spent. */
-function readTokenAnswer(text: string, acceptsIdTokens: boolean) {
-  const answer = parseObject(text);
-  if (answer === undefined || !('access_token' in answer)) return undefined;
-  const { access_token, token_type, refresh_token, expires_in, id_token } = answer;
+/** Parses a token response (RFC 6749 §5.1) leniently, because the code or refresh token is already spent. */
+function parseTokenResponse(text: string, acceptsIdTokens: boolean) {
+  const response = parseObject(text);
+  if (response === undefined || !('access_token' in response)) return undefined;
+  const { access_token, token_type, refresh_token, expires_in, id_token } = response;
   const seconds = typeof expires_in === 'string' ? Number.parseFloat(expires_in) : expires_in;
   const isExpiry = typeof seconds === 'number' && Number.isFinite(seconds) && seconds >= 0;
   return {
