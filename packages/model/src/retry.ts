@@ -27,7 +27,8 @@ export type Retry = <T>(
 
 /**
  * Creates the function that handles retries and deadlines (Contract 4, Model). The delay between attempts is the longer
- * of the backoff and the `Retry-After` of the server. If it would exceed the deadline, the error is thrown at once.
+ * of the backoff and the `Retry-After` of the server. If it would exceed the deadline, the error is thrown at once. A call
+ * that finds the breaker open after its own failure throws that failure.
  */
 export function createRetry(options: RetryOptions): Retry {
   const { timeoutMs, attempts } = options;
@@ -40,6 +41,7 @@ export function createRetry(options: RetryOptions): Retry {
       if (caller?.aborted) return createAbortedError(caller);
       return signal.aborted ? createTimeoutError(timeoutMs) : undefined;
     };
+    let failure: ModelError | undefined;
     try {
       for (let attempt = 1; ; attempt += 1) {
         const interrupted = interruption();
@@ -47,7 +49,12 @@ export function createRetry(options: RetryOptions): Retry {
         try {
           return await run({ signal, interruption });
         } catch (error) {
+          // A request of this call opened the breaker: its failure says more than the rejection.
+          if (failure && error instanceof ModelError && error.code === 'MODEL_BREAKER_OPEN') {
+            throw failure;
+          }
           if (attempt >= attempts || !isRetriedInCall(error)) throw error;
+          failure = error;
           const waitMs = Math.max(backoffMs(attempt, options), error.retryAfterMs ?? 0);
           if (performance.now() + waitMs >= endsAt) throw error;
           await sleep(waitMs, undefined, { signal }).catch(() => undefined);

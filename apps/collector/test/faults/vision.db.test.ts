@@ -196,14 +196,15 @@ test('Only the affected image is recorded when the vision server always limits i
   assert.equal(opened.model.breaker.state, 'closed');
 });
 
-/** Makes an image take the server down for a moment. */
+/** Makes the server fail the request of an image and the two requests after it. */
 function crashServer(): void {
-  let downUntil = 0;
+  let failures = 0;
   server.state.saysOf = (request) => {
     const url = urlIn(request);
     shown.push(url);
-    if (isPoison(url)) downUntil = Date.now() + 100;
-    return Date.now() < downUntil ? 'reset' : undefined;
+    if (isPoison(url)) failures = 3;
+    failures -= 1;
+    return failures >= 0 ? 'reset' : undefined;
   };
 }
 
