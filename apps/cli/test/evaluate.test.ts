@@ -48,7 +48,7 @@ const NOTHING = {
   ),
 };
 
-/** Starts a server with the answers of a model and embeddings of so many numbers. */
+/** Starts a model server with fixed answers and embeddings of a given width. */
 async function startModel(answer: (request: Received) => Played, dimensions = 384) {
   const requests: Received[] = [];
   const { url } = await startServer((request) => {

@@ -42,7 +42,7 @@ test('wrong use ends with status 2', () => {
   assert.equal(oselya(['fly']).status, 2);
 });
 
-test('an older Node gets one line of advice and a status of its own', () => {
+test('an older Node gets one line of advice and a separate exit status', () => {
   const old =
     'Object.defineProperty(process, "versions", {value: {...process.versions, node: "20.19.0"}});' +
     'Object.defineProperty(process, "version", {value: "v20.19.0"});';

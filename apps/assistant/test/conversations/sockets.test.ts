@@ -537,7 +537,7 @@ test('Metrics count sockets, messages and closes', async () => {
   }
 });
 
-/** Creates live users with signed-in sessions, each of its own user. */
+/** Creates live users, each with a signed-in session. */
 function liveUsers(sessions: string[], limits: Partial<typeof socketLimits> = {}) {
   const identity = new ScriptedIdentity();
   for (const id of sessions) identity.users.set(id, account(`u-${id}`));

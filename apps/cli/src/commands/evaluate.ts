@@ -18,7 +18,7 @@ export function addEvaluateCommand(program: Command, context: Context): void {
       ),
     )
     .argument('[file]', 'golden texts of your own; samples/README.md has the format')
-    .option('--limit <n>', 'only the first so many texts', parseWholeNumber)
+    .option('--limit <n>', 'number of texts to read', parseWholeNumber)
     .option('--verbose', 'print every value that is not as it should be')
     .option('--json', 'print the figures as JSON')
     .action(async (file: string | undefined, options: Options) => {

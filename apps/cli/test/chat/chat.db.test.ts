@@ -152,7 +152,7 @@ test('--profile starts a session and reports a missing profile', async () => {
   assert.equal(profile.stdout, '');
 });
 
-test('the page shows account, port and code, and a denial signs nobody in', async () => {
+test('the page shows account, port and code, and a denial creates no session', async () => {
   const home = newHome();
   const terminal = new Terminal([WISH], envOf(mock, home), '');
   const browser = new Browser();

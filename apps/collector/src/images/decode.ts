@@ -163,7 +163,7 @@ export async function fingerprint(content: Uint8Array): Promise<string> {
 }
 
 /**
- * Images whose fingerprints differ in at most so many bits are copies; others differ in some thirty. Up to three bits
+ * Maximum number of different bits in the fingerprints of copies; other images differ in some thirty. Up to three bits
  * one of the four runs is the same, so those are always found; with four bits nine in ten are, with five three in
  * four.
  */

@@ -128,7 +128,7 @@ export const fulltextSearchResponseSchema = Type.Object(
       value: Type.Integer(),
       relation: choice(['eq', 'gte'], {
         description:
-          `\`gte\`: there are at least so many. Of the full-text search this is when ${MAX_RANKED_MATCHES} ` +
+          `\`gte\`: the number is a lower bound. A full-text search returns it when ${MAX_RANKED_MATCHES} ` +
           'or more listings match: only the newest of them were ranked. Of the hybrid search it is ' +
           `when one of its two rankings has ${HYBRID_DEPTH} or more: no more were fused. With ` +
           '`fold_duplicates` each group counts once.',

@@ -2948,7 +2948,7 @@ export interface components {
             items: components["schemas"]["FulltextSearchResult"][];
             total: {
                 value: number;
-                /** @description `gte`: there are at least so many. Of the full-text search this is when 1000 or more listings match: only the newest of them were ranked. Of the hybrid search it is when one of its two rankings has 50 or more: no more were fused. With `fold_duplicates` each group counts once. */
+                /** @description `gte`: the number is a lower bound. A full-text search returns it when 1000 or more listings match: only the newest of them were ranked. Of the hybrid search it is when one of its two rankings has 50 or more: no more were fused. With `fold_duplicates` each group counts once. */
                 relation: "eq" | "gte";
             };
             next_cursor: string | null;
