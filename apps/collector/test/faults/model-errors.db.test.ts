@@ -229,7 +229,8 @@ test('A server whose context is full gets fewer requests at once, and every job 
   let rejected = 0;
   server.state.delay = async () => {
     inProgress += 1;
-    await sleep(3);
+    // Long enough for the requests of all slots to overlap.
+    await sleep(50);
   };
   errorOf = ({ path }) => {
     const isFull = inProgress > room && path.endsWith('/chat/completions');
