@@ -92,7 +92,7 @@ async function signedInHome(url: string): Promise<string> {
 const mockHome = await signedInHome(mock);
 const mockEnv = envOf(mock, mockHome);
 
-// oxlint-disable-next-line no-control-regex -- that is what must not be there
+// oxlint-disable-next-line no-control-regex -- matches the control characters that output must not have
 const ACTS = /[\u0000-\u0008\u000B-\u001F\u007F-\u009F]/;
 
 test('a sign-in is stored for its assistant, readable by its user only', async () => {

@@ -59,8 +59,8 @@ export function newHome(): string {
 // Each command listens for Ctrl-C until its process ends, which here has many of them.
 process.setMaxListeners(100);
 
-// What readline moves the cursor with, and the style of notes.
-// oxlint-disable-next-line no-control-regex -- that is what it is about
+// Cursor movements of readline, and the style of notes.
+// oxlint-disable-next-line no-control-regex -- escape sequences begin with a control character
 const MOVES = /\u001B\[\d*[A-Zm]/g;
 
 /** The command as it runs in this process, with what it has written so far. */

@@ -9,7 +9,7 @@ import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import { problem } from '../errors.ts';
 import type { ApiKey, ApiKeyStore, Scope } from './api-keys.ts';
 
-// oxlint-disable typescript/consistent-type-definitions -- only interfaces extend Fastify's declarations
+// oxlint-disable typescript/consistent-type-definitions -- Fastify's declarations can only be merged with interfaces
 declare module 'fastify' {
   interface FastifyContextConfig {
     /** Scope that an API key needs for this route. */

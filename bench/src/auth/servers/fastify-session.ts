@@ -7,7 +7,7 @@ import { userOf } from '../users.ts';
 import { serve } from '../../process/server.ts';
 import { POOL_SIZE } from './settings.ts';
 
-// oxlint-disable typescript/consistent-type-definitions -- what Fastify declares can be added to by interfaces only
+// oxlint-disable typescript/consistent-type-definitions -- Fastify's declarations can only be merged with interfaces
 declare module 'fastify' {
   interface Session {
     user?: ReturnType<typeof userOf>;

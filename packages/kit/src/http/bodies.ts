@@ -8,7 +8,7 @@ import type {
 } from 'fastify';
 import { commonProblem } from '../problems.ts';
 
-// oxlint-disable typescript/consistent-type-definitions -- Fastify's declarations can only be extended by interfaces
+// oxlint-disable typescript/consistent-type-definitions -- Fastify's declarations can only be merged with interfaces
 declare module 'fastify' {
   interface FastifyContextConfig {
     /** Whether the route accepts compressed bodies. The size limit applies to the decompressed body. */
