@@ -30,15 +30,14 @@ export function betterModel(
   return { ...mock, chatModel: 'better', generateObject };
 }
 
-/** Opens the dependencies of `oselya reprocess`. */
-export function openReprocess(
+/** Opens the jobs that process listings again. They close with the tests. */
+export function openInlineJobs(
   db: Kysely<Tables>,
   model: ReturnType<typeof countedModel>,
   images = noImages,
-): Reprocess {
+) {
   const metrics = createMetrics(new Registry());
-  const deps = { db, images, metrics, log };
-  const process = createPipeline({ ...deps, model, modelTimeoutMs: 10_000 });
+  const process = createPipeline({ db, images, model, metrics, log, modelTimeoutMs: 10_000 });
   const jobs = createInlineJobs({
     db,
     process: keepCompleted(db, process),
@@ -47,6 +46,16 @@ export function openReprocess(
     leaseMs: 60_000,
   });
   atEnd(() => jobs.close({ timeoutMs: 1000 }));
+  return jobs;
+}
+
+/** Opens the dependencies of `oselya reprocess`. */
+export function openReprocess(
+  db: Kysely<Tables>,
+  model: ReturnType<typeof countedModel>,
+  images = noImages,
+): Reprocess {
+  const jobs = openInlineJobs(db, model, images);
   return createReprocess({ db, model, jobs, leaseMs: 60_000, parallel: 4 });
 }
 

@@ -1,15 +1,9 @@
 import assert from 'node:assert/strict';
 import { beforeEach, test } from 'node:test';
-import { atEnd } from '@oselya/testing';
 import { ModelError } from '@oselya/model';
-import { Registry } from 'prom-client';
 import type { VisionClient } from '../../src/images/describe.ts';
-import { createMetrics } from '../../src/metrics.ts';
-import { createPipeline } from '../../src/pipeline/pipeline.ts';
 import { claimForReprocessing } from '../../src/queue/claim.ts';
-import { createInlineJobs } from '../../src/queue/inline.ts';
 import { expireLeases, rescueJobs } from '../../src/queue/job-writes.ts';
-import { keepCompleted } from '../../src/reprocess/keep-completed.ts';
 import { createReprocessImages } from '../../src/reprocess/images.ts';
 import type { ListingSelection } from '../../src/reprocess/repository.ts';
 import { openImages, visionModel, openImageHost } from '../support/images.ts';
@@ -20,9 +14,8 @@ import {
   createHarness,
   currentOf,
   listingOf,
-  log,
 } from '../support/pipeline.ts';
-import { betterModel, openReprocess, readAll, readings } from './harness.ts';
+import { betterModel, openInlineJobs, openReprocess, readAll, readings } from './harness.ts';
 
 const { db, open } = await openImages();
 const host = await openImageHost();
@@ -48,18 +41,9 @@ function betterVision(fail: () => void = () => undefined) {
 
 /** Opens the dependencies of `oselya reprocess --pictures`. */
 function openWork(vision: VisionClient) {
-  const metrics = createMetrics(new Registry());
   const model = countedModel();
   const { images } = open({ model: vision });
-  const process = createPipeline({ db, images, model, metrics, log, modelTimeoutMs: 10_000 });
-  const jobs = createInlineJobs({
-    db,
-    process: keepCompleted(db, process),
-    metrics,
-    log,
-    leaseMs: 60_000,
-  });
-  atEnd(() => jobs.close({ timeoutMs: 1000 }));
+  const jobs = openInlineJobs(db, model, images);
   const work = createReprocessImages({ db, images, jobs, leaseMs: 60_000, parallel: 2 });
   const describe = (choice: ListingSelection = {}, signal = new AbortController().signal) =>
     Array.fromAsync(work.describe(choice, { limit: 1000, signal }));
