@@ -20,7 +20,7 @@ export type HttpResponse = { status: number; headers: Headers; body: unknown };
 
 /**
  * Sends a request. Redirects are not followed, because they would carry a key or a cookie elsewhere.
- * @throws The errors of `fetch`, also after a minute without an answer; `reasonOf` shortens them.
+ * @throws The errors of `fetch`, also after a minute without an answer; `getFailureReason` shortens them.
  */
 export async function sendRequest(
   url: string,
@@ -97,7 +97,7 @@ export class CollectorUnreachableError extends CommandError {
 /**
  * Sends a request to a running collector.
  * @param path Path of the request, such as `/api/v1/ingest`.
- * @throws UnreachableError
+ * @throws CollectorUnreachableError
  */
 export async function requestCollector(
   { url, apiKey }: CollectorConnection,

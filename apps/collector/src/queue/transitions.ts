@@ -5,7 +5,7 @@ import type { RawError } from '../tables.ts';
  * Every transition of `raw_data.status`, as the `set` list of an update.
  *
  *   from               to                          by
- *   (nothing)          pending, or processing      ingest/repository.ts, within its insert
+ *   (nothing)          pending, or processing      ingest/store.ts, within its insert
  *   pending            processing                  claimed        claim.ts
  *   ended              processing                  claimedForReprocessing   claim.ts
  *   processing         completed, invalid, failed  ended          job-writes.ts
