@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { isLeaseFree, leaseExpiry } from '@oselya/db';
-import type { Kysely } from 'kysely';
+import { type Kysely, sql } from 'kysely';
 import type { Tables } from '../tables.ts';
 import type { IdentityDeps } from './deps.ts';
 import type { RefreshOutcome } from './metrics.ts';
@@ -60,11 +60,12 @@ export function createTokenRefresh(deps: IdentityDeps, endRejected: EndRejectedS
     await provider.prepare();
     for (;;) {
       const leaseEnd = performance.now() + leaseMs;
-      const { numUpdatedRows } = await updateIfVersionUnchanged(db, session)
+      const acquired = await updateIfVersionUnchanged(db, session)
         .set({ refresh_lease_until: leaseExpiry(leaseMs) })
         .where(isLeaseFree('refresh_lease_until'))
+        .returning(sql<string>`refresh_lease_until::text`.as('lease'))
         .executeTakeFirst();
-      if (numUpdatedRows > 0n) return redeem(session, leaseEnd);
+      if (acquired !== undefined) return redeem(session, acquired.lease, leaseEnd);
       const winner = await waitForWinner(session, deadline);
       if (winner !== 'expired') return finish('waited', winner);
     }
@@ -84,7 +85,12 @@ export function createTokenRefresh(deps: IdentityDeps, endRejected: EndRejectedS
     }
   }
 
-  async function redeem(session: AuthSession, leaseEnd: number): Promise<AuthSession | undefined> {
+  /** @param lease Expiry of the lease, which fences its release. */
+  async function redeem(
+    session: AuthSession,
+    lease: string,
+    leaseEnd: number,
+  ): Promise<AuthSession | undefined> {
     let tokens: Tokens;
     try {
       const refreshToken = await vault.open(session.refreshTokenEnc, session, 'refresh_token_enc');
@@ -92,7 +98,10 @@ export function createTokenRefresh(deps: IdentityDeps, endRejected: EndRejectedS
       tokens = { refreshToken, ...(await provider.refresh(refreshToken)) };
     } catch (error) {
       if (!isRejection(error)) {
-        await updateIfVersionUnchanged(db, session).set({ refresh_lease_until: null }).execute();
+        await updateIfVersionUnchanged(db, session)
+          .set({ refresh_lease_until: null })
+          .where('refresh_lease_until', '=', sql<Date>`${lease}::timestamptz`)
+          .execute();
         throw error;
       }
       if (await endRejected(session)) return finish('refused', undefined);
