@@ -251,7 +251,8 @@ export function createHandlers({
   }
 }
 
-function send(socket: UserSocket, { asked }: OpenSession, frame: SessionFrame): void {
+function send(socket: UserSocket, { asked, listener }: OpenSession, frame: SessionFrame): void {
+  if (frame.type === 'session.updated') listener.known = frame.session;
   const isAsked = 'turn_id' in frame && asked?.turnId === frame.turn_id;
   socket.send(isAsked ? { ...frame, id: asked.messageId } : frame);
 }

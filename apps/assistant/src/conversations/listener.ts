@@ -44,7 +44,7 @@ type ListenerOptions = {
  * sent when they are appended. Events of other processes are read from the database.
  */
 export class Listener implements Subscriber {
-  /** Name and pin of the session that the client has seen last. */
+  /** Name and pin of the session that the client has seen last. Updated when a frame with a session is sent. */
   known: { name: string; pinned: boolean } | undefined;
   readonly #options: ListenerOptions;
   #cursor: Cursor | undefined;
@@ -76,7 +76,8 @@ export class Listener implements Subscriber {
     this.#cursor = { ...cursor };
     this.#isFollowing = true;
     this.#options.events.subscribe(this.#options.sessionId, this);
-    this.onNotify(this.known === undefined);
+    // Events or changes since the last read have sent their notification before this subscription.
+    this.onNotify(true);
   }
 
   onNotify(hasChanged: boolean): void {
@@ -151,10 +152,8 @@ export class Listener implements Subscriber {
       last = rows.at(-1)?.position ?? last;
       if (status === 'running' || isOwn) break;
     }
-    const { known } = this;
-    this.known = { name: state.name, pinned: state.pinned };
-    const isSame = known?.name === state.name && known.pinned === state.pinned;
-    if (known === undefined || isSame) return rows;
+    const { name, pinned } = (this.known ??= state);
+    if (name === state.name && pinned === state.pinned) return rows;
     const session = await findSession(events.db, { sessionId, scope: 'everything' });
     if (session === undefined) return rows;
     const frame = { type: 'session.updated', session_id: sessionId } as const;
