@@ -7,7 +7,7 @@ import { type Kysely, type RawBuilder, sql } from 'kysely';
  * If transactions assign positions before they commit, a larger position can become visible before a smaller one, and
  * readers would skip the smaller one. Two kinds of logs avoid this:
  * - Logs with one writer at a time per key, such as the process that writes an answer. Positions commit in order.
- * - Logs with any number of writers. `settle` assigns positions after the commit, in one process at a time.
+ * - Logs with any number of writers. `settleLog` assigns positions after the commit, in one process at a time.
  */
 
 /** Maximum number of rows that get positions in one transaction, to keep it short. */
@@ -29,7 +29,7 @@ export type Log = {
   table: string;
   sequence: string;
   channel: string;
-  /** Key of the advisory lock that `settle` acquires. */
+  /** Key of the advisory lock that `settleLog` acquires. */
   lockKey: number;
 };
 

@@ -118,7 +118,7 @@ class LiveSession {
 }
 
 /**
- * Creates the registry that keeps the users of open sockets up to date. SocketRegistry of one auth session share a resolution.
+ * Creates the registry that keeps the users of open sockets up to date. The sockets of an auth session share a resolution.
  *
  * - Each auth session is resolved every 30 s, so that idle sockets close after a sign-out too.
  * - After a notification, one statement finds ended auth sessions, and their sockets close at once, even while the
