@@ -16,8 +16,8 @@ const KEY_PATTERN = '^[A-Za-z0-9_-]{42}[AEIMQUYcgkosw048]=?$';
 const KEY_RULE =
   'must be 32 bytes as url-safe base64 (43 digits): make one with `npx oselya keygen`, once for all instances';
 
-/** RFC 9110 §5.6.2. */
-const TOKEN = "^[\\w!#$%&'*+.^`|~-]{1,64}$";
+/** Pattern of the name of a header or cookie. RFC 9110 §5.6.2. */
+const NAME_PATTERN = "^[\\w!#$%&'*+.^`|~-]{1,64}$";
 
 /** RFC 6749 §3.3. */
 const SCOPE = '[\\x21\\x23-\\x5b\\x5d-\\x7e]+';
@@ -87,7 +87,7 @@ export const configSchema = Type.Object({
   IDP_WEBHOOK_STANDARD_ONLY: flag(false),
   IDP_WEBHOOK_SIGNATURE_HEADER: Type.String({
     default: 'x-webhook-signature',
-    pattern: TOKEN,
+    pattern: NAME_PATTERN,
     description: 'must be the name of a header, such as x-webhook-signature',
   }),
   IDP_TIMEOUT_MS: integer({ default: 5000, min: 1, max: 120_000 }),
@@ -103,7 +103,7 @@ export const configSchema = Type.Object({
   }),
   SVC_AUTH_COOKIE_NAME: Type.String({
     default: 'svc_auth_session',
-    pattern: TOKEN,
+    pattern: NAME_PATTERN,
     description: 'must be the name of a cookie: letters, digits, _ and -',
   }),
   SVC_AUTH_COOKIE_SECURE: flag(false),

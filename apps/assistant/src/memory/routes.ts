@@ -73,7 +73,7 @@ const summarySchema = Type.Object(
   { $id: 'MemorySummary', examples: [summaryExample] },
 );
 
-const sessionRef = Type.Unsafe<Static<typeof summarySchema>>(Type.Ref('MemorySummary'));
+const summaryRef = Type.Unsafe<Static<typeof summarySchema>>(Type.Ref('MemorySummary'));
 
 const presentSummary = ({
   user_id,
@@ -197,7 +197,7 @@ export function memoryRoutes(app: Server, memory: Memory): void {
         summary: "A summary of the user's memory, or those of all users",
         querystring: Type.Object({ scope, ...createPageQuery(PAGE) }),
         response: {
-          200: Type.Union([sessionRef, Type.Array(sessionRef)], {
+          200: Type.Union([summaryRef, Type.Array(summaryRef)], {
             description:
               "The caller's own; with `scope=all` an array, the most recently updated first.",
             examples: [summaryExample, [summaryExample]],
