@@ -19,8 +19,8 @@ export class CollectorError extends Error {
 
 /** A listing of the collector. */
 export type Listing = components['schemas']['FulltextSearchResult']['listing'];
-export type FulltextSearch = components['schemas']['FulltextSearchRequest'];
-export type SimilarSearch = components['schemas']['SimilarSearchRequest'];
+type FulltextSearch = components['schemas']['FulltextSearchRequest'];
+type SimilarSearch = components['schemas']['SimilarSearchRequest'];
 export type MatchesRequest = components['schemas']['SearchMatchesRequest'];
 
 /** A page of the feed of changes. */

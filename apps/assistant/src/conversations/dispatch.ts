@@ -200,7 +200,7 @@ function toProblem(error: unknown): ProblemError {
  * Parses a client message.
  * @throws ProblemError `malformed_message` unless it is a text frame with a JSON object that has a `type`.
  */
-export function parseFrame(data: RawData, isBinary: boolean): RawFrame {
+function parseFrame(data: RawData, isBinary: boolean): RawFrame {
   if (isBinary || !Buffer.isBuffer(data)) {
     throw problem('malformed_message', { detail: 'Send text frames, not binary ones.' });
   }
@@ -225,7 +225,7 @@ function isFrame(value: unknown): value is RawFrame {
 }
 
 /** Returns the `id` of a client message; undefined if it is absent or invalid. */
-export function messageIdOf({ id }: RawFrame): MessageId | undefined {
+function messageIdOf({ id }: RawFrame): MessageId | undefined {
   if (typeof id === 'number') return Number.isSafeInteger(id) ? id : undefined;
   return typeof id === 'string' && id.length <= MAX_ID_LENGTH ? id : undefined;
 }

@@ -26,7 +26,7 @@ const MAX_OPEN = 100;
  * Maximum number of letters that a user may load per minute by opening sessions, over all sockets of a process. It
  * allows about ten sessions with messages of maximum length.
  */
-export const OPENED_LETTERS_PER_MINUTE = 16_000_000;
+const OPENED_LETTERS_PER_MINUTE = 16_000_000;
 
 /** Letters counted for each opened session, in addition to its messages. */
 const OPENED_LETTERS = 1000;

@@ -42,7 +42,7 @@ export type Message = {
 };
 
 /** Columns of a {@link Message}. */
-export const messageColumns = [
+const messageColumns = [
   'id',
   'role',
   sql<string>`coalesce(content, '')`.as('content'),

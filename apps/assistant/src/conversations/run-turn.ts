@@ -26,7 +26,7 @@ import { LEASE_MS } from './turns.ts';
 const RETRY_MS = 1000;
 
 /** Time limits of a summary before an answer: a share of the answer's limit, and a maximum in milliseconds. */
-export const summaryTime = { share: 0.5, maxMs: 30_000 };
+const summaryTime = { share: 0.5, maxMs: 30_000 };
 
 /** Dependencies of running turns. */
 export type TurnDeps = RequestDeps & {

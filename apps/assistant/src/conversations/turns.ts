@@ -21,7 +21,7 @@ export const TURN_CHANNEL = 'assistant_turns';
 export const LEASE_MS = 20_000;
 
 /** Maximum number of concurrent turns per user. */
-export const MAX_RUNNING_TURNS = 3;
+const MAX_RUNNING_TURNS = 3;
 
 /** The key of a turn. Later turns of a session have greater positions. */
 export type TurnKey = { turnId: string; sessionId: string; position: number };

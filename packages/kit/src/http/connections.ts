@@ -25,7 +25,7 @@ export function rejectMalformedHttp(error: ClientError, socket: Socket, log: Log
 }
 
 /** Writes a problem response directly to a connection, without Fastify, and closes the connection. */
-export function rejectConnection(
+function rejectConnection(
   socket: Socket,
   code: keyof typeof commonErrors,
   requestId: string,

@@ -27,7 +27,7 @@ import {
 } from './window.ts';
 
 /** Maximum number of messages in a request. */
-export const MAX_MESSAGES = 1000;
+const MAX_MESSAGES = 1000;
 
 /** Maximum number of messages that stay after a summary. The gap to the maximum makes summaries rare. */
 export const MAX_RECENT = MAX_MESSAGES / 2;
@@ -207,7 +207,7 @@ const isQuestion = ({ role }: StoredMessage) => role === 'user';
  * question always stays.
  * @param messages Messages, newest first.
  */
-export function countRecent(messages: readonly StoredMessage[], room: number): number {
+function countRecent(messages: readonly StoredMessage[], room: number): number {
   const { items } = takeFitting(messages, estimatePartTokens.message, room);
   return Math.max(items.findLastIndex(isQuestion), messages.findIndex(isQuestion)) + 1;
 }

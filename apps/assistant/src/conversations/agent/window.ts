@@ -32,7 +32,7 @@ export function cutToTokens(text: string, tokens: number): string {
 }
 
 /** Estimates the tokens of a message in a request. */
-export function estimateMessageTokens(message: ChatMessage): number {
+function estimateMessageTokens(message: ChatMessage): number {
   const own = TEMPLATE_TOKENS + estimateTokens(message.content);
   if (message.role === 'tool') {
     return own + estimateTokens(`${message.toolCallId} ${message.toolName}`);
