@@ -385,6 +385,23 @@ suite('token refresh', () => {
     assert.equal(provider.count('token'), 1);
   });
 
+  test('A failed refresh does not release the lease of another request', async () => {
+    const browser = await signedIn(app);
+    const { sid } = browser;
+    await expire(browser);
+    provider.faults.set('token', { status: 503 });
+    const release = provider.holdNext('token');
+    const request = me({ sid });
+    await until(() => provider.count('token') === 1);
+    // Another process acquires the lease after its expiry.
+    await sql`update user_auth_sessions set refresh_lease_until = now() + interval '1 minute'
+      where id = ${sid}`.execute(db);
+    const acquired = await row(sid);
+    release();
+    assert.equal((await request).statusCode, 503);
+    assert.deepEqual(await row(sid), acquired);
+  });
+
   test('A sign-out during a refresh holds', async () => {
     const browser = await signedIn(app);
     const { sid } = browser;
