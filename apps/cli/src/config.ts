@@ -79,7 +79,7 @@ export const DEFAULT_ASSISTANT_URL = resolveAssistantUrl({
 });
 
 /** Returns the URL of a collector on this machine. */
-export function getLocalCollectorUrl(collectorPort: number): string {
+function getLocalCollectorUrl(collectorPort: number): string {
   return `http://127.0.0.1:${collectorPort}`;
 }
 

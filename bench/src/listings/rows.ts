@@ -43,7 +43,7 @@ export const EMBEDDING_MODEL = 'bench';
 const VECTOR_SEED = 0x5eed;
 
 /** The vector of the listing at a place; that of a copy is that of its original. */
-export function listingVector(
+function listingVector(
   vectors: Vectors,
   { seed }: Generator,
   { nth, copyOf }: { nth: number; copyOf: number | null },

@@ -22,7 +22,7 @@ export function judge(findings: readonly Findings[]): Goal[] {
 }
 
 /** The 95th percentiles of a kind, round by round. */
-export function p95s(samples: readonly Sample[], kind: Kind): number[] {
+function p95s(samples: readonly Sample[], kind: Kind): number[] {
   return samples.filter((sample) => sample.kind === kind).map(({ all }) => all.p95);
 }
 

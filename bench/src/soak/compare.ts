@@ -46,7 +46,7 @@ const GROWING: ReadonlySet<Table> = new Set(['listing_snapshots', 'images']);
 const STEADY = 0.1;
 
 /** Compared figures, in the order of the table. */
-export const FIGURES: readonly Figure[] = [
+const FIGURES: readonly Figure[] = [
   { name: 'claim', unit: 'ms', of: ({ claimMs }) => claimMs, most: 1.5, mostPerHour: STEADY },
   { name: 'ingest p95', unit: 'ms', of: ({ ingestP95 }) => ingestP95, most: 1.5 },
   { name: 'fulltext p95', unit: 'ms', of: ({ searchP95 }) => searchP95.fulltext, most: 1.5 },

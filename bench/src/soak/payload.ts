@@ -26,7 +26,7 @@ export function payloadAt(nth: number, turn: number, host: string): Payload {
 }
 
 /** The facts that change from turn to turn. */
-export function factsAt(nth: number, turn: number): { price: number; textVersion: number } {
+function factsAt(nth: number, turn: number): { price: number; textVersion: number } {
   const priceVersion = Math.floor((turn + nth) / TURNS) - Math.floor(nth / TURNS);
   const textVersion = Math.floor((turn + nth + 2) / TURNS) - Math.floor((nth + 2) / TURNS);
   return { price: 10_000 + (nth % 1000) + priceVersion, textVersion };

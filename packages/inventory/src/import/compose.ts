@@ -198,7 +198,7 @@ const MATCHER = /(!\s*)?\b(Host|HostSNI|HostRegexp|PathPrefix|Path)\(([^()]*)\)/
  * Yields an endpoint for each host of the routers that the labels of a Compose service define for Traefik.
  * https://doc.traefik.io/traefik/reference/routing-configuration/other-providers/docker/
  */
-export function* findTraefikEndpoints(
+function* findTraefikEndpoints(
   service: string,
   definition: Record<string, unknown>,
   result: ImportResult,

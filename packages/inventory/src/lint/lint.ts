@@ -182,7 +182,7 @@ export function parseConfig(text: string, file: string): LintConfig {
 }
 
 /** Returns the severity and the options of a rule. The severity is null if the rule is off. */
-export function resolveSetting(
+function resolveSetting(
   { rules: settings = {} }: LintConfig,
   { code, severity: usual, defaults }: Rule,
 ): { severity: Severity | null; options: object } {

@@ -159,7 +159,7 @@ export function getDocumentValue(document: Document.Parsed): unknown {
 }
 
 /** Computes lines and columns of offsets. Ascending offsets are fastest. */
-export class PositionIndex {
+class PositionIndex {
   readonly #text: string;
   #last: OffsetPosition = { offset: 0, line: 1, column: 1 };
 
