@@ -12,7 +12,7 @@ export function median(values: readonly number[]): number {
   return Number.isInteger(middle) ? (at(sorted, middle - 1) + upper) / 2 : upper;
 }
 
-/** The median with the extremes beside it, which say how far to trust it. */
+/** The median, with the extremes as a measure of its reliability. */
 export function summarize(values: readonly number[]): Summary {
   const sorted = inOrder(values);
   return { median: median(sorted), min: at(sorted, 0), max: at(sorted, sorted.length - 1) };

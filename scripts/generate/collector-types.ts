@@ -2,7 +2,7 @@ import { execFileSync } from 'node:child_process';
 import { createRequire } from 'node:module';
 import { dirname, join } from 'node:path';
 
-/** The generator is a dependency of the assistant, with a TypeScript version of its own. */
+/** The generator is a dependency of the assistant and has another version of TypeScript. */
 const resolve = createRequire(
   join(import.meta.dirname, '../../apps/assistant/package.json'),
 ).resolve;

@@ -26,7 +26,7 @@ const WARM_UP = 100;
 
 /**
  * How long it takes until jobs that come at an even rate are started, by workers that have nothing else to
- * do, each time on a database of its own.
+ * do, each time on a separate database.
  */
 export async function measurePickup(
   context: Context,
