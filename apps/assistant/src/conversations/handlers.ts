@@ -205,7 +205,10 @@ export function createHandlers({
       const { cursor, isRunning } = await chat.cursorOf(sessionId, known);
       const rows = mergeTextEvents(await listener.read(cursor));
       await answer?.(isRunning ? { turn_id: cursor.turnId } : null, listener);
-      for (const { frame } of rows) send(socket, session, frame);
+      for (const { frame } of rows) {
+        // The reply has a newer state of the session.
+        if (answer === undefined || frame.type !== 'session.updated') send(socket, session, frame);
+      }
       listener.resume(rows.at(-1)?.position ?? { ...cursor, hasEnded: !isRunning });
     } catch (error) {
       if (wasOpen) listener.resume();
