@@ -11,7 +11,9 @@ import { sql } from 'kysely';
 import { Registry } from 'prom-client';
 import { createChat } from '../../src/conversations/chat.ts';
 import { openEventLog } from '../../src/conversations/event-log.ts';
+import { Listener, type SessionFrame } from '../../src/conversations/listener.ts';
 import { createChatMetrics } from '../../src/conversations/metrics.ts';
+import { beginTurn } from '../../src/conversations/turns.ts';
 import { SHIPPED_PROFILES } from '../../src/profiles/profiles.ts';
 import { userOf } from '../helpers/people.ts';
 import { listing } from '../helpers/scripted-collector.ts';
@@ -80,6 +82,7 @@ test('An impossible `after` is rejected, and one beyond the end brings no event'
   const id = await here.newSession();
   await here.say(id, 'Так?');
   await here.waitFor('message.completed');
+  await here.waitFor('session.updated');
   const turnId = here.of('message.started')[0]?.['turn_id'];
   const open = (after: number) =>
     here.client.outcome({ type: 'session.open', session_id: id, turn_id: turnId, after });
@@ -424,6 +427,7 @@ test('A client resumes after any event, among tools and in a retry', async (t) =
     assert.equal(rawClient.streamed, 'Знову так.');
     assert.deepEqual(seqsOf(rawClient, turnId), []);
   }
+  await second.waitFor('message.completed', 2);
   const count = seqsOf(second, retried).length;
   assert.deepEqual(seqsOf(third, retried), from(2, count - 1));
   assert.deepEqual(seqsOf(fourth, retried), from(1, count));
@@ -646,4 +650,41 @@ test('A shutdown rejects messages, and cuts an answer that takes too long', asyn
     ['user', 'Пиши', null],
     ['assistant', 'Почав', 'cut'],
   ]);
+});
+
+test('A resumed listener sends the events and the rename of its pause', async (t) => {
+  const events = await openEventLog({ db, listen: stage.listen, log });
+  t.after(() => events.close());
+  // The poll reaches a session last if others wait longer.
+  const waiting = { onAppend: () => undefined, onNotify: () => undefined };
+  for (let index = 0; index < 100; index += 1) events.subscribe(`session-${index}`, waiting);
+  const userId = 'u-listener';
+  const { id: sessionId } = await db
+    .insertInto('conversation_sessions')
+    .values({ user_id: userId, name: 'Дім' })
+    .returning('id')
+    .executeTakeFirstOrThrow();
+  const begun = await beginTurn(db, { userId, sessionId }, { text: 'Рахуй' });
+  assert.ok('key' in begun);
+  const turn = events.start(begun.key);
+  const sent: SessionFrame[] = [];
+  const send = (frame: SessionFrame) => void sent.push(frame);
+  const listener = new Listener({ events, sessionId, send, requestId: 'r', log });
+  t.after(() => listener.close());
+  listener.resume({ ...begun.key, seq: 0, hasEnded: false });
+  turn.append({ type: 'message.delta', text: 'Раз ' });
+  await until(() => sent.length === 1);
+  listener.pause();
+  turn.append({ type: 'message.delta', text: 'два' });
+  await db
+    .updateTable('conversation_sessions')
+    .set({ name: 'Двір' })
+    .where('id', '=', sessionId)
+    .execute();
+  listener.resume();
+  await until(() => sent.length === 3);
+  assert.deepEqual(
+    sent.map(({ type }) => type),
+    ['message.delta', 'message.delta', 'session.updated'],
+  );
 });
