@@ -79,7 +79,10 @@ export async function* streamChat(
     openAnswer(lane, chat, context),
   );
   let isLate = false;
+  let isReading = false;
+  // Only the wait for the server counts. `refresh` restarts the timer, also one that expired at the consumer.
   const timer = setTimeout(() => {
+    if (!isReading) return;
     isLate = true;
     abort();
   }, timeoutMs);
@@ -89,8 +92,10 @@ export async function* streamChat(
   };
   try {
     for (let next = first; !next.done; next = await parts.next()) {
+      isReading = false;
       if (next.value?.type === 'end') request.tokens = next.value.usage;
       if (next.value !== undefined) yield next.value;
+      isReading = true;
       timer.refresh();
     }
     request.end('ok');

@@ -171,6 +171,18 @@ test('An answer may take longer than the timeout of one part', async (t) => {
   assert.equal(parts.length, 9);
 });
 
+test('The time of the reader does not count against the timeout of one part', async (t) => {
+  const scene = await startScene(
+    t,
+    [createStreamedResponse([chunk({ content: 'Т' }), () => sleep(300), stop])],
+    { timeoutMs: 200 },
+  );
+  const parts = scene.client.streamChat(question);
+  await parts.next();
+  await sleep(400);
+  assert.equal((await parts.next()).value?.type, 'end');
+});
+
 test('A reader that leaves aborts the request', async (t) => {
   const closed = Promise.withResolvers<void>();
   const scene = await start(t, [
