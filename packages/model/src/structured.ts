@@ -202,7 +202,7 @@ const validators = new WeakMap<TSchema, Validator>();
 
 /**
  * Parses and validates an answer. Removes unknown keys at all depths (Specification 001, Errors).
- * @throws InvalidAnswer with at most eight problems, each with a JSON pointer and the broken rule.
+ * @throws InvalidAnswerError with at most eight problems, each with a JSON pointer and the broken rule.
  */
 export function parseAnswer<S extends TSchema>(schema: S, answer: string): Static<S> {
   let parsed: unknown;
