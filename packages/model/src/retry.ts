@@ -1,5 +1,5 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import { isRetriedInCall, ModelError } from './errors.ts';
+import { isInfrastructureFailure, isRetriedInCall, ModelError } from './errors.ts';
 
 /** Limits of one call. Times are in milliseconds. */
 export type RetryOptions = {
@@ -28,7 +28,7 @@ export type Retry = <T>(
 /**
  * Creates the function that handles retries and deadlines (Contract 4, Model). The delay between attempts is the longer
  * of the backoff and the `Retry-After` of the server. If it would exceed the deadline, the error is thrown at once. A call
- * that finds the breaker open after its own failure throws that failure.
+ * that finds the breaker open after an infrastructure failure throws that failure.
  */
 export function createRetry(options: RetryOptions): Retry {
   const { timeoutMs, attempts } = options;
@@ -49,10 +49,9 @@ export function createRetry(options: RetryOptions): Retry {
         try {
           return await run({ signal, interruption });
         } catch (error) {
-          // A request of this call opened the breaker: its failure says more than the rejection.
-          if (failure && error instanceof ModelError && error.code === 'MODEL_BREAKER_OPEN') {
-            throw failure;
-          }
+          const isRejected = error instanceof ModelError && error.code === 'MODEL_BREAKER_OPEN';
+          // The call's own failure is part of the outage, and says more about it than the rejection.
+          if (isRejected && isInfrastructureFailure(failure)) throw failure;
           if (attempt >= attempts || !isRetriedInCall(error)) throw error;
           failure = error;
           const waitMs = Math.max(backoffMs(attempt, options), error.retryAfterMs ?? 0);

@@ -144,6 +144,24 @@ suite('the deadline', () => {
   });
 });
 
+suite('an open breaker after a failure of the call', () => {
+  const failAfter = (first: ModelErrorCode) => {
+    const codes: ModelErrorCode[] = [first, 'MODEL_BREAKER_OPEN'];
+    const retry = createRetry({ timeoutMs: 1000, attempts: 3, initialDelayMs: 1, maxDelayMs: 1 });
+    return retry(undefined, async () => {
+      throw new ModelError(codes.shift() ?? 'MODEL_CLOSED', 'x');
+    });
+  };
+
+  test('A call throws its infrastructure failure instead of the rejection', async () => {
+    await failsWith(failAfter('MODEL_UNAVAILABLE'), 'MODEL_UNAVAILABLE');
+  });
+
+  test('A full context does not hide the rejection', async () => {
+    await failsWith(failAfter('MODEL_CONTEXT_FULL'), 'MODEL_BREAKER_OPEN');
+  });
+});
+
 suite('abort', () => {
   test('An abort ends the request without a retry and without a failure for the breaker', async (t) => {
     const { client, server, outcomes } = await startScene(t, ['silence'], {
