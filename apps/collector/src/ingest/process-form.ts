@@ -1,7 +1,9 @@
+import { isDatabaseOutage } from '@oselya/db';
 import { type Kysely, sql } from 'kysely';
 import { type Static, Type } from 'typebox';
 import { type ErrorCode, errors, problem } from '../errors.ts';
 import type { JobInput } from '../pipeline/context.ts';
+import type { JobOutcomeStatus } from '../queue/job-types.ts';
 import type { InlineJobs } from '../queue/inline.ts';
 import { createClaimantName } from '../queue/worker.ts';
 import { uploadOutcomeSchema } from '../schemas.ts';
@@ -61,12 +63,24 @@ export function createProcessForm(deps: {
     });
     onStored(stored);
     const { id: rawId, isNew } = stored;
+    let outcome: JobOutcomeStatus | undefined;
     if (isNew) {
       const job = { rawId, attempt: 1, sourceSlug, externalId, contentHash: hash, requestId };
       const uploads = hasFiles ? files : undefined;
-      await jobs.run(job, { input: { uploads, canWait: false } });
+      outcome = await jobs.run(job, { input: { uploads, canWait: false } });
     }
-    const { status, error, listing_id: listingId, images } = await findOutcome(db, rawId);
+    const {
+      status,
+      error,
+      listing_id: listingId,
+      images,
+    } = await findOutcome(db, rawId).catch((cause: unknown) => {
+      // An outage that prevents writing the outcome also prevents reading it.
+      const isLost = outcome === 'lost' || outcome === 'postponed';
+      if (!isLost || !isDatabaseOutage(cause)) throw cause;
+      const detail = 'The database was not available for too long: send the payload again.';
+      throw rejected(rawId, 'interrupted', detail, { cause });
+    });
     if (status === 'completed') return { raw_id: rawId, status, listing_id: listingId, images };
     if (error !== null && status !== 'pending' && status !== 'processing') {
       throw rejected(rawId, isErrorCode(error.code) ? error.code : 'internal_error', error.message);
@@ -76,14 +90,21 @@ export function createProcessForm(deps: {
       throw rejected(rawId, 'interrupted', detail);
     }
     const detail = 'The payload is not done yet. Send the request again in a moment.';
-    throw rejected(rawId, isNew ? 'lease_lost' : 'still_processing', detail, '5');
+    throw rejected(rawId, isNew ? 'lease_lost' : 'still_processing', detail, {
+      headers: { 'retry-after': '5' },
+    });
   };
 }
 
-function rejected(rawId: number, code: ErrorCode, detail: string, retryAfter?: string): Error {
+function rejected(
+  rawId: number,
+  code: ErrorCode,
+  detail: string,
+  details: { headers?: Record<string, string>; cause?: unknown } = {},
+): Error {
   return problem(code, {
+    ...details,
     detail: `${detail} (raw_id ${rawId})`,
-    ...(retryAfter !== undefined && { headers: { 'retry-after': retryAfter } }),
     members: { raw_id: rawId },
   });
 }

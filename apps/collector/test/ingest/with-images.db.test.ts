@@ -9,6 +9,8 @@ import { createIngest } from '../../src/ingest/service.ts';
 import { createProcessForm } from '../../src/ingest/process-form.ts';
 import type { RawStatus } from '../../src/tables.ts';
 import { createImage } from '../support/images.ts';
+import { DatabaseError } from '@oselya/db';
+import type { ProblemError } from '@oselya/kit';
 import { until } from '@oselya/testing';
 import {
   documentedAnswers,
@@ -227,6 +229,22 @@ test('Of two concurrent requests with one key, one is processed and the other mu
   }
   const later = await send(formOf(payload, [red]), headers);
   assert.equal(later.body.raw_id, done[0]?.body.raw_id);
+});
+
+test('A payload whose outcome an outage of the database hides is answered with its id', async () => {
+  const { store: ingest } = createIngest({ db, onAccepted: () => undefined, log });
+  const away = new Proxy(db, {
+    get() {
+      throw new DatabaseError('DATABASE_UNREACHABLE', 'The database does not answer');
+    },
+  });
+  const jobs = { run: async () => 'lost' as const };
+  const process = createProcessForm({ db: away, store: ingest, leaseMs: 60_000, jobs });
+  await assert.rejects(
+    process({ payload: payloadOf(), files: [] }, undefined, () => undefined),
+    ({ code, status, members }: ProblemError) =>
+      code === 'interrupted' && status === 503 && members.raw_id !== undefined,
+  );
 });
 
 test('Every failure has a documented status', async () => {
