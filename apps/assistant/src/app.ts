@@ -28,16 +28,14 @@ import { createCollector } from './collector/client.ts';
 import type { Config } from './config.ts';
 import { createFiles } from './files/files.ts';
 import { fileRoutes } from './files/routes.ts';
-import { homeRoute } from './home.ts';
-import { readAuthSessionRules } from './identity/deps.ts';
+import { registerHomeRoute } from './home.ts';
 import { createIdentity } from './identity/identity.ts';
 import { createIdentityMetrics } from './identity/metrics.ts';
 import { registerSignInRoutes } from './identity/routes.ts';
 import { registerOwnSignInRoutes } from './identity/own-sign-ins.ts';
 import { sweepInvalidations, USER_CHANNEL } from './identity/revocation.ts';
-import { sweepPendingLogins } from './identity/sign-in.ts';
+import { sweepPendingLogins, sweepTerminalSignIns } from './identity/sign-in.ts';
 import { sweepAuthSessions } from './identity/auth-sessions.ts';
-import { sweepTerminalSignIns } from './identity/terminal.ts';
 import { registerTerminalRoutes } from './identity/terminal-routes.ts';
 import { registerUpkeep } from './upkeep.ts';
 import { createMemory } from './memory/memory.ts';
@@ -77,16 +75,20 @@ const TAGS = [
 /** The part of the database that the assistant uses. */
 export type AssistantDatabase = Pick<Database<Tables>, 'db' | 'pool' | 'listen' | 'isExclusive'>;
 
-type AppOptions = { config: Config; database: AssistantDatabase; log: Logger };
-
 /** Composes the assistant: a server that is ready to listen, or for `inject`. */
-export async function createApp({ config, database, log }: AppOptions): Promise<Server> {
+export async function createApp({
+  config,
+  database,
+  log,
+}: {
+  config: Config;
+  database: AssistantDatabase;
+  log: Logger;
+}): Promise<Server> {
   const { db } = database;
   const memory = createMemory({ db });
-  const collector = createCollector({
-    url: config.COLLECTOR_URL,
-    apiKey: config.COLLECTOR_API_KEY,
-  });
+  const { COLLECTOR_URL: url, COLLECTOR_API_KEY: apiKey } = config;
+  const collector = createCollector({ url, apiKey });
   const files = createFiles({ db });
   const services = { collector, memory, files, inventoryFile: config.INVENTORY_FILE };
   const contextTokens = config.MODEL_CONTEXT_TOKENS;
@@ -96,7 +98,28 @@ export async function createApp({ config, database, log }: AppOptions): Promise<
     check: checkInstructions(contextTokens),
     log,
   });
-  const app = await openServer(config, log);
+  const app = await createServer({
+    log,
+    bodyLimit: BODY_LIMIT_BYTES,
+    trustedProxies: config.TRUSTED_PROXIES,
+    isOutage: isDatabaseOutage,
+    acceptsUpgrade: isSocketHandshake,
+    openapi: {
+      title: 'Oselya assistant',
+      description:
+        'Sign-in through an identity provider, roles and permissions, conversations and memory.',
+      version: manifest.version,
+      tags: TAGS,
+      securitySchemes: {
+        session: {
+          type: 'apiKey',
+          in: 'cookie',
+          name: config.SVC_AUTH_COOKIE_NAME,
+          description: 'The session cookie, which a browser gets by signing in at `/auth/login`.',
+        },
+      },
+    },
+  });
   const registry = new Registry();
   const metrics = createIdentityMetrics(registry);
   const identity = createIdentity({ config, db, log, metrics });
@@ -114,13 +137,20 @@ export async function createApp({ config, database, log }: AppOptions): Promise<
   // Before the routes: a scope inherits only the hooks that precede it.
   registerHttpMetrics(app, registry, { token: config.METRICS_TOKEN });
 
-  const signInDeps = { config, identity, loginLimit: limitLogins(config, database.pool) };
+  const limitLogins = createRateLimit({
+    pool: database.pool,
+    table: 'assistant_rate_limits',
+    name: 'login',
+    perMinute: config.LOGIN_PER_MINUTE,
+  });
+  const loginLimit: RateLimit = (address) => limitLogins(getClientNetwork(address));
+  const signInDeps = { config, db, identity, loginLimit };
   registerSignInRoutes(app, signInDeps);
   registerTerminalRoutes(app, signInDeps);
-  registerOwnSignInRoutes(app, db, identity);
+  registerOwnSignInRoutes(app, signInDeps);
   auditRoutes(app, db);
   memoryRoutes(app, memory);
-  homeRoute(app, { identity, baseUrl: config.BASE_URL });
+  registerHomeRoute(app, identity, config.BASE_URL);
   await webhookRoutes(app, {
     db,
     receiver: createEventReceiver({ db, registry, metrics }),
@@ -185,7 +215,7 @@ export async function createApp({ config, database, log }: AppOptions): Promise<
     db,
     collector,
     announce: createAnnounce(db),
-    lifetime: readAuthSessionRules(config),
+    config,
     metrics: createDigestMetrics(registry),
     log,
     pollSeconds: config.SAVED_SEARCH_POLL_SECONDS,
@@ -210,50 +240,16 @@ export async function createApp({ config, database, log }: AppOptions): Promise<
       return { status: 'degraded', detail };
     },
   });
-  registerUpkeep(app, { db, log, sweeps: sweepsOf(config) });
+  const sweeps = {
+    'pending logins': sweepPendingLogins,
+    'sign-ins of terminals': sweepTerminalSignIns,
+    'events of turns': sweepEvents,
+    'auth sessions': sweepAuthSessions(config),
+    invalidations: sweepInvalidations,
+    'the ledger of webhooks': sweepWebhooks(config.AUDIT_RETENTION_DAYS),
+    'the audit trail': sweepAudit(config.AUDIT_RETENTION_DAYS),
+  };
+  registerUpkeep(app, { db, log, sweeps });
   await app.ready();
   return app;
 }
-
-function openServer(config: Config, log: Logger): Promise<Server> {
-  return createServer({
-    log,
-    bodyLimit: BODY_LIMIT_BYTES,
-    trustedProxies: config.TRUSTED_PROXIES,
-    isOutage: isDatabaseOutage,
-    acceptsUpgrade: isSocketHandshake,
-    openapi: {
-      title: 'Oselya assistant',
-      description:
-        'Sign-in through an identity provider, roles and permissions, conversations and memory.',
-      version: manifest.version,
-      tags: TAGS,
-      securitySchemes: {
-        session: {
-          type: 'apiKey',
-          in: 'cookie',
-          name: config.SVC_AUTH_COOKIE_NAME,
-          description: 'The session cookie, which a browser gets by signing in at `/auth/login`.',
-        },
-      },
-    },
-  });
-}
-
-/** Limits the sign-ins of an address. */
-function limitLogins({ LOGIN_PER_MINUTE: perMinute }: Config, pool: object): RateLimit {
-  const table = 'assistant_rate_limits';
-  const limit = createRateLimit({ pool, table, name: 'login', perMinute });
-  return (address) => limit(getClientNetwork(address));
-}
-
-/** Returns the sweeps of expired rows. */
-const sweepsOf = (config: Config) => ({
-  'pending logins': sweepPendingLogins,
-  'sign-ins of terminals': sweepTerminalSignIns,
-  'events of turns': sweepEvents,
-  'auth sessions': sweepAuthSessions(readAuthSessionRules(config)),
-  invalidations: sweepInvalidations,
-  'the ledger of webhooks': sweepWebhooks(config.AUDIT_RETENTION_DAYS),
-  'the audit trail': sweepAudit(config.AUDIT_RETENTION_DAYS),
-});

@@ -1,44 +1,33 @@
 import type { Database } from '@oselya/db';
-import { type RawBuilder, sql, type Transaction } from 'kysely';
+import { sql, type Transaction } from 'kysely';
 import { recordAudit } from './admin/audit.ts';
 import { written } from './memory/facts.ts';
 import type { Tables } from './tables.ts';
 
 type FactName = { category: string; key: string };
 
-/** The data without an owner, and its assignment. */
+/** Numbers of assigned rows, and the changes of the user's memory. */
 export type LegacyReport = {
-  /** The number of conversation sessions, with their messages and files. */
+  /** Number of conversation sessions, with their messages and files. */
   sessions: number;
   facts: {
-    /** The number of facts that were assigned. */
     assigned: number;
-    /** Assigned facts that were newer than the user's own, which were deleted. */
+    /** Assigned facts that replaced an older fact of the user. */
     replaced: FactName[];
-    /** The user's own facts that were newer, or as new: the legacy ones were deleted. */
+    /** Facts of the user that are not older than the deleted legacy fact. */
     kept: FactName[];
-    /** The number of facts that were deleted because a newer legacy fact had the same name. */
+    /** Number of facts that were deleted because a newer legacy fact had the same name. */
     doubles: number;
   };
   summaries: { outcome: 'none' | 'assigned' | 'merged'; legacy: number };
 };
 
-/** No user with that id has signed in. Specification 000, Legacy data, step 1. */
+/** Error for a user who has never signed in. Specification 000, Legacy data, step 1. */
 export class UnknownUserError extends Error {
   override readonly name = 'UnknownUserError';
 
   constructor(userId: string) {
     super(`there is no user ${JSON.stringify(userId)}: the new owner has to sign in once first`);
-  }
-}
-
-/** Rolls back a dry run. */
-class DryRunError extends Error {
-  readonly report: LegacyReport;
-
-  constructor(report: LegacyReport) {
-    super('This was a dry run');
-    this.report = report;
   }
 }
 
@@ -53,68 +42,62 @@ export async function assignLegacy(
   { db }: Pick<Database<Tables>, 'db'>,
   { userId, dryRun = false }: { userId: string; dryRun?: boolean },
 ): Promise<LegacyReport> {
+  const trx = await db.startTransaction().execute();
   try {
-    return await db.transaction().execute(async (trx) => {
-      const user = await trx
-        .selectFrom('svc_users')
-        .select('id')
-        .where('id', '=', userId)
-        .forKeyShare()
-        .executeTakeFirst();
-      if (user === undefined) throw new UnknownUserError(userId);
-      // A fact that was written between comparison and assignment would be lost or doubled.
-      await sql`lock table memory_facts, memory_summaries in share row exclusive mode`.execute(trx);
-      const report = {
-        sessions: await assignSessions(trx, userId),
-        facts: await assignFacts(trx, userId),
-        summaries: await assignSummaries(trx, userId),
-      };
-      if (dryRun) throw new DryRunError(report);
-      if (!foundNothing(report)) await recordReport(trx, userId, report);
-      return report;
-    });
+    const report = await assignAll(trx, userId);
+    await (dryRun ? trx.rollback() : trx.commit()).execute();
+    return report;
   } catch (error) {
-    if (error instanceof DryRunError) return error.report;
+    if (!trx.isCommitted && !trx.isRolledBack) await trx.rollback().execute();
     throw error;
   }
 }
 
-/** Returns whether everything had an owner already. */
-export function foundNothing({ sessions, facts, summaries }: LegacyReport): boolean {
-  return sessions + facts.assigned + facts.kept.length + facts.doubles + summaries.legacy === 0;
-}
-
-async function recordReport(
-  trx: Transaction<Tables>,
-  userId: string,
-  { sessions, facts, summaries }: LegacyReport,
-): Promise<void> {
-  await recordAudit(trx, {
-    action: 'legacy_assigned',
-    actorId: null,
-    userId,
-    details: {
+async function assignAll(trx: Transaction<Tables>, userId: string): Promise<LegacyReport> {
+  const user = await trx
+    .selectFrom('svc_users')
+    .select('id')
+    .where('id', '=', userId)
+    .forKeyShare()
+    .executeTakeFirst();
+  if (user === undefined) throw new UnknownUserError(userId);
+  // A fact that another process writes between comparison and assignment would be lost or doubled.
+  await sql`lock table memory_facts, memory_summaries in share row exclusive mode`.execute(trx);
+  const sessions = await assignRows(trx, 'conversation_sessions', userId);
+  const facts = await assignFacts(trx, userId);
+  const summaries = await assignSummaries(trx, userId);
+  const report = { sessions, facts, summaries };
+  if (!isEmptyReport(report)) {
+    const details = {
       sessions,
       facts_assigned: facts.assigned,
       facts_replaced: facts.replaced.length,
       facts_kept: facts.kept.length,
       fact_doubles: facts.doubles,
       summaries: summaries.legacy,
-    },
-  });
+    };
+    await recordAudit(trx, { action: 'legacy_assigned', actorId: null, userId, details });
+  }
+  return report;
 }
 
-async function assignSessions(trx: Transaction<Tables>, userId: string): Promise<number> {
-  const { numUpdatedRows } = await trx
-    .updateTable('conversation_sessions')
-    .set({ user_id: userId })
-    .where('user_id', 'is', null)
-    .executeTakeFirst();
-  return Number(numUpdatedRows);
+/** Returns whether all data already had an owner. */
+export function isEmptyReport({ sessions, facts, summaries }: LegacyReport): boolean {
+  return sessions + facts.assigned + facts.kept.length + facts.doubles + summaries.legacy === 0;
+}
+
+async function assignRows(
+  trx: Transaction<Tables>,
+  table: 'conversation_sessions' | 'memory_facts',
+  userId: string,
+): Promise<number> {
+  const { numAffectedRows = 0n } = await sql`
+    update ${sql.table(table)} set user_id = ${userId} where user_id is null`.execute(trx);
+  return Number(numAffectedRows);
 }
 
 /** Ranks the legacy facts and the user's own by name: the newest first, and of equal age the user's own. */
-const rankedFacts = (userId: string): RawBuilder<unknown> => sql`(
+const rankedFacts = (userId: string) => sql`(
   select id, user_id as owner, category, key,
     row_number() over newest as rank,
     first_value(user_id) over newest as survivor_owner,
@@ -131,7 +114,7 @@ async function assignFacts(
   trx: Transaction<Tables>,
   userId: string,
 ): Promise<LegacyReport['facts']> {
-  // A fact without `updated_at` keeps its own creation time as that.
+  // The creation time of a fact without `updated_at` is its last change, which the merge would overwrite.
   await sql`
     update memory_facts
     set created_at = ranked.first_created_at,
@@ -151,23 +134,19 @@ async function assignFacts(
       bool_or(owner is not null) as "isOwnDeleted",
       bool_or(survivor_owner is not null) as "isOwnKept"
     from deleted group by deleted.category, deleted.key order by 1, 2`.execute(trx);
-  const { numUpdatedRows } = await trx
-    .updateTable('memory_facts')
-    .set({ user_id: userId })
-    .where('user_id', 'is', null)
-    .executeTakeFirst();
-  const nameOf = ({ category, key }: FactName) => ({ category, key });
-  const kept = deleted.filter(({ isOwnKept }) => isOwnKept).map(nameOf);
+  const namesOf = (property: 'isOwnKept' | 'isOwnDeleted') =>
+    deleted.filter((row) => row[property]).map(({ category, key }) => ({ category, key }));
+  const kept = namesOf('isOwnKept');
   const legacyDeleted = deleted.reduce((sum, row) => sum + row.legacyDeleted, 0);
   return {
-    assigned: Number(numUpdatedRows),
-    replaced: deleted.filter(({ isOwnDeleted }) => isOwnDeleted).map(nameOf),
+    assigned: await assignRows(trx, 'memory_facts', userId),
+    replaced: namesOf('isOwnDeleted'),
     kept,
     doubles: legacyDeleted - kept.length,
   };
 }
 
-/** Merges the legacy summaries into one, with the user's own if there is one, under the time of the newest. */
+/** Merges the legacy summaries and the user's own into one summary with the time of the newest. */
 async function assignSummaries(
   trx: Transaction<Tables>,
   userId: string,
@@ -176,7 +155,7 @@ async function assignSummaries(
     .selectFrom('memory_summaries')
     .select(['id', 'user_id', sql<string>`coalesce(summary, '')`.as('summary')])
     .where((where) => where.or([where('user_id', 'is', null), where('user_id', '=', userId)]))
-    // Oldest first; the user's own is the newest of its time.
+    // Oldest first; of equal age the user's own last.
     .orderBy(sql`coalesce(updated_at, '-infinity'), user_id is not null, id`)
     .execute();
   const own = rows.find(({ user_id }) => user_id !== null);
@@ -195,13 +174,10 @@ async function assignSummaries(
   return { outcome: own === undefined ? 'assigned' : 'merged', legacy };
 }
 
-/**
- * Joins summaries with a blank line between them, and omits those that another one contains.
- * @param texts Oldest first.
- */
+/** Joins summaries, oldest first, with blank lines. Omits summaries that another one contains. */
 function mergeSummaries(texts: readonly string[]): string {
   let merged: string[] = [];
-  for (const text of texts.map((one) => one.trim())) {
+  for (const text of texts.map((summary) => summary.trim())) {
     if (merged.some((other) => other.includes(text))) continue;
     merged = [...merged.filter((other) => !text.includes(other)), text];
   }

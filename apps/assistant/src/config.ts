@@ -11,19 +11,26 @@ import {
 } from '@oselya/kit';
 import { type Static, Type } from 'typebox';
 
-/** Url-safe base64 of 32 bytes: 43 digits, of which the last has two bits that must be zero. */
+/** URL-safe base64 of 32 bytes: 43 digits. Two bits of the last digit are zero. */
 const KEY_PATTERN = '^[A-Za-z0-9_-]{42}[AEIMQUYcgkosw048]=?$';
 const KEY_RULE =
   'must be 32 bytes as url-safe base64 (43 digits): make one with `npx oselya keygen`, once for all instances';
 
-/** Pattern of the name of a header or cookie. RFC 9110 §5.6.2. */
+/** Pattern of a header or cookie name. RFC 9110 §5.6.2. */
 const NAME_PATTERN = "^[\\w!#$%&'*+.^`|~-]{1,64}$";
 
-/** RFC 6749 §3.3. */
+/** Pattern of a scope. RFC 6749 §3.3. */
 const SCOPE = '[\\x21\\x23-\\x5b\\x5d-\\x7e]+';
 
 /** Browsers limit cookies to this age. */
 const MAX_COOKIE_DAYS = 400;
+
+const serverUrl = (url: string, server: string) =>
+  Type.String({
+    default: url,
+    pattern: '^https?://[^\\s/?#]+[^\\s?#]*$',
+    description: `must be the http or https address of the ${server}`,
+  });
 
 const isNormalUrl = (value: string) => URL.parse(value)?.href === value;
 const isOrigin = (value: string) => URL.parse(value)?.origin === value.replace(/\/$/, '');
@@ -49,11 +56,7 @@ export const configSchema = Type.Object({
     }),
     isOrigin,
   ),
-  IDP_BASE_URL: Type.String({
-    default: 'http://127.0.0.1:8002',
-    pattern: '^https?://[^\\s/?#]+[^\\s?#]*$',
-    description: 'must be the http or https address of the identity provider',
-  }),
+  IDP_BASE_URL: serverUrl('http://127.0.0.1:8002', 'identity provider'),
   IDP_CLIENT_ID: text(''),
   IDP_CLIENT_SECRET: secret(),
   IDP_CLIENT_AUTH: Type.Union([Type.Literal('basic'), Type.Literal('post')], { default: 'basic' }),
@@ -128,11 +131,7 @@ export const configSchema = Type.Object({
     }),
   ),
   ANSWER_MAX_SECONDS: integer({ default: 300, min: 1, max: 3600 }),
-  COLLECTOR_URL: Type.String({
-    default: 'http://127.0.0.1:8001',
-    pattern: '^https?://[^\\s/?#]+[^\\s?#]*$',
-    description: 'must be the http or https address of the collector',
-  }),
+  COLLECTOR_URL: serverUrl('http://127.0.0.1:8001', 'collector'),
   COLLECTOR_API_KEY: secret(),
   SAVED_SEARCH_POLL_SECONDS: integer({ default: 20, max: 3600 }),
   INVENTORY_FILE: Type.Optional(Type.String({ minLength: 1 })),
@@ -143,80 +142,77 @@ export const configSchema = Type.Object({
   }),
 });
 
-/** The configuration, with dependent defaults and without final slashes in addresses. */
+/** Configuration with dependent defaults and without final slashes in URLs. */
 export type Config = Static<typeof configSchema> & {
   IDP_REDIRECT_URI: string;
   ANSWER_MAX_TOKENS: number;
 };
 
 /** Default of ANSWER_MAX_TOKENS for models with a large window. */
-const ANSWER_TOKENS = 4000;
+const DEFAULT_ANSWER_TOKENS = 4000;
 
 /** Share of a model's window that is reserved for the answer. */
 const ANSWER_SHARE = 0.4;
 
-/**
- * Returns the maximum of ANSWER_MAX_TOKENS.
- * @param contextTokens MODEL_CONTEXT_TOKENS.
- */
+/** Returns the maximum of ANSWER_MAX_TOKENS for a value of MODEL_CONTEXT_TOKENS. */
 export const maxAnswerTokens = (contextTokens: number): number =>
   Math.floor(contextTokens * ANSWER_SHARE);
 
 /** Checks variables that depend on each other. An invalid variable is undefined. */
-const dependencies: ConfigRule<typeof configSchema> = (values) => {
+const checkDependencies: ConfigRule<typeof configSchema> = (values) => {
   const isInsecure = values.SVC_AUTH_COOKIE_SECURE === false;
   const { MODEL_CONTEXT_TOKENS: contextTokens = Infinity, ANSWER_MAX_TOKENS: answerTokens = 0 } =
     values;
-  const hasDiscovery = values.IDP_DISCOVERY;
   const needsModel = values.MODEL_MODE === 'openai';
-  const rules: [isBroken: boolean, name: keyof Config, rule: string][] = [
+  const rules: [name: keyof Config, isBroken: boolean, rule: string][] = [
     // Browsers silently reject such cookies.
     [
-      isInsecure && values.SVC_AUTH_COOKIE_SAMESITE === 'none',
       'SVC_AUTH_COOKIE_SAMESITE',
+      isInsecure && values.SVC_AUTH_COOKIE_SAMESITE === 'none',
       'can be none only with SVC_AUTH_COOKIE_SECURE=true',
     ],
     [
-      isInsecure && /^__(Host|Secure)-/i.test(values.SVC_AUTH_COOKIE_NAME ?? ''),
       'SVC_AUTH_COOKIE_NAME',
+      isInsecure && /^__(Host|Secure)-/i.test(values.SVC_AUTH_COOKIE_NAME ?? ''),
       'can begin with __Host- or __Secure- only with SVC_AUTH_COOKIE_SECURE=true',
     ],
-    ...(['MODEL_BASE_URL', 'MODEL_CHAT'] as const).map((name): (typeof rules)[number] => [
-      needsModel && !values[name],
-      name,
-      'is not set: MODEL_MODE=openai needs it',
-    ]),
     [
-      answerTokens > maxAnswerTokens(contextTokens),
+      'MODEL_BASE_URL',
+      needsModel && !values.MODEL_BASE_URL,
+      'is not set: MODEL_MODE=openai needs it',
+    ],
+    ['MODEL_CHAT', needsModel && !values.MODEL_CHAT, 'is not set: MODEL_MODE=openai needs it'],
+    [
       'ANSWER_MAX_TOKENS',
+      answerTokens > maxAnswerTokens(contextTokens),
       `can be at most ${ANSWER_SHARE * 100} % of MODEL_CONTEXT_TOKENS: lower it, or unset it for a default that fits, or raise MODEL_CONTEXT_TOKENS if the model's server allows it`,
     ],
     [
-      values.IDP_WEBHOOK_SECRET === '' && (values.IDP_WEBHOOK_SECRETS_OLD ?? []).length > 0,
       'IDP_WEBHOOK_SECRET',
+      values.IDP_WEBHOOK_SECRET === '' && (values.IDP_WEBHOOK_SECRETS_OLD ?? []).length > 0,
       'is not set: IDP_WEBHOOK_SECRETS_OLD needs it',
     ],
-    // Without it the provider issues no ID token.
+    // Without this scope the provider issues no ID token.
     [
-      hasDiscovery === true && values.IDP_SCOPES?.split(' ').includes('openid') === false,
       'IDP_SCOPES',
+      values.IDP_DISCOVERY === true && values.IDP_SCOPES?.split(' ').includes('openid') === false,
       'must contain openid: IDP_DISCOVERY=true needs it',
     ],
     [
-      values.IDP_END_SESSION === true && hasDiscovery === false,
       'IDP_END_SESSION',
+      values.IDP_END_SESSION === true && values.IDP_DISCOVERY === false,
       'can be true only with IDP_DISCOVERY=true',
     ],
   ];
-  return rules.filter(([isBroken]) => isBroken).map(([, name, rule]) => [name, rule]);
+  return rules.filter(([, isBroken]) => isBroken).map(([name, , rule]) => [name, rule]);
 };
 
 /**
  * Reads the assistant's configuration.
- * @throws ConfigError naming every bad variable with its rule, never its value.
+ * @throws ConfigError with the name and rule of every invalid variable, without its value.
  */
 export function readConfig(env: Readonly<Record<string, string | undefined>>): Config {
-  const values = loadConfig(configSchema, env, [dependencies]);
+  const values = loadConfig(configSchema, env, [checkDependencies]);
   const baseUrl = values.BASE_URL.replace(/\/$/, '');
   return {
     ...values,
@@ -226,36 +222,33 @@ export function readConfig(env: Readonly<Record<string, string | undefined>>): C
     IDP_REDIRECT_URI: values.IDP_REDIRECT_URI ?? `${baseUrl}/auth/callback`,
     ANSWER_MAX_TOKENS:
       values.ANSWER_MAX_TOKENS ??
-      Math.min(ANSWER_TOKENS, maxAnswerTokens(values.MODEL_CONTEXT_TOKENS)),
+      Math.min(DEFAULT_ANSWER_TOKENS, maxAnswerTokens(values.MODEL_CONTEXT_TOKENS)),
   };
 }
 
 /** Returns warnings about settings that are not for production, for the log at the start. */
-export function unsafeSettings(config: Config): string[] {
-  const warnings: string[] = [];
-  if (config.IDP_CLIENT_ID === '') {
-    warnings.push('IDP_CLIENT_ID is not set: sign-in does not work');
-  }
-  if (config.BASE_URL.startsWith('https:') && !config.SVC_AUTH_COOKIE_SECURE) {
-    warnings.push('BASE_URL is https: set SVC_AUTH_COOKIE_SECURE=true to keep the cookie off http');
-  }
-  if (config.BASE_URL.startsWith('https:') && config.MODEL_MODE === 'mock') {
-    warnings.push(
+export function findUnsafeSettings(config: Config): string[] {
+  const isHttps = config.BASE_URL.startsWith('https:');
+  const { protocol, hostname } = new URL(config.IDP_BASE_URL);
+  const isLocal = /^(localhost|127\.\d+\.\d+\.\d+|\[::1\])$/.test(hostname);
+  const warnings: [isUnsafe: boolean, text: string][] = [
+    [config.IDP_CLIENT_ID === '', 'IDP_CLIENT_ID is not set: sign-in does not work'],
+    [
+      isHttps && !config.SVC_AUTH_COOKIE_SECURE,
+      'BASE_URL is https: set SVC_AUTH_COOKIE_SECURE=true to keep the cookie off http',
+    ],
+    [
+      isHttps && config.MODEL_MODE === 'mock',
       'BASE_URL is https and MODEL_MODE is mock: answers come from rules, not from a model',
-    );
-  }
-  if (new URL(config.IDP_REDIRECT_URI).origin !== new URL(config.BASE_URL).origin) {
-    warnings.push(
+    ],
+    [
+      new URL(config.IDP_REDIRECT_URI).origin !== new URL(config.BASE_URL).origin,
       'IDP_REDIRECT_URI has another origin than BASE_URL: sign-ins fail without their cookie unless a proxy connects the two',
-    );
-  }
-  if (isPlainHttp(config.IDP_BASE_URL)) {
-    warnings.push('IDP_BASE_URL is http on another host: tokens are sent unencrypted');
-  }
-  return warnings;
-}
-
-function isPlainHttp(address: string): boolean {
-  const { protocol, hostname } = new URL(address);
-  return protocol === 'http:' && !/^(localhost|127\.\d+\.\d+\.\d+|\[::1\])$/.test(hostname);
+    ],
+    [
+      protocol === 'http:' && !isLocal,
+      'IDP_BASE_URL is http on another host: tokens are sent unencrypted',
+    ],
+  ];
+  return warnings.filter(([isUnsafe]) => isUnsafe).map(([, text]) => text);
 }

@@ -1,5 +1,5 @@
 import type { ProblemError } from '@oselya/kit';
-import type { FastifyReply, onRequestHookHandler } from 'fastify';
+import type { FastifyRequest, onRequestHookHandler } from 'fastify';
 import { signedIn } from './access/guards.ts';
 import { problem } from './errors.ts';
 
@@ -7,19 +7,14 @@ const MINUTE_MS = 60_000;
 
 /**
  * Creates a budget for each minute, which begins with its first use.
- * @returns A function that spends one use and returns whether the budget had it.
+ * @returns A function that spends one use, and returns whether it was within the budget.
  */
-export function perMinute(budget: number): () => boolean {
-  let endsAt = 0;
-  let used = 0;
+export function createMinuteBudget(budget: number): () => boolean {
+  const budgets = createMinuteBudgets(budget);
   return () => {
-    const now = performance.now();
-    if (now >= endsAt) {
-      endsAt = now + MINUTE_MS;
-      used = 0;
-    }
-    used += 1;
-    return used <= budget;
+    const isWithin = budgets.wait('') === 0;
+    budgets.spend('', 1);
+    return isWithin;
   };
 }
 
@@ -27,25 +22,25 @@ export function perMinute(budget: number): () => boolean {
  * Creates a budget for each minute and key. The minutes of all keys end together, which bounds the memory.
  * @returns `wait` returns the seconds until a key may spend again, 0 if it may now. `spend` may exceed the budget.
  */
-export function perMinuteOfEach(budget: number) {
+export function createMinuteBudgets(budget: number) {
   let endsAt = 0;
-  const used = new Map<string, number>();
+  const spent = new Map<string, number>();
   return {
     wait(key: string): number {
       const now = performance.now();
       if (now >= endsAt) {
         endsAt = now + MINUTE_MS;
-        used.clear();
+        spent.clear();
       }
-      return (used.get(key) ?? 0) < budget ? 0 : Math.ceil((endsAt - now) / 1000);
+      return (spent.get(key) ?? 0) < budget ? 0 : Math.ceil((endsAt - now) / 1000);
     },
     spend(key: string, amount: number): void {
-      used.set(key, (used.get(key) ?? 0) + amount);
+      spent.set(key, (spent.get(key) ?? 0) + amount);
     },
   };
 }
 
-/** Creates counters by key; a key with the count 0 takes no memory. */
+/** Creates counters by key. A key with the count 0 takes no memory. */
 export function createTally() {
   const counts = new Map<string, number>();
   const of = (key: string) => counts.get(key) ?? 0;
@@ -69,16 +64,16 @@ export function createTally() {
 }
 
 /**
- * Creates a hook that limits the requests of its routes that are in progress in this process, from the first byte of
- * the request to the last byte of the answer. Each of them holds a whole file in memory.
- * @param what The transfers, in the plural, for the error.
+ * Creates a hook that limits the requests in progress in this process, because each holds a whole file in memory.
+ * @param transfers Plural noun for the error, such as `exports`.
  */
-export function limitTransfers(max: number, what: string): onRequestHookHandler {
-  const detail = `Too many ${what} are in progress. Try again in a moment.`;
+export function limitTransfers(max: number, transfers: string): onRequestHookHandler {
+  const detail = `Too many ${transfers} are in progress. Try again in a moment.`;
+  const headers = { 'retry-after': '2' };
   return limitByKey(
     max,
     () => '',
-    () => problem('unavailable', { detail, headers: { 'retry-after': '2' } }),
+    () => problem('unavailable', { detail, headers }),
   );
 }
 
@@ -89,28 +84,17 @@ export function limitPerUser(max: number, createError: () => ProblemError): onRe
 
 function limitByKey(
   max: number,
-  keyOf: (request: Parameters<onRequestHookHandler>[0]) => string,
+  findKey: (request: FastifyRequest) => string,
   createError: () => ProblemError,
 ): onRequestHookHandler {
   const inProgress = createTally();
   return (request, reply, done) => {
-    const key = keyOf(request);
+    const key = findKey(request);
     if (inProgress.of(key) >= max) return done(createError());
-    if (!onceClosed(reply, () => inProgress.remove(key))) return;
+    // If the client has already gone, no event would decrement the count.
+    if (reply.raw.closed) return void reply.hijack();
+    reply.raw.once('close', () => inProgress.remove(key));
     inProgress.add(key);
     done();
   };
-}
-
-/**
- * Calls `work` once the connection of an answer is done with it.
- * @returns False if the client has already gone: no event follows, and the request must not go on.
- */
-function onceClosed(reply: FastifyReply, work: () => void): boolean {
-  if (reply.raw.closed) {
-    reply.hijack();
-    return false;
-  }
-  reply.raw.once('close', work);
-  return true;
 }

@@ -9,50 +9,46 @@ import {
 } from '@oselya/db';
 import { closeServer, createLogger, listen, type Logger, type Server } from '@oselya/kit';
 import { type AssistantDatabase, createApp } from './app.ts';
-import { type Config, readConfig, unsafeSettings } from './config.ts';
+import { type Config, readConfig, findUnsafeSettings } from './config.ts';
 import type { Tables } from './tables.ts';
 
 export { configSchema, readConfig } from './config.ts';
 export { errors } from './errors.ts';
 export {
   assignLegacy,
-  foundNothing,
+  isEmptyReport,
   type LegacyReport,
   UnknownUserError,
 } from './assign-legacy.ts';
 export type { Tables } from './tables.ts';
 
-/** Resources of the process that the assistant uses and `close` leaves open. */
-type Shared = {
-  database?: Pick<Database<never>, 'db' | 'pool' | 'listen'>;
-  log?: Logger;
-};
-
 /** Longer than the provider's timeout. */
-const SHUTDOWN_MS = 30_000;
-
-type Running = { url: string; close: () => Promise<void> };
+const SHUTDOWN_TIMEOUT_MS = 30_000;
 
 /**
  * Starts the assistant: reads the configuration, opens and migrates the database, and listens.
+ * @param shared Resources of the process, which `close` leaves open.
  * @throws ConfigError, DatabaseError or StartError, each with a message for the operator.
  */
 export async function start(
   env: NodeJS.ProcessEnv = process.env,
-  shared: Shared = {},
-): Promise<Running> {
+  shared: { database?: Pick<Database<never>, 'db' | 'pool' | 'listen'>; log?: Logger } = {},
+): Promise<{ url: string; close: () => Promise<void> }> {
   const config = readConfig(env);
   const log = shared.log ?? createLogger({ level: config.LOG_LEVEL, service: 'assistant' });
-  for (const warning of unsafeSettings(config)) log.warn(warning);
+  for (const warning of findUnsafeSettings(config)) log.warn(warning);
 
   await using opened = new AsyncDisposableStack();
   const database = shared.database ?? opened.adopt(await open(config, log), (it) => it.close());
   await migrateDatabase(env, database);
 
-  // The type of a shared database names no tables.
-  const own = database as unknown as AssistantDatabase;
-  const app = await createApp({ config, database: own, log });
-  opened.defer(() => closeServer(app, SHUTDOWN_MS));
+  const app = await createApp({
+    config,
+    // The type of a shared database names no tables.
+    database: database as unknown as AssistantDatabase,
+    log,
+  });
+  opened.defer(() => closeServer(app, SHUTDOWN_TIMEOUT_MS));
   const url = await listen(app, {
     host: config.ASSISTANT_HOST,
     port: config.ASSISTANT_PORT,
@@ -88,28 +84,24 @@ export function migrateDatabase(
 }
 
 /** Returns the OpenAPI document without a database. */
-export async function openapi(): Promise<unknown> {
-  return describe((app) => Promise.resolve(app.swagger()));
-}
+export const openapi = (): Promise<unknown> => describe((app) => Promise.resolve(app.swagger()));
 
 /** Returns the AsyncAPI document of the WebSocket protocol without a database. */
-export async function asyncapi(): Promise<unknown> {
-  return describe(async (app) => (await app.inject('/asyncapi.json')).json());
-}
+export const asyncapi = (): Promise<unknown> =>
+  describe(async (app) => (await app.inject('/asyncapi.json')).json());
 
 /** Returns the metrics of a fresh process without a database. */
-export async function metrics(): Promise<string> {
-  return describe(async (app) => (await app.inject('/metrics')).body);
-}
+export const metrics = (): Promise<string> =>
+  describe(async (app) => (await app.inject('/metrics')).body);
 
-async function describe<Result>(look: (app: Server) => Promise<Result>): Promise<Result> {
+async function describe<Result>(read: (app: Server) => Promise<Result>): Promise<Result> {
   const app = await createApp({
     config: readConfig({ SVC_AUTH_ENCRYPTION_KEY: randomBytes(32).toString('base64url') }),
     database: createOfflineDatabase<Tables>(),
     log: createLogger({ level: 'silent', service: 'assistant' }),
   });
   try {
-    return await look(app);
+    return await read(app);
   } finally {
     await app.close();
   }

@@ -8,22 +8,19 @@ const position = Type.Tuple([
   storableText({ maxLength: 1024 }),
 ]);
 
-/**
- * The end of a page that is ordered by time: microseconds since 1970, which a Date would truncate, or null for a row
- * without a time; and the row's id.
- */
+/** Last row of a page in order of time: microseconds since 1970, or null for a row without a time; and the row's ID. */
 export type Position = Static<typeof position>;
 
-/** Cursors that hold a position. */
+/** Codec of cursors that contain a position. */
 export const positions = createCursorCodec(position);
 
 /**
  * Builds the parts of a statement that lists rows page by page, newest first.
- * @param columns The row's time is the first of these that is not null. Rows without a time come last.
+ * @param columns The first column that is not null is the time of a row. Rows without a time come last.
  */
 export function newestFirst(...columns: readonly string[]): {
   time: RawBuilder<Date>;
-  /** The time as a position holds it. */
+  /** Time of a row in its position. */
   microseconds: RawBuilder<number | null>;
   isAfter: (position: Position) => RawBuilder<SqlBool>;
 } {

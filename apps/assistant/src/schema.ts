@@ -1,28 +1,28 @@
 import { type TSchema, Type } from 'typebox';
 
-/** Schema of a value or null. */
+/** Builds the schema of a value or null. */
 export const nullable = <Schema extends TSchema>(schema: Schema) =>
   Type.Union([schema, Type.Null()]);
 
-/** Schema of an RFC 3339 time. */
+/** Builds the schema of an RFC 3339 time. */
 export const timestamp = (description?: string) =>
   Type.String({ format: 'date-time', ...(description !== undefined && { description }) });
 
-/** Schema of text without NUL characters, which PostgreSQL cannot store. */
+/** Builds the schema of text without NUL characters, which PostgreSQL cannot store. */
 export const storableText = (options: {
   minLength?: number;
   maxLength: number;
   description?: string;
 }) => Type.String({ pattern: '^[^\\u0000]*$', ...options });
 
-/** Schema of a user id. OpenID Connect Core §2. */
+/** Schema of a user ID. OpenID Connect Core §2. */
 export const userId = storableText({
   minLength: 1,
   maxLength: 255,
   description: "The user's id at the identity provider.",
 });
 
-/** The answer of a success without details. */
+/** Schema of the response to a request that succeeds without details. */
 export const okAnswer = Type.Object(
   { ok: Type.Literal(true) },
   { description: 'Done.', examples: [{ ok: true }] },

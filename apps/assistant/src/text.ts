@@ -1,37 +1,38 @@
-const SPLIT_PAIR = /^[\uD800-\uDBFF][\uDC00-\uDFFF]$/;
+const SURROGATE_PAIR = /^[\uD800-\uDBFF][\uDC00-\uDFFF]$/;
 
 /**
  * Cuts a text without splitting a surrogate pair.
- * @param length Maximum length in UTF-16 code units.
+ * @param maxLength In UTF-16 code units.
  */
-export function cutText(text: string, length: number): string {
-  return text.slice(0, SPLIT_PAIR.test(text.slice(length - 1, length + 1)) ? length - 1 : length);
+export function cutText(text: string, maxLength: number): string {
+  const isSplit = SURROGATE_PAIR.test(text.slice(maxLength - 1, maxLength + 1));
+  return text.slice(0, isSplit ? maxLength - 1 : maxLength);
 }
 
 /**
  * Cuts a text that is too long and appends an ellipsis.
- * @param length Maximum length in UTF-16 code units, without the ellipsis.
+ * @param maxLength In UTF-16 code units, without the ellipsis.
  */
-export function shortenText(text: string, length: number): string {
-  return text.length <= length ? text : `${cutText(text, length).trimEnd()}…`;
+export function shortenText(text: string, maxLength: number): string {
+  return text.length <= maxLength ? text : `${cutText(text, maxLength).trimEnd()}…`;
 }
 
-/** Cuts a text to a number of bytes as UTF-8 without splitting a character. */
-export function cutToBytes(text: string, bytes: number): string {
-  const whole = Buffer.from(text);
-  if (whole.length <= bytes) return text;
-  // A streaming decoder holds an incomplete character back instead of replacing it.
-  return new TextDecoder().decode(whole.subarray(0, Math.max(0, bytes)), { stream: true });
+/** Cuts a text to a number of UTF-8 bytes without splitting a character. */
+export function cutToBytes(text: string, maxBytes: number): string {
+  const bytes = Buffer.from(text);
+  if (bytes.length <= maxBytes) return text;
+  // A streaming decoder buffers an incomplete character instead of replacing it.
+  return new TextDecoder().decode(bytes.subarray(0, Math.max(0, maxBytes)), { stream: true });
 }
 
-/** Removes what PostgreSQL cannot store from a text: NUL characters and lone surrogates. */
+/** Removes NUL characters and replaces lone surrogates, which PostgreSQL cannot store. */
 export function storable(text: string): string {
   return text.replaceAll('\0', '').toWellFormed();
 }
 
 const UNSTORABLE = /\\u(?:0000|d[89a-f])/;
 
-/** Encodes a value as JSON that `jsonb` accepts, with every text in it made storable. */
+/** Encodes a value as JSON that `jsonb` accepts, with storable texts. */
 export function storableJson(value: unknown): string {
   const json = JSON.stringify(value);
   if (!UNSTORABLE.test(json)) return json;
@@ -45,15 +46,10 @@ export function storableJson(value: unknown): string {
 }
 
 /**
- * Returns whether a value is a text, not empty, that the database returns unchanged.
+ * Returns whether a value is a non-empty text that the database returns unchanged.
  * @param maxLength In UTF-16 code units.
  */
 export function isStorable(value: unknown, maxLength: number): value is string {
-  return (
-    typeof value === 'string' &&
-    value !== '' &&
-    value.length <= maxLength &&
-    !value.includes('\0') &&
-    value.isWellFormed()
-  );
+  const isText = typeof value === 'string' && value !== '' && value.length <= maxLength;
+  return isText && value === storable(value);
 }

@@ -3,21 +3,18 @@ import type { FastifyInstance } from 'fastify';
 import type { Kysely, RawBuilder } from 'kysely';
 import type { Tables } from './tables.ts';
 
-/**
- * Builds a statement that deletes up to `limit` expired rows of a table. It skips rows that are locked, so that two
- * processes never wait for each other.
- */
+/** Builds a statement that deletes at most `limit` expired rows of a table, and skips locked rows. */
 export type Sweep = (limit: number) => RawBuilder<unknown>;
 
-/** Expired rows are ignored whether or not they are deleted: the interval only bounds the disk space. */
+/** Queries ignore expired rows anyway, so the interval only bounds the disk space. */
 const INTERVAL_MS = 10 * 60 * 1000;
 
-const BATCH = 1000;
+const BATCH_ROWS = 1000;
 const MAX_BATCHES = 100;
 
 /**
- * Deletes expired rows when the server begins to listen, and every ten minutes from then on. A sweep that fails is
- * logged and left to the next one.
+ * Deletes expired rows when the server begins to listen, and every ten minutes afterwards. Logs a failed sweep, which the
+ * next one repeats.
  * @param sweeps By the name of the deleted rows.
  */
 export function registerUpkeep(
@@ -51,16 +48,13 @@ export function registerUpkeep(
   });
 }
 
-/**
- * Deletes expired rows in batches, so that no lock is held for long.
- * @returns The number of rows that were deleted.
- */
+/** Deletes expired rows in batches, so that no lock is held for long. Returns the number of deleted rows. */
 export async function runSweep(db: Kysely<Tables>, sweep: Sweep): Promise<number> {
   let deleted = 0;
   for (let batch = 0; batch < MAX_BATCHES; batch += 1) {
-    const { numAffectedRows = 0n } = await sweep(BATCH).execute(db);
+    const { numAffectedRows = 0n } = await sweep(BATCH_ROWS).execute(db);
     deleted += Number(numAffectedRows);
-    if (numAffectedRows < BATCH) break;
+    if (numAffectedRows < BATCH_ROWS) break;
   }
   return deleted;
 }

@@ -13,8 +13,8 @@ import {
   examplesOf,
   type Media,
   type OpenApi,
+  registeredRoutes,
 } from './helpers/openapi.ts';
-import { registeredRoutes } from './helpers/routes.ts';
 
 /** Pages, documents and metrics, which the document omits. */
 const HIDDEN = /^\w+ \/(favicon\.ico|(open|async)api\.json|metrics|docs(\/.*)?)?$/;

@@ -141,33 +141,6 @@ suite('browser', async () => {
     assert.deepEqual(complaints, []);
   });
 
-  test('Two tabs sign in together', async () => {
-    const { context } = await openBrowser();
-    const first = await context.newPage();
-    const second = await context.newPage();
-    await openPicker(first, lax);
-    await openPicker(second, lax);
-    await pick(first, 'Olena');
-    await first.getByText('You are signed in as').waitFor();
-    await pick(second, 'Olena');
-    await second.getByText('You are signed in as').waitFor();
-    await first.reload();
-    await first.getByText('You are signed in as').waitFor();
-  });
-
-  test('A sign-in cancelled at the provider ends on an error page', async () => {
-    const { context } = await openBrowser();
-    const page = await context.newPage();
-    await openPicker(page, lax);
-    await pick(page, 'Cancel');
-    await page.waitForURL(`${lax}/**`);
-    await page.getByRole('heading', { name: 'You did not sign in' }).waitFor();
-    await page.getByRole('link', { name: 'Sign in again' }).click();
-    await page.waitForURL(`${issuer}/**`);
-    await pick(page, 'Olena');
-    await page.getByText('You are signed in as').waitFor();
-  });
-
   test('A page of another origin of the same site cannot sign out', async () => {
     const { context } = await openBrowser();
     const page = await context.newPage();
@@ -254,38 +227,6 @@ suite('terminal', async () => {
     const cookies = (await context.cookies(strict)).map((cookie) => cookie.name);
     assert.ok(!cookies.includes('strict_session'), 'the browser itself is not signed in');
     assert.deepEqual(complaints, []);
-  });
-
-  test('A denied confirmation reaches the terminal, without scripts', async () => {
-    const { context, complaints } = await openBrowser({ javaScriptEnabled: false });
-    const page = await context.newPage();
-    const terminal = await listenAsTerminal();
-    await openConfirmation(page, `${lax}/auth/terminal?${terminal.query}`);
-    await page.getByRole('button', { name: 'I did not start this' }).click();
-    await page.getByText('Go back to the terminal').waitFor();
-    assert.equal(terminal.queries[0]?.get('error'), 'access_denied');
-    assert.equal(terminal.queries[0]?.get('code'), null);
-    assert.deepEqual(complaints, []);
-  });
-
-  test('A page of another origin cannot confirm a sign-in', async () => {
-    const { context } = await openBrowser();
-    const page = await context.newPage();
-    const terminal = await listenAsTerminal();
-    await openConfirmation(page, `${lax}/auth/terminal?${terminal.query}`);
-    const action = await page.locator('form').first().getAttribute('action');
-    // The browser sends its cookie to another port of the same host.
-    const neighbour = createServer((_request, response) => {
-      response
-        .setHeader('content-type', 'text/html')
-        .end(`<form method="post" action="${lax}${action}"><button>Win</button></form>`);
-    });
-    atEnd(() => void neighbour.close());
-    const other = await context.newPage();
-    await other.goto(`http://127.0.0.1:${await listen(neighbour)}/`);
-    await other.getByRole('button', { name: 'Win' }).click();
-    await other.getByText('Request from another site').waitFor();
-    assert.equal(terminal.queries.length, 0);
   });
 });
 

@@ -1,199 +1,238 @@
 import assert from 'node:assert/strict';
-import { beforeEach, test } from 'node:test';
-import { createLogger, createServer } from '@oselya/kit';
-import { sql } from 'kysely';
+import { before, beforeEach, suite, test } from 'node:test';
+import { until } from '@oselya/testing';
+import { CompiledQuery, Kysely, PostgresDialect, sql, type Transaction } from 'kysely';
 import { sweepAudit } from '../src/admin/audit.ts';
 import { sweepEvents } from '../src/conversations/event-log.ts';
-import { sweepInvalidations } from '../src/identity/revocation.ts';
+import { deleteAnswer, findAnswer, listMessages } from '../src/conversations/messages.ts';
+import { listSessions } from '../src/conversations/session-rows.ts';
+import { endSteps, listSteps } from '../src/conversations/steps.ts';
+import { findLatestTurn } from '../src/conversations/turns.ts';
 import { sweepAuthSessions } from '../src/identity/auth-sessions.ts';
+import { sweepInvalidations } from '../src/identity/revocation.ts';
 import { sweepPendingLogins } from '../src/identity/sign-in.ts';
-import { runSweep, type Sweep, registerUpkeep } from '../src/upkeep.ts';
+import type { Tables } from '../src/tables.ts';
+import { runSweep, type Sweep } from '../src/upkeep.ts';
 import { sweepWebhooks } from '../src/webhooks/events.ts';
 import { openAssistant } from './helpers/assistant.ts';
-import { until } from './helpers/until.ts';
 
-const { db, engine, lines, instance } = await openAssistant();
+const { db, pool, engine, lines, instance } = await openAssistant();
 
-type Kind = {
-  table:
-    | 'audit_log'
-    | 'webhook_events'
-    | 'user_auth_sessions'
-    | 'pending_logins'
-    | 'invalidations'
-    | 'chat_turn_events';
-  sweep: Sweep;
-  ages: { expired: string; kept: string };
-  /** Adds rows of an age. */
-  add: (age: string, count: number) => Promise<unknown>;
-};
+suite('upkeep', () => {
+  const sweepSessions = (SVC_AUTH_IDLE_DAYS: number) =>
+    sweepAuthSessions({ SVC_AUTH_COOKIE_MAX_AGE_DAYS: 30, SVC_AUTH_IDLE_DAYS });
 
-const kinds: Record<string, Kind> = {
-  'audit lines': {
-    table: 'audit_log',
-    sweep: sweepAudit(7),
-    ages: { expired: '169 hours', kept: '167 hours' },
-    add: (age, count) =>
-      sql`insert into audit_log (action, created_at)
-        select 'signed_out', now() - ${age}::interval from generate_series(1, ${count})`.execute(
-        db,
-      ),
-  },
-  'webhook events': {
-    table: 'webhook_events',
-    sweep: sweepWebhooks(2),
-    ages: { expired: '49 hours', kept: '47 hours' },
-    add: (age, count) =>
-      sql`insert into webhook_events (received_at, signature, event, outcome, body_sha256)
-        select now() - ${age}::interval, 'hmac', 'old', 'ignored', ''
-        from generate_series(1, ${count})`.execute(db),
-  },
-  'auth sessions': {
-    table: 'user_auth_sessions',
-    sweep: sweepAuthSessions({ lifetimeDays: 30, idleDays: 0 }),
-    ages: { expired: '721 hours', kept: '719 hours' },
-    add: (age, count) =>
-      sql`insert into user_auth_sessions (id, user_id, access_token_enc, refresh_token_enc, created_at)
-        select ${age} || n, 'u-1', '', '', now() - ${age}::interval
-        from generate_series(1, ${count}) n`.execute(db),
-  },
-  'pending logins': {
-    table: 'pending_logins',
-    sweep: sweepPendingLogins,
-    ages: { expired: '0 minutes', kept: '-1 minutes' },
-    add: (age, count) =>
-      sql`insert into pending_logins (state, code_verifier, expires_at)
-        select ${age} || n, '', now() - ${age}::interval from generate_series(1, ${count}) n`.execute(
-        db,
-      ),
-  },
-  invalidations: {
-    table: 'invalidations',
-    sweep: sweepInvalidations,
-    ages: { expired: '61 minutes', kept: '59 minutes' },
-    add: (age, count) =>
-      sql`insert into invalidations (kind, created_at)
-        select 'access', now() - ${age}::interval from generate_series(1, ${count})`.execute(db),
-  },
-  'turn events': {
-    table: 'chat_turn_events',
-    sweep: sweepEvents,
-    ages: { expired: '11 minutes', kept: '9 minutes' },
-    add: (age, count) => addEvents({ status: 'completed', age, count }),
-  },
-};
+  /** Sweeps with the ages of an expired and a kept row, and the columns and values of a row of the age $1. */
+  const kinds: [
+    table:
+      | 'audit_log'
+      | 'webhook_events'
+      | 'user_auth_sessions'
+      | 'pending_logins'
+      | 'invalidations',
+    sweep: Sweep,
+    ages: [expired: string, kept: string],
+    columns: string,
+    values: string,
+  ][] = [
+    [
+      'audit_log',
+      sweepAudit(7),
+      ['169 hours', '167 hours'],
+      'action, created_at',
+      `'signed_out', now() - $1::interval`,
+    ],
+    [
+      'webhook_events',
+      sweepWebhooks(2),
+      ['49 hours', '47 hours'],
+      'received_at, signature, event, outcome, body_sha256',
+      `now() - $1::interval, 'hmac', 'old', 'ignored', ''`,
+    ],
+    [
+      'user_auth_sessions',
+      sweepSessions(0),
+      ['721 hours', '719 hours'],
+      'id, user_id, access_token_enc, refresh_token_enc, created_at',
+      `$1::text || n, 'u-1', '', '', now() - $1::interval`,
+    ],
+    [
+      'pending_logins',
+      sweepPendingLogins,
+      ['0 minutes', '-1 minutes'],
+      'state, code_verifier, expires_at',
+      `$1::text || n, '', now() - $1::interval`,
+    ],
+    [
+      'invalidations',
+      sweepInvalidations,
+      ['61 minutes', '59 minutes'],
+      'kind, created_at',
+      `'access', now() - $1::interval`,
+    ],
+  ];
 
-/** Adds events of a turn that began and, unless it runs, ended at an age. */
-const addEvents = ({ status, age, count }: { status: string; age: string; count: number }) =>
-  sql`with session as (
-      insert into conversation_sessions (user_id, profile_id, name) values ('u-1', 'default', '')
-      returning id
-    ), turn as (
-      insert into chat_turns
-        (session_id, user_id, question_id, status, started_at, lease_until, finished_at)
-      select id, 'u-1', 'q', ${status}, now() - ${age}::interval, now(),
-        case when ${status} <> 'running' then now() - ${age}::interval end
-      from session returning id
-    )
-    insert into chat_turn_events (turn_id, last_seq, events)
-    select turn.id, n, '[]' from turn, generate_series(1, ${count}) n`.execute(db);
+  const add = ([table, , , columns, values]: (typeof kinds)[number], age: string, count: number) =>
+    pool.query(
+      `insert into ${table} (${columns}) select ${values} from generate_series(1, ${count}) n`,
+      [age],
+    );
 
-const countOf = async (table: Kind['table']): Promise<number> => {
-  const { count } = await db
-    .selectFrom(table)
-    .select((eb) => eb.fn.countAll<number>().as('count'))
-    .executeTakeFirstOrThrow();
-  return count;
-};
+  /** Adds events of a turn that began and, unless it runs, ended at an age. */
+  const addEvents = (status: string, age: string, count: number) =>
+    sql`with session as (
+        insert into conversation_sessions (user_id, profile_id, name) values ('u-1', 'default', '')
+        returning id
+      ), turn as (
+        insert into chat_turns
+          (session_id, user_id, question_id, status, started_at, lease_until, finished_at)
+        select id, 'u-1', 'q', ${status}, now() - ${age}::interval, now(),
+          case when ${status} <> 'running' then now() - ${age}::interval end
+        from session returning id
+      )
+      insert into chat_turn_events (turn_id, last_seq, events)
+      select turn.id, n, '[]' from turn, generate_series(1, ${count}) n`.execute(db);
 
-beforeEach(async () => {
-  for (const { table } of Object.values(kinds)) await db.deleteFrom(table).execute();
-  await db.deleteFrom('conversation_sessions').execute();
-  await db
-    .insertInto('svc_users')
-    .values({ id: 'u-1', email: 'u-1@example.test' })
-    .onConflict((conflict) => conflict.doNothing())
-    .execute();
-});
+  const countRows = async (table: keyof Tables): Promise<number> => {
+    const { rows } = await sql<{ count: number }>`
+      select count(*)::int as count from ${sql.table(table)}`.execute(db);
+    return rows[0]?.count ?? 0;
+  };
 
-for (const [name, { table, sweep, ages, add }] of Object.entries(kinds)) {
-  test(`Expired ${name} are deleted in batches, and no others`, async () => {
-    await add(ages.expired, 2500);
-    await add(ages.kept, 3);
-    assert.equal(await runSweep(db, sweep), 2500);
-    assert.equal(await countOf(table), 3);
-    assert.equal(await runSweep(db, sweep), 0);
+  beforeEach(async () => {
+    for (const [table] of kinds) await db.deleteFrom(table).execute();
+    await db.deleteFrom('conversation_sessions').execute();
+    await sql`insert into svc_users (id, email) values ('u-1', 'u-1@example.test')
+      on conflict do nothing`.execute(db);
   });
 
-  // The embedded database has one connection, so no lock can block a sweep.
-  if (engine === 'postgres') {
-    test(`Locked ${name} are skipped`, async () => {
-      await add(ages.expired, 4);
+  for (const kind of kinds) {
+    const [table, sweep, [expired, kept]] = kind;
+    test(`Expired rows of ${table} are deleted in batches, and no others`, async () => {
+      await add(kind, expired, 2500);
+      await add(kind, kept, 3);
+      assert.equal(await runSweep(db, sweep), 2500);
+      assert.equal(await countRows(table), 3);
+      // The embedded database has one connection, so no lock can block a sweep.
+      if (engine !== 'postgres') return;
+      await add(kind, expired, 4);
       await db.transaction().execute(async (trx) => {
-        await sql`select from ${sql.table(table)} limit 3 for update`.execute(trx);
-        assert.equal(await runSweep(db, sweep), 1);
+        await sql`select from ${sql.table(table)} for update`.execute(trx);
+        assert.equal(await runSweep(db, sweep), 0, 'locked rows are skipped');
       });
-      assert.equal(await countOf(table), 3);
     });
   }
-}
 
-test('The events of an answer in progress stay', async () => {
-  await addEvents({ status: 'running', age: '1 day', count: 3 });
-  assert.equal(await runSweep(db, sweepEvents), 0);
-});
-
-test('Idle auth sessions are deleted if SVC_AUTH_IDLE_DAYS is set', async () => {
-  await kinds['auth sessions']?.add('1 hour', 5);
-  await sql`update user_auth_sessions set last_used_at = now() - interval '3 days'
-    where id in (select id from user_auth_sessions limit 2)`.execute(db);
-  assert.equal(await runSweep(db, sweepAuthSessions({ lifetimeDays: 30, idleDays: 0 })), 0);
-  assert.equal(await runSweep(db, sweepAuthSessions({ lifetimeDays: 30, idleDays: 3 })), 2);
-});
-
-test('A server that begins to listen deletes all expired rows', async () => {
-  for (const { ages, add } of Object.values(kinds)) await add(ages.expired, 2);
-  const app = await instance({ AUDIT_RETENTION_DAYS: '2' });
-  for (const { table } of Object.values(kinds)) assert.equal(await countOf(table), 2);
-  await app.listen({ host: '127.0.0.1', port: 0 });
-  for (const { table } of Object.values(kinds))
-    await until(async () => (await countOf(table)) === 0);
-  await until(() => lines.some((line) => line.includes('"what":"the audit trail","deleted":2')));
-});
-
-test('Sweeps repeat every ten minutes, also after a failure', async (context) => {
-  context.mock.timers.enable({ apis: ['setInterval'] });
-  const warnings: string[] = [];
-  const log = createLogger({
-    level: 'warn',
-    service: 'test',
-    destination: { write: (line) => void warnings.push(line) },
+  test('Events are deleted after their turn, and not during an answer', async () => {
+    await addEvents('completed', '11 minutes', 2500);
+    await addEvents('completed', '9 minutes', 3);
+    await addEvents('running', '1 day', 3);
+    assert.equal(await runSweep(db, sweepEvents), 2500);
+    assert.equal(await countRows('chat_turn_events'), 6);
   });
-  const openapi = { title: 'Nothing', description: '', version: '0' };
-  const app = await createServer({ log, bodyLimit: 1024, openapi });
-  const began: string[] = [];
-  registerUpkeep(app, {
-    db,
-    log,
-    sweeps: {
-      failing() {
-        began.push('failing');
-        throw new Error('no answer');
-      },
-      working() {
-        began.push('working');
-        return sql`select 1`;
-      },
-    },
+
+  test('Idle auth sessions are deleted if SVC_AUTH_IDLE_DAYS is set', async () => {
+    for (const kind of kinds) await add(kind, '1 hour', 5);
+    await sql`update user_auth_sessions set last_used_at = now() - interval '3 days'
+      where id in (select id from user_auth_sessions limit 2)`.execute(db);
+    assert.equal(await runSweep(db, sweepSessions(0)), 0);
+    assert.equal(await runSweep(db, sweepSessions(3)), 2);
   });
-  await app.listen({ host: '127.0.0.1', port: 0 });
-  await until(() => began.length === 2);
-  assert.match(warnings.join(''), /"what":"failing"/);
-  context.mock.timers.tick(10 * 60 * 1000);
-  await until(() => began.length === 4);
-  assert.deepEqual(began.slice(2), ['failing', 'working']);
-  await app.close();
-  context.mock.timers.tick(10 * 60 * 1000);
-  await new Promise(setImmediate);
-  assert.equal(began.length, 4);
+
+  test('A server that begins to listen deletes all expired rows', async () => {
+    for (const kind of kinds) await add(kind, kind[2][0], 2);
+    const app = await instance({ AUDIT_RETENTION_DAYS: '2' });
+    for (const [table] of kinds) assert.equal(await countRows(table), 2);
+    await app.listen({ host: '127.0.0.1', port: 0 });
+    for (const [table] of kinds) await until(async () => (await countRows(table)) === 0);
+    await until(() => lines.some((line) => line.includes('"what":"the audit trail","deleted":2')));
+  });
+});
+
+suite('plans of frequent statements', async () => {
+  const sent: CompiledQuery[] = [];
+  const watched = new Kysely<Tables>({
+    dialect: new PostgresDialect({ pool }),
+    log: ({ query }) => void sent.push(query),
+  });
+
+  before(async () => {
+    await db.deleteFrom('conversation_sessions').execute();
+    await sql`
+      insert into conversation_sessions (id, user_id, last_active)
+      select 's-' || number, 'u-' || number % 4, now() - number * interval '1 minute'
+      from generate_series(1, 2000) as number`.execute(db);
+    await sql`
+      insert into chat_turns (id, session_id, user_id, question_id, status, lease_until, finished_at)
+      select 't-' || number, 's-' || number % 20 + 1, 'u-1', 'q-' || number, 'completed', now(), now()
+      from generate_series(1, 2000) as number`.execute(db);
+    await sql`
+      insert into conversation_messages (session_id, role, content, turn_id)
+      select 's-' || number % 20 + 1, role, 'Hello', 't-' || number
+      from generate_series(1, 2000) as number, unnest(array['user', 'assistant']) as role`.execute(
+      db,
+    );
+    await sql`
+      insert into agent_steps (session_id, turn_id, kind, title, status)
+      select 's-' || number % 20 + 1, 't-' || number, 'tool', 'x', 'done'
+      from generate_series(1, 2000) as number`.execute(db);
+    await sql`analyze`.execute(db);
+  });
+
+  type Send = (on: Transaction<Tables>) => Promise<unknown>;
+
+  async function planOf(send: Send): Promise<string> {
+    sent.length = 0;
+    await send(watched as Transaction<Tables>);
+    const [query] = sent;
+    assert.ok(query);
+    const { rows } = await db.executeQuery<{ 'QUERY PLAN': string }>(
+      CompiledQuery.raw(`explain ${query.sql}`, [...query.parameters]),
+    );
+    return rows.map((row) => row['QUERY PLAN']).join('\n');
+  }
+
+  /** A time in the middle of all rows. */
+  const us = (Date.now() - 12 * 3_600_000) * 1000;
+  const limit = 11;
+  const session = { sessionId: 's-1', scope: 'everything', limit } as const;
+  const question = { sessionId: 's-8', questionId: 'q-7' };
+  const user = { userId: 'u-1' };
+
+  const sorted: [index: string, send: Send][] = [
+    [
+      'conversation_sessions_last_active',
+      (on) => listSessions(on, { scope: 'everything', after: [us, 's'], limit }),
+    ],
+    ['conversation_sessions_owner', (on) => listSessions(on, { scope: user, limit })],
+    [
+      'conversation_sessions_owner',
+      (on) => listSessions(on, { scope: user, after: [us, 's'], limit }),
+    ],
+    ['conversation_messages_session', (on) => listMessages(on, session)],
+    ['conversation_messages_session', (on) => listMessages(on, { ...session, before: [us, 1] })],
+    ['agent_steps_session', (on) => listSteps(on, session)],
+  ];
+  const found: [indexes: string[], send: Send][] = [
+    [['agent_steps_session'], (on) => endSteps(on, { turnId: 't-7', sessionId: 's-8' })],
+    [['chat_turns_session'], (on) => findLatestTurn(on, 's-8')],
+    [['chat_turns_session', 'conversation_messages_turn'], (on) => findAnswer(on, question)],
+    [['chat_turns_session', 'conversation_messages_turn'], (on) => deleteAnswer(on, question)],
+  ];
+
+  test('Lists are read in the order of an index', async () => {
+    for (const [index, send] of sorted) {
+      const plan = await planOf(send);
+      assert.match(plan, new RegExp(`Index (Only )?Scan (Backward )?using ${index} `), plan);
+      assert.doesNotMatch(plan, /Sort|Seq Scan/, plan);
+    }
+  });
+
+  test('Turns, answers and steps are found by indexes', async () => {
+    for (const [indexes, send] of found) {
+      const plan = await planOf(send);
+      for (const index of indexes) assert.ok(plan.includes(index), plan);
+      assert.doesNotMatch(plan, /Seq Scan/, plan);
+    }
+  });
 });

@@ -3,14 +3,14 @@ import type { FastifyInstance, FastifyReply, FastifyRequest, RouteOptions } from
 import { type ErrorCode, problem, problemResponses } from '../errors.ts';
 import { hasPermission, type KnownUser, type Permission, type User } from './permissions.ts';
 
-/** Codes of the errors that the guard returns on all routes that are not public. */
+/** Error codes of the guard on all routes that are not public. */
 export const guardErrorCodes = [
   'not_signed_in',
   'provider_unavailable',
   'user_without_email',
 ] as const;
 
-/** The access that a route requires. */
+/** Access that a route requires. */
 export type Access = 'public' | 'signed-in' | { role: 'admin' } | { permission: Permission };
 
 // oxlint-disable typescript/consistent-type-definitions -- Fastify's declarations can only be merged with interfaces
@@ -33,9 +33,7 @@ declare module 'fastify' {
 /**
  * Adds access checks to all routes of `app`. Each route declares `config.access`, except the kit's `operational` routes.
  * A request that changes state with the session cookie must come from this origin. Its user is checked again after the
- * body arrives, because uploads can be slow. Specification 000, Permission check rules; Contract 3, State-changing
- * requests.
- * @param options.currentUser Resolves the user of a request, or checks that a `known` user is still current.
+ * body arrives, because uploads can be slow. Specification 000, Permission check rules; Contract 3.
  */
 export function guardRoutes(
   app: FastifyInstance,
@@ -46,6 +44,7 @@ export function guardRoutes(
   }: {
     baseUrl: string;
     hasSession: (request: FastifyRequest) => boolean;
+    /** Resolves the user of a request, or checks that a `known` user is still current. */
     currentUser: (
       request: FastifyRequest,
       reply: FastifyReply,
@@ -74,8 +73,8 @@ export function guardRoutes(
     const { url, config } = request.routeOptions;
     const isCookieUsed = config.isSigned !== true && hasSession(request);
     if (isCookieUsed && isCrossSiteChange(request, baseUrl)) throw problem('cross_site_request');
-    const isUnknownRoute = url === undefined;
-    if (isUnknownRoute || config.operational === true) return;
+    // Unknown routes have no URL.
+    if (url === undefined || config.operational === true) return;
     await requireAccess(request, reply);
     if (request.user !== null) void reply.header('cache-control', 'no-store');
   });
@@ -96,32 +95,30 @@ function describeRoute(route: RouteOptions): void {
   }
   const { access, errors } = config;
   const roles = typeof access === 'string' ? [] : Object.values(access);
+  const codes = new Set<ErrorCode | number>([
+    ...listAccessErrors(access, route),
+    ...listInputErrors(route),
+  ]);
   route.schema = {
     ...schema,
     ...(access !== 'public' && { security: [{ session: roles }] }),
     ...(errors && {
       response: {
-        ...problemResponses(
-          ...new Set([...accessErrors(access, route), ...inputErrors(route), ...errors]),
-        ),
+        ...problemResponses(...codes.union(new Set(errors))),
         ...(schema?.response as object),
       },
     }),
   };
 }
 
-function accessErrors(access: Access, { method }: RouteOptions): (ErrorCode | number)[] {
-  if (access === 'public') return [];
-  return [
-    ...guardErrorCodes,
-    ...(isChange(String(method)) ? (['cross_site_request'] as const) : []),
-    ...(access === 'signed-in'
-      ? []
-      : (['role' in access ? 'admin_only' : 'permission_missing'] as const)),
-  ];
+function* listAccessErrors(access: Access, { method }: RouteOptions): Iterable<ErrorCode> {
+  if (access === 'public') return;
+  yield* guardErrorCodes;
+  if (isChange(String(method))) yield 'cross_site_request';
+  if (access !== 'signed-in') yield 'role' in access ? 'admin_only' : 'permission_missing';
 }
 
-function inputErrors({ schema, config, attachValidation }: RouteOptions): number[] {
+function listInputErrors({ schema, config, attachValidation }: RouteOptions): number[] {
   if (config?.isSigned === true) return [413, 415];
   if (schema?.body !== undefined) return [400, 413, 415, 422];
   const hasInput = schema?.querystring !== undefined || schema?.params !== undefined;

@@ -5,10 +5,10 @@ import type { Tables } from '../tables.ts';
 /** Schema of a user's role. Specification 000, User record. */
 export const role = Type.Union([Type.Literal('user'), Type.Literal('admin')]);
 
-/** The role of a user. */
+/** Role of a user. */
 export type Role = Static<typeof role>;
 
-/** A user with the data of the identity provider. Specification 000, User record. */
+/** User with the data of the identity provider. Specification 000, User record. */
 export type User = {
   id: string;
   email: string;
@@ -17,10 +17,10 @@ export type User = {
   permissions: string[];
 };
 
-/** A resolved user, and the access generation at the time of resolution. */
+/** Resolved user, and the access generation at the time of resolution. */
 export type KnownUser = { user: User; generation: number };
 
-/** The permissions and their default roles at the provider. Specification 000, Permissions and defaults. */
+/** Permissions and their default roles at the provider. Specification 000, Permissions and defaults. */
 export const permissions = {
   'svc.sessions.read_own': { meaning: 'view own sessions', defaults: ['user', 'admin'] },
   'svc.sessions.read_all': { meaning: 'view all sessions', defaults: ['admin'] },
@@ -37,7 +37,7 @@ export const permissions = {
   'svc.debug.access': { meaning: 'access the debug panel', defaults: ['admin'] },
 } as const satisfies Record<string, { meaning: string; defaults: readonly Role[] }>;
 
-/** The slug of a permission. */
+/** Slug of a permission. */
 export type Permission = keyof typeof permissions;
 
 /** Returns whether a user has a permission. Admins have all permissions. Specification 000, Permission check rules. */
@@ -49,8 +49,8 @@ export function hasPermission(
 }
 
 /**
- * The rows that a user may access. Admins access all rows, including rows without an owner. Holders of a permission
- * access the rows of every user. Other users access only their own rows. Specification 000, Ownership columns.
+ * Rows that a user may access: all rows for admins, the rows of every user for holders of a permission, own rows for
+ * other users. Specification 000, Ownership columns.
  */
 export type AccessScope = 'everything' | 'every-user' | { userId: string };
 
@@ -78,10 +78,8 @@ export function whereInScope(scope: AccessScope, owner: string): RawBuilder<SqlB
 const OWNER_LOCKS = 1;
 
 /**
- * Serializes transactions that count and then add rows of an owner, across all processes.
- *
- * Transactions acquire locks in one order: owner, memory (`lockMemoryOf`), session (`lockSession`, or its deletion),
- * contents of the session, facts.
+ * Serializes transactions that count and then add rows of an owner, across all processes. Transactions acquire locks in
+ * one order: owner, memory (`lockMemoryOf`), session (`lockSession` or its deletion), contents of the session, facts.
  */
 export async function lockOwner(trx: Transaction<Tables>, userId: string): Promise<void> {
   await sql`select pg_advisory_xact_lock(${OWNER_LOCKS}::int, hashtext(${userId}))`.execute(trx);

@@ -1,12 +1,12 @@
 import { createCursorCodec, createPageQuery, type Server, paginate } from '@oselya/kit';
-import { type Kysely, sql } from 'kysely';
+import { type Kysely, sql, type SqlBool } from 'kysely';
 import { Type } from 'typebox';
 import { problem } from '../errors.ts';
 import { nullable, timestamp, userId } from '../schema.ts';
 import type { Tables } from '../tables.ts';
 import type { Sweep } from '../upkeep.ts';
 
-/** Every action of the audit trail. Contract 3, Further endpoints. */
+/** Actions of the audit trail. Contract 3, Further endpoints. */
 export const auditActions = [
   'signed_in',
   'signed_out',
@@ -14,9 +14,8 @@ export const auditActions = [
   'sign_in_ended',
   /** An admin or a webhook ended all sign-ins of a user, or of all users. */
   'sign_ins_ended',
-  /** A session ended because the provider rejected its tokens. */
+  /** The provider rejected the tokens of an auth session. */
   'session_rejected',
-  /** A sign-in failed after its pending login was consumed. */
   'sign_in_failed',
   /** The cached role changed: at the provider, or by an admin. */
   'role_changed',
@@ -30,51 +29,52 @@ export const auditActions = [
   'profile_availability_asked',
 ] as const;
 
+/** Action of the audit trail. */
 export type AuditAction = (typeof auditActions)[number];
 
-/** Facts about an action, none of them secret. */
+/** Details of an action, without secrets. */
 type AuditDetails = Readonly<Record<string, string | number | boolean | null>>;
 
 /**
- * Appends a line to the audit trail, in the transaction of the action or before its answer.
+ * Appends a line to the audit trail, in the transaction of the action or before its response.
  * @param entry.actorId Null for the provider, the operator's command, and an unknown actor.
- * @param entry.userId The owner of the data or sign-in; null for all users, or an unknown owner.
+ * @param entry.userId Owner of the data or sign-in; null for all users, or an unknown owner.
  */
 export async function recordAudit(
   db: Kysely<Tables>,
-  {
-    action,
-    actorId,
-    userId: ownerId,
-    details = {},
-  }: { action: AuditAction; actorId: string | null; userId: string | null; details?: AuditDetails },
+  entry: {
+    action: AuditAction;
+    actorId: string | null;
+    userId: string | null;
+    details?: AuditDetails;
+  },
 ): Promise<void> {
   await db
     .insertInto('audit_log')
     .values({
-      action,
-      actor_id: actorId,
-      user_id: ownerId,
-      details: sql<string>`${JSON.stringify(details)}::jsonb`,
+      action: entry.action,
+      actor_id: entry.actorId,
+      user_id: entry.userId,
+      details: sql<string>`${JSON.stringify(entry.details ?? {})}::jsonb`,
     })
     .execute();
 }
 
 /**
- * Records that a user reads or changes data of another; nothing for their own data.
- * @param ownerId Null for data without an owner, or of several users.
+ * Records that a user reads or changes data of another user. Records nothing for their own data.
+ * @param access.ownerId Null for data without an owner, or of several users.
  */
 export async function recordOthersData(
   db: Kysely<Tables>,
   action: 'others_data_read' | 'others_data_changed',
-  { actorId, ownerId, details }: { actorId: string; ownerId: string | null; details: AuditDetails },
+  access: { actorId: string; ownerId: string | null; details: AuditDetails },
 ): Promise<void> {
-  if (ownerId === actorId) return;
-  await recordAudit(db, { action, actorId, userId: ownerId, details });
+  const { actorId, ownerId, details } = access;
+  if (ownerId !== actorId) await recordAudit(db, { action, actorId, userId: ownerId, details });
 }
 
 /** Lists lines of the trail, newest first, and one more than `limit` if there are more. */
-export async function listAudit(
+export function listAudit(
   db: Kysely<Tables>,
   filter: {
     action?: AuditAction | undefined;
@@ -84,27 +84,28 @@ export async function listAudit(
     since?: number | undefined;
     /** Unix time in seconds, exclusive. */
     until?: number | undefined;
-    /** The last line of the page before. */
+    /** Last line of the previous page. */
     beforeId?: number | undefined;
   },
   limit: number,
 ) {
-  let query = db
+  const { action, actorId, userId: ownerId, since, until, beforeId } = filter;
+  const conditions = [
+    action !== undefined && sql<SqlBool>`action = ${action}`,
+    actorId !== undefined && sql<SqlBool>`actor_id = ${actorId}`,
+    ownerId !== undefined && sql<SqlBool>`user_id = ${ownerId}`,
+    since !== undefined && sql<SqlBool>`created_at >= to_timestamp(${since})`,
+    until !== undefined && sql<SqlBool>`created_at < to_timestamp(${until})`,
+    beforeId !== undefined && sql<SqlBool>`id < ${beforeId}`,
+  ].filter((condition) => condition !== false);
+  return db
     .selectFrom('audit_log')
     .select(['id', 'created_at', 'action', 'actor_id', 'user_id'])
     .select(sql<AuditDetails>`details`.as('details'))
+    .where((where) => where.and(conditions))
     .orderBy('id', 'desc')
-    .limit(limit + 1);
-  const { action, actorId, userId: ownerId, since, until, beforeId } = filter;
-  if (action !== undefined) query = query.where('action', '=', action);
-  if (actorId !== undefined) query = query.where('actor_id', '=', actorId);
-  if (ownerId !== undefined) query = query.where('user_id', '=', ownerId);
-  if (since !== undefined)
-    query = query.where('created_at', '>=', sql<Date>`to_timestamp(${since})`);
-  if (until !== undefined)
-    query = query.where('created_at', '<', sql<Date>`to_timestamp(${until})`);
-  if (beforeId !== undefined) query = query.where('id', '<', beforeId);
-  return query.execute();
+    .limit(limit + 1)
+    .execute();
 }
 
 /** Deletes lines that are older than AUDIT_RETENTION_DAYS. */
@@ -119,7 +120,9 @@ export const sweepAudit =
 
 const PAGE = { limit: 100, maxLimit: 500 };
 
-const lineId = createCursorCodec(Type.Integer({ minimum: 1, maximum: Number.MAX_SAFE_INTEGER }));
+const lineCursors = createCursorCodec(
+  Type.Integer({ minimum: 1, maximum: Number.MAX_SAFE_INTEGER }),
+);
 
 const auditLine = Type.Object({
   id: Type.Integer(),
@@ -181,10 +184,10 @@ export function auditRoutes(app: Server, db: Kysely<Tables>): void {
         userId: query.user_id,
         since: toSeconds('since', query.since),
         until: toSeconds('until', query.until),
-        beforeId: lineId.read(cursor),
+        beforeId: lineCursors.read(cursor),
       };
       const rows = await listAudit(db, filter, limit);
-      const cursorOf = ({ id }: { id: number }) => lineId.write(id);
+      const cursorOf = ({ id }: { id: number }) => lineCursors.write(id);
       return paginate(rows, { limit, cursorOf, request, reply }).map((row) => ({
         ...row,
         created_at: row.created_at.toISOString(),
@@ -193,7 +196,7 @@ export function auditRoutes(app: Server, db: Kysely<Tables>): void {
   );
 }
 
-/** RFC 3339 has leap seconds and offsets of a day, which JavaScript and PostgreSQL do not all accept. */
+/** Rejects times that only RFC 3339 accepts: leap seconds, and offsets of a day. */
 function toSeconds(name: string, text: string | undefined): number | undefined {
   if (text === undefined) return undefined;
   const seconds = Date.parse(text) / 1000;

@@ -1,10 +1,10 @@
 import { retryConflicts } from '@oselya/db';
 import {
   createCursorCodec,
-  type Logger,
   createPageQuery,
-  type Server,
+  type Logger,
   paginate,
+  type Server,
 } from '@oselya/kit';
 import { type Kysely, sql, type Transaction } from 'kysely';
 import { Type } from 'typebox';
@@ -33,6 +33,12 @@ const userItem = Type.Object({
   updated_at: nullable(timestamp()),
 });
 
+const userExample = {
+  ...exampleUser,
+  created_at: '2026-03-02T08:15:00.000Z',
+  updated_at: '2026-03-04T17:42:00.000Z',
+};
+
 const userParams = Type.Object({ user_id: userId });
 
 type AdminDeps = {
@@ -43,10 +49,7 @@ type AdminDeps = {
   sessions: Pick<SessionService, 'listSessions'>;
 };
 
-/**
- * Registers `/admin/users` and `/admin/sessions`; every use is recorded in the audit trail. Specification 000, Admin
- * endpoints; Contract 3, Further endpoints.
- */
+/** Registers `/admin/users` and `/admin/sessions`. Specification 000, Admin endpoints; Contract 3, Further endpoints. */
 export function adminRoutes(app: Server, deps: AdminDeps): void {
   const access = { role: 'admin' } as const;
   const tags = ['admin'];
@@ -85,15 +88,7 @@ export function adminRoutes(app: Server, deps: AdminDeps): void {
         response: {
           200: Type.Array(userItem, {
             description: 'Users, by id.',
-            examples: [
-              [
-                {
-                  ...exampleUser,
-                  created_at: '2026-03-02T08:15:00.000Z',
-                  updated_at: '2026-03-04T17:42:00.000Z',
-                },
-              ],
-            ],
+            examples: [[userExample]],
           }),
         },
       },
@@ -107,7 +102,22 @@ export function adminRoutes(app: Server, deps: AdminDeps): void {
         userId: null,
         details: { data: 'users' },
       });
-      const rows = await listUsers(deps.db, { text: q, afterId, limit });
+      let query = deps.db
+        .selectFrom('svc_users')
+        .select(['id', 'email', 'display_name', 'role', 'permissions'])
+        // Tables of an older system may allow null.
+        .select(sql<Date | null>`created_at`.as('created_at'))
+        .select(sql<Date | null>`updated_at`.as('updated_at'))
+        .orderBy('id')
+        .limit(limit + 1);
+      if (afterId !== undefined) query = query.where('id', '>', afterId);
+      if (q !== undefined) {
+        query = query.where(
+          sql<boolean>`(position(lower(${q}) in lower(email)) > 0
+            or position(lower(${q}) in lower(display_name)) > 0)`,
+        );
+      }
+      const rows = await query.execute();
       const cursorOf = ({ id }: { id: string }) => userCursors.write(id);
       return paginate(rows, { limit, cursorOf, request, reply }).map((row) => ({
         ...row,
@@ -170,42 +180,18 @@ export function adminRoutes(app: Server, deps: AdminDeps): void {
       },
     },
     async (request) => {
-      const sessions_ended = await signUserOut(deps, {
-        actorId: signedIn(request).id,
-        userId: request.params.user_id,
-      });
+      const actorId = signedIn(request).id;
+      const sessions_ended = await signUserOut(deps, actorId, request.params.user_id);
       return { ok: true as const, sessions_ended };
     },
   );
 }
 
-function listUsers(
-  db: Kysely<Tables>,
-  filter: { text: string | undefined; afterId: string | undefined; limit: number },
-) {
-  const { text, afterId, limit } = filter;
-  let query = db
-    .selectFrom('svc_users')
-    .select(['id', 'email', 'display_name', 'role', 'permissions'])
-    // Tables of an older system may allow null.
-    .select(sql<Date | null>`created_at`.as('created_at'))
-    .select(sql<Date | null>`updated_at`.as('updated_at'))
-    .orderBy('id')
-    .limit(limit + 1);
-  if (afterId !== undefined) query = query.where('id', '>', afterId);
-  if (text !== undefined) {
-    query = query.where(
-      sql<boolean>`(position(lower(${text}) in lower(email)) > 0
-        or position(lower(${text}) in lower(display_name)) > 0)`,
-    );
-  }
-  return query.execute();
-}
-
-/** Ends all sign-ins of a user, including those in flight, and returns how many there were. */
+/** Ends all sign-ins of a user, including sign-ins in flight, and returns the number of auth sessions. */
 async function signUserOut(
   { db, log, metrics, tokenRevocation }: AdminDeps,
-  { actorId, userId: id }: { actorId: string; userId: string },
+  actorId: string,
+  id: string,
 ): Promise<number> {
   const end = async (trx: Transaction<Tables>) => {
     const user = await trx.selectFrom('svc_users').select('id').where('id', '=', id).execute();
@@ -216,7 +202,7 @@ async function signUserOut(
     await recordAudit(trx, { action: 'sign_ins_ended', actorId, userId: id, details });
     return sessions.length;
   };
-  // Sessions have no lock order, so this may conflict with a webhook.
+  // Auth sessions have no lock order, so the transaction may conflict with a webhook.
   const ended = await retryConflicts(() => db.transaction().execute(end));
   metrics.countEnded('admin', ended);
   log.info({ user_id: id, sessions: ended }, 'an admin ended all sign-ins of a user');

@@ -5,7 +5,7 @@ import {
   MAX_OPENED_MESSAGES,
 } from '@oselya/protocol';
 import type { User } from '../access/permissions.ts';
-import { perMinuteOfEach } from '../limits.ts';
+import { createMinuteBudgets } from '../limits.ts';
 import { problem } from '../errors.ts';
 import { INITIAL_CURSOR, type Chat, type MessageSender } from './chat.ts';
 import {
@@ -47,7 +47,7 @@ export function createHandlers({
   sessions: Pick<SessionService, 'createSession' | 'openConversation' | 'requireReadable'>;
 }): Record<ClientType, MessageType> {
   const sockets = new WeakMap<UserSocket, Map<string, OpenSession>>();
-  const openings = perMinuteOfEach(OPENED_LETTERS_PER_MINUTE);
+  const openings = createMinuteBudgets(OPENED_LETTERS_PER_MINUTE);
 
   return {
     ping: definePublicMessage(clientMessages.ping, (_, answer) => answer({ type: 'pong' })),

@@ -4,7 +4,7 @@ import { type Closing, closings, socketLimits as protocolLimits } from '@oselya/
 import type { Registry } from 'prom-client';
 import type { RawData, WebSocket } from 'ws';
 import type { User } from '../access/permissions.ts';
-import { createTally, perMinute } from '../limits.ts';
+import { createTally, createMinuteBudget } from '../limits.ts';
 import { problem } from '../errors.ts';
 import {
   createDispatch,
@@ -56,8 +56,8 @@ class Connection {
     this.#socket = socket;
     this.#limits = limits;
     this.#receive = receive;
-    this.#hasMessageLeft = perMinute(limits.messagesPerMinute);
-    this.#hasErrorLeft = perMinute(limits.errorsPerMinute);
+    this.#hasMessageLeft = createMinuteBudget(limits.messagesPerMinute);
+    this.#hasErrorLeft = createMinuteBudget(limits.errorsPerMinute);
     socket.once('close', () => this.#closed.resolve());
     socket.on('pong', () => {
       this.#unanswered = 0;

@@ -1,76 +1,50 @@
 import { createPreparedStatement } from '@oselya/db';
-import { type Kysely, sql } from 'kysely';
+import { type Kysely, type Selectable, sql } from 'kysely';
+import type { Config } from '../config.ts';
 import type { Tables } from '../tables.ts';
 import type { Sweep } from '../upkeep.ts';
 import type { CachedUser } from './users.ts';
 
-/** An auth session that has not expired, with the cached data of its user. Specification 000, Auth session record. */
-export type AuthSession = {
-  id: string;
-  userId: string;
-  accessTokenEnc: string;
-  refreshTokenEnc: string;
-  /** Number of refreshes, which fences writes of a stale lease holder. */
-  tokenVersion: number;
+/** An active auth session, with the cached data of its user. Specification 000, Auth session record. */
+export type AuthSession = Pick<
+  Selectable<Tables['user_auth_sessions']>,
+  'id' | 'user_id' | 'access_token_enc' | 'refresh_token_enc' | 'token_version'
+> & {
   isAccessTokenExpired: boolean;
   /** State of the refresh lease. A lease expires if its holder crashes. */
   refreshLease: 'free' | 'held' | 'expired';
   isLastUseOld: boolean;
   cachedUser: CachedUser | undefined;
-  /** The generation of the user's cached access at `readAt`. */
+  /** Generation of the user's cached access at `readAt`. */
   accessGeneration: number;
-  /** Time at which the row was read, by the database's clock. */
+  /** Time of the database's clock when the row was read. */
   readAt: Date;
   /** Whether `cachedUser` is recent enough to skip a fetch. */
   isUserFresh: boolean;
 };
 
-/** The encrypted tokens of an auth session. */
-export type SealedTokens = {
-  accessTokenEnc: string;
-  /** Encrypted refresh token. Encrypts an empty text if the provider issued none. */
-  refreshTokenEnc: string;
-  expiresInSeconds: number | undefined;
-  /** The provider's `sid`. Undefined leaves the column unchanged. */
-  providerSessionId?: string | undefined;
-  idTokenEnc?: string | undefined;
-};
+/** Settings that limit the lifetime of auth sessions. */
+export type LifetimeConfig = Pick<Config, 'SVC_AUTH_COOKIE_MAX_AGE_DAYS' | 'SVC_AUTH_IDLE_DAYS'>;
 
-/** The lifetime of sign-ins: SVC_AUTH_COOKIE_MAX_AGE_DAYS and SVC_AUTH_IDLE_DAYS. */
-export type AuthSessionLifetime = {
-  lifetimeDays: number;
-  /** Days without use after which a sign-in expires. 0 disables the limit. */
-  idleDays: number;
-};
-
-/** The rules for finding auth sessions. */
-export type AuthSessionRules = AuthSessionLifetime & {
-  /** IDP_USER_MAX_AGE_SECONDS. 0 means that user data is never fresh. */
-  userMaxAgeSeconds: number;
-};
-
-/** Builds the SQL condition that an auth session `s` has not expired. The server also enforces the cookie's lifetime. */
+/** Builds the SQL condition that an auth session `s` has not expired. */
 export const whereAuthSessionActive = ({
-  lifetimeDays,
-  idleDays,
-}: AuthSessionLifetime) => sql<boolean>`(
+  SVC_AUTH_COOKIE_MAX_AGE_DAYS: lifetimeDays,
+  SVC_AUTH_IDLE_DAYS: idleDays,
+}: LifetimeConfig) => sql<boolean>`(
   s.created_at > now() - make_interval(days => ${lifetimeDays})
   and (${idleDays} = 0
     or coalesce(s.last_used_at, s.created_at) > now() - make_interval(days => ${idleDays})))`;
 
-/** Selects an auth session by its cookie ($1) unless its lifetime ($2, days) or idle time ($3, days) has passed. */
+/** Selects an auth session by its cookie ($1) within its lifetime ($2, days) and idle time ($3, days). */
 const FROM_SESSION = `
   from user_auth_sessions s left join svc_users u on u.id = s.user_id
   where s.id = $1 and s.created_at > now() - make_interval(days => $2)
     and ($3 = 0 or coalesce(s.last_used_at, s.created_at) > now() - make_interval(days => $3))`;
 
-type Row = Omit<AuthSession, 'cachedUser'> & {
-  [Column in keyof CachedUser]: CachedUser[Column] | null;
-};
-
-const sessionStatement = createPreparedStatement<Row>(
-  `select s.id, s.user_id as "userId", s.access_token_enc as "accessTokenEnc",
-     s.refresh_token_enc as "refreshTokenEnc", s.token_version as "tokenVersion",
+const sessionStatement = createPreparedStatement<
+  Omit<AuthSession, 'cachedUser'> & { [Column in keyof CachedUser]: CachedUser[Column] | null }
+>(
+  `select s.id, s.user_id, s.access_token_enc, s.refresh_token_enc, s.token_version,
      u.email, u.display_name, u.role, u.permissions,
      coalesce(u.access_generation, 0) as "accessGeneration",
      coalesce(s.expires_at <= now(), false) as "isAccessTokenExpired",
@@ -83,13 +57,18 @@ const sessionStatement = createPreparedStatement<Row>(
    ${FROM_SESSION}`,
 );
 
-/** Finds an auth session by the value of its cookie. Ignores expired ones. */
+/** Finds an active auth session by the value of its cookie. */
 export async function findAuthSession(
   db: Kysely<Tables>,
   id: string,
-  { lifetimeDays, idleDays, userMaxAgeSeconds }: AuthSessionRules,
+  config: LifetimeConfig & Pick<Config, 'IDP_USER_MAX_AGE_SECONDS'>,
 ): Promise<AuthSession | undefined> {
-  const [row] = await sessionStatement(db, [id, lifetimeDays, idleDays, userMaxAgeSeconds]);
+  const [row] = await sessionStatement(db, [
+    id,
+    config.SVC_AUTH_COOKIE_MAX_AGE_DAYS,
+    config.SVC_AUTH_IDLE_DAYS,
+    config.IDP_USER_MAX_AGE_SECONDS,
+  ]);
   if (row === undefined) return undefined;
   const { email, display_name, role, permissions, ...session } = row;
   const hasUser = email !== null && role !== null && permissions !== null;
@@ -107,80 +86,30 @@ const generationStatement = createPreparedStatement<{ generation: number }>(
 export async function findAccessGeneration(
   db: Kysely<Tables>,
   id: string,
-  { lifetimeDays, idleDays }: AuthSessionLifetime,
+  config: LifetimeConfig,
 ): Promise<number | undefined> {
+  const { SVC_AUTH_COOKIE_MAX_AGE_DAYS: lifetimeDays, SVC_AUTH_IDLE_DAYS: idleDays } = config;
   const [row] = await generationStatement(db, [id, lifetimeDays, idleDays]);
   return row?.generation;
 }
 
-/** Returns the IDs of those auth sessions that exist and have not expired. */
+/** Returns the IDs of the active auth sessions among `ids`. */
 export async function findActiveAuthSessions(
   db: Kysely<Tables>,
   ids: readonly string[],
-  lifetime: AuthSessionLifetime,
+  config: LifetimeConfig,
 ): Promise<Set<string>> {
   const { rows } = await sql<{ id: string }>`
     select s.id from user_auth_sessions s
-    where s.id = any(${ids}) and ${whereAuthSessionActive(lifetime)}`.execute(db);
+    where s.id = any(${ids}) and ${whereAuthSessionActive(config)}`.execute(db);
   return new Set(rows.map(({ id }) => id));
 }
 
 /** SQL of the public ID of an auth session `s`: 16 hex digits of the SHA-256 of its secret ID. */
 export const publicSessionId = sql<string>`left(encode(sha256(convert_to(s.id, 'UTF8')), 'hex'), 16)`;
 
-/** Finds the ID of a user's auth session by its public ID. Ignores expired ones. */
-export async function findOwnAuthSession(
-  db: Kysely<Tables>,
-  { userId, publicId }: { userId: string; publicId: string },
-  lifetime: AuthSessionLifetime,
-): Promise<string | undefined> {
-  const row = await db
-    .selectFrom('user_auth_sessions as s')
-    .select('s.id')
-    .where('s.user_id', '=', userId)
-    .where(whereAuthSessionActive(lifetime))
-    .where(publicSessionId, '=', publicId)
-    .executeTakeFirst();
-  return row?.id;
-}
-
-/** The time of a user data fetch, and the access generation at that time. */
+/** Time of a user data fetch, and the access generation at that time. */
 export type UserCheck = { at: Date; generation: number };
-
-/** The client of a sign-in, for the user's list of sign-ins. */
-export type ClientInfo = { userAgent: string | null; address: string | null };
-
-/** Stores a new auth session. */
-export async function addAuthSession(
-  db: Kysely<Tables>,
-  session: { id: string; userId: string; checked: UserCheck | undefined; client: ClientInfo },
-  tokens: SealedTokens,
-): Promise<void> {
-  await db
-    .insertInto('user_auth_sessions')
-    .values({
-      id: session.id,
-      user_id: session.userId,
-      ...buildTokenColumns(tokens),
-      user_checked_at: session.checked?.at ?? null,
-      checked_generation: session.checked?.generation ?? null,
-      user_agent: session.client.userAgent,
-      address: session.client.address,
-    })
-    .execute();
-}
-
-/** Builds the column values of tokens. `expires_at` is null if the provider sent no expiry. */
-export const buildTokenColumns = (tokens: SealedTokens) => ({
-  access_token_enc: tokens.accessTokenEnc,
-  refresh_token_enc: tokens.refreshTokenEnc,
-  expires_at:
-    tokens.expiresInSeconds === undefined
-      ? null
-      : sql<Date>`now() + make_interval(secs => ${tokens.expiresInSeconds})`,
-  ...(tokens.providerSessionId !== undefined && { provider_session_id: tokens.providerSessionId }),
-  ...(tokens.idTokenEnc !== undefined && { id_token_enc: tokens.idTokenEnc }),
-});
 
 /** Records the use of an auth session, and optionally a fetch of its user's data. */
 export async function recordAuthSessionUse(
@@ -200,10 +129,10 @@ export async function recordAuthSessionUse(
 
 /** Creates the sweep that deletes expired auth sessions. */
 export const sweepAuthSessions =
-  (lifetime: AuthSessionLifetime): Sweep =>
+  (config: LifetimeConfig): Sweep =>
   (limit) =>
     sql`
     delete from user_auth_sessions where id in (
-      select s.id from user_auth_sessions s where not ${whereAuthSessionActive(lifetime)}
+      select s.id from user_auth_sessions s where not ${whereAuthSessionActive(config)}
       limit ${limit} for update skip locked
     )`;

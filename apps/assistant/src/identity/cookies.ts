@@ -9,16 +9,16 @@ const DAY_SECONDS = 24 * 60 * 60;
 /** Pattern of an ID, which needs no escaping in HTML, URLs or cookies. */
 export const ID_PATTERN = '^[A-Za-z0-9_-]{43}$';
 
-const idForm = new RegExp(ID_PATTERN);
+const idRegExp = new RegExp(ID_PATTERN);
 
-/** Creates a random id: 32 bytes as base64url. Contract 3, Auth session. */
-export function randomId(): string {
+/** Creates a random ID: 32 bytes as base64url. Contract 3, Auth session. */
+export function createRandomId(): string {
   return randomBytes(32).toString('base64url');
 }
 
 /** Returns whether a text is a well-formed ID. */
-export function isId(text: string): boolean {
-  return idForm.test(text);
+export function isId(text: string | undefined): text is string {
+  return text !== undefined && idRegExp.test(text);
 }
 
 /**
@@ -30,6 +30,11 @@ export function createCookies(config: Config) {
   const browserName = `${sessionName}_login`;
   const common = { path: '/', httpOnly: true, secure: config.SVC_AUTH_COOKIE_SECURE };
   const session: CookieSerializeOptions = { ...common, sameSite: config.SVC_AUTH_COOKIE_SAMESITE };
+
+  function read({ cookies }: FastifyRequest, name: string): string | null {
+    const value = cookies[name];
+    return isId(value) ? value : null;
+  }
 
   return {
     /** Returns whether a request carries a session cookie, well-formed or not. */
@@ -49,9 +54,4 @@ export function createCookies(config: Config) {
       reply.setCookie(browserName, id, { ...common, sameSite: 'lax', maxAge });
     },
   };
-}
-
-function read({ cookies }: FastifyRequest, name: string): string | null {
-  const value = cookies[name];
-  return value !== undefined && isId(value) ? value : null;
 }

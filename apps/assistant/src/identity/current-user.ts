@@ -1,32 +1,32 @@
 import type { KnownUser, User } from '../access/permissions.ts';
-import type { IdentityDeps } from './deps.ts';
-import {
-  isRejection,
-  toRequestError,
-  createProviderUnavailableError,
-} from './provider/transport.ts';
 import {
   type AuthSession,
   findAccessGeneration,
   findAuthSession,
   recordAuthSessionUse,
 } from './auth-sessions.ts';
+import type { IdentityDeps } from './deps.ts';
 import {
+  createProviderUnavailableError,
+  isRejection,
+  toRequestError,
+} from './provider/transport.ts';
+import {
+  createSingleFlight,
   createTokenRefresh,
   type EndRejectedSession,
-  createSingleFlight,
 } from './token-refresh.ts';
 import { UnreadableTokenError } from './token-vault.ts';
 import { isSameUser, readCachedUser, saveUser } from './users.ts';
 
-/** The result of resolving an auth session. An `unreadable` row is kept, because the correct key can decrypt it. */
+/** Result of resolving an auth session. An `unreadable` row is kept, because the correct key can decrypt it. */
 export type Resolution =
   | ({ status: 'signed-in' } & KnownUser)
   | { status: 'unknown' }
   | { status: 'unreadable' };
 
 /**
- * Resolves the value of an auth session cookie to its user.
+ * Resolves an auth session by its ID.
  * @param known Earlier result, which is returned again if the auth session and its generation are still current.
  */
 export type ResolveSession = (sessionId: string, known?: KnownUser) => Promise<Resolution>;
@@ -36,8 +36,7 @@ const MAX_FETCHES = 5;
 
 /**
  * Creates the function that resolves auth sessions for routes and sockets. It refreshes an expired access token and
- * fetches stale user data. After the provider's response it reads the generation again, so that a revocation during the
- * fetch also ends requests in flight.
+ * fetches stale user data. Afterwards it reads the generation again, so that a revocation during the fetch takes effect.
  * Specification 000, Per-request resolution; Contract 3, User data; docs/adr/0006-revocation.md.
  * @returns A function that throws `provider_unavailable` if the provider does not respond, or if the cached access is
  *   cleared during every fetch.
@@ -46,22 +45,22 @@ export function createCurrentUser(
   deps: IdentityDeps,
   endRejected: EndRejectedSession,
 ): ResolveSession {
-  const { db, log, provider, vault, rules } = deps;
+  const { db, log, provider, vault, config } = deps;
   const refresh = createTokenRefresh(deps, endRejected);
   const share = createSingleFlight<User>();
 
   async function resolve(sessionId: string): Promise<KnownUser | undefined> {
     for (let fetches = 0; fetches < MAX_FETCHES; fetches += 1) {
-      const session = await findAuthSession(db, sessionId, rules);
+      const session = await findAuthSession(db, sessionId, config);
       if (session === undefined) return undefined;
       if (session.isUserFresh && !session.isAccessTokenExpired && session.cachedUser) {
         if (session.isLastUseOld) await recordAuthSessionUse(db, sessionId);
-        const user = readCachedUser(session.userId, session.cachedUser);
+        const user = readCachedUser(session.user_id, session.cachedUser);
         return { user, generation: session.accessGeneration };
       }
       const fetched = await fetchWithRefresh(session);
       if (fetched === undefined) return undefined;
-      const generation = await findAccessGeneration(db, sessionId, rules);
+      const generation = await findAccessGeneration(db, sessionId, config);
       if (generation === undefined) return undefined;
       if (generation === fetched.generation) return fetched;
     }
@@ -83,9 +82,10 @@ export function createCurrentUser(
 
   /** Returns undefined if the provider rejects the token or returns another user. */
   async function fetchUser(session: AuthSession): Promise<KnownUser | undefined> {
-    const accessToken = await vault.open(session.accessTokenEnc, session, 'access_token_enc');
+    const { accessGeneration: generation } = session;
+    const accessToken = await vault.open(session, 'access_token_enc');
     // A request after a revocation must not share the response of an earlier request.
-    const flight = `${session.id} ${session.tokenVersion} ${session.accessGeneration}`;
+    const flight = `${session.id} ${session.token_version} ${generation}`;
     let user: User;
     try {
       user = await share(flight, () => provider.fetchUser(accessToken));
@@ -93,29 +93,25 @@ export function createCurrentUser(
       if (isRejection(error)) return undefined;
       throw toRequestError(error);
     }
-    if (user.id !== session.userId) return undefined;
-    await updateRecords(session, user);
-    return { user, generation: session.accessGeneration };
-  }
-
-  async function updateRecords(session: AuthSession, user: User): Promise<void> {
-    const { cachedUser, accessGeneration } = session;
-    if (cachedUser === undefined || !isSameUser(cachedUser, user)) {
-      const isCurrent = (generation: number) => generation === accessGeneration;
+    if (user.id !== session.user_id) return undefined;
+    if (session.cachedUser === undefined || !isSameUser(session.cachedUser, user)) {
+      const isCurrent = (current: number) => current === generation;
       await db.transaction().execute((trx) => saveUser(trx, user, isCurrent));
     }
-    const isReused = rules.userMaxAgeSeconds > 0;
-    if (!isReused && !session.isLastUseOld) return;
-    // The age of the user data starts before the fetch, so that a concurrent revocation is not missed.
-    const checked = { at: session.readAt, generation: accessGeneration };
-    await recordAuthSessionUse(db, session.id, isReused ? checked : undefined);
+    const isReused = config.IDP_USER_MAX_AGE_SECONDS > 0;
+    if (isReused || session.isLastUseOld) {
+      // The age of the user data starts before the fetch, so that a concurrent revocation is not missed.
+      const checked = { at: session.readAt, generation };
+      await recordAuthSessionUse(db, session.id, isReused ? checked : undefined);
+    }
+    return { user, generation };
   }
 
   return async (sessionId, known) => {
     try {
       const isKnown =
         known !== undefined &&
-        (await findAccessGeneration(db, sessionId, rules)) === known.generation;
+        (await findAccessGeneration(db, sessionId, config)) === known.generation;
       const current = isKnown ? known : await resolve(sessionId);
       return current === undefined ? { status: 'unknown' } : { status: 'signed-in', ...current };
     } catch (error) {

@@ -1,12 +1,11 @@
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import type { KnownUser } from '../access/permissions.ts';
+import { findActiveAuthSessions } from './auth-sessions.ts';
 import { createCookies } from './cookies.ts';
 import { createCurrentUser } from './current-user.ts';
 import { createIdentityDeps } from './deps.ts';
-import { findActiveAuthSessions } from './auth-sessions.ts';
 import { createSignIn } from './sign-in.ts';
 import { createSignOut } from './sign-out.ts';
-import { createTerminalSignIns } from './terminal.ts';
 import { createTokenRevocation } from './token-revocation.ts';
 
 /** Sign-in, sign-out, and the current user. */
@@ -15,7 +14,7 @@ export type Identity = ReturnType<typeof createIdentity>;
 /** Creates the identity service. */
 export function createIdentity(options: Parameters<typeof createIdentityDeps>[0]) {
   const deps = createIdentityDeps(options);
-  const { db, config, rules, provider } = deps;
+  const { db, config, provider } = deps;
   const tokenRevocation = createTokenRevocation(deps);
   const signOut = createSignOut(deps, tokenRevocation.wake);
   const resolve = createCurrentUser(deps, signOut.endRejected);
@@ -33,23 +32,19 @@ export function createIdentity(options: Parameters<typeof createIdentityDeps>[0]
   ): Promise<KnownUser | undefined> {
     if (!cookies.hasSession(request)) return undefined;
     const sessionId = cookies.sessionId(request);
-    const resolution =
-      sessionId === null ? ({ status: 'unknown' } as const) : await resolve(sessionId, known);
-    if (resolution.status === 'signed-in') return resolution;
-    if (resolution.status === 'unknown') cookies.clearSession(reply);
-    return undefined;
+    const resolution = sessionId && (await resolve(sessionId, known));
+    if (!resolution || resolution.status === 'unknown') cookies.clearSession(reply);
+    return resolution && resolution.status === 'signed-in' ? resolution : undefined;
   }
 
   return {
     provider,
     cookies,
-    lifetime: rules,
     currentUser,
     resolve,
-    findActive: (sessionIds: readonly string[]) => findActiveAuthSessions(db, sessionIds, rules),
+    findActive: (sessionIds: readonly string[]) => findActiveAuthSessions(db, sessionIds, config),
     tokenRevocation,
     signIn: createSignIn(deps),
     signOut,
-    terminalSignIns: createTerminalSignIns(deps),
   };
 }

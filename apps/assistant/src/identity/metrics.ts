@@ -1,15 +1,14 @@
 import { ProblemError } from '@oselya/kit';
 import { Counter, Histogram, type Registry } from 'prom-client';
-import type { MeasureRequest } from './provider/transport.ts';
-import { isRejection, ProviderError } from './provider/transport.ts';
+import { isRejection, type MeasureRequest, ProviderError } from './provider/transport.ts';
 
 /** Histogram buckets, from the latency of a local provider to the maximum of IDP_TIMEOUT_MS. */
 const LATENCY_BUCKETS_SECONDS = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30];
 
-/** The result of a token refresh. `waited` means that another request refreshed the token. */
+/** Result of a token refresh. `waited` means that another request refreshed the token. */
 export type RefreshOutcome = 'refreshed' | 'refused' | 'unavailable' | 'waited';
 
-/** The reason why an auth session ended before it expired. `refused` means that the provider rejected its tokens. */
+/** Reason why an auth session ended before it expired. `refused` means that the provider rejected its tokens. */
 export type EndReason = 'signed_out' | 'ended' | 'replaced' | 'admin' | 'webhook' | 'refused';
 
 /** Metrics of sign-in and of the identity provider. */
@@ -50,8 +49,8 @@ export function createIdentityMetrics(registry: Registry) {
       end({ outcome: 'ok' });
       return result;
     } catch (error) {
-      const failed = error instanceof ProviderError ? 'unavailable' : 'error';
-      end({ outcome: isRejection(error) ? 'refused' : failed });
+      const failure = error instanceof ProviderError ? 'unavailable' : 'error';
+      end({ outcome: isRejection(error) ? 'refused' : failure });
       throw error;
     }
   };
@@ -60,9 +59,9 @@ export function createIdentityMetrics(registry: Registry) {
     countRefresh: (outcome: RefreshOutcome) => refreshes.inc({ outcome }),
     countEnded: (reason: EndReason, sessions = 1) => ended.inc({ reason }, sessions),
     /** Counts a sign-in by its result or error. */
-    async countSignIn<Result>(work: () => Promise<Result>): Promise<Result> {
+    async countSignIn<Result>(signIn: () => Promise<Result>): Promise<Result> {
       try {
-        const result = await work();
+        const result = await signIn();
         signIns.inc({ outcome: 'ok' });
         return result;
       } catch (error) {

@@ -1,16 +1,11 @@
-import { createCursorCodec, createPageQuery, type Server, paginate } from '@oselya/kit';
-import { type Kysely, sql } from 'kysely';
+import { createCursorCodec, createPageQuery, paginate, type Server } from '@oselya/kit';
+import { sql } from 'kysely';
 import { Type } from 'typebox';
 import { signedIn } from '../access/guards.ts';
 import { problem } from '../errors.ts';
 import { nullable, okAnswer, storableText, timestamp } from '../schema.ts';
-import type { Tables } from '../tables.ts';
-import type { Identity } from './identity.ts';
-import {
-  whereAuthSessionActive,
-  type AuthSessionLifetime,
-  publicSessionId,
-} from './auth-sessions.ts';
+import { publicSessionId, whereAuthSessionActive } from './auth-sessions.ts';
+import type { SignInDeps } from './routes.ts';
 
 const PAGE = { limit: 50, maxLimit: 200 };
 
@@ -27,47 +22,6 @@ const positions = createCursorCodec(
     id: publicIdSchema,
   }),
 );
-
-/** Lists at most `limit + 1` sign-ins of a user, newest first. The extra row shows that another page follows. */
-function listOwnSignIns(
-  db: Kysely<Tables>,
-  {
-    userId,
-    currentId,
-    lifetime,
-    limit,
-    after,
-  }: {
-    userId: string;
-    currentId: string | null;
-    lifetime: AuthSessionLifetime;
-    limit: number;
-    after: ReturnType<typeof positions.read>;
-  },
-) {
-  let query = db
-    .selectFrom('user_auth_sessions as s')
-    .where('s.user_id', '=', userId)
-    .where(whereAuthSessionActive(lifetime))
-    .select([
-      publicSessionId.as('id'),
-      's.created_at',
-      sql<Date>`coalesce(s.last_used_at, s.created_at)`.as('last_used_at'),
-      sql<boolean>`coalesce(s.id = ${currentId}, false)`.as('current'),
-      's.user_agent',
-      's.address',
-      createdAtMicros.as('createdAtMicros'),
-    ])
-    .orderBy(createdAtMicros, 'desc')
-    .orderBy(publicSessionId, 'desc')
-    .limit(limit + 1);
-  if (after !== undefined) {
-    query = query.where(
-      sql<boolean>`(${createdAtMicros}, ${publicSessionId}) < (${after.createdAtMicros}, ${after.id})`,
-    );
-  }
-  return query.execute();
-}
 
 const signInItem = Type.Object({
   id: publicIdSchema,
@@ -88,8 +42,10 @@ const example = {
 };
 
 /** Registers `GET /auth/sessions` and `DELETE /auth/sessions/{id}`. Contract 3, Further endpoints. */
-export function registerOwnSignInRoutes(app: Server, db: Kysely<Tables>, identity: Identity): void {
-  const { cookies, signOut, lifetime } = identity;
+export function registerOwnSignInRoutes(
+  app: Server,
+  { config, db, identity: { cookies, signOut } }: SignInDeps,
+): void {
   app.get(
     '/auth/sessions',
     {
@@ -108,18 +64,34 @@ export function registerOwnSignInRoutes(app: Server, db: Kysely<Tables>, identit
     },
     async (request, reply) => {
       const { limit = PAGE.limit, cursor } = request.query;
-      const userId = signedIn(request).id;
-      const currentId = cookies.sessionId(request);
+      let query = db
+        .selectFrom('user_auth_sessions as s')
+        .where('s.user_id', '=', signedIn(request).id)
+        .where(whereAuthSessionActive(config))
+        .select([
+          publicSessionId.as('id'),
+          's.created_at',
+          sql<Date>`coalesce(s.last_used_at, s.created_at)`.as('last_used_at'),
+          sql<boolean>`coalesce(s.id = ${cookies.sessionId(request)}, false)`.as('current'),
+          's.user_agent',
+          's.address',
+          createdAtMicros.as('createdAtMicros'),
+        ])
+        .orderBy(createdAtMicros, 'desc')
+        .orderBy(publicSessionId, 'desc')
+        .limit(limit + 1);
       const after = positions.read(cursor);
-      const rows = await listOwnSignIns(db, { userId, currentId, lifetime, limit, after });
+      if (after !== undefined) {
+        query = query.where(
+          sql<boolean>`(${createdAtMicros}, ${publicSessionId}) < (${after.createdAtMicros}, ${after.id})`,
+        );
+      }
+      const rows = await query.execute();
       const page = paginate(rows, { limit, cursorOf: positions.write, request, reply });
-      return page.map(({ id, current, user_agent, address, ...times }) => ({
-        id,
-        created_at: times.created_at.toISOString(),
-        last_used_at: times.last_used_at.toISOString(),
-        current,
-        user_agent,
-        address,
+      return page.map(({ createdAtMicros: _micros, ...row }) => ({
+        ...row,
+        created_at: row.created_at.toISOString(),
+        last_used_at: row.last_used_at.toISOString(),
       }));
     },
   );

@@ -1,5 +1,5 @@
 import { notify } from '@oselya/db';
-import { type Insertable, type Kysely, sql, type Transaction } from 'kysely';
+import { type Insertable, type Kysely, type Selectable, sql, type Transaction } from 'kysely';
 import type { Role } from '../access/permissions.ts';
 import { type AuditAction, recordAudit } from '../admin/audit.ts';
 import type { Tables } from '../tables.ts';
@@ -13,44 +13,47 @@ const LOCK_KEY = 0x7369676e;
 /** Channel of revocations. The payload is a user ID, or empty for all users. */
 export const USER_CHANNEL = 'assistant_user_changed';
 
-/** A deleted auth session with its encrypted tokens. */
-export type EndedAuthSession = {
-  id: string;
-  userId: string;
-  accessTokenEnc: string;
-  refreshTokenEnc: string;
-  idTokenEnc: string | null;
-};
-
 const endedColumns = [
   'id',
-  'user_id as userId',
-  'access_token_enc as accessTokenEnc',
-  'refresh_token_enc as refreshTokenEnc',
-  'id_token_enc as idTokenEnc',
+  'user_id',
+  'access_token_enc',
+  'refresh_token_enc',
+  'id_token_enc',
 ] as const;
+
+/** Deleted auth session with its encrypted tokens. */
+export type EndedAuthSession = Pick<
+  Selectable<Tables['user_auth_sessions']>,
+  (typeof endedColumns)[number]
+>;
 
 /**
  * Ends one auth session and records its end in the audit trail.
- * @param session.tokenVersion Optional version; an auth session with newer tokens does not end.
+ * @param session.token_version Optional fence: an auth session with newer tokens does not end.
+ * @param session.lease Optional fence: an auth session under another refresh lease does not end.
  */
 export async function endAuthSession(
   trx: Transaction<Tables>,
-  session: { id: string; tokenVersion?: number },
+  session: { id: string; token_version?: number; lease?: string | undefined },
   { action, details = {} }: { action: AuditAction; details?: Readonly<Record<string, string>> },
 ): Promise<EndedAuthSession | undefined> {
   let query = trx.deleteFrom('user_auth_sessions').where('id', '=', session.id);
-  if (session.tokenVersion !== undefined) {
-    query = query.where('token_version', '=', session.tokenVersion);
+  if (session.token_version !== undefined) {
+    query = query.where('token_version', '=', session.token_version);
   }
+  if (session.lease !== undefined) query = query.where(isLeaseOf(session.lease));
   const ended = await query.returning(endedColumns).executeTakeFirst();
   if (ended === undefined) return undefined;
-  const { userId } = ended;
+  const { user_id: userId } = ended;
   const actorId = action === 'session_rejected' ? null : userId;
   await recordAudit(trx, { action, actorId, userId, details });
   await notify<Tables>(trx, USER_CHANNEL, userId);
   return ended;
 }
+
+/** Builds the SQL condition that an auth session is still under the refresh lease with this expiry. */
+export const isLeaseOf = (lease: string) =>
+  sql<boolean>`refresh_lease_until = ${lease}::timestamptz`;
 
 /** Ends all auth sessions of a user, including sign-ins in flight. */
 export async function endUserSessions(
@@ -65,7 +68,7 @@ export async function endUserSessions(
     .execute();
 }
 
-/** One session at the provider; `userId` is null if the provider names no user. */
+/** Session at the provider. `userId` is null if the provider names no user. */
 export type ProviderSession = { providerSessionId: string; userId: string | null };
 
 /** Ends the auth sessions and sign-ins in flight of one session at the provider. Returns the number of auth sessions. */
@@ -115,7 +118,7 @@ export async function setCachedRole(
   userId: string,
   role: Role,
 ): Promise<string | undefined> {
-  // A sign-in also acquires the lock of invalidations before the user's row.
+  // Sign-ins also acquire the lock of invalidations before the user's row.
   await invalidate(trx, { kind: 'access', user_id: userId });
   const user = await trx
     .selectFrom('svc_users')
@@ -153,34 +156,32 @@ async function recordInvalidation(trx: Transaction<Tables>, row: Invalidation): 
   await trx.insertInto('invalidations').values(row).execute();
 }
 
-/** A time of the database's clock, and the ID of the latest invalidation at that time. */
-export type Moment = { readAt: Date; latest: number };
+/** Position in the log of invalidations, with its time by the database's clock. */
+export type InvalidationCursor = { readAt: Date; latestId: number };
 
-/** Returns the current moment, for `findInvalidationsSince`. */
-export async function readCurrentMoment(db: Kysely<Tables>): Promise<Moment> {
-  const { rows } = await sql<Moment>`
-    select now() as "readAt", coalesce(max(id), 0) as latest from invalidations`.execute(db);
-  const [moment] = rows;
-  if (moment === undefined) throw new Error('An aggregate has one row');
-  return moment;
+/** Returns the end of the log of invalidations. */
+export async function readInvalidationCursor(db: Kysely<Tables>): Promise<InvalidationCursor> {
+  return db
+    .selectFrom('invalidations')
+    .select(sql<Date>`now()`.as('readAt'))
+    .select(sql<number>`coalesce(max(id), 0)`.as('latestId'))
+    .executeTakeFirstOrThrow();
 }
 
 /**
- * Returns the kinds of invalidations of a user since a moment, and blocks new invalidations until the transaction ends.
- * It must be the first query of the transaction, because invalidations acquire the same lock before any row.
+ * Returns the kinds of invalidations of a sign-in after a cursor, and blocks new ones until the transaction ends. It
+ * must be the first query of the transaction, because invalidations acquire the same lock before any row.
  */
 export async function findInvalidationsSince(
   trx: Transaction<Tables>,
-  moment: Moment,
-  {
-    userId,
-    providerSessionId = null,
-  }: { userId: string; providerSessionId: string | null | undefined },
+  { latestId }: InvalidationCursor,
+  userId: string,
+  providerSessionId: string | null,
 ): Promise<Set<'sessions' | 'access'>> {
   await sql`select pg_advisory_xact_lock_shared(${LOCK_KEY})`.execute(trx);
   const { rows } = await sql<{ kind: 'sessions' | 'access' }>`
     select distinct kind from invalidations
-    where id > ${moment.latest} and (user_id is null or user_id = ${userId})
+    where id > ${latestId} and (user_id is null or user_id = ${userId})
       and (provider_session_id is null or provider_session_id = ${providerSessionId})`.execute(trx);
   return new Set(rows.map(({ kind }) => kind));
 }

@@ -1,14 +1,16 @@
 import { html, type RateLimit, renderPage, type Server } from '@oselya/kit';
 import type { FastifyContextConfig, FastifyReply, FastifyRequest, FastifySchema } from 'fastify';
+import type { Kysely } from 'kysely';
 import { Type } from 'typebox';
 import { signedIn } from '../access/guards.ts';
 import { role } from '../access/permissions.ts';
 import type { Config } from '../config.ts';
 import { problem } from '../errors.ts';
-import { ID_PATTERN, randomId } from './cookies.ts';
+import type { Tables } from '../tables.ts';
+import { createRandomId, ID_PATTERN } from './cookies.ts';
 import type { Identity } from './identity.ts';
 import { MOBILE_BRIDGE_CSP, renderMobileBridgePage } from './mobile-bridge-page.ts';
-import type { ClientInfo } from './auth-sessions.ts';
+import type { ClientInfo } from './sign-in.ts';
 
 /** Marker that Android's web view adds to its user agent. Specification 000, Rules for login. */
 const ANDROID = /(?:^|\s)SvcAndroid\/1\.0(?:\s|$)/;
@@ -16,7 +18,12 @@ const ANDROID = /(?:^|\s)SvcAndroid\/1\.0(?:\s|$)/;
 const MAX_USER_AGENT_LENGTH = 300;
 
 /** Dependencies of the sign-in routes. */
-export type SignInDeps = { config: Config; identity: Identity; loginLimit: RateLimit };
+export type SignInDeps = {
+  config: Config;
+  db: Kysely<Tables>;
+  identity: Identity;
+  loginLimit: RateLimit;
+};
 
 /** Forbids caches to store the response. */
 export function disableCaching(
@@ -41,8 +48,8 @@ export const buildPublicRouteOptions = <Schema extends FastifySchema>(
 });
 
 /** Reads the user agent and IP address of a request, for the user's list of sign-ins. */
-export function readClientInfo({ headers, ip }: FastifyRequest): ClientInfo {
-  return { userAgent: headers['user-agent']?.slice(0, MAX_USER_AGENT_LENGTH) ?? null, address: ip };
+export function readClientInfo({ headers, ip: address }: FastifyRequest): ClientInfo {
+  return { user_agent: headers['user-agent']?.slice(0, MAX_USER_AGENT_LENGTH) ?? null, address };
 }
 
 /** Builds the schema of a response that redirects the browser. */
@@ -73,18 +80,39 @@ export const exampleUser = {
   permissions: ['svc.sessions.read_own', 'svc.profiles.use'],
 };
 
-/** Registers `/auth/*`. Specification 000, Authentication endpoints. */
-export function registerSignInRoutes(app: Server, deps: SignInDeps): void {
-  registerLoginRoute(app, deps);
-  registerCallbackRoute(app, deps);
-  registerMobileDoneRoute(app, deps.config);
-  registerLogoutRoute(app, deps.identity);
-  registerCurrentUserRoute(app);
-}
+const currentUser = Type.Object(userProperties, {
+  $id: 'CurrentUser',
+  description: 'The signed-in user.',
+  examples: [exampleUser],
+});
 
-function registerLoginRoute(
+const buildParameter = (description: string) =>
+  Type.Optional(Type.String({ maxLength: 8192, description }));
+
+const callbackQuery = Type.Object({
+  code: buildParameter('The authorization code.'),
+  state: buildParameter('The state of the pending login.'),
+  error: buildParameter('The reason why the provider does not sign the user in.'),
+  iss: buildParameter('The issuer, if the provider names itself.'),
+});
+
+const logoutResponse = Type.Object(
+  {
+    ok: Type.Literal(true),
+    logout_url: Type.Optional(
+      Type.String({
+        description:
+          'With IDP_END_SESSION: the address that ends the session of the browser at the provider.',
+      }),
+    ),
+  },
+  { examples: [{ ok: true }] },
+);
+
+/** Registers `/auth/*`. Specification 000, Authentication endpoints. */
+export function registerSignInRoutes(
   app: Server,
-  { identity: { cookies, signIn }, loginLimit }: SignInDeps,
+  { config, identity: { cookies, signIn, signOut }, loginLimit }: SignInDeps,
 ): void {
   app.get(
     '/auth/login',
@@ -96,7 +124,7 @@ function registerLoginRoute(
     async (request, reply) => {
       reply.headers(await loginLimit(request.ip));
       const isAndroid = ANDROID.test(request.headers['user-agent'] ?? '');
-      const browserId = cookies.browserId(request) ?? randomId();
+      const browserId = cookies.browserId(request) ?? createRandomId();
       const url = await signIn.begin(isAndroid ? 'android' : 'browser', {
         browserId,
         sessionId: cookies.sessionId(request),
@@ -106,15 +134,7 @@ function registerLoginRoute(
       return reply.redirect(`${url}#`);
     },
   );
-}
 
-const callbackParameter = (description: string) =>
-  Type.Optional(Type.String({ maxLength: 8192, description }));
-
-function registerCallbackRoute(
-  app: Server,
-  { config, identity: { cookies, signIn } }: SignInDeps,
-): void {
   app.get(
     '/auth/callback',
     buildPublicRouteOptions(
@@ -128,12 +148,7 @@ function registerCallbackRoute(
       ],
       {
         summary: 'Ends a sign-in',
-        querystring: Type.Object({
-          code: callbackParameter('The authorization code.'),
-          state: callbackParameter('The state of the pending login.'),
-          error: callbackParameter('The reason why the provider does not sign the user in.'),
-          iss: callbackParameter('The issuer, if the provider names itself.'),
-        }),
+        querystring: callbackQuery,
         response: {
           200: buildPageSchema('A page that continues to / if the cookie is SameSite=Strict.'),
           302: buildRedirectSchema(
@@ -145,11 +160,11 @@ function registerCallbackRoute(
     async (request, reply) => {
       if (request.validationError) throw problem('login_not_valid');
       const browserId = cookies.browserId(request);
-      const { sessionId, platform, terminalSignInId } = await signIn.complete(request.query, {
-        browserId,
-        sessionId: cookies.sessionId(request),
-        client: readClientInfo(request),
-      });
+      const { sessionId, platform, terminalSignInId } = await signIn.complete(
+        request.query,
+        { browserId, sessionId: cookies.sessionId(request) },
+        readClientInfo(request),
+      );
       if (terminalSignInId !== null) {
         // The confirmation needs the cookie for another ten minutes.
         if (browserId !== null) cookies.setBrowserId(reply, browserId);
@@ -158,31 +173,11 @@ function registerCallbackRoute(
       if (platform === 'android') return reply.redirect(`/auth/mobile-done?sid=${sessionId}`);
       cookies.setSession(reply, sessionId);
       return config.SVC_AUTH_COOKIE_SAMESITE === 'strict'
-        ? sendContinuePage(reply, { title: 'Signed in', text: 'You are signed in', to: '/' })
+        ? sendContinuePage(reply, 'Signed in', 'You are signed in', '/')
         : reply.redirect('/');
     },
   );
-}
 
-/**
- * Sends a page that continues automatically. After a redirect from the provider the browser would not send a
- * `SameSite=Strict` cookie.
- */
-function sendContinuePage(
-  reply: FastifyReply,
-  { title, text, to }: Record<'title' | 'text' | 'to', string>,
-) {
-  return reply.type('text/html; charset=utf-8').send(
-    renderPage({
-      title,
-      head: html`<meta http-equiv="refresh" content="0; url=${to}" />`,
-      body: html`<h1>${text}</h1>
-        <p><a href="${to}">Continue</a></p>`,
-    }),
-  );
-}
-
-function registerMobileDoneRoute(app: Server, config: Config): void {
   app.get(
     '/auth/mobile-done',
     {
@@ -203,22 +198,7 @@ function registerMobileDoneRoute(app: Server, config: Config): void {
         .send(renderMobileBridgePage(request.query.sid, config.ANDROID_APP_PACKAGE));
     },
   );
-}
 
-const logoutResponse = Type.Object(
-  {
-    ok: Type.Literal(true),
-    logout_url: Type.Optional(
-      Type.String({
-        description:
-          'With IDP_END_SESSION: the address that ends the session of the browser at the provider.',
-      }),
-    ),
-  },
-  { examples: [{ ok: true }] },
-);
-
-function registerLogoutRoute(app: Server, { cookies, signOut }: Identity): void {
   app.post(
     '/auth/logout',
     buildPublicRouteOptions(['cross_site_request', 503], {
@@ -250,22 +230,10 @@ function registerLogoutRoute(app: Server, { cookies, signOut }: Identity): void 
       // A redirect to the provider would violate the page's `form-action`.
       return logoutUrl === undefined
         ? reply.redirect('/', 303)
-        : sendContinuePage(reply, {
-            title: 'Signed out',
-            text: 'You are signed out here',
-            to: logoutUrl,
-          });
+        : sendContinuePage(reply, 'Signed out', 'You are signed out here', logoutUrl);
     },
   );
-}
 
-const currentUser = Type.Object(userProperties, {
-  $id: 'CurrentUser',
-  description: 'The signed-in user.',
-  examples: [exampleUser],
-});
-
-function registerCurrentUserRoute(app: Server): void {
   app.addSchema(currentUser);
   app.get(
     '/auth/me',
@@ -283,4 +251,18 @@ function registerCurrentUserRoute(app: Server): void {
       return { ...user, display_name: user.display_name ?? '' };
     },
   );
+}
+
+/**
+ * Sends a page that continues automatically. After a redirect from the provider the browser would not send a
+ * `SameSite=Strict` cookie.
+ */
+function sendContinuePage(reply: FastifyReply, title: string, text: string, url: string) {
+  const page = renderPage({
+    title,
+    head: html`<meta http-equiv="refresh" content="0; url=${url}" />`,
+    body: html`<h1>${text}</h1>
+      <p><a href="${url}">Continue</a></p>`,
+  });
+  return reply.type('text/html; charset=utf-8').send(page);
 }

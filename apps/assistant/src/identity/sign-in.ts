@@ -1,40 +1,49 @@
 import { ProblemError, SIGN_IN_STEP_MINUTES } from '@oselya/kit';
-import { type Kysely, sql } from 'kysely';
+import { type Kysely, sql, type Transaction } from 'kysely';
 import { randomPKCECodeVerifier } from 'openid-client';
+import type { User } from '../access/permissions.ts';
 import { recordAudit } from '../admin/audit.ts';
 import { problem } from '../errors.ts';
 import type { Tables, TerminalRequest } from '../tables.ts';
 import type { Sweep } from '../upkeep.ts';
-import { isId, randomId } from './cookies.ts';
+import { createRandomId, isId } from './cookies.ts';
 import type { IdentityDeps } from './deps.ts';
-import { isRejection, toSignInError, ProviderError } from './provider/transport.ts';
-import { readCurrentMoment, endAuthSession, findInvalidationsSince } from './revocation.ts';
-import { addAuthSession, type ClientInfo } from './auth-sessions.ts';
-import { addTerminalSignIn } from './terminal.ts';
+import type { Tokens } from './provider/provider.ts';
+import { isRejection, ProviderError, toSignInError } from './provider/transport.ts';
+import {
+  endAuthSession,
+  findInvalidationsSince,
+  type InvalidationCursor,
+  readInvalidationCursor,
+} from './revocation.ts';
 import { saveUser } from './users.ts';
 
-/** The client that begins a sign-in: a browser, Android's web view, or a terminal with its request. */
-type SignInClient = 'browser' | 'android' | TerminalRequest;
-
-/** The browser of a sign-in: its short-lived ID, and its current auth session. */
+/** Browser of a sign-in: its short-lived ID, and its current auth session. */
 type Visitor = { browserId: string | null; sessionId: string | null };
 
-/** The parameters of the provider's redirect. RFC 6749 §4.1.2, RFC 9207. */
+/** Columns that describe the client in the user's list of sign-ins. */
+export type ClientInfo = { user_agent: string | null; address: string | null };
+
+/** Parameters of the provider's redirect. RFC 6749 §4.1.2, RFC 9207. */
 type CallbackParameters = { state?: string; code?: string; error?: string; iss?: string };
 
-/** Signs users in through the identity provider. Specification 000, Auth session; Contract 3, Login. */
+/** Tokens and user of a redeemed code. `began` precedes the calls to the provider. */
+type Redemption = { began: InvalidationCursor; tokens: Tokens; user: User };
+
+/** Creates the service that signs users in. Specification 000, Auth session; Contract 3, Login. */
 export function createSignIn({ db, log, provider, vault, metrics }: IdentityDeps) {
   /**
    * Begins a sign-in and returns the provider's URL. An Android sign-in ends in another browser, so it is not bound to a
    * browser. A terminal sign-in does not replace the browser's auth session.
    * @throws ProblemError `provider_unavailable`, `sign_in_not_configured`.
    */
-  async function begin(client: SignInClient, visitor: Visitor): Promise<string> {
-    const state = randomId();
+  async function begin(
+    client: 'browser' | 'android' | TerminalRequest,
+    visitor: Visitor,
+  ): Promise<string> {
+    const state = createRandomId();
     const codeVerifier = randomPKCECodeVerifier();
-    const url = await provider.authorizationUrl({ state, codeVerifier }).catch((error: unknown) => {
-      throw toSignInError(error);
-    });
+    const url = await provider.authorizationUrl({ state, codeVerifier }).catch(throwSignInError);
     const terminal = typeof client === 'string' ? null : client;
     await addPendingLogin(db, {
       state,
@@ -53,47 +62,28 @@ export function createSignIn({ db, log, provider, vault, metrics }: IdentityDeps
    * @throws ProblemError `login_not_valid`, `login_cancelled`, `login_refused`, `token_exchange_failed`,
    *   `account_without_email`, `provider_unavailable`.
    */
-  async function complete(
-    parameters: CallbackParameters,
-    visitor: Visitor & { client: ClientInfo },
-  ) {
-    const { state } = parameters;
-    if (state === undefined || !isId(state)) throw problem('login_not_valid');
-    const login = await consumePendingLogin(db, { state, browserId: visitor.browserId });
-    if (login === undefined) throw createNoPendingLoginError(visitor);
-    const origin = { platform: login.platform ?? 'browser', address: visitor.client.address };
+  async function complete(parameters: CallbackParameters, visitor: Visitor, client: ClientInfo) {
+    const login = await consumePendingLogin(db, parameters.state, visitor.browserId);
+    const origin = { platform: login.platform ?? 'browser', address: client.address };
     try {
-      const { began, tokens, user } = await redeem(parameters, login);
-      const session = { id: randomId(), userId: user.id };
-      const sealed = await vault.sealTokens(tokens, session);
-      const { replaced, terminalSignInId } = await db.transaction().execute(async (trx) => {
-        const { providerSessionId } = tokens;
-        const owner = { userId: user.id, providerSessionId };
-        const invalidated = await findInvalidationsSince(trx, began, owner);
-        if (invalidated.has('sessions')) throw problem('login_refused');
-        let ended = 0;
-        for (const id of findReplacedSessionIds(login, visitor)) {
-          const details = { reason: 'replaced' };
-          // The tokens are not revoked, because many providers keep one grant for all sign-ins of a browser.
-          if (await endAuthSession(trx, { id }, { action: 'signed_out', details })) ended += 1;
-        }
-        const isCurrent = !invalidated.has('access');
-        const generation = await saveUser(trx, user, () => isCurrent);
-        const checked = isCurrent ? { at: began.readAt, generation } : undefined;
-        await addAuthSession(trx, { ...session, checked, client: visitor.client }, sealed);
+      const redemption = await redeem(parameters, login);
+      const { tokens, user } = redemption;
+      const row = { id: createRandomId(), user_id: user.id };
+      const columns = await vault.seal(tokens, row);
+      const stored = await db.transaction().execute(async (trx) => {
+        const { checked, replaced } = await admitUser(trx, redemption, login, visitor);
+        await trx
+          .insertInto('user_auth_sessions')
+          .values({ ...row, ...columns, ...checked, ...client })
+          .execute();
         const ids = { actorId: user.id, userId: user.id };
         await recordAudit(trx, { action: 'signed_in', ...ids, details: origin });
-        const { terminal, browserId } = login;
-        if (terminal === null || browserId === null) {
-          return { replaced: ended, terminalSignInId: null };
-        }
-        const id = randomId();
-        await addTerminalSignIn(trx, { id, sessionId: session.id, browserId, terminal });
-        return { replaced: ended, terminalSignInId: id };
+        return { replaced, terminalSignInId: await addTerminalSignIn(trx, row.id, login) };
       });
-      metrics.countEnded('replaced', replaced);
+      metrics.countEnded('replaced', stored.replaced);
       log.info({ user_id: user.id, platform: origin.platform }, 'signed in');
-      return { sessionId: session.id, platform: login.platform, terminalSignInId };
+      const { terminalSignInId } = stored;
+      return { sessionId: row.id, platform: login.platform, terminalSignInId };
     } catch (error) {
       if (error instanceof ProblemError) {
         const details = { code: error.code, ...origin };
@@ -103,34 +93,31 @@ export function createSignIn({ db, log, provider, vault, metrics }: IdentityDeps
     }
   }
 
-  /** Redeems the code and fetches the user. `began` is read first, to detect revocations during both calls. */
-  async function redeem({ code, error, iss }: CallbackParameters, { codeVerifier }: PendingLogin) {
+  /** Redeems the code and fetches the user. */
+  async function redeem(
+    { code, error, iss }: CallbackParameters,
+    { codeVerifier }: PendingLogin,
+  ): Promise<Redemption> {
     if (error !== undefined) {
       throw problem(error === 'access_denied' ? 'login_cancelled' : 'login_refused');
     }
     if (code === undefined) throw problem('login_not_valid');
-    const began = await readCurrentMoment(db);
-    const { tokens, subject } = await exchange({ code, iss, codeVerifier });
+    const began = await readInvalidationCursor(db);
+    // An outage of discovery does not spend the code.
+    await provider.prepare().catch(throwSignInError);
+    const { tokens, subject } = await provider
+      .redeem({ code, iss, codeVerifier })
+      .catch((cause: unknown) => {
+        if (!(cause instanceof ProviderError)) throw cause;
+        log.warn({ err: cause }, 'a code could not be exchanged for tokens');
+        // Not 503, because the failure spent the code.
+        throw problem('token_exchange_failed', { cause });
+      });
     const user = await provider.fetchUser(tokens.accessToken).catch((cause: unknown) => {
       throw isRejection(cause) ? problem('login_refused', { cause }) : toSignInError(cause);
     });
     if (subject !== undefined && subject !== user.id) throw problem('token_exchange_failed');
     return { began, tokens, user };
-  }
-
-  /** Exchanges the code for tokens. A failure is reported as 400, because it spends the code. */
-  async function exchange(callback: Parameters<IdentityDeps['provider']['redeem']>[0]) {
-    // An outage of discovery does not spend the code.
-    await provider.prepare().catch((error: unknown) => {
-      throw toSignInError(error);
-    });
-    try {
-      return await provider.redeem(callback);
-    } catch (error) {
-      if (!(error instanceof ProviderError)) throw error;
-      log.warn({ err: error }, 'a code could not be exchanged for tokens');
-      throw problem('token_exchange_failed', { cause: error });
-    }
   }
 
   return {
@@ -140,25 +127,38 @@ export function createSignIn({ db, log, provider, vault, metrics }: IdentityDeps
   };
 }
 
-/** Returns the auth sessions that a sign-in replaces. The auth session of an Android system browser is kept. */
-function findReplacedSessionIds(
+function throwSignInError(error: unknown): never {
+  throw toSignInError(error);
+}
+
+/**
+ * Rejects a sign-in that was revoked since it began, ends the auth sessions that it replaces, and saves the user. Keeps
+ * the tokens of replaced auth sessions, because many providers keep one grant for all sign-ins of a browser.
+ */
+async function admitUser(
+  trx: Transaction<Tables>,
+  { began, tokens, user }: Redemption,
   { platform, earlierSessionId }: PendingLogin,
   { sessionId }: Visitor,
 ) {
-  const ids = new Set(platform === null ? [earlierSessionId, sessionId] : [earlierSessionId]);
-  return [...ids].filter((id) => id !== null);
+  const providerSessionId = tokens.providerSessionId ?? null;
+  const invalidated = await findInvalidationsSince(trx, began, user.id, providerSessionId);
+  if (invalidated.has('sessions')) throw problem('login_refused');
+  let replaced = 0;
+  // A sign-in of Android or of a terminal keeps the auth session of its browser.
+  const earlierIds = new Set([earlierSessionId, platform === null ? sessionId : null]);
+  for (const id of earlierIds) {
+    if (id === null) continue;
+    const audit = { action: 'signed_out', details: { reason: 'replaced' } } as const;
+    if (await endAuthSession(trx, { id }, audit)) replaced += 1;
+  }
+  const isCurrent = !invalidated.has('access');
+  const generation = await saveUser(trx, user, () => isCurrent);
+  const checked = { user_checked_at: began.readAt, checked_generation: generation };
+  return { replaced, checked: isCurrent ? checked : {} };
 }
 
-/** Creates the error of a callback without a pending login. */
-function createNoPendingLoginError({ browserId }: Visitor): ProblemError {
-  if (browserId !== null) return problem('login_not_valid');
-  return problem('login_not_valid', {
-    detail:
-      'This browser did not send the cookie of the sign-in. It was begun in another browser, or under another address of this service than this one (localhost is not 127.0.0.1), it took longer than ten minutes, or cookies are off. Sign in again from here.',
-  });
-}
-
-/** A sign-in that has begun and waits for the provider's callback. */
+/** Sign-in that has begun and waits for the provider's callback. */
 type PendingLogin = {
   state: string;
   codeVerifier: string;
@@ -189,20 +189,56 @@ async function addPendingLogin(db: Kysely<Tables>, login: PendingLogin): Promise
 /** Deletes and returns a pending login, so that only one callback can use it. */
 async function consumePendingLogin(
   db: Kysely<Tables>,
-  { state, browserId }: { state: string; browserId: string | null },
-): Promise<PendingLogin | undefined> {
+  state: string | undefined,
+  browserId: string | null,
+): Promise<PendingLogin> {
+  if (!isId(state)) throw problem('login_not_valid');
   const { rows } = await sql<PendingLogin>`
     delete from pending_logins
     where state = ${state} and expires_at > now()
       and (browser_id is null or browser_id = ${browserId})
     returning state, code_verifier as "codeVerifier", platform, browser_id as "browserId",
       earlier_session_id as "earlierSessionId", terminal`.execute(db);
-  return rows[0];
+  if (rows[0] !== undefined) return rows[0];
+  if (browserId !== null) throw problem('login_not_valid');
+  throw problem('login_not_valid', {
+    detail:
+      'This browser did not send the cookie of the sign-in. It was begun in another browser, or under another address of this service than this one (localhost is not 127.0.0.1), it took longer than ten minutes, or cookies are off. Sign in again from here.',
+  });
+}
+
+/** Stores a terminal's sign-in for confirmation, and returns its ID. Returns null for other sign-ins. */
+async function addTerminalSignIn(
+  trx: Transaction<Tables>,
+  authSessionId: string,
+  { browserId, terminal }: PendingLogin,
+): Promise<string | null> {
+  if (terminal === null || browserId === null) return null;
+  const id = createRandomId();
+  await trx
+    .insertInto('terminal_sign_ins')
+    .values({
+      id,
+      auth_session_id: authSessionId,
+      browser_id: browserId,
+      ...terminal,
+      expires_at: sql<Date>`now() + make_interval(mins => ${SIGN_IN_STEP_MINUTES})`,
+    })
+    .execute();
+  return id;
 }
 
 /** Deletes expired pending logins. */
 export const sweepPendingLogins: Sweep = (limit) => sql`
   delete from pending_logins where state in (
     select state from pending_logins where expires_at <= now()
+    limit ${limit} for update skip locked
+  )`;
+
+/** Deletes the auth sessions of terminal sign-ins that expired before redemption. */
+export const sweepTerminalSignIns: Sweep = (limit) => sql`
+  delete from user_auth_sessions where id in (
+    select s.id from terminal_sign_ins t join user_auth_sessions s on s.id = t.auth_session_id
+    where t.expires_at <= now()
     limit ${limit} for update skip locked
   )`;

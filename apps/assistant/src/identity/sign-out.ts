@@ -1,9 +1,8 @@
 import { setTimeout as sleep } from 'node:timers/promises';
+import { publicSessionId, whereAuthSessionActive } from './auth-sessions.ts';
 import type { IdentityDeps } from './deps.ts';
 import type { EndReason } from './metrics.ts';
-import { ProviderError } from './provider/transport.ts';
 import { type EndedAuthSession, endAuthSession } from './revocation.ts';
-import { findOwnAuthSession } from './auth-sessions.ts';
 import type { EndRejectedSession } from './token-refresh.ts';
 import { queueTokenRevocation } from './token-revocation.ts';
 
@@ -15,26 +14,41 @@ const DISCOVERY_WAIT_MS = 1000;
  * @param wakeRevocation Starts the revocation of queued tokens.
  */
 export function createSignOut(
-  { db, log, metrics, provider, vault, rules, config }: IdentityDeps,
+  { db, log, metrics, provider, vault, config }: IdentityDeps,
   wakeRevocation: () => void,
 ) {
   async function end(
-    find: { id: string } | { userId: string; publicId: string },
+    id: string,
     audit: Parameters<typeof endAuthSession>[2],
     reason: EndReason,
   ): Promise<EndedAuthSession | undefined> {
     const session = await db.transaction().execute(async (trx) => {
-      const id = 'id' in find ? find.id : await findOwnAuthSession(trx, find, rules);
-      const ended = id === undefined ? undefined : await endAuthSession(trx, { id }, audit);
+      const ended = await endAuthSession(trx, { id }, audit);
       if (ended !== undefined) await queueTokenRevocation(trx, [ended]);
       return ended;
     });
     if (session === undefined) return undefined;
     metrics.countEnded(reason);
-    log.info({ user_id: session.userId, reason }, 'signed out');
+    log.info({ user_id: session.user_id, reason }, 'signed out');
     wakeRevocation();
     return session;
   }
+
+  async function buildLogoutUrl({ id_token_enc, ...row }: EndedAuthSession): Promise<string> {
+    if (id_token_enc === null) return provider.endSessionUrl(undefined);
+    return provider.endSessionUrl(await vault.open({ ...row, id_token_enc }, 'id_token_enc'));
+  }
+
+  const endRejected: EndRejectedSession = async ({ id, user_id, token_version }, lease) => {
+    const fenced = { id, token_version, lease };
+    const ended = await db
+      .transaction()
+      .execute((trx) => endAuthSession(trx, fenced, { action: 'session_rejected' }));
+    if (ended === undefined) return false;
+    metrics.countEnded('refused');
+    log.info({ user_id }, 'signed out: the provider rejects the tokens');
+    return true;
+  };
 
   return {
     /**
@@ -42,38 +56,30 @@ export function createSignOut(
      * @returns The URL that also ends the browser's session at the provider, if IDP_END_SESSION is set.
      */
     async signOut(sessionId: string): Promise<string | undefined> {
-      const session = await end({ id: sessionId }, { action: 'signed_out' }, 'signed_out');
+      const session = await end(sessionId, { action: 'signed_out' }, 'signed_out');
       if (session === undefined || !config.IDP_END_SESSION) return undefined;
-      try {
-        const { idTokenEnc } = session;
-        const idToken =
-          idTokenEnc === null ? undefined : await vault.open(idTokenEnc, session, 'id_token_enc');
-        return await Promise.race([provider.endSessionUrl(idToken), rejectAfterTimeout()]);
-      } catch (error) {
+      const timeout = sleep(DISCOVERY_WAIT_MS, undefined, { ref: false });
+      const url = buildLogoutUrl(session).catch((error: unknown) => {
         log.warn({ err: error }, 'signed out here, but not at the provider');
         return undefined;
-      }
+      });
+      return Promise.race([url, timeout]);
     },
 
     /** Ends a sign-in of a user by its public ID. Returns undefined if the user does not have this sign-in. */
-    endOwn(userId: string, publicId: string): Promise<EndedAuthSession | undefined> {
+    async endOwn(userId: string, publicId: string): Promise<EndedAuthSession | undefined> {
+      const session = await db
+        .selectFrom('user_auth_sessions as s')
+        .select('s.id')
+        .where('s.user_id', '=', userId)
+        .where(whereAuthSessionActive(config))
+        .where(publicSessionId, '=', publicId)
+        .executeTakeFirst();
+      if (session === undefined) return undefined;
       const audit = { action: 'sign_in_ended', details: { sign_in: publicId } } as const;
-      return end({ userId, publicId }, audit, 'ended');
+      return end(session.id, audit, 'ended');
     },
 
-    endRejected: (async (session) => {
-      const ended = await db
-        .transaction()
-        .execute((trx) => endAuthSession(trx, session, { action: 'session_rejected' }));
-      if (ended === undefined) return false;
-      metrics.countEnded('refused');
-      log.info({ user_id: session.userId }, 'signed out: the provider rejects the tokens');
-      return true;
-    }) satisfies EndRejectedSession,
+    endRejected,
   };
-}
-
-async function rejectAfterTimeout(): Promise<never> {
-  await sleep(DISCOVERY_WAIT_MS, undefined, { ref: false });
-  throw new ProviderError('unavailable', `discovery takes longer than ${DISCOVERY_WAIT_MS} ms`);
 }

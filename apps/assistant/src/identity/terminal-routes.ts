@@ -1,15 +1,29 @@
-import { html, isCrossSiteChange, renderPage, type Server } from '@oselya/kit';
+import { hash } from 'node:crypto';
+import {
+  html,
+  isCrossSiteChange,
+  isSameSecret,
+  renderPage,
+  type Server,
+  shortenCodeChallenge,
+} from '@oselya/kit';
+import type { FastifyBaseLogger, FastifyRequest } from 'fastify';
+import { type Kysely, sql } from 'kysely';
 import { Type } from 'typebox';
 import { problem } from '../errors.ts';
-import { ID_PATTERN, randomId } from './cookies.ts';
+import type { Tables } from '../tables.ts';
+import { createRandomId, ID_PATTERN } from './cookies.ts';
+import { endAuthSession } from './revocation.ts';
 import {
-  readClientInfo,
   buildPageSchema,
   buildPublicRouteOptions,
   buildRedirectSchema,
+  readClientInfo,
   type SignInDeps,
 } from './routes.ts';
-import type { TerminalRequestView } from './terminal.ts';
+
+/** Lifetime of a code. RFC 6749 §4.1.2 recommends a short one. */
+const CODE_LIFETIME_SECONDS = 60;
 
 /** Pattern of a port from 1024 to 65535. An integer schema would also accept notations such as `0x1000`. */
 const PORT_PATTERN =
@@ -65,13 +79,14 @@ const tokenResponse = Type.Object(
   },
 );
 
-/** Registers `/auth/terminal*`: the sign-in of `oselya chat`. docs/adr/0024-sign-in-of-the-terminal.md. */
+/**
+ * Registers `/auth/terminal*`: the sign-in of `oselya chat`. The user confirms it in the browser. The terminal then
+ * receives a code at its port and redeems the code with its verifier. docs/adr/0024-sign-in-of-the-terminal.md.
+ */
 export function registerTerminalRoutes(
   app: Server,
-  { config, identity, loginLimit }: SignInDeps,
+  { config, db, identity: { cookies, signIn }, loginLimit }: SignInDeps,
 ): void {
-  const { cookies, signIn, terminalSignIns } = identity;
-
   app.get(
     '/auth/terminal',
     buildPublicRouteOptions(
@@ -87,13 +102,32 @@ export function registerTerminalRoutes(
       if (request.validationError) throw problem('terminal_request_not_valid');
       reply.headers(await loginLimit(request.ip));
       const { port, state, code_challenge } = request.query;
-      const browserId = cookies.browserId(request) ?? randomId();
+      const browserId = cookies.browserId(request) ?? createRandomId();
       const terminal = { port: Number(port), state, code_challenge };
       const url = await signIn.begin(terminal, { browserId, sessionId: null });
       cookies.setBrowserId(reply, browserId);
       return reply.redirect(`${url}#`);
     },
   );
+
+  /** Finds a sign-in that waits for its confirmation. It is valid only in the browser that began it. */
+  async function findUnconfirmed(request: FastifyRequest<{ Querystring: { request: string } }>) {
+    const found = request.validationError
+      ? undefined
+      : await db
+          .selectFrom('terminal_sign_ins as t')
+          .innerJoin('user_auth_sessions as s', 's.id', 't.auth_session_id')
+          .innerJoin('svc_users as u', 'u.id', 's.user_id')
+          .where('t.id', '=', request.query.request)
+          .where('t.browser_id', '=', cookies.browserId(request))
+          .where('t.code_sha256', 'is', null)
+          .where('t.expires_at', '>', sql<Date>`now()`)
+          .select(['t.id', 't.auth_session_id', 't.port', 't.state', 't.code_challenge'])
+          .select(['u.email', 'u.display_name'])
+          .executeTakeFirst();
+    if (found === undefined) throw problem('terminal_request_not_valid');
+    return found;
+  }
 
   app.get(
     '/auth/terminal/confirm',
@@ -103,23 +137,18 @@ export function registerTerminalRoutes(
       response: { 200: buildPageSchema('The account and the terminal, to be confirmed.') },
     }),
     async (request, reply) => {
-      if (request.validationError) throw problem('terminal_request_not_valid');
-      const id = request.query.request;
-      const question = await terminalSignIns.find({ id, browserId: cookies.browserId(request) });
+      const found = await findUnconfirmed(request);
       // `form-action` also applies to the redirect that follows the form's submission.
       const formAction = `form-action 'self'`;
       const policy = String(reply.getHeader('content-security-policy'));
-      const terminal = `http://127.0.0.1:${question.port}`;
+      const allowed = `${formAction} http://127.0.0.1:${found.port}`;
       return (
         reply
-          .header(
-            'content-security-policy',
-            policy.replace(formAction, `${formAction} ${terminal}`),
-          )
+          .header('content-security-policy', policy.replace(formAction, allowed))
           // Without this policy browsers send `Origin: null` with a form.
           .header('referrer-policy', 'same-origin')
           .type('text/html; charset=utf-8')
-          .send(renderConfirmationPage(id, question))
+          .send(renderConfirmationPage(found))
       );
     },
   );
@@ -136,11 +165,16 @@ export function registerTerminalRoutes(
         response: { 303: buildRedirectSchema(description) },
       }),
       async (request, reply) => {
-        if (request.validationError) throw problem('terminal_request_not_valid');
-        // This route uses the browser cookie, but the guard checks only requests with the auth session cookie.
+        // The guard checks the origin only of requests with the auth session cookie.
         if (isCrossSiteChange(request, config.BASE_URL)) throw problem('cross_site_request');
-        const confirmation = { id: request.query.request, browserId: cookies.browserId(request) };
-        return reply.redirect(await terminalSignIns[decision](confirmation), 303);
+        const found = await findUnconfirmed(request);
+        if (decision === 'refuse') {
+          await endUnused(db, found.auth_session_id, 'refused', request.log);
+          return reply.redirect(buildTerminalUrl(found, { error: 'access_denied' }), 303);
+        }
+        const code = createRandomId();
+        await storeCode(db, found.id, code);
+        return reply.redirect(buildTerminalUrl(found, { code }), 303);
       },
     );
   }
@@ -159,16 +193,77 @@ export function registerTerminalRoutes(
     },
     async (request, reply) => {
       reply.headers(await loginLimit(request.ip));
-      const { code, code_verifier: codeVerifier } = request.body;
-      const proof = { code, codeVerifier };
-      const sessionId = await terminalSignIns.redeem(proof, readClientInfo(request));
-      return { session_id: sessionId, cookie_name: config.SVC_AUTH_COOKIE_NAME };
+      const { code, code_verifier: verifier } = request.body;
+      // Each attempt spends the code, so a verifier can be guessed only once.
+      const redeemed = await db
+        .deleteFrom('terminal_sign_ins')
+        .where('code_sha256', '=', sha256(code))
+        .where('expires_at', '>', sql<Date>`now()`)
+        .returning(['auth_session_id as id', 'code_challenge'])
+        .executeTakeFirst();
+      if (redeemed === undefined) throw problem('terminal_code_not_valid');
+      const { id, code_challenge } = redeemed;
+      if (!isSameSecret(sha256(verifier), code_challenge)) {
+        await endUnused(db, id, 'wrong_verifier', request.log);
+        throw problem('terminal_code_not_valid');
+      }
+      await db
+        .updateTable('user_auth_sessions')
+        .set(readClientInfo(request))
+        .where('id', '=', id)
+        .execute();
+      return { session_id: id, cookie_name: config.SVC_AUTH_COOKIE_NAME };
     },
   );
 }
 
+/** Stores the digest of the code of a confirmed sign-in. Only one of several confirmations succeeds. */
+async function storeCode(db: Kysely<Tables>, id: string, code: string): Promise<void> {
+  const { numUpdatedRows } = await db
+    .updateTable('terminal_sign_ins')
+    .set({
+      code_sha256: sha256(code),
+      expires_at: sql<Date>`now() + make_interval(secs => ${CODE_LIFETIME_SECONDS})`,
+    })
+    .where('id', '=', id)
+    .where('code_sha256', 'is', null)
+    .executeTakeFirst();
+  if (numUpdatedRows === 0n) throw problem('terminal_request_not_valid');
+}
+
+/** Ends an unused auth session. Keeps the tokens, because many providers keep one grant per browser. */
+async function endUnused(
+  db: Kysely<Tables>,
+  id: string,
+  reason: 'refused' | 'wrong_verifier',
+  log: FastifyBaseLogger,
+): Promise<void> {
+  const details = { platform: 'terminal', reason };
+  const ended = await db
+    .transaction()
+    .execute((trx) => endAuthSession(trx, { id }, { action: 'signed_out', details }));
+  if (ended) log.info({ user_id: ended.user_id, reason }, 'a terminal was not signed in');
+}
+
+const sha256 = (text: string) => hash('sha256', text, 'base64url');
+
+/** Builds the terminal's URL with the loopback IP, because `localhost` may resolve to another host. RFC 8252 §8.3. */
+function buildTerminalUrl(
+  { port, state }: { port: number; state: string },
+  parameters: Record<string, string>,
+): string {
+  return `http://127.0.0.1:${port}/?${new URLSearchParams({ ...parameters, state }).toString()}`;
+}
+
 /** Renders the confirmation page. It shows a code to compare, because an attacker can link to it. RFC 8252 §8.10. */
-function renderConfirmationPage(id: string, { name, port, mark }: TerminalRequestView): string {
+function renderConfirmationPage(found: {
+  id: string;
+  port: number;
+  code_challenge: string;
+  email: string;
+  display_name: string | null;
+}): string {
+  const { id, port, email, display_name: name } = found;
   return renderPage({
     title: 'Sign in a terminal',
     body: html`<h1>Sign in a terminal?</h1>
@@ -178,9 +273,9 @@ function renderConfirmationPage(id: string, { name, port, mark }: TerminalReques
       </p>
       <dl>
         <dt>Account</dt>
-        <dd>${name}</dd>
+        <dd>${name === null ? email : `${name}, ${email}`}</dd>
         <dt>Code</dt>
-        <dd><code id="mark">${mark}</code></dd>
+        <dd><code id="mark">${shortenCodeChallenge(found.code_challenge)}</code></dd>
         <dt>Listens at</dt>
         <dd>127.0.0.1:${port}, on this computer</dd>
       </dl>

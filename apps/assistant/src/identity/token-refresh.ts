@@ -1,23 +1,18 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { isLeaseFree, leaseExpiry } from '@oselya/db';
+import { ProblemError } from '@oselya/kit';
 import { type Kysely, sql } from 'kysely';
 import type { Tables } from '../tables.ts';
+import { type AuthSession, findAuthSession } from './auth-sessions.ts';
 import type { IdentityDeps } from './deps.ts';
 import type { RefreshOutcome } from './metrics.ts';
-import type { Tokens } from './provider/provider.ts';
 import {
-  isProviderUnavailableError,
-  isRejection,
-  toRequestError,
-  ProviderError,
   createProviderUnavailableError,
+  isRejection,
+  ProviderError,
+  toRequestError,
 } from './provider/transport.ts';
-import {
-  type AuthSession,
-  findAuthSession,
-  type SealedTokens,
-  buildTokenColumns,
-} from './auth-sessions.ts';
+import { isLeaseOf } from './revocation.ts';
 
 /** Limit of provider requests under one lease: the token request, and a fetch of rotated keys. */
 const MAX_CALLS = 2;
@@ -26,9 +21,13 @@ const LEASE_MARGIN_MS = 10_000;
 const POLL_MS = { first: 25, max: 250 };
 const STORE_RETRY_MS = 500;
 
-/** Ends an auth session with rejected tokens, unless its tokens were refreshed. Returns whether it ended. */
+/** Acquired refresh lease. Its expiry in the row fences writes of the holder; `endsAt` is on the local clock. */
+type RefreshLease = { expiry: string; endsAt: number };
+
+/** Ends an auth session with rejected tokens if its tokens and its lease are unchanged. Returns whether it ended. */
 export type EndRejectedSession = (
-  session: Pick<AuthSession, 'id' | 'userId' | 'tokenVersion'>,
+  session: Pick<AuthSession, 'id' | 'user_id' | 'token_version'>,
+  lease?: string,
 ) => Promise<boolean>;
 
 /**
@@ -41,7 +40,7 @@ export type EndRejectedSession = (
  *      yes                     ├──▶ released, or IDP_TIMEOUT_MS is over: 503
  *       ▼                      └──▶ expired: its holder crashed, acquire it
  *   call provider ──▶ tokens: update the row if its version is still the same
- *                 ├─▶ rejected: delete the row if its version is still the same
+ *                 ├─▶ rejected: delete the row if its version and lease are still the same, else start again
  *                 └─▶ no answer: release, 503
  * ```
  *
@@ -49,26 +48,37 @@ export type EndRejectedSession = (
  *   throws `provider_unavailable` or UnreadableTokenError.
  */
 export function createTokenRefresh(deps: IdentityDeps, endRejected: EndRejectedSession) {
-  const { db, provider, vault, metrics, rules } = deps;
-  const providerTimeoutMs = deps.config.IDP_TIMEOUT_MS;
-  const leaseMs = MAX_CALLS * providerTimeoutMs + LEASE_MARGIN_MS;
+  const { db, config, provider, vault, metrics } = deps;
+  const leaseMs = MAX_CALLS * config.IDP_TIMEOUT_MS + LEASE_MARGIN_MS;
   const share = createSingleFlight<AuthSession | undefined>();
 
   async function refresh(session: AuthSession): Promise<AuthSession | undefined> {
-    const deadline = performance.now() + providerTimeoutMs;
+    const deadline = performance.now() + config.IDP_TIMEOUT_MS;
     // Discovery and keys are fetched before the lease begins.
     await provider.prepare();
     for (;;) {
-      const leaseEnd = performance.now() + leaseMs;
-      const acquired = await updateIfVersionUnchanged(db, session)
-        .set({ refresh_lease_until: leaseExpiry(leaseMs) })
-        .where(isLeaseFree('refresh_lease_until'))
-        .returning(sql<string>`refresh_lease_until::text`.as('lease'))
-        .executeTakeFirst();
-      if (acquired !== undefined) return redeem(session, acquired.lease, leaseEnd);
+      const lease = await acquireLease(session);
+      const outcome = lease && (await redeem(session, lease));
+      if (outcome !== undefined) {
+        metrics.countRefresh(outcome);
+        // The auth session may have ended during the refresh.
+        return outcome === 'refused' ? undefined : findAuthSession(db, session.id, config);
+      }
       const winner = await waitForWinner(session, deadline);
-      if (winner !== 'expired') return finish('waited', winner);
+      if (winner === 'expired') continue;
+      metrics.countRefresh('waited');
+      return winner;
     }
+  }
+
+  async function acquireLease(session: AuthSession): Promise<RefreshLease | undefined> {
+    const endsAt = performance.now() + leaseMs;
+    const row = await updateIfVersionUnchanged(db, session)
+      .set({ refresh_lease_until: leaseExpiry(leaseMs) })
+      .where(isLeaseFree('refresh_lease_until'))
+      .returning(sql<string>`refresh_lease_until::text`.as('expiry'))
+      .executeTakeFirst();
+    return row && { ...row, endsAt };
   }
 
   async function waitForWinner(
@@ -76,8 +86,8 @@ export function createTokenRefresh(deps: IdentityDeps, endRejected: EndRejectedS
     deadline: number,
   ): Promise<AuthSession | undefined | 'expired'> {
     for (let delayMs = POLL_MS.first; ; delayMs = Math.min(delayMs * 2, POLL_MS.max)) {
-      const current = await findAuthSession(db, session.id, rules);
-      if (current === undefined || current.tokenVersion !== session.tokenVersion) return current;
+      const current = await findAuthSession(db, session.id, config);
+      if (current?.token_version !== session.token_version) return current;
       if (current.refreshLease === 'expired') return 'expired';
       const leftMs = deadline - performance.now();
       if (current.refreshLease === 'free' || leftMs <= 0) throw createProviderUnavailableError();
@@ -85,82 +95,78 @@ export function createTokenRefresh(deps: IdentityDeps, endRejected: EndRejectedS
     }
   }
 
-  /** @param lease Expiry of the lease, which fences its release. */
+  /** Redeems the refresh token. Returns undefined if the provider rejects it and another process has the lease. */
   async function redeem(
     session: AuthSession,
-    lease: string,
-    leaseEnd: number,
-  ): Promise<AuthSession | undefined> {
-    let tokens: Tokens;
+    lease: RefreshLease,
+  ): Promise<RefreshOutcome | undefined> {
     try {
-      const refreshToken = await vault.open(session.refreshTokenEnc, session, 'refresh_token_enc');
+      const refreshToken = await vault.open(session, 'refresh_token_enc');
       if (refreshToken === '') throw new ProviderError('rejected', 'there is no refresh token');
-      tokens = { refreshToken, ...(await provider.refresh(refreshToken)) };
+      const tokens = { refreshToken, ...(await provider.refresh(refreshToken)) };
+      await store(session, tokens, lease);
+      return 'refreshed';
     } catch (error) {
-      if (!isRejection(error)) {
-        await updateIfVersionUnchanged(db, session)
-          .set({ refresh_lease_until: null })
-          .where('refresh_lease_until', '=', sql<Date>`${lease}::timestamptz`)
-          .execute();
-        throw error;
+      if (isRejection(error)) {
+        return (await endRejected(session, lease.expiry)) ? 'refused' : undefined;
       }
-      if (await endRejected(session)) return finish('refused', undefined);
-      return finish('waited', await findAuthSession(db, session.id, rules));
+      await updateIfVersionUnchanged(db, session)
+        .set({ refresh_lease_until: null })
+        .where(isLeaseOf(lease.expiry))
+        .execute();
+      throw error;
     }
-    await store(session, await vault.sealTokens(tokens, session), leaseEnd);
-    // The auth session may have ended during the refresh.
-    return finish('refreshed', await findAuthSession(db, session.id, rules));
   }
 
   /** Retries until the lease expires, because the provider has already spent the earlier refresh token. */
-  async function store(session: AuthSession, tokens: SealedTokens, leaseEnd: number) {
+  async function store(
+    session: AuthSession,
+    tokens: Parameters<typeof vault.seal>[0],
+    { endsAt }: RefreshLease,
+  ): Promise<void> {
+    const columns = await vault.seal(tokens, session);
     for (;;) {
       try {
         await updateIfVersionUnchanged(db, session)
           .set({
-            ...buildTokenColumns(tokens),
-            token_version: session.tokenVersion + 1,
+            ...columns,
+            token_version: session.token_version + 1,
             refresh_lease_until: null,
           })
           .execute();
         return;
       } catch (error) {
-        if (performance.now() + STORE_RETRY_MS >= leaseEnd) throw error;
+        if (performance.now() + STORE_RETRY_MS >= endsAt) throw error;
         await sleep(STORE_RETRY_MS);
       }
     }
   }
 
-  function finish(outcome: RefreshOutcome, session: AuthSession | undefined) {
-    metrics.countRefresh(outcome);
-    return session;
-  }
-
   return (session: AuthSession) =>
-    share(`${session.id} ${session.tokenVersion}`, () =>
+    share(`${session.id} ${session.token_version}`, () =>
       refresh(session).catch((error: unknown) => {
         const failure = toRequestError(error);
-        if (isProviderUnavailableError(failure)) metrics.countRefresh('unavailable');
+        const isProblem = failure instanceof ProblemError;
+        if (isProblem && failure.code === 'provider_unavailable') {
+          metrics.countRefresh('unavailable');
+        }
         throw failure;
       }),
     );
 }
 
 /** Builds an update of the auth session that applies only if its token version is unchanged. */
-function updateIfVersionUnchanged(db: Kysely<Tables>, { id, tokenVersion }: AuthSession) {
+function updateIfVersionUnchanged(db: Kysely<Tables>, { id, token_version }: AuthSession) {
   return db
     .updateTable('user_auth_sessions')
     .where('id', '=', id)
-    .where('token_version', '=', tokenVersion);
+    .where('token_version', '=', token_version);
 }
 
 /** Creates a function that shares one result or error among concurrent callers with the same key. */
-export function createSingleFlight<Result>(): (
-  key: string,
-  work: () => Promise<Result>,
-) => Promise<Result> {
+export function createSingleFlight<Result>() {
   const flights = new Map<string, Promise<Result>>();
-  return (key, work) => {
+  return (key: string, work: () => Promise<Result>): Promise<Result> => {
     const current = flights.get(key);
     if (current !== undefined) return current;
     const flight = work().finally(() => flights.delete(key));

@@ -12,7 +12,10 @@ const MAX_ATTEMPTS = 6;
 
 const POLL_MS = 30_000;
 
-type QueuedSession = EndedAuthSession & { revocationId: number; attempts: number };
+type QueuedSession = Omit<EndedAuthSession, 'id_token_enc'> & {
+  revocationId: number;
+  attempts: number;
+};
 
 /** Background revocation of the tokens of ended auth sessions. */
 export type TokenRevocation = ReturnType<typeof createTokenRevocation>;
@@ -24,14 +27,13 @@ export type TokenRevocation = ReturnType<typeof createTokenRevocation>;
 export function createTokenRevocation({ db, log, provider, vault, config }: IdentityDeps) {
   // The delay is longer than discovery and both calls, so no other process claims the row during them.
   const retrySeconds = Math.max(60, (4 * config.IDP_TIMEOUT_MS) / 1000);
-  const closing = new AbortController();
+  let isClosing = false;
   let current = Promise.resolve();
   let timer: NodeJS.Timeout | undefined;
 
   async function revokeAll(): Promise<void> {
     try {
-      for (;;) {
-        if (closing.signal.aborted) return;
+      while (!isClosing) {
         const claimed = await claimDue(db, retrySeconds);
         if (claimed.length === 0) return;
         await Promise.all(claimed.map(revokeSession));
@@ -42,22 +44,20 @@ export function createTokenRevocation({ db, log, provider, vault, config }: Iden
   }
 
   async function revokeSession(session: QueuedSession): Promise<void> {
-    const revoked = await Promise.all([
-      revokeToken(session, 'refresh_token', session.refreshTokenEnc),
-      revokeToken(session, 'access_token', session.accessTokenEnc),
+    const results = await Promise.all([
+      revokeToken(session, 'refresh_token'),
+      revokeToken(session, 'access_token'),
     ]);
-    const isLast = session.attempts >= MAX_ATTEMPTS;
-    if (!isLast && revoked.includes('retry')) return;
+    if (session.attempts < MAX_ATTEMPTS && results.includes('retry')) return;
     await db.deleteFrom('token_revocations').where('id', '=', session.revocationId).execute();
   }
 
   async function revokeToken(
     session: QueuedSession,
     kind: 'access_token' | 'refresh_token',
-    sealed: string,
   ): Promise<'done' | 'retry'> {
     try {
-      const token = await vault.open(sealed, session, `${kind}_enc`);
+      const token = await vault.open(session, `${kind}_enc`);
       if (token !== '') await provider.revoke(token, kind);
       return 'done';
     } catch (error) {
@@ -80,7 +80,7 @@ export function createTokenRevocation({ db, log, provider, vault, config }: Iden
     },
     /** Stops polling and waits for calls in progress. */
     async close(): Promise<void> {
-      closing.abort();
+      isClosing = true;
       clearInterval(timer);
       await current;
     },
@@ -95,8 +95,8 @@ export async function queueTokenRevocation(
   const column = (name: keyof EndedAuthSession) => sessions.map((session) => session[name]);
   await sql`
     insert into token_revocations (session_id, user_id, access_token_enc, refresh_token_enc)
-    select * from unnest(${column('id')}::text[], ${column('userId')}::text[],
-      ${column('accessTokenEnc')}::text[], ${column('refreshTokenEnc')}::text[])`.execute(trx);
+    select * from unnest(${column('id')}::text[], ${column('user_id')}::text[],
+      ${column('access_token_enc')}::text[], ${column('refresh_token_enc')}::text[])`.execute(trx);
 }
 
 /** Claims due rows by postponing them, so that the row of a crashed process becomes due again. */
@@ -109,9 +109,7 @@ async function claimDue(db: Kysely<Tables>, retrySeconds: number): Promise<Queue
       select id from token_revocations where due_at <= now()
       order by due_at limit ${BATCH_SIZE} for update skip locked
     )
-    returning id as "revocationId", session_id as id, user_id as "userId",
-      access_token_enc as "accessTokenEnc", refresh_token_enc as "refreshTokenEnc", attempts`.execute(
-    db,
-  );
+    returning id as "revocationId", session_id as id, user_id, access_token_enc,
+      refresh_token_enc, attempts`.execute(db);
   return rows;
 }

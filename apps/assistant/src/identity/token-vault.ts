@@ -1,14 +1,14 @@
-import { createHash } from 'node:crypto';
+import { hash } from 'node:crypto';
 import { CompactEncrypt, compactDecrypt } from 'jose';
+import { sql } from 'kysely';
 import type { Tokens } from './provider/provider.ts';
-import type { SealedTokens } from './auth-sessions.ts';
 
 type Column = 'access_token_enc' | 'refresh_token_enc' | 'id_token_enc';
 
-/** The auth session whose row contains a token. */
-type Owner = { id: string; userId: string };
+/** Row of an auth session, as far as it identifies the place of a token. */
+type Owner = { id: string; user_id: string };
 
-/** The error for a stored token that cannot be decrypted in its row and column. */
+/** Error for a stored token that cannot be decrypted in its row and column. */
 export class UnreadableTokenError extends Error {
   override readonly name = 'UnreadableTokenError';
 
@@ -21,31 +21,33 @@ export class UnreadableTokenError extends Error {
 export type TokenVault = ReturnType<typeof createTokenVault>;
 
 /**
- * Creates the token vault. It uses compact JWE (RFC 7516) with `dir` and `A256GCM`. The header contains the key ID for
- * rotation, and a digest of session, user and column that binds the token to its row. Specification 000, Auth session
- * record.
- * @param current Key for encryption and decryption: 32 bytes as base64url.
- * @param earlier Keys for decryption only.
+ * Creates the token vault, which uses compact JWE (RFC 7516) with `dir` and `A256GCM`. The header contains the ID of
+ * the key, and a digest that binds the token to its row and column. Specification 000, Auth session record.
+ * @param currentKey Key for encryption and decryption: 32 bytes as base64url.
+ * @param oldKeys Keys for decryption only.
  */
-export function createTokenVault(current: string, earlier: readonly string[] = []) {
-  const keys = new Map([...earlier, current].map(decodeKey).map((key) => [keyId(key), key]));
-  const currentKey = decodeKey(current);
-  const kid = keyId(currentKey);
+export function createTokenVault(currentKey: string, oldKeys: readonly string[]) {
+  const keys = new Map([...oldKeys, currentKey].map((text) => [computeKeyId(text), decode(text)]));
+  const kid = computeKeyId(currentKey);
+  const encryptionKey = decode(currentKey);
 
   const seal = (token: string, owner: Owner, column: Column): Promise<string> =>
     new CompactEncrypt(new TextEncoder().encode(token))
-      .setProtectedHeader({ alg: 'dir', enc: 'A256GCM', kid, place: placeOf(owner, column) })
-      .encrypt(currentKey);
+      .setProtectedHeader({ alg: 'dir', enc: 'A256GCM', kid, place: hashPlace(owner, column) })
+      .encrypt(encryptionKey);
 
   return {
-    /** Encrypts tokens for the row of an auth session. */
-    async sealTokens(tokens: Tokens, owner: Owner): Promise<SealedTokens> {
-      const { accessToken, refreshToken = '', idToken, ...rest } = tokens;
+    /** Encrypts tokens, and returns the columns of the row of an auth session. */
+    async seal(tokens: Tokens, owner: Owner) {
+      const { accessToken, refreshToken = '', idToken, expiresInSeconds: seconds } = tokens;
+      const { providerSessionId } = tokens;
       return {
-        ...rest,
-        accessTokenEnc: await seal(accessToken, owner, 'access_token_enc'),
-        refreshTokenEnc: await seal(refreshToken, owner, 'refresh_token_enc'),
-        ...(idToken !== undefined && { idTokenEnc: await seal(idToken, owner, 'id_token_enc') }),
+        access_token_enc: await seal(accessToken, owner, 'access_token_enc'),
+        refresh_token_enc: await seal(refreshToken, owner, 'refresh_token_enc'),
+        expires_at:
+          seconds === undefined ? null : sql<Date>`now() + make_interval(secs => ${seconds})`,
+        ...(providerSessionId !== undefined && { provider_session_id: providerSessionId }),
+        ...(idToken !== undefined && { id_token_enc: await seal(idToken, owner, 'id_token_enc') }),
       };
     },
 
@@ -53,22 +55,21 @@ export function createTokenVault(current: string, earlier: readonly string[] = [
      * Decrypts a token of an auth session's row.
      * @throws UnreadableTokenError
      */
-    async open(sealed: string, owner: Owner, column: Column): Promise<string> {
+    async open<Name extends Column>(
+      row: Owner & Record<Name, string>,
+      column: Name,
+    ): Promise<string> {
       try {
         const { plaintext, protectedHeader } = await compactDecrypt(
-          sealed,
-          (header) => {
-            const key = keys.get(header.kid ?? '');
-            if (key === undefined) throw new UnreadableTokenError();
-            return key;
-          },
+          row[column],
+          ({ kid: id = '' }) => keys.get(id) ?? Promise.reject(new UnreadableTokenError()),
           {
             keyManagementAlgorithms: ['dir'],
             contentEncryptionAlgorithms: ['A256GCM'],
             maxDecompressedLength: 0,
           },
         );
-        if (protectedHeader['place'] !== placeOf(owner, column)) throw new UnreadableTokenError();
+        if (protectedHeader['place'] !== hashPlace(row, column)) throw new UnreadableTokenError();
         return new TextDecoder().decode(plaintext);
       } catch {
         // The underlying error may quote the token.
@@ -78,14 +79,10 @@ export function createTokenVault(current: string, earlier: readonly string[] = [
   };
 }
 
-/** Computes the ID of a key: the first 16 characters of its digest. */
-function keyId(key: Uint8Array): string {
-  return createHash('sha256').update(key).digest('base64url').slice(0, 16);
-}
+const decode = (key: string) => new Uint8Array(Buffer.from(key, 'base64url'));
 
-function placeOf({ id, userId }: Owner, column: Column): string {
-  const place = ['user_auth_sessions', column, id, userId];
-  return createHash('sha256').update(JSON.stringify(place)).digest('base64url');
-}
+const computeKeyId = (key: string) => hash('sha256', decode(key), 'base64url').slice(0, 16);
 
-const decodeKey = (text: string) => new Uint8Array(Buffer.from(text, 'base64url'));
+function hashPlace({ id, user_id }: Owner, column: Column): string {
+  return hash('sha256', JSON.stringify(['user_auth_sessions', column, id, user_id]), 'base64url');
+}

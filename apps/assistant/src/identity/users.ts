@@ -3,12 +3,9 @@ import type { Role, User } from '../access/permissions.ts';
 import { recordAudit } from '../admin/audit.ts';
 import type { Tables } from '../tables.ts';
 
-/** The provider's data in a user record. Specification 000, User record. */
-export type CachedUser = {
-  email: string;
-  display_name: string | null;
+/** Provider's data in a user record. `permissions` is a JSON array of slugs. Specification 000, User record. */
+export type CachedUser = Pick<User, 'email' | 'display_name'> & {
   role: string;
-  /** A JSON array of slugs. */
   permissions: string;
 };
 

@@ -2,30 +2,30 @@ import { Readable } from 'node:stream';
 import type { Kysely } from 'kysely';
 import { listAudit } from '../admin/audit.ts';
 import { findConversationSummary } from '../conversations/agent/summaries.ts';
+import { listMessages } from '../conversations/messages.ts';
+import { listSessionsOfUser } from '../conversations/session-rows.ts';
 import { listSteps } from '../conversations/steps.ts';
 import { findFile, listFiles } from '../files/files.ts';
 import { listFactsOf } from '../memory/facts.ts';
 import { findSummary } from '../memory/memory.ts';
 import type { Position } from '../pages.ts';
-import { listMessages } from '../conversations/messages.ts';
-import { listSessionsOfUser } from '../conversations/session-rows.ts';
 import { listHits, listSavedSearches } from '../saved-searches/saved-searches.ts';
 import type { Tables } from '../tables.ts';
 
-const PAGE = 200;
+const PAGE_ROWS = 200;
 
 /** Minimum length of a chunk, except the last. */
-const CHUNK_LENGTH = 64 * 1024;
+const MIN_CHUNK_LENGTH = 64 * 1024;
 
-/** Bytes of a file that are encoded at once; a multiple of three needs no padding. */
-const SLICE_BYTES = (CHUNK_LENGTH / 4) * 3;
+/** Bytes of a file that are encoded at once. A multiple of three needs no padding. */
+const SLICE_BYTES = (MIN_CHUNK_LENGTH / 4) * 3;
 
-/** The text of one JSON value, generated in pieces while it is read. */
+/** Text of one JSON value, generated in parts while its data is read. */
 type JsonText = AsyncGenerator<string, void, undefined>;
 
 /**
- * Exports all data of a user as one JSON document, generated while it is read: a page of rows and one file are in
- * memory. It has no secret of a sign-in.
+ * Exports all data of a user as one JSON document without the secrets of sign-ins. At most a page of rows and one file
+ * are in memory.
  * @returns The document; an error after the first page destroys the stream.
  * @throws DatabaseError before the first page.
  */
@@ -35,6 +35,7 @@ export async function exportOwnData(
   now: Date,
 ): Promise<Readable> {
   const scope = { userId };
+  const limit = PAGE_ROWS;
   const user = await db
     .selectFrom('svc_users')
     .select(['id', 'email', 'display_name', 'role', 'permissions', 'created_at', 'updated_at'])
@@ -47,57 +48,65 @@ export async function exportOwnData(
     .orderBy('created_at')
     .execute();
   const summary = await findSummary(db, userId);
-  const text = objectText({
+  const text = generateObject({
     exported_at: now.toISOString(),
     user,
     sign_ins: signIns,
-    memory: objectText({
+    memory: generateObject({
       summary: summary ?? null,
-      facts: listText('id', (after?: string) => listFactsOf(db, { userId, after, limit: PAGE })),
+      facts: generateList('id', (after?: string) => listFactsOf(db, { userId, after, limit })),
     }),
-    sessions: listText(
+    sessions: generateList(
       'session_id',
-      (after?: string) => listSessionsOfUser(db, { userId, after, limit: PAGE }),
+      (after?: string) => listSessionsOfUser(db, { userId, after, limit }),
       async (session) => {
         const { session_id: sessionId } = session;
         const earlier = await findConversationSummary(db, { sessionId, scope });
-        return { ...session, summary: earlier?.text ?? null, ...contents(db, sessionId, scope) };
+        return {
+          ...session,
+          summary: earlier?.text ?? null,
+          ...generateContents(db, sessionId, scope),
+        };
       },
     ),
-    saved_searches: listText(
+    saved_searches: generateList(
       'position',
-      (after?: Position) => listSavedSearches(db, { userId, after, limit: PAGE }),
+      (after?: Position) => listSavedSearches(db, { userId, after, limit }),
       ({ position: _position, ...saved }) => ({
         ...saved,
-        found: listText('listing_id', (listing?: number) =>
-          listHits(db, { searchId: saved.id, scope, after: listing, limit: PAGE }),
+        found: generateList('listing_id', (after?: number) =>
+          listHits(db, { searchId: saved.id, scope, after, limit }),
         ),
       }),
     ),
-    audit: listText('id', (beforeId?: number) => listAudit(db, { userId, beforeId }, PAGE - 1)),
+    audit: generateList('id', (beforeId?: number) =>
+      // Lists one line more than its limit.
+      listAudit(db, { userId, beforeId }, limit - 1),
+    ),
   });
   return Readable.from(joinChunks(text));
 }
 
-function contents(db: Kysely<Tables>, sessionId: string, scope: { userId: string }) {
+function generateContents(db: Kysely<Tables>, sessionId: string, scope: { userId: string }) {
   type Before = Parameters<typeof listMessages>[1]['before'];
+  const limit = PAGE_ROWS;
   return {
-    messages: listText(
+    messages: generateList(
       'position',
-      (before?: Before) => listMessages(db, { sessionId, scope, before, limit: PAGE }),
+      (before?: Before) => listMessages(db, { sessionId, scope, before, limit }),
       ({ position: _position, ...message }) => message,
     ),
-    steps: listText(
+    steps: generateList(
       'position',
-      (before?: number) => listSteps(db, { sessionId, before, limit: PAGE }),
+      (before?: number) => listSteps(db, { sessionId, before, limit }),
       ({ position: _position, ...step }) => step,
     ),
-    files: listText(
+    files: generateList(
       'name',
-      (after?: string) => listFiles(db, { sessionId, scope, after, limit: PAGE }),
+      (after?: string) => listFiles(db, { sessionId, scope, after, limit }),
       async ({ name, ...file }) => {
         const found = await findFile(db, { sessionId, name, scope });
-        return { name, ...file, content_base64: found ? base64Text(found.content) : null };
+        return { name, ...file, content_base64: found ? generateBase64(found.content) : null };
       },
     ),
   };
@@ -105,10 +114,10 @@ function contents(db: Kysely<Tables>, sessionId: string, scope: { userId: string
 
 /**
  * Generates the text of a list that is read page by page.
- * @param key The column of a row that the next page starts after.
+ * @param key Column that positions the next page after a row.
  * @param read Reads the page after a row, in an order that writes do not change: minutes may pass between pages.
  */
-async function* listText<Key extends string, Row extends Readonly<Record<Key, unknown>>>(
+async function* generateList<Key extends string, Row extends Readonly<Record<Key, unknown>>>(
   key: Key,
   read: (after?: Row[Key]) => Promise<Row[]>,
   present: (row: Row) => object | Promise<object> = (row) => row,
@@ -119,36 +128,30 @@ async function* listText<Key extends string, Row extends Readonly<Record<Key, un
     const page = await read(after);
     for (const row of page) {
       yield separator;
-      yield* objectText(await present(row));
+      yield* generateObject(await present(row));
       separator = ',';
     }
     after = page.at(-1)?.[key];
-    if (page.length < PAGE) break;
+    if (page.length < PAGE_ROWS) break;
   }
   yield separator === '[' ? '[]' : ']';
 }
 
-/** Generates the text of an object; a member that is itself a generator is streamed. */
-async function* objectText(members: object): JsonText {
-  let text = '{';
-  let separator = '';
+/** Generates the text of an object. Streams members that are generators. */
+async function* generateObject(members: object): JsonText {
+  let separator = '{';
   for (const [name, value] of Object.entries(members)) {
     if (value === undefined) continue;
-    text += `${separator}${JSON.stringify(name)}:`;
+    yield `${separator}${JSON.stringify(name)}:`;
     separator = ',';
-    if (isText(value)) {
-      yield text;
-      yield* value;
-      text = '';
-    } else {
-      text += JSON.stringify(value);
-    }
+    if (isJsonText(value)) yield* value;
+    else yield JSON.stringify(value);
   }
-  yield `${text}}`;
+  yield separator === '{' ? '{}' : '}';
 }
 
 /** Generates the base64 text of bytes in slices. RFC 4648 §4. */
-async function* base64Text(bytes: Buffer): JsonText {
+async function* generateBase64(bytes: Buffer): JsonText {
   yield '"';
   for (let start = 0; start < bytes.length; start += SLICE_BYTES) {
     yield bytes.toString('base64', start, start + SLICE_BYTES);
@@ -160,13 +163,13 @@ async function* joinChunks(text: JsonText): JsonText {
   let chunk = '';
   for await (const part of text) {
     chunk += part;
-    if (chunk.length < CHUNK_LENGTH) continue;
+    if (chunk.length < MIN_CHUNK_LENGTH) continue;
     yield chunk;
     chunk = '';
   }
   yield chunk;
 }
 
-function isText(value: unknown): value is JsonText {
+function isJsonText(value: unknown): value is JsonText {
   return typeof value === 'object' && value !== null && Symbol.asyncIterator in value;
 }

@@ -13,7 +13,7 @@ import { deleteSessionsOfUser } from '../conversations/session-rows.ts';
 import type { Tables } from '../tables.ts';
 import { exportOwnData } from './export.ts';
 
-/** Exports in progress in one process; each holds a file of up to 10 MiB. */
+/** Limit of concurrent exports in one process. Each holds a file of up to 10 MiB. */
 const MAX_EXPORTS = 4;
 
 const tags = ['memory', 'sessions'];
@@ -111,31 +111,28 @@ export function ownDataRoutes(
             {
               description: 'The data is deleted.',
               examples: [
-                {
-                  ok: true,
-                  deleted: { sessions: 12, saved_searches: 2, facts: 7, summaries: 1 },
-                },
+                { ok: true, deleted: { sessions: 12, saved_searches: 2, facts: 7, summaries: 1 } },
               ],
             },
           ),
         },
       },
     },
-    async (request) => ({
-      ok: true as const,
-      deleted: await deleteOwnData(db, signedIn(request).id),
-    }),
+    async (request) => {
+      const deleted = await deleteOwnData(db, signedIn(request).id);
+      return { ok: true as const, deleted };
+    },
   );
 }
 
-/** Deletes the data of a user; the audit trail records it if there was any. An answer in progress ends. */
+/** Deletes the data of a user, which ends an answer in progress. */
 function deleteOwnData(db: Kysely<Tables>, userId: string) {
   const deleteAll = async (trx: Transaction<Tables>) => {
     await lockMemoryOf(trx, userId);
     const sessions = await deleteSessionsOfUser(trx, userId);
     const saved_searches = await deleteSavedSearchesOf(trx, userId);
     const details = { sessions, saved_searches, ...(await deleteMemoryOf(trx, userId)) };
-    // Otherwise repeated requests could flood the trail.
+    // Empty deletions are not recorded, because repeated requests could flood the trail.
     if (Object.values(details).some((count) => count > 0)) {
       await recordAudit(trx, { action: 'own_data_deleted', actorId: userId, userId, details });
     }

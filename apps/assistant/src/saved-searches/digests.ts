@@ -5,7 +5,7 @@ import { type Kysely, sql, type Transaction } from 'kysely';
 import { hasPermission } from '../access/permissions.ts';
 import type { AnnounceMessage } from '../conversations/announce.ts';
 import { CollectorError, type Listing } from '../collector/client.ts';
-import { whereAuthSessionActive, type AuthSessionLifetime } from '../identity/auth-sessions.ts';
+import { type LifetimeConfig, whereAuthSessionActive } from '../identity/auth-sessions.ts';
 import { readPermissions, readRole } from '../identity/users.ts';
 import type { Tables } from '../tables.ts';
 import { composeDigest, SHOWN_LISTINGS } from './digest-text.ts';
@@ -31,7 +31,7 @@ const MAX_HITS = 1000;
 export type DigestDeps = Omit<FeedDeps, 'log'> & {
   announce: AnnounceMessage;
   /** Of sign-ins: users without one get no digests. */
-  lifetime: AuthSessionLifetime;
+  config: LifetimeConfig;
   log: Pick<Logger, 'info' | 'warn'>;
 };
 
@@ -129,7 +129,7 @@ async function countActive(db: Kysely<Tables>): Promise<number> {
 }
 
 /** A search with hits to report, whose last digest is old enough, and whose user is signed in. */
-const dueSearches = (db: Kysely<Tables>, lifetime: AuthSessionLifetime) =>
+const dueSearches = (db: Kysely<Tables>, config: LifetimeConfig) =>
   db
     .selectFrom('saved_searches')
     .innerJoin('svc_users', 'svc_users.id', 'saved_searches.user_id')
@@ -142,7 +142,7 @@ const dueSearches = (db: Kysely<Tables>, lifetime: AuthSessionLifetime) =>
     ).where(sql<boolean>`exists (select from saved_search_hits hits
       where hits.search_id = saved_searches.id and hits.told_at is null)`)
     .where(sql<boolean>`exists (select from user_auth_sessions s
-      where s.user_id = saved_searches.user_id and ${whereAuthSessionActive(lifetime)})`);
+      where s.user_id = saved_searches.user_id and ${whereAuthSessionActive(config)})`);
 
 type DueSearch = Awaited<ReturnType<ReturnType<typeof dueSearches>['executeTakeFirstOrThrow']>>;
 
@@ -157,9 +157,9 @@ const mayReceive = ({ role, permissions }: DueSearch) =>
  * @throws CollectorError; the signal's reason.
  */
 async function sendDigests(deps: DigestDeps, signal: AbortSignal): Promise<void> {
-  const { db, lifetime, log } = deps;
+  const { db, config, log } = deps;
   for (let after = ''; ;) {
-    const due = await dueSearches(db, lifetime)
+    const due = await dueSearches(db, config)
       .where('saved_searches.id', '>', after)
       .where(sql<boolean>`not exists (select from chat_turns
         where chat_turns.session_id = saved_searches.session_id and status = 'running')`)
@@ -183,7 +183,7 @@ async function sendDigests(deps: DigestDeps, signal: AbortSignal): Promise<void>
 
 /** Checks the hits of a search, and reports those that it still finds. The others are deleted, and can be found again. */
 async function sendDigest(
-  { db, collector, announce, lifetime, metrics }: DigestDeps,
+  { db, collector, announce, config, metrics }: DigestDeps,
   { id, user_id: userId, session_id, search }: DueSearch,
   signal: AbortSignal,
 ): Promise<void> {
@@ -210,7 +210,7 @@ async function sendDigest(
   });
 
   const outcome = await announce({ userId, sessionId: session_id ?? '' }, async (trx) => {
-    const locked = await dueSearches(trx, lifetime)
+    const locked = await dueSearches(trx, config)
       .where('saved_searches.id', '=', id)
       .where('session_id', '=', session_id)
       .where(sql<boolean>`search = ${JSON.stringify(search)}::jsonb`)

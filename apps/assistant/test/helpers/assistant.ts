@@ -1,9 +1,10 @@
+import type { TestContext } from 'node:test';
 import { fileURLToPath } from 'node:url';
 import { connect, migrate } from '@oselya/db';
 import { atEnd } from '@oselya/testing';
 import { openTestDatabase } from '@oselya/testing/database';
 import { createLogger, type Server } from '@oselya/kit';
-import { type KyselyPlugin, sql } from 'kysely';
+import { type Kysely, type KyselyPlugin, sql } from 'kysely';
 import { createApp } from '../../src/app.ts';
 import { readConfig } from '../../src/config.ts';
 import type { Tables } from '../../src/tables.ts';
@@ -97,7 +98,7 @@ export async function openAssistant(env: Record<string, string> = {}, existing?:
     row: (id: string) =>
       db.selectFrom('user_auth_sessions').selectAll().where('id', '=', id).executeTakeFirst(),
     /** Expires the access token at the provider and in the row. */
-    expire: async ({ sid }: Browser): Promise<void> => {
+    expire: async ({ sid }: Pick<Browser, 'sid'>): Promise<void> => {
       provider.expireAccessTokens();
       await sql`
         update user_auth_sessions set expires_at = now() - interval '1 second'
@@ -175,4 +176,26 @@ export class Browser {
   async signIn(provider: ScriptedProvider) {
     return this.get(await this.begin(provider));
   }
+}
+
+/** Fails the first and every other deletion from a table as a deadlock, until the test ends. */
+export async function endEveryOtherDeletion(
+  t: TestContext,
+  db: Kysely<Tables>,
+  table: keyof Tables,
+): Promise<void> {
+  // A sequence keeps its count after a rollback.
+  await sql`create sequence deletions`.execute(db);
+  await sql`
+    create function end_every_other() returns trigger language plpgsql as $$ begin
+      if nextval('deletions') % 2 = 1 then raise exception 'deadlock' using errcode = '40P01'; end if;
+      return null;
+    end $$`.execute(db);
+  await sql`
+    create trigger end_every_other before delete on ${sql.table(table)}
+    for each statement execute function end_every_other()`.execute(db);
+  t.after(async () => {
+    await sql`drop function end_every_other cascade`.execute(db);
+    await sql`drop sequence deletions`.execute(db);
+  });
 }

@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { Ajv2020, type ValidateFunction } from 'ajv/dist/2020.js';
 import formats from 'ajv-formats';
+import type { Server } from '@oselya/kit';
 
 /** The parts of an OpenAPI document that tests use. */
 export type Media = { schema?: object; example?: unknown; examples?: object };
@@ -101,4 +102,24 @@ function resolve(document: OpenApi, schema: object): object {
   if (!('$ref' in schema)) return schema;
   const keys = String(schema.$ref).replace('#/', '').split('/');
   return keys.reduce<object>((part, key) => Reflect.get(part, key), document);
+}
+
+/** Line of the router's tree: an indent, a part of the path, and methods. */
+const ROUTER_LINE = /^((?:[│ ] {3})*)[├└]── (\S*)(?: \(([A-Z, ]+)\))?$/;
+
+/** Returns all routes of a server, such as `GET /auth/me`, from the tree that its router prints. */
+export function registeredRoutes(app: Server): string[] {
+  const routes: string[] = [];
+  const parents: string[] = [];
+  for (const line of app.printRoutes({ commonPrefix: false }).trimEnd().split('\n')) {
+    const match = ROUTER_LINE.exec(line);
+    if (match === null) throw new Error(`Unknown line of the router: ${line}`);
+    const [, indent = '', part = '', methods = ''] = match;
+    const depth = indent.length / 4;
+    parents.length = depth;
+    parents.push(part);
+    const path = parents.join('');
+    for (const method of methods.split(', ')) if (method !== '') routes.push(`${method} ${path}`);
+  }
+  return routes;
 }

@@ -1,3 +1,435 @@
-import { testHostileRequests } from './requests.ts';
+import assert from 'node:assert/strict';
+import { METHODS } from 'node:http';
+import { test } from 'node:test';
+import { text as readText } from 'node:stream/consumers';
+import { openSocket, until } from '@oselya/testing';
+import type { InjectOptions } from 'fastify';
+import fc from 'fast-check';
+import { errors } from '../../src/errors.ts';
+import { type Browser, openAssistant } from '../helpers/assistant.ts';
+import { person } from '../helpers/people.ts';
+import { SocketClient } from '../helpers/socket-client.ts';
+import {
+  bodyFor,
+  headers,
+  headerValue,
+  id,
+  inAddress,
+  MARK,
+  marked,
+  redirectQuery,
+  text,
+  valueFor,
+} from './generators.ts';
 
-await testHostileRequests(0.1);
+const WEBHOOK_SECRET = 'webhook secret, with: odd/characters';
+const USER = 'u-hostile';
+const ADMIN = 'u-hostile-admin';
+
+/** The redirects of the assistant to itself. */
+const OWN_TARGET =
+  /^(\/|\/auth\/mobile-done\?sid=[\w-]{43}|\/docs\/(static\/)?index\.html|\/docs\/)$/;
+
+/** Close codes for malformed and rejected messages. docs/protocol.md; RFC 6455 §7.4. */
+const CLOSE_CODES = new Set([1002, 1003, 1005, 1007, 1009, 4401, 4403, 4429]);
+
+type Operation = {
+  parameters?: { in: string; name: string }[];
+  requestBody?: { content: Record<string, { schema?: object }> };
+  responses: Record<string, unknown>;
+};
+
+/** Share of the full run, which has 10,000 requests. */
+const SCALE = Number(process.env['HOSTILE_SCALE'] ?? '0.1');
+
+const { provider, lines, settings, signedIn, row, db, instance } = await openAssistant({
+  IDP_WEBHOOK_SECRET: WEBHOOK_SECRET,
+  IDP_USER_MAX_AGE_SECONDS: '3600',
+  LOGIN_PER_MINUTE: '0',
+  SOCKETS_PER_ADDRESS: '10000',
+  SOCKETS_PER_USER: '10000',
+});
+const app = await instance();
+const url = await app.listen({ host: '127.0.0.1', port: 0 });
+const browsers = new Map<string, Browser>();
+
+/** Fails if a text contains a secret. */
+function checkSecrets(content: string, where: string): void {
+  for (const secret of [
+    WEBHOOK_SECRET,
+    provider.client.secret,
+    settings()['SVC_AUTH_ENCRYPTION_KEY'] ?? '',
+    ...[...browsers.values()].map(({ sid }) => sid),
+    ...provider.issued,
+  ]) {
+    assert.ok(!content.includes(secret), `${where} reveals ${secret}: ${content}`);
+  }
+}
+
+function checkLog(): void {
+  for (const line of lines.splice(0)) {
+    checkSecrets(line, 'the log');
+    assert.ok(!line.includes(MARK), `the log has a value of a request: ${line}`);
+    assert.doesNotMatch(line, /"level":"(error|fatal)"/);
+  }
+}
+
+function isAllowedTarget(location: string): boolean {
+  if (OWN_TARGET.test(location)) return true;
+  if (!location.startsWith(`${provider.url}/oauth/authorize?`)) return false;
+  const { searchParams, hash } = new URL(location);
+  return (
+    searchParams.get('redirect_uri') === 'http://assistant.test/auth/callback' &&
+    searchParams.get('return_to') === '/' &&
+    hash === ''
+  );
+}
+
+/** Sends a request and checks that the answer is a success, a problem or a page. */
+async function play(request: {
+  method?: string;
+  url: string;
+  headers?: Record<string, string>;
+  payload?: Buffer;
+}) {
+  // `inject` accepts every method of Node, its types only the common ones.
+  const answer = await app.inject(request as InjectOptions);
+  const { statusCode, body } = answer;
+  const where = `${request.method ?? 'GET'} ${request.url}: ${statusCode} ${body.slice(0, 500)}`;
+  assert.ok(statusCode < 500, where);
+  checkSecrets(body, where);
+  const { location, 'content-type': type } = answer.headers;
+  if (location !== undefined) assert.ok(isAllowedTarget(location), where);
+  if (statusCode < 400 || request.method === 'HEAD') return answer;
+  if (String(type).startsWith('text/html')) assert.match(body, /^<!doctype html>/i, where);
+  else {
+    assert.match(String(type), /^application\/problem\+json/, where);
+    const problem = JSON.parse(body);
+    assert.equal(problem.status, statusCode, where);
+    assert.ok(Object.hasOwn(errors, problem.code), where);
+  }
+  return answer;
+}
+
+/** Tests a property on generated cases, and the log after each of them. */
+function testCases<Value>(
+  name: string,
+  count: number,
+  values: fc.Arbitrary<Value>,
+  work: (value: Value) => Promise<void>,
+): void {
+  test(name, async () => {
+    lines.length = 0;
+    const property = fc.asyncProperty(values, async (value) => {
+      await work(value);
+      checkLog();
+    });
+    await fc.assert(property, { numRuns: Math.ceil(count * SCALE) });
+  });
+}
+
+/** Returns the cookie of a user, who signs in again when an earlier request ended the session. */
+async function cookieOf(userId: string): Promise<string> {
+  let browser = browsers.get(userId);
+  if (browser === undefined || (await row(browser.sid)) === undefined) {
+    const permissions = ['svc.profiles.use'] as const;
+    const user = person(userId, { isAdmin: userId === ADMIN, permissions: [...permissions] });
+    browser = await signedIn(app, user);
+    browsers.set(userId, browser);
+  }
+  return `svc_auth_session=${browser.sid}`;
+}
+
+await db
+  .insertInto('conversation_sessions')
+  .values([
+    { id: 'c-own', user_id: USER, profile_id: 'default', name: `name ${MARK}` },
+    { id: 'c-other', user_id: 'u-1', profile_id: 'default', name: `name ${MARK}` },
+    { id: 'c-legacy', user_id: null, profile_id: null, name: null },
+    { id: 'c-files', user_id: 'u-files', profile_id: 'default', name: 'files' },
+  ])
+  .execute();
+
+const document: { paths: Record<string, Record<string, Operation>> } = JSON.parse(
+  JSON.stringify(app.swagger()),
+);
+const operations = Object.entries(document.paths).flatMap(([path, methods]) =>
+  Object.entries(methods).map(([method, operation]) => ({ path, method, ...operation })),
+);
+const segment = fc.oneof(
+  fc.constantFrom('c-own', 'c-other', 'c-legacy', USER, ADMIN, 'default', 'notes.txt', 'home'),
+  inAddress(marked),
+  id,
+);
+const queryValue = fc.oneof(
+  inAddress(marked),
+  fc.constantFrom('1', '0', '-1', '1e400', 'all', '2026-01-01T00:00:00Z', USER),
+  fc.jsonValue().map((value) => Buffer.from(JSON.stringify(value)).toString('base64url')),
+);
+
+testCases(
+  'every route answers with a documented status',
+  3500,
+  fc.constantFrom(...operations).chain((operation) => {
+    const parameters = (operation.parameters ?? []).filter((one) => one.in === 'query');
+    const name = fc.constantFrom(...parameters.map((one) => one.name), 'limit', 'cursor', MARK);
+    const content = Object.entries(operation.requestBody?.content ?? {});
+    const [type = 'application/json', media] = content[0] ?? [];
+    return fc.record({
+      operation: fc.constant(operation),
+      segments: fc.array(segment, { minLength: 3, maxLength: 3 }),
+      query: fc.array(fc.tuple(name, queryValue), { maxLength: 4 }),
+      sent: fc.oneof(fc.constant({}), headers),
+      type: fc.constantFrom(type, type, type, 'text/plain', ''),
+      body: fc.option(bodyFor(media?.schema ?? {}), { freq: media === undefined ? 2 : 8 }),
+      userId: fc.constantFrom(undefined, USER, ADMIN),
+    });
+  }),
+  async ({ operation, segments, query, sent, type, body, userId }) => {
+    const { path, method, responses } = operation;
+    const places = [...segments];
+    const address = path.replaceAll(/\{\w+\}/g, () => places.pop() ?? '');
+    const { statusCode } = await play({
+      method: method.toUpperCase(),
+      url: `${address}?${query.map((pair) => pair.join('=')).join('&')}`,
+      headers: {
+        ...(type !== '' && body !== null && { 'content-type': type }),
+        ...sent,
+        ...(userId !== undefined && { cookie: await cookieOf(userId) }),
+      },
+      ...(body !== null && { payload: body }),
+    });
+    // A generated segment may be malformed, or lead to another route.
+    const others = URL.canParse(address, url) && isDecodable(address) ? ['404', '405'] : ['400'];
+    const documented = [...Object.keys(responses), ...others].includes(String(statusCode));
+    assert.ok(documented, `${method} ${path} answers ${statusCode}, which is not documented`);
+  },
+);
+
+testCases(
+  'an unknown address is a problem, for each method and user',
+  700,
+  fc.record({
+    method: fc.constantFrom(...METHODS.filter((one) => one !== 'CONNECT')),
+    segments: fc.array(fc.oneof(segment, fc.constantFrom('auth', 'admin', 'docs', '..', '')), {
+      maxLength: 5,
+    }),
+    sent: headers,
+    userId: fc.constantFrom(undefined, USER, ADMIN),
+  }),
+  async ({ method, segments, sent, userId }) => {
+    const address = `/${segments.join('/')}`;
+    if (!URL.canParse(address, 'http://localhost')) return;
+    const cookie = userId === undefined ? '' : await cookieOf(userId);
+    await play({ method, url: address, headers: { ...sent, cookie } });
+  },
+);
+
+testCases(
+  'a login redirects only to the provider',
+  1000,
+  fc.record({ query: redirectQuery, sent: headers }),
+  async ({ query, sent }) => {
+    const answer = await play({ url: `/auth/login?${query}`, headers: sent });
+    if (answer.statusCode !== 302) return assert.equal(answer.statusCode, 400);
+    assert.ok(String(answer.headers.location).startsWith(`${provider.url}/oauth/authorize?`));
+  },
+);
+
+const parameter = fc.tuple(
+  fc.constantFrom('code', 'state', 'error', 'iss', 'error_description'),
+  inAddress(marked),
+);
+testCases(
+  'a callback without a login is rejected',
+  1500,
+  fc.record({ parameters: fc.array(parameter), query: redirectQuery, sent: headers }),
+  async ({ parameters, query, sent }) => {
+    const own = parameters.map((pair) => pair.join('='));
+    const answer = await play({
+      url: `/auth/callback?${[...own, query].join('&')}`,
+      headers: sent,
+    });
+    assert.equal(answer.statusCode, 400);
+    assert.deepEqual(answer.cookies, []);
+  },
+);
+
+const cookieName = fc.constantFrom('svc_auth_session', '__Host-svc_auth_session', '__proto__', '');
+const cookieValue = fc.oneof(
+  id,
+  headerValue.map((one) => one + MARK),
+);
+const cookies = fc
+  .array(fc.tuple(cookieName, fc.constantFrom('=', '', '=='), cookieValue), { maxLength: 8 })
+  .chain((all) =>
+    fc.constantFrom('; ', ',', ';;').map((by) => all.map((one) => one.join('')).join(by)),
+  );
+testCases(
+  'an unknown cookie is signed out',
+  1500,
+  fc.record({
+    cookie: cookies,
+    path: fc.constantFrom('/auth/me', '/sessions', '/admin/users'),
+    sent: headers,
+  }),
+  async ({ cookie, path, sent }) => {
+    assert.equal((await play({ url: path, headers: { ...sent, cookie } })).statusCode, 401);
+  },
+);
+
+const wrongSignature = fc.record(
+  {
+    'x-webhook-signature': headerValue.map((one) => one + MARK),
+    'webhook-id': headerValue,
+    'webhook-timestamp': fc.oneof(fc.nat().map(String), headerValue),
+    'webhook-signature': headerValue.map((one) => `v1,${one}${MARK}`),
+  },
+  { requiredKeys: [] },
+);
+const event = { type: 'object', properties: { event: { enum: ['user.blocked'] } } };
+testCases(
+  'a webhook with a wrong signature is rejected without effect',
+  700,
+  fc.record({ payload: bodyFor(event), signature: wrongSignature, sent: headers }),
+  async ({ payload, signature, sent }) => {
+    const { statusCode } = await play({
+      method: 'POST',
+      url: '/webhooks/idp',
+      headers: { 'content-type': 'application/json', ...sent, ...signature },
+      payload,
+    });
+    // An unreadable content type is rejected before the signature.
+    assert.ok([400, 415].includes(statusCode), String(statusCode));
+    const ledger = await db.selectFrom('webhook_events').select('id').execute();
+    assert.deepEqual(ledger, []);
+  },
+);
+
+const fileName = fc.constantFrom(
+  'план квартири.pdf',
+  'CON',
+  '..',
+  'a.txt.',
+  'a"b.txt',
+  'a;filename=evil.html',
+  'a\r\nset-cookie: b=c',
+  'gpj.\u202eexe',
+  'e\u0301.txt',
+);
+testCases(
+  'a stored file has a safe name and is downloaded unchanged',
+  400,
+  fc.record({
+    name: inAddress(fc.oneof(fileName, text)),
+    content: fc.uint8Array({ maxLength: 200 }),
+    type: fc.constantFrom('text/html', 'application/octet-stream', 'image/svg+xml; a=b'),
+  }),
+  async ({ name, content, type }) => {
+    const owned = { cookie: await cookieOf('u-files') };
+    const file = { url: `/sessions/c-files/files/${name}`, headers: owned };
+    const payload = Buffer.concat([content, Buffer.from(MARK)]);
+    const upload = { ...owned, 'content-type': type };
+    const stored = await play({ ...file, method: 'PUT', headers: upload, payload });
+    if (![200, 201].includes(stored.statusCode)) {
+      return assert.ok([400, 404, 422].includes(stored.statusCode), stored.body);
+    }
+    assert.doesNotMatch(stored.json().name, /[/\\\p{Cc}]|^[.\s]|[.\s]$/u);
+    const download = await play(file);
+    assert.deepEqual(download.rawPayload, payload);
+    assert.doesNotMatch(String(download.headers['content-type']), /html|xml|javascript/);
+    const disposition = String(download.headers['content-disposition']);
+    assert.match(disposition, /^attachment; filename[=*][\t\x20-\x7e\x80-\xff]+$/);
+    assert.equal((await play({ ...file, method: 'DELETE' })).statusCode, 200);
+  },
+);
+
+const frame = {
+  type: 'object',
+  properties: {
+    type: { enum: ['ping', 'session.create', 'session.open', 'message.send', 'message.cancel'] },
+    session_id: { type: 'string' },
+    name: { type: 'string' },
+    text: { type: 'string' },
+  },
+};
+testCases(
+  'every frame of a socket is answered, or closes the socket',
+  300,
+  fc.record({
+    frames: fc.array(
+      fc.oneof(
+        valueFor(frame).map((one) => JSON.stringify(one) ?? ''),
+        bodyFor(frame),
+      ),
+      { minLength: 1, maxLength: 6 },
+    ),
+    isAnonymous: fc.boolean(),
+  }),
+  async ({ frames, isAnonymous }) => {
+    const sid = (await cookieOf(USER)).split('=')[1] ?? '';
+    const client = await SocketClient.open(url, isAnonymous ? {} : { sid });
+    for (const one of frames) client.socket.send(one, { binary: Buffer.isBuffer(one) });
+    await until(() => client.frames.length >= frames.length || client.isClosed);
+    for (const { problem } of client.frames) {
+      assert.ok(problem === undefined || problem.status < 500, JSON.stringify(problem));
+    }
+    checkSecrets(JSON.stringify(client.frames), 'the socket');
+    if (!client.isClosed) client.socket.close();
+    const { code } = await client.closed;
+    assert.ok(CLOSE_CODES.has(code), String(code));
+  },
+);
+
+const line = fc.oneof(
+  text,
+  fc.constantFrom(
+    'content-length: 5',
+    'content-length: -1',
+    'transfer-encoding: chunked',
+    'transfer-encoding: chunked, identity',
+    'expect: 100-continue',
+    'upgrade: websocket',
+    ': no name',
+    'x'.repeat(20_000),
+  ),
+);
+const bytes = fc
+  .record({
+    method: fc.constantFrom('GET', 'POST', 'CONNECT', 'get', 'G\u0000T', ''),
+    target: fc.oneof(
+      inAddress(marked).map((one) => `/auth/callback?code=${one}`),
+      fc.constantFrom('*', '//', 'http://evil.example/', 'evil.example:443', '/%', '/auth/me'),
+      text,
+    ),
+    version: fc.constantFrom('HTTP/1.1', 'HTTP/1.0', 'HTTP/9.9', ''),
+    extra: fc.array(line, { maxLength: 5 }),
+    newline: fc.constantFrom('\r\n', '\r\n', '\n'),
+    body: fc.oneof(marked, fc.constantFrom('', 'hello', '5\r\nhello\r\n0\r\n\r\n', 'zz\r\n')),
+  })
+  .map(({ method, target, version, extra, newline, body }) => {
+    const head = [`${method} ${target} ${version}`, 'host: a', ...extra, 'connection: close'];
+    return Buffer.from(`${[...head, '', ''].join(newline)}${body}`);
+  });
+testCases(
+  'any bytes are answered with HTTP, or with the end of the connection',
+  400,
+  bytes,
+  async (sent) => {
+    const socket = await openSocket(url);
+    socket.on('error', () => undefined).end(sent);
+    const answer = await readText(socket);
+    const status = Number(/^HTTP\/1\.1 (\d{3}) /.exec(answer)?.[1]);
+    assert.ok(answer === '' || status < 500, answer.slice(0, 500));
+    checkSecrets(answer, 'the connection');
+  },
+);
+
+function isDecodable(address: string): boolean {
+  try {
+    decodeURIComponent(address);
+    return true;
+  } catch {
+    return false;
+  }
+}

@@ -7,7 +7,7 @@ import { Browser as HttpBrowser, findFreePort, type Page } from '@oselya/testing
 import { type JWTPayload, SignJWT, UnsecuredJWT } from 'jose';
 import { Provider } from 'oidc-provider';
 import { Browser, openAssistant } from '../helpers/assistant.ts';
-import { makeSigningKey } from '../helpers/signing-key.ts';
+import { makeSigningKey } from '../scripted-provider.ts';
 
 const { db, provider: scripted, instance, signedIn, row, expire } = await openAssistant();
 const sessions = () => db.selectFrom('user_auth_sessions').selectAll().orderBy('id').execute();

@@ -1,20 +1,15 @@
 import assert from 'node:assert/strict';
 import { randomBytes } from 'node:crypto';
-import { once } from 'node:events';
-import { createServer } from 'node:http';
-import type { AddressInfo } from 'node:net';
 import { beforeEach, suite, test } from 'node:test';
-import { ConfigError } from '@oselya/kit';
 import fc from 'fast-check';
-import { CompactEncrypt, CompactSign, decodeProtectedHeader, UnsecuredJWT } from 'jose';
+import { decodeProtectedHeader } from 'jose';
 import type { User } from '../../src/access/permissions.ts';
 import { readConfig } from '../../src/config.ts';
 import { createProvider } from '../../src/identity/provider/provider.ts';
 import { NoEmailError, ProviderError } from '../../src/identity/provider/transport.ts';
 import { parseProviderJson, readUserData } from '../../src/identity/provider/user-data.ts';
 import { createTokenVault, UnreadableTokenError } from '../../src/identity/token-vault.ts';
-import { giveIdTokens } from '../helpers/signing-key.ts';
-import { type Fault, OLENA, startScriptedProvider } from '../scripted-provider.ts';
+import { type Fault, giveIdTokens, OLENA, startScriptedProvider } from '../scripted-provider.ts';
 
 const newKey = () => randomBytes(32).toString('base64url');
 
@@ -40,7 +35,7 @@ suite('provider', async () => {
   async function redeem() {
     const back = new URL(await scripted.authorize(await provider.authorizationUrl(login)));
     const code = back.searchParams.get('code') ?? '';
-    return provider.redeem({ code, iss: undefined, codeVerifier });
+    return provider.redeem({ code, codeVerifier });
   }
 
   const failsAs = (kind: ProviderError['kind'], said: string) => (error: unknown) => {
@@ -137,29 +132,21 @@ suite('provider', async () => {
   });
 
   test('Without discovery the endpoints are the configured paths', async () => {
-    const called: (string | undefined)[] = [];
-    const server = createServer((request, response) => {
-      called.push(request.url);
-      response.setHeader('content-type', 'application/json');
-      response.end(JSON.stringify({ access_token: 'access', ...OLENA }));
-    }).listen(0, '127.0.0.1');
-    await once(server, 'listening');
-    const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
     const elsewhere = configured({
-      IDP_BASE_URL: url,
+      IDP_BASE_URL: 'http://127.0.0.1:1',
       IDP_AUTHORIZE_PATH: '/login',
       IDP_TOKEN_PATH: '/api/tokens',
       IDP_USERINFO_PATH: '/api/me',
-      IDP_REVOKE_PATH: '/api/tokens/end',
+      IDP_REVOKE_PATH: '/api/end',
     });
-    const address = new URL(await elsewhere.authorizationUrl(login));
-    assert.equal(address.origin + address.pathname, `${url}/login`);
-    await elsewhere.redeem({ code: 'code', iss: undefined, codeVerifier });
-    await elsewhere.refresh('refresh');
-    await elsewhere.fetchUser('access');
-    await elsewhere.revoke('access', 'access_token');
-    assert.deepEqual(called, ['/api/tokens', '/api/tokens', '/api/me', '/api/tokens/end']);
-    server.close();
+    const address = await elsewhere.authorizationUrl(login);
+    assert.match(address, /^http:\/\/127\.0\.0\.1:1\/login\?/);
+    // The error of a request names its path.
+    const redeemed = elsewhere.redeem({ code: 'code', codeVerifier });
+    await assert.rejects(redeemed, { message: /^\/api\/tokens / });
+    await assert.rejects(elsewhere.refresh('refresh'), { message: /^\/api\/tokens / });
+    await assert.rejects(elsewhere.fetchUser('access'), { message: /^\/api\/me / });
+    await assert.rejects(elsewhere.revoke('access', 'access_token'), { message: /^\/api\/end / });
   });
 
   test('With discovery the endpoints are the published ones', async () => {
@@ -202,8 +189,6 @@ suite('user data', () => {
       { display_name: 'О' },
     ],
     ['name without a profile', { ...account, name: 'N' }, { display_name: 'N' }],
-    ['no empty name', { ...account, name: '' }, { display_name: null }],
-    ['no half character', { ...account, name: '\ud83d' }, { display_name: null }],
     ['no long name', { ...account, name: 'O'.repeat(256) }, { display_name: null }],
     [
       'the next name after one that cannot be stored',
@@ -225,12 +210,8 @@ suite('user data', () => {
       withList([{ ...entry, role_ids: ['SVC_ADMIN', 'svc_admin '] }]),
       { role: 'user', permissions: ['svc.tools.use'] },
     ],
-    ['an empty entry', withList([{ client_id: 'oselya' }]), nothing],
     ['no entry of another client', withList([other]), nothing],
     ['no list that is null', withList(null), nothing],
-    ['no list that is an object', withList({ 0: entry }), nothing],
-    ['no list that is a text', withList('svc_admin'), nothing],
-    ['no malformed entries', withList([null, 1, 'x', []]), nothing],
     ['no roles that are a text', withList([{ ...entry, role_ids: 'svc_admin' }]), nothing],
     ['no numbers as permissions', withList([{ ...entry, permission_ids: [1] }]), nothing],
     ['no ambiguous entries', withList([entry, { ...entry, role_ids: [] }]), nothing],
@@ -312,16 +293,14 @@ suite('user data', () => {
 
 suite('token vault', async () => {
   const keyText = newKey();
-  const key = Buffer.from(keyText, 'base64url');
   const vault = createTokenVault(keyText, [newKey()]);
   const TOKEN = 'an access token';
-  const owner = { id: 's-1', userId: 'u-1' };
+  const owner = { id: 's-1', user_id: 'u-1' };
 
-  async function seal(token: string, by = vault): Promise<string> {
-    const tokens = { accessToken: token, expiresInSeconds: undefined };
-    return (await by.sealTokens(tokens, owner)).accessTokenEnc;
-  }
-  const open = (stored: string, by = vault) => by.open(stored, owner, 'access_token_enc');
+  const seal = async (token: string, by = vault) =>
+    (await by.seal({ accessToken: token, expiresInSeconds: undefined }, owner)).access_token_enc;
+  const open = (access_token_enc: string, by = vault, row = owner) =>
+    by.open({ ...row, access_token_enc }, 'access_token_enc');
   const sealed = await seal(TOKEN);
   const parts = sealed.split('.');
   const headerText = Buffer.from(parts[0] ?? '', 'base64url').toString();
@@ -348,15 +327,14 @@ suite('token vault', async () => {
 
   test('An earlier key opens and never seals', async () => {
     const earlierKey = newKey();
-    const old = await seal(TOKEN, createTokenVault(earlierKey));
+    const old = await seal(TOKEN, createTokenVault(earlierKey, []));
     const rotated = createTokenVault(keyText, [earlierKey]);
     assert.equal(await open(old, rotated), TOKEN);
     assert.equal(await open(await seal(TOKEN, rotated)), TOKEN);
     await assertUnreadable(open(old));
   });
 
-  test('A changed or exchanged part is rejected', async () => {
-    const other = (await seal(TOKEN)).split('.');
+  test('A changed part, another row or another column is rejected', async () => {
     // The second part, the encrypted key, is empty.
     for (const part of [0, 2, 3, 4]) {
       const bytes = Buffer.from(parts[part] ?? '', 'base64url');
@@ -365,85 +343,31 @@ suite('token vault', async () => {
         changed[index] = byte ^ 1;
         await assertUnreadable(open(parts.with(part, changed.toString('base64url')).join('.')));
       }
-      if (part > 0) await assertUnreadable(open(parts.with(part, other[part] ?? '').join('.')));
     }
-  });
-
-  test('A token opens for no other session, user or column', async () => {
-    await assertUnreadable(vault.open(sealed, { ...owner, id: 's-2' }, 'access_token_enc'));
-    await assertUnreadable(vault.open(sealed, { ...owner, userId: 'u-2' }, 'access_token_enc'));
-    await assertUnreadable(vault.open(sealed, owner, 'refresh_token_enc'));
+    await assertUnreadable(open(sealed, vault, { ...owner, id: 's-2' }));
+    await assertUnreadable(open(sealed, vault, { ...owner, user_id: 'u-2' }));
+    await assertUnreadable(
+      vault.open({ ...owner, refresh_token_enc: sealed }, 'refresh_token_enc'),
+    );
   });
 
   test('A forged header is rejected', async () => {
     for (const changed of [
       { alg: 'none' },
-      { alg: 'RSA-OAEP' },
       { alg: 'PBES2-HS256+A128KW', p2s: 'AAAA', p2c: 1_000_000_000 },
       { alg: 'A256KW' },
-      { alg: 'ECDH-ES', epk: {} },
       { enc: 'A128CBC-HS256' },
-      { enc: 'none' },
       { zip: 'DEF' },
       { crit: ['exp'], exp: 0 },
       { kid: undefined },
       { kid: 'AAAAAAAAAAAAAAAA' },
       { kid: { length: 16 } },
-      { kid: 'constructor' },
       { jwk: { kty: 'oct', k: 'AAAA' } },
-      { jku: 'http://127.0.0.1:1/keys' },
       { place: undefined },
       { place: [header['place']] },
     ]) {
       const forged = Buffer.from(JSON.stringify({ ...header, ...changed })).toString('base64url');
       await assertUnreadable(open(parts.with(0, forged).join('.')));
-    }
-  });
-
-  test('Other uses of the key are rejected', async () => {
-    for (const changed of [
-      { enc: 'A128CBC-HS256' },
-      { alg: 'A256GCMKW' },
-      { alg: 'A256KW' },
-      { zip: 'DEF' },
-      { place: undefined },
-      { kid: 'AAAAAAAAAAAAAAAA' },
-    ]) {
-      const encrypted = new CompactEncrypt(Buffer.from(TOKEN))
-        .setProtectedHeader({ ...header, alg: 'dir', enc: 'A256GCM', ...changed })
-        .encrypt(key);
-      await assertUnreadable(open(await encrypted));
-    }
-    const signed = new CompactSign(Buffer.from(TOKEN)).setProtectedHeader({ alg: 'HS256' });
-    await assertUnreadable(open(await signed.sign(key)));
-    await assertUnreadable(open(new UnsecuredJWT({ sub: 'u-1' }).encode()));
-  });
-
-  test('A key is 32 bytes of base64url, and an invalid one is not repeated', () => {
-    const bytes = Buffer.alloc(32, 251);
-    const digits = bytes.toString('base64url');
-    for (const written of [digits, `${digits}=`]) {
-      createTokenVault(readConfig({ SVC_AUTH_ENCRYPTION_KEY: written }).SVC_AUTH_ENCRYPTION_KEY);
-    }
-    for (const written of [
-      bytes.toString('base64'),
-      bytes.toString('hex'),
-      Buffer.alloc(31, 7).toString('base64url'),
-      Buffer.alloc(33, 7).toString('base64url'),
-      `${digits.slice(0, -1)}9`,
-      `${digits}==`,
-      `é${digits.slice(1)}`,
-      '',
-    ]) {
-      assert.throws(
-        () => readConfig({ SVC_AUTH_ENCRYPTION_KEY: written }),
-        (error: unknown) => {
-          assert.ok(error instanceof ConfigError);
-          assert.deepEqual(error.variables, ['SVC_AUTH_ENCRYPTION_KEY']);
-          assert.ok(written === '' || !error.message.includes(written));
-          return true;
-        },
-      );
     }
   });
 });

@@ -49,7 +49,7 @@ export async function openDigestStage() {
             if (dies()) throw new Error('The process was killed');
             return composed;
           }),
-        lifetime: { lifetimeDays: 30, idleDays: 7 },
+        config: { SVC_AUTH_COOKIE_MAX_AGE_DAYS: 30, SVC_AUTH_IDLE_DAYS: 7 },
         metrics: createDigestMetrics(registry),
         log: createLogger({
           level: 'info',

@@ -4,7 +4,7 @@ import type { Server } from '@oselya/kit';
 import { type JWTPayload, SignJWT, UnsecuredJWT } from 'jose';
 import { USER_CHANNEL } from '../../src/identity/revocation.ts';
 import { Browser, openAssistant } from '../helpers/assistant.ts';
-import { makeSigningKey } from '../helpers/signing-key.ts';
+import { makeSigningKey } from '../scripted-provider.ts';
 import { until } from '../helpers/until.ts';
 import { OLENA } from '../scripted-provider.ts';
 

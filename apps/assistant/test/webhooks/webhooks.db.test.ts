@@ -3,7 +3,7 @@ import { createHash } from 'node:crypto';
 import { beforeEach, test } from 'node:test';
 import { sql } from 'kysely';
 import { Browser, openAssistant } from '../helpers/assistant.ts';
-import { endEveryOtherDeletion } from '../helpers/conflicts.ts';
+import { endEveryOtherDeletion } from '../helpers/assistant.ts';
 import { until } from '../helpers/until.ts';
 import { OLENA } from '../scripted-provider.ts';
 import { hmac, hmacHeaders, post, SECRET, send, standardHeaders } from './signing.ts';

@@ -31,7 +31,7 @@ export function addAssignLegacyCommand(program: Command, context: Context): void
       const { commonConfig, loadConfig } = await import('@oselya/kit');
       const { Type } = await import('typebox');
       const config = loadConfig(Type.Object(commonConfig), env);
-      const { assignLegacy, foundNothing, migrateDatabase, UnknownUserError } =
+      const { assignLegacy, isEmptyReport, migrateDatabase, UnknownUserError } =
         await import('@oselya/assistant');
       await using database = await openDatabase<Tables>(config, context, {
         queryTimeoutMs: QUERY_TIMEOUT_MS,
@@ -40,7 +40,7 @@ export function addAssignLegacyCommand(program: Command, context: Context): void
       const report = await assignLegacy(database, { userId, dryRun }).catch((error: unknown) => {
         throw error instanceof UnknownUserError ? new CommandError(oneLine(error.message)) : error;
       });
-      const lines = foundNothing(report)
+      const lines = isEmptyReport(report)
         ? ['Nothing to do: all sessions and all memory have an owner.']
         : describeReport(report, { userId, dryRun });
       for (const line of lines) print(line);

@@ -1,18 +1,15 @@
 import { errors, type JWTPayload, type JWTVerifyGetKey, jwtVerify } from 'jose';
 import { ProviderError, toProviderError } from './transport.ts';
-import { readProviderId } from './user-data.ts';
+import { readMember, readProviderId } from './user-data.ts';
 
-/** A logout at the provider. It ends the provider's session `sid`, or all sessions of the user if `sid` is null. */
+/** Logout at the provider. It ends the provider's session `sid`, or all sessions of the user if `sid` is null. */
 export type LogoutToken = { jti: string } & (
   | { sid: string; sub: string | null }
   | { sid: null; sub: string }
 );
 
-/** The reason for rejecting a logout token, for the log. */
-export type LogoutTokenRejection = { rejection: string };
-
 /** Verifies a logout token and returns its claims, or the reason for its rejection. */
-export type LogoutTokenCheck = (token: string) => Promise<LogoutToken | LogoutTokenRejection>;
+export type LogoutTokenCheck = (token: string) => Promise<LogoutToken | { rejection: string }>;
 
 const EVENT = 'http://schemas.openid.net/event/backchannel-logout';
 
@@ -31,21 +28,19 @@ const KEY_FAULTS = new Set(['ERR_JOSE_GENERIC', 'ERR_JWKS_INVALID', 'ERR_JWKS_TI
 
 /**
  * Creates the check of logout tokens by the provider's published keys. OpenID Connect Back-Channel Logout 1.0 §2.6.
- * @param rules.algorithms The ID token algorithms of discovery; symmetric ones are ignored.
+ * @param algorithms The ID token algorithms of discovery. Symmetric ones are ignored.
  * @returns A function that throws ProviderError `unavailable` if the keys cannot be fetched.
  */
 export function createLogoutTokenCheck(
   keys: JWTVerifyGetKey,
   {
-    issuer,
-    clientId,
-    algorithms = ['RS256'],
-  }: { issuer: string; clientId: string; algorithms: readonly string[] | undefined },
+    algorithms,
+    ...identity
+  }: { issuer: string; audience: string; algorithms: readonly string[] | undefined },
 ): LogoutTokenCheck {
   const options = {
-    issuer,
-    audience: clientId,
-    algorithms: algorithms.filter((name) => ASYMMETRIC.test(name)),
+    ...identity,
+    algorithms: (algorithms ?? ['RS256']).filter((name) => ASYMMETRIC.test(name)),
     requiredClaims: ['iat', 'exp'],
     maxTokenAge: MAX_AGE_SECONDS,
     clockTolerance: CLOCK_TOLERANCE_SECONDS,
@@ -65,14 +60,14 @@ export function createLogoutTokenCheck(
   };
 }
 
-function readClaims(claims: JWTPayload): LogoutToken | LogoutTokenRejection {
+function readClaims(claims: JWTPayload): Awaited<ReturnType<LogoutTokenCheck>> {
   if (Object.hasOwn(claims, 'nonce')) return { rejection: 'nonce' };
-  if (!isLogout(claims['events'])) return { rejection: 'events' };
+  if (!isLogoutEvent(claims['events'])) return { rejection: 'events' };
   const jti = readProviderId(claims.jti);
   if (jti === undefined) return { rejection: 'jti' };
   // A malformed `sid` must not turn into "all sessions of the user".
-  const [sub, sid] = [claims.sub ?? null, claims['sid'] ?? null].map((it) =>
-    it === null ? null : readProviderId(it),
+  const [sub, sid] = [claims.sub ?? null, claims['sid'] ?? null].map((claim) =>
+    claim === null ? null : readProviderId(claim),
   );
   if (sub === undefined) return { rejection: 'sub' };
   if (sid === undefined) return { rejection: 'sid' };
@@ -80,8 +75,7 @@ function readClaims(claims: JWTPayload): LogoutToken | LogoutTokenRejection {
   return sub === null ? { rejection: 'neither sub nor sid' } : { jti, sid, sub };
 }
 
-function isLogout(events: unknown): boolean {
-  if (typeof events !== 'object' || events === null || !Object.hasOwn(events, EVENT)) return false;
-  const event: unknown = Reflect.get(events, EVENT);
+function isLogoutEvent(events: unknown): boolean {
+  const event = readMember(events, EVENT);
   return typeof event === 'object' && event !== null && !Array.isArray(event);
 }

@@ -1,24 +1,5 @@
 import { compactVerify, createRemoteJWKSet, customFetch as joseFetch } from 'jose';
-import {
-  allowInsecureRequests,
-  authorizationCodeGrant,
-  buildAuthorizationUrl,
-  buildEndSessionUrl,
-  calculatePKCECodeChallenge,
-  type ClientAuth,
-  ClientSecretBasic,
-  ClientSecretPost,
-  Configuration,
-  type CustomFetch,
-  customFetch,
-  discovery,
-  fetchProtectedResource,
-  None,
-  refreshTokenGrant,
-  type TokenEndpointResponse,
-  type TokenEndpointResponseHelpers,
-  tokenRevocation,
-} from 'openid-client';
+import * as oidc from 'openid-client';
 import type { User } from '../../access/permissions.ts';
 import type { Config } from '../../config.ts';
 import { problem } from '../../errors.ts';
@@ -31,29 +12,29 @@ import {
 } from './transport.ts';
 import { parseProviderJson, readProviderId, readUserData } from './user-data.ts';
 
-/** The tokens that the provider issues for a code or a refresh token. */
+/** Tokens that the provider issues for a code or a refresh token. */
 export type Tokens = {
   accessToken: string;
   /** Undefined if the provider issued none. After a refresh the earlier refresh token then stays valid. */
-  refreshToken?: string | undefined;
+  refreshToken?: string;
   /** Undefined if the provider did not say when the access token expires. */
   expiresInSeconds: number | undefined;
-  /** The `sid` of a verified ID token. */
+  /** `sid` of a verified ID token. */
   providerSessionId?: string | undefined;
-  /** The verified ID token, if IDP_END_SESSION needs it later. */
+  /** Verified ID token, if IDP_END_SESSION needs it later. */
   idToken?: string | undefined;
 };
 
-/** The OAuth client, and the checks of signed tokens. */
+/** OAuth client, and the checks of signed tokens. */
 type Client = {
-  oauth: Configuration;
+  oauth: oidc.Configuration;
   /** Fetches the provider's keys unless they are fresh. */
   prepareKeys: () => Promise<void>;
   verifyIdToken: (token: string) => Promise<unknown>;
   verifyLogoutToken: LogoutTokenCheck;
 };
 
-/** The identity provider. */
+/** Client of the identity provider. */
 export type Provider = ReturnType<typeof createProvider>;
 
 /** One year. Some providers send numbers too large for a timestamp if a token never expires. */
@@ -65,27 +46,34 @@ const MAX_HINT_CHARACTERS = 6000;
 /** Maximum lead of the provider's clock. OpenID Connect Core §3.1.3.7. */
 const CLOCK_TOLERANCE_SECONDS = 30;
 
-/** Timeout of a health check, and the time for which its result is shared. */
-const HEALTH_MS = { timeout: 2000, shared: 1000 };
+const HEALTH_TIMEOUT_MS = 2000;
+/** Time for which requests share the result of a health check. */
+const HEALTH_MAX_AGE_MS = 1000;
+
+/** Maximum age of cached keys. The provider may withdraw a key earlier. */
+const KEYS_MAX_AGE_MS = 5 * 60 * 1000;
+
+/** Limits the key requests that forged logout tokens with unknown keys can cause. */
+const UNKNOWN_KEY_COOLDOWN_MS = 30_000;
+
+/** Accepted media types of a key set. RFC 7517 §8.5.2. */
+const KEY_SET_TYPES = 'application/jwk-set+json, application/json';
 
 /**
  * Creates the client of the identity provider as Contract 3 describes it, or of any OpenID provider with IDP_DISCOVERY.
  * @returns Functions that throw ProviderError, or `sign_in_not_configured` if the client ID is not configured.
  */
 export function createProvider(config: Config, measure: MeasureRequest) {
-  const transport = createTransport({
-    timeoutMs: config.IDP_TIMEOUT_MS,
-    acceptsIdTokens: config.IDP_DISCOVERY,
-    measure,
-  });
-  const isOffline = config.IDP_SCOPES.split(' ').includes('offline_access');
+  const transport = createTransport(config, measure);
   let opened: Promise<Client> | undefined;
-  let health: { at: number; outage: Promise<string | undefined> } | undefined;
+  let health: { checkedAt: number; outage: Promise<string | undefined> } | undefined;
 
   /** Returns the client. Repeats discovery if it failed at the previous call. */
   function getClient(): Promise<Client> {
     if (config.IDP_CLIENT_ID === '') throw problem('sign_in_not_configured');
-    opened ??= config.IDP_DISCOVERY ? discover(config, transport) : configure(config, transport);
+    opened ??= config.IDP_DISCOVERY
+      ? discover(config, transport)
+      : Promise.resolve(configure(config, transport));
     opened.catch(() => {
       opened = undefined;
     });
@@ -101,7 +89,7 @@ export function createProvider(config: Config, measure: MeasureRequest) {
   }
 
   async function readTokens(
-    response: TokenEndpointResponse & TokenEndpointResponseHelpers,
+    response: oidc.TokenEndpointResponse & oidc.TokenEndpointResponseHelpers,
     { verifyIdToken }: Client,
   ): Promise<Tokens> {
     const { access_token, refresh_token, expires_in, id_token } = response;
@@ -117,8 +105,7 @@ export function createProvider(config: Config, measure: MeasureRequest) {
     return {
       accessToken: access_token,
       ...(refresh_token !== undefined && { refreshToken: refresh_token }),
-      expiresInSeconds:
-        expires_in === undefined ? undefined : Math.min(expires_in, MAX_EXPIRY_SECONDS),
+      expiresInSeconds: expires_in && Math.min(expires_in, MAX_EXPIRY_SECONDS),
       providerSessionId: readProviderId(claims?.['sid']),
       idToken: isHint ? id_token : undefined,
     };
@@ -131,13 +118,14 @@ export function createProvider(config: Config, measure: MeasureRequest) {
     /** Returns the URL of the provider's sign-in page. Specification 000, Rules for login. */
     authorizationUrl: ({ state, codeVerifier }: { state: string; codeVerifier: string }) =>
       call(async ({ oauth }) => {
-        const url = buildAuthorizationUrl(oauth, {
+        const isOffline = config.IDP_SCOPES.split(' ').includes('offline_access');
+        const url = oidc.buildAuthorizationUrl(oauth, {
           redirect_uri: config.IDP_REDIRECT_URI,
           scope: config.IDP_SCOPES,
           // Without consent providers ignore `offline_access`: OpenID Connect Core §11.
           ...(isOffline && { prompt: 'consent' }),
           state,
-          code_challenge: await calculatePKCECodeChallenge(codeVerifier),
+          code_challenge: await oidc.calculatePKCECodeChallenge(codeVerifier),
           code_challenge_method: 'S256',
           return_to: '/',
         });
@@ -145,16 +133,14 @@ export function createProvider(config: Config, measure: MeasureRequest) {
       }),
 
     /** Exchanges a code for tokens, and returns them with the subject of the verified ID token. */
-    redeem: (callback: { code: string; iss: string | undefined; codeVerifier: string }) =>
+    redeem: ({ code, iss, codeVerifier }: { code: string; iss?: string; codeVerifier: string }) =>
       call(async (client) => {
         const url = new URL(config.IDP_REDIRECT_URI);
-        url.searchParams.set('code', callback.code);
+        url.searchParams.set('code', code);
         // Only discovery returns the issuer, which RFC 9207 requires for this check.
-        if (config.IDP_DISCOVERY && callback.iss !== undefined) {
-          url.searchParams.set('iss', callback.iss);
-        }
-        const checks = { pkceCodeVerifier: callback.codeVerifier };
-        const tokens = await authorizationCodeGrant(client.oauth, url, checks);
+        if (config.IDP_DISCOVERY && iss !== undefined) url.searchParams.set('iss', iss);
+        const checks = { pkceCodeVerifier: codeVerifier };
+        const tokens = await oidc.authorizationCodeGrant(client.oauth, url, checks);
         // Only the response to a refresh may omit the ID token: OpenID Connect Core §12.2.
         if (config.IDP_DISCOVERY && tokens.id_token === undefined) {
           throw new ProviderError('unavailable', 'the answer for the scope openid has no ID token');
@@ -165,19 +151,15 @@ export function createProvider(config: Config, measure: MeasureRequest) {
     /** Exchanges a refresh token for tokens. RFC 6749 §6. */
     refresh: (refreshToken: string): Promise<Tokens> =>
       call(async (client) =>
-        readTokens(await refreshTokenGrant(client.oauth, refreshToken), client),
+        readTokens(await oidc.refreshTokenGrant(client.oauth, refreshToken), client),
       ),
 
     /** Fetches the data of the user to whom an access token belongs. Contract 3, Identity provider. */
     fetchUser: (accessToken: string): Promise<User> =>
       call(async ({ oauth }) => {
-        const address = oauth.serverMetadata().userinfo_endpoint;
-        if (address === undefined) {
-          throw new ProviderError('unavailable', 'discovery names no userinfo endpoint');
-        }
+        const url = new URL(requireEndpoint(oauth, 'userinfo_endpoint'));
         const headers = new Headers({ accept: 'application/json' });
-        const url = new URL(address);
-        const response = await fetchProtectedResource(
+        const response = await oidc.fetchProtectedResource(
           oauth,
           accessToken,
           url,
@@ -194,42 +176,50 @@ export function createProvider(config: Config, measure: MeasureRequest) {
     /** Returns the URL that ends the browser's session at the provider. OpenID Connect RP-Initiated Logout 1.0. */
     endSessionUrl: (idToken: string | undefined) =>
       call(async ({ oauth }) => {
-        if (oauth.serverMetadata().end_session_endpoint === undefined) {
-          throw new ProviderError('unavailable', 'discovery names no end_session_endpoint');
-        }
-        const parameters = {
+        requireEndpoint(oauth, 'end_session_endpoint');
+        return oidc.buildEndSessionUrl(oauth, {
           post_logout_redirect_uri: `${config.BASE_URL}/`,
           ...(idToken !== undefined && { id_token_hint: idToken }),
-        };
-        return buildEndSessionUrl(oauth, parameters).href;
+        }).href;
       }),
 
     /** Revokes a token if the provider has a revocation endpoint. RFC 7009. */
     revoke: (token: string, kind: 'access_token' | 'refresh_token') =>
       call(async ({ oauth }) => {
         if (oauth.serverMetadata().revocation_endpoint === undefined) return;
-        await tokenRevocation(oauth, token, { token_type_hint: kind });
+        await oidc.tokenRevocation(oauth, token, { token_type_hint: kind });
       }),
 
     /** Returns the reason of an outage, such as `ECONNREFUSED`, or undefined. Checks the provider at most once a second. */
     findOutage(): Promise<string | undefined> {
       const now = performance.now();
-      if (health === undefined || now - health.at >= HEALTH_MS.shared) {
-        health = { at: now, outage: findOutage(config.IDP_BASE_URL) };
+      if (health === undefined || now - health.checkedAt >= HEALTH_MAX_AGE_MS) {
+        health = { checkedAt: now, outage: findOutage(config.IDP_BASE_URL) };
       }
       return health.outage;
     },
   };
 }
 
-function authentication(config: Config): ClientAuth {
-  if (config.IDP_CLIENT_SECRET === '') return None();
-  const method = config.IDP_CLIENT_AUTH === 'post' ? ClientSecretPost : ClientSecretBasic;
-  return method(config.IDP_CLIENT_SECRET);
+function requireEndpoint(
+  oauth: oidc.Configuration,
+  name: keyof oidc.ServerMetadata & string,
+): string {
+  const url = oauth.serverMetadata()[name];
+  if (typeof url === 'string') return url;
+  throw new ProviderError('unavailable', `discovery names no ${name}`);
+}
+
+function authenticate({
+  IDP_CLIENT_SECRET: secret,
+  IDP_CLIENT_AUTH: method,
+}: Config): oidc.ClientAuth {
+  if (secret === '') return oidc.None();
+  return method === 'post' ? oidc.ClientSecretPost(secret) : oidc.ClientSecretBasic(secret);
 }
 
 /** Creates the client with endpoints at configured paths of IDP_BASE_URL. */
-async function configure(config: Config, transport: CustomFetch): Promise<Client> {
+function configure(config: Config, transport: oidc.CustomFetch): Client {
   const base = config.IDP_BASE_URL;
   const metadata = {
     issuer: base,
@@ -238,37 +228,34 @@ async function configure(config: Config, transport: CustomFetch): Promise<Client
     userinfo_endpoint: base + config.IDP_USERINFO_PATH,
     revocation_endpoint: base + config.IDP_REVOKE_PATH,
   };
-  const auth = authentication(config);
-  const oauth = new Configuration(metadata, config.IDP_CLIENT_ID, undefined, auth);
-  oauth[customFetch] = transport;
-  if (base.startsWith('http:')) allowInsecureRequests(oauth);
+  const auth = authenticate(config);
+  const oauth = new oidc.Configuration(metadata, config.IDP_CLIENT_ID, undefined, auth);
+  oauth[oidc.customFetch] = transport;
+  if (base.startsWith('http:')) oidc.allowInsecureRequests(oauth);
   return { oauth, ...clientWithoutKeys };
 }
 
 /** Creates the client with the endpoints and keys of the provider's discovery document. */
-async function discover(config: Config, transport: CustomFetch): Promise<Client> {
+async function discover(config: Config, transport: oidc.CustomFetch): Promise<Client> {
   const { IDP_BASE_URL: base, IDP_CLIENT_ID: clientId } = config;
   const isHttpAllowed = base.startsWith('http:');
   const oauth = await asOutage(
-    discovery(new URL(base), clientId, undefined, authentication(config), {
-      [customFetch]: transport,
-      execute: isHttpAllowed ? [allowInsecureRequests] : [],
+    oidc.discovery(new URL(base), clientId, undefined, authenticate(config), {
+      [oidc.customFetch]: transport,
+      execute: isHttpAllowed ? [oidc.allowInsecureRequests] : [],
     }),
   );
   const { issuer, jwks_uri, id_token_signing_alg_values_supported } = oauth.serverMetadata();
   const url = URL.parse(jwks_uri ?? '');
   const isUsable = url?.protocol === 'https:' || (isHttpAllowed && url?.protocol === 'http:');
   if (url === null || !isUsable) return { oauth, ...clientWithoutKeys };
-  const request = {
-    method: 'GET',
-    headers: { accept: KEY_SET_TYPES },
-    redirect: 'manual',
-  } as const;
+  const headers = { accept: KEY_SET_TYPES };
   const createKeys = (cooldownDuration: number) =>
     createRemoteJWKSet(url, {
       cacheMaxAge: KEYS_MAX_AGE_MS,
       cooldownDuration,
-      [joseFetch]: (address) => transport(address, { ...request, body: undefined }),
+      [joseFetch]: (address) =>
+        transport(address, { method: 'GET', headers, redirect: 'manual', body: undefined }),
     });
   const keys = createKeys(0);
   return {
@@ -277,20 +264,11 @@ async function discover(config: Config, transport: CustomFetch): Promise<Client>
     verifyIdToken: (token) => asOutage(compactVerify(token, keys)),
     verifyLogoutToken: createLogoutTokenCheck(createKeys(UNKNOWN_KEY_COOLDOWN_MS), {
       issuer,
-      clientId,
+      audience: clientId,
       algorithms: id_token_signing_alg_values_supported,
     }),
   };
 }
-
-/** Maximum age of cached keys. The provider may withdraw a key earlier. */
-const KEYS_MAX_AGE_MS = 5 * 60 * 1000;
-
-/** Limits the key requests that forged logout tokens with unknown keys can cause. */
-const UNKNOWN_KEY_COOLDOWN_MS = 30_000;
-
-/** Accepted media types of a key set. RFC 7517 §8.5.2. */
-const KEY_SET_TYPES = 'application/jwk-set+json, application/json';
 
 const clientWithoutKeys = {
   prepareKeys: () => Promise.resolve(),
@@ -302,13 +280,11 @@ async function rejectUnverifiable(): Promise<never> {
   throw new ProviderError('unavailable', 'there are no keys to verify a token with');
 }
 
-/** Converts an error of discovery or of the keys to `unavailable`, because it says nothing about the token. */
+/** Converts an error of discovery or of the keys to `unavailable`, because it does not concern the token. */
 async function asOutage<Result>(work: Promise<Result>): Promise<Result> {
-  try {
-    return await work;
-  } catch (error) {
+  return work.catch((error: unknown) => {
     throw new ProviderError('unavailable', toProviderError(error).message);
-  }
+  });
 }
 
 function parseUserInfo(text: string): unknown {
@@ -319,14 +295,14 @@ function parseUserInfo(text: string): unknown {
   }
 }
 
-async function findOutage(address: string): Promise<string | undefined> {
+async function findOutage(url: string): Promise<string | undefined> {
   try {
-    const signal = AbortSignal.timeout(HEALTH_MS.timeout);
-    await fetch(address, { method: 'HEAD', redirect: 'manual', signal });
+    const signal = AbortSignal.timeout(HEALTH_TIMEOUT_MS);
+    await fetch(url, { method: 'HEAD', redirect: 'manual', signal });
     return undefined;
   } catch (error) {
     if (error instanceof Error && error.name === 'TimeoutError') {
-      return `no answer within ${HEALTH_MS.timeout / 1000} s`;
+      return `no answer within ${HEALTH_TIMEOUT_MS / 1000} s`;
     }
     // The error of `fetch` has no details; its cause has the system's error code.
     const { cause } = error as { cause?: NodeJS.ErrnoException };

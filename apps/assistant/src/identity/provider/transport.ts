@@ -1,9 +1,10 @@
 import { ProblemError } from '@oselya/kit';
 import type { CustomFetch, CustomFetchOptions } from 'openid-client';
+import type { Config } from '../../config.ts';
 import { problem } from '../../errors.ts';
 
 /**
- * A failed request to the identity provider: `rejected` if the provider rejected a code or token, otherwise
+ * Failed request to the identity provider: `rejected` if the provider rejected a code or token, otherwise
  * `unavailable`. It has no cause, because responses contain tokens and errors are logged.
  */
 export class ProviderError extends Error {
@@ -16,7 +17,7 @@ export class ProviderError extends Error {
   }
 }
 
-/** The error for user data without an email address that can be stored. */
+/** Error for user data without an email address that can be stored. */
 export class NoEmailError extends ProviderError {
   constructor() {
     super('unavailable', 'userinfo answered without a usable email');
@@ -36,16 +37,9 @@ export function toProviderError(error: unknown): ProviderError | ProblemError {
   return new ProviderError('unavailable', `the answer is not usable${code}`);
 }
 
-const RETRY_AFTER = { 'retry-after': '5' };
-
 /** Creates the error of a request that needs the provider while it is unavailable. Contract 3, Refresh. */
 export function createProviderUnavailableError(details: { cause?: unknown; detail?: string } = {}) {
-  return problem('provider_unavailable', { headers: RETRY_AFTER, ...details });
-}
-
-/** Returns whether an error has the code `provider_unavailable`. */
-export function isProviderUnavailableError(error: unknown): boolean {
-  return error instanceof ProblemError && error.code === 'provider_unavailable';
+  return problem('provider_unavailable', { headers: { 'retry-after': '5' }, ...details });
 }
 
 /** Converts a ProviderError to the error of a user's request. Returns other errors unchanged. */
@@ -58,13 +52,11 @@ export function toRequestError(cause: unknown): unknown {
 export function toSignInError(cause: unknown): unknown {
   if (cause instanceof NoEmailError) return problem('account_without_email', { cause });
   if (!(cause instanceof ProviderError)) return cause;
-  return createProviderUnavailableError({
-    cause,
-    detail: 'You are not signed in. Sign in again in a few seconds.',
-  });
+  const detail = 'You are not signed in. Sign in again in a few seconds.';
+  return createProviderUnavailableError({ cause, detail });
 }
 
-/** The purpose of a request to the provider. */
+/** Purpose of a request to the provider. */
 export type ProviderOperation = 'discovery' | 'keys' | 'token' | 'refresh' | 'userinfo' | 'revoke';
 
 /** Measures a request to the provider, and returns its result or throws its error. */
@@ -85,39 +77,33 @@ const GRANT_REJECTIONS = new Set([
 ]);
 
 /** Statuses of a busy server. They never reject a grant. */
-const BUSY = new Set([408, 425, 429]);
+const BUSY_STATUSES = new Set([408, 425, 429]);
 
 /**
  * Creates the function that calls the provider for openid-client and jose, with bounds on time and size. It throws
- * ProviderError for unsuccessful responses.
- * @param options.acceptsIdTokens False for a plain OAuth provider, whose ID tokens cannot be verified and are removed.
+ * ProviderError for unsuccessful responses. Without discovery it removes ID tokens, which cannot be verified.
  */
-export function createTransport({
-  timeoutMs,
-  acceptsIdTokens,
-  measure,
-}: {
-  timeoutMs: number;
-  acceptsIdTokens: boolean;
-  measure: MeasureRequest;
-}): CustomFetch {
+export function createTransport(config: Config, measure: MeasureRequest): CustomFetch {
+  const { IDP_TIMEOUT_MS: timeoutMs, IDP_DISCOVERY: acceptsIdTokens } = config;
+
   async function call(operation: ProviderOperation, url: string, options: CustomFetchOptions) {
     const { pathname } = new URL(url);
     let response: Response;
     let text: string;
     try {
       const signal = AbortSignal.timeout(timeoutMs);
-      response = await fetch(url, {
-        ...options,
-        body: options.body ?? null,
-        signal,
-      });
+      response = await fetch(url, { ...options, body: options.body ?? null, signal });
       text = await readBounded(response);
     } catch (error) {
-      throw new ProviderError('unavailable', `${pathname} ${reasonOf(error, timeoutMs)}`);
+      throw new ProviderError('unavailable', `${pathname} ${describeFailure(error, timeoutMs)}`);
     }
-    const { status, headers } = response;
-    if (!response.ok) throw createResponseError({ operation, pathname, status, text });
+    const { ok, status, headers } = response;
+    if (!ok) {
+      const code = readOauthError(text);
+      const message = [`${pathname} answered`, status, code].filter(Boolean).join(' ');
+      const isRejected = isRejectionStatus(operation, status, code);
+      throw new ProviderError(isRejected ? 'rejected' : 'unavailable', message);
+    }
     const isTokenResponse = operation === 'token' || operation === 'refresh';
     const tokens = isTokenResponse ? parseTokenResponse(text, acceptsIdTokens) : undefined;
     if (tokens !== undefined) return Response.json(tokens);
@@ -126,12 +112,12 @@ export function createTransport({
   }
 
   return (url, options) => {
-    const operation = operationOf(url, options);
+    const operation = findOperation(url, options);
     return measure(operation, () => call(operation, url, options));
   };
 }
 
-function operationOf(url: string, { body, headers }: CustomFetchOptions): ProviderOperation {
+function findOperation(url: string, { body, headers }: CustomFetchOptions): ProviderOperation {
   if (body instanceof URLSearchParams) {
     const grant = body.get('grant_type');
     if (grant === null) return 'revoke';
@@ -142,41 +128,26 @@ function operationOf(url: string, { body, headers }: CustomFetchOptions): Provid
 }
 
 async function readBounded(response: Response): Promise<string> {
-  const decoder = new TextDecoder();
-  let text = '';
+  const chunks: Uint8Array[] = [];
   let bytes = 0;
   for await (const chunk of response.body ?? []) {
     bytes += chunk.byteLength;
     if (bytes > MAX_RESPONSE_BYTES) {
       throw new RangeError(`answered with more than ${MAX_RESPONSE_BYTES} bytes`);
     }
-    text += decoder.decode(chunk, { stream: true });
+    chunks.push(chunk);
   }
-  return text + decoder.decode();
+  return new TextDecoder().decode(Buffer.concat(chunks));
 }
 
-function createResponseError({
-  operation,
-  pathname,
-  status,
-  text,
-}: {
-  operation: ProviderOperation;
-  pathname: string;
-  status: number;
-  text: string;
-}): ProviderError {
-  const code = readOauthError(text);
-  const isRejected =
-    operation === 'userinfo'
-      ? status === 401
-      : ['token', 'refresh', 'revoke'].includes(operation) && rejectsGrant(status, code);
-  const message = [`${pathname} answered`, status, code].filter(Boolean).join(' ');
-  return new ProviderError(isRejected ? 'rejected' : 'unavailable', message);
-}
-
-function rejectsGrant(status: number, code: string | undefined): boolean {
-  const isClientError = status >= 400 && status < 500 && !BUSY.has(status);
+function isRejectionStatus(
+  operation: ProviderOperation,
+  status: number,
+  code: string | undefined,
+): boolean {
+  if (operation === 'userinfo') return status === 401;
+  if (operation === 'discovery' || operation === 'keys') return false;
+  const isClientError = status >= 400 && status < 500 && !BUSY_STATUSES.has(status);
   return isClientError && code !== undefined && GRANT_REJECTIONS.has(code);
 }
 
@@ -211,7 +182,7 @@ function parseObject(text: string): Record<string, unknown> | undefined {
   }
 }
 
-function reasonOf(error: unknown, timeoutMs: number): string {
+function describeFailure(error: unknown, timeoutMs: number): string {
   if (!(error instanceof Error)) return 'could not be called';
   if (error.name === 'TimeoutError') return `did not answer within ${timeoutMs} ms`;
   if (error instanceof RangeError) return error.message;

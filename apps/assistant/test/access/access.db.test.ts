@@ -1,0 +1,363 @@
+import assert from 'node:assert/strict';
+import { createHash } from 'node:crypto';
+import { once } from 'node:events';
+import { readFile } from 'node:fs/promises';
+import { request as httpRequest } from 'node:http';
+import { suite, test } from 'node:test';
+import { sampleAccounts } from '@oselya/dev-idp';
+import { createLogger, createServer, registerHealthRoutes } from '@oselya/kit';
+import { until } from '@oselya/testing';
+import { sql } from 'kysely';
+import { guardRoutes, signedIn } from '../../src/access/guards.ts';
+import {
+  accessScope,
+  hasPermission,
+  type Permission,
+  permissions,
+} from '../../src/access/permissions.ts';
+import { Browser, openAssistant, type Statement } from '../helpers/assistant.ts';
+import { createDocumentChecker, type OpenApi, registeredRoutes } from '../helpers/openapi.ts';
+import { person } from '../helpers/people.ts';
+import { SECRET as WEBHOOK_SECRET, send as sendEvent } from '../webhooks/signing.ts';
+import { LEGACY_SESSION, OWNED, type Row, rows, type Visitor, visitors } from './route-table.ts';
+
+/** Marks of all data of the owner, and of all data without an owner. */
+const SECRET = 'secret-7f3a';
+const LEGACY_SECRET = 'legacy-9c1d';
+
+const slugs = Object.keys(permissions) as Permission[];
+const defaultsOf = (role: 'user' | 'admin') =>
+  slugs.filter((slug) => permissions[slug].defaults.some((name) => name === role)).toSorted();
+
+const describeUser = (sub: string, role: string, held: readonly string[], mark = '') => ({
+  sub,
+  email: `${sub}${mark}@example.test`,
+  client_access_list: [{ client_id: 'oselya', role_ids: [role], permission_ids: held }],
+});
+const accounts: Record<Exclude<Visitor, 'signedOut'>, object> = {
+  owner: describeUser(OWNED.userId, 'svc_user', [], SECRET),
+  stranger: describeUser('u-stranger', 'svc_user', defaultsOf('user')),
+  holder: describeUser('u-holder', 'svc_user', []),
+  admin: describeUser('u-admin', 'svc_admin', []),
+};
+
+const { db, provider, instance } = await openAssistant({ IDP_WEBHOOK_SECRET: WEBHOOK_SECRET });
+// All visitors are signed in, so a fetch would return the data of another visitor.
+const walked = await instance({ IDP_USER_MAX_AGE_SECONDS: '3600' });
+const statements: Statement[] = [];
+const app = await instance({}, (statement) => statements.push(statement));
+const receiver = await instance();
+
+const cookies = new Map<Visitor, { svc_auth_session: string }>();
+for (const visitor of ['owner', 'stranger', 'holder', 'admin'] as const) {
+  provider.user = accounts[visitor];
+  const browser = new Browser(walked, { 'user-agent': visitor === 'owner' ? SECRET : visitor });
+  await browser.signIn(provider);
+  cookies.set(visitor, { svc_auth_session: browser.sid });
+}
+const ownerSid = cookies.get('owner')?.svc_auth_session ?? '';
+const ownSignIn = createHash('sha256').update(ownerSid).digest('hex').slice(0, 16);
+
+for (const [userId, sessionId, mark] of [
+  [OWNED.userId, OWNED.sessionId, SECRET],
+  [null, LEGACY_SESSION, LEGACY_SECRET],
+] as const) {
+  const { fileName, category, key } = OWNED;
+  await sql`insert into conversation_sessions (id, user_id, profile_id, name)
+    values (${sessionId}, ${userId}, 'default', ${mark})`.execute(db);
+  await sql`insert into conversation_messages (session_id, role, content)
+    values (${sessionId}, 'user', ${mark})`.execute(db);
+  await sql`insert into agent_steps (session_id, turn_id, kind, title, status)
+    values (${sessionId}, 't', 'tool', ${mark}, 'done')`.execute(db);
+  await sql`insert into session_files (session_id, name, size_bytes, sha256, content)
+    select ${sessionId}, ${fileName}, length(content), encode(sha256(content), 'hex'), content
+    from convert_to(${mark}, 'UTF8') as content`.execute(db);
+  await sql`insert into memory_facts (user_id, category, key, value)
+    values (${userId}, ${category}, ${key}, ${mark})`.execute(db);
+  await sql`insert into memory_summaries (user_id, summary) values (${userId}, ${mark})`.execute(
+    db,
+  );
+}
+await sql`insert into saved_searches (id, user_id, session_id, name, search, every_minutes)
+  values (${OWNED.savedSearchId}, ${OWNED.userId}, ${OWNED.sessionId}, ${SECRET},
+    jsonb_build_object('query', ${SECRET}::text), 60)`.execute(db);
+await sql`insert into webhook_events (signature, event, user_id, outcome, body_sha256)
+  values ('standard', 'user.blocked', ${OWNED.userId}, 'applied', repeat('0', 64))`.execute(db);
+
+/** The tables that a visitor could change, in the order of their references. */
+const TABLES = [
+  'svc_users',
+  'user_auth_sessions',
+  'conversation_sessions',
+  'conversation_messages',
+  'agent_steps',
+  'session_files',
+  'saved_searches',
+  'memory_facts',
+  'memory_summaries',
+  'webhook_events',
+];
+const forEachTable = (build: (table: string) => string, separator: string) =>
+  TABLES.map(build).join(separator);
+// Functions keep their plans over hundreds of requests.
+for (const statement of [
+  ...TABLES.map((table) => `create table kept_${table} as table ${table}`),
+  `create function restore(held text) returns void language plpgsql as $$ begin
+    update kept_svc_users set permissions = held where id = 'u-holder';
+    -- The time of last use is written once a minute.
+    update kept_user_auth_sessions set last_used_at = now();
+    ${TABLES.toReversed()
+      .map((table) => `delete from ${table};`)
+      .join('')}
+    ${forEachTable((table) => `insert into ${table} overriding system value table kept_${table};`, '')}
+  end $$`,
+  `create function changed_tables() returns setof text language plpgsql as $$ begin
+    return query ${forEachTable(
+      (table) => `select '${table}' where exists ((table ${table} except table kept_${table})
+        union all (table kept_${table} except table ${table}))`,
+      ' union all ',
+    )};
+  end $$`,
+]) {
+  await sql.raw(statement).execute(db);
+}
+
+/** Restores all tables, and gives the holder one permission. */
+async function restore(holds?: Permission): Promise<void> {
+  await sql`select restore(${JSON.stringify(holds === undefined ? [] : [holds])})`.execute(db);
+}
+
+/** Returns the tables that have changed since the last restoration. */
+async function changedTables(): Promise<string[]> {
+  const { rows: changed } = await sql<{ name: string }>`
+    select changed_tables() as name`.execute(db);
+  return changed.map(({ name }) => name);
+}
+
+const send = (visitor: Visitor, { url, payload, method }: Row, at = walked) =>
+  at.inject({
+    method,
+    url: url.replace(OWNED.signIn, ownSignIn),
+    cookies: { ...cookies.get(visitor) },
+    ...(payload !== undefined && { payload }),
+  });
+
+suite('access to routes', async () => {
+  const document: OpenApi = (await walked.inject('/openapi.json')).json();
+  const { checkAnswer } = createDocumentChecker(document);
+  const registered = registeredRoutes(walked);
+
+  test('The table contains every route', () => {
+    const listed = new Set(rows.map(({ route }) => route));
+    const expected = registered.filter((route) => !route.startsWith('HEAD '));
+    assert.deepEqual([...listed].toSorted(), expected.toSorted());
+  });
+
+  for (const row of rows) {
+    const { route, method, pattern, url, holds, expect, reveals } = row;
+    test(`${route} at ${url} answers ${Object.values(expect).join(', ')}`, async () => {
+      for (const visitor of visitors) {
+        const status = expect[visitor];
+        await restore(holds);
+        if (method === 'GET' && registered.includes(`HEAD ${pattern}`)) {
+          const head = await send(visitor, { ...row, method: 'HEAD' });
+          assert.equal(head.statusCode, status, `HEAD as ${visitor}`);
+        }
+        const answer = await send(visitor, row);
+        const { body } = answer;
+        assert.equal(answer.statusCode, status, `${visitor}: ${body}`);
+        checkAnswer(method, pattern, answer);
+        assert.equal(body.includes(SECRET), reveals.includes(visitor), `${visitor}: ${body}`);
+        if (visitor !== 'admin') assert.ok(!body.includes(LEGACY_SECRET), `${visitor}: ${body}`);
+        if (status === 401 || status === 403) assert.deepEqual(await changedTables(), []);
+      }
+    });
+  }
+});
+
+suite('revocation during a request', async () => {
+  const USER_IDS = { admin: 'u-admin', owner: OWNED.userId } as const;
+
+  /** Sends a request, and an event to another process while the provider describes the user. */
+  async function sendMeanwhile(
+    row: Row,
+    actor: keyof typeof USER_IDS,
+    event: string,
+    changed: object,
+  ) {
+    await restore(row.holds);
+    provider.reset();
+    provider.user = accounts[actor];
+    const release = provider.holdNext('userinfo');
+    const answer = send(actor, row, app);
+    await until(() => provider.count('userinfo') === 1);
+    const releaseAgain = provider.holdNext('userinfo');
+    const accepted = await sendEvent(receiver, { event, user_id: USER_IDS[actor] });
+    assert.equal(accepted.statusCode, 200);
+    release();
+    await Promise.race([answer, until(() => provider.count('userinfo') === 2)]);
+    provider.user = changed;
+    releaseAgain();
+    return answer;
+  }
+
+  for (const row of rows) {
+    const { route, url, expect } = row;
+    const actor = (['admin', 'owner'] as const).find(
+      (name) => Math.floor(expect[name] / 100) === 2,
+    );
+    if (expect.signedOut !== 401 || actor === undefined) continue;
+    test(`A revocation reaches ${route} at ${url}`, async () => {
+      const blocked = await sendMeanwhile(row, actor, 'user.blocked', accounts[actor]);
+      assert.equal(blocked.statusCode, 401, blocked.body);
+      assert.partialDeepStrictEqual(blocked.cookies, [{ name: 'svc_auth_session', maxAge: 0 }]);
+      assert.ok(!blocked.body.includes(SECRET));
+      assert.deepEqual(await changedTables(), ['user_auth_sessions', 'webhook_events']);
+      if (!Object.values(expect).includes(403)) return;
+      const stripped = person(USER_IDS[actor]);
+      const denied = await sendMeanwhile(row, actor, 'client.roles_changed', stripped);
+      assert.equal(denied.statusCode, 403, denied.body);
+      assert.ok(!denied.body.includes(SECRET));
+      assert.deepEqual(await changedTables(), ['svc_users', 'webhook_events']);
+    });
+  }
+
+  test('A request whose access is cleared during every fetch is answered 503', async () => {
+    await restore();
+    provider.reset();
+    provider.faults.set('userinfo', (response) => {
+      void sendEvent(receiver, { event: 'client.roles_changed', user_id: 'u-admin' }).then(() =>
+        response
+          .writeHead(200, { 'content-type': 'application/json' })
+          .end(JSON.stringify(accounts.admin)),
+      );
+    });
+    const admin = { ...cookies.get('admin') };
+    const { statusCode, headers } = await app.inject({ url: '/admin/users', cookies: admin });
+    assert.deepEqual([statusCode, headers['retry-after']], [503, '5']);
+    assert.equal(provider.count('userinfo'), 5);
+  });
+
+  const address = new URL(await app.listen({ host: '127.0.0.1', port: 0 }));
+
+  for (const [event, status, table] of [
+    ['user.blocked', 401, 'user_auth_sessions'],
+    ['client.roles_changed', 403, 'svc_users'],
+  ] as const) {
+    test(`${event} during the body of a request prevents its change`, async () => {
+      await restore();
+      provider.reset();
+      provider.user = accounts.admin;
+      statements.length = 0;
+      const cookie = `svc_auth_session=${cookies.get('admin')?.svc_auth_session}`;
+      const path = `/memory/facts/${OWNED.category}/${OWNED.key}`;
+      const request = httpRequest(new URL(path, address), {
+        method: 'PUT',
+        headers: { cookie, 'content-type': 'application/json' },
+      });
+      request.write('{"value":');
+      // The session and its generation have been read, so the user is resolved.
+      await until(() => statements.length >= 2);
+      await sendEvent(receiver, { event, user_id: 'u-admin' });
+      provider.user = person('u-admin');
+      request.end('"Odesa"}');
+      const [response] = await once(request, 'response');
+      response.resume();
+      assert.equal(response.statusCode, status);
+      assert.deepEqual(await changedTables(), [table, 'webhook_events']);
+    });
+  }
+});
+
+suite('permissions', () => {
+  const user = (held: string[]) => ({ id: 'u-1', role: 'user' as const, permissions: held });
+  const admin = { id: 'u-1', role: 'admin' as const, permissions: [] };
+
+  test('The permissions and their defaults match the specification', () => {
+    assert.equal(slugs.length, 13);
+    assert.deepEqual(defaultsOf('admin'), slugs.toSorted());
+    assert.deepEqual(defaultsOf('user'), [
+      'svc.files.read_own',
+      'svc.memory.read_own',
+      'svc.profiles.use',
+      'svc.sessions.delete_own',
+      'svc.sessions.read_own',
+      'svc.tools.use',
+    ]);
+    for (const { role_ids, permission_ids } of sampleAccounts) {
+      const role = role_ids.includes('svc_admin') ? 'admin' : 'user';
+      assert.deepEqual(permission_ids.toSorted(), defaultsOf(role));
+    }
+  });
+
+  test('An admin has every permission, and a user the listed ones', () => {
+    for (const slug of slugs) {
+      assert.ok(hasPermission(admin, slug));
+      assert.ok(hasPermission(user([slug]), slug));
+      assert.ok(!hasPermission(user([slug.toUpperCase(), 'svc.*']), slug));
+    }
+  });
+
+  test('The access scope follows the role, then the permission, then ownership', () => {
+    const required: Permission = 'svc.sessions.read_all';
+    const others = slugs.filter((slug) => slug !== required);
+    assert.equal(accessScope(admin), 'everything');
+    assert.equal(accessScope(admin, required), 'everything');
+    assert.equal(accessScope(user([required]), required), 'every-user');
+    assert.deepEqual(accessScope(user(others), required), { userId: 'u-1' });
+    assert.deepEqual(accessScope(user(slugs)), { userId: 'u-1' });
+  });
+
+  test('A server does not start with a route without declared access', async () => {
+    const server = await createServer({
+      log: createLogger({ level: 'silent', service: 'test' }),
+      bodyLimit: 1000,
+      openapi: { title: 'Test', description: 'A test.', version: '1' },
+    });
+    guardRoutes(server, {
+      baseUrl: 'http://x',
+      hasSession: () => false,
+      currentUser: () => Promise.resolve(undefined),
+    });
+    for (const url of ['/forgotten', '/healthy', '/health/secrets', '/docs/x', '/metrics/x']) {
+      assert.throws(() => server.get(url, () => ({})), /does not declare its access/, url);
+    }
+    server.get('/mistake', { config: { access: 'public' } }, (request) => signedIn(request));
+    registerHealthRoutes(server, {});
+    for (const url of ['/health', '/health/live', '/openapi.json', '/docs/json']) {
+      assert.equal((await server.inject(url)).statusCode, 200);
+    }
+    assert.equal((await server.inject('/mistake')).statusCode, 500);
+    await server.close();
+  });
+
+  test('docs/sign-in.md names every route that needs a permission or a role', async () => {
+    type Operation = { security?: { session?: string[] }[] };
+    const { paths } = JSON.parse(JSON.stringify(walked.swagger())) as {
+      paths: Record<string, Record<string, Operation>>;
+    };
+    const needs = Object.entries(paths).flatMap(([path, operations]) =>
+      Object.entries(operations).map(([method, { security = [] }]) => ({
+        route: `${method.toUpperCase()} ${path}`,
+        slugs: security.flatMap(({ session = [] }) => session),
+      })),
+    );
+    const page = await readFile(new URL('../../../../docs/sign-in.md', import.meta.url), 'utf8');
+    const [, places = ''] = page.split('| is checked at');
+    for (const slug of [...slugs, 'admin']) {
+      const text =
+        slug === 'admin'
+          ? (/^The role `admin` itself[^]+?\n\n/m.exec(places)?.[0] ?? '')
+          : (/^\|[^\n]+$/m.exec(places.slice(places.indexOf(`| \`${slug}\``)))?.[0] ?? '');
+      const documented = [...text.matchAll(/`([A-Z]+ \/[^`]*)`/g)].map(([, route]) => route);
+      for (const route of documented)
+        assert.ok(
+          needs.some((need) => need.route === route),
+          route,
+        );
+      for (const need of needs.filter((one) => one.slugs.includes(slug))) {
+        assert.ok(documented.includes(need.route), `${slug}: ${need.route}`);
+      }
+    }
+  });
+});

@@ -1,0 +1,456 @@
+import assert from 'node:assert/strict';
+import { fileURLToPath } from 'node:url';
+import { after, beforeEach, suite, test } from 'node:test';
+import { until } from '@oselya/testing';
+import { openTestDatabase } from '@oselya/testing/database';
+import { sql } from 'kysely';
+import { assignLegacy, isEmptyReport, UnknownUserError } from '../src/assign-legacy.ts';
+import { deleteFact } from '../src/memory/facts.ts';
+import { createMemory } from '../src/memory/memory.ts';
+import type { Tables } from '../src/tables.ts';
+import { listening } from './conversations/stage.ts';
+import { openAssistant } from './helpers/assistant.ts';
+import { person, SEVERAL_PEOPLE, userOf } from './helpers/people.ts';
+import { SocketClient } from './helpers/socket-client.ts';
+
+suite('assignment of data without an owner', async () => {
+  const folder = fileURLToPath(new URL('../migrations', import.meta.url));
+  const database = await openTestDatabase<Tables>([{ component: 'assistant', folder }]);
+  const { db } = database;
+  const USER = 'u-1';
+
+  type Fact = {
+    user_id: string | null;
+    category: string;
+    key: string;
+    value: string;
+    created?: number | null;
+    updated?: number | null;
+  };
+
+  await db
+    .insertInto('svc_users')
+    .values(['u-1', 'u-2'].map((id) => ({ id, email: `${id}@example.test`, display_name: null })))
+    .execute();
+
+  beforeEach(async () => {
+    await sql`truncate memory_facts, memory_summaries, audit_log, conversation_sessions cascade`.execute(
+      db,
+    );
+  });
+
+  /** Returns a time as microseconds, which a JavaScript date truncates. */
+  const time = (us: number | null | undefined) =>
+    sql<Date>`'epoch'::timestamptz + ${us ?? null}::bigint * interval '1 microsecond'`;
+
+  const addFacts = (added: readonly Fact[]) =>
+    db
+      .insertInto('memory_facts')
+      .values(
+        added.map(({ created = 1, updated = 1, ...fact }) => ({
+          ...fact,
+          created_at: time(created),
+          updated_at: time(updated),
+        })),
+      )
+      .execute();
+
+  const addSummaries = (
+    summaries: readonly { user_id: string | null; summary: string; updated: number | null }[],
+  ) =>
+    db
+      .insertInto('memory_summaries')
+      .values(summaries.map(({ updated, ...one }) => ({ ...one, updated_at: time(updated) })))
+      .execute();
+
+  const addSessions = (...ids: string[]) =>
+    db
+      .insertInto('conversation_sessions')
+      .values(ids.map((id) => ({ id, user_id: null, profile_id: null, name: null })))
+      .execute();
+
+  const microseconds = (column: 'created_at' | 'updated_at') =>
+    sql<number | null>`(extract(epoch from ${sql.ref(column)}) * 1000000)::bigint`;
+
+  /** Lists the facts as `owner key=value created updated`. */
+  async function facts(): Promise<string[]> {
+    const rows = await db
+      .selectFrom('memory_facts')
+      .select([
+        'user_id',
+        'key',
+        'value',
+        microseconds('created_at').as('created'),
+        microseconds('updated_at').as('updated'),
+      ])
+      .orderBy('key')
+      .orderBy('user_id')
+      .execute();
+    return rows.map(
+      ({ user_id, key, value, created, updated }) =>
+        `${user_id} ${key}=${value} ${created} ${updated}`,
+    );
+  }
+
+  /** Returns all rows that an assignment may change. */
+  async function everything(): Promise<unknown> {
+    const { rows } = await sql`select
+      (select json_agg(row order by row.id) from memory_facts as row) as facts,
+      (select json_agg(row order by row.id) from memory_summaries as row) as summaries,
+      (select json_agg(row order by row.id) from conversation_sessions as row) as sessions,
+      (select json_agg(row order by row.id) from audit_log as row) as audit`.execute(db);
+    return rows;
+  }
+
+  const home = (user_id: string | null, key: string, value: string, times = {}): Fact => ({
+    user_id,
+    category: 'home',
+    key,
+    value,
+    ...times,
+  });
+
+  /** Adds a case of every kind for the user, and rows of another user. */
+  async function addEverything(): Promise<void> {
+    await addFacts([
+      home(null, 'a', 'newer legacy', { created: 10, updated: 1_000_050 }),
+      home(USER, 'a', 'older own', { created: 5, updated: 1_000_040 }),
+      home(null, 'b', 'older legacy', { created: 10, updated: 20 }),
+      home(USER, 'b', 'newer own', { created: 15, updated: 30 }),
+      home(null, 'c', 'alone'),
+      home(null, 'd', 'newest', { created: 7, updated: 9 }),
+      home(null, 'd', 'double', { created: null, updated: null }),
+      home(null, 'e', 'legacy of equal age'),
+      home(USER, 'e', 'own of equal age'),
+      home('u-2', 'a', 'of another user'),
+    ]);
+    await addSummaries([
+      { user_id: null, summary: 'Works in Lviv.', updated: 1 },
+      { user_id: null, summary: 'Has a dog.', updated: 3 },
+      { user_id: USER, summary: 'Two rooms.', updated: 2 },
+      { user_id: 'u-2', summary: 'Likes parks.', updated: 4 },
+    ]);
+    await addSessions('s-1', 's-2');
+  }
+
+  test('Data without an owner is assigned to a user once, and reported and recorded', async () => {
+    await addEverything();
+    const before = await everything();
+    const preview = await assignLegacy(database, { userId: USER, dryRun: true });
+    assert.deepEqual(await everything(), before);
+
+    const report = await assignLegacy(database, { userId: USER });
+    assert.deepEqual(report, preview);
+    assert.deepEqual(report, {
+      sessions: 2,
+      facts: {
+        assigned: 3,
+        replaced: [{ category: 'home', key: 'a' }],
+        kept: [
+          { category: 'home', key: 'b' },
+          { category: 'home', key: 'e' },
+        ],
+        doubles: 1,
+      },
+      summaries: { outcome: 'merged', legacy: 2 },
+    });
+    assert.deepEqual(await facts(), [
+      'u-1 a=newer legacy 5 1000050',
+      'u-2 a=of another user 1 1',
+      'u-1 b=newer own 10 30',
+      'u-1 c=alone 1 1',
+      'u-1 d=newest 7 9',
+      'u-1 e=own of equal age 1 1',
+    ]);
+    const summaries = await db
+      .selectFrom('memory_summaries')
+      .select(['user_id', 'summary', microseconds('updated_at').as('updated')])
+      .orderBy('user_id')
+      .execute();
+    assert.deepEqual(summaries, [
+      { user_id: USER, summary: 'Works in Lviv.\n\nTwo rooms.\n\nHas a dog.', updated: 3 },
+      { user_id: 'u-2', summary: 'Likes parks.', updated: 4 },
+    ]);
+    const sessions = await db.selectFrom('conversation_sessions').select('user_id').execute();
+    assert.deepEqual(sessions, [{ user_id: USER }, { user_id: USER }]);
+    const after = await everything();
+    assert.ok(isEmptyReport(await assignLegacy(database, { userId: USER })));
+    assert.deepEqual(await everything(), after);
+
+    const audit = await db
+      .selectFrom('audit_log')
+      .select(['action', 'actor_id', 'user_id', 'details'])
+      .execute();
+    const details = {
+      sessions: 2,
+      facts_assigned: 3,
+      facts_replaced: 1,
+      facts_kept: 2,
+      fact_doubles: 1,
+      summaries: 2,
+    };
+    assert.deepEqual(audit, [
+      { action: 'legacy_assigned', actor_id: null, user_id: USER, details },
+    ]);
+  });
+
+  test('Summaries are merged oldest first, without those that another contains', async () => {
+    for (const [texts, expected] of [
+      [['Older.', 'Newer.'], 'Older.\n\nNewer.'],
+      [[' Older.\n', '\n\nNewer. ', ' '], 'Older.\n\nNewer.'],
+      [['Same.', 'Other.', 'Same.'], 'Same.\n\nOther.'],
+      [['Two rooms. A balcony.', 'A balcony.'], 'Two rooms. A balcony.'],
+      [
+        ['A balcony.', 'Own words.', 'Two rooms. A balcony.'],
+        'Own words.\n\nTwo rooms. A balcony.',
+      ],
+    ] as const) {
+      await db.deleteFrom('memory_summaries').execute();
+      await addSummaries(
+        texts.map((summary, index) => ({ user_id: null, summary, updated: index })),
+      );
+      const { summaries } = await assignLegacy(database, { userId: USER });
+      assert.deepEqual(summaries, { outcome: 'assigned', legacy: texts.length });
+      const rows = await db.selectFrom('memory_summaries').select(['user_id', 'summary']).execute();
+      assert.deepEqual(rows, [{ user_id: USER, summary: expected }]);
+    }
+  });
+
+  test('A failed assignment changes nothing', async () => {
+    await addEverything();
+    const before = await everything();
+    for (const userId of ['u-9', '', "u-1' or '1'='1"]) {
+      await assert.rejects(assignLegacy(database, { userId }), UnknownUserError);
+    }
+    await sql`
+      create function fail() returns trigger language plpgsql as
+      'begin raise exception ''the disk is full''; end'`.execute(db);
+    await sql`
+      create trigger failing before insert on audit_log for each row execute function fail()`.execute(
+      db,
+    );
+    await assert.rejects(assignLegacy(database, { userId: USER }), /the disk is full/);
+    await sql`drop trigger failing on audit_log`.execute(db);
+    assert.deepEqual(await everything(), before);
+  });
+
+  const legacyFacts = Array.from({ length: 300 }, (_, index) => home(null, `key-${index}`, 'old'));
+
+  test('Facts that are written or deleted during an assignment are not lost', async () => {
+    const own = legacyFacts
+      .filter((_, index) => index % 3 === 0)
+      .map(({ key }) => home(USER, key, 'older', { updated: 0 }));
+    await addFacts([...legacyFacts, ...own]);
+    const memory = createMemory({ db });
+    const written = Array.from({ length: 75 }, (_, index) => `key-${index * 4}`);
+    const deleted = own
+      .map(({ key }) => key)
+      .filter((key, index) => index % 10 === 1 && !written.includes(key));
+    await Promise.all([
+      assignLegacy(database, { userId: USER }),
+      ...written.map((key) =>
+        memory.putFact(userOf(USER), { category: 'home', key, value: 'new' }),
+      ),
+      ...deleted.map((key) => deleteFact(db, { userId: USER, category: 'home', key })),
+    ]);
+    const rows = await db.selectFrom('memory_facts').select(['user_id', 'key', 'value']).execute();
+    assert.deepEqual([...new Set(rows.map(({ user_id }) => user_id))], [USER]);
+    const values = new Map(rows.map(({ key, value }) => [key, value]));
+    for (const { key } of legacyFacts) {
+      const expected = written.includes(key) ? 'new' : 'old';
+      // A deletion after the assignment leaves nothing.
+      if (!deleted.includes(key) || values.has(key)) assert.equal(values.get(key), expected, key);
+    }
+  });
+
+  test('One of two concurrent assignments assigns everything', async () => {
+    await addFacts(legacyFacts);
+    await addSummaries([{ user_id: null, summary: 'Has a dog.', updated: 1 }]);
+    const reports = await Promise.all(
+      ['u-1', 'u-2'].map((userId) => assignLegacy(database, { userId })),
+    );
+    assert.equal(reports.filter(isEmptyReport).length, 1);
+    const owners = await db.selectFrom('memory_facts').select('user_id').distinct().execute();
+    assert.equal(owners.length, 1);
+    assert.notEqual(owners[0]?.user_id, null);
+  });
+});
+
+suite('tables of an older system', async () => {
+  /** The tables of the specification. */
+  const AS_LISTED = `
+    create table svc_users (
+      id text primary key, email text not null, display_name text, role text not null,
+      permissions text not null, created_at timestamptz, updated_at timestamptz);
+    create table user_auth_sessions (
+      id text primary key, user_id text not null references svc_users (id), access_token_enc text not null,
+      refresh_token_enc text not null, expires_at timestamptz, created_at timestamptz, last_used_at timestamptz);
+    create table conversation_sessions (
+      id text primary key, user_id text, profile_id text not null, name text not null, pinned boolean not null,
+      created_at timestamptz not null, last_active timestamptz not null);
+    create table conversation_messages (
+      id text primary key, session_id text not null references conversation_sessions (id), role text not null,
+      content text not null, created_at timestamptz not null);
+    create table memory_facts (
+      id text primary key, user_id text, category text not null, key text not null, value text not null,
+      created_at timestamptz not null, updated_at timestamptz not null);
+    create table memory_summaries (
+      id text primary key, user_id text, summary text not null, updated_at timestamptz not null);
+
+    insert into svc_users values ('u-1', 'old@example.test', null, 'user', '[]', null, null);
+    insert into user_auth_sessions values ('copied', 'u-1', 'x', 'y', null, null, null);
+    insert into conversation_sessions values
+      ('1', 'u-1', 'default', 'Own', false, '2025-01-01', '2025-01-02'),
+      ('2', null, 'default', 'Legacy', false, '2025-01-01', '2025-01-02');
+    insert into conversation_messages values ('m-1', '1', 'user', 'Hello', '2025-01-01');
+    insert into memory_facts values
+      ('f-1', 'u-1', 'home', 'rooms', '2', '2025-01-01', '2025-01-01'),
+      ('f-2', 'u-1', 'home', 'rooms', '3', '2025-01-01', '2025-01-02'),
+      ('f-3', null, 'home', 'rooms', '1', '2024-01-01', '2024-01-01'),
+      ('f-4', null, 'home', 'city', 'Lviv', '2025-01-01', '2025-01-01');
+    insert into memory_summaries values
+      ('s-1', 'u-1', 'Has a dog.', '2025-01-01'), ('s-2', null, 'Works in Lviv.', '2024-01-01');`;
+
+  /** The same columns, nullable and without keys. */
+  const WITHOUT_KEYS = AS_LISTED.replaceAll(' primary key', '')
+    .replaceAll(' not null', '')
+    .replaceAll(/ references \w+ \(id\)/g, '')
+    .replace("'user', '[]', null, null", 'null, null, null, null')
+    .replace("'Own', false, '2025-01-01', '2025-01-02'", "null, null, null, '2025-01-02'")
+    .replace("('f-4', null, 'home', 'city'", "(null, null, 'home', null");
+
+  /** Tables with ids of other types and other keys. */
+  const OTHER_TYPES = `
+    create table svc_users (
+      id integer primary key, email text not null, display_name text, role text, permissions jsonb,
+      created_at timestamptz, updated_at timestamptz);
+    create table user_auth_sessions (
+      id text primary key, user_id integer not null references svc_users, access_token_enc text not null,
+      refresh_token_enc text not null, expires_at timestamptz, created_at timestamptz, last_used_at timestamptz);
+    create table conversation_sessions (
+      id bigserial primary key, user_id integer references svc_users, profile_id text, name text, pinned boolean,
+      created_at timestamptz, last_active timestamptz);
+    create table conversation_messages (
+      id bigint generated always as identity primary key, session_id bigint references conversation_sessions,
+      role text not null, content text, created_at timestamptz);
+    create table memory_facts (
+      user_id integer, category text, key text, value text, created_at timestamptz, updated_at timestamptz,
+      primary key (category, key));
+    create table memory_summaries (user_id integer unique, summary text, updated_at timestamptz);
+
+    insert into svc_users values (1, 'old@example.test', null, 'user', '[]', null, null);
+    insert into user_auth_sessions values ('copied', 1, 'x', 'y', null, null, null);
+    insert into conversation_sessions (user_id, name) values (1, 'Own'), (null, 'Legacy');
+    insert into conversation_messages (session_id, role, content) values (1, 'user', 'Hello');
+    insert into memory_facts values (1, 'home', 'rooms', '3', now(), null), (null, 'home', 'city', 'Lviv', null, null);
+    insert into memory_summaries values (1, 'Has a dog.', null), (null, 'Works in Lviv.', null);`;
+
+  const kinds = [
+    await open('the tables of the specification', 'u-1', AS_LISTED),
+    await open('tables without keys, with nulls', 'u-1', WITHOUT_KEYS),
+    await open('tables with ids of other types', '1', OTHER_TYPES),
+  ];
+
+  async function open(kind: string, userId: string, existing: string) {
+    const assistant = await openAssistant(SEVERAL_PEOPLE, existing);
+    const app = await assistant.instance();
+    const olena = await assistant.signedIn(
+      app,
+      person(userId, { permissions: ['svc.profiles.use', 'svc.memory.read_own'] }),
+    );
+    const admin = await assistant.signedIn(app, person('u-admin', { isAdmin: true }));
+    const client = await SocketClient.open(await listening(app), { sid: olena.sid });
+    after(() => client.socket.terminate());
+    return { ...assistant, kind, userId, olena, admin, client };
+  }
+
+  for (const { kind, userId, db, olena, admin, client } of kinds) {
+    test(`Data is read and written in ${kind}`, async () => {
+      assert.equal((await olena.get('/auth/me')).json().id, userId);
+      type UserItem = { id: string; role: string; created_at: string; updated_at: string };
+      const users: UserItem[] = (await admin.get('/admin/users')).json();
+      assert.deepEqual(
+        users.map(({ id, role }) => [id, role]),
+        [
+          [userId, 'user'],
+          ['u-admin', 'admin'],
+        ],
+      );
+      for (const { created_at, updated_at } of users) {
+        for (const time of [created_at, updated_at]) assert.ok(Date.parse(time) > 0, time);
+      }
+      const signIns = (await olena.get('/auth/sessions')).json();
+      assert.equal(signIns.length, 2, 'the copied row and the new one');
+
+      const created = await client.ask({ type: 'session.create' });
+      assert.equal(created.type, 'session.created', JSON.stringify(created));
+      const id = String(created['session_id']);
+      client.send({ type: 'message.send', id: 'q', session_id: id, text: 'Добрий день' });
+      await until(() => client.frames.some(({ type }) => type === 'message.completed'));
+      const [newest, own] = (await olena.get('/sessions')).json();
+      assert.deepEqual([newest.session_id, newest.message_count, newest.pinned], [id, 2, false]);
+      assert.deepEqual([own.session_id, own.user_id, own.message_count], ['1', userId, 1]);
+      assert.ok(Date.parse(own.created_at) >= 0 && Date.parse(own.last_active) >= 0);
+      const { messages } = (await olena.get('/sessions/1')).json();
+      assert.equal(messages[0].content, 'Hello');
+      for (const gone of [id, '1']) {
+        assert.equal((await olena.request('DELETE', `/sessions/${gone}`)).statusCode, 200);
+      }
+      assert.deepEqual((await olena.get('/sessions')).json(), []);
+
+      const facts = async () =>
+        (await olena.get('/memory/facts'))
+          .json()
+          .map(({ key, value }: { key: string; value: string }) => `${key}=${value}`)
+          .toSorted();
+      assert.deepEqual(await facts(), ['rooms=3'], 'the newest of duplicates');
+      for (const [name, value, status] of [
+        ['home/rooms', '4', 200],
+        ['home/floor', '5', 201],
+      ] as const) {
+        const answer = await olena.request('PUT', `/memory/facts/${name}`, { payload: { value } });
+        assert.equal(answer.statusCode, status, answer.body);
+        assert.ok(Date.parse(answer.json().updated_at) > Date.parse('2025-06-01'), answer.body);
+      }
+      assert.deepEqual(await facts(), ['floor=5', 'rooms=4']);
+      assert.equal((await olena.get('/memory/summary')).json().summary, 'Has a dog.');
+    });
+
+    test(`Data without an owner is assigned in ${kind}`, async () => {
+      for (const [path, list] of [
+        ['/admin/sessions', (body: unknown) => body],
+        ['/admin/memory', (body: { facts: unknown }) => body.facts],
+      ] as const) {
+        const rows = list((await admin.get(path)).json()) as { user_id: string | null }[];
+        assert.ok(
+          rows.some(({ user_id }) => user_id === null),
+          path,
+        );
+      }
+      const report = await assignLegacy({ db }, { userId });
+      assert.deepEqual([report.sessions, report.summaries], [1, { outcome: 'merged', legacy: 1 }]);
+      assert.equal(report.facts.assigned, 1);
+      const [session] = (await olena.get('/sessions')).json();
+      assert.equal(session.name, 'Legacy');
+      const { summary } = (await olena.get('/memory/summary')).json();
+      assert.match(summary, /Works in Lviv\.\n\nHas a dog\.|Has a dog\.\n\nWorks in Lviv\./);
+      assert.equal((await olena.get('/memory/facts')).json().length, 3);
+    });
+
+    test(`Later rows of the older system are read in ${kind}`, async () => {
+      await sql`insert into svc_users (id, email) values ('u-new', 'new@example.test')`.execute(db);
+      const user = await db
+        .selectFrom('svc_users')
+        .selectAll()
+        .where('id', '=', 'u-new')
+        .executeTakeFirstOrThrow();
+      assert.deepEqual([user.role, user.permissions], ['user', '[]']);
+      assert.ok(user.created_at instanceof Date && user.updated_at instanceof Date);
+      await sql`insert into conversation_sessions (user_id, profile_id, name)
+        values (${userId}, 'default', 'Late')`.execute(db);
+      const [{ name, pinned, last_active }] = (await olena.get('/sessions')).json();
+      assert.deepEqual([name, pinned], ['Late', false]);
+      assert.ok(Date.parse(last_active) > Date.parse('2025-06-01'));
+    });
+  }
+});
