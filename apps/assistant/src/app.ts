@@ -58,7 +58,6 @@ import { createEventReceiver, sweepWebhooks } from './webhooks/events.ts';
 import { webhookRoutes } from './webhooks/routes.ts';
 import { createVerifier } from './webhooks/signature.ts';
 
-/** Routes of files have a larger limit. */
 const BODY_LIMIT_BYTES = 64 * 1024;
 
 const TAGS = [
@@ -232,7 +231,6 @@ export async function createApp({
       const { status, detail } = await model.health({ signal });
       return { status: status === 'ok' ? 'ok' : 'degraded', ...(detail && { detail }) };
     },
-    // The process answers without the provider.
     async identity_provider() {
       const reason = await identity.provider.findOutage();
       if (reason === undefined) return { status: 'ok' };

@@ -8,7 +8,6 @@ type FactName = { category: string; key: string };
 
 /** Numbers of assigned rows, and the changes of the user's memory. */
 export type LegacyReport = {
-  /** Number of conversation sessions, with their messages and files. */
   sessions: number;
   facts: {
     assigned: number;
@@ -36,7 +35,6 @@ export class UnknownUserError extends Error {
  * may run meanwhile: other writers of memory wait, and a concurrent run finds nothing left. Specification 000, Legacy
  * data; Contract 1.
  * @param options.dryRun Whether to roll back, so that the report is only a preview.
- * @throws UnknownUserError
  */
 export async function assignLegacy(
   { db }: Pick<Database<Tables>, 'db'>,

@@ -22,7 +22,6 @@ const NAME_PATTERN = "^[\\w!#$%&'*+.^`|~-]{1,64}$";
 /** Pattern of a scope. RFC 6749 §3.3. */
 const SCOPE = '[\\x21\\x23-\\x5b\\x5d-\\x7e]+';
 
-/** Browsers limit cookies to this age. */
 const MAX_COOKIE_DAYS = 400;
 
 const serverUrl = (url: string, server: string) =>
@@ -148,7 +147,6 @@ export type Config = Static<typeof configSchema> & {
   ANSWER_MAX_TOKENS: number;
 };
 
-/** Default of ANSWER_MAX_TOKENS for models with a large window. */
 const DEFAULT_ANSWER_TOKENS = 4000;
 
 /** Share of a model's window that is reserved for the answer. */
@@ -207,10 +205,7 @@ const checkDependencies: ConfigRule<typeof configSchema> = (values) => {
   return rules.filter(([, isBroken]) => isBroken).map(([name, , rule]) => [name, rule]);
 };
 
-/**
- * Reads the assistant's configuration.
- * @throws ConfigError with the name and rule of every invalid variable, without its value.
- */
+/** Reads the configuration. Throws ConfigError with the names and rules of invalid variables, without their values. */
 export function readConfig(env: Readonly<Record<string, string | undefined>>): Config {
   const values = loadConfig(configSchema, env, [checkDependencies]);
   const baseUrl = values.BASE_URL.replace(/\/$/, '');

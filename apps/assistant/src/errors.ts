@@ -254,7 +254,6 @@ export const errors = {
   }),
 };
 
-/** Code of an error of the assistant. */
 export type ErrorCode = keyof typeof errors;
 
 /** Creates an error of the table by its code. */

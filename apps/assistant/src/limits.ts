@@ -5,10 +5,7 @@ import { problem } from './errors.ts';
 
 const MINUTE_MS = 60_000;
 
-/**
- * Creates a budget for each minute, which begins with its first use.
- * @returns A function that spends one use, and returns whether it was within the budget.
- */
+/** Creates a function that spends a use of a budget for each minute, and returns whether it was within the budget. */
 export function createMinuteBudget(budget: number): () => boolean {
   const budgets = createMinuteBudgets(budget);
   return () => {
@@ -46,7 +43,6 @@ export function createTally() {
   const of = (key: string) => counts.get(key) ?? 0;
   return {
     of,
-    /** Returns the new count. */
     add(key: string): number {
       const count = of(key) + 1;
       counts.set(key, count);
@@ -63,10 +59,7 @@ export function createTally() {
   };
 }
 
-/**
- * Creates a hook that limits the requests in progress in this process, because each holds a whole file in memory.
- * @param transfers Plural noun for the error, such as `exports`.
- */
+/** Creates a hook that limits the requests in progress in this process, because each holds a whole file in memory. */
 export function limitTransfers(max: number, transfers: string): onRequestHookHandler {
   const detail = `Too many ${transfers} are in progress. Try again in a moment.`;
   const headers = { 'retry-after': '2' };

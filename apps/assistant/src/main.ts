@@ -22,7 +22,6 @@ export {
 } from './assign-legacy.ts';
 export type { Tables } from './tables.ts';
 
-/** Longer than the provider's timeout. */
 const SHUTDOWN_TIMEOUT_MS = 30_000;
 
 /**
@@ -44,7 +43,6 @@ export async function start(
 
   const app = await createApp({
     config,
-    // The type of a shared database names no tables.
     database: database as unknown as AssistantDatabase,
     log,
   });
@@ -68,11 +66,7 @@ function open(config: Config, log: Logger): Promise<Database<never>> {
   });
 }
 
-/**
- * Creates or updates the assistant's tables. Specification 000, Versioning.
- * @param _env Unused; the command migrates all apps through one signature.
- * @throws DatabaseError MIGRATION_FAILED.
- */
+/** Creates or updates the assistant's tables. The command migrates all apps through this signature. */
 export function migrateDatabase(
   _env: NodeJS.ProcessEnv,
   database: Pick<Database<never>, 'pool'>,

@@ -20,7 +20,6 @@ export const positions = createCursorCodec(position);
  */
 export function newestFirst(...columns: readonly string[]): {
   time: RawBuilder<Date>;
-  /** Time of a row in its position. */
   microseconds: RawBuilder<number | null>;
   isAfter: (position: Position) => RawBuilder<SqlBool>;
 } {

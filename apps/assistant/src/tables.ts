@@ -19,7 +19,6 @@ export type Unfinished = 'cancelled' | 'failed' | 'cut';
 /** Request of a terminal for a sign-in. `port` is on 127.0.0.1. RFC 7636 §4.3, RFC 8252 §7.3. */
 export type TerminalRequest = { port: number; state: string; code_challenge: string };
 
-/** Status of a turn. */
 export type TurnStatus = 'running' | 'completed' | Unfinished;
 
 /** Tables of the assistant. Specification 000, Resources and their fields; Contract 3, Tables. */
@@ -29,14 +28,12 @@ export type Tables = {
     email: string;
     display_name: string | null;
     role: Generated<string>;
-    /** JSON array of permission slugs. */
     permissions: Generated<string>;
     created_at: DefaultedTimestamp;
     updated_at: DefaultedTimestamp;
     access_generation: Generated<number>;
   };
   user_auth_sessions: {
-    /** Value of the session cookie. */
     id: string;
     user_id: string;
     access_token_enc: string;
@@ -80,7 +77,6 @@ export type Tables = {
     port: number;
     state: string;
     code_challenge: string;
-    /** Null until the user confirms. */
     code_sha256: string | null;
     expires_at: Date;
   };

@@ -1,18 +1,12 @@
 const SURROGATE_PAIR = /^[\uD800-\uDBFF][\uDC00-\uDFFF]$/;
 
-/**
- * Cuts a text without splitting a surrogate pair.
- * @param maxLength In UTF-16 code units.
- */
+/** Cuts a text to a number of UTF-16 code units without splitting a surrogate pair. */
 export function cutText(text: string, maxLength: number): string {
   const isSplit = SURROGATE_PAIR.test(text.slice(maxLength - 1, maxLength + 1));
   return text.slice(0, isSplit ? maxLength - 1 : maxLength);
 }
 
-/**
- * Cuts a text that is too long and appends an ellipsis.
- * @param maxLength In UTF-16 code units, without the ellipsis.
- */
+/** Cuts a text that is too long and appends an ellipsis, which `maxLength` does not include. */
 export function shortenText(text: string, maxLength: number): string {
   return text.length <= maxLength ? text : `${cutText(text, maxLength).trimEnd()}…`;
 }
@@ -45,10 +39,7 @@ export function storableJson(value: unknown): string {
   });
 }
 
-/**
- * Returns whether a value is a non-empty text that the database returns unchanged.
- * @param maxLength In UTF-16 code units.
- */
+/** Returns whether a value is a non-empty text that the database returns unchanged. */
 export function isStorable(value: unknown, maxLength: number): value is string {
   const isText = typeof value === 'string' && value !== '' && value.length <= maxLength;
   return isText && value === storable(value);

@@ -12,11 +12,7 @@ const INTERVAL_MS = 10 * 60 * 1000;
 const BATCH_ROWS = 1000;
 const MAX_BATCHES = 100;
 
-/**
- * Deletes expired rows when the server begins to listen, and every ten minutes afterwards. Logs a failed sweep, which the
- * next one repeats.
- * @param sweeps By the name of the deleted rows.
- */
+/** Deletes expired rows when the server begins to listen, and every ten minutes afterwards. */
 export function registerUpkeep(
   app: FastifyInstance,
   { db, log, sweeps }: { db: Kysely<Tables>; log: Logger; sweeps: Record<string, Sweep> },

@@ -3,14 +3,12 @@ import type { FastifyInstance, FastifyReply, FastifyRequest, RouteOptions } from
 import { type ErrorCode, problem, problemResponses } from '../errors.ts';
 import { hasPermission, type KnownUser, type Permission, type User } from './permissions.ts';
 
-/** Error codes of the guard on all routes that are not public. */
 export const guardErrorCodes = [
   'not_signed_in',
   'provider_unavailable',
   'user_without_email',
 ] as const;
 
-/** Access that a route requires. */
 export type Access = 'public' | 'signed-in' | { role: 'admin' } | { permission: Permission };
 
 // oxlint-disable typescript/consistent-type-definitions -- Fastify's declarations can only be merged with interfaces
@@ -25,7 +23,6 @@ declare module 'fastify' {
   interface FastifyRequest {
     /** The user on routes that are not public, set before the handler runs. See `signedIn`. */
     user: User | null;
-    /** The access generation at the time when the user was resolved. */
     generation: number;
   }
 }
@@ -125,10 +122,7 @@ function listInputErrors({ schema, config, attachValidation }: RouteOptions): nu
   return hasInput && attachValidation !== true ? [422] : [];
 }
 
-/**
- * Checks that a user has the required access. Routes and socket messages use this check.
- * @throws ProblemError `admin_only` or `permission_missing`.
- */
+/** Checks that a user has the required access, or throws `admin_only` or `permission_missing`. */
 export function checkAccess(user: User, access: Exclude<Access, 'public'>): void {
   if (access === 'signed-in') return;
   if ('role' in access) {

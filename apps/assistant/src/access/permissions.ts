@@ -5,7 +5,6 @@ import type { Tables } from '../tables.ts';
 /** Schema of a user's role. Specification 000, User record. */
 export const role = Type.Union([Type.Literal('user'), Type.Literal('admin')]);
 
-/** Role of a user. */
 export type Role = Static<typeof role>;
 
 /** User with the data of the identity provider. Specification 000, User record. */
@@ -37,7 +36,6 @@ export const permissions = {
   'svc.debug.access': { meaning: 'access the debug panel', defaults: ['admin'] },
 } as const satisfies Record<string, { meaning: string; defaults: readonly Role[] }>;
 
-/** Slug of a permission. */
 export type Permission = keyof typeof permissions;
 
 /** Returns whether a user has a permission. Admins have all permissions. Specification 000, Permission check rules. */
@@ -54,10 +52,7 @@ export function hasPermission(
  */
 export type AccessScope = 'everything' | 'every-user' | { userId: string };
 
-/**
- * Returns the access scope of a user. Specification 000, Ownership rules on session endpoints.
- * @param permission Extends the scope to other users' rows.
- */
+/** Returns the access scope of a user. The permission extends it to other users' rows. Specification 000, Ownership. */
 export function accessScope(
   user: Pick<User, 'id' | 'role' | 'permissions'>,
   permission?: Permission,

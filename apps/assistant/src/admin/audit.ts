@@ -14,12 +14,10 @@ export const auditActions = [
   'sign_in_ended',
   /** An admin or a webhook ended all sign-ins of a user, or of all users. */
   'sign_ins_ended',
-  /** The provider rejected the tokens of an auth session. */
   'session_rejected',
   'sign_in_failed',
   /** The cached role changed: at the provider, or by an admin. */
   'role_changed',
-  /** A webhook cleared the cached role and permissions. */
   'access_cleared',
   'legacy_assigned',
   'others_data_read',
@@ -29,10 +27,8 @@ export const auditActions = [
   'profile_availability_asked',
 ] as const;
 
-/** Action of the audit trail. */
 export type AuditAction = (typeof auditActions)[number];
 
-/** Details of an action, without secrets. */
 type AuditDetails = Readonly<Record<string, string | number | boolean | null>>;
 
 /**
@@ -60,10 +56,7 @@ export async function recordAudit(
     .execute();
 }
 
-/**
- * Records that a user reads or changes data of another user. Records nothing for their own data.
- * @param access.ownerId Null for data without an owner, or of several users.
- */
+/** Records that a user reads or changes data of others. `ownerId` is null for data without an owner or of several users. */
 export async function recordOthersData(
   db: Kysely<Tables>,
   action: 'others_data_read' | 'others_data_changed',
@@ -80,11 +73,8 @@ export function listAudit(
     action?: AuditAction | undefined;
     actorId?: string | undefined;
     userId?: string | undefined;
-    /** Unix time in seconds, inclusive. */
     since?: number | undefined;
-    /** Unix time in seconds, exclusive. */
     until?: number | undefined;
-    /** Last line of the previous page. */
     beforeId?: number | undefined;
   },
   limit: number,

@@ -11,13 +11,11 @@ export type AuthSession = Pick<
   'id' | 'user_id' | 'access_token_enc' | 'refresh_token_enc' | 'token_version'
 > & {
   isAccessTokenExpired: boolean;
-  /** State of the refresh lease. A lease expires if its holder crashes. */
   refreshLease: 'free' | 'held' | 'expired';
   isLastUseOld: boolean;
   cachedUser: CachedUser | undefined;
   /** Generation of the user's cached access at `readAt`. */
   accessGeneration: number;
-  /** Time of the database's clock when the row was read. */
   readAt: Date;
   /** Whether `cachedUser` is recent enough to skip a fetch. */
   isUserFresh: boolean;
@@ -35,7 +33,6 @@ export const whereAuthSessionActive = ({
   and (${idleDays} = 0
     or coalesce(s.last_used_at, s.created_at) > now() - make_interval(days => ${idleDays})))`;
 
-/** Selects an auth session by its cookie ($1) within its lifetime ($2, days) and idle time ($3, days). */
 const FROM_SESSION = `
   from user_auth_sessions s left join svc_users u on u.id = s.user_id
   where s.id = $1 and s.created_at > now() - make_interval(days => $2)

@@ -38,8 +38,7 @@ const MAX_FETCHES = 5;
  * Creates the function that resolves auth sessions for routes and sockets. It refreshes an expired access token and
  * fetches stale user data. Afterwards it reads the generation again, so that a revocation during the fetch takes effect.
  * Specification 000, Per-request resolution; Contract 3, User data; docs/adr/0006-revocation.md.
- * @returns A function that throws `provider_unavailable` if the provider does not respond, or if the cached access is
- *   cleared during every fetch.
+ * @returns A function that throws `provider_unavailable`.
  */
 export function createCurrentUser(
   deps: IdentityDeps,

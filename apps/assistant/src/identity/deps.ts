@@ -6,7 +6,6 @@ import type { IdentityMetrics } from './metrics.ts';
 import { createProvider } from './provider/provider.ts';
 import { createTokenVault } from './token-vault.ts';
 
-/** Shared dependencies of the identity modules. */
 export type IdentityDeps = ReturnType<typeof createIdentityDeps>;
 
 /** Creates the client of the provider and the token vault. */

@@ -8,7 +8,6 @@ import { createSignIn } from './sign-in.ts';
 import { createSignOut } from './sign-out.ts';
 import { createTokenRevocation } from './token-revocation.ts';
 
-/** Sign-in, sign-out, and the current user. */
 export type Identity = ReturnType<typeof createIdentity>;
 
 /** Creates the identity service. */
@@ -21,8 +20,7 @@ export function createIdentity(options: Parameters<typeof createIdentityDeps>[0]
   const cookies = createCookies(config);
 
   /**
-   * Resolves the user of a request. Returns undefined without a valid cookie, and clears an invalid one.
-   * Contract 3, Auth session.
+   * Resolves the user of a request, and clears an invalid cookie. Contract 3, Auth session.
    * @param known Earlier result for the same request.
    */
   async function currentUser(

@@ -2,7 +2,6 @@ import { ProblemError } from '@oselya/kit';
 import { Counter, Histogram, type Registry } from 'prom-client';
 import { isRejection, type MeasureRequest, ProviderError } from './provider/transport.ts';
 
-/** Histogram buckets, from the latency of a local provider to the maximum of IDP_TIMEOUT_MS. */
 const LATENCY_BUCKETS_SECONDS = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30];
 
 /** Result of a token refresh. `waited` means that another request refreshed the token. */
@@ -11,7 +10,6 @@ export type RefreshOutcome = 'refreshed' | 'refused' | 'unavailable' | 'waited';
 /** Reason why an auth session ended before it expired. `refused` means that the provider rejected its tokens. */
 export type EndReason = 'signed_out' | 'ended' | 'replaced' | 'admin' | 'webhook' | 'refused';
 
-/** Metrics of sign-in and of the identity provider. */
 export type IdentityMetrics = ReturnType<typeof createIdentityMetrics>;
 
 /** Creates the metrics of identity and registers them. */

@@ -1,7 +1,6 @@
 import { createHash } from 'node:crypto';
 import { html, rawHtml } from '@oselya/kit';
 
-/** Delay before the button appears. Specification 000, Rules for the bridge page. */
 const FALLBACK_DELAY_MS = 1500;
 
 const STYLE = `
@@ -39,11 +38,7 @@ export const MOBILE_BRIDGE_CSP = [
   "frame-ancestors 'none'",
 ].join('; ');
 
-/**
- * Renders the page that passes an auth session to the Android application. A button serves browsers that require a tap.
- * Specification 000, Rules for the bridge page.
- * @param sessionId A well-formed ID.
- */
+/** Renders the page that passes an auth session to the application. Specification 000, Rules for the bridge page. */
 export function renderMobileBridgePage(sessionId: string, appPackage: string): string {
   const intent = `intent://auth/callback?sid=${sessionId}#Intent;scheme=svc;package=${appPackage};end`;
   return `<!doctype html>

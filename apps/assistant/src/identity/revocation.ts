@@ -21,7 +21,6 @@ const endedColumns = [
   'id_token_enc',
 ] as const;
 
-/** Deleted auth session with its encrypted tokens. */
 export type EndedAuthSession = Pick<
   Selectable<Tables['user_auth_sessions']>,
   (typeof endedColumns)[number]
@@ -89,10 +88,7 @@ export async function endProviderSession(
   return ended.length;
 }
 
-/**
- * Ends the auth sessions of all users, including sign-ins in flight, and returns their number. Does not load the tokens,
- * because those of 200,000 auth sessions take 600 MB.
- */
+/** Ends the auth sessions of all users. Does not load their tokens, because 200,000 auth sessions take 600 MB. */
 export async function endAllSessions(trx: Transaction<Tables>): Promise<number> {
   await invalidate(trx, { kind: 'sessions', user_id: null });
   const { numDeletedRows } = await trx.deleteFrom('user_auth_sessions').executeTakeFirst();
@@ -109,10 +105,7 @@ export async function clearAccess(
   await setAccess(trx, userId, { role: 'user', permissions: '[]' });
 }
 
-/**
- * Sets the cached role of a user until the next fetch. Specification 000, Admin endpoints.
- * @returns The earlier role; undefined for an unknown user.
- */
+/** Sets the cached role of a user until the next fetch. Returns the earlier role, or undefined for an unknown user. */
 export async function setCachedRole(
   trx: Transaction<Tables>,
   userId: string,

@@ -17,7 +17,6 @@ const ANDROID = /(?:^|\s)SvcAndroid\/1\.0(?:\s|$)/;
 
 const MAX_USER_AGENT_LENGTH = 300;
 
-/** Dependencies of the sign-in routes. */
 export type SignInDeps = {
   config: Config;
   db: Kysely<Tables>;
@@ -71,7 +70,6 @@ export const userProperties = {
   permissions: Type.Array(Type.String(), { description: 'Permission slugs.' }),
 };
 
-/** Example of a user in the API documentation. */
 export const exampleUser = {
   id: 'u-1',
   email: 'olena@example.test',
@@ -253,10 +251,7 @@ export function registerSignInRoutes(
   );
 }
 
-/**
- * Sends a page that continues automatically. After a redirect from the provider the browser would not send a
- * `SameSite=Strict` cookie.
- */
+/** Sends a page that continues by itself, because browsers send no Strict cookie after a redirect from the provider. */
 function sendContinuePage(reply: FastifyReply, title: string, text: string, url: string) {
   const page = renderPage({
     title,

@@ -24,7 +24,6 @@ type Visitor = { browserId: string | null; sessionId: string | null };
 /** Columns that describe the client in the user's list of sign-ins. */
 export type ClientInfo = { user_agent: string | null; address: string | null };
 
-/** Parameters of the provider's redirect. RFC 6749 §4.1.2, RFC 9207. */
 type CallbackParameters = { state?: string; code?: string; error?: string; iss?: string };
 
 /** Tokens and user of a redeemed code. `began` precedes the calls to the provider. */
@@ -35,7 +34,6 @@ export function createSignIn({ db, log, provider, vault, metrics }: IdentityDeps
   /**
    * Begins a sign-in and returns the provider's URL. An Android sign-in ends in another browser, so it is not bound to a
    * browser. A terminal sign-in does not replace the browser's auth session.
-   * @throws ProblemError `provider_unavailable`, `sign_in_not_configured`.
    */
   async function begin(
     client: 'browser' | 'android' | TerminalRequest,
@@ -59,8 +57,6 @@ export function createSignIn({ db, log, provider, vault, metrics }: IdentityDeps
   /**
    * Completes a sign-in with a new auth session. `terminalSignInId` is set if the user must still confirm a terminal. A
    * failure is audited only after the pending login is consumed, which limits the number of audit records.
-   * @throws ProblemError `login_not_valid`, `login_cancelled`, `login_refused`, `token_exchange_failed`,
-   *   `account_without_email`, `provider_unavailable`.
    */
   async function complete(parameters: CallbackParameters, visitor: Visitor, client: ClientInfo) {
     const login = await consumePendingLogin(db, parameters.state, visitor.browserId);
@@ -93,7 +89,6 @@ export function createSignIn({ db, log, provider, vault, metrics }: IdentityDeps
     }
   }
 
-  /** Redeems the code and fetches the user. */
   async function redeem(
     { code, error, iss }: CallbackParameters,
     { codeVerifier }: PendingLogin,
@@ -158,7 +153,6 @@ async function admitUser(
   return { replaced, checked: isCurrent ? checked : {} };
 }
 
-/** Sign-in that has begun and waits for the provider's callback. */
 type PendingLogin = {
   state: string;
   codeVerifier: string;

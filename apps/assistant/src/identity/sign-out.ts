@@ -6,13 +6,9 @@ import { type EndedAuthSession, endAuthSession } from './revocation.ts';
 import type { EndRejectedSession } from './token-refresh.ts';
 import { queueTokenRevocation } from './token-revocation.ts';
 
-/** Maximum time that a sign-out waits for discovery. */
 const DISCOVERY_WAIT_MS = 1000;
 
-/**
- * Creates the functions that end single auth sessions. Their tokens are revoked at the provider after the response.
- * @param wakeRevocation Starts the revocation of queued tokens.
- */
+/** Creates the functions that end single auth sessions. `wakeRevocation` starts the revocation of queued tokens. */
 export function createSignOut(
   { db, log, metrics, provider, vault, config }: IdentityDeps,
   wakeRevocation: () => void,
@@ -51,10 +47,7 @@ export function createSignOut(
   };
 
   return {
-    /**
-     * Ends the auth session of a cookie.
-     * @returns The URL that also ends the browser's session at the provider, if IDP_END_SESSION is set.
-     */
+    /** Ends the auth session of a cookie. With IDP_END_SESSION returns the URL that ends the provider's session. */
     async signOut(sessionId: string): Promise<string | undefined> {
       const session = await end(sessionId, { action: 'signed_out' }, 'signed_out');
       if (session === undefined || !config.IDP_END_SESSION) return undefined;

@@ -22,7 +22,6 @@ import {
   type SignInDeps,
 } from './routes.ts';
 
-/** Lifetime of a code. RFC 6749 §4.1.2 recommends a short one. */
 const CODE_LIFETIME_SECONDS = 60;
 
 /** Pattern of a port from 1024 to 65535. An integer schema would also accept notations such as `0x1000`. */

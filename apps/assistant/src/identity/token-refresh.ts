@@ -16,7 +16,6 @@ import { isLeaseOf } from './revocation.ts';
 
 /** Limit of provider requests under one lease: the token request, and a fetch of rotated keys. */
 const MAX_CALLS = 2;
-/** Time reserved for storing the tokens. */
 const LEASE_MARGIN_MS = 10_000;
 const POLL_MS = { first: 25, max: 250 };
 const STORE_RETRY_MS = 500;
@@ -155,7 +154,6 @@ export function createTokenRefresh(deps: IdentityDeps, endRejected: EndRejectedS
     );
 }
 
-/** Builds an update of the auth session that applies only if its token version is unchanged. */
 function updateIfVersionUnchanged(db: Kysely<Tables>, { id, token_version }: AuthSession) {
   return db
     .updateTable('user_auth_sessions')

@@ -4,7 +4,6 @@ import type { IdentityDeps } from './deps.ts';
 import { isRejection, ProviderError } from './provider/transport.ts';
 import type { EndedAuthSession } from './revocation.ts';
 
-/** Number of auth sessions whose tokens are revoked concurrently. */
 const BATCH_SIZE = 4;
 
 /** With the default timeout the last attempt is half an hour after the first. */
@@ -17,7 +16,6 @@ type QueuedSession = Omit<EndedAuthSession, 'id_token_enc'> & {
   attempts: number;
 };
 
-/** Background revocation of the tokens of ended auth sessions. */
 export type TokenRevocation = ReturnType<typeof createTokenRevocation>;
 
 /**
@@ -66,7 +64,6 @@ export function createTokenRevocation({ db, log, provider, vault, config }: Iden
     }
   }
 
-  /** Starts the revocation of queued tokens in the background. */
   function wake(): void {
     current = current.then(revokeAll);
   }

@@ -5,7 +5,6 @@ import type { Tokens } from './provider/provider.ts';
 
 type Column = 'access_token_enc' | 'refresh_token_enc' | 'id_token_enc';
 
-/** Row of an auth session, as far as it identifies the place of a token. */
 type Owner = { id: string; user_id: string };
 
 /** Error for a stored token that cannot be decrypted in its row and column. */
@@ -17,7 +16,6 @@ export class UnreadableTokenError extends Error {
   }
 }
 
-/** Encryption and decryption of the tokens of auth sessions. */
 export type TokenVault = ReturnType<typeof createTokenVault>;
 
 /**
@@ -51,10 +49,7 @@ export function createTokenVault(currentKey: string, oldKeys: readonly string[])
       };
     },
 
-    /**
-     * Decrypts a token of an auth session's row.
-     * @throws UnreadableTokenError
-     */
+    /** Decrypts a token of an auth session's row, or throws UnreadableTokenError. */
     async open<Name extends Column>(
       row: Owner & Record<Name, string>,
       column: Name,

@@ -14,7 +14,6 @@ import type { Tables } from '../tables.ts';
 
 const PAGE_ROWS = 200;
 
-/** Minimum length of a chunk, except the last. */
 const MIN_CHUNK_LENGTH = 64 * 1024;
 
 /** Bytes of a file that are encoded at once. A multiple of three needs no padding. */
@@ -25,9 +24,7 @@ type JsonText = AsyncGenerator<string, void, undefined>;
 
 /**
  * Exports all data of a user as one JSON document without the secrets of sign-ins. At most a page of rows and one file
- * are in memory.
- * @returns The document; an error after the first page destroys the stream.
- * @throws DatabaseError before the first page.
+ * are in memory. An error after the first page destroys the stream.
  */
 export async function exportOwnData(
   db: Kysely<Tables>,
@@ -80,7 +77,6 @@ export async function exportOwnData(
       }),
     ),
     audit: generateList('id', (beforeId?: number) =>
-      // Lists one line more than its limit.
       listAudit(db, { userId, beforeId }, limit - 1),
     ),
   });

@@ -19,7 +19,6 @@ const TYPES = new Set([undefined, 'jwt', 'logout+jwt', 'application/logout+jwt']
 /** Asymmetric signature algorithms. RFC 7518 §3.1, RFC 8037, RFC 9864. */
 const ASYMMETRIC = /^(?:RS|PS|ES)(?:256|384|512)$|^(?:EdDSA|Ed25519)$/;
 
-/** Equals the maximum age of a webhook. */
 const MAX_AGE_SECONDS = 300;
 const CLOCK_TOLERANCE_SECONDS = 30;
 

@@ -19,22 +19,18 @@ export type Tokens = {
   refreshToken?: string;
   /** Undefined if the provider did not say when the access token expires. */
   expiresInSeconds: number | undefined;
-  /** `sid` of a verified ID token. */
   providerSessionId?: string | undefined;
   /** Verified ID token, if IDP_END_SESSION needs it later. */
   idToken?: string | undefined;
 };
 
-/** OAuth client, and the checks of signed tokens. */
 type Client = {
   oauth: oidc.Configuration;
-  /** Fetches the provider's keys unless they are fresh. */
   prepareKeys: () => Promise<void>;
   verifyIdToken: (token: string) => Promise<unknown>;
   verifyLogoutToken: LogoutTokenCheck;
 };
 
-/** Client of the identity provider. */
 export type Provider = ReturnType<typeof createProvider>;
 
 /** One year. Some providers send numbers too large for a timestamp if a token never expires. */
@@ -43,7 +39,6 @@ const MAX_EXPIRY_SECONDS = 365 * 24 * 60 * 60;
 /** Limit that keeps the logout URL short enough for servers. Without the hint the provider asks for confirmation. */
 const MAX_HINT_CHARACTERS = 6000;
 
-/** Maximum lead of the provider's clock. OpenID Connect Core §3.1.3.7. */
 const CLOCK_TOLERANCE_SECONDS = 30;
 
 const HEALTH_TIMEOUT_MS = 2000;
@@ -56,7 +51,6 @@ const KEYS_MAX_AGE_MS = 5 * 60 * 1000;
 /** Limits the key requests that forged logout tokens with unknown keys can cause. */
 const UNKNOWN_KEY_COOLDOWN_MS = 30_000;
 
-/** Accepted media types of a key set. RFC 7517 §8.5.2. */
 const KEY_SET_TYPES = 'application/jwk-set+json, application/json';
 
 /**
@@ -218,7 +212,6 @@ function authenticate({
   return method === 'post' ? oidc.ClientSecretPost(secret) : oidc.ClientSecretBasic(secret);
 }
 
-/** Creates the client with endpoints at configured paths of IDP_BASE_URL. */
 function configure(config: Config, transport: oidc.CustomFetch): Client {
   const base = config.IDP_BASE_URL;
   const metadata = {
@@ -235,7 +228,6 @@ function configure(config: Config, transport: oidc.CustomFetch): Client {
   return { oauth, ...clientWithoutKeys };
 }
 
-/** Creates the client with the endpoints and keys of the provider's discovery document. */
 async function discover(config: Config, transport: oidc.CustomFetch): Promise<Client> {
   const { IDP_BASE_URL: base, IDP_CLIENT_ID: clientId } = config;
   const isHttpAllowed = base.startsWith('http:');

@@ -56,7 +56,6 @@ export function toSignInError(cause: unknown): unknown {
   return createProviderUnavailableError({ cause, detail });
 }
 
-/** Purpose of a request to the provider. */
 export type ProviderOperation = 'discovery' | 'keys' | 'token' | 'refresh' | 'userinfo' | 'revoke';
 
 /** Measures a request to the provider, and returns its result or throws its error. */
@@ -65,7 +64,6 @@ export type MeasureRequest = <Result>(
   request: () => Promise<Result>,
 ) => Promise<Result>;
 
-/** Limit far above the size of any token or user data. */
 const MAX_RESPONSE_BYTES = 256 * 1024;
 
 /** OAuth errors that reject a grant. Other errors may come from a gateway. RFC 6749 §5.2, RFC 6750 §3.1. */
@@ -76,7 +74,6 @@ const GRANT_REJECTIONS = new Set([
   'unauthorized_client',
 ]);
 
-/** Statuses of a busy server. They never reject a grant. */
 const BUSY_STATUSES = new Set([408, 425, 429]);
 
 /**

@@ -12,11 +12,7 @@ const MAX_CHARACTERS = { id: 255, email: 320, name: 255, slug: 255 };
 
 const INTEGER = /^-?\d{1,255}$/;
 
-/**
- * Parses JSON of the provider with integers as bigints, because rounding a number beyond 2^53 could yield the ID of
- * another user.
- * @throws SyntaxError
- */
+/** Parses JSON with integers as bigints, because rounding a number beyond 2^53 could yield the ID of another user. */
 export function parseProviderJson(text: string): unknown {
   return JSON.parse(text, reviveInteger);
 }
