@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import { type Server, STATUS_CODES } from 'node:http';
-import type { Socket } from 'node:net';
+import { Socket } from 'node:net';
 import type { FastifyInstance, FastifyReply, onRequestHookHandler } from 'fastify';
 import { logRawResponse, type Logger } from '../logging.ts';
 import { commonErrors, commonProblem, createProblemBody } from '../problems.ts';
@@ -57,7 +57,8 @@ export const MIN_BODY_RATE = { milliseconds: 120_000, bytes: 8 * 1024 * 1024 };
 export const rejectSlowBody: onRequestHookHandler = (request, reply, done) => {
   const { raw, id } = request;
   const { socket } = raw;
-  if (hasBody(raw.headers)) {
+  // An injected request has no network connection.
+  if (socket instanceof Socket && hasBody(raw.headers)) {
     let before = socket.bytesRead;
     const timer = setInterval(() => {
       const received = socket.bytesRead - before;
