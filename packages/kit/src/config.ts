@@ -2,15 +2,17 @@ import type { Static, TObject, TSchema } from 'typebox';
 import { Value } from 'typebox/value';
 import { StartError } from './process.ts';
 
-/** Invalid configuration. The message lists each invalid variable with the rule that it breaks, without its value. */
+/** Thrown for an invalid configuration. The message lists each variable with its first broken rule, without its value. */
 export class ConfigError extends StartError {
   override readonly name = 'ConfigError';
   readonly problems: ReadonlyMap<string, string>;
 
-  constructor(problems: ReadonlyMap<string, string>) {
-    const lines = [...problems].map(([variable, broken]) => `  ${variable} ${broken}`);
+  constructor(problems: readonly (readonly [variable: string, rule: string])[]) {
+    const first = new Map<string, string>();
+    for (const [variable, rule] of problems) first.set(variable, first.get(variable) ?? rule);
+    const lines = [...first].map(([variable, rule]) => `  ${variable} ${rule}`);
     super(`Configuration value error:\n${lines.join('\n')}`);
-    this.problems = problems;
+    this.problems = first;
   }
 
   get variables(): readonly string[] {
@@ -18,10 +20,7 @@ export class ConfigError extends StartError {
   }
 }
 
-/**
- * Rule over several variables. Returns the variables that break it, each with a description of the rule. `values` lacks
- * invalid variables, and optional variables that are not set.
- */
+/** Rule over several variables. Returns the variables that break it, with descriptions. `values` lacks invalid variables. */
 export type ConfigRule<Schema extends TObject> = (
   values: Partial<Static<Schema>>,
 ) => readonly (readonly [variable: keyof Static<Schema> & string, rule: string])[];
@@ -38,29 +37,24 @@ export function loadConfig<Schema extends TObject>(
 ): Static<Schema> {
   const required = new Set<string>(schema.required ?? []);
   const config: Record<string, unknown> = {};
-  const bad: [string, string][] = [];
+  const problems: (readonly [string, string])[] = [];
   for (const [name, field] of Object.entries<Field>(schema.properties)) {
     const raw = env[name]?.trim();
     const value =
       raw === undefined || raw === '' ? structuredClone(field.default) : parse(field, raw);
     if (value === undefined) {
-      if (required.has(name)) bad.push([name, `is not set: it ${describeRule(field)}`]);
-    } else if (Value.Check(field, value)) {
-      config[name] = value;
-    } else {
-      bad.push([name, describeRule(field)]);
-    }
+      if (required.has(name)) problems.push([name, `is not set: it ${describeRule(field)}`]);
+    } else if (Value.Check(field, value)) config[name] = value;
+    else problems.push([name, describeRule(field)]);
   }
-  // Rules get a partial configuration, because required variables may be missing or invalid.
-  const broken = rules.flatMap((rule) => rule(config as Partial<Static<Schema>>));
-  const problems = keepFirstProblems([...bad, ...broken]);
-  if (problems.size > 0) throw new ConfigError(problems);
+  // Required variables may be missing or invalid.
+  problems.push(...rules.flatMap((rule) => rule(config as Partial<Static<Schema>>)));
+  if (problems.length > 0) throw new ConfigError(problems);
   return config as Static<Schema>;
 }
 
 /**
- * Loads several configurations, and reports the problems of all of them in one error.
- * @param readers Functions that each load one configuration. All of them are called, in order.
+ * Loads several configurations in order, and reports the problems of all of them in one error.
  * @throws ConfigError with all invalid variables. Rethrows other errors.
  */
 export function loadConfigs<Configs extends readonly unknown[]>(
@@ -76,15 +70,9 @@ export function loadConfigs<Configs extends readonly unknown[]>(
       problems.push(...error.problems);
     }
   }
-  if (problems.length > 0) throw new ConfigError(keepFirstProblems(problems));
+  if (problems.length > 0) throw new ConfigError(problems);
   // There are no problems, so each reader returned its configuration.
   return configs as unknown as Configs;
-}
-
-function keepFirstProblems(problems: readonly (readonly [string, string])[]): Map<string, string> {
-  const first = new Map<string, string>();
-  for (const [variable, rule] of problems) first.set(variable, first.get(variable) ?? rule);
-  return first;
 }
 
 /** JSON Schema keywords of configuration fields. */

@@ -29,3 +29,14 @@ export function formatPrice(price: number, currency: string | null | undefined):
 export function formatListingId(listingId: number): string {
   return `#${listingId}`;
 }
+
+/**
+ * Time limit for each step of a sign-in: at the identity provider and, for a terminal, on the confirmation page.
+ * Contract 3, Login.
+ */
+export const SIGN_IN_STEP_MINUTES = 10;
+
+/** Returns the beginning of a code challenge. Users compare it on the page and in the terminal. RFC 8252 §8.10. */
+export function shortenCodeChallenge(codeChallenge: string): string {
+  return codeChallenge.slice(0, 8);
+}

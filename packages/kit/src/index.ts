@@ -50,5 +50,11 @@ export {
   problemSchema,
 } from './problems.ts';
 export { listen, onShutdown, StartError } from './process.ts';
-export { formatAmount, formatListingId, formatNumber, formatPrice } from './format.ts';
-export { shortenCodeChallenge, SIGN_IN_STEP_MINUTES } from './sign-in.ts';
+export {
+  formatAmount,
+  formatListingId,
+  formatNumber,
+  formatPrice,
+  shortenCodeChallenge,
+  SIGN_IN_STEP_MINUTES,
+} from './format.ts';

@@ -2,27 +2,13 @@ import { AsyncLocalStorage } from 'node:async_hooks';
 import { type FastifyReply, type FastifyRequest, LogController } from 'fastify';
 import { type Logger as PinoLogger, pino, stdTimeFunctions } from 'pino';
 
-/** Logger of the platform. Contract 2. */
 export type Logger = PinoLogger;
 
-/**
- * Fields of errors that are logged in addition to the message, stack, cause and inner errors. Other fields may contain
- * secrets or personal data, such as the keys of a client, a table row or a request.
- */
-const ERROR_FIELDS = [
-  'code',
-  'status',
-  'severity',
-  'schema',
-  'table',
-  'column',
-  'constraint',
-  // OAuth 2.0 (RFC 6749 §5.2).
-  'error',
-  'error_description',
-] as const;
+/** Logged fields of errors, also of OAuth 2.0 (RFC 6749 §5.2). Other fields may contain secrets or personal data. */
+const ERROR_FIELDS =
+  'code status severity schema table column constraint error error_description'.split(' ');
 
-/** Limits of text length and nesting depth. A server may send a whole page as its message; fields may be circular. */
+// A server may send a whole page as its message, and fields may be circular.
 const MAX_TEXT_LENGTH = 10_000;
 const MAX_DEPTH = 5;
 
@@ -87,9 +73,8 @@ type Fields = Readonly<Record<string, unknown>>;
 const scopes = new AsyncLocalStorage<{ fields: Fields }>();
 
 /**
- * Adds fields to all lines that are logged while a function runs, including those of code that it calls. Nested calls
- * inherit the fields. Fields of a line take precedence. Lines that are logged after the function ends lack the fields,
- * even if they come from a connection that it opened.
+ * Adds fields to all lines that are logged while a function runs. Nested calls inherit the fields, and fields of a line
+ * take precedence. Lines that are logged after the function ends lack the fields.
  */
 export function withLogFields<Result>(
   fields: Fields,
@@ -98,7 +83,7 @@ export function withLogFields<Result>(
   return withIsolatedLogFields({ ...scopes.getStore()?.fields, ...fields }, work);
 }
 
-/** Works like `withLogFields`, but does not inherit fields. Intended for work that several callers share. */
+/** Adds fields like `withLogFields`, but inherits none. Intended for work that several callers share. */
 export async function withIsolatedLogFields<Result>(
   fields: Fields,
   work: () => Promise<Result>,
@@ -116,10 +101,7 @@ export function getLogFields(): Record<string, unknown> {
   return { ...scopes.getStore()?.fields };
 }
 
-/**
- * Logs one line per request when it ends. Logs the route pattern instead of the URL, because the path and the query may
- * contain codes, states and session IDs.
- */
+/** Logs one line per request when it ends, with the route pattern instead of the URL, which may contain secrets. */
 export class RequestLogController extends LogController {
   constructor() {
     super({ requestIdLogLabel: 'request_id' });

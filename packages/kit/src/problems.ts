@@ -2,23 +2,14 @@ import { type Static, Type } from 'typebox';
 
 /** Row of the error table of an app. */
 export type ErrorDefinition = {
-  /** HTTP status. */
   status: number;
   title: string;
   /** Suggested action of the client. */
   advice: string;
   /** Whether the same request can succeed later. False by default. */
   retry?: boolean;
-  /** Content of the error page for browsers. */
-  page?: ErrorPage;
-};
-
-/** Content of an error page that its problem response lacks. */
-export type ErrorPage = {
-  /** Advice for people. Replaces the general advice if that is for programs. */
-  advice?: string;
-  /** Call to action. */
-  button?: { href: string; text: string };
+  /** Advice for people on the error page, if the general advice is for programs, and a call to action. */
+  page?: { advice?: string; button?: { href: string; text: string } };
 };
 
 /** Details of one occurrence of an error. */
@@ -46,7 +37,7 @@ export class ProblemError extends Error {
   readonly headers: Readonly<Record<string, string>>;
   readonly members: Readonly<Record<string, unknown>>;
   /** Content of the error page. The detail of an occurrence takes precedence over the advice. */
-  readonly page: { detail: string; button: ErrorPage['button'] };
+  readonly page: { detail: string; button: { href: string; text: string } | undefined };
 
   constructor(code: string, definition: ErrorDefinition, details: ProblemDetails = {}) {
     const detail = details.detail ?? definition.advice;
@@ -63,17 +54,11 @@ export class ProblemError extends Error {
   }
 }
 
-/** Creates an error of an error table. */
-export type ProblemFactory<Code extends string> = (
-  code: Code,
-  details?: ProblemDetails,
-) => ProblemError;
-
-/** Creates a factory for the errors of a table. The compiler rejects codes that are not in the table. */
+/** Creates a factory for the errors of a table. */
 export function createProblemFactory<Code extends string>(
   table: Readonly<Record<Code, ErrorDefinition>>,
-): ProblemFactory<Code> {
-  return (code, details) => new ProblemError(code, table[code], details);
+) {
+  return (code: Code, details?: ProblemDetails) => new ProblemError(code, table[code], details);
 }
 
 const MAX_LISTED_ERRORS = 50;

@@ -2,10 +2,7 @@ import type { AddressInfo } from 'node:net';
 import type { FastifyInstance } from 'fastify';
 import type { Logger } from './logging.ts';
 
-/**
- * Startup failure that the operator can fix. The message states the problem and the solution, and is shown without a
- * stack trace.
- */
+/** Thrown for a startup failure that the operator can fix. The message is shown without a stack trace. */
 export class StartError extends Error {
   override readonly name: string = 'StartError';
 }
@@ -25,20 +22,13 @@ export async function listen(
   try {
     await app.listen({ host, port });
   } catch (error) {
-    const code = (error as NodeJS.ErrnoException).code;
-    if (code === 'EADDRINUSE') {
-      throw new StartError(
-        `Port ${port} on ${host} is in use: stop what uses it, or set ${variable} to another port`,
-        { cause: error },
-      );
-    }
-    if (code !== undefined && NOT_A_LOCAL_ADDRESS.has(code)) {
-      throw new StartError(
-        `Cannot listen on ${host}:${port} (${code}): set ${variable} and the host to an address of this machine`,
-        { cause: error },
-      );
-    }
-    throw error;
+    const { code = '' } = error as NodeJS.ErrnoException;
+    if (code !== 'EADDRINUSE' && !NOT_A_LOCAL_ADDRESS.has(code)) throw error;
+    const message =
+      code === 'EADDRINUSE'
+        ? `Port ${port} on ${host} is in use: stop what uses it, or set ${variable} to another port`
+        : `Cannot listen on ${host}:${port} (${code}): set ${variable} and the host to an address of this machine`;
+    throw new StartError(message, { cause: error });
   }
   const address = app.server.address() as AddressInfo;
   const name = host.includes(':') ? `[${host}]` : host;

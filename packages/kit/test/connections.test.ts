@@ -1,44 +1,29 @@
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { request } from 'node:http';
-import { test } from 'node:test';
+import { test, type TestContext } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { brotliCompressSync, deflateSync, gzipSync } from 'node:zlib';
 import { Type } from 'typebox';
-import { closeServer, listen, type ServerOptions, createDisconnectSignal } from '../src/index.ts';
+import { closeServer, createDisconnectSignal, listen, MIN_BODY_RATE } from '../src/index.ts';
 import { open, serve, urlOf } from './serve.ts';
-
-const malformed: [name: string, text: string, status: number, code: string][] = [
-  ['no HTTP', 'hello\r\n\r\n', 400, 'malformed_request'],
-  ['a header without a name', 'GET / HTTP/1.1\r\nhost: x\r\n: v\r\n\r\n', 400, 'malformed_request'],
-  [
-    'two lengths',
-    'POST / HTTP/1.1\r\nhost: x\r\ncontent-length: 1\r\ncontent-length: 2\r\n\r\n',
-    400,
-    'malformed_request',
-  ],
-  [
-    'two hosts',
-    'GET / HTTP/1.1\r\nhost: x\r\nHost: x\r\nconnection: close\r\n\r\n',
-    400,
-    'malformed_request',
-  ],
-  [
-    'headers without end',
-    `GET / HTTP/1.1\r\nhost: x\r\na: ${'x'.repeat(20_000)}\r\n\r\n`,
-    431,
-    'headers_too_large',
-  ],
-];
 
 test('bytes that are not HTTP get a problem and are not logged', async (context) => {
   const lines: string[] = [];
   const url = await urlOf(await serve({ lines, level: 'info' }));
-  for (const [name, text, status, code] of malformed) {
+  const head = 'GET / HTTP/1.1\r\nhost: x\r\n';
+  for (const [text, status, code] of [
+    ['hello\r\n\r\n', 400, 'malformed_request'],
+    [`${head}: v\r\n\r\n`, 400, 'malformed_request'],
+    [`${head}content-length: 1\r\ncontent-length: 2\r\n\r\n`, 400, 'malformed_request'],
+    [`${head}Host: x\r\nconnection: close\r\n\r\n`, 400, 'malformed_request'],
+    [`${head}a: ${'x'.repeat(20_000)}\r\n\r\n`, 431, 'headers_too_large'],
+  ] as const) {
     const connection = await open(url, context);
     connection.socket.write(text);
     await connection.ended;
     const { answer } = connection;
-    assert.match(answer, new RegExp(`^HTTP/1\\.1 ${status} [^]+application/problem\\+json`), name);
+    assert.match(answer, new RegExp(`^HTTP/1\\.1 ${status} [^]+application/problem\\+json`), text);
     const body = JSON.parse(answer.slice(answer.indexOf('\r\n\r\n')));
     assert.deepEqual([body.status, body.code], [status, code]);
     assert.equal(body.request_id, /^x-request-id: (.+)\r$/m.exec(answer)?.[1]);
@@ -52,7 +37,7 @@ const LIMITS = { headMs: 300, idleMs: 300, checkMs: 50 };
 /** Node adds a second to the time of idle connections. */
 const PAST_ALL_LIMITS_MS = LIMITS.idleMs + 1000 + LIMITS.headMs + LIMITS.checkMs;
 
-const limited = await serve({ acceptsUpgrade: () => true, connectionLimits: LIMITS });
+const limited = await serve({ connectionLimits: LIMITS });
 limited.get('/now', () => 'now');
 limited.get('/later', async () => {
   await sleep(PAST_ALL_LIMITS_MS);
@@ -64,51 +49,30 @@ limited.get('/stream', async (_request, reply) => {
   await sleep(PAST_ALL_LIMITS_MS);
   reply.raw.end('last');
 });
-limited.post('/upload', { schema: { body: Type.String() } }, ({ body }) => body);
-limited.server.on('upgrade', (_request, socket) => {
-  socket.write('HTTP/1.1 101 Switching Protocols\r\nconnection: upgrade\r\nupgrade: cup\r\n\r\n');
-  socket.pipe(socket);
-});
 const limitedUrl = await urlOf(limited);
+const get = (path: string) => `GET ${path} HTTP/1.1\r\nhost: x\r\n\r\n`;
 
-test('a silent connection ends with 408', async (context) => {
-  const silent = await open(limitedUrl, context);
-  await silent.ended;
-  assert.match(silent.answer, /^HTTP\/1\.1 408 [^]+"code":"request_too_slow"/);
-});
-
-test('a slow request head ends with 408', async (context) => {
-  for (const before of ['', 'GET /now HTTP/1.1\r\nhost: x\r\n\r\n']) {
-    const slow = await open(limitedUrl, context);
-    slow.socket.write(`${before}GET /now HTTP/1.1\r\nhost: x\r\nx-long: `);
-    const timer = setInterval(() => slow.socket.write('a'), 20);
-    context.after(() => clearInterval(timer));
-    await slow.ended;
-    assert.match(slow.answer, /HTTP\/1\.1 408 [^]+"code":"request_too_slow"/);
-  }
-});
-
-test('an idle connection is closed', async (context) => {
-  const idle = await open(limitedUrl, context);
-  idle.socket.write('GET /now HTTP/1.1\r\nhost: x\r\n\r\n');
-  await idle.ended;
-  assert.deepEqual(idle.answer.match(/HTTP\/1\.1 \d+/g), ['HTTP/1.1 200']);
-});
-
-for (const [what, text, expected] of [
-  ['an answer that begins late', 'GET /later HTTP/1.1\r\nhost: x\r\n\r\n', /\r\nlater$/],
+for (const [title, text, expected] of [
+  ['a silent connection ends with 408', '', /^HTTP\/1\.1 408 [^]+"code":"request_too_slow"/],
   [
-    'an answer that is streamed slowly',
-    'GET /stream HTTP/1.1\r\nhost: x\r\n\r\n',
-    /first [^]*last/,
+    'a slow request head ends with 408',
+    'GET /now HTTP/1.1\r\nhost: x\r\nx-long: ',
+    /^HTTP\/1\.1 408 /,
   ],
+  ['a slow second head ends with 408', `${get('/now')}GET /now HTTP/1.1\r\nx: `, /HTTP\/1\.1 408 /],
+  ['an idle connection is closed', get('/now'), /^HTTP\/1\.1 200 [^]*\r\n\r\nnow$/],
+  ['a late response has all the time', get('/later'), /^HTTP\/1\.1 200 [^]*\r\nlater$/],
+  ['a slow response has all the time', get('/stream'), /^HTTP\/1\.1 200 [^]*first [^]*last/],
 ] as const) {
-  test(`${what} has all the time`, async (context) => {
-    const waiting = await open(limitedUrl, context);
-    waiting.socket.write(text);
-    await waiting.ended;
-    assert.match(waiting.answer, /^HTTP\/1\.1 200 /);
-    assert.match(waiting.answer, expected);
+  test(title, async (context) => {
+    const connection = await open(limitedUrl, context);
+    connection.socket.write(text);
+    if (text.includes('x: ') || text.includes('x-long')) {
+      const timer = setInterval(() => connection.socket.write('a'), 20);
+      context.after(() => clearInterval(timer));
+    }
+    await connection.ended;
+    assert.match(connection.answer, expected);
   });
 }
 
@@ -119,58 +83,46 @@ test('the default limits are 30 s for a head and 60 s for an idle connection', a
   assert.equal(server.requestTimeout, 0);
 });
 
-async function upgrading(acceptsUpgrade?: ServerOptions['acceptsUpgrade']): Promise<string> {
-  const app = await serve(acceptsUpgrade && { acceptsUpgrade });
-  app.get('/tea', () => ({ tea: true }));
-  app.server.on('upgrade', (_request, socket) => {
-    socket.end('HTTP/1.1 101 Switching Protocols\r\nconnection: upgrade\r\nupgrade: cup\r\n\r\n');
-  });
-  return urlOf(app);
-}
-
-/** The status of a request that asks for another protocol. */
-async function statusOf(url: string, upgrade: string, hosts = ['x']): Promise<number | undefined> {
-  const named = hosts.flatMap((host) => ['host', host]);
-  const headers = [...named, 'connection', 'upgrade', 'upgrade', upgrade];
-  const sent = request(`${url}/tea`, { headers }).end();
-  const [answer] = await Promise.race([once(sent, 'response'), once(sent, 'upgrade')]);
-  answer.destroy();
-  return answer.statusCode;
-}
-
-test('an unknown upgrade is ignored', async () => {
-  const url = await upgrading();
-  for (const protocol of ['h2c', 'websocket', 'cup']) {
-    assert.equal(await statusOf(url, protocol), 200);
+test('an accepted upgrade gets its protocol, and others are ignored', async () => {
+  const statusOf = async (accepted: string | null, upgrade: string, hosts: string[]) => {
+    const app = await serve({
+      ...(accepted !== null && { acceptsUpgrade: ({ headers }) => headers.upgrade === accepted }),
+    });
+    app.get('/tea', () => ({ tea: true }));
+    app.server.on('upgrade', (_request, socket) => {
+      socket.end('HTTP/1.1 101 Switching Protocols\r\nconnection: upgrade\r\nupgrade: cup\r\n\r\n');
+    });
+    const headers = [...hosts.flatMap((host) => ['host', host]), 'connection', 'upgrade'];
+    const options = { headers: [...headers, 'upgrade', upgrade] };
+    const sent = request(`${await urlOf(app)}/tea`, options).end();
+    const [response] = await Promise.race([once(sent, 'response'), once(sent, 'upgrade')]);
+    response.destroy();
+    return response.statusCode;
+  };
+  for (const [accepted, upgrade, hosts, status] of [
+    [null, 'h2c', ['x'], 200],
+    [null, 'websocket', ['x'], 200],
+    ['cup', 'cup', ['x'], 101],
+    ['cup', 'h2c', ['x'], 200],
+    ['cup', 'cup', ['x', 'x'], 400],
+  ] as const) {
+    assert.equal(await statusOf(accepted, upgrade, [...hosts]), status, `${accepted} ${upgrade}`);
   }
-});
-
-test('an accepted upgrade gets its protocol', async () => {
-  const url = await upgrading(({ headers }) => headers.upgrade === 'cup');
-  assert.equal(await statusOf(url, 'cup'), 101);
-  assert.equal(await statusOf(url, 'h2c'), 200);
-});
-
-test('an upgrade with several hosts is 400', async () => {
-  const url = await upgrading(() => true);
-  assert.equal(await statusOf(url, 'cup', ['a']), 101);
-  assert.equal(await statusOf(url, 'cup', ['a', 'a']), 400);
 });
 
 test('the signal of an abandoned request is aborted', async (context) => {
   const app = await serve();
-  const asked = Promise.withResolvers<void>();
+  const received = Promise.withResolvers<void>();
   const handled = Promise.withResolvers<AbortSignal>();
   app.get('/', { schema: { hide: true } }, async (_request, reply) => {
-    asked.resolve();
-    // As a hook that authenticates the client elsewhere.
+    received.resolve();
     await once(reply.raw, 'close');
     handled.resolve(createDisconnectSignal(reply));
     return {};
   });
   const { socket } = await open(await urlOf(app), context);
-  socket.write('GET / HTTP/1.1\r\nHost: test\r\n\r\n');
-  await asked.promise;
+  socket.write(get('/'));
+  await received.promise;
   socket.destroy();
   assert.equal((await handled.promise).aborted, true);
 });
@@ -188,14 +140,178 @@ test('requests that exceed the shutdown time are cut off', { timeout: 60_000 }, 
 
 test('a server that cannot listen fails with advice', async () => {
   const taken = Number(new URL(await urlOf(await serve())).port);
-  const cases: [host: string, port: number, message: RegExp][] = [
+  for (const [host, port, message] of [
     ['127.0.0.1', taken, /is in use: .*SOME_PORT/],
     ['192.0.2.1', 0, /Cannot listen on 192\.0\.2\.1.*SOME_PORT/],
     // A label has at most 63 letters, so this fails without a resolver.
     ['x'.repeat(64), 0, /Cannot listen on x+:0 .*SOME_PORT/],
-  ];
-  for (const [host, port, message] of cases) {
+  ] as const) {
     const listening = listen(await serve(), { host, port, variable: 'SOME_PORT' });
     await assert.rejects(listening, { name: 'StartError', message });
   }
+});
+
+const BODY_LIMIT = 100_000;
+const bodies = await serve({ bodyLimit: BODY_LIMIT });
+const textSchema = { body: Type.Object({ text: Type.String() }) };
+bodies.post(
+  '/open',
+  { schema: textSchema, config: { acceptsCompressed: true } },
+  ({ body: { text } }) => ({ length: text.length }),
+);
+bodies.post('/plain', { schema: textSchema }, () => ({}));
+bodies.post('/bare', ({ body }) => ({ body: body ?? null }));
+bodies.post('/full', { schema: { body: Type.Object({}) } }, () => ({}));
+const bodiesUrl = await urlOf(bodies);
+
+const json = (length: number) => Buffer.from(JSON.stringify({ text: 'ї'.repeat(length) }));
+const whole = gzipSync(json(1000));
+const MALFORMED = { code: 'malformed_request' };
+const UNSUPPORTED = { code: 'unsupported_media_type' };
+
+for (const [title, path, content, encoding, status, expected] of [
+  ['gzip is read', '/open', gzipSync(json(40_000)), 'GZIP', 200, { length: 40_000 }],
+  ['deflate is read', '/open', deflateSync(json(40_000)), 'deflate', 200, { length: 40_000 }],
+  ['brotli is read', '/open', brotliCompressSync(json(40_000)), 'br', 200, { length: 40_000 }],
+  ['identity is read', '/open', json(40_000), 'identity', 200, { length: 40_000 }],
+  ['a bomb is 413', '/open', gzipSync(Buffer.alloc(90_000_000, ' ')), 'gzip', 413, {}],
+  ['a large body is 413', '/open', gzipSync(json(BODY_LIMIT / 2)), 'gzip', 413, {}],
+  ['a body that is not compressed is 400', '/open', json(10), 'gzip', 400, MALFORMED],
+  ['a truncated body is 400', '/open', whole.subarray(0, -12), 'gzip', 400, MALFORMED],
+  ['an empty body is 400', '/open', Buffer.alloc(0), 'gzip', 400, MALFORMED],
+  ['another encoding is 415', '/open', whole, 'zstd', 415, UNSUPPORTED],
+  ['two encodings are 415', '/open', whole, 'gzip, gzip', 415, UNSUPPORTED],
+  ['an unexpected encoding is 415', '/plain', whole, 'gzip', 415, UNSUPPORTED],
+] as const) {
+  test(`compressed bodies: ${title}`, async () => {
+    const response = await fetch(bodiesUrl + path, {
+      method: 'POST',
+      headers: { 'content-type': 'application/json', 'content-encoding': encoding },
+      body: Buffer.from(content),
+    });
+    const body = (await response.json()) as { detail?: string };
+    assert.equal(response.status, status);
+    assert.partialDeepStrictEqual(body, expected);
+    if (status === 400) assert.match(body.detail ?? '', /^The body is not encoded as its header/);
+    const accepted = path === '/open' ? 'gzip, deflate, br' : 'identity';
+    if (status !== 415) return;
+    assert.equal(response.headers.get('accept-encoding'), accepted);
+    assert.ok(body.detail?.endsWith(`${accepted}.`), body.detail);
+  });
+}
+
+test('a body is ignored or required as its route declares', async () => {
+  const [jsonType, form] = ['application/json', 'application/x-www-form-urlencoded'];
+  for (const [path, type, content, status] of [
+    ['/bare', undefined, undefined, 200],
+    ['/bare', jsonType, undefined, 200],
+    ['/bare', form, '', 200],
+    ['/bare', jsonType, '{', 200],
+    ['/bare', 'text/plain', 'a', 200],
+    ['/bare', jsonType, `"${'a'.repeat(BODY_LIMIT)}"`, 200],
+    ['/nowhere', jsonType, '{', 404],
+    ['/full', jsonType, '{}', 200],
+    ['/full', jsonType, '', 400],
+    ['/full', form, '', 415],
+    ['/full', undefined, undefined, 422],
+  ] as const) {
+    const response = await fetch(bodiesUrl + path, {
+      method: 'POST',
+      headers: type === undefined ? {} : { 'content-type': type },
+      ...(content !== undefined && { body: content }),
+    });
+    assert.equal(response.status, status, `POST ${path} with ${content} as ${type}`);
+  }
+});
+
+const slow = await serve({ bodyLimit: 1024 * 1024 });
+const stream = { bytes: 0, onChunk: () => undefined as void };
+await slow.register(async (scope) => {
+  scope.removeAllContentTypeParsers();
+  scope.addContentTypeParser('*', (_request, _payload, done) => done(null));
+  scope.post('/stream', async ({ raw }) => {
+    stream.bytes = 0;
+    for await (const chunk of raw) {
+      stream.bytes += (chunk as Buffer).length;
+      stream.onChunk();
+    }
+    return { bytes: stream.bytes };
+  });
+  scope.post('/early', ({ raw }, reply) => {
+    raw.resume();
+    return reply.status(200).send({});
+  });
+});
+const slowUrl = await urlOf(slow);
+
+/** Sends the head of a request. */
+async function begin(context: TestContext, path: string, length: number) {
+  const client = await open(slowUrl, context);
+  const began = once(slow.server, 'request');
+  const type = 'content-type: application/octet-stream';
+  client.socket.write(
+    `POST ${path} HTTP/1.1\r\nhost: x\r\n${type}\r\ncontent-length: ${length}\r\n\r\n`,
+  );
+  await began;
+  return client;
+}
+
+const untilReceived = (bytes: number) =>
+  new Promise<void>((resolve) => {
+    stream.onChunk = () => void (stream.bytes >= bytes && resolve());
+    stream.onChunk();
+  });
+
+/** Mocks the clock of the body rate. Returns a function that advances the clock by one period. */
+function mockPeriods(context: TestContext): () => void {
+  context.mock.timers.enable({ apis: ['setInterval'] });
+  return () => context.mock.timers.tick(MIN_BODY_RATE.milliseconds);
+}
+
+test('a slow but steady body has no time limit', async (context) => {
+  const passPeriod = mockPeriods(context);
+  const client = await begin(context, '/stream', 3 * MIN_BODY_RATE.bytes);
+  for (let piece = 1; piece <= 3; piece += 1) {
+    client.socket.write(Buffer.alloc(MIN_BODY_RATE.bytes));
+    await untilReceived(piece * MIN_BODY_RATE.bytes);
+    passPeriod();
+  }
+  await once(client.socket, 'data');
+  assert.match(client.answer, /^HTTP\/1\.1 200 /);
+});
+
+test('a stalled body is 408 and closes the connection', async (context) => {
+  const passPeriod = mockPeriods(context);
+  const client = await begin(context, '/stream', 10 * MIN_BODY_RATE.bytes);
+  client.socket.write(Buffer.alloc(MIN_BODY_RATE.bytes));
+  await untilReceived(MIN_BODY_RATE.bytes);
+  passPeriod();
+  client.socket.write(Buffer.alloc(MIN_BODY_RATE.bytes / 2));
+  await untilReceived(1.5 * MIN_BODY_RATE.bytes);
+  assert.equal(client.answer, '');
+  passPeriod();
+  await client.ended;
+  assert.match(client.answer, /^HTTP\/1\.1 408 [^]*"code":"request_too_slow"/);
+  const id = /^x-request-id: (.+)\r$/m.exec(client.answer)?.[1];
+  assert.ok(id !== undefined && client.answer.includes(`"request_id":"${id}"`));
+  assert.match(client.answer, /^connection: close\r$/m);
+});
+
+test('a client that sends on after its response is cut off', async (context) => {
+  const passPeriod = mockPeriods(context);
+  const client = await begin(context, '/early', 100);
+  await once(client.socket, 'data');
+  passPeriod();
+  await client.ended;
+  assert.equal(client.answer.match(/HTTP\/1\.1/g)?.length, 1);
+});
+
+test('an injected request leaves no timer', async (context) => {
+  const passPeriod = mockPeriods(context);
+  const headers = { 'content-type': 'application/octet-stream' };
+  for (const url of ['/stream', '/early', '/none']) {
+    await slow.inject({ method: 'POST', url, headers, payload: 'x' });
+  }
+  // A check of the rate fails here, because the socket of the request is not a real one.
+  passPeriod();
 });

@@ -1,97 +1,77 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { setImmediate as next } from 'node:timers/promises';
 import fc from 'fast-check';
 import Fastify from 'fastify';
+import { Type } from 'typebox';
 import { renderInlineCode } from '../src/http/page.ts';
 import { MAX_RETRY_AFTER_MS, parseRetryAfter } from '../src/http/retry-after.ts';
 import {
-  getClientNetwork,
+  commonConfig,
+  ConfigError,
+  createLogger,
+  flag,
   formatListingId,
   formatNumber,
   formatPrice,
+  getClientNetwork,
+  getLogFields,
+  integer,
+  list,
+  loadConfig,
+  loadConfigs,
   paginate,
+  text,
+  withIsolatedLogFields,
+  withLogFields,
 } from '../src/index.ts';
 
 test('numbers, prices and ids have one format', () => {
-  assert.deepEqual([9500, 1_234_567.125, 52.5].map(formatNumber), [
-    '9\u00A0500',
-    '1\u00A0234\u00A0567,13',
-    '52,5',
-  ]);
+  const numbers = [9500, 1_234_567.125, 52.5].map(formatNumber);
+  assert.deepEqual(numbers, ['9\u00A0500', '1\u00A0234\u00A0567,13', '52,5']);
   assert.equal(formatPrice(15_000, 'UAH'), '15\u00A0000\u00A0UAH');
   for (const none of [null, undefined, '']) assert.equal(formatPrice(15_000, none), '15\u00A0000');
   assert.equal(formatListingId(22), '#22');
 });
 
-const NETWORKS = [
-  ['192.0.2.1', '192.0.2.1'],
-  ['127.0.0.1', '127.0.0.1'],
-  ['::ffff:192.0.2.1', '192.0.2.1'],
-  ['::ffff:c000:201', '192.0.2.1'],
-  ['0:0:0:0:0:FFFF:192.0.2.1', '192.0.2.1'],
-  ['2001:db8:1:2:3:4:5:6', '2001:db8:1:2::/64'],
-  ['2001:DB8:1:2::', '2001:db8:1:2::/64'],
-  ['2001:db8:1:3::1', '2001:db8:1:3::/64'],
-  ['2001:db8::1', '2001:db8::/64'],
-  ['::1', '::/64'],
-  ['fe80::1%eth0', 'fe80::/64'],
-  ['unknown', 'unknown'],
-  ['192.0.2.1:5678', '192.0.2.1:5678'],
-  ['', ''],
-] as const;
-
 test('clients are counted by IPv4 address or IPv6 network', () => {
-  for (const [address, network] of NETWORKS)
+  for (const [address, network] of [
+    ['192.0.2.1', '192.0.2.1'],
+    ['::ffff:192.0.2.1', '192.0.2.1'],
+    ['0:0:0:0:0:FFFF:c000:201', '192.0.2.1'],
+    ['2001:DB8:1:2:3:4:5:6', '2001:db8:1:2::/64'],
+    ['2001:db8:1:3::1', '2001:db8:1:3::/64'],
+    ['2001:db8::1', '2001:db8::/64'],
+    ['::1', '::/64'],
+    ['fe80::1%eth0', 'fe80::/64'],
+    ['unknown', 'unknown'],
+    ['192.0.2.1:5678', '192.0.2.1:5678'],
+    ['', ''],
+  ] as const) {
     assert.equal(getClientNetwork(address), network, address);
-});
-
-const write = (...halves: number[][]) =>
-  halves
-    .flat()
-    .map((part) => part.toString(16))
-    .join(':');
-
-test('the first half of an IPv6 address identifies a client', () => {
-  const half = fc.array(fc.integer({ min: 1, max: 0xff_ff }), { minLength: 4, maxLength: 4 });
-  fc.assert(
-    fc.property(half, half, half, half, (one, other, host, otherHost) => {
-      const network = getClientNetwork(write(one, host));
-      assert.equal(getClientNetwork(write(one, otherHost)), network);
-      const isSame = write(one) === write(other);
-      assert.equal(getClientNetwork(write(other, host)) === network, isSame);
-    }),
-  );
+  }
 });
 
 const NOW = Date.parse('2026-11-26T10:00:00Z');
 
-const UNDERSTOOD: readonly [header: string, seconds: number][] = [
-  ['57', 57],
-  [' 0 ', 0],
-  ['007', 7],
-  ['1.5', 1.5],
-  ['Thu, 26 Nov 2026 10:01:30 GMT', 90],
-  ['Thursday, 26-Nov-26 10:01:30 GMT', 90],
-  ['Thu Nov 26 10:01:30 2026', 90],
-  ['Tue Dec  1 10:00:00 2026', 5 * 24 * 3600],
-  ['Thu, 26 Nov 2026 09:00:00 GMT', 0],
-  ['Sunday, 06-Nov-94 08:49:37 GMT', 0],
-  ['99999999999', MAX_RETRY_AFTER_MS / 1000],
-  ['9'.repeat(400), MAX_RETRY_AFTER_MS / 1000],
-  ['Sat, 21 Nov 2099 10:00:00 GMT', MAX_RETRY_AFTER_MS / 1000],
-];
-
-test('seconds and dates are understood', () => {
-  for (const [header, seconds] of UNDERSTOOD) {
+test('Retry-After is a number of seconds or a date in UTC, within the limit of timers', (context) => {
+  const zone = process.env['TZ'] ?? 'UTC';
+  context.after(() => (process.env['TZ'] = zone));
+  process.env['TZ'] = 'America/New_York';
+  assert.ok(MAX_RETRY_AFTER_MS < 2 ** 31);
+  for (const [header, seconds] of [
+    ['57', 57],
+    [' 0 ', 0],
+    ['1.5', 1.5],
+    ['Thu, 26 Nov 2026 10:01:30 GMT', 90],
+    ['Thursday, 26-Nov-26 10:01:30 GMT', 90],
+    ['Tue Dec  1 10:00:00 2026', 5 * 24 * 3600],
+    ['Thu, 26 Nov 2026 09:00:00 GMT', 0],
+    ['9'.repeat(400), MAX_RETRY_AFTER_MS / 1000],
+    ['Sat, 21 Nov 2099 10:00:00 GMT', MAX_RETRY_AFTER_MS / 1000],
+  ] as const) {
     assert.equal(parseRetryAfter(header, NOW), seconds * 1000, header);
   }
-});
-
-test('times are limited to the maximum of a timer', () => {
-  assert.ok(MAX_RETRY_AFTER_MS < 2 ** 31);
-});
-
-test('other values are rejected', () => {
   const others = ['', '-1', '+5', 'soon', '1e3', '5 s', '1.', 'NaN', '0x10', '5, 6', '2026-11-21'];
   const dates = ['Sat, soon', 'Thu, 26 Nov 2026 10:01:30', 'Sat, 26 Xyz 2026 10:01:30 GMT'];
   for (const header of [...others, ...dates, null, undefined]) {
@@ -99,58 +79,219 @@ test('other values are rejected', () => {
   }
 });
 
-test('dates are in UTC', () => {
-  const zone = process.env['TZ'];
-  process.env['TZ'] = 'America/New_York';
-  try {
-    assert.equal(parseRetryAfter('Thu Nov 26 10:00:10 2026', NOW), 10_000);
-  } finally {
-    if (zone === undefined) delete process.env['TZ'];
-    else process.env['TZ'] = zone;
-  }
-});
-
-const app = Fastify({ logger: false });
-app.get<{ Querystring: { limit: number } }>('/rows', (request, reply) =>
-  paginate([1, 2, 3], { limit: 2, cursorOf: (row) => `after ${row}`, request, reply }),
-);
-
-/** The query of the next page. */
-async function nextOf(query: URLSearchParams): Promise<URLSearchParams> {
-  const { headers } = await app.inject(`/rows?${query.toString().replaceAll('%3F', '?')}`);
-  const [, address] = /^<\/rows\?([^>]*)>; rel="next"$/.exec(String(headers.link)) ?? [];
-  return new URLSearchParams(address);
-}
-
-test('the next page keeps the query with a new cursor', async () => {
-  const next = await nextOf(new URLSearchParams({ q: 'a?b&c=d', cursor: 'x', limit: '2' }));
-  assert.deepEqual(Object.fromEntries(next), { q: 'a?b&c=d', limit: '2', cursor: 'after 2' });
-});
-
-test('the next page keeps any query', async () => {
+test('the next page keeps any query with a new cursor', async () => {
+  const app = Fastify({ logger: false });
+  app.get<{ Querystring: { limit: number } }>('/rows', (request, reply) =>
+    paginate([1, 2, 3], { limit: 2, cursorOf: (row) => `after ${row}`, request, reply }),
+  );
+  const part = fc.string({ unit: 'grapheme' });
   await fc.assert(
-    fc.asyncProperty(
-      fc.array(fc.tuple(fc.string({ unit: 'grapheme' }), fc.string({ unit: 'grapheme' }))),
-      async (asked) => {
-        const others = asked.filter(([name]) => name !== 'limit' && name !== 'cursor');
-        const next = await nextOf(new URLSearchParams(others));
-        assert.deepEqual(
-          [...next],
-          [...new URLSearchParams(others), ['limit', '2'], ['cursor', 'after 2']],
-        );
-      },
-    ),
+    fc.asyncProperty(fc.array(fc.tuple(part, part)), async (asked) => {
+      const others = asked.filter(([name]) => name !== 'limit' && name !== 'cursor');
+      const query = new URLSearchParams([...others, ['cursor', 'x']]);
+      // A question mark may be unescaped in a query.
+      const url = `/rows?${query.toString().replaceAll('%3F', '?')}`;
+      const { link } = (await app.inject(url)).headers;
+      const [, address] = /^<\/rows\?([^>]*)>; rel="next"$/.exec(String(link)) ?? [];
+      const parameters = [...new URLSearchParams(address)].filter(([name]) => name !== 'cursor');
+      assert.deepEqual(parameters, [...new URLSearchParams(others), ['limit', '2']]);
+      assert.equal(new URLSearchParams(address).get('cursor'), 'after 2');
+    }),
   );
 });
 
 test('text between backticks is code and escaped', () => {
-  for (const [text, html] of [
+  for (const [written, html] of [
     ['no code', 'no code'],
-    ['see `errors`', 'see <code>errors</code>'],
     ['`a` and `<b>` & c', '<code>a</code> and <code>&#60;b&#62;</code> &#38; c'],
     ['one ` alone', 'one ` alone'],
     ['', ''],
   ] as const) {
-    assert.equal(renderInlineCode(text).html, html);
+    assert.equal(renderInlineCode(written).html, html);
   }
+});
+
+const schema = Type.Object({
+  ...commonConfig,
+  PORT: integer({ default: 8000, min: 0, max: 65_535 }),
+  SECURE: flag(false),
+  NAME: text('nobody'),
+  KEYS: list(),
+  NEEDED: Type.String({ minLength: 3, description: 'must be set to a name of at least 3 letters' }),
+});
+
+test('variables are read by type, and unset and empty ones get their defaults', () => {
+  const defaults = { DATA_DIR: 'var', LOG_LEVEL: 'info', METRICS_TOKEN: '', PORT: 8000 };
+  const unset = { ...defaults, SECURE: false, NAME: 'nobody', KEYS: [], NEEDED: 'abc' };
+  for (const [env, changed] of [
+    [{ PORT: '', SECURE: ' ' }, {}],
+    [
+      { PORT: '9001', KEYS: 'a, b,,c' },
+      { PORT: 9001, KEYS: ['a', 'b', 'c'] },
+    ],
+    [
+      { SECURE: 'Yes', LOG_LEVEL: 'WARN' },
+      { SECURE: true, LOG_LEVEL: 'warn' },
+    ],
+    [{ SECURE: 'FALSE', NEEDED: 'Abc' }, { NEEDED: 'Abc' }],
+    [{ DATABASE_URL: 'postgresql://localhost/x' }, { DATABASE_URL: 'postgresql://localhost/x' }],
+  ] as const) {
+    assert.deepEqual(loadConfig(schema, { NEEDED: 'abc', ...env }), { ...unset, ...changed });
+  }
+});
+
+function getProblems(load: () => unknown): ConfigError {
+  try {
+    load();
+  } catch (error) {
+    if (error instanceof ConfigError) return error;
+  }
+  return assert.fail('the configuration is valid');
+}
+
+test('all bad values are reported together, without their values', () => {
+  const bad = {
+    PORT: '70000s3cret',
+    SECURE: 'm4ybe',
+    LOG_LEVEL: 'l0ud',
+    DATABASE_URL: 'mysql://root:hunter2@x',
+  };
+  const { variables, message } = getProblems(() => loadConfig(schema, bad));
+  assert.deepEqual(variables, ['DATABASE_URL', 'LOG_LEVEL', 'PORT', 'SECURE', 'NEEDED']);
+  for (const value of Object.values(bad)) assert.ok(!message.includes(value));
+  for (const rule of [
+    /PORT must be a whole number, 0 to 65535/,
+    /LOG_LEVEL must be one of: trace, /,
+    /DATABASE_URL must begin with postgres:\/\/ or postgresql:\/\//,
+    /NEEDED is not set: it must be set to a name/,
+  ]) {
+    assert.match(message, rule);
+  }
+});
+
+test('rules over several variables, and configurations read together, give one error', () => {
+  const bounds = Type.Object({
+    LOW: integer({ default: 1, max: 100 }),
+    HIGH: integer({ default: 9 }),
+  });
+  const load = (env: Record<string, string>) =>
+    loadConfig(bounds, env, [
+      ({ LOW = 0, HIGH = 0 }) => (LOW > HIGH ? [['HIGH', 'must not be below LOW']] : []),
+    ]);
+  assert.deepEqual(load({ LOW: '2' }), { LOW: 2, HIGH: 9 });
+  const { problems } = getProblems(() => load({ LOW: '10', HIGH: '5' }));
+  assert.deepEqual([...problems], [['HIGH', 'must not be below LOW']]);
+  const bad = { LOW: '1000', PORT: 'x', NEEDED: 'abc', LOG_LEVEL: 'loud' };
+  const { variables } = getProblems(() =>
+    loadConfigs(
+      () => load(bad),
+      () => loadConfig(schema, bad),
+      () => loadConfig(Type.Object(commonConfig), bad),
+    ),
+  );
+  assert.deepEqual(variables, ['LOW', 'LOG_LEVEL', 'PORT']);
+  const configs = loadConfigs(
+    () => load({}),
+    () => loadConfig(schema, { NEEDED: 'abc' }),
+  );
+  assert.equal(configs[0].HIGH + configs[1].PORT, 8009);
+});
+
+class Client {
+  readonly secretKey = 'a-secret-key';
+}
+
+/** Creates an error of a driver or client, with private properties. */
+function createFailure(): Error {
+  const inner = Object.assign(new Error('socket hang up', { cause: { token: 'a-token' } }), {
+    code: 'ECONNRESET',
+    client: new Client(),
+  });
+  return Object.assign(new Error('duplicate key', { cause: inner }), {
+    code: '23505',
+    table: 'users',
+    detail: 'Key (id)=(a-session-id) already exists.',
+    where: 'JSON data, line 1: {"text": "a private text"}',
+    client: new Client(),
+    response: { body: 'a private answer' },
+  });
+}
+
+/** Creates a logger that collects its lines, without the fields of every line. */
+function collectLines() {
+  const lines: Record<string, unknown>[] = [];
+  const write = (line: string) => {
+    const { level: _, time: __, service: ___, ...rest } = JSON.parse(line);
+    lines.push(rest);
+  };
+  return { log: createLogger({ level: 'info', service: 'test', destination: { write } }), lines };
+}
+
+test('errors in any field are logged with known properties, and class instances by name', () => {
+  const { log, lines } = collectLines();
+  log.error(createFailure());
+  log.error({ err: createFailure() }, 'failed');
+  log.child({ part: 'child' }).error({ error: createFailure() }, 'failed');
+  log.error({ result: { reason: [createFailure()] } }, 'failed');
+  log.error({ reason: new AggregateError([createFailure()], 'all failed') }, 'failed');
+  assert.equal(lines.length, 5);
+  for (const line of lines.map((fields) => JSON.stringify(fields))) {
+    assert.match(
+      line,
+      /"message":"duplicate key".*"stack":"Error: duplicate key\\n.*"code":"23505"/,
+    );
+    assert.match(line, /"table":"users","cause":.*"message":"socket hang up".*"code":"ECONNRESET"/);
+    assert.doesNotMatch(line, /a-secret-key|a-session-id|private|a-token/);
+  }
+  log.info({ client: new Client(), list: [new Client()], at: new Date(0), count: 3 }, 'state');
+  const at = '1970-01-01T00:00:00.000Z';
+  const expected = { client: '[Client]', list: ['[Client]'], at, count: 3, msg: 'state' };
+  assert.deepEqual(lines.at(-1), expected);
+});
+
+test('lines of a task and its inner tasks carry its fields, and lines after its end do not', async () => {
+  const { log, lines } = collectLines();
+  const later = Promise.withResolvers<void>();
+  let afterwards: Promise<void> | undefined;
+  const task = (id: number) =>
+    withLogFields({ id, b: 1 }, async () => {
+      log.info('begins');
+      await next();
+      await withLogFields({ b: 2 }, async () => {
+        log.child({ part: 'child' }).info('inner');
+        log.info({ b: 3 }, 'own');
+        return Promise.resolve();
+      });
+      afterwards = later.promise.then(() => log.info('much later'));
+      return Promise.reject(new Error('broken'));
+    });
+  await Promise.allSettled([task(1), task(2)]);
+  later.resolve();
+  await afterwards;
+  assert.deepEqual(lines, [
+    { id: 1, b: 1, msg: 'begins' },
+    { id: 2, b: 1, msg: 'begins' },
+    { part: 'child', id: 1, b: 2, msg: 'inner' },
+    { id: 1, b: 3, msg: 'own' },
+    { part: 'child', id: 2, b: 2, msg: 'inner' },
+    { id: 2, b: 3, msg: 'own' },
+    { msg: 'much later' },
+    { msg: 'much later' },
+  ]);
+});
+
+test('shared work carries only its given fields', async () => {
+  const { log, lines } = collectLines();
+  await withLogFields({ a: 1 }, async () => {
+    const known = getLogFields();
+    await withIsolatedLogFields({ jobs: [known, { a: 2 }] }, async () => {
+      log.info('shared');
+      return Promise.resolve();
+    });
+    log.info('own');
+  });
+  assert.deepEqual(lines, [
+    { jobs: [{ a: 1 }, { a: 2 }], msg: 'shared' },
+    { a: 1, msg: 'own' },
+  ]);
 });

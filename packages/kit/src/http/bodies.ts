@@ -22,10 +22,7 @@ const DECODERS: ReadonlyMap<string, () => Transform> = new Map<string, () => Tra
   ['br', createBrotliDecompress],
 ]);
 
-/**
- * Decompresses the request body if the route accepts compressed bodies; otherwise rejects an encoded body with 415. The
- * body limit of Fastify applies to the decompressed bytes. RFC 9110 §8.4, §12.5.3.
- */
+/** Decompresses the request body if the route accepts that; otherwise rejects an encoded body with 415. RFC 9110 §8.4, §12.5.3. */
 export const decompressBody: preParsingHookHandler = (request, reply, payload, done) => {
   const encoding = request.headers['content-encoding']?.trim().toLowerCase() ?? 'identity';
   const { schema, config } = request.routeOptions;
@@ -66,10 +63,7 @@ type Done = (error: Error | null, value?: unknown) => void;
 const FORBIDDEN_KEY =
   'The JSON has a key "__proto__", or "constructor" with a key "prototype" in it. Leave such keys out.';
 
-/**
- * Creates the parser of JSON bodies. It rejects keys that could change the prototype of an object. Fastify also rejects
- * them, but its error says that the JSON is invalid.
- */
+/** Creates the parser of JSON bodies. It explains the rejection of keys that could change the prototype of an object. */
 export function createJsonParser(
   app: Pick<FastifyInstance, 'getDefaultJsonParser'>,
 ): (request: FastifyRequest, text: string, done: Done) => void {
@@ -77,10 +71,8 @@ export function createJsonParser(
   return (request, text, done) => {
     void parse(request, text, (error, value) => {
       const isForbidden = error !== null && isJson(text);
-      done(
-        isForbidden ? commonProblem('malformed_request', { detail: FORBIDDEN_KEY }) : error,
-        value,
-      );
+      if (isForbidden) done(commonProblem('malformed_request', { detail: FORBIDDEN_KEY }));
+      else done(error, value);
     });
   };
 }
@@ -96,13 +88,10 @@ function isJson(text: string): boolean {
 
 /**
  * Ignores the body of a request to a route without a body schema. Many clients send a content type with every request,
- * and some send an empty object. The body is read by Node but not parsed. RFC 9110 §9.3.5.
+ * and some send an empty object. RFC 9110 §9.3.5.
  */
-export const ignoreUndeclaredBody: onRequestHookHandler = (
-  { headers, routeOptions },
-  _reply,
-  done,
-) => {
+export const ignoreUndeclaredBody: onRequestHookHandler = (request, _reply, done) => {
+  const { headers, routeOptions } = request;
   if (routeOptions.schema?.body === undefined) {
     delete headers['content-type'];
     delete headers['content-length'];

@@ -5,22 +5,15 @@ import type { FastifyRequest, onRequestHookHandler } from 'fastify';
 import ipaddr from 'ipaddr.js';
 import { commonProblem } from '../problems.ts';
 
-/** Prefix length of the smallest IPv6 network that a subscriber gets. RFC 6177 §2. */
-const SUBSCRIBER_BITS = 64;
-
-/** Bits per group of an IPv6 address. */
-const PART_BITS = 16;
-
 /**
  * Returns the rate-limit key of a client by its IP address. An IPv4 address is its own key, also in IPv6 notation
- * (RFC 4291 §2.5.5.2). The key of an IPv6 address is its /64 network, because one host may use all of it.
+ * (RFC 4291 §2.5.5.2). The key of an IPv6 address is its /64 network, because one host may use all of it (RFC 6177 §2).
  */
 export function getClientNetwork(address: string): string {
   if (!ipaddr.isValid(address)) return address;
   const parsed = ipaddr.process(address);
   if (parsed instanceof ipaddr.IPv4) return parsed.toString();
-  const parts = parsed.parts.map((part, index) => (index < SUBSCRIBER_BITS / PART_BITS ? part : 0));
-  return `${new ipaddr.IPv6(parts).toString()}/${SUBSCRIBER_BITS}`;
+  return `${new ipaddr.IPv6([...parsed.parts.slice(0, 4), 0, 0, 0, 0]).toString()}/64`;
 }
 
 const loopback = new BlockList();
@@ -56,9 +49,8 @@ export function isCrossSiteChange(
 }
 
 /**
- * Returns whether a page of another origin sent a request. Reads only `Origin`, which browsers send with unsafe methods
- * and with WebSocket handshakes.
- * @param publicOrigin See {@link isCrossSiteChange}.
+ * Returns whether a page of another origin sent a request. Browsers send `Origin` with unsafe methods and WebSocket
+ * handshakes.
  */
 export function isForeignOrigin(
   { headers: { origin }, protocol, host }: Pick<FastifyRequest, 'headers' | 'protocol' | 'host'>,

@@ -12,9 +12,7 @@ const CODES: Readonly<Record<string, keyof typeof commonErrors>> = {
   ERR_HTTP_REQUEST_TIMEOUT: 'request_too_slow',
 };
 
-/**
- * Responds to malformed HTTP with a problem. Does not log the message of the parser, because it may quote the input.
- */
+/** Responds to malformed HTTP with a problem. Does not log the message of the parser, because it may quote the input. */
 export function rejectMalformedHttp(error: ClientError, socket: Socket, log: Logger): void {
   if (error.code === 'ECONNRESET' || socket.destroyed) return;
   const code = CODES[error.code ?? ''] ?? 'malformed_request';
@@ -24,7 +22,7 @@ export function rejectMalformedHttp(error: ClientError, socket: Socket, log: Log
   rejectConnection(socket, code, requestId);
 }
 
-/** Writes a problem response directly to a connection, without Fastify, and closes the connection. */
+/** Writes a problem response to a connection, and closes the connection. */
 function rejectConnection(
   socket: Socket,
   code: keyof typeof commonErrors,
@@ -50,10 +48,7 @@ function rejectConnection(
  */
 export const MIN_BODY_RATE = { milliseconds: 120_000, bytes: 8 * 1024 * 1024 };
 
-/**
- * Rejects a request with 408 if its body is slower than {@link MIN_BODY_RATE}. The timeout of Node is not suitable,
- * because it applies to a whole request of any size.
- */
+/** Rejects a request with 408 if its body is slower than {@link MIN_BODY_RATE}. The timeout of Node ignores the size. */
 export const rejectSlowBody: onRequestHookHandler = (request, reply, done) => {
   const { raw, id } = request;
   const { socket } = raw;
@@ -100,8 +95,10 @@ export function onDrain({ server }: ServerOwner, end: () => Promise<void>): void
   drainCallbacks.set(server, [...(drainCallbacks.get(server) ?? []), end]);
 }
 
-/** Returns whether a server is closing. A closing server rejects new requests and reports that it is not ready. */
-export const isDraining = ({ server }: ServerOwner): boolean => draining.has(server);
+/** Returns whether a server is closing. */
+export function isDraining({ server }: ServerOwner): boolean {
+  return draining.has(server);
+}
 
 /** Rejects new requests while the server closes, except operational ones such as health checks. */
 export const rejectWhileDraining: onRequestHookHandler = (request, reply, done) => {
@@ -114,9 +111,8 @@ export const rejectWhileDraining: onRequestHookHandler = (request, reply, done) 
 };
 
 /**
- * Closes a server. It rejects new requests, runs the callbacks of `onDrain`, and waits for requests in progress. Health
- * checks are answered until the callbacks end.
- * @param timeoutMs Time limit. Afterwards, open connections are closed.
+ * Closes a server: rejects new requests except health checks, runs the callbacks of `onDrain`, and waits for requests in
+ * progress. Closes open connections after the time limit.
  */
 export async function closeServer(
   app: Pick<FastifyInstance, 'close' | 'server'>,
@@ -141,8 +137,8 @@ export async function closeServer(
 }
 
 /**
- * Returns a signal that is aborted when the client disconnects before the response is complete. `request.signal` of
- * Fastify is not suitable, because it is aborted as soon as the body has been read.
+ * Creates a signal that is aborted when the client disconnects before the response is complete. Fastify aborts
+ * `request.signal` as soon as the body has been read.
  */
 export function createDisconnectSignal({ raw }: FastifyReply): AbortSignal {
   const controller = new AbortController();

@@ -1,15 +1,12 @@
 import type { FastifyError, FastifyReply, FastifyRequest } from 'fastify';
-import { commonProblem, createProblemBody, ProblemError } from '../problems.ts';
+import { type commonErrors, commonProblem, createProblemBody, ProblemError } from '../problems.ts';
 import { html, PAGE_STYLE_HASH, renderPage, renderInlineCode } from './page.ts';
 import { describeErrors } from './validation.ts';
 
 const CSP = 'content-security-policy';
 const ERROR_PAGE_POLICY = `default-src 'none'; style-src ${PAGE_STYLE_HASH}; frame-ancestors 'none'; base-uri 'none'`;
 
-/**
- * Responds to an error with a problem, or with a page if a browser navigates. Unknown errors become 500 without
- * details, and are logged.
- */
+/** Responds to an error with a problem, or with a page if a browser navigates. Unknown errors become 500 without details. */
 export function handleError(
   error: FastifyError | ProblemError,
   request: FastifyRequest,
@@ -81,6 +78,14 @@ function sendProblem(problem: ProblemError, request: FastifyRequest, reply: Fast
     .send(body);
 }
 
+const CODES: Partial<Record<number, keyof typeof commonErrors>> = {
+  404: 'not_found',
+  413: 'body_too_large',
+  415: 'unsupported_media_type',
+  429: 'rate_limited',
+  503: 'unavailable',
+};
+
 function toProblem(error: FastifyError | ProblemError): ProblemError {
   if (error instanceof ProblemError) return error;
   if (error.validation !== undefined) {
@@ -89,28 +94,14 @@ function toProblem(error: FastifyError | ProblemError): ProblemError {
       cause: error,
     });
   }
-  const { statusCode = 500 } = error;
-  switch (statusCode) {
-    case 404:
-      return commonProblem('not_found', { cause: error });
-    case 413:
-      return commonProblem('body_too_large', { cause: error });
-    case 415:
-      return commonProblem('unsupported_media_type', { cause: error });
-    case 429:
-      return commonProblem('rate_limited', { cause: error });
-    case 503:
-      return commonProblem('unavailable', { cause: error });
-    default:
-      return statusCode >= 400 && statusCode < 500
-        ? commonProblem('malformed_request', { ...publicDetail(error), cause: error })
-        : commonProblem('internal_error', { cause: error });
-  }
-}
-
-/** Returns the message of Fastify, unless it contains the URL, which may contain secrets. */
-function publicDetail({ code, message }: FastifyError): { detail: string } {
-  return { detail: code === 'FST_ERR_BAD_URL' ? 'The address is not well formed.' : message };
+  const { statusCode = 500, code, message } = error;
+  const known = CODES[statusCode];
+  if (known !== undefined) return commonProblem(known, { cause: error });
+  if (statusCode < 400 || statusCode >= 500)
+    return commonProblem('internal_error', { cause: error });
+  // The message of Fastify about a bad URL contains the URL, which may contain secrets.
+  const detail = code === 'FST_ERR_BAD_URL' ? 'The address is not well formed.' : message;
+  return commonProblem('malformed_request', { detail, cause: error });
 }
 
 /** Returns whether a browser navigates. A POST also needs `Sec-Fetch-Mode: navigate`, because programs post too. */

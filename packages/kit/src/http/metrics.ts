@@ -49,7 +49,7 @@ export function registerHttpMetrics(
   });
 }
 
-/** Creates a check of bearer tokens. It compares digests, to not leak the length by timing. RFC 6750 §2.1. */
+/** Creates a check of bearer tokens (RFC 6750 §2.1). Digests do not leak the length by timing. */
 function createBearerCheck(token: string): (authorization: string | undefined) => boolean {
   if (token === '') return () => true;
   const expected = hash('sha256', token);

@@ -36,8 +36,7 @@ const headers: Readonly<Record<string, OpenAPIV3_1.HeaderObject>> = {
   },
 };
 
-const ALWAYS = ['X-Request-Id'];
-const OF_STATUS: Readonly<Record<string, readonly string[]>> = {
+const HEADERS_BY_STATUS: Readonly<Record<string, readonly string[]>> = {
   429: ['Retry-After', 'RateLimit-Limit', 'RateLimit-Remaining', 'RateLimit-Reset'],
   503: ['Retry-After'],
 };
@@ -61,13 +60,13 @@ export const describeResponses: SwaggerTransformObject = (described) => {
 
 function describeOperation(method: string, operation: OpenAPIV3_1.OperationObject): void {
   const isList = operation.parameters?.some((one) => 'name' in one && one.name === 'cursor');
-  for (const [status, answer] of Object.entries(operation.responses ?? {})) {
-    if ('$ref' in answer) continue;
-    const names = [...ALWAYS, ...(OF_STATUS[status] ?? [])];
+  for (const [status, response] of Object.entries(operation.responses ?? {})) {
+    if ('$ref' in response) continue;
+    const names = ['X-Request-Id', ...(HEADERS_BY_STATUS[status] ?? [])];
     if (isList && status === '200') names.push('Link');
     const described = names.map((name) => [name, { $ref: `#/components/headers/${name}` }]);
-    answer.headers = { ...Object.fromEntries(described), ...answer.headers };
-    const content = answer.content;
+    response.headers = { ...Object.fromEntries(described), ...response.headers };
+    const { content } = response;
     if (method === 'get' && content !== undefined && PROBLEM in content) {
       content['text/html'] ??= PAGE;
     }
@@ -80,8 +79,8 @@ function isOperation(value: unknown): value is OpenAPIV3_1.OperationObject {
 }
 
 /**
- * Creates a function that describes the errors of a route as response schemas with examples. It accepts error codes and
- * statuses. A status stands for the first error with that status. The errors with status 500 are always included.
+ * Creates a function that describes the errors of a route as response schemas with examples. A status stands for the
+ * first error with that status. Status 500 is always included.
  * @throws Error if the table has no error with a status.
  * @example
  * response: { 200: pot, ...problemResponses(401, 'tea_only', 422) }
@@ -92,15 +91,15 @@ export function createProblemResponses<Code extends string>(
   // The type of `Object.keys` is string[].
   const codes = Object.keys(table) as Code[];
 
-  function toCode(answer: Code | number): Code {
-    if (typeof answer === 'string') return answer;
-    const first = codes.find((code) => table[code].status === answer);
-    if (first === undefined) throw new Error(`The error table has no error of status ${answer}`);
+  function toCode(error: Code | number): Code {
+    if (typeof error === 'string') return error;
+    const first = codes.find((code) => table[code].status === error);
+    if (first === undefined) throw new Error(`The error table has no error of status ${error}`);
     return first;
   }
 
-  return (...answers: readonly (Code | number)[]) => {
-    const named = [...answers, 500].map(toCode);
+  return (...errors: readonly (Code | number)[]) => {
+    const named = [...errors, 500].map(toCode);
     const byStatus = Map.groupBy(named, (code) => table[code].status);
     return Object.fromEntries(
       [...byStatus].map(([status, of]) => [
@@ -123,7 +122,6 @@ export function createProblemResponses<Code extends string>(
 
 const REQUEST_ID = '2f1d9c52-6a0e-4a39-9c55-0f6c1f8f5b1e';
 
-/** Returns an example response of an error. */
 function createExample(code: string, definition: ErrorDefinition): ProblemBody {
   const errors = [{ path: 'querystring/limit', message: 'must be >= 1' }];
   const details = code === 'validation_failed' ? { errors } : {};

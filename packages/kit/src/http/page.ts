@@ -57,7 +57,7 @@ small { opacity: .75; overflow-wrap: anywhere; }
 // Browsers hash the whole content of the element, so it must contain nothing but the style.
 const STYLE_ELEMENT = rawHtml(`<style>${STYLE}</style>`);
 
-/** Source expression for `style-src` that allows only the style of the page. */
+/** Source for `style-src` that allows only the style of the page. */
 export const PAGE_STYLE_HASH = `'sha256-${createHash('sha256').update(STYLE).digest('base64')}'`;
 
 /**
@@ -105,10 +105,7 @@ const setHeaders = helmet({
   strictTransportSecurity: false,
 });
 
-/**
- * Security headers of all responses, as helmet sets them. They are computed once, because calling helmet for each
- * request took a fifth of the time of a fast response.
- */
+/** Security headers of all responses. Calling helmet for each request would take a fifth of a fast response. */
 export const securityHeaders: Readonly<Record<string, string>> = recordSecurityHeaders();
 
 function recordSecurityHeaders(): Record<string, string> {

@@ -31,16 +31,15 @@ export function paginate<Row>(
   return page;
 }
 
-/** Default error for an invalid cursor. */
 const INVALID_CURSOR = {
   path: 'querystring/cursor',
   message: 'must be the cursor from the Link header of an earlier page',
 };
 
 /**
- * Creates a codec for cursors. Clients treat a cursor as opaque text, and the server validates it.
+ * Creates a codec for cursors, which clients treat as opaque text.
  * @param position Schema of the encoded position: the sort key of the last row of a page.
- * @param invalid Path and message of the error for an invalid cursor.
+ * @param invalid Error for an invalid cursor.
  */
 export function createCursorCodec<Position extends TSchema>(
   position: Position,

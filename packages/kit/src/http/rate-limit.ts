@@ -10,12 +10,10 @@ export type RateLimit = (key: string) => Promise<Record<string, string>>;
 const SECONDS = { minute: 60, day: 86_400 } as const;
 
 /**
- * Creates a limit of uses per minute or per day. Each key has its own limit, shared by all processes. The period starts
- * with the first use of a key. Specification 001, Limits; headers as in Contract 2.
- * @param pool Pool of node-postgres.
+ * Creates a limit of uses per minute or per day; 0 means no limit. Each key has its own limit, shared by all processes.
+ * The period starts with the first use of a key. Specification 001, Limits; headers as in Contract 2.
  * @param table Table with the columns of rate-limiter-flexible: `key`, `points`, `expire`.
  * @param name Name of this limit in the table.
- * @param perMinute Maximum number of uses per minute (alternatively `perDay`). 0 means no limit.
  * @param what Name of the limited uses for the `detail` of the error.
  * @param variable Configuration variable that sets the limit, for the `detail` of the error.
  */

@@ -3,12 +3,7 @@ import type { IncomingMessage } from 'node:http';
 import swagger from '@fastify/swagger';
 import swaggerUi from '@fastify/swagger-ui';
 import type { TypeBoxTypeProvider } from '@fastify/type-provider-typebox';
-import fastify, {
-  type FastifyBaseLogger,
-  type FastifyError,
-  type FastifyInstance,
-  type FastifyReply,
-} from 'fastify';
+import fastify, { type FastifyBaseLogger, type FastifyError, type FastifyInstance } from 'fastify';
 import createRouter, { type HTTPMethod } from 'find-my-way';
 import { type Logger, RequestLogController } from '../logging.ts';
 import { commonProblem, problemSchema } from '../problems.ts';
@@ -32,12 +27,11 @@ declare module 'fastify' {
 export type Server = ReturnType<typeof createFastify>;
 
 /** Security scheme of OpenAPI. */
-export type SecurityScheme = { description: string } & (
+type SecurityScheme = { description: string } & (
   | { type: 'http'; scheme: 'bearer' }
   | { type: 'apiKey'; in: 'cookie'; name: string }
 );
 
-/** Options of a server. */
 export type ServerOptions = {
   log: Logger;
   /** Content of the OpenAPI document, which is served at `/openapi.json` and as a page at `/docs`. */
@@ -56,10 +50,7 @@ export type ServerOptions = {
   trustedProxies?: readonly string[];
   /** Returns whether an error means that a dependency is unreachable. Such errors become 503 instead of 500. */
   isOutage?: (error: unknown) => boolean;
-  /**
-   * Returns whether to accept an `Upgrade` request. By default, none is accepted. For other requests the header is
-   * ignored. RFC 9110 §7.8.
-   */
+  /** Returns whether to accept an `Upgrade` request. By default, the header is ignored. RFC 9110 §7.8. */
   acceptsUpgrade?: (request: IncomingMessage) => boolean;
   /** Limits for slow and idle connections. Defaults to {@link CONNECTION_LIMITS}. */
   connectionLimits?: ConnectionLimits;
@@ -81,14 +72,12 @@ const CONNECTION_LIMITS: ConnectionLimits = { headMs: 25_000, idleMs: 58_000, ch
 /** Longer than any URL that Node accepts, so that the schemas of parameters limit their length. */
 const MAX_PARAM_LENGTH = 16 * 1024;
 
+/** `Retry-After` of 429 and 503 responses that lack it. Contract 2. */
 const RETRY_AFTER_SECONDS = 5;
 
 const REQUEST_ID = /^[\w.:-]{1,128}$/;
 
-/**
- * Maximum inactivity of a connection. Without it, a client that does not read its response would keep the response in
- * memory forever. A route with a slower response calls `request.raw.setTimeout(0)`.
- */
+/** Maximum inactivity of a connection. A client that does not read its response would keep it in memory forever. */
 const INACTIVITY_MS = 300_000;
 
 /**
@@ -101,14 +90,11 @@ export async function createServer(options: ServerOptions): Promise<Server> {
   app.server.on('checkExpectation', (request, response) =>
     app.server.emit('request', request, response),
   );
-  const { isOutage = () => false } = options;
-  app.setErrorHandler((error: FastifyError, request, reply) =>
-    handleError(
-      isOutage(error) ? commonProblem('unavailable', { cause: error }) : error,
-      request,
-      reply,
-    ),
-  );
+  app.setErrorHandler((error: FastifyError, request, reply) => {
+    const isOutage = options.isOutage?.(error) ?? false;
+    const problem = isOutage ? commonProblem('unavailable', { cause: error }) : error;
+    return handleError(problem, request, reply);
+  });
   const methodsOf = recordMethods(app);
   app.setNotFoundHandler((request, reply) =>
     handleNotFound(request, reply, methodsOf(request.url)),
@@ -121,7 +107,13 @@ export async function createServer(options: ServerOptions): Promise<Server> {
   app.addHook('onRequest', rejectSlowBody);
   app.addHook('onRequest', ignoreUndeclaredBody);
   app.addHook('preParsing', decompressBody);
-  app.addHook('onSend', addRetryAfter);
+  app.addHook('onSend', (_request, reply, _payload, done) => {
+    const isTemporary = reply.statusCode === 429 || reply.statusCode === 503;
+    if (isTemporary && !reply.hasHeader('retry-after')) {
+      void reply.header('retry-after', RETRY_AFTER_SECONDS);
+    }
+    done();
+  });
   app.addHook('onRequest', (request, reply, done) => {
     void reply.headers(securityHeaders).header('x-request-id', request.id);
     done();
@@ -177,20 +169,6 @@ function recordMethods(app: Pick<FastifyInstance, 'addHook'>): (url: string) => 
     }
   });
   return (url) => [...methods].filter((method) => router.find(method, url) !== null).toSorted();
-}
-
-/** Adds `Retry-After` to 429 and 503 responses that lack it. Contract 2. */
-function addRetryAfter(
-  _request: unknown,
-  reply: FastifyReply,
-  _payload: unknown,
-  done: () => void,
-): void {
-  const isTemporary = reply.statusCode === 429 || reply.statusCode === 503;
-  if (isTemporary && !reply.hasHeader('retry-after')) {
-    void reply.header('retry-after', RETRY_AFTER_SECONDS);
-  }
-  done();
 }
 
 async function describeApi(

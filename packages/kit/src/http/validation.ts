@@ -6,10 +6,7 @@ import type { TSchema } from 'typebox';
 
 const pending = new Set<() => unknown>();
 
-/**
- * Defers a computation until its result is needed, then caches the result. Compiling all schemas at startup took most
- * of the startup time, and many schemas are never used.
- */
+/** Defers a computation until its result is needed, then caches the result. Compiling all schemas at startup is slow. */
 function lazy<Value>(make: () => Value): () => Value {
   let made: { value: Value } | undefined;
   const get = () => {
@@ -31,10 +28,7 @@ export function compilePendingSchemas(): void {
   for (const get of pending) get();
 }
 
-/**
- * For requests with more values than this, only the first error is reported. A body of 1 MB can break half a million
- * rules, and finding all of them would take a second.
- */
+/** Maximum values of a request for which all errors are found. A body of 1 MB can break half a million rules. */
 const MAX_VALUES = 5000;
 
 const SHARED: Options = {
@@ -49,7 +43,6 @@ const SHARED: Options = {
 /**
  * Creates the compiler of request schemas. Parameters and headers are coerced ("20" is a valid number), bodies are not.
  * Validators report all broken rules, or only the first one if a request has more than 5,000 values.
- * @param shared Schemas that routes can refer to, by ID.
  */
 export function createValidatorCompiler(
   shared: Readonly<Record<string, AnySchemaObject>> = {},
@@ -76,7 +69,6 @@ function createCompile(shared: readonly AnySchemaObject[], options: Options) {
     );
 }
 
-/** Creates a validator that finds all errors of small values, and only the first error of large ones. */
 function withBoundedErrors(first: () => ValidateFunction, all: () => ValidateFunction) {
   const validate: { (value: unknown): boolean; errors: ValidateFunction['errors'] } = (value) => {
     const validateFirst = first();
@@ -92,7 +84,7 @@ function withBoundedErrors(first: () => ValidateFunction, all: () => ValidateFun
   return validate;
 }
 
-/** Returns whether a value contains more than `most` values. Not recursive, because a body can be nested deeply. */
+/** Counts values without recursion, because a body can be nested deeply. */
 function hasMoreValuesThan(most: number, root: unknown): boolean {
   let seen = 0;
   const waiting = [root];
@@ -111,11 +103,7 @@ type CompilersFactory = NonNullable<
   NonNullable<FastifyServerOptions['schemaController']>['compilersFactory']
 >;
 
-/**
- * Compiles the schemas of requests and responses on first use, and equal schemas only once. Fastify creates a compiler
- * for each scope with schemas, and compiles each response of each route. The cache is bounded, because all schemas are
- * defined in code.
- */
+/** Compiles the schemas of requests and responses on first use, and equal schemas only once. All of them are in code. */
 export const compilersFactory = {
   buildValidator: withSchemaCache(createValidatorCompiler),
   buildSerializer: withSchemaCache(createSerializerCompiler),
@@ -156,7 +144,7 @@ function getOrCreate<T>(values: Map<string, T>, key: string, make: () => T): T {
 }
 
 /** Validation error of Ajv. */
-export type BrokenRule = {
+type BrokenRule = {
   keyword: string;
   /** JSON pointer to the invalid value. */
   instancePath: string;
@@ -167,8 +155,8 @@ export type BrokenRule = {
 };
 
 /**
- * Describes validation errors with the path of each invalid value. If no member of a union accepts a value, one message
- * lists the alternatives. Contract 2, `errors`.
+ * Describes validation errors with the path of each invalid value. One message lists the alternatives of a union.
+ * Contract 2, `errors`.
  * @param context Prefix of all paths, such as `body`.
  */
 export function describeErrors(
@@ -193,7 +181,6 @@ function isWithin(places: ReadonlySet<string>, place: string): boolean {
   return place !== '' && isWithin(places, place.slice(0, place.lastIndexOf('/')));
 }
 
-/** Describes the broken rules of the members of a union as alternatives. */
 function describeChoice(rules: readonly BrokenRule[]): string {
   const members = removeImpliedRules(rules).filter((rule) => !isUnion(rule));
   const values = members.flatMap(listAllowedValues);
@@ -214,7 +201,7 @@ function removeImpliedRules(rules: readonly BrokenRule[]): BrokenRule[] {
   );
 }
 
-/** Describes a broken rule. Adds the unknown key or the allowed values, which the messages of Ajv lack. */
+/** Adds the unknown key or the allowed values, which the messages of Ajv lack. */
 function describeRule(rule: BrokenRule): string {
   const text = rule.message ?? 'is not valid';
   const unknown: unknown = Reflect.get(rule.params, 'additionalProperty');
@@ -226,7 +213,6 @@ function describeRule(rule: BrokenRule): string {
 const isNull = ({ keyword, params }: BrokenRule) =>
   keyword === 'type' && Reflect.get(params, 'type') === 'null';
 
-/** Returns the allowed values that a rule lists. */
 function listAllowedValues(rule: BrokenRule): unknown[] {
   if (isNull(rule)) return [null];
   if (rule.keyword === 'const') return [Reflect.get(rule.params, 'allowedValue')];
@@ -235,10 +221,7 @@ function listAllowedValues(rule: BrokenRule): unknown[] {
 }
 
 function describeAllowedValues(values: readonly unknown[]): string {
-  const texts = new Set(
-    values.map((value) => (typeof value === 'string' ? value : JSON.stringify(value))),
-  );
-  return texts.size === 1
-    ? `must be ${[...texts].join('')}`
-    : `must be one of ${[...texts].join(', ')}`;
+  const texts = values.map((value) => (typeof value === 'string' ? value : JSON.stringify(value)));
+  const list = [...new Set(texts)];
+  return `must be ${list.length === 1 ? '' : 'one of '}${list.join(', ')}`;
 }
