@@ -15,7 +15,7 @@ export type Disk = {
    * Checks that the minimum stays free after writing `bytes`.
    * @throws ProblemError `disk_low`.
    */
-  need(bytes?: number): Promise<void>;
+  requireFree(bytes?: number): Promise<void>;
 };
 
 /**
@@ -37,7 +37,7 @@ export function createDisk(options: {
   return {
     minFreeBytes,
     freeBytes,
-    async need(bytes = 0) {
+    async requireFree(bytes = 0) {
       if ((await freeBytes()) - bytes < minFreeBytes) throw problem('disk_low');
     },
   };

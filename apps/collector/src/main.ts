@@ -150,7 +150,7 @@ async function work(config: Config, services: Services): Promise<{ close: () => 
       }
     },
     breaker: model.breaker,
-    mayClaim: async () => !imageStore.isAway && (await hasRoom()),
+    mayClaim: async () => !imageStore.isUnavailable && (await hasRoom()),
     metrics,
     log,
     slots,

@@ -92,7 +92,7 @@ export async function formatResults({ items, total }: Results): Promise<string> 
   const { FIELD_NAMES, getField } = await import('@oselya/collector/fields');
   const { formatAmount, formatListingId, formatPrice } = await import('@oselya/kit');
   const { oneLine } = await import('../terminal.ts');
-  const names = FIELD_NAMES.filter((name) => getField(name).shown === 'line');
+  const names = FIELD_NAMES.filter((name) => getField(name).display === 'line');
   const lines = items.flatMap(({ listing, rank, distance }) => {
     const values: Partial<Record<string, unknown>> = listing;
     const facts = names.map((name) => {

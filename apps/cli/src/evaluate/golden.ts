@@ -17,7 +17,7 @@ const oneOf = <Schema extends ReturnType<typeof Type.String> | ReturnType<typeof
   schema: Schema,
 ) => Type.Optional(Type.Union([schema, Type.Array(schema, { minItems: 1 }), Type.Null()]));
 
-const LISTING_FIELDS = FIELD_NAMES.filter((name) => getField(name).judged !== undefined);
+const LISTING_FIELDS = FIELD_NAMES.filter((name) => getField(name).evaluation !== undefined);
 
 /** Names of the evaluated fields in the order of the report. */
 export const JUDGED_FIELDS: readonly string[] = ['is_listing', ...LISTING_FIELDS];

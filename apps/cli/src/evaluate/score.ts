@@ -93,10 +93,10 @@ function find(field: string): Field | undefined {
 
 /** Normalizes a value for comparison. Names are compared by words, phone numbers by digits. */
 function comparable(field: string, value: unknown): unknown {
-  const { judged } = find(field) ?? {};
+  const { evaluation } = find(field) ?? {};
   if (typeof value !== 'string') return value;
-  if (judged === 'digits') return value.replaceAll(/\D/g, '');
-  if (judged !== 'words') return value;
+  if (evaluation === 'digits') return value.replaceAll(/\D/g, '');
+  if (evaluation !== 'words') return value;
   return normaliseText(value)
     .split(/[^\p{L}\p{N}'/]+/u)
     .filter((word) => word !== '')

@@ -11,7 +11,6 @@ export const PRICE_RATIO = 1.3;
 /** Number of characters of a text that are compared. */
 export const TEXT_LENGTH = 4000;
 
-/** Columns of a listing that are compared. */
 export const COMPARED_COLUMNS = [
   'id',
   'source_slug',
@@ -49,8 +48,6 @@ export type ComparedListing = Pick<
 /** Number of images of a listing that are compared, starting with the first. */
 const MAX_COMPARED_IMAGES = 20;
 
-type ImageRow = { sha256: string; fingerprint: string | null };
-
 /** Loads listings for comparison, by ID. Unknown IDs are omitted. */
 export async function loadComparedListings(
   db: Kysely<Tables>,
@@ -62,7 +59,7 @@ export async function loadComparedListings(
     .select(COMPARED_COLUMNS)
     .select(sql<string>`left(search_text, ${TEXT_LENGTH})`.as('text'))
     .select(
-      sql<ImageRow[]>`(
+      sql<{ sha256: string; fingerprint: string | null }[]>`(
         select coalesce(jsonb_agg(shown), '[]') from (
           select distinct on (images.sha256) images.sha256, images.fingerprint::text
           from listing_images join images on images.sha256 = listing_images.sha256
@@ -72,12 +69,14 @@ export async function loadComparedListings(
     .where('id', 'in', ids)
     .execute();
   return new Map(
-    rows.map(({ images, ...row }) => [row.id, { ...row, images: images.map(readImage) }]),
+    rows.map((row) => {
+      const images = row.images.map(({ sha256, fingerprint }) => ({
+        sha256,
+        fingerprint: fingerprint === null ? null : BigInt(fingerprint),
+      }));
+      return [row.id, { ...row, images }];
+    }),
   );
-}
-
-function readImage({ sha256, fingerprint }: ImageRow) {
-  return { sha256, fingerprint: fingerprint === null ? null : BigInt(fingerprint) };
 }
 
 /** Maximum number of listings per query; listings with closer areas come first. */
@@ -110,9 +109,8 @@ export async function findCandidates(
     select id from (${sql.join(queries, sql` union all `)}) as found
     where id <> ${listing.id}
     group by id order by count(*) desc, id desc limit ${MAX_CANDIDATES}`.execute(trx);
-  const ids = new Set(rows.map(({ id }) => id));
-  for (const id of await findNeighbours(trx, listing)) ids.add(id);
-  return [...ids];
+  const neighbours = await findNeighbours(trx, listing.id);
+  return [...new Set([...rows.map(({ id }) => id), ...neighbours])];
 }
 
 /**
@@ -120,27 +118,28 @@ export async function findCandidates(
  * missing floor matches every floor. The relation is symmetric.
  */
 export function buildSimilarFactsQueries(listing: ComparedListing): RawBuilder<{ id: number }>[] {
-  const { city_key: city, deal_type: offer, rooms, area_total: area, floor, price } = listing;
-  if (city === null || offer === null || area === null) return [];
+  const { city_key: city, deal_type: dealType, rooms, area_total: area, floor, price } = listing;
+  if (city === null || dealType === null || area === null) return [];
+  const numeric = (value: number) => sql`${value.toFixed(2)}::numeric`;
+  const hasSimilarPrice =
+    price === null
+      ? sql`price is null`
+      : sql`price between ${numeric(price / PRICE_RATIO)} and ${numeric(price * PRICE_RATIO)}`;
   const floors = floor === null ? [sql`true`] : [sql`floor = ${floor}`, sql`floor is null`];
-  const about = sql`city_key = ${city} and deal_type = ${offer}
-    and ${rooms === null ? sql`rooms is null` : sql`rooms = ${rooms}`}
-    and ${
-      price === null
-        ? sql`price is null`
-        : sql`price between ${(price / PRICE_RATIO).toFixed(2)}::numeric and ${(price * PRICE_RATIO).toFixed(2)}::numeric`
-    }
-    and archived_at is null and id <> ${listing.id}`;
-  return floors.flatMap((atFloor) => [
-    sql<{ id: number }>`(select id from property_listings
-      where ${about} and ${atFloor}
-        and area_total between ${area} and ${(area * AREA_RATIO).toFixed(2)}::numeric
-      order by area_total limit ${MAX_LISTINGS_PER_QUERY})`,
-    sql<{ id: number }>`(select id from property_listings
-      where ${about} and ${atFloor}
-        and area_total >= ${(area / AREA_RATIO).toFixed(2)}::numeric and area_total < ${area}
-      order by area_total desc limit ${MAX_LISTINGS_PER_QUERY})`,
-  ]);
+  return floors.flatMap((hasFloor) => {
+    const query = sql`select id from property_listings
+      where city_key = ${city} and deal_type = ${dealType}
+        and ${rooms === null ? sql`rooms is null` : sql`rooms = ${rooms}`}
+        and ${hasSimilarPrice} and archived_at is null and id <> ${listing.id} and ${hasFloor}`;
+    return [
+      sql<{ id: number }>`(${query}
+        and area_total between ${area} and ${numeric(area * AREA_RATIO)}
+        order by area_total limit ${MAX_LISTINGS_PER_QUERY})`,
+      sql<{ id: number }>`(${query}
+        and area_total >= ${numeric(area / AREA_RATIO)} and area_total < ${area}
+        order by area_total desc limit ${MAX_LISTINGS_PER_QUERY})`,
+    ];
+  });
 }
 
 /** Returns the query for live listings that share an identical image with a listing. */
@@ -152,9 +151,7 @@ export function buildSameImagesQuery(listingId: number): RawBuilder<{ id: number
       select listing_id, count(*) over () as times from (
         select listing_id from listing_images
         where sha256 = own.sha256 and listing_id <> ${listingId} limit ${MAX_LISTINGS_PER_IMAGE + 1}) as uses) as shown
-    join property_listings on property_listings.id = shown.listing_id and archived_at is null
-    where own.listing_id = ${listingId} and own.position < ${MAX_COMPARED_IMAGES}
-      and shown.times <= ${MAX_LISTINGS_PER_IMAGE})`;
+    ${selectRareImages(listingId)})`;
 }
 
 /** Returns the query for live listings that have an image with a similar fingerprint. */
@@ -175,22 +172,25 @@ export function buildSimilarImagesQuery(listingId: number): RawBuilder<{ id: num
         join listing_images on listing_images.sha256 = near.sha256
         where listing_images.listing_id <> ${listingId}
         limit ${MAX_LISTINGS_PER_IMAGE + 1}) as uses) as shown
-    join property_listings on property_listings.id = shown.listing_id and archived_at is null
-    where own.listing_id = ${listingId} and own.position < ${MAX_COMPARED_IMAGES}
-      and shown.times <= ${MAX_LISTINGS_PER_IMAGE})`;
+    ${selectRareImages(listingId)})`;
 }
 
-/** Returns the nearest listings by embedding of the same model. */
-async function findNeighbours(trx: Kysely<Tables>, { id }: ComparedListing): Promise<number[]> {
+/** Restricts `shown` to live listings, and `own` to compared images that few listings show. */
+const selectRareImages = (listingId: number) => sql`
+    join property_listings on property_listings.id = shown.listing_id and archived_at is null
+    where own.listing_id = ${listingId} and own.position < ${MAX_COMPARED_IMAGES}
+      and shown.times <= ${MAX_LISTINGS_PER_IMAGE}`;
+
+/** Returns the nearest listings with an embedding of the same model, except those with another deal type. */
+async function findNeighbours(trx: Kysely<Tables>, id: number): Promise<number[]> {
   const own = await trx
     .selectFrom('property_listings')
     .select(['embedding', 'embedding_model', 'deal_type'])
     .where('id', '=', id)
-    .where('embedding', 'is not', null)
     .executeTakeFirst();
-  if (own === undefined) return [];
-  const rows = await buildNearestQuery(own.embedding ?? '').execute(trx);
-  return rows.rows
+  if (own === undefined || own.embedding === null) return [];
+  const { rows } = await buildNearestQuery(own.embedding).execute(trx);
+  return rows
     .filter(
       (row) =>
         row.id !== id &&
@@ -200,10 +200,10 @@ async function findNeighbours(trx: Kysely<Tables>, { id }: ComparedListing): Pro
     .map((row) => row.id);
 }
 
-type Near = { id: number; embedding_model: string | null; deal_type: string | null };
-
 /** Returns the query for the nearest listings in the index. It has no filters, which would make the scan unbounded. */
-export function buildNearestQuery(vector: string): RawBuilder<Near> {
+export function buildNearestQuery(
+  vector: string,
+): RawBuilder<{ id: number; embedding_model: string | null; deal_type: string | null }> {
   return sql`
     select id, embedding_model, deal_type from property_listings
     where archived_at is null order by embedding <=> ${vector}::vector limit ${MAX_NEIGHBOURS}`;

@@ -12,17 +12,16 @@ import { type ComparedListing, findCandidates, loadComparedListings } from './ca
 import { compare, type Comparison, REASONS, MIN_DUPLICATE_SCORE } from './compare.ts';
 import { lockGroupsForReading, lockGroupsForWriting, updateGroups } from './groups.ts';
 
-const SECOND_MS = 1000;
-
-/** Number of listings per claim. */
 const CLAIM_SIZE = 16;
 
+const INTERVAL_MS = 1000;
+
 /** Initial lease of a claim. It doubles with each failed attempt. */
-const LEASE_MS = 60 * SECOND_MS;
-const MAX_LEASE_MS = 3600 * SECOND_MS;
+const LEASE_MS = 60_000;
+const MAX_LEASE_MS = 3_600_000;
 
 /** Minimum age of a change. A payload updates its listing several times within seconds. */
-const SETTLED_MS = 3 * SECOND_MS;
+const SETTLED_MS = 3000;
 
 /** Maximum number of duplicates per search; the likeliest are kept. */
 const MAX_FOUND = 20;
@@ -30,7 +29,7 @@ const MAX_FOUND = 20;
 /** Maximum number of known pairs to compare again. If there are more, the partners are marked instead. */
 const MAX_KNOWN = 200;
 
-/** Maximum number of marks to count. */
+/** Maximum number of marks that the metric counts. */
 const MAX_COUNTED = 100_000;
 
 /** Likely duplicates of a listing in API responses. */
@@ -113,49 +112,48 @@ export function startDuplicateSearch(deps: {
   intervalMs?: number;
   settledMs?: number;
 }): { close: () => Promise<void> } {
-  const { db, log, metrics, intervalMs = SECOND_MS, settledMs = SETTLED_MS } = deps;
-  const ended = new AbortController();
-  const { signal } = ended;
+  const { db, log, metrics, intervalMs = INTERVAL_MS, settledMs = SETTLED_MS } = deps;
+  const closed = new AbortController();
+  const { signal } = closed;
 
-  async function search(): Promise<void> {
+  async function searchAll(): Promise<void> {
     for (;;) {
       const claimed = await claimMarks(db, { settledMs });
-      for (const marked of claimed) {
+      for (const claim of claimed) {
         // The embedded database runs in this process, so yield to pending requests.
         await setImmediate();
         if (signal.aborted) return;
-        const outcome = await updatePairs(db, marked).then(
-          () => 'done',
-          (error: unknown) => {
-            if (isDatabaseOutage(error)) throw error;
-            const { listingId: listing_id } = marked;
-            log.warn(
-              { err: error, listing_id },
-              'a search for duplicates failed and will be repeated',
-            );
-            return 'failed';
-          },
-        );
-        metrics.duplicateLooks.inc({ outcome });
+        metrics.duplicateLooks.inc({ outcome: await search(claim) });
       }
       if (claimed.length === 0) return;
+    }
+  }
+
+  async function search(claim: MarkedListing): Promise<'done' | 'failed'> {
+    try {
+      await updatePairs(db, claim);
+      return 'done';
+    } catch (error) {
+      if (isDatabaseOutage(error)) throw error;
+      const { listingId: listing_id } = claim;
+      log.warn({ err: error, listing_id }, 'a search for duplicates failed and will be repeated');
+      return 'failed';
     }
   }
 
   const onError = (error: unknown) => {
     if (!signal.aborted) log.warn({ err: error }, 'the search for duplicates failed for now');
   };
-  const searching = repeat(intervalMs, search, { signal, onError });
+  const running = repeat(intervalMs, searchAll, { signal, onError });
   return {
     async close() {
-      ended.abort();
-      await searching;
+      closed.abort();
+      await running;
     },
   };
 }
 
-/** Changed listing, and the IDs of its marks. */
-type Marked = { listingId: number; marks: number[] };
+type MarkedListing = { listingId: number; marks: number[] };
 
 /**
  * Claims changed listings, latest first. A mark can be claimed again after its lease expires.
@@ -164,9 +162,9 @@ type Marked = { listingId: number; marks: number[] };
 export async function claimMarks(
   db: Kysely<Tables>,
   options: { settledMs: number; limit?: number; leaseMs?: number },
-): Promise<Marked[]> {
+): Promise<MarkedListing[]> {
   const { settledMs, limit = CLAIM_SIZE, leaseMs = LEASE_MS } = options;
-  const { rows } = await sql<Marked>`
+  const { rows } = await sql<MarkedListing>`
     with claimed as (
       update duplicate_marks set attempts = attempts + 1,
         claimed_until = now() + interval '1 millisecond'
@@ -185,19 +183,19 @@ export async function claimMarks(
 /**
  * Searches for the duplicates of a listing, and updates its pairs and groups.
  *
- * Most listings have none: their searches only delete marks and may run concurrently. Otherwise the listings are
- * compared again under the write lock, so that concurrent searches for both listings of a pair see current data.
- * @throws The error of the database, also after a lock timeout. Nothing is changed then, and the marks stay.
+ * Most listings have no duplicates: their searches only delete marks and may run concurrently. Otherwise the listings
+ * are compared again under the write lock, so that concurrent searches for both listings of a pair see current data.
+ * @throws Errors of the database, including lock timeouts. Then nothing changes, and the marks stay.
  */
 export async function updatePairs(
   db: Kysely<Tables>,
-  { listingId: id, marks }: Marked,
+  { listingId: id, marks }: MarkedListing,
 ): Promise<void> {
   const found = await db.transaction().execute(async (trx) => {
     await lockGroupsForReading(trx);
     const own = (await loadComparedListings(trx, [id])).get(id);
-    const likeliest = own === undefined ? [] : await findLikely(trx, own);
-    if (likeliest.length > 0 || (await isConnected(trx, id))) return likeliest;
+    const duplicates = own === undefined ? [] : await findDuplicates(trx, own);
+    if (duplicates.length > 0 || (await hasGroupOrPair(trx, id))) return duplicates;
     await removeMarks(trx, marks);
     return undefined;
   });
@@ -211,21 +209,22 @@ export async function updatePairs(
     listings.delete(id);
     const pairs =
       own === undefined ? new Map<number, Comparison>() : scoreDuplicates(own, listings);
-    const removed = known.filter((one) => !pairs.has(one));
+    const removed = known.filter((other) => !pairs.has(other));
     await storePairs(trx, id, { pairs, removed });
-    await updateGroups(trx, { id, partners: [...pairs.keys()], removed });
+    await updateGroups(trx, [id, ...pairs.keys(), ...removed]);
     if (removed.length > 0 && known.length === MAX_KNOWN) await markPartners(trx, id);
     await removeMarks(trx, marks);
   });
 }
 
-async function findLikely(trx: Kysely<Tables>, own: ComparedListing): Promise<number[]> {
+/** Returns the likeliest duplicates among all candidates. */
+async function findDuplicates(trx: Kysely<Tables>, own: ComparedListing): Promise<number[]> {
   if (own.archived_at !== null) return [];
   const candidates = await loadComparedListings(trx, await findCandidates(trx, own));
   return [...scoreDuplicates(own, candidates)]
-    .toSorted(([a, { score: one }], [b, { score: other }]) => other - one || a - b)
+    .toSorted(([idA, a], [idB, b]) => b.score - a.score || idA - idB)
     .slice(0, MAX_FOUND)
-    .map(([other]) => other);
+    .map(([id]) => id);
 }
 
 /** Returns the likely duplicates with their scores. Archived listings have no duplicates. */
@@ -233,17 +232,18 @@ function scoreDuplicates(
   own: ComparedListing,
   others: ReadonlyMap<number, ComparedListing>,
 ): Map<number, Comparison> {
-  if (own.archived_at !== null) return new Map();
   const pairs = new Map<number, Comparison>();
+  if (own.archived_at !== null) return pairs;
   for (const [id, other] of others) {
     const comparison = other.archived_at === null ? compare(own, other) : undefined;
-    if (comparison !== undefined && comparison.score >= MIN_DUPLICATE_SCORE)
+    if (comparison !== undefined && comparison.score >= MIN_DUPLICATE_SCORE) {
       pairs.set(id, comparison);
+    }
   }
   return pairs;
 }
 
-async function isConnected(trx: Kysely<Tables>, listingId: number): Promise<boolean> {
+async function hasGroupOrPair(trx: Kysely<Tables>, listingId: number): Promise<boolean> {
   const row = await trx
     .selectFrom('property_listings')
     .select('duplicate_group')
@@ -252,25 +252,23 @@ async function isConnected(trx: Kysely<Tables>, listingId: number): Promise<bool
   return row?.duplicate_group != null || (await listPartners(trx, listingId, 1)).length > 0;
 }
 
+const selectPartners = (listingId: number) => sql<{ id: number }>`
+  select high_id as id from duplicate_pairs where low_id = ${listingId}
+  union all
+  select low_id from duplicate_pairs where high_id = ${listingId}`;
+
 async function listPartners(
   trx: Kysely<Tables>,
   listingId: number,
   limit: number,
 ): Promise<number[]> {
   const { rows } = await sql<{ id: number }>`
-    select high_id as id from duplicate_pairs where low_id = ${listingId}
-    union all
-    select low_id from duplicate_pairs where high_id = ${listingId}
-    limit ${limit}`.execute(trx);
+    ${selectPartners(listingId)} limit ${limit}`.execute(trx);
   return rows.map(({ id }) => id);
 }
 
 async function markPartners(trx: Kysely<Tables>, listingId: number): Promise<void> {
-  await sql`
-    insert into duplicate_marks (listing_id)
-    select high_id from duplicate_pairs where low_id = ${listingId}
-    union all
-    select low_id from duplicate_pairs where high_id = ${listingId}`.execute(trx);
+  await sql`insert into duplicate_marks (listing_id) ${selectPartners(listingId)}`.execute(trx);
 }
 
 async function removeMarks(trx: Kysely<Tables>, marks: readonly number[]): Promise<void> {
@@ -308,18 +306,17 @@ export function registerDuplicateMetrics(
   registry: Registry,
   { db, onError }: { db: Kysely<Tables>; onError: (error: unknown) => void },
 ): void {
-  const marks = new Gauge({
+  const gauge = new Gauge({
     name: 'collector_duplicate_marks',
     help: 'Changes whose duplicates are still to be looked for: "waiting", or "retried" after a failure; at most 100000 are counted.',
     labelNames: ['state'],
     registers: [registry],
     collect: createMeasure({
       read: () => countMarks(db),
-      show({ waiting, retried }) {
-        marks.set({ state: 'waiting' }, waiting);
-        marks.set({ state: 'retried' }, retried);
+      show: (counts) => {
+        for (const [state, count] of Object.entries(counts)) gauge.set({ state }, count);
       },
-      forget: () => marks.reset(),
+      forget: () => gauge.reset(),
       onError,
     }),
   });

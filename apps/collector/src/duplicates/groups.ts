@@ -4,6 +4,9 @@ import type { Tables } from '../tables.ts';
 /** Pair of listings that are likely the same property. */
 export type DuplicatePair = readonly [number, number];
 
+/** Groups of listings by ID; null without a group. */
+type Groups = Map<number, number | null>;
+
 /**
  * Maximum number of listings in a group. A larger group would slow every update, and a search without duplicates would
  * hide all its listings behind one.
@@ -11,61 +14,51 @@ export type DuplicatePair = readonly [number, number];
 export const MAX_GROUP_SIZE = 500;
 
 /**
- * Returns the groups that the pairs form, with at most `MAX_GROUP_SIZE` listings each. If a group would be larger,
- * only listings that already shared a group stay together.
- * @param members Listings with their current groups.
+ * Returns the groups that the pairs form. If a group would exceed `MAX_GROUP_SIZE`, only listings that already shared a
+ * group stay together.
+ * @param current Listings with their current groups.
  */
-function computeGroups(
-  members: ReadonlyMap<number, number | null>,
-  edges: readonly DuplicatePair[],
-): Map<number, number | null> {
-  const groups = findComponents(members.keys(), edges);
-  const sizes = Map.groupBy(groups.values(), (group) => group);
-  const isTooLarge = (id: number) => {
-    const group = groups.get(id) ?? null;
-    return group !== null && (sizes.get(group)?.length ?? 0) > MAX_GROUP_SIZE;
-  };
-  const large = [...members.keys()].filter(isTooLarge);
-  if (large.length === 0) return groups;
-  const kept = edges.filter(([one, other]) => {
-    const group = members.get(one) ?? null;
-    return group !== null && group === members.get(other);
+function computeGroups(current: Groups, pairs: readonly DuplicatePair[]): Groups {
+  const groups = findComponents(current.keys(), pairs);
+  const byGroup = Map.groupBy(current.keys(), (id) => groups.get(id) ?? null);
+  const oversized = [...byGroup]
+    .filter(([group, ids]) => group !== null && ids.length > MAX_GROUP_SIZE)
+    .flatMap(([, ids]) => ids);
+  if (oversized.length === 0) return groups;
+  const kept = pairs.filter(([a, b]) => {
+    const group = current.get(a) ?? null;
+    return group !== null && group === current.get(b);
   });
-  const divided = findComponents(large, kept);
-  return new Map(
-    [...groups].map(([id, group]) => [id, divided.has(id) ? (divided.get(id) ?? null) : group]),
-  );
+  return new Map([...groups, ...findComponents(oversized, kept)]);
 }
 
 /**
  * Returns the connected components of the pairs. The group of a listing is the smallest ID in its component, or null
  * if the listing has no pair.
  */
-export function findComponents(
-  ids: Iterable<number>,
-  edges: readonly DuplicatePair[],
-): Map<number, number | null> {
+export function findComponents(ids: Iterable<number>, pairs: readonly DuplicatePair[]): Groups {
   const parents = new Map<number, number>();
 
-  function rootOf(id: number): number {
+  function findRoot(id: number): number {
     let root = id;
-    for (let above = parents.get(root); above !== undefined; above = parents.get(root))
-      root = above;
-    // Path compression avoids walking a long chain again.
-    for (let step = id; step !== root;) {
-      const above = parents.get(step) ?? root;
-      parents.set(step, root);
-      step = above;
+    for (let parent = parents.get(root); parent !== undefined; parent = parents.get(root)) {
+      root = parent;
+    }
+    for (let node = id; node !== root;) {
+      const parent = parents.get(node) ?? root;
+      parents.set(node, root);
+      node = parent;
     }
     return root;
   }
 
-  for (const [one, other] of edges) {
-    const [low, high] = [rootOf(one), rootOf(other)].toSorted((a, b) => a - b);
-    if (low !== undefined && high !== undefined && low !== high) parents.set(high, low);
+  for (const [a, b] of pairs) {
+    const roots = [findRoot(a), findRoot(b)];
+    const [low, high] = [Math.min(...roots), Math.max(...roots)];
+    if (low !== high) parents.set(high, low);
   }
-  const paired = new Set(edges.flat());
-  return new Map([...ids].map((id) => [id, paired.has(id) ? rootOf(id) : null]));
+  const paired = new Set(pairs.flat());
+  return new Map([...ids].map((id) => [id, paired.has(id) ? findRoot(id) : null]));
 }
 
 /**
@@ -92,32 +85,21 @@ export async function lockGroupsForWriting(trx: Kysely<Tables>): Promise<void> {
 }
 
 /**
- * Updates the groups after the pairs of one listing have changed: the listing's own group and those of its current and
- * former partners.
+ * Updates the groups of listings whose pairs have changed, and of the members of their current groups.
  * @param trx Transaction that holds the write lock and has stored the pairs.
  */
-export async function updateGroups(
-  trx: Kysely<Tables>,
-  change: { id: number; partners: readonly number[]; removed: readonly number[] },
-): Promise<void> {
-  const { id, partners, removed } = change;
-  const members = await listMembers(trx, [id, ...partners, ...removed]);
-  const { rows: edges } = await sql<{ low: number; high: number }>`
+export async function updateGroups(trx: Kysely<Tables>, ids: readonly number[]): Promise<void> {
+  const current = await loadGroups(trx, ids);
+  const members = [...current.keys()];
+  const { rows } = await sql<{ low: number; high: number }>`
     select low_id as low, high_id as high from duplicate_pairs
-    where low_id = any(${[...members.keys()]}::bigint[])
-      and high_id = any(${[...members.keys()]}::bigint[])`.execute(trx);
-  const groups = computeGroups(
-    members,
-    edges.map(({ low, high }) => [low, high]),
-  );
-  await storeGroups(trx, groups);
+    where low_id = any(${members}::bigint[]) and high_id = any(${members}::bigint[])`.execute(trx);
+  const pairs = rows.map(({ low, high }): DuplicatePair => [low, high]);
+  await storeGroups(trx, computeGroups(current, pairs));
 }
 
-/** Returns the listings and all members of their groups, with their groups. */
-async function listMembers(
-  trx: Kysely<Tables>,
-  ids: readonly number[],
-): Promise<Map<number, number | null>> {
+/** Returns the groups of the listings and of all members of their groups. */
+async function loadGroups(trx: Kysely<Tables>, ids: readonly number[]): Promise<Groups> {
   const { rows } = await sql<{ id: number; group: number | null }>`
     with own as materialized (
       select id, duplicate_group from property_listings where id = any(${[...ids]}::bigint[]))
@@ -129,18 +111,15 @@ async function listMembers(
 }
 
 /** Stores changed groups. Locks the rows in ID order to avoid deadlocks. */
-async function storeGroups(
-  trx: Kysely<Tables>,
-  groups: ReadonlyMap<number, number | null>,
-): Promise<void> {
+async function storeGroups(trx: Kysely<Tables>, groups: Groups): Promise<void> {
   await sql`
-    with wanted as materialized (
+    with computed as materialized (
       select * from unnest(${[...groups.keys()]}::bigint[], ${[...groups.values()]}::bigint[])
-        as wanted (id, new_group)),
+        as computed (id, new_group)),
     locked as materialized (
-      select listing.id, wanted.new_group
-      from property_listings as listing join wanted on wanted.id = listing.id
-      where listing.duplicate_group is distinct from wanted.new_group
+      select listing.id, computed.new_group
+      from property_listings as listing join computed on computed.id = listing.id
+      where listing.duplicate_group is distinct from computed.new_group
       order by listing.id for no key update of listing)
     update property_listings set duplicate_group = locked.new_group
     from locked where property_listings.id = locked.id`.execute(trx);

@@ -6,21 +6,13 @@ import { costWith } from '../queue/transitions.ts';
 import type { ModelUsage, Tables } from '../tables.ts';
 import { sha256 } from '../text.ts';
 import { embedTogether, isTextSpecificError } from './batches.ts';
-import {
-  EMBEDDED_COLUMNS,
-  type EmbeddedListing,
-  embeddingText,
-  type EmbeddingState,
-  isEmbedded,
-} from './text.ts';
+import { EMBEDDED_COLUMNS, embeddingText, isEmbedded } from './text.ts';
 
-/** Number of listings per page. */
 const PAGE_SIZE = 256;
 
 /** Test text. A model that rejects it rejects every text. */
 const PLAIN_TEXT = 'Two rooms in Lviv';
 
-/** The progress of a backfill. */
 export type BackfillReport = {
   /** Number of listings that were checked, and embedded if needed. */
   checked: number;
@@ -33,7 +25,6 @@ export type BackfillReport = {
   failed: { listingId: number; reason: string }[];
 };
 
-/** Options of a backfill. */
 export type BackfillOptions = {
   /** Whether to count the listings without embedding them. */
   dryRun: boolean;
@@ -60,21 +51,22 @@ export async function backfillEmbeddings(
    * @throws The first error that no single text caused, after the other results are stored.
    */
   async function embedBatch(listings: readonly OutdatedListing[]): Promise<void> {
-    const wanted = listings.map(({ id, text }) => {
+    const requests = listings.map(({ id, text }) => {
       const cost = createModelCostCounter();
       return { listingId: id, text, signal, observe: cost.observe, cost };
     });
-    const results = await embedTogether(model, wanted);
-    const costs = wanted.map(({ listingId, cost }) => ({ listingId, usage: cost.usage() }));
-    await addEmbeddingCosts(db, costs);
-    // Test whether the model rejects every text or only the texts of this batch.
+    const results = await embedTogether(model, requests);
+    await addEmbeddingCosts(
+      db,
+      requests.map(({ listingId, cost }) => ({ listing_id: listingId, usage: cost.usage() })),
+    );
+    // Tests whether the model rejects every text or only the texts of this batch.
     if (results.every(isTextSpecificError)) await model.embed([PLAIN_TEXT], { signal });
     const embeddings: NewEmbedding[] = [];
     let rejected = 0;
     let failure: Error | undefined;
     for (const [index, { id, hash }] of listings.entries()) {
-      const result = results[index];
-      if (result === undefined) throw new Error('A text has neither a vector nor an error');
+      const result = results[index] ?? new Error('A text has neither a vector nor an error');
       if (!(result instanceof Error)) {
         embeddings.push({ listingId: id, hash, ...result });
       } else if (isTextSpecificError(result)) {
@@ -98,11 +90,13 @@ export async function backfillEmbeddings(
   }
 
   for (let after = 0; ;) {
-    const page = await selectCandidates(db).where('id', '>', after).limit(PAGE_SIZE).execute();
+    const page = await selectListings(db).where('id', '>', after).limit(PAGE_SIZE).execute();
     const last = page.at(-1);
     if (last === undefined) return report;
     after = last.id;
-    const outdated = page.flatMap((listing) => findOutdated(listing, model.embeddingModel));
+    const outdated = page
+      .map((listing) => ({ ...listing, ...createText(listing) }))
+      .filter((listing) => !isEmbedded(listing, { ...listing, model: model.embeddingModel }));
     report.checked += page.length - outdated.length;
     for (let start = 0; start < outdated.length; start += MAX_TEXTS_PER_REQUEST) {
       const batch = outdated.slice(start, start + MAX_TEXTS_PER_REQUEST);
@@ -121,17 +115,14 @@ export async function backfillEmbeddings(
 
 type OutdatedListing = { id: number; text: string; hash: string };
 
-function findOutdated(listing: Candidate, model: string): OutdatedListing[] {
-  const text = embeddingText(listing);
-  const hash = sha256(text);
-  return isEmbedded(listing, { hash, model }) ? [] : [{ id: listing.id, text, hash }];
-}
-
-type Candidate = EmbeddedListing & EmbeddingState & { id: number };
-
 type NewEmbedding = { listingId: number; hash: string; vector: number[]; model: string };
 
-function selectCandidates(db: Kysely<Tables>) {
+function createText(listing: Parameters<typeof embeddingText>[0]) {
+  const text = embeddingText(listing);
+  return { text, hash: sha256(text) };
+}
+
+function selectListings(db: Kysely<Tables>) {
   return db
     .selectFrom('property_listings')
     .select(['id', 'embedding_model', 'embedding_text_hash', ...EMBEDDED_COLUMNS])
@@ -153,45 +144,36 @@ async function countListings(db: Kysely<Tables>): Promise<number> {
  * @returns The number of stored embeddings.
  */
 function storeEmbeddings(db: Kysely<Tables>, embeddings: readonly NewEmbedding[]): Promise<number> {
-  const write = async (trx: Kysely<Tables>): Promise<number> => {
-    const listings = await selectCandidates(trx)
-      .where(
-        'id',
-        'in',
-        embeddings.map(({ listingId }) => listingId),
-      )
-      .forNoKeyUpdate()
-      .execute();
-    const hashes = new Map(listings.map((listing) => [listing.id, sha256(embeddingText(listing))]));
+  const ids = embeddings.map(({ listingId }) => listingId);
+  const store = async (trx: Kysely<Tables>): Promise<number> => {
+    const listings = await selectListings(trx).where('id', 'in', ids).forNoKeyUpdate().execute();
+    const hashes = new Map(listings.map((listing) => [listing.id, createText(listing).hash]));
     const current = embeddings.filter(({ listingId, hash }) => hashes.get(listingId) === hash);
     await sql`
       update property_listings set
-        embedding = filling.vector::vector,
-        embedding_model = filling.model,
-        embedding_text_hash = filling.hash
+        embedding = result.vector::vector,
+        embedding_model = result.model,
+        embedding_text_hash = result.hash
       from unnest(
         ${current.map(({ listingId }) => listingId)}::bigint[],
         ${current.map(({ vector }) => formatVector(vector))}::text[],
         ${current.map(({ model }) => model)}::text[],
-        ${current.map(({ hash }) => hash)}::text[]) as filling (id, vector, model, hash)
-      where property_listings.id = filling.id`.execute(trx);
+        ${current.map(({ hash }) => hash)}::text[]) as result (id, vector, model, hash)
+      where property_listings.id = result.id`.execute(trx);
     return current.length;
   };
-  return retryConflicts(() => db.transaction().execute(write));
+  return retryConflicts(() => db.transaction().execute(store));
 }
 
-/**
- * Adds costs to the last payloads of listings, which it locks in ID order. The cost of a removed payload is dropped.
- */
+/** Adds costs to the last payloads of listings, and locks them in ID order. Drops the cost of a removed payload. */
 async function addEmbeddingCosts(
   db: Kysely<Tables>,
-  costs: readonly { listingId: number; usage: ModelUsage }[],
+  costs: readonly { listing_id: number; usage: ModelUsage }[],
 ): Promise<void> {
-  const items = costs.map(({ listingId, usage }) => ({ listing_id: listingId, usage }));
   const add = sql`
     with cost as materialized (
       select current.raw_id, cost.usage
-      from jsonb_to_recordset(${JSON.stringify(items)}::jsonb) as cost (listing_id bigint, usage jsonb)
+      from jsonb_to_recordset(${JSON.stringify(costs)}::jsonb) as cost (listing_id bigint, usage jsonb)
       join property_listings as listing on listing.id = cost.listing_id
       join listing_payloads as current using (source_slug, external_id)
       where (cost.usage ->> 'calls')::integer > 0),

@@ -9,13 +9,12 @@ import {
 import DataLoader from 'dataloader';
 import { toError } from '../async/group-commit.ts';
 
-/** Text to embed, with the abort signal and the cost observer of its caller. */
+/** Text to embed, with the abort signal, cost observer and log fields of its job. */
 export type EmbedRequest = {
   text: string;
   signal: AbortSignal;
   observe: (event: ModelCallEvent) => void;
-  /** Log fields of the job. */
-  job?: Readonly<Record<string, unknown>>;
+  logFields?: Readonly<Record<string, unknown>>;
 };
 
 /** Embedding of a text, and the configured name of the model. */
@@ -36,46 +35,49 @@ export function isTextSpecificError(error: unknown): boolean {
 
 /**
  * Embeds texts in one request. If one text may have caused an error, sends each text alone. Aborts the request only
- * after all callers have aborted. Each text is charged one call and its share of the tokens.
- * @param wanted At most `MAX_TEXTS_PER_REQUEST` texts.
+ * after all callers have aborted. Charges each text one call and its share of the tokens.
+ * @param requests At most `MAX_TEXTS_PER_REQUEST` texts.
  * @returns An embedding or an error for each text.
  */
 export async function embedTogether(
   model: Pick<ModelClient, 'embed'>,
-  wanted: readonly EmbedRequest[],
+  requests: readonly EmbedRequest[],
 ): Promise<(TextEmbedding | Error)[]> {
-  const texts = wanted.map(({ text }) => text);
+  const texts = requests.map(({ text }) => text);
   try {
-    const { vectors, model: name } = await withIsolatedLogFields(combineLogFields(wanted), () =>
+    const { vectors, model: name } = await withIsolatedLogFields(combineLogFields(requests), () =>
       model.embed(texts, {
-        signal: createCombinedSignal(wanted.map(({ signal }) => signal)),
+        signal: combineSignals(requests.map(({ signal }) => signal)),
         observe: (event) => {
           const shares = shareTokens(event, texts);
-          for (const [index, { observe }] of wanted.entries()) observe(shares[index] ?? event);
+          for (const [index, { observe }] of requests.entries()) observe(shares[index] ?? event);
         },
       }),
     );
     return vectors.map((vector) => ({ vector, model: name }));
   } catch (error) {
-    if (wanted.length === 1 || !isTextSpecificError(error)) {
-      return wanted.map(() => toError(error));
+    if (requests.length === 1 || !isTextSpecificError(error)) {
+      return requests.map(() => toError(error));
     }
     const results: (TextEmbedding | Error)[] = [];
-    for (const one of wanted) results.push(...(await embedTogether(model, [one])));
+    for (const request of requests) results.push(...(await embedTogether(model, [request])));
     return results;
   }
 }
 
-/** Returns the log fields of a request: the fields of its only job, or an array `jobs`. */
-function combineLogFields(wanted: readonly EmbedRequest[]): Record<string, unknown> {
-  const [first, ...others] = wanted.flatMap(({ job }) => (job === undefined ? [] : [job]));
+/** Returns the log fields of the only job, or an array `jobs`. */
+function combineLogFields(requests: readonly EmbedRequest[]): Record<string, unknown> {
+  const [first, ...others] = requests.flatMap(({ logFields }) =>
+    logFields === undefined ? [] : [logFields],
+  );
+  if (first === undefined) return {};
   return others.length === 0 ? { ...first } : { jobs: [first, ...others] };
 }
 
 /** Returns a signal that aborts after all the given signals have aborted. */
-function createCombinedSignal(signals: readonly AbortSignal[]): AbortSignal {
-  const [first, ...others] = signals;
-  if (first !== undefined && others.every((signal) => signal === first)) return first;
+function combineSignals(signals: readonly AbortSignal[]): AbortSignal {
+  const [first, ...others] = new Set(signals);
+  if (first !== undefined && others.length === 0) return first;
   const controller = new AbortController();
   const check = () => {
     if (signals.every(({ aborted }) => aborted)) controller.abort(first?.reason);
@@ -86,85 +88,85 @@ function createCombinedSignal(signals: readonly AbortSignal[]): AbortSignal {
 }
 
 /** Divides the tokens of a request among its texts by length, rounded so that the total is exact. */
-export function shareTokens(event: ModelCallEvent, texts: readonly string[]): ModelCallEvent[] {
-  const whole = texts.reduce((sum, text) => sum + text.length, 0);
-  let before = 0;
+function shareTokens(event: ModelCallEvent, texts: readonly string[]): ModelCallEvent[] {
+  const total = texts.reduce((sum, text) => sum + text.length, 0);
+  let end = 0;
   return texts.map(({ length }) => {
-    const [from, to] = [before, before + length];
-    before = to;
-    const part = (tokens: number | null) =>
-      tokens === null || whole === 0
+    const start = end;
+    end += length;
+    const share = (tokens: number | null) =>
+      tokens === null || total === 0
         ? tokens
-        : Math.round((tokens * to) / whole) - Math.round((tokens * from) / whole);
+        : Math.round((tokens * (start + length)) / total) - Math.round((tokens * start) / total);
     return {
       ...event,
-      inputTokens: part(event.inputTokens),
-      outputTokens: part(event.outputTokens),
+      inputTokens: share(event.inputTokens),
+      outputTokens: share(event.outputTokens),
     };
   });
 }
 
 /** Maximum size of a request: about thirty texts of typical length. */
-const MAX_BYTES = 64 * 1024;
+const MAX_REQUEST_BYTES = 64 * 1024;
 
-/** A text waits for texts of other jobs. The wait is this share of the duration of the last request. */
+/** Time that a text waits for texts of other jobs, as a share of the duration of the last request. */
 const WAIT_SHARE = 0.05;
 const MAX_WAIT_MS = 50;
 
 /**
- * Embeds a text. The request continues for other texts if this one is aborted after it was sent.
- * @param wanted.alone Whether to send the text in a request of only one text.
- * @throws ModelError if the embedding of this text fails; `signal.reason` if it is aborted before it is sent.
+ * Creates a function that embeds a text, together with the texts of concurrent jobs. With `alone`, the text has a
+ * separate request. It throws ModelError, or `signal.reason` if the text is aborted before it is sent.
  */
-export type EmbedText = (
-  wanted: Omit<EmbedRequest, 'job'> & { alone?: boolean },
-) => Promise<TextEmbedding>;
-
-/** Creates a function that combines the texts of concurrent jobs into few requests. */
-export function createBatchingEmbedder(model: Pick<ModelClient, 'embed'>): EmbedText {
+export function createBatchingEmbedder(model: Pick<ModelClient, 'embed'>) {
   let lastMs = 0;
 
-  async function embed(wanted: readonly EmbedRequest[]): Promise<(TextEmbedding | Error)[]> {
+  async function embed(requests: readonly EmbedRequest[]): Promise<(TextEmbedding | Error)[]> {
     const startedAt = performance.now();
-    const results = await embedTogether(model, wanted);
+    const results = await embedTogether(model, requests);
     lastMs = performance.now() - startedAt;
     return results;
   }
 
   const loader = new DataLoader<EmbedRequest, TextEmbedding>(
-    async (wanted) => (await Promise.all(splitIntoRequests(wanted).map(embed))).flat(),
+    async (texts) => (await Promise.all(splitIntoRequests(texts).map(embed))).flat(),
     {
       cache: false,
       maxBatchSize: MAX_TEXTS_PER_REQUEST,
       batchScheduleFn: (send) => setTimeout(send, Math.min(MAX_WAIT_MS, lastMs * WAIT_SHARE)),
     },
   );
-  return async ({ alone = false, ...rest }) => {
+  return async ({
+    alone = false,
+    ...rest
+  }: Omit<EmbedRequest, 'logFields'> & { alone?: boolean }): Promise<TextEmbedding> => {
     rest.signal.throwIfAborted();
-    const wanted: EmbedRequest = { ...rest, job: getLogFields() };
-    if (!alone) return loader.load(wanted);
-    const [result] = await embed([wanted]);
+    const request: EmbedRequest = { ...rest, logFields: getLogFields() };
+    if (!alone) return loader.load(request);
+    const [result] = await embed([request]);
     if (result === undefined || result instanceof Error) throw result;
     return result;
   };
 }
 
-/** Divides texts into requests of at most `maxBytes`. A longer text gets its own request. */
+/** See `createBatchingEmbedder`. */
+export type EmbedText = ReturnType<typeof createBatchingEmbedder>;
+
+/** Divides texts into requests of at most `maxBytes`. A longer text gets a separate request. */
 export function splitIntoRequests(
-  wanted: readonly EmbedRequest[],
-  maxBytes = MAX_BYTES,
+  texts: readonly EmbedRequest[],
+  maxBytes = MAX_REQUEST_BYTES,
 ): EmbedRequest[][] {
   const requests: EmbedRequest[][] = [];
-  let left = 0;
-  for (const one of wanted) {
-    const bytes = Buffer.byteLength(one.text);
+  let freeBytes = 0;
+  for (const text of texts) {
+    const bytes = Buffer.byteLength(text.text);
     const last = requests.at(-1);
-    if (last === undefined || bytes > left) {
-      requests.push([one]);
-      left = maxBytes - bytes;
+    if (last === undefined || bytes > freeBytes) {
+      requests.push([text]);
+      freeBytes = maxBytes - bytes;
     } else {
-      last.push(one);
-      left -= bytes;
+      last.push(text);
+      freeBytes -= bytes;
     }
   }
   return requests;

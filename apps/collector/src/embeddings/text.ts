@@ -2,7 +2,7 @@ import type { Selectable } from 'kysely';
 import type { Tables } from '../tables.ts';
 import { cutText } from '../text.ts';
 
-/** Maximum length of an embedded text, in characters. */
+/** Maximum length of an embedded text, in UTF-16 code units. */
 const MAX_LENGTH = 8000;
 
 /** Columns of a listing that its embedding depends on. */
@@ -26,27 +26,24 @@ export type EmbeddedListing = Pick<
   (typeof EMBEDDED_COLUMNS)[number]
 >;
 
-/**
- * Returns the text that represents a listing in its embedding: its wording and main facts. The text depends only on
- * stored columns, so every process produces the same one.
- */
+/** Returns the text of a listing that is embedded: its wording and main facts. It depends only on stored columns. */
 export function embeddingText(listing: EmbeddedListing): string {
-  const place = [listing.city, listing.district, listing.address].filter((part) => part !== null);
-  const size = [
-    listing.rooms === null ? null : `${listing.rooms} rooms`,
-    listing.area_total === null ? null : `${listing.area_total} m2`,
-  ].filter((part) => part !== null);
+  const { rooms, area_total: area } = listing;
+  const size = [rooms === null ? null : `${rooms} rooms`, area === null ? null : `${area} m2`];
   const lines = [
     listing.title,
     listing.summary,
-    [listing.deal_type, listing.property_type].filter((part) => part !== null).join(' '),
-    place.join(', '),
-    size.join(', '),
+    joinKnown([listing.deal_type, listing.property_type], ' '),
+    joinKnown([listing.city, listing.district, listing.address], ', '),
+    joinKnown(size, ', '),
     listing.features.join(', '),
     listing.description,
   ];
   return cutText(lines.filter((line) => line !== null && line !== '').join('\n'), MAX_LENGTH);
 }
+
+const joinKnown = (values: readonly (string | null)[], separator: string) =>
+  values.filter((value) => value !== null).join(separator);
 
 /** State of a listing's embedding. */
 export type EmbeddingState = Pick<

@@ -2,17 +2,17 @@ import { type Kysely, sql } from 'kysely';
 import type { Tables } from '../tables.ts';
 import type { ImageStore } from './store.ts';
 
-/** Images that one statement looks at. */
-const BATCH = 500;
+/** Number of images that one statement examines. */
+const BATCH_SIZE = 500;
 
-/** The least age of a removed image, and the signal that ends the cleanup after the image in progress. */
+/** Minimum age of a removed image, and a signal that stops the cleanup after the image in progress. */
 export type CleanupOptions = { olderThanDays: number; signal?: AbortSignal | undefined };
 
 /**
- * Removes images that no listing shows, with their thumbnails. Each is removed with its row locked, so that a job that
- * records it meanwhile waits, finds that its bytes are missing, and fails its stage, which is repeated.
- * @returns How many.
- * @throws What the store or the database throws; images removed until then stay removed.
+ * Removes images that no listing shows, with their thumbnails, under a lock on the image's row. A job that records
+ * the image meanwhile waits, finds that its bytes are missing, and repeats its stage.
+ * @returns The number of removed images.
+ * @throws StoreOutageError, errors of the database. Images removed until then stay removed.
  */
 export async function cleanUpImages(
   { db, store }: { db: Kysely<Tables>; store: Pick<ImageStore, 'remove'> },
@@ -20,40 +20,41 @@ export async function cleanUpImages(
 ): Promise<number> {
   let removed = 0;
   for (let after: string | undefined = ''; after !== undefined;) {
-    const rows: { sha256: string; isUnshown: boolean }[] = await findBatch(
-      db,
-      after,
-      olderThanDays,
-    );
-    for (const { sha256, isUnshown } of rows) {
+    const images: ExaminedImage[] = await listImages(db, { after, olderThanDays });
+    for (const { sha256, isUnused } of images) {
       if (signal?.aborted === true) return removed;
-      if (isUnshown && (await removeUnshown(db, sha256, store))) removed += 1;
+      if (isUnused && (await removeIfUnused(db, sha256, store))) removed += 1;
     }
-    after = rows.at(-1)?.sha256;
+    after = images.at(-1)?.sha256;
   }
   return removed;
 }
 
-async function findBatch(db: Kysely<Tables>, after: string, olderThanDays: number) {
-  const { rows } = await sql<{ sha256: string; isUnshown: boolean }>`
+type ExaminedImage = { sha256: string; isUnused: boolean };
+
+async function listImages(
+  db: Kysely<Tables>,
+  { after, olderThanDays }: { after: string; olderThanDays: number },
+): Promise<ExaminedImage[]> {
+  const { rows } = await sql<ExaminedImage>`
     with examined as materialized (
-      select sha256, created_at from images where sha256 > ${after} order by sha256 limit ${BATCH})
+      select sha256, created_at from images where sha256 > ${after} order by sha256 limit ${BATCH_SIZE})
     select sha256,
       created_at < now() - ${olderThanDays} * interval '1 day'
         and not exists (select from listing_images where listing_images.sha256 = examined.sha256)
-        as "isUnshown"
+        as "isUnused"
     from examined order by sha256`.execute(db);
   return rows;
 }
 
-/** @returns False where a listing shows the image by now, or is about to. */
-function removeUnshown(
+/** Returns whether it removed the image: a job may be recording it for a listing. */
+function removeIfUnused(
   db: Kysely<Tables>,
   sha256: string,
   store: Pick<ImageStore, 'remove'>,
 ): Promise<boolean> {
   return db.transaction().execute(async (trx) => {
-    // A reference that is not committed yet holds a lock on the row; a committed one is seen by the next statement.
+    // An uncommitted reference holds a lock on the row. The next statement sees a committed reference.
     const locked = await trx
       .selectFrom('images')
       .select('sha256')

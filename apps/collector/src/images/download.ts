@@ -1,4 +1,4 @@
-import { pipeline as joinStreams, type Readable } from 'node:stream';
+import { pipeline, type Readable } from 'node:stream';
 import { setTimeout as sleep } from 'node:timers/promises';
 import {
   createBrotliDecompress,
@@ -30,37 +30,32 @@ export const DOWNLOAD_LIMITS = {
 export type DownloadLimits = typeof DOWNLOAD_LIMITS;
 
 /**
- * Downloads a URL to a temporary file and hashes it. Retries network errors, 408, 429 and 5xx, and honours
- * `Retry-After`. Deletes the file on failure.
- * @throws ImageError if the image is unavailable; `signal.reason`; local errors such as a full disk.
- */
-export type Download = (url: string, signal: AbortSignal) => Promise<TemporaryFile>;
-
-/**
- * Creates a download function.
+ * Creates a function that downloads a URL to a temporary file and hashes it. It retries network errors, 408, 429 and
+ * 5xx, and honours `Retry-After`. It removes the file on failure, and throws ImageError if the image is unavailable,
+ * `signal.reason`, or local errors such as a full disk.
  * @param options.folder Returns the folder for temporary files.
  */
 export function createDownload(options: {
   fetch: SafeFetch;
   folder: () => string;
   limits?: Partial<DownloadLimits> | undefined;
-}): Download {
+}) {
   const { fetch, folder } = options;
   const limits = { ...DOWNLOAD_LIMITS, ...options.limits };
 
   async function attempt(url: string, signal: AbortSignal): Promise<TemporaryFile> {
-    const response = await fromNetwork(fetch(url, { signal, accept: 'image/*' }), signal);
+    const response = await convertErrors(fetch(url, { signal, accept: 'image/*' }), signal);
     try {
       checkHeaders(response, limits.bytes);
-      return await saveTemporary(folder(), received(response, signal), (bytes) => {
-        if (bytes > limits.bytes) throw tooLarge(limits.bytes);
+      return await saveTemporary(folder(), readBody(response, signal), (bytes) => {
+        if (bytes > limits.bytes) throw createSizeError(limits.bytes);
       });
     } finally {
       await response.close();
     }
   }
 
-  return async (url, signal) => {
+  return async (url: string, signal: AbortSignal): Promise<TemporaryFile> => {
     const endsAt = Date.now() + limits.totalMs;
     const deadline = AbortSignal.timeout(limits.totalMs);
     const either = AbortSignal.any([signal, deadline]);
@@ -70,8 +65,8 @@ export function createDownload(options: {
         try {
           return await attempt(url, either);
         } catch (error) {
-          const isFinal = !(error instanceof ImageError && error.retryable);
-          if (isFinal || attempts >= limits.attempts) throw error;
+          const isRetryable = error instanceof ImageError && error.retryable;
+          if (!isRetryable || attempts >= limits.attempts) throw error;
           if (error.retryAt !== undefined) {
             waitMs = Math.max(waitMs, error.retryAt.getTime() - Date.now());
             if (Date.now() + waitMs >= endsAt) throw error;
@@ -82,8 +77,8 @@ export function createDownload(options: {
     } catch (error) {
       signal.throwIfAborted();
       if (!deadline.aborted) throw error;
-      const reason = `It took longer than ${limits.totalMs / 1000} s to fetch`;
-      throw new ImageError(reason, { retryable: true, cause: error });
+      const message = `It took longer than ${limits.totalMs / 1000} s to fetch`;
+      throw new ImageError(message, { retryable: true, cause: error });
     }
   };
 }
@@ -91,30 +86,29 @@ export function createDownload(options: {
 function checkHeaders({ status, headers }: FetchResponse, maxBytes: number): void {
   if (status !== 200) {
     const retryable = status === 408 || status === 429 || status >= 500;
-    const retryMs = retryable
-      ? parseRetryAfter(firstHeaderValue(headers['retry-after']))
-      : undefined;
-    const retryAt = retryMs === undefined ? undefined : new Date(Date.now() + retryMs);
+    const retryMs = parseRetryAfter(firstHeaderValue(headers['retry-after']));
+    const retryAt = retryable && retryMs !== undefined ? new Date(Date.now() + retryMs) : undefined;
     throw new ImageError(`The address answered with status ${status}`, { retryable, retryAt });
   }
-  if (Number(firstHeaderValue(headers['content-length'])) > maxBytes) throw tooLarge(maxBytes);
+  if (Number(firstHeaderValue(headers['content-length'])) > maxBytes) {
+    throw createSizeError(maxBytes);
+  }
 }
 
-function tooLarge(maxBytes: number): ImageError {
-  return new ImageError(`It is larger than ${maxBytes / MEBIBYTE} MB`);
-}
+const createSizeError = (maxBytes: number) =>
+  new ImageError(`It is larger than ${maxBytes / MEBIBYTE} MB`);
 
-/** Yields the decoded bytes; a fault of the network or the sender becomes an ImageError. */
-async function* received(response: FetchResponse, signal: AbortSignal): AsyncGenerator<Buffer> {
-  const chunks = decoded(response)[Symbol.asyncIterator]();
+async function* readBody(response: FetchResponse, signal: AbortSignal): AsyncGenerator<Buffer> {
+  const chunks = decompress(response)[Symbol.asyncIterator]();
   for (;;) {
-    const next = await fromNetwork(Promise.resolve(chunks.next()), signal);
+    const next = await convertErrors(Promise.resolve(chunks.next()), signal);
     if (next.done === true) return;
     yield next.value;
   }
 }
 
-async function fromNetwork<T>(work: Promise<T>, signal: AbortSignal): Promise<T> {
+/** Converts errors of the network and the host to ImageError. */
+async function convertErrors<T>(work: Promise<T>, signal: AbortSignal): Promise<T> {
   try {
     return await work;
   } catch (cause) {
@@ -136,30 +130,29 @@ const DECODERS = new Map<string, () => NodeJS.ReadWriteStream & Readable>([
   ['zstd', createZstdDecompress],
 ]);
 
-/** Decompresses the body: some servers compress although they are asked not to. */
-function decoded({ headers, body }: FetchResponse): Readable {
+/** Decompresses the body, because some servers ignore `Accept-Encoding: identity`. */
+function decompress({ headers, body }: FetchResponse): Readable {
   const encoding = firstHeaderValue(headers['content-encoding']).trim().toLowerCase();
   if (encoding === '' || encoding === 'identity') return body;
   const decoder = DECODERS.get(encoding)?.();
   if (decoder === undefined) throw new ImageError('It is sent in an unknown content encoding');
-  // Errors reach whoever reads the decoder.
-  return joinStreams(body, decoder, () => undefined);
+  // The reader of the decoder receives the errors.
+  return pipeline(body, decoder, () => undefined);
 }
 
 const HOUR_MS = 3_600_000;
 
-/**
- * Default delay before an unchanged payload retries a failed URL. It is below a day, so that daily payloads retry it.
- */
-const RETRY_AFTER_MS = 20 * HOUR_MS;
+/** Delay before an unchanged payload retries a failed URL. It is below a day, so that daily payloads retry. */
+const DEFAULT_RETRY_MS = 20 * HOUR_MS;
 
-/** Minimum and maximum of a delay that the host requests. */
-const SOONEST_MS = 50 * 60_000;
-const LATEST_MS = 30 * 24 * HOUR_MS;
+/** Bounds of a delay that the host requests. */
+const MIN_RETRY_MS = 50 * 60_000;
+const MAX_RETRY_MS = 30 * 24 * HOUR_MS;
 
-/** Returns the earliest time at which a URL may be retried; null if never. */
-export function earliestRetry({ retryable, retryAt }: ImageError, now = Date.now()): Date | null {
+/** Returns the earliest time at which a failed URL may be retried; null if never. */
+export function earliestRetry({ retryable, retryAt }: ImageError): Date | null {
   if (!retryable) return null;
-  const wanted = retryAt === undefined ? RETRY_AFTER_MS : retryAt.getTime() - now;
-  return new Date(now + Math.min(Math.max(wanted, SOONEST_MS), LATEST_MS));
+  const now = Date.now();
+  const delayMs = retryAt === undefined ? DEFAULT_RETRY_MS : retryAt.getTime() - now;
+  return new Date(now + Math.min(Math.max(delayMs, MIN_RETRY_MS), MAX_RETRY_MS));
 }

@@ -10,8 +10,7 @@ import type { SafeFetch } from '../safe-fetch/fetch.ts';
 import { cleanUpImages, type CleanupOptions } from './cleanup.ts';
 import { ImageError, inspectImage } from './decode.ts';
 import {
-  type Asked,
-  IMAGE_CONCURRENCY,
+  type DescriberVersion,
   createImageDescriber,
   type VisionClient,
   descriptionPrompt,
@@ -33,19 +32,15 @@ import type { ImageStore, StoreState } from './store.ts';
 import type { TemporaryFile, UploadedFile } from './temporary.ts';
 import { createThumbnails } from './thumbnails.ts';
 
-/**
- * Outcome of an image, for metrics.
- */
+/** Maximum concurrent images of a listing. Specification 001, Limits. */
+export const IMAGE_CONCURRENCY = { remote: 3, uploaded: 1 } as const;
+
 export type ImageEvent = 'stored' | 'duplicate' | 'reused' | 'failed' | 'undescribed';
 
-/** Content of an image and its media type. */
 export type OpenImage = { mediaType: string; content: Readable | Buffer };
 
 /** A stored image, or the reason for its failure. */
-type Result = { image: StoredImage; isReused?: boolean } | ImageFailure;
-
-/** An image of a listing. `url` is null for uploads; `name` is the URL or the file name. */
-type ListingImage = { url: string | null; name: string; result: Result };
+type ImageResult = { image: StoredImage; isReused?: boolean } | ImageFailure;
 
 /** Service that stores, describes and serves the images of listings. */
 export type ImageService = ReturnType<typeof createImageService>;
@@ -54,7 +49,7 @@ export type ImageService = ReturnType<typeof createImageService>;
 export type ImageServiceOptions = {
   db: Kysely<Tables>;
   store: ImageStore;
-  storeState: Pick<StoreState, 'toOutage'>;
+  storeState: Pick<StoreState, 'toOutageError'>;
   /** Returns the folder of temporary files. */
   temporary: () => string;
   disk: Disk;
@@ -70,26 +65,22 @@ export type ImageServiceOptions = {
  * store, except in cleanup.ts.
  */
 export function createImageService(options: ImageServiceOptions) {
-  const { db, store, storeState, temporary, disk, fetch, model, log, limits } = options;
-  const { observe = () => undefined } = options;
+  const { db, store, storeState, temporary, disk, fetch, model, log, observe, limits } = options;
   const { listingMs } = { ...DOWNLOAD_LIMITS, ...limits };
   const thumbnails = createThumbnails(store, (error) =>
     log.warn({ err: error }, 'a thumbnail could not be stored'),
   );
   const download = createDownload({ fetch, folder: temporary, limits });
-  const asked: Asked | undefined =
+  const version: DescriberVersion | undefined =
     model.visionModel === undefined
       ? undefined
-      : {
-          requested_model: model.visionModel,
-          prompt_version: descriptionPrompt.version,
-        };
-  const onUndescribed = () => observe('undescribed');
+      : { requested_model: model.visionModel, prompt_version: descriptionPrompt.version };
+  const onUndescribed = () => observe?.('undescribed');
   const describe =
-    asked && createImageDescriber({ db, thumbnails, model, asked, log, onUndescribed });
+    version && createImageDescriber({ db, thumbnails, model, version, log, onUndescribed });
 
-  /** Stores a file. The row is inserted first, because the cleanup finds images by row. */
-  async function keep({ path, sha256, bytes }: TemporaryFile): Promise<StoredImage> {
+  /** Inserts the row before it stores the file, because the cleanup finds images by row. */
+  async function storeFile({ path, sha256, bytes }: TemporaryFile): Promise<StoredImage> {
     const { mediaType, ...decoded } = await inspectImage(path);
     const image = { sha256, media_type: mediaType, bytes, ...decoded };
     await recordImages(db, [image]);
@@ -97,74 +88,82 @@ export function createImageService(options: ImageServiceOptions) {
     return image;
   }
 
-  async function fetchOne(url: string, signal: AbortSignal): Promise<StoredImage> {
+  async function fetchImage(url: string, signal: AbortSignal): Promise<StoredImage> {
     try {
-      await disk.need();
+      await disk.requireFree();
       const file = await download(url, signal);
       try {
-        return await keep(file);
+        return await storeFile(file);
       } finally {
         await rm(file.path, { force: true });
       }
     } catch (error) {
       signal.throwIfAborted();
       if (error instanceof ImageError || isDatabaseOutage(error)) throw error;
-      // Treat local errors as outages of the store.
-      throw storeState.toOutage(error);
+      // A local error, such as a failed mount, is an outage of the store.
+      throw storeState.toOutageError(error);
     }
   }
 
-  async function gatherRemote(
+  async function fetchImages(
     { listingId, signal }: ListingJob,
     urls: readonly string[],
     onlyDue: boolean,
-  ): Promise<ListingImage[]> {
+  ): Promise<Map<string, ImageResult>> {
     const { hashes, failures } = await findDownloadResults(db, listingId);
     const known = await findImages(db, [...hashes.values()]);
     const endsAt = performance.now() + listingMs;
-    const unique = [...new Set(urls)];
     const results = await mapParallel(
-      unique,
+      [...new Set(urls)],
       IMAGE_CONCURRENCY.remote,
-      async (url): Promise<Result> => {
+      async (url): Promise<[url: string, ImageResult]> => {
         signal.throwIfAborted();
         const image = known.get(hashes.get(url) ?? '');
-        if (image !== undefined && (await store.has(image.sha256)))
-          return { image, isReused: true };
-        const miss = failures.get(url);
-        if (miss !== undefined && onlyDue && !isDue(miss)) return miss;
-        if (performance.now() >= endsAt) {
-          const late = new ImageError('The images before it took too long', { retryable: true });
-          return createImageFailure(late.message, earliestRetry(late));
+        if (image !== undefined && (await store.has(image.sha256))) {
+          return [url, { image, isReused: true }];
         }
-        return toResult(fetchOne(url, signal));
+        const failure = failures.get(url);
+        if (onlyDue && failure !== undefined && !isDue(failure)) return [url, failure];
+        if (performance.now() < endsAt) return [url, await toResult(fetchImage(url, signal))];
+        const error = new ImageError('The images before it took too long', { retryable: true });
+        return [url, toFailure(error)];
       },
     );
-    const byUrl = new Map(unique.map((url, index) => [url, results[index]]));
-    return urls.flatMap((url) => {
-      const result = byUrl.get(url);
-      return result === undefined ? [] : [{ url, name: url, result }];
-    });
+    return new Map(results);
   }
 
-  /** Records the images of a listing, and describes the new images. */
-  async function record(
+  async function recordAndDescribe(
     job: ListingJob,
-    images: readonly ListingImage[],
-    areUploads: boolean,
+    results: readonly ImageResult[],
+    source: { urls: readonly string[] } | { fileNames: readonly string[] },
   ): Promise<ImageOutcome[]> {
     const { listingId, fence } = job;
+    const areUploads = 'fileNames' in source;
     const parallel = areUploads ? IMAGE_CONCURRENCY.uploaded : IMAGE_CONCURRENCY.remote;
-    const stored = images.flatMap(({ result }) => ('image' in result ? [result.image] : []));
+    const stored = results.flatMap((result) => ('image' in result ? [result.image] : []));
     const hashes = [...new Set(stored.map(({ sha256 }) => sha256))];
-    const outcomes = toOutcomes(images, await findStoredBefore(db, hashes, fence));
+    const known = await findStoredBefore(db, hashes, fence);
+    const outcomes = results.map((result, position): ImageOutcome => {
+      const url = areUploads ? null : (source.urls[position] ?? null);
+      if ('error' in result) return { position, url, ...result };
+      const { sha256, width, height } = result.image;
+      const duplicate = known.has(sha256);
+      known.add(sha256);
+      return { position, url, sha256, width, height, duplicate };
+    });
     await replaceImages(db, { listingId, outcomes, stored, fence, areUploads });
     const found = await mapParallel(hashes, parallel, (sha256) => store.has(sha256));
     // The error makes the pipeline repeat the stage, which fetches the image again.
     if (!found.every(Boolean)) throw new Error('An image was removed while it was recorded');
-    for (const [index, outcome] of outcomes.entries())
-      observe(toImageEvent(outcome, images[index]));
-    await describe?.images(job, collectNames(images), { parallel, canWait: !areUploads });
+    for (const [position, outcome] of outcomes.entries()) {
+      observe?.(toImageEvent(outcome, results[position]));
+    }
+    await describe?.(job, {
+      only: 'new',
+      parallel,
+      canWait: !areUploads,
+      names: areUploads ? source.fileNames : [],
+    });
     return outcomes;
   }
 
@@ -175,41 +174,44 @@ export function createImageService(options: ImageServiceOptions) {
 
   return {
     /**
-     * Fetches, stores and describes the images of a listing, which then has these and no others. An address that the
-     * listing had before is not fetched again. An image that cannot be used is recorded with its reason. Contract 4,
-     * Images.
-     * @param job.onlyDue Whether addresses that failed before are asked again only once they are due.
-     * @throws LeaseLostError, ModelError (see `createImageDescriber`), StoreOutageError, ProblemError `disk_low`,
-     *   `signal.reason`.
+     * Replaces the images of a listing by those of the URLs, and describes them. Known URLs are not fetched again, and
+     * an unusable image is recorded with its reason. Contract 4, Images.
+     * @param job.onlyDue Whether to skip failed URLs until their retry is due.
+     * @throws LeaseLostError, SupersededError, ModelError, StoreOutageError, ProblemError `disk_low`, `signal.reason`.
      */
     async processRemote({
       urls,
       onlyDue = false,
       ...job
     }: ListingJob & { urls: readonly string[]; onlyDue?: boolean | undefined }) {
-      return record(job, await gatherRemote(job, urls, onlyDue), false);
+      const results = await fetchImages(job, urls, onlyDue);
+      const inOrder = urls.map((url) => results.get(url) ?? { error: 'It was not fetched' });
+      return recordAndDescribe(job, inOrder, { urls });
     },
 
     /**
-     * Does the same with uploaded files, one after another; their owner removes them. Specification 001, Behaviour
-     * rules, 3, and Limits.
+     * Replaces the images of a listing by uploaded files, one after another. The caller removes the files.
+     * Specification 001, Behaviour rules, 3, and Limits.
      */
     async processUploaded({ files, ...job }: ListingJob & { files: readonly UploadedFile[] }) {
-      const images = await mapParallel(files, IMAGE_CONCURRENCY.uploaded, async (file) => {
+      const results = await mapParallel(files, IMAGE_CONCURRENCY.uploaded, (file) => {
         job.signal.throwIfAborted();
-        return { url: null, name: file.name, result: await toResult(keep(file)) };
+        return toResult(storeFile(file));
       });
-      return record(job, images, true);
+      return recordAndDescribe(job, results, { fileNames: files.map(({ name }) => name) });
     },
 
-    /** Describes a listing's images that have no description, or outdated ones. Returns how many. */
-    describeAll: async (job: ListingJob, choice?: { outdated: boolean }): Promise<number> =>
-      describe === undefined ? 0 : describe.allOf(job, choice),
+    /** Describes a listing's images that have no description, or with `outdated` an outdated one. Returns how many. */
+    describeAll: async (job: ListingJob, { outdated } = { outdated: false }): Promise<number> =>
+      (await describe?.(job, {
+        only: outdated ? 'outdated' : 'undescribed',
+        parallel: IMAGE_CONCURRENCY.remote,
+        canWait: true,
+      })) ?? 0,
 
-    /** The model and prompt of descriptions; undefined with `MODEL_VISION=off`. */
-    descriptionVersion: asked,
+    /** Model and prompt of descriptions; undefined with `MODEL_VISION=off`. */
+    descriptionVersion: version,
 
-    /** See `cleanUpImages`. */
     cleanUp: (cleanup: CleanupOptions) => cleanUpImages({ db, store }, cleanup),
 
     /** Returns whether an image with this hash is stored. */
@@ -224,47 +226,28 @@ export function createImageService(options: ImageServiceOptions) {
       const image = await findStored(sha256);
       if (image === undefined) return undefined;
       if (side === undefined) {
-        return { mediaType: image.media_type, content: await store.stream(sha256) };
+        return { mediaType: image.media_type, content: await store.openStream(sha256) };
       }
-      return { mediaType: 'image/jpeg', content: await thumbnails.makeSoon(sha256, side) };
+      return { mediaType: 'image/jpeg', content: await thumbnails.makeForRequest(sha256, side) };
     },
   };
 }
 
 const isDue = ({ retry_at: at }: ImageFailure) => at !== undefined && Date.parse(at) <= Date.now();
 
-async function toResult(work: Promise<StoredImage>): Promise<Result> {
+const toFailure = (error: ImageError) => createImageFailure(error.message, earliestRetry(error));
+
+async function toResult(work: Promise<StoredImage>): Promise<ImageResult> {
   try {
     return { image: await work };
   } catch (error) {
     if (!(error instanceof ImageError)) throw error;
-    return createImageFailure(error.message, earliestRetry(error));
+    return toFailure(error);
   }
 }
 
-/** @param before Hashes of images that were already stored. */
-function toOutcomes(images: readonly ListingImage[], before: ReadonlySet<string>): ImageOutcome[] {
-  const known = new Set(before);
-  return images.map(({ url, result }, position) => {
-    if ('error' in result) return { position, url, ...result };
-    const { sha256, width, height } = result.image;
-    const duplicate = known.has(sha256);
-    known.add(sha256);
-    return { position, url, sha256, width, height, duplicate };
-  });
-}
-
-function toImageEvent(outcome: ImageOutcome, image: ListingImage | undefined): ImageEvent {
+function toImageEvent(outcome: ImageOutcome, result: ImageResult | undefined): ImageEvent {
   if ('error' in outcome) return 'failed';
-  if (image !== undefined && 'image' in image.result && image.result.isReused) return 'reused';
+  if (result !== undefined && 'image' in result && result.isReused) return 'reused';
   return outcome.duplicate ? 'duplicate' : 'stored';
-}
-
-/** Returns the names of images by hash. Identical images use the first name. */
-function collectNames(images: readonly ListingImage[]): Map<string, string> {
-  return new Map(
-    images
-      .toReversed()
-      .flatMap(({ name, result }) => ('image' in result ? [[result.image.sha256, name]] : [])),
-  );
 }

@@ -3,29 +3,25 @@ import type { Tables, UploadOutcome } from '../tables.ts';
 import { selectHeldListing } from '../queue/fence.ts';
 import { type Fence, LeaseLostError, SupersededError } from '../queue/job-types.ts';
 
-/** Metadata of a stored image. */
+/** Metadata of a stored image. The fingerprint is set only for an image that is about to be recorded. */
 export type StoredImage = {
   sha256: string;
   media_type: string;
   width: number;
   height: number;
   bytes: number;
-  /** See `fingerprint`; missing where the image is stored already. */
   fingerprint?: string;
 };
 
 /** Error of a failed image, and the earliest time of a retry (RFC 3339). Without `retry_at` it is never retried. */
 export type ImageFailure = { error: string; retry_at?: string };
 
-/** The result of one image of a listing. */
 export type ImageOutcome = { position: number; url: string | null } & (
   | UploadOutcome
   | ImageFailure
 );
 
-/**
- * Inserts image rows. Locks existing rows until the transaction ends, so that a cleanup skips them.
- */
+/** Inserts missing image rows. Locks existing rows until the transaction ends, so that a cleanup skips them. */
 export async function recordImages(
   db: Kysely<Tables>,
   images: readonly StoredImage[],
@@ -38,7 +34,7 @@ export async function recordImages(
     on conflict (sha256) do update set media_type = excluded.media_type where false`.execute(db);
 }
 
-/** Returns the metadata of stored images by hash. Unknown hashes are omitted. */
+/** Returns the metadata of images by hash. Omits unknown hashes. */
 export async function findImages(
   db: Kysely<Tables>,
   hashes: readonly string[],
@@ -52,9 +48,7 @@ export async function findImages(
   return new Map(rows.map((row) => [row.sha256, row]));
 }
 
-/**
- * Returns the hashes that were stored before the job was claimed. Excludes images that the job itself stored.
- */
+/** Returns the hashes that were stored before the job was claimed, which excludes images of the job itself. */
 export async function findStoredBefore(
   db: Kysely<Tables>,
   hashes: readonly string[],
@@ -97,8 +91,8 @@ export function createImageFailure(error: string, retryAt: Date | null): ImageFa
 }
 
 /**
- * Replaces the images of a listing in one transaction. Also stores the outcomes of uploads with the raw record,
- * since the listing's images may change later.
+ * Replaces the images of a listing in one transaction. Also stores the outcomes of uploads with the raw record, since
+ * the listing's images may change later.
  * @throws LeaseLostError; SupersededError if a newer payload has updated the listing. Then nothing changes.
  */
 export async function replaceImages(
@@ -123,11 +117,12 @@ export async function replaceImages(
         as image (position integer, url text, sha256 text, error text, retry_at timestamptz)`.execute(
       trx,
     );
-    if (areUploads) {
-      const uploads = JSON.stringify(
-        outcomes.map(({ position: _position, url: _url, ...upload }) => upload),
-      );
-      await trx.updateTable('raw_data').set({ uploads }).where('id', '=', fence.rawId).execute();
-    }
+    if (!areUploads) return;
+    const uploads = outcomes.map(({ position: _position, url: _url, ...upload }) => upload);
+    await trx
+      .updateTable('raw_data')
+      .set({ uploads: JSON.stringify(uploads) })
+      .where('id', '=', fence.rawId)
+      .execute();
   });
 }

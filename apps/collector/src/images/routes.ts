@@ -9,7 +9,7 @@ const params = Type.Object({ sha256: Type.String({ pattern: '^[0-9a-f]{64}$' }) 
 
 const querystring = Type.Object(
   {
-    // Two sizes only: arbitrary ones would fill caches.
+    // Arbitrary sizes would fill caches.
     size: Type.Optional(
       Type.Union([Type.Literal(THUMBNAIL_SIDES[0]), Type.Literal(THUMBNAIL_SIDES[1])], {
         description: 'Longest side in pixels of a JPEG; without it the bytes come as they are.',
@@ -19,9 +19,12 @@ const querystring = Type.Object(
   { additionalProperties: false },
 );
 
-const bytes = Type.Unsafe<OpenImage['content']>(Type.String({ format: 'binary' }));
+const content = Type.Unsafe<OpenImage['content']>(Type.String({ format: 'binary' }));
+const notModified = Type.Unsafe<undefined>(
+  Type.Null({ description: 'The copy that the caller has is good' }),
+);
 
-/** Registers `GET /images/{sha256}`. The content of a hash never changes, so it may be cached for ever. Contract 4, Images. */
+/** Registers `GET /images/{sha256}`, which clients may cache for ever. Contract 4, Images. */
 export function imageRoutes(app: Server, images: Pick<ImageService, 'has' | 'open'>): void {
   app.get(
     '/images/:sha256',
@@ -33,13 +36,8 @@ export function imageRoutes(app: Server, images: Pick<ImageService, 'has' | 'ope
         params,
         querystring,
         response: {
-          200: {
-            description: 'The image',
-            content: { 'image/*': { schema: bytes } },
-          },
-          304: Type.Unsafe<undefined>(
-            Type.Null({ description: 'The copy that the caller has is good' }),
-          ),
+          200: { description: 'The image', content: { 'image/*': { schema: content } } },
+          304: notModified,
           ...problemResponses(401, 403, 'image_not_found', 422, 503),
         },
       },
@@ -48,17 +46,17 @@ export function imageRoutes(app: Server, images: Pick<ImageService, 'has' | 'ope
       const { sha256 } = request.params;
       const { size } = request.query;
       const etag = size === undefined ? `"${sha256}"` : `"${sha256}-${size}"`;
-      // A shared cache must not serve what needs a key.
+      // A shared cache must not serve an image that needs an API key.
       const audience = request.apiKey === null ? 'public' : 'private';
-      // Sent with a 304 too (RFC 9110 15.4.5).
+      // A 304 response has the same headers (RFC 9110 15.4.5).
       const headers = {
         'cache-control': `${audience}, max-age=31536000, immutable`,
         etag,
         'x-content-type-options': 'nosniff',
       };
       const { 'if-none-match': known, 'cache-control': cacheControl } = request.headers;
-      const isKnown = fresh({ 'if-none-match': known, 'cache-control': cacheControl }, headers);
-      if (isKnown && (await images.has(sha256))) {
+      const isFresh = fresh({ 'if-none-match': known, 'cache-control': cacheControl }, headers);
+      if (isFresh && (await images.has(sha256))) {
         return reply.headers(headers).status(304).send(undefined);
       }
       const image = await images.open(sha256, size);

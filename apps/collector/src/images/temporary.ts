@@ -5,21 +5,21 @@ import { join } from 'node:path';
 import { pipeline } from 'node:stream/promises';
 import { DatabaseError, type FolderLock, lockFolder } from '@oselya/db';
 import { MEBIBYTE } from '../schemas.ts';
-import { isMissing } from './store.ts';
+import { isMissing } from './disks.ts';
 
-/** Bytes of one image, fetched or uploaded. Contract 4, Images; Specification 001, Limits. */
+/** Contract 4, Images; Specification 001, Limits. */
 export const MAX_IMAGE_BYTES = 50 * MEBIBYTE;
 
-/** A received file; its owner removes it. */
+/** A received file, which the caller removes. */
 export type TemporaryFile = { path: string; sha256: string; bytes: number };
 
-/** A file that came with a payload, and the name that its sender gave it. */
+/** A file that was uploaded with a payload, and the name that the client gave it. */
 export type UploadedFile = TemporaryFile & { name: string };
 
 /**
- * Writes chunks into a temporary file, hashing and counting them. No file stays behind a failure.
- * @param onBytes Called with the bytes so far; what it throws ends the file.
- * @throws What `chunks` or `onBytes` throw; anything else is a failure of this machine, such as a full disk.
+ * Writes chunks to a temporary file, hashes and counts them. Removes the file on failure.
+ * @param onBytes Called with the number of bytes so far. It may throw to stop the write.
+ * @throws Errors of `chunks` and `onBytes`; local errors such as a full disk.
  */
 export async function saveTemporary(
   folder: string,
@@ -29,7 +29,7 @@ export async function saveTemporary(
   const path = join(folder, randomUUID());
   const hash = createHash('sha256');
   let bytes = 0;
-  async function* measured() {
+  async function* measure() {
     for await (const chunk of chunks) {
       bytes += chunk.length;
       onBytes(bytes);
@@ -37,10 +37,10 @@ export async function saveTemporary(
       yield chunk;
     }
   }
-  // Opened first: a stream that opens by itself can create the file after its failure was cleaned up.
+  // A stream with a path could create the file after the removal below.
   const file = await open(path, 'wx');
   try {
-    await pipeline(measured, file.createWriteStream());
+    await pipeline(measure, file.createWriteStream());
   } catch (error) {
     await rm(path, { force: true });
     throw error;
@@ -50,54 +50,40 @@ export async function saveTemporary(
   return { path, sha256: hash.digest('hex'), bytes };
 }
 
-/** Another process that starts may take a new folder for an abandoned one, so a few names are tried. */
-const ATTEMPTS = 5;
-
-/** Files of a process that are not complete yet. */
-export type TemporaryFolder = ReturnType<typeof createTemporaryFolder>;
-
 /**
- * Creates the temporary folder of this process among those of others in `parent`. Each process locks its own; the
- * lock ends with the process, so the folders of killed processes are recognized and removed.
+ * Creates the temporary folder of this process in `parent`. The process holds a lock on its folder, so that other
+ * processes recognize the folders of killed processes.
  */
 export function createTemporaryFolder(parent: string) {
-  let own: { name: string; lock: FolderLock } | undefined;
+  let own: { path: string; lock: FolderLock } | undefined;
   return {
-    /** Returns the folder of this process, which the first call creates. */
+    /** Returns the folder of this process. The first call creates it. */
     path: (): string => {
-      own ??= createFolder(parent);
-      return join(parent, own.name);
+      if (own === undefined) {
+        const path = join(parent, randomUUID());
+        own = { path, lock: lockFolder(path) };
+      }
+      return own.path;
     },
-    /** Removes the folders of processes that are gone. */
+    /** Removes the folders of ended processes. */
     sweep: async (): Promise<void> => {
       const entries = await readdir(parent, { withFileTypes: true }).catch((error: unknown) => {
         if (isMissing(error)) return [];
         throw error;
       });
       for (const entry of entries) {
-        if (entry.name !== own?.name) await removeUnlessLocked(entry);
+        if (join(parent, entry.name) !== own?.path) await removeUnlessLocked(entry);
       }
     },
-    /** Removes the folder with all its files. */
+    /** Removes the folder of this process. */
     close: async (): Promise<void> => {
       if (own === undefined) return;
-      const { name, lock } = own;
+      const { path, lock } = own;
       own = undefined;
-      await rm(join(parent, name), { recursive: true, force: true });
+      await rm(path, { recursive: true, force: true });
       lock.release();
     },
   };
-}
-
-function createFolder(parent: string): { name: string; lock: FolderLock } {
-  for (let attempt = 1; ; attempt += 1) {
-    const name = randomUUID();
-    try {
-      return { name, lock: lockFolder(join(parent, name)) };
-    } catch (error) {
-      if (attempt === ATTEMPTS) throw error;
-    }
-  }
 }
 
 async function removeUnlessLocked(entry: Dirent): Promise<void> {

@@ -1,28 +1,23 @@
 import type { LimitFunction } from 'p-limit';
 import { problem } from '../errors.ts';
 import { limitDecoding, limitRequestDecoding, ImageError, convertToJpeg } from './decode.ts';
-import { type ImageStore, isMissing } from './store.ts';
+import { isMissing } from './disks.ts';
+import type { ImageStore } from './store.ts';
 
-/** Thumbnails in progress or waiting for requests, which is a wait of a few seconds. */
+/** Maximum thumbnails in progress for requests, which is a wait of a few seconds. */
 const MAX_FOR_REQUESTS = 32;
 
-/** JPEGs of stored images, no side longer than `side` pixels. */
+/** JPEG copies of stored images with sides of at most `side` pixels. */
 export type Thumbnails = ReturnType<typeof createThumbnails>;
 
 /**
- * Creates the thumbnails of a process. Each is stored, so that it is made once.
- * @param onError Called when a thumbnail could not be stored: it is used, and made again the next time.
+ * Creates the thumbnails of a process. Each thumbnail is created once and stored.
+ * @param onError Called if a thumbnail could not be stored; it is still returned.
  */
 export function createThumbnails(
-  store: Pick<ImageStore, 'has' | 'read' | 'readThumbnail' | 'putThumbnail' | 'removeThumbnail'>,
+  store: Pick<ImageStore, 'read' | 'readThumbnail' | 'putThumbnail'>,
   onError: (error: unknown) => void,
 ) {
-  async function keep(sha256: string, side: number, bytes: Buffer): Promise<void> {
-    await store.putThumbnail(sha256, side, bytes);
-    // A thumbnail of an image that was removed meanwhile would stay for ever.
-    if (!(await store.has(sha256))) await store.removeThumbnail(sha256, side);
-  }
-
   async function read(sha256: string): Promise<Buffer> {
     try {
       return await store.read(sha256);
@@ -32,13 +27,12 @@ export function createThumbnails(
     }
   }
 
-  /** Callers that want the same thumbnail at one time share it. */
   function createMaker(limit: LimitFunction, maxInProgress: number) {
     const inProgress = new Map<string, Promise<Buffer>>();
 
     async function make(sha256: string, side: number): Promise<Buffer> {
       const bytes = await limit(async () => convertToJpeg(await read(sha256), side));
-      await keep(sha256, side, bytes).catch(onError);
+      await store.putThumbnail(sha256, side, bytes).catch(onError);
       return bytes;
     }
 
@@ -46,8 +40,8 @@ export function createThumbnails(
       const stored = await store.readThumbnail(sha256, side);
       if (stored !== undefined) return stored;
       const key = `${sha256}-${side}`;
-      const known = inProgress.get(key);
-      if (known !== undefined) return known;
+      const shared = inProgress.get(key);
+      if (shared !== undefined) return shared;
       if (inProgress.size >= maxInProgress) {
         throw problem('unavailable', {
           detail: 'Too many images are being scaled. Try again in a moment.',
@@ -61,12 +55,9 @@ export function createThumbnails(
   }
 
   return {
-    /** @throws ImageError where the image is gone from the store, or broken there. */
-    make: createMaker(limitDecoding, Infinity),
-    /**
-     * Makes one for a request, which does not wait behind jobs.
-     * @throws ProblemError `unavailable` where too many wait.
-     */
-    makeSoon: createMaker(limitRequestDecoding, MAX_FOR_REQUESTS),
+    /** @throws ImageError if the stored image is missing or corrupt. */
+    makeForJob: createMaker(limitDecoding, Infinity),
+    /** @throws ImageError like `makeForJob`; ProblemError `unavailable` if too many requests wait. */
+    makeForRequest: createMaker(limitRequestDecoding, MAX_FOR_REQUESTS),
   };
 }

@@ -111,7 +111,7 @@ async function receiveFile(
   if (index === MAX_IMAGES) {
     throw rejected('images', `must be at most ${MAX_IMAGES} files: ${label} is one too many`);
   }
-  await disk.need();
+  await disk.requireFree();
   const chunks = orMalformed<Uint8Array>(part.file);
   const file = await saveTemporary(temporary(), chunks, (bytes) => {
     if (bytes > MAX_IMAGE_BYTES) {

@@ -59,7 +59,7 @@ export async function withImagesRoutes(
     processForm: ProcessForm;
     limit: SourceLimit;
     breaker: Pick<BreakerView, 'state'>;
-    imageStore: Pick<StoreState, 'isAway'>;
+    imageStore: Pick<StoreState, 'isUnavailable'>;
     disk: Disk;
     temporary: () => string;
     atOnce: number;
@@ -88,8 +88,8 @@ export async function withImagesRoutes(
     const announced = Number(request.headers['content-length'] ?? 0);
     if (announced > maxBytes) throw formTooLarge(maxBytes, 'as it announces itself');
     if (breaker.state === 'open') throw problem('model_unavailable', { detail: MODEL_AWAY });
-    if (imageStore.isAway) throw problem('image_store_unavailable', { detail: STORE_AWAY });
-    await disk.need(announced);
+    if (imageStore.isUnavailable) throw problem('image_store_unavailable', { detail: STORE_AWAY });
+    await disk.requireFree(announced);
   }
 
   app.post(

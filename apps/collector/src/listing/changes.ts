@@ -7,14 +7,14 @@ import { problem, problemResponses } from '../errors.ts';
 import { choice, MAX_ID, nullable } from '../schemas.ts';
 import type { Tables } from '../tables.ts';
 
-/** Retention of changes, in days. Clients that poll less often miss changes. */
+/** Retention of changes. Clients that poll less often miss changes. */
 const RETENTION_DAYS = 30;
 
 /** Default and maximum number of changes in a response. */
 const PAGE_SIZE = 100;
 
-/** Number of changes that one maintenance statement settles or deletes, to keep it short. */
-const BATCH = 10_000;
+/** Number of changes that one maintenance statement settles or deletes. */
+const BATCH_SIZE = 10_000;
 
 /** Maximum number of changes that a request settles while its client waits. */
 const MAX_SETTLED = 1000;
@@ -36,10 +36,7 @@ const invalidCursor = {
   message: 'must be the cursor of an earlier answer; without it the answer begins now',
 };
 
-/**
- * Position in the feed and the time of its change, in ms since the epoch. The time is null if the position has no
- * change.
- */
+/** Cursors with a position and the time of its change, in ms since the epoch; null if the position has no change. */
 const changeCursors = createCursorCodec(
   Type.Tuple([Type.Integer({ minimum: 0, maximum: MAX_ID }), nullable(Type.Integer())]),
   invalidCursor,
@@ -61,9 +58,9 @@ const changesQuery = Type.Object(
   { additionalProperties: false },
 );
 
-const ofPrices = 'Null unless the price changed.';
-const price = nullable(Type.Number({ description: ofPrices }));
-const currency = nullable(Type.String({ description: ofPrices }));
+const priceDescription = 'Null unless the price changed.';
+const price = nullable(Type.Number({ description: priceDescription }));
+const currency = nullable(Type.String({ description: priceDescription }));
 
 const changeSchema = Type.Object({
   listing_id: Type.Integer(),
@@ -91,7 +88,7 @@ const exampleChange: Static<typeof changeSchema> = {
   changed_at: '2026-05-04T09:00:01.500Z',
 };
 
-const changesAnswer = Type.Object(
+const changesResponse = Type.Object(
   {
     items: Type.Array(changeSchema),
     cursor: Type.String({
@@ -125,7 +122,7 @@ export function changeRoutes(
           `repeated. Changes are kept for ${RETENTION_DAYS} days. A key with a list of sources gets the changes of ` +
           'these. A cursor from after the copy of the database that was restored is rejected (422): begin again without it.',
         querystring: changesQuery,
-        response: { 200: changesAnswer, ...problemResponses(401, 403, 422, 429, 503) },
+        response: { 200: changesResponse, ...problemResponses(401, 403, 422, 429, 503) },
       },
     },
     ({ query, apiKey }) =>
@@ -145,56 +142,58 @@ export function changeRoutes(
 async function readChanges(
   db: Kysely<Tables>,
   options: { after: string | undefined; sources: readonly string[] | null; limit: number },
-): Promise<Static<typeof changesAnswer>> {
+): Promise<Static<typeof changesResponse>> {
   const { limit, sources } = options;
-  const from = changeCursors.read(options.after);
+  const cursor = changeCursors.read(options.after);
   const isBehind = (await settleLog(db, LOG, MAX_SETTLED)) !== 'done';
-  const { settled, given } = await readEnd(db);
-  if (from === undefined) {
-    return { items: [], cursor: await cursorAt(db, settled), has_more: isBehind };
+  const { settled, assigned } = await readLastPositions(db);
+  if (cursor === undefined) {
+    return { items: [], cursor: await createCursor(db, settled), has_more: isBehind };
   }
-  const [after, time] = from;
+  const [after, time] = cursor;
   // A database restored from a backup has other changes at the same positions. Expired changes cannot be checked.
-  const foundAt = await timeAt(db, after);
-  if (after > given || (foundAt !== undefined && foundAt.getTime() !== time)) {
+  const changeTime = await readTime(db, after);
+  if (after > assigned || (changeTime !== null && changeTime !== time)) {
     throw problem('validation_failed', { errors: [invalidCursor] });
   }
   const upTo = Math.max(after, Math.min(settled, after + MAX_SCANNED));
   const rows = await listChanges(db, { after, upTo, sources, limit: limit + 1 });
-  const shown = rows.slice(0, limit);
-  const isCut = rows.length > limit;
-  const end = (isCut ? shown.at(-1)?.position : undefined) ?? upTo;
+  const page = rows.slice(0, limit);
+  const hasMoreRows = rows.length > limit;
+  const end = (hasMoreRows ? page.at(-1)?.position : undefined) ?? upTo;
   return {
-    items: shown.map(({ position: _position, created_at, ...change }) => ({
+    items: page.map(({ position: _position, created_at, ...change }) => ({
       ...change,
       changed_at: created_at.toISOString(),
     })),
-    cursor: end === after ? changeCursors.write(from) : await cursorAt(db, end),
-    has_more: isCut || upTo < settled || isBehind,
+    cursor: end === after ? changeCursors.write(cursor) : await createCursor(db, end),
+    has_more: hasMoreRows || upTo < settled || isBehind,
   };
 }
 
-async function cursorAt(db: Kysely<Tables>, position: number): Promise<string> {
-  const time = await timeAt(db, position);
-  return changeCursors.write([position, time?.getTime() ?? null]);
+async function createCursor(db: Kysely<Tables>, position: number): Promise<string> {
+  return changeCursors.write([position, await readTime(db, position)]);
 }
 
-async function timeAt(db: Kysely<Tables>, position: number): Promise<Date | undefined> {
+/** Returns the time of the change at a position, in ms since the epoch. */
+async function readTime(db: Kysely<Tables>, position: number): Promise<number | null> {
   const row = await db
     .selectFrom('listing_changes')
     .select('created_at')
     .where('position', '=', position)
     .executeTakeFirst();
-  return row?.created_at;
+  return row?.created_at.getTime() ?? null;
 }
 
 /** Returns the last position with a change, and the last position that the sequence assigned. */
-async function readEnd(db: Kysely<Tables>): Promise<{ settled: number; given: number }> {
-  const { rows } = await sql<{ settled: number; given: number }>`
+async function readLastPositions(
+  db: Kysely<Tables>,
+): Promise<{ settled: number; assigned: number }> {
+  const { rows } = await sql<{ settled: number; assigned: number }>`
     select coalesce((select max(position) from listing_changes), 0) as settled,
-      (select case when is_called then last_value else 0 end from listing_changes_positions) as given
+      (select case when is_called then last_value else 0 end from listing_changes_positions) as assigned
   `.execute(db);
-  return rows[0] ?? { settled: 0, given: 0 };
+  return rows[0] ?? { settled: 0, assigned: 0 };
 }
 
 function listChanges(
@@ -219,7 +218,7 @@ function listChanges(
 
 /** Settles all changes in batches until the signal aborts, so that the next reader waits less. */
 export async function settleChanges(db: Kysely<Tables>, signal: AbortSignal): Promise<void> {
-  while (!signal.aborted && (await settleLog(db, LOG, BATCH)) === 'more');
+  while (!signal.aborted && (await settleLog(db, LOG, BATCH_SIZE)) === 'more');
 }
 
 /**
@@ -228,10 +227,10 @@ export async function settleChanges(db: Kysely<Tables>, signal: AbortSignal): Pr
  */
 export async function removeOldChanges(db: Kysely<Tables>, signal: AbortSignal): Promise<number> {
   let total = 0;
-  for (let batch = BATCH; batch === BATCH && !signal.aborted; total += batch) {
+  for (let batch = BATCH_SIZE; batch === BATCH_SIZE && !signal.aborted; total += batch) {
     const { numAffectedRows } = await sql`
       delete from listing_changes
-      where id in (select id from listing_changes order by id limit ${BATCH})
+      where id in (select id from listing_changes order by id limit ${BATCH_SIZE})
         and created_at < now() - ${RETENTION_DAYS} * interval '1 day'`.execute(db);
     batch = Number(numAffectedRows ?? 0n);
   }

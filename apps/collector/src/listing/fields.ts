@@ -16,7 +16,7 @@ const MAX_AREA = 9_999_999_999;
 const MAX_TIME_LENGTH = '2026-01-31T12:00:00.123456789+02:00'.length;
 
 /** Kinds of fields, with their TypeScript types in the API and in snapshots. */
-type Kinds = {
+type FieldKinds = {
   /** Free text, which may contain HTML. */
   text: string;
   /** Text in a fixed format. */
@@ -31,16 +31,13 @@ type Kinds = {
 
 /** Definition of a listing field. Schemas, prompts and columns are derived from it. */
 export type Field = {
-  kind: keyof Kinds;
+  kind: keyof FieldKinds;
   /** Schema of the value in a payload. An extracted value must satisfy it too. */
   value: TSchema;
   /** Provider of the value. With `both`, the value of the source takes precedence. */
-  by: 'source' | 'model' | 'both';
-  /** Whether the field is required in a payload. */
+  provider: 'source' | 'model' | 'both';
   isRequired?: true;
-  /** Instruction to the model. */
-  ask?: string;
-  /** Allowed values, if the field is an enumeration. */
+  instruction?: string;
   choices?: readonly string[];
   /** Rules of `merge.ts` to apply to the value, in order. */
   rules?: readonly ('shortened' | 'lower_case' | 'one_spelling' | 'rounded')[];
@@ -50,16 +47,15 @@ export type Field = {
    * Comparison of snapshots; `value` by default. A change of `wording` by the model alone creates no snapshot, because
    * the model phrases equal facts differently. `ignored` fields are never listed as changes.
    */
-  compared?: 'wording' | 'ignored';
-  /** Whether the full-text search includes the field. */
+  comparison?: 'wording' | 'ignored';
   isSearched?: true;
-  /** Comparison in `oselya evaluate`. The field is not compared if unset. */
-  judged?: 'exact' | 'words' | 'digits';
-  /** Place where the field is shown: the line of a list, the entry of a list, or the details of one listing. */
-  shown?: 'line' | 'list' | 'detail';
+  /** Comparison in `oselya evaluate`. The field is not evaluated if unset. */
+  evaluation?: 'exact' | 'words' | 'digits';
+  /** View that shows the field: the line of a list, the entry of a list, or the details of one listing. */
+  display?: 'line' | 'list' | 'detail';
   label: string;
   /** Unit after the number, or its singular and plural forms. */
-  unit?: string | readonly [one: string, other: string];
+  unit?: string | readonly [singular: string, plural: string];
 };
 
 const text = (maxLength: number) => ({ kind: 'text', value: Type.String({ maxLength }) }) as const;
@@ -92,7 +88,6 @@ export const createUrlSchema = (description: string) =>
   });
 
 const DEAL_TYPES = ['sale', 'rent', 'daily_rent'] as const;
-/** Schema of a deal type. */
 export const dealTypeSchema = choice(DEAL_TYPES);
 
 /**
@@ -103,43 +98,44 @@ export const FIELDS = {
   url: {
     kind: 'code',
     value: createUrlSchema("The listing's page at its source."),
-    by: 'source',
+    provider: 'source',
     label: 'address of its page',
-    shown: 'list',
+    display: 'list',
   },
   language: {
     kind: 'code',
     value: Type.String({ maxLength: 20 }),
-    by: 'model',
-    ask: '`uk`, `ru`, `en`, or `mixed` when no language has a clear majority.',
+    provider: 'model',
+    instruction: '`uk`, `ru`, `en`, or `mixed` when no language has a clear majority.',
     rules: ['lower_case'],
-    compared: 'wording',
-    judged: 'exact',
+    comparison: 'wording',
+    evaluation: 'exact',
     label: 'language',
   },
   title: {
     ...text(500),
-    by: 'both',
-    ask: 'a short title in the language of the text, without advertising, contact details and capital letters for effect.',
-    compared: 'wording',
+    provider: 'both',
+    instruction:
+      'a short title in the language of the text, without advertising, contact details and capital letters for effect.',
+    comparison: 'wording',
     isSearched: true,
     label: 'title',
-    shown: 'list',
+    display: 'list',
   },
   description: {
     kind: 'text',
     value: Type.String({ minLength: 1, maxLength: 50_000, pattern: '\\S' }),
-    by: 'source',
+    provider: 'source',
     isRequired: true,
     isSearched: true,
     label: 'description',
   },
   summary: {
     ...text(2000),
-    by: 'model',
-    ask: 'one or two sentences with the main facts in the language of the text.',
+    provider: 'model',
+    instruction: 'one or two sentences with the main facts in the language of the text.',
     rules: ['shortened'],
-    compared: 'ignored',
+    comparison: 'ignored',
     isSearched: true,
     label: 'summary',
   },
@@ -147,152 +143,155 @@ export const FIELDS = {
     kind: 'code',
     value: dealTypeSchema,
     choices: DEAL_TYPES,
-    by: 'both',
-    ask: '`sale`, `rent` (by the month or longer), `daily_rent` (by the night or hour).',
-    judged: 'exact',
+    provider: 'both',
+    instruction: '`sale`, `rent` (by the month or longer), `daily_rent` (by the night or hour).',
+    evaluation: 'exact',
     label: 'deal',
-    shown: 'list',
+    display: 'list',
   },
   property_type: {
     ...text(100),
-    by: 'both',
-    ask: '`apartment`, `house`, `room`, `land`, `commercial` or `garage`.',
+    provider: 'both',
+    instruction: '`apartment`, `house`, `room`, `land`, `commercial` or `garage`.',
     rules: ['lower_case', 'one_spelling'],
     isSearched: true,
-    judged: 'exact',
+    evaluation: 'exact',
     label: 'property type',
-    shown: 'list',
+    display: 'list',
   },
   price: {
     ...number(0, MAX_PRICE),
-    by: 'both',
-    ask: 'the asking price as one number. For rent the price of a month, for daily rent the price of a night. A price per square metre, a deposit, a commission and utilities are not the price.',
-    judged: 'exact',
+    provider: 'both',
+    instruction:
+      'the asking price as one number. For rent the price of a month, for daily rent the price of a night. A price per square metre, a deposit, a commission and utilities are not the price.',
+    evaluation: 'exact',
     label: 'price',
-    shown: 'line',
+    display: 'line',
   },
   currency: {
     kind: 'code',
     value: Type.String({ pattern: '^[A-Z]{3}$', description: 'ISO 4217.' }),
-    by: 'both',
-    ask: 'the ISO 4217 code of the price.',
-    judged: 'exact',
+    provider: 'both',
+    instruction: 'the ISO 4217 code of the price.',
+    evaluation: 'exact',
     label: 'currency',
-    shown: 'list',
+    display: 'list',
   },
   city: {
     ...text(200),
-    by: 'both',
-    ask: 'the city in its nominative.',
+    provider: 'both',
+    instruction: 'the city in its nominative.',
     isSearched: true,
-    judged: 'words',
+    evaluation: 'words',
     label: 'city',
-    shown: 'line',
+    display: 'line',
   },
   district: {
     ...text(200),
-    by: 'both',
-    ask: 'as the text has it.',
+    provider: 'both',
+    instruction: 'as the text has it.',
     isSearched: true,
-    judged: 'words',
+    evaluation: 'words',
     label: 'district',
-    shown: 'list',
+    display: 'list',
   },
   address: {
     ...text(500),
-    by: 'both',
-    ask: 'street and number as the text has them; null when it names only a landmark.',
+    provider: 'both',
+    instruction: 'street and number as the text has them; null when it names only a landmark.',
     isSearched: true,
-    judged: 'words',
+    evaluation: 'words',
     label: 'street address',
-    shown: 'list',
+    display: 'list',
   },
   rooms: {
     ...integer(0, 1000),
-    by: 'both',
-    ask: 'how many rooms there are; where the text counts only bedrooms, those.',
-    judged: 'exact',
+    provider: 'both',
+    instruction: 'how many rooms there are; where the text counts only bedrooms, those.',
+    evaluation: 'exact',
     label: 'rooms',
     unit: ['room', 'rooms'],
-    shown: 'line',
+    display: 'line',
   },
   area_total: {
     ...area(),
-    by: 'both',
-    ask: 'square metres. Land in hundreds of square metres ("соток") is multiplied by 100.',
-    judged: 'exact',
+    provider: 'both',
+    instruction: 'square metres. Land in hundreds of square metres ("соток") is multiplied by 100.',
+    evaluation: 'exact',
     label: 'total area',
-    shown: 'line',
+    display: 'line',
   },
   area_living: {
     ...area(),
-    by: 'both',
-    ask: 'the living area in square metres.',
+    provider: 'both',
+    instruction: 'the living area in square metres.',
     partOf: { whole: 'area_total', wholeIsTrusted: true },
-    judged: 'exact',
+    evaluation: 'exact',
     label: 'living area',
-    shown: 'detail',
+    display: 'detail',
   },
   area_kitchen: {
     ...area(),
-    by: 'both',
-    ask: 'the area of the kitchen in square metres.',
+    provider: 'both',
+    instruction: 'the area of the kitchen in square metres.',
     partOf: { whole: 'area_total', wholeIsTrusted: true },
-    judged: 'exact',
+    evaluation: 'exact',
     label: 'kitchen area',
-    shown: 'detail',
+    display: 'detail',
   },
   floor: {
     ...integer(-20, 1000),
-    by: 'both',
-    ask: "the property's floor, counted from 1 at street level.",
+    provider: 'both',
+    instruction: "the property's floor, counted from 1 at street level.",
     partOf: { whole: 'floors_total', wholeIsTrusted: false },
-    judged: 'exact',
+    evaluation: 'exact',
     label: 'floor',
-    shown: 'list',
+    display: 'list',
   },
   floors_total: {
     ...integer(0, 1000),
-    by: 'both',
-    ask: 'how many floors the building has.',
-    judged: 'exact',
+    provider: 'both',
+    instruction: 'how many floors the building has.',
+    evaluation: 'exact',
     label: 'floors of the building',
-    shown: 'list',
+    display: 'list',
   },
   year_built: {
     ...integer(1500, 2100),
-    by: 'both',
-    ask: 'the year in which the building was or will be completed, not that of a renovation.',
-    judged: 'exact',
+    provider: 'both',
+    instruction:
+      'the year in which the building was or will be completed, not that of a renovation.',
+    evaluation: 'exact',
     label: 'year built',
-    shown: 'detail',
+    display: 'detail',
   },
-  latitude: { ...coordinate(90), by: 'source', label: 'latitude' },
-  longitude: { ...coordinate(180), by: 'source', label: 'longitude' },
+  latitude: { ...coordinate(90), provider: 'source', label: 'latitude' },
+  longitude: { ...coordinate(180), provider: 'source', label: 'longitude' },
   contact_name: {
     ...text(200),
-    by: 'both',
-    ask: 'the person to call.',
-    judged: 'words',
+    provider: 'both',
+    instruction: 'the person to call.',
+    evaluation: 'words',
     label: 'contact',
-    shown: 'detail',
+    display: 'detail',
   },
   phones: {
     ...list(50, 20),
-    by: 'both',
-    ask: 'the numbers to call in international form such as +380…',
-    judged: 'digits',
+    provider: 'both',
+    instruction: 'the numbers to call in international form such as +380…',
+    evaluation: 'digits',
     label: 'phones',
-    shown: 'detail',
+    display: 'detail',
   },
   features: {
     ...list(100, 100),
-    by: 'model',
-    ask: 'short English words in lower case for what the property has, such as `balcony`, `parking`, `furnished`, `elevator`.',
-    compared: 'wording',
+    provider: 'model',
+    instruction:
+      'short English words in lower case for what the property has, such as `balcony`, `parking`, `furnished`, `elevator`.',
+    comparison: 'wording',
     isSearched: true,
     label: 'features',
-    shown: 'detail',
+    display: 'detail',
   },
   attributes: {
     kind: 'json',
@@ -303,7 +302,7 @@ export const FIELDS = {
         description: 'Other data of the source, up to 64 KiB of JSON, at most 32 levels deep.',
       },
     ),
-    by: 'source',
+    provider: 'source',
     label: 'other data of the source',
   },
   published_at: {
@@ -313,9 +312,9 @@ export const FIELDS = {
       maxLength: MAX_TIME_LENGTH,
       description: 'RFC 3339.',
     }),
-    by: 'source',
+    provider: 'source',
     label: 'published',
-    shown: 'detail',
+    display: 'detail',
   },
 } as const satisfies Record<string, Field>;
 
@@ -323,38 +322,33 @@ type Table = typeof FIELDS;
 
 /** Name of a field, in payloads, extractions, API responses and columns. */
 export type FieldName = keyof Table;
-type NameProvidedBy<By extends Field['by']> = {
-  [Name in FieldName]: Table[Name]['by'] extends By ? Name : never;
+type NameProvidedBy<Provider extends Field['provider']> = {
+  [Name in FieldName]: Table[Name]['provider'] extends Provider ? Name : never;
 }[FieldName];
-/** Name of a field that a payload may contain. */
 export type PayloadField = NameProvidedBy<'source' | 'both'>;
-/** Name of a field that the model extracts. */
 export type ModelField = NameProvidedBy<'model' | 'both'>;
 
 /** Value of a field in a payload or an extraction. */
 export type FieldValue<Name extends FieldName> = Static<Table[Name]['value']>;
-type Shown<Name extends FieldName> =
-  | Kinds[Table[Name]['kind']]
+type ApiValue<Name extends FieldName> =
+  | FieldKinds[Table[Name]['kind']]
   | (Table[Name] extends { kind: 'list' | 'json' } | { isRequired: true } ? never : null);
 
 /** Values of all fields in the API and in snapshots. */
-export type FieldValues = { [Name in FieldName]: Shown<Name> };
+export type FieldValues = { [Name in FieldName]: ApiValue<Name> };
 
-/** Names of all fields, in order. */
 // `Object.keys` returns `string[]`.
 export const FIELD_NAMES = Object.keys(FIELDS) as FieldName[];
 
 /** Returns the definition of a field, typed with all optional properties. */
 export const getField = (name: FieldName): Field => FIELDS[name];
 
-const isPayloadField = (name: FieldName): name is PayloadField => FIELDS[name].by !== 'model';
-const isModelField = (name: FieldName): name is ModelField => FIELDS[name].by !== 'source';
+const isPayloadField = (name: FieldName): name is PayloadField => FIELDS[name].provider !== 'model';
+const isModelField = (name: FieldName): name is ModelField => FIELDS[name].provider !== 'source';
 
-/** Names of the fields that a payload may contain. */
 export const PAYLOAD_FIELDS = FIELD_NAMES.filter(isPayloadField);
 /** Names of the fields that only the source provides. */
 export const SOURCE_FIELDS = PAYLOAD_FIELDS.filter((name) => !isModelField(name));
-/** Names of the fields that the model extracts. */
 export const MODEL_FIELDS = FIELD_NAMES.filter(isModelField);
 
 /** Creates an object with a value for each of the given fields. */
@@ -383,7 +377,7 @@ export const payloadFieldSchemas = mapFields(PAYLOAD_FIELDS, (name) => {
     : TOptional<Table[Name]['value']>;
 };
 
-const typeSchemas: Record<keyof Kinds, (options?: TSchemaOptions) => TSchema> = {
+const typeSchemas: Record<keyof FieldKinds, (options?: TSchemaOptions) => TSchema> = {
   text: (options) => Type.String(options),
   code: (options) => Type.String(options),
   integer: (options) => Type.Integer(options),
@@ -395,16 +389,16 @@ const typeSchemas: Record<keyof Kinds, (options?: TSchemaOptions) => TSchema> = 
 
 /** Schemas of the fields in API responses, annotated with display hints. */
 export const listingFieldSchemas = mapFields(FIELD_NAMES, (name) => {
-  const { kind, isRequired, label, unit, shown } = getField(name);
+  const { kind, isRequired, label, unit, display } = getField(name);
   const annotations = {
     'x-label': label,
     ...(unit !== undefined && { 'x-unit': unit }),
-    ...(shown !== undefined && { 'x-shown': shown }),
+    ...(display !== undefined && { 'x-shown': display }),
   };
   return isRequired || emptyValue(name) !== null
     ? typeSchemas[kind](annotations)
     : Type.Union([typeSchemas[kind](), Type.Null()], annotations);
-}) as { [Name in FieldName]: TUnsafe<Shown<Name>> };
+}) as { [Name in FieldName]: TUnsafe<ApiValue<Name>> };
 
 /** Facts that the model extracted from a payload. An unknown field is null or missing. */
 export type Extraction = { is_listing: boolean; reason?: string | null } & {
@@ -429,4 +423,6 @@ export const extractionSchema = Type.Unsafe<Extraction>(
 );
 
 /** Prompt instructions for each extracted field, as Markdown list items. */
-export const fieldInstructions = MODEL_FIELDS.map((name) => `- \`${name}\`: ${getField(name).ask}`);
+export const fieldInstructions = MODEL_FIELDS.map(
+  (name) => `- \`${name}\`: ${getField(name).instruction}`,
+);

@@ -4,7 +4,6 @@ import type { Tables } from '../tables.ts';
 import { nullable } from '../schemas.ts';
 import { listingFieldSchemas, FIELD_NAMES } from './fields.ts';
 
-/** Columns that `presentListing` needs. */
 export const listingColumns = [
   'id',
   'source_slug',
@@ -19,7 +18,7 @@ type ListingRow = Pick<Selectable<Tables['property_listings']>, (typeof listingC
 
 const timestamp = Type.String({ format: 'date-time' });
 
-/** A listing as the API answers it. */
+/** Listing in API responses. */
 export const listingSchema = Type.Object({
   listing_id: Type.Integer(),
   source_slug: Type.String(),
@@ -30,44 +29,39 @@ export const listingSchema = Type.Object({
   updated_at: timestamp,
 });
 
-/** A listing as the API answers it. */
+/** Listing in API responses. */
 export type Listing = Static<typeof listingSchema>;
 
 /** Converts a row of `property_listings` to a listing of the API. */
 export function presentListing({ id, ...row }: ListingRow): Listing {
-  const texts = Object.entries(row).map(([name, value]) => [
+  const values = Object.entries(row).map(([name, value]) => [
     name,
     value instanceof Date ? value.toISOString() : value,
   ]);
   // Only the types of times differ between the row and the response.
-  return { listing_id: id, ...Object.fromEntries(texts) } as Listing;
+  return { listing_id: id, ...Object.fromEntries(values) } as Listing;
 }
 
-/**
- * Returns the price per square metre, rounded to two decimals and in the currency of the price; undefined if the price
- * or area is unknown.
- */
+/** Returns the price per square metre, rounded to two decimals; undefined if the price or area is unknown. */
 export function pricePerArea({
-  price = null,
-  area_total: area = null,
+  price,
+  area_total: area,
 }: {
   price?: number | null | undefined;
-  /** Area in square metres. */
   area_total?: number | null | undefined;
 }): number | undefined {
-  if (price === null || area === null || area === 0) return undefined;
+  if (price == null || area == null || area === 0) return undefined;
   return Math.round((price / area) * 100) / 100;
 }
 
-type Joined = { listing: Tables['property_listings']; current: Tables['listing_payloads'] };
+type JoinedTables = { listing: Tables['property_listings']; current: Tables['listing_payloads'] };
+type Join = JoinBuilder<JoinedTables, keyof JoinedTables>;
 
 /**
  * Joins `listing` with `current`, the state of its payloads.
  * @example db.selectFrom('property_listings as listing').innerJoin('listing_payloads as current', onSameListing)
  */
-export function onSameListing(
-  join: JoinBuilder<Joined, keyof Joined>,
-): JoinBuilder<Joined, keyof Joined> {
+export function onSameListing(join: Join): Join {
   return join
     .onRef('current.source_slug', '=', 'listing.source_slug')
     .onRef('current.external_id', '=', 'listing.external_id');

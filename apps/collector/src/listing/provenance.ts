@@ -1,6 +1,5 @@
 import { isDeepStrictEqual } from 'node:util';
 
-/** Provider of a field value. */
 export type ValueProvider = 'payload' | 'model';
 
 /** Rules that change, omit or derive values, with their descriptions for the API. */
@@ -34,7 +33,6 @@ export type Origins = Record<string, Origin>;
 /** Provenance of a listing. Specification 001, What the service does, 2. */
 export type Provenance = {
   raw_id: number;
-  /** Name of the model as reported by its server. */
   model: string;
   requested_model: string;
   prompt_version: string;
@@ -52,11 +50,11 @@ export function createRuleOrigin(rule: Rule, of?: ValueProvider): Origin {
  */
 export function traceOrigin(
   provider: ValueProvider,
-  named: unknown,
+  initial: unknown,
   steps: readonly (readonly [rule: Rule, value: unknown])[],
 ): Origin {
   let origin: Origin = { origin: provider };
-  let before = named;
+  let before = initial;
   for (const [rule, value] of steps) {
     if (!isDeepStrictEqual(value, before)) origin = createRuleOrigin(rule, provider);
     before = value;

@@ -1,6 +1,6 @@
 import { createCursorCodec, createPageQuery, type Server, paginate } from '@oselya/kit';
 import { type Kysely, sql } from 'kysely';
-import { Type } from 'typebox';
+import { type TSchema, Type } from 'typebox';
 import { duplicatesSchema, listDuplicates } from '../duplicates/duplicates.ts';
 import { problem, problemResponses } from '../errors.ts';
 import { choice, idParam, MAX_ID, nullable, parseId } from '../schemas.ts';
@@ -14,10 +14,8 @@ import {
 } from './listing.ts';
 import { type Provenance, RULES } from './provenance.ts';
 
-/** Maximum number of duplicates in a response. */
 const MAX_DUPLICATES = 20;
 
-/** Default number of items per page. */
 const PAGE_SIZE = 100;
 
 /** Maximum value of PostgreSQL's `integer`. */
@@ -58,7 +56,7 @@ const provenanceSchema = Type.Object(
   { description: 'The origin of each field.' },
 );
 
-const oneListingSchema = Type.Object({
+const listingDetailsSchema = Type.Object({
   ...listingSchema.properties,
   price_per_m2: nullable(Type.Number({ description: "In the listing's currency." })),
   provenance: nullable(provenanceSchema),
@@ -129,18 +127,21 @@ const imagesSchema = Type.Array(
 /** Registers `GET /listings/{id}`, its history and its images. Contract 4, Listings. */
 export function listingRoutes(app: Server, { db }: { db: Kysely<Tables> }): void {
   const config = { scope: 'search' } as const;
-  const about = { tags: ['listings'], params: Type.Object({ id: idParam }) };
-  const problems = problemResponses(401, 403, 'listing_not_found', 422, 503);
+  const base = { tags: ['listings'], params: Type.Object({ id: idParam }) };
   const querystring = Type.Object(createPageQuery({ limit: PAGE_SIZE, maxLimit: 1000 }));
+  const responses = <Schema extends TSchema>(schema: Schema) => ({
+    200: schema,
+    ...problemResponses(401, 403, 'listing_not_found', 422, 503),
+  });
 
   app.get(
     '/listings/:id',
     {
       config,
       schema: {
-        ...about,
+        ...base,
         summary: 'A listing, the origin of its fields, and its likely duplicates',
-        response: { 200: oneListingSchema, ...problems },
+        response: responses(listingDetailsSchema),
       },
     },
     async ({ params }) => {
@@ -167,10 +168,10 @@ export function listingRoutes(app: Server, { db }: { db: Kysely<Tables> }): void
     {
       config,
       schema: {
-        ...about,
+        ...base,
         summary: 'The snapshots of a listing and their changes, the newest first',
         querystring,
-        response: { 200: historySchema, ...problems },
+        response: responses(historySchema),
       },
     },
     async (request, reply) => {
@@ -194,10 +195,10 @@ export function listingRoutes(app: Server, { db }: { db: Kysely<Tables> }): void
     {
       config,
       schema: {
-        ...about,
+        ...base,
         summary: "A listing's images in their order",
         querystring,
-        response: { 200: imagesSchema, ...problems },
+        response: responses(imagesSchema),
       },
     },
     async (request, reply) => {
@@ -227,10 +228,7 @@ async function findProvenance(db: Kysely<Tables>, listingId: number) {
   return row && { ...row.provenance, raw_id: row.raw_id };
 }
 
-/**
- * Checks that a listing exists.
- * @throws ProblemError `listing_not_found` if it does not.
- */
+/** @throws ProblemError `listing_not_found`. */
 async function requireListing(db: Kysely<Tables>, listingId: number): Promise<void> {
   const row = await db
     .selectFrom('property_listings')
@@ -240,13 +238,12 @@ async function requireListing(db: Kysely<Tables>, listingId: number): Promise<vo
   if (row === undefined) throw problem('listing_not_found');
 }
 
-type SnapshotKey = { rawId: number; revision: number };
-
 function listSnapshots(
   db: Kysely<Tables>,
   listingId: number,
-  { limit, before }: { limit: number; before: SnapshotKey | undefined },
+  options: { limit: number; before: { rawId: number; revision: number } | undefined },
 ) {
+  const { limit, before } = options;
   return db
     .selectFrom('listing_snapshots')
     .select(['raw_id', 'revision', 'listing', 'changes', 'model', 'prompt_version', 'created_at'])

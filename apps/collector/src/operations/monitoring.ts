@@ -86,7 +86,7 @@ function createHealthChecks({
     disk: async (signal) => {
       const [freeBytes, answers] = await Promise.all([
         disk.freeBytes(),
-        imageStore.answers(signal),
+        imageStore.isReachable(signal),
       ]);
       return {
         status: freeBytes < disk.minFreeBytes ? 'down' : answers ? 'ok' : 'degraded',

@@ -18,8 +18,8 @@ export type ListingState = FieldValues;
 export function buildListingState(payload: Payload, facts: Facts): ListingState {
   const sources: Record<'payload' | 'facts', Partial<Record<string, unknown>>> = { payload, facts };
   const state = mapFields(FIELD_NAMES, (name) => {
-    const { by, kind } = getField(name);
-    const value = sources[by === 'source' ? 'payload' : 'facts'][name];
+    const { provider, kind } = getField(name);
+    const value = sources[provider === 'source' ? 'payload' : 'facts'][name];
     if (value === undefined) return emptyValue(name);
     // Convert to UTC: RFC 3339 allows time zone offsets that PostgreSQL rejects.
     if (typeof value === 'string' && kind === 'time') return parseTime(value).toISOString();
@@ -34,7 +34,7 @@ export type Changes = Record<string, { from: unknown; to: unknown }>;
 
 /** The names by which snapshots list changes: the compared fields, and the images. */
 export const TRACKED_FIELDS = [
-  ...FIELD_NAMES.filter((name) => getField(name).compared !== 'ignored'),
+  ...FIELD_NAMES.filter((name) => getField(name).comparison !== 'ignored'),
   'pictures',
 ];
 
@@ -62,8 +62,8 @@ export function isMaterialChange(
   titleBefore: ValueProvider | null,
 ): boolean {
   const worded = FIELD_NAMES.filter((name) => {
-    const { compared, by } = getField(name);
-    if (compared === undefined || by === 'model') return compared !== undefined;
+    const { comparison, provider } = getField(name);
+    if (comparison === undefined || provider === 'model') return comparison !== undefined;
     return getProvider(origins[name]) === 'model' && titleBefore !== 'payload';
   });
   return Object.keys(changes).some((name) => !worded.some((other) => other === name));

@@ -1,5 +1,5 @@
 import { type Kysely, sql } from 'kysely';
-import { type Asked, isOutdated as isOutdatedImage } from '../images/describe.ts';
+import { type DescriberVersion, isOutdated as isOutdatedImage } from '../images/describe.ts';
 import type { Payload } from '../ingest/payload.ts';
 import { FIELD_NAMES } from '../listing/fields.ts';
 import { onSameListing } from '../listing/listing.ts';
@@ -86,7 +86,11 @@ export function listSelected(db: Kysely<Tables>, selection: ListingSelection, li
   );
 }
 
-function selectWithImages(db: Kysely<Tables>, selection: ListingSelection, describer: Asked) {
+function selectWithImages(
+  db: Kysely<Tables>,
+  selection: ListingSelection,
+  describer: DescriberVersion,
+) {
   return selectListings(db, selection).where(
     sql<boolean>`exists (
       select from listing_images as shown join images using (sha256)
@@ -98,7 +102,7 @@ function selectWithImages(db: Kysely<Tables>, selection: ListingSelection, descr
 export async function countWithImages(
   db: Kysely<Tables>,
   selection: ListingSelection,
-  describer: Asked,
+  describer: DescriberVersion,
 ): Promise<number> {
   const { n } = await selectWithImages(db, selection, describer)
     .select((eb) => eb.fn.countAll<number>().as('n'))
@@ -112,7 +116,7 @@ export async function countWithImages(
 export function listWithImages(
   db: Kysely<Tables>,
   selection: ListingSelection,
-  describer: Asked,
+  describer: DescriberVersion,
   limit: number,
 ) {
   return selectWithImages(db, selection, describer)

@@ -9,16 +9,15 @@ const REDIRECTS = new Set([301, 302, 303, 307, 308]);
 /** Timeouts for connecting, for the headers, and between body chunks, in milliseconds. */
 const TIMEOUTS_MS = { connect: 10_000, headers: 20_000, body: 20_000 };
 
-/** The response after redirects; its body is as it was sent. */
+/** The response after redirects, with the body as sent. `close` ends the connection. */
 export type FetchResponse = Pick<Awaited<ReturnType<typeof request>>, 'headers' | 'body'> & {
   status: number;
-  /** Closes the connection. */
   close(): Promise<void>;
 };
 
 /**
- * Requests an address from outside, within the rules of `createUrlCheck`, and follows up to five redirects, each
- * checked and pinned again. Close the response.
+ * Requests a URL within the rules of `createUrlCheck`, and follows up to five redirects, each checked and pinned again.
+ * The caller closes the response.
  * @throws FetchError if the URL is not allowed; network errors.
  */
 export type SafeFetch = (
@@ -26,9 +25,7 @@ export type SafeFetch = (
   options: { signal: AbortSignal; accept?: string },
 ) => Promise<FetchResponse>;
 
-/**
- * Creates a fetch function with protection against request forgery. Specification 001, Errors; Contract 4, Images.
- */
+/** Creates a fetch function with protection against request forgery. Specification 001, Errors; Contract 4, Images. */
 export function createSafeFetch(options: {
   allow: readonly string[];
   lookup?: Lookup | undefined;
@@ -38,25 +35,23 @@ export function createSafeFetch(options: {
   return async (text, { signal, accept = '*/*' }) => {
     let url = parseUrl(text);
     for (let redirects = 0; ; redirects += 1) {
-      const addresses = await rejectOnAbort(signal, checkUrl(url));
-      const agent = createPinnedAgent(addresses);
+      const agent = createPinnedAgent(await rejectOnAbort(signal, checkUrl(url)));
       try {
-        const headers = { accept, 'accept-encoding': 'identity', 'user-agent': 'oselya' };
-        const response = await request(url, { dispatcher: agent, headers, signal });
-        if (!REDIRECTS.has(response.statusCode)) {
-          const close = () => agent.destroy();
-          return {
-            status: response.statusCode,
-            headers: response.headers,
-            body: response.body,
-            close,
-          };
-        }
-        response.body.on('error', () => undefined).destroy();
+        const {
+          statusCode: status,
+          headers,
+          body,
+        } = await request(url, {
+          dispatcher: agent,
+          headers: { accept, 'accept-encoding': 'identity', 'user-agent': 'oselya' },
+          signal,
+        });
+        if (!REDIRECTS.has(status)) return { status, headers, body, close: () => agent.destroy() };
+        body.on('error', () => undefined).destroy();
         if (redirects === MAX_REDIRECTS) {
           throw new FetchError(`The address redirects more than ${MAX_REDIRECTS} times`);
         }
-        url = parseUrl(firstHeaderValue(response.headers['location']), url);
+        url = parseUrl(firstHeaderValue(headers['location']), url);
       } catch (error) {
         await agent.destroy();
         throw error;

@@ -6,7 +6,6 @@ import type { Tables } from '../tables.ts';
 import { whereFilterTerms, whereFilters, listPartitions } from './filters.ts';
 import type { SearchFilters } from './schemas.ts';
 
-/** Part of the model client that search needs. */
 export type QueryEmbedder = Pick<ModelClient, 'embed'>;
 
 /** Query vector in PostgreSQL syntax, and the model that created it. The model is null if unknown. */
@@ -15,9 +14,9 @@ export type QueryVector = { vector: string; embeddingModel: string | null };
 /** Listing near a vector, and its group of likely duplicates. */
 export type Neighbour = { id: number; distance: number; group: number | null };
 
-type Query = QueryVector & {
+/** Query of the nearest listings. */
+export type NearestQuery = QueryVector & {
   filters: SearchFilters;
-  /** ID of a listing to exclude. */
   exclude?: number | undefined;
   /** Excludes listings with a larger ID. */
   newestId?: number | undefined;
@@ -38,8 +37,7 @@ const EXACT_MATCHES = 2000;
 const MAX_EXACT = 100_000;
 
 /** Bounds of the HNSW setting `ef_search`. A larger value improves recall but takes longer. */
-const INDEX_VIEW = { min: 200, max: 1000 };
-const VIEW_FACTOR = 2;
+const EF_SEARCH = { min: 200, max: 1000, perHit: 2 };
 
 /** Number of distances that can be computed while the index visits one neighbour. */
 const INDEX_COST = 4;
@@ -51,14 +49,14 @@ const INDEX_COST = 4;
  * The index does not know the filters, so it visits many neighbours in vain if few listings match. In that case, and
  * if the index finds too few listings, all distances are computed.
  */
-export async function findNearest(db: Kysely<Tables>, query: Query): Promise<Neighbour[]> {
+export async function findNearest(db: Kysely<Tables>, query: NearestQuery): Promise<Neighbour[]> {
   const { limit, filters, exactMatches = EXACT_MATCHES, maxExact = MAX_EXACT } = query;
   const { all, passing } = await estimateListings(db, filters);
   const visited = (limit * all) / Math.max(1, passing);
   const isExactCheaper = exactMatches > 0 && passing <= visited * INDEX_COST;
   if (passing <= exactMatches || isExactCheaper) return searchExactly(db, query);
-  const view = Math.min(Math.max(INDEX_VIEW.min, limit * VIEW_FACTOR), INDEX_VIEW.max);
-  const found = await searchIndex(db, query, view);
+  const efSearch = Math.min(Math.max(EF_SEARCH.min, limit * EF_SEARCH.perHit), EF_SEARCH.max);
+  const found = await searchIndex(db, query, efSearch);
   return found.length >= limit || passing > maxExact ? found : searchExactly(db, query);
 }
 
@@ -69,15 +67,15 @@ async function estimateListings(
   db: Kysely<Tables>,
   filters: SearchFilters,
 ): Promise<{ all: number; passing: number }> {
-  const every = db.selectFrom('property_listings').select('id');
-  const query = every.unionAll(every.where(whereFilters(filters)));
+  const listings = db.selectFrom('property_listings').select('id');
+  const query = listings.unionAll(listings.where(whereFilters(filters)));
   const { rows } = await sql<Explained>`explain (format json) ${query}`.execute(db);
   const [all = 0, passing = 0] =
     rows[0]?.['QUERY PLAN'][0].Plan.Plans.map((plan) => plan['Plan Rows']) ?? [];
   return { all, passing: Math.min(all, passing) };
 }
 
-function isCandidate({ embeddingModel, exclude, newestId }: Query): Expression<SqlBool> {
+function isCandidate({ embeddingModel, exclude, newestId }: NearestQuery): Expression<SqlBool> {
   const eb = expressionBuilder<Tables, 'property_listings'>();
   const conditions: Expression<SqlBool>[] = [eb('embedding', 'is not', null)];
   if (exclude !== undefined) conditions.push(eb('id', '<>', exclude));
@@ -91,7 +89,7 @@ function isCandidate({ embeddingModel, exclude, newestId }: Query): Expression<S
 }
 
 /** Computes all distances. "materialized" keeps the planner from using the index. */
-async function searchExactly(db: Kysely<Tables>, query: Query): Promise<Neighbour[]> {
+async function searchExactly(db: Kysely<Tables>, query: NearestQuery): Promise<Neighbour[]> {
   const { vector, limit, filters } = query;
   const parts = listPartitions(filters).map(
     (part) => sql`
@@ -111,12 +109,16 @@ async function searchExactly(db: Kysely<Tables>, query: Query): Promise<Neighbou
  * Searches the index in relaxed order, because strict order misses one near neighbour in twenty with selective
  * filters. The settings are local to the statement. The search reads them, so PostgreSQL applies them first.
  */
-async function searchIndex(db: Kysely<Tables>, query: Query, view: number): Promise<Neighbour[]> {
+async function searchIndex(
+  db: Kysely<Tables>,
+  query: NearestQuery,
+  efSearch: number,
+): Promise<Neighbour[]> {
   const { vector, limit, filters } = query;
   const { rows } = await sql<Neighbour>`
     select near.* from (
       select set_config('hnsw.iterative_scan', 'relaxed_order', true) as scan,
-        set_config('hnsw.ef_search', ${String(view)}, true) as view) as setting
+        set_config('hnsw.ef_search', ${String(efSearch)}, true) as view) as setting
     cross join lateral (
       select id, embedding <=> ${vector}::vector as distance, duplicate_group as "group"
       from property_listings
@@ -155,8 +157,8 @@ export async function embedQuery(
     .catch((cause: unknown) => {
       if (!(cause instanceof ModelError)) throw cause;
       // If this process is stopping, another one may still answer.
-      const mayPass = ['MODEL_CLOSED', 'MODEL_ABORTED'].includes(cause.code) || cause.retryable;
-      throw mayPass
+      const isTemporary = ['MODEL_CLOSED', 'MODEL_ABORTED'].includes(cause.code) || cause.retryable;
+      throw isTemporary
         ? problem('model_unavailable', { cause, headers: { 'retry-after': '5' } })
         : problem('model_failed', { cause });
     });

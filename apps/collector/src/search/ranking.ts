@@ -21,11 +21,10 @@ export function compareByRank(a: Omit<Hit, 'group'>, b: Omit<Hit, 'group'>): num
   return b.rank - a.rank || b.id - a.id;
 }
 
-type Query = {
+export type WordQuery = {
   /** Normalised query with at least one word. */
   text: string;
   filters: SearchFilters;
-  /** Maximum number of listings to rank. */
   bound: number;
   /** Excludes listings with a larger ID. Any number is allowed, because it comes from a client's cursor. */
   newestId?: number | undefined;
@@ -50,7 +49,7 @@ const RESERVE = 1.25;
  * newest ID bands first, then as many more as the matches so far suggest. A frequent word thus costs little, and a
  * rare word costs one more query. There are at most about 25 queries.
  */
-export async function rankMatches(db: Kysely<Tables>, query: Query): Promise<RankedHits> {
+export async function rankMatches(db: Kysely<Tables>, query: WordQuery): Promise<RankedHits> {
   const { newestId, found } = await findFirst(db, query);
   const last = getBand(newestId);
   let from = Math.max(0, last + 1 - FIRST_BANDS);
@@ -76,7 +75,7 @@ function nextBands({ seen, found, bound }: { seen: number; found: number; bound:
  */
 async function findFirst(
   db: Kysely<Tables>,
-  { text, filters, bound, newestId }: Query,
+  { text, filters, bound, newestId }: WordQuery,
 ): Promise<{ newestId: number; found: Hit[] }> {
   const last = sql`coalesce((select max(id) from property_listings), 0)`;
   const newest = newestId === undefined ? last : sql`least(${newestId}::bigint, ${last})`;
@@ -92,7 +91,11 @@ async function findFirst(
 
 async function findMatches(
   db: Kysely<Tables>,
-  options: Query & { newestId: number; window: { from: number; before: number }; limit: number },
+  options: WordQuery & {
+    newestId: number;
+    window: { from: number; before: number };
+    limit: number;
+  },
 ): Promise<Hit[]> {
   const { text, filters, newestId, window, limit } = options;
   const { from, before } = window;

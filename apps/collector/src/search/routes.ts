@@ -22,9 +22,7 @@ import {
 } from './schemas.ts';
 import { createSearchService, type SearchDeps } from './service.ts';
 
-/** Dependencies of the search routes. */
 export type SearchRouteDeps = SearchDeps & {
-  /** EMBEDDING_DIMENSIONS. */
   dimensions: number;
   /** Rate limits for each API key or client. Hybrid searches and matches count as full-text searches. */
   limits: { fulltext: RateLimit; similar: RateLimit };
@@ -56,9 +54,9 @@ export function searchRoutes(app: Server, deps: SearchRouteDeps): void {
   ];
   for (const schema of schemas) app.addSchema(schema);
 
-  const about = { tags: ['search'] };
+  const base = { tags: ['search'] };
   const fulltextBody = ref<FulltextSearchRequest>('FulltextSearchRequest');
-  const fulltextAnswer = ref<FulltextSearchResponse>('FulltextSearchResponse');
+  const fulltextResponse = ref<FulltextSearchResponse>('FulltextSearchResponse');
 
   /** Records the duration of a search, unless it fails. */
   async function measureSearch<Result extends object>(
@@ -77,13 +75,13 @@ export function searchRoutes(app: Server, deps: SearchRouteDeps): void {
     {
       ...options(limits.fulltext),
       schema: {
-        ...about,
+        ...base,
         summary: 'Find listings by their words',
         description:
           `Ranks the ${MAX_RANKED_MATCHES} newest listings that match, the best first. Where more match, ` +
           'the older ones are not found and `total.relation` is `gte`: narrow the search by filters.',
         body: fulltextBody,
-        response: { 200: fulltextAnswer, ...problemResponses(400, 401, 403, 422, 429, 503) },
+        response: { 200: fulltextResponse, ...problemResponses(400, 401, 403, 422, 429, 503) },
       },
     },
     ({ body }) => measureSearch('fulltext', searchService.fulltext(body)),
@@ -94,7 +92,7 @@ export function searchRoutes(app: Server, deps: SearchRouteDeps): void {
     {
       ...options(limits.similar),
       schema: {
-        ...about,
+        ...base,
         summary: 'Find listings near to a text, an embedding or a listing',
         body: ref<SimilarSearchRequest>('SimilarSearchRequest'),
         response: {
@@ -113,14 +111,14 @@ export function searchRoutes(app: Server, deps: SearchRouteDeps): void {
     {
       ...options(limits.fulltext),
       schema: {
-        ...about,
+        ...base,
         summary: 'Find listings by their words and their meaning together',
         description:
           `Fuses the ${HYBRID_DEPTH} best listings by words (ranked as in the full-text search) with ` +
           `the ${HYBRID_DEPTH} nearest by meaning.`,
         body: fulltextBody,
         response: {
-          200: fulltextAnswer,
+          200: fulltextResponse,
           ...problemResponses(400, 401, 403, 422, 429, 'model_failed', 'model_unavailable', 503),
         },
       },
@@ -134,7 +132,7 @@ export function searchRoutes(app: Server, deps: SearchRouteDeps): void {
     {
       ...options(limits.fulltext),
       schema: {
-        ...about,
+        ...base,
         summary: 'Tell which of some listings a search finds now',
         description:
           'For clients that keep searches: send the listings of `GET /listings/changes`. The answer has those that the ' +

@@ -12,7 +12,6 @@ export const MAX_RANKED_MATCHES = 1000;
 /** Number of hits that the hybrid search takes from each of its two rankings. */
 export const HYBRID_DEPTH = 50;
 
-/** Default number of hits in a response. */
 export const DEFAULT_LIMIT = 20;
 const MAX_LIMIT = 100;
 
@@ -55,7 +54,6 @@ const fold_duplicates = Type.Optional(
   }),
 );
 
-/** Maximum number of duplicates that a hit lists. */
 export const MAX_NAMED_DUPLICATES = 100;
 
 const duplicates = Type.Optional(
@@ -76,7 +74,6 @@ const query = Type.String({
 
 const filtersObject = Type.Object(filters);
 
-/** Filters of a search. */
 export type SearchFilters = Static<typeof filtersObject>;
 
 /** Request of the full-text and the hybrid search. Contract 4, Search. */
@@ -142,7 +139,6 @@ export const fulltextSearchResponseSchema = Type.Object(
 
 export type FulltextSearchResponse = Static<typeof fulltextSearchResponseSchema>;
 
-/** Maximum number of listings in one request. */
 const MAX_IDS = 100;
 
 /** Request of `/search/matches`: listing IDs and a search. */
@@ -167,7 +163,6 @@ export const matchesRequestSchema = Type.Object(
 
 export type MatchesRequest = Static<typeof matchesRequestSchema>;
 
-/** Response of `/search/matches`. */
 export const matchesResponseSchema = Type.Object(
   {
     items: Type.Array(Type.Object({ listing: listingSchema }), {
@@ -206,7 +201,6 @@ export const createSimilarSearchRequestSchema = (dimensions: number) =>
 
 export type SimilarSearchRequest = Static<ReturnType<typeof createSimilarSearchRequestSchema>>;
 
-/** Response of `/search/similar`, nearest listings first. */
 export const similarSearchResponseSchema = Type.Object(
   {
     items: Type.Array(

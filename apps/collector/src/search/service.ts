@@ -13,11 +13,18 @@ import {
   type QueryEmbedder,
   embedQuery,
   findNearest,
+  type NearestQuery,
   type Neighbour,
   type QueryVector,
   toUnitVector,
 } from './nearest.ts';
-import { compareByRank, type Hit, type RankedHits, rankMatches } from './ranking.ts';
+import {
+  compareByRank,
+  type Hit,
+  type RankedHits,
+  rankMatches,
+  type WordQuery,
+} from './ranking.ts';
 import {
   DEFAULT_LIMIT,
   type FulltextSearchRequest,
@@ -32,90 +39,93 @@ import {
   type SimilarSearchResponse,
 } from './schemas.ts';
 
-/** Dependencies of the search service. */
 export type SearchDeps = { db: Kysely<Tables>; model: QueryEmbedder };
 
-type Untimed<Response> = Omit<Response, 'took_ms'>;
+type WithoutDuration<Response> = Omit<Response, 'took_ms'>;
 
-/** Constant of reciprocal rank fusion. A smaller one lets the first places dominate. Contract 4, Search. */
+type Ranking = RankedHits & { isCut: boolean };
+
+/** Constant of reciprocal rank fusion. With a smaller one, the first positions dominate. Contract 4, Search. */
 const RANK_CONSTANT = 60;
 
 /** Growth factor of the number of neighbours that are read until a page without duplicates is full. */
-const FOLD_FACTOR = 2;
-/** Maximum number of neighbours to read for such a page; also the maximum of `ef_search`. */
-const MAX_READ_TO_FOLD = 1000;
+const READ_GROWTH = 2;
+/** Maximum number of neighbours to read for a page without duplicates; also the maximum of `ef_search`. */
+const MAX_READ_NEIGHBOURS = 1000;
 
 /**
  * Creates the search service. Each signal aborts when the client disconnects. A query without a word finds nothing.
- * The model is called before the database, so that no connection is held meanwhile. Contract 4, Search.
+ * The model is called before the database, so that it holds no connection. Contract 4, Search.
  */
 export function createSearchService({ db, model }: SearchDeps) {
-  async function rankBoth(
-    { query, text, filters }: { query: string; text: string; filters: SearchFilters },
-    after: Position | undefined,
-    signal: AbortSignal,
-  ): Promise<RankedHits & { isCut: boolean }> {
-    const target = await embedQuery(model, query, signal);
-    const nearest = { ...target, filters, limit: HYBRID_DEPTH };
-    const known = after?.newestId;
-    const [{ ranked, newestId }, found] = await Promise.all([
-      rankMatches(db, { text, filters, bound: MAX_RANKED_MATCHES, newestId: known }),
-      findNearest(db, { ...nearest, newestId: known }),
+  async function rankByWords(query: Omit<WordQuery, 'bound'>): Promise<Ranking> {
+    const found = await rankMatches(db, { ...query, bound: MAX_RANKED_MATCHES });
+    return { ...found, isCut: found.ranked.length >= MAX_RANKED_MATCHES };
+  }
+
+  async function rankByWordsAndMeaning(
+    query: Omit<WordQuery, 'bound'>,
+    target: QueryVector,
+  ): Promise<Ranking> {
+    const { filters, newestId: known } = query;
+    const [byWords, neighbours] = await Promise.all([
+      rankByWords(query),
+      findNearest(db, { ...target, filters, limit: HYBRID_DEPTH, newestId: known }),
     ]);
-    const words = ranked.slice(0, HYBRID_DEPTH);
+    const { newestId } = byWords;
+    const matches = byWords.ranked.slice(0, HYBRID_DEPTH);
     // A listing that was added between the two queries must not appear on any page.
-    const near = found.filter(({ id }) => id <= newestId);
-    const isCut = Math.max(words.length, found.length) >= HYBRID_DEPTH;
-    return { ranked: fuseRankings([words, near]), newestId, isCut };
+    const near = neighbours.filter(({ id }) => id <= newestId);
+    const isCut = Math.max(matches.length, neighbours.length) >= HYBRID_DEPTH;
+    return { ranked: fuseRankings([matches, near]), newestId, isCut };
   }
 
   async function searchRanked(
     kind: 'fulltext' | 'hybrid',
     request: FulltextSearchRequest,
     signal?: AbortSignal,
-  ): Promise<Untimed<FulltextSearchResponse>> {
+  ): Promise<WithoutDuration<FulltextSearchResponse>> {
     const { query, limit = DEFAULT_LIMIT, cursor, highlight: shouldHighlight, ...rest } = request;
     const { fold_duplicates: isFolded = false, ...filters } = rest;
     validateRanges(filters);
     const text = normaliseText(query);
-    const search = fingerprint([kind, text, Object.entries(filters).toSorted(byKey), isFolded]);
+    const search = hashSearch(filters, kind, text, isFolded);
     const after = cursor === undefined ? undefined : readCursor(search, cursor);
     if (text === '') return { items: [], total: { value: 0, relation: 'eq' }, next_cursor: null };
 
+    const wordQuery = { text, filters, newestId: after?.newestId };
     const { ranked, newestId, isCut } =
       signal === undefined
-        ? await rankMatches(db, {
-            text,
-            filters,
-            bound: MAX_RANKED_MATCHES,
-            newestId: after?.newestId,
-          }).then((found) => ({ ...found, isCut: found.ranked.length >= MAX_RANKED_MATCHES }))
-        : await rankBoth({ query, text, filters }, after, signal);
+        ? await rankByWords(wordQuery)
+        : await rankByWordsAndMeaning(wordQuery, await embedQuery(model, query, signal));
     const hits = isFolded ? foldGroups(ranked) : ranked;
     const left = after === undefined ? hits : hits.filter((hit) => compareByRank(after, hit) < 0);
-    const shown = left.slice(0, limit);
-    const last = left.length > limit ? shown.at(-1) : undefined;
+    const page = left.slice(0, limit);
+    const last = left.length > limit ? page.at(-1) : undefined;
     const words = shouldHighlight === true ? new Set(text.split(' ')) : undefined;
-    const results = await loadResults(db, shown, isFolded ? filters : undefined);
+    const results = await loadResults(db, page, isFolded ? filters : undefined);
     return {
       items: results.map(({ hit, ...result }) => {
         const { title, description } = result.listing;
         const passage = title === null ? description : `${title}\n${description}`;
-        const marked = words && { highlight: highlight(passage, words) };
-        return { ...result, rank: hit.rank, ...marked };
+        const highlighted = words && { highlight: highlight(passage, words) };
+        return { ...result, rank: hit.rank, ...highlighted };
       }),
       total: { value: hits.length, relation: isCut ? 'gte' : 'eq' },
-      next_cursor: last === undefined ? null : writeCursor(search, { ...last, newestId }),
+      next_cursor:
+        last === undefined
+          ? null
+          : cursors.write({ search, rank: last.rank, id: last.id, newestId }),
     };
   }
 
   /** Reads more neighbours until the page is full or the maximum is reached. */
-  async function findFolded(nearest: Parameters<typeof findNearest>[1]): Promise<Neighbour[]> {
-    for (let limit = nearest.limit * FOLD_FACTOR; ; limit *= FOLD_FACTOR) {
-      const neighbours = await findNearest(db, { ...nearest, limit });
+  async function findFolded(query: NearestQuery): Promise<Neighbour[]> {
+    for (let limit = query.limit * READ_GROWTH; ; limit *= READ_GROWTH) {
+      const neighbours = await findNearest(db, { ...query, limit });
       const folded = foldGroups(neighbours);
-      const isAll = neighbours.length < limit || limit * FOLD_FACTOR > MAX_READ_TO_FOLD;
-      if (folded.length >= nearest.limit || isAll) return folded.slice(0, nearest.limit);
+      const isAll = neighbours.length < limit || limit * READ_GROWTH > MAX_READ_NEIGHBOURS;
+      if (folded.length >= query.limit || isAll) return folded.slice(0, query.limit);
     }
   }
 
@@ -142,13 +152,13 @@ export function createSearchService({ db, model }: SearchDeps) {
     async similar(
       request: SimilarSearchRequest,
       signal: AbortSignal,
-    ): Promise<Untimed<SimilarSearchResponse>> {
+    ): Promise<WithoutDuration<SimilarSearchResponse>> {
       const { query, embedding, listing_id, limit = DEFAULT_LIMIT, ...rest } = request;
       const { fold_duplicates: isFolded = false, ...filters } = rest;
       validateRanges(filters);
-      const given = [query, embedding, listing_id].filter((one) => one !== undefined).length;
-      if (given !== 1) {
-        const message = `must have exactly one of query, embedding and listing_id, not ${given}`;
+      const count = [query, embedding, listing_id].filter((value) => value !== undefined).length;
+      if (count !== 1) {
+        const message = `must have exactly one of query, embedding and listing_id, not ${count}`;
         throw problem('validation_failed', { errors: [{ path: 'body', message }] });
       }
       if (query !== undefined && normaliseText(query) === '') return { items: [] };
@@ -168,23 +178,19 @@ export function createSearchService({ db, model }: SearchDeps) {
      * Returns the listings among the given IDs that a full-text search finds, in the order of the IDs.
      * @throws ProblemError `validation_failed` if a range is empty.
      */
-    async matches(request: MatchesRequest): Promise<Untimed<MatchesResponse>> {
+    async matches(request: MatchesRequest): Promise<WithoutDuration<MatchesResponse>> {
       const { ids, query, ...filters } = request;
       validateRanges(filters);
       const text = query === undefined ? undefined : normaliseText(query);
       if (text === '') return { items: [] };
       const hasWords = sql<boolean>`search_vector @@ plainto_tsquery('simple', ${text})`;
-      const found = await loadListings(
-        db,
-        ids,
-        text === undefined ? whereFilters(filters) : sql`${whereFilters(filters)} and ${hasWords}`,
-      );
-      return {
-        items: ids.flatMap((id) => {
-          const listing = found.get(id);
-          return listing === undefined ? [] : [{ listing }];
-        }),
-      };
+      const condition =
+        text === undefined
+          ? whereFilters(filters)
+          : sql<SqlBool>`${whereFilters(filters)} and ${hasWords}`;
+      const found = await loadListings(db, ids, condition);
+      const listings = ids.flatMap((id) => found.get(id) ?? []);
+      return { items: listings.map((listing) => ({ listing })) };
     },
   };
 }
@@ -201,7 +207,9 @@ function fuseRankings(rankings: readonly (readonly Omit<Hit, 'rank'>[])[]): Hit[
 }
 
 /** Removes all hits of each group of likely duplicates except the first. */
-function foldGroups<Grouped extends { group: number | null }>(hits: readonly Grouped[]): Grouped[] {
+function foldGroups<FoundHit extends { group: number | null }>(
+  hits: readonly FoundHit[],
+): FoundHit[] {
   const seen = new Set<number>();
   return hits.filter(({ group }) => {
     if (group === null) return true;
@@ -211,63 +219,46 @@ function foldGroups<Grouped extends { group: number | null }>(hits: readonly Gro
   });
 }
 
-/**
- * Position of the last hit of a page. The ID breaks ties between ranks. `newestId` excludes newer listings, which
- * would shift the ranks of later pages.
- */
-type Position = { rank: number; id: number; newestId: number };
-
-/** Version of the cursor format. Increment it to invalidate earlier cursors. */
-const CURSOR_VERSION = 3;
-
 const id = Type.Integer({ minimum: 0, maximum: MAX_ID });
 const invalidCursor = {
   path: 'body/cursor',
   message: 'must be the next_cursor of a page of this same search',
 };
-const positions = createCursorCodec(
+
+/**
+ * Cursors with a hash of the search and its last hit, whose ID breaks ties between ranks. `newestId` excludes newer
+ * listings, which would shift the ranks of later pages.
+ */
+const cursors = createCursorCodec(
   Type.Object(
-    { v: Type.Literal(CURSOR_VERSION), q: Type.String(), r: Type.Number(), i: id, n: id },
+    { search: Type.String(), rank: Type.Number(), id, newestId: id },
     { additionalProperties: false },
   ),
   invalidCursor,
 );
 
-function writeCursor(search: string, { rank, id: last, newestId }: Position): string {
-  return positions.write({ v: CURSOR_VERSION, q: search, r: rank, i: last, n: newestId });
+/** @throws ProblemError `validation_failed` if the cursor is invalid or belongs to another search. */
+function readCursor(search: string, text: string) {
+  const cursor = cursors.read(text);
+  if (cursor?.search !== search) throw problem('validation_failed', { errors: [invalidCursor] });
+  return cursor;
 }
 
-/**
- * Parses a cursor of this search.
- * @throws ProblemError `validation_failed` if the cursor is invalid or belongs to another search.
- */
-function readCursor(search: string, text: string): Position {
-  const { q, r: rank, i, n } = positions.read(text) ?? {};
-  if (q !== search || rank === undefined || i === undefined || n === undefined) {
-    throw problem('validation_failed', { errors: [invalidCursor] });
-  }
-  return { rank, id: i, newestId: n };
-}
-
-function byKey([a]: [string, unknown], [b]: [string, unknown]): number {
-  return a < b ? -1 : 1;
-}
-
-function fingerprint(search: unknown): string {
-  const hash = createHash('sha256').update(JSON.stringify(search));
+/** Identifies a search regardless of the order of its filters. */
+function hashSearch(filters: SearchFilters, ...parts: readonly unknown[]): string {
+  const json = JSON.stringify(filters, Object.keys(filters).toSorted());
+  const hash = createHash('sha256').update(JSON.stringify([json, ...parts]));
   return hash.digest('base64url').slice(0, 16);
 }
 
 /** Loads the listings of hits in the same order. If `folded` is set, adds the other members of each group. */
-async function loadResults<Found extends { id: number; group: number | null }>(
+async function loadResults<FoundHit extends { id: number; group: number | null }>(
   db: Kysely<Tables>,
-  hits: readonly Found[],
+  hits: readonly FoundHit[],
   folded: SearchFilters | undefined,
-): Promise<{ hit: Found; listing: Listing; duplicates?: number[] }[]> {
-  const listings = await loadListings(
-    db,
-    hits.map((hit) => hit.id),
-  );
+): Promise<{ hit: FoundHit; listing: Listing; duplicates?: number[] }[]> {
+  const ids = hits.map((hit) => hit.id);
+  const listings = await loadListings(db, ids);
   const groups = hits.flatMap(({ group }) => group ?? []);
   const members = folded && (await listGroupMembers(db, groups, folded));
   return hits.flatMap((hit) => {
@@ -275,8 +266,8 @@ async function loadResults<Found extends { id: number; group: number | null }>(
     if (listing === undefined) return [];
     if (members === undefined) return [{ hit, listing }];
     const group = (hit.group === null ? undefined : members.get(hit.group)) ?? [];
-    const others = group.filter((one) => one !== hit.id).slice(0, MAX_NAMED_DUPLICATES);
-    return [{ hit, listing, duplicates: others }];
+    const duplicates = group.filter((id) => id !== hit.id).slice(0, MAX_NAMED_DUPLICATES);
+    return [{ hit, listing, duplicates }];
   });
 }
 
@@ -308,12 +299,12 @@ async function listGroupMembers(
   if (groups.length === 0) return new Map();
   // Select one more than the maximum, because the hit itself may be among them.
   const { rows } = await sql<{ group: number; ids: number[] }>`
-    select wanted.id as "group", (
+    select requested.id as "group", (
       select coalesce(jsonb_agg(id order by id), '[]') from (
         select id from property_listings
-        where duplicate_group = wanted.id and (${include_archived} or archived_at is null)
+        where duplicate_group = requested.id and (${include_archived} or archived_at is null)
         order by id limit ${MAX_NAMED_DUPLICATES + 1}) as member) as ids
-    from unnest(${[...new Set(groups)]}::bigint[]) as wanted (id)`.execute(db);
+    from unnest(${[...new Set(groups)]}::bigint[]) as requested (id)`.execute(db);
   return new Map(rows.map(({ group, ids }) => [group, ids]));
 }
 

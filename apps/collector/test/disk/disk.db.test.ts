@@ -28,9 +28,9 @@ function scriptedDisk(freeMb: number) {
 
 test('There is room while the minimum stays free beside the needed bytes', async () => {
   const { disk } = scriptedDisk(150);
-  await disk.need();
-  await disk.need(50 * MIB);
-  await assert.rejects(disk.need(50 * MIB + 1), isDiskLow);
+  await disk.requireFree();
+  await disk.requireFree(50 * MIB);
+  await assert.rejects(disk.requireFree(50 * MIB + 1), isDiskLow);
   assert.ok((await createDisk({ folder: tmpdir(), minFreeMb: 0 }).freeBytes()) > 0);
 });
 

@@ -5,7 +5,6 @@ import {
   buildSimilarFactsQueries,
   findCandidates,
   loadComparedListings,
-  MAX_CANDIDATES,
   buildNearestQuery,
   buildSameImagesQuery,
   buildSimilarImagesQuery,
@@ -108,33 +107,4 @@ test('A listing without place, size and images has no candidates', async () => {
     assert.ok(listing);
     assert.deepEqual(await db.transaction().execute((trx) => findCandidates(trx, listing)), []);
   }
-});
-
-test('Candidates that several queries found are preferred when there are too many', async () => {
-  // Other listings have each of the other images, and an old listing with equal facts has one.
-  const { id: twin } = await db
-    .selectFrom('property_listings')
-    .select('id')
-    .where('city_key', '=', 'львів')
-    .where('floor', '=', 3)
-    .where('area_total', '=', 54.3)
-    .where('id', '<>', own)
-    .orderBy('id')
-    .executeTakeFirstOrThrow();
-  await sql`insert into images (sha256, media_type, width, height, bytes)
-    select lpad(to_hex(100000 + n), 64, '0'), 'image/jpeg', 1, 1, 1 from generate_series(2, 19) as n`.execute(
-    db,
-  );
-  await sql`insert into listing_images (listing_id, position, sha256)
-    select ${own}::bigint, n, lpad(to_hex(100000 + n), 64, '0') from generate_series(2, 19) as n
-    union all
-    select id, 2, lpad(to_hex(100000 + 2 + nth % 18), 64, '0')
-    from (select id, row_number() over (order by id desc)::integer as nth from property_listings
-      where id not in (${own}, ${twin}) and city_key <> 'львів' limit 18 * 19) as other
-    union all
-    select ${twin}::bigint, 2, lpad(to_hex(100002), 64, '0')`.execute(db);
-  const candidates = await findCandidates(db, await loadOwn());
-  assert.equal(candidates.length, MAX_CANDIDATES);
-  assert.equal(new Set(candidates).size, candidates.length);
-  assert.ok(candidates.includes(twin));
 });

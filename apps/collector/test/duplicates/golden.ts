@@ -130,42 +130,31 @@ const AGENCY = {
   images: imagesOf([40, 41, 42, 43, 44]),
 } satisfies Partial<ComparedListing>;
 
-type Label = 'same' | 'other';
+type Facts = Partial<ComparedListing>;
+type Pair = [title: string, listing: Facts, changes: Facts];
 
-/** Pairs of listings, labelled by hand. */
-export const GOLDEN: readonly [
-  title: string,
-  Label,
-  Partial<ComparedListing>,
-  Partial<ComparedListing>,
-][] = [
-  ['the same text on another site', 'same', FRANKA, { ...FRANKA, images: [] }],
-  ['posted again under another id, unchanged', 'same', HOUSE, HOUSE],
-  ['posted again for less', 'same', HOUSE, { ...HOUSE, price: 65_000 }],
+const OTHER_AGENCY = { text: FRANKA_REWRITTEN, phones: [] } satisfies Facts;
+const UNPLACED = { ...FRANKA, address: null } satisfies Facts;
+
+/** Pairs of listings of the same property. The second listing is the first with changes. */
+const SAME: Pair[] = [
+  ['the same text on another site', FRANKA, { images: [] }],
+  ['posted again under another id, unchanged', HOUSE, {}],
+  ['posted again for less', HOUSE, { price: 65_000 }],
   [
     'listed by another agency: own words, own images, another price',
-    'same',
     FRANKA,
-    {
-      ...FRANKA,
-      text: FRANKA_REWRITTEN,
-      price: 92_000,
-      phones: ['+380 00 444 55 66'],
-      images: imagesOf([71, 72]),
-    },
+    { ...OTHER_AGENCY, price: 92_000, images: imagesOf([71, 72]) },
   ],
   [
     'the address in other words, the area rounded',
-    'same',
     FRANKA,
-    { ...FRANKA, address: 'Франка 61, кв. 12', area_total: 54, price: 88_000, district: null },
+    { address: 'Франка 61, кв. 12', area_total: 54, price: 88_000, district: null },
   ],
   [
     'copied images in another size, nothing else in common',
-    'same',
     FRANKA,
     {
-      ...FRANKA,
       text: FRANKA_REWRITTEN,
       address: null,
       images: imagesOf([1, 2, 3, 4], 'small'),
@@ -174,46 +163,32 @@ export const GOLDEN: readonly [
   ],
   [
     'copied images, and a price in another currency',
-    'same',
     HOUSE,
-    {
-      ...HOUSE,
-      text: '',
-      price: 2_980_000,
-      currency: 'UAH',
-      images: imagesOf([31, 32, 33], 'small'),
-    },
+    { text: '', price: 2_980_000, currency: 'UAH', images: imagesOf([31, 32, 33], 'small') },
   ],
   [
     'a copied text, of which the floor is left out',
-    'same',
     OBOLON,
-    { ...OBOLON, floor: null, floors_total: null, images: [] },
+    { floor: null, floors_total: null, images: [] },
   ],
   [
     'a copied text with another beginning',
-    'same',
     OBOLON,
-    { ...OBOLON, text: `Терміново! Від власника! ${OBOLON.text}`, images: [], price: 15_000 },
+    { text: `Терміново! Від власника! ${OBOLON.text}`, images: [], price: 15_000 },
   ],
   [
     'a rewritten text with most of the images',
-    'same',
     OBOLON,
     {
-      ...OBOLON,
       text: `Оренда, Оболонь, гарна однушка поряд з метро, меблі та техніка, власник, комісії немає`,
       images: imagesOf([11, 12], 'small'),
     },
   ],
-  ['the same flat of a developer on two sites', 'same', DEVELOPER, { ...DEVELOPER, phones: [] }],
+  ['the same flat of a developer on two sites', DEVELOPER, { phones: [] }],
   [
     'coordinates in place of the address',
-    'same',
-    { ...FRANKA, address: null, latitude: 49.8321, longitude: 24.0289 },
+    { ...UNPLACED, latitude: 49.8321, longitude: 24.0289 },
     {
-      ...FRANKA,
-      address: null,
       latitude: 49.83212,
       longitude: 24.02893,
       images: imagesOf([1, 2], 'small'),
@@ -222,41 +197,39 @@ export const GOLDEN: readonly [
   ],
   [
     'an agency changes its words, and keeps the images',
-    'same',
     AGENCY,
-    { ...AGENCY, text: template('затишну двокімнатну квартиру поруч з метро'), price: 29_900 },
+    { text: template('затишну двокімнатну квартиру поруч з метро'), price: 29_900 },
   ],
   [
     'only text and price are known',
-    'same',
     { ...HOUSE, images: [], area_total: null },
-    { ...HOUSE, images: imagesOf([31, 32]), area_total: null, phones: ['+380 00 1'] },
+    { images: imagesOf([31, 32]), phones: ['+380 00 1'] },
   ],
-  ['for sale and for rent', 'other', FRANKA, { ...FRANKA, deal_type: 'rent', price: 600 }],
-  ['for a month and for a day', 'other', OBOLON, { ...OBOLON, deal_type: 'daily_rent' }],
-  ['for sale and for rent, at one price', 'other', HOUSE, { ...HOUSE, deal_type: 'rent' }],
-  ['other floors of one building', 'other', DEVELOPER, { ...DEVELOPER, floor: 12 }],
-  ['other areas on one floor', 'other', DEVELOPER, { ...DEVELOPER, area_total: 44.9 }],
+];
+
+/** Pairs of listings of different properties. */
+const OTHER: Pair[] = [
+  ['for sale and for rent', FRANKA, { deal_type: 'rent', price: 600 }],
+  ['for a month and for a day', OBOLON, { deal_type: 'daily_rent' }],
+  ['for sale and for rent, at one price', HOUSE, { deal_type: 'rent' }],
+  ['other floors of one building', DEVELOPER, { floor: 12 }],
+  ['other areas on one floor', DEVELOPER, { area_total: 44.9 }],
   [
     'two flats on one landing, alike but for half a metre',
-    'other',
     { ...FRANKA, images: imagesOf([1, 2]), text: FRANKA_REWRITTEN },
-    { ...FRANKA, area_total: 54.8, images: imagesOf([81, 82]), price: 86_000 },
+    { text: FRANKA.text, area_total: 54.8, images: imagesOf([81, 82]), price: 86_000 },
   ],
-  ['one room more', 'other', DEVELOPER, { ...DEVELOPER, rooms: 2 }],
-  ['the same text in another city', 'other', DEVELOPER, { ...DEVELOPER, city: 'Миколаїв' }],
+  ['one room more', DEVELOPER, { rooms: 2 }],
+  ['the same text in another city', DEVELOPER, { city: 'Миколаїв' }],
   [
     'neighbouring buildings of a developer',
-    'other',
     { ...DEVELOPER, images: [], phones: [] },
-    { ...DEVELOPER, address: 'Фонтанська дорога, 120', area_total: 41, images: [], phones: [] },
+    { address: 'Фонтанська дорога, 120', area_total: 41 },
   ],
   [
     'an agency with one template, one logo and two flats of one shape',
-    'other',
     AGENCY,
     {
-      ...AGENCY,
       text: template('простору квартиру на Олексіївці'),
       images: imagesOf([40, 51, 52, 53]),
       price: 33_000,
@@ -265,30 +238,19 @@ export const GOLDEN: readonly [
   ],
   [
     'one shape, one price, other streets',
-    'other',
     { ...AGENCY, address: 'просп. Науки, 12', images: [], phones: [] },
-    { ...AGENCY, address: 'вул. Академіка Павлова, 140', images: [], phones: [] },
+    { address: 'вул. Академіка Павлова, 140' },
   ],
   [
     'one shape in a common district, each in its own words',
-    'other',
-    { ...FRANKA, address: null, area_total: 54, images: [], phones: [] },
-    {
-      ...FRANKA,
-      address: null,
-      area_total: 54,
-      images: imagesOf([91, 92]),
-      text: FRANKA_REWRITTEN,
-      phones: [],
-    },
+    { ...UNPLACED, area_total: 54, images: [], phones: [] },
+    { ...OTHER_AGENCY, images: imagesOf([91, 92]) },
   ],
   [
     'one image of the building, other flats',
-    'other',
     { ...FRANKA, address: 'вул. Франка', text: '', images: imagesOf([1, 2, 3]), floor: null },
     {
-      ...FRANKA,
-      address: 'вул. Франка',
+      floor: FRANKA.floor,
       area_total: 55,
       images: imagesOf([1, 101, 102]),
       text: FRANKA_REWRITTEN,
@@ -297,27 +259,29 @@ export const GOLDEN: readonly [
   ],
   [
     'images of one colour',
-    'other',
     { ...AGENCY, phones: [], text: '', images: [{ sha256: 'a', fingerprint: 0n }] },
-    { ...AGENCY, phones: [], text: '', images: [{ sha256: 'b', fingerprint: 0n }] },
+    { images: [{ sha256: 'b', fingerprint: 0n }] },
   ],
   [
     'one address, other houses kilometres apart by their coordinates',
-    'other',
     { ...HOUSE, latitude: 49.5883, longitude: 34.5514 },
-    { ...HOUSE, latitude: 49.6283, longitude: 34.5014 },
+    { latitude: 49.6283, longitude: 34.5014 },
   ],
   [
     'half the price',
-    'other',
     { ...HOUSE, images: [] },
-    { ...HOUSE, images: [], price: 140_000, text: template('дім з садом у Полтаві') },
+    { price: 140_000, text: template('дім з садом у Полтаві') },
   ],
-  [
-    'nothing known but a city and a price',
-    'other',
-    { city: 'Київ', price: 1 },
-    { city: 'Київ', price: 1 },
-  ],
-  ['nothing known at all', 'other', {}, {}],
+  ['nothing known but a city and a price', { city: 'Київ', price: 1 }, {}],
+  ['nothing known at all', {}, {}],
 ];
+
+/** Pairs of listings, labelled by hand. */
+export const GOLDEN = [
+  ...SAME.map((pair) => ({ pair, isSame: true })),
+  ...OTHER.map((pair) => ({ pair, isSame: false })),
+].map(({ pair: [title, facts, changes], isSame }) => ({
+  title,
+  isSame,
+  listings: [comparedOf(facts), comparedOf({ ...facts, ...changes })] as const,
+}));

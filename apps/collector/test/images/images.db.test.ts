@@ -2,15 +2,17 @@ import assert from 'node:assert/strict';
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { afterEach, test } from 'node:test';
+import { afterEach, before, suite, test } from 'node:test';
+import { createServer } from '@oselya/kit';
 import { atEnd, until } from '@oselya/testing';
 import sharp from 'sharp';
+import { guardRoutes } from '../../src/access/guard.ts';
 import { createDisk } from '../../src/free-disk-space.ts';
 import { descriptionPrompt } from '../../src/images/describe.ts';
-import { replaceImages } from '../../src/images/repository.ts';
+import { imageRoutes } from '../../src/images/routes.ts';
 import { StoreOutageError } from '../../src/images/store.ts';
 import { MAX_IMAGE_BYTES } from '../../src/images/temporary.ts';
-import { LeaseLostError, SupersededError } from '../../src/queue/job-types.ts';
+import { LeaseLostError } from '../../src/queue/job-types.ts';
 import { createSafeFetch } from '../../src/safe-fetch/fetch.ts';
 import {
   createImage,
@@ -21,16 +23,17 @@ import {
   sha256,
   visionModel,
 } from '../support/images.ts';
+import { log } from '../support/pipeline.ts';
 
-const { db, pool, store, addListing, open, rowsOf, imageOf, files } = await openImages();
+const { db, store, addListing, open, rowsOf, imageOf, files, pathOf } = await openImages();
 const { url: host, seen, content, put } = await openImageHost();
 const uploads = await mkdtemp(join(tmpdir(), 'oselya-upload-'));
 atEnd(() => rm(uploads, { recursive: true }));
 
 afterEach(async () => {
   const stored = await db.selectFrom('images').select('sha256').execute();
-  const temporary = (await files()).filter((name) => !stored.some((one) => one.sha256 === name));
-  assert.deepEqual(temporary, [], 'a temporary file stayed');
+  const temporary = new Set(await files()).difference(new Set(stored.map((row) => row.sha256)));
+  assert.deepEqual([...temporary], [], 'a temporary file stayed');
 });
 
 /** Writes uploaded files. */
@@ -50,19 +53,14 @@ test('Images of every type are stored, recorded in their order and described', a
   const all = await Promise.all(FORMATS.map((format) => put(`/kitchen.${format}`, format)));
   const outcomes = await images.processRemote({ ...listing, urls: all.map(({ url }) => url) });
   const size = { width: 64, height: 48 };
+  const stored = all.map(({ url, sha256: hash }, position) => ({ position, url, sha256: hash }));
   assert.deepEqual(
     outcomes,
-    all.map((one, position) => ({
-      position,
-      url: one.url,
-      sha256: one.sha256,
-      ...size,
-      duplicate: false,
-    })),
+    stored.map((one) => ({ ...one, ...size, duplicate: false })),
   );
   assert.deepEqual(
-    (await rowsOf(listing.listingId)).map((row) => [row.position, row.url, row.sha256, row.error]),
-    all.map((one, position) => [position, one.url, one.sha256, null]),
+    await rowsOf(listing.listingId),
+    stored.map((one) => ({ ...one, error: null, retry_at: null })),
   );
   assert.deepEqual(new Set(events), new Set(['stored']));
   for (const [index, one] of all.entries()) {
@@ -79,23 +77,17 @@ test('Images of every type are stored, recorded in their order and described', a
   assert.equal(shown.length, 5);
 });
 
-test('A long description is cut between characters', async () => {
-  const { model } = visionModel(undefined, `${'a'.repeat(1999)}🏠`);
-  const one = await put('/long.png', 'png', { width: 33 });
-  await open({ model }).images.processRemote({ ...(await addListing()), urls: [one.url] });
-  assert.equal((await imageOf(one.sha256))?.description, 'a'.repeat(1999));
-});
-
 test('The vision model sees an upright JPEG of at most 1024 pixels, and the facts as JSON', async () => {
-  const { model, shown } = visionModel();
-  const { url } = await put('/big.png', 'png', { width: 2000, height: 1000, colour: 'navy' });
+  const { model, shown } = visionModel(undefined, `${'a'.repeat(1999)}🏠`);
+  const size = { width: 2000, height: 1000 };
+  const { url, sha256: hash } = await put('/big.png', 'png', { ...size, colour: 'navy' });
   await open({ model }).images.processRemote({ ...(await addListing()), urls: [url] });
   const [call] = shown;
-  assert.equal(call?.operation, 'image_description');
-  assert.deepEqual(call?.data, { hint: url, width: 2000, height: 1000 });
+  assert.deepEqual([call?.operation, call?.data], ['image_description', { hint: url, ...size }]);
   assert.equal(call?.image?.mediaType, 'image/jpeg');
   const { format, width, height } = await sharp(call?.image?.bytes).metadata();
   assert.deepEqual([format, width, height], ['jpeg', 1024, 512]);
+  assert.equal((await imageOf(hash))?.description, 'a'.repeat(1999), 'cut between characters');
 });
 
 test('Equal bytes are stored once, described once, and reported as duplicates', async () => {
@@ -123,12 +115,8 @@ function watch(expected: number) {
     inProgress += 1;
     counts.all += 1;
     counts.most = Math.max(counts.most, inProgress);
-    try {
-      await until(`${expected} in progress`, () => counts.most >= expected);
-      return await work();
-    } finally {
-      inProgress -= 1;
-    }
+    await until(`${expected} in progress`, () => counts.most >= expected);
+    return Promise.resolve(work()).finally(() => (inProgress -= 1));
   }
   return { counts, run };
 }
@@ -142,9 +130,10 @@ for (const [title, most] of [
     const { model } = visionModel(() => calls.run(() => undefined));
     const watched: typeof store.put = (...file) => stores.run(() => store.put(...file));
     const { images } = open({ model, store: { ...store, put: watched } });
-    const colours = ['gold', 'silver', 'plum', 'olive', 'red', 'green', 'blue'];
     const contents = await Promise.all(
-      colours.map((colour) => createImage('png', { colour, width: 70 + most })),
+      Array.from({ length: 7 }, (_, nth) =>
+        createImage('png', { width: 70 + most, height: 9 + nth }),
+      ),
     );
     const url = await serve(
       (request, response) =>
@@ -154,8 +143,8 @@ for (const [title, most] of [
     if (most === 1) await images.processUploaded({ ...job, files: await upload(contents) });
     else await images.processRemote({ ...job, urls: contents.map((_, nth) => `${url}/${nth}`) });
     const counts = { all: 7, most };
-    assert.deepEqual([stores.counts, calls.counts], [counts, counts]);
-    if (most > 1) assert.deepEqual(fetches.counts, counts);
+    const expected = [most === 1 ? { all: 0, most: 0 } : counts, counts, counts];
+    assert.deepEqual([fetches.counts, stores.counts, calls.counts], expected);
   });
 }
 
@@ -179,19 +168,6 @@ test('The images of a listing are replaced as a whole, and a known address is no
   assert.equal(events.filter((event) => event === 'reused').length, 1);
   assert.deepEqual(await images.processRemote({ ...listing, urls: [] }), []);
   assert.deepEqual(await rowsOf(listing.listingId), []);
-});
-
-test('No connection is held while images are fetched and described', async () => {
-  const inUse: number[] = [];
-  const count = () => void inUse.push(pool.totalCount - pool.idleCount);
-  const bytes = await createImage('jpeg', { colour: 'olive' });
-  const watched = await serve((_request, response) => {
-    count();
-    response.end(bytes);
-  });
-  const { model } = visionModel(count);
-  await open({ model }).images.processRemote({ ...(await addListing()), urls: [watched] });
-  assert.deepEqual(inUse, [0, 0]);
 });
 
 test('Uploads are recorded with their outcomes, also when the stage is repeated', async () => {
@@ -269,47 +245,30 @@ test('Bad images are recorded with their reason and leave the good ones alone', 
 });
 
 test('A failure of this machine on the way to the store is an outage of the store', async () => {
-  const met: unknown[] = [];
   const stale = Object.assign(new Error('stale'), { code: 'ESTALE' });
   const disk = createDisk({ folder: '/', minFreeMb: 0, freeBytes: () => Promise.reject(stale) });
-  const toOutage = (error: unknown) => {
-    met.push(error instanceof Error && 'code' in error && error.code);
-    return new StoreOutageError({}, error);
-  };
+  const toOutageError = (error: unknown) => new StoreOutageError({}, error);
   const listing = await addListing();
   const { url } = await put('/on-its-way.jpg', 'jpeg', { colour: 'olive' });
-  for (const options of [{ temporary: () => '/dev/null' }, { disk }]) {
-    const { images } = open({ storeState: { toOutage }, ...options });
-    await assert.rejects(images.processRemote({ ...listing, urls: [url] }), StoreOutageError);
+  for (const [code, options] of [
+    ['ENOTDIR', { temporary: () => '/dev/null' }],
+    ['ESTALE', { disk }],
+  ] as const) {
+    const { images } = open({ storeState: { toOutageError }, ...options });
+    const failed = images.processRemote({ ...listing, urls: [url] });
+    await assert.rejects(failed, { name: 'StoreOutageError', cause: { code } });
   }
-  assert.deepEqual(met, ['ENOTDIR', 'ESTALE']);
   assert.deepEqual(await rowsOf(listing.listingId), []);
-});
-
-test('No image is fetched while the disk is low, and the recorded ones stay', async () => {
-  let isLow = false;
-  const freeBytes = async () => (isLow ? 0 : 2 ** 30);
-  const { images } = open({ disk: createDisk({ folder: tmpdir(), minFreeMb: 100, freeBytes }) });
-  const listing = await addListing();
-  const { url } = await put('/before.png', 'png', { width: 61 });
-  await images.processRemote({ ...listing, urls: [url] });
-  const before = await rowsOf(listing.listingId);
-  isLow = true;
-  const urls = [url, (await put('/low.png', 'png', { width: 62 })).url];
-  await assert.rejects(images.processRemote({ ...listing, urls }), { code: 'disk_low' });
-  assert.deepEqual(await rowsOf(listing.listingId), before);
-  assert.ok(!seen.includes('/low.png'));
 });
 
 test('A listing with slow images keeps the fetched images and fetches the others later', async () => {
   const slow = await serve((_request, response) => {
     setTimeout(() => response.writeHead(404).end(), 100);
   });
-  const { images } = open({ limits: { listingMs: 50 } });
-  const listing = await addListing();
   const urls = Array.from({ length: 5 }, (_, nth) => `${slow}/${nth}`);
-  await images.processRemote({ ...listing, urls });
-  const rows = await rowsOf(listing.listingId);
+  const job = { ...(await addListing()), urls };
+  await open({ limits: { listingMs: 50 } }).images.processRemote(job);
+  const rows = await rowsOf(job.listingId);
   assert.match(rows[0]?.error ?? '', /status 404/);
   for (const { error, retry_at: retryAt } of rows.slice(3)) {
     assert.match(error ?? '', /took too long/);
@@ -335,33 +294,16 @@ test('A temporarily failed address is recorded with the time of its next attempt
   assert.match(rows[3]?.error ?? '', /host of the address was not found/);
 });
 
-test('A worker that lost its claim writes nothing', async () => {
+test('A worker that lost its claim writes no description', async () => {
   const listing = await addListing();
   const { url, sha256: hash } = await put('/fenced.jpg', 'jpeg', { colour: 'linen' });
-  const lost = { ...listing, fence: { ...listing.fence, attempt: 2 }, urls: [url] };
-  await assert.rejects(open().images.processRemote(lost), LeaseLostError);
-  assert.deepEqual(await rowsOf(listing.listingId), []);
-  const loseClaim = async () => {
+  const { model } = visionModel(async () => {
     const { rawId } = listing.fence;
     await db.updateTable('raw_data').set({ attempt: 9 }).where('id', '=', rawId).execute();
-  };
-  const { model } = visionModel(loseClaim);
+  });
   const { images } = open({ model });
   await assert.rejects(images.processRemote({ ...listing, urls: [url] }), LeaseLostError);
   assert.equal((await imageOf(hash))?.described_by, null);
-});
-
-test('The images of an older payload do not replace those of a newer one', async () => {
-  const { listingId, fence } = await addListing();
-  const outcomes = [{ position: 0, url: 'http://old.example/1.jpg', error: 'gone' }];
-  await db
-    .updateTable('listing_payloads')
-    .set({ raw_id: fence.rawId + 1 })
-    .where('raw_id', '=', fence.rawId)
-    .execute();
-  const change = { listingId, outcomes, stored: [], fence };
-  await assert.rejects(replaceImages(db, change), SupersededError);
-  assert.deepEqual(await rowsOf(listingId), []);
 });
 
 test('An abort ends the work with its reason', async () => {
@@ -440,14 +382,14 @@ test('An image that is removed while it is recorded fails the stage, whose repet
 
 test('Images of listings survive concurrent cleanups', async () => {
   const colours = ['lime', 'navy', 'pink'];
-  const all = await Promise.all(
-    colours.map((colour) => put(`/clean/${colour}.jpg`, 'jpeg', { colour })),
+  const urls = await Promise.all(
+    colours.map(async (colour) => (await put(`/clean/${colour}.jpg`, 'jpeg', { colour })).url),
   );
   const { images } = open();
-  const over = new AbortController();
+  let isOver = false;
   const removing = (async () => {
     let removed = 0;
-    while (!over.signal.aborted) {
+    while (!isOver) {
       removed += await images.cleanUp({ olderThanDays: 0 });
       await new Promise(setImmediate);
     }
@@ -456,18 +398,118 @@ test('Images of listings survive concurrent cleanups', async () => {
   const comeAndGo = async () => {
     const listing = await addListing();
     for (let round = 0; round < 12; round += 1) {
-      const one = all[round % all.length];
-      assert.ok(one);
-      const job = { ...listing, urls: [one.url] };
-      await until('it to be recorded', () => images.processRemote(job).catch(() => false));
-      assert.ok(await store.has(one.sha256), 'the listing shows it');
+      const job = { ...listing, urls: [urls[round % 3] ?? ''] };
+      const [outcome] = await until('it to be recorded', () =>
+        images.processRemote(job).catch(() => false as const),
+      );
+      assert.ok(outcome && 'sha256' in outcome && (await store.has(outcome.sha256)));
       await images.processRemote({ ...listing, urls: [] });
     }
   };
-  try {
-    await Promise.all(colours.map(comeAndGo));
-  } finally {
-    over.abort();
-  }
+  await Promise.all(colours.map(comeAndGo)).finally(() => (isOver = true));
   assert.ok((await removing) > 0, 'some were removed meanwhile');
+});
+
+suite('GET /images/{sha256}', async () => {
+  const bytes = await createImage('png', { width: 2000, height: 1000 });
+  const hash = sha256(bytes);
+  content.set('/served.png', bytes);
+  const { images } = open();
+  before(async () => {
+    await images.processRemote({ ...(await addListing()), urls: [`${host}/served.png`] });
+  });
+
+  const key = { id: 'k', name: 'test', scopes: ['search' as const], source_slugs: null };
+  async function start(keys?: Parameters<typeof guardRoutes>[1]) {
+    const app = await createServer({
+      log,
+      openapi: { title: 'Test', description: 'A test.', version: '1' },
+      bodyLimit: 1024,
+    });
+    await app.register(async (scope) => {
+      guardRoutes(scope, keys);
+      imageRoutes(scope, images);
+    });
+    atEnd(() => app.close());
+    return (query: string, headers: Record<string, string> = {}) =>
+      app.inject({ url: `/images/${query}`, headers });
+  }
+  const get = await start();
+
+  test('An image is sent as it was stored, and a thumbnail as a JPEG', async () => {
+    const whole = await get(hash);
+    assert.deepEqual([whole.statusCode, whole.rawPayload], [200, bytes]);
+    const { etag, 'content-type': type, ...headers } = whole.headers;
+    assert.deepEqual([etag, type], [`"${hash}"`, 'image/png']);
+    assert.equal(headers['cache-control'], 'public, max-age=31536000, immutable');
+    assert.equal(headers['x-content-type-options'], 'nosniff');
+    for (const side of [320, 1024]) {
+      const response = await get(`${hash}?size=${side}`);
+      assert.equal(response.headers['content-type'], 'image/jpeg');
+      assert.equal(response.headers['etag'], `"${hash}-${side}"`);
+      const { format, width, height } = await sharp(response.rawPayload).metadata();
+      assert.deepEqual([format, width, height], ['jpeg', side, side / 2]);
+    }
+  });
+
+  test('A known tag is 304 with the headers of the image (RFC 9110 13.1 and 15.4.5)', async () => {
+    for (const [query, tag] of [
+      [hash, `"${hash}"`],
+      [`${hash}?size=320`, `"${hash}-320"`],
+    ] as const) {
+      const sent = await get(query);
+      for (const known of [tag, `W/${tag}`, `"other", W/"another",${tag}`, '*']) {
+        const response = await get(query, { 'if-none-match': known });
+        assert.deepEqual([response.statusCode, response.body], [304, ''], known);
+        for (const name of ['cache-control', 'etag', 'vary', 'x-content-type-options']) {
+          assert.equal(response.headers[name], sent.headers[name], `${name} for ${known}`);
+        }
+        assert.equal(response.headers['content-length'], undefined);
+      }
+    }
+    const since = { 'if-modified-since': 'Thu, 01 Jan 1970 00:00:00 GMT' };
+    for (const known of [`"${hash}-320"`, '"other"', hash, '']) {
+      assert.equal((await get(hash, { 'if-none-match': known, ...since })).statusCode, 200, known);
+    }
+    assert.equal((await get(hash, { 'if-none-match': '*', ...since })).statusCode, 304);
+  });
+
+  test('An unknown hash is 404 and is not cached; a malformed hash or size is 422', async () => {
+    for (const known of ['', '*']) {
+      const response = await get('0'.repeat(64), { 'if-none-match': known });
+      assert.deepEqual([response.statusCode, response.json().code], [404, 'image_not_found']);
+      assert.equal(response.headers['cache-control'], 'no-store');
+    }
+    for (const path of [
+      'abc',
+      hash.toUpperCase().replace(/^./, 'G'),
+      '..%2f..%2fetc%2fpasswd',
+      ...['size=321', 'size=big', 'width=320'].map((query) => `${hash}?${query}`),
+    ]) {
+      assert.equal((await get(path)).statusCode, 422, path);
+    }
+  });
+
+  test('With API keys an image requires a key and is cached privately', async () => {
+    const guarded = await start({ verify: async (text) => (text === 'good' ? key : undefined) });
+    assert.equal((await guarded(hash)).statusCode, 401);
+    const headers = { authorization: 'Bearer good' };
+    for (const [known, status] of [
+      ['', 200],
+      [`"${hash}"`, 304],
+    ] as const) {
+      const response = await guarded(hash, { ...headers, 'if-none-match': known });
+      assert.equal(response.statusCode, status);
+      assert.match(String(response.headers['cache-control']), /^private, /);
+    }
+  });
+
+  test('An image that is missing from the store is 404', async () => {
+    await rm(pathOf(hash));
+    for (const query of [hash, `${hash}?size=320`]) {
+      for (const known of ['', '*', `"${hash}"`, `"${hash}-320"`]) {
+        assert.equal((await get(query, { 'if-none-match': known })).statusCode, 404, known);
+      }
+    }
+  });
 });

@@ -122,7 +122,7 @@ app.addSchema(PayloadSchema);
 await app.register(withImagesRoutes, {
   limit: async () => ({}),
   breaker: fakeBreaker(),
-  imageStore: { isAway: false },
+  imageStore: { isUnavailable: false },
   disk: createDisk({ folder, minFreeMb: 0 }),
   temporary: () => folder,
   metrics: createMetrics(new Registry()),

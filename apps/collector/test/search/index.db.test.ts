@@ -72,24 +72,18 @@ test('A selective filter finds all its listings where the index stops early', as
       embedding: atAngle(index / 20),
     })),
   );
-  const search = {
-    vector: '[1,0,0]',
-    embeddingModel: 'test-model',
-    filters: { city: 'рідкісне' },
-    limit: 10,
-  };
+  const filters = { city: 'рідкісне' };
+  const search = { vector: '[1,0,0]', embeddingModel: 'test-model', filters, limit: 10 };
   await db.connection().execute(async (connection) => {
     await sql`set hnsw.max_scan_tuples = 1; set enable_seqscan = off`.execute(connection);
-    const index = await connection.transaction().execute(async (trx) => {
+    const { rows } = await connection.transaction().execute(async (trx) => {
       await sql`set local hnsw.ef_search = 100`.execute(trx);
       return sql`select id from property_listings where city_key = 'рідкісне'
         order by embedding <=> '[1,0,0]', id limit 10`.execute(trx);
     });
-    assert.ok(index.rows.length < 10, `the index alone found ${index.rows.length}`);
+    assert.ok(rows.length < 10, `the index alone found ${rows.length}`);
     for (const exactMatches of [0, 11, 12]) {
-      const options = { ...search, exactMatches };
-      const found = await findNearest(connection, options);
-      const ids = found.map(({ id }) => id);
+      const ids = (await findNearest(connection, { ...search, exactMatches })).map(({ id }) => id);
       assert.deepEqual(ids, wanted.slice(0, 10), `exact up to ${exactMatches}`);
     }
     await sql`reset hnsw.max_scan_tuples; reset enable_seqscan`.execute(connection);
@@ -97,41 +91,34 @@ test('A selective filter finds all its listings where the index stops early', as
 });
 
 test('Few distances are computed while most embeddings are of another model', async () => {
-  const source_slug = 'half-way';
-  const vector = '[0,0,1]';
+  const addAll = (
+    source_slug: string,
+    embedding_model: string,
+    count: number,
+    embedding: (index: number) => number[],
+  ) =>
+    add(
+      ...Array.from({ length: count }, (_, index) => ({
+        source_slug,
+        embedding_model,
+        embedding: embedding(index),
+      })),
+    );
   // Six times as many as the index keeps in view.
-  await add(
-    ...Array.from({ length: 1200 }, (_, index) => ({
-      source_slug,
-      embedding_model: 'older-model',
-      embedding: [index / 20_000, 0, 1],
-    })),
-  );
-  const wanted = await add(
-    ...Array.from({ length: 12 }, (_, index) => ({
-      source_slug,
-      embedding_model: 'test-model',
-      embedding: [1, 0, -1 - index],
-    })),
-  );
-  await add(
-    ...Array.from({ length: 800 }, (_, index) => ({
-      source_slug: 'far',
-      embedding_model: 'older-model',
-      embedding: [1, index / 20_000, -1],
-    })),
-  );
+  await addAll('half-way', 'older-model', 1200, (index) => [index / 20_000, 0, 1]);
+  const wanted = await addAll('half-way', 'test-model', 12, (index) => [1, 0, -1 - index]);
+  await addAll('far', 'older-model', 800, (index) => [1, index / 20_000, -1]);
   // The estimate of the planner decides how many the index keeps in view.
   await sql`analyze property_listings`.execute(db);
-  const search = { vector, limit: 10, exactMatches: 0 };
   await db.connection().execute(async (connection) => {
     // Every plan without the index needs a sort.
     await sql`set hnsw.max_scan_tuples = 1; set enable_sort = off`.execute(connection);
     const statements: string[] = [];
     const watched = watchDatabase(connection, { before: (text) => statements.push(text) });
-    const idsBy = async (embeddingModel: string, maxExact: number, source = source_slug) => {
-      const wants = { filters: { source_slug: source }, embeddingModel, maxExact };
-      const found = await findNearest(watched, { ...search, ...wants });
+    const idsBy = async (embeddingModel: string, maxExact: number) => {
+      const filters = { source_slug: 'half-way' };
+      const search = { vector: '[0,0,1]', filters, limit: 10, exactMatches: 0 };
+      const found = await findNearest(watched, { ...search, embeddingModel, maxExact });
       return found.map(({ id }) => id);
     };
     const some = await idsBy('test-model', 0);
@@ -141,21 +128,6 @@ test('Few distances are computed while most embeddings are of another model', as
     assert.equal((await idsBy('older-model', 0)).length, 10);
     await sql`reset hnsw.max_scan_tuples; reset enable_sort`.execute(connection);
   });
-});
-
-test('An unfiltered search uses the index of embeddings', async () => {
-  const vector = '[1,0,0]';
-  await sql`analyze property_listings`.execute(db);
-  const { rows } = await db.transaction().execute(async (trx) => {
-    await sql`set local enable_seqscan = off`.execute(trx);
-    return sql<Record<string, string>>`explain
-      select id, embedding <=> ${vector}::vector as distance from property_listings
-      where archived_at is null and embedding is not null order by distance, id limit 10`.execute(
-      trx,
-    );
-  });
-  const plan = rows.map((row) => Object.values(row).join()).join('\n');
-  assert.match(plan, /Index Scan using property_listings_nearest/);
 });
 
 async function scanSetting(): Promise<string> {
@@ -277,12 +249,8 @@ suite('Ranking', () => {
 
   test('The newest id is at most the id of the last listing', async () => {
     const query = { text: 'слово', filters: {}, bound: 1000 };
-    const { ranked, newestId: last } = await rankMatches(db, query);
+    const { newestId: last } = await rankMatches(db, query);
     assert.ok(last >= NEWEST + 40);
-    assert.deepEqual(
-      ranked.map(({ id }) => id),
-      (await rankAll('слово', {}, 1000, last)).map(({ id }) => id),
-    );
     for (const newestId of [last + 1, 4e12, Number.MAX_SAFE_INTEGER]) {
       assert.equal((await rankMatches(db, { ...query, newestId })).newestId, last);
     }
@@ -308,25 +276,6 @@ suite('Ranking', () => {
         }
       }
     }
-  });
-
-  test('A bound of one more than the new matches costs few statements', async () => {
-    const { ranked } = await rankMatches(db, {
-      text: 'слово',
-      filters: {},
-      bound: 1000,
-      newestId: 3_000_020,
-    });
-    const newest = ranked.filter(({ id }) => id >= 3_000_000).length;
-    const statements = await statementsOf({
-      text: 'слово',
-      bound: newest + 1,
-      newestId: 3_000_020,
-    });
-    assert.ok(
-      newest > 5 && statements.length <= 30,
-      `${statements.length} statements for one of ${newest}`,
-    );
   });
 
   test('A full-text search with filters reads the index of words and terms', async () => {
@@ -376,7 +325,7 @@ suite('Normalised words', () => {
     ['лист@oselya.example', 'лист oselya example'],
   ];
 
-  test('Each spelling of a word finds the others', async () => {
+  test('Each spelling of a word finds the others, and й, ї and ґ differ from и, і and г', async () => {
     const pairs = groups.flatMap((group) =>
       group.flatMap((document) => group.map((query) => [document, query] as const)),
     );
@@ -385,48 +334,12 @@ suite('Normalised words', () => {
       pairs.filter((_, index) => found[index] !== true),
       [],
     );
-  });
-
-  test('The letters й, ї and ґ differ from и, і and г', async () => {
-    const pairs = [
-      ['йод', 'иод'],
-      ['їжак', 'іжак'],
-      ['ґрати', 'грати'],
-    ] as const;
-    assert.deepEqual(await finds(pairs), [false, false, false]);
-  });
-
-  const decorated = fc
-    .array(fc.constantFrom(...Array.from('абвіїйґеёчщ')), { minLength: 1, maxLength: 8 })
-    .chain((letters) =>
-      fc.tuple(
-        fc.constant(letters.join('')),
-        fc
-          .array(fc.constantFrom('', '\u0301', '\u00AD', '\u200B', '\uFEFF'), {
-            minLength: letters.length,
-            maxLength: letters.length,
-          })
-          .map((marks) => letters.map((letter, index) => letter + marks[index]).join('')),
-      ),
-    );
-
-  test('Marks and invisible characters inside a word do not matter', async () => {
-    const pairs = fc
-      .sample(fc.tuple(decorated, decorated, fc.constantFrom("'", '’', 'ʼ', '-', '‑', '–')), 500)
-      .map(
-        ([left, right, joint]) =>
-          [
-            left[1].toUpperCase() + joint + right[1],
-            joint === "'" || joint === '’' || joint === 'ʼ'
-              ? left[0] + right[0]
-              : `${left[0]} ${right[0]}`,
-          ] as const,
-      );
-    const found = await finds(pairs);
-    assert.deepEqual(
-      pairs.filter((_, index) => found[index] !== true),
-      [],
-    );
+    const others = ['йод иод', 'їжак іжак', 'ґрати грати'].map((pair) => pair.split(' '));
+    assert.deepEqual(await finds(others.map(([document = '', query = '']) => [document, query])), [
+      false,
+      false,
+      false,
+    ]);
   });
 
   test('Any text finds itself', async () => {

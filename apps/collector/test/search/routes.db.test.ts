@@ -1,6 +1,5 @@
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
-import { connect } from 'node:net';
 import { setImmediate } from 'node:timers/promises';
 import { test } from 'node:test';
 import { ModelError } from '@oselya/model';
@@ -8,9 +7,9 @@ import fc from 'fast-check';
 import { MAX_RANKED_MATCHES } from '../../src/search/schemas.ts';
 import { atAngle, idsOf, modelOf, openSearch } from './harness.ts';
 
-const { add, db, pool, serve } = await openSearch();
+const { add, db, serve } = await openSearch();
 const model = modelOf({ 'тиха вулиця': [1, 0, 0], світлиця: [1, 0, 0], нуль: [0, 0, 0] });
-const { post, registry } = await serve({ model });
+const { post } = await serve({ model });
 
 const ok = async (kind: string, body: object) => {
   const answer = await post(kind, body);
@@ -83,34 +82,17 @@ test('An answer has the whole listing', async () => {
 });
 
 test('Each filter leaves out the other listings', async () => {
+  const description = 'фільтр';
+  const rented = { deal_type: 'rent', property_type: 'apartment', city: 'Кам’янець-Подільський' };
+  const sold = { deal_type: 'sale', property_type: 'house', city: 'Київ' };
   const [wanted, other, unknown] = await add(
-    {
-      description: 'фільтр',
-      deal_type: 'rent',
-      property_type: 'apartment',
-      city: 'Кам’янець-Подільський',
-      price: 500,
-      rooms: 2,
-      area_total: 54.5,
-      source_slug: 'wanted',
-    },
-    {
-      description: 'фільтр',
-      deal_type: 'sale',
-      property_type: 'house',
-      city: 'Київ',
-      price: 900,
-      rooms: 5,
-      area_total: 120,
-      source_slug: 'other',
-    },
-    { description: 'фільтр' },
+    { description, ...rented, price: 500, rooms: 2, area_total: 54.5, source_slug: 'wanted' },
+    { description, ...sold, price: 900, rooms: 5, area_total: 120, source_slug: 'other' },
+    { description },
   );
-  const [spelled] = await add({ description: 'написання', property_type: "об'єкт-дача" });
   const cases: [object, (number | undefined)[]][] = [
     [{}, [unknown, other, wanted]],
     [{ deal_type: 'rent' }, [wanted]],
-    [{ property_type: 'apartment' }, [wanted]],
     [{ property_type: 'Apartment' }, [wanted]],
     [{ city: "КАМ'ЯНЕЦЬ ПОДІЛЬСЬКИЙ" }, [wanted]],
     [{ city: '—' }, []],
@@ -130,41 +112,32 @@ test('Each filter leaves out the other listings', async () => {
     assert.deepEqual(idsOf(body), ids, JSON.stringify(filters));
     assert.equal(body.total.value, ids.length);
   }
-  for (const property_type of [
-    "Об'єкт-дача",
-    'об’єкт–дача',
-    'ОБʼЄКТ\u2011ДА\u0301ЧА',
-    'об`є\u00ADкт-дача',
-  ]) {
+  const [spelled] = await add({ description: 'написання', property_type: "об'єкт-дача" });
+  for (const property_type of ["Об'єкт-дача", 'об’єкт–дача', 'ОБʼЄКТ\u2011ДА\u0301ЧА']) {
     const body = await ok('fulltext', { query: 'написання', property_type });
     assert.deepEqual(idsOf(body), [spelled], property_type);
   }
 });
 
 test('Archived listings are found on request only', async () => {
-  const [kept, archived] = await add(
-    { description: 'архівне' },
-    { description: 'архівне', archived: true },
-  );
+  const description = 'архівне';
+  const [kept, archived] = await add({ description }, { description, archived: true });
   assert.deepEqual(idsOf(await ok('fulltext', { query: 'архівне' })), [kept]);
   const all = await ok('fulltext', { query: 'архівне', include_archived: true });
   assert.deepEqual(idsOf(all), [archived, kept]);
   assert.equal(all.items[0].listing.archived_at, '2026-01-02T03:04:05.000Z');
 });
 
-test('A query without a word finds nothing', async () => {
-  for (const query of ['?!', '—', ' ', "'", '🏠', '\u00AD']) {
-    const body = await ok('fulltext', { query });
-    assert.deepEqual([body.items, body.total.value, body.next_cursor], [[], 0, null]);
-  }
-});
-
-test('Operators and quotes are plain text', async () => {
+test('Operators and quotes are plain text, and a query without a word finds nothing', async () => {
   const [id] = await add({ description: 'операторний & текст | без ! дужок (тут)' });
   const body = await ok('fulltext', { query: "текст & (операторний) | !'" });
   assert.deepEqual(idsOf(body), [id]);
-  const longest = '𐐨'.repeat(512);
-  assert.deepEqual(idsOf(await ok('fulltext', { query: longest })), []);
+  for (const query of ['?!', '—', ' ', "'", '🏠', '\u00AD', '𐐨'.repeat(512)]) {
+    const { items, total, next_cursor } = await ok('fulltext', { query });
+    assert.deepEqual([items, total.value, next_cursor], [[], 0, null]);
+    // The model would fail for these texts.
+    if (query.length < 5) assert.deepEqual((await ok('similar', { query })).items, []);
+  }
 });
 
 test('Pages have each listing once while others are added', async () => {
@@ -180,35 +153,23 @@ test('Pages have each listing once while others are added', async () => {
   assert.deepEqual(pages.flat(), whole);
 });
 
-test('A full last page has no next page', async () => {
-  await add({ description: 'рівно' }, { description: 'рівно' });
-  assert.equal((await ok('fulltext', { query: 'рівно', limit: 2 })).next_cursor, null);
-  assert.notEqual((await ok('fulltext', { query: 'рівно', limit: 1 })).next_cursor, null);
-});
-
 test('A cursor is valid for its own search only', async () => {
-  await add({ description: 'курсор' }, { description: 'курсор' });
+  await add({ description: 'курсор', price: 1 }, { description: 'курсор', price: 1 });
   const request = { query: 'курсор', limit: 1, price_min: 0, include_archived: false };
-  await db
-    .updateTable('property_listings')
-    .set({ price: 1 })
-    .where('search_text', '=', 'курсор')
-    .execute();
   const cursor = (await ok('fulltext', request)).next_cursor;
   assert.match(cursor, /^[\w-]+$/);
-  const reordered = { include_archived: false, price_min: 0, limit: 10, query: 'КУРСОР', cursor };
-  assert.equal((await ok('fulltext', reordered)).items.length, 1);
-  const old = Buffer.from('{"v":0,"q":"","r":1,"i":1}').toString('base64url');
+  const reordered = { include_archived: false, price_min: 0, limit: 2, query: 'КУРСОР' };
+  assert.equal((await ok('fulltext', reordered)).next_cursor, null, 'a full last page');
+  assert.equal((await ok('fulltext', { ...reordered, cursor })).items.length, 1);
   for (const body of [
     { ...request, query: 'інше', cursor },
     { ...request, price_min: 1, cursor },
     { ...request, cursor: 'nonsense' },
-    { ...request, cursor: old },
-    { ...request, cursor: `${cursor.slice(0, -8)}` },
+    { ...request, cursor: Buffer.from('{"v":0,"q":"","r":1,"i":1}').toString('base64url') },
+    { ...request, cursor: cursor.slice(0, -8) },
   ]) {
     const answer = await post('fulltext', body);
-    assert.equal(answer.status, 422);
-    assert.equal(answer.body.errors[0].path, 'body/cursor');
+    assert.deepEqual([answer.status, answer.body.errors[0].path], [422, 'body/cursor']);
   }
 });
 
@@ -250,6 +211,7 @@ test('An invalid search is rejected with the path of the error', async () => {
     [{ query: 'a', price_min: '5' }, 'body/price_min'],
     ['{"query":"a","rooms_min":1e400}', 'body/rooms_min'],
     [{ query: 'a', rooms_min: 2, rooms_max: 1 }, 'body/rooms_min'],
+    [{ query: 'a', price_min: 2, price_max: 1, area_min: 2, area_max: 1 }, 'price_min, area_min'],
   ];
   const similar: [object | string, string][] = [
     [{}, 'body'],
@@ -279,57 +241,35 @@ test('An invalid search is rejected with the path of the error', async () => {
     for (const [body, path] of cases) {
       const answer = await post(kind, body);
       assert.equal(answer.status, 422, `${kind} ${JSON.stringify(body)}`);
-      assert.deepEqual(
-        answer.body.errors.map((one: { path: string }) => one.path),
-        [path],
-      );
+      const paths = answer.body.errors.map((one: { path: string }) => one.path);
+      assert.deepEqual(paths, path.includes(',') ? ['body/price_min', 'body/area_min'] : [path]);
     }
   }
   assert.equal((await post('similar', '{"embedding":[NaN,0,0]}')).status, 400);
 });
 
-test('Every empty range is named at once', async () => {
-  const body = { query: 'a', price_min: 2, price_max: 1, area_min: 2, area_max: 1 };
-  const { errors } = (await post('fulltext', body)).body;
-  assert.deepEqual(errors, [
-    { path: 'body/price_min', message: 'must not be above price_max' },
-    { path: 'body/area_min', message: 'must not be above area_max' },
-  ]);
-});
-
-test('A search past the rate limit is rejected on every instance', async () => {
+test('A search past the rate limit is rejected on every instance, and each is measured', async () => {
   const instances = [await serve({ perMinute: 3 }), await serve({ perMinute: 3 })];
-  const answers = [];
-  for (let index = 0; index < 4; index += 1) {
-    answers.push(await instances[index % 2]?.post('fulltext', { query: 'а' }));
+  for (const [kind, body] of [
+    ['fulltext', { query: 'а' }],
+    ['similar', { embedding: [1, 0, 0] }],
+  ] as const) {
+    for (const [nth, status] of [200, 200, 200, 429].entries()) {
+      const answer = await instances[nth % 2]?.post(kind, body);
+      assert.equal(answer?.status, status);
+      if (nth === 0) assert.equal(answer?.headers['ratelimit-remaining'], '2');
+      if (status === 200) continue;
+      assert.equal(answer?.body.code, 'rate_limited');
+      const wait = Number(answer?.headers['retry-after']);
+      assert.ok(wait >= 1 && wait <= 60, String(wait));
+    }
   }
-  assert.deepEqual(
-    answers.map((answer) => answer?.status),
-    [200, 200, 200, 429],
-  );
-  assert.equal(answers[0]?.headers['ratelimit-remaining'], '2');
-  const rejected = answers[3];
-  assert.equal(rejected?.body.code, 'rate_limited');
-  const wait = Number(rejected?.headers['retry-after']);
-  assert.ok(wait >= 1 && wait <= 60, String(wait));
   assert.equal((await instances[0]?.post('hybrid', { query: 'а' }))?.status, 429);
   assert.equal((await instances[1]?.post('matches', { ids: [1] }))?.status, 429);
-  // Similar searches have a limit of the same size.
-  const similar: (number | undefined)[] = [];
-  for (let nth = 0; nth < 4; nth += 1) {
-    const answer = await instances[nth % 2]?.post('similar', { embedding: [1, 0, 0] });
-    similar.push(answer?.status);
-  }
-  assert.deepEqual(similar, [200, 200, 200, 429]);
   await db.deleteFrom('rate_limits').execute();
-});
-
-test('Searches are measured by kind', async () => {
-  await ok('fulltext', { query: 'метрика' });
-  await ok('matches', { ids: [1] });
-  const text = await registry.metrics();
-  for (const kind of ['fulltext', 'matches']) {
-    assert.ok(text.includes(`collector_search_duration_seconds_count{kind="${kind}"}`), kind);
+  const text = (await instances[0]?.registry.metrics()) ?? '';
+  for (const kind of ['fulltext', 'similar']) {
+    assert.ok(text.includes(`collector_search_duration_seconds_count{kind="${kind}"} 2`), text);
   }
 });
 
@@ -370,6 +310,10 @@ test('Filters and the limit apply to similar listings', async () => {
   const embedding = [1, 0, 0];
   const cases: [object, (number | undefined)[]][] = [
     [{ limit: 1 }, [near]],
+    ...[1e-320, 1e-30, 1e30, 1e308].map((size): [object, (number | undefined)[]] => [
+      { embedding: [size, 0, 0], limit: 1 },
+      [near],
+    ]),
     [{ city: 'КИЇВ', limit: 2 }, [near, far]],
     [{ price_min: 200, price_max: 500 }, [tie, far]],
     [{ include_archived: true }, [archived, near, tie, far, opposite]],
@@ -382,13 +326,6 @@ test('Filters and the limit apply to similar listings', async () => {
   }
 });
 
-test('Vectors of any length have a direction', async () => {
-  for (const size of [1e-320, 1e-30, 1e30, 1e308]) {
-    const body = await ok('similar', { embedding: [size, 0, 0], ...circle, limit: 1 });
-    assert.deepEqual(idsOf(body), [near], String(size));
-  }
-});
-
 test('Embeddings of another model are no neighbours', async () => {
   const [same, unknown] = await add(
     { source_slug: 'models', embedding: [1, 0, 0], embedding_model: 'test-model' },
@@ -397,10 +334,6 @@ test('Embeddings of another model are no neighbours', async () => {
   );
   const body = await ok('similar', { query: 'тиха вулиця', source_slug: 'models' });
   assert.deepEqual(idsOf(body), [same, unknown]);
-});
-
-test('A text without a word has no neighbours and does not call the model', async () => {
-  assert.deepEqual((await ok('similar', { query: '?!…' })).items, []);
 });
 
 test('A failure of the model is 503 where a retry may help, else 502', async () => {
@@ -430,20 +363,6 @@ test('An unknown listing is 404, and one without an embedding 409', async () => 
   assert.equal((await post('similar', { listing_id: 999_999 })).body.code, 'listing_not_found');
   const answer = await post('similar', { listing_id: bare });
   assert.deepEqual([answer.status, answer.body.code], [409, 'listing_not_embedded']);
-});
-
-test('No connection is held while the model embeds a query', async () => {
-  let inUse = -1;
-  const watching = {
-    ...model,
-    embed: async (...call: Parameters<typeof model.embed>) => {
-      inUse = pool.totalCount - pool.idleCount;
-      return model.embed(...call);
-    },
-  };
-  const server = await serve({ model: watching });
-  assert.equal((await server.post('similar', { query: 'тиха вулиця' })).status, 200);
-  assert.equal(inUse, 0);
 });
 
 test('The hybrid search fuses both rankings and pages through them', async () => {
@@ -503,13 +422,15 @@ function slowModel() {
 
 for (const kind of ['similar', 'hybrid']) {
   test(`A ${kind} search aborts its request to the model once its client has gone`, async () => {
+    const request = (server: string, signal?: AbortSignal) =>
+      fetch(`${server}/search/${kind}`, {
+        method: 'POST',
+        headers: { 'content-type': 'application/json' },
+        body: JSON.stringify({ query: 'тиха вулиця' }),
+        ...(signal && { signal }),
+      });
     const waiting = slowModel();
-    const server = await serve({ model: waiting.model });
-    const response = fetch(`${await server.listen()}/search/${kind}`, {
-      method: 'POST',
-      headers: { 'content-type': 'application/json' },
-      body: JSON.stringify({ query: 'тиха вулиця' }),
-    });
+    const response = request(await (await serve({ model: waiting.model })).listen());
     const waitingSignal = await waiting.called;
     // The end of the request's body arrives within these steps of the event loop.
     for (let steps = 0; steps < 10; steps += 1) await setImmediate();
@@ -518,44 +439,24 @@ for (const kind of ['similar', 'hybrid']) {
     assert.equal((await response).status, 200);
 
     const abandoned = slowModel();
-    const { hostname, port } = new URL(await (await serve({ model: abandoned.model })).listen());
-    const body = JSON.stringify({ query: 'тиха вулиця' });
-    const socket = connect(Number(port), hostname);
-    socket.write(
-      `POST /search/${kind} HTTP/1.1\r\nHost: test\r\nContent-Type: application/json\r\n` +
-        `Content-Length: ${Buffer.byteLength(body)}\r\n\r\n${body}`,
-    );
-    const signal = await abandoned.called;
-    assert.ok(signal);
+    const leaving = new AbortController();
+    const server = await (await serve({ model: abandoned.model })).listen();
+    const left = assert.rejects(request(server, leaving.signal), { name: 'AbortError' });
+    const signal = (await abandoned.called) ?? assert.fail();
     const aborted = once(signal, 'abort', { signal: AbortSignal.timeout(10_000) });
-    socket.destroy();
-    await aborted;
+    leaving.abort();
+    await Promise.all([left, aborted]);
     abandoned.answering.reject(new Error('The client has gone'));
   });
 }
 
+const facts = { price: 15_000, rooms: 5, area_total: 110.5, source_slug: 'matches' };
+const flat = { deal_type: 'rent', property_type: 'apartment', city: 'Кам’янець-Подільський' };
 const ids = await add(
-  {
-    title: 'Мезонін',
-    description: 'Тераса під вікном',
-    city: 'Кам’янець-Подільський',
-    deal_type: 'rent',
-    property_type: 'apartment',
-    price: 15_000,
-    rooms: 5,
-    area_total: 110.5,
-    source_slug: 'matches',
-  },
+  { title: 'Мезонін', description: 'Тераса під вікном', ...flat, ...facts },
   { description: 'Мезонін без ціни', city: 'Львів', source_slug: 'matches-2' },
   { description: 'Мезонін в архіві', price: 15_000, archived: true, source_slug: 'matches' },
-  {
-    description: 'Гараж',
-    deal_type: 'sale',
-    price: 90_000,
-    rooms: 1,
-    area_total: 20,
-    source_slug: 'matches',
-  },
+  { description: 'Гараж', deal_type: 'sale', ...facts, price: 90_000, rooms: 1, area_total: 20 },
 );
 const [wanted = 0, priceless = 0, , garage = 0] = ids;
 

@@ -11,9 +11,7 @@ import { start, type Shared } from '../../src/main.ts';
 import type { Tables } from '../../src/tables.ts';
 import { DIMENSIONS, log, payloadOf } from './pipeline.ts';
 
-/**
- * Starts a collector on a test file's database, or on that of DATABASE_URL. It ends with the file's tests.
- */
+/** Starts a collector on a database, by default that of DATABASE_URL. It ends with the file's tests. */
 export async function startCollector(
   database: TestDatabase<Tables> | undefined,
   env: Record<string, string> = {},
@@ -30,13 +28,9 @@ export async function startCollector(
     },
     { ...shared, ...(database && { database }), log },
   );
-  let closed = false;
-  const close = async () => {
-    if (closed) return;
-    closed = true;
-    await running.close();
-    await rm(folder, { recursive: true, force: true });
-  };
+  let closing: Promise<void> | undefined;
+  const close = () =>
+    (closing ??= running.close().then(() => rm(folder, { recursive: true, force: true })));
   atEnd(close);
 
   async function request(
@@ -44,12 +38,11 @@ export async function startCollector(
     path: string,
     { body, headers = {} }: { body?: unknown; headers?: Record<string, string> } = {},
   ) {
+    const json = typeof body === 'string' ? body : JSON.stringify(body);
     const response = await fetch(`${running.url}${path}`, {
       method,
-      headers: body === undefined ? headers : { 'content-type': 'application/json', ...headers },
-      ...(body === undefined
-        ? {}
-        : { body: typeof body === 'string' ? body : JSON.stringify(body) }),
+      headers: json === undefined ? headers : { 'content-type': 'application/json', ...headers },
+      ...(json !== undefined && { body: json }),
     });
     const text = await response.text();
     return {
@@ -74,7 +67,7 @@ export async function startCollector(
 
 type Collector = Pick<Awaited<ReturnType<typeof startCollector>>, 'get' | 'post'>;
 
-/** A payload's record, in part. */
+/** Part of a raw record. */
 export type Raw = {
   raw_id: number;
   status: string;
@@ -132,8 +125,8 @@ export async function forkCollector(env: Record<string, string>): Promise<Collec
 
 export type FormFile = { name: string; bytes: Uint8Array<ArrayBuffer> };
 
-/** An answer of `POST /ingest/with-images`. */
-export type FormAnswer = {
+/** Response of `POST /ingest/with-images`. */
+type FormResponse = {
   status: number;
   headers: Headers;
   body: {
@@ -172,7 +165,7 @@ export async function sendForm(
   url: string,
   body: FormData | string | undefined,
   headers: Record<string, string> = {},
-): Promise<FormAnswer> {
+): Promise<FormResponse> {
   const response = await fetch(`${url}/api/v1/ingest/with-images`, {
     method: 'POST',
     headers,
@@ -181,7 +174,7 @@ export async function sendForm(
   return {
     status: response.status,
     headers: response.headers,
-    body: (await response.json()) as FormAnswer['body'],
+    body: (await response.json()) as FormResponse['body'],
   };
 }
 
@@ -204,17 +197,16 @@ export const image = (name: string, content: Buffer | string): Part =>
 export const metadata = (...facts: Parameters<typeof payloadOf>): Part =>
   part('metadata', JSON.stringify(payloadOf(...facts)));
 
-/** Encodes a form; with an empty `end` it is incomplete. */
+/** Encodes a form, which is incomplete with an empty `end`. */
 export function formBytes(parts: readonly Part[], { end = `--${BOUNDARY}--\r\n` } = {}): Buffer {
-  const pieces = parts.flatMap(({ headers, content }) => [
-    Buffer.from(`--${BOUNDARY}\r\n${headers}\r\n\r\n`),
-    Buffer.from(content),
-    Buffer.from('\r\n'),
+  const chunks = parts.flatMap(({ headers, content }) => [
+    `--${BOUNDARY}\r\n${headers}\r\n\r\n`,
+    content,
+    '\r\n',
   ]);
-  return Buffer.concat([...pieces, Buffer.from(end)]);
+  return Buffer.concat([...chunks, end].map((chunk) => Buffer.from(chunk)));
 }
 
-/** A schema of an object, in part. */
 type ObjectSchema = { properties: Readonly<Record<string, object>>; examples?: object[] };
 
 type Operation = {
@@ -230,7 +222,6 @@ type Document = {
   components: { schemas: Record<string, ObjectSchema> };
 };
 
-/** A documented parameter. */
 export type Parameter = {
   in: 'path' | 'query' | 'header';
   name: string;
@@ -282,7 +273,7 @@ function bodyOf(
   return { type, schema, example };
 }
 
-/** Reads the documented answers of a POST. */
+/** Reads the documented errors of a POST, by status. */
 export async function documentedAnswers(
   collector: { url: string },
   path: string,
@@ -299,7 +290,7 @@ export function requestHead(path: string, headers: Record<string, string | numbe
   return `POST ${path} HTTP/1.1\r\n${lines.join('')}\r\n`;
 }
 
-/** Sends the bytes of a request, and returns the status and text of the answer. */
+/** Sends the bytes of a request, and returns the status and text of the response. */
 export async function exchange(
   url: string,
   path: string,

@@ -13,7 +13,7 @@ import sharp from 'sharp';
 import { Value } from 'typebox/value';
 import { createDisk } from '../../src/free-disk-space.ts';
 import type { VisionClient } from '../../src/images/describe.ts';
-import { openLocalFolder } from '../../src/images/local-folder.ts';
+import { openLocalFolder } from '../../src/images/disks.ts';
 import {
   createImageService,
   type ImageEvent,
@@ -120,7 +120,7 @@ export function visionModel(
   return { model, shown };
 }
 
-/** Opens a database and a folder of images, and creates the images of listings on them. */
+/** Opens a database and a folder of images, and returns functions that create listings and image services. */
 export async function openImages() {
   const database = await openDatabase();
   const { db } = database;
@@ -166,7 +166,7 @@ export async function openImages() {
     const images = createImageService({
       db,
       store,
-      storeState: { toOutage: (error) => error },
+      storeState: { toOutageError: (error) => error },
       temporary,
       disk: createDisk({ folder, minFreeMb: 0 }),
       fetch: createSafeFetch({ allow: ['127.0.0.1'] }),
@@ -218,7 +218,7 @@ export async function openWorkerImages({
     db,
     model,
     store: createImageStore(openLocalFolder(folder, temporary.path), { log }).store,
-    storeState: { toOutage: (error) => error },
+    storeState: { toOutageError: (error) => error },
     temporary: temporary.path,
     disk: createDisk({ folder, minFreeMb: 0 }),
     fetch: createSafeFetch({ allow: ['127.0.0.1'] }),

@@ -257,21 +257,21 @@ export async function startModelServer() {
     up: boolean;
     /** Whether it embeds, while it is up. */
     embeds: boolean;
-    /** Whether it answers requests with an image, while it is up. */
+    /** Whether it describes images, while it is up. */
     sees: boolean;
     requests: number;
     /** Chat requests without an image. */
     readings: number;
-    /** Selects requests that it answers with 400. */
+    /** Selects requests with status 400. */
     rejects?: ((request: ReceivedRequest) => boolean) | undefined;
-    /** Selects requests that it answers with 500. */
+    /** Selects requests with status 500. */
     crashesOn?: ((request: ReceivedRequest) => boolean) | undefined;
     interfere?: Interference | undefined;
-    /** Returns an answer in place of an image's description. */
+    /** Returns a response in place of an image's description. */
     saysOf?: ((request: ReceivedRequest) => ScriptedResponse | undefined) | undefined;
-    /** Returns an answer in place of any other. */
+    /** Returns a response in place of every other. */
     answers?: ((request: ReceivedRequest) => ScriptedResponse | undefined) | undefined;
-    /** Called before each answer. */
+    /** Called before each response. */
     delay?: (() => Promise<void>) | undefined;
   } = { up: true, embeds: true, sees: true, requests: 0, readings: 0 };
   const answer = createConstantHandler({ vectorOf: constantVector(DIMENSIONS) });
@@ -294,14 +294,12 @@ export async function startModelServer() {
 }
 
 /** Returns whether a request shows an image in OpenAI's protocol. */
-export function hasImage({ body }: ReceivedRequest): boolean {
-  return JSON.stringify(body).includes('"type":"image_url"');
-}
+export const hasImage = ({ body }: ReceivedRequest): boolean =>
+  JSON.stringify(body).includes('"type":"image_url"');
 
 /** Returns whether a request asks for the description of an image. */
-function isToDescribe(request: ReceivedRequest): boolean {
-  return hasImage(request) && JSON.stringify(request.body).includes('room_type');
-}
+const isToDescribe = (request: ReceivedRequest): boolean =>
+  hasImage(request) && JSON.stringify(request.body).includes('room_type');
 
 const TIMEOUT_MS = 10_000;
 
@@ -325,7 +323,7 @@ export function openModel(
 
 /**
  * Starts a worker with a pipeline in this process.
- * @param places Servers and folder that must be free when it has ended.
+ * @param resources Servers and folder that must be free when the worker has stopped.
  */
 export function startModelWorker({
   database,
@@ -334,16 +332,16 @@ export function startModelWorker({
   images = noImages,
   slots = 4,
   retryMs = 100,
-  ...places
+  ...resources
 }: {
   database: TestDatabase<Tables>;
   model: ModelClient;
   modelTimeoutMs?: number | undefined;
   images?: PipelineDeps['images'];
   slots?: number;
-  /** How long a job waits on which the server failed. */
+  /** Delay of a job on which the server failed. */
   retryMs?: number;
-} & Pick<Places, 'servers' | 'folder'>) {
+} & Pick<Resources, 'servers' | 'folder'>) {
   const { db } = database;
   const deps = { db, model, images, metrics: createMetrics(new Registry()), log };
   const worker = startWorker({
@@ -358,7 +356,7 @@ export function startModelWorker({
   const dispose = async (): Promise<void> => {
     await worker.stop({ timeoutMs: 5000 });
     await model.close();
-    await untilResourcesAreFree({ database, ...places });
+    await untilResourcesAreFree({ database, ...resources });
   };
   return { model, worker, [Symbol.asyncDispose]: dispose };
 }
@@ -390,7 +388,7 @@ export async function sumUsage(
   };
 }
 
-/** Waits until a statement waits for a lock, which never happens in the embedded database. */
+/** Waits until a statement waits for a lock. This never happens in the embedded database. */
 export function untilLockWait(db: Kysely<Tables>): Promise<true> {
   return until('a statement to wait for a lock', async () => {
     const { rows } = await sql`select from pg_stat_activity
@@ -433,8 +431,8 @@ function explained(node: RootOperationNode): RootOperationNode {
 }
 
 /**
- * Returns the plans of the statements of `sql` that some work executes. To the work each seems to return no rows.
- * @returns The indexes that they use, the kinds of their nodes, and how many payloads they read.
+ * Explains the `sql` statements of some work, to which each statement returns no rows.
+ * @returns The indexes and kinds of nodes of their plans, and the number of payloads that they read.
  */
 export async function explain(db: Kysely<Tables>, work: (db: Kysely<Tables>) => Promise<unknown>) {
   const nodes: Plan[] = [];
@@ -461,31 +459,24 @@ export async function explain(db: Kysely<Tables>, work: (db: Kysely<Tables>) => 
   };
 }
 
-/** Resources that must be free after a fault. */
-export type Places = {
-  /** No connection of its pool is in use. */
+/** Resources that a fault must not leak: connections, and temporary files in a data folder. */
+type Resources = {
   database?: Pick<TestDatabase<Tables>, 'pool'>;
-  /** No connection to them is open. */
   servers?: readonly { connections: () => Promise<number> }[];
-  /** It has no temporary file. */
   folder?: string;
 };
 
-/** Waits until all resources are free. */
-export async function untilResourcesAreFree({
-  database,
-  servers = [],
-  folder,
-}: Places): Promise<void> {
-  await until('the connections to be free', () => {
-    return database === undefined || database.pool.totalCount === database.pool.idleCount;
-  });
+/** Waits until no connection is in use, no connection to a server is open, and no temporary file is left. */
+export async function untilResourcesAreFree(resources: Resources): Promise<void> {
+  const { database, servers = [], folder } = resources;
+  const isFree = () =>
+    database === undefined || database.pool.totalCount === database.pool.idleCount;
+  await until('free connections', isFree);
   for (const { connections } of servers) {
-    await until('the connections to a server to end', async () => (await connections()) === 0);
+    await until('no connection to a server', async () => (await connections()) === 0);
   }
-  await until('the temporary files to go', async () => {
-    return folder === undefined || (await temporaryFiles(folder)).length === 0;
-  });
+  if (folder === undefined) return;
+  await until('no temporary file', async () => (await temporaryFiles(folder)).length === 0);
 }
 
 /** Lists the temporary files of a collector's data folder, without their locks. */
@@ -500,12 +491,10 @@ export async function temporaryFiles(dataDir: string): Promise<string[]> {
 }
 
 /**
- * Counts the open descriptors of this process before a fault. Descriptors that stay must be open by then.
- * @param options.dataDir The collector's DATA_DIR.
- * @param options.host The host of images.
- * @param options.known Counts further descriptors that are allowed.
- * @returns Waits until there is no temporary file, no connection to the host, and no further descriptor except those of
- *   the database pool.
+ * Counts the open descriptors of this process before a fault.
+ * @param options.known Counts descriptors that may be added.
+ * @returns A function that waits until there is no temporary file, no connection to the host of images, and no added
+ *   descriptor except those of the database pool.
  */
 export async function watchResources(options: {
   database: Pick<TestDatabase<Tables>, 'pool' | 'url'>;
@@ -519,12 +508,9 @@ export async function watchResources(options: {
   const before = await endIdleConnections().then(descriptors);
   return async () => {
     await endIdleConnections();
-    await until('no temporary file', async () => (await temporaryFiles(dataDir)).length === 0);
-    await until(
-      'no connection to the host',
-      async () => host === undefined || (await host.connections()) === 0,
-    );
-    await until('no further descriptor', async () => (await descriptors()) <= before);
+    const servers = host === undefined ? [] : [host];
+    await untilResourcesAreFree({ servers, folder: dataDir });
+    await until('no added descriptor', async () => (await descriptors()) <= before);
   };
 }
 

@@ -1,0 +1,137 @@
+import { randomUUID } from 'node:crypto';
+import { createReadStream } from 'node:fs';
+import {
+  access,
+  constants,
+  copyFile,
+  mkdir,
+  readFile,
+  rename,
+  rm,
+  writeFile,
+} from 'node:fs/promises';
+import { dirname, join } from 'node:path';
+import { Readable } from 'node:stream';
+import { buffer } from 'node:stream/consumers';
+import pLimit from 'p-limit';
+import type { Config } from '../config.ts';
+
+/** Folder or bucket of an image store. Keys are relative paths. */
+export type ImageDisk = {
+  exists(key: string): Promise<boolean>;
+  put(key: string, content: string | Uint8Array): Promise<void>;
+  /** Stores a copy of a local file. */
+  putFile(key: string, path: string): Promise<void>;
+  read(key: string): Promise<Buffer>;
+  openStream(key: string): Promise<Readable>;
+  /** Removes an object if it exists. */
+  remove(key: string): Promise<void>;
+};
+
+/** Returns whether an error, or its cause, means that a file or an object does not exist. */
+export function isMissing(error: unknown): boolean {
+  if (!(error instanceof Error)) return false;
+  const isCode = 'code' in error && error.code === 'ENOENT';
+  return isCode || ['NoSuchKey', 'NotFound'].includes(error.name) || isMissing(error.cause);
+}
+
+/** Returns whether an operation finds its file or object. */
+async function succeeds(work: Promise<unknown>): Promise<boolean> {
+  try {
+    await work;
+    return true;
+  } catch (error) {
+    if (isMissing(error)) return false;
+    throw error;
+  }
+}
+
+/** Clones the file if the file system can; the target must not exist. */
+const COPY_MODE = constants.COPYFILE_FICLONE | constants.COPYFILE_EXCL;
+
+/**
+ * Opens a local folder as a disk. Files are written to the temporary folder and then renamed, because a crash must
+ * not leave half an image under the name of a whole one.
+ * @param getTemporaryFolder Returns a folder on the same file system.
+ */
+export function openLocalFolder(folder: string, getTemporaryFolder: () => string): ImageDisk {
+  const pathOf = (key: string) => join(folder, key);
+
+  async function writeAtomically(key: string, write: (path: string) => Promise<void>) {
+    const unfinished = join(getTemporaryFolder(), randomUUID());
+    try {
+      await write(unfinished);
+      await mkdir(dirname(pathOf(key)), { recursive: true });
+      await rename(unfinished, pathOf(key));
+    } catch (error) {
+      await rm(unfinished, { force: true });
+      throw error;
+    }
+  }
+
+  return {
+    exists: (key) => succeeds(access(pathOf(key))),
+    put: (key, content) => writeAtomically(key, (path) => writeFile(path, content, { flag: 'wx' })),
+    putFile: (key, source) => writeAtomically(key, (path) => copyFile(source, path, COPY_MODE)),
+    read: (key) => readFile(pathOf(key)),
+    openStream: async (key) => createReadStream(pathOf(key)),
+    remove: (key) => rm(pathOf(key), { force: true }),
+  };
+}
+
+/** Timeouts of the connection and of one request, in milliseconds. */
+const TIMEOUTS = { connectionTimeout: 5000, requestTimeout: 60_000 };
+
+/** Timeout of a removal with its retries, which holds a lock on the image's row (see cleanup.ts). */
+const DELETE_TIMEOUT_MS = 5000;
+
+/** Attempts of the client, with backoff, after 503 SlowDown, other 5xx and broken connections. */
+const MAX_ATTEMPTS = 3;
+
+/** Limits the images in memory on their way to a bucket. A retried request needs a buffer, not a stream. */
+const limitUploads = pLimit(4);
+
+/** Opens the configured S3 bucket as a disk, with a function that closes its connections. Contract 1, IMAGE_STORE. */
+export async function openBucket(config: Config): Promise<{ disk: ImageDisk; close: () => void }> {
+  // The client is large, so only a process with a bucket loads it.
+  const { DeleteObjectCommand, GetObjectCommand, HeadObjectCommand, PutObjectCommand, S3Client } =
+    await import('@aws-sdk/client-s3');
+  const { S3_ENDPOINT: endpoint, S3_BUCKET: Bucket } = config;
+  const client = new S3Client({
+    ...(endpoint !== undefined && { endpoint }),
+    region: config.S3_REGION,
+    forcePathStyle: config.S3_FORCE_PATH_STYLE,
+    credentials: {
+      accessKeyId: config.S3_ACCESS_KEY_ID,
+      secretAccessKey: config.S3_SECRET_ACCESS_KEY,
+    },
+    maxAttempts: MAX_ATTEMPTS,
+    requestHandler: TIMEOUTS,
+    // Some servers do not support these checksums. Keys are SHA-256, and signatures cover the content.
+    requestChecksumCalculation: 'WHEN_REQUIRED',
+    responseChecksumValidation: 'WHEN_REQUIRED',
+  });
+
+  async function put(Key: string, Body: string | Uint8Array): Promise<void> {
+    await client.send(new PutObjectCommand({ Bucket, Key, Body }));
+  }
+
+  async function openStream(Key: string): Promise<Readable> {
+    const { Body } = await client.send(new GetObjectCommand({ Bucket, Key }));
+    if (!(Body instanceof Readable)) throw new Error('The bucket sent no body');
+    return Body;
+  }
+
+  const disk: ImageDisk = {
+    exists: (Key) => succeeds(client.send(new HeadObjectCommand({ Bucket, Key }))),
+    put,
+    putFile: (key, path) => limitUploads(async () => put(key, await readFile(path))),
+    read: async (key) => buffer(await openStream(key)),
+    openStream,
+    async remove(Key) {
+      const abortSignal = AbortSignal.timeout(DELETE_TIMEOUT_MS);
+      await client.send(new DeleteObjectCommand({ Bucket, Key }), { abortSignal });
+    },
+  };
+  return { disk, close: () => client.destroy() };
+}
