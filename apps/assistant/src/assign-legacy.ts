@@ -1,7 +1,7 @@
 import type { Database } from '@oselya/db';
 import { sql, type Transaction } from 'kysely';
 import { recordAudit } from './admin/audit.ts';
-import { written } from './memory/facts.ts';
+import { factOrder } from './memory/facts.ts';
 import type { Tables } from './tables.ts';
 
 type FactName = { category: string; key: string };
@@ -104,7 +104,7 @@ const rankedFacts = (userId: string) => sql`(
   from memory_facts
   where user_id is null or user_id = ${userId}
   window same_name as (partition by category, key),
-    newest as (same_name order by ${written.time} desc, user_id is null, id desc)
+    newest as (same_name order by ${factOrder.time} desc, user_id is null, id desc)
 )`;
 
 /** Keeps the newest fact of each name, with the earliest creation time, and deletes the others. */

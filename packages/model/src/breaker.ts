@@ -8,7 +8,7 @@ export type BreakerView = {
   readonly state: BreakerState;
   /** Whether calls fail at once, because the breaker is open or its probe is in progress. */
   readonly isOpen: boolean;
-  /** Calls a listener with each new state. Returns a function that unsubscribes. */
+  /** Subscribes to the states. Returns a function that unsubscribes. */
   onChange(listener: (state: BreakerState) => void): () => void;
 };
 
@@ -26,24 +26,21 @@ export type Breaker = BreakerView & {
   enter(): Attempt;
 };
 
-/** Settings of a breaker. */
-export type BreakerSettings = {
-  /** Number of consecutive infrastructure failures that open the breaker. */
-  failures: number;
-  halfOpenAfterMs: number;
-  /** Longest wait of a call. If a server requests a longer delay, the breaker opens at once. */
-  maxWaitMs: number;
-};
-
 /** Maximum time that a breaker is open, even if a server requests more. */
 const MAX_OPEN_MS = 3_600_000;
 
 /**
  * Creates a breaker that counts individual attempts (Contract 4, Model). Only infrastructure failures open it.
- * Rejections and invalid answers count neither as failures nor as successes, but as the outcome of a probe they close
- * it.
+ * Rejections and invalid answers close it only as the outcome of a probe.
+ * @param options.failures Number of consecutive infrastructure failures that open the breaker.
+ * @param options.maxWaitMs Requested delay of a server that opens the breaker at once.
  */
-export function createBreaker({ failures, halfOpenAfterMs, maxWaitMs }: BreakerSettings): Breaker {
+export function createBreaker(options: {
+  failures: number;
+  halfOpenAfterMs: number;
+  maxWaitMs: number;
+}): Breaker {
+  const { failures, halfOpenAfterMs, maxWaitMs } = options;
   const { subscribe, announce } = createListeners(() => state());
   let failuresInRow = 0;
   let reopensAt: number | undefined;
@@ -96,7 +93,11 @@ export function createBreaker({ failures, halfOpenAfterMs, maxWaitMs }: BreakerS
     },
     onChange: subscribe,
     enter() {
-      if (state() === 'open' || isProbing) throw openError(lastFailure);
+      if (state() === 'open' || isProbing) {
+        const reason =
+          'The model server failed several times in a row and is not called for a while.';
+        throw new ModelError('MODEL_BREAKER_OPEN', `${reason} ${lastFailure}`);
+      }
       let isProbe = state() === 'half-open';
       isProbing = isProbe;
       return {
@@ -138,7 +139,7 @@ export function joinBreakers(breakers: readonly BreakerView[]): BreakerView {
   };
 }
 
-/** Creates a list of listeners that are notified of each change of the state. */
+/** Creates a list of listeners for changes of the state. */
 function createListeners(state: () => BreakerState) {
   const listeners = new Set<(state: BreakerState) => void>();
   let announced: BreakerState = 'closed';
@@ -153,11 +154,4 @@ function createListeners(state: () => BreakerState) {
     for (const listener of listeners) listener(current);
   };
   return { subscribe, announce };
-}
-
-function openError(lastFailure: string): ModelError {
-  return new ModelError(
-    'MODEL_BREAKER_OPEN',
-    `The model server failed several times in a row and is not called for a while. ${lastFailure}`,
-  );
 }

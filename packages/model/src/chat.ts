@@ -8,7 +8,7 @@ import {
 } from '@ai-sdk/provider';
 import type { ChatMessage, ToolCall, ToolDefinition } from './conversation.ts';
 import { ModelError } from './errors.ts';
-import { type Lane, openRequest, type OpenRequest } from './request.ts';
+import { type Lane, openRequest } from './request.ts';
 import { createAbortedError, type CallContext } from './retry.ts';
 import { type Confidential, extractTexts } from './quote.ts';
 import { readServerError, createStreamError } from './server-error.ts';
@@ -23,7 +23,7 @@ export type ChatRequest = {
   system: string;
   messages: readonly ChatMessage[];
   tools?: readonly ToolDefinition[] | undefined;
-  /** Tool choice. With `none`, the tools are sent but the model must not call them. */
+  /** With `none`, the tools are sent but the model must not call them. */
   toolChoice?: 'auto' | 'none' | undefined;
   maxOutputTokens?: number | undefined;
   signal?: AbortSignal | undefined;
@@ -33,32 +33,17 @@ export type ChatRequest = {
 export type ChatPart =
   | { type: 'text'; text: string }
   | { type: 'tool_call'; call: ToolCall }
-  | {
-      type: 'end';
-      /** Reason for the end. `length` means that the answer was cut off at its length limit. */
-      reason: 'stop' | 'length' | 'tool_calls';
-      /** Name of the model in the response. */
-      model: string;
-      usage: Tokens;
-    };
+  // `length` means that the answer was cut off at its length limit. The model is the one that the response names.
+  | { type: 'end'; reason: 'stop' | 'length' | 'tool_calls'; model: string; usage: Tokens };
 
-/** Lane for conversations. The model is chosen for each request. */
-export type ChatLane = Omit<Lane<unknown>, 'model'> & {
+/** Lane for conversations. The model is chosen for each request. `timeoutMs` is the longest wait for the next part. */
+type ChatLane = Omit<Lane<unknown>, 'model'> & {
   chatModel: (name: string | undefined) => LanguageModelV4;
-  /** Longest wait for the next part. */
   timeoutMs: number;
 };
 
 /** Parts of an answer. Undefined for parts that only show that the server is working. */
 type Parts = AsyncGenerator<ChatPart | undefined, void, undefined>;
-
-/** Answer after its first part has arrived. */
-type OpenAnswer = {
-  request: OpenRequest;
-  parts: Parts;
-  first: IteratorResult<ChatPart | undefined, void>;
-  abort: () => void;
-};
 
 const EXPECTED = 'a streamed chat completion. Check that MODEL_CHAT names a chat model.';
 
@@ -88,7 +73,9 @@ export async function* streamChat(
   }, timeoutMs);
   const interruption = () => {
     if (signal?.aborted) return createAbortedError(signal);
-    return isLate ? createSilenceError(timeoutMs) : undefined;
+    if (!isLate) return undefined;
+    const message = `The model server sent nothing for ${timeoutMs} ms in the middle of its answer. Raise MODEL_TIMEOUT_MS if it needs longer.`;
+    return new ModelError('MODEL_TIMEOUT', message);
   };
   try {
     for (let next = first; !next.done; next = await parts.next()) {
@@ -109,11 +96,8 @@ export async function* streamChat(
   }
 }
 
-async function openAnswer(
-  lane: ChatLane,
-  chat: ChatRequest,
-  context: CallContext,
-): Promise<OpenAnswer> {
+/** Sends a request, and waits for the first part of its answer. */
+async function openAnswer(lane: ChatLane, chat: ChatRequest, context: CallContext) {
   const { operation, tools = [], toolChoice = 'auto', maxOutputTokens, signal } = chat;
   const request = await openRequest(lane, context, { operation, expected: EXPECTED });
   const ending = new AbortController();
@@ -138,7 +122,7 @@ async function openAnswer(
       abortSignal: AbortSignal.any([ending.signal, ...(signal ? [signal] : [])]),
     });
     const texts = extractTexts({ messages: chat.messages });
-    const parts = answerParts(stream, model.modelId, { apiKey: lane.address.apiKey, texts });
+    const parts = readParts(stream, model.modelId, { apiKey: lane.address.apiKey, texts });
     const first = await parts.next();
     request.proveAlive();
     return { request, parts, first, abort };
@@ -150,14 +134,7 @@ async function openAnswer(
   }
 }
 
-function createSilenceError(timeoutMs: number): ModelError {
-  return new ModelError(
-    'MODEL_TIMEOUT',
-    `The model server sent nothing for ${timeoutMs} ms in the middle of its answer. Raise MODEL_TIMEOUT_MS if it needs longer.`,
-  );
-}
-
-async function* answerParts(
+async function* readParts(
   stream: AsyncIterable<LanguageModelV4StreamPart>,
   configured: string,
   confidential: Confidential,
@@ -176,13 +153,13 @@ async function* answerParts(
         break;
       case 'tool-call': {
         const { toolCallId: id, toolName: name } = part;
-        yield { type: 'tool_call', call: { id, name, input: readInput(part.input) } };
+        yield { type: 'tool_call', call: { id, name, input: parseInput(part.input) } };
         break;
       }
       case 'finish': {
         const { inputTokens, outputTokens } = part.usage;
         const usage = readTokens(inputTokens.total, outputTokens.total);
-        yield { type: 'end', reason: reasonOf(part.finishReason.unified), model, usage };
+        yield { type: 'end', reason: toEndReason(part.finishReason.unified), model, usage };
         break;
       }
       case 'error':
@@ -194,18 +171,18 @@ async function* answerParts(
 }
 
 /**
- * Converts an error part to an error. The server sent it instead of a chunk (`data: {"error": …}`). The provider
- * returns the value of `error`, or a validation error if its format differs from OpenAI's.
+ * Converts an error that the server sent instead of a chunk (`data: {"error": …}`). The provider returns the value of
+ * `error`, or a validation error if its format differs from OpenAI's.
  */
 function toStreamError(error: unknown, confidential: Confidential): unknown {
-  const isOfForm = TypeValidationError.isInstance(error);
-  if (error instanceof Error && !isOfForm) return error;
-  const said = readServerError(isOfForm ? error.value : { error });
-  return said === undefined ? error : createStreamError(said, confidential);
+  const isUnknownFormat = TypeValidationError.isInstance(error);
+  if (error instanceof Error && !isUnknownFormat) return error;
+  const serverError = readServerError(isUnknownFormat ? error.value : { error });
+  return serverError === undefined ? error : createStreamError(serverError, confidential);
 }
 
 /** Parses the input of a tool call. An empty text means no arguments. */
-function readInput(written: string): unknown {
+function parseInput(written: string): unknown {
   if (written.trim() === '') return {};
   try {
     return JSON.parse(written);
@@ -214,21 +191,16 @@ function readInput(written: string): unknown {
   }
 }
 
-function reasonOf(reason: LanguageModelV4FinishReason['unified']) {
-  switch (reason) {
-    case 'stop':
-    case 'length':
-      return reason;
-    case 'tool-calls':
-      return 'tool_calls';
-    case 'content-filter':
-      throw new ModelError('MODEL_REFUSED', 'The model or its content filter refused to answer.');
-    default:
-      throw new ModelError(
-        'MODEL_INVALID_OUTPUT',
-        `The model server ended its answer without saying that it is complete. It is not ${EXPECTED}`,
-      );
+function toEndReason(reason: LanguageModelV4FinishReason['unified']) {
+  if (reason === 'stop' || reason === 'length') return reason;
+  if (reason === 'tool-calls') return 'tool_calls';
+  if (reason === 'content-filter') {
+    throw new ModelError('MODEL_REFUSED', 'The model or its content filter refused to answer.');
   }
+  throw new ModelError(
+    'MODEL_INVALID_OUTPUT',
+    `The model server ended its answer without saying that it is complete. It is not ${EXPECTED}`,
+  );
 }
 
 function toPrompt({ system, messages }: ChatRequest): LanguageModelV4Prompt {

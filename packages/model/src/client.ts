@@ -6,15 +6,10 @@ import { ModelError, type ModelErrorCode } from './errors.ts';
 import { createGate } from './gate.ts';
 import { createMockBackend } from './mock-model.ts';
 import { createOpenAIBackend, type ModelHealth } from './openai.ts';
-import {
-  type CallKind,
-  validateNumbers,
-  type ModelClientOptions,
-  resolveServerSettings,
-} from './options.ts';
+import type { CallKind, ModelClientOptions } from './options.ts';
 import { createRetry } from './retry.ts';
 import { generateObject, type ObjectRequest, type ObjectResult } from './structured.ts';
-import type { Observer } from './usage.ts';
+import type { ModelCallEvent } from './usage.ts';
 
 /** Client of the language model. All failures are of type `ModelError`. */
 export type ModelClient = {
@@ -32,10 +27,7 @@ export type ModelClient = {
   readonly embeddingModel: string;
   /** Combined breaker of chat, vision and embeddings. Open if one of them is open. */
   readonly breaker: BreakerView;
-  /**
-   * Requests the list of models from each server within 5 s, without the breaker. The status is `failing` if the last
-   * request of a kind failed.
-   */
+  /** Requests the list of models from each server within 5 s, without the breaker. */
   health(options?: { signal?: AbortSignal }): Promise<ModelHealth & { mode: 'mock' | 'openai' }>;
   /** Rejects further calls with MODEL_CLOSED, and waits for the calls in progress. */
   close(): Promise<void>;
@@ -49,12 +41,8 @@ const HEALTH_TIMEOUT_MS = 5_000;
  * @throws ModelError MODEL_MISCONFIGURED with the name of the variable, without its value.
  */
 export function createModelClient(options: ModelClientOptions): ModelClient {
-  validateNumbers(options);
-  const { mode, timeoutMs } = options;
-  const backend =
-    mode === 'mock'
-      ? createMockBackend(options)
-      : createOpenAIBackend(resolveServerSettings(options));
+  const { mode, timeoutMs, embeddingDimensions: dimensions } = options;
+  const backend = mode === 'mock' ? createMockBackend(options) : createOpenAIBackend(options);
   const retry = createRetry({
     timeoutMs,
     attempts: options.retry?.attempts ?? 3,
@@ -75,7 +63,7 @@ export function createModelClient(options: ModelClientOptions): ModelClient {
   const lane = <M>(kind: CallKind, model: M) => {
     const address = backend.addresses[kind];
     const gate = gates.get(address) ?? createGate();
-    const observe: Observer = (event) => {
+    const observe = (event: ModelCallEvent) => {
       lastFailures.record(kind, event);
       options.observe?.(event);
     };
@@ -85,7 +73,7 @@ export function createModelClient(options: ModelClientOptions): ModelClient {
   const vision = backend.vision && lane('vision', backend.vision);
   const embedding = {
     ...lane('embedding', backend.embedding),
-    dimensions: options.embeddingDimensions,
+    dimensions,
     textLimit: createTextLimit(),
   };
   const conversation = {
@@ -98,42 +86,33 @@ export function createModelClient(options: ModelClientOptions): ModelClient {
   const inProgress = new Set<Promise<unknown>>();
   let closing: Promise<void> | undefined;
 
-  function begin(): () => void {
+  /** Registers a call, which `close` waits for, until the returned value is disposed. */
+  function begin(): Disposable {
     if (closing) throw new ModelError('MODEL_CLOSED', 'The model client has been closed.');
     const ended = Promise.withResolvers<void>();
     inProgress.add(ended.promise);
-    return () => {
-      inProgress.delete(ended.promise);
-      ended.resolve();
+    return {
+      [Symbol.dispose]() {
+        inProgress.delete(ended.promise);
+        ended.resolve();
+      },
     };
   }
 
   return {
     async generateObject(request) {
-      const end = begin();
-      try {
-        const used = request.image ? vision : chat;
-        if (used !== undefined) return await generateObject(used, request);
-        throw new ModelError('MODEL_UNSUPPORTED', 'MODEL_VISION is off: no image is described.');
-      } finally {
-        end();
-      }
+      using _ = begin();
+      const used = request.image ? vision : chat;
+      if (used !== undefined) return await generateObject(used, request);
+      throw new ModelError('MODEL_UNSUPPORTED', 'MODEL_VISION is off: no image is described.');
     },
     async *streamChat(request) {
-      const end = begin();
-      try {
-        yield* streamChat(conversation, request);
-      } finally {
-        end();
-      }
+      using _ = begin();
+      yield* streamChat(conversation, request);
     },
     async embed(texts, request = {}) {
-      const end = begin();
-      try {
-        return await embed(embedding, texts, request);
-      } finally {
-        end();
-      }
+      using _ = begin();
+      return await embed(embedding, texts, request);
     },
     chatModel: backend.chat.modelId,
     visionModel: backend.vision?.modelId,
@@ -144,25 +123,25 @@ export function createModelClient(options: ModelClientOptions): ModelClient {
       const limit = AbortSignal.timeout(Math.min(HEALTH_TIMEOUT_MS, timeoutMs));
       const health = await backend.health(signal ? AbortSignal.any([signal, limit]) : limit);
       const failures = lastFailures.describe();
-      if (health.status === 'down' || failures.length === 0) return { ...health, mode };
-      return { status: 'failing', detail: failures.join(' '), mode };
+      if (health.status === 'down' || failures === '') return { ...health, mode };
+      return { status: 'failing', detail: failures, mode };
     },
     close: () => (closing ??= Promise.allSettled(inProgress).then(() => backend.close())),
   };
 }
 
 /** Failures caused by the caller. They do not affect the health. */
-const OF_THE_CALLER: ReadonlySet<string> = new Set<ModelErrorCode>([
+const CALLER_FAILURES = new Set<string>([
   'MODEL_ABORTED',
   'MODEL_CLOSED',
-]);
+] satisfies ModelErrorCode[]);
 
 /** Failures of a single input. MAX_INPUT_FAILURES consecutive ones mean that the context of the server is too small. */
-const OF_AN_INPUT: ReadonlySet<string> = new Set<ModelErrorCode>([
+const INPUT_FAILURES = new Set<string>([
   'MODEL_INPUT_TOO_LARGE',
   'MODEL_REFUSED',
   'MODEL_TRUNCATED',
-]);
+] satisfies ModelErrorCode[]);
 const MAX_INPUT_FAILURES = 5;
 
 /** Creates a record of the last failure of each use. A server that lists its models may still fail all requests. */
@@ -170,19 +149,16 @@ function createLastFailures() {
   const reasons = new Map<CallKind, string>();
   const inputFailures = new Map<CallKind, number>();
   return {
-    record(kind: CallKind, { outcome, reason = '' }: Parameters<Observer>[0]): void {
-      if (outcome === 'ok') {
-        reasons.delete(kind);
-        inputFailures.delete(kind);
-      } else if (OF_AN_INPUT.has(outcome)) {
-        const inARow = (inputFailures.get(kind) ?? 0) + 1;
-        inputFailures.set(kind, inARow);
-        if (inARow >= MAX_INPUT_FAILURES) reasons.set(kind, reason);
-      } else if (!OF_THE_CALLER.has(outcome)) {
-        reasons.set(kind, reason);
-      }
+    record(kind: CallKind, { outcome, reason = '' }: ModelCallEvent): void {
+      if (CALLER_FAILURES.has(outcome)) return;
+      const failures = INPUT_FAILURES.has(outcome) ? (inputFailures.get(kind) ?? 0) + 1 : 0;
+      if (outcome === 'ok') reasons.delete(kind);
+      else if (failures === 0 || failures >= MAX_INPUT_FAILURES) reasons.set(kind, reason);
+      inputFailures.set(kind, failures);
     },
     describe: () =>
-      [...reasons].map(([kind, reason]) => `The last ${kind} request failed: ${reason}`),
+      Array.from(reasons, ([kind, reason]) => `The last ${kind} request failed: ${reason}`).join(
+        ' ',
+      ),
   };
 }

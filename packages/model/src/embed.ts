@@ -3,13 +3,8 @@ import { ModelError } from './errors.ts';
 import { type Lane, sendRequest } from './request.ts';
 import { createUsage, type Observer, readTokens, type Usage } from './usage.ts';
 
-/** Result of `embed`: vectors in the order of the texts. */
-export type EmbedResult = {
-  vectors: number[][];
-  /** Configured name of the model. */
-  model: string;
-  usage: Usage;
-};
+/** Vectors in the order of the texts, and the configured name of the model. */
+export type EmbedResult = { vectors: number[][]; model: string; usage: Usage };
 
 /** Embedding options. */
 export type EmbedOptions = {
@@ -21,8 +16,6 @@ export type EmbedOptions = {
 /** Maximum number of texts per request. All known servers accept it. */
 export const MAX_TEXTS_PER_REQUEST = 64;
 
-type Answer = Awaited<ReturnType<EmbeddingModelV4['doEmbed']>>;
-
 /**
  * Embeds texts in batches of `MAX_TEXTS_PER_REQUEST`, one after another. Each batch has its own attempts and deadline.
  * Texts that are too long for the model are cut at the end.
@@ -30,26 +23,29 @@ type Answer = Awaited<ReturnType<EmbeddingModelV4['doEmbed']>>;
  *   codes of a request.
  */
 export async function embed(
-  deps: Lane<EmbeddingModelV4> & { dimensions: number; textLimit: TextLimit },
+  lane: Lane<EmbeddingModelV4> & { dimensions: number; textLimit: TextLimit },
   texts: readonly string[],
   { signal, observe }: EmbedOptions,
 ): Promise<EmbedResult> {
-  const { model, dimensions, textLimit } = deps;
+  const { model, dimensions, textLimit } = lane;
   const usage = createUsage();
   const expected = `a list of one embedding for each text, with a number in every place. Check that MODEL_EMBEDDING (${model.modelId}) names an embedding model.`;
 
   const embedBatch = (values: string[]): Promise<number[][]> =>
-    deps.retry(signal, (context) =>
-      sendRequest(deps, context, {
+    lane.retry(signal, (context) =>
+      sendRequest(lane, context, {
         operation: 'embed',
         expected,
         send: (abortSignal) => model.doEmbed({ values, abortSignal }),
         tokens: (answer) => readTokens(answer.usage?.tokens),
         read(answer) {
           const vectors = sortEmbeddings(answer, values.length);
-          if (vectors !== undefined) return checkVectors(vectors, dimensions, model.modelId);
-          const message = `The model server's answer is not ${expected}`;
-          throw new ModelError('MODEL_INVALID_OUTPUT', message);
+          const problem =
+            vectors === undefined
+              ? `The model server's answer is not ${expected}`
+              : findProblem(vectors, dimensions, model.modelId);
+          if (problem !== undefined) throw new ModelError('MODEL_INVALID_OUTPUT', problem);
+          return vectors ?? [];
         },
         observe(event) {
           usage.add(event);
@@ -79,7 +75,10 @@ export async function embed(
  * Sorts embeddings into the order of their texts, by the `index` in the response, which `@ai-sdk/openai-compatible`
  * ignores. Returns undefined if the number of embeddings is wrong.
  */
-function sortEmbeddings({ embeddings, response }: Answer, count: number): number[][] | undefined {
+function sortEmbeddings(
+  { embeddings, response }: Awaited<ReturnType<EmbeddingModelV4['doEmbed']>>,
+  count: number,
+): number[][] | undefined {
   if (embeddings.length !== count) return undefined;
   const { data } = Object(response?.body) as { data?: { index?: unknown }[] };
   const indexes = data?.map(({ index }) => index) ?? [];
@@ -92,42 +91,29 @@ function sortEmbeddings({ embeddings, response }: Answer, count: number): number
 const MIN_NORMAL = 2 ** -126;
 
 /**
- * Rejects vectors that would corrupt search results. The check uses single precision like pgvector, which stores
- * numbers and adds their squares in single precision.
- * @throws ModelError MODEL_INVALID_OUTPUT.
+ * Describes the first vector that would corrupt search results. The check uses single precision like pgvector, which
+ * stores numbers and adds their squares in single precision.
  */
-export function checkVectors(vectors: number[][], dimensions: number, model: string): number[][] {
+function findProblem(vectors: number[][], dimensions: number, model: string): string | undefined {
   for (const vector of vectors) {
-    const problem = problemOf(vector, dimensions);
-    if (problem !== undefined) {
-      const message = `MODEL_EMBEDDING (${model}) gave an embedding ${problem}`;
-      throw new ModelError('MODEL_INVALID_OUTPUT', message);
+    const embedding = `MODEL_EMBEDDING (${model}) gave an embedding`;
+    if (vector.length !== dimensions) {
+      return `${embedding} of ${vector.length} numbers, but EMBEDDING_DIMENSIONS is ${dimensions}. Change one of them to fit the other.`;
+    }
+    let squares = 0;
+    for (const number of vector) squares = Math.fround(squares + Math.fround(number) ** 2);
+    if (!Number.isFinite(squares)) {
+      return `${embedding} with a number that is not finite, or too large to square.`;
+    }
+    if (squares < MIN_NORMAL) {
+      return `${embedding} of zeros only, or of numbers too small to square, which has no direction.`;
     }
   }
-  return vectors;
-}
-
-function problemOf(vector: number[], dimensions: number): string | undefined {
-  if (vector.length !== dimensions) {
-    return `of ${vector.length} numbers, but EMBEDDING_DIMENSIONS is ${dimensions}. Change one of them to fit the other.`;
-  }
-  let squares = 0;
-  for (const number of vector) squares = Math.fround(squares + Math.fround(number) ** 2);
-  if (!Number.isFinite(squares)) return 'with a number that is not finite, or too large to square.';
-  if (squares >= MIN_NORMAL) return undefined;
-  return 'of zeros only, or of numbers too small to square, which has no direction.';
+  return undefined;
 }
 
 /** Maximum text length of an embedding model, learned from its rejections. */
-export type TextLimit = {
-  /** Cuts texts to the known limit. */
-  cut(texts: readonly string[]): string[];
-  /**
-   * Shortens texts of a rejected batch, and lowers the limit for later texts.
-   * @returns The shorter texts, or undefined if the error is not about length or if the texts are too short to cut.
-   */
-  shorten(texts: readonly string[], error: unknown): string[] | undefined;
-};
+type TextLimit = ReturnType<typeof createTextLimit>;
 
 /** Minimum length of a shortened text. Shorter texts are useless for search. */
 const MIN_BYTES = 64;
@@ -142,11 +128,15 @@ const MIN_BYTES_PER_TOKEN = 2;
  * Creates the text limit of a model. It counts UTF-8 bytes, because bytes per token are similar in Cyrillic and
  * English. If the server reports the token count and its limit, texts are cut in proportion. Otherwise they are halved.
  */
-export function createTextLimit(): TextLimit {
+export function createTextLimit() {
   let maxBytes = Infinity;
   return {
-    cut: (texts) => texts.map((text) => cutBytes(text, maxBytes)),
-    shorten(texts, error) {
+    cut: (texts: readonly string[]) => texts.map((text) => cutBytes(text, maxBytes)),
+    /**
+     * Shortens the texts of a rejected batch, and lowers the limit for later texts.
+     * @returns Undefined if the error is not about length, or if the texts are too short to cut.
+     */
+    shorten(texts: readonly string[], error: unknown): string[] | undefined {
       if (!(error instanceof ModelError) || error.code !== 'MODEL_INPUT_TOO_LARGE') {
         return undefined;
       }

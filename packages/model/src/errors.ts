@@ -1,12 +1,11 @@
-/** Failure of the server or its connection. Retried within the call, and counted by the breaker. */
+/** Failure of the server or its connection. */
 const INFRASTRUCTURE = { retryable: true, retriedInCall: true, infrastructure: true } as const;
-/** Failure of the request, the answer or the caller. Not retried. */
+/** Failure of the request, the answer or the caller. */
 const FINAL = { retryable: false, retriedInCall: false, infrastructure: false } as const;
 
 /**
- * Error codes of model calls, with three properties: whether the same call may succeed later, whether the call is
- * retried automatically, and whether the breaker counts the failure (Contract 4, Model). `README.md` explains each
- * code.
+ * Error codes of model calls (Contract 4, Model), which `README.md` explains: whether the same call may succeed later,
+ * whether it is retried automatically, and whether the breaker counts it.
  */
 export const MODEL_ERRORS = {
   MODEL_UNREACHABLE: INFRASTRUCTURE,
@@ -27,7 +26,7 @@ export const MODEL_ERRORS = {
   MODEL_MISCONFIGURED: FINAL,
 } as const;
 
-/** Stable code of a model error. Compare this code instead of the message. */
+/** Stable code of a model error. */
 export type ModelErrorCode = keyof typeof MODEL_ERRORS;
 
 /** Outage of a server, from its first infrastructure failure to its next success. Its failures share this object. */
@@ -36,25 +35,18 @@ export type Outage = { readonly since: Date };
 /** Size of an input and its limit in tokens, if the server reports them. */
 export type TokenCounts = { given?: number; limit?: number };
 
-/** Additional details of a model error. */
+/** Additional details of a model error. `retryAfterMs` is the delay that the server requested. */
 export type ModelErrorDetails = {
-  /** HTTP status of the response. */
   status?: number;
-  /** Delay in milliseconds that the server requested before the next call. */
   retryAfterMs?: number | undefined;
-  /** Token counts of an input that is too large. */
   tokens?: TokenCounts | undefined;
-  /**
-   * Connection error or reason of an abort signal. Never an error of the SDK, because it contains the whole request
-   * with personal data.
-   */
+  /** Never an error of the SDK, because it contains the whole request with personal data. */
   cause?: unknown;
 };
 
 /** Error of a failed model call. The message never contains the API key, the request or the answer. */
 export class ModelError extends Error {
   readonly code: ModelErrorCode;
-  /** Whether the same call may succeed later without changes. */
   readonly retryable: boolean;
   readonly status?: number;
   readonly retryAfterMs?: number;

@@ -2,34 +2,26 @@ import { ModelError } from './errors.ts';
 import type { CallContext } from './retry.ts';
 
 /** Limit for concurrent requests to one server after its context was full. */
-export type Gate = {
-  /**
-   * Waits until a request can be sent.
-   * @returns A function that the caller must call once at the end of the request, with the error of a failed request.
-   * @throws ModelError MODEL_CONTEXT_FULL at the deadline of the call, MODEL_ABORTED if the caller aborts.
-   */
-  enter(context: CallContext): Promise<(error?: unknown) => void>;
-};
+export type Gate = ReturnType<typeof createGate>;
 
 /** Time after which a limit doubles. */
 const HOLD_MS = 60_000;
 
-/** Largest limit. Above this value the limit is removed. */
+/** Limit above which requests are unlimited. */
 const MAX_LIMIT = 64;
 
 /**
  * Creates the gate of one server, initially without a limit. llama.cpp shares its context among concurrent requests and
  * fails all of them when it is full (MODEL_CONTEXT_FULL). The gate then halves the number of concurrent requests.
- * @param options.clock Monotonic clock in milliseconds.
  */
-export function createGate({ clock = () => performance.now() } = {}): Gate {
+export function createGate() {
   const waiting = new Set<() => void>();
   let inProgress = 0;
   let limit = Infinity;
   let limitedAt = -Infinity;
 
   function admit(): void {
-    while (limit < Infinity && clock() - limitedAt >= HOLD_MS) {
+    while (limit < Infinity && performance.now() - limitedAt >= HOLD_MS) {
       limit = limit * 2 > MAX_LIMIT ? Infinity : limit * 2;
       limitedAt += HOLD_MS;
     }
@@ -41,7 +33,7 @@ export function createGate({ clock = () => performance.now() } = {}): Gate {
   }
 
   function begin(): (error?: unknown) => void {
-    const startedAt = clock();
+    const startedAt = performance.now();
     inProgress += 1;
     return (error) => {
       if (error instanceof ModelError && error.code === 'MODEL_CONTEXT_FULL') {
@@ -49,7 +41,7 @@ export function createGate({ clock = () => performance.now() } = {}): Gate {
         // Concurrent failures halve the limit only once.
         if (startedAt >= limitedAt) {
           limit = Math.max(1, Math.floor(inProgress / 2));
-          limitedAt = clock();
+          limitedAt = performance.now();
         }
       }
       inProgress -= 1;
@@ -58,11 +50,16 @@ export function createGate({ clock = () => performance.now() } = {}): Gate {
   }
 
   return {
-    enter(context) {
+    /**
+     * Waits until a request can be sent.
+     * @returns A function to call once at the end of the request, with the error of a failed request.
+     * @throws ModelError MODEL_CONTEXT_FULL at the deadline of the call, MODEL_ABORTED if the caller aborts.
+     */
+    enter(context: CallContext): Promise<(error?: unknown) => void> {
       const entered = Promise.withResolvers<(error?: unknown) => void>();
       const start = () => entered.resolve(begin());
       const onAbort = () => {
-        if (waiting.delete(start)) entered.reject(lateError(context));
+        if (waiting.delete(start)) entered.reject(createWaitError(context));
       };
       waiting.add(start);
       context.signal.addEventListener('abort', onAbort);
@@ -72,7 +69,7 @@ export function createGate({ clock = () => performance.now() } = {}): Gate {
   };
 }
 
-function lateError(context: CallContext): ModelError {
+function createWaitError(context: CallContext): ModelError {
   const interruption = context.interruption();
   if (interruption?.code === 'MODEL_ABORTED') return interruption;
   return new ModelError(

@@ -1,5 +1,4 @@
 /** Client for language models: OpenAI-compatible servers and a deterministic mock. */
-export { imageDescription } from './answers.ts';
 export type { BreakerState, BreakerView } from './breaker.ts';
 export type { ChatPart, ChatRequest } from './chat.ts';
 export { createModelClient, type ModelClient } from './client.ts';
@@ -16,6 +15,6 @@ export { MODEL_ERRORS, ModelError, type ModelErrorCode } from './errors.ts';
 export { extractSearchCriteria, type SearchCriteria } from './mock/extract-listing.ts';
 export type { ModelClientOptions } from './options.ts';
 export { PROBE_PREFIX, type Probe, startProbes } from './probes.ts';
-export { defineAnswer, defineModelSchema, type ModelAnswer, type ModelSchema } from './schema.ts';
+export { defineAnswer, defineModelSchema, imageDescription, type ModelSchema } from './schema.ts';
 export type { ObjectRequest } from './structured.ts';
 export { createUsage, type ModelCallEvent, type Tokens, type Usage } from './usage.ts';

@@ -14,8 +14,6 @@ import { extractListing } from './mock/extract-listing.ts';
 import type { ModelBackend } from './openai.ts';
 import type { ModelClientOptions } from './options.ts';
 
-const CHAT_MODEL = 'mock';
-const EMBEDDING_MODEL = 'mock-embedding';
 const ADDRESS = { variables: { baseUrl: 'MODEL_MODE', apiKey: 'MODEL_MODE' }, apiKey: undefined };
 
 /** Creates models that answer by rules and need no server. Equal requests get equal answers. */
@@ -24,7 +22,7 @@ export function createMockBackend({
   mockAgent,
   vision,
 }: Pick<ModelClientOptions, 'embeddingDimensions' | 'mockAgent' | 'vision'>): ModelBackend {
-  const chat = createLanguageModel(CHAT_MODEL, mockAgent);
+  const chat = createLanguageModel('mock', mockAgent);
   return {
     chat,
     chatModel: (name) => createLanguageModel(name, mockAgent),
@@ -55,43 +53,45 @@ function createLanguageModel(modelId: string, agent: MockAgent | undefined): Lan
       if (agent === undefined) {
         throw new UnsupportedFunctionalityError({ functionality: 'streaming from the mock model' });
       }
-      return {
-        stream: ReadableStream.from(toStreamParts(agent(toConversation(options)), options)),
-      };
+      const reply = agent(toConversation(options));
+      return { stream: ReadableStream.from(toStreamParts(reply, modelId, options.prompt)) };
     },
   };
+}
 
-  function toStreamParts(
-    { text = '', toolCalls = [] }: Reply,
-    { prompt }: LanguageModelV4CallOptions,
-  ): LanguageModelV4StreamPart[] {
-    const inputs = toolCalls.map(({ input }) => JSON.stringify(input));
-    const id = 'text';
-    return [
-      { type: 'response-metadata', modelId },
-      { type: 'text-start', id },
-      ...(text.match(/\S+\s*|\s+/gu) ?? []).map(
-        (delta) => ({ type: 'text-delta', id, delta }) as const,
-      ),
-      { type: 'text-end', id },
-      ...toolCalls.map(
-        ({ id: toolCallId, name: toolName }, nth) =>
-          ({ type: 'tool-call', toolCallId, toolName, input: inputs[nth] ?? '' }) as const,
-      ),
-      {
-        type: 'finish',
-        finishReason: { unified: toolCalls.length > 0 ? 'tool-calls' : 'stop', raw: undefined },
-        usage: countUsage(prompt, [text, ...inputs]),
-      },
-    ];
-  }
+function toStreamParts(
+  { text = '', toolCalls = [] }: Reply,
+  modelId: string,
+  prompt: LanguageModelV4Prompt,
+): LanguageModelV4StreamPart[] {
+  const id = 'text';
+  const calls = toolCalls.map(({ id: toolCallId, name: toolName, input }) => ({
+    type: 'tool-call' as const,
+    toolCallId,
+    toolName,
+    input: JSON.stringify(input),
+  }));
+  return [
+    { type: 'response-metadata', modelId },
+    { type: 'text-start', id },
+    ...(text.match(/\S+\s*|\s+/gu) ?? []).map(
+      (delta) => ({ type: 'text-delta', id, delta }) as const,
+    ),
+    { type: 'text-end', id },
+    ...calls,
+    {
+      type: 'finish',
+      finishReason: { unified: calls.length > 0 ? 'tool-calls' : 'stop', raw: undefined },
+      usage: countUsage(prompt, [text, ...calls.map(({ input }) => input)]),
+    },
+  ];
 }
 
 function createEmbeddingModel(dimensions: number): EmbeddingModelV4 {
   return {
     specificationVersion: 'v4',
     provider: 'mock',
-    modelId: EMBEDDING_MODEL,
+    modelId: 'mock-embedding',
     maxEmbeddingsPerCall: undefined,
     supportsParallelCalls: true,
     doEmbed: async ({ values }) => ({
@@ -102,48 +102,34 @@ function createEmbeddingModel(dimensions: number): EmbeddingModelV4 {
   };
 }
 
-type RuleInput = {
-  data: unknown;
-  image: { bytes: Uint8Array } | undefined;
-  /** Keys of the answer schema. */
-  keys: string[];
-};
-
-/** Rules of the mock, by name of the answer schema. */
-const RULES: Record<string, (question: RuleInput) => unknown> = {
-  // Fields without a rule are null.
-  listing_extraction: ({ data, keys }) => ({
-    ...Object.fromEntries(keys.map((key) => [key, null])),
-    ...extractListing(data),
-  }),
-  image_description({ data, image }) {
-    if (!image) {
+/** Rules of the mock, by name of the answer schema. The data and the image come from the request. */
+const RULES: Record<string, (data: object, image: Uint8Array | undefined) => object> = {
+  listing_extraction: extractListing,
+  image_description(data: { hint?: unknown }, image) {
+    if (image === undefined) {
       throw new InvalidPromptError({ prompt: data, message: 'There is no image to describe.' });
     }
-    const { hint } = Object(data) as { hint?: unknown };
-    return describeImage(image.bytes, typeof hint === 'string' ? hint : '');
+    return describeImage(image, String(data.hint ?? ''));
   },
 };
 
 function applyRule({ prompt, responseFormat }: LanguageModelV4CallOptions): unknown {
   const format = responseFormat?.type === 'json' ? responseFormat : undefined;
-  const name = format?.name ?? '(nothing)';
-  const rule = RULES[name];
+  const rule = RULES[format?.name ?? ''];
   if (rule === undefined) {
     throw new UnsupportedFunctionalityError({
-      functionality: `answers named ${name}`,
-      message: `The mock model has no rules for answers named ${name}. It knows ${Object.keys(RULES).join(' and ')}.`,
+      functionality: 'this answer',
+      message: `The mock model has no rules for answers named ${format?.name}. It knows ${Object.keys(RULES).join(' and ')}.`,
     });
   }
   const parts = prompt.flatMap((message) => (message.role === 'user' ? message.content : []));
-  const text = parts.find((part) => part.type === 'text');
+  const text = parts.find((part) => part.type === 'text')?.text ?? 'null';
   const file = parts.find((part) => part.type === 'file');
   const bytes = file?.data.type === 'data' ? file.data.data : undefined;
-  return rule({
-    data: text && JSON.parse(text.text),
-    image: bytes instanceof Uint8Array ? { bytes } : undefined,
-    keys: Object.keys(format?.schema?.properties ?? {}),
-  });
+  const answer = rule(Object(JSON.parse(text)), bytes instanceof Uint8Array ? bytes : undefined);
+  // Fields without a rule are null.
+  const keys = Object.keys(format?.schema?.properties ?? {});
+  return { ...Object.fromEntries(keys.map((key) => [key, null])), ...answer };
 }
 
 /** Converts a prompt of the SDK to a conversation. */
@@ -189,7 +175,5 @@ function countUsage(prompt: LanguageModelV4Prompt, written: readonly string[]) {
 }
 
 /** Counts words, numbers and punctuation as tokens. Real models use two to three times as many for Cyrillic text. */
-function countWords(texts: readonly string[]): number {
-  const pieces = /[\p{L}\p{N}]+|[^\s\p{L}\p{N}]/gu;
-  return texts.reduce((count, text) => count + (text.match(pieces)?.length ?? 0), 0);
-}
+const countWords = (texts: readonly string[]): number =>
+  texts.join(' ').match(/[\p{L}\p{N}]+|[^\s\p{L}\p{N}]/gu)?.length ?? 0;

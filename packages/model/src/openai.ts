@@ -1,13 +1,17 @@
 import type { EmbeddingModelV4, LanguageModelV4 } from '@ai-sdk/provider';
 import { createOpenAICompatible } from '@ai-sdk/openai-compatible';
 import { ModelError } from './errors.ts';
-import type { CallKind, ServerAddress, ServerSettings } from './options.ts';
+import {
+  type CallKind,
+  type ModelClientOptions,
+  resolveServers,
+  type ServerAddress,
+} from './options.ts';
 import type { Lane } from './request.ts';
 import { createTransport } from './transport.ts';
 
-/** Health of the models. */
+/** Health of the models. `failing` if the servers are reachable, but the last request of a kind failed. */
 export type ModelHealth = {
-  /** Status of the servers. `failing` if they are reachable, but the last request of a kind failed. */
   status: 'ok' | 'failing' | 'down';
   /** Reason without secrets. */
   detail?: string;
@@ -31,40 +35,41 @@ export type ModelBackend = {
  * Creates models of servers that implement the API of OpenAI, such as Ollama, vLLM, llama.cpp and hosted services.
  * Chat, vision and embeddings can have separate servers.
  */
-export function createOpenAIBackend(settings: ServerSettings): ModelBackend {
-  const { addresses, vision } = settings;
-  const servers = new Map<ServerAddress, ReturnType<typeof openServer>>();
-  const serverOf = (kind: CallKind) => {
-    const server = servers.get(addresses[kind]) ?? openServer(addresses[kind]);
-    servers.set(addresses[kind], server);
-    return server;
+export function createOpenAIBackend(options: ModelClientOptions): ModelBackend {
+  const { chat = '', vision, embedding } = options;
+  const addresses = resolveServers(options);
+  const opened = new Map<ServerAddress, ReturnType<typeof openServer>>();
+  const server = (kind: CallKind) => {
+    const found = opened.get(addresses[kind]) ?? openServer(addresses[kind]);
+    opened.set(addresses[kind], found);
+    return found;
   };
-  const { provider } = serverOf('chat');
+  const { provider } = server('chat');
   return {
-    chat: provider.chatModel(settings.chat),
+    chat: provider.chatModel(chat),
     chatModel: (name) => provider.chatModel(name),
-    vision: vision === undefined ? undefined : serverOf('vision').provider.chatModel(vision),
-    embedding: serverOf('embedding').provider.embeddingModel(settings.embedding),
+    vision: vision === false ? undefined : server('vision').provider.chatModel(vision || chat),
+    embedding: server('embedding').provider.embeddingModel(embedding || ''),
     addresses,
     async health(signal) {
       try {
-        await Promise.all([...servers.values()].map((server) => server.listModels(signal)));
+        await Promise.all([...opened.values()].map(({ listModels }) => listModels(signal)));
         return { status: 'ok' };
       } catch (error) {
-        const isAnswer = error instanceof ModelError;
-        const detail = isAnswer ? error.message : 'The model server did not answer.';
+        const isModelError = error instanceof ModelError;
+        const detail = isModelError ? error.message : 'The model server did not answer.';
         return { status: 'down', detail };
       }
     },
     async close() {
-      await Promise.all([...servers.values()].map((server) => server.close()));
+      await Promise.all([...opened.values()].map(({ close }) => close()));
     },
   };
 }
 
-function openServer(server: ServerAddress) {
-  const { baseUrl, apiKey } = server;
-  const { fetch, close } = createTransport(server);
+function openServer(address: ServerAddress) {
+  const { baseUrl, apiKey } = address;
+  const { fetch, close } = createTransport(address);
   const provider = createOpenAICompatible({
     name: 'model',
     baseURL: baseUrl,

@@ -5,7 +5,7 @@ import type { Observer } from './usage.ts';
 /** Uses of models. Each use can have its own server. */
 export type CallKind = 'chat' | 'vision' | 'embedding';
 
-/** Options of a model client. Names in capitals are configuration variables (Contract 1). */
+/** Options of a model client. Names in capitals are configuration variables (Contract 1), which the apps validate. */
 export type ModelClientOptions = {
   /** `MODEL_MODE`. */
   mode: 'mock' | 'openai';
@@ -35,9 +35,9 @@ export type ModelClientOptions = {
   mockAgent?: MockAgent | undefined;
   /** Called at the end of each request to the server. */
   observe?: Observer | undefined;
-  /** Retry settings. By default 3 attempts, with a delay of 500 ms that doubles up to 10 s. */
+  /** By default 3 attempts, with a delay of 500 ms that doubles up to 10 s. */
   retry?: { attempts?: number; initialDelayMs?: number; maxDelayMs?: number } | undefined;
-  /** Breaker settings. By default, a breaker opens after 5 consecutive failures and allows a probe after 30 s. */
+  /** By default, a breaker opens after 5 consecutive failures and allows a probe after 30 s. */
   breaker?: { failures?: number; halfOpenAfterMs?: number } | undefined;
 };
 
@@ -51,109 +51,57 @@ export type ServerAddress = {
   variables: ServerVariables;
 };
 
-/** Validated servers and models of the `openai` mode. */
-export type ServerSettings = {
-  /** Server for each use. Uses with the same server share one object. */
-  addresses: Record<CallKind, ServerAddress>;
-  chat: string;
-  vision: string | undefined;
-  embedding: string;
-};
-
-/** Maximum delay of a timer in Node. Longer delays overflow and fire at once. */
-const MAX_TIMER_MS = 2 ** 31 - 1;
-
 /**
- * Validates the numeric options.
- * @throws ModelError MODEL_MISCONFIGURED with the name of the variable or option.
+ * Returns the server for each use in `openai` mode. Uses with the same server share one object.
+ * @throws ModelError MODEL_MISCONFIGURED with the name of an invalid variable, without its value.
  */
-export function validateNumbers(options: ModelClientOptions): void {
-  const { retry, breaker } = options;
-  const rules: [name: string, value: number | undefined, min: number, max: number][] = [
-    ['MODEL_TIMEOUT_MS', options.timeoutMs, 1, MAX_TIMER_MS],
-    ['EMBEDDING_DIMENSIONS', options.embeddingDimensions, 1, 16_000],
-    ['retry.attempts', retry?.attempts, 1, 100],
-    ['retry.initialDelayMs', retry?.initialDelayMs, 0, MAX_TIMER_MS],
-    ['retry.maxDelayMs', retry?.maxDelayMs, 0, MAX_TIMER_MS],
-    ['breaker.failures', breaker?.failures, 1, 1_000_000],
-    ['breaker.halfOpenAfterMs', breaker?.halfOpenAfterMs, 0, MAX_TIMER_MS],
-  ];
-  for (const [name, value, min, max] of rules) {
-    if (value !== undefined && !(Number.isInteger(value) && value >= min && value <= max)) {
-      throw createMisconfiguredError(`${name} must be a whole number from ${min} to ${max}.`);
-    }
-  }
-}
-
-/**
- * Validates the settings of the `openai` mode.
- * @throws ModelError MODEL_MISCONFIGURED with the names of missing or invalid variables, without their values.
- */
-export function resolveServerSettings(options: ModelClientOptions): ServerSettings {
-  const { baseUrl = '', apiKey, chat = '', vision, embedding = '' } = options;
-  const needed = { MODEL_BASE_URL: baseUrl, MODEL_CHAT: chat, MODEL_EMBEDDING: embedding };
-  const missing = Object.entries(needed).flatMap(([name, value]) => (value === '' ? [name] : []));
-  if (missing.length > 0) {
-    const pronoun = missing.length === 1 ? 'it' : 'them';
-    throw createMisconfiguredError(
-      `MODEL_MODE=openai needs ${missing.join(', ')}. Set ${pronoun}, or use MODEL_MODE=mock.`,
-    );
-  }
-  const common = checkAddress({
-    baseUrl,
-    apiKey,
-    variables: { baseUrl: 'MODEL_BASE_URL', apiKey: 'MODEL_API_KEY' },
+export function resolveServers(options: ModelClientOptions): Record<CallKind, ServerAddress> {
+  const chat = checkAddress(options.baseUrl, options.apiKey, {
+    baseUrl: 'MODEL_BASE_URL',
+    apiKey: 'MODEL_API_KEY',
   });
-  const own = (name: 'VISION' | 'EMBEDDING', ownUrl?: string, ownKey?: string): ServerAddress => {
-    const address = checkAddress({
-      baseUrl: ownUrl || baseUrl,
-      apiKey: ownKey || apiKey,
-      variables: {
-        baseUrl: ownUrl ? `MODEL_${name}_BASE_URL` : 'MODEL_BASE_URL',
-        apiKey: ownKey ? `MODEL_${name}_API_KEY` : 'MODEL_API_KEY',
-      },
+  const resolve = (use: 'VISION' | 'EMBEDDING', baseUrl?: string, apiKey?: string) => {
+    const address = checkAddress(baseUrl || options.baseUrl, apiKey || options.apiKey, {
+      baseUrl: baseUrl ? `MODEL_${use}_BASE_URL` : 'MODEL_BASE_URL',
+      apiKey: apiKey ? `MODEL_${use}_API_KEY` : 'MODEL_API_KEY',
     });
-    const isCommon = address.baseUrl === common.baseUrl && address.apiKey === common.apiKey;
-    return isCommon ? common : address;
+    return address.baseUrl === chat.baseUrl && address.apiKey === chat.apiKey ? chat : address;
   };
-  const visionAddress = own('VISION', options.visionBaseUrl, options.visionApiKey);
-  const embeddingAddress = own('EMBEDDING', options.embeddingBaseUrl, options.embeddingApiKey);
+  const vision = resolve('VISION', options.visionBaseUrl, options.visionApiKey);
+  const embedding = resolve('EMBEDDING', options.embeddingBaseUrl, options.embeddingApiKey);
+  // The health check skips servers that are not used.
   return {
-    addresses: {
-      chat: common,
-      // The health check skips servers that are not used.
-      vision: vision === false ? common : visionAddress,
-      embedding: embedding === false ? common : embeddingAddress,
-    },
     chat,
-    vision: vision === false ? undefined : vision || chat,
-    embedding: embedding === false ? '' : embedding,
+    vision: options.vision === false ? chat : vision,
+    embedding: options.embedding === false ? chat : embedding,
   };
 }
 
-function checkAddress({ baseUrl, apiKey, variables }: ServerAddress): ServerAddress {
+function checkAddress(
+  baseUrl = '',
+  apiKey: string | undefined,
+  variables: ServerVariables,
+): ServerAddress {
   const url = URL.parse(baseUrl);
-  if (url === null || !['http:', 'https:'].includes(url.protocol)) {
-    throw createMisconfiguredError(
-      `${variables.baseUrl} must be an http or https address ending in /v1.`,
-    );
-  }
-  if (url.username !== '' || url.password !== '') {
-    throw createMisconfiguredError(
-      `${variables.baseUrl} must not hold credentials; put the key in ${variables.apiKey}.`,
-    );
-  }
-  if (url.search !== '' || url.hash !== '') {
-    throw createMisconfiguredError(`${variables.baseUrl} must end with its path, without ? or #.`);
-  }
-  if (apiKey && !/^[\x21-\x7e]+$/.test(apiKey)) {
-    throw createMisconfiguredError(
+  const problems: [isBroken: boolean, message: string][] = [
+    [
+      !/^https?:$/.test(url?.protocol ?? ''),
+      `${variables.baseUrl} must be an http or https URL that ends in /v1.`,
+    ],
+    [
+      Boolean(url?.username || url?.password),
+      `${variables.baseUrl} must not contain credentials. Put the key in ${variables.apiKey}.`,
+    ],
+    [
+      Boolean(url?.search || url?.hash),
+      `${variables.baseUrl} must end with its path, without ? or #.`,
+    ],
+    [
+      !/^[\x21-\x7e]*$/.test(apiKey ?? ''),
       `${variables.apiKey} must be printable ASCII without spaces. Was a line end copied with it?`,
-    );
-  }
+    ],
+  ];
+  const problem = problems.find(([isBroken]) => isBroken);
+  if (problem !== undefined) throw new ModelError('MODEL_MISCONFIGURED', problem[1]);
   return { baseUrl: baseUrl.replace(/\/+$/, ''), apiKey: apiKey || undefined, variables };
-}
-
-function createMisconfiguredError(message: string): ModelError {
-  return new ModelError('MODEL_MISCONFIGURED', message);
 }

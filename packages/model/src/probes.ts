@@ -24,7 +24,7 @@ export function startProbes(
   log: Pick<Logger, 'info' | 'warn'>,
 ): { close: () => Promise<void> } {
   const stopping = new AbortController();
-  const running = runAll(probes, { log, signal: stopping.signal });
+  const running = runProbes(probes, log, stopping.signal);
   return {
     close() {
       stopping.abort();
@@ -33,9 +33,10 @@ export function startProbes(
   };
 }
 
-async function runAll(
+async function runProbes(
   probes: readonly Probe[],
-  { log, signal }: { log: Pick<Logger, 'info' | 'warn'>; signal: AbortSignal },
+  log: Pick<Logger, 'info' | 'warn'>,
+  signal: AbortSignal,
 ): Promise<void> {
   for (const { name, run, advice } of probes) {
     try {

@@ -1,8 +1,8 @@
-const MAX_QUOTE = 300;
-/** Maximum number of characters of a message that are processed, to limit the work for long echoes. */
-const MAX_READ = 4 * MAX_QUOTE;
+const MAX_QUOTE_LENGTH = 300;
+/** Maximum length of the processed part of a message, to limit the work for long echoes. */
+const MAX_PROCESSED_LENGTH = 4 * MAX_QUOTE_LENGTH;
 /** Minimum number of consecutive characters that count as an echo of the request. */
-const MIN_ECHO = 16;
+const MIN_ECHO_LENGTH = 16;
 
 /** Confidential parts of a request, which are removed from quotes. */
 export type Confidential = {
@@ -30,25 +30,25 @@ export function quote(text: string, { apiKey, texts = [] }: Confidential = {}): 
   const known = apiKey === undefined ? text : text.replaceAll(apiKey, '[key]');
   const masked = SECRETS.reduce(
     (rest, [pattern, replacement]) => rest.replace(pattern, replacement),
-    known.slice(0, MAX_READ),
+    known.slice(0, MAX_PROCESSED_LENGTH),
   );
   const line = removeEcho(masked, texts).replace(/\s+/g, ' ').trim();
-  return line.length <= MAX_QUOTE ? line : `${line.slice(0, MAX_QUOTE - 1)}…`;
+  return line.length <= MAX_QUOTE_LENGTH ? line : `${line.slice(0, MAX_QUOTE_LENGTH - 1)}…`;
 }
 
 /** Returns the texts in the body of a request, without system messages. */
 export function extractTexts(request: unknown): string[] {
   const { messages, input } = Object(request) as { messages?: unknown; input?: unknown };
-  const said = Array.isArray(messages)
-    ? messages.filter((message) => Object(message).role !== 'system')
-    : [];
-  return [...stringsIn(said), ...stringsIn(input)];
+  const sent = Object.values(Object(messages)).filter(
+    (message) => Object(message).role !== 'system',
+  );
+  return collectStrings([sent, input]);
 }
 
 /** Returns all strings in a value except `data:` URLs. */
-function stringsIn(value: unknown): string[] {
+function collectStrings(value: unknown): string[] {
   if (typeof value === 'string') return value.startsWith('data:') ? [] : [value];
-  return Object.values(Object(value)).flatMap(stringsIn);
+  return Object.values(Object(value)).flatMap(collectStrings);
 }
 
 function removeEcho(text: string, texts: readonly string[]): string {
@@ -56,7 +56,7 @@ function removeEcho(text: string, texts: readonly string[]): string {
   let rest = '';
   let start = 0;
   while (start < text.length) {
-    let end = start + MIN_ECHO;
+    let end = start + MIN_ECHO_LENGTH;
     if (end > text.length || !isEcho(text.slice(start, end))) {
       rest += text[start];
       start += 1;

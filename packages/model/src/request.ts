@@ -17,7 +17,7 @@ import { type ModelCallEvent, NO_TOKENS, type Observer, type Tokens } from './us
 /** Model with the retry, gate and breaker of its requests. */
 export type Lane<M> = {
   model: M;
-  /** Server settings for error messages. The mock has no URL and uses `MODEL_MODE`. */
+  /** Server settings for error messages. */
   address: Pick<ServerAddress, 'variables' | 'apiKey'>;
   retry: Retry;
   gate: Gate;
@@ -36,12 +36,11 @@ export type OpenRequest = {
   fail(error: unknown, interruption: CallContext['interruption']): ModelError;
 };
 
-/** Options of a request. */
+/** Options of a request. `observe` is called in addition to the observer of the lane. */
 type RequestOptions = {
   operation: string;
   /** Description of the expected answer, and of the setting to check if the answer differs. */
   expected: string;
-  /** Called in addition to the observer of the lane. */
   observe?: Observer | undefined;
 };
 
@@ -67,8 +66,8 @@ export async function openRequest(
 
   function report(outcome: ModelCallEvent['outcome'], reason?: string): void {
     const durationMs = performance.now() - startedAt;
-    const said = reason === undefined ? {} : { reason };
-    const event = { operation, outcome, ...said, durationMs, ...request.tokens };
+    const details = reason === undefined ? {} : { reason };
+    const event = { operation, outcome, ...details, durationMs, ...request.tokens };
     observe?.(event);
     lane.observe(event);
   }
@@ -125,20 +124,19 @@ export async function sendRequest<A, T>(
   }
 }
 
+type ErrorContext = {
+  expected: string;
+  interruption: CallContext['interruption'];
+  address: Lane<unknown>['address'];
+};
+
 /** Converts an error of the SDK, the transport or the signal. Returns undefined for a programming error. */
-function toModelError(
-  error: unknown,
-  options: {
-    expected: string;
-    interruption: CallContext['interruption'];
-    address: Lane<unknown>['address'];
-  },
-): ModelError | undefined {
+function toModelError(error: unknown, context: ErrorContext): ModelError | undefined {
   // The SDK wraps errors of the transport in its own errors.
   for (let current = error; current instanceof Error; current = current.cause) {
     if (current instanceof ModelError) return current;
   }
-  const interruption = options.interruption();
+  const interruption = context.interruption();
   if (interruption) return interruption;
   if (
     APICallError.isInstance(error) ||
@@ -146,23 +144,20 @@ function toModelError(
     JSONParseError.isInstance(error) ||
     TypeValidationError.isInstance(error)
   ) {
-    return new ModelError('MODEL_INVALID_OUTPUT', unexpectedAnswer(error, options));
+    return new ModelError('MODEL_INVALID_OUTPUT', describeUnexpectedAnswer(error, context));
   }
   if (AISDKError.isInstance(error)) return new ModelError('MODEL_REJECTED', error.message);
   return undefined;
 }
 
 /** Describes an unexpected response with a 2xx status. */
-function unexpectedAnswer(
-  error: AISDKError,
-  { expected, address }: { expected: string; address: Lane<unknown>['address'] },
-): string {
+function describeUnexpectedAnswer(error: AISDKError, { expected, address }: ErrorContext): string {
   if (JSONParseError.isInstance(error) || JSONParseError.isInstance(error.cause)) {
     return `The model server answered with something that is not JSON. Check ${address.variables.baseUrl}, which ends in /v1.`;
   }
   const message = `The model server's answer is not ${expected}`;
-  const said = APICallError.isInstance(error) && parseServerError(error.responseBody ?? '');
-  if (!said) return message;
+  const serverError = APICallError.isInstance(error) && parseServerError(error.responseBody ?? '');
+  if (!serverError) return message;
   const texts = extractTexts(error.requestBodyValues);
-  return `${message} It says: ${quote(said.message, { apiKey: address.apiKey, texts })}`;
+  return `${message} It says: ${quote(serverError.message, { apiKey: address.apiKey, texts })}`;
 }

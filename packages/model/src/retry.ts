@@ -1,11 +1,9 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { isInfrastructureFailure, isRetriedInCall, ModelError } from './errors.ts';
 
-/** Limits of one call. Times are in milliseconds. */
-export type RetryOptions = {
-  /** Time limit for all attempts together. */
+/** Limits of one call. The time limit applies to all attempts together. */
+type RetryOptions = {
   timeoutMs: number;
-  /** Maximum number of attempts, including the first one. */
   attempts: number;
   initialDelayMs: number;
   maxDelayMs: number;
@@ -39,7 +37,9 @@ export function createRetry(options: RetryOptions): Retry {
     const signal = caller ? AbortSignal.any([caller, deadline.signal]) : deadline.signal;
     const interruption = () => {
       if (caller?.aborted) return createAbortedError(caller);
-      return signal.aborted ? createTimeoutError(timeoutMs) : undefined;
+      if (!signal.aborted) return undefined;
+      const message = `The model server did not answer within ${timeoutMs} ms. Raise MODEL_TIMEOUT_MS if it needs longer.`;
+      return new ModelError('MODEL_TIMEOUT', message);
     };
     let failure: ModelError | undefined;
     try {
@@ -69,13 +69,6 @@ export function createRetry(options: RetryOptions): Retry {
 function backoffMs(failures: number, { initialDelayMs, maxDelayMs }: RetryOptions): number {
   const delay = Math.min(maxDelayMs, initialDelayMs * 2 ** Math.min(failures - 1, 40));
   return delay * (0.5 + Math.random() / 2);
-}
-
-function createTimeoutError(timeoutMs: number): ModelError {
-  return new ModelError(
-    'MODEL_TIMEOUT',
-    `The model server did not answer within ${timeoutMs} ms. Raise MODEL_TIMEOUT_MS if it needs longer.`,
-  );
 }
 
 /** Creates the error of a call whose caller aborted its signal. */

@@ -1,4 +1,4 @@
-import type { TSchema } from 'typebox';
+import { type Static, type TSchema, Type } from 'typebox';
 
 /** JSON Schema that is sent to a model. */
 export type ModelSchema = {
@@ -9,11 +9,11 @@ export type ModelSchema = {
   readonly properties?: Readonly<Record<string, ModelSchema>>;
   readonly required?: readonly string[];
   readonly additionalProperties?: false;
-  /** Brand. Only {@link defineModelSchema} creates model schemas. */
-  readonly [made]: true;
+  /** Brand. Only `defineModelSchema` creates model schemas. */
+  readonly [brand]: true;
 };
 
-declare const made: unique symbol;
+declare const brand: unique symbol;
 
 const defined = new Map<string, ModelSchema>();
 
@@ -25,7 +25,6 @@ export const definedModelSchemas = (): ReadonlyMap<string, ModelSchema> => defin
  * of OpenAI. The subset has `type`, `enum` of strings, `items`, and `properties` that are all required. Optional keys
  * become nullable. Patterns, formats and bounds are omitted, because some servers reject or misinterpret them. Answers
  * are validated against the original schema.
- *
  * @param name Name of the schema in requests.
  * @throws TypeError for a schema that cannot be converted.
  * @see docs/models.md#what-is-sent
@@ -56,7 +55,7 @@ function convert(source: Source, path: string): ModelSchema {
   return sent as ModelSchema;
 }
 
-function convertType(source: Source, path: string): Omit<ModelSchema, typeof made> {
+function convertType(source: Source, path: string): Omit<ModelSchema, typeof brand> {
   if (source.anyOf !== undefined) {
     const [inner, none, ...more] = source.anyOf;
     if (inner !== undefined && none?.type === 'null' && more.length === 0) {
@@ -102,7 +101,6 @@ function nullable(schema: ModelSchema): ModelSchema {
 export type ModelAnswer<S extends TSchema = TSchema> = {
   /** Name of the schema in requests. The mock selects its rules by this name. */
   schemaName: string;
-  /** Schema that validates answers. */
   schema: S;
   sentSchema: ModelSchema;
   /** Maximum length of an answer in tokens. Stops a model that repeats itself. */
@@ -111,10 +109,32 @@ export type ModelAnswer<S extends TSchema = TSchema> = {
 
 /**
  * Defines an answer.
- * @throws TypeError for a schema that cannot be converted; see {@link defineModelSchema}.
+ * @throws TypeError for a schema that cannot be converted.
  */
 export function defineAnswer<S extends TSchema>(
   answer: Omit<ModelAnswer<S>, 'sentSchema'>,
 ): ModelAnswer<S> {
   return { ...answer, sentSchema: defineModelSchema(answer.schemaName, answer.schema) };
 }
+
+/** Answer schema for images of listings. It is part of the prompt version. */
+export const imageDescription = defineAnswer({
+  schemaName: 'image_description',
+  maxOutputTokens: 500,
+  schema: Type.Object({
+    description: Type.String(),
+    room_type: Type.Enum([
+      'kitchen',
+      'bathroom',
+      'bedroom',
+      'living_room',
+      'exterior',
+      'plan',
+      'other',
+    ]),
+    quality: Type.Enum(['good', 'poor']),
+  }),
+});
+
+/** Validated description of an image. The length of its texts is not limited. */
+export type ImageDescription = Static<typeof imageDescription.schema>;

@@ -2,14 +2,11 @@ import { ModelError, type ModelErrorCode, type TokenCounts } from './errors.ts';
 import type { ServerVariables } from './options.ts';
 import { type Confidential, quote } from './quote.ts';
 
-/** Error in a response of a server, in a common format. */
-export type ServerError = {
-  message: string;
-  /** Error type, such as `invalid_request_error`. Empty if there is none. */
-  type: string;
-  /** Error code, such as `context_length_exceeded`, or a status as text. Empty if there is none. */
-  code: string;
-};
+/**
+ * Error in a response of a server. The type (`invalid_request_error`) and the code (`context_length_exceeded`, or a
+ * status) are empty if there are none.
+ */
+export type ServerError = { message: string; type: string; code: string };
 
 /**
  * Extracts an error from the JSON of a server. Supported formats:
@@ -25,10 +22,10 @@ export function readServerError(body: unknown): ServerError | undefined {
   const { error, message, detail, ...rest } = Object(body) as Record<string, unknown>;
   const inner = Object(error) as Record<string, unknown>;
   if (typeof error === 'object' && typeof inner['message'] === 'string') {
-    return { message: inner['message'], ...kindOf(inner) };
+    return { message: inner['message'], ...readKind(inner) };
   }
-  const said = [error, message, detail].find((candidate) => typeof candidate === 'string');
-  return said === undefined ? undefined : { message: said, ...kindOf(rest) };
+  const text = [error, message, detail].find((candidate) => typeof candidate === 'string');
+  return text === undefined ? undefined : { message: text, ...readKind(rest) };
 }
 
 /** Extracts an error from a text that may be JSON. */
@@ -40,7 +37,7 @@ export function parseServerError(text: string): ServerError | undefined {
   }
 }
 
-function kindOf({ type, code }: Record<string, unknown>): { type: string; code: string } {
+function readKind({ type, code }: Record<string, unknown>): { type: string; code: string } {
   const isCode = typeof code === 'string' || typeof code === 'number';
   return { type: typeof type === 'string' ? type : '', code: isCode ? String(code) : '' };
 }
@@ -81,22 +78,24 @@ const UNSUPPORTED = [
 function selectErrorCode(status: number, error: ServerError | undefined): ModelErrorCode {
   if (error !== undefined && (status >= 500 || [400, 413, 422].includes(status))) {
     const { message, type, code } = error;
-    const says = (forms: readonly RegExp[]) => forms.some((form) => form.test(message));
+    const matches = (patterns: readonly RegExp[]) => patterns.some((one) => one.test(message));
     if (status >= 500 && CONTEXT_FULL.test(message)) return 'MODEL_CONTEXT_FULL';
-    if (type === 'not_supported_error' || says(UNSUPPORTED)) return 'MODEL_UNSUPPORTED';
+    if (type === 'not_supported_error' || matches(UNSUPPORTED)) return 'MODEL_UNSUPPORTED';
     const isTooLarge = type === 'exceed_context_size_error' || code === 'context_length_exceeded';
-    if (isTooLarge || says([CONTEXT_FULL, ...TOO_LARGE])) return 'MODEL_INPUT_TOO_LARGE';
+    if (isTooLarge || matches([CONTEXT_FULL, ...TOO_LARGE])) return 'MODEL_INPUT_TOO_LARGE';
   }
   if (status === 429) return 'MODEL_RATE_LIMITED';
   const isRetryable = status >= 500 || [408, 409, 425].includes(status);
   return isRetryable ? 'MODEL_UNAVAILABLE' : 'MODEL_REJECTED';
 }
 
-const COUNTS = /(\d+) (?:input )?tokens|(?:length(?: of)?|batch size:|given:) (\d+)/gi;
+const TOKEN_COUNT = /(\d+) (?:input )?tokens|(?:length(?: of)?|batch size:|given:) (\d+)/gi;
 
 /** Extracts token counts from a message. The largest number is the input, the smallest one is the limit. */
 function extractTokenCounts(message: string): TokenCounts {
-  const counts = [...message.matchAll(COUNTS)].map(([, before, after]) => Number(before ?? after));
+  const counts = [...message.matchAll(TOKEN_COUNT)].map(([, before, after]) =>
+    Number(before ?? after),
+  );
   if (counts.length === 0) return {};
   const limit = Math.min(...counts);
   const given = Math.max(...counts);
@@ -115,33 +114,26 @@ function createModelError(
   return new ModelError(code, message, { status, retryAfterMs, tokens });
 }
 
-/** Response with a status other than 2xx. */
-export type FailedResponse = {
-  /** Method and path, such as `POST /v1/chat/completions`. */
+/** Response with a status other than 2xx, the beginning of its body, and its request (`POST /v1/embeddings`). */
+type FailedResponse = {
   request: string;
   status: number;
-  /** Beginning of the body. Empty if it could not be read. */
   body: string;
   retryAfterMs?: number | undefined;
   variables: ServerVariables;
 } & Confidential;
 
 /** Creates the error for a response by its status and body (Contract 4, Model). */
-export function createStatusError(answer: FailedResponse): ModelError {
-  const { request, status, body, retryAfterMs, variables, ...confidential } = answer;
+export function createStatusError(response: FailedResponse): ModelError {
+  const { request, status, body, retryAfterMs, variables, ...confidential } = response;
   const error = parseServerError(body);
-  const said = error === undefined ? plainText(body) : error.message;
   const text = formatSentence(
     `The model server answered ${status} to ${request}`,
-    said,
+    error?.message ?? extractPlainText(body),
     confidential,
   );
-  return createModelError(
-    `${text} ${advice(status, variables)}`.trim(),
-    status,
-    error,
-    retryAfterMs,
-  );
+  const message = `${text} ${formatAdvice(status, variables)}`.trim();
+  return createModelError(message, status, error, retryAfterMs);
 }
 
 /**
@@ -149,15 +141,12 @@ export function createStatusError(answer: FailedResponse): ModelError {
  * (llama.cpp, vLLM), or is derived from its type (OpenAI, Ollama).
  */
 export function createStreamError(error: ServerError, confidential: Confidential): ModelError {
-  const message = 'The model server ended its answer with an error';
-  return createModelError(
-    formatSentence(message, error.message, confidential),
-    statusOf(error),
-    error,
-  );
+  const text = 'The model server ended its answer with an error';
+  const message = formatSentence(text, error.message, confidential);
+  return createModelError(message, deriveStatus(error), error);
 }
 
-function statusOf({ type, code }: ServerError): number {
+function deriveStatus({ type, code }: ServerError): number {
   const status = Number(code);
   if (status >= 400 && status <= 599) return status;
   const kind = `${type} ${code}`;
@@ -167,15 +156,15 @@ function statusOf({ type, code }: ServerError): number {
   return isRejection.test(kind) ? 400 : 500;
 }
 
-function advice(status: number, { baseUrl, apiKey }: ServerVariables): string {
-  if (status >= 300 && status < 400) return `Set ${baseUrl} to the address it redirects to.`;
+function formatAdvice(status: number, { baseUrl, apiKey }: ServerVariables): string {
+  if (status >= 300 && status < 400) return `Set ${baseUrl} to the URL it redirects to.`;
   if (status === 401 || status === 403) return `Check ${apiKey}.`;
   if (status === 404) return `Check ${baseUrl}, which ends in /v1, and the name of the model.`;
   return '';
 }
 
 /** Returns a plain-text body, as some proxies send. Ignores JSON, and replaces HTML by a description. */
-function plainText(body: string): string | undefined {
+function extractPlainText(body: string): string | undefined {
   const text = body.trim();
   if (text.startsWith('<')) return 'an HTML page instead of JSON';
   return text === '' || text.startsWith('{') || text.startsWith('[') ? undefined : text;
@@ -183,9 +172,9 @@ function plainText(body: string): string | undefined {
 
 function formatSentence(
   text: string,
-  said: string | undefined,
+  reason: string | undefined,
   confidential: Confidential,
 ): string {
-  const line = said === undefined ? text : `${text}: ${quote(said, confidential)}`;
+  const line = reason === undefined ? text : `${text}: ${quote(reason, confidential)}`;
   return /[.!?…]$/.test(line) ? line : `${line}.`;
 }

@@ -1,21 +1,240 @@
-/** Fake model server for tests and benchmarks. */
-export {
-  chunk,
-  completion,
-  createConstantHandler,
-  constantVector,
-  extractEmbeddedTexts,
-  embeddings,
-  LISTING,
-  createStreamedResponse,
-  createToolCallChunk,
-  writeEvent,
-} from './testing/answers.ts';
-export {
-  type ScriptedResponse,
-  type ModelServer,
-  type ReceivedRequest,
-  type RequestHandler,
-  startModelServer,
-} from './testing/model-server.ts';
+import { once } from 'node:events';
+import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { text } from 'node:stream/consumers';
+import { promisify } from 'node:util';
+import { PROBE_PREFIX } from './probes.ts';
+
 export { definedModelSchemas } from './schema.ts';
+
+/** Request that the server received. The body is parsed JSON, or null. */
+export type ReceivedRequest = {
+  method: string;
+  path: string;
+  headers: IncomingMessage['headers'];
+  body: unknown;
+};
+
+/** Scripted response, or a scripted failure. */
+export type ScriptedResponse =
+  | { status?: number; headers?: Record<string, string>; body: unknown }
+  /** Resets the connection before a response. */
+  | 'reset'
+  /** Sends the headers and a part of the body, then resets the connection. */
+  | 'cut'
+  /** Never responds. */
+  | 'silence'
+  /** Writes a custom response. */
+  | { write: (response: ServerResponse) => void };
+
+/** Returns the response to a request, possibly later. */
+export type RequestHandler = (
+  request: ReceivedRequest,
+) => ScriptedResponse | Promise<ScriptedResponse>;
+
+/** Fake model server on a free loopback port. Its `url` is the value for `MODEL_BASE_URL`. */
+export type ModelServer = Awaited<ReturnType<typeof startModelServer>>;
+
+/**
+ * Starts a fake model server.
+ * @param options.handlesProbes Whether the handler also gets startup probes. By default, they are rejected.
+ */
+export async function startModelServer(handle: RequestHandler, { handlesProbes = false } = {}) {
+  const server = createServer((incoming, response) => {
+    void (async () => {
+      const body = await text(incoming);
+      const { method = '', url: path = '', headers } = incoming;
+      const isRejected = !handlesProbes && body.includes(PROBE_PREFIX);
+      const request = { method, path, headers, body: body === '' ? null : JSON.parse(body) };
+      respond(isRejected ? { status: 400, body: {} } : await handle(request), response);
+    })();
+  });
+  server.listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  // The address of a TCP server is an object.
+  const { port } = server.address() as AddressInfo;
+  const close = async (): Promise<void> => {
+    if (!server.listening) return;
+    const closed = once(server, 'close');
+    server.close();
+    server.closeAllConnections();
+    await closed;
+  };
+  const connections = promisify(server.getConnections.bind(server));
+  return {
+    url: `http://127.0.0.1:${port}/v1`,
+    connections,
+    close,
+    [Symbol.asyncDispose]: close,
+  };
+}
+
+function respond(scripted: ScriptedResponse, response: ServerResponse): void {
+  if (scripted === 'silence') return;
+  if (scripted === 'reset') {
+    response.socket?.resetAndDestroy();
+    return;
+  }
+  if (scripted === 'cut') {
+    response.writeHead(200, { 'content-type': 'application/json', 'content-length': '1000' });
+    response.write('{"choices":', () => response.socket?.resetAndDestroy());
+    return;
+  }
+  if ('write' in scripted) return scripted.write(response);
+  const { status = 200, headers = {}, body } = scripted;
+  const isText = typeof body === 'string';
+  const type = isText ? 'text/html' : 'application/json';
+  response.writeHead(status, { 'content-type': type, ...headers });
+  response.end(isText ? body : JSON.stringify(body));
+}
+
+/** Valid answer for a listing extraction. */
+export const LISTING = {
+  is_listing: true,
+  reason: null,
+  language: 'uk',
+  title: 'Квартира',
+  summary: 'Квартира у Львові.',
+  deal_type: 'sale' as const,
+  property_type: 'apartment',
+  price: 62_000,
+  currency: 'USD',
+  city: 'Львів',
+  district: null,
+  address: null,
+  rooms: 2,
+  area_total: 54,
+  area_living: null,
+  area_kitchen: null,
+  floor: 3,
+  floors_total: 5,
+  contact_name: null,
+  phones: [],
+  features: [],
+};
+
+/** Creates a response with a chat completion of the OpenAI API. */
+export function completion(
+  content: string,
+  options: {
+    model?: string;
+    finishReason?: string;
+    tokens?: { read: number; written: number };
+  } = {},
+): ScriptedResponse {
+  const { model = 'test', finishReason = 'stop', tokens } = options;
+  return {
+    body: {
+      id: 'chatcmpl-1',
+      object: 'chat.completion',
+      created: 1_770_000_000,
+      model,
+      choices: [{ index: 0, finish_reason: finishReason, message: { role: 'assistant', content } }],
+      ...(tokens && {
+        usage: { prompt_tokens: tokens.read, completion_tokens: tokens.written },
+      }),
+    },
+  };
+}
+
+/** Creates a response with embeddings in the format of OpenAI, Ollama, vLLM and llama.cpp. */
+export function embeddings(
+  vectors: unknown[],
+  options: { indexes?: number[]; tokens?: number } = {},
+): ScriptedResponse {
+  const { indexes = vectors.map((_, index) => index), tokens = 8 } = options;
+  return {
+    body: {
+      object: 'list',
+      data: vectors.map((embedding, nth) => ({
+        object: 'embedding',
+        embedding,
+        index: indexes[nth],
+      })),
+      model: 'embeddinggemma',
+      usage: { prompt_tokens: tokens, total_tokens: tokens },
+    },
+  };
+}
+
+/** Returns the texts of an embedding request, or undefined for other requests. */
+export function extractEmbeddedTexts({ path, body }: ReceivedRequest): string[] | undefined {
+  if (!path.endsWith('/embeddings')) return undefined;
+  // The client under test sends an array of strings.
+  return (body as { input: string[] }).input;
+}
+
+/**
+ * Creates a handler that returns the same listing for all payloads, and an empty list of models.
+ * @param options.vectorOf Returns the embedding of a text, with `EMBEDDING_DIMENSIONS` numbers.
+ */
+export function createConstantHandler(options: {
+  listing?: object;
+  model?: string;
+  vectorOf: (text: string) => readonly number[];
+}): (request: ReceivedRequest) => ScriptedResponse {
+  const { listing = LISTING, model = 'test', vectorOf } = options;
+  return (request) => {
+    if (request.path.endsWith('/models')) return { body: { object: 'list', data: [] } };
+    const texts = extractEmbeddedTexts(request);
+    return texts === undefined
+      ? completion(JSON.stringify(listing), { model })
+      : embeddings(texts.map(vectorOf));
+  };
+}
+
+/** Creates a function that returns the same vector for all texts. */
+export function constantVector(dimensions: number): () => readonly number[] {
+  const vector = Array.from({ length: dimensions }, (_, nth) => nth + 1);
+  return () => vector;
+}
+
+/** Creates a chunk of a streamed chat completion of the OpenAI API. */
+export function chunk(
+  delta: object,
+  options: { finishReason?: string | null; model?: string; usage?: object } = {},
+): object {
+  const { finishReason = null, model = 'test', usage } = options;
+  return {
+    id: 'chatcmpl-1',
+    object: 'chat.completion.chunk',
+    created: 1_770_000_000,
+    model,
+    choices: [{ index: 0, delta, finish_reason: finishReason }],
+    ...(usage && { usage }),
+  };
+}
+
+/** Creates a chunk with a tool call. */
+export function createToolCallChunk(call: { id: string; name: string; arguments: string }): object {
+  const { id, ...called } = call;
+  return chunk({ tool_calls: [{ index: 0, id, type: 'function', function: called }] });
+}
+
+/** Writes an event to a stream. */
+export function writeEvent(response: ServerResponse, data: object | '[DONE]'): void {
+  response.write(`data: ${data === '[DONE]' ? data : JSON.stringify(data)}\n\n`);
+}
+
+/**
+ * Creates a streamed response.
+ * @param chunks Chunks in their order. A function can wait or close the connection.
+ */
+export function createStreamedResponse(
+  chunks: readonly (object | ((response: ServerResponse) => Promise<void> | void))[],
+): ScriptedResponse {
+  return {
+    write(response) {
+      response.writeHead(200, { 'content-type': 'text/event-stream' });
+      void (async () => {
+        for (const next of chunks) {
+          if (typeof next === 'function') await next(response);
+          else writeEvent(response, next);
+          if (response.destroyed) return;
+        }
+        writeEvent(response, '[DONE]');
+        response.end();
+      })();
+    },
+  };
+}

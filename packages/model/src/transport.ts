@@ -5,31 +5,19 @@ import type { ServerAddress, ServerVariables } from './options.ts';
 import { extractTexts } from './quote.ts';
 import { createStatusError } from './server-error.ts';
 
-/** Response headers of undici: names in lower case, repeated headers as arrays. */
-export type ResponseHeaders = Record<string, string | string[] | undefined>;
-
-/** HTTP connection to a model server. */
-export type Transport = {
-  /**
-   * Implements `fetch` for the AI SDK. Resolves only for responses with a 2xx status.
-   * @throws ModelError MODEL_UNREACHABLE if the connection fails, MODEL_INVALID_OUTPUT if the response is too large, or
-   *   an error for another status. Rethrows the reason of an aborted signal.
-   */
-  fetch: typeof globalThis.fetch;
-  /** Closes the connections when all requests have ended. */
-  close: () => Promise<void>;
-};
-
 // The largest expected response has 64 embeddings of 4,096 numbers with about 22 characters each: 6 MiB.
-const MAX_ANSWER_BYTES = 16 * 1024 * 1024;
+const MIB = 1024 * 1024;
+const MAX_RESPONSE_BYTES = 16 * MIB;
 const MAX_ERROR_BYTES = 64 * 1024;
 
 /**
- * Creates the transport to a model server. Redirects are not followed, because they would send texts and possibly the
- * key to a server that is not configured.
- * @param server Server settings. The API key is removed from quoted error messages.
+ * Creates a `fetch` for the AI SDK that resolves only for a 2xx status. Redirects are not followed, because they would
+ * send texts and possibly the key to a server that is not configured.
+ * @param server.apiKey Key to remove from quoted error messages.
+ * @throws ModelError MODEL_UNREACHABLE if the connection fails, MODEL_INVALID_OUTPUT if the response is too large, or an
+ *   error for another status. Rethrows the reason of an aborted signal.
  */
-export function createTransport(server: Pick<ServerAddress, 'apiKey' | 'variables'>): Transport {
+export function createTransport(server: Pick<ServerAddress, 'apiKey' | 'variables'>) {
   const { apiKey, variables } = server;
   // The deadline of the call limits the time. The default timeouts of undici (300 s) would abort slow responses.
   const dispatcher = new Agent({ headersTimeout: 0, bodyTimeout: 0 });
@@ -52,14 +40,14 @@ export function createTransport(server: Pick<ServerAddress, 'apiKey' | 'variable
         request: `${method} ${url.pathname}`,
         status,
         body: await readBeginning(response),
-        retryAfterMs: retryAfterMs(received, Date.now()),
+        retryAfterMs: readRetryAfterMs(received, Date.now()),
         variables,
         apiKey,
         texts: body === null ? [] : extractTexts(JSON.parse(body)),
       });
     }
-    const answer = ReadableStream.from(limitSize(response, signal, variables));
-    return new Response(answer, { headers: { 'content-type': first(received['content-type']) } });
+    const content = ReadableStream.from(limitSize(response, signal, variables));
+    return new Response(content, { headers: { 'content-type': first(received['content-type']) } });
   };
 
   return { fetch, close: () => dispatcher.close() };
@@ -75,9 +63,8 @@ async function* limitSize(
   try {
     for await (const chunk of body) {
       size += chunk.length;
-      if (size > MAX_ANSWER_BYTES) {
-        const limit = MAX_ANSWER_BYTES / 1024 / 1024;
-        const message = `The model server's answer is larger than ${limit} MiB.`;
+      if (size > MAX_RESPONSE_BYTES) {
+        const message = `The model server's answer is larger than ${MAX_RESPONSE_BYTES / MIB} MiB.`;
         throw new ModelError('MODEL_INVALID_OUTPUT', message);
       }
       yield chunk;
@@ -91,27 +78,27 @@ async function* limitSize(
 
 /** Reads the beginning of the body of an error response. Returns an empty text if the connection breaks. */
 async function readBeginning({ body }: Dispatcher.ResponseData): Promise<string> {
-  const chunks: Uint8Array[] = [];
-  let size = 0;
+  let beginning = Buffer.alloc(0);
   try {
     for await (const chunk of body) {
-      chunks.push(chunk);
-      size += chunk.length;
-      if (size >= MAX_ERROR_BYTES) break;
+      beginning = Buffer.concat([beginning, chunk]);
+      if (beginning.length >= MAX_ERROR_BYTES) break;
     }
   } catch {
     return '';
   }
-  return Buffer.concat(chunks).subarray(0, MAX_ERROR_BYTES).toString('utf8');
+  return beginning.subarray(0, MAX_ERROR_BYTES).toString('utf8');
 }
 
 /**
- * Parses the delay that a server requests before the next call.
- * @param headers Response headers. `retry-after-ms`, a common extension, takes precedence over `retry-after`.
+ * Returns the delay in milliseconds that a server requests before the next call, at most `MAX_RETRY_AFTER_MS`.
+ * `retry-after-ms`, a common extension, takes precedence over `retry-after`.
  * @param now Current time in milliseconds since the epoch.
- * @returns Milliseconds, at most `MAX_RETRY_AFTER_MS`, or undefined without a valid header.
  */
-export function retryAfterMs(headers: ResponseHeaders, now: number): number | undefined {
+export function readRetryAfterMs(
+  headers: Dispatcher.ResponseData['headers'],
+  now: number,
+): number | undefined {
   const milliseconds = Number(first(headers['retry-after-ms']) || Number.NaN);
   if (milliseconds >= 0) return Math.min(milliseconds, MAX_RETRY_AFTER_MS);
   return parseRetryAfter(first(headers['retry-after']), now);

@@ -6,11 +6,8 @@ export type Tokens = {
   outputTokens: number | null;
 };
 
-/** Requests and tokens of one call. */
-export type Usage = {
-  /** Number of requests to the server, including retries and repairs. */
-  calls: number;
-} & Tokens;
+/** Tokens of one call, and the number of its requests to the server, including retries and repairs. */
+export type Usage = { calls: number } & Tokens;
 
 /** Event at the end of a request to the model server. */
 export type ModelCallEvent = {
@@ -28,18 +25,14 @@ export type Observer = (event: ModelCallEvent) => void;
 /** Token counts of a failed request, or of a server that does not report them. */
 export const NO_TOKENS: Tokens = { inputTokens: null, outputTokens: null };
 
-/** Converts token counts of the SDK, where a missing count is undefined or NaN. */
+/** Converts token counts of the SDK. A missing count is undefined or NaN. */
 export function readTokens(input: number | undefined, output?: number): Tokens {
-  return { inputTokens: counted(input), outputTokens: counted(output) };
+  const count = (tokens: number | undefined) => (Number.isFinite(tokens) ? (tokens ?? null) : null);
+  return { inputTokens: count(input), outputTokens: count(output) };
 }
 
-function counted(count: number | undefined): number | null {
-  return count === undefined || Number.isNaN(count) ? null : count;
-}
-
-function sum(known: number | null, more: number | null): number | null {
-  return more === null ? known : (known ?? 0) + more;
-}
+const sum = (known: number | null, more: number | null): number | null =>
+  more === null ? known : (known ?? 0) + more;
 
 /** Creates an accumulator for the usage of one call. */
 export function createUsage(): { add(request: Tokens): void; total(): Usage } {

@@ -1,10 +1,8 @@
 import assert from 'node:assert/strict';
 import { inspect } from 'node:util';
-import { suite, test } from 'node:test';
-import fc from 'fast-check';
+import { suite, test, type TestContext } from 'node:test';
 import { Type } from 'typebox';
-import { defineModelSchema } from '../src/schema.ts';
-import { parseAnswer, InvalidAnswerError, parseJsonAnswer } from '../src/structured.ts';
+import { defineAnswer, defineModelSchema } from '../src/index.ts';
 import {
   API_KEY,
   ask,
@@ -176,97 +174,69 @@ suite('rejected response format', () => {
     for (const { value } of answers) assert.deepEqual(value, FLAT_VALUE);
     assert.equal(server.requests.length, 6);
   });
-
-  test('A request that fails without the response format too ends', async (t) => {
-    const { client, server } = await startScene(t, [...rejections]);
-    await failsWith(ask(client), 'MODEL_REJECTED');
-    assert.equal(server.requests.length, 2);
-  });
 });
 
 suite('validation of answers', () => {
-  const Listing = Type.Object({
+  const schema = Type.Object({
     city: Type.Union([Type.String(), Type.Null()]),
     rooms: Type.Integer({ minimum: 1 }),
     contact: Type.Object({ phones: Type.Array(Type.Object({ number: Type.String() })) }),
   });
+  const listing = defineAnswer({ schemaName: 'listing', schema, maxOutputTokens: 200 });
   const VALID = { city: null, rooms: 2, contact: { phones: [{ number: '+380 00 000 00 00' }] } };
-  const invalid = (answer: unknown, message: RegExp) =>
-    assert.throws(() => parseAnswer(Listing, JSON.stringify(answer)), {
-      code: 'MODEL_INVALID_OUTPUT',
-      message,
-    });
 
-  test('An answer is read without its unknown keys, at every depth', () => {
+  async function read(t: TestContext, answer: string) {
+    const { client } = await startScene(t, [chat(answer)]);
+    const question = { operation: 'extract', system: 'Read.', data: {} };
+    return (await client.generateObject({ ...question, ...listing })).value;
+  }
+
+  test('An answer is read without its unknown keys, at every depth', async (t) => {
     const contact = { phones: [{ ...VALID.contact.phones[0], kind: 'mobile' }], hours: '9–18' };
-    const answer = JSON.stringify({ ...VALID, extra: 1, contact, ['__proto__']: { admin: true } });
-    const value = parseAnswer(Listing, answer);
+    const answer = { ...VALID, extra: 1, contact, ['__proto__']: { admin: true } };
+    const value = await read(t, JSON.stringify(answer));
     assert.deepEqual(value, VALID);
     assert.equal('admin' in value, false);
-    const Strict = Type.Object({ a: Type.Number() }, { additionalProperties: false });
-    assert.deepEqual(parseAnswer(Strict, '{"a":1,"b":2}'), { a: 1 });
   });
 
-  test('The values of an answer are not converted', () => {
-    invalid({ ...VALID, rooms: '2' }, /\/rooms must be integer/);
-    for (const answer of [[], null, 'text', 5]) invalid(answer, /the answer must be object/);
-  });
-
-  test('An invalid answer has at most eight problems, each once', () => {
+  test('Values are not converted, and an error names at most eight problems', async (t) => {
+    const invalid = async (answer: unknown) =>
+      (await failsWith(read(t, JSON.stringify(answer)), 'MODEL_INVALID_OUTPUT')).message;
+    assert.match(await invalid({ ...VALID, rooms: '2' }), /\/rooms must be integer/);
+    for (const answer of [[], null, 'text', 5]) {
+      assert.match(await invalid(answer), /the answer must be object/);
+    }
     const phones = Array.from({ length: 40 }, () => ({ number: 5 }));
-    const check = () => parseAnswer(Listing, JSON.stringify({ ...VALID, contact: { phones } }));
-    assert.throws(check, (error) => {
-      assert.ok(error instanceof InvalidAnswerError);
-      return error.problems.length === 8 && new Set(error.problems).size === 8;
-    });
-  });
-});
-
-suite('the JSON of an answer', () => {
-  const accepted = [
-    '\uFEFF\n {"a":1}\n',
-    '```json\n{"a":1}\n```',
-    '```\n{"a":1}```',
-    '```JSON  \n{"a":1}\n  ```',
-    '<think>{"a":2}</think>{"a":1}',
-    '<think>\n\n</think>\n\n{"a":1}',
-    'Let me see…\n</think>\n{"a":1}',
-    '<think>hm</think>\n```json\n{"a":1}\n```\n',
-  ];
-  test('The JSON of an answer may follow reasoning or stand in a fence', () => {
-    for (const text of accepted) assert.deepEqual(parseJsonAnswer(text), { a: 1 }, text);
+    const message = await invalid({ ...VALID, contact: { phones } });
+    assert.equal(message.match(/must be/g)?.length, 8);
   });
 
-  test('Any object is read in each of these forms', () => {
-    const nasty = fc.constantFrom('</think>', '<think>', '```', '```json\n{}\n```', '\\"');
-    const value = fc.dictionary(fc.string(), fc.oneof(fc.string(), nasty, fc.integer()));
-    const forms = fc.constantFrom(
-      (json: string) => json,
-      (json: string) => `\`\`\`json\n${json}\n\`\`\``,
-      (json: string) => `<think>so {x} \`\`\`</think>\n${json}`,
-    );
-    fc.assert(
-      fc.property(value, forms, (object, form) => {
-        const json = JSON.stringify(object);
-        assert.deepEqual(parseJsonAnswer(form(json)), JSON.parse(json));
-      }),
-    );
+  test('The JSON of an answer may follow reasoning or stand in a fence', async (t) => {
+    const json = JSON.stringify({ ...VALID, city: '</think> ```' });
+    for (const answer of [
+      `\uFEFF\n ${json}\n`,
+      `\`\`\`json\n${json}\n\`\`\``,
+      `\`\`\`JSON  \n${json}\n  \`\`\``,
+      `<think>{"a":2}</think>${json}`,
+      `<think>hm</think>\n\`\`\`json\n${json}\n\`\`\`\n`,
+    ]) {
+      assert.equal((await read(t, answer)).rooms, 2, answer);
+    }
   });
 
-  const rejected = [
-    '',
-    'The price is 5.',
-    'Here it is: {"a":1}',
-    '{"a":1} I hope this helps!',
-    'Sure!\n```json\n{"a":1}\n```',
-    '{"a":1}\n{"a":2}',
-    '<think>{"a":1}',
-    '{"a":',
-    '```json\n{"a":1}',
-    '{"a":1,}',
-  ];
-  test('JSON within prose is not read, and invalid JSON is not corrected', () => {
-    for (const text of rejected) assert.throws(() => parseJsonAnswer(text), SyntaxError, text);
+  test('JSON within prose is not read, and invalid JSON is not corrected', async (t) => {
+    const json = JSON.stringify(VALID);
+    for (const answer of [
+      `Here it is: ${json}`,
+      `${json} I hope this helps!`,
+      `${json}\n${json}`,
+      `<think>${json}`,
+      json.slice(0, -1),
+      `\`\`\`json\n${json}`,
+    ]) {
+      const { message } = await failsWith(read(t, answer), 'MODEL_INVALID_OUTPUT');
+      assert.match(message, /not one JSON value/);
+    }
   });
 });
 

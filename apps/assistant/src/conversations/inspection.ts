@@ -191,7 +191,7 @@ export function inspectionRoutes(
       const owner =
         ownerId === null ? null : { id: ownerId, ...(await findCachedAccess(db, ownerId)) };
       // For a session without an owner, show the default profile of an ordinary user.
-      const profile = profiles.find(profileId) ?? profiles.usual(owner ?? { role: 'user' });
+      const profile = profiles.find(profileId) ?? profiles.findDefault(owner ?? { role: 'user' });
       const loaded = await loadRequest(deps, {
         sessionId,
         scope: 'everything',
@@ -260,7 +260,7 @@ export function inspectionRoutes(
     if (owner === null) return 'session_not_yours';
     if (!hasPermission(owner, 'svc.profiles.use')) return 'permission_missing';
     if (profile === undefined) return 'profile_not_found';
-    return profiles.mayUse(owner, profile) ? null : 'admin_only';
+    return profiles.canUse(owner, profile) ? null : 'admin_only';
   }
 }
 

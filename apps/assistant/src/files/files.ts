@@ -16,11 +16,10 @@ import type { Tables } from '../tables.ts';
 /** Maximum number of files of a session. */
 export const MAX_FILES = 100;
 
-/** Maximum size of all files of a user, in bytes. Adopted legacy sessions may exceed it. */
+/** Maximum size of all files of a user. Adopted legacy sessions may exceed it. */
 const MAX_OWNER_BYTES = 1024 ** 3;
 
-/** Media type of files of unknown content. */
-export const UNKNOWN_TYPE = 'application/octet-stream';
+const UNKNOWN_TYPE = 'application/octet-stream';
 
 /** Media type of all text, so that no browser runs it. */
 export const TEXT_TYPE = 'text/plain; charset=utf-8';
@@ -29,24 +28,22 @@ export const TEXT_TYPE = 'text/plain; charset=utf-8';
 export type FileInfo = {
   name: string;
   size_bytes: number;
-  /** Of the content, in hex. */
   sha256: string;
-  /** Determined by the content. */
   media_type: string;
   created_at: Date;
   updated_at: Date;
 };
 
-/** Identifies a file. The name is a result of `toFileName`. */
+/** Key of a file. The name is a result of `parseFileName`. */
 export type FileKey = { sessionId: string; name: string };
 
-/** The files of sessions under their access rules. */
+/** Operations on the files of sessions. */
 export type Files = ReturnType<typeof createFiles>;
 
 /**
  * Creates the operations on the files of a session: for its owner, admins, and readers with `svc.files.read_all`.
- * Access to others' files is recorded. All operations throw ProblemError `session_not_found` or `session_not_yours`.
- * Specification 000, Ownership rules on session endpoints.
+ * Access to the files of other users is recorded. All operations throw ProblemError `session_not_found` or
+ * `session_not_yours`. Specification 000, Ownership rules on session endpoints.
  */
 export function createFiles({
   db,
@@ -57,10 +54,7 @@ export function createFiles({
 }) {
   return {
     /** Lists at most `limit` files of a session by name. */
-    async listFiles(
-      user: User,
-      { sessionId, ...page }: { sessionId: string; after?: string | undefined; limit: number },
-    ): Promise<FileInfo[]> {
+    async listFiles(user: User, { sessionId, ...page }: FilePage): Promise<FileInfo[]> {
       const scope = accessScope(user, 'svc.files.read_all');
       const { userId: ownerId } = await requireSession(db, { sessionId, scope });
       const details = { data: 'session_files', session_id: sessionId };
@@ -76,9 +70,7 @@ export function createFiles({
       read(user, key, (scope) => findFile(db, { ...key, scope })),
 
     /**
-     * Reads a part of a file without loading the rest.
-     * @param part.from First byte.
-     * @param part.bytes Maximum number of bytes.
+     * Reads at most `bytes` bytes of a file from the byte `from` on.
      * @throws ProblemError `file_not_found`
      */
     readPart: (
@@ -97,7 +89,7 @@ export function createFiles({
           .executeTakeFirst(),
       ),
 
-    /** Checks that `user` may write into a session; `writeFile` checks again. */
+    /** Checks that a user may write into a session. `writeFile` checks it again. */
     async checkWrite(user: User, sessionId: string): Promise<void> {
       await requireSession(db, { sessionId, scope: accessScope(user) });
     },
@@ -110,9 +102,9 @@ export function createFiles({
       user: User,
       { content, ...key }: FileKey & { content: Buffer },
     ): Promise<{ file: FileInfo; isNew: boolean }> {
-      const { sessionId, name } = key;
+      const { sessionId } = key;
       const scope = accessScope(user);
-      const mediaType = await mediaTypeOf(content);
+      const mediaType = await detectMediaType(content);
       return db.transaction().execute(async (trx) => {
         const { userId } = await requireSession(trx, { sessionId, scope });
         if (userId !== null) await lockOwner(trx, userId);
@@ -120,9 +112,7 @@ export function createFiles({
         if (session === undefined) throw problem('session_not_found');
         const isNew = await checkRoom(trx, { ...key, userId }, content.length);
         const file = await storeFile(trx, { ...key, content, mediaType });
-        const details = { data: 'session_file', session_id: sessionId, name };
-        const change = { actorId: user.id, ownerId: session.user_id, details };
-        await recordOthersData(trx, 'others_data_changed', change);
+        await recordAccess(trx, 'others_data_changed', { user, ownerId: session.user_id, key });
         return { file, isNew };
       });
     },
@@ -131,7 +121,8 @@ export function createFiles({
      * Deletes a file.
      * @throws ProblemError `file_not_found`
      */
-    async deleteFile(user: User, { sessionId, name }: FileKey): Promise<void> {
+    async deleteFile(user: User, key: FileKey): Promise<void> {
+      const { sessionId, name } = key;
       const scope = accessScope(user);
       await db.transaction().execute(async (trx) => {
         const deleted = await trx
@@ -143,27 +134,23 @@ export function createFiles({
           .where(whereOwnerInScope(scope))
           .returning('conversation_sessions.user_id')
           .executeTakeFirst();
-        if (deleted === undefined) throw await notFound(trx, sessionId, scope);
-        const details = { data: 'session_file', session_id: sessionId, name, deleted: true };
-        const change = { actorId: user.id, ownerId: deleted.user_id, details };
-        await recordOthersData(trx, 'others_data_changed', change);
+        if (deleted === undefined) throw await createNotFoundError(trx, sessionId, scope);
+        const access = { user, ownerId: deleted.user_id, key, deleted: true };
+        await recordAccess(trx, 'others_data_changed', access);
       });
     },
   };
 
-  /** Reads from a file and records the access to another's. */
-  async function read<Found extends { user_id: string | null }>(
+  async function read<File extends { user_id: string | null }>(
     user: User,
-    { sessionId, name }: FileKey,
-    find: (scope: AccessScope) => Promise<Found | undefined>,
-  ): Promise<Found> {
+    key: FileKey,
+    find: (scope: AccessScope) => Promise<File | undefined>,
+  ): Promise<File> {
     const scope = accessScope(user, 'svc.files.read_all');
-    const found = await find(scope);
-    if (found === undefined) throw await notFound(db, sessionId, scope);
-    const details = { data: 'session_file', session_id: sessionId, name };
-    const reading = { actorId: user.id, ownerId: found.user_id, details };
-    await recordOthersData(db, 'others_data_read', reading);
-    return found;
+    const file = await find(scope);
+    if (file === undefined) throw await createNotFoundError(db, key.sessionId, scope);
+    await recordAccess(db, 'others_data_read', { user, ownerId: file.user_id, key });
+    return file;
   }
 
   /**
@@ -207,8 +194,18 @@ export function createFiles({
   }
 }
 
-/** Returns why a session has no such file. */
-async function notFound(db: Kysely<Tables>, sessionId: string, scope: AccessScope) {
+/** Records access to a file of another user. */
+function recordAccess(
+  db: Kysely<Tables>,
+  action: 'others_data_read' | 'others_data_changed',
+  access: { user: User; ownerId: string | null; key: FileKey; deleted?: boolean },
+): Promise<void> {
+  const { user, ownerId, key, ...more } = access;
+  const details = { data: 'session_file', session_id: key.sessionId, name: key.name, ...more };
+  return recordOthersData(db, action, { actorId: user.id, ownerId, details });
+}
+
+async function createNotFoundError(db: Kysely<Tables>, sessionId: string, scope: AccessScope) {
   await requireSession(db, { sessionId, scope });
   return problem('file_not_found');
 }
@@ -224,18 +221,13 @@ const infoColumns = [
   'session_files.updated_at',
 ] as const;
 
-/**
- * Lists at most `limit` files of a session in a scope by name.
- * @param page.after The last name of the page before.
- */
+/** Page of files. `after` is the last name of the previous page. */
+type FilePage = { sessionId: string; after?: string | undefined; limit: number };
+
+/** Lists at most `limit` files of a session in an access scope by name. */
 export function listFiles(
   db: Kysely<Tables>,
-  {
-    sessionId,
-    scope,
-    after,
-    limit,
-  }: { sessionId: string; scope: AccessScope; after?: string | undefined; limit: number },
+  { sessionId, scope, after, limit }: FilePage & { scope: AccessScope },
 ): Promise<FileInfo[]> {
   let query = db
     .selectFrom('session_files')
@@ -248,7 +240,7 @@ export function listFiles(
   return query.execute();
 }
 
-/** Finds a file of a session in a scope, and the session's owner. */
+/** Finds a file of a session in an access scope, with the owner of the session. */
 export function findFile(
   db: Kysely<Tables>,
   key: FileKey & { scope: AccessScope },
@@ -272,21 +264,17 @@ function selectFile(
 function storeFile(
   trx: Transaction<Tables>,
   {
-    sessionId: session_id,
+    sessionId,
     name,
     content,
     mediaType: media_type,
   }: FileKey & { content: Buffer; mediaType: string },
 ): Promise<FileInfo> {
-  const values = {
-    size_bytes: content.length,
-    sha256: hash('sha256', content),
-    content,
-    media_type,
-  };
+  const sha256 = hash('sha256', content);
+  const values = { size_bytes: content.length, sha256, content, media_type };
   return trx
     .insertInto('session_files')
-    .values({ session_id, name, ...values })
+    .values({ session_id: sessionId, name, ...values })
     .onConflict((conflict) =>
       conflict
         .columns(['session_id', 'name'])
@@ -297,14 +285,14 @@ function storeFile(
 }
 
 /** Determines the media type of a file by its content alone. */
-export async function mediaTypeOf(content: Uint8Array): Promise<string> {
+export async function detectMediaType(content: Uint8Array): Promise<string> {
   const found = await fileTypeFromBuffer(content);
   const isMarkup = found !== undefined && /xml|html/.test(found.mime);
   if (found !== undefined && !isMarkup) return found.mime;
   return isUtf8(content) && !content.includes(0) ? TEXT_TYPE : UNKNOWN_TYPE;
 }
 
-/** Maximum length of a name in bytes of UTF-8; most file systems accept 255. */
+/** Maximum length of a name in UTF-8. Most file systems accept 255 bytes. */
 const MAX_NAME_BYTES = 200;
 
 /** Windows reserves these names, with any extension. */
@@ -331,7 +319,7 @@ const NAME_RULES: readonly [isBroken: (name: string) => boolean, rule: string][]
  * Normalizes a file name (NFC) and checks that it is one path segment that all file systems accept. Contract 3.
  * @throws ProblemError `validation_failed` with the broken rules.
  */
-export function toFileName(text: string): string {
+export function parseFileName(text: string): string {
   const name = text.normalize('NFC');
   const errors = NAME_RULES.filter(([isBroken]) => isBroken(name)).map(([, message]) => ({
     path: 'params/name',

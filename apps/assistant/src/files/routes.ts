@@ -13,18 +13,18 @@ import { problem } from '../errors.ts';
 import { limitPerUser, limitTransfers } from '../limits.ts';
 import { okAnswer, storableText, timestamp } from '../schema.ts';
 import { sessionParams } from '../conversations/schemas.ts';
-import { type FileInfo, type Files, MAX_FILES, toFileName } from './files.ts';
+import { type FileInfo, type Files, MAX_FILES, parseFileName } from './files.ts';
 
-/** Maximum size of a file, which is in memory while it is stored or sent. */
+/** Maximum size of a file, which is held in memory during a transfer. */
 const MAX_FILE_BYTES = 10 * 1024 * 1024;
 
-/** Maximum number of transfers at once in a process. */
+/** Maximum number of concurrent transfers in a process. */
 const MAX_TRANSFERS = 16;
 
-/** Maximum number of a user's transfers at once: as many connections as a browser opens to one host. */
+/** Maximum number of concurrent transfers of a user: as many connections as a browser opens to one host. */
 const MAX_TRANSFERS_PER_USER = 6;
 
-/** A page's cursor: its last name. */
+/** Cursors with the last name of a page. */
 const names = createCursorCodec(storableText({ maxLength: 1024 }));
 
 /** Binary content has no JSON schema. */
@@ -56,7 +56,7 @@ const example = {
 
 const storedFile = Type.Object(info, { examples: [example] });
 
-function presentStored(file: FileInfo): Static<typeof storedFile> {
+function presentFile(file: FileInfo): Static<typeof storedFile> {
   const { name, size_bytes, sha256, media_type } = file;
   return { name, size_bytes, sha256, media_type, updated_at: file.updated_at.toISOString() };
 }
@@ -105,7 +105,7 @@ export async function fileRoutes(
       const rows = await files.listFiles(signedIn(request), page);
       const cursorOf = ({ name }: FileInfo) => names.write(name);
       return paginate(rows, { limit, cursorOf, request, reply }).map((file) => ({
-        ...presentStored(file),
+        ...presentFile(file),
         created_at: file.created_at.toISOString(),
       }));
     },
@@ -129,10 +129,10 @@ export async function fileRoutes(
       },
     },
     async (request, reply) => {
-      const name = toFileName(request.params.name);
+      const name = parseFileName(request.params.name);
       const key = { sessionId: request.params.id, name };
       const { content, media_type } = await files.readFile(signedIn(request), key);
-      // No browser may run it as a page of this origin, and no cache may keep it.
+      // Prevents that a browser runs the file as a page of this origin, and that a cache stores it.
       return reply
         .headers({
           'content-disposition': contentDisposition(name),
@@ -157,13 +157,13 @@ export async function fileRoutes(
       },
     },
     async (request) => {
-      const key = { sessionId: request.params.id, name: toFileName(request.params.name) };
+      const key = { sessionId: request.params.id, name: parseFileName(request.params.name) };
       await files.deleteFile(signedIn(request), key);
       return { ok: true as const };
     },
   );
 
-  // Only in this scope is a body of any content type accepted as it is.
+  // This scope accepts bodies of any content type as bytes.
   await app.register((uploads, _options, ready) => {
     const scope: Server = uploads;
     scope.removeAllContentTypeParsers();
@@ -193,12 +193,12 @@ export async function fileRoutes(
         },
       },
       async (request, reply) => {
-        const name = toFileName(request.params.name);
+        const name = parseFileName(request.params.name);
         // A request without a body is not parsed: it is an empty file.
         const content = Buffer.isBuffer(request.body) ? request.body : Buffer.alloc(0);
-        const wanted = { sessionId: request.params.id, name, content };
-        const { file, isNew } = await files.writeFile(signedIn(request), wanted);
-        return reply.status(isNew ? 201 : 200).send(presentStored(file));
+        const upload = { sessionId: request.params.id, name, content };
+        const { file, isNew } = await files.writeFile(signedIn(request), upload);
+        return reply.status(isNew ? 201 : 200).send(presentFile(file));
       },
     );
     ready();
@@ -218,6 +218,6 @@ async function checkTarget(
     const errors = describeErrors('params', isValid.errors ?? []);
     throw problem('validation_failed', { errors });
   }
-  toFileName(request.params.name);
+  parseFileName(request.params.name);
   await files.checkWrite(signedIn(request), request.params.id);
 }

@@ -10,37 +10,34 @@ import type { Tables } from '../tables.ts';
 /** Maximum number of facts of a user. Adopted legacy facts may exceed it. */
 const MAX_FACTS = 2000;
 
-/** A stored fact. Rows of an older system may lack their times; their missing texts read as ''. */
+/** Stored fact. Rows of an older system may lack times, and an owner: only admins see them. */
 export type Fact = {
   id: string;
-  /** Null for a legacy fact, visible only to admins. */
   user_id: string | null;
   category: string;
   key: string;
   value: string;
-  /** The conversation in which the assistant learnt it. */
   source_session_id: string | null;
   created_at: Date | null;
   updated_at: Date | null;
 };
 
-/** The name of a fact, unique within a user. Specification 000, Ownership columns. */
+/** Name of a fact, unique within a user. Specification 000, Ownership columns. */
 export type FactName = { category: string; key: string };
 
-/** Identifies a fact. */
-export type FactKey = FactName & { userId: string };
+type FactKey = FactName & { userId: string };
 
-/** Restricts facts to a category, and to those that contain all words. */
-export type FactFilter = { category?: string | undefined; words?: readonly string[] | undefined };
+/** Filter for the category and the words of facts. */
+type FactFilter = { category?: string | undefined; words?: readonly string[] | undefined };
 
-/** The source and times of a fact. Times are ISO 8601 with microseconds, which a `Date` truncates. */
-export type FactOrigin = {
+/** Source and times of a fact. Times are ISO 8601 with microseconds, which a `Date` truncates. */
+type FactOrigin = {
   source_session_id: string | null;
   created_at: string | null;
   updated_at: string | null;
 };
 
-/** A written or removed fact, with its value before. */
+/** Schema of a change: the new value and the previous value of a fact. */
 export const memoryChangeSchema = Type.Object({
   category: Type.String(),
   key: Type.String(),
@@ -48,22 +45,23 @@ export const memoryChangeSchema = Type.Object({
   previous: nullable(Type.String({ description: 'Null if the fact is new.' })),
 });
 
+/** Change of a fact. */
 export type MemoryChange = Static<typeof memoryChangeSchema>;
 
-/** A change as stored for undo, with the origin of the overwritten or removed fact. */
+/** Change as stored for undo, with the origin of the overwritten or removed fact. */
 export type RecordedChange = MemoryChange & { origin?: FactOrigin };
 
-/** Stores a change before it is made, in the same transaction. An error cancels the change. */
+/** Function that stores a change in the transaction that makes it. */
 export type RecordChange = (trx: Transaction<Tables>, change: RecordedChange) => Promise<void>;
 
-/** Describes the result of a change for people. */
+/** Formats the result of a change for people. */
 export function describeChange({ value, previous }: MemoryChange): string {
   if (value === null) return previous ?? '';
   return previous === null ? value : `${value} (before: ${previous})`;
 }
 
-/** The time of a fact's value, by which facts are ordered. */
-export const written = newestFirst('updated_at', 'created_at');
+/** Sort order of facts: the most recently written first. */
+export const factOrder = newestFirst('updated_at', 'created_at');
 
 const categoryColumn = sql<string>`coalesce(memory_facts.category, '')`;
 
@@ -79,37 +77,37 @@ const columns = [
 ] as const;
 
 /**
- * Serializes changes to a user's memory, also with an adoption of legacy data. Adoption is awaited here, before any row
- * is locked: waiting with a locked turn would stop the lease renewal of all turns of the process.
+ * Serializes changes to a user's memory, also with an adoption of legacy data. Callers lock memory before a turn: a wait
+ * with a locked turn would stop the lease renewal of all turns of the process.
  */
 export async function lockMemoryOf(trx: Transaction<Tables>, userId: string): Promise<void> {
   await lockOwner(trx, userId);
   await sql`lock table memory_facts in row exclusive mode`.execute(trx);
 }
 
-/** Lists at most `limit` facts in a scope with their positions, the most recently written first. */
+/** Lists at most `limit` facts in an access scope with their positions, the most recently written first. */
 export async function listFacts(
   db: Kysely<Tables>,
   scope: AccessScope,
   { limit, after, ...filter }: FactFilter & { limit: number; after?: Position | undefined },
 ): Promise<(Fact & { position: Position })[]> {
-  let query = matching(db, scope, filter)
-    .select([...columns, written.microseconds.as('written_us')])
-    .orderBy(written.time, 'desc')
+  let query = selectFacts(db, scope, filter)
+    .select([...columns, factOrder.microseconds.as('written_us')])
+    .orderBy(factOrder.time, 'desc')
     .orderBy('id', 'desc')
     .limit(limit);
-  if (after !== undefined) query = query.where(written.isAfter(after));
+  if (after !== undefined) query = query.where(factOrder.isAfter(after));
   const rows = await query.execute();
   return rows.map(({ written_us, ...fact }) => ({ ...fact, position: [written_us, fact.id] }));
 }
 
-/** Counts facts in a scope, and those that do not belong to `readerId`. */
+/** Counts the facts in an access scope, and the facts of other users than `readerId`. */
 export function countFacts(
   db: Kysely<Tables>,
   scope: AccessScope,
   { readerId, ...filter }: FactFilter & { readerId: string },
 ): Promise<{ count: number; others: number }> {
-  return matching(db, scope, filter)
+  return selectFacts(db, scope, filter)
     .select(({ fn }) => [
       fn.countAll<number>().as('count'),
       fn.countAll<number>().filterWhere('user_id', 'is distinct from', readerId).as('others'),
@@ -117,7 +115,7 @@ export function countFacts(
     .executeTakeFirstOrThrow();
 }
 
-function matching(db: Kysely<Tables>, scope: AccessScope, { category, words = [] }: FactFilter) {
+function selectFacts(db: Kysely<Tables>, scope: AccessScope, { category, words = [] }: FactFilter) {
   let query = db.selectFrom('memory_facts').where(whereInScope(scope, 'user_id'));
   if (category !== undefined) query = query.where(categoryColumn, '=', category);
   if (words.length === 0) return query;
@@ -128,10 +126,7 @@ function matching(db: Kysely<Tables>, scope: AccessScope, { category, words = []
   );
 }
 
-/**
- * Lists at most `limit` facts of a user in the order of their ids, which later writes do not change.
- * @param after The last id of the page before.
- */
+/** Lists at most `limit` facts of a user with ids above `after`, in the order of their ids. */
 export function listFactsOf(
   db: Kysely<Tables>,
   { userId, after = '', limit }: { userId: string; after?: string | undefined; limit: number },
@@ -146,7 +141,7 @@ export function listFactsOf(
     .execute();
 }
 
-/** Finds the value and origin of a user's fact. */
+/** Finds the value and the origin of a fact. */
 export async function findFact(
   db: Kysely<Tables>,
   fact: FactKey,
@@ -170,8 +165,8 @@ const isFact = ({ userId, category, key }: FactKey) =>
   sql<boolean>`(user_id = ${userId} and category = ${category} and key = ${key})`;
 
 /**
- * Writes a new fact of a user, or a new value of an existing one.
- * @param fact.origin Restores the times of a removed or overwritten fact; without it the times are now.
+ * Inserts or updates a fact of a user.
+ * @param fact.origin Restores the source and the times of an earlier fact. By default, the times are now.
  */
 export function writeFact(
   trx: Transaction<Tables>,
@@ -179,7 +174,7 @@ export function writeFact(
 ): Promise<Fact> {
   const { userId, category, key, value } = fact;
   const origin = 'origin' in fact ? fact.origin : undefined;
-  const timeOf = (time: 'created_at' | 'updated_at') =>
+  const resolveTime = (time: 'created_at' | 'updated_at') =>
     origin === undefined ? sql<Date>`now()` : sql<Date>`${origin[time]}::timestamptz`;
   return trx
     .insertInto('memory_facts')
@@ -190,8 +185,8 @@ export function writeFact(
       key,
       value,
       source_session_id: 'origin' in fact ? fact.origin.source_session_id : fact.sourceSessionId,
-      created_at: timeOf('created_at'),
-      updated_at: timeOf('updated_at'),
+      created_at: resolveTime('created_at'),
+      updated_at: resolveTime('updated_at'),
     })
     .onConflict((conflict) =>
       conflict.columns(['user_id', 'category', 'key']).doUpdateSet((eb) => ({
@@ -211,8 +206,8 @@ export async function deleteFact(db: Kysely<Tables>, fact: FactKey): Promise<voi
 }
 
 /**
- * Checks that a user has room for another fact.
- * @param advice The action after making room, for the error.
+ * Checks that a user may have another fact.
+ * @param advice Action after the deletion of a fact, for the error.
  * @throws ProblemError `memory_full`
  */
 export async function checkRoom(
@@ -228,8 +223,8 @@ export async function checkRoom(
 }
 
 /**
- * Undoes changes to a user's memory: all of them, or none if one of the facts has changed since.
- * @returns Whether it undid them.
+ * Undoes all changes to a user's memory, or none if one of the facts has changed since.
+ * @returns Whether the changes were undone.
  * @throws ProblemError `memory_full`
  */
 export async function undoChanges(
@@ -264,8 +259,6 @@ export async function deleteMemoryOf(
     const query = trx.deleteFrom(table).where('user_id', '=', userId);
     return Number((await query.executeTakeFirstOrThrow()).numDeletedRows);
   };
-  return {
-    facts: await deleteFrom('memory_facts'),
-    summaries: await deleteFrom('memory_summaries'),
-  };
+  const facts = await deleteFrom('memory_facts');
+  return { facts, summaries: await deleteFrom('memory_summaries') };
 }

@@ -20,28 +20,28 @@ import {
   writeFact,
 } from './facts.ts';
 
-/** A fact as a model sees it. */
+/** Fact in the context of a model. */
 export type KnownFact = Pick<Fact, 'category' | 'key' | 'value'>;
 
-/** Maximum number of words of a search; each is matched against every fact. */
+/** Maximum number of words of a search. Each word is matched against every fact. */
 const MAX_WORDS = 5;
 
 /** Maximum number of waiting searches of a user, which run one at a time. */
-const MAX_WAITING = 4;
+const MAX_WAITING_SEARCHES = 4;
 
-/** Time limit of each statement of a search in all users' facts, in milliseconds. */
-const SEARCH_MS = 5000;
+/** Time limit of each statement of a search in the facts of all users. */
+const SEARCH_TIMEOUT_MS = 5000;
 
 /** Maximum number of facts in a model's context. */
-const LATEST_FACTS = 500;
+const MAX_CONTEXT_FACTS = 500;
 
-/** PostgreSQL's error code query_canceled. */
+/** Error code `query_canceled` of PostgreSQL. */
 const QUERY_CANCELED = '57014';
 
-/** The memory of users under its access rules. */
+/** Operations on the memory of users. */
 export type Memory = ReturnType<typeof createMemory>;
 
-/** Selects facts of a scope; `userId` restricts the scope `all`, and `q` has words that a fact must contain. */
+/** Query for facts. `userId` restricts the scope `all`, and `q` has words that a fact must contain. */
 type FactQuery = {
   scope: 'own' | 'all';
   userId?: string | undefined;
@@ -51,15 +51,10 @@ type FactQuery = {
 
 type Page = { limit: number; after: Position | undefined };
 
-/** A user's summary. */
-export type Summary = {
-  /** Null for a legacy summary, visible only to admins. */
-  user_id: string | null;
-  summary: string;
-  updated_at: Date | null;
-};
+/** Summary of a user. A summary of an older system may lack an owner: only admins see it. */
+export type Summary = { user_id: string | null; summary: string; updated_at: Date | null };
 
-/** `note` is called before a fact changes; an aborted `signal` rolls the change back. */
+/** Options of a change: `note` is called before the change, and an aborted `signal` rolls it back. */
 type ChangeOptions = { signal?: AbortSignal; note?: RecordChange };
 
 /**
@@ -68,10 +63,10 @@ type ChangeOptions = { signal?: AbortSignal; note?: RecordChange };
  */
 export function createMemory({
   db,
-  searchMs = SEARCH_MS,
+  searchTimeoutMs = SEARCH_TIMEOUT_MS,
 }: {
   db: Kysely<Tables>;
-  searchMs?: number;
+  searchTimeoutMs?: number;
 }) {
   const searches = new Map<string, LimitFunction>();
 
@@ -82,7 +77,7 @@ export function createMemory({
      *   long, `rate_limited` for too many searches at once.
      */
     async listFacts(user: User, { limit, after, ...query }: FactQuery & Page) {
-      const [scope, filter] = resolve(user, query);
+      const { scope, ...filter } = resolveQuery(user, query);
       const facts = await search(user, scope, filter.words, (on) =>
         listFacts(on, scope, { ...filter, limit, after }),
       );
@@ -96,7 +91,7 @@ export function createMemory({
      * @throws ProblemError as `listFacts`.
      */
     async listAndCountFacts(user: User, { limit, after, ...query }: FactQuery & Page) {
-      const [scope, filter] = resolve(user, query);
+      const { scope, ...filter } = resolveQuery(user, query);
       const { facts, count, others } = await search(user, scope, filter.words, async (on) => ({
         ...(await countFacts(on, scope, { ...filter, readerId: user.id })),
         facts: await listFacts(on, scope, { ...filter, limit, after }),
@@ -106,30 +101,25 @@ export function createMemory({
       return { facts, count };
     },
 
-    /** Lists the latest facts of a user for a model's context. The caller records access to others' facts. */
+    /** Lists the latest facts of a user for a model's context. The caller records access to other users' facts. */
     latestFacts: (userId: string): Promise<Fact[]> =>
-      listFacts(db, { userId }, { limit: LATEST_FACTS }),
+      listFacts(db, { userId }, { limit: MAX_CONTEXT_FACTS }),
 
-    /** Returns the summary of a user, or '' if there is none. The caller records access to others' summaries. */
+    /** Returns the summary of a user, or an empty text. The caller records access to other users' summaries. */
     summaryOf: async (userId: string): Promise<string> =>
       (await findSummary(db, userId))?.summary ?? '',
 
     /**
-     * Writes a fact of the user.
-     * @param fact.sourceSessionId The conversation in which it was learnt.
-     * @returns The fact, and its previous value unless it is new.
+     * Writes a fact of the user, and returns it with its previous value.
+     * @param fact.sourceSessionId Conversation in which the assistant learnt the fact.
      * @throws ProblemError `memory_full`, or `session_not_found` if the conversation was deleted; the signal's reason.
      */
     putFact(
       user: User,
-      {
-        category,
-        key,
-        value,
-        sourceSessionId = null,
-      }: FactName & { value: string; sourceSessionId?: string | null },
+      fact: FactName & { value: string; sourceSessionId?: string | null },
       { signal, note }: ChangeOptions = {},
     ): Promise<{ fact: Fact; previous: string | undefined }> {
+      const { category, key, value, sourceSessionId = null } = fact;
       const own = { userId: user.id, category, key };
       return change(user, signal, async (trx) => {
         if (sourceSessionId !== null) {
@@ -166,7 +156,7 @@ export function createMemory({
     },
 
     /**
-     * Returns the user's own summary, an empty one if there is none.
+     * Returns the user's summary, or an empty one.
      * @throws ProblemError `permission_missing`
      */
     async findSummary(user: User): Promise<Summary> {
@@ -176,19 +166,19 @@ export function createMemory({
     },
 
     /**
-     * Lists at most `limit` summaries with their positions, the most recently updated first.
+     * Lists at most `limit` summaries of all users with their positions, the most recently updated first.
      * @throws ProblemError `permission_missing`
      */
     async listSummaries(user: User, { limit, after }: Page) {
-      const [scope] = resolve(user, { scope: 'all' });
+      const { scope } = resolveQuery(user, { scope: 'all' });
       let query = db
         .selectFrom('memory_summaries')
-        .select(['id', ...summaryColumns, updated.microseconds.as('updated_us')])
+        .select(['id', ...summaryColumns, summaryOrder.microseconds.as('updated_us')])
         .where(whereInScope(scope, 'user_id'))
-        .orderBy(updated.time, 'desc')
+        .orderBy(summaryOrder.time, 'desc')
         .orderBy('id', 'desc')
         .limit(limit);
-      if (after !== undefined) query = query.where(updated.isAfter(after));
+      if (after !== undefined) query = query.where(summaryOrder.isAfter(after));
       const rows = await query.execute();
       await recordReading(user, rows, undefined, 'memory_summaries');
       return rows.map(({ id, updated_us, ...summary }) => ({
@@ -214,8 +204,8 @@ export function createMemory({
   }
 
   /**
-   * Runs the statements of a list. Those that search for words run one at a time for each user, and those that search
-   * the facts of several users have a time limit. The embedded database has no such limit.
+   * Runs the statements of a list. Searches for words run one at a time for each user. Searches in the facts of several
+   * users have a time limit, which the embedded database ignores.
    * @throws ProblemError `validation_failed` at the time limit, `rate_limited`
    */
   async function search<Result>(
@@ -226,23 +216,21 @@ export function createMemory({
   ): Promise<Result> {
     if (words.length === 0) return statements(db);
     const queue = searches.get(user.id) ?? pLimit(1);
-    if (queue.activeCount + queue.pendingCount > MAX_WAITING) throw tooManySearches();
+    if (queue.activeCount + queue.pendingCount > MAX_WAITING_SEARCHES)
+      throw createSearchLimitError();
     searches.set(user.id, queue);
     try {
-      return await queue(() =>
-        typeof scope === 'object'
-          ? statements(db)
-          : db.transaction().execute(async (trx) => {
-              await sql`select set_config('statement_timeout', ${String(searchMs)}, true)`.execute(
-                trx,
-              );
-              return statements(trx);
-            }),
-      );
+      return await queue(() => {
+        if (typeof scope === 'object') return statements(db);
+        const timeout = String(searchTimeoutMs);
+        return db.transaction().execute(async (trx) => {
+          await sql`select set_config('statement_timeout', ${timeout}, true)`.execute(trx);
+          return statements(trx);
+        });
+      });
     } catch (error) {
-      if (!(error instanceof Error && 'code' in error && error.code === QUERY_CANCELED))
-        throw error;
-      const message = `takes longer than ${searchMs / 1000} s in this many facts: name a category as well, or at /admin/memory a user_id`;
+      if (Object(error).code !== QUERY_CANCELED) throw error;
+      const message = `takes longer than ${searchTimeoutMs / 1000} s in this many facts: name a category as well, or at /admin/memory a user_id`;
       throw problem('validation_failed', { errors: [{ path: 'querystring/q', message }] });
     } finally {
       if (queue.activeCount + queue.pendingCount === 0) searches.delete(user.id);
@@ -261,7 +249,7 @@ export function createMemory({
   }
 }
 
-const updated = newestFirst('updated_at');
+const summaryOrder = newestFirst('updated_at');
 
 const summaryColumns = [
   'user_id',
@@ -269,7 +257,7 @@ const summaryColumns = [
   'updated_at',
 ] as const;
 
-/** Finds a user's summary. */
+/** Finds the summary of a user. */
 export function findSummary(db: Kysely<Tables>, userId: string): Promise<Summary | undefined> {
   return db
     .selectFrom('memory_summaries')
@@ -282,10 +270,7 @@ export function findSummary(db: Kysely<Tables>, userId: string): Promise<Summary
  * Resolves a query to the rows that the user may see.
  * @throws ProblemError `permission_missing`, `validation_failed`
  */
-function resolve(
-  user: User,
-  { scope, userId, category, q = '' }: FactQuery,
-): [AccessScope, { category: string | undefined; words: string[] }] {
+function resolveQuery(user: User, { scope, userId, category, q = '' }: FactQuery) {
   checkAccess(user, {
     permission: scope === 'own' ? 'svc.memory.read_own' : 'svc.memory.read_all',
   });
@@ -295,16 +280,16 @@ function resolve(
     throw problem('validation_failed', { errors: [{ path: 'querystring/q', message }] });
   }
   const ownerId = scope === 'own' ? user.id : userId;
-  const rows =
+  const rows: AccessScope =
     ownerId === undefined ? accessScope(user, 'svc.memory.read_all') : { userId: ownerId };
-  return [rows, { category, words }];
+  return { scope: rows, category, words };
 }
 
-function tooManySearches() {
+function createSearchLimitError() {
   return problem('rate_limited', {
-    detail: `One search of yours is running and ${MAX_WAITING} are waiting. Wait for an answer, then try again.`,
+    detail: `One search of yours is running and ${MAX_WAITING_SEARCHES} are waiting. Wait for an answer, then try again.`,
     headers: {
-      'ratelimit-limit': String(1 + MAX_WAITING),
+      'ratelimit-limit': String(1 + MAX_WAITING_SEARCHES),
       'ratelimit-remaining': '0',
       'ratelimit-reset': '1',
       'retry-after': '1',

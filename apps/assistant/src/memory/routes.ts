@@ -41,22 +41,15 @@ const factSchema = Type.Object(
   { $id: 'MemoryFact', examples: [factExample] },
 );
 
-/** Refers to the schema of a fact, which `memoryRoutes` adds to the server. */
+/** Reference to the schema of a fact, which `memoryRoutes` adds to the server. */
 export const factRef = Type.Unsafe<Static<typeof factSchema>>(Type.Ref('MemoryFact'));
 
-/** Returns a fact as the API answers it. Contract 3, Answers. */
-export function presentFact(fact: Fact): Static<typeof factSchema> {
-  return {
-    id: fact.id,
-    user_id: fact.user_id,
-    category: fact.category,
-    key: fact.key,
-    value: fact.value,
-    source_session_id: fact.source_session_id,
-    created_at: fact.created_at?.toISOString() ?? null,
-    updated_at: fact.updated_at?.toISOString() ?? null,
-  };
-}
+/** Converts the times of a fact for a response. Contract 3, Answers. */
+export const presentFact = (fact: Fact): Static<typeof factSchema> => ({
+  ...fact,
+  created_at: fact.created_at?.toISOString() ?? null,
+  updated_at: fact.updated_at?.toISOString() ?? null,
+});
 
 const summaryExample = {
   user_id: 'u-1',
@@ -75,14 +68,9 @@ const summarySchema = Type.Object(
 
 const summaryRef = Type.Unsafe<Static<typeof summarySchema>>(Type.Ref('MemorySummary'));
 
-const presentSummary = ({
-  user_id,
-  summary,
-  updated_at,
-}: Summary): Static<typeof summarySchema> => ({
-  user_id,
-  summary,
-  updated_at: updated_at?.toISOString() ?? null,
+const presentSummary = (summary: Summary): Static<typeof summarySchema> => ({
+  ...summary,
+  updated_at: summary.updated_at?.toISOString() ?? null,
 });
 
 const scope = Type.Optional(
@@ -93,7 +81,7 @@ const scope = Type.Optional(
 );
 
 const filters = {
-  // Longer than a new category may be, since an older system's can be.
+  // Categories of an older system can be longer than new ones.
   category: Type.Optional(storableText({ maxLength: 1000 })),
   q: Type.Optional(
     storableText({
@@ -114,7 +102,7 @@ const factParams = Type.Object({
 const tags = ['memory'];
 const cursorOf = ({ position }: { position: Position }): string => positions.write(position);
 
-/** Adds `/memory/*` and `GET /admin/memory`. Contract 3, Further endpoints; Specification 000, Admin endpoints. */
+/** Registers `/memory/*` and `GET /admin/memory`. Contract 3, Further endpoints; Specification 000, Admin endpoints. */
 export function memoryRoutes(app: Server, memory: Memory): void {
   app.addSchema(factSchema);
   app.addSchema(summarySchema);
@@ -164,8 +152,8 @@ export function memoryRoutes(app: Server, memory: Memory): void {
       },
     },
     async (request, reply) => {
-      const wanted = { ...request.params, ...request.body };
-      const { fact, previous } = await memory.putFact(signedIn(request), wanted);
+      const input = { ...request.params, ...request.body };
+      const { fact, previous } = await memory.putFact(signedIn(request), input);
       return reply.status(previous === undefined ? 201 : 200).send(presentFact(fact));
     },
   );
@@ -240,16 +228,14 @@ export function memoryRoutes(app: Server, memory: Memory): void {
     },
     async (request, reply) => {
       const { user_id: ownerId, category, q, limit = PAGE.limit, cursor } = request.query;
-      const after = positions.read(cursor);
-      const query = {
-        scope: 'all' as const,
+      const { facts, count } = await memory.listAndCountFacts(signedIn(request), {
+        scope: 'all',
         userId: ownerId,
         category,
         q,
         limit: limit + 1,
-        after,
-      };
-      const { facts, count } = await memory.listAndCountFacts(signedIn(request), query);
+        after: positions.read(cursor),
+      });
       const page = paginate(facts, { limit, cursorOf, request, reply });
       return { facts: page.map(presentFact), count };
     },

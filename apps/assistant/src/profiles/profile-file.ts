@@ -6,15 +6,12 @@ import { type Document, isMap, isNode, isScalar, LineCounter, parseDocument } fr
 /** Maximum size of a profile file: far more text than a model accepts. */
 const MAX_FILE_BYTES = 256 * 1024;
 
-// Each description completes the message about a bad value: "name must be 1 to 100 characters".
+// Descriptions are the ends of messages about invalid values: "name must be 1 to 100 characters".
 const text = (description: string, options: { minLength?: number; maxLength: number }) =>
   Type.String({ ...options, description });
 
-/**
- * Returns the schema of a profile file. Specification 000, Ownership columns; Contract 3, Profiles.
- * @param toolNames The tools that a profile may list.
- */
-const profileSchema = (toolNames: readonly string[]) =>
+/** Creates the schema of a profile file. Specification 000, Ownership columns; Contract 3, Profiles. */
+const createProfileSchema = (toolNames: readonly string[]) =>
   Type.Object(
     {
       profile_id: Type.String({
@@ -36,24 +33,24 @@ const profileSchema = (toolNames: readonly string[]) =>
     { additionalProperties: false },
   );
 
-/** An agent that users can talk to; omitted members of its file have their defaults. */
-export type Profile = Required<Static<ReturnType<typeof profileSchema>>>;
+/** Agent that users can talk to. */
+export type Profile = Required<Static<ReturnType<typeof createProfileSchema>>>;
 
-/** A profile with the line of its id. */
+/** Profile with the line of its id. */
 export type ParsedProfile = { profile: Profile; idLine: number };
 
-/** A broken rule and its line, counted from 1. */
-export type Fault = { line: number; rule: string };
+/** Broken rule and its line, counted from 1. */
+type Fault = { line: number; rule: string };
 
-/** The rules that profile files must follow. */
+/** Rules of profile files. */
 export type ProfileRules = {
-  /** The tools that a profile may list. */
+  /** Names of the tools that a profile may list. */
   toolNames: readonly string[];
-  /** Returns the rule that a well-formed profile breaks in this installation, or undefined. */
+  /** Returns the rule that a valid profile breaks in this installation, or undefined. */
   check?: (profile: Profile) => string | undefined;
 };
 
-/** Reads a profile file; an unreadable file is a fault. */
+/** Reads a profile file. An unreadable file is a fault. */
 export async function readProfileFile(
   path: string,
   rules: ProfileRules,
@@ -65,16 +62,16 @@ export async function readProfileFile(
     }
     return parseProfile(new TextDecoder('utf-8', { fatal: true }).decode(bytes), rules);
   } catch (error) {
-    return { faults: [{ line: 1, rule: `cannot be read: ${reasonOf(error)}` }] };
+    return { faults: [{ line: 1, rule: `cannot be read: ${formatReason(error)}` }] };
   }
 }
 
-/** Parses the text of a profile file and returns the profile, or all faults of the text. */
+/** Parses a profile file. Returns the profile, or all faults of the text. */
 export function parseProfile(
   content: string,
   { toolNames, check = () => undefined }: ProfileRules,
 ): ParsedProfile | { faults: readonly Fault[] } {
-  const schema = profileSchema(toolNames);
+  const schema = createProfileSchema(toolNames);
   const lines = new LineCounter();
   // Warnings become faults, so the parser prints none.
   const options = { lineCounter: lines, prettyErrors: false, logLevel: 'error' } as const;
@@ -96,8 +93,8 @@ export function parseProfile(
   try {
     value = document.toJS() as Readonly<Record<string, unknown>>;
   } catch (error) {
-    // An alias is undefined, or its expansion would fill the memory.
-    return { faults: [faultAt(0, reasonOf(error))] };
+    // An alias is undefined, or its expansion is too large.
+    return { faults: [faultAt(0, formatReason(error))] };
   }
 
   const unknown = document.contents.items
@@ -114,27 +111,27 @@ export function parseProfile(
       if (!Object.hasOwn(value, name)) {
         const isRequired = (schema.required as readonly string[]).includes(name);
         const rule = `${name} is missing: it ${field.description}`;
-        return isRequired ? [faultAt(offsetOf(document, []), rule)] : [];
+        return isRequired ? [faultAt(findOffset(document, []), rule)] : [];
       }
       const [error] = Value.Errors(field, value[name]);
       if (error === undefined) return [];
       const path = [name, ...error.instancePath.split('/').slice(1)];
-      return [faultAt(offsetOf(document, path), `${name} ${field.description}`)];
+      return [faultAt(findOffset(document, path), `${name} ${field.description}`)];
     },
   );
   if (!Value.Check(schema, value)) return { faults: [...unknown, ...invalid] };
   const profile = { description: '', model: '', tools: [], is_admin_only: false, ...value };
-  const idLine = faultAt(offsetOf(document, ['profile_id']), '').line;
+  const idLine = faultAt(findOffset(document, ['profile_id']), '').line;
   const rule = check(profile);
   return rule === undefined ? { profile, idLine } : { faults: [{ line: idLine, rule }] };
 }
 
-/** Returns where the value at a path begins in the text. */
-function offsetOf(document: Document, path: readonly string[]): number {
+/** Returns the offset of the value at a path. */
+function findOffset(document: Document, path: readonly string[]): number {
   const node = path.length === 0 ? document.contents : document.getIn(path, true);
   return isNode(node) ? (node.range?.[0] ?? 0) : 0;
 }
 
 /** Returns the message of an error. */
-export const reasonOf = (error: unknown): string =>
+export const formatReason = (error: unknown): string =>
   error instanceof Error ? error.message : String(error);

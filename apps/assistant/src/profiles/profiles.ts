@@ -12,28 +12,27 @@ import {
   type Profile,
   type ProfileRules,
   readProfileFile,
-  reasonOf,
+  formatReason,
 } from './profile-file.ts';
 
-/** The profiles that come with the assistant. */
+/** Folder with the profiles that come with the assistant. */
 export const SHIPPED_PROFILES = fileURLToPath(new URL('../../profiles', import.meta.url));
 
-/** Maximum number of profile files in a folder; all of them are checked for changes every second. */
+/** Maximum number of profile files in a folder, which are checked for changes every second. */
 const MAX_FILES = 200;
 
-/** The profile of sessions that name none. */
 const DEFAULT_PROFILE = 'default';
 
-/** Interval between two checks of the files, in milliseconds. */
+/** Interval between two checks of the files. */
 const POLL_MS = 1000;
 
-/** A broken rule of a file, such as `default.yaml:3 name must be 1 to 100 characters`. */
+/** Broken rule of a file, such as `default.yaml:3 name must be 1 to 100 characters`. */
 type FileFault = { file: string; message: string };
 
-/** What a folder contains: profiles by file name, in order and with unique ids, and faults. */
+/** Content of a folder: profiles with unique ids by file name, in order, and faults. */
 type Folder = { profiles: ReadonlyMap<string, ParsedProfile>; faults: readonly FileFault[] };
 
-/** The agent profiles of a folder. */
+/** Agent profiles of a folder. */
 export type Profiles = Awaited<ReturnType<typeof openProfiles>>;
 
 /**
@@ -52,28 +51,28 @@ export async function openProfiles({
   }
   let byId = indexById(current);
   let seenState = '';
-  let readState = '';
+  let loadedState = '';
   let loggedFaults: readonly string[] = [];
 
   const all = () => [...byId.values()];
-  const usable = (user: Pick<User, 'role'>) => all().filter((profile) => mayUse(user, profile));
+  const usable = (user: Pick<User, 'role'>) => all().filter((profile) => canUse(user, profile));
 
-  /** Returns whether `user` may use a profile under its current file, or its last file if removed. */
-  function mayUse({ role }: Pick<User, 'role'>, profile: Profile): boolean {
+  /** Returns whether a user can use a profile by its current file, or by its last file if it was removed. */
+  function canUse({ role }: Pick<User, 'role'>, profile: Profile): boolean {
     const { is_admin_only: isAdminOnly } = byId.get(profile.profile_id) ?? profile;
     return role === 'admin' || !isAdminOnly;
   }
 
   /** @throws ProblemError `admin_only` */
   function checkUse(user: Pick<User, 'role'>, profile: Profile): void {
-    if (mayUse(user, profile)) return;
+    if (canUse(user, profile)) return;
     throw problem('admin_only', {
       detail: 'This profile needs the role `admin`. Start a session with another profile.',
     });
   }
 
-  /** Returns the profile of a session that names none, or undefined if `user` may use none. */
-  function usual(user: Pick<User, 'role'>): Profile | undefined {
+  /** Returns the profile of sessions that name none: `default`, or the first one that the user can use. */
+  function findDefault(user: Pick<User, 'role'>): Profile | undefined {
     const own = usable(user);
     return own.find(({ profile_id }) => profile_id === DEFAULT_PROFILE) ?? own[0];
   }
@@ -89,14 +88,14 @@ export async function openProfiles({
   async function reload(): Promise<void> {
     try {
       const paths = await listFiles(folder);
-      const state = await stateOf(paths);
+      const state = await readState(paths);
       const isStable = state === seenState;
       seenState = state;
-      if (isStable && state !== readState) {
+      if (isStable && state !== loadedState) {
         const next = await readFolder(paths, rules, current.profiles);
-        seenState = await stateOf(paths);
+        seenState = await readState(paths);
         if (seenState === state) {
-          readState = state;
+          loadedState = state;
           const isChanged = !isDeepStrictEqual(next.profiles, current.profiles);
           current = next;
           byId = indexById(next);
@@ -105,22 +104,22 @@ export async function openProfiles({
       }
       logFaults(current.faults.map(({ message }) => message));
     } catch (error) {
-      // The folder itself is unreadable or empty: the profiles stay.
-      logFaults([reasonOf(error)]);
+      // The folder is unreadable or empty. The last profiles stay in use.
+      logFaults([formatReason(error)]);
     }
   }
 
   return {
     all,
-    /** Returns the profiles that `user` may use. */
+    /** Returns the profiles that a user can use. */
     usable,
-    mayUse,
+    canUse,
     checkUse,
-    usual,
+    findDefault,
     reload,
 
-    /** Returns the fault of a profile's current file, whose last valid version is used. */
-    faultOf(profileId: string): string | undefined {
+    /** Returns the fault of a profile's current file. The last valid version of the file is in use. */
+    findFault(profileId: string): string | undefined {
       const found = [...current.profiles].find(
         ([, { profile }]) => profile.profile_id === profileId,
       );
@@ -131,11 +130,11 @@ export async function openProfiles({
     find: (profileId: string): Profile | undefined => byId.get(profileId),
 
     /**
-     * Returns the profile for a new session of `user`: the requested one, else `default`, else the first usable.
+     * Returns the requested profile for a new session, or the default.
      * @throws ProblemError `profile_not_found` or `admin_only`
      */
     choose(user: Pick<User, 'role'>, profileId?: string): Profile {
-      const chosen = profileId === undefined ? usual(user) : byId.get(profileId);
+      const chosen = profileId === undefined ? findDefault(user) : byId.get(profileId);
       if (chosen === undefined) throw problem('profile_not_found');
       checkUse(user, chosen);
       return chosen;
@@ -144,21 +143,20 @@ export async function openProfiles({
 }
 
 /**
- * Reloads profiles every second while the server listens. File system notifications miss network mounts and the
- * links of a Kubernetes config map.
+ * Reloads profiles every second while the server listens. File system notifications miss network mounts and the links of
+ * a Kubernetes config map.
  */
 export function watchProfiles(app: FastifyInstance, profiles: Pick<Profiles, 'reload'>): void {
   const closing = new AbortController();
-  const { signal } = closing;
   let running: Promise<void> | undefined;
-  async function watch(): Promise<void> {
+  async function watch({ signal }: AbortController): Promise<void> {
     while (!signal.aborted) {
       await profiles.reload();
       await sleep(POLL_MS, undefined, { signal, ref: false }).catch(() => undefined);
     }
   }
   app.addHook('onListen', (done) => {
-    running = watch();
+    running = watch(closing);
     done();
   });
   app.addHook('onClose', async () => {
@@ -171,48 +169,47 @@ const indexById = ({ profiles }: Folder): ReadonlyMap<string, Profile> =>
   new Map([...profiles.values()].map(({ profile }) => [profile.profile_id, profile]));
 
 /**
- * Reads all files. An invalid file, such as one with another file's id, keeps its last valid profile.
- * @param held The profiles of the previous reading, by file name.
+ * Reads all files. An invalid file, such as one with the id of another file, keeps its last valid profile.
+ * @param previous Profiles of the last call, by file name.
  */
 async function readFolder(
   paths: readonly string[],
   rules: ProfileRules,
-  held: Folder['profiles'] = new Map(),
+  previous: Folder['profiles'] = new Map(),
 ): Promise<Folder> {
   const faults: FileFault[] = [];
-  const noteFault = (file: string, line: number, rule: string) =>
+  const addFault = (file: string, line: number, rule: string) =>
     faults.push({ file, message: `${file}:${line} ${rule}` });
   const parsed = new Map<string, ParsedProfile | undefined>();
   for (const path of paths) {
     const file = basename(path);
     const content = await readProfileFile(path, rules);
-    if ('profile' in content) parsed.set(file, content);
-    else {
-      parsed.set(file, undefined);
-      for (const { line, rule } of content.faults) noteFault(file, line, rule);
+    parsed.set(file, 'profile' in content ? content : undefined);
+    if ('faults' in content) {
+      for (const { line, rule } of content.faults) addFault(file, line, rule);
     }
   }
-  const keepsId = (file: string) =>
-    idOf(parsed.get(file) ?? held.get(file)) === idOf(held.get(file));
-  const files = [...parsed.keys()];
+  const hasNewId = (file: string) =>
+    getId(parsed.get(file) ?? previous.get(file)) !== getId(previous.get(file));
   const profiles = new Map<string, ParsedProfile>();
   const findOwner = (id: string | undefined) =>
     [...profiles].find(([, { profile }]) => profile.profile_id === id);
-  // A file that keeps its id has precedence over one that takes it.
-  for (const file of [...files.filter(keepsId), ...files.filter((name) => !keepsId(name))]) {
+  const files = [...parsed.keys()];
+  // A file that keeps its id has precedence over a file that takes the id.
+  for (const file of files.toSorted((a, b) => Number(hasNewId(a)) - Number(hasNewId(b)))) {
     const next = parsed.get(file);
-    const [owner, { idLine = 0 } = {}] = (next && findOwner(idOf(next))) ?? [];
+    const [owner, { idLine = 0 } = {}] = (next && findOwner(getId(next))) ?? [];
     if (next !== undefined && owner !== undefined) {
-      noteFault(file, next.idLine, `profile_id must differ from the one in ${owner}:${idLine}`);
+      addFault(file, next.idLine, `profile_id must differ from the one in ${owner}:${idLine}`);
     }
-    const own = owner === undefined ? (next ?? held.get(file)) : held.get(file);
-    if (own !== undefined && findOwner(idOf(own)) === undefined) profiles.set(file, own);
+    const own = owner === undefined ? (next ?? previous.get(file)) : previous.get(file);
+    if (own !== undefined && findOwner(getId(own)) === undefined) profiles.set(file, own);
   }
   const inOrder = files.flatMap((file) => [...profiles].filter(([name]) => name === file));
   return { profiles: new Map(inOrder), faults };
 }
 
-const idOf = (parsed: ParsedProfile | undefined) => parsed?.profile.profile_id;
+const getId = (parsed: ParsedProfile | undefined) => parsed?.profile.profile_id;
 
 /**
  * Returns the paths of the `.yaml` and `.yml` files of a folder, sorted by name.
@@ -221,7 +218,7 @@ const idOf = (parsed: ParsedProfile | undefined) => parsed?.profile.profile_id;
 async function listFiles(folder: string): Promise<string[]> {
   const entries = await readdir(folder).catch((error: unknown) => {
     throw new StartError(
-      `Agent profiles cannot be read (${reasonOf(error)}): PROFILES_DIR must be a folder with a .yaml file for each profile`,
+      `Agent profiles cannot be read (${formatReason(error)}): PROFILES_DIR must be a folder with a .yaml file for each profile`,
       { cause: error },
     );
   });
@@ -239,11 +236,11 @@ async function listFiles(folder: string): Promise<string[]> {
   return files.map((file) => join(folder, file));
 }
 
-/** Returns a text that changes with every change of the files. No program can set the change time (ctime). */
-async function stateOf(paths: readonly string[]): Promise<string> {
+/** Returns a text that differs after every change of the files. No program can set the change time (ctime). */
+async function readState(paths: readonly string[]): Promise<string> {
   const states: string[] = [];
   for (const path of paths) {
-    const info = await stat(path, { bigint: true }).catch(reasonOf);
+    const info = await stat(path, { bigint: true }).catch(formatReason);
     const state =
       typeof info === 'string' ? info : [info.dev, info.ino, info.size, info.mtimeNs, info.ctimeNs];
     states.push(`${path}\0${String(state)}`);

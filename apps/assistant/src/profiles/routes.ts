@@ -2,16 +2,16 @@ import { createCursorCodec, createPageQuery, type Server, paginate } from '@osel
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import type { Kysely } from 'kysely';
 import { type Static, Type } from 'typebox';
-import { guardErrorCodes, signedIn } from '../access/guards.ts';
+import { signedIn } from '../access/guards.ts';
 import { recordAudit } from '../admin/audit.ts';
-import { problem, problemResponses } from '../errors.ts';
+import { problem } from '../errors.ts';
 import type { Tables } from '../tables.ts';
 import type { Profile } from './profile-file.ts';
 import type { Profiles } from './profiles.ts';
 
 const PAGE = { limit: 100, maxLimit: 500 };
 
-/** A page's cursor: the number of profiles on the pages up to it. */
+/** Cursors with the number of profiles up to the end of a page. */
 const positions = createCursorCodec(Type.Integer({ minimum: 0, maximum: Number.MAX_SAFE_INTEGER }));
 
 const profileItem = Type.Object(
@@ -45,7 +45,7 @@ const profileItem = Type.Object(
 );
 
 const profilesQuery = Type.Object(createPageQuery(PAGE));
-const profilesAnswer = Type.Array(Type.Unsafe<Static<typeof profileItem>>(Type.Ref('Profile')), {
+const profilesResponse = Type.Array(Type.Unsafe<Static<typeof profileItem>>(Type.Ref('Profile')), {
   description: 'In the order of their files.',
 });
 
@@ -54,16 +54,13 @@ const availability = Type.Object(
   { additionalProperties: false, examples: [{ is_admin_only: true }] },
 );
 
-const availabilityAnswer = Type.Object(
+const NOTE = 'Nothing was changed: availability is managed via profile config files.';
+
+const availabilityResponse = Type.Object(
   { ok: Type.Literal(true), note: Type.String({ description: 'Where to change it.' }) },
   {
     description: 'Nothing was changed; the note says where to change it.',
-    examples: [
-      {
-        ok: true,
-        note: 'Nothing was changed: availability is managed via profile config files.',
-      },
-    ],
+    examples: [{ ok: true, note: NOTE }],
   },
 );
 
@@ -73,9 +70,7 @@ function presentProfile(profile: Profile): Static<typeof profileItem> {
   return presented;
 }
 
-const guardErrors = [...guardErrorCodes, 'permission_missing', 422] as const;
-
-/** Adds `/profiles` and `/admin/profiles`. Specification 000, Admin endpoints; Contract 3, Answers. */
+/** Registers `/profiles` and `/admin/profiles`. Specification 000, Admin endpoints; Contract 3, Answers. */
 export function profileRoutes(
   app: Server,
   { db, profiles }: { db: Kysely<Tables>; profiles: Profiles },
@@ -85,34 +80,34 @@ export function profileRoutes(
   app.get(
     '/profiles',
     {
-      config: { access: { permission: 'svc.profiles.use' } },
+      config: { access: { permission: 'svc.profiles.use' }, errors: [] },
       schema: {
         tags: ['profiles'],
         summary: 'The profiles that the user may choose',
         querystring: profilesQuery,
-        response: { 200: profilesAnswer, ...problemResponses(...guardErrors) },
+        response: { 200: profilesResponse },
       },
     },
     (request, reply) =>
-      pageOf(profiles.usable(signedIn(request)), request, reply).map(presentProfile),
+      selectPage(profiles.usable(signedIn(request)), request, reply).map(presentProfile),
   );
 
-  const config = { access: { permission: 'svc.profiles.manage' } } as const;
+  const access = { permission: 'svc.profiles.manage' } as const;
 
   app.get(
     '/admin/profiles',
     {
-      config,
+      config: { access, errors: [] },
       schema: {
         tags: ['admin', 'profiles'],
         summary: 'All profiles, including admin-only ones',
         querystring: profilesQuery,
-        response: { 200: profilesAnswer, ...problemResponses(...guardErrors) },
+        response: { 200: profilesResponse },
       },
     },
     (request, reply) =>
-      pageOf(profiles.all(), request, reply).map((profile) => {
-        const fault = profiles.faultOf(profile.profile_id);
+      selectPage(profiles.all(), request, reply).map((profile) => {
+        const fault = profiles.findFault(profile.profile_id);
         return { ...presentProfile(profile), ...(fault !== undefined && { fault }) };
       }),
   );
@@ -120,7 +115,7 @@ export function profileRoutes(
   app.patch(
     '/admin/profiles/:profile_id/availability',
     {
-      config,
+      config: { access, errors: ['profile_not_found'] },
       schema: {
         tags: ['admin', 'profiles'],
         summary: 'Says where the availability of a profile is managed; changes nothing',
@@ -132,17 +127,7 @@ export function profileRoutes(
           }),
         }),
         body: availability,
-        response: {
-          200: availabilityAnswer,
-          ...problemResponses(
-            400,
-            ...guardErrors,
-            'cross_site_request',
-            'profile_not_found',
-            413,
-            415,
-          ),
-        },
+        response: { 200: availabilityResponse },
       },
     },
     async (request) => {
@@ -157,13 +142,13 @@ export function profileRoutes(
       });
       return {
         ok: true as const,
-        note: `Nothing was changed: availability is managed via profile config files. The file of ${profile_id} says is_admin_only: ${is_admin_only}; a change of the file applies within seconds.`,
+        note: `${NOTE} The file of ${profile_id} says is_admin_only: ${is_admin_only}; a change of the file applies within seconds.`,
       };
     },
   );
 }
 
-function pageOf(
+function selectPage(
   list: readonly Profile[],
   request: FastifyRequest<{ Querystring: Static<typeof profilesQuery> }>,
   reply: FastifyReply,

@@ -3,40 +3,30 @@ import type { Announcement } from '../conversations/announce.ts';
 import type { Listing } from '../collector/client.ts';
 import { shortenText } from '../text.ts';
 
-/** Number of listings that a digest shows; the others are counted. */
-export const SHOWN_LISTINGS = 10;
+/** Maximum number of listings that a digest shows. Other listings are counted. */
+const MAX_SHOWN_LISTINGS = 10;
 
-/** Maximum lengths of a listing's title and address, in characters. */
-const TITLE_LENGTH = 120;
-const URL_LENGTH = 500;
+const MAX_TITLE_LENGTH = 120;
+const MAX_URL_LENGTH = 500;
 
-/** A listing that a digest shows. */
-export type ShownHit = { kind: 'new' | 'cheaper'; oldPrice: number | null; listing: Listing };
+/** Listing that a digest reports. */
+type ReportedHit = { kind: 'new' | 'cheaper'; oldPrice: number | null; listing: Listing };
 
-/** The phrases of digests in one language. */
-type Words = {
-  head: (name: string) => string;
-  fresh: (count: number) => string;
-  cheaper: (count: number) => string;
-  untitled: string;
-  before: (price: string) => string;
-  rooms: (count: number) => string;
-  area: (squareMetres: string) => string;
-  more: (count: number) => string;
-};
-
-const ukrainian: Words = {
-  head: (name) => `Збережений пошук «${name}»`,
-  fresh: (count) => `нових: ${count}`,
-  cheaper: (count) => `подешевшало: ${count}`,
+const ukrainian = {
+  head: (name: string) => `Збережений пошук «${name}»`,
+  fresh: (count: number) => `нових: ${count}`,
+  cheaper: (count: number) => `подешевшало: ${count}`,
   untitled: 'Без назви',
-  before: (price) => `було ${price}`,
-  rooms: (count) => `${count} кімн.`,
-  area: (squareMetres) => `${squareMetres} м²`,
-  more: (count) => `і ще ${count}`,
+  before: (price: string) => `було ${price}`,
+  rooms: (count: number) => `${count} кімн.`,
+  area: (squareMetres: string) => `${squareMetres} м²`,
+  more: (count: number) => `і ще ${count}`,
 };
 
-const english: Words = {
+/** Phrases of digests. */
+type Phrases = typeof ukrainian;
+
+const english: Phrases = {
   head: (name) => `Saved search "${name}"`,
   fresh: (count) => `${count} new`,
   cheaper: (count) => `${count} cheaper`,
@@ -48,77 +38,75 @@ const english: Words = {
 };
 
 /**
- * Composes the message of a digest: for people in Ukrainian if the search has Cyrillic letters, else in English; for
- * models by ids alone, since strangers wrote the titles.
- * @param digest.hits The listings to show.
- * @param digest.counts The number of all reported listings.
+ * Composes the message of a digest: in Ukrainian if the search has Cyrillic letters, else in English. Models get only the
+ * ids of the listings, because strangers wrote the titles.
+ * @param digest.hits All reported listings. The message shows the first `MAX_SHOWN_LISTINGS`.
  */
 export function composeDigest({
   name,
   query,
   hits,
-  counts,
 }: {
   name: string;
   query: string;
-  hits: readonly ShownHit[];
-  counts: { new: number; cheaper: number };
+  hits: readonly ReportedHit[];
 }): Announcement {
-  const words = /\p{Script=Cyrillic}/u.test(`${name} ${query}`) ? ukrainian : english;
-  const parts = [
-    ...(counts.new > 0 ? [words.fresh(counts.new)] : []),
-    ...(counts.cheaper > 0 ? [words.cheaper(counts.cheaper)] : []),
+  const phrases = /\p{Script=Cyrillic}/u.test(`${name} ${query}`) ? ukrainian : english;
+  const shown = hits.slice(0, MAX_SHOWN_LISTINGS);
+  const more = hits.length - shown.length;
+  const count = (kind: ReportedHit['kind']) => hits.filter((hit) => hit.kind === kind).length;
+  const counts = [
+    count('new') > 0 && phrases.fresh(count('new')),
+    count('cheaper') > 0 && phrases.cheaper(count('cheaper')),
   ];
-  const entries = hits.map((hit, index) => describe(hit, index + 1, words));
-  const left = counts.new + counts.cheaper - hits.length;
-  const idsOf = (kind: ShownHit['kind']) =>
-    hits.filter((hit) => hit.kind === kind).map(({ listing }) => listing.listing_id);
+  const listIds = (kind: ReportedHit['kind']) =>
+    shown.filter((hit) => hit.kind === kind).map(({ listing }) => listing.listing_id);
   return {
     content: [
-      `${words.head(oneLine(name))}: ${parts.join(', ')}`,
-      ...entries,
-      ...(left > 0 ? [words.more(left)] : []),
+      `${phrases.head(toLine(name))}: ${counts.filter(Boolean).join(', ')}`,
+      ...shown.map((hit, index) => formatHit(hit, index + 1, phrases)),
+      ...(more > 0 ? [phrases.more(more)] : []),
     ].join('\n\n'),
     kept: JSON.stringify({
-      new_listing_ids: idsOf('new'),
-      cheaper_listing_ids: idsOf('cheaper'),
-      ...(left > 0 && { more: left }),
+      new_listing_ids: listIds('new'),
+      cheaper_listing_ids: listIds('cheaper'),
+      ...(more > 0 && { more }),
     }),
   };
 }
 
-function describe({ oldPrice, listing }: ShownHit, number: number, words: Words): string {
+function formatHit({ oldPrice, listing }: ReportedHit, number: number, phrases: Phrases): string {
   const { title, price, currency, city, district, rooms, area_total: area, url } = listing;
   const now = price === null ? undefined : formatPrice(price, currency);
   const before =
     oldPrice !== null && price !== null && price < oldPrice
-      ? ` (${words.before(formatPrice(oldPrice, currency))})`
+      ? ` (${phrases.before(formatPrice(oldPrice, currency))})`
       : '';
   const facts = [
     now === undefined ? undefined : now + before,
-    [city, district].flatMap((part) => oneLine(part ?? '') || []).join(', '),
-    rooms === null ? undefined : words.rooms(rooms),
-    area === null ? undefined : words.area(formatNumber(area)),
+    [city, district].flatMap((part) => toLine(part ?? '') || []).join(', '),
+    rooms === null ? undefined : phrases.rooms(rooms),
+    area === null ? undefined : phrases.area(formatNumber(area)),
     formatListingId(listing.listing_id),
   ].filter(Boolean);
-  const name = shortenText(oneLine(title ?? ''), TITLE_LENGTH) || words.untitled;
-  return [`${number}. ${name}`, facts.join(' · '), linkOf(url)]
+  const name = shortenText(toLine(title ?? ''), MAX_TITLE_LENGTH) || phrases.untitled;
+  return [`${number}. ${name}`, facts.join(' · '), parseWebUrl(url)]
     .filter((line) => line !== undefined)
     .join('\n   ');
 }
 
-/** Characters that change the direction of the text after them. Unicode Standard Annex 9, §2. */
+/** Characters that change the direction of the following text. Unicode Standard Annex 9, §2. */
 const DIRECTION_MARKS = /[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]/gu;
 
-/** Returns a text as one line that cannot affect the lines around it. */
-const oneLine = (text: string) =>
+/** Converts a text to one line that cannot affect the lines around it. */
+const toLine = (text: string) =>
   text
     .replace(DIRECTION_MARKS, '')
     .replace(/[\s\p{Cc}]+/gu, ' ')
     .trim();
 
-/** Returns an address if it is one of a web page. */
-function linkOf(url: string | null): string | undefined {
-  const parsed = url === null || url.length > URL_LENGTH ? null : URL.parse(url);
+/** Returns the URL of a web page, or undefined for other and for long URLs. */
+function parseWebUrl(url: string | null): string | undefined {
+  const parsed = url === null || url.length > MAX_URL_LENGTH ? null : URL.parse(url);
   return parsed !== null && /^https?:$/.test(parsed.protocol) ? parsed.href : undefined;
 }

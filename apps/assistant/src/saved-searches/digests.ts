@@ -8,36 +8,32 @@ import { CollectorError, type Listing } from '../collector/client.ts';
 import { type LifetimeConfig, whereAuthSessionActive } from '../identity/auth-sessions.ts';
 import { readPermissions, readRole } from '../identity/users.ts';
 import type { Tables } from '../tables.ts';
-import { composeDigest, SHOWN_LISTINGS } from './digest-text.ts';
-import { requestCollector, type FeedDeps, isActive, isStill, readFeed } from './feed.ts';
+import { composeDigest } from './digest-text.ts';
+import { requestCollector, type FeedDeps, isActive, isStillHit, readFeed } from './feed.ts';
 import type { Search } from './search.ts';
 
-/** The row with the lease of the process that reads the feed and sends digests. */
+/** Row with the lease of the process that reads the feed and sends digests. */
 const FEED = { table: 'collector_feed', key: { id: true } };
-
-/** Duration of that lease, in milliseconds. */
 const LEASE_MS = 60_000;
 
 /** Number of due searches that are loaded at once. */
 const BATCH = 100;
 
-/** Maximum number of listings in a request to the collector. */
-const IDS_PER_REQUEST = 100;
+const MAX_IDS_PER_REQUEST = 100;
 
-/** Maximum number of hits in a digest, the newest; the others wait for the next one. */
+/** Maximum number of hits in a digest. The newest ones come first, and the others wait for the next digest. */
 const MAX_HITS = 1000;
 
-/** What reading the feed and sending digests needs. */
+/** Dependencies of the feed and of digests. Users without an active auth session get no digests. */
 export type DigestDeps = Omit<FeedDeps, 'log'> & {
   announce: AnnounceMessage;
-  /** Of sign-ins: users without one get no digests. */
   config: LifetimeConfig;
   log: Pick<Logger, 'info' | 'warn'>;
 };
 
 /**
- * Creates the processing of saved searches: one pass reads the collector's feed, and sends the digests that are due.
- * @returns `pass` does it once; `run` repeats it under the lease until the signal is aborted. Neither throws.
+ * Creates the processing of saved searches: `pass` reads the collector's feed and sends due digests. `run` repeats it
+ * under the lease until the signal is aborted. Neither throws.
  * @see docs/adr/0025-saved-searches.md
  */
 export function createDigests(deps: DigestDeps) {
@@ -67,7 +63,7 @@ export function createDigests(deps: DigestDeps) {
     }
   }
 
-  /** @param options.isExclusive Whether no other process can open the database, so that its lease is a dead one's. */
+  /** @param options.isExclusive Whether no other process can open the database, so that a lease is stale at the start. */
   async function run(
     { pollMs, isExclusive }: { pollMs: number; isExclusive: boolean },
     signal: AbortSignal,
@@ -99,7 +95,7 @@ export function createDigests(deps: DigestDeps) {
 
 /**
  * Processes saved searches while the server listens.
- * @param pollSeconds SAVED_SEARCH_POLL_SECONDS; 0 leaves it to other processes.
+ * @param options.pollSeconds SAVED_SEARCH_POLL_SECONDS. With 0, this process does not process them.
  */
 export function processSavedSearches(
   app: Server,
@@ -128,8 +124,8 @@ async function countActive(db: Kysely<Tables>): Promise<number> {
   return count;
 }
 
-/** A search with hits to report, whose last digest is old enough, and whose user is signed in. */
-const dueSearches = (db: Kysely<Tables>, config: LifetimeConfig) =>
+/** Selects searches with hits to report, whose last digest is old enough, and whose user is signed in. */
+const selectDueSearches = (db: Kysely<Tables>, config: LifetimeConfig) =>
   db
     .selectFrom('saved_searches')
     .innerJoin('svc_users', 'svc_users.id', 'saved_searches.user_id')
@@ -144,29 +140,31 @@ const dueSearches = (db: Kysely<Tables>, config: LifetimeConfig) =>
     .where(sql<boolean>`exists (select from user_auth_sessions s
       where s.user_id = saved_searches.user_id and ${whereAuthSessionActive(config)})`);
 
-type DueSearch = Awaited<ReturnType<ReturnType<typeof dueSearches>['executeTakeFirstOrThrow']>>;
+type DueSearch = Awaited<
+  ReturnType<ReturnType<typeof selectDueSearches>['executeTakeFirstOrThrow']>
+>;
 
-const mayReceive = ({ role, permissions }: DueSearch) =>
+const canReceive = ({ role, permissions }: DueSearch) =>
   hasPermission(
     { role: readRole(role), permissions: readPermissions(permissions) },
     'svc.tools.use',
   );
 
 /**
- * Sends the digests that are due. A session in which an answer is being written gets its digest at a later pass.
+ * Sends the due digests. A session with a running turn gets its digest in a later pass.
  * @throws CollectorError; the signal's reason.
  */
 async function sendDigests(deps: DigestDeps, signal: AbortSignal): Promise<void> {
   const { db, config, log } = deps;
   for (let after = ''; ;) {
-    const due = await dueSearches(db, config)
+    const due = await selectDueSearches(db, config)
       .where('saved_searches.id', '>', after)
       .where(sql<boolean>`not exists (select from chat_turns
         where chat_turns.session_id = saved_searches.session_id and status = 'running')`)
       .orderBy('saved_searches.id')
       .limit(BATCH)
       .execute();
-    for (const search of due.filter(mayReceive)) {
+    for (const search of due.filter(canReceive)) {
       try {
         await sendDigest(deps, search, signal);
       } catch (error) {
@@ -181,7 +179,7 @@ async function sendDigests(deps: DigestDeps, signal: AbortSignal): Promise<void>
   }
 }
 
-/** Checks the hits of a search, and reports those that it still finds. The others are deleted, and can be found again. */
+/** Reports the hits that a search still finds. Other hits are deleted, and can be found again. */
 async function sendDigest(
   { db, collector, announce, config, metrics }: DigestDeps,
   { id, user_id: userId, session_id, search }: DueSearch,
@@ -198,51 +196,42 @@ async function sendDigest(
     .limit(MAX_HITS)
     .execute();
   const listings = new Map<number, Listing>();
-  for (let from = 0; from < hits.length; from += IDS_PER_REQUEST) {
-    const ids = hits.slice(from, from + IDS_PER_REQUEST).map(({ listing_id }) => listing_id);
+  for (let from = 0; from < hits.length; from += MAX_IDS_PER_REQUEST) {
+    const ids = hits.slice(from, from + MAX_IDS_PER_REQUEST).map(({ listing_id }) => listing_id);
     const request = (until: AbortSignal) => collector.findMatches({ ...search, ids }, until);
     const found = await requestCollector(request, signal);
     for (const listing of found) listings.set(listing.listing_id, listing);
   }
   const reported = hits.flatMap((hit) => {
     const listing = listings.get(hit.listing_id);
-    return listing !== undefined && isStill(hit, listing) ? [{ ...hit, listing }] : [];
+    return listing !== undefined && isStillHit(hit, listing) ? [{ ...hit, listing }] : [];
   });
 
   const outcome = await announce({ userId, sessionId: session_id ?? '' }, async (trx) => {
-    const locked = await dueSearches(trx, config)
+    const locked = await selectDueSearches(trx, config)
       .where('saved_searches.id', '=', id)
       .where('session_id', '=', session_id)
       .where(sql<boolean>`search = ${JSON.stringify(search)}::jsonb`)
       .forUpdate('saved_searches')
       .executeTakeFirst();
-    if (locked === undefined || !mayReceive(locked)) return undefined;
+    if (locked === undefined || !canReceive(locked)) return undefined;
     await markReported(trx, id, { checked: hits, reported });
     if (reported.length === 0) return undefined;
-    return composeDigest({
-      name: locked.name,
-      query: search.query ?? '',
-      hits: reported.slice(0, SHOWN_LISTINGS),
-      counts: {
-        new: reported.filter(({ kind }) => kind === 'new').length,
-        cheaper: reported.filter(({ kind }) => kind === 'cheaper').length,
-      },
-    });
+    return composeDigest({ name: locked.name, query: search.query ?? '', hits: reported });
   });
   if (outcome === 'announced') metrics.countDigest(reported.length);
 }
 
-type Checked = readonly { listing_id: number }[];
+type Hits = readonly { listing_id: number }[];
 
-/** Marks hits as reported, and deletes those that were checked and are not among them. */
+/** Marks hits as reported, and deletes the other checked hits. */
 async function markReported(
   trx: Transaction<Tables>,
   searchId: string,
-  { checked, reported }: { checked: Checked; reported: Checked },
+  { checked, reported }: { checked: Hits; reported: Hits },
 ): Promise<void> {
   const ids = reported.map(({ listing_id }) => listing_id);
-  const kept = new Set(ids);
-  const gone = checked.map(({ listing_id }) => listing_id).filter((id) => !kept.has(id));
+  const gone = checked.map(({ listing_id }) => listing_id).filter((id) => !ids.includes(id));
   const waiting = sql<boolean>`search_id = ${searchId} and told_at is null`;
   await trx
     .deleteFrom('saved_search_hits')

@@ -13,10 +13,10 @@ import { storableJson } from '../text.ts';
 import type { DigestMetrics } from './metrics.ts';
 import type { Search } from './search.ts';
 
-/** Time limit of a request to the collector, in milliseconds. */
-const REQUEST_MS = 20_000;
+/** Time limit of a request to the collector. */
+const REQUEST_TIMEOUT_MS = 20_000;
 
-/** Longest wait that the collector may ask for with a 429, in seconds. */
+/** Longest wait after a 429 of the collector. */
 const MAX_WAIT_SECONDS = 60;
 
 /** Maximum number of pages that are read before digests are sent. */
@@ -25,7 +25,7 @@ const MAX_PAGES = 100;
 /** Number of searches that are loaded at once. */
 const BATCH = 500;
 
-/** Why a listing can be a hit: it is new, or costs less than `oldPrice` in the same currency. */
+/** Reason why a listing can be a hit: it is new, or cheaper than `oldPrice` in the same currency. */
 export type Candidate = {
   kind: 'new' | 'cheaper';
   oldPrice: number | null;
@@ -34,7 +34,7 @@ export type Candidate = {
 
 const NEW: Candidate = { kind: 'new', oldPrice: null, currency: null };
 
-/** What reading the feed needs. */
+/** Dependencies of the feed. */
 export type FeedDeps = {
   db: Kysely<Tables>;
   collector: Pick<Collector, 'listChanges' | 'findMatches'>;
@@ -42,13 +42,13 @@ export type FeedDeps = {
   log: Pick<Logger, 'warn'>;
 };
 
-/** Restricts to searches that are not paused and have a session to report to. */
+/** SQL condition that a search is not paused and has a session for digests. */
 export const isActive = sql<boolean>`(not saved_searches.paused
   and saved_searches.session_id is not null)`;
 
 /**
  * Reads the collector's feed of changes from the stored cursor, and stores the listings that each saved search finds.
- * A hit is stored once for each search and listing, so a page can be read any number of times.
+ * Each search stores a listing once, so a page can be read any number of times.
  * @throws CollectorError; the signal's reason.
  * @see docs/adr/0025-saved-searches.md
  */
@@ -60,7 +60,7 @@ export async function readFeed(deps: FeedDeps, signal: AbortSignal): Promise<voi
       .select(['cursor', 'caught_up_at'])
       .executeTakeFirstOrThrow();
     metrics.noteCaughtUp(caught_up_at);
-    const page = await nextPage(deps, cursor, signal);
+    const page = await readPage(deps, cursor, signal);
     await storeHits(deps, toCandidates(page.items), signal);
     const { numUpdatedRows } = await db
       .updateTable('collector_feed')
@@ -75,8 +75,8 @@ export async function readFeed(deps: FeedDeps, signal: AbortSignal): Promise<voi
   }
 }
 
-/** Returns the page after a cursor, or an empty one with the current cursor if the collector does not know it. */
-async function nextPage(
+/** Returns the page after a cursor. If the collector does not know the cursor, the page is empty and has the current one. */
+async function readPage(
   { collector, log }: FeedDeps,
   cursor: string | null,
   signal: AbortSignal,
@@ -96,7 +96,7 @@ async function nextPage(
   }
 }
 
-/** Returns the new and cheaper listings of a page; the first price counts, and being new counts more. */
+/** Returns the new and cheaper listings of a page. A new listing is no cheaper one, and only its first change counts. */
 export function toCandidates(changes: ChangesPage['items']): Map<number, Candidate> {
   const candidates = new Map<number, Candidate>();
   for (const change of changes) {
@@ -115,7 +115,7 @@ export function toCandidates(changes: ChangesPage['items']): Map<number, Candida
 }
 
 /** Returns whether a matching listing is still new or cheaper. */
-export function isStill(
+export function isStillHit(
   { kind, oldPrice, currency: before }: Candidate,
   { price, currency }: Pick<Listing, 'price' | 'currency'>,
 ): boolean {
@@ -123,7 +123,7 @@ export function isStill(
   return price !== null && oldPrice !== null && price < oldPrice && currency === before;
 }
 
-/** Asks for the candidates that each different search finds, and stores them as hits of all equal searches. */
+/** Requests the candidates that each distinct search finds, and stores them as hits of all equal searches. */
 async function storeHits(
   { db, collector, metrics, log }: FeedDeps,
   candidates: ReadonlyMap<number, Candidate>,
@@ -131,15 +131,14 @@ async function storeHits(
 ): Promise<void> {
   if (candidates.size === 0) return;
   const ids = [...candidates.keys()];
-  for await (const search of differentSearches(db)) {
+  for await (const search of listDistinctSearches(db)) {
     try {
       const request = (until: AbortSignal) => collector.findMatches({ ...search, ids }, until);
       const rows = (await requestCollector(request, signal)).flatMap((listing) => {
         const candidate = candidates.get(listing.listing_id);
-        if (candidate === undefined || !isStill(candidate, listing)) return [];
-        const { kind, oldPrice, currency } = candidate;
-        const { listing_id } = listing;
-        return [{ listing_id, kind, old_price: oldPrice, listing: { currency } }];
+        if (candidate === undefined || !isStillHit(candidate, listing)) return [];
+        const { kind, oldPrice: old_price, currency } = candidate;
+        return [{ listing_id: listing.listing_id, kind, old_price, listing: { currency } }];
       });
       if (rows.length === 0) continue;
       const { rows: stored } = await retryConflicts(() =>
@@ -154,14 +153,14 @@ async function storeHits(
       );
       for (const { kind } of stored) metrics.countHit(kind);
     } catch (error) {
-      // A collector of another version may know other filters; that is no reason to stop the other searches.
+      // A collector of another version may reject a filter. The other searches continue.
       if (!(error instanceof CollectorError) || error.status !== 422) throw error;
       log.warn({ err: error }, 'the collector rejected a saved search, which finds nothing');
     }
   }
 }
 
-async function* differentSearches(db: Kysely<Tables>): AsyncGenerator<Search> {
+async function* listDistinctSearches(db: Kysely<Tables>): AsyncGenerator<Search> {
   for (let after: Search | undefined; ;) {
     let query = db
       .selectFrom('saved_searches')
@@ -189,7 +188,7 @@ export async function requestCollector<Result>(
 ): Promise<Result> {
   for (;;) {
     try {
-      return await request(AbortSignal.any([signal, AbortSignal.timeout(REQUEST_MS)]));
+      return await request(AbortSignal.any([signal, AbortSignal.timeout(REQUEST_TIMEOUT_MS)]));
     } catch (error) {
       signal.throwIfAborted();
       if (!(error instanceof CollectorError) || error.status !== 429) throw error;

@@ -1,12 +1,12 @@
 import { Counter, Gauge, type Registry } from 'prom-client';
 
-/** The metrics of saved searches and their digests. */
+/** Metrics of saved searches and their digests. */
 export type DigestMetrics = ReturnType<typeof createDigestMetrics>;
 
 /** Creates the metrics of saved searches and their digests in a registry. */
 export function createDigestMetrics(registry: Registry) {
   const registers = [registry];
-  // Undefined in a process that does not read the feed.
+  // Undefined in processes that do not read the feed.
   let caughtUpAt: Date | undefined;
   const searches = new Gauge({
     name: 'assistant_saved_searches',

@@ -51,7 +51,6 @@ const savedSearchSchema = Type.Object(
 
 const savedSearchRef = Type.Unsafe<Static<typeof savedSearchSchema>>(Type.Ref('SavedSearch'));
 
-/** The body of a new saved search. */
 const savedSearchBody = Type.Object(
   {
     name,
@@ -88,7 +87,10 @@ const savedSearchChanges = Type.Object(
   { additionalProperties: false, minProperties: 1, examples: [{ paused: true }] },
 );
 
-function present({ user_id: _userId, ...saved }: SavedSearch): Static<typeof savedSearchSchema> {
+function presentSearch({
+  user_id: _userId,
+  ...saved
+}: SavedSearch): Static<typeof savedSearchSchema> {
   return {
     ...saved,
     paused: saved.paused || saved.session_id === null,
@@ -105,7 +107,7 @@ const access = { permission: 'svc.tools.use' } as const;
 const ownErrors = ['saved_search_not_yours', 'saved_search_not_found'] as const;
 const sessionErrors = ['session_not_yours', 'session_not_found', 'too_many_sessions'] as const;
 
-/** Adds `/saved-searches`. docs/saved-searches.md. */
+/** Registers `/saved-searches`. docs/saved-searches.md. */
 export function savedSearchRoutes(app: Server, savedSearches: SavedSearches): void {
   app.addSchema(savedSearchSchema);
 
@@ -130,7 +132,7 @@ export function savedSearchRoutes(app: Server, savedSearches: SavedSearches): vo
       const page = { after: positions.read(cursor), limit: limit + 1 };
       const rows = await savedSearches.list(signedIn(request), page);
       return paginate(rows, { limit, cursorOf, request, reply }).map(
-        ({ position: _position, ...saved }) => present(saved),
+        ({ position: _position, ...saved }) => presentSearch(saved),
       );
     },
   );
@@ -150,7 +152,7 @@ export function savedSearchRoutes(app: Server, savedSearches: SavedSearches): vo
     },
     async (request, reply) => {
       const saved = await savedSearches.create(signedIn(request), request.body);
-      return reply.status(201).send(present(saved));
+      return reply.status(201).send(presentSearch(saved));
     },
   );
 
@@ -165,7 +167,8 @@ export function savedSearchRoutes(app: Server, savedSearches: SavedSearches): vo
         response: { 200: { ...savedSearchRef, description: 'The saved search.' } },
       },
     },
-    async (request) => present(await savedSearches.find(signedIn(request), request.params.id)),
+    async (request) =>
+      presentSearch(await savedSearches.find(signedIn(request), request.params.id)),
   );
 
   app.patch(
@@ -182,7 +185,7 @@ export function savedSearchRoutes(app: Server, savedSearches: SavedSearches): vo
     },
     async (request) => {
       const { id: searchId } = request.params;
-      return present(await savedSearches.change(signedIn(request), searchId, request.body));
+      return presentSearch(await savedSearches.change(signedIn(request), searchId, request.body));
     },
   );
 

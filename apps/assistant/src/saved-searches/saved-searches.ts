@@ -15,17 +15,16 @@ import type { Tables } from '../tables.ts';
 import { storableJson } from '../text.ts';
 import { checkRanges, type Search } from './search.ts';
 
-/** Maximum number of searches of a user, each of which costs requests to the collector. */
+/** Maximum number of searches of a user. Each search causes requests to the collector. */
 const MAX_SAVED_SEARCHES = 20;
 
-/** Minutes between digests of a search that does not say. */
+/** Default minimum number of minutes between two digests. */
 export const DEFAULT_EVERY_MINUTES = 60;
 
-/** A search that a user saved. */
+/** Saved search. It has no session after its session was deleted. `told_at` is the time of the last digest. */
 export type SavedSearch = {
   id: string;
   user_id: string;
-  /** Null after the session that it reported to was deleted. */
   session_id: string | null;
   name: string;
   search: Search;
@@ -33,7 +32,6 @@ export type SavedSearch = {
   paused: boolean;
   created_at: Date;
   updated_at: Date;
-  /** Time of the last digest. */
   told_at: Date | null;
 };
 
@@ -41,12 +39,12 @@ type Values = Pick<SavedSearch, 'name' | 'search' | 'every_minutes' | 'paused'> 
   session_id: string;
 };
 
-/** Saved searches under their access rules. */
+/** Operations on saved searches. */
 export type SavedSearches = ReturnType<typeof createSavedSearches>;
 
 /**
- * Creates the operations on saved searches. Users access their own; admins access all of them, which is recorded.
- * Contract 3, Errors.
+ * Creates the operations on saved searches. Users access their own searches. Admins access all searches, which is
+ * recorded. Contract 3, Errors.
  */
 export function createSavedSearches({
   db,
@@ -68,7 +66,7 @@ export function createSavedSearches({
     },
 
     /**
-     * Saves a search. Without a session it reports to a new one.
+     * Saves a search. Without a session, a new one is created for its digests.
      * @throws ProblemError `validation_failed` for an empty range, `session_not_found`, `session_not_yours`,
      *   `too_many_saved_searches`, and those of `SessionService.createSession`.
      */
@@ -84,24 +82,18 @@ export function createSavedSearches({
         const session_id =
           named === undefined
             ? await createSession(trx, user, name)
-            : await ownSession(trx, { sessionId: named, userId: user.id });
+            : await lockOwnSession(trx, { sessionId: named, userId: user.id });
+        const values = { name, search: storableJson(search), every_minutes, paused };
         return trx
           .insertInto('saved_searches')
-          .values({
-            user_id: user.id,
-            session_id,
-            name,
-            search: storableJson(search),
-            every_minutes,
-            paused,
-          })
+          .values({ user_id: user.id, session_id, ...values })
           .returning(columns)
           .executeTakeFirstOrThrow();
       });
     },
 
     /**
-     * Changes a search. One that lost its session gets a new one when it is resumed.
+     * Changes a search. A resumed search without a session gets a new one.
      * @throws ProblemError `saved_search_not_found`, `saved_search_not_yours`, and those of `create`.
      */
     change(user: User, id: string, changes: Partial<Values>): Promise<SavedSearch> {
@@ -110,13 +102,13 @@ export function createSavedSearches({
       const scope = accessScope(user);
       const isResumed = changes.paused === false && named === undefined;
       return db.transaction().execute(async (trx) => {
-        // Of two concurrent requests the second finds the session of the first.
+        // The second of two concurrent requests finds the session of the first one.
         if (isResumed) await lockOwner(trx, user.id);
         // Sessions are locked before searches, so the search is not locked here.
         const saved = await findSavedSearch(trx, id, scope);
         let sessionId: string | undefined;
         if (named !== undefined) {
-          sessionId = await ownSession(trx, { sessionId: named, userId: saved.user_id });
+          sessionId = await lockOwnSession(trx, { sessionId: named, userId: saved.user_id });
         } else if (isResumed && saved.session_id === null) {
           if (saved.user_id !== user.id) throw problem('session_not_found');
           sessionId = await createSession(trx, user, changes.name ?? saved.name);
@@ -168,7 +160,7 @@ async function checkRoom(trx: Transaction<Tables>, userId: string): Promise<void
 }
 
 /** Locks a session of a user and returns its id. */
-async function ownSession(
+async function lockOwnSession(
   trx: Transaction<Tables>,
   { sessionId, userId }: { sessionId: string; userId: string },
 ): Promise<string> {
@@ -178,7 +170,7 @@ async function ownSession(
   throw problem('session_not_found');
 }
 
-const created = newestFirst('created_at');
+const searchOrder = newestFirst('created_at');
 
 const columns = [
   'id',
@@ -227,26 +219,22 @@ export async function listSavedSearches(
 ): Promise<(SavedSearch & { position: Position })[]> {
   let query = db
     .selectFrom('saved_searches')
-    .select([...columns, created.microseconds.as('created_us')])
+    .select([...columns, searchOrder.microseconds.as('created_us')])
     .where('user_id', '=', userId)
-    .orderBy(created.time, 'desc')
+    .orderBy(searchOrder.time, 'desc')
     .orderBy('id', 'desc')
     .limit(limit);
-  if (after !== undefined) query = query.where(created.isAfter(after));
+  if (after !== undefined) query = query.where(searchOrder.isAfter(after));
   const rows = await query.execute();
   return rows.map(({ created_us, ...saved }) => ({ ...saved, position: [created_us, saved.id] }));
 }
 
-/** Lists at most `limit` hits of a search in a scope, in the order of the listings' ids. */
+/** Lists at most `limit` hits of a search in an access scope, in the order of the listings' ids. */
 export function listHits(
   db: Kysely<Tables>,
-  {
-    searchId,
-    scope,
-    after = 0,
-    limit,
-  }: { searchId: string; scope: AccessScope; after?: number | undefined; limit: number },
+  hits: { searchId: string; scope: AccessScope; after?: number | undefined; limit: number },
 ) {
+  const { searchId, scope, after = 0, limit } = hits;
   return db
     .selectFrom('saved_search_hits')
     .innerJoin('saved_searches', 'saved_searches.id', 'search_id')
@@ -259,7 +247,7 @@ export function listHits(
     .execute();
 }
 
-/** Deletes the searches of a user with their hits, and counts them. */
+/** Deletes the searches of a user with their hits, and counts the deleted searches. */
 export async function deleteSavedSearchesOf(
   trx: Transaction<Tables>,
   userId: string,

@@ -3,10 +3,10 @@ import { Type } from 'typebox';
 import type { MatchesRequest } from '../collector/client.ts';
 import { searchFilters } from '../collector/generated/openapi.ts';
 
-/** A search for listings: the words and filters of `POST /api/v1/search/matches`. */
+/** Words and filters of `POST /api/v1/search/matches`. */
 export type Search = Omit<MatchesRequest, 'ids'>;
 
-/** The schema of a search, with the collector's filters. Contract 4, Search. */
+/** Schema of a search, with the collector's filters. Contract 4, Search. */
 export const searchSchema = Type.Unsafe<Search>({
   type: 'object',
   properties: searchFilters,
@@ -23,7 +23,7 @@ const RANGES = [
 
 /**
  * Rejects empty ranges, as the collector does.
- * @throws ProblemError `validation_failed` naming each lower end that is above its upper end.
+ * @throws ProblemError `validation_failed` with each minimum that exceeds its maximum.
  */
 export function checkRanges(search: Search): void {
   const errors = RANGES.filter(

@@ -14,48 +14,42 @@ import {
 } from '../identity/revocation.ts';
 import type { Tables } from '../tables.ts';
 import type { Sweep } from '../upkeep.ts';
+import type { Verified } from './signature.ts';
 
-/** The members of a webhook's body that are used; null for those that are missing or malformed. */
+/** Content of a webhook's body. Missing and malformed members are null. */
 type WebhookEvent = { name: string | null; userId: string | null; eventId: string | null };
 
 const MAX_NAME_LENGTH = 100;
 
 /**
- * Reads the body of a webhook: `{event | type, user_id | data.user_id, event_id}`; Standard Webhooks have
+ * Parses the body of a webhook: `{event | type, user_id | data.user_id, event_id}`. Standard Webhooks have
  * `data.user_id`. Contract 3, Webhooks.
  * @returns Undefined if the body is not a JSON object in UTF-8.
  */
-export function readEvent(body: Uint8Array): WebhookEvent | undefined {
-  const event = parse(body);
-  if (!isObject(event)) return undefined;
-  const data = isObject(event['data']) ? event['data'] : {};
-  return {
-    name: readName(event['event']) ?? readName(event['type']),
-    userId: readProviderId(event['user_id']) ?? readProviderId(data['user_id']) ?? null,
-    eventId: readProviderId(event['event_id']) ?? null,
-  };
-}
-
-function parse(body: Uint8Array): unknown {
+export function parseEvent(body: Uint8Array): WebhookEvent | undefined {
+  let event: unknown;
   try {
-    return parseProviderJson(new TextDecoder('utf-8', { fatal: true }).decode(body));
+    event = parseProviderJson(new TextDecoder('utf-8', { fatal: true }).decode(body));
   } catch {
     return undefined;
   }
+  if (typeof event !== 'object' || event === null || Array.isArray(event)) return undefined;
+  const { event: name, type, data, ...ids } = event as Record<string, unknown>;
+  return {
+    name: readName(name) ?? readName(type),
+    userId: readProviderId(ids['user_id']) ?? readProviderId(Object(data).user_id) ?? null,
+    eventId: readProviderId(ids['event_id']) ?? null,
+  };
 }
 
-function isObject(value: unknown): value is Record<string, unknown> {
-  return typeof value === 'object' && value !== null && !Array.isArray(value);
-}
-
-/** Replaces NUL characters, which PostgreSQL does not store: removing them could turn an unknown name into a known one. */
+/** Replaces NUL characters, which PostgreSQL cannot store. Their removal could change an unknown name to a known one. */
 function readName(value: unknown): string | null {
   if (typeof value !== 'string' || value === '') return null;
   return value.slice(0, MAX_NAME_LENGTH).replaceAll('\u0000', '\ufffd').toWellFormed();
 }
 
-/** The events that have an effect. Specification 000, Events; Contract 3, Webhooks. */
-const effects: ReadonlyMap<string, 'end_sessions' | 'end_all_sessions' | 'clear_access'> = new Map([
+/** Effects by name of the event. Specification 000, Events; Contract 3, Webhooks. */
+const EFFECTS: ReadonlyMap<string, 'end_sessions' | 'end_all_sessions' | 'clear_access'> = new Map([
   ['user.blocked', 'end_sessions'],
   ['user.archived', 'end_sessions'],
   ['user.deleted', 'end_sessions'],
@@ -65,29 +59,29 @@ const effects: ReadonlyMap<string, 'end_sessions' | 'end_all_sessions' | 'clear_
   ['client.permissions_changed', 'clear_access'],
 ] as const);
 
-/** The name of logout tokens in the ledger and in the metrics. */
+/** Name of logout tokens in the ledger and in the metrics. */
 const BACKCHANNEL_LOGOUT = 'backchannel_logout';
 
-type Whose = { userId: string } | 'everybody';
+type Users = { userId: string } | 'everybody';
 type Effect =
-  | { endsSessions: false; whose: Whose }
-  | { endsSessions: true; whose: Whose | ProviderSession };
+  | { endsSessions: false; subject: Users }
+  | { endsSessions: true; subject: Users | ProviderSession };
 
-/** Events of `client.…` are applied whichever client they name, because clearing too much costs only a fetch. */
-function effectOf({ name, userId }: WebhookEvent): Effect | undefined {
-  const effect = effects.get(name ?? '');
-  if (effect === 'end_all_sessions') return { endsSessions: true, whose: 'everybody' };
+/** Resolves the effect of an event. Events of all clients clear access, because needless clearing costs only a fetch. */
+function resolveEffect({ name, userId }: WebhookEvent): Effect | undefined {
+  const effect = EFFECTS.get(name ?? '');
+  if (effect === 'end_all_sessions') return { endsSessions: true, subject: 'everybody' };
   if (effect === 'clear_access') {
-    return { endsSessions: false, whose: userId === null ? 'everybody' : { userId } };
+    return { endsSessions: false, subject: userId === null ? 'everybody' : { userId } };
   }
   if (effect === undefined || userId === null) return undefined;
-  return { endsSessions: true, whose: { userId } };
+  return { endsSessions: true, subject: { userId } };
 }
 
-/** A row of the ledger. Contract 3, Webhooks. */
+/** Row of the ledger. Contract 3, Webhooks. */
 type LedgerRow = Selectable<Tables['webhook_events']>;
 
-/** A processed event; `user_missing` if it ends a user's sessions and names no user that can be read. */
+/** Result of an event. The outcome is `user_missing` if the event should end the sessions of a user but names none. */
 export type Receipt = {
   outcome: 'applied' | 'ignored' | 'user_missing' | 'duplicate';
   event: string | null;
@@ -95,12 +89,12 @@ export type Receipt = {
   sessionsEnded: number;
 };
 
-/** Applies verified events of the identity provider. */
+/** Receiver of verified events of the identity provider. */
 export type EventReceiver = ReturnType<typeof createEventReceiver>;
 
 /**
- * Creates the receiver of verified events. An event's effect, its row in the ledger and its line in the audit trail are
- * one transaction, so the provider can repeat a failed delivery. Contract 3, Webhooks.
+ * Creates the receiver of verified events. The effect, the row in the ledger and the line in the audit trail are one
+ * transaction, so the provider can repeat a failed delivery. Contract 3, Webhooks.
  */
 export function createEventReceiver({
   db,
@@ -120,7 +114,7 @@ export function createEventReceiver({
 
   async function receive(
     event: {
-      /** An event whose delivery id is in the ledger already has no effect. */
+      /** An event has no effect if the ledger contains its delivery id. */
       deliveryId: string | null;
       signature: LedgerRow['signature'];
       name: string | null;
@@ -130,9 +124,9 @@ export function createEventReceiver({
     effect: Effect | undefined,
   ): Promise<Receipt> {
     const { deliveryId, signature, name, userId, body } = event;
+    const receipt = { event: name, userId, sessionsEnded: 0 };
+    const outcome = effect === undefined ? 'ignored' : 'applied';
     const apply = async (trx: Transaction<Tables>): Promise<Receipt> => {
-      const receipt = { event: name, userId, sessionsEnded: 0 };
-      const outcome = effect === undefined ? 'ignored' : 'applied';
       // A concurrent delivery with the same id waits here until this transaction ends.
       const row = await trx
         .insertInto('webhook_events')
@@ -149,7 +143,7 @@ export function createEventReceiver({
         .executeTakeFirst();
       if (row === undefined) return { ...receipt, outcome: 'duplicate' };
       if (effect === undefined) {
-        return { ...receipt, outcome: effects.has(name ?? '') ? 'user_missing' : 'ignored' };
+        return { ...receipt, outcome: EFFECTS.has(name ?? '') ? 'user_missing' : 'ignored' };
       }
       const sessionsEnded = await applyEffect(trx, effect, name);
       await trx
@@ -161,50 +155,38 @@ export function createEventReceiver({
     };
     // Sessions have no lock order, so two events may conflict.
     const result = await retryConflicts(() => db.transaction().execute(apply));
-    counter.inc({ event: eventLabel(name), outcome: result.outcome });
+    counter.inc({ event: toLabel(name), outcome: result.outcome });
     metrics.countEnded('webhook', result.sessionsEnded);
     return result;
   }
 
   return {
     /**
-     * Only a signed id identifies a repeated delivery. A signature over the body alone signs no delivery id, and two
-     * equal bodies may be two events, so such a body is repeated only if it has an `event_id`.
+     * Applies a webhook. Only a signed id identifies a repeated delivery. A signature over the body alone signs no
+     * delivery id, and two equal bodies may be two events, so only the `event_id` of the body identifies a repetition.
      */
-    webhook: (
-      event: WebhookEvent,
-      signature: { form: 'hmac' | 'standard'; deliveryId: string | null },
+    receiveWebhook(
+      { eventId, ...event }: WebhookEvent,
+      { form: signature, deliveryId: signedId }: Verified,
       body: Uint8Array,
-    ) =>
-      receive(
-        {
-          deliveryId: signature.form === 'standard' ? signature.deliveryId : event.eventId,
-          signature: signature.form,
-          name: event.name,
-          userId: event.userId,
-          body,
-        },
-        effectOf(event),
-      ),
-
-    logoutToken(
-      {
-        jti,
-        sid,
-        sub,
-      }: { jti: string } & ({ sid: string; sub: string | null } | { sid: null; sub: string }),
-      token: string,
     ) {
-      const whose = sid === null ? { userId: sub } : { providerSessionId: sid, userId: sub };
+      const deliveryId = signature === 'standard' ? signedId : eventId;
+      const effect = resolveEffect({ eventId, ...event });
+      return receive({ ...event, deliveryId, signature, body }, effect);
+    },
+
+    /** Applies a logout token. */
+    receiveLogoutToken(
+      token: { jti: string } & ({ sid: string; sub: string | null } | { sid: null; sub: string }),
+      body: string,
+    ) {
+      const { jti, sid, sub: userId } = token;
+      const subject = sid === null ? { userId: token.sub } : { providerSessionId: sid, userId };
+      const deliveryId = `jti:${jti}`;
+      const signature = 'logout_token';
       return receive(
-        {
-          deliveryId: `jti:${jti}`,
-          signature: 'logout_token',
-          name: BACKCHANNEL_LOGOUT,
-          userId: sub,
-          body: token,
-        },
-        { endsSessions: true, whose },
+        { deliveryId, signature, name: BACKCHANNEL_LOGOUT, userId, body },
+        { endsSessions: true, subject },
       );
     },
 
@@ -212,40 +194,39 @@ export function createEventReceiver({
   };
 }
 
-/** Returns a bounded set of labels. */
-export function eventLabel(name: string | null): string {
-  return name !== null && (effects.has(name) || name === BACKCHANNEL_LOGOUT) ? name : 'other';
+/** Returns the label of an event for metrics and logs, from a bounded set. */
+export function toLabel(name: string | null): string {
+  return name !== null && (EFFECTS.has(name) || name === BACKCHANNEL_LOGOUT) ? name : 'other';
 }
 
-/** Returns the number of sessions that ended. */
+/** Applies an effect, and returns the number of ended sessions. */
 async function applyEffect(
   trx: Transaction<Tables>,
-  { endsSessions, whose }: Effect,
+  { endsSessions, subject }: Effect,
   event: string | null,
 ): Promise<number> {
-  const line = { actorId: null, userId: whose === 'everybody' ? null : whose.userId };
+  const line = { actorId: null, userId: subject === 'everybody' ? null : subject.userId };
   if (!endsSessions) {
-    await clearAccess(trx, whose);
+    await clearAccess(trx, subject);
     await recordAudit(trx, { ...line, action: 'access_cleared', details: { event } });
     return 0;
   }
-  const sessions = await endSessions(trx, whose);
+  const sessions = await endSessions(trx, subject);
   await recordAudit(trx, { ...line, action: 'sign_ins_ended', details: { event, sessions } });
   return sessions;
 }
 
-async function endSessions(trx: Transaction<Tables>, whose: Effect['whose']): Promise<number> {
-  if (whose === 'everybody') return endAllSessions(trx);
-  if ('providerSessionId' in whose) return endProviderSession(trx, whose);
-  return (await endUserSessions(trx, whose.userId)).length;
+async function endSessions(trx: Transaction<Tables>, subject: Effect['subject']): Promise<number> {
+  if (subject === 'everybody') return endAllSessions(trx);
+  if ('providerSessionId' in subject) return endProviderSession(trx, subject);
+  return (await endUserSessions(trx, subject.userId)).length;
 }
 
-/** Lists the ledger, newest first. @param page.before The id of the last row of the page before. */
+/** Lists at most `limit` rows of the ledger with ids below `before`, newest first. */
 export function listWebhooks(
   db: Kysely<Tables>,
-  page: { before: number | undefined; limit: number },
+  { before, limit }: { before: number | undefined; limit: number },
 ): Promise<LedgerRow[]> {
-  const { before, limit } = page;
   let query = db.selectFrom('webhook_events').selectAll().orderBy('id', 'desc').limit(limit);
   if (before !== undefined) query = query.where('id', '<', before);
   return query.execute();

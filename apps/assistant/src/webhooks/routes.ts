@@ -8,11 +8,11 @@ import { toRequestError } from '../identity/provider/transport.ts';
 import { disableCaching } from '../identity/routes.ts';
 import { nullable, okAnswer, timestamp, userId as userIdSchema } from '../schema.ts';
 import type { Tables } from '../tables.ts';
-import { eventLabel, type EventReceiver, listWebhooks, readEvent, type Receipt } from './events.ts';
+import { type EventReceiver, listWebhooks, parseEvent, type Receipt, toLabel } from './events.ts';
 import type { VerifySignature } from './signature.ts';
 
 /** Contract 3, Webhooks. */
-const BODY_LIMIT_BYTES = 64 * 1024;
+const MAX_BODY_BYTES = 64 * 1024;
 
 const FORM = 'application/x-www-form-urlencoded';
 
@@ -30,7 +30,7 @@ type WebhookDeps = {
  * OpenID Connect Back-Channel Logout 1.0.
  */
 export async function webhookRoutes(app: Server, deps: WebhookDeps): Promise<void> {
-  // Separate scopes keep bodies as signed bytes; schemas only document them.
+  // Separate scopes keep bodies as signed bytes. Schemas only document the bodies.
   await app.register(async (scope) => {
     scope.removeAllContentTypeParsers();
     scope.addContentTypeParser('*', { parseAs: 'buffer' }, (_request, body, done) => {
@@ -64,15 +64,15 @@ const webhookBody = Type.Object(
   { examples: [{ event: 'user.blocked', user_id: 'u-1' }] },
 );
 
-const signed = { access: 'public', isSigned: true } as const;
-const withoutValidation = { bodyLimit: BODY_LIMIT_BYTES, validatorCompiler: () => () => true };
+const SIGNED = { access: 'public', isSigned: true } as const;
+const UNVALIDATED = { bodyLimit: MAX_BODY_BYTES, validatorCompiler: () => () => true };
 
 function webhookRoute(app: Server, { receiver, verify }: WebhookDeps): void {
   app.post(
     '/webhooks/idp',
     {
-      ...withoutValidation,
-      config: { ...signed, errors: ['webhook_not_verified', 'malformed_request', 'unavailable'] },
+      ...UNVALIDATED,
+      config: { ...SIGNED, errors: ['webhook_not_verified', 'malformed_request', 'unavailable'] },
       schema: {
         tags: ['webhooks'],
         summary: 'Receives a signed event of the identity provider',
@@ -83,10 +83,10 @@ function webhookRoute(app: Server, { receiver, verify }: WebhookDeps): void {
         response: { 200: okAnswer },
       },
     },
-    async ({ headers, body: given, log }) => {
-      const body = Buffer.isBuffer(given) ? given : Buffer.alloc(0);
+    async ({ headers, body: bytes, log }) => {
+      const body = Buffer.isBuffer(bytes) ? bytes : Buffer.alloc(0);
       const verified = verify(headers, body);
-      const event = 'rejection' in verified ? undefined : readEvent(body);
+      const event = 'rejection' in verified ? undefined : parseEvent(body);
       if ('rejection' in verified || event === undefined) {
         const reason = 'rejection' in verified ? verified.rejection : 'body_malformed';
         receiver.countRejected();
@@ -96,7 +96,7 @@ function webhookRoute(app: Server, { receiver, verify }: WebhookDeps): void {
           detail: 'The signature is valid, but the body is not a JSON object in UTF-8.',
         });
       }
-      const receipt = await receiver.webhook(event, verified, body);
+      const receipt = await receiver.receiveWebhook(event, verified, body);
       logReceipt(log, receipt);
       return { ok: true as const };
     },
@@ -104,7 +104,7 @@ function webhookRoute(app: Server, { receiver, verify }: WebhookDeps): void {
 }
 
 function logReceipt(log: FastifyBaseLogger, { outcome, event, userId, sessionsEnded }: Receipt) {
-  const line = { event: eventLabel(event), outcome };
+  const line = { event: toLabel(event), outcome };
   if (outcome === 'user_missing') {
     log.warn(line, 'a revocation names no user that can be read, and changed nothing');
   } else {
@@ -121,9 +121,9 @@ function logoutTokenRoute(app: Server, { receiver, provider, hasDiscovery }: Web
   app.post(
     '/auth/backchannel-logout',
     {
-      ...withoutValidation,
+      ...UNVALIDATED,
       config: {
-        ...signed,
+        ...SIGNED,
         errors: ['logout_token_not_valid', 'backchannel_logout_off', 'provider_unavailable'],
       },
       onRequest: [
@@ -151,7 +151,7 @@ function logoutTokenRoute(app: Server, { receiver, provider, hasDiscovery }: Web
         log.warn({ reason: verified.rejection }, 'a logout token was rejected');
         throw problem('logout_token_not_valid');
       }
-      logReceipt(log, await receiver.logoutToken(verified, token));
+      logReceipt(log, await receiver.receiveLogoutToken(verified, token));
       return { ok: true as const };
     },
   );

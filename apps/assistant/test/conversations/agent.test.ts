@@ -334,7 +334,7 @@ test('A profile must leave room for questions in the window', async () => {
   await profiles.reload();
   await profiles.reload();
   assert.equal(profiles.find('long')?.system, 'Help.');
-  assert.match(profiles.faultOf('long') ?? '', fault);
+  assert.match(profiles.findFault('long') ?? '', fault);
 });
 
 const USER = userOf('u-olena', ['svc.tools.use']);

@@ -305,7 +305,7 @@ test('Only a search in the facts of all users has a time limit', async () => {
     select 'taras', 'many', 'k-' || n, repeat('x y ', 1000) from generate_series(1, 1000) as n`.execute(
     db,
   );
-  const memory = createMemory({ db, searchMs: 1 });
+  const memory = createMemory({ db, searchTimeoutMs: 1 });
   const user = (await admin.get('/auth/me')).json();
   const page = { scope: 'all', limit: 10, after: undefined } as const;
   const query = { ...page, q: 'nobody' };

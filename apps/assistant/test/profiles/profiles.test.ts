@@ -161,7 +161,7 @@ test('Users choose among the profiles that are not admin-only', async () => {
   await profiles.reload();
   assert.throws(() => profiles.checkUse(user, a), isProblem('admin_only'));
   assert.throws(() => profiles.checkUse(user, b), isProblem('admin_only'));
-  assert.equal(profiles.usual(user), undefined);
+  assert.equal(profiles.findDefault(user), undefined);
   assert.throws(() => profiles.choose(user), isProblem('profile_not_found'));
   assert.equal(profiles.choose(admin).profile_id, 'a');
 });
@@ -202,8 +202,8 @@ test('An invalid file keeps its last valid profile, and its error is logged once
   assert.deepEqual(ids(profiles.all()), ['a', 'b']);
   assert.equal(profiles.find('a')?.name, 'a');
   assert.equal(profiles.find('b')?.description, 'Changed.');
-  assert.equal(profiles.faultOf('a'), 'a.yaml:2 name must be 1 to 100 characters');
-  assert.equal(profiles.faultOf('b'), undefined);
+  assert.equal(profiles.findFault('a'), 'a.yaml:2 name must be 1 to 100 characters');
+  assert.equal(profiles.findFault('b'), undefined);
   assert.equal(errors.length, 1);
   assert.match(errors[0]?.join('\n') ?? '', /^a\.yaml:2 .*\nnew\.yaml:\d /);
 
@@ -211,7 +211,7 @@ test('An invalid file keeps its last valid profile, and its error is logged once
   await rm(join(folder, 'new.yaml'));
   const before = infos.length;
   await reload();
-  assert.equal(profiles.faultOf('a'), undefined);
+  assert.equal(profiles.findFault('a'), undefined);
   assert.ok(infos.length > before);
   await writeFile(join(folder, 'a.yaml'), ': [');
   await reload();
@@ -230,7 +230,7 @@ test('A file that changes to the id of another file keeps its earlier profile', 
   assert.equal(profiles.find('b')?.description, '');
   const rule = 'profile_id must differ from the one in b.yaml:1';
   assert.deepEqual(errors, [[`a.yaml:1 ${rule}`, `c.yaml:1 ${rule}`]]);
-  assert.match(profiles.faultOf('c') ?? '', /^c\.yaml:1 /);
+  assert.match(profiles.findFault('c') ?? '', /^c\.yaml:1 /);
 });
 
 test('A file is read after its last change', async () => {

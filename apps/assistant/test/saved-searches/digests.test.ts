@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { ChangesPage } from '../../src/collector/client.ts';
 import { composeDigest } from '../../src/saved-searches/digest-text.ts';
-import { isStill, toCandidates } from '../../src/saved-searches/feed.ts';
+import { isStillHit, toCandidates } from '../../src/saved-searches/feed.ts';
 import { listing } from '../helpers/scripted-collector.ts';
 
 type Change = ChangesPage['items'][number];
@@ -44,10 +44,10 @@ test('Candidates are new, returned and cheaper listings', () => {
   ] as const) {
     assert.deepEqual(toCandidates([...changes]).get(1), expected);
   }
-  assert.equal(isStill(NEW, listing(1, { price: null })), true);
-  assert.equal(isStill(cheaper(200), listing(1, { price: 150 })), true);
+  assert.equal(isStillHit(NEW, listing(1, { price: null })), true);
+  assert.equal(isStillHit(cheaper(200), listing(1, { price: 150 })), true);
   for (const facts of [{ price: 200 }, { price: null }, { price: 100, currency: 'USD' }]) {
-    assert.equal(isStill(cheaper(200), listing(1, facts)), false);
+    assert.equal(isStillHit(cheaper(200), listing(1, facts)), false);
   }
 });
 
@@ -61,12 +61,10 @@ const hit = (id: number, { old, ...facts }: Facts = {}): Digest['hits'][number] 
 });
 
 const compose = (facts: Partial<Digest>) => {
-  const counts = { new: facts.hits?.length ?? 0, cheaper: 0 };
   const { content, kept } = composeDigest({
     name: 'Біля парку',
     query: '',
     hits: [],
-    counts,
     ...facts,
   });
   return { content: content.replaceAll('\u00A0', ' '), kept: JSON.parse(kept) };
@@ -77,7 +75,7 @@ test('A digest lists the hits with their prices, and counts the others', () => {
     hit(12, { district: 'Франківський', url: 'https://a.test/12' }),
     hit(7, { old: 15_500, rooms: null, area_total: 52.5, city: null }),
   ];
-  const { content, kept } = compose({ hits, counts: { new: 1, cheaper: 1 } });
+  const { content, kept } = compose({ hits });
   assert.equal(
     content,
     [
@@ -88,10 +86,12 @@ test('A digest lists the hits with their prices, and counts the others', () => {
   );
   assert.deepEqual(kept, { new_listing_ids: [12], cheaper_listing_ids: [7] });
 
-  const more = compose({ name: 'Near the park', hits: [hit(1)], counts: { new: 10, cheaper: 3 } });
+  const many = Array.from({ length: 13 }, (_, nth) => hit(nth, nth < 10 ? {} : { old: 15_500 }));
+  const more = compose({ name: 'Near the park', hits: many });
   assert.match(more.content, /^Saved search "Near the park": 10 new, 3 cheaper\n/);
-  assert.match(more.content, /\n\nand 12 more$/);
-  assert.deepEqual(more.kept, { new_listing_ids: [1], cheaper_listing_ids: [], more: 12 });
+  assert.match(more.content, /\n\nand 3 more$/);
+  const ids = Array.from({ length: 10 }, (_, nth) => nth);
+  assert.deepEqual(more.kept, { new_listing_ids: ids, cheaper_listing_ids: [], more: 3 });
   assert.doesNotMatch(compose({ hits: [hit(1, { old: 14_000 })] }).content, /було/);
 });
 

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { randomBytes } from 'node:crypto';
 import { test } from 'node:test';
 import fc from 'fast-check';
-import { readEvent } from '../../src/webhooks/events.ts';
+import { parseEvent } from '../../src/webhooks/events.ts';
 import { createVerifier } from '../../src/webhooks/signature.ts';
 import { hmac, SECRET, standardHeaders } from './signing.ts';
 
@@ -174,13 +174,13 @@ test('The members of an event are read, and malformed ones are ignored', () => {
     ['{"__proto__":{"event":"user.blocked","user_id":"u-1"}}', {}],
     ['\ufeff {"user_id":"u-1"}\n', { userId: 'u-1' }],
   ] as const) {
-    assert.deepEqual(readEvent(Buffer.from(text)), { ...nothing, ...expected }, text);
+    assert.deepEqual(parseEvent(Buffer.from(text)), { ...nothing, ...expected }, text);
   }
   const deep = `{"data":${'['.repeat(30_000)}${']'.repeat(30_000)}}`;
   for (const text of ['', '[]', '[{"event":"a"}]', 'null', '"event"', '{', deep]) {
-    assert.equal(readEvent(Buffer.from(text)), undefined);
+    assert.equal(parseEvent(Buffer.from(text)), undefined);
   }
-  assert.equal(readEvent(Buffer.from([0x7b, 0x22, 0xff, 0x22, 0x3a, 0x31, 0x7d])), undefined);
+  assert.equal(parseEvent(Buffer.from([0x7b, 0x22, 0xff, 0x22, 0x3a, 0x31, 0x7d])), undefined);
 });
 
 test('Arbitrary headers are rejected, and arbitrary bodies yield storable texts', () => {
@@ -195,7 +195,7 @@ test('Arbitrary headers are rejected, and arbitrary bodies yield storable texts'
   fc.assert(
     fc.property(headers, body, (given, text) => {
       assert.ok('rejection' in verify(given, { body: `${text}.` }));
-      for (const member of Object.values(readEvent(Buffer.from(text)) ?? {})) {
+      for (const member of Object.values(parseEvent(Buffer.from(text)) ?? {})) {
         assert.ok(member === null || (member !== '' && member.length <= 255));
         assert.ok(member === null || (member.isWellFormed() && !member.includes('\u0000')));
       }

@@ -9,22 +9,13 @@ const INTERNATIONAL = String.raw`\+[1-9](?:${SEPARATORS}\d){7,14}`;
 
 const PHONE = new RegExp(String.raw`(?<![\d+])(?:${NATIONAL}|${INTERNATIONAL})(?!\d)`, 'gu');
 
-/** Converts a phone number to international form, such as `+380501234567`. Returns null for other text. */
-export function normalizePhone(written: string): string | null {
-  const digits = written.replace(/\D/gu, '');
-  if (written.trim().startsWith('+')) {
-    return digits.length >= 8 && digits.length <= 15 ? `+${digits}` : null;
-  }
-  if (/^0\d{9}$/u.test(digits)) return `+38${digits}`;
-  if (/^80\d{9}$/u.test(digits)) return `+3${digits}`;
-  if (/^380\d{9}$/u.test(digits)) return `+${digits}`;
-  return null;
-}
-
-/** Returns the distinct phone numbers of a text in the order of their first occurrence. */
+/** Returns the distinct phone numbers of a text in international form, such as `+380501234567`. */
 export function readPhones(text: string): string[] {
-  const found = [...text.matchAll(PHONE)].map(([written]) => normalizePhone(written));
-  return [...new Set(found.filter((phone) => phone !== null))];
+  const phones = Array.from(text.matchAll(PHONE), ([written]) => {
+    const digits = written.replace(/\D/gu, '');
+    return written.startsWith('+') ? `+${digits}` : `+380${digits.slice(-9)}`;
+  });
+  return [...new Set(phones)];
 }
 
 /** Replaces each phone number by ☎, so that its digits are not read as a price or an area. */
@@ -32,23 +23,19 @@ export function maskPhones(text: string): string {
   return text.replace(PHONE, '☎');
 }
 
-const NAME = String.raw`\p{Lu}[\p{Ll}'-]{2,20}(?: \p{Lu}[\p{Ll}'-]{2,20})?`;
+const NAME = String.raw`(\p{Lu}[\p{Ll}'-]{2,20}(?: \p{Lu}[\p{Ll}'-]{2,20})?)(?![\p{L}])`;
+const ROLE = String.raw`(?:[Вв]ласни(?:к|ця)|[Гг]осподиня|[Хх]озя(?:ин|йка)|[Рр]иэлтор|[Рр](?:іє|ие)лтор|[Аа]гент|[Oo]wner|[Ll]andlord|[Aa]gent)`;
 
-/** Patterns for a name after introductory words. */
-const INTRODUCTIONS = [
-  String.raw`(?:[Кк]онтактна особа|[Кк]онтактное лицо|[Кк]онтакт(?:и|ы)?|[Cc]ontact(?: person)?)\s?[:-]\s?`,
-  String.raw`(?:[Мм]ене звати|[Мм]еня зовут|[Mm]y name is|[Ii]'m|[Aa]sk for|[Cc]ontact|[Cc]all|[Тт]ext|[Mm]essage|[Пп]итайте|[Сс]прашивать|[Зз]вертайтес[ья] до|[Пп]итати) `,
-  String.raw`(?:[Вв]ласник|[Вв]ласниця|[Хх]озяин|[Хх]озяйка|[Хх]азяйка|[Гг]осподиня|[Рр]і[еє]лтор(?:ка)?|[Рр]и[еэ]лтор|[Аа]гент|[Oo]wner|[Ll]andlord|[Aa]gent)[,:]? (?:- )?(?:пані |пан )?`,
-  String.raw`(?:[Тт]елефонуйте|[Дд]звоніть|[Зз]воните|[Пп]ишіть|[Пп]ишите|[Тт]ел\.?|[Зз]вонить)[,:]? (?:пані |пан )?`,
-  String.raw`☎[ ,]{0,2}[(-]?\s?`,
-].map((lead) => compilePattern(`${lead}(${NAME})(?![\\p{L}])`));
-
-/** A name with a role after it: "Владимир, хозяин". */
-const NAME_AND_ROLE = compilePattern(
-  `(?:^|[.!\\n] ?)(${NAME}),? (?:власник|власниця|хозяин|хозяйка|рієлтор|риелтор|агент|owner|agent)(?![\\p{L}])`,
-);
-/** A name before a phone number: "Олена ☎". */
-const BEFORE_PHONE = compilePattern(`(?:^|[.,:!\\n] ?)(${NAME})[ ,:-]{0,3}☎`);
+/** Patterns for a name: after an introduction, beside a role, and beside a phone number. */
+const NAMES = [
+  String.raw`(?:[Кк]онтактна особа|[Кк]онтактное лицо|[Кк]онтакт(?:и|ы)?|[Cc]ontact(?: person)?)\s?[:-]\s?${NAME}`,
+  String.raw`(?:[Мм]ене звати|[Мм]еня зовут|[Mm]y name is|[Ii]'m|[Aa]sk for|[Cc]all|[Пп]итайте|[Сс]прашивать) ${NAME}`,
+  String.raw`(?:[Тт]елефонуйте|[Дд]звоніть|[Зз]воните|[Пп]ишіть|[Пп]ишите|[Тт]ел\.?)[,:]? (?:пані |пан )?${NAME}`,
+  String.raw`(?<!\p{L})${ROLE}[,:]? (?:- )?(?:пані |пан )?${NAME}`,
+  String.raw`(?:^|[.!\n] ?)${NAME},? ${ROLE}(?![\p{L}])`,
+  String.raw`☎[ ,]{0,2}[(-]?\s?${NAME}`,
+  String.raw`(?:^|[.,:!\n] ?)${NAME}[ ,:-]{0,3}☎`,
+].map((source) => compilePattern(source));
 
 /** Capitalized words that appear in the same positions but are not names. */
 const NO_NAMES = compilePattern(
@@ -60,9 +47,6 @@ const NO_NAMES = compilePattern(
  * @param masked The cleaned text, with ☎ in place of each phone number.
  */
 export function readContactName(masked: string): string | null {
-  for (const pattern of [...INTRODUCTIONS, NAME_AND_ROLE, BEFORE_PHONE]) {
-    const name = pattern.exec(masked)?.[1];
-    if (name !== undefined && !NO_NAMES.test(name)) return name;
-  }
-  return null;
+  const names = NAMES.map((pattern) => pattern.exec(masked)?.[1]);
+  return names.find((name) => name !== undefined && !NO_NAMES.test(name)) ?? null;
 }

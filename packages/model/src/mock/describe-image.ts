@@ -1,4 +1,4 @@
-import type { ImageDescription } from '../answers.ts';
+import type { ImageDescription } from '../schema.ts';
 import { clean, fold, compileTable, compileStems } from './text.ts';
 
 const MAX_HINT_LENGTH = 2_000;
@@ -16,7 +16,7 @@ const DESCRIPTIONS: Record<ImageDescription['room_type'], string> = {
 };
 
 /** Keywords in file names, in three languages and in Latin transliteration. The first match determines the room. */
-const ROOMS = compileTable<ImageDescription['room_type']>(`
+const ROOMS = compileTable<ImageDescription['room_type']>(String.raw`
 plan: plan|layout|blueprint|план|схем
 kitchen: kitchen|kuhn|kukhn|кухн
 bathroom: bath|shower|toilet|wc|vann|sanuz|ванн|душ|туалет|санвуз|сануз
@@ -27,7 +27,7 @@ exterior: exterior|facade|fasad|outside|house|building|yard|garden|street|balcon
 
 const POOR = compileStems('blur|dark|noisy|low-?res|thumb|розмит|темн|размыт|нечітк|нечетк|poor');
 
-/** Returns the file name of a URL or path. Decodes percent-encoding if it is well formed. */
+/** Returns the decoded file name of a URL or path. */
 function extractFileName(hint: string): string {
   const path = hint.split(/[?#]/u, 1)[0] ?? '';
   const name = path.split(/[/\\]/u).findLast((part) => part !== '') ?? '';
@@ -38,10 +38,7 @@ function extractFileName(hint: string): string {
   }
 }
 
-/**
- * Describes an image by keywords in its file name or URL (Contract 4, Model). Only the number of bytes is used of the
- * content: a very small file has poor quality.
- */
+/** Describes an image by keywords in its file name or URL (Contract 4, Model). A very small file has poor quality. */
 export function describeImage(bytes: Uint8Array, hint: string): ImageDescription {
   const name = fold(
     clean(extractFileName(hint.slice(0, MAX_HINT_LENGTH)), MAX_HINT_LENGTH),

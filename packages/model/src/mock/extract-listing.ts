@@ -1,4 +1,4 @@
-import { normalizePhone, readContactName, readPhones, maskPhones } from './contacts.ts';
+import { maskPhones, readContactName, readPhones } from './contacts.ts';
 import { readFeatures } from './features.ts';
 import {
   type DealType,
@@ -7,212 +7,141 @@ import {
   readDealType,
   readPropertyType,
 } from './kinds.ts';
-import { type Language, detectLanguage } from './language.ts';
+import { detectLanguage, type Language } from './language.ts';
 import { replaceNumberWords } from './numbers.ts';
 import { normalizeCity, readAddress, readPlace } from './places.ts';
-import { findPriceCurrency, type Price, readPrice } from './price.ts';
+import { readPrice } from './price.ts';
 import { explainRejection } from './relevance.ts';
-import { readAreas, readFloors, readRooms, readYearBuilt } from './sizes.ts';
-import { cleanTitle, composeSummary, composeTitle } from './summary.ts';
-import { clean, fold, compilePattern } from './text.ts';
+import { readAreas, readFloors, readRooms } from './sizes.ts';
+import { cleanTitle, composeTexts } from './summary.ts';
+import { clean, compileWords, fold, parseCapture } from './text.ts';
 
 /** A payload may have 50,000 characters (Contract 4), but the facts are near the beginning. */
 const MAX_TEXT = 20_000;
 const MAX_TITLE = 500;
 const MAX_PHONES = 10;
-const MAX_AREA = 10_000_000;
-/** Minimum price. Authors who do not want to name a price enter 1 if a form requires one. */
-const MIN_PRICE = 2;
 
-const DEALS: readonly DealType[] = ['sale', 'rent', 'daily_rent'];
-const PROPERTIES: readonly PropertyType[] = [
-  'apartment',
-  'house',
-  'room',
-  'land',
-  'commercial',
-  'garage',
-];
-
-/** Text of a listing, prepared for the rules. */
-type ListingText = {
-  title: string;
-  /** Cleaned title and description, separated by a line break, in their original case for names and addresses. */
-  written: string;
-  /** Folded title, with number words as digits and without phone numbers. */
-  foldedTitle: string;
-  /** Folded title and description, with number words as digits and without phone numbers. */
-  folded: string;
+/** Facts of a listing. Facts that its texts do not contain are null. */
+type Facts = {
+  language: Language;
+  deal_type: DealType | null;
+  property_type: PropertyType | null;
+  price: number | null;
+  /** ISO 4217. */
+  currency: string | null;
+  /** Ukrainian name in the nominative, if the city is known. */
+  city: string | null;
+  district: string | null;
+  rooms: number | null;
+  /** Square metres. */
+  area_total: number | null;
+  area_living: number | null;
+  area_kitchen: number | null;
+  floor: number | null;
+  floors_total: number | null;
 };
 
-const EURO_FLAT = compilePattern(String.raw`(?<!\p{L})[єе]вро-?(?=(?:одн|дв|тр)\p{L})`, 'gu');
+/** Payload of a source, validated by the collector. */
+type Payload = Partial<Facts & { title: string; description: string; address: string }>;
+
+const YEAR = String.raw`(1[5-9]\d\d|20\d\d)`;
+const YEAR_BUILT = [
+  String.raw`(?:built|constructed|completed)(?: in)? ?:? ?${YEAR}`,
+  String.raw`(?:рік|року|год|года) (?:побудови|будівництва|зведення|постройки|строительства) ?[:=-]? ?${YEAR}`,
+  String.raw`${YEAR} ?(?:року?|р\.?|года?|г\.?)? ?(?:побудови|будівництва|зведення|постройки|строительства|п\.?)`,
+  String.raw`(?:побудован|зведен|построен|возведен)\p{L}* (?:у|в) ${YEAR}`,
+  String.raw`(?:будинк|будинок|новобудов|дом|новостро)\p{L}* ${YEAR} ?(?:року?|р\.?|года?|г\.?)`,
+].map((source) => compileWords(source));
+
+/**
+ * Reads the fields that depend on no other field. To add a field of a listing, add its rule here.
+ * @param written The cleaned text in its original case.
+ * @param folded The folded text, with number words as digits and without phone numbers.
+ */
+const readSimpleFields = (written: string, folded: string) => ({
+  address: readAddress(written),
+  year_built:
+    YEAR_BUILT.map((pattern) => parseCapture(folded.match(pattern))).find(Number.isInteger) ?? null,
+  contact_name: readContactName(maskPhones(written)),
+  phones: readPhones(written).slice(0, MAX_PHONES),
+  features: readFeatures(folded),
+});
+
+const EURO_FLAT = compileWords(String.raw`[єе]вро-?((?:одн|дв|тр)\p{L}+)`, 'gu');
 
 /** Folds a text for the rules, with "двушка" for "евродвушка" and "этаж" for "єтаж". */
 const foldForRules = (cleaned: string): string =>
-  replaceNumberWords(fold(maskPhones(cleaned)).replace(EURO_FLAT, '').replaceAll('єтаж', 'этаж'));
+  replaceNumberWords(fold(maskPhones(cleaned)).replace(EURO_FLAT, '$1').replaceAll('єтаж', 'этаж'));
 
-/** Prepares a title and a description for the rules. Both may be empty. */
-export function prepareText(rawTitle: string, rawDescription: string): ListingText {
-  const title = clean(rawTitle, MAX_TITLE).replace(/\s+/gu, ' ').trim();
-  const description = clean(rawDescription, MAX_TEXT).trim();
-  const foldedTitle = foldForRules(title);
-  return {
-    title,
-    written: `${title}\n${description}`.trim(),
-    foldedTitle,
-    folded: `${foldedTitle}\n${foldForRules(description)}`.trim(),
-  };
-}
-
-/** Reads the structured fields of a payload. Implausible values count as absent. */
-function readPayloadFields(payload: Record<string, unknown>) {
-  const text = (key: string): string | null => {
-    const value = payload[key];
-    if (typeof value !== 'string') return null;
-    return value.slice(0, 1_000).replace(/\s+/gu, ' ').trim() || null;
-  };
-  const number = (key: string, min: number, max: number): number | null => {
-    const value = payload[key];
-    return typeof value === 'number' && value >= min && value <= max ? value : null;
-  };
-  const integer = (key: string, min: number, max: number): number | null => {
-    const value = number(key, min, max);
-    return Number.isInteger(value) ? value : null;
-  };
-  const choice = <T extends string>(key: string, choices: readonly T[]): T | null =>
-    choices.find((candidate) => candidate === payload[key]) ?? null;
-  const currency = /^[a-z]{3}$/iu.exec(text('currency') ?? '')?.[0]?.toUpperCase() ?? null;
-  const phones = (Array.isArray(payload['phones']) ? payload['phones'] : [])
-    .slice(0, MAX_PHONES)
-    .map((phone) => (typeof phone === 'string' ? normalizePhone(phone) : null));
-  return { text, number, integer, choice, currency, phones };
-}
-
-type PayloadFields = ReturnType<typeof readPayloadFields>;
-
-function findPrice(hints: PayloadFields, folded: string, read: Price): Price {
-  const price = hints.number('price', MIN_PRICE, Number.MAX_SAFE_INTEGER);
-  if (price !== null) {
-    const currency = hints.currency ?? findPriceCurrency(folded, price) ?? read.currency;
-    return { price, currency };
-  }
-  return read.price === null ? read : { ...read, currency: read.currency ?? hints.currency };
-}
-
-function findRooms(folded: string, type: PropertyType | null): number | null {
-  if (type === 'room') return 1;
-  return type === 'land' || type === 'garage' ? null : readRooms(folded);
-}
-
-/** Reads the facts about a property from a payload and its text. Works for listings and for search requests. */
-export function extractFacts(payload: Record<string, unknown>, text: ListingText) {
-  const { folded, foldedTitle, written } = text;
-  const hints = readPayloadFields(payload);
-  const saidDeal = hints.choice('deal_type', DEALS) ?? readDealType(foldedTitle, folded);
-  const namedType =
-    hints.choice('property_type', PROPERTIES) ?? readPropertyType(foldedTitle, folded);
-  const { price, currency } = findPrice(hints, folded, readPrice(folded, saidDeal, namedType));
-  const rooms = hints.integer('rooms', 1, 100) ?? findRooms(folded, namedType);
+/** Reads the facts of a listing by rules. Fields of the payload take precedence over its texts. */
+function readListing({ title = '', description = '', ...given }: Payload) {
+  const cleanedTitle = clean(title, MAX_TITLE);
+  const written = `${cleanedTitle}\n${clean(description, MAX_TEXT)}`.trim();
+  const [foldedTitle, folded] = [foldForRules(cleanedTitle), foldForRules(written)];
+  const deal = given.deal_type ?? readDealType(foldedTitle, folded);
+  const namedType = given.property_type ?? readPropertyType(foldedTitle, folded);
+  const rooms = given.rooms ?? readRooms(folded, namedType);
   const type = namedType ?? (rooms === null ? null : 'apartment');
-  const areas = readAreas(folded, namedType);
+  const { price, currency } = readPrice(folded, { deal, type, known: given.price });
+  const areas = readAreas(folded, type);
   const floors = readFloors(folded, type);
-  const city = hints.text('city');
-  const place = readPlace(written, folded, city === null ? null : normalizeCity(city));
-  const phones = [...hints.phones.filter((phone) => phone !== null), ...readPhones(written)];
-  return {
-    namesProperty: namedType !== null || rooms !== null,
+  const facts = {
     language: detectLanguage(folded),
-    deal_type: saidDeal ?? guessDealType(price, currency),
+    deal_type: deal ?? guessDealType(price, currency),
     property_type: type,
     price,
-    currency,
-    city: place.city,
-    district: hints.text('district') ?? place.district,
-    address: hints.text('address') ?? readAddress(written),
+    currency: given.currency ?? currency,
+    ...readPlace(written, folded, given.city ? normalizeCity(given.city) : undefined),
     rooms,
-    area_total: hints.number('area_total', 0.1, MAX_AREA) ?? areas.total,
-    area_living: hints.number('area_living', 0.1, MAX_AREA) ?? areas.living,
-    area_kitchen: hints.number('area_kitchen', 0.1, MAX_AREA) ?? areas.kitchen,
-    floor: hints.integer('floor', -5, 200) ?? floors.floor,
-    floors_total: hints.integer('floors_total', 1, 200) ?? floors.total,
-    year_built: hints.integer('year_built', 1500, 2100) ?? readYearBuilt(folded),
-    contact_name: hints.text('contact_name') ?? readContactName(maskPhones(written)),
-    phones: [...new Set(phones)].slice(0, MAX_PHONES),
-    features: readFeatures(folded),
-  };
+    area_total: given.area_total ?? areas.total,
+    area_living: areas.living,
+    area_kitchen: areas.kitchen,
+    floor: given.floor ?? floors.floor,
+    floors_total: given.floors_total ?? floors.total,
+    ...readSimpleFields(written, folded),
+  } satisfies Facts;
+  return { facts, folded, title: cleanedTitle };
 }
 
 /**
- * Extraction of a payload. Known cities have their Ukrainian names in the nominative, phone numbers are `+` and digits,
- * areas are in square metres, and features are sorted slugs.
+ * Extracts the facts of a listing from a payload by rules (Contract 4, Model). Instructions inside a text have no
+ * effect.
  */
-export type ListingExtraction = Omit<ReturnType<typeof extractFacts>, 'namesProperty'> & {
-  is_listing: boolean;
-  reason: string | null;
-  title: string | null;
-  summary: string | null;
-};
-
-type NullFacts = Record<
-  Exclude<keyof ListingExtraction, 'is_listing' | 'reason' | 'language' | 'phones' | 'features'>,
-  null
->;
-
-/**
- * Extracts the facts of a listing from a payload by rules (Contract 4, Model). Plausible fields of the payload take
- * precedence over its text. Instructions inside a text have no effect.
- * @param input Any JSON value.
- */
-export function extractListing(input: unknown): ListingExtraction {
-  const isObject = typeof input === 'object' && input !== null && !Array.isArray(input);
-  // A null prototype keeps inherited names such as "constructor" from being read as fields.
-  const payload: Record<string, unknown> = Object.assign(
-    Object.create(null),
-    isObject ? input : {},
-  );
-  const written = (key: string) => (typeof payload[key] === 'string' ? payload[key] : '');
-  const text = prepareText(written('title'), written('description'));
-  const { namesProperty, ...read } = extractFacts(payload, text);
-  const { deal_type: deal, price, language, phones } = read;
-  const reason = explainRejection({
-    folded: text.folded,
-    namesProperty,
-    hasFacts: deal !== null || price !== null || read.area_total !== null,
-    isStructured: readPayloadFields(payload).choice('deal_type', DEALS) !== null && price !== null,
+export function extractListing(payload: Payload) {
+  const { facts, folded, title } = readListing(payload);
+  const { deal_type: deal, property_type: type, price } = facts;
+  const isStructured = payload.deal_type !== undefined && price !== null;
+  const reason = explainRejection(folded, {
+    namesProperty: type !== null || isStructured,
+    hasFacts: deal !== null || price !== null || facts.area_total !== null,
   });
   if (reason !== null) {
-    // All facts are null except those that the next statements set.
-    const nothing = Object.fromEntries(Object.keys(read).map((key) => [key, null])) as NullFacts;
-    const texts = { title: null, summary: null };
-    return { is_listing: false, reason, ...nothing, ...texts, language, phones, features: [] };
+    return {
+      is_listing: false,
+      reason,
+      language: facts.language,
+      phones: facts.phones,
+      features: [],
+    };
   }
+  const composed = composeTexts(facts);
   return {
     is_listing: true,
-    reason: null,
-    ...read,
-    title: cleanTitle(text.title) ?? composeTitle(read),
-    summary: composeSummary(read),
+    reason,
+    ...facts,
+    ...composed,
+    title: cleanTitle(title) ?? composed.title,
   };
 }
 
 /** Search criteria in a text. Criteria that the text does not contain are null. */
-export type SearchCriteria = {
-  language: Language;
+export type SearchCriteria = Facts & {
   /** Whether the text names a property. */
   namesProperty: boolean;
-  deal_type: DealType | null;
-  property_type: PropertyType | null;
-  price: number | null;
-  currency: string | null;
-  city: string | null;
-  district: string | null;
-  rooms: number | null;
-  /** Total area in square metres. */
-  area_total: number | null;
-  features: readonly string[];
 };
 
 /** Reads search criteria from a text, with the same rules as for listings. */
 export function extractSearchCriteria(text: string): SearchCriteria {
-  return extractFacts({}, prepareText('', text));
+  const { facts } = readListing({ description: text });
+  return { ...facts, namesProperty: facts.property_type !== null };
 }

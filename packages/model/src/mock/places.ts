@@ -1,38 +1,20 @@
-import { readFileSync } from 'node:fs';
-import {
-  clean,
-  fold,
-  parseTable,
-  compilePattern,
-  createPatternTester,
-  compileWholeWords,
-} from './text.ts';
-
-/** City and district of a listing. */
-export type Place = { city: string | null; district: string | null };
-
-const [cityTable = '', districtTable = ''] = readFileSync(
-  new URL('places.txt', import.meta.url),
-  'utf8',
-).split('\n\n');
+import { clean, compilePattern, compileWords, fold, parseTable, readTable } from './text.ts';
 
 /** Cities with their canonical names: Ukrainian, in the nominative. */
-const CITIES = parseTable(cityTable).map(([name, forms]) => ({
+const CITIES = parseTable(readTable('cities')).map(([name, forms]) => ({
   name,
-  forms: compileWholeWords(forms, 'gu'),
+  forms: compileWords(forms, 'gu'),
 }));
 
-const ADJECTIVE = '(?:ий|ому|ого|ім|ом|ый|ой|yi|iy|y|yy)?';
 const RAION = String.raw`(?:р-н\p{L}*|район\p{L}*|district|raion)`;
 
-/** Districts with their canonical names. `city` is null if several cities have a district with this name. */
-const DISTRICTS = parseTable(districtTable).map(([key, forms]) => {
-  const [title = '', city = null] = key.split(', ');
+/** Districts with their canonical names. `city` is undefined if several cities have a district with this name. */
+const DISTRICTS = parseTable(readTable('districts')).map(([key, forms]) => {
+  const [title = '', city] = key.split(', ');
   const name = title.replace(' район', '');
-  const roots = `(?:${forms})${ADJECTIVE}`;
-  const isRaion = name !== title;
-  const source = isRaion ? `${roots} ${RAION}|${RAION} ${roots}` : forms;
-  return { name, city, forms: compileWholeWords(source, 'gu') };
+  const root = `(?:${forms})(?:ий|ому|ого|ім|ом|ый|ой|yi|iy|y|yy)?`;
+  const source = name === title ? forms : `${root} ${RAION}|${RAION} ${root}`;
+  return { name, city, forms: compileWords(source, 'gu') };
 });
 
 /** Returns the cities and districts that a folded text names, as `city:Львів` and `district:Центр`. */
@@ -42,71 +24,50 @@ export function findPlaces(folded: string): string[] {
   return [...new Set([...found(CITIES, 'city'), ...found(DISTRICTS, 'district')])];
 }
 
-const says = createPatternTester(String.raw`
-# Text before a city name that is not the location: a distance, or the name of a station, a street or a river.
-elsewhere: (?:^|[^\p{L}])(?:від|від м\.|от|до|from|to|км|km|траса|трасса|шосе|сторону|бік|towards?|outside|поблизу|недалеко від|under|під|под|обмін на|обмен на|пере(?:їзд|езд|їжджа|езжа)\p{L}* (?:в|у|до)|метро|геро(?:їв|ев)|heroes of|вид\p{L}* на|view of|бере[гз]\p{L}*|наб\.|набережн\p{L}*|річк\p{L}*|рек[аеи])(?: м\.?| г\.?| міста| города)? ?$
-# Text after a city name that excludes the city: "3к в Мелитополе не предлагать".
-notOffered: ^,? не (?:пропон|предлаг)
-# Names such as "Кловська": here "м." stands for a metro station, not for a city.
-station: (?:ська|ская|цька|цкая)$
-numbered: \d\p{L}?$
-`);
-
-/** Name of a village. The table has no villages, so a capitalized name after a word such as "село" counts as one. */
-const NAME = String.raw`(\p{Lu}[\p{L}'-]+(?: (?!\p{L}+ (?:обл|р-н|район))\p{Lu}[\p{L}'-]+)?)`;
-const VILLAGE = compilePattern(
-  String.raw`(?:^|[\s,(])(?:с\.|село|селі|селе|смт\.?|сел\.|village of|village) ?${NAME}`,
+/** Text before a city that is not the location: a distance, or the name of a station, a street or a river. */
+const ELSEWHERE = compilePattern(
+  String.raw`(?:^|[^\p{L}])(?:від|від м\.|от|до|from|to|км|km|траса|трасса|шосе|сторону|бік|towards?|outside|поблизу|недалеко від|under|під|под|обмін на|обмен на|пере(?:їзд|езд|їжджа|езжа)\p{L}* (?:в|у|до)|метро|геро(?:їв|ев)|heroes of|вид\p{L}* на|view of|бере[гз]\p{L}*|наб\.|набережн\p{L}*|річк\p{L}*|рек[аеи])(?: м\.?| г\.?| міста| города)? ?$`,
 );
-const TOWN = compilePattern(String.raw`(?:^|[\s,(])(?:м\.|місто|г\.|город|city of) ?${NAME}`);
+
+/** A town or village that the table lacks: a capitalized name after a word such as "село". */
+const SETTLEMENT = compilePattern(
+  String.raw`(?:^|[\s,(])(?:(с\.|село|селі|селе|смт\.?|сел\.|village(?: of)?)|м\.|місто|г\.|город|city of) ?(?!\p{L}+(?:ська|ская|цька|цкая)(?!\p{L}))(\p{Lu}[\p{L}'-]+(?: (?!\p{L}+ (?:обл|р-н|район))\p{Lu}[\p{L}'-]+)?)`,
+);
 
 /** Returns the canonical name of a city, or the cleaned input if the city is unknown. */
 export function normalizeCity(written: string): string {
   const cleaned = clean(written, 200);
-  const folded = fold(cleaned);
-  const known = CITIES.find(({ forms }) => folded.search(forms) >= 0);
+  const known = CITIES.find(({ forms }) => fold(cleaned).search(forms) >= 0);
   return known?.name ?? cleaned.replace(/^(?:м\.|г\.|с\.|смт)\s?/u, '').trim();
 }
 
-function findFirstCity(folded: string): string | null {
-  let first: { name: string; at: number } | null = null;
-  for (const { name, forms } of CITIES) {
-    for (const { index: at, 0: found } of folded.matchAll(forms)) {
-      const end = at + found.length;
-      if (says('notOffered', folded.slice(end, end + 16))) continue;
-      if (says('elsewhere', folded.slice(Math.max(0, at - 24), at))) continue;
-      if (first === null || at < first.at) first = { name, at };
-      break;
-    }
-  }
-  return first?.name ?? null;
-}
-
-function findFirstDistrict(folded: string, city: string | null): (typeof DISTRICTS)[number] | null {
-  let first: { district: (typeof DISTRICTS)[number]; at: number } | null = null;
-  for (const district of DISTRICTS) {
-    if (city !== null && district.city !== null && district.city !== city) continue;
-    const at = folded.search(district.forms);
-    // A specific name takes precedence over "Центр", which is vague.
-    const isBetter =
-      first === null ||
-      first.district.name === 'Центр' ||
-      (at < first.at && district.name !== 'Центр');
-    if (at >= 0 && isBetter) first = { district, at };
-  }
-  return first?.district ?? null;
+/** Returns the place that a text names first. */
+function findFirst<T extends { forms: RegExp }>(folded: string, places: T[]): T | undefined {
+  const found = places.flatMap((place) => {
+    const match = [...folded.matchAll(place.forms)].find(
+      ({ index }) => !ELSEWHERE.test(folded.slice(Math.max(0, index - 24), index)),
+    );
+    return match ? [{ place, at: match.index }] : [];
+  });
+  return found.toSorted((a, b) => a.at - b.at)[0]?.place;
 }
 
 /**
  * Reads the city and the district. If only one city has the district, it determines the city as well.
- * @param written The cleaned text in its original case, to find villages and unknown towns.
+ * @param written The cleaned text in its original case.
  * @param known The city in the payload.
  */
-export function readPlace(written: string, folded: string, known: string | null): Place {
-  const city = known ?? written.match(VILLAGE)?.[1] ?? findFirstCity(folded);
-  const district = findFirstDistrict(folded, city);
-  const town = written.match(TOWN)?.[1];
-  const unknown = town === undefined || says('station', town) ? null : normalizeCity(town);
-  return { city: city ?? district?.city ?? unknown, district: district?.name ?? null };
+export function readPlace(written: string, folded: string, known: string | undefined) {
+  const [, village, name] = SETTLEMENT.exec(written) ?? [];
+  const city = known ?? (village ? name : findFirst(folded, CITIES)?.name);
+  const districts = DISTRICTS.filter((district) => !city || (district.city ?? city) === city);
+  // A specific name takes precedence over "Центр", which is vague.
+  const [centre, specific] = [districts.slice(-1), districts.slice(0, -1)];
+  const district = findFirst(folded, specific) ?? findFirst(folded, centre);
+  return {
+    city: city ?? district?.city ?? (name === undefined ? null : normalizeCity(name)),
+    district: district?.name ?? null,
+  };
 }
 
 /** Words for streets and squares, longer forms first. */
@@ -120,17 +81,10 @@ const STREET = compilePattern(
   String.raw`(?<!\p{L})(?:${KIND}) ?(?:${STREET_NAME}|\p{Ll}[\p{L}'-]{3,30})(?:${HOUSE})?`,
   'gu',
 );
-const ENGLISH_NAME = String.raw`\p{Lu}[\p{L}'-]{1,30}(?: \p{Lu}[\p{L}'-]{1,30}){0,2}`;
-const ENGLISH_STREET = compilePattern(
-  String.raw`(?<![\p{L}\d])(?:\d{1,4}[A-Za-z]?,? )?${ENGLISH_NAME} (?:Street|St|Avenue|Ave|Boulevard|Blvd|Lane|Square)(?!\p{L})\.?` +
-    String.raw`(?:,? \d{1,4}(?:/\d{1,3})?[A-Za-z]?(?![\p{L}\d]| ?(?:m|sq|min|floor|bed|room)))?`,
-);
 
-/** Reads the street and the house number, in the spelling of the cleaned text. */
+/** Reads a street, if possible with a house number, in the spelling of the cleaned text. */
 export function readAddress(written: string): string | null {
   const streets = [...written.matchAll(STREET)].map(([street]) => street);
-  // Prefer a street with a house number.
-  const best = streets.find((street) => says('numbered', street)) ?? streets[0];
-  const address = best ?? ENGLISH_STREET.exec(written)?.[0] ?? null;
-  return address?.replace(/\s+/gu, ' ').replace(/[\s,.;-]+$/u, '') ?? null;
+  const street = streets.find((candidate) => /\d\p{L}?$/u.test(candidate)) ?? streets[0];
+  return street?.replace(/\s+/gu, ' ').replace(/[\s,.;-]+$/u, '') ?? null;
 }

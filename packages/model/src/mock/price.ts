@@ -1,14 +1,5 @@
-import { compileTable, parseTable, compilePattern, createPatternTester } from './text.ts';
-import {
-  type DealType,
-  guessDealType,
-  findLastDeal,
-  offersBothDeals,
-  type PropertyType,
-} from './kinds.ts';
-
-/** A price and its currency (ISO 4217). */
-export type Price = { price: number | null; currency: string | null };
+import type { DealType, PropertyType } from './kinds.ts';
+import { compilePattern, compileTable, createPatternTester, parseTable } from './text.ts';
 
 /** Spellings of currencies in folded text, longest first. "Умовні одиниці" means dollars in Ukrainian listings. */
 const CURRENCIES = parseTable(String.raw`
@@ -24,26 +15,19 @@ const CODES = CURRENCIES.map(([code, forms]): [string, RegExp] => [
   compilePattern(`^(?:${forms})$`),
 ]);
 
-/** Returns the ISO 4217 code of a spelling of a currency, or null. */
-function parseCurrency(form: string | undefined): string | null {
-  return CODES.find(([, pattern]) => form !== undefined && pattern.test(form))?.[0] ?? null;
-}
-
 /** A number in a text that may be a sum of money, with the words around it. */
 type Amount = {
   value: number;
-  /** ISO 4217 code. Null if the text names no currency. */
   currency: string | null;
   /** Whether the number has a multiplier ("85к", "15 тис"), which makes it a sum of money rather than a count. */
-  scaled: boolean;
-  /** Text before the number, back to the previous amount or line. */
+  isScaled: boolean;
+  /** Clause before the number. */
   before: string;
-  /** Text after the number, up to the next semicolon or line end. */
   after: string;
-  at: number;
 };
 
 const CONTEXT_LENGTH = 48;
+/** Smallest "к" amount without a currency: "2к" is a flat with two rooms. */
 const MIN_THOUSANDS = 7_000;
 
 const NUMBER = String.raw`\d{1,3}(?:[ .,]\d{3})+(?!\d)(?:[.,]\d{1,2}(?!\d))?|\d{1,9}(?:[.,]\d{1,2}(?!\d))?`;
@@ -58,23 +42,19 @@ const AMOUNT = compilePattern(
   'gu',
 );
 
-/** Parses a number: "85 000", "85.000" and "85,000" have thousands separators, "1,2" and "65.5" are decimals. */
-function parseNumber(written: string): number {
-  const grouped = /^\d{1,3}(?:[ .,]\d{3})+/u.exec(written)?.[0] ?? '';
-  const rest = written.slice(grouped.length);
-  const whole = grouped.replace(/[ .,]/gu, '');
-  return Number((whole + rest).replace(',', '.'));
+const parseCurrency = (form: string | undefined): string | null =>
+  CODES.find(([, pattern]) => form !== undefined && pattern.test(form.trim()))?.[0] ?? null;
+
+/** Parses "85 000" and "85.000" as thousands, and "1,2" as a decimal. Before a multiplier, all points are decimal. */
+function parseAmount(written: string, factor: number, rest: string): number {
+  if (factor > 1) {
+    return Number(written.replaceAll(' ', '').replace(',', '.')) * factor + Number(rest) * 1_000;
+  }
+  const groups = /^\d{1,3}(?:[ .,]\d{3})+/u.exec(written)?.[0] ?? '';
+  return Number((groups.replace(/[ .,]/gu, '') + written.slice(groups.length)).replace(',', '.'));
 }
 
-/** Parses a number before a multiplier, where a point or comma is always decimal: "1.200 млн". */
-function parseScaled(written: string): number {
-  return Number(written.replaceAll(' ', '').replace(',', '.'));
-}
-
-/**
- * Returns all numbers of a folded text that may be sums of money, in the order of the text. They include numbers
- * without a currency and a multiplier, because a label such as "ціна" can make them prices.
- */
+/** Returns all numbers of a folded text that may be sums of money, in the order of the text. */
 function readAmounts(folded: string): Amount[] {
   const amounts: Amount[] = [];
   let previousEnd = 0;
@@ -82,24 +62,23 @@ function readAmounts(folded: string): Amount[] {
     const { pre, number = '', thousand, million, rest = '0', post } = match.groups ?? {};
     const end = match.index + match[0].length;
     const factor = thousand === undefined ? (million === undefined ? 1 : 1_000_000) : 1_000;
-    const value =
-      factor === 1 ? parseNumber(number) : parseScaled(number) * factor + Number(rest) * 1_000;
-    const currency = parseCurrency(post?.trim()) ?? parseCurrency(pre);
-    const before = folded.slice(Math.max(previousEnd, match.index - CONTEXT_LENGTH), match.index);
-    // "2к" is a flat with two rooms, "85к" is a sum of money.
-    const countsRooms = thousand === 'к' && currency === null && value < MIN_THOUSANDS;
-    if (!countsRooms) {
-      amounts.push({
-        value: Math.round(value * 100) / 100,
-        currency,
-        scaled: factor !== 1,
-        before: before.split(/[;\n!?]/u).at(-1) ?? '',
-        after: folded.slice(end, end + CONTEXT_LENGTH).split(/[;\n]/u, 1)[0] ?? '',
-        at: match.index,
-      });
-    }
+    const value = Math.round(parseAmount(number, factor, rest) * 100) / 100;
+    const currency = parseCurrency(post) ?? parseCurrency(pre);
+    if (thousand === 'к' && currency === null && value < MIN_THOUSANDS) continue;
+    const start = Math.max(previousEnd, match.index - CONTEXT_LENGTH);
+    amounts.push({
+      value,
+      currency,
+      isScaled: factor > 1,
+      before:
+        folded
+          .slice(start, match.index)
+          .split(/[;\n!?+]|,(?!\d)|\. /u)
+          .at(-1) ?? '',
+      after: folded.slice(end, end + CONTEXT_LENGTH).split(/[;\n]/u, 1)[0] ?? '',
+    });
     // A bare number does not separate a label from its amount: "депозит за 1 місяць 9000 грн".
-    if (currency !== null || factor !== 1) previousEnd = end;
+    if (currency !== null || factor > 1) previousEnd = end;
   }
   return amounts;
 }
@@ -118,20 +97,18 @@ other: депозит|заста[вн]|завдат|залог|задат|deposi
 other: комісі|комисси|commission|fee(?:s)?(?!\p{L})|послуг|услуг|рієлтор|риелтор|риэлтор|agency|прибиран|уборк|cleaning|консьєрж|консьерж|охорон
 other: було|была|было|був(?!\p{L})|был(?!\p{L})|раніше|ранее|раньше|was(?!\p{L})|were|formerly|previously|old price|стар[аоы]|замість|вместо|instead|(?:з|по|від)?робили|(?:с|по)?делали|витратил|потратил|купува|купил|покупал|придбал|bought|paid(?!\p{L})|spent|${PRICE_REDUCED_FROM}
 other: знижк|скидк|discount|торг|уступ|доплат|внес|взнос|аванс|розтерм|розстроч|рассроч|installment|instalment|down payment|курс|rate(?!\p{L})
-other: паркінг|паркинг|паркомісц|машиномісц|машиномест|гараж|комор[аиу]|кладов|parking|garage|storage|вклад|влож|інвест|ремонт\p{L}* (?:за|на|кошт|обош|обійш)|invested|дохід|доход|прибут|income|yield|зарплат|salary|штраф|fine(?!\p{L})|податк|налог|tax(?!i)|меблі за|мебель за|(?:за|per) (?:1 |один |одну )?(?:м ?2|м ?кв|кв(?!\p{L})|метр(?!о)|сотк|m ?2|sq)
+other: паркінг|паркинг|комор[аиу]|кладов|parking|storage|вклад|влож|інвест|ремонт\p{L}* (?:за|на|кошт|обош|обійш)|invested|дохід|доход|прибут|income|yield|зарплат|salary|штраф|fine(?!\p{L})|податк|налог|tax(?!i)|меблі за|мебель за|(?:за|per) (?:1 |один |одну )?(?:м ?2|м ?кв|кв(?!\p{L})|метр(?!о)|сотк|m ?2|sq)
 `);
 
 /** Patterns for the text before and after an amount. */
 const says = createPatternTester(String.raw`
-# Text after an amount per square metre, hour or year.
-perUnit: ^\.?,? ?(?:/|за|per|a) ?(?:1 ?|один ?|одну ?)?(?:м ?2|м(?!\p{L})|кв(?!арт)|метр(?!о)|m ?2|sq|сотк|квадрат|годин|час(?!т)|hour|рік|год(?!и)|year|парк)
-# Text after an additional cost, such as utilities. Excludes costs that are included in the price or named with an amount.
-otherAfter: ^ ?(?:- ?)?(?:(?:за|на) комун|(?:комунальн|коммунальн|застав|депозит|deposit|завдат|залог|комісі|комисс|commission|agency|cleaning|fee|знижк|скидк|discount|utilities|for utilities|парк|штраф|розтерм|внес)(?!\p{L}* (?:включ|в цін))(?!\p{L}*[^,.;]{0,14}\d))
-# Text after an amount that the author takes back: "Сто тисяч? Ні, вісімдесят".
-questioned: ^ ?\?
+# Text after an amount that is not the price: per square metre, hour or year; an additional cost; a retracted amount.
+notPrice: ^\.?,? ?(?:/|за|per|a) ?(?:1 ?|один ?|одну ?)?(?:м ?2|м(?!\p{L})|кв(?!арт)|метр(?!о)|m ?2|sq|сотк|квадрат|годин|час(?!т)|hour|рік|год(?!и)|year|парк)
+notPrice: ^ ?(?:- ?)?(?:(?:за|на) комун|(?:комунальн|коммунальн|застав|депозит|deposit|завдат|залог|комісі|комисс|commission|agency|cleaning|fee|знижк|скидк|discount|utilities|for utilities|парк|штраф|розтерм|внес)(?!\p{L}* (?:включ|в цін))(?!\p{L}*[^,.;]{0,14}\d))
+notPrice: ^ ?\?
+notPrice: ^ ?%
 monthly: ^\.?,? ?(?:\+ ?[\p{L}.]+ ?)?(?:/|в|на|за|у|per|a|each)? ?(?:міс|мес|mo(?:nth)?(?!\p{L})|pcm|monthly|щомісяч|ежемесяч|m(?!\p{L}))
 daily: ^\.?,? ?(?:/|в|на|за|у|per|a)? ?(?:доб|сут|ніч|ноч|night|day|день|daily)
-percent: ^ ?%
 # Text after a number that counts something other than money.
 measure: ^ ?-? ?(?:м(?!\p{L})|м ?2|кв(?!арт)|m ?2|sq|сот|км|km|хв|мин|min|кімн|комн|room|поверх|пов|этаж|эт|рок|рік|р\.|год|лет|year|люд|чел|person|people|guest|гост|міс|мес|доб|сут|шт|х(?!\p{L})|:\d|bed|br)
 # Text before a price per night.
@@ -140,124 +117,73 @@ dailyBefore: \<(?:подобов|посуточн|за (?:добу|ніч)|за 
 letNow: \<(?:здан[аоі]|сдан[аоы]|здаєт|сдает|орендар|арендатор|rented|tenant|наразі зда)
 `);
 
-const GARAGE = compilePattern(
-  String.raw`(?:гараж|паркінг|паркомісц|машиномісц|машиномест|parking|garage)\p{L}*`,
-  'gu',
-);
-const WORD_AFTER = compilePattern(String.raw`^[ (-]*(?:(?:for|за|на) )?\p{L}+`);
-
-/** Minimum price by deal type, in any currency. Lower amounts are not prices. */
+/** Minimum price by deal type, in any currency. */
 const MIN_PRICE: Record<DealType, number> = { sale: 500, rent: 30, daily_rent: 5 };
-/** Bounds for prices without a currency. Numbers outside are counts. */
+/** Minimum prices without a currency, with and without a label. */
 const MIN_LABELLED = 100;
 const MIN_BARE = 1_000;
 const MAX_BARE = 100_000_000;
 
-function findLastLabel(before: string): Role | null {
-  let role: Role | null = null;
-  let at = -1;
-  for (const [candidate, pattern] of LABELS) {
-    const last = [...before.matchAll(pattern)].at(-1);
-    const end = last === undefined ? -1 : last.index + last[0].length;
-    if (end > at) [role, at] = [candidate, end];
-  }
-  return role;
-}
-
-/** Returns the text before an amount, back to the last comma, plus sign or full stop. */
-function extractClauseBefore({ before }: Amount): string {
-  return before.split(/,(?!\d)|\+|\. /u).at(-1) ?? '';
-}
-
-const isYear = ({ value }: Amount): boolean => value >= 1900 && value <= 2035;
-const isMoney = ({ currency, scaled }: Amount): boolean => currency !== null || scaled;
-
-/** Returns whether an amount cannot be the price: it is too small, per unit, an extra cost, or the current rent. */
-function cannotBePrice(amount: Amount, deal: DealType | null): boolean {
-  const { value, after } = amount;
-  if (value < (deal === null ? MIN_PRICE.daily_rent : MIN_PRICE[deal])) return true;
-  if (['percent', 'perUnit', 'otherAfter'].some((name) => says(name, after))) return true;
-  return deal === 'sale' && (says('monthly', after) || says('letNow', extractClauseBefore(amount)));
-}
-
-/** Returns 1 if the period of an amount matches the rent, -1 if it differs, and 0 if there is no period or no rent. */
-function comparePeriod(amount: Amount, deal: DealType | null): -1 | 0 | 1 {
-  if (deal !== 'rent' && deal !== 'daily_rent') return 0;
-  const own = deal === 'rent' ? 'monthly' : 'daily';
-  if (says(own, amount.after)) return 1;
-  if (says(own === 'daily' ? 'monthly' : 'daily', amount.after)) return -1;
-  const isDaily = isMoney(amount) && says('dailyBefore', extractClauseBefore(amount));
-  return isDaily ? (deal === 'daily_rent' ? 1 : -1) : 0;
-}
-
-/** Returns whether a number without a currency may be a price. */
-function isBarePrice(amount: Amount, role: Role | null, fit: number): boolean {
-  const { value, before, after } = amount;
-  if (fit === 1) return value >= MIN_LABELLED;
-  if (says('measure', after)) return false;
-  if (role !== null) return value >= MIN_LABELLED && (role === 'price' || !isYear(amount));
-  const isRound = value >= MIN_BARE && value <= MAX_BARE && value % 50 === 0;
-  return isRound && !isYear(amount) && !/[№#/-] ?$/u.test(before);
-}
-
-/** Returns whether an amount belongs to another deal, judged by the words around it or by its size. */
-function isForOtherDeal(amount: Amount, deal: DealType | null): boolean {
-  const before = extractClauseBefore(amount);
-  const named = offersBothDeals(before)
-    ? guessDealType(amount.value, amount.currency)
-    : (findLastDeal(before) ?? findLastDeal(WORD_AFTER.exec(amount.after)?.[0] ?? ''));
-  return deal !== null && named !== null && (named === 'sale') !== (deal === 'sale');
+/** Returns the role that the label nearest to an amount gives it. */
+function findRole(before: string): Role | undefined {
+  const labels = LABELS.flatMap(([role, pattern]) =>
+    Array.from(before.matchAll(pattern), (match) => ({ role, end: match.index + match[0].length })),
+  );
+  return labels.toSorted((a, b) => a.end - b.end).at(-1)?.role;
 }
 
 /** Scores how likely an amount is the price. 0 means that it is not a price. */
 function scoreAmount(amount: Amount, deal: DealType | null): number {
-  const role = findLastLabel(extractClauseBefore(amount));
-  if (role === 'other' || cannotBePrice(amount, deal) || isForOtherDeal(amount, deal)) return 0;
-  const fit = comparePeriod(amount, deal);
-  const money = isMoney(amount);
-  if (!money && !isBarePrice(amount, role, fit)) return 0;
-  // A round number without a label or a period is the weakest candidate.
-  if (!money && role === null && fit !== 1) return deal === null ? 0 : 1;
-  const said = role === 'new' ? 6 : role === 'price' ? 2 : 0;
-  const doubt = says('questioned', amount.after) ? 3 : 0;
-  return Math.max(1, (money ? 4 : 2) + said + 3 * fit - doubt);
+  const { value, currency, isScaled, before, after } = amount;
+  const role = findRole(before);
+  const isMonthly = says('monthly', after);
+  const isDaily = says('daily', after) || says('dailyBefore', before);
+  const isOfOtherDeal =
+    deal === 'sale' ? isMonthly || says('letNow', before) : deal === 'rent' ? isDaily : isMonthly;
+  if (role === 'other' || (deal !== null && isOfOtherDeal)) return 0;
+  if (value < MIN_PRICE[deal ?? 'daily_rent'] || says('notPrice', after)) return 0;
+  if (currency !== null || isScaled) {
+    const said = role === 'new' ? 6 : role === 'price' ? 2 : 0;
+    return 4 + said + (isMonthly || isDaily ? 3 : 0);
+  }
+  // A number without a currency is a price only if a label, a period or its size says so.
+  const isYear = value >= 1900 && value <= 2035;
+  if (isMonthly || isDaily) return value >= MIN_LABELLED ? 3 : 0;
+  if (says('measure', after)) return 0;
+  if (role !== undefined) return value >= MIN_LABELLED && (role === 'price' || !isYear) ? 3 : 0;
+  const isRound = value >= MIN_BARE && value <= MAX_BARE && value % 50 === 0;
+  return isRound && !isYear && deal !== null && !/[№#/-] ?$/u.test(before) ? 1 : 0;
+}
+
+/** Price and its currency (ISO 4217). */
+export type Price = { price: number | null; currency: string | null };
+
+const GARAGE = compilePattern(
+  String.raw`(?:паркінг|паркомісц|машиномісц|машиномест|parking)\p{L}*`,
+  'gu',
+);
+
+/**
+ * Reads the asking price. Ignores deposits, utilities, commissions, prices per square metre and former prices. The
+ * amount with the highest score wins, and the first one of equal scores.
+ * @param known Price in the payload. The text may contain its currency.
+ */
+export function readPrice(
+  folded: string,
+  { deal, type, known }: { deal: DealType | null; type: PropertyType | null; known: unknown },
+): Price {
+  // The word "parking" marks a price as that of an extra, unless the parking place itself is on offer.
+  const amounts = readAmounts(type === 'garage' ? folded.replace(GARAGE, ' ') : folded);
+  const scored = amounts.map((amount) => ({ ...amount, score: scoreAmount(amount, deal) }));
+  const [best] = scored.filter(({ score }) => score > 0).toSorted((a, b) => b.score - a.score);
+  const price = typeof known === 'number' ? known : best?.value;
+  if (price === undefined) return { price: null, currency: null };
+  const currency = amounts.find((amount) => amount.value === price && amount.currency)?.currency;
+  return { price, currency: currency ?? guessCurrency(price, deal) };
 }
 
 /** Rents without a currency are in hryvnias from these amounts up. */
-const MIN_HRYVNIA_RENT = 3_000;
-const MIN_HRYVNIA_NIGHT = 300;
+const MIN_HRYVNIAS: Record<string, number> = { rent: 3_000, daily_rent: 300 };
 
-function guessCurrency(price: number, deal: DealType | null): string | null {
-  if (deal === 'rent' && price >= MIN_HRYVNIA_RENT) return 'UAH';
-  return deal === 'daily_rent' && price >= MIN_HRYVNIA_NIGHT ? 'UAH' : null;
-}
-
-function findCurrency(amounts: Amount[], price: number): string | null {
-  return (
-    amounts.find(({ value, currency }) => value === price && currency !== null)?.currency ?? null
-  );
-}
-
-/**
- * Reads the asking price. Ignores deposits, utilities, commissions, prices per square metre and former prices. Of
- * several candidates, the one with the highest score wins, and the first one of equal scores.
- */
-export function readPrice(folded: string, deal: DealType | null, type: PropertyType | null): Price {
-  let best: Amount | null = null;
-  let bestScore = 0;
-  // The word "garage" marks a price as that of an extra, unless the garage itself is on offer.
-  const amounts = readAmounts(type === 'garage' ? folded.replace(GARAGE, ' ') : folded);
-  for (const amount of amounts) {
-    const points = scoreAmount(amount, deal);
-    if (points > bestScore) [best, bestScore] = [amount, points];
-  }
-  if (best === null) return { price: null, currency: null };
-  const currency =
-    best.currency ?? findCurrency(amounts, best.value) ?? guessCurrency(best.value, deal);
-  return { price: best.value, currency };
-}
-
-/** Returns the currency of a known price in a text, or null if the text does not contain the price with a currency. */
-export function findPriceCurrency(folded: string, price: number): string | null {
-  return findCurrency(readAmounts(folded), price);
-}
+const guessCurrency = (price: number, deal: DealType | null): string | null =>
+  price >= (MIN_HRYVNIAS[deal ?? ''] ?? Infinity) ? 'UAH' : null;

@@ -1,29 +1,25 @@
+import { readFileSync } from 'node:fs';
+
 /**
- * Text normalization and pattern tables for the rules of the mock. Listings mix several dashes, apostrophes and
- * alphabets. Folding reduces them to one spelling, so that each rule needs only one pattern.
+ * Text normalization and pattern tables for the rules of the mock. Listings mix dashes, apostrophes and alphabets.
+ * Folding reduces them to one spelling.
  */
 
 const LATIN = 'ABCEHIKMOPTXYaceikmoptxy';
 const CYRILLIC = 'АВСЕНІКМОРТХУасеікмортху';
-
-const mapLookAlikes = (from: string, to: string): Map<string, string> =>
-  new Map(Array.from(from, (letter, at) => [letter, to.charAt(at)]));
-
-const TO_CYRILLIC = mapLookAlikes(LATIN, CYRILLIC);
-const TO_LATIN = mapLookAlikes(CYRILLIC, LATIN);
 
 /** Converts a word that mixes Latin and Cyrillic letters to the alphabet of most of its letters. */
 function unmixAlphabets(word: string): string {
   const latin = word.match(/\p{Script=Latin}/gu)?.length ?? 0;
   const all = word.match(/\p{L}/gu)?.length ?? 0;
   if (latin === 0 || latin === all) return word;
-  const letters = latin * 2 > all ? TO_LATIN : TO_CYRILLIC;
-  return word.replace(/./gu, (letter) => letters.get(letter) ?? letter);
+  const [from, to] = latin * 2 > all ? [CYRILLIC, LATIN] : [LATIN, CYRILLIC];
+  return word.replace(/./gu, (letter) => to[from.indexOf(letter)] ?? letter);
 }
 
 /**
- * Normalizes a text and cuts it to `limit` characters: NFKC, one kind of dash, apostrophe and space, no soft hyphens,
- * stress marks or zero-width characters, and one alphabet per word. Preserves case, which identifies names.
+ * Normalizes a text and cuts it to `limit` characters: one kind of dash, apostrophe and space, no invisible characters,
+ * and one alphabet per word. Preserves case, which identifies names.
  */
 export function clean(text: string, limit: number): string {
   return (
@@ -50,37 +46,28 @@ export function fold(cleaned: string): string {
     .replace(/(?<=[\p{L}\p{N}])'(?=[\p{L}\p{N}])/gu, '');
 }
 
-/** Character ranges for `\p{L}` and `\p{N}`. Compiling the patterns with full Unicode classes would take 0.3 s. */
-const CHARACTER_RANGES = { L: 'A-Za-zªµºÀ-ÖØ-öø-ɏЀ-ҁҊ-ԯ', N: '0-9' };
+/** Letters and digits. Compiling all patterns with full Unicode classes would take 0.3 s. */
+const RANGES: Record<string, string> = { L: 'A-Za-zªµºÀ-ÖØ-öø-ɏЀ-ҁҊ-ԯ', N: '0-9' };
 
 /** Word boundaries. `\b` recognizes only ASCII letters. */
-const WORD_BOUNDARIES: Record<string, string> = {
-  '\\<': `(?<![${CHARACTER_RANGES.L}${CHARACTER_RANGES.N}])`,
-  '\\>': `(?![${CHARACTER_RANGES.L}${CHARACTER_RANGES.N}])`,
+const BOUNDARIES: Record<string, string> = {
+  '\\<': `(?<![${RANGES['L']}${RANGES['N']}])`,
+  '\\>': `(?![${RANGES['L']}${RANGES['N']}])`,
 };
 
-/**
- * Compiles a pattern for folded text. `\<` and `\>` stand for the start and the end of a word. The pattern is case
- * sensitive, because folded text is in lower case.
- */
+/** Compiles a pattern for folded text. `\<` and `\>` stand for the start and the end of a word. */
 export function compilePattern(source: string, flags = 'u'): RegExp {
-  let isInClass = false;
+  const narrow = (text: string) => text.replace(/\\p\{([LN])\}/gu, (_, kind) => RANGES[kind] ?? '');
   const narrowed = source.replace(
-    /\\p\{([LN])\}|\\.|[[\]]/gu,
-    (token, kind: 'L' | 'N' | undefined) => {
-      if (kind !== undefined)
-        return isInClass ? CHARACTER_RANGES[kind] : `[${CHARACTER_RANGES[kind]}]`;
-      if (WORD_BOUNDARIES[token] !== undefined) return WORD_BOUNDARIES[token];
-      if (token === '[') isInClass = true;
-      if (token === ']') isInClass = false;
-      return token;
-    },
+    /\[(?:\\p\{.\}|\\.|[^\]\\])*\]|\\p\{[LN]\}|\\./gu,
+    (token) =>
+      BOUNDARIES[token] ?? (/^\\p.[LN].$/u.test(token) ? `[${narrow(token)}]` : narrow(token)),
   );
   return new RegExp(narrowed, flags);
 }
 
 /** Compiles a pattern that matches whole words. */
-export const compileWholeWords = (source: string, flags = 'u'): RegExp =>
+export const compileWords = (source: string, flags = 'u'): RegExp =>
   compilePattern(`\\<(?:${source})\\>`, flags);
 
 /** Compiles a pattern that matches the beginnings of words, because Ukrainian and Russian words are inflected. */
@@ -92,30 +79,26 @@ export function parseTable(table: string): [name: string, source: string][] {
   const lines = table.split('\n').filter((line) => line.trim() !== '' && !line.startsWith('#'));
   return lines.map((line) => {
     const at = line.indexOf(': ');
-    return [line.slice(0, at).trim(), line.slice(at + 2)];
+    return [line.slice(0, at), line.slice(at + 2)];
   });
 }
 
-/** Compiles a table of patterns with the global flag. */
+/** Reads a table from a file of this folder. */
+export const readTable = (name: string): string =>
+  readFileSync(new URL(`${name}.txt`, import.meta.url), 'utf8');
+
+/** Compiles a table of patterns with the global flag. The caller guarantees the names. */
 export function compileTable<Name extends string = string>(
   table: string,
   compile = compileStems,
 ): [Name, RegExp][] {
-  // The caller guarantees that the table has only names of this type.
   return parseTable(table).map(([name, source]) => [name as Name, compile(source, 'gu')]);
 }
 
-/**
- * Compiles a table of patterns.
- * @returns A function that tests a text against the pattern with a name. It throws an Error for an unknown name.
- */
+/** Creates a function that tests a text against the named patterns of a table. */
 export function createPatternTester(table: string): (name: string, text: string) => boolean {
-  const known = new Map(parseTable(table).map(([name, source]) => [name, compilePattern(source)]));
-  return (name, text) => {
-    const pattern = known.get(name);
-    if (pattern === undefined) throw new Error(`There is no pattern ${name}.`);
-    return pattern.test(text);
-  };
+  const patterns = parseTable(table).map(([name, form]) => ({ name, form: compilePattern(form) }));
+  return (name, text) => patterns.some((rule) => rule.name === name && rule.form.test(text));
 }
 
 /** Parses a captured group as a number, or returns null. Accepts a decimal comma. */
@@ -124,32 +107,14 @@ export function parseCapture(match: RegExpMatchArray | null, group = 1): number 
   return Number.isFinite(value) ? value : null;
 }
 
-/** Reads numbers with the named patterns of a table. */
-export type NumberReader = {
-  /** Returns the first number within the bounds that a pattern with this name captures, or null. */
-  read(name: string, text: string, bounds?: readonly [min: number, max: number]): number | null;
-  /** Returns the text without the first match of each pattern with this name. */
-  remove(name: string, text: string): string;
-};
-
-/** Compiles a table of patterns that each capture one number. Patterns with the same name are tried in order. */
-export function createNumberReader(table: string): NumberReader {
-  const named = Map.groupBy(parseTable(table), ([name]) => name);
-  const compiled = new Map(
-    [...named].map(([name, entries]) => [
-      name,
-      entries.map(([, source]) => compilePattern(source)),
-    ]),
-  );
-  return {
-    read(name, text, [min, max] = [-Infinity, Infinity]) {
-      for (const pattern of compiled.get(name) ?? []) {
-        const value = parseCapture(text.match(pattern));
-        if (value !== null && value >= min && value <= max) return value;
-      }
-      return null;
-    },
-    remove: (name, text) =>
-      (compiled.get(name) ?? []).reduce((rest, pattern) => rest.replace(pattern, ' '), text),
+/** Creates a function that returns the first number within bounds that a named pattern of a table captures. */
+export function createNumberReader(table: string) {
+  const patterns = parseTable(table).map(([name, form]) => ({ name, form: compilePattern(form) }));
+  return (name: string, text: string, min = -Infinity, max = Infinity): number | null => {
+    for (const { form } of patterns.filter((pattern) => pattern.name === name)) {
+      const value = parseCapture(text.match(form));
+      if (value !== null && value >= min && value <= max) return value;
+    }
+    return null;
   };
 }

@@ -1,5 +1,5 @@
 import { Type } from 'typebox';
-import { TEXT_TYPE, toFileName } from '../../files/files.ts';
+import { TEXT_TYPE, parseFileName } from '../../files/files.ts';
 import { defineTool, ToolError } from './tool.ts';
 
 /** Maximum length of a part in bytes, about 6,000 Cyrillic letters or 3,000 tokens. */
@@ -30,7 +30,7 @@ export const readFile = defineTool({
   isForFiles: true,
   title: ({ name }) => `Reading ${name}`,
   async run({ name: wanted, from = 0 }, { files, user, sessionId, outputBytes }) {
-    const name = toFileName(wanted);
+    const name = parseFileName(wanted);
     const file = { sessionId, name, from, bytes: PART_BYTES };
     const { part, size_bytes: size, media_type: mediaType } = await files.readPart(user, file);
     if (mediaType !== TEXT_TYPE) {

@@ -1,0 +1,294 @@
+import assert from 'node:assert/strict';
+import { suite, test, type TestContext } from 'node:test';
+import { setTimeout as sleep } from 'node:timers/promises';
+import type { BreakerState, ModelErrorCode } from '../src/index.ts';
+import { type ScriptedResponse, embeddings } from '../src/testing.ts';
+import { readRetryAfterMs } from '../src/transport.ts';
+import {
+  API_KEY,
+  ask,
+  chat,
+  failsWith,
+  failure,
+  FLAT,
+  look,
+  startScene,
+  type Step,
+} from './support.ts';
+
+suite('attempts', () => {
+  const retried: [name: string, answer: ScriptedResponse, code: ModelErrorCode][] = [
+    ['a crashed runner of Ollama', failure.crash, 'MODEL_UNAVAILABLE'],
+    ['llama.cpp while it loads', failure.loading, 'MODEL_UNAVAILABLE'],
+    ['the page of a proxy', failure.htmlPage, 'MODEL_UNAVAILABLE'],
+    ['408', { status: 408, body: '' }, 'MODEL_UNAVAILABLE'],
+    ['a reset connection', 'reset', 'MODEL_UNREACHABLE'],
+    ['a connection broken in the middle', 'cut', 'MODEL_UNREACHABLE'],
+  ];
+  for (const [name, answer, code] of retried) {
+    test(`${name} is attempted three times at most`, async (t) => {
+      const { client, server, outcomes } = await startScene(t, [answer, answer, chat(FLAT)]);
+      assert.equal((await ask(client)).usage.calls, 3);
+      server.play(answer);
+      assert.equal((await failsWith(ask(client), code)).retryable, true);
+      assert.deepEqual(outcomes(), [code, code, 'ok', code, code, code]);
+    });
+  }
+
+  const final: [name: string, answer: ScriptedResponse, status: number, message: RegExp][] = [
+    ['a missing model', failure.missingModel, 404, /try pulling it first\. Check/],
+    ['a wrong parameter', { status: 400, body: { error: 'no such key' } }, 400, /no such key/],
+    [
+      'a wrong key',
+      { status: 401, body: { error: `bad ${API_KEY}` } },
+      401,
+      /bad \[key\]\. Check MODEL_API_KEY/,
+    ],
+    ['a redirect', { status: 307, headers: { location: '/x' }, body: '' }, 307, /MODEL_BASE_URL/],
+  ];
+  for (const [name, answer, status, message] of final) {
+    test(`${name} is attempted once`, async (t) => {
+      const { client, server, events } = await startScene(t, [answer]);
+      const error = await failsWith(ask(client), 'MODEL_REJECTED');
+      assert.deepEqual([error.status, error.retryable, error.cause], [status, false, undefined]);
+      assert.match(error.message, message);
+      assert.deepEqual([server.requests.length, events.length], [1, 1]);
+    });
+  }
+
+  test('A Retry-After within the deadline is followed, and a longer one fails the call', async (t) => {
+    const wait = failure.tooMany({ 'retry-after-ms': '30', 'retry-after': '600' });
+    const { client, server, outcomes } = await startScene(t, [wait, chat(FLAT)]);
+    await ask(client);
+    assert.deepEqual(outcomes(), ['MODEL_RATE_LIMITED', 'ok']);
+    server.play(failure.tooMany({ 'retry-after': '600' }));
+    assert.equal((await failsWith(ask(client), 'MODEL_RATE_LIMITED')).retryAfterMs, 600_000);
+    assert.equal(server.requests.length, 3);
+  });
+
+  test('The requested delay is read from the headers', () => {
+    const now = Date.parse('2026-03-01T12:00:00Z');
+    const cases: [headers: Record<string, string | string[]>, delayMs: number | undefined][] = [
+      [{}, undefined],
+      [{ 'retry-after': '1.5' }, 1_500],
+      [{ 'retry-after': 'Sun, 01 Mar 2026 12:00:20 GMT' }, 20_000],
+      [{ 'retry-after': 'Sun, 01 Mar 2026 11:00:00 GMT' }, 0],
+      [{ 'retry-after': ['7', '9'] }, 7_000],
+      [{ 'retry-after': '5', 'retry-after-ms': '120' }, 120],
+      [{ 'retry-after': '5', 'retry-after-ms': 'soon' }, 5_000],
+      [{ 'retry-after': '-5' }, undefined],
+      [{ 'retry-after': 'later' }, undefined],
+    ];
+    for (const [headers, delayMs] of cases) {
+      assert.equal(readRetryAfterMs(headers, now), delayMs, JSON.stringify(headers));
+    }
+  });
+
+  test('The deadline ends a request without an answer', async (t) => {
+    const { client, outcomes } = await startScene(t, ['silence'], { timeoutMs: 500 });
+    const error = await failsWith(ask(client), 'MODEL_TIMEOUT');
+    assert.match(error.message, /within 500 ms.*MODEL_TIMEOUT_MS/);
+    assert.deepEqual(outcomes(), ['MODEL_TIMEOUT']);
+  });
+
+  test('One deadline covers all attempts and the repair', async (t) => {
+    const script: ScriptedResponse[] = [failure.crash, chat('nonsense'), 'silence'];
+    const { client, server } = await startScene(t, script, { timeoutMs: 1_500 });
+    await failsWith(ask(client), 'MODEL_TIMEOUT');
+    assert.equal(server.requests.length, 3);
+  });
+
+  test('An abort ends a request or a wait, without a failure for the breaker', async (t) => {
+    const hour = 3_600_000;
+    const { client, server } = await startScene(t, ['silence', failure.crash], {
+      timeoutMs: 2 * hour,
+      breaker: { failures: 2 },
+      retry: { initialDelayMs: hour, maxDelayMs: hour },
+    });
+    for (const requests of [1, 2]) {
+      const controller = new AbortController();
+      const call = ask(client, controller.signal);
+      await t.waitFor(() => assert.equal(server.requests.length, requests));
+      const reason = new Error('stopping');
+      controller.abort(reason);
+      assert.equal((await failsWith(call, 'MODEL_ABORTED')).cause, reason);
+      assert.equal(client.breaker.state, 'closed');
+    }
+    await failsWith(ask(client, AbortSignal.abort()), 'MODEL_ABORTED');
+    assert.equal(server.requests.length, 2);
+  });
+});
+
+/** Starts a client whose calls make one attempt each. */
+function startSingle(t: TestContext, script: Step[], halfOpenAfterMs = 3_600_000) {
+  return startScene(t, script, { retry: { attempts: 1 }, breaker: { halfOpenAfterMs } });
+}
+
+const repeat = (times: number, answer: ScriptedResponse) =>
+  Array.from({ length: times }, () => answer);
+
+suite('the closed breaker', () => {
+  test('The breaker opens after five failed requests in a row, and then fails calls without a request', async (t) => {
+    const { client, server, events } = await startScene(t, [failure.crash]);
+    const states: BreakerState[] = [];
+    client.breaker.onChange((state) => states.push(state));
+    client.breaker.onChange(() => assert.fail('it has unsubscribed'))();
+
+    await failsWith(ask(client), 'MODEL_UNAVAILABLE');
+    assert.deepEqual([client.breaker.state, client.breaker.isOpen], ['closed', false]);
+    // The second call fails twice and then finds the breaker open: its error is its own failure.
+    await failsWith(ask(client), 'MODEL_UNAVAILABLE');
+    assert.deepEqual([client.breaker.state, client.breaker.isOpen], ['open', true]);
+    assert.equal((await failsWith(ask(client), 'MODEL_BREAKER_OPEN')).retryable, true);
+    assert.deepEqual([server.requests.length, events.length, states], [5, 5, ['open']]);
+  });
+
+  test('Each class of infrastructure failure counts, and a success resets the count', async (t) => {
+    const conflict = { status: 409, body: '' };
+    const failures = ['reset', failure.tooMany({}), 'cut', conflict] as const;
+    const { client } = await startSingle(t, [...failures, chat(FLAT), ...failures, failure.crash]);
+    for (let call = 0; call < 9; call += 1) await ask(client).catch(() => undefined);
+    assert.equal(client.breaker.state, 'closed');
+    await failsWith(ask(client), 'MODEL_UNAVAILABLE');
+    assert.equal(client.breaker.state, 'open');
+  });
+
+  test('Timeouts open the breaker', async (t) => {
+    const options = { timeoutMs: 40, breaker: { failures: 2 } };
+    const { client } = await startScene(t, ['silence'], options);
+    for (const _ of [1, 2]) await failsWith(ask(client), 'MODEL_TIMEOUT');
+    assert.equal(client.breaker.state, 'open');
+  });
+
+  test('Rejected requests and invalid or truncated answers neither open nor reset the breaker', async (t) => {
+    const nonsense = chat('nonsense');
+    const others = [failure.missingModel, nonsense, nonsense, chat(FLAT, 'length')];
+    const script = [...others, ...repeat(4, failure.crash), ...others, 'reset' as const];
+    const { client } = await startSingle(t, script);
+    // Two of the requests in `others` belong to one call: the answer and its repair.
+    for (let call = 0; call < 3 + 4 + 3; call += 1) await ask(client).catch(() => undefined);
+    assert.equal(client.breaker.state, 'closed');
+    await failsWith(ask(client), 'MODEL_UNREACHABLE');
+    assert.equal(client.breaker.state, 'open');
+  });
+
+  test('The breaker opens for a Retry-After that exceeds the deadline of a call', async (t) => {
+    const script = [failure.tooMany({ 'retry-after-ms': '300' }), chat(FLAT)];
+    const options = { timeoutMs: 250, breaker: { halfOpenAfterMs: 1 } };
+    const { client, server } = await startScene(t, script, options);
+    await failsWith(ask(client), 'MODEL_RATE_LIMITED');
+    await failsWith(ask(client), 'MODEL_BREAKER_OPEN');
+    await t.waitFor(() => assert.equal(client.breaker.state, 'half-open'));
+    await ask(client);
+    assert.deepEqual([client.breaker.state, server.requests.length], ['closed', 2]);
+  });
+
+  type Client = Awaited<ReturnType<typeof startScene>>['client'];
+  const uses: [name: string, call: (client: Client) => Promise<unknown>, mark: string][] = [
+    ['embeddings', (client) => client.embed(['a']), '"input"'],
+    ['vision', look, 'image_url'],
+  ];
+  for (const [name, call, mark] of uses) {
+    test(`Chat does not hide an outage of ${name} at the same URL`, async (t) => {
+      let isAway = true;
+      const script: Step = ({ body }) => {
+        if (!JSON.stringify(body).includes(mark)) return chat(FLAT);
+        if (isAway) return 'reset';
+        return name === 'vision' ? chat(FLAT) : embeddings([[1, 2, 3]]);
+      };
+      const { client } = await startSingle(t, [script], 30);
+      const states: BreakerState[] = [];
+      client.breaker.onChange((state) => states.push(state));
+      for (let nth = 0; nth < 5; nth += 1) {
+        assert.equal(client.breaker.state, 'closed');
+        await ask(client);
+        await failsWith(call(client), 'MODEL_UNREACHABLE');
+      }
+      assert.ok(await ask(client), 'chat continues');
+      await t.waitFor(() => assert.equal(client.breaker.state, 'half-open'));
+      await ask(client);
+      assert.equal(client.breaker.state, 'half-open', 'chat is no probe');
+      isAway = false;
+      await call(client);
+      assert.deepEqual(states, ['open', 'half-open', 'closed']);
+    });
+  }
+});
+
+/** Opens the breaker of a client, and waits until a probe is due. */
+async function startHalfOpen(t: TestContext) {
+  const scene = await startSingle(t, [failure.crash], 30);
+  const { breaker } = scene.client;
+  const isHalfOpen = () => t.waitFor(() => assert.equal(breaker.state, 'half-open'));
+  for (let call = 0; call < 5; call += 1) await failsWith(ask(scene.client), 'MODEL_UNAVAILABLE');
+  await isHalfOpen();
+  return { ...scene, isHalfOpen };
+}
+
+suite('the half-open breaker', () => {
+  test('A half-open breaker permits one of fifty callers', async (t) => {
+    const { client, server } = await startHalfOpen(t);
+    const answer = Promise.withResolvers<ScriptedResponse>();
+    server.play(() => answer.promise);
+    const before = server.requests.length;
+    assert.equal(client.breaker.isOpen, false, 'a probe is due and not in progress');
+    const [probe, ...others] = Array.from({ length: 50 }, () => ask(client));
+    for (const other of others) await failsWith(other, 'MODEL_BREAKER_OPEN');
+    assert.deepEqual([client.breaker.state, client.breaker.isOpen], ['half-open', true]);
+    answer.resolve(chat(FLAT));
+    assert.ok(await probe);
+    assert.deepEqual([client.breaker.state, client.breaker.isOpen], ['closed', false]);
+    assert.equal(server.requests.length - before, 1);
+  });
+
+  test('A half-open breaker opens again when the probe fails, as the same outage', async (t) => {
+    const { client, server, isHalfOpen } = await startHalfOpen(t);
+    const { outage } = await failsWith(ask(client), 'MODEL_UNAVAILABLE');
+    assert.ok(outage);
+    await isHalfOpen();
+    assert.equal((await failsWith(ask(client), 'MODEL_UNAVAILABLE')).outage, outage);
+    await isHalfOpen();
+    server.play(chat(FLAT), 'reset');
+    await ask(client);
+    assert.notEqual((await failsWith(ask(client), 'MODEL_UNREACHABLE')).outage, outage);
+  });
+
+  test('A half-open breaker closes when the server rejects the probe', async (t) => {
+    const { client, server } = await startHalfOpen(t);
+    server.play(failure.tooLong);
+    assert.equal((await failsWith(ask(client), 'MODEL_INPUT_TOO_LARGE')).outage, undefined);
+    assert.equal(client.breaker.state, 'closed');
+  });
+});
+
+suite('a context too small for concurrent requests', () => {
+  test('A server with a full context gets fewer concurrent requests, and answers all', async (t) => {
+    const room = 2;
+    let inProgress = 0;
+    let most = 0;
+    const script: Step = async () => {
+      inProgress += 1;
+      most = Math.max(most, inProgress);
+      const isFull = inProgress > room;
+      await sleep(20);
+      inProgress -= 1;
+      return isFull ? failure.contextFull : chat(FLAT);
+    };
+    const { client, outcomes } = await startScene(t, [script], { breaker: { failures: 2 } });
+    await Promise.all(Array.from({ length: 4 }, () => ask(client)));
+    assert.deepEqual([most, client.breaker.state], [4, 'closed']);
+    most = 0;
+    const before = outcomes().length;
+    await Promise.all(Array.from({ length: 12 }, () => ask(client)));
+    assert.ok(most <= room, `${most} at once`);
+    assert.deepEqual(new Set(outcomes().slice(before)), new Set(['ok']));
+  });
+
+  test('A request beyond the context fails only its call', async (t) => {
+    const { client, server } = await startScene(t, [failure.contextFull]);
+    const first = await failsWith(ask(client), 'MODEL_CONTEXT_FULL');
+    const second = await failsWith(ask(client), 'MODEL_CONTEXT_FULL');
+    assert.ok(first.outage && second.outage && first.outage !== second.outage);
+    assert.deepEqual([server.requests.length, client.breaker.state], [6, 'closed']);
+  });
+});
