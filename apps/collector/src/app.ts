@@ -3,10 +3,11 @@ import { createRateLimit, createServer, type Server } from '@oselya/kit';
 import manifest from '../package.json' with { type: 'json' };
 import { createApiKeyStore } from './access/api-keys.ts';
 import { API_KEY_SCHEME, guardRoutes, rejectCrossSiteRequests } from './access/guard.ts';
+import { createSourceLimit } from './access/source-limit.ts';
 import type { Config } from './config.ts';
 import { imageRoutes } from './images/routes.ts';
 import { StoreOutageError } from './images/store.ts';
-import { limitSources, createIngest } from './ingest/service.ts';
+import { createIngest } from './ingest/service.ts';
 import { ingestRoutes } from './ingest/routes.ts';
 import { createProcessForm } from './ingest/process-form.ts';
 import { withImagesRoutes } from './ingest/with-images.ts';
@@ -56,60 +57,53 @@ export async function createApp(
   app.get('/', { schema: { hide: true } }, (_request, reply) => reply.redirect('/docs'));
   const readQueue = monitoringRoutes(app, { ...services, metricsToken: config.METRICS_TOKEN });
 
-  const limit = (name: string, variable: MinuteLimit, what?: string) => {
-    const named = { pool, table: 'rate_limits', name, variable };
-    return createRateLimit({ ...named, perMinute: config[variable], ...(what && { what }) });
+  const limits = { pool, table: 'rate_limits' };
+  const searchLimit = (name: string) => {
+    const variable = 'COLLECTOR_FULLTEXT_PER_MINUTE';
+    return createRateLimit({ ...limits, name, variable, perMinute: config[variable] });
   };
-  const sourcesPerDay = config.COLLECTOR_NEW_SOURCES_PER_DAY;
   await app.register(
     async (api) => {
-      guardRoutes(
-        api,
-        config.COLLECTOR_AUTH === 'required' ? createApiKeyStore({ db }) : undefined,
-      );
-      const ingestLimit = limitSources({
+      const hasKeys = config.COLLECTOR_AUTH === 'required';
+      guardRoutes(api, hasKeys ? createApiKeyStore({ db }) : undefined);
+      const limit = createSourceLimit({
         db,
-        perSource: limit('ingest', 'COLLECTOR_INGEST_PER_MINUTE', 'payloads of one source'),
-        newSources:
-          sourcesPerDay === 0
-            ? undefined
-            : createRateLimit({
-                pool,
-                table: 'rate_limits',
-                name: 'sources',
-                perDay: sourcesPerDay,
-                variable: 'COLLECTOR_NEW_SOURCES_PER_DAY',
-                what: 'new sources for one API key, or address without one,',
-              }),
+        perSource: createRateLimit({
+          ...limits,
+          name: 'ingest',
+          perMinute: config.COLLECTOR_INGEST_PER_MINUTE,
+          variable: 'COLLECTOR_INGEST_PER_MINUTE',
+          what: 'payloads of one source',
+        }),
+        newSources: createRateLimit({
+          ...limits,
+          name: 'sources',
+          perDay: config.COLLECTOR_NEW_SOURCES_PER_DAY,
+          variable: 'COLLECTOR_NEW_SOURCES_PER_DAY',
+          what: 'new sources for one API key, or address without one,',
+        }),
       });
       const ingest = createIngest({ db, onAccepted: notifications.send, log });
-      ingestRoutes(api, { ingest, limit: ingestLimit, metrics });
+      ingestRoutes(api, { ingest, limit, metrics });
+      const leaseMs = config.COLLECTOR_LEASE_SECONDS * 1000;
       await api.register(withImagesRoutes, {
-        processForm: createProcessForm({
-          db,
-          store: ingest.store,
-          jobs,
-          leaseMs: config.COLLECTOR_LEASE_SECONDS * 1000,
-        }),
-        limit: ingestLimit,
+        processForm: createProcessForm({ db, store: ingest.store, jobs, leaseMs }),
+        limit,
         breaker: model.breaker,
         imageStore,
         disk,
         temporary: temporary.path,
-        atOnce: config.COLLECTOR_UPLOADS,
+        concurrency: config.COLLECTOR_UPLOADS,
         metrics,
       });
       listingRoutes(api, { db });
-      changeRoutes(api, { db, limit: limit('changes', 'COLLECTOR_FULLTEXT_PER_MINUTE') });
+      changeRoutes(api, { db, limit: searchLimit('changes') });
       imageRoutes(api, images);
       searchRoutes(api, {
         db,
         model,
         dimensions: config.EMBEDDING_DIMENSIONS,
-        limits: {
-          fulltext: limit('fulltext', 'COLLECTOR_FULLTEXT_PER_MINUTE'),
-          similar: limit('similar', 'COLLECTOR_FULLTEXT_PER_MINUTE'),
-        },
+        limits: { fulltext: searchLimit('fulltext'), similar: searchLimit('similar') },
         metrics,
       });
       operationRoutes(api, { ...services, db, readQueue, onRetried: notifications.send });
@@ -118,6 +112,3 @@ export async function createApp(
   );
   return app;
 }
-
-/** The variables of limits per minute. */
-type MinuteLimit = 'COLLECTOR_INGEST_PER_MINUTE' | 'COLLECTOR_FULLTEXT_PER_MINUTE';

@@ -14,10 +14,10 @@ import { type Static, Type } from 'typebox';
 import { isValidAllowEntry } from './safe-fetch/address.ts';
 import { choice } from './schemas.ts';
 
-/** The widest vectors of pgvector's index. */
+/** Limit of pgvector's index. */
 const MAX_DIMENSIONS = 2000;
 
-/** The collector's variables. Contract 1. */
+/** Schema of the collector's variables. Contract 1. */
 export const configSchema = Type.Object({
   ...commonConfig,
   COLLECTOR_HOST: text('127.0.0.1'),
@@ -59,11 +59,11 @@ export const configSchema = Type.Object({
   MIN_FREE_DISK_MB: integer({ default: 512 }),
 });
 
-/** A checked configuration. Contract 1. */
+/** Validated configuration. Contract 1. */
 export type Config = Static<typeof configSchema>;
 
-/** Returns the rule that a value of a variable needs other variables. */
-function needs(
+/** Creates the rule that a value of one variable requires other variables. */
+function requireVariables(
   variable: keyof Config,
   value: string,
   names: readonly (keyof Config)[],
@@ -76,36 +76,33 @@ function needs(
       : [];
 }
 
-/** A host that others can reach needs an explicit choice. */
-const chosenAccess: ConfigRule<typeof configSchema> = ({ COLLECTOR_HOST, COLLECTOR_AUTH }) =>
+const AUTH_MISSING =
+  'is not set: on a host that others can reach, choose "required" (API keys) or "off" (open to all)';
+
+const requireAuthChoice: ConfigRule<typeof configSchema> = ({ COLLECTOR_HOST, COLLECTOR_AUTH }) =>
   COLLECTOR_HOST !== undefined && COLLECTOR_AUTH === undefined && !isLoopback(COLLECTOR_HOST)
-    ? [
-        [
-          'COLLECTOR_AUTH',
-          'is not set: on a host that others can reach, choose "required" (API keys) or "off" (open to all)',
-        ],
-      ]
+    ? [['COLLECTOR_AUTH', AUTH_MISSING]]
     : [];
 
 /**
  * Reads the collector's configuration.
- * @param options.api Whether the API is served: a standalone worker needs no choice about API keys.
- * @throws ConfigError with every bad variable.
+ * @param options.api Whether the process serves the API. A worker alone ignores COLLECTOR_AUTH.
+ * @throws ConfigError with every invalid variable.
  */
 export function readConfig(
   env: Readonly<Record<string, string | undefined>>,
   options: { api: boolean } = { api: true },
 ): Config {
   const rules = [
-    needs('MODEL_MODE', 'openai', ['MODEL_BASE_URL', 'MODEL_CHAT', 'MODEL_EMBEDDING']),
-    // Without an endpoint a bucket is at AWS.
-    needs('IMAGE_STORE', 's3', [
+    requireVariables('MODEL_MODE', 'openai', ['MODEL_BASE_URL', 'MODEL_CHAT', 'MODEL_EMBEDDING']),
+    // S3_ENDPOINT is optional, since AWS needs none.
+    requireVariables('IMAGE_STORE', 's3', [
       'S3_REGION',
       'S3_BUCKET',
       'S3_ACCESS_KEY_ID',
       'S3_SECRET_ACCESS_KEY',
     ]),
-    ...(options.api ? [chosenAccess] : []),
+    ...(options.api ? [requireAuthChoice] : []),
   ];
   return loadConfig(configSchema, env, rules);
 }

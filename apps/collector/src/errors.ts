@@ -6,11 +6,11 @@ import {
 } from '@oselya/kit';
 
 /**
- * Every error that the collector answers, and every reason it records for a payload that ended
- * `invalid` or `failed`. Contract 2; docs/errors.md is made from this table.
+ * Errors of the collector, in responses and in the records of payloads that ended `invalid` or
+ * `failed`. Contract 2. docs/errors.md is generated from this table.
  */
 export const errors = {
-  // First, since `problemResponses(401)` means the first error of that status.
+  // `problemResponses(401)` means the first error with that status.
   unauthorized: {
     status: 401,
     title: 'API key needed',
@@ -148,11 +148,11 @@ export const errors = {
   },
 } satisfies Record<string, ErrorDefinition>;
 
-/** A stable code of the error table. Contract 2. */
+/** Stable error code. Contract 2. */
 export type ErrorCode = keyof typeof errors;
 
-/** Builds the collector's errors. */
+/** Creates an error of the collector. */
 export const problem = createProblemFactory(errors);
 
-/** Describes which of them a route can answer, by code or by status. */
+/** Creates the response schemas of errors, by code or by status. */
 export const problemResponses = createProblemResponses(errors);

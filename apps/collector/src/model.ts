@@ -19,7 +19,6 @@ import type { ModelUsage } from './tables.ts';
 
 /**
  * Opens the configured model. Contract 1.
- * @param options Options that the configuration does not contain.
  * @throws StartError if the model client rejects the settings.
  */
 export function openModel(
@@ -48,7 +47,7 @@ export function openModel(
   }
 }
 
-/** Opens the configured model, records metrics of its requests and logs its failures. */
+/** Opens the configured model with metrics of its requests and a log of its failures. */
 export function openObservedModel(config: Config, metrics: Metrics, log: Logger): ModelClient {
   const model = openModel(config, {
     observe: ({ operation, outcome, durationMs, inputTokens, outputTokens, reason }) => {
@@ -81,23 +80,20 @@ export function registerModelMetrics(
 }
 
 /**
- * Probes in the background whether embeddings have the configured dimension and whether the vision model accepts
- * images. The mock model is not probed.
- * @param options.image Creates a test JPEG; undefined if the process does not describe images.
+ * Probes in the background whether embeddings have the configured dimension and whether the vision
+ * model accepts images. The mock model is not probed.
+ * @param deps.image Creates a test JPEG; undefined if the process does not describe images.
  * @returns `close` aborts the probe in progress.
  */
 export function startModelProbes(
   config: Pick<Config, 'MODEL_MODE' | 'MODEL_VISION'>,
-  {
-    model,
-    log,
-    image,
-  }: {
+  deps: {
     model: Pick<ModelClient, 'embed' | 'generateObject'>;
     log: Pick<Logger, 'info' | 'warn'>;
     image: (() => Promise<Uint8Array>) | undefined;
   },
 ): { close: () => Promise<void> } {
+  const { model, log, image } = deps;
   const probes: Probe[] = [
     {
       name: 'embeddings',
@@ -123,21 +119,18 @@ export function startModelProbes(
   return startProbes(config.MODEL_MODE === 'mock' ? [] : probes, log);
 }
 
-/** A system prompt and the version that is recorded with its completions. */
+/** System prompt, and its version in the records of completions. */
 export type Prompt = { version: string; text: string };
 
-/**
- * Reads a prompt from the `prompts` folder next to a module.
- * @param version File name without `.md`.
- */
+/** Reads `prompts/VERSION.md` next to a module. */
 export function readPrompt(version: string, module: string): Prompt {
   return { version, text: readFileSync(new URL(`prompts/${version}.md`, module), 'utf8') };
 }
 
-/** Total usage of model requests. */
+/** Counter of the usage of the model. */
 export type ModelCostCounter = ReturnType<typeof createModelCostCounter>;
 
-/** Creates a counter of model usage. Tokens that a server does not report count as 0. */
+/** Creates a counter of the usage of the model. Unreported tokens count as 0. */
 export function createModelCostCounter() {
   const total: ModelUsage = { calls: 0, input_tokens: 0, output_tokens: 0 };
   return {
@@ -151,31 +144,33 @@ export function createModelCostCounter() {
   };
 }
 
-/** Maximum number of counted keys. The least recently updated key is evicted first. */
+/** The least recently updated key is evicted first. */
 const MAX_KEYS = 10_000;
 
 /**
- * Creates a counter of outages per job or image in this process. Another request ended each outage, so a key with
- * many outages probably causes them.
+ * Creates a counter of the outages that jobs or images met. Another request ended each outage, so a
+ * key with many outages probably causes them.
  */
 export function createOutageCounter<Key>() {
-  const met = new Map<Key, { count: number; last: object }>();
+  const counts = new Map<Key, { count: number; last: object }>();
+  const forget = (key: Key): void => void counts.delete(key);
   return {
     /**
-     * Counts an outage at most once per key.
-     * @param outage Identity of the outage: all requests that failed in it share the object.
-     * @returns Number of outages of the key.
+     * Counts an outage once per key, and returns whether the key has met `max` outages. In this
+     * case the count starts again.
+     * @param outage Object that all failures of one outage share.
      */
-    add(key: Key, outage: object): number {
-      const before = met.get(key);
+    isCause(key: Key, outage: object, max: number): boolean {
+      const before = counts.get(key);
       const count = (before?.count ?? 0) + (before?.last === outage ? 0 : 1);
-      met.delete(key);
-      met.set(key, { count, last: outage });
-      const [oldest] = met.keys();
-      if (met.size > MAX_KEYS && oldest !== undefined) met.delete(oldest);
-      return count;
+      forget(key);
+      if (count >= max) return true;
+      counts.set(key, { count, last: outage });
+      const [oldest] = counts.keys();
+      if (counts.size > MAX_KEYS && oldest !== undefined) forget(oldest);
+      return false;
     },
-    has: (key: Key) => met.has(key),
-    forget: (key: Key) => void met.delete(key),
+    has: (key: Key) => counts.has(key),
+    forget,
   };
 }

@@ -1,18 +1,18 @@
 import { type Static, type TSchema, type TUnsafe, Type } from 'typebox';
 
-/** In bytes. */
+/** Bytes in a mebibyte. */
 export const MEBIBYTE = 1024 * 1024;
 
-/** The most images of a listing, by address or uploaded. Contract 4, PayloadSchema. */
+/** Maximum number of images of a listing. Contract 4, PayloadSchema. */
 export const MAX_IMAGES = 50;
 
-/** Largest body of a request, in bytes. Contract 4, PayloadSchema. */
+/** Maximum size of a request body in bytes. Contract 4, PayloadSchema. */
 export const BODY_LIMIT = MEBIBYTE;
 
-/** Ids are JavaScript numbers, and larger ones than those hold do not exist. */
+/** Maximum ID. IDs are JavaScript numbers. */
 export const MAX_ID = Number.MAX_SAFE_INTEGER;
 
-/** Returns the schema of one of several words. */
+/** Creates the schema of a choice of words. */
 export function choice<const Words extends readonly string[]>(
   words: Words,
   options: { default?: Words[number]; description?: string } = {},
@@ -25,38 +25,37 @@ export function choice<const Words extends readonly string[]>(
   );
 }
 
-/** Returns the schema of a value or null. */
+/** Creates the schema of a value or null. */
 export const nullable = <Schema extends TSchema>(schema: Schema) =>
   Type.Union([schema, Type.Null()]);
 
-/** The name of a source. */
+/** Schema of the name of a source. */
 export const sourceSlugSchema = Type.String({
   pattern: '^[a-z0-9][a-z0-9_-]{0,63}$',
   description: 'The source; it is created with its first payload.',
 });
 
 /**
- * An id in an address. It is text, because conversions to a number also accept `0x1`, `1e2` and ` 1`: one listing would
- * have many addresses.
+ * Schema of an ID in a URL. It is text, because conversions to a number accept `0x1` and `1e2`, so
+ * that one listing would have many URLs.
  */
 export const idParam = Type.String({
   pattern: String.raw`^[1-9]\d{0,15}$`,
   description: 'A whole number from 1.',
 });
 
-/** Returns the number of a valid `idParam`. */
+/** Parses a valid `idParam`. */
 export function parseId(text: string): number {
   return Number(text);
 }
 
-/** The statuses of a payload. Specification 001, Raw data status. */
+/** Statuses of a payload. Specification 001, Raw data status. */
 export const RAW_STATUSES = ['pending', 'processing', 'completed', 'invalid', 'failed'] as const;
 
-/** A status of a payload, in requests and answers. */
+/** Schema of a status of a payload. */
 export const rawStatusSchema = choice(RAW_STATUSES);
 
-/** How a stage of the pipeline ended. docs/pipeline.md, Stages. */
-export const stageOutcomeSchema = choice(
+const stageOutcomeSchema = choice(
   ['done', 'skipped', 'unchanged', 'superseded', 'invalid', 'failed', 'postponed'],
   {
     description:
@@ -66,10 +65,10 @@ export const stageOutcomeSchema = choice(
   },
 );
 
-/** How a stage of the pipeline ended. */
+/** Outcome of a stage. docs/pipeline.md, Stages. */
 export type StageOutcome = Static<typeof stageOutcomeSchema>;
 
-/** Why a payload is invalid or failed, or was put back and waits. */
+/** Schema of the reason why a payload is invalid, failed or postponed. */
 export const rawErrorSchema = nullable(
   Type.Object({
     code: Type.String({ description: 'See docs/errors.md.' }),
@@ -78,7 +77,7 @@ export const rawErrorSchema = nullable(
   }),
 );
 
-/** The outcome of an uploaded image. */
+/** Schema of the outcome of an uploaded image. */
 export const uploadOutcomeSchema = Type.Union([
   Type.Object({
     sha256: Type.String(),
@@ -89,7 +88,7 @@ export const uploadOutcomeSchema = Type.Union([
   Type.Object({ error: Type.String({ description: 'Why this image cannot be used.' }) }),
 ]);
 
-/** How a stage of a payload ended, and how long it took. Contract 4, Answers. */
+/** Schema of a finished stage. Contract 4, Answers. */
 export const stageSchema = Type.Object({
   stage: Type.String(),
   outcome: stageOutcomeSchema,
@@ -97,7 +96,7 @@ export const stageSchema = Type.Object({
   duration_ms: Type.Number(),
 });
 
-/** Requests to the model for a payload, and their tokens. */
+/** Schema of the requests to the model for a payload, and their tokens. */
 export const modelUsageSchema = Type.Object(
   {
     calls: Type.Integer({ description: 'Requests made; one that several shared counts for each.' }),

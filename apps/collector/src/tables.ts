@@ -9,7 +9,7 @@ import type {
   uploadOutcomeSchema,
 } from './schemas.ts';
 
-/** A timestamp that is read as a Date and may be written as text. */
+/** Timestamp that is read as a Date and may be written as text. */
 type Timestamp = ColumnType<Date, Date | string | undefined, Date | string>;
 type NullableTimestamp = ColumnType<
   Date | null,
@@ -17,7 +17,7 @@ type NullableTimestamp = ColumnType<
   Date | string | null
 >;
 
-/** The status of a payload. Specification 001, Raw data status. */
+/** Status of a payload. Specification 001, Raw data status. */
 export type RawStatus = (typeof RAW_STATUSES)[number];
 
 export type StageRecord = Static<typeof stageSchema>;
@@ -25,7 +25,7 @@ export type RawError = NonNullable<Static<typeof rawErrorSchema>>;
 export type ModelUsage = Static<typeof modelUsageSchema>;
 export type UploadOutcome = Static<typeof uploadOutcomeSchema>;
 
-/** Why an image could not be described, the request to the model, and its time. */
+/** Reason why an image could not be described, the request to the model, and its time. */
 export type DescribeError = {
   code: string;
   message: string;
@@ -34,16 +34,15 @@ export type DescribeError = {
   failed_at: string;
 };
 
-/** Evidence that two listings are the same property, or are not. */
+/** Kind of evidence for or against a duplicate. */
 export type ReasonName = 'text' | 'place' | 'area' | 'rooms' | 'price' | 'pictures' | 'seller';
 
-/** One reason and its part of the score, which is negative where it speaks against. */
+/** Evidence for or against a duplicate, with its part of the score. */
 export type Reason = { reason: ReasonName; part: number; detail: string };
 
-/** A change of a listing, for followers of searches. */
+/** Kind of a change in the change feed. */
 export type ChangeKind = 'new' | 'price_changed' | 'returned';
 
-/** The columns of a listing's fields. */
 type FieldColumns = {
   [Name in FieldName]: (typeof FIELDS)[Name]['kind'] extends 'time'
     ? NullableTimestamp
@@ -52,7 +51,7 @@ type FieldColumns = {
       : FieldValues[Name];
 };
 
-/** The collector's tables. Specification 001, Resources and their fields; Contract 4, Tables. */
+/** Tables of the collector. Specification 001, Resources and their fields; Contract 4, Tables. */
 export type Tables = {
   sources: { slug: string; created_at: Timestamp };
   property_listings: FieldColumns & {
@@ -83,7 +82,7 @@ export type Tables = {
     revision: Generated<number>;
     listing: JSONColumnType<Record<string, unknown>>;
     changes: JSONColumnType<Record<string, { from: unknown; to: unknown }>>;
-    /** `payload` or `model`; null where there is none, and in snapshots from before 0023. */
+    /** `payload`, `model`, or null; null in snapshots from before migration 0023. */
     title_by: string | null;
     model: string | null;
     prompt_version: string | null;
@@ -98,14 +97,13 @@ export type Tables = {
     description: string | null;
     room_type: string | null;
     quality: string | null;
-    /** The model that described it, as its server names it. */
+    /** Model name that the server reported. */
     described_by: string | null;
     prompt_version: string | null;
-    /** The name by which that model was requested; unknown before migration 0017. */
+    /** Configured name of the model; null before migration 0017. */
     requested_model: string | null;
-    /** Null before the first request, and after a description. */
     describe_error: ColumnType<DescribeError | null, string | null | undefined, string | null>;
-    /** 64 bits, which a JavaScript number cannot hold. */
+    /** 64 bits, too many for a JavaScript number. */
     fingerprint: ColumnType<never, string | null | undefined, string | null>;
     created_at: Timestamp;
   };
@@ -116,7 +114,7 @@ export type Tables = {
     url: string | null;
     sha256: string | null;
     error: string | null;
-    /** When its address may be requested again; null where that is useless. */
+    /** Earliest time of the next download; null for never. */
     retry_at: NullableTimestamp;
     created_at: Timestamp;
   };
@@ -135,17 +133,16 @@ export type Tables = {
     status: Generated<RawStatus>;
     attempt: Generated<number>;
     attempts: Generated<number>;
-    /** The attempt that last read it again; 0 before the first. */
+    /** Last attempt that reprocessed the payload; 0 for none. */
     revision: Generated<number>;
-    /** The worker that claimed it. */
     claimed_by: string | null;
     lease_expires_at: NullableTimestamp;
-    /** Before this time it is not claimed: a server failed on it. */
+    /** Earliest time of the next claim. */
     retry_at: NullableTimestamp;
     error: ColumnType<RawError | null, string | null | undefined, string | null>;
     stages: ColumnType<StageRecord[], string | undefined, string>;
     model_usage: ColumnType<ModelUsage | null, string | null | undefined, string | null>;
-    /** Of the running attempt, as its worker last reported it. */
+    /** Usage of the running attempt at the last renewal of its lease. */
     attempt_usage: ColumnType<ModelUsage | null, string | null | undefined, string | null>;
     listing_id: number | null;
     idempotency_key: string | null;
@@ -153,7 +150,7 @@ export type Tables = {
     inline: Generated<boolean>;
     request_id: string | null;
     uploads: ColumnType<UploadOutcome[] | null, string | null | undefined, string | null>;
-    /** When it was put back after it had ended; null if it never was. */
+    /** Time of the last retry by an operator. */
     queued_at: NullableTimestamp;
     created_at: Timestamp;
     updated_at: Timestamp;
@@ -190,7 +187,7 @@ export type Tables = {
   };
   listing_changes: {
     id: Generated<number>;
-    /** Null until one is assigned after the commit. */
+    /** Assigned after the commit. */
     position: number | null;
     listing_id: number;
     source_slug: string;

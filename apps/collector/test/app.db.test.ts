@@ -14,15 +14,6 @@ const database = await openDatabase();
 const { db } = database;
 const open = await startCollector(database);
 
-const limitOf = async (path: string, body: object) =>
-  (await open.post(path, body)).headers.get('ratelimit-limit');
-
-test('Every documented limit applies to its route', async () => {
-  const payload = payloadOf({ source_slug: 'limits' });
-  assert.equal(await limitOf('/api/v1/ingest', payload), '60');
-  assert.equal(await limitOf('/api/v1/search/fulltext', { query: 'квартира' }), '120');
-});
-
 const fail = async (source_slug: string) => {
   const { raw_id: id } = await processThrough(open, payloadOf({ source_slug }));
   await db

@@ -38,14 +38,6 @@ test('A host beyond the loopback requires an explicit choice about API keys', ()
   }
 });
 
-test('A real model requires its address and model names', () => {
-  assert.deepEqual(broken({ MODEL_MODE: 'openai' }), [
-    'MODEL_BASE_URL',
-    'MODEL_CHAT',
-    'MODEL_EMBEDDING',
-  ]);
-});
-
 test('Invalid and conflicting values are one error that names each variable once', () => {
   assert.deepEqual(
     broken({

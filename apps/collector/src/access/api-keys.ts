@@ -5,7 +5,6 @@ import { sha256 } from '../text.ts';
 
 /** Scopes of API keys. Contract 4, API keys. */
 export const SCOPES = ['ingest', 'search', 'admin'] as const;
-/** Scope of an API key. */
 export type Scope = (typeof SCOPES)[number];
 
 /** API key of an authorized request. */
@@ -17,31 +16,21 @@ export type ApiKey = {
   source_slugs: readonly string[] | null;
 };
 
-/** API key with its dates, for operators. */
-export type ApiKeyRecord = ApiKey & {
-  created_at: Date;
-  last_used_at: Date | null;
-  revoked_at: Date | null;
-};
-
-/** Store of API keys. Keys are read from the database, so every process sees the same ones. */
+/** Store of API keys. */
 export type ApiKeyStore = ReturnType<typeof createApiKeyStore>;
 
 const COLUMNS = ['id', 'name', 'scopes', 'source_slugs'] as const;
 
-/** Creates the store of the collector's API keys. Contract 4, API keys. */
+/** Creates the store of the API keys, which all processes share. Contract 4, API keys. */
 export function createApiKeyStore({ db }: { db: Kysely<Tables> }) {
   return {
-    /** Creates a key and returns its plain text. Only the hash is stored, so the text cannot be shown again. */
-    async create({
-      name,
-      scopes,
-      sources,
-    }: {
+    /** Creates a key and returns its plain text. Only the hash is stored. */
+    async create(options: {
       name: string;
       scopes: readonly Scope[];
       sources?: readonly string[];
     }): Promise<ApiKey & { key: string }> {
+      const { name, scopes, sources } = options;
       const id = randomBytes(6).toString('hex');
       const key = `oselya_${id}_${randomBytes(24).toString('base64url')}`;
       const source_slugs = sources === undefined ? null : [...sources];
@@ -54,7 +43,7 @@ export function createApiKeyStore({ db }: { db: Kysely<Tables> }) {
     },
 
     /** Lists all keys, including revoked ones, oldest first. */
-    list: (): Promise<ApiKeyRecord[]> =>
+    list: () =>
       db
         .selectFrom('api_keys')
         .select([...COLUMNS, 'created_at', 'last_used_at', 'revoked_at'])
@@ -62,7 +51,7 @@ export function createApiKeyStore({ db }: { db: Kysely<Tables> }) {
         .orderBy('id')
         .execute(),
 
-    /** Revokes a key, effective at once in every process. Returns false if the key is unknown or already revoked. */
+    /** Revokes a key in every process. Returns false if it is unknown or already revoked. */
     async revoke(id: string): Promise<boolean> {
       const { numUpdatedRows } = await db
         .updateTable('api_keys')
@@ -80,15 +69,15 @@ export function createApiKeyStore({ db }: { db: Kysely<Tables> }) {
         .selectFrom('api_keys')
         .select([
           ...COLUMNS,
-          sql<boolean | null>`last_used_at > now() - interval '1 minute'`.as('is_seen'),
+          sql<boolean | null>`last_used_at > now() - interval '1 minute'`.as('is_recent'),
         ])
         .where('key_hash', '=', sha256(key))
         .where('revoked_at', 'is', null)
         .executeTakeFirst();
       if (row === undefined) return undefined;
-      const { is_seen: isSeen, ...found } = row;
-      // Update the last use at most once a minute, to avoid a write for each request.
-      if (isSeen !== true) {
+      const { is_recent: isRecent, ...found } = row;
+      // A write for each request would be slow.
+      if (isRecent !== true) {
         await db
           .updateTable('api_keys')
           .set({ last_used_at: sql<Date>`now()` })

@@ -21,7 +21,7 @@ declare module 'fastify' {
   }
 }
 
-/** Security scheme of API keys for the OpenAPI document. */
+/** Security scheme of API keys, for the OpenAPI document. */
 export const API_KEY_SCHEME = {
   type: 'http',
   scheme: 'bearer',
@@ -34,9 +34,9 @@ export const CHANGE_REJECTIONS = [401, 403, 'cross_site_request', 'unknown_host'
 const BEARER = /^Bearer +([\w.~+/-]+=*)$/i;
 
 /**
- * Checks the API key of requests to every route that is registered on `app` later. Throws at startup if a route has no
- * `config.scope`, so that no route is open by mistake. Contract 4, API keys.
- * @param keys Undefined if COLLECTOR_AUTH is off: every request is authorized.
+ * Checks the API key of each request to later routes of `app`. A route without `config.scope` fails
+ * the start, so that no route is open by mistake. Contract 4, API keys.
+ * @param keys Undefined if API keys are off, so that every request is authorized.
  */
 export function guardRoutes(
   app: FastifyInstance,
@@ -71,23 +71,20 @@ export function canUseSource({ apiKey }: FastifyRequest, sourceSlug: string): bo
 }
 
 /**
- * Checks that the API key of a request may send payloads for a source. Contract 4, API keys.
- * @throws ProblemError `forbidden` if it may not.
+ * Rejects a request whose API key may not send payloads for a source. Contract 4, API keys.
+ * @throws ProblemError `forbidden`.
  */
 export function requireSource(request: FastifyRequest, sourceSlug: string): void {
   if (canUseSource(request, sourceSlug)) return;
   throw problem('forbidden', { detail: 'This API key may not send for this source.' });
 }
 
-/** Returns the rate-limit key of a request: the ID of its API key, or the client's network if it has no key. */
+/** Returns the rate-limit key of a request: the ID of its API key, or the client's network. */
 export function getCallerKey({ apiKey, ip }: Pick<FastifyRequest, 'apiKey' | 'ip'>): string {
   return apiKey?.id ?? getClientNetwork(ip);
 }
 
-/**
- * Creates a route hook that applies a rate limit to each caller. Contract 1, COLLECTOR_FULLTEXT_PER_MINUTE.
- * @throws ProblemError if the caller exceeds the limit.
- */
+/** Creates a route hook that limits each caller. Contract 1, COLLECTOR_FULLTEXT_PER_MINUTE. */
 export function createRateLimitHook(limit: RateLimit) {
   return async (request: FastifyRequest, reply: FastifyReply): Promise<void> => {
     reply.headers(await limit(getCallerKey(request)));
@@ -95,10 +92,9 @@ export function createRateLimitHook(limit: RateLimit) {
 }
 
 /**
- * Rejects writes that web pages of other origins send. Browsers let any page send requests to any host, so a collector
- * without API keys needs this check.
- * @param options.onlyThisMachine Whether to reject every host name except loopback names. This stops DNS rebinding, by
- *   which a website shares the collector's origin.
+ * Rejects writes from web pages of other origins, which need no API key otherwise.
+ * @param options.onlyThisMachine Whether to reject all host names except loopback names. This stops
+ *   DNS rebinding, by which a website shares the collector's origin.
  */
 export function rejectCrossSiteRequests(
   app: Pick<Server, 'addHook'>,

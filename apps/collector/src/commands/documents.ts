@@ -5,7 +5,7 @@ import { readConfig } from '../config.ts';
 import type { Tables } from '../tables.ts';
 import { createServices, openInlineJobs } from '../services.ts';
 
-/** Returns the OpenAPI document. Needs no database, port or environment variables. */
+/** Returns the OpenAPI document, without a database or a port. */
 export async function openapi(): Promise<object> {
   return withApp((app) => Promise.resolve(app.swagger()));
 }

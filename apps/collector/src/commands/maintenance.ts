@@ -16,16 +16,14 @@ export type Maintenance = AsyncDisposable & {
   backfillEmbeddings(options: BackfillOptions): Promise<BackfillReport>;
   reprocess: Reprocess;
   reprocessImages: ReprocessImages;
-  /** Number of listings to process at a time. */
   parallel: number;
 };
 
-/** Longest wait for writes in progress at shutdown. */
+/** Maximum wait for writes in progress. */
 const SHUTDOWN_MS = 60_000;
 
 /**
- * Opens the configured database and model for a maintenance command. It starts neither a server nor a worker, and is
- * silent unless `shared.log` is set.
+ * Opens the configured database and model for a maintenance command, without a server or a worker.
  * @throws ConfigError, StartError, DatabaseError.
  */
 export async function openMaintenance(
@@ -42,7 +40,7 @@ export async function openMaintenance(
   const { db } = services.database;
   const leaseMs = config.COLLECTOR_LEASE_SECONDS * 1000;
   const parallel = config.COLLECTOR_WORKERS;
-  const process = keepCompleted(db, services.process);
+  const process = keepCompleted(services.process);
   const jobs = openInlineJobs(config, { ...services, process });
   opened.defer(() => jobs.close({ timeoutMs: SHUTDOWN_MS }));
   const running = opened.move();

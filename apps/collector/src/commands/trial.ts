@@ -3,13 +3,12 @@ import { readConfig } from '../config.ts';
 import type { Payload } from '../ingest/payload.ts';
 import { openModel } from '../model.ts';
 import { extractListing, extractionPrompt, findRejectionReason } from '../pipeline/extraction.ts';
-import type { Facts } from '../pipeline/merge.ts';
-import { mergeFacts } from '../pipeline/merge.ts';
+import { type Facts, mergeFacts } from '../pipeline/merge.ts';
 
-/** High enough that the breaker never opens: an open breaker would hide the cause of a failure. */
+/** An open breaker would hide the cause of a failure, so the breaker never opens. */
 const MAX_FAILURES = 1_000_000;
 
-/** Extraction of a payload: whether it is a listing, and the fields that the listing would have. */
+/** Extraction of a payload: whether it is a listing, and the fields of the listing. */
 export type TrialExtraction = { isListing: boolean; facts: Partial<Facts> };
 
 /** Configured model with the prompts of the pipeline. Nothing is stored. */
@@ -28,7 +27,6 @@ export function openTrial(env: NodeJS.ProcessEnv, options: { mock: boolean } = {
     chatModel: model.chatModel,
     embeddingModel: model.embeddingModel,
     promptVersion: extractionPrompt.version,
-    /** Number of payloads that a worker processes at a time. */
     parallel: config.COLLECTOR_WORKERS,
 
     /**

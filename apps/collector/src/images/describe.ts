@@ -123,12 +123,11 @@ export function createImageDescriber(deps: {
       } catch (error) {
         if (!(error instanceof ModelError) || error.outage === undefined) throw error;
         const isRateLimit = error.code === 'MODEL_RATE_LIMITED';
-        const count = outages.add(sha256, error.outage);
-        if (count >= (isRateLimit ? MAX_RATE_LIMITS : MAX_OUTAGES)) {
-          outages.forget(sha256);
+        const max = isRateLimit ? MAX_RATE_LIMITS : MAX_OUTAGES;
+        if (outages.isCause(sha256, error.outage, max)) {
           throw new RepeatedOutageError(
             error.code,
-            `The model server failed on it ${count} times, though it answered another image in between: ${error.message}`,
+            `The model server failed on it ${max} times, though it answered another image in between: ${error.message}`,
             { cause: error },
           );
         }

@@ -40,7 +40,7 @@ export type ImageEvent = 'stored' | 'duplicate' | 'reused' | 'failed' | 'undescr
 export type OpenImage = { mediaType: string; content: Readable | Buffer };
 
 /** A stored image, or the reason for its failure. */
-type ImageResult = { image: StoredImage; isReused?: boolean } | ImageFailure;
+type ImageResult = { image: StoredImage; isNew?: boolean; isReused?: boolean } | ImageFailure;
 
 /** Service that stores, describes and serves the images of listings. */
 export type ImageService = ReturnType<typeof createImageService>;
@@ -80,15 +80,14 @@ export function createImageService(options: ImageServiceOptions) {
     version && createImageDescriber({ db, thumbnails, model, version, log, onUndescribed });
 
   /** Inserts the row before it stores the file, because the cleanup finds images by row. */
-  async function storeFile({ path, sha256, bytes }: TemporaryFile): Promise<StoredImage> {
+  async function storeFile({ path, sha256, bytes }: TemporaryFile): Promise<ImageResult> {
     const { mediaType, ...decoded } = await inspectImage(path);
     const image = { sha256, media_type: mediaType, bytes, ...decoded };
     await recordImages(db, [image]);
-    await store.put(sha256, path);
-    return image;
+    return { image, isNew: await store.put(sha256, path) };
   }
 
-  async function fetchImage(url: string, signal: AbortSignal): Promise<StoredImage> {
+  async function fetchImage(url: string, signal: AbortSignal): Promise<ImageResult> {
     try {
       await disk.requireFree();
       const file = await download(url, signal);
@@ -143,6 +142,10 @@ export function createImageService(options: ImageServiceOptions) {
     const stored = results.flatMap((result) => ('image' in result ? [result.image] : []));
     const hashes = [...new Set(stored.map(({ sha256 }) => sha256))];
     const known = await findStoredBefore(db, hashes, fence);
+    // The row of an image is older than its content if an earlier request could not store it.
+    for (const result of results) {
+      if ('image' in result && result.isNew === true) known.delete(result.image.sha256);
+    }
     const outcomes = results.map((result, position): ImageOutcome => {
       const url = areUploads ? null : (source.urls[position] ?? null);
       if ('error' in result) return { position, url, ...result };
@@ -237,9 +240,9 @@ const isDue = ({ retry_at: at }: ImageFailure) => at !== undefined && Date.parse
 
 const toFailure = (error: ImageError) => createImageFailure(error.message, earliestRetry(error));
 
-async function toResult(work: Promise<StoredImage>): Promise<ImageResult> {
+async function toResult(work: Promise<ImageResult>): Promise<ImageResult> {
   try {
-    return { image: await work };
+    return await work;
   } catch (error) {
     if (!(error instanceof ImageError)) throw error;
     return toFailure(error);

@@ -108,11 +108,13 @@ export function createImageStore(
   }
 
   const store = {
-    /** Stores a copy of a file, unless the store has this hash. */
-    put: (sha256: string, path: string): Promise<void> =>
+    /** Stores a copy of a file, unless the store has this hash. Returns whether the image is new. */
+    put: (sha256: string, path: string): Promise<boolean> =>
       detectOutage(async () => {
         const key = imageKey(sha256);
-        if (!(await disk.exists(key))) await disk.putFile(key, path);
+        if (await disk.exists(key)) return false;
+        await disk.putFile(key, path);
+        return true;
       }),
     has: (sha256: string) => detectOutage(() => disk.exists(imageKey(sha256))),
     /** Reads a whole image. Call it within `limitDecoding`, so that few images are in memory at once. */

@@ -9,14 +9,14 @@ import { BODY_LIMIT, MAX_IMAGES, MEBIBYTE } from '../schemas.ts';
 import { cleanText, cutText } from '../text.ts';
 import { type Payload, requirePayload } from './payload.ts';
 
-/** The largest request in bytes: some ten times the images of a listing. */
+/** Maximum size of a form in bytes. */
 export const MAX_FORM_BYTES = 512 * MEBIBYTE;
 
-/** The longest file name; file systems have none longer. */
-const MAX_NAME = 255;
+/** Maximum length of a file name in common file systems. */
+const MAX_NAME_LENGTH = 255;
 
-/** The parser's own limits, for parts without a name; the limits of files are applied below, with their names. */
-const PARSER = {
+/** The parser's limits also count parts without a name. Stricter limits for named parts are below. */
+const PARSER_OPTIONS = {
   limits: {
     fileSize: Infinity,
     files: MAX_IMAGES + 2,
@@ -27,61 +27,64 @@ const PARSER = {
   isPartAFile: () => true,
 };
 
-/** A complete form: its payload, and the files in their order. */
+/** Received form: its payload, and the files in their order. */
 export type Form = { payload: Payload; files: UploadedFile[] };
 
-/** The limits, the folder and the callbacks of `receiveForm`. */
-export type ReceiveOptions = {
+type ReceiveOptions = {
   disk: Disk;
-  /** The most bytes of the metadata and the files together. */
+  /** Maximum size of the metadata and the files together. */
   maxBytes: number;
   /** Returns the folder of temporary files. */
   temporary: () => string;
-  /** Called as soon as the field has come, before later files are read. */
+  /** Parses and checks the field `metadata` before later parts are read. */
   readMetadata: (content: Buffer) => Promise<Payload>;
-  /** Called for each file, which the caller removes. */
+  /** Called for each temporary file. The caller removes the file. */
   onFile: (file: UploadedFile) => void;
 };
 
 /**
- * Reads a form while it comes: the field `metadata` and the files `images`, in any order, into temporary files. The rest of
- * a rejected form is read and dropped, so that the client gets the answer instead of a broken connection.
- * @throws ProblemError `malformed_request`, `body_too_large`, `validation_failed`, `disk_low`, and what
- *   `readMetadata` throws.
+ * Receives a form with the field `metadata` and the files `images`, in any order. The files become
+ * temporary files. The rest of a rejected form is drained, so that the client gets the response.
+ * @throws ProblemError `malformed_request`, `body_too_large`, `validation_failed`, `disk_low`, and
+ *   the errors of `readMetadata`.
  */
 export async function receiveForm(request: FastifyRequest, options: ReceiveOptions): Promise<Form> {
   const files: UploadedFile[] = [];
   let payload: Payload | undefined;
-  let left = options.maxBytes;
+  let bytesLeft = options.maxBytes;
 
   try {
-    for await (const part of orMalformed(request.parts(PARSER))) {
+    for await (const part of mapParserErrors(request.parts(PARSER_OPTIONS))) {
       // The parser makes every part a file.
       if (part.type !== 'file') continue;
       const name = part.fieldname ?? '';
       if (name === 'metadata') {
-        if (payload !== undefined) throw rejected('metadata', 'must be sent once only');
+        if (payload !== undefined) throw validationError('metadata', 'must be sent once only');
         const content = await readContent(part);
-        left -= content.length;
+        bytesLeft -= content.length;
         payload = await options.readMetadata(content);
       } else if (name === 'images') {
-        // The parser's types promise a file name, which a text field does not have.
+        // The parser's types promise a file name, but text fields have none.
         const fileName: string | undefined = part.filename;
-        const file = await receiveFile(part, fileName ?? '', files.length, left, options);
+        const file = await receiveFile(part, fileName ?? '', files.length, bytesLeft, options);
         options.onFile(file);
-        left -= file.bytes;
+        bytesLeft -= file.bytes;
         if (fileName !== undefined) files.push(file);
         // A browser sends an empty part without a name if no file was chosen.
-        else if (file.bytes > 0) throw rejected('images', 'must be files, each with a file name');
+        else if (file.bytes > 0) {
+          throw validationError('images', 'must be files, each with a file name');
+        }
       } else {
-        throw rejected(name, 'is unknown: send the field "metadata" and the files "images"');
+        const message = 'is unknown: send the field "metadata" and the files "images"';
+        throw validationError(name, message);
       }
     }
   } finally {
     request.raw.unpipe().resume();
   }
   if (payload === undefined) {
-    throw rejected('metadata', 'is missing: send the payload as JSON in a form field of this name');
+    const message = 'is missing: send the payload as JSON in a form field of this name';
+    throw validationError('metadata', message);
   }
   return { payload, files };
 }
@@ -89,7 +92,7 @@ export async function receiveForm(request: FastifyRequest, options: ReceiveOptio
 async function readContent(part: MultipartFile): Promise<Buffer> {
   const chunks: Uint8Array[] = [];
   let bytes = 0;
-  for await (const chunk of orMalformed<Uint8Array>(part.file)) {
+  for await (const chunk of mapParserErrors<Uint8Array>(part.file)) {
     bytes += chunk.length;
     if (bytes > BODY_LIMIT) {
       throw problem('body_too_large', { detail: 'The field "metadata" is larger than 1 MB.' });
@@ -103,40 +106,44 @@ async function receiveFile(
   part: MultipartFile,
   fileName: string,
   index: number,
-  left: number,
+  bytesLeft: number,
   { disk, temporary, maxBytes }: ReceiveOptions,
 ): Promise<UploadedFile> {
-  const name = cutText(cleanText(fileName), MAX_NAME);
+  const name = cutText(cleanText(fileName), MAX_NAME_LENGTH);
   const label = JSON.stringify(name);
   if (index === MAX_IMAGES) {
-    throw rejected('images', `must be at most ${MAX_IMAGES} files: ${label} is one too many`);
+    const message = `must be at most ${MAX_IMAGES} files: ${label} is one too many`;
+    throw validationError('images', message);
   }
   await disk.requireFree();
-  const chunks = orMalformed<Uint8Array>(part.file);
+  const chunks = mapParserErrors<Uint8Array>(part.file);
   const file = await saveTemporary(temporary(), chunks, (bytes) => {
     if (bytes > MAX_IMAGE_BYTES) {
       throw problem('body_too_large', { detail: `The file ${label} is larger than 50 MB.` });
     }
-    if (bytes > left) throw formTooLarge(maxBytes, `up to the file ${label}`);
+    if (bytes > bytesLeft) throw formTooLarge(maxBytes, `up to the file ${label}`);
   }).catch((error: unknown) => {
     throw isDiskLow(error) ? problem('disk_low', { cause: error }) : error;
   });
   return { ...file, name };
 }
 
-/** Returns the error of a form that is too large; `what` names its size. */
-export function formTooLarge(maxBytes: number, what: string): Error {
+/**
+ * Returns the error of a form above the size limit.
+ * @param where The place of the excess, for the message.
+ */
+export function formTooLarge(maxBytes: number, where: string): Error {
   return problem('body_too_large', {
-    detail: `The request is larger than ${maxBytes / MEBIBYTE} MB, ${what}. Send fewer or smaller images.`,
+    detail: `The request is larger than ${maxBytes / MEBIBYTE} MB, ${where}. Send fewer or smaller images.`,
   });
 }
 
-function rejected(path: string, message: string): Error {
+function validationError(path: string, message: string): Error {
   return problem('validation_failed', { errors: [{ path, message }] });
 }
 
-/** A form that cannot be parsed is the client's error, whatever the parser throws. */
-async function* orMalformed<Value>(values: AsyncIterable<Value>): AsyncGenerator<Value> {
+/** Errors of the parser are errors of the client. */
+async function* mapParserErrors<Value>(values: AsyncIterable<Value>): AsyncGenerator<Value> {
   try {
     yield* values;
   } catch (cause) {
@@ -151,19 +158,17 @@ async function* orMalformed<Value>(values: AsyncIterable<Value>): AsyncGenerator
 }
 
 /**
- * Creates the parser of the field `metadata`, which reads it as `POST /ingest` reads its body.
+ * Creates the parser of the field `metadata`, with the rules of `POST /ingest`.
  * @returns Rejects with `malformed_request` or `validation_failed`.
  */
-export function createReadMetadata(app: Server) {
+export function createMetadataParser(app: Server) {
   const parse = promisify(createJsonParser(app));
 
   return async (request: FastifyRequest, content: Buffer): Promise<Payload> => {
     const value = await parse(request, content.toString()).catch((cause: unknown) => {
       if (cause instanceof ProblemError) throw cause;
-      throw problem('malformed_request', {
-        detail: 'The field "metadata" is no well-formed JSON.',
-        cause,
-      });
+      const detail = 'The field "metadata" is no well-formed JSON.';
+      throw problem('malformed_request', { detail, cause });
     });
     return requirePayload(value, 'metadata');
   };

@@ -5,7 +5,7 @@ import { problem } from '../errors.ts';
 import { BODY_LIMIT, MAX_IMAGES, sourceSlugSchema } from '../schemas.ts';
 import { normaliseText, plainText, sha256 } from '../text.ts';
 
-/** The JSON schema of a payload. Unknown keys are errors. Contract 4, PayloadSchema. */
+/** Strict schema of a payload. Contract 4, PayloadSchema. */
 export const PayloadSchema = Type.Object(
   {
     source_slug: sourceSlugSchema,
@@ -33,10 +33,10 @@ export const PayloadSchema = Type.Object(
   },
 );
 
-/** A payload that satisfies its schema. `checkValues` checks further rules. */
+/** Payload that satisfies its schema. `checkValues` checks further rules. */
 export type Payload = Static<typeof PayloadSchema>;
 
-/** A violated rule and the path of the invalid value. */
+/** Violated rule, and the path of the invalid value. */
 export type PayloadIssue = { path: string; message: string };
 
 const validate = createValidatorCompiler()({
@@ -46,25 +46,22 @@ const validate = createValidatorCompiler()({
   httpPart: 'body',
 });
 
-/**
- * Checks a payload by the rules of `POST /ingest`.
- * @returns All issues; empty if the payload is valid. Contract 4, PayloadSchema.
- */
+/** Returns all violations of the rules of `POST /ingest`. Contract 4, PayloadSchema. */
 export function checkPayload(payload: unknown): PayloadIssue[] {
-  const errors = findErrors(payload, 'body');
-  if (errors.length === 0 && Buffer.byteLength(JSON.stringify(payload)) > BODY_LIMIT) {
-    errors.push({ path: 'body', message: `must be at most ${BODY_LIMIT / 1024} KiB of JSON` });
+  const issues = findIssues(payload, 'body');
+  if (issues.length === 0 && Buffer.byteLength(JSON.stringify(payload)) > BODY_LIMIT) {
+    issues.push({ path: 'body', message: `must be at most ${BODY_LIMIT / 1024} KiB of JSON` });
   }
-  return errors;
+  return issues;
 }
 
 /**
  * Validates a value and returns it as a payload.
- * @param path The path of the value, for errors.
+ * @param path Path of the value, for errors.
  * @throws ProblemError `validation_failed`, with every violated rule.
  */
 export function requirePayload(value: unknown, path: string): Payload {
-  const errors = findErrors(value, path);
+  const errors = findIssues(value, path);
   if (errors.length > 0) throw problem('validation_failed', { errors });
   return value as Payload;
 }
@@ -74,24 +71,23 @@ export function requirePayload(value: unknown, path: string): Payload {
  * @throws ProblemError `validation_failed`, with every violated rule.
  */
 export function checkValues(payload: Payload): void {
-  const errors = findValueErrors(payload, 'body');
+  const errors = findValueIssues(payload, 'body');
   if (errors.length > 0) throw problem('validation_failed', { errors });
 }
 
-function findErrors(value: unknown, path: string): PayloadIssue[] {
+function findIssues(value: unknown, path: string): PayloadIssue[] {
   return validate(value) === true
-    ? findValueErrors(value as Payload, path)
+    ? findValueIssues(value as Payload, path)
     : describeErrors(path, validate.errors ?? []);
 }
 
 const MAX_DEPTH = 32;
 const MAX_ATTRIBUTES_BYTES = 64 * 1024;
 
-/** The current currency codes of ISO 4217, from the Unicode data of the runtime. */
-const CURRENCIES: ReadonlySet<string> = new Set(Intl.supportedValuesOf('currency'));
+/** Current currency codes of ISO 4217. */
+const CURRENCIES = new Set(Intl.supportedValuesOf('currency'));
 
-/** Checks the rules that the schema of a payload cannot express. Contract 4, PayloadSchema. */
-function findValueErrors(payload: Payload, path: string): PayloadIssue[] {
+function findValueIssues(payload: Payload, path: string): PayloadIssue[] {
   const errors = findUnstorable(payload, path);
   // Serializing values of endless depth would overflow the stack.
   if (errors.length > 0) return errors;
@@ -101,7 +97,8 @@ function findValueErrors(payload: Payload, path: string): PayloadIssue[] {
   if (!hasWord(payload.description)) {
     errors.push({ path: `${path}/description`, message: 'must have a letter or a digit' });
   }
-  if (payload.published_at !== undefined && !isDate(payload.published_at)) {
+  const year = parseTime(payload.published_at ?? '2000').getUTCFullYear();
+  if (!(year >= 1000 && year <= 9999)) {
     const message = 'must be a time of RFC 3339 between the years 1000 and 9999';
     errors.push({ path: `${path}/published_at`, message });
   }
@@ -111,28 +108,23 @@ function findValueErrors(payload: Payload, path: string): PayloadIssue[] {
   return errors;
 }
 
-/** A fast test that nearly every description passes; normalising the whole text is slow. */
+/** Fast test that nearly every description passes. Normalizing the whole text is slow. */
 const PLAIN_LETTER = /[0-9a-zа-я]/i;
 
 function hasWord(text: string): boolean {
   return PLAIN_LETTER.test(text) || normaliseText(text) !== '';
 }
 
-function isDate(text: string): boolean {
-  const year = parseTime(text).getUTCFullYear();
-  return year >= 1000 && year <= 9999;
-}
-
-/** Finds values that PostgreSQL cannot store. Avoids recursion, since deep nesting would overflow the call stack. */
+/** Finds values that PostgreSQL cannot store, without recursion: deep nesting would overflow the stack. */
 function findUnstorable(payload: Payload, root: string): PayloadIssue[] {
   const errors: PayloadIssue[] = [];
-  const waiting: { path: string; value: unknown; depth: number }[] = [
+  const pending: { path: string; value: unknown; depth: number }[] = [
     { path: root, value: payload, depth: 0 },
   ];
-  for (let next = waiting.pop(); next !== undefined; next = waiting.pop()) {
+  for (let next = pending.pop(); next !== undefined; next = pending.pop()) {
     const { path, value, depth } = next;
     if (typeof value === 'string') {
-      const message = describeText(value);
+      const message = findTextIssue(value);
       if (message !== undefined) errors.push({ path, message });
     } else if (typeof value === 'number') {
       if (!Number.isFinite(value)) errors.push({ path, message: 'must be a finite number' });
@@ -144,16 +136,16 @@ function findUnstorable(payload: Payload, root: string): PayloadIssue[] {
         ];
       }
       for (const [key, inner] of Object.entries(value)) {
-        const message = describeText(key);
+        const message = findTextIssue(key);
         if (message !== undefined) errors.push({ path, message: `a key ${message}` });
-        waiting.push({ path: `${path}/${key}`, value: inner, depth: depth + 1 });
+        pending.push({ path: `${path}/${key}`, value: inner, depth: depth + 1 });
       }
     }
   }
   return errors;
 }
 
-function describeText(text: string): string | undefined {
+function findTextIssue(text: string): string | undefined {
   if (text.includes('\0')) return 'must not hold the NUL character';
   if (!text.isWellFormed()) return 'must be well-formed Unicode: it has half a surrogate pair';
   return undefined;
@@ -161,10 +153,7 @@ function describeText(text: string): string | undefined {
 
 const LEAP_SECOND = /:60(?=[.Zz+-])/;
 
-/**
- * Parses a time of RFC 3339. JavaScript has no leap seconds, so a leap second becomes the preceding second.
- * @returns An invalid date for any other text.
- */
+/** Parses a time of RFC 3339. A leap second becomes the preceding second, since dates have none. */
 export function parseTime(text: string): Date {
   return new Date(text.replace(LEAP_SECOND, ':59'));
 }
@@ -174,9 +163,7 @@ export function isLeapSecond(text: string): boolean {
   return LEAP_SECOND.test(text);
 }
 
-/**
- * Returns a copy of a payload with HTML converted to plain text. The stored payload keeps the HTML.
- */
+/** Returns a copy of a payload with HTML converted to plain text. */
 export function plainPayload(payload: Payload): Payload {
   const plain: Record<string, unknown> = { ...payload };
   for (const name of PAYLOAD_FIELDS) {
@@ -187,7 +174,7 @@ export function plainPayload(payload: Payload): Payload {
   return plain as Payload;
 }
 
-/** Serializes a value as JSON with sorted keys, so that equal content gives equal text. */
+/** Serializes a value as JSON with sorted keys. */
 export function canonicalJson(value: unknown): string {
   return JSON.stringify(sortKeys(value));
 }

@@ -3,7 +3,6 @@ import { type Kysely, sql } from 'kysely';
 import { type Static, Type } from 'typebox';
 import { type ErrorCode, errors, problem } from '../errors.ts';
 import type { JobInput } from '../pipeline/context.ts';
-import type { JobOutcomeStatus } from '../queue/job-types.ts';
 import type { InlineJobs } from '../queue/inline.ts';
 import { createClaimantName } from '../queue/worker.ts';
 import { uploadOutcomeSchema } from '../schemas.ts';
@@ -13,7 +12,7 @@ import { contentHash } from './payload.ts';
 import type { Ingest } from './service.ts';
 import type { StoredRaw } from './store.ts';
 
-/** The answer to a payload that was processed within its request. Contract 4, Answers. */
+/** Response to a payload that its request processed. Contract 4, Answers. */
 export const processedSchema = Type.Object({
   raw_id: Type.Integer(),
   status: Type.Literal('completed'),
@@ -23,35 +22,35 @@ export const processedSchema = Type.Object({
   }),
 });
 
-/**
- * Stores a payload with its images, processes it, and returns the outcome; of a repeated idempotency key the outcome of
- * the earlier payload. The images are part of the payload: equal text with other images is another payload.
- * @param onStored Called when the payload is committed, or was before.
- * @throws ProblemError `idempotency_conflict`, `still_processing`, and the reason of a payload that ended `invalid` or
- *   `failed`.
- */
-export type ProcessForm = (
-  form: Form & { requestId?: string },
-  idempotencyKey: string | undefined,
-  onStored: (stored: StoredRaw) => void,
-) => Promise<Static<typeof processedSchema>>;
+/** Function that stores and processes a form. */
+export type ProcessForm = ReturnType<typeof createProcessForm>;
 
-/** Creates a `ProcessForm`; a claim lasts `leaseMs` without a renewal. */
+/** Creates the function that processes forms within their requests. */
 export function createProcessForm(deps: {
   db: Kysely<Tables>;
   store: Ingest['store'];
   jobs: Pick<InlineJobs<JobInput>, 'run'>;
   leaseMs: number;
-}): ProcessForm {
+}) {
   const { db, store, jobs, leaseMs } = deps;
   const worker = createClaimantName('inline');
 
-  return async ({ payload, files, requestId }, idempotencyKey, onStored) => {
+  /**
+   * Stores a form, processes it, and returns the outcome. A repeated idempotency key returns the
+   * earlier outcome. Equal payloads with different images are different forms.
+   * @param onStored Called when the payload is committed.
+   * @throws ProblemError `idempotency_conflict`, `still_processing`, or the error of a payload that
+   *   ended `invalid` or `failed`.
+   */
+  return async (
+    { payload, files, requestId }: Form & { requestId?: string },
+    idempotencyKey: string | undefined,
+    onStored: (stored: StoredRaw) => void,
+  ): Promise<Static<typeof processedSchema>> => {
     const { source_slug: sourceSlug, external_id: externalId } = payload;
-    const hasFiles = files.length > 0;
-    const hash = contentHash(
-      hasFiles ? { payload, images: files.map(({ sha256 }) => sha256) } : payload,
-    );
+    const hasUploads = files.length > 0;
+    const images = files.map(({ sha256 }) => sha256);
+    const hash = contentHash(hasUploads ? { payload, images } : payload);
     const stored = await store({
       source_slug: sourceSlug,
       external_id: externalId,
@@ -59,69 +58,60 @@ export function createProcessForm(deps: {
       content_hash: hash,
       idempotency_key: idempotencyKey,
       request_id: requestId,
-      claim: { worker, leaseMs, uploads: hasFiles },
+      claim: { worker, leaseMs, hasUploads },
     });
     onStored(stored);
     const { id: rawId, isNew } = stored;
-    let outcome: JobOutcomeStatus | undefined;
+    let isReturned = false;
     if (isNew) {
       const job = { rawId, attempt: 1, sourceSlug, externalId, contentHash: hash, requestId };
-      const uploads = hasFiles ? files : undefined;
-      outcome = await jobs.run(job, { input: { uploads, canWait: false } });
+      const uploads = hasUploads ? files : undefined;
+      const status = await jobs.run(job, { input: { uploads, canWait: false } });
+      isReturned = status === 'lost' || status === 'postponed';
     }
-    const {
-      status,
-      error,
-      listing_id: listingId,
-      images,
-    } = await findOutcome(db, rawId).catch((cause: unknown) => {
+    const outcome = await findOutcome(db, rawId).catch((cause: unknown) => {
       // An outage that prevents writing the outcome also prevents reading it.
-      const isLost = outcome === 'lost' || outcome === 'postponed';
-      if (!isLost || !isDatabaseOutage(cause)) throw cause;
+      if (!isReturned || !isDatabaseOutage(cause)) throw cause;
       const detail = 'The database was not available for too long: send the payload again.';
-      throw rejected(rawId, 'interrupted', detail, { cause });
+      throw createError(rawId, 'interrupted', detail, { cause });
     });
-    if (status === 'completed') return { raw_id: rawId, status, listing_id: listingId, images };
+    const { status, error, listing_id: listingId } = outcome;
+    if (status === 'completed') {
+      return { raw_id: rawId, status, listing_id: listingId, images: outcome.images };
+    }
     if (error !== null && status !== 'pending' && status !== 'processing') {
-      throw rejected(rawId, isErrorCode(error.code) ? error.code : 'internal_error', error.message);
+      const code = Object.hasOwn(errors, error.code) ? (error.code as ErrorCode) : 'internal_error';
+      throw createError(rawId, code, error.message);
     }
     if (isNew && status === 'pending') {
       const detail = 'It is back in the queue, and is processed when what it needs is available.';
-      throw rejected(rawId, 'interrupted', detail);
+      throw createError(rawId, 'interrupted', detail);
     }
     const detail = 'The payload is not done yet. Send the request again in a moment.';
-    throw rejected(rawId, isNew ? 'lease_lost' : 'still_processing', detail, {
+    throw createError(rawId, isNew ? 'lease_lost' : 'still_processing', detail, {
       headers: { 'retry-after': '5' },
     });
   };
 }
 
-function rejected(
+function createError(
   rawId: number,
   code: ErrorCode,
   detail: string,
-  details: { headers?: Record<string, string>; cause?: unknown } = {},
+  more: { headers?: Record<string, string>; cause?: unknown } = {},
 ): Error {
-  return problem(code, {
-    ...details,
-    detail: `${detail} (raw_id ${rawId})`,
-    members: { raw_id: rawId },
-  });
+  const members = { raw_id: rawId };
+  return problem(code, { ...more, detail: `${detail} (raw_id ${rawId})`, members });
 }
 
-function isErrorCode(code: string): code is ErrorCode {
-  return Object.hasOwn(errors, code);
-}
-
-/** The outcome of a payload: `error` if it ended badly, `listing_id` if it is `completed`. */
 type Outcome = { images: UploadOutcome[] } & (
   | { status: 'completed'; error: null; listing_id: number }
   | { status: Exclude<RawStatus, 'completed'>; error: RawError | null; listing_id: number | null }
 );
 
 /**
- * Returns the outcome of a payload. Its images are the uploaded ones; without any they are those of the listing, as long as
- * that was made from this payload or an equal one.
+ * Returns the outcome of a payload and its images: the uploads, or the listing's images as long as
+ * this or an equal payload is its latest.
  */
 async function findOutcome(db: Kysely<Tables>, rawId: number): Promise<Outcome> {
   const { rows } = await sql<Outcome>`

@@ -3,38 +3,84 @@ import { ProblemError, type Server } from '@oselya/kit';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import { Type } from 'typebox';
 import { getCallerKey, CHANGE_REJECTIONS, canUseSource, requireSource } from '../access/guard.ts';
+import type { SourceLimit } from '../access/source-limit.ts';
 import { createAdmissionLimit } from '../async/concurrency.ts';
 import { problem, problemResponses } from '../errors.ts';
 import type { Metrics } from '../metrics.ts';
-import { MEBIBYTE, parseId } from '../schemas.ts';
+import {
+  idParam,
+  MEBIBYTE,
+  modelUsageSchema,
+  nullable,
+  parseId,
+  rawErrorSchema,
+  rawStatusSchema,
+  stageSchema,
+} from '../schemas.ts';
 import { checkValues, type Payload, PayloadSchema } from './payload.ts';
-import { acceptedSchema, ingestHeaders, rawParams, rawSchema } from './schemas.ts';
-import type { Ingest, SourceLimit } from './service.ts';
+import type { Ingest } from './service.ts';
 import type { StoredRaw } from './store.ts';
 
-/** Limits of concurrent payloads in one process. Further payloads are rejected with `ingest_busy`. */
-const MAX_AT_ONCE = { items: 20_000, bytes: 64 * MEBIBYTE };
+/** Headers of the routes that accept payloads. Contract 4, Answers. */
+export const ingestHeaders = Type.Object({
+  'idempotency-key': Type.Optional(
+    Type.String({
+      minLength: 1,
+      maxLength: 255,
+      pattern: '^[\\x20-\\x7e]+$',
+      description:
+        'The same key with the same payload within 24 hours gives the same answer, with the headers `Idempotent-Replayed: true` and `Raw-Status`, the present status of the payload. A payload that failed within its request (`/ingest/with-images`) releases its key: sent again, it is accepted anew.',
+    }),
+  ),
+});
+
+/** Response to a stored payload, and to each repetition of its key. Contract 4, Answers. */
+export const acceptedSchema = Type.Object(
+  { raw_id: Type.Integer(), status: Type.Literal('pending') },
+  { description: 'It waits in the queue.', examples: [{ raw_id: 4211, status: 'pending' }] },
+);
+
+/** Parameters of routes of one raw record. */
+export const rawParams = Type.Object({ raw_id: idParam });
+
+/** Raw record without its payload. Contract 4, Answers. */
+export const rawSchema = Type.Object({
+  raw_id: Type.Integer(),
+  source_slug: Type.String(),
+  external_id: Type.String(),
+  status: rawStatusSchema,
+  attempts: Type.Integer(),
+  error: rawErrorSchema,
+  stages: Type.Array(stageSchema, {
+    description:
+      'The last run of each stage, in the order of their times. A stage that an attempt has not reached, or did not need, ' +
+      'is as an earlier attempt left it.',
+  }),
+  listing_id: nullable(Type.Integer()),
+  model_usage: nullable(modelUsageSchema),
+  created_at: Type.String({ format: 'date-time' }),
+  updated_at: Type.String({ format: 'date-time' }),
+});
+
+/** Bounds of concurrent payloads in one process. */
+const MAX_IN_PROGRESS = { maxItems: 20_000, maxBytes: 64 * MEBIBYTE };
 
 /**
- * Registers `POST /ingest` and `GET /raw/{raw_id}`. Only valid payloads count towards the rate limit of their source. Specification
- * 001, Endpoints and Limits; Contract 4, Answers.
- * @param deps.atOnce The maximum number and total size of concurrent payloads.
+ * Registers `POST /ingest` and `GET /raw/{raw_id}`. Only valid payloads count towards the limit of
+ * their source. Specification 001, Endpoints and Limits; Contract 4, Answers.
+ * @param deps.bounds Bounds of concurrent payloads.
  */
 export function ingestRoutes(
   app: Server,
   deps: {
     ingest: Pick<Ingest, 'accept' | 'find'>;
     limit: SourceLimit;
-    atOnce?: { items: number; bytes: number };
+    bounds?: { maxItems: number; maxBytes: number };
     metrics: Metrics;
   },
 ): void {
-  const { ingest, limit, atOnce = MAX_AT_ONCE, metrics } = deps;
-  const inProgress = createAdmissionLimit({
-    maxItems: atOnce.items,
-    maxBytes: atOnce.bytes,
-    reject: () => problem('ingest_busy'),
-  });
+  const { ingest, limit, bounds = MAX_IN_PROGRESS, metrics } = deps;
+  const admit = createAdmissionLimit({ ...bounds, reject: () => problem('ingest_busy') });
   app.addSchema(PayloadSchema);
   app.post(
     '/ingest',
@@ -49,12 +95,22 @@ export function ingestRoutes(
         body: Type.Unsafe<Payload>(Type.Ref('PayloadSchema')),
         response: {
           202: acceptedSchema,
-          ...problemResponses(...REJECTED, 'ingest_failed', 'ingest_busy'),
+          ...problemResponses(
+            400,
+            ...CHANGE_REJECTIONS,
+            'idempotency_conflict',
+            413,
+            415,
+            422,
+            429,
+            'ingest_failed',
+            'ingest_busy',
+          ),
         },
       },
-      errorHandler: failAsIngest,
+      errorHandler: mapIngestError,
       onResponse: async (request, reply) => {
-        // The body is missing if the request was rejected before the body was read.
+        // A request that is rejected early has no body.
         const body: Payload | undefined = request.body;
         countRequest(metrics, reply, body?.source_slug);
       },
@@ -63,7 +119,7 @@ export function ingestRoutes(
       const payload = request.body;
       checkValues(payload);
       requireSource(request, payload.source_slug);
-      const accepted = await inProgress(sizeOf(request), async () => {
+      const accepted = await admit(getBodyBytes(request), async () => {
         reply.headers(await limit(payload.source_slug, getCallerKey(request)));
         return ingest.accept(payload, request.headers['idempotency-key'], request.id);
       });
@@ -93,31 +149,28 @@ export function ingestRoutes(
   );
 }
 
-/** Returns the decompressed size of a body in bytes; `content-length` is smaller for compressed bodies and missing for chunked ones. */
-function sizeOf({ headers, body }: FastifyRequest): number {
+/** Returns the decompressed size of a body, which `content-length` may lack or understate. */
+function getBodyBytes({ headers, body }: FastifyRequest): number {
   const { 'content-length': length, 'content-encoding': encoding } = headers;
   return length === undefined || encoding !== undefined
     ? Buffer.byteLength(JSON.stringify(body))
     : Number(length);
 }
 
-const REJECTED = [400, ...CHANGE_REJECTIONS, 'idempotency_conflict', 413, 415, 422, 429] as const;
-
 /**
- * Counts a request by its outcome: `accepted`, `conflict`, `rate_limited`, `failed` (every 5xx), or `refused`. Contract 4,
- * Metrics.
- * @param source The source of a valid payload. Sources of invalid payloads must not become labels.
+ * Counts a request by its outcome. Contract 4, Metrics.
+ * @param source The source of a valid payload. Invalid payloads must not create labels.
  */
 export function countRequest(
   { ingestRequests }: Pick<Metrics, 'ingestRequests'>,
   { statusCode }: { statusCode: number },
   source: string | undefined,
 ): void {
-  const outcome = outcomeOf(statusCode);
+  const outcome = toOutcome(statusCode);
   ingestRequests.inc({ source: outcome === 'refused' ? undefined : source, outcome });
 }
 
-function outcomeOf(status: number): string {
+function toOutcome(status: number): string {
   if (status < 300) return 'accepted';
   if (status === 409) return 'conflict';
   if (status === 429) return 'rate_limited';
@@ -125,18 +178,19 @@ function outcomeOf(status: number): string {
 }
 
 /**
- * Handles errors of the routes that accept payloads: an unreachable database is a 500 here but a 503 on other routes. Specification
- * 001, Errors; ADR 0009.
- * @throws ProblemError `ingest_failed`; any other error unchanged.
+ * Handles errors of ingest routes: an outage of the database is a 500 here, and a 503 elsewhere.
+ * Specification 001, Errors; ADR 0009.
+ * @throws ProblemError `ingest_failed`, or the unchanged error.
  */
-export function failAsIngest(error: Error): never {
-  // The limiter throws `unavailable` if it could not count.
-  const isUncounted = error instanceof ProblemError && error.code === 'unavailable';
-  if (isUncounted || isDatabaseOutage(error)) throw problem('ingest_failed', { cause: error });
+export function mapIngestError(error: Error): never {
+  // The rate limit throws `unavailable` if the database is away.
+  const isLimitUnavailable = error instanceof ProblemError && error.code === 'unavailable';
+  if (isLimitUnavailable || isDatabaseOutage(error))
+    throw problem('ingest_failed', { cause: error });
   throw error;
 }
 
-/** Sets the headers of a replayed response if the payload was stored by an earlier request. Contract 4, Answers. */
+/** Sets the headers of a replayed response. Contract 4, Answers. */
 export function markReplayed(
   reply: FastifyReply,
   { isNew, status }: Pick<StoredRaw, 'isNew' | 'status'>,

@@ -5,45 +5,35 @@ import { problem } from '../errors.ts';
 import { release } from '../queue/claim.ts';
 import type { RawStatus, Tables } from '../tables.ts';
 
-/** A payload to store. */
+/** Payload to store. */
 export type NewRawRecord = {
   source_slug: string;
   external_id: string;
-  /** As JSON. */
+  /** JSON text. */
   payload: string;
   content_hash: string;
   request_id?: string | undefined;
   idempotency_key?: string | undefined;
-  /** Of a payload that is processed within its request; without it a worker claims the payload. */
-  claim?: InlineClaim | undefined;
+  /** Claim of the request that processes the payload. Without it, a worker claims the payload. */
+  claim?: { worker: string; leaseMs: number; hasUploads: boolean } | undefined;
 };
 
-/** The claim of a payload that is processed within its request. */
-type InlineClaim = {
-  worker: string;
-  /** How long the claim lasts without a renewal. */
-  leaseMs: number;
-  /** Whether images were uploaded. */
-  uploads: boolean;
-};
-
-/** A stored payload: an earlier one if its idempotency key was used before. */
+/** Stored payload: an earlier one if its idempotency key is in use. */
 export type StoredRaw = {
   id: number;
   contentHash: string;
   status: RawStatus;
-  /** False for an earlier one. */
   isNew: boolean;
-  /** Whether it waits for another payload of its listing. */
+  /** Whether an earlier payload of the listing is unfinished. */
   waits: boolean;
 };
 
 type Row<Column extends keyof StoredRaw> = Pick<StoredRaw, Column> & { n: number };
 
 /**
- * Stores payloads in their order, and new sources, in one statement. Those with a claim are `processing` at once, so that
- * no worker claims them. Specification 001, Raw data status.
- * @returns The stored payloads by index; a payload whose idempotency key is in use is missing.
+ * Stores payloads in order, and their new sources, in one statement. Payloads with a claim are
+ * `processing` at once, so that no worker claims them. Specification 001, Raw data status.
+ * @returns The stored payloads by index, without those whose idempotency keys are in use.
  */
 export async function insertRaws(
   db: Kysely<Tables>,
@@ -87,65 +77,61 @@ export async function insertRaws(
   );
 }
 
-/** Serializes raw records. Inserts the payloads as text, since parsing and serializing them again is slow. */
+/** Serializes raw records. Payloads are JSON already, and parsing them again is slow. */
 function toJson(raws: readonly NewRawRecord[]): string {
   const items = raws.map(({ payload, claim, ...raw }, n) => {
-    const rest = JSON.stringify({ n, ...raw, ...(claim && claimColumns(claim)) });
+    const { worker, leaseMs, hasUploads } = claim ?? {};
+    // The job stores the outcomes of the uploads later.
+    const uploads = hasUploads === true ? [] : undefined;
+    const rest = JSON.stringify({ n, ...raw, worker, lease_ms: leaseMs, uploads });
     return `${rest.slice(0, -1)},"payload":${payload}}`;
   });
   return `[${items.join(',')}]`;
 }
 
-function claimColumns({ worker, leaseMs, uploads }: InlineClaim) {
-  // The outcomes of the images are added when they are stored.
-  return { worker, lease_ms: leaseMs, ...(uploads ? { uploads: [] } : {}) };
-}
+/** Idempotency keys expire after 24 hours, or when an inline job fails. */
+const IS_EXPIRED = sql`(created_at < now() - interval '24 hours' or inline and status = 'failed')`;
 
-/**
- * An idempotency key expires after 24 hours, or when an inline job fails, so that the client can send the payload again.
- */
-const IS_SPENT = sql`(created_at < now() - interval '24 hours' or inline and status = 'failed')`;
-
-/** Returns the earlier payloads with the same idempotency keys, by index. */
 async function findEarlier(
   db: Kysely<Tables>,
   raws: ReadonlyMap<number, NewRawRecord>,
 ): Promise<Map<number, StoredRaw>> {
   const { rows } = await sql<Row<'id' | 'status' | 'contentHash'>>`
     select wanted.n, raw_data.id, raw_data.status, raw_data.content_hash as "contentHash"
-    from ${wanted(raws)}
+    from ${selectKeys(raws)}
     join raw_data using (source_slug, idempotency_key)
-    where not ${IS_SPENT}`.execute(db);
+    where not ${IS_EXPIRED}`.execute(db);
   return new Map(rows.map(({ n, ...earlier }) => [n, { ...earlier, isNew: false, waits: false }]));
 }
 
-/** Removes expired idempotency keys from their payloads. */
-async function freeKeys(
+async function clearExpiredKeys(
   db: Kysely<Tables>,
   raws: ReadonlyMap<number, NewRawRecord>,
 ): Promise<void> {
   await sql`
     update raw_data set idempotency_key = null
-    from ${wanted(raws)}
+    from ${selectKeys(raws)}
     where raw_data.source_slug = wanted.source_slug
       and raw_data.idempotency_key = wanted.idempotency_key
-      and ${IS_SPENT}`.execute(db);
+      and ${IS_EXPIRED}`.execute(db);
 }
 
-function wanted(raws: ReadonlyMap<number, NewRawRecord>) {
-  const places = [...raws.keys()];
+function selectKeys(raws: ReadonlyMap<number, NewRawRecord>) {
+  const indexes = [...raws.keys()];
   const sources = [...raws.values()].map((raw) => raw.source_slug);
   const keys = [...raws.values()].map((raw) => raw.idempotency_key);
-  return sql`unnest(${places}::integer[], ${sources}::text[], ${keys}::text[])
+  return sql`unnest(${indexes}::integer[], ${sources}::text[], ${keys}::text[])
     as wanted (n, source_slug, idempotency_key)`;
 }
 
 /**
- * Stores payloads in their order, or finds the earlier payload of an idempotency key. If two
- * concurrent requests use the same key, the second waits for the first. All payloads are committed on return. Contract 4, Answers.
- * @param onError Called if waiting payloads could not be released. The sweep of the queue releases these later.
- * @returns The stored payload or an error for each input: `idempotency_conflict` if its key belongs to another payload.
- * @throws Errors of the database; nothing is stored in this case.
+ * Stores payloads in order, or finds the earlier payloads of their idempotency keys. Of concurrent
+ * requests with one key, the second waits for the first. All payloads are committed on return.
+ * Contract 4, Answers.
+ * @param onError Called if waiting payloads could not be released. The queue's sweep repeats this.
+ * @returns The stored payload or an error per input: `idempotency_conflict` if its key belongs to
+ *   another payload.
+ * @throws DatabaseError; nothing is stored in this case.
  */
 export async function storeRaws(
   db: Kysely<Tables>,
@@ -154,38 +140,35 @@ export async function storeRaws(
 ): Promise<(StoredRaw | Error)[]> {
   const stored = await insertRaws(db, raws);
   // A failure affects only the missing payloads, since the others are committed.
-  const failure = await settleKeys(db, raws, stored).catch(toError);
-  // The preceding payloads may have finished before the worker could see the new ones.
+  const failure = await resolveKeys(db, raws, stored).catch(toError);
+  // The preceding payloads may have ended before the new ones were visible.
   const waiting = raws
     .filter((_, n) => stored.get(n)?.waits)
     .map((raw) => ({ sourceSlug: raw.source_slug, externalId: raw.external_id }));
   await release(db, waiting).catch(onError);
   return raws.map(({ content_hash }, n) => {
-    const one = stored.get(n);
-    if (one === undefined) return failure ?? new Error('An idempotency key was freed meanwhile');
-    return one.contentHash === content_hash ? one : problem('idempotency_conflict');
+    const raw = stored.get(n);
+    if (raw === undefined) return failure ?? new Error('The idempotency key expired meanwhile');
+    return raw.contentHash === content_hash ? raw : problem('idempotency_conflict');
   });
 }
 
 /**
- * Stores payloads whose idempotency keys have expired, and finds the earlier payloads of valid keys. The lookup comes
- * last, so that it also finds payloads of concurrent requests.
+ * Stores payloads with expired idempotency keys, and finds the earlier payloads of valid keys. The
+ * lookup comes last, so that it also finds payloads of concurrent requests.
  */
-async function settleKeys(
+async function resolveKeys(
   db: Kysely<Tables>,
   raws: readonly NewRawRecord[],
   stored: Map<number, StoredRaw>,
 ): Promise<void> {
-  const keyed = missing(raws, stored);
-  if (keyed.size === 0) return;
-  await freeKeys(db, keyed);
-  const places = [...keyed.keys()];
-  for (const [nth, raw] of await insertRaws(db, [...keyed.values()])) {
-    stored.set(places[nth] ?? 0, raw);
+  const findMissing = () => new Map([...raws.entries()].filter(([n]) => !stored.has(n)));
+  const missing = findMissing();
+  if (missing.size === 0) return;
+  await clearExpiredKeys(db, missing);
+  const indexes = [...missing.keys()];
+  for (const [nth, raw] of await insertRaws(db, [...missing.values()])) {
+    stored.set(indexes[nth] ?? 0, raw);
   }
-  for (const [n, raw] of await findEarlier(db, missing(raws, stored))) stored.set(n, raw);
-}
-
-function missing(raws: readonly NewRawRecord[], stored: ReadonlyMap<number, StoredRaw>) {
-  return new Map([...raws.entries()].filter(([n]) => !stored.has(n)));
+  for (const [n, raw] of await findEarlier(db, findMissing())) stored.set(n, raw);
 }

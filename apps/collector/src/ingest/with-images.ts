@@ -6,18 +6,17 @@ import type { FastifyRequest } from 'fastify';
 import pLimit from 'p-limit';
 import { Type } from 'typebox';
 import { getCallerKey, CHANGE_REJECTIONS, requireSource } from '../access/guard.ts';
+import type { SourceLimit } from '../access/source-limit.ts';
 import type { Disk } from '../free-disk-space.ts';
 import { problem, problemResponses } from '../errors.ts';
 import type { StoreState } from '../images/store.ts';
 import type { Metrics } from '../metrics.ts';
 import { MAX_IMAGES, MEBIBYTE } from '../schemas.ts';
-import { createReadMetadata, formTooLarge, MAX_FORM_BYTES, receiveForm } from './form.ts';
+import { createMetadataParser, formTooLarge, MAX_FORM_BYTES, receiveForm } from './form.ts';
 import { processedSchema, type ProcessForm } from './process-form.ts';
-import { countRequest, failAsIngest, markReplayed } from './routes.ts';
-import { ingestHeaders } from './schemas.ts';
-import type { SourceLimit } from './service.ts';
+import { countRequest, ingestHeaders, mapIngestError, markReplayed } from './routes.ts';
 
-/** The form, for the OpenAPI document: it is read while it comes, so it is not validated as a whole. */
+/** Schema of the form for the OpenAPI document. The handler validates the form as it comes. */
 const formSchema = Type.Object(
   {
     metadata: Type.String({
@@ -45,114 +44,16 @@ const formSchema = Type.Object(
   },
 );
 
-/**
- * Registers `POST /ingest/with-images`, in its own scope because of its type of body. Forms are rejected before the body
- * is read where possible, or at the field `metadata`, which counts against the rate of its source. Specification 001,
- * Endpoints and Behaviour rules, 3; Contract 4, Answers.
- * @param deps.temporary Returns the folder of temporary files.
- * @param deps.atOnce How many payloads are processed at once.
- * @param deps.maxBytes The largest request.
- */
-export async function withImagesRoutes(
-  app: Server,
-  deps: {
-    processForm: ProcessForm;
-    limit: SourceLimit;
-    breaker: Pick<BreakerView, 'state'>;
-    imageStore: Pick<StoreState, 'isUnavailable'>;
-    disk: Disk;
-    temporary: () => string;
-    atOnce: number;
-    maxBytes?: number;
-    metrics: Pick<Metrics, 'ingestRequests'>;
-  },
-): Promise<void> {
-  const { processForm, limit, breaker, imageStore, disk, temporary, atOnce, metrics } = deps;
-  const { maxBytes = MAX_FORM_BYTES } = deps;
-  const readMetadata = createReadMetadata(app);
-  const inPlace = createPlaces(atOnce);
-  const processing = pLimit(atOnce);
-  const sources = new WeakMap<FastifyRequest, string>();
-  const accepted = new WeakSet<FastifyRequest>();
+const DESCRIPTION = `A form has to come with no less than ${MIN_BODY_RATE.bytes / MEBIBYTE} MB in each
+${MIN_BODY_RATE.milliseconds / 60_000} minutes until it is complete, half a megabit a second. One that comes more slowly, or stalls, is
+408 \`request_too_slow\`, and nothing of it is stored. One API key, or address without one, may have three times
+COLLECTOR_UPLOADS forms at once, and is 503 \`uploads_busy\` past those.
 
-  app.removeAllContentTypeParsers();
-  await app.register(multipart);
-  // A body of any other type is not read; the handler rejects it.
-  app.addContentTypeParser('*', (_request, _payload, done) => done(null));
-
-  async function rejectEarly(request: FastifyRequest): Promise<void> {
-    if (!request.isMultipart()) {
-      const detail = 'Send multipart/form-data with a field "metadata" and files "images".';
-      throw problem('unsupported_media_type', { detail });
-    }
-    const announced = Number(request.headers['content-length'] ?? 0);
-    if (announced > maxBytes) throw formTooLarge(maxBytes, 'as it announces itself');
-    if (breaker.state === 'open') throw problem('model_unavailable', { detail: MODEL_AWAY });
-    if (imageStore.isUnavailable) throw problem('image_store_unavailable', { detail: STORE_AWAY });
-    await disk.requireFree(announced);
-  }
-
-  app.post(
-    '/ingest/with-images',
-    {
-      config: { scope: 'ingest' },
-      schema: {
-        tags: ['ingest'],
-        summary: 'Accept a payload with its images, and answer when it is processed',
-        description: DESCRIPTION,
-        consumes: ['multipart/form-data'],
-        headers: ingestHeaders,
-        body: formSchema,
-        response: {
-          200: processedSchema,
-          ...problemResponses(...PROBLEMS),
-        },
-      },
-      preValidation: (request, _reply, done) => {
-        // The handler reads the form; this stands in for it where Fastify would validate it.
-        request.body = { metadata: '' };
-        done();
-      },
-      errorHandler: failAsIngest,
-      onResponse: async (request, reply) => {
-        if (!accepted.has(request)) countRequest(metrics, reply, sources.get(request));
-      },
-    },
-    async (request, reply) => {
-      await rejectEarly(request);
-      return inPlace(getCallerKey(request), async () => {
-        await using received = new AsyncDisposableStack();
-        const form = await receiveForm(request, {
-          disk,
-          maxBytes,
-          temporary,
-          onFile: ({ path }) => received.defer(() => rm(path, { force: true })),
-          async readMetadata(content) {
-            const payload = await readMetadata(request, content);
-            requireSource(request, payload.source_slug);
-            sources.set(request, payload.source_slug);
-            // Past the rate the images are not received.
-            reply.headers(await limit(payload.source_slug, getCallerKey(request)));
-            return payload;
-          },
-        });
-        // The connection is idle while the payload waits and is processed.
-        request.raw.setTimeout(0);
-        return await processing(() =>
-          processForm(
-            { ...form, requestId: request.id },
-            request.headers['idempotency-key'],
-            (stored) => {
-              markReplayed(reply, stored);
-              accepted.add(request);
-              countRequest(metrics, { statusCode: 200 }, form.payload.source_slug);
-            },
-          ),
-        );
-      });
-    },
-  );
-}
+The pipeline runs before the answer, which can take minutes. A payload that ends
+\`invalid\` is 422 with the reason. The problem of a payload that was stored has its \`raw_id\`. One that failed is 502 where the model did, 503 where it can be tried again
+at once (a stage took too long, the image store failed, or the process ended), and else 500; it has to be sent again,
+since its pictures are not kept. The same \`Idempotency-Key\` with the same payload and pictures within 24 hours gives
+the outcome of the earlier one, unless that one failed.`;
 
 const PROBLEMS = [
   400,
@@ -176,36 +77,133 @@ const PROBLEMS = [
   'lease_lost',
 ] as const;
 
-const MODEL_AWAY =
-  'The model server has failed several times and is not called for a while. Nothing was stored: send it again.';
+/**
+ * Registers `POST /ingest/with-images` in its own scope, because of its content type. It rejects
+ * forms as early as possible: before the body, or at the field `metadata`. Specification 001,
+ * Endpoints and Behaviour rules, 3; Contract 4, Answers.
+ * @param deps.temporary Returns the folder of temporary files.
+ * @param deps.concurrency Maximum number of payloads to process at a time.
+ */
+export async function withImagesRoutes(
+  app: Server,
+  deps: {
+    processForm: ProcessForm;
+    limit: SourceLimit;
+    breaker: Pick<BreakerView, 'state'>;
+    imageStore: Pick<StoreState, 'isUnavailable'>;
+    disk: Disk;
+    temporary: () => string;
+    concurrency: number;
+    maxBytes?: number;
+    metrics: Pick<Metrics, 'ingestRequests'>;
+  },
+): Promise<void> {
+  const { processForm, limit, breaker, imageStore, disk, temporary, concurrency, metrics } = deps;
+  const { maxBytes = MAX_FORM_BYTES } = deps;
+  const parseMetadata = createMetadataParser(app);
+  const withinFormLimit = createFormLimit(concurrency);
+  const processing = pLimit(concurrency);
+  const sources = new WeakMap<FastifyRequest, string>();
+  const accepted = new WeakSet<FastifyRequest>();
 
-const STORE_AWAY = 'The image store cannot be used at present. Nothing was stored: send it again.';
+  app.removeAllContentTypeParsers();
+  await app.register(multipart);
+  // The handler rejects other content types without reading their bodies.
+  app.addContentTypeParser('*', (_request, _payload, done) => done(null));
 
-const DESCRIPTION = `A form has to come with no less than ${MIN_BODY_RATE.bytes / MEBIBYTE} MB in each
-${MIN_BODY_RATE.milliseconds / 60_000} minutes until it is complete, half a megabit a second. One that comes more slowly, or stalls, is
-408 \`request_too_slow\`, and nothing of it is stored. One API key, or address without one, may have three times
-COLLECTOR_UPLOADS forms at once, and is 503 \`uploads_busy\` past those.
+  async function rejectEarly(request: FastifyRequest): Promise<void> {
+    if (!request.isMultipart()) {
+      const detail = 'Send multipart/form-data with a field "metadata" and files "images".';
+      throw problem('unsupported_media_type', { detail });
+    }
+    const declaredBytes = Number(request.headers['content-length'] ?? 0);
+    if (declaredBytes > maxBytes) throw formTooLarge(maxBytes, 'as it announces itself');
+    if (breaker.state === 'open') {
+      const detail =
+        'The model server has failed several times and is not called for a while. Nothing was stored: send it again.';
+      throw problem('model_unavailable', { detail });
+    }
+    if (imageStore.isUnavailable) {
+      const detail =
+        'The image store cannot be used at present. Nothing was stored: send it again.';
+      throw problem('image_store_unavailable', { detail });
+    }
+    await disk.requireFree(declaredBytes);
+  }
 
-The pipeline runs before the answer, which can take minutes. A payload that ends
-\`invalid\` is 422 with the reason. The problem of a payload that was stored has its \`raw_id\`. One that failed is 502 where the model did, 503 where it can be tried again
-at once (a stage took too long, the image store failed, or the process ended), and else 500; it has to be sent again,
-since its pictures are not kept. The same \`Idempotency-Key\` with the same payload and pictures within 24 hours gives
-the outcome of the earlier one, unless that one failed.`;
+  app.post(
+    '/ingest/with-images',
+    {
+      config: { scope: 'ingest' },
+      schema: {
+        tags: ['ingest'],
+        summary: 'Accept a payload with its images, and answer when it is processed',
+        description: DESCRIPTION,
+        consumes: ['multipart/form-data'],
+        headers: ingestHeaders,
+        body: formSchema,
+        response: { 200: processedSchema, ...problemResponses(...PROBLEMS) },
+      },
+      preValidation: (request, _reply, done) => {
+        // Fastify validates this placeholder; the handler reads the form.
+        request.body = { metadata: '' };
+        done();
+      },
+      errorHandler: mapIngestError,
+      onResponse: async (request, reply) => {
+        if (!accepted.has(request)) countRequest(metrics, reply, sources.get(request));
+      },
+    },
+    async (request, reply) => {
+      await rejectEarly(request);
+      const caller = getCallerKey(request);
+      return withinFormLimit(caller, async () => {
+        await using received = new AsyncDisposableStack();
+        const form = await receiveForm(request, {
+          disk,
+          maxBytes,
+          temporary,
+          onFile: ({ path }) => received.defer(() => rm(path, { force: true })),
+          async readMetadata(content) {
+            const payload = await parseMetadata(request, content);
+            requireSource(request, payload.source_slug);
+            sources.set(request, payload.source_slug);
+            reply.headers(await limit(payload.source_slug, caller));
+            return payload;
+          },
+        });
+        // The connection is idle while the payload waits and is processed.
+        request.raw.setTimeout(0);
+        return await processing(() =>
+          processForm(
+            { ...form, requestId: request.id },
+            request.headers['idempotency-key'],
+            (stored) => {
+              markReplayed(reply, stored);
+              accepted.add(request);
+              countRequest(metrics, { statusCode: 200 }, form.payload.source_slug);
+            },
+          ),
+        );
+      });
+    },
+  );
+}
 
-/** How many forms are received or wait for each payload that is processed, in all and of one caller. */
-const RECEIVED_FOR_EACH = 4;
-const RECEIVED_OF_ONE = 3;
+/** Maximum forms in progress per processed payload: in total, and of one caller. */
+const MAX_FORMS_PER_PAYLOAD = 4;
+const MAX_FORMS_PER_CALLER = 3;
 
 /**
- * Bounds the forms that are received or processed. A quarter of the places is kept from each caller for others.
- * @param atOnce How many payloads are processed at once.
- * @returns Rejects with `uploads_busy` if no place is left, in all or for the caller.
+ * Creates the limit of forms that are received or processed. No caller may use all of it.
+ * @param concurrency Maximum number of payloads to process at a time.
+ * @returns A function that runs work, or rejects with `uploads_busy`.
  */
-export function createPlaces(atOnce: number) {
+export function createFormLimit(concurrency: number) {
   const callers: string[] = [];
   return async <Value>(caller: string, work: () => Promise<Value>): Promise<Value> => {
-    if (callers.length >= RECEIVED_FOR_EACH * atOnce) throw problem('uploads_busy');
-    const max = RECEIVED_OF_ONE * atOnce;
+    if (callers.length >= MAX_FORMS_PER_PAYLOAD * concurrency) throw problem('uploads_busy');
+    const max = MAX_FORMS_PER_CALLER * concurrency;
     if (callers.filter((other) => other === caller).length >= max) {
       const detail = `One API key, or address without one, may have ${max} payloads with images (three times COLLECTOR_UPLOADS) on their way or being processed. Send it again when one of yours has been answered.`;
       throw problem('uploads_busy', { detail });

@@ -9,7 +9,7 @@ import type { FastifyReply } from 'fastify';
 import { type Kysely, sql } from 'kysely';
 import { type Static, Type } from 'typebox';
 import { problemResponses } from '../errors.ts';
-import { acceptedSchema, rawParams, rawSchema } from '../ingest/schemas.ts';
+import { acceptedSchema, rawParams, rawSchema } from '../ingest/routes.ts';
 import type { Metrics } from '../metrics.ts';
 import { createPayloadRetry } from '../queue/retry.ts';
 import {

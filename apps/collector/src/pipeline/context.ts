@@ -13,14 +13,14 @@ import type { StageOutcome } from '../schemas.ts';
 import type { ExtractionRecord } from './extraction.ts';
 import type { Facts } from './merge.ts';
 
-/** Model client of one job. It adds the usage of each request to the job's total. */
+/** Model client of one job. It adds the usage of each request to the cost of the job. */
 export type JobModel = Pick<ModelClient, 'generateObject' | 'chatModel' | 'embeddingModel'> & {
   /** Embeds a text. One request may embed the texts of several jobs. */
   embed(text: string, signal: AbortSignal): Promise<TextEmbedding>;
   observe: ModelCostCounter['observe'];
 };
 
-/** The dependencies of stages. */
+/** Dependencies of stages. */
 export type StageDeps = {
   db: Kysely<Tables>;
   model: JobModel;
@@ -28,13 +28,13 @@ export type StageDeps = {
   log: Logger;
 };
 
-/** Outputs of the stages. Each property's comment names the stage that produces it. */
-export type StageOutputs = {
+/** Outputs of the stages. Each property's comment names its stages. */
+type StageOutputs = {
   /** load */
   payload: Payload;
   /** load: whether images were uploaded with the payload */
   hasUploads: boolean;
-  /** load: the extraction that an earlier attempt saved, by the same prompt and model */
+  /** load: the extraction of an earlier attempt with the same prompt and model */
   savedExtraction: ExtractionRecord;
   /** validate */
   extracted: ExtractionRecord;
@@ -50,27 +50,27 @@ export type StageOutputs = {
 
 /** Optional input of a job. */
 export type JobInput = {
-  /** Uploaded images, which replace the image URLs in the payload. */
+  /** Uploaded images, which replace the image URLs of the payload. */
   readonly uploads?: readonly UploadedFile[] | undefined;
   /** Whether an outage returns the job to the queue instead of failing it. True by default. */
   readonly canWait?: boolean | undefined;
   /** Whether to process the payload even if the listing already reflects it. */
   readonly force?: boolean | undefined;
-  /** Extraction to use instead of calling the model. The images are not replaced. */
+  /** Extraction to use instead of a call to the model. The listing keeps its images. */
   readonly extracted?: ExtractionRecord | undefined;
   /** Called with the error of each failed stage, even if the job is postponed. */
   readonly onFailure?: ((error: unknown) => void) | undefined;
-  /** Whether the job only describes the listing's outdated images again. */
+  /** Whether the job only describes outdated images again. */
   readonly describesAgain?: boolean | undefined;
 };
 
-/** The state that all stages of a job share. */
+/** State that all stages of a job share. */
 export type Context = JobInput & {
   readonly job: Job;
   readonly outputs: Partial<StageOutputs>;
 };
 
-/** Returns the requireOutput of an earlier stage. */
+/** Returns the output of an earlier stage. */
 export function requireOutput<Key extends keyof StageOutputs>(
   { outputs }: Context,
   key: Key,
@@ -80,7 +80,7 @@ export function requireOutput<Key extends keyof StageOutputs>(
   return value;
 }
 
-/** Names of the stages, in the order of execution. Contract 4, Stages. */
+/** Names of the stages. Contract 4, Stages. */
 export type StageName =
   | 'load'
   | 'validate'
@@ -97,7 +97,7 @@ export type PipelineOutcome =
   | { status: 'invalid' | 'failed'; error: RawError }
   | { status: 'postponed'; error?: RawError; retryMs: number };
 
-/** How a stage ended, and the job's jobOutcome where it ends the job. */
+/** Outcome of a stage, and of the job if the stage ends it. */
 export type StageResult = { outcome: StageOutcome; jobOutcome?: PipelineOutcome };
 
 /**
@@ -110,5 +110,5 @@ export type StageRun = (
   signal: AbortSignal,
 ) => Promise<StageResult>;
 
-/** A stage, the timeout of one attempt in milliseconds, and the maximum number of attempts. */
+/** Stage with the timeout of one attempt and the maximum number of attempts. */
 export type Stage = { name: StageName; run: StageRun; timeoutMs: number; attempts: number };

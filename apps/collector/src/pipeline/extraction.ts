@@ -1,4 +1,3 @@
-import { createHash } from 'node:crypto';
 import { type Kysely, sql } from 'kysely';
 import { defineAnswer, type ModelCallEvent, type ModelClient } from '@oselya/model';
 import { type Extraction, extractionSchema, fieldInstructions } from '../listing/fields.ts';
@@ -7,16 +6,16 @@ import { type Prompt, readPrompt } from '../model.ts';
 import { writeWithClaim } from '../queue/fence.ts';
 import type { Fence } from '../queue/job-types.ts';
 import type { Tables } from '../tables.ts';
+import { sha256 } from '../text.ts';
 
-/** Facts that a model extracted from a payload. */
+/** Result of an extraction, and the models that the server and the configuration name. */
 export type ExtractionRecord = {
   extraction: Extraction;
-  /** Model name that the server reported. `requestedModel` is the configured name. */
   model: string;
   requestedModel: string;
 };
 
-/** Format of the model's completion for a payload. */
+/** Format of the model's completion. */
 export const listingExtraction = defineAnswer({
   schemaName: 'listing_extraction',
   // A long completion has about 600 tokens (docs/models.md).
@@ -24,25 +23,19 @@ export const listingExtraction = defineAnswer({
   schema: extractionSchema,
 });
 
-/**
- * System prompt with one line per field. Its version contains a hash of the prompt and the schema, so a change of
- * either changes the version.
- */
-export const extractionPrompt = versioned(
-  readPrompt('listing-extraction', import.meta.url).text.replace('{fields}', () =>
-    fieldInstructions.join('\n'),
-  ),
-);
+/** System prompt with one line per field. Its version has a hash of the prompt and the schema. */
+export const extractionPrompt = createPrompt();
 
-function versioned(text: string): Prompt {
-  const schema = JSON.stringify(listingExtraction.sentSchema);
-  const hash = createHash('sha256').update(text).update(schema).digest('hex');
+function createPrompt(): Prompt {
+  const template = readPrompt('listing-extraction', import.meta.url).text;
+  const text = template.replace('{fields}', () => fieldInstructions.join('\n'));
+  const hash = sha256(text + JSON.stringify(listingExtraction.sentSchema));
   return { version: `listing-extraction.${hash.slice(0, 8)}`, text };
 }
 
 /**
- * Extracts the facts of a payload, and whether it is a property listing, in one model call. The payload is sent
- * as JSON data, never as part of the instructions. Specification 001, Errors.
+ * Extracts the facts of a payload, and whether it is a listing, in one model call. The payload is
+ * sent as JSON data, never as part of the instructions. Specification 001, Errors.
  * @param options.observe Called for each request to the model.
  * @throws ModelError.
  */
@@ -64,13 +57,13 @@ export async function extractListing(
 
 /** Returns whether the current prompt and model produced an extraction. */
 export function isCurrentExtraction(
-  read: { requestedModel: string; promptVersion: string },
+  { requestedModel, promptVersion }: { requestedModel: string; promptVersion: string },
   { chatModel }: Pick<ModelClient, 'chatModel'>,
 ): boolean {
-  return read.requestedModel === chatModel && read.promptVersion === extractionPrompt.version;
+  return requestedModel === chatModel && promptVersion === extractionPrompt.version;
 }
 
-/** Returns the reason why a payload is not a property listing; undefined if it is one. */
+/** Returns the reason why a payload is not a listing, or undefined if it is a listing. */
 export function findRejectionReason({ extraction }: ExtractionRecord): string | undefined {
   return extraction.is_listing
     ? undefined

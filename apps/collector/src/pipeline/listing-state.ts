@@ -29,16 +29,16 @@ export function buildListingState(payload: Payload, facts: Facts): ListingState 
   return state as ListingState;
 }
 
-/** The values of a listing before and after, by field. Contract 4, Listings. */
+/** Values of a listing before and after, by field. Contract 4, Listings. */
 export type Changes = Record<string, { from: unknown; to: unknown }>;
 
-/** The names by which snapshots list changes: the compared fields, and the images. */
+/** Names that snapshots use for changes: the compared fields, and the images. */
 export const TRACKED_FIELDS = [
   ...FIELD_NAMES.filter((name) => getField(name).comparison !== 'ignored'),
   'pictures',
 ];
 
-/** Returns the differences of two states among some names; one that the earlier state lacks is left out. */
+/** Returns the differences of two states in some fields, except fields that the earlier one lacks. */
 export function diffStates(
   before: Readonly<Record<string, unknown>>,
   after: Readonly<Record<string, unknown>>,
@@ -53,8 +53,8 @@ export function diffStates(
 }
 
 /**
- * Tells whether changes are more than the model's own wording, which differs between two readings of one text.
- * @param titleBefore Which side provided the earlier title, where that is known.
+ * Returns whether changes are more than the model's wording, which differs between extractions.
+ * @param titleBefore Provider of the earlier title, if known.
  */
 export function isMaterialChange(
   changes: Changes,
@@ -69,14 +69,10 @@ export function isMaterialChange(
   return Object.keys(changes).some((name) => !worded.some((other) => other === name));
 }
 
-/**
- * PostgreSQL rejects a search vector above 1 MiB, and with it the listing. A character takes at most 3 bytes
- * here, and a
- * vector at most twice its text's bytes; the bounds of the fields come to less than half of it.
- */
+/** PostgreSQL rejects search vectors above 1 MiB. A character needs up to 6 bytes of the vector. */
 const MAX_LENGTH = 150_000;
 
-/** Returns the normalised text that full-text search indexes for a listing. */
+/** Returns the normalized text of a listing for full-text search. */
 export function buildSearchText(state: Partial<ListingState>): string {
   const texts = FIELD_NAMES.filter((name) => getField(name).isSearched).flatMap(
     (name) => state[name] ?? [],

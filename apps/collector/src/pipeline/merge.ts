@@ -25,8 +25,7 @@ import { type ExtractionRecord, extractionPrompt } from './extraction.ts';
 /** Listing fields that the model may provide. Unknown fields are absent. */
 export type Facts = { [Name in ModelField]?: FieldValue<Name> };
 
-/** Facts with their origins. */
-export type Merged = { facts: Facts; origins: Origins };
+type MergedFacts = { facts: Facts; origins: Origins };
 
 const RULES: Record<
   NonNullable<Field['rules']>[number],
@@ -36,11 +35,11 @@ const RULES: Record<
     cutText(String(value), 'maxLength' in schema ? Number(schema.maxLength) : Infinity),
   lower_case: (value) => String(value).toLowerCase(),
   one_spelling: (value) => spellAlike(String(value)),
-  // The columns have two decimals. Round here, so that comparisons with stored values match.
+  // The columns have two decimals, and stored values must compare equal.
   rounded: (value) => Number(Number(value).toFixed(2)),
 };
 
-/** Merges the fields of a payload and of its extraction, and records their provenance. */
+/** Merges the fields of a payload and its extraction, and returns them with their provenance. */
 export function mergeFields(
   rawId: number,
   payload: Payload,
@@ -62,10 +61,10 @@ export function mergeFields(
 }
 
 /**
- * Merges a payload with its extraction. Fields of the payload take precedence. Invalid and contradictory values,
- * such as floor 9 of 5, are dropped.
+ * Merges a payload with its extraction. Fields of the payload take precedence. Invalid and
+ * contradictory values, such as floor 9 of 5, are dropped.
  */
-export function mergeFacts(payload: Payload, extraction: Extraction): Merged {
+export function mergeFacts(payload: Payload, extraction: Extraction): MergedFacts {
   const plain: Partial<Record<string, unknown>> = plainPayload(payload);
   const given: Partial<Record<string, unknown>> = payload;
   const facts: Record<string, unknown> = {};
@@ -80,13 +79,13 @@ export function mergeFacts(payload: Payload, extraction: Extraction): Merged {
   for (const name of MODEL_FIELDS) {
     const field = getField(name);
     const isGiven = clean(plain[name], field) !== undefined;
-    const named = isGiven ? given[name] : extraction[name];
-    const asText = isGiven ? plain[name] : named;
-    const cleaned = clean(asText, field);
+    const original = isGiven ? given[name] : extraction[name];
+    const text = isGiven ? plain[name] : original;
+    const cleaned = clean(text, field);
     if (cleaned === undefined) continue;
-    const namer = isGiven ? 'payload' : 'model';
+    const provider = isGiven ? 'payload' : 'model';
     const steps: [rule: Rule, value: unknown][] = [
-      ['plain_text', asText],
+      ['plain_text', text],
       ['cleaned', cleaned],
     ];
     let value: unknown = cleaned;
@@ -97,8 +96,8 @@ export function mergeFacts(payload: Payload, extraction: Extraction): Merged {
     const isValid = Value.Check(field.value, value);
     if (isValid && value !== '') facts[name] = value;
     origins[name] = isValid
-      ? traceOrigin(namer, named, steps)
-      : createRuleOrigin('not_valid', namer);
+      ? traceOrigin(provider, original, steps)
+      : createRuleOrigin('not_valid', provider);
   }
   return dropContradictions({ facts, origins });
 }
@@ -114,27 +113,27 @@ function clean(value: unknown, { value: schema }: Field): unknown {
 }
 
 /**
- * Drops contradictory facts. If one value came from the payload, drops the model's value. Otherwise drops the
+ * Drops contradictory facts: the model's value if the other came from the payload, otherwise the
  * part, and also the whole unless it is trusted.
  */
-function dropContradictions({ facts, origins }: Merged): Merged {
-  const kept: Partial<Record<string, unknown>> = { ...facts };
-  const known = { ...origins };
+function dropContradictions({ facts, origins }: MergedFacts): MergedFacts {
+  const consistent: Partial<Record<string, unknown>> = { ...facts };
+  const traced = { ...origins };
   for (const part of FIELD_NAMES) {
     const { partOf } = getField(part);
     if (partOf === undefined) continue;
     const { whole, wholeIsTrusted } = partOf;
-    const [less, more] = [kept[part], kept[whole]];
+    const [less, more] = [consistent[part], consistent[whole]];
     if (typeof less !== 'number' || typeof more !== 'number' || less <= more) continue;
-    const [ofPart, ofWhole] = [getProvider(known[part]), getProvider(known[whole])];
+    const [ofPart, ofWhole] = [getProvider(traced[part]), getProvider(traced[whole])];
     const onlyWhole = ofPart === 'payload' && ofWhole === 'model';
     const onlyPart = ofPart === 'model' && ofWhole === 'payload';
-    const drop = (name: string, of: typeof ofPart) => {
-      delete kept[name];
-      known[name] = createRuleOrigin('contradiction', of);
+    const drop = (name: string, provider: typeof ofPart) => {
+      delete consistent[name];
+      traced[name] = createRuleOrigin('contradiction', provider);
     };
     if (!onlyWhole) drop(part, ofPart);
     if (onlyWhole || (!onlyPart && !wholeIsTrusted)) drop(whole, ofWhole);
   }
-  return { facts: kept, origins: known };
+  return { facts: consistent, origins: traced };
 }

@@ -6,22 +6,18 @@ import { StoreOutageError } from '../images/store.ts';
 import { storableMessage } from '../text.ts';
 import type { PipelineOutcome, StageName, StageResult } from './context.ts';
 
-const STORE_FAILED = 'The image store failed to store or read the images; the log has more.';
-
-/** Delay of a job after an open breaker or a full disk, during which no job is claimed. */
+/** Short delay after an open breaker or a full disk, since both stop all claims. */
 const SHORT_RETRY_MS = 1000;
 
-/** Result of a stage that ran to its end. */
 export const done: StageResult = { outcome: 'done' };
-/** Result of a stage that had nothing to do. */
 export const skipped: StageResult = { outcome: 'skipped' };
 /** Outcome of a completed job. Specification 001, Raw data status. */
 export const completed: PipelineOutcome = { status: 'completed', error: null };
-/** Result for a payload whose content the listing already reflects. */
+/** Result for content that the listing already reflects. */
 export const unchanged: StageResult = { outcome: 'unchanged', jobOutcome: completed };
-/** Result for an unchanged payload with missing images: the image stages still run. */
+/** Result for unchanged content with missing images, after which the image stages run. */
 export const unchangedText: StageResult = { outcome: 'unchanged' };
-/** Result for a payload that is older than the listing's latest one. */
+/** Result for a payload that is older than the latest payload of the listing. */
 export const superseded: StageResult = { outcome: 'superseded', jobOutcome: completed };
 
 /** Creates the result for a payload that is not a property listing. */
@@ -32,17 +28,16 @@ export function invalid(code: ErrorCode, message: string, stage: StageName): Sta
   };
 }
 
-/** A stage exceeded its timeout. */
+/** Error of a stage that exceeded its timeout. */
 export class StageTimeoutError extends Error {
   override readonly name = 'StageTimeoutError';
 }
 
 /**
- * Converts an error of a stage to a result. An outage of the model or the image store postpones the job, unless
- * the job cannot wait or causes the outages (docs/adr/0010-outages-of-the-model.md).
- * @param options.canWait Whether the job may go back to the queue.
- * @param options.isCause Returns whether the job itself causes the outage.
- * @param options.retryMs Delay of a job after a server failure, in milliseconds.
+ * Converts an error of a stage to a result. An outage of the model or the image store postpones the
+ * job, unless the job cannot wait or causes the outages (docs/adr/0010-outages-of-the-model.md).
+ * @param options.isCause Returns whether the job causes the outage.
+ * @param options.retryMs Delay after a server failure.
  */
 export function toFailureResult(
   error: unknown,
@@ -57,7 +52,11 @@ export function toFailureResult(
     const isModel = error instanceof ModelError;
     const reason = isModel
       ? rawError('model_unavailable', error.message, stage)
-      : rawError('image_store_unavailable', STORE_FAILED, stage);
+      : rawError(
+          'image_store_unavailable',
+          'The image store failed to store or read the images; the log has more.',
+          stage,
+        );
     if (canWait && retryable && !(outage !== undefined && isCause(outage))) {
       return postponed(outage === undefined ? shortMs : retryMs, reason);
     }
@@ -81,7 +80,6 @@ function failed(error: RawError): StageResult {
   return { outcome: 'failed', jobOutcome: { status: 'failed', error } };
 }
 
-/** Messages can contain text of models and servers, so they are sanitized for storage. */
 function rawError(code: ErrorCode, message: string, stage: StageName): RawError {
   return { code, message: storableMessage(message), stage };
 }

@@ -2,11 +2,11 @@ import { isDatabaseOutage } from '@oselya/db';
 import { ModelError, type ModelClient } from '@oselya/model';
 import { rejectOnAbort, pause } from '../async/wait.ts';
 import { isDiskLow } from '../free-disk-space.ts';
-import { createBatchingEmbedder, type EmbedText } from '../embeddings/batches.ts';
+import { createBatchingEmbedder } from '../embeddings/batches.ts';
 import { StoreOutageError } from '../images/store.ts';
 import { MAX_IMAGES } from '../schemas.ts';
 import type { Metrics } from '../metrics.ts';
-import { createModelCostCounter, type ModelCostCounter, createOutageCounter } from '../model.ts';
+import { createModelCostCounter, createOutageCounter } from '../model.ts';
 import { LeaseLostError, type ProcessJob } from '../queue/job-types.ts';
 import type {
   Context,
@@ -23,12 +23,11 @@ import { embed } from './stages/embed.ts';
 import { enrich } from './stages/enrich.ts';
 import { images } from './stages/images.ts';
 import { load } from './stages/load.ts';
-import { normalize } from './stages/normalize.ts';
 import { snapshot } from './stages/snapshot.ts';
 import { upsert } from './stages/upsert.ts';
-import { validate } from './stages/validate.ts';
+import { normalize, validate } from './stages/facts.ts';
 
-/** The dependencies of the pipeline. */
+/** Dependencies of the pipeline. */
 export type PipelineDeps = Omit<StageDeps, 'model'> & {
   model: Pick<ModelClient, 'generateObject' | 'embed' | 'chatModel' | 'embeddingModel'>;
 };
@@ -36,20 +35,20 @@ export type PipelineDeps = Omit<StageDeps, 'model'> & {
 const SECOND = 1000;
 const MINUTE = 60 * SECOND;
 
-/** Longer than the timeouts of a query (30 s) and of a connection (10 s), which then fail first. */
+/** Longer than the timeouts of a query (30 s) and of a connection (10 s). */
 const DATABASE_MS = 90 * SECOND;
 
 /** Time to fetch, store and scale the images of a listing. */
 const IMAGES_MS = 30 * MINUTE;
 
 /**
- * Delay after a server failure, multiplied by the number of attempts. It exceeds the 30 s of an open breaker, so
- * that other jobs send the next probes.
+ * Delay after a server failure, multiplied by the number of attempts. It exceeds the 30 s of an open
+ * breaker, so that other jobs send the next probes.
  */
 const RETRY_MS = 45 * SECOND;
 const MAX_RETRY_FACTOR = 20;
 
-/** A job that encountered this many outages is assumed to cause them. */
+/** Outages after which a job is assumed to cause them. */
 const MAX_OUTAGES = 5;
 
 const STAGE_RETRY_MS = 200;
@@ -58,9 +57,8 @@ const STAGE_RETRY_MS = 200;
 const IMAGE_STAGES = new Set(['load', 'images', 'enrich']);
 
 /**
- * Returns the stages in the order of execution. The model client enforces its own timeout and retries. Contract
- * 4, Stages.
- * @param modelMs Timeout of one model call, in milliseconds.
+ * Returns the stages in the order of execution. Contract 4, Stages.
+ * @param modelMs Timeout of one model call.
  */
 export function createStages(modelMs: number): readonly Stage[] {
   const imagesMs = IMAGES_MS + (MAX_IMAGES + 2) * modelMs;
@@ -77,8 +75,8 @@ export function createStages(modelMs: number): readonly Stage[] {
 }
 
 /**
- * Creates the function that runs the stages of a job until one of them ends it. Specification 001, Pipeline.
- * @param deps.retryMs Delay after a server failure, in milliseconds. 45 s by default.
+ * Creates the function that runs the stages of a job until one ends it. Specification 001, Pipeline.
+ * @param deps.retryMs Delay after a server failure. 45 s by default.
  */
 export function createPipeline(
   deps: PipelineDeps & {
@@ -92,19 +90,19 @@ export function createPipeline(
   const embedText = createBatchingEmbedder(model);
   const outages = createOutageCounter<number>();
 
-  /** Saves a new extraction for the next attempt. */
-  async function saveNewExtraction({ job, uploads, outputs }: Context): Promise<void> {
-    const { extracted, savedExtraction } = outputs;
-    // A job with uploads cannot be retried: its images exist only during the request.
-    if (uploads !== undefined || extracted === undefined || extracted === savedExtraction) return;
-    await saveExtraction(db, job, extracted);
-  }
-
   return async (job, { signal, input, cost = createModelCostCounter(), stages: records = [] }) => {
     const context: Context = { ...input, job, outputs: {} };
     const { rawId } = job;
-    // Embed the text alone after an outage, so that it cannot fail the texts of other jobs.
-    const jobModel = createJobModel(model, embedText, { cost, alone: outages.has(rawId) });
+    const { observe } = cost;
+    // After an outage the text is embedded alone, so that it cannot fail the texts of other jobs.
+    const alone = outages.has(rawId);
+    const jobModel: JobModel = {
+      chatModel: model.chatModel,
+      embeddingModel: model.embeddingModel,
+      generateObject: (request) => model.generateObject({ ...request, observe }),
+      embed: (text, embedSignal) => embedText({ text, signal: embedSignal, observe, alone }),
+      observe,
+    };
 
     async function run(stage: Stage): Promise<StageResult> {
       try {
@@ -117,10 +115,10 @@ export function createPipeline(
         return toFailureResult(error, stage.name, {
           canWait: context.canWait ?? true,
           retryMs: retryMs * Math.min(job.attempt, MAX_RETRY_FACTOR),
-          // images/describe.ts counts the outages that images cause.
+          // images/describe.ts detects the images that cause outages.
           isCause: (outage) =>
             !(error instanceof ModelError && stage.name === 'images') &&
-            outages.add(rawId, outage) >= MAX_OUTAGES,
+            outages.isCause(rawId, outage, MAX_OUTAGES),
         });
       }
     }
@@ -139,7 +137,12 @@ export function createPipeline(
     }
     jobOutcome ??= completed;
     if (jobOutcome.status === 'postponed') {
-      await saveNewExtraction(context);
+      const { extracted, savedExtraction } = context.outputs;
+      // Jobs with uploads are never repeated: their images exist only during the request.
+      const canRepeat = context.uploads === undefined;
+      if (canRepeat && extracted !== undefined && extracted !== savedExtraction) {
+        await saveExtraction(db, job, extracted);
+      }
       return jobOutcome;
     }
     outages.forget(rawId);
@@ -148,28 +151,8 @@ export function createPipeline(
 }
 
 /**
- * Creates the model client of one job.
- * @param embedText Embeds texts in batches across all jobs.
- * @param options.alone Whether to embed the job's text in a separate request.
- */
-export function createJobModel(
-  model: Pick<ModelClient, 'generateObject' | 'chatModel' | 'embeddingModel'>,
-  embedText: EmbedText,
-  { cost, alone = false }: { cost: ModelCostCounter; alone?: boolean },
-): JobModel {
-  const { observe } = cost;
-  return {
-    chatModel: model.chatModel,
-    embeddingModel: model.embeddingModel,
-    generateObject: (request) => model.generateObject({ ...request, observe }),
-    embed: (text, signal) => embedText({ text, signal, observe, alone }),
-    observe,
-  };
-}
-
-/**
- * Runs a stage, and retries transient errors. Errors of the model and the image store are final, since their
- * clients retry.
+ * Runs a stage, and retries transient errors. The clients of the model and the image store retry
+ * their own errors.
  * @throws The error of the last attempt; StageTimeoutError; `signal.reason`.
  */
 export async function runStage(
@@ -200,7 +183,7 @@ function isFinal(error: unknown): boolean {
   );
 }
 
-/** A stage that ignores its signal may continue, but cannot write: the job no longer holds its claim. */
+/** Runs a stage with a timeout. A stage that ignores its signal cannot write without the claim. */
 async function runWithinTime(
   stage: Stage,
   context: Context,

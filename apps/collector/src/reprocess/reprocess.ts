@@ -20,9 +20,9 @@ import {
   addExtractionCost,
   type SelectedListing,
   type ListingSelection,
-  countSelected,
-  listSelected,
-  noteRejection,
+  countListings,
+  findListings,
+  recordRejection,
   type ExtractorVersion,
 } from './repository.ts';
 import type { ReprocessInput } from './keep-completed.ts';
@@ -40,8 +40,8 @@ export type RepeatedExtraction = {
 };
 
 /**
- * Outcome of extracting a payload again. `payload_gone`: the payload has expired. `in_progress`: a newer payload is in
- * the queue. `not_a_listing`: the model no longer finds a listing in the payload; the stored listing stays.
+ * Outcome of extracting a payload again. `payload_gone`: the payload has expired. `in_progress`: a
+ * newer payload is unfinished. `not_a_listing`: the model finds no listing; the stored listing stays.
  */
 export type ExtractionOutcome =
   | ({ outcome: 'read' } & RepeatedExtraction)
@@ -50,9 +50,9 @@ export type ExtractionOutcome =
   | { outcome: 'failed'; listingId: number; error: ModelError };
 
 /**
- * Outcome of storing an extraction. `changed`: the listing has a newer payload, or one is in progress. `incomplete`:
- * the listing is stored, but the model failed on its embedding or images. `queued`: a worker continues with the
- * payload. `kept`: nothing changed. `failed`: the payload failed.
+ * Outcome of storing an extraction. `changed`: the listing has a newer or unfinished payload.
+ * `incomplete`: the model failed after the write, on the embedding or the images. `queued`: a worker
+ * continues. `kept`: nothing changed. `failed`: the payload failed.
  */
 export type WriteOutcome =
   | { outcome: 'written' | 'changed' }
@@ -62,8 +62,8 @@ export type WriteOutcome =
 export type Reprocess = ReturnType<typeof createReprocess>;
 
 /**
- * Creates the service that reprocesses stored payloads with the current prompt and model. Writes go through the
- * pipeline under a claim, so workers may run meanwhile and take over if the process is killed.
+ * Creates the service that reprocesses stored payloads with the current prompt and model. Writes go
+ * through the pipeline under a claim, so a worker takes over if the process is killed.
  * @param deps.parallel Number of payloads to extract at a time.
  */
 export function createReprocess(deps: {
@@ -74,17 +74,18 @@ export function createReprocess(deps: {
   parallel: number;
 }) {
   const { db, model, jobs, leaseMs, parallel } = deps;
-  const worker = createClaimantName('reprocess');
+  const claimant = { worker: createClaimantName('reprocess'), leaseMs };
   const current: ExtractorVersion = {
     promptVersion: extractionPrompt.version,
     requestedModel: model.chatModel,
   };
+
   async function extractOne(
-    chosen: SelectedListing,
+    listing: SelectedListing,
     { signal, dryRun }: { signal: AbortSignal; dryRun: boolean },
   ): Promise<ExtractionOutcome> {
-    const { id: listingId, raw_id: rawId, payload, is_awaited: hasUnfinishedPayload } = chosen;
-    if (hasUnfinishedPayload) return { outcome: 'in_progress', listingId };
+    const { id: listingId, raw_id: rawId, payload } = listing;
+    if (listing.has_unfinished_payload) return { outcome: 'in_progress', listingId };
     if (payload === null) return { outcome: 'payload_gone', listingId };
     const cost = createModelCostCounter();
     let extracted: ExtractionRecord;
@@ -98,11 +99,11 @@ export function createReprocess(deps: {
     }
     const reason = findRejectionReason(extracted);
     if (reason !== undefined) {
-      if (!dryRun) await noteRejection(db, { listingId, rawId }, current);
+      if (!dryRun) await recordRejection(db, { listingId, rawId }, current);
       return { outcome: 'not_a_listing', listingId, reason };
     }
     const { facts } = mergeFields(rawId, payload, extracted);
-    const changes = diffStates(chosen, buildListingState(payload, facts), COMPARED_FIELDS);
+    const changes = diffStates(listing, buildListingState(payload, facts), COMPARED_FIELDS);
     return { outcome: 'read', listingId, rawId, extracted, changes };
   }
 
@@ -111,12 +112,11 @@ export function createReprocess(deps: {
     current,
 
     /** Returns the number of selected listings. */
-    count: (selection: ListingSelection): Promise<number> => countSelected(db, selection),
+    count: (selection: ListingSelection): Promise<number> => countListings(db, selection),
 
     /**
-     * Extracts the stored payloads of the selected listings again, in ID order. It stores only the cost, and which
-     * payloads contain no listing.
-     * @param options.dryRun Whether to store nothing.
+     * Extracts the stored payloads of the selected listings again, in ID order. It stores only costs
+     * and rejections, and nothing with `dryRun`.
      * @throws ModelError if a failure is systemic, or after ten consecutive failures.
      */
     read: (
@@ -128,41 +128,34 @@ export function createReprocess(deps: {
         limit,
         parallel,
         signal: options.signal,
-        list: (after, count) => listSelected(db, { ...selection, after }, count),
-        work: (chosen) => extractOne(chosen, options),
+        list: (after, count) => findListings(db, { ...selection, after }, count),
+        work: (listing) => extractOne(listing, options),
       }),
 
     /**
      * Stores an extraction through the pipeline without calling the model again.
-     * @throws ModelError if the failure affects every listing (see `isSystemicFailure`).
+     * @throws ModelError if the failure is systemic.
      */
-    async write(reading: RepeatedExtraction): Promise<WriteOutcome> {
-      const { listingId, rawId, extracted } = reading;
-      const job = await claimForReprocessing(db, { listingId, rawId }, { worker, leaseMs });
+    async write({ listingId, rawId, extracted }: RepeatedExtraction): Promise<WriteOutcome> {
+      const job = await claimForReprocessing(db, { listingId, rawId }, claimant);
       if (job === undefined) return { outcome: 'changed' };
-      let reason: string | undefined;
-      const onKept = (why: string) => void (reason = why);
+      let unchangedReason: string | undefined;
+      const onUnchanged = (reason: string) => void (unchangedReason = reason);
       let failure: unknown;
       const onFailure = (error: unknown) => (failure = error);
-      const { before } = job;
-      const input = { before, force: true, extracted, onKept, onFailure };
-      const ended = await jobs.run(job, { input });
+      const input = { before: job.before, force: true, extracted, onUnchanged, onFailure };
+      const status = await jobs.run(job, { input });
       if (isSystemicFailure(failure)) throw failure;
-      const outcome = getWriteOutcome(ended, reason !== undefined, failure !== undefined);
+      const outcome = getWriteOutcome(status, unchangedReason !== undefined, failure !== undefined);
       if (outcome === 'written') return { outcome };
-      return { outcome, error: toError(failure ?? reason ?? `Its payload is ${ended}.`) };
+      return { outcome, error: toError(failure ?? unchangedReason ?? `Its payload is ${status}.`) };
     },
   };
 }
 
-function getWriteOutcome(
-  ended: JobOutcomeStatus,
-  isKept: boolean,
-  hasFailed: boolean,
-): Exclude<WriteOutcome['outcome'], 'changed'> {
-  if (ended === 'completed') {
-    if (isKept) return 'kept';
-    return hasFailed ? 'incomplete' : 'written';
-  }
-  return ended === 'failed' || ended === 'invalid' ? 'failed' : 'queued';
+function getWriteOutcome(status: JobOutcomeStatus, isUnchanged: boolean, hasFailed: boolean) {
+  if (status === 'failed' || status === 'invalid') return 'failed';
+  if (status !== 'completed') return 'queued';
+  if (isUnchanged) return 'kept';
+  return hasFailed ? 'incomplete' : 'written';
 }

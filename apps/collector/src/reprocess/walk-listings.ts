@@ -11,12 +11,12 @@ const MISCONFIGURATION_STATUSES: ReadonlySet<number | undefined> = new Set([
   401, 402, 403, 404, 405, 407, 421,
 ]);
 
-/** Returns whether a failure affects every listing: the server is unavailable, rejects the key, or lacks the model. */
+/** Returns whether a failure affects every listing: an outage, a wrong key, or a missing model. */
 export function isSystemicFailure(error: unknown): error is ModelError {
   if (!(error instanceof ModelError)) return false;
-  const { code, status, retryable } = error;
+  const { code, status = 0, retryable } = error;
   if (retryable || code === 'MODEL_MISCONFIGURED' || code === 'MODEL_CLOSED') return true;
-  const isRedirect = status !== undefined && status >= 300 && status < 400;
+  const isRedirect = status >= 300 && status < 400;
   return code === 'MODEL_REJECTED' && (isRedirect || MISCONFIGURATION_STATUSES.has(status));
 }
 
@@ -26,7 +26,7 @@ export function isSystemicFailure(error: unknown): error is ModelError {
  * @param options.list Returns the first listings after an ID.
  * @param options.work Processes one listing. An exception stops the iteration.
  * @param options.signal Stops the iteration and drops the results of work in progress.
- * @throws ModelError if a failure is systemic (see `isSystemicFailure`), or after ten consecutive failures.
+ * @throws ModelError if a failure is systemic, or after ten consecutive failures.
  */
 export async function* walkListings<
   Row extends { id: number },
@@ -43,7 +43,7 @@ export async function* walkListings<
 
   async function work(row: Row): Promise<Result> {
     const result = await options.work(row);
-    // Throw here so that no further work starts.
+    // An exception prevents further work.
     if ('error' in result && isSystemicFailure(result.error)) throw result.error;
     return result;
   }

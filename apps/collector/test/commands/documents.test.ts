@@ -56,13 +56,3 @@ test('The OpenAPI document names the schemas of the specification and guards eve
     }
   }
 });
-
-test('The OpenAPI document names the bound of the ranking', async () => {
-  const { paths, components } = (await openapi()) as Document;
-  assert.match(
-    paths['/api/v1/search/fulltext']?.['post']?.description ?? '',
-    /1000 newest .*`gte`/,
-  );
-  const response = JSON.stringify(components.schemas['FulltextSearchResponse']?.properties);
-  assert.match(response, /`gte`: [^"]*1000/);
-});

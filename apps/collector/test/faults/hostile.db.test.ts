@@ -3,52 +3,59 @@ import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { test } from 'node:test';
-import { atEnd, until } from '@oselya/testing';
+import { atEnd, exchange, until } from '@oselya/testing';
 import { sql } from 'kysely';
 import { mapParallel } from '../../src/async/concurrency.ts';
 import { PayloadSchema } from '../../src/ingest/payload.ts';
 import {
-  fulltextSearchRequestSchema,
   createSimilarSearchRequestSchema,
+  fulltextSearchRequestSchema,
 } from '../../src/search/schemas.ts';
-import { startCollector } from '../support/collector.ts';
+import { documentedRoutes, formOf, sendForm, startCollector } from '../support/collector.ts';
+import { startHostileImages } from '../support/hostile-images.ts';
+import { createImage } from '../support/images.ts';
 import {
   DIMENSIONS,
   openDatabase,
-  watchResources,
-  untilResourcesAreFree,
   payloadOf,
+  store,
+  untilResourcesAreFree,
+  watchResources,
 } from '../support/pipeline.ts';
-import { countRaws, untilEnded } from './judge.ts';
-import { startHostileImages } from './hostile-images.ts';
-import { hostileBodies } from './hostile-values.ts';
 import { repetitions } from '../support/soak.ts';
+import { hostileBodies, hostileRequests } from './hostile-input.ts';
+import { judgeCounts, untilEnded } from './load.ts';
 
 const database = await openDatabase();
 const { db } = database;
-const folder = await mkdtemp(join(tmpdir(), 'oselya-hostile-'));
-atEnd(() => rm(folder, { recursive: true }));
+
+async function createFolder(): Promise<string> {
+  const folder = await mkdtemp(join(tmpdir(), 'oselya-hostile-'));
+  atEnd(() => rm(folder, { recursive: true }));
+  return folder;
+}
 
 const PAYLOADS = repetitions({ soak: 10_000, ci: 1000 });
 const SEARCHES = repetitions({ soak: 1000, ci: 150 });
-const IMAGE_CONCURRENCY = 32;
+const REQUESTS = database.engine === 'postgres' ? 200 : 80;
+const PARALLEL = 32;
 const SEED = 20_261_121;
-/** How many wrong answers a failure shows. */
-const SHOWN = 5;
-/** The bound for the rest of the queue after the last request. */
-const PATIENCE_MS = 300_000;
+/** Number of wrong answers that a failure shows. */
+const MAX_SHOWN = 5;
+/** Time limit for the rest of the queue after the last request. */
+const LIMIT_MS = 300_000;
 const REJECTIONS = [400, 413, 422];
-
-/** The share of payloads with an image at the hostile host. */
+/** Share of payloads with an image at the hostile host. */
 const IMAGE_SHARE = 1 / 3;
-const host = await startHostileImages();
 
+const host = await startHostileImages();
+const folder = await createFolder();
+const UNLIMITED = { COLLECTOR_INGEST_PER_MINUTE: '0', COLLECTOR_FULLTEXT_PER_MINUTE: '0' };
 const collector = await startCollector(database, {
   DATA_DIR: folder,
   SSRF_ALLOW: host.address,
-  COLLECTOR_INGEST_PER_MINUTE: '0',
-  COLLECTOR_FULLTEXT_PER_MINUTE: '0',
   COLLECTOR_WORKERS: '8',
+  ...UNLIMITED,
 });
 
 type Answer = Awaited<ReturnType<typeof collector.post>>;
@@ -62,7 +69,7 @@ async function sendAll(
 ): Promise<Map<number, number>> {
   const counts = new Map<number, number>();
   const wrong: string[] = [];
-  await mapParallel(bodies, IMAGE_CONCURRENCY, async (body) => {
+  await mapParallel(bodies, PARALLEL, async (body) => {
     const answer = await collector.post(path, body);
     counts.set(answer.status, (counts.get(answer.status) ?? 0) + 1);
     if (answer.status === success) onSuccess(answer);
@@ -70,7 +77,7 @@ async function sendAll(
       wrong.push(`${answer.status} ${answer.text.slice(0, 300)} for ${body.slice(0, 500)}`);
     }
   });
-  assert.deepEqual(wrong.slice(0, SHOWN), [], `${wrong.length} wrong answers`);
+  assert.deepEqual(wrong.slice(0, MAX_SHOWN), [], `${wrong.length} wrong answers`);
   return counts;
 }
 
@@ -84,25 +91,25 @@ function isProblem({ status, headers, json }: Answer): boolean {
   );
 }
 
-const some = <Item>(random: () => number, ...items: readonly Item[]) =>
+const pickOne = <Item>(random: () => number, ...items: readonly Item[]) =>
   items[Math.floor(random() * items.length)];
 
-/** Flats of many sizes, since equal sizes make the duplicate search slow. */
+/** Returns a flat of one of many sizes, since equal sizes make the search for duplicates slow. */
 const flat = (random: () => number) =>
   `Продам квартиру у Львові, ${Math.floor(20 + random() * 400)} м².`;
 
-/** Few listings, so that their payloads meet. */
+/** Returns a valid payload of one of few listings. */
 const goodPayload = (random: () => number) => ({
-  source_slug: some(random, 'hostile', 'h-2'),
+  source_slug: pickOne(random, 'hostile', 'h-2'),
   external_id: String(Math.floor(random() * 500)),
-  description: some(random, flat(random), 'Ремонтуємо телефони.'),
-  title: some(random, 'Квартира', 'Дім'),
+  description: pickOne(random, flat(random), 'Ремонтуємо телефони.'),
+  title: pickOne(random, 'Квартира', 'Дім'),
   price: Math.floor(random() * 100_000),
   currency: 'USD',
-  ...(random() < IMAGE_SHARE ? { image_urls: [host.addressOf(random)] } : {}),
+  ...(random() < IMAGE_SHARE ? { image_urls: [host.randomUrl(random)] } : {}),
 });
 
-/** Checks the images: unavailable ones are recorded, and only valid ones are stored. */
+/** Checks that unusable images are recorded, and that only usable images are stored. */
 async function judgeImages(): Promise<string> {
   const rows = await db
     .selectFrom('listing_images')
@@ -113,89 +120,65 @@ async function judgeImages(): Promise<string> {
     ({ url, sha256, error }) =>
       (sha256 === null) === (error === null) || (sha256 !== null) !== host.isGood(url ?? ''),
   );
-  assert.deepEqual(wrong.slice(0, SHOWN), []);
-  const had = rows.filter(({ sha256 }) => sha256 !== null).length;
-  assert.ok(had > 0 && had < rows.length / 2);
-  return `${rows.length} images of ${host.asked.size} behaviours, ${had} stored`;
+  assert.deepEqual(wrong.slice(0, MAX_SHOWN), []);
+  const stored = rows.filter(({ sha256 }) => sha256 !== null).length;
+  assert.ok(stored > 0 && stored < rows.length / 2);
+  return `${rows.length} images of ${host.requests.size} behaviours, ${stored} stored`;
 }
 
 /** Waits until the search for duplicates is done. */
 async function untilDuplicatesAreFound(): Promise<void> {
-  const left = db.selectFrom('duplicate_marks').select('id').limit(1);
-  await until(
-    'the duplicates to be found',
-    async () => (await left.executeTakeFirst()) === undefined,
-    PATIENCE_MS,
-  );
+  const marks = db.selectFrom('duplicate_marks').select('id').limit(1);
+  const isDone = async () => (await marks.executeTakeFirst()) === undefined;
+  await until('the duplicates to be found', isDone, LIMIT_MS);
 }
 
-const kind = database.engine === 'postgres' ? 'PostgreSQL' : 'the embedded database';
+const engine = database.engine === 'postgres' ? 'PostgreSQL' : 'the embedded database';
 
-test(`Each of ${PAYLOADS} hostile payloads on ${kind} is rejected or ends in one valid state`, async (context) => {
+test(`Each of ${PAYLOADS} hostile payloads on ${engine} is rejected or ends in one valid state`, async (context) => {
   const bodies = hostileBodies(PAYLOADS, { seed: SEED, good: goodPayload, schema: PayloadSchema });
-  // The first request opens resources that stay.
-  const warm = JSON.stringify(payloadOf({ image_urls: [`${host.url}/0/0`] }));
   const accepted: number[] = [];
-  const note = (answer: Answer) => void accepted.push(answer.json<{ raw_id: number }>().raw_id);
-  await sendAll('/api/v1/ingest', [warm], { success: 202 }, note);
-  await untilEnded(db, PATIENCE_MS);
+  const onAccepted = (answer: Answer) => {
+    accepted.push(answer.json<{ raw_id: number }>().raw_id);
+  };
+  // The first request opens resources that stay.
+  const first = JSON.stringify(payloadOf({ image_urls: [`${host.url}/0/0`] }));
+  await sendAll('/api/v1/ingest', [first], { success: 202 }, onAccepted);
+  await untilEnded(db, LIMIT_MS);
   await untilDuplicatesAreFound();
-  const untilNoMoreIsOpen = await watchResources({ database, dataDir: folder, host });
-  const answers = await sendAll('/api/v1/ingest', bodies, { success: 202 }, note);
-  await untilEnded(db, PATIENCE_MS);
-  const counts = await countRaws(db, { ids: accepted });
-  context.diagnostic(
-    `answers ${JSON.stringify(Object.fromEntries(answers))}, ${JSON.stringify(counts)}`,
-  );
-  const failed = await db
+  const untilFree = await watchResources({ database, dataDir: folder, host });
+  const answers = await sendAll('/api/v1/ingest', bodies, { success: 202 }, onAccepted);
+  await untilEnded(db, LIMIT_MS);
+  const { counts, invalid, completed } = await judgeCounts(db, accepted);
+  const { n } = await db
     .selectFrom('raw_data')
-    .select(['error', 'payload'])
-    .where('status', '=', 'failed')
-    .limit(SHOWN)
-    .execute();
-  assert.deepEqual(failed, []);
-  const { invalid, completed, named } = counts;
-  assert.deepEqual(counts, {
-    stored: accepted.length,
-    known: accepted.length,
-    unfinished: 0,
-    completed: accepted.length - invalid,
-    invalid,
-    failed: 0,
-    held: 0,
-    listings: named,
-    current: named,
-    named,
-  });
-  assert.equal(new Set(accepted).size, accepted.length);
-  const { withImage } = await db
-    .selectFrom('raw_data')
-    .select((eb) => eb.fn.countAll<number>().as('withImage'))
+    .select((eb) => eb.fn.countAll<number>().as('n'))
     .where(sql`payload ->> 'image_urls'`, 'like', `%${host.url}%`)
     .executeTakeFirstOrThrow();
-  assert.ok(withImage > accepted.length / 4, `${withImage} of ${accepted.length} have an image`);
-  context.diagnostic(`${withImage} accepted with an image: ${await judgeImages()}`);
-  assert.ok(invalid > 0 && completed > PAYLOADS / 20, 'enough got through to say something');
+  assert.ok(n > accepted.length / 4, `${n} of ${accepted.length} have an image`);
+  assert.ok(invalid > 0 && completed > PAYLOADS / 20);
   assert.ok((answers.get(422) ?? 0) > PAYLOADS / 10 && (answers.get(400) ?? 0) > 0);
+  const statuses = JSON.stringify(Object.fromEntries(answers));
+  context.diagnostic(`answers ${statuses}, ${counts}, ${await judgeImages()}`);
   await untilDuplicatesAreFound();
   await untilResourcesAreFree({ database, servers: [host], folder });
-  await untilNoMoreIsOpen();
+  await untilFree();
 });
 
 const goodSearch = (random: () => number) => ({
-  query: some(random, 'квартира', 'квартира Львів', 'дім'),
-  limit: some(random, 1, 5),
+  query: pickOne(random, 'квартира', 'квартира Львів', 'дім'),
+  limit: pickOne(random, 1, 5),
   highlight: random() < 0.5,
   fold_duplicates: random() < 0.5,
 });
-const goodSimilar = (random: () => number) => ({ query: some(random, 'flat', 'дім'), limit: 3 });
+const goodSimilar = (random: () => number) => ({ query: pickOne(random, 'flat', 'дім'), limit: 3 });
 
 for (const [search, good, schema] of [
   ['fulltext', goodSearch, fulltextSearchRequestSchema],
   ['hybrid', goodSearch, fulltextSearchRequestSchema],
   ['similar', goodSimilar, createSimilarSearchRequestSchema(DIMENSIONS)],
 ] as const) {
-  test(`${SEARCHES} hostile ${search} searches on ${kind} are answered or rejected`, async (context) => {
+  test(`${SEARCHES} hostile ${search} searches on ${engine} are answered or rejected`, async (context) => {
     const bodies = hostileBodies(SEARCHES, { seed: SEED, good, schema });
     const answers = await sendAll(`/api/v1/search/${search}`, bodies, {
       success: 200,
@@ -228,3 +211,78 @@ test('A cursor with a changed byte is rejected or returns a page', async () => {
   const bodies = cursors.map((changed) => JSON.stringify({ ...search, cursor: changed }));
   await sendAll('/api/v1/search/fulltext', bodies, { success: 200 });
 });
+
+/** Without a worker, only requests change rows. */
+const quiet = await openDatabase();
+const quietFolder = await createFolder();
+const watched = await startCollector(quiet, {
+  DATA_DIR: quietFolder,
+  COLLECTOR_WORKER: 'false',
+  ...UNLIMITED,
+});
+
+/** Statuses of unknown routes and malformed requests. */
+const OF_NO_ROUTE = new Set([302, 400, 404, 405, 415, 421, 431]);
+
+/** The head of a problem response or its HTML page. */
+const PROBLEM = /^content-type: (application\/problem\+json|text\/html)/im;
+
+/** Counts the rows that are written or deleted from now on. */
+async function watchRows(): Promise<() => Promise<number>> {
+  await sql`create sequence changed_rows`.execute(quiet.db);
+  await sql`create function count_row() returns trigger language plpgsql as
+    $$ begin perform nextval('changed_rows'); return null; end $$`.execute(quiet.db);
+  const { rows } = await sql<{ name: string }>`
+    select tablename as name from pg_tables where schemaname = 'public'`.execute(quiet.db);
+  assert.ok(rows.length > 10);
+  for (const { name } of rows) {
+    await sql`create trigger count_row after insert or update or delete on ${sql.table(name)}
+      for each row execute function count_row()`.execute(quiet.db);
+  }
+  return async () => {
+    const { rows: counts } = await sql<{ n: number }>`
+      select case when is_called then last_value else 0 end::integer as n
+      from changed_rows`.execute(quiet.db);
+    return counts[0]?.n ?? 0;
+  };
+}
+
+/** Stores data for all routes: a failed payload, which is the first, and a listing with an image. */
+async function fill(): Promise<{ sha256: string }> {
+  const id = await store(quiet.db, payloadOf());
+  await quiet.db.updateTable('raw_data').set({ status: 'failed' }).where('id', '=', id).execute();
+  const bytes = Uint8Array.from(await createImage('png', { colour: 'orchid' }));
+  const form = formOf(payloadOf(), [{ name: 'orchid.png', bytes }]);
+  const sha256 = (await sendForm(watched.url, form)).body.images[0]?.sha256;
+  assert.ok(sha256 !== undefined);
+  return { sha256 };
+}
+
+const { sha256 } = await fill();
+const changedRows = await watchRows();
+const routes = await documentedRoutes(watched);
+let changes = 0;
+
+for (const route of routes) {
+  const { method, path, answers } = route;
+  test(`${REQUESTS} hostile requests to ${method} ${path} are answered, or rejected without a change`, async (context) => {
+    const requests = hostileRequests(route, { count: REQUESTS, seed: SEED, sha256 });
+    const statuses: Record<number, number> = {};
+    for (const [nth, request] of requests.entries()) {
+      const { status, text } = await exchange(watched.url, request);
+      const report = `${request.subarray(0, 2000).toString()}\n${text.slice(0, 1000)}`;
+      assert.ok(status < 500, report);
+      assert.ok(answers[status] !== undefined || OF_NO_ROUTE.has(status), report);
+      if (nth === 0) assert.ok(status < 300, report);
+      if (status >= 400) assert.match(text, PROBLEM, report);
+      statuses[status] = (statuses[status] ?? 0) + 1;
+      const now = await changedRows();
+      // A payload that is no listing is stored as invalid.
+      const isStored = text.includes('"code":"not_a_listing"');
+      if (status >= 400 && !isStored) assert.equal(now, changes, `rows have changed: ${report}`);
+      changes = now;
+    }
+    context.diagnostic(JSON.stringify(statuses));
+    await untilResourcesAreFree({ database: quiet, folder: quietFolder });
+  });
+}

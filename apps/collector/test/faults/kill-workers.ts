@@ -1,88 +1,162 @@
 import assert from 'node:assert/strict';
-import { atEnd, until } from '@oselya/testing';
-import type { Kysely } from 'kysely';
 import { fork } from 'node:child_process';
 import { once } from 'node:events';
+import type { ServerResponse } from 'node:http';
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
+import {
+  completion,
+  constantVector,
+  createConstantHandler,
+  LISTING,
+  type ReceivedRequest,
+  startModelServer,
+} from '@oselya/model/testing';
+import { atEnd, until } from '@oselya/testing';
+import type { Kysely } from 'kysely';
+import type { Payload } from '../../src/ingest/payload.ts';
 import type { Tables } from '../../src/tables.ts';
-import { store } from '../support/pipeline.ts';
+import { DIMENSIONS, store } from '../support/pipeline.ts';
 import { repetitions } from '../support/soak.ts';
-import { startAnsweringServer, type CallMoment } from './answering-server.ts';
-import { countLeft, nextPayload, random } from './killed-load.ts';
-import { STATEMENTS, startWatchingProxy, type Moment } from './watching-proxy.ts';
+import { countUnfinished, createRandom } from './load.ts';
+import { STATEMENTS, startProxy, type StatementMoment } from './proxy.ts';
 import type { WorkerSettings } from './worker-process.ts';
 
-/** The compile cache, which makes each start a fifth faster. */
+export const random = createRandom(20_260_704);
+
+/** Kind of a request to the model. */
+type Operation = 'reading' | 'describing' | 'embedding';
+
+type CallMoment = { operation: Operation; when: 'before' | 'after' };
+
+const DESCRIPTION = { description: 'Кухня.', room_type: 'kitchen', quality: 'good' };
+const REJECTION = { ...LISTING, is_listing: false, reason: 'It is about repairs of telephones.' };
+const handleOthers = createConstantHandler({ vectorOf: constantVector(DIMENSIONS) });
+
+/**
+ * Starts a model server that reads listings, rejects phone repairs, describes images and embeds.
+ * @param moment Calls `onMoment` before or after the first response to an operation.
+ */
+export async function startAnsweringServer(moment?: CallMoment & { onMoment: () => void }) {
+  const state = { requests: 0 };
+  const server = await startModelServer((request) => {
+    state.requests += 1;
+    const answer = answerTo(request);
+    if (moment === undefined || operationOf(request) !== moment.operation) return answer;
+    if (moment.when === 'before') {
+      moment.onMoment();
+      return 'silence';
+    }
+    return {
+      write(response: ServerResponse) {
+        response.writeHead(200, { 'content-type': 'application/json' });
+        response.end(JSON.stringify(answer.body), moment.onMoment);
+      },
+    };
+  });
+  return { ...server, state };
+}
+
+function operationOf({ path, body }: ReceivedRequest): Operation {
+  if (path.endsWith('/embeddings')) return 'embedding';
+  return JSON.stringify(body).includes('"type":"image_url"') ? 'describing' : 'reading';
+}
+
+function answerTo(request: ReceivedRequest): { body: unknown } {
+  const operation = operationOf(request);
+  const isRepair = JSON.stringify(request.body).includes('Ремонтуємо');
+  let answer = handleOthers(request);
+  if (operation === 'describing') answer = completion(JSON.stringify(DESCRIPTION));
+  if (operation === 'reading' && isRepair) answer = completion(JSON.stringify(REJECTION));
+  assert.ok(typeof answer === 'object' && 'body' in answer);
+  return { body: answer.body };
+}
+
+/** Number of payloads between two changes of images. */
+const NEW_IMAGES = 40;
+
+/** Returns payloads of few listings: changed and unchanged prices, and payloads of no listing. */
+export function nextPayload(nth: number, imageHost: string): Payload {
+  const listing = Math.floor(random() * 12);
+  const isListing = nth % 9 !== 8;
+  const price = 1000 * (50 + Math.floor(random() * 3));
+  const images = [
+    `${listing}-${price}-${Math.floor(nth / NEW_IMAGES)}.png`,
+    'missing',
+    `${listing}.png`,
+  ];
+  return {
+    source_slug: 'killed',
+    external_id: `${isListing ? 'flat' : 'junk'}-${listing}`,
+    description: isListing
+      ? `Продам двокімнатну квартиру у Львові, ${50 + listing} м², 3 поверх з 5.`
+      : 'Ремонтуємо телефони та ноутбуки, швидко і недорого. Виїзд майстра.',
+    ...(isListing && { price, currency: 'USD' }),
+    image_urls: images.map((name) => `${imageHost}/${name}`),
+  };
+}
+
+/** Compile cache of the workers, which start faster with it. */
 const cache = await mkdtemp(join(tmpdir(), 'oselya-compiled-'));
 atEnd(() => rm(cache, { recursive: true, force: true }));
 
-const WORKER = join(import.meta.dirname, 'worker-process.ts');
-
-export type WorkerProcess = ReturnType<typeof startWorkerProcess>;
-
-/** Starts a worker to kill; `works` and `ended` resolve at its start and end. */
+/** Starts a worker process. */
 export function startWorkerProcess(settings: WorkerSettings) {
-  const child = fork(WORKER, [JSON.stringify(settings)], {
-    env: { ...process.env, NODE_COMPILE_CACHE: cache },
-  });
-  return { child, works: once(child, 'message'), ended: once(child, 'exit') };
+  const script = join(import.meta.dirname, 'worker-process.ts');
+  const env = { ...process.env, NODE_COMPILE_CACHE: cache };
+  const child = fork(script, [JSON.stringify(settings)], { env });
+  return { child, started: once(child, 'message'), ended: once(child, 'exit') };
 }
 
-const AT_ONCE = 3;
-/** The number of kills at random moments. */
-const AT_RANDOM = repetitions({ soak: 50, ci: 2 });
-const MOST_WORK_MS = 400;
-/** The bound until a worker reaches its point. */
-const PATIENCE_MS = 60_000;
+const PARALLEL = 3;
+/** Number of kills at random moments. */
+const RANDOM_KILLS = repetitions({ soak: 50, ci: 2 });
+const MAX_WORK_MS = 400;
+const SIDES = repetitions({ soak: 2, ci: 1 });
+/** Time limit for a worker to reach its moment. */
+const LIMIT_MS = 60_000;
 
-const THUMBNAIL_SIDES = ['before', 'after'] as const;
-
-/** In CI each statement and call is met once, alternating before and after. */
-const SIDES_OF_EACH = repetitions({ soak: 2, ci: 1 });
+/** Returns both sides of a moment, or in CI alternately one. */
 const sidesOf = (nth: number) =>
-  [...THUMBNAIL_SIDES, ...THUMBNAIL_SIDES].slice(nth % 2, (nth % 2) + SIDES_OF_EACH);
+  (['before', 'after', 'before'] as const).slice(nth % 2, (nth % 2) + SIDES);
 
-/** Points before and after the statements of the stages and the claim. */
-const STATEMENT_MOMENTS = Object.entries(STATEMENTS).flatMap(([name, statement], nth) =>
-  sidesOf(nth).map((when) => ({ name, statement, when, nth: 1 })),
+/** Moments of the statements of the stages and the queue. */
+export const STATEMENT_MOMENTS = Object.entries(STATEMENTS).flatMap(([name, statement], nth) =>
+  sidesOf(nth).map((when) => ({ name, statement, when })),
 );
 
-/**
- * Points during each call to the model and at its response. After a reading the job is between the stages
- * `validate` and `normalize`, neither of which has a statement.
- */
-const CALL_MOMENTS = (['reading', 'describing', 'embedding'] as const).flatMap((asked, nth) =>
-  sidesOf(nth).map((when) => ({ asked, when })),
+/** Moments of calls to the model. After a reading, the job is between two stages without statements. */
+const CALL_MOMENTS = (['reading', 'describing', 'embedding'] as const).flatMap((operation, nth) =>
+  sidesOf(nth).map((when) => ({ operation, when })),
 );
 
-export const KILLS = STATEMENT_MOMENTS.length + CALL_MOMENTS.length + AT_RANDOM;
+export const KILLS = STATEMENT_MOMENTS.length + CALL_MOMENTS.length + RANDOM_KILLS;
 
 /**
- * Kills workers before and after each stage's statements and calls to the model, and at any moment, while
- * others go on.
- * @returns The number of kills at each point, and the ids of payloads accepted meanwhile.
+ * Kills workers at the statements of each stage, at calls to the model, and at random moments,
+ * while other workers run.
+ * @returns The number of kills, and the IDs of the payloads accepted meanwhile.
  */
 export async function killWorkers(
   db: Kysely<Tables>,
-  given: { url: string; folder: string; modelUrl: string; imageHost: string },
-): Promise<{ kills: Map<string, number>; accepted: number[] }> {
-  const { imageHost, ...settings } = given;
-  const anywhere = Array.from({ length: AT_RANDOM }, () => 'anywhere' as const);
-  const waiting = [...STATEMENT_MOMENTS, ...CALL_MOMENTS, ...anywhere]
-    // Calls come first, since only the first payloads of each listing have something to embed.
-    .map((what) => ({ what, place: random() + (what !== 'anywhere' && 'asked' in what ? 1 : 0) }))
-    .toSorted((one, other) => one.place - other.place)
-    .map(({ what }) => what);
-  const kills = new Map<string, number>();
+  options: { url: string; folder: string; modelUrl: string; imageHost: string },
+): Promise<{ kills: number; accepted: number[] }> {
+  const { imageHost, ...settings } = options;
+  // Calls come last, and are popped first: only the first payloads have something to embed.
+  const moments: (CallMoment | (StatementMoment & { name: string }) | 'random')[] = [
+    ...Array.from({ length: RANDOM_KILLS }, () => 'random' as const),
+    ...STATEMENT_MOMENTS,
+    ...CALL_MOMENTS,
+  ];
   const accepted: number[] = [];
-  const over = new AbortController();
+  let kills = 0;
+  const isOver = new AbortController();
 
   async function feed(): Promise<void> {
-    while (!over.signal.aborted) {
-      if ((await countLeft(db)) < 12) {
+    while (!isOver.signal.aborted) {
+      if ((await countUnfinished(db)) < 12) {
         for (let more = 0; more < 6; more += 1) {
           accepted.push(await store(db, nextPayload(accepted.length + 1, imageHost)));
         }
@@ -91,65 +165,45 @@ export async function killWorkers(
     }
   }
 
-  async function killAt(moment: Moment & { name: string }): Promise<void> {
-    const proxy = await startWatchingProxy(new URL(settings.url), moment, () =>
-      worker.child.kill('SIGKILL'),
-    );
+  async function killAt(moment: (typeof moments)[number]): Promise<void> {
+    let worker: ReturnType<typeof startWorkerProcess> | undefined;
+    const onMoment = () => void worker?.child.kill('SIGKILL');
     await using opened = new AsyncDisposableStack();
-    opened.defer(() => proxy.close());
-    const worker = startWorkerProcess({ ...settings, url: proxy.url });
-    await killed(worker, `${moment.name}, ${moment.when}`);
-  }
-
-  async function killAtCall(moment: CallMoment): Promise<void> {
-    const onMoment = () => void worker.child.kill('SIGKILL');
-    await using server = await startAnsweringServer({ ...moment, onMoment });
-    const worker = startWorkerProcess({ ...settings, modelUrl: server.url });
-    await killed(worker, `${moment.asked}, ${moment.when}`);
-  }
-
-  /** Waits until a worker has been killed at its point. */
-  async function killed(worker: WorkerProcess, point: string): Promise<void> {
-    const late = setTimeout(() => worker.child.kill('SIGTERM'), PATIENCE_MS);
+    let { url, modelUrl } = settings;
+    if (moment !== 'random' && 'statement' in moment) {
+      ({ url } = opened.use(await startProxy(new URL(url), { ...moment, onMoment })));
+    } else if (moment !== 'random') {
+      modelUrl = opened.use(await startAnsweringServer({ ...moment, onMoment })).url;
+    }
+    worker = startWorkerProcess({ ...settings, url, modelUrl });
+    if (moment === 'random') {
+      await worker.started;
+      await sleep(random() * MAX_WORK_MS);
+      onMoment();
+    }
+    const late = setTimeout(() => worker?.child.kill('SIGTERM'), LIMIT_MS);
     const [, signal] = (await worker.ended) as [number | null, string | null];
     clearTimeout(late);
-    assert.equal(signal, 'SIGKILL', `no worker came to the point "${point}"`);
-    count(point);
+    assert.equal(signal, 'SIGKILL', `no worker reached ${JSON.stringify(moment)}`);
+    kills += 1;
   }
 
-  async function killAnywhere(): Promise<void> {
-    const worker = startWorkerProcess(settings);
-    await worker.works;
-    await sleep(random() * MOST_WORK_MS);
-    worker.child.kill('SIGKILL');
-    await worker.ended;
-    count('at random');
-  }
-
-  function count(point: string): void {
-    kills.set(point, (kills.get(point) ?? 0) + 1);
-  }
-
-  async function killOnAndOn(): Promise<void> {
-    for (let next = waiting.pop(); next !== undefined; next = waiting.pop()) {
-      if (next === 'anywhere') await killAnywhere();
-      else await ('asked' in next ? killAtCall(next) : killAt(next));
+  async function killRepeatedly(): Promise<void> {
+    try {
+      for (let next = moments.pop(); next !== undefined; next = moments.pop()) await killAt(next);
+    } catch (error) {
+      moments.length = 0;
+      throw error;
     }
   }
 
-  const killers = Array.from({ length: AT_ONCE }, () =>
-    killOnAndOn().catch((error: unknown) => {
-      // The other workers finish their jobs.
-      waiting.length = 0;
-      throw error;
-    }),
-  );
-  const killing = Promise.allSettled(killers).finally(() => over.abort());
+  const killers = Array.from({ length: PARALLEL }, killRepeatedly);
+  const killing = Promise.allSettled(killers).finally(() => isOver.abort());
   await Promise.all([feed(), killing]);
   await Promise.all(killers);
   // An undisturbed worker ends the rest.
   const last = startWorkerProcess(settings);
-  await until('the queue to be empty', async () => (await countLeft(db)) === 0);
+  await until('the queue to be empty', async () => (await countUnfinished(db)) === 0);
   last.child.kill('SIGKILL');
   await last.ended;
   return { kills, accepted };

@@ -1,17 +1,16 @@
-import { until } from '@oselya/testing';
-import { sql, type Kysely } from 'kysely';
+import assert from 'node:assert/strict';
 import type { TestContext } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { until } from '@oselya/testing';
+import { sql, type Kysely } from 'kysely';
 import type { Payload } from '../../src/ingest/payload.ts';
 import type { Tables } from '../../src/tables.ts';
 import { formOf } from '../support/collector.ts';
 import { createImage } from '../support/images.ts';
 import { repetitions } from '../support/soak.ts';
-import type { Collectors } from './collectors.ts';
-import { judgeIngest, untilEnded } from './judge.ts';
 
-/** Numbers from 0 up to, but not including, 1; equal seeds give equal ones. A linear congruence does. */
-export function randomOf(seed: number): () => number {
+/** Creates a random number generator from 0 to 1. Equal seeds give equal numbers. */
+export function createRandom(seed: number): () => number {
   let state = seed;
   return () => {
     state = (Math.imul(state, 1_664_525) + 1_013_904_223) >>> 0;
@@ -19,18 +18,16 @@ export function randomOf(seed: number): () => number {
   };
 }
 
-/** A request without a response is repeated after this time. */
-const PATIENCE_MS = 15_000;
-/** A request with images may wait 30 s for the database and then for the model. */
-const UPLOAD_PATIENCE_MS = 60_000;
+/** Timeouts of a request, after which it is repeated. */
+const TIMEOUT_MS = 15_000;
+const UPLOAD_TIMEOUT_MS = 60_000;
 const PAUSE_MS = 20;
-/** Few listings, so that their payloads come again and have to wait for one another. */
+/** Few listings, so that their payloads wait for one another. */
 const LISTINGS = 30;
-/** Each tenth payload is sent with its image. */
 const UPLOADS_EVERY = 10;
 
 /** Error codes of a database outage, after which a request is repeated. */
-const OUTAGES = new Set([
+const OUTAGE_CODES = new Set([
   'ingest_failed',
   'interrupted',
   'lease_lost',
@@ -38,38 +35,30 @@ const OUTAGES = new Set([
   'uploads_busy',
 ]);
 
-export type LoadResult = {
-  /** The record ids of accepted payloads by key. */
-  accepted: Map<string, number>;
-  /** The record ids of payloads processed with images by key. */
-  uploaded: Map<string, number>;
-  /** Requests without a response or rejected during an outage. */
-  unanswered: number;
-  unavailable: number;
-  /** Unexpected responses. */
-  wrong: string[];
-};
+/** Returns the source of payloads with uploads. */
+const uploadsOf = (source: string): string => `${source}-uploads`;
 
-/** A request that is repeated until it is accepted. */
-type Sending = {
-  path: string;
-  headers: Record<string, string>;
-  body: string | FormData;
-  patienceMs: number;
-  /** The record ids of accepted requests. */
-  taken: Map<string, number>;
-};
+/** Returns the price of a payload, which identifies it. */
+export const priceOf = (nth: number): number => 50_000 + nth;
 
-/** The source of payloads with uploads. */
-export const uploadsOf = (source: string): string => `${source}-uploads`;
+/** Returns the idempotency key of a payload. */
+export const keyOf = (source: string, nth: number): string => `${source}-${nth}`;
+
+function loadPayload(source: string, nth: number): Payload {
+  return {
+    source_slug: source,
+    external_id: `flat-${nth % LISTINGS}`,
+    description: `Продам двокімнатну квартиру у Львові, ${40 + (nth % LISTINGS)} м², 3 поверх з 5.`,
+    price: priceOf(nth),
+    currency: 'USD',
+  };
+}
 
 /**
- * Sends payloads over several connections to the collectors in rotation, and repeats each payload at
- * the other collector until it is accepted under its idempotency key. Each has two image addresses, of which
- * one is new, or brings one along.
- * @param options.urls The addresses of the collectors, which may change; an empty one is skipped.
- * @param options.imageHost A host with an image at each address; payloads have no images without it.
- * @param options.onAccepted Called for each accepted payload with its collector.
+ * Sends payloads to the collectors in rotation, and repeats each under its idempotency key until a
+ * collector accepts it. Each payload has two image URLs, or an upload.
+ * @param options.urls URLs of the collectors, which may change. Empty URLs are skipped.
+ * @param options.imageHost Image host. Without it, payloads have no images.
  */
 export function startIngest(
   source: string,
@@ -81,76 +70,74 @@ export function startIngest(
   },
 ) {
   const { urls, connections, imageHost, onAccepted } = options;
-  const result: LoadResult = {
-    accepted: new Map(),
-    uploaded: new Map(),
+  const result = {
+    /** Raw record IDs by key, of accepted payloads and of processed forms. */
+    accepted: new Map<string, number>(),
+    uploaded: new Map<string, number>(),
     unanswered: 0,
     unavailable: 0,
-    wrong: [],
+    unexpected: [] as string[],
   };
   const stopping = new AbortController();
-  let made = 0;
+  let count = 0;
 
-  async function send(url: string, key: string, sending: Sending): Promise<boolean> {
-    const { path, headers, body, patienceMs, taken } = sending;
+  async function send(
+    url: string,
+    key: string,
+    { body, isForm }: { body: string | FormData; isForm: boolean },
+  ): Promise<boolean> {
     try {
-      const response = await fetch(`${url}/api/v1/${path}`, {
+      const response = await fetch(`${url}/api/v1/ingest${isForm ? '/with-images' : ''}`, {
         method: 'POST',
-        headers: { ...headers, 'idempotency-key': key },
+        headers: { 'idempotency-key': key, ...(!isForm && { 'content-type': 'application/json' }) },
         body,
-        signal: AbortSignal.timeout(patienceMs),
+        signal: AbortSignal.timeout(isForm ? UPLOAD_TIMEOUT_MS : TIMEOUT_MS),
       });
       const answer = (await response.json()) as { raw_id: number; code: string };
       if (response.ok) {
         onAccepted?.(url, response.headers);
-        taken.set(key, answer.raw_id);
+        (isForm ? result.uploaded : result.accepted).set(key, answer.raw_id);
         return true;
       }
-      if (OUTAGES.has(answer.code)) result.unavailable += 1;
-      else result.wrong.push(`${response.status} ${JSON.stringify(answer)}`);
+      if (OUTAGE_CODES.has(answer.code)) result.unavailable += 1;
+      else result.unexpected.push(`${response.status} ${JSON.stringify(answer)}`);
     } catch {
       result.unanswered += 1;
     }
     return false;
   }
 
-  async function sendingOf(nth: number): Promise<Sending> {
+  async function createRequest(nth: number): Promise<{ body: string | FormData; isForm: boolean }> {
     if (imageHost !== undefined && nth % UPLOADS_EVERY === 0) {
-      const payload = { ...payloadOf(uploadsOf(source), nth), external_id: String(nth) };
-      const bytes = await createImage('png', { width: 16, height: 12, colour: colourOf(nth) });
+      const payload = { ...loadPayload(uploadsOf(source), nth), external_id: String(nth) };
+      const colour = `#${nth.toString(16).padStart(6, '0')}`;
+      const bytes = await createImage('png', { width: 16, height: 12, colour });
       const form = formOf(payload, [{ name: 'a.png', bytes: Uint8Array.from(bytes) }]);
-      const rest = { patienceMs: UPLOAD_PATIENCE_MS, taken: result.uploaded };
-      return { path: 'ingest/with-images', headers: {}, body: form, ...rest };
+      return { body: form, isForm: true };
     }
-    const payload = payloadOf(source, nth);
-    const shown = imageHost === undefined ? [] : [payload.external_id, nth];
-    const image_urls = shown.map((name) => `${imageHost}/${source}-${name}.png`);
-    return {
-      path: 'ingest',
-      headers: { 'content-type': 'application/json' },
-      body: JSON.stringify({ ...payload, image_urls }),
-      patienceMs: PATIENCE_MS,
-      taken: result.accepted,
-    };
+    const payload = loadPayload(source, nth);
+    const names = imageHost === undefined ? [] : [payload.external_id, nth];
+    const image_urls = names.map((name) => `${imageHost}/${source}-${name}.png`);
+    return { body: JSON.stringify({ ...payload, image_urls }), isForm: false };
   }
 
-  async function sendOnAndOn(): Promise<void> {
+  async function sendRepeatedly(): Promise<void> {
     while (!stopping.signal.aborted) {
-      const nth = (made += 1);
-      const sending = await sendingOf(nth);
-      for (let turn = nth; ; turn += 1) {
-        const url = urls[turn % urls.length] ?? '';
-        if (url !== '' && (await send(url, keyOf(source, nth), sending))) break;
+      const nth = (count += 1);
+      const request = await createRequest(nth);
+      for (let attempt = nth; ; attempt += 1) {
+        const url = urls[attempt % urls.length] ?? '';
+        if (url !== '' && (await send(url, keyOf(source, nth), request))) break;
         await sleep(PAUSE_MS);
       }
     }
   }
 
-  const running = Promise.all(Array.from({ length: connections }, sendOnAndOn));
+  const running = Promise.all(Array.from({ length: connections }, sendRepeatedly));
   return {
     result,
-    /** Ends when all sent payloads are accepted. */
-    async stop(): Promise<LoadResult> {
+    /** Stops after all sent payloads are accepted. */
+    async stop() {
       stopping.abort();
       await running;
       return result;
@@ -158,80 +145,179 @@ export function startIngest(
   };
 }
 
-/** Identifies a payload within a load. */
-export const priceOf = (nth: number): number => 50_000 + nth;
+type LoadResult = ReturnType<typeof startIngest>['result'];
 
-/** Returns the idempotency key of a payload. */
-export const keyOf = (source: string, nth: number): string => `${source}-${nth}`;
-
-function payloadOf(source: string, nth: number): Payload {
-  return {
-    source_slug: source,
-    external_id: `flat-${nth % LISTINGS}`,
-    description: `Продам двокімнатну квартиру у Львові, ${40 + (nth % LISTINGS)} м², 3 поверх з 5.`,
-    price: priceOf(nth),
-    currency: 'USD',
-  };
-}
-
-/** A colour for each number below sixteen million. */
-const colourOf = (nth: number): string => `#${nth.toString(16).padStart(6, '0')}`;
-
-/** The number of concurrent senders. */
 const SENDERS = 12;
-/** The number of payloads before, between and after faults. */
-const SOME = repetitions({ soak: 60, ci: 20 });
-/** A lost job waits for its lease of 5 s and for the next sweep. */
-const LOST_JOB_MS = 60_000;
+/** Number of payloads before, between and after faults. */
+const PAYLOADS = repetitions({ soak: 60, ci: 20 });
+/** Long enough for the lease of a lost job and the next sweep. */
+const LIMIT_MS = 60_000;
+const DUPLICATES_LIMIT_MS = 180_000;
 
-/** The search for duplicates compares many similar listings. */
-const SEARCH_MS = 180_000;
-
-/** Returns whether the search for duplicates is done. */
-async function hasNoMarks(db: Kysely<Tables>): Promise<boolean> {
-  const { rows } = await sql`
-    select from duplicate_marks where claimed_until is null or claimed_until < now() limit 1`.execute(
-    db,
-  );
-  return rows.length === 0;
-}
-
-/** Puts a load on collectors and checks its outcome. */
-export async function putLoad(collectors: Collectors, db: Kysely<Tables>, source: string) {
+/** Starts a load on collectors, whose outcome `judge` checks. */
+export async function startLoad(
+  collectors: { urls: string[]; imageHost: string; watch: () => Promise<() => Promise<void>> },
+  db: Kysely<Tables>,
+  source: string,
+) {
   const untilResourcesAreFree = await collectors.watch();
   const ingest = startIngest(source, { ...collectors, connections: SENDERS });
   const { result } = ingest;
   return {
     result,
-    /** Waits until some more payloads are accepted. */
     async untilMoreAccepted(): Promise<void> {
-      const wanted = result.accepted.size + SOME;
-      await until('payloads to be accepted', () => result.accepted.size >= wanted, LOST_JOB_MS);
+      const target = result.accepted.size + PAYLOADS;
+      await until('payloads to be accepted', () => result.accepted.size >= target, LIMIT_MS);
     },
-    /** Waits until jobs are in progress, which takes a second or more after an outage. */
-    async isInProgress(): Promise<void> {
+    async untilInProgress(): Promise<void> {
       const processing = db
         .selectFrom('raw_data')
         .select('id')
         .where('source_slug', '=', source)
         .where('status', '=', 'processing')
         .limit(1);
-      await until('jobs to be in progress', () => processing.executeTakeFirst(), LOST_JOB_MS);
+      await until('jobs to be in progress', () => processing.executeTakeFirst(), LIMIT_MS);
     },
-    /** Ends the load and waits for all sent payloads. */
+    /** Ends the load, and waits until all jobs and searches for duplicates are done. */
     async end(): Promise<void> {
       await ingest.stop();
-      await untilEnded(db, LOST_JOB_MS);
-      await until('duplicates to be found', () => hasNoMarks(db), SEARCH_MS);
+      await untilEnded(db, LIMIT_MS);
+      const marks = db
+        .selectFrom('duplicate_marks')
+        .select('id')
+        .where(sql<boolean>`claimed_until is null or claimed_until < now()`)
+        .limit(1);
+      const isDone = async () => (await marks.executeTakeFirst()) === undefined;
+      await until('duplicates to be found', isDone, DUPLICATES_LIMIT_MS);
     },
-    async judge(context: TestContext, { mostAttempts = 1 } = {}): Promise<void> {
-      const attempts = await judgeIngest(db, { source, result, mostAttempts });
-      const { accepted, uploaded, unavailable, unanswered } = result;
+    async judge(context: TestContext, { maxAttempts = 1 } = {}): Promise<void> {
+      const counts = await judgeIngest(db, source, result, maxAttempts);
+      const { uploaded, unavailable, unanswered } = result;
       context.diagnostic(
-        `${accepted.size} accepted, ${uploaded.size} with their images, ${unavailable} met an outage, ` +
-          `${unanswered} without an answer; ${attempts} attempts at most`,
+        `${counts}, ${uploaded.size} uploads, ${unavailable} outages, ${unanswered} unanswered`,
       );
       await untilResourcesAreFree();
     },
   };
+}
+
+/** Waits until all payloads have ended. */
+export async function untilEnded(db: Kysely<Tables>, limitMs: number): Promise<void> {
+  await until('all payloads to end', async () => (await countUnfinished(db)) === 0, limitMs);
+}
+
+/** Counts the payloads in the queue and in progress. */
+export async function countUnfinished(db: Kysely<Tables>): Promise<number> {
+  const { n } = await db
+    .selectFrom('raw_data')
+    .select((eb) => eb.fn.countAll<number>().as('n'))
+    .where('status', 'in', ['pending', 'processing'])
+    .executeTakeFirstOrThrow();
+  return n;
+}
+
+/**
+ * Checks that each accepted payload is stored once and has ended, without an open claim, and that
+ * each listing has its newest completed payload.
+ * @returns The counts, for a diagnostic.
+ */
+export async function judgeCounts(
+  db: Kysely<Tables>,
+  accepted: readonly number[],
+  source?: string,
+): Promise<{ counts: string; invalid: number; completed: number }> {
+  const isOfSource = source === undefined ? sql`true` : sql`source_slug = ${source}`;
+  const { rows } = await sql<Record<string, number> & { invalid: number; completed: number }>`
+    with raw as materialized (select * from raw_data where ${isOfSource}),
+    newest as (
+      select source_slug, external_id, max(id) as raw_id from raw
+      where status = 'completed' group by 1, 2)
+    select count(*) as stored,
+      count(*) filter (where id = any (${accepted}::bigint[])) as known,
+      count(*) filter (where status in ('pending', 'processing')) as unfinished,
+      count(*) filter (where status = 'completed' and error is null and listing_id is not null)
+        as completed,
+      count(*) filter (where status = 'invalid' and error ->> 'code' = 'not_a_listing') as invalid,
+      count(*) filter (where claimed_by is not null or lease_expires_at is not null) as claimed,
+      (select count(*) from property_listings where ${isOfSource}) as listings,
+      (select count(*) from listing_payloads join newest using (source_slug, external_id, raw_id))
+        as current,
+      (select count(*) from newest) as expected
+    from raw`.execute(db);
+  const [found] = rows;
+  assert.ok(found !== undefined);
+  const { invalid, completed, expected } = found;
+  assert.deepEqual(found, {
+    stored: accepted.length,
+    known: new Set(accepted).size,
+    unfinished: 0,
+    completed: accepted.length - invalid,
+    invalid,
+    claimed: 0,
+    listings: expected,
+    current: expected,
+    expected,
+  });
+  const counts = `${accepted.length} accepted and stored, 0 lost, 0 doubled, ${completed} completed, ${invalid} invalid`;
+  return { counts, invalid, completed };
+}
+
+/** Checks that a load is stored and completed, with all images. Returns the counts. */
+async function judgeIngest(
+  db: Kysely<Tables>,
+  source: string,
+  { unexpected, accepted, uploaded }: LoadResult,
+  maxAttempts: number,
+): Promise<string> {
+  assert.deepEqual(unexpected, []);
+  const raws = await findRaws(db, source);
+  assert.deepEqual(new Map(raws.map(({ idempotency_key: key, id }) => [key, id])), accepted);
+  const { counts, invalid } = await judgeCounts(db, [...accepted.values()], source);
+  assert.equal(invalid, 0);
+  const attempts = Math.max(...raws.map((raw) => raw.attempts));
+  assert.ok(attempts <= maxAttempts, `an outage cost a job ${attempts} attempts`);
+  // A constant image, and an image of the newest payload.
+  assert.deepEqual(await countImages(db, source), {
+    listings: new Set(raws.map(({ external_id: id }) => id)).size,
+    images: 2,
+  });
+
+  assert.ok(uploaded.size > 0);
+  const forms = await findRaws(db, uploadsOf(source));
+  assert.deepEqual(
+    forms.filter(({ status }) => status === 'completed').map(({ id }) => id),
+    [...uploaded.values()].toSorted((left, right) => left - right),
+  );
+  for (const { status, error } of forms) {
+    const isExpected = error?.code === 'interrupted' || error?.code === 'lease_lost';
+    assert.ok(status === 'completed' || (status === 'failed' && isExpected), error?.code);
+  }
+  const images = await countImages(db, uploadsOf(source));
+  assert.deepEqual(images, { listings: uploaded.size, images: 1 });
+  return counts;
+}
+
+function findRaws(db: Kysely<Tables>, source: string) {
+  return db
+    .selectFrom('raw_data')
+    .select(['idempotency_key', 'id', 'external_id', 'attempts', 'status', 'error'])
+    .where('source_slug', '=', source)
+    .orderBy('id')
+    .execute();
+}
+
+/** Counts the listings with described images, and the images of each. */
+async function countImages(db: Kysely<Tables>, source: string) {
+  const rows = await db
+    .selectFrom('listing_images')
+    .innerJoin('property_listings', 'property_listings.id', 'listing_images.listing_id')
+    .innerJoin('images', 'images.sha256', 'listing_images.sha256')
+    .select(['listing_id', (eb) => eb.fn.countAll<number>().as('images')])
+    .where('source_slug', '=', source)
+    .where('described_by', 'is not', null)
+    .groupBy('listing_id')
+    .execute();
+  const [images, ...others] = new Set(rows.map((row) => row.images));
+  assert.deepEqual(others, [], 'all listings have equally many images');
+  return { listings: rows.length, images };
 }

@@ -368,8 +368,9 @@ test('An image that is removed while it is recorded fails the stage, whose repet
     store: {
       ...store,
       async put(one, path) {
-        await store.put(one, path);
+        const isNew = await store.put(one, path);
         if (removed === 0) removed = await open().images.cleanUp({ olderThanDays: 1 });
+        return isNew;
       },
     },
   });

@@ -10,7 +10,7 @@ import { guardRoutes } from '../../src/access/guard.ts';
 import { createDisk } from '../../src/free-disk-space.ts';
 import { PayloadSchema } from '../../src/ingest/payload.ts';
 import { ingestRoutes } from '../../src/ingest/routes.ts';
-import { createPlaces, withImagesRoutes } from '../../src/ingest/with-images.ts';
+import { createFormLimit, withImagesRoutes } from '../../src/ingest/with-images.ts';
 import { createMetrics } from '../../src/metrics.ts';
 import { MEBIBYTE } from '../../src/schemas.ts';
 import { until } from '@oselya/testing';
@@ -18,7 +18,7 @@ import { FORM_TYPE, formBytes, image, metadata } from '../support/collector.ts';
 import { fakeBreaker, payloadOf, log } from '../support/pipeline.ts';
 
 /** Starts the ingest with a database that waits for the test at the limit or the store. */
-async function startHeld(slow: 'limit' | 'store', atOnce: { items: number; bytes: number }) {
+async function startHeld(slow: 'limit' | 'store', bounds: { maxItems: number; maxBytes: number }) {
   const app = await createServer({
     log,
     bodyLimit: 64 * 1024,
@@ -45,7 +45,7 @@ async function startHeld(slow: 'limit' | 'store', atOnce: { items: number; bytes
       await pass('limit');
       return {};
     },
-    atOnce,
+    bounds,
     metrics: createMetrics(registry),
   });
   return {
@@ -64,39 +64,34 @@ async function startHeld(slow: 'limit' | 'store', atOnce: { items: number; bytes
 
 const bytesOf = (payload: object) => Buffer.byteLength(JSON.stringify(payload));
 
-for (const slow of ['limit', 'store'] as const) {
-  test(`Excess payloads are rejected at once while the database stalls at the ${slow}`, async () => {
-    const large = payloadOf({ description: 'ї'.repeat(1000) });
-    const atOnce = { items: 100, bytes: 3 * bytesOf(large) + 100 };
-    const { send, release, waiting, registry } = await startHeld(slow, atOnce);
-    const waits = [1, 2, 3].map(() => send(large));
-    await until('three to wait', () => waiting() === 3);
-    const rejected = await send(large);
-    assert.equal(rejected.statusCode, 503);
-    assert.equal(rejected.json<{ code: string }>().code, 'ingest_busy');
-    assert.match(String(rejected.headers['retry-after']), /^\d+$/);
-    assert.equal(waiting(), 3);
-    release();
-    const statuses = (await Promise.all(waits)).map(({ statusCode }) => statusCode);
-    assert.deepEqual(statuses, [202, 202, 202]);
-    assert.equal((await send(large)).statusCode, 202);
-    assert.match(await registry.metrics(), /\{source="other",outcome="failed"\} 1\n/);
-  });
-}
-
-test('The number of concurrent payloads is limited', async () => {
-  const { send, release, waiting } = await startHeld('store', { items: 2, bytes: 1e6 });
-  const waits = [send(payloadOf()), send(payloadOf())];
-  await until('two to wait', () => waiting() === 2);
-  assert.equal((await send(payloadOf())).statusCode, 503);
-  release();
-  assert.ok((await Promise.all(waits)).every(({ statusCode }) => statusCode === 202));
+test('Excess payloads are rejected at once while the database stalls at the limit or the store', async () => {
+  const large = payloadOf({ description: 'ї'.repeat(1000) });
+  for (const slow of ['limit', 'store'] as const) {
+    for (const bounds of [
+      { maxItems: 100, maxBytes: 3 * bytesOf(large) + 100 },
+      { maxItems: 3, maxBytes: 1e6 },
+    ]) {
+      const { send, release, waiting, registry } = await startHeld(slow, bounds);
+      const waits = [1, 2, 3].map(() => send(large));
+      await until('three to wait', () => waiting() === 3);
+      const rejected = await send(large);
+      assert.equal(rejected.statusCode, 503);
+      assert.equal(rejected.json<{ code: string }>().code, 'ingest_busy');
+      assert.match(String(rejected.headers['retry-after']), /^\d+$/);
+      assert.equal(waiting(), 3);
+      release();
+      const statuses = (await Promise.all(waits)).map(({ statusCode }) => statusCode);
+      assert.deepEqual(statuses, [202, 202, 202]);
+      assert.equal((await send(large)).statusCode, 202);
+      assert.match(await registry.metrics(), /\{source="other",outcome="failed"\} 1\n/);
+    }
+  }
 });
 
 test('A payload without a declared length counts by its size', async () => {
   const payload = payloadOf();
-  const atOnce = { items: 100, bytes: bytesOf(payload) + 10 };
-  const { send, release, waiting } = await startHeld('store', atOnce);
+  const bounds = { maxItems: 100, maxBytes: bytesOf(payload) + 10 };
+  const { send, release, waiting } = await startHeld('store', bounds);
   const chunked = { 'transfer-encoding': 'chunked' };
   const first = send(payload, chunked);
   await until('one to wait', () => waiting() === 1);
@@ -131,7 +126,7 @@ await app.register(withImagesRoutes, {
     assert.equal((await readdir(folder)).length, files.length, 'they are there while it runs');
     return { raw_id: 1, status: 'completed' as const, listing_id: 1, images: [] };
   },
-  atOnce: 1,
+  concurrency: 1,
   maxBytes: MEBIBYTE,
 });
 after(() => app.close());
@@ -164,26 +159,28 @@ test('A form without a declared length is limited in its total size', async () =
   assert.equal(processed.length, 1);
 });
 
-test('Each upload slot has four places, three of them for one caller, which success and failure release', async () => {
-  const inPlace = createPlaces(2);
+test('Four forms per slot are in progress, three of them of one caller', async () => {
+  const withinLimit = createFormLimit(2);
   const { promise, resolve } = Promise.withResolvers<void>();
-  const held = ['a', 'a', 'a', 'a', 'a', 'a', 'b'].map((caller) => inPlace(caller, () => promise));
+  const held = ['a', 'a', 'a', 'a', 'a', 'a', 'b'].map((caller) =>
+    withinLimit(caller, () => promise),
+  );
   await assert.rejects(
-    inPlace('a', () => promise),
+    withinLimit('a', () => promise),
     /COLLECTOR_UPLOADS/,
   );
-  held.push(inPlace('b', () => promise));
+  held.push(withinLimit('b', () => promise));
   await assert.rejects(
-    inPlace('c', () => promise),
+    withinLimit('c', () => promise),
     { code: 'uploads_busy', message: /Four times/ },
   );
   resolve();
   await Promise.all(held);
   for (let times = 0; times < 3; times += 1) {
     await assert.rejects(
-      inPlace('a', () => Promise.reject(new Error('It failed'))),
+      withinLimit('a', () => Promise.reject(new Error('It failed'))),
       /It failed/,
     );
   }
-  assert.equal(await inPlace('a', async () => 'done'), 'done');
+  assert.equal(await withinLimit('a', async () => 'done'), 'done');
 });

@@ -61,12 +61,12 @@ const good: Record<string, unknown>[] = [
   { published_at: '2016-12-31T23:59:60Z' },
 ];
 
-for (const [index, fields] of good.entries()) {
-  test(`Valid payload ${index + 1} is accepted`, async () => {
+test('Valid payloads are accepted', async () => {
+  for (const fields of good) {
     const answer = await send(JSON.stringify(payloadOf(fields)));
     assert.equal(answer.statusCode, 200, answer.body);
-  });
-}
+  }
+});
 
 const bad: [string, Record<string, unknown>, string][] = [
   ['an unknown key', { colour: 'red' }, 'body'],
@@ -132,18 +132,25 @@ const bad: [string, Record<string, unknown>, string][] = [
   ['the other half', { attributes: { a: '\uDFE0' } }, 'body/attributes/a'],
 ];
 
-for (const [name, fields, path] of bad) {
-  test(`A payload with ${name} is 422 at ${path}`, async () => {
+test('Invalid payloads are 422 with the path of the invalid value', async () => {
+  for (const [name, fields, path] of bad) {
     const answer = await send(JSON.stringify({ ...payloadOf(), ...fields }));
-    assert.equal(answer.statusCode, 422, answer.body);
-    const { code, errors } = answer.json();
+    assert.equal(answer.statusCode, 422, `${name}: ${answer.body}`);
+    const { code, errors } = answer.json<{ code: string; errors: { path: string }[] }>();
     assert.equal(code, 'validation_failed');
     assert.ok(
-      errors.some((error: { path: string }) => error.path === path),
-      answer.body,
+      errors.some((error) => error.path === path),
+      `${name}: ${answer.body}`,
     );
-  });
-}
+  }
+  // An error names every violated rule.
+  const answer = await send(JSON.stringify(payloadOf({ price: -1, latitude: 100 })));
+  const { errors } = answer.json<{ errors: { path: string }[] }>();
+  assert.deepEqual(
+    errors.map(({ path }) => path),
+    ['body/price', 'body/latitude'],
+  );
+});
 
 const raw = (attributes: string) =>
   JSON.stringify({ ...payloadOf(), attributes: 0 }).replace(
@@ -161,21 +168,6 @@ test('Raw JSON with numbers beyond a double or with endless depth is rejected', 
   assert.equal((await send(raw('{"__proto__":1}'))).statusCode, 400);
 });
 
-test('An error names every violated rule', async () => {
-  const answer = await send(JSON.stringify(payloadOf({ price: -1, latitude: 100 })));
-  assert.deepEqual(
-    answer.json().errors.map((error: { path: string }) => error.path),
-    ['body/price', 'body/latitude'],
-  );
-});
-
-test('A hash ignores the order of keys and depends on the order of a list', () => {
-  assert.equal(contentHash({ a: 1, b: { c: 2, d: 3 } }), contentHash({ b: { d: 3, c: 2 }, a: 1 }));
-  assert.notEqual(contentHash({ a: [1, 2] }), contentHash({ a: [2, 1] }));
-  assert.notEqual(contentHash({ a: 1 }), contentHash({ a: '1' }));
-  assert.match(contentHash({}), /^[0-9a-f]{64}$/);
-});
-
 test('Equal JSON has equal hashes, and different JSON has different hashes', () => {
   fc.assert(
     fc.property(fc.jsonValue(), fc.jsonValue(), (left, right) => {
@@ -185,20 +177,6 @@ test('Equal JSON has equal hashes, and different JSON has different hashes', () 
       } else {
         assert.notEqual(contentHash(left), contentHash(right));
       }
-    }),
-  );
-});
-
-test('A changed value at any depth changes the hash', () => {
-  fc.assert(
-    fc.property(fc.array(fc.oneof(fc.constant('list'), fc.string()), { maxLength: 8 }), (path) => {
-      const within = (leaf: string) =>
-        path.reduceRight<unknown>(
-          (value, key) => (key === 'list' ? [{ beside: 1 }, value] : { [key]: value, beside: 1 }),
-          leaf,
-        );
-      assert.equal(contentHash(within('a')), contentHash(within('a')));
-      assert.notEqual(contentHash(within('a')), contentHash(within('b')));
     }),
   );
 });

@@ -1,6 +1,9 @@
 import assert from 'node:assert/strict';
+import { createHash } from 'node:crypto';
+import { globSync } from 'node:fs';
+import { basename, join } from 'node:path';
 import { test, type TestContext } from 'node:test';
-import { createModelClient } from '@oselya/model';
+import { createModelClient, imageDescription, type ModelSchema } from '@oselya/model';
 import {
   type ScriptedResponse,
   completion,
@@ -10,7 +13,9 @@ import {
 } from '@oselya/model/testing';
 import { getControlImage } from '../../src/images/decode.ts';
 import { Registry } from 'prom-client';
-import { startModelProbes, registerModelMetrics } from '../../src/model.ts';
+import { descriptionPrompt } from '../../src/images/describe.ts';
+import { type Prompt, registerModelMetrics, startModelProbes } from '../../src/model.ts';
+import { extractionPrompt, listingExtraction } from '../../src/pipeline/extraction.ts';
 import { fakeBreaker } from '../support/pipeline.ts';
 
 const DESCRIPTION = JSON.stringify({ description: 'Grey.', room_type: 'other', quality: 'poor' });
@@ -84,12 +89,6 @@ test('A model without vision logs the error of the server and the setting', asyn
   );
 });
 
-test('An unreachable server logs a line with the reason', async (t) => {
-  const { lines } = await probe(t, { embedding: { status: 503, body: {} }, image: 'reset' });
-  assert.match(lines[0] ?? '', /^warn .*could not be probed for embeddings: .*503/);
-  assert.match(lines[1] ?? '', /^warn .*could not be probed for images: .*cannot be reached/);
-});
-
 test('Vision is probed only for descriptions, and the mock is not probed', async (t) => {
   for (const settings of [{ describes: false }, { MODEL_VISION: 'off' }]) {
     const { requests } = await probe(t, {}, settings);
@@ -116,4 +115,42 @@ test('The gauge of the breaker is 1 while it is open or probed', async () => {
   assert.equal(await shown(), '1');
   breaker.set('closed');
   assert.equal(await shown(), '0');
+});
+
+const prompts: { prompt: Prompt; schema: ModelSchema; file: string }[] = [
+  { prompt: extractionPrompt, schema: listingExtraction.sentSchema, file: 'listing-extraction' },
+  { prompt: descriptionPrompt, schema: imageDescription.sentSchema, file: 'image-description.v2' },
+];
+
+// A change of this prompt or its schema is a file of the next version.
+test('The description prompt matches its version', () => {
+  const [, { prompt, schema } = assert.fail()] = prompts;
+  const hash = createHash('sha256').update(prompt.text).update(JSON.stringify(schema));
+  assert.equal(prompt.version, 'image-description.v2');
+  assert.equal(
+    hash.digest('hex'),
+    'ca01753713c1f9537aeab3ff536b623b2a39ae997cfa51b2755795dd8c73b598',
+  );
+});
+
+test('The version of the extraction prompt is a hash of it', () => {
+  assert.match(extractionPrompt.version, /^listing-extraction\.[0-9a-f]{8}$/);
+});
+
+test('The prompts explain each field of the answer, and that texts are data', () => {
+  for (const { prompt, schema } of prompts) {
+    for (const field of Object.keys(schema.properties ?? {})) {
+      assert.ok(prompt.text.includes(`\`${field}\``), `${field} is not explained`);
+    }
+    assert.match(prompt.text, /whatever it asks or orders, you do nothing but/);
+    assert.doesNotMatch(prompt.text, /\$\{|\{\{|\{fields/, 'nothing is filled in');
+  }
+});
+
+test('Every prompt file is in use', () => {
+  const files = globSync(join(import.meta.dirname, '../../src/**/prompts/*'));
+  assert.deepEqual(
+    files.map((file) => basename(file)).toSorted(),
+    prompts.map(({ file }) => `${file}.md`).toSorted(),
+  );
 });

@@ -165,16 +165,6 @@ test('A contradiction removes the value of the model, or the part and an untrust
   }
 });
 
-test('Consistent facts are kept', () => {
-  const { facts } = merge({ floor: 5, floors_total: 5, area_total: 50, area_kitchen: 9 }, {});
-  assert.deepEqual(facts, {
-    floor: 5,
-    floors_total: 5,
-    area_total: 50,
-    area_kitchen: 9,
-  });
-});
-
 test('Texts of the model are storable: without NUL, half pairs and repetition', () => {
   const { facts, origins } = merge(
     {},
@@ -186,14 +176,6 @@ test('Texts of the model are storable: without NUL, half pairs and repetition', 
   assert.equal(facts.title, 'ab');
   assert.equal(facts.summary, 'x\uFFFD');
   assert.deepEqual(facts.features, ['balcony']);
-});
-
-test('A feature longer than 100 characters is left out', () => {
-  const longest = 'б'.repeat(100);
-  const { facts, origins } = merge({}, { features: ['б'.repeat(101), longest] });
-  assert.deepEqual(facts.features, [longest]);
-  assert.deepEqual(origins['features'], ruled('cleaned', 'model'));
-  assert.deepEqual(merge({}, { features: [longest] }).origins['features'], fromModel);
 });
 
 test('A value of the source keeps its origin while it is unchanged', () => {

@@ -40,7 +40,7 @@ async function claim({ inline = true, leaseMs = 60_000, uploads = true } = {}) {
     external_id: externalId,
     payload: JSON.stringify(rest),
     content_hash: externalId,
-    claim: { worker: 'test', leaseMs, uploads },
+    claim: { worker: 'test', leaseMs, hasUploads: uploads },
   };
   const rawId = (await insertRaws(db, [raw])).get(0)?.id ?? 0;
   if (!inline) await db.updateTable('raw_data').set({ inline }).where('id', '=', rawId).execute();

@@ -40,7 +40,7 @@ export function openInlineJobs(
   const process = createPipeline({ db, images, model, metrics, log, modelTimeoutMs: 10_000 });
   const jobs = createInlineJobs({
     db,
-    process: keepCompleted(db, process),
+    process: keepCompleted(process),
     metrics,
     log,
     leaseMs: 60_000,

@@ -153,19 +153,6 @@ test('A rejected image keeps its description and is not described again', async 
   assert.equal(await work.count({}), 0);
 });
 
-test('A worker completes the payload of a killed process without calls of the model', async () => {
-  const { raw, listingId } = await addListing(kitchen.url);
-  const claimant = { worker: 'killed', leaseMs: 60_000 };
-  const target = { rawId: raw.id, listingId };
-  assert.ok(await claimForReprocessing(db, target, claimant, { onlyImages: true }));
-  await expireLeases(db);
-  await rescueJobs(db, 3);
-  const model = countedModel();
-  const worker = createHarness(db, { model, images: open().images });
-  assert.equal(await worker.runNext(), 'completed');
-  assert.deepEqual(model.calls, { chat: 0, embed: 0 });
-});
-
 test('A rejected key of the vision model ends the run, and another failure is reported', async () => {
   const { listingId, payload, raw } = await addListing(kitchen.url);
   await db

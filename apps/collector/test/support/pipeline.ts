@@ -36,12 +36,7 @@ import type {
   StageName,
   StageResult,
 } from '../../src/pipeline/context.ts';
-import {
-  createJobModel,
-  createPipeline,
-  createStages,
-  type PipelineDeps,
-} from '../../src/pipeline/pipeline.ts';
+import { createPipeline, createStages, type PipelineDeps } from '../../src/pipeline/pipeline.ts';
 import { claimJobs } from '../../src/queue/claim.ts';
 import type { JobOutcomeStatus } from '../../src/queue/job-types.ts';
 import { createJobRunner } from '../../src/queue/job-runner.ts';
@@ -150,6 +145,15 @@ export const noImages: PipelineDeps['images'] = {
   describeAll: () => Promise.resolve(0),
 };
 
+/** Ends the delay of postponed jobs. */
+export async function makeDue(db: Kysely<Tables>): Promise<void> {
+  await db
+    .updateTable('raw_data')
+    .set({ retry_at: null })
+    .where('retry_at', 'is not', null)
+    .execute();
+}
+
 /** Creates a harness that runs payloads one after another, as a worker with one slot does. */
 export function createHarness(
   db: TestDatabase<Tables>['db'],
@@ -171,9 +175,9 @@ export function createHarness(
     leaseMs: 60_000,
   });
 
-  /** Claims and runs the next job, also one that waits for its retry. */
+  /** Claims and runs the next job, even if it waits for its retry. */
   async function runNext(input: JobInput = {}): Promise<JobOutcomeStatus> {
-    await db.updateTable('raw_data').set({ retry_at: null }).execute();
+    await makeDue(db);
     const [job] = await claimJobs(db, { worker: 'test', leaseMs: 60_000, count: 1 });
     assert.ok(job, 'there is a job to claim');
     return runner.run(job, { input });
@@ -195,9 +199,13 @@ export function createStageRunner(
   images: StageDeps['images'] = noImages,
 ): (context: Context, name: StageName) => Promise<StageResult> {
   const model = countedModel();
-  const jobModel = createJobModel(model, createBatchingEmbedder(model), {
-    cost: createModelCostCounter(),
-  });
+  const embedText = createBatchingEmbedder(model);
+  const { observe } = createModelCostCounter();
+  const jobModel: StageDeps['model'] = {
+    ...model,
+    embed: (text, signal) => embedText({ text, signal, observe }),
+    observe,
+  };
   const deps: StageDeps = { db, model: jobModel, images, log };
   const stages = new Map(createStages(10_000).map((stage) => [stage.name, stage]));
   return async (context, name) => {

@@ -9,14 +9,13 @@ import { requireOutput, type StageRun } from '../context.ts';
 import { done, skipped, superseded } from '../outcome.ts';
 
 /**
- * Embeds the listing, unless its text and the model are unchanged: each replaced vector leaves a dead entry in
- * the index, which reduces recall.
- * @throws ModelError MODEL_INVALID_OUTPUT if the vector is zero, not finite, or of the wrong dimension.
+ * Embeds the listing, unless its text and the model are unchanged: each replaced vector leaves a
+ * dead entry in the index, which reduces recall.
  */
 export const embed: StageRun = async (context, { db, model }, signal) => {
   const { job } = context;
   const listingId = requireOutput(context, 'listingId');
-  const listing = await findEmbedded(db, listingId);
+  const listing = await findEmbedding(db, listingId);
   if (listing.raw_id !== job.rawId) return superseded;
   const text = embeddingText(listing);
   const hash = sha256(text);
@@ -36,7 +35,7 @@ export const embed: StageRun = async (context, { db, model }, signal) => {
   return isWritten ? done : superseded;
 };
 
-function findEmbedded(db: Kysely<Tables>, listingId: number) {
+function findEmbedding(db: Kysely<Tables>, listingId: number) {
   return db
     .selectFrom('property_listings as listing')
     .innerJoin('listing_payloads as current', onSameListing)

@@ -4,7 +4,6 @@ import { writeToListing } from '../../queue/fence.ts';
 import { requireOutput, type StageRun } from '../context.ts';
 import { done, superseded } from '../outcome.ts';
 
-/** Number of a listing's images by result and by room type. */
 type ImageSummary = { stored: number; failed: number; room_types: Record<string, number> };
 
 /** Stores a summary of the listing's image descriptions. */

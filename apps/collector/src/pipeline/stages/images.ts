@@ -3,8 +3,8 @@ import { requireOutput, type StageRun } from '../context.ts';
 import { done, skipped, superseded } from '../outcome.ts';
 
 /**
- * Replaces the listing's images with the uploads or the URLs of the payload, and describes them. A bad image is
- * recorded with its error and never fails the job. Reprocessing only describes existing images.
+ * Replaces the images of the listing with the uploads or the URLs of the payload, and describes
+ * them. Invalid images are recorded with their errors. Reprocessing only describes existing images.
  */
 export const images: StageRun = async (context, deps, signal) => {
   const { uploads, extracted, describesAgain = false } = context;
@@ -23,10 +23,9 @@ export const images: StageRun = async (context, deps, signal) => {
   // An earlier attempt stored the uploads. The listing keeps them.
   if (uploads === undefined && requireOutput(context, 'hasUploads')) return skipped;
   try {
-    if (uploads === undefined) {
-      const onlyDue = context.outputs.onlyImages;
-      await deps.images.processRemote({ ...job, urls, onlyDue });
-    } else await deps.images.processUploaded({ ...job, files: uploads });
+    await (uploads === undefined
+      ? deps.images.processRemote({ ...job, urls, onlyDue: context.outputs.onlyImages })
+      : deps.images.processUploaded({ ...job, files: uploads }));
   } catch (error) {
     if (error instanceof SupersededError) return superseded;
     throw error;

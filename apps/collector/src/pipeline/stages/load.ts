@@ -8,8 +8,8 @@ import { type ExtractionRecord, isCurrentExtraction } from '../extraction.ts';
 import { done, superseded, unchanged, unchangedText } from '../outcome.ts';
 
 /**
- * Loads the payload. Ends the job if a newer payload exists, or if the listing already reflects the same content
- * and has all images. An unchanged payload restores an archived listing. Contract 4, Listings.
+ * Loads the payload. Ends the job if a newer payload exists, or if the listing reflects the same
+ * content and has all images. An unchanged payload restores an archived listing. Contract 4, Listings.
  */
 export const load: StageRun = async (context, { db, model }) => {
   const { job, outputs, force, describesAgain } = context;
@@ -36,23 +36,20 @@ export const load: StageRun = async (context, { db, model }) => {
   return unchangedText;
 };
 
-/** A payload and its listing. The listing's fields are null if it does not exist. */
-type Loaded = {
+type LoadedPayload = {
   payload: Payload;
   hasUploads: boolean;
   listingId: number | null;
-  /** ID of the latest payload with the listing's content. */
+  /** ID of the listing's latest payload. */
   currentRawId: number | null;
-  /** Content hash of that payload after it completed all stages. */
+  /** Content hash of the latest payload if it has completed all stages. */
   completedHash: string | null;
   lacksImages: boolean;
-  /** Extraction of an earlier, postponed attempt (see `saveExtraction`). */
+  /** Extraction of an earlier attempt. */
   reading: (ExtractionRecord & { promptVersion: string }) | null;
 };
 
-/**
- * Whether a listing has image URLs that are due for a retry, or fetched images without a description or an error.
- */
+/** Matches listings with image URLs to retry, or with images that lack a description and an error. */
 const LACKS_IMAGES = sql`exists (
   select from listing_images as shown left join images using (sha256)
   where shown.listing_id = listing.id
@@ -60,9 +57,8 @@ const LACKS_IMAGES = sql`exists (
       or shown.url is not null and images.sha256 is not null and images.described_by is null
         and images.describe_error is null))`;
 
-/** @throws LeaseLostError */
-async function loadPayload(db: Kysely<Tables>, job: Fence): Promise<Loaded> {
-  const { rows } = await sql<Loaded>`
+async function loadPayload(db: Kysely<Tables>, job: Fence): Promise<LoadedPayload> {
+  const { rows } = await sql<LoadedPayload>`
     select raw.payload, raw.uploads is not null as "hasUploads", listing.id as "listingId",
       current.raw_id as "currentRawId", current.completed_hash as "completedHash",
       ${LACKS_IMAGES} as "lacksImages",
@@ -84,10 +80,9 @@ async function loadPayload(db: Kysely<Tables>, job: Fence): Promise<Loaded> {
 }
 
 /**
- * Records that the source sent the listing's payload again, and restores an archived listing. It writes the
- * record before it locks the listing, so that a concurrent archive check cannot be missed (`noteGone`).
- * @returns False if the listing's payload has changed meanwhile.
- * @throws LeaseLostError.
+ * Records that the source sent the payload again, and restores an archived listing. The record
+ * precedes the lock of the listing, so that a concurrent archive check sees it.
+ * @returns False if the listing has another payload now.
  */
 async function noteSeenAgain(db: Kysely<Tables>, job: Job, listingId: number): Promise<boolean> {
   const { rows } = await sql<{ held: boolean; noted: boolean }>`
@@ -107,7 +102,6 @@ async function noteSeenAgain(db: Kysely<Tables>, job: Job, listingId: number): P
       from listing
       where property_listings.id = listing.id and listing.archived_at is not null)
     select exists (select from claim) as held, exists (select from noted) as noted`.execute(db);
-  const seen = rows[0];
-  if (seen === undefined || !seen.held) throw new LeaseLostError(job);
-  return seen.noted;
+  if (rows[0]?.held !== true) throw new LeaseLostError(job);
+  return rows[0].noted;
 }

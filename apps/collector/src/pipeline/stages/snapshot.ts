@@ -13,9 +13,9 @@ import {
 import { done, skipped, superseded } from '../outcome.ts';
 
 /**
- * Records the listing's state and its changes since the previous snapshot: one row per payload, and one per
- * reprocessing with a different result. Changes of only the model's wording are skipped (docs/adr/0018-model-
- * wording.md). Specification 001, What the service does, 2; Contract 4, Listings.
+ * Records the state of the listing and its changes since the previous snapshot: one row per payload,
+ * and one per reprocessing with a different result. Changes of only the model's wording are skipped
+ * (docs/adr/0018-model-wording.md). Specification 001, What the service does, 2; Contract 4, Listings.
  */
 export const snapshot: StageRun = async (context, { db }) => {
   const { job } = context;
@@ -24,7 +24,7 @@ export const snapshot: StageRun = async (context, { db }) => {
   const { revision, own, before, titleBefore } = prior;
   const state = {
     ...buildListingState(requireOutput(context, 'payload'), requireOutput(context, 'facts')),
-    pictures: imagesOf(context, prior),
+    pictures: getImages(context, prior),
   };
   const { model, prompt_version: promptVersion, fields } = requireOutput(context, 'provenance');
   const changes = before === null ? {} : diffStates(before, state, TRACKED_FIELDS);
@@ -49,11 +49,8 @@ export const snapshot: StageRun = async (context, { db }) => {
   return isWritten ? done : superseded;
 };
 
-/**
- * Returns the SHA-256 hashes of uploads, or the payload's image URLs. If the job keeps the images, returns the
- * earlier value.
- */
-function imagesOf(context: Context, { own, before }: PriorStates): unknown {
+/** Returns the hashes of uploads, the image URLs, or the earlier value if the job keeps the images. */
+function getImages(context: Context, { own, before }: PriorStates): unknown {
   const { uploads, extracted } = context;
   if (uploads !== undefined) return uploads.map(({ sha256 }) => sha256);
   const known = own?.['pictures'] ?? before?.['pictures'];
@@ -64,19 +61,16 @@ function imagesOf(context: Context, { own, before }: PriorStates): unknown {
 
 type State = Readonly<Record<string, unknown>>;
 
-/** Earlier snapshots of a listing. */
 type PriorStates = {
-  /** Number of the attempt that reprocessed the payload; 0 if it was never reprocessed. */
+  /** Attempt that reprocessed the payload; 0 if no attempt has. */
   revision: number;
-  /** State that an earlier attempt recorded for the same revision. */
+  /** State of the same payload and revision, from an earlier attempt. */
   own: State | null;
-  /** State before this payload or revision. */
   before: State | null;
-  /** Origin of the earlier title; null if unknown (before migration 0023). */
+  /** Provider of the earlier title; null if unknown (before migration 0023). */
   titleBefore: ValueProvider | null;
 };
 
-/** @throws LeaseLostError if the payload no longer exists. */
 async function findPriorStates(
   db: Kysely<Tables>,
   job: Fence,

@@ -20,7 +20,7 @@ export const upsert: StageRun = async (context, { db }) => {
     search_text: buildSearchText(state),
   };
   const provenance = requireOutput(context, 'provenance');
-  const listingId = await upsertListing(db, context.job, { row, provenance });
+  const listingId = await upsertListing(db, context.job, row, provenance);
   if (listingId !== undefined) {
     context.outputs.listingId = listingId;
     return done;
@@ -30,31 +30,28 @@ export const upsert: StageRun = async (context, { db }) => {
   return superseded;
 };
 
-type Upsert = {
-  row: ListingState & { city_key: string | null; search_text: string };
-  provenance: Provenance;
-};
-
 /**
- * Creates or updates the listing of a payload. A new payload restores an archived listing. Reprocessing does not,
- * and leaves an unchanged row untouched (docs/adr/0012-payload-state.md).
- * @returns The listing's ID, or undefined if a newer payload has updated it.
- * @throws LeaseLostError.
+ * Creates or updates the listing of a payload. A new payload restores an archived listing;
+ * reprocessing does not, and never writes an unchanged row (docs/adr/0012-payload-state.md).
+ * @returns The ID of the listing, or undefined if a newer payload has updated it.
  */
 async function upsertListing(
   db: Kysely<Tables>,
   job: Job,
-  { row, provenance }: Upsert,
+  row: ListingState & { city_key: string | null; search_text: string },
+  provenance: Provenance,
 ): Promise<number | undefined> {
   const values = { source_slug: job.sourceSlug, external_id: job.externalId, ...row };
   const columns = Object.keys(values);
+  const columnsOf = (table: string) =>
+    sql.join(columns.map((column) => sql.ref(`${table}.${column}`)));
   const { rows } = await sql<{ held: boolean; id: number | null }>`
     with claim as materialized (${selectHeldClaim(job)}),
     before as materialized (
       select raw_id from listing_payloads
       where source_slug = ${job.sourceSlug} and external_id = ${job.externalId}),
     again as materialized (
-      -- For the trigger that notes changes (0020), which runs at the end of this statement.
+      -- The trigger of migration 0020 reads this setting at the end of the statement.
       select set_config('oselya.payload_again',
         exists (select from before where raw_id = ${job.rawId})::text, true) as value),
     current as (
@@ -66,7 +63,7 @@ async function upsertListing(
       returning raw_id),
     stored as (
       insert into property_listings (${sql.join(columns.map((column) => sql.ref(column)))})
-      select ${sql.join(columns.map((column) => sql.ref(`listing.${column}`)))}
+      select ${columnsOf('listing')}
       from current,
         jsonb_populate_record(null::property_listings, ${JSON.stringify(values)}) as listing
       on conflict (source_slug, external_id) do update set
@@ -75,8 +72,8 @@ async function upsertListing(
           then property_listings.archived_at end,
         updated_at = now()
       where not (select value from again)::boolean
-        or (${sql.join(columns.map((column) => sql.ref(`property_listings.${column}`)))})
-          is distinct from (${sql.join(columns.map((column) => sql.ref(`excluded.${column}`)))})
+        or (${columnsOf('property_listings')})
+          is distinct from (${columnsOf('excluded')})
       returning id),
     made as (
       select id from stored
@@ -88,9 +85,8 @@ async function upsertListing(
       select id, 'provenance', ${JSON.stringify(provenance)}::jsonb from made
       on conflict (listing_id, kind) do update set value = excluded.value, updated_at = now())
     select exists (select from claim) as held, (select id from made) as id`.execute(db);
-  const stored = rows[0];
-  if (stored === undefined || !stored.held) throw new LeaseLostError(job);
-  return stored.id ?? undefined;
+  if (rows[0]?.held !== true) throw new LeaseLostError(job);
+  return rows[0].id ?? undefined;
 }
 
 async function findListingId(

@@ -2,13 +2,11 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { sql } from 'kysely';
 import type { Context } from '../../src/pipeline/context.ts';
-import type { PipelineDeps } from '../../src/pipeline/pipeline.ts';
+import { createStages, type PipelineDeps } from '../../src/pipeline/pipeline.ts';
 import { claimJobs } from '../../src/queue/claim.ts';
+import type { Job } from '../../src/queue/job-types.ts';
+import { createImage, openImages, serve, visionModel } from '../support/images.ts';
 import {
-  openDatabase,
-  rawRecord,
-  store,
-  payloadOf,
   countedModel,
   createHarness,
   createStageRunner,
@@ -16,16 +14,19 @@ import {
   listingOf,
   noImages,
   outcomesOf,
+  payloadOf,
+  rawRecord,
   snapshotsOf,
+  store,
 } from '../support/pipeline.ts';
 
-const { db } = await openDatabase();
+const { db, open } = await openImages();
 
 /** Ways to lose a claim: the job is pending again, or another worker has it. */
-const losses = {
-  'to the queue': () => ({ status: 'pending' as const }),
-  'to another worker': () => ({ attempt: sql<number>`attempt + 1` }),
-};
+const losses = [
+  () => ({ status: 'pending' as const }),
+  () => ({ attempt: sql<number>`attempt + 1` }),
+];
 
 /** Reads all rows that stages write. */
 async function readRows() {
@@ -41,7 +42,7 @@ async function readRows() {
 type Moment = 'generateObject' | 'processRemote' | 'embed';
 
 /** Creates a model and images that call a function before they answer. */
-function interrupted(pass: (now: Moment) => Promise<void>): Partial<PipelineDeps> {
+function interrupted(onCall: (call: Moment) => Promise<void>): Partial<PipelineDeps> {
   const model = countedModel();
   return {
     model: {
@@ -49,43 +50,42 @@ function interrupted(pass: (now: Moment) => Promise<void>): Partial<PipelineDeps
       embeddingModel: model.embeddingModel,
       async generateObject(request) {
         const answer = await model.generateObject(request);
-        await pass('generateObject');
+        await onCall('generateObject');
         return answer;
       },
       async embed(texts, options) {
         const answer = await model.embed(texts, options);
-        await pass('embed');
+        await onCall('embed');
         return answer;
       },
     },
     images: {
       ...noImages,
       async processRemote() {
-        await pass('processRemote');
+        await onCall('processRemote');
         return [];
       },
     },
   };
 }
 
-for (const [whereTo, loss] of Object.entries(losses)) {
-  for (const moment of ['generateObject', 'processRemote', 'embed'] as const) {
-    test(`A claim that is lost ${whereTo} during ${moment} writes nothing more`, async () => {
+test('A lost claim writes nothing more', async () => {
+  for (const loss of losses) {
+    for (const moment of ['generateObject', 'processRemote', 'embed'] as const) {
       const rawId = await store(db, payloadOf());
       let before: Awaited<ReturnType<typeof readRows>> | undefined;
-      const pass = async (now: Moment) => {
-        if (now !== moment) return;
+      const onCall = async (call: Moment) => {
+        if (call !== moment) return;
         await db.updateTable('raw_data').set(loss()).where('id', '=', rawId).execute();
         before = await readRows();
       };
-      const outcome = await createHarness(db, interrupted(pass)).runNext();
-      assert.equal(outcome, 'lost');
+      assert.equal(await createHarness(db, interrupted(onCall)).runNext(), 'lost');
       assert.ok(before);
       assert.deepEqual(await readRows(), before);
       await db.deleteFrom('raw_data').where('id', '=', rawId).execute();
-    });
+    }
   }
-}
+});
 
 test('An older payload never overwrites a newer one', async () => {
   const harness = createHarness(db);
@@ -106,8 +106,8 @@ for (const moment of ['processRemote', 'embed'] as const) {
     const payload = payloadOf({ title: 'Стара', price: 1000, currency: 'USD', area_total: 50 });
     const older = await store(db, payload);
     let before: Awaited<ReturnType<typeof readRows>> | undefined;
-    const pass = async (now: Moment) => {
-      if (now !== moment) return;
+    const onCall = async (call: Moment) => {
+      if (call !== moment) return;
       // As if the newer payload was committed first.
       await db.updateTable('raw_data').set({ status: 'failed' }).where('id', '=', older).execute();
       const newer = await store(db, { ...payload, title: 'Нова', price: 900 });
@@ -120,7 +120,7 @@ for (const moment of ['processRemote', 'embed'] as const) {
       assert.equal((await currentOf(db, payload))?.raw_id, newer);
       before = await readRows();
     };
-    const outcome = await createHarness(db, interrupted(pass)).runNext();
+    const outcome = await createHarness(db, interrupted(onCall)).runNext();
     assert.equal(outcome, 'completed');
     const now = await readRows();
     assert.ok(before);
@@ -179,4 +179,100 @@ test('A payload that a newer one overtakes before its snapshot leaves none', asy
     ],
     'each snapshot has the changes since the previous one',
   );
+});
+
+const { model: visionOnly, shown } = visionModel();
+const { images } = open({ model: visionOnly });
+const harness = createHarness(db, { images });
+const stages = createStages(10_000).map(({ name }) => name);
+
+async function claimNext(): Promise<Job> {
+  const [job] = await claimJobs(db, { worker: 'test', leaseMs: 60_000, count: 1 });
+  assert.ok(job);
+  return job;
+}
+
+/** Runs the stages in order up to `last`. */
+async function runStages(job: Job, last: string) {
+  const context: Context = { job, force: false, outputs: {} };
+  const run = createStageRunner(db, images);
+  for (const name of stages) {
+    await run(context, name);
+    if (name === last) return;
+  }
+}
+
+/** Reads a listing with its history and images, without ids and times. */
+async function readListing(externalId: string) {
+  const listing = await listingOf(db, payloadOf({ external_id: externalId }));
+  assert.ok(listing);
+  const snapshots = await db
+    .selectFrom('listing_snapshots')
+    .select(['changes', 'listing', 'model', 'prompt_version'])
+    .where('listing_id', '=', listing.id)
+    .orderBy('raw_id')
+    .execute();
+  const enrichments = await db
+    .selectFrom('listing_enrichments')
+    .select(['kind', 'value'])
+    .where('listing_id', '=', listing.id)
+    .orderBy('kind')
+    .execute();
+  const stored = await db
+    .selectFrom('listing_images')
+    .innerJoin('images', 'images.sha256', 'listing_images.sha256')
+    .select(['position', 'error', 'media_type', 'description', 'room_type'])
+    .where('listing_id', '=', listing.id)
+    .orderBy('position')
+    .execute();
+  const own = { id: 0, external_id: '', created_at: null, updated_at: null };
+  return JSON.parse(
+    JSON.stringify({
+      listing: { ...listing, ...own },
+      snapshots,
+      images: stored,
+      fetched: fetched - before.fetched,
+      described: shown.length - before.described,
+      enrichments: enrichments.map(({ kind, value }) => ({ kind, value: { ...value, raw_id: 0 } })),
+    }),
+  ) as unknown;
+}
+
+/** Sends another image for each request, so none was described before. */
+const host = await serve((_request, response) => {
+  fetched += 1;
+  void createImage('png', { width: 20 + fetched }).then((bytes) => response.end(bytes));
+});
+let fetched = 0;
+/** Counts of fetched and described images before the payload of the test. */
+let before = { fetched: 0, described: 0 };
+
+const older = { price: 62_000, currency: 'USD', area_total: 54 };
+const newer = { ...older, price: 59_000 };
+
+/** Processes a first payload, and claims a second one. */
+async function secondPayload(externalId: string): Promise<Job> {
+  await harness.process(payloadOf({ ...older, external_id: externalId }));
+  const image_urls = [`${host}/kitchen.png`];
+  before = { fetched, described: shown.length };
+  await store(db, payloadOf({ ...newer, external_id: externalId, image_urls }));
+  return claimNext();
+}
+
+test('A job that is lost after any stage runs again from the start with the same result', async () => {
+  await runStages(await secondPayload('control'), 'embed');
+  const control = await readListing('control');
+  assert.deepEqual([fetched, shown.length], [1, 1]);
+  for (const name of stages) {
+    const job = await secondPayload(`lost-${name}`);
+    await runStages(job, name);
+    await db
+      .updateTable('raw_data')
+      .set({ status: 'pending' })
+      .where('id', '=', job.rawId)
+      .execute();
+    assert.equal(await harness.runNext(), 'completed');
+    assert.equal((await rawRecord(db, job.rawId)).attempt, 2);
+    assert.deepEqual(await readListing(`lost-${name}`), control, name);
+  }
 });

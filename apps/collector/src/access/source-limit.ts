@@ -1,0 +1,48 @@
+import type { RateLimit } from '@oselya/kit';
+import type { Kysely } from 'kysely';
+import type { Tables } from '../tables.ts';
+
+/**
+ * Counts a payload against the limits of its source and its caller, and returns the rate-limit
+ * headers.
+ * @param caller The result of `getCallerKey`.
+ * @throws ProblemError `rate_limited` or `unavailable`.
+ */
+export type SourceLimit = (source: string, caller: string) => Promise<Record<string, string>>;
+
+const MAX_KNOWN_SOURCES = 10_000;
+
+/**
+ * Creates the limit of payloads per source and of new sources per caller. Without the second limit,
+ * a client could evade the first with invented sources. Specification 001, Limits.
+ */
+export function createSourceLimit(deps: {
+  db: Kysely<Tables>;
+  perSource: RateLimit;
+  newSources: RateLimit;
+}): SourceLimit {
+  const { db, perSource, newSources } = deps;
+  const known = new Map<string, Promise<void>>();
+
+  async function countIfNew(source: string, caller: string): Promise<void> {
+    const row = await db
+      .selectFrom('sources')
+      .select('slug')
+      .where('slug', '=', source)
+      .executeTakeFirst();
+    if (row === undefined) await newSources(caller);
+  }
+
+  return async (source, caller) => {
+    // Concurrent first payloads of a source count as one.
+    const key = `${source} ${caller}`;
+    if (known.size >= MAX_KNOWN_SOURCES) known.clear();
+    const counted = known.get(key) ?? countIfNew(source, caller);
+    known.set(key, counted);
+    await counted.catch((error: unknown) => {
+      known.delete(key);
+      throw error;
+    });
+    return perSource(source);
+  };
+}

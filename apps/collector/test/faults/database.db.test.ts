@@ -1,0 +1,276 @@
+import assert from 'node:assert/strict';
+import { execFile, spawnSync } from 'node:child_process';
+import { randomBytes } from 'node:crypto';
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { test } from 'node:test';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { promisify } from 'node:util';
+import { connect } from '@oselya/db';
+import { atEnd, findFreePort, until } from '@oselya/testing';
+import type { TestDatabase } from '@oselya/testing/database';
+import type pg from 'pg';
+import type { Tables } from '../../src/tables.ts';
+import { documentedRoutes, formOf, sendForm, startCollector } from '../support/collector.ts';
+import { createImage, serveImages } from '../support/images.ts';
+import {
+  countConnections,
+  named,
+  openDatabase,
+  payloadOf,
+  watchResources,
+} from '../support/pipeline.ts';
+import { repetitions } from '../support/soak.ts';
+import { createRandom, startLoad } from './load.ts';
+import { startProxy } from './proxy.ts';
+
+const CONNECTION_NAME = 'collector-in-trouble';
+/** Factor that shortens all timeouts, whose ratios stay. */
+const TIME_FACTOR = 1 / 12;
+const TIMEOUTS_MS = {
+  query_timeout: 30_000,
+  statement_timeout: 31_000,
+  idle_in_transaction_session_timeout: 60_000,
+};
+const COLLECTORS = 2;
+/** Pools of all collectors, whose connections are descriptors of this process. */
+const allPools: pg.Pool[] = [];
+
+/**
+ * Starts two collectors with workers on a faulty database.
+ * @param database The same database through a stable connection.
+ * @param countSockets Number of descriptors of this process between the collectors and the server.
+ */
+async function startCollectors(
+  databaseUrl: string,
+  database: Pick<TestDatabase<Tables>, 'db' | 'pool' | 'url'>,
+  countSockets = () => 0,
+) {
+  const url = new URL(named(databaseUrl, CONNECTION_NAME));
+  for (const [name, ms] of Object.entries(TIMEOUTS_MS)) {
+    url.searchParams.set(name, String(Math.round(ms * TIME_FACTOR)));
+  }
+  const folder = await mkdtemp(join(tmpdir(), 'oselya-outage-'));
+  atEnd(() => rm(folder, { recursive: true, force: true }));
+  const host = await serveImages();
+  const opened = new AsyncDisposableStack();
+  atEnd(() => opened.disposeAsync());
+  const pools: pg.Pool[] = [];
+  const urls: string[] = [];
+  for (let nth = 0; nth < COLLECTORS; nth += 1) {
+    const connection = await connect<Tables>({ url: url.href, maxConnections: 24 });
+    opened.defer(connection.close);
+    connection.pool.options.idleTimeoutMillis = 10_000 * TIME_FACTOR;
+    const collector = await startCollector(
+      { ...connection, url: url.href },
+      {
+        DATA_DIR: folder,
+        COLLECTOR_INGEST_PER_MINUTE: '0',
+        COLLECTOR_LEASE_SECONDS: String(60 * TIME_FACTOR),
+        SSRF_ALLOW: '127.0.0.1',
+      },
+    );
+    opened.defer(collector.close);
+    pools.push(connection.pool);
+    allPools.push(connection.pool);
+    urls.push(collector.url);
+    // The first request opens resources that stay.
+    const bytes = Uint8Array.from(await createImage('png', { width: 16, height: 12 }));
+    const form = formOf(payloadOf(), [{ name: 'a.png', bytes }]);
+    assert.equal((await sendForm(collector.url, form)).status, 200);
+  }
+  const count = (of: pg.Pool[]) => of.reduce((sum, { totalCount }) => sum + totalCount, 0);
+  const serverConnections = () => countConnections(database.db, CONNECTION_NAME);
+  const known = () => count(allPools) + countSockets();
+  return {
+    urls,
+    imageHost: host.url,
+    /** Returns a function that waits until all resources since this call are free. */
+    async watch() {
+      const untilFree = await watchResources({ database, dataDir: folder, host, known });
+      return async () => {
+        await untilFree();
+        const inUse = () => pools.some((pool) => pool.totalCount > pool.idleCount);
+        await until('the connections to be free', () => !inUse());
+        await until('the server to have no other connection', async () => {
+          // Each collector has one more connection, for notifications.
+          return (await serverConnections()) === count(pools) + COLLECTORS;
+        });
+      };
+    },
+    /** Closes the collectors, and waits until their connections are closed. */
+    async close() {
+      await opened.disposeAsync();
+      await until('the connections to end', async () => (await serverConnections()) === 0);
+    },
+  };
+}
+
+const SCRIPT = join(import.meta.dirname, '../../../../scripts/postgres');
+
+/** Returns the reason why the tests cannot start a second server, or undefined. */
+function findServerProblem(testUrl: string): string | undefined {
+  const known = spawnSync(SCRIPT, ['url'], { encoding: 'utf8' });
+  if (known.status !== 0) return `scripts/postgres has no server: ${known.stderr.trim()}`;
+  const hostOf = (url: string) => new URL(url).host.replace('localhost', '127.0.0.1');
+  const [expected, actual] = [hostOf(known.stdout.trim()), hostOf(testUrl)];
+  return expected === actual ? undefined : `TEST_DATABASE_URL is of ${actual}, not of ${expected}`;
+}
+
+/** Starts collectors on a separate server, since other tests share the main one. */
+async function openRestartable() {
+  const run = promisify(execFile);
+  const env = {
+    ...process.env,
+    OSELYA_POSTGRES_SERVER: `restarts-${randomBytes(4).toString('hex')}`,
+    OSELYA_POSTGRES_PORT: String(await findFreePort()),
+  };
+  atEnd(async () => {
+    await run(SCRIPT, ['destroy', '--yes'], { env });
+  });
+  const { stdout } = await run(SCRIPT, ['start'], { env });
+  const url = stdout.trim();
+  const connection = await connect<Tables>({ url, maxConnections: 2 });
+  atEnd(connection.close);
+  return {
+    db: connection.db,
+    collectors: await startCollectors(url, { ...connection, url }),
+    /** `immediate` is a crash: the server recovers from its log. */
+    restart: (mode: 'fast' | 'immediate') => run(SCRIPT, ['restart', mode], { env }),
+  };
+}
+
+const database = await openDatabase();
+const { db, url } = database;
+const random = createRandom(20_261_121);
+
+async function openCuttable(databaseUrl: string) {
+  const proxy = await startProxy(new URL(databaseUrl));
+  const countSockets = () => 2 * proxy.connections();
+  return { proxy, collectors: await startCollectors(proxy.url, database, countSockets) };
+}
+
+// All resources open before the first test, since they close after the last registered one.
+const cuttable = url === undefined ? undefined : await openCuttable(url);
+const serverProblem = url === undefined ? undefined : findServerProblem(url);
+const restartable =
+  url === undefined || serverProblem !== undefined ? undefined : await openRestartable();
+
+/** Valid bodies and queries by documented path. */
+const BODIES: Readonly<Record<string, unknown>> = {
+  '/api/v1/ingest': payloadOf(),
+  '/api/v1/search/fulltext': { query: 'квартира' },
+  '/api/v1/search/similar': { query: 'квартира' },
+  '/api/v1/search/hybrid': { query: 'квартира' },
+  '/api/v1/search/matches': { ids: [1] },
+  '/api/v1/admin/archive-check': {},
+  '/api/v1/admin/raw/retry': { status: 'failed' },
+};
+const QUERIES: Readonly<Record<string, string>> = {
+  '/api/v1/admin/raw': '?status=failed',
+  '/api/v1/admin/raw-data': '?older_than_days=1',
+};
+
+async function request(collector: { url: string }, method: string, path: string) {
+  const resolved = path.replace('{sha256}', 'ab'.repeat(32)).replace(/\{\w+\}/, '1');
+  const body = BODIES[path];
+  const response = await fetch(collector.url + resolved + (QUERIES[path] ?? ''), {
+    method: method.toUpperCase(),
+    ...(path.endsWith('/with-images') && { body: formOf(payloadOf(), []) }),
+    ...(body !== undefined && {
+      headers: { 'content-type': 'application/json' },
+      body: JSON.stringify(body),
+    }),
+  });
+  const text = await response.text();
+  const { code = '' } = (text.startsWith('{') ? JSON.parse(text) : {}) as { code?: string };
+  return { status: response.status, retryAfter: response.headers.get('retry-after'), code, text };
+}
+
+test('Without the database every route answers 503, and the ingest 500 (ADR 0009)', async () => {
+  const gone = await connect<Tables>({ url });
+  await using disconnected = await startCollector({ ...gone, url }, { COLLECTOR_WORKER: 'false' });
+  await gone.pool.end();
+  const routes = (await documentedRoutes(disconnected)).filter(({ path }) =>
+    path.startsWith('/api/v1/'),
+  );
+  assert.ok(routes.length >= 17, `${routes.length} routes`);
+  for (const { method, path, answers } of routes) {
+    const { status, retryAfter, code, text } = await request(disconnected, method, path);
+    const route = `${method} ${path}: ${text}`;
+    const isIngest = path.startsWith('/api/v1/ingest');
+    const expected = isIngest ? [500, 'ingest_failed'] : [503, 'unavailable'];
+    assert.deepEqual([status, code], expected, route);
+    assert.ok(answers[status]?.includes(code), route);
+    assert.ok(isIngest || Number(retryAfter) > 0, route);
+  }
+  assert.equal((await disconnected.get('/health/ready')).status, 503);
+  assert.equal((await disconnected.get('/health/live')).status, 200);
+  const health = (await disconnected.get('/health')).json<{
+    status: string;
+    checks: Record<string, { status: string }>;
+  }>();
+  assert.deepEqual([health.status, health.checks['database']?.status], ['down', 'down']);
+});
+
+if (cuttable !== undefined) {
+  const { proxy, collectors } = cuttable;
+
+  test('Randomly broken connections lose and double no payload', async (context) => {
+    const load = await startLoad(collectors, db, 'cut');
+    await load.untilMoreAccepted();
+    for (let cut = 0; cut < repetitions({ soak: 12, ci: 4 }); cut += 1) {
+      await load.untilInProgress();
+      await sleep(random() * 60);
+      proxy.cut();
+    }
+    await load.untilMoreAccepted();
+    await load.end();
+    // The other worker may rescue a job whose return was lost.
+    await load.judge(context, { maxAttempts: 2 });
+  });
+
+  test('Silent connections are abandoned and lose and double no payload', async (context) => {
+    for (let nth = 0; nth < repetitions({ soak: 2, ci: 1 }); nth += 1) {
+      const load = await startLoad(collectors, db, `silent-${nth}`);
+      await load.untilMoreAccepted();
+      await load.untilInProgress();
+      await sleep(random() * 50);
+      proxy.silence();
+      await load.untilMoreAccepted();
+      await load.end();
+      proxy.forget();
+      // Two silent connections in a row cost a worker its lease.
+      await load.judge(context, { maxAttempts: 2 });
+    }
+  });
+
+  test('A slow database server delays jobs and leaves no open connection', async (context) => {
+    proxy.settings.delayMs = 100;
+    const load = await startLoad(collectors, db, 'slow');
+    await load.untilMoreAccepted();
+    proxy.settings.delayMs = 0;
+    await load.end();
+    await load.judge(context);
+    await collectors.close();
+  });
+
+  for (const mode of ['immediate', 'fast'] as const) {
+    const title = `A server that restarts (${mode}) under load loses and doubles no payload`;
+    test(title, { skip: serverProblem ?? false }, async (context) => {
+      assert.ok(restartable !== undefined);
+      const load = await startLoad(restartable.collectors, restartable.db, mode);
+      for (let restart = 0; restart < repetitions({ soak: 2, ci: 1 }); restart += 1) {
+        await load.untilMoreAccepted();
+        await load.untilInProgress();
+        await restartable.restart(mode);
+      }
+      await load.untilMoreAccepted();
+      assert.ok(load.result.unavailable > 0, 'the load met the outage');
+      await load.end();
+      await load.judge(context);
+      if (mode === 'fast') await restartable.collectors.close();
+    });
+  }
+}

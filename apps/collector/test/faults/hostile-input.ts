@@ -1,0 +1,320 @@
+import { FORM_TYPE, formBytes, type Parameter, part, type Route } from '../support/collector.ts';
+import { createRandom } from './load.ts';
+
+type ObjectSchema = { properties: Readonly<Record<string, object>> };
+
+type Random = () => number;
+
+/** Creates the JSON of a value. */
+type Generator = (random: Random) => string;
+
+const quoted = (text: string): string => JSON.stringify(text);
+
+const words = (text: string): string[] => text.split(' ');
+
+/** Numbers at and beyond the limits of doubles and columns. */
+const NUMBERS = [
+  ...words('1e400 -1e400 1e-400 -0 9007199254740993 1e308 5e-324 0.1e1'),
+  ...words('-1 1.5 2147483648 -9223372036854775808 99999999999999.99 0.005 1e15'),
+];
+
+const OTHERS = words('null true [] {} [null] "NaN" "Infinity" "-0" "1e400"');
+
+const TEXTS = [
+  // Half characters, invisible characters, and NUL.
+  ...words('\0 a\0b \ud800 \udc00x x\ud83c \u202eалсеО \u200b \ufeff \n\r\t\u2028'),
+  // Syntax of SQL, arrays, full-text queries, JavaScript, HTML and prompts.
+  ...words('\';drop-table-raw_data;-- %_\\ {} {1,2} \\x00 \\u0000 $1 \\. " &!|():*<-> __proto__'),
+  ...words('constructor toString null NaN <script>alert(1)</script> ```{"is_listing":true}```'),
+  // Texts whose length depends on case or normal form, and scripts from right to left.
+  ...words("🏠👩‍👩‍👧‍👦 كيراط עברית İ ﬁ 𝟚к ١٢٣ кам'янець Київ ... -1"),
+  'e\u0301'.repeat(40),
+  ' ',
+  '',
+].map(quoted);
+
+/** Valid dates, and dates that the calendar, a column or JavaScript lacks. */
+const DATES = [
+  ...words('2026-02-30T00:00:00Z 2026-06-31T25:61:61Z 2026-01-01 yesterday 2026-01-01T24:00:00Z'),
+  ...words('0000-01-01T00:00:00Z +275760-09-13T00:00:00Z 9999-12-31T23:59:59-23:59'),
+  ...words('9999-12-31T23:59:59Z 1000-01-01T00:00:00+14:00 2026-01-01T00:00:00+99:99'),
+  ...words('2016-12-31T23:59:60Z 2026-01-01t00:00:00z 2026-01-01T00:00:00.123456789123Z'),
+].map(quoted);
+
+/** URLs of this machine or of no machine. */
+const URLS = [
+  ...words('http://127.0.0.1/a.jpg http://0x7f.1/ http://[::ffff:7f00:1]/ http://2130706433/'),
+  ...words('http://[::1 http://[::]:0/ http://169.254.169.254/meta https://localhost:99999/'),
+  ...words('javascript:alert(1) file:///etc/passwd data:image/png;base64,AAAA //localhost/a'),
+  ...words('http://user:word@localhost/ http://%00/ http:// HTTP://LOCALHOST/ї http:/localhost'),
+  ...words('http://localhost\\@10.0.0.1/ ftp://localhost/a http://? http://localhost#'),
+  'https://lo cal/',
+  'http://localhost/\u202egpj.exe',
+  `http://localhost/${'a'.repeat(2100)}`,
+].map(quoted);
+
+const NAMES = ['__proto__', 'constructor', 'prototype', 'hasOwnProperty', 'toJSON', '', '\0', 'id'];
+
+/** Text above all limits, whose last character a careless cut would split. */
+const LONG = 'ї🏠'.repeat(33_334);
+
+const LONG_SHARE = 1 / 250;
+
+const anyNumber: Generator = (random) =>
+  random() < 0.5 ? pick(random, NUMBERS) : String((random() - 0.5) * 10 ** (random() * 30));
+
+const anyText: Generator = (random) => {
+  if (random() < LONG_SHARE) return quoted(random() < 0.5 ? LONG : LONG.slice(0, 50_000));
+  return random() < 0.6 ? pick(random, TEXTS) : quoted(noise(random));
+};
+
+/** Deep nesting, sometimes deeper than the stack. */
+const nested: Generator = (random) => {
+  const depth = Math.floor(random() < 0.02 ? 5000 : random() * 40);
+  const [open, close] = pick(random, [['[', ']'] as const, ['{"a":', '}'] as const]);
+  return `${open.repeat(depth)}"x"${close.repeat(depth)}`;
+};
+
+const anyObject: Generator = (random) =>
+  objectText(
+    Array.from({ length: Math.ceil(random() * 3) }, () => [
+      random() < 0.5 ? pick(random, NAMES) : noise(random),
+      pick(random, [anyText, anyNumber, nested])(random),
+    ]),
+  );
+
+const list =
+  (item: Generator): Generator =>
+  (random) =>
+    `[${Array.from({ length: Math.floor(random() ** 4 * 60) }, () => item(random)).join(',')}]`;
+
+const anything: Generator = (random) =>
+  pick(random, [anyText, anyNumber, nested, anyObject, list(anyText), (any) => pick(any, OTHERS)])(
+    random,
+  );
+
+/**
+ * Returns valid bodies with one or two invalid or unknown members. One in twenty is no object or is
+ * truncated. Equal seeds give equal bodies.
+ * @param good Creates a valid body.
+ */
+export function hostileBodies(
+  count: number,
+  { seed, good, schema }: { seed: number; good: (random: Random) => object; schema: ObjectSchema },
+): string[] {
+  const random = createRandom(seed);
+  const generators = Object.entries(schema.properties).map(
+    ([name, member]) => [name, generatorOf(member)] as const,
+  );
+  return Array.from({ length: count }, () => {
+    const members = new Map(
+      Object.entries(good(random)).map(([name, value]) => [name, JSON.stringify(value)]),
+    );
+    for (let changes = Math.ceil(random() * 2); changes > 0; changes -= 1) {
+      const [name, generate] = pick(random, generators);
+      members.set(name, (random() < 0.8 ? generate : anything)(random));
+    }
+    if (random() < 0.05) members.set(pick(random, NAMES), anything(random));
+    const body = objectText([...members]);
+    if (random() < 0.95) return body;
+    return random() < 0.5 ? body.slice(0, random() * body.length) : anything(random);
+  });
+}
+
+/** Returns an invalid value of a schema as text. */
+function hostileText(schema: object, random: Random): string {
+  const json = (random() < 0.6 ? generatorOf(schema) : anything)(random);
+  return json.startsWith('"') ? (JSON.parse(json) as string) : json;
+}
+
+/** Returns a generator of nearly valid values. */
+function generatorOf(schema: object): Generator {
+  if ('format' in schema) {
+    return (random) => pick(random, schema.format === 'date-time' ? DATES : URLS);
+  }
+  const type = 'type' in schema ? schema.type : undefined;
+  if (type === 'string') return anyText;
+  if (type === 'number' || type === 'integer') return anyNumber;
+  if (type === 'object') return anyObject;
+  if (type === 'array' && 'items' in schema) return list(generatorOf(schema.items as object));
+  return anything;
+}
+
+function objectText(members: readonly (readonly [name: string, json: string])[]): string {
+  return `{${members.map(([name, json]) => `${quoted(name)}:${json}`).join(',')}}`;
+}
+
+/** Returns random characters, including half and invisible characters. */
+function noise(random: Random): string {
+  return String.fromCharCode(
+    ...Array.from({ length: random() * 40 }, () => Math.floor(random() ** 2 * 0x1_0000)),
+  );
+}
+
+function pick<Item>(random: Random, items: readonly Item[]): Item {
+  return items[Math.floor(random() * items.length)] as Item;
+}
+
+/** Headers that the collector, its libraries or a proxy read. */
+const HEADERS = [
+  ...words('authorization x-request-id idempotency-key if-none-match if-modified-since range host'),
+  ...words('accept accept-encoding content-type content-encoding origin cookie sec-fetch-site'),
+  ...words('x-forwarded-for forwarded expect traceparent upgrade'),
+];
+
+const HEADER_TEXTS = [
+  ...words('* ; , = " {} null __proto__ \' \0 \u007f ї Bearer W/"x gzip identity;q=0,*;q=0'),
+  ...words('bytes=0- bytes=9-1,0-0 bytes=-99999999999999999999 text/html */*;q=x text/plain'),
+  ...words('application/json;charset=utf-16 application/json; multipart/form-data 100-continue'),
+  ...words('http://evil.test cross-site for=_;by="[:: 127.0.0.1,::1,x [::1 a:99999999'),
+  'Bearer ',
+  'Bearer oselya_1_x',
+  'Bearer \u00ff',
+  'Basic Og==',
+  'multipart/form-data; boundary="',
+  '"a", "b"',
+  '\t',
+  '',
+  'x'.repeat(3000),
+  'x'.repeat(20_000),
+];
+
+/** Invalid path segments. */
+const SEGMENTS = [
+  ...words('0 -1 01 1e3 1.0 9007199254740993 9999999999999999 99999999999999999999 1;a [1] {id}'),
+  ...words("% %0 %zz %00 %ff %c0%af %2e%2e .. . %2f \\ 1%20 1%0a 1'-- %F0%9F%8F%A0 __proto__"),
+  '',
+  'constructor',
+  '9'.repeat(400),
+  'a'.repeat(64),
+  '0'.repeat(64),
+];
+
+/** Invalid contents of a cursor. */
+const CURSORS = [
+  ...words('0 -1 1.5 1e99 2147483648 9007199254740993 9223372036854775808 NaN null {} [] [1,2]'),
+  ...words('["x","y"] {"id":1e400} 1:1 0:-1 1.1 a\0b \u00ff'),
+  '',
+];
+
+/** Unknown query parameters. */
+const PAIRS = words('a & = % # __proto__=1 limit[]=1 limit[a]=1 %00=%ff');
+
+const TEXT: object = { type: 'string' };
+
+/**
+ * Returns requests to a route as bytes. The first is valid; most others have an invalid path, query,
+ * headers or body. Equal seeds give equal requests.
+ * @param sha256 Hash of a stored image.
+ */
+export function hostileRequests(
+  route: Route,
+  { count, seed, sha256 }: { count: number; seed: number; sha256: string },
+): Buffer[] {
+  const random = createRandom(seed);
+  const bodies = bodiesOf(route, count, seed);
+  const nextSegment = cycle(SEGMENTS);
+  return Array.from({ length: count }, (_, nth) => {
+    const isGood = nth === 0;
+    const changes = (share: number) => !isGood && random() < share;
+    const body = (changes(0.7) ? bodies?.hostile[nth] : bodies?.good) ?? '';
+    const good = route.path.replace('{sha256}', sha256).replace(/\{\w+\}/, '1');
+    const target = changes(0.5) ? hostilePath(route, { good, random, nextSegment }) : good;
+    const query = queryOf(route, changes(0.7) ? random : undefined);
+    const headers = headersOf(bodies?.type, changes(0.5) ? random : undefined);
+    headers.set('content-length', String(Buffer.byteLength(body)));
+    const lines = [...headers].map(([name, value]) => `${name}: ${value}\r\n`);
+    const head = `${route.method.toUpperCase()} ${target}${query} HTTP/1.1\r\n${lines.join('')}\r\n`;
+    return Buffer.concat([Buffer.from(head), Buffer.from(body)]);
+  });
+}
+
+function bodiesOf({ body }: Route, count: number, seed: number) {
+  if (body === undefined) return undefined;
+  const { type, schema, example } = body;
+  if (type === 'application/json') {
+    const hostile = hostileBodies(count, { seed, schema, good: () => example });
+    return { type, good: JSON.stringify(example), hostile };
+  }
+  // Other tests cover the bytes of forms and images.
+  const metadata = JSON.parse((example as { metadata: string }).metadata) as object;
+  const properties = Object.fromEntries(Object.keys(metadata).map((name) => [name, TEXT]));
+  const hostile = hostileBodies(count, { seed, schema: { properties }, good: () => metadata });
+  return { type: FORM_TYPE, good: form(JSON.stringify(metadata)), hostile: hostile.map(form) };
+}
+
+const form = (metadata: string) => formBytes([part('metadata', metadata)]).toString();
+
+/** Returns the path with one replaced segment, preferably a parameter. */
+function hostilePath(
+  { path }: Route,
+  { good, random, nextSegment }: { good: string; random: Random; nextSegment: () => string },
+): string {
+  const segments = good.split('/');
+  const parameter = path.split('/').findIndex((segment) => segment.startsWith('{'));
+  if (parameter < 0 && random() < 0.7) return good;
+  const other = Math.ceil(random() * (segments.length - 1));
+  const replaced = parameter >= 0 && random() < 0.9 ? parameter : other;
+  segments[replaced] = random() < 0.9 ? nextSegment() : encoded(hostileText(TEXT, random));
+  return segments.join('/');
+}
+
+function queryOf({ parameters }: Route, random: Random | undefined): string {
+  const declared = parameters.filter((parameter) => parameter.in === 'query');
+  const good = declared.filter(({ required }) => required).map((one) => [one.name, goodText(one)]);
+  const pairs = good.map(([name, value]) => `${name}=${value}`);
+  if (random !== undefined) {
+    const more = Math.ceil(random() * 3);
+    pairs.push(...Array.from({ length: more }, () => pairOf(declared, random)));
+    // A required parameter is repeated or missing.
+    if (random() < 0.5) pairs.splice(0, good.length);
+  }
+  return pairs.length === 0 ? '' : `?${pairs.join('&')}`;
+}
+
+function pairOf(declared: readonly Parameter[], random: Random): string {
+  if (declared.length === 0 || random() < 0.2) return pick(random, PAIRS);
+  const { name, schema } = pick(random, declared);
+  if (random() < 0.1) return name;
+  if (random() < 0.1) return `${name}=${pick(random, SEGMENTS)}`;
+  if (random() < 0.3) return `${name}=${Buffer.from(pick(random, CURSORS)).toString('base64url')}`;
+  return `${name}=${encoded(hostileText(schema, random))}`;
+}
+
+function goodText({ schema }: Parameter): string {
+  if ('minimum' in schema) return '1000';
+  const { anyOf: [first] = [] } = schema as { anyOf?: { enum: string[] }[] };
+  return first?.enum[0] ?? 'a';
+}
+
+function headersOf(type: string | undefined, random: Random | undefined): Map<string, string> {
+  const headers = new Map([
+    ['host', 'localhost'],
+    ['connection', 'close'],
+  ]);
+  if (type !== undefined) headers.set('content-type', type);
+  if (random === undefined) return headers;
+  for (let left = Math.ceil(random() * 3); left > 0; left -= 1) {
+    headers.set(pick(random, HEADERS), headerText(random));
+  }
+  return headers;
+}
+
+function headerText(random: Random): string {
+  return random() < 0.8
+    ? pick(random, HEADER_TEXTS)
+    : hostileText(TEXT, random)
+        .slice(0, 1000)
+        .replaceAll(/[\r\n]/g, ' ');
+}
+
+/** Returns a function that cycles through items. */
+function cycle(items: readonly string[]): () => string {
+  let used = 0;
+  return () => items[used++ % items.length] ?? '';
+}
+
+/** Encodes bytes by number, since an encoder rejects half characters. */
+function encoded(value: string): string {
+  return Buffer.from(value.slice(0, 5000)).toString('hex').replaceAll(/../g, '%$&');
+}

@@ -1,0 +1,320 @@
+import assert from 'node:assert/strict';
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { beforeEach, test } from 'node:test';
+import { completion, type ReceivedRequest, type ScriptedResponse } from '@oselya/model/testing';
+import { atEnd, until } from '@oselya/testing';
+import { startBucket } from '../support/bucket.ts';
+import { formOf, sendForm, startCollector } from '../support/collector.ts';
+import { createImage, openWorkerImages, serveImages } from '../support/images.ts';
+import {
+  countByStatus,
+  hasImage,
+  openDatabase,
+  openModel,
+  OVERLOADED,
+  payloadOf,
+  startModelServer,
+  startModelWorker,
+  store,
+} from '../support/pipeline.ts';
+
+const database = await openDatabase();
+const { db } = database;
+const server = await startModelServer();
+atEnd(server.close);
+const host = await serveImages();
+const dataDir = await mkdtemp(join(tmpdir(), 'oselya-vision-'));
+atEnd(() => rm(dataDir, { recursive: true }));
+
+const JOBS = 6;
+/** Timeout of requests to a silent server. */
+const SHORT_MS = 800;
+
+const MODEL_ENV = {
+  MODEL_MODE: 'openai',
+  MODEL_BASE_URL: server.url,
+  MODEL_CHAT: 'm',
+  MODEL_EMBEDDING: 'e',
+  SSRF_ALLOW: '127.0.0.1',
+  COLLECTOR_INGEST_PER_MINUTE: '0',
+};
+
+/** URLs of the images that the model was shown, or `control`. */
+let shown: string[] = [];
+let round = 0;
+
+beforeEach(async () => {
+  shown = [];
+  round += 1;
+  server.state.readings = 0;
+  delete server.state.saysOf;
+  delete server.state.answers;
+  await db.deleteFrom('raw_data').execute();
+});
+
+/** Makes the server give an answer for some images, and describe the others. */
+function answerFor(answer: ScriptedResponse, isAffected: (url: string) => boolean = () => true) {
+  server.state.saysOf = (request) => {
+    const url = urlIn(request);
+    shown.push(url);
+    return isAffected(url) ? answer : undefined;
+  };
+}
+
+function urlIn({ body }: ReceivedRequest): string {
+  return /http:[^"\\]+\.png/.exec(JSON.stringify(body))?.[0] ?? 'control';
+}
+
+const isPoison = (url: string) => url.endsWith('poison.png');
+
+/** Payloads with two images each. One of the images is the poison. */
+const PAYLOADS = Array.from({ length: JOBS }, (_, nth) => [
+  `${nth}`,
+  nth === 2 ? 'poison' : `${nth}-other`,
+]);
+
+/** Starts a worker over payloads with images of these names. */
+async function open({ payloads = PAYLOADS, timeoutMs = 20_000, slots = 3, retryMs = 100 } = {}) {
+  for (const names of payloads) {
+    const urls = names.map((name) => `${host.url}/${round}-${name}.png`);
+    await store(db, payloadOf({ image_urls: urls }));
+  }
+  const model = openModel(server.url, { vision: 'eyes', timeoutMs });
+  const { images, close } = await openWorkerImages({ db, model, folder: join(dataDir, 'images') });
+  const settings = { database, model, modelTimeoutMs: timeoutMs, images, slots, retryMs };
+  const opened = startModelWorker({ ...settings, servers: [server, host], folder: dataDir });
+  const dispose = async (): Promise<void> => {
+    await opened[Symbol.asyncDispose]();
+    await close();
+  };
+  return { ...opened, [Symbol.asyncDispose]: dispose };
+}
+
+/** Waits for the end of all payloads, and checks that all are completed with their images. */
+async function judge(hasTimeouts = false) {
+  const raws = await until('all jobs to end', async () => {
+    const found = await db.selectFrom('raw_data').selectAll().execute();
+    return found.every(({ status }) => !['pending', 'processing'].includes(status)) && found;
+  });
+  assert.ok(raws.every(({ status, attempts }) => status === 'completed' && attempts === 1));
+  if (!hasTimeouts) assert.equal(server.state.readings, JOBS, 'each text was read once');
+  const ids = raws.map(({ listing_id: id }) => id ?? 0);
+  assert.equal(new Set(ids).size, JOBS);
+  const images = await db
+    .selectFrom('listing_images')
+    .leftJoin('images', 'images.sha256', 'listing_images.sha256')
+    .select(['url', 'error', 'described_by', 'describe_error'])
+    .where('listing_id', 'in', ids)
+    .execute();
+  assert.equal(images.length, 2 * JOBS);
+  assert.ok(images.every(({ error }) => error === null));
+  assert.deepEqual(await db.selectFrom('raw_readings').selectAll().execute(), []);
+  const rejected = images.flatMap(({ url, describe_error: rejection }) =>
+    rejection === null ? [] : [[url?.replace(/.*-/, '') ?? '', rejection.code]],
+  );
+  const described = images.filter(({ described_by: by }) => by !== null).length;
+  return { described, rejected: Object.fromEntries(rejected) as Record<string, string> };
+}
+
+const limitRate = (retryAfter: string): ScriptedResponse => ({
+  status: 429,
+  headers: { 'retry-after': retryAfter },
+  body: {},
+});
+
+for (const [name, answer, timeoutMs] of [
+  ['is down', OVERLOADED, undefined],
+  ['stays silent', 'silence', SHORT_MS],
+  ['limits its rate', limitRate('0.01'), undefined],
+] as const) {
+  test(`No listing and no image fails while the vision server ${name}`, async (t) => {
+    answerFor(answer);
+    await using opened = await open({ timeoutMs });
+    await until('the breaker to open', () => opened.model.breaker.state !== 'closed');
+    const reached = shown.length;
+    await until('four probes', () => shown.length >= reached + 4);
+    assert.partialDeepStrictEqual(await countByStatus(db), { completed: 0, failed: 0 });
+    delete server.state.saysOf;
+    assert.deepEqual(await judge(timeoutMs !== undefined), { described: 2 * JOBS, rejected: {} });
+    t.diagnostic(`${JOBS} accepted, ${JOBS} stored, 0 lost, 0 doubled, ${2 * JOBS} images`);
+  });
+}
+
+/** Answers for one image, with the recorded code, and the requests about the image if it is fixed. */
+const poisons: [name: string, ScriptedResponse, code: string, requests?: number, ms?: number][] = [
+  ['answers prose', completion('A bright kitchen.'), 'MODEL_INVALID_OUTPUT', 2],
+  ['answers in part', completion('{"descr', { finishReason: 'length' }), 'MODEL_TRUNCATED', 1],
+  ['answers 400', { status: 400, body: {} }, 'MODEL_REJECTED', 1],
+  ['limits its rate', limitRate('0'), 'MODEL_RATE_LIMITED', 5 * 3],
+  ['answers 500', { status: 500, body: {} }, 'MODEL_UNAVAILABLE'],
+  ['resets the connection', 'reset', 'MODEL_UNREACHABLE'],
+  ['stays silent', 'silence', 'MODEL_TIMEOUT', undefined, SHORT_MS],
+];
+
+for (const [name, answer, code, requests, timeoutMs] of poisons) {
+  test(`Only the affected image is recorded when the vision server always ${name} for it`, async () => {
+    answerFor(answer, isPoison);
+    await using opened = await open({ timeoutMs });
+    const rejected = { 'poison.png': code };
+    assert.deepEqual(await judge(timeoutMs !== undefined), { described: 2 * JOBS - 1, rejected });
+    if (requests === undefined) return;
+    assert.equal(shown.filter(isPoison).length, requests);
+    assert.equal(opened.model.breaker.state, 'closed');
+  });
+}
+
+/** Makes the server fail the request of a poison and the two requests after it. */
+function crashOnPoison(): void {
+  let failures = 0;
+  server.state.saysOf = (request) => {
+    if (isPoison(urlIn(request))) failures = 3;
+    failures -= 1;
+    return failures >= 0 ? 'reset' : undefined;
+  };
+}
+
+test('Only the image that takes the server down is recorded', async () => {
+  crashOnPoison();
+  await using _ = await open();
+  const rejected = { 'poison.png': 'MODEL_UNREACHABLE' };
+  assert.deepEqual(await judge(), { described: 2 * JOBS - 1, rejected });
+});
+
+test('Several images that take the server down are recorded when their listing is alone in the queue', async () => {
+  crashOnPoison();
+  await using _ = await open({ payloads: [['1-poison', '2-poison', 'good']], retryMs: 10 });
+  await until('it to be completed', async () => (await countByStatus(db)).completed === 1);
+  assert.equal(server.state.readings, 1);
+  const rejected = await db
+    .selectFrom('listing_images')
+    .innerJoin('images', 'images.sha256', 'listing_images.sha256')
+    .select('url')
+    .where('describe_error', 'is not', null)
+    .where('url', 'like', `${host.url}/${round}-%`)
+    .execute();
+  assert.equal(rejected.length, 2);
+});
+
+test('An image that failed in an outage is described after it', async () => {
+  // The server fails two calls of each image, and answers others.
+  const counts = new Map<string, number>();
+  server.state.saysOf = (request) => {
+    const url = urlIn(request);
+    shown.push(url);
+    const count = counts.get(url) ?? 0;
+    counts.set(url, count + 1);
+    return url !== 'control' && count < 6 ? OVERLOADED : undefined;
+  };
+  // One listing at a time, so that its failures are its own.
+  await using _ = await open({ slots: 1 });
+  assert.deepEqual(await judge(), { described: 2 * JOBS, rejected: {} });
+  assert.ok(shown.includes('control'));
+});
+
+test('A server without vision completes payloads with images, without their descriptions', async () => {
+  const message =
+    'image input is not supported - hint: if this is unexpected, you may need to provide the mmproj';
+  answerFor({ status: 500, body: { error: { code: 500, message, type: 'server_error' } } });
+  await using opened = await open();
+  const { described, rejected } = await judge();
+  assert.equal(described, 0);
+  assert.deepEqual(new Set(Object.values(rejected)), new Set(['MODEL_UNSUPPORTED']));
+  assert.equal(shown.length, 2 * JOBS, 'each image is sent once');
+  assert.equal(opened.model.breaker.state, 'closed');
+});
+
+test('No image is sent with MODEL_VISION=off, and a separate vision server gets its key', async () => {
+  const vision = await startModelServer();
+  atEnd(vision.close);
+  const keys: (string | undefined)[] = [];
+  vision.state.answers = ({ headers, path }) => {
+    if (!path.endsWith('/models')) keys.push(headers.authorization);
+    return undefined;
+  };
+  let images = 0;
+  server.state.answers = (request) => {
+    images += hasImage(request) ? 1 : 0;
+    return undefined;
+  };
+  for (const [env, expected] of [
+    [{ MODEL_VISION: 'off' }, []],
+    [
+      { MODEL_VISION_BASE_URL: vision.url, MODEL_VISION_API_KEY: 'vision-key' },
+      ['Bearer vision-key', 'Bearer vision-key'],
+    ],
+  ] as const) {
+    await db.deleteFrom('raw_data').execute();
+    await using _ = await startCollector(database, { ...MODEL_ENV, ...env });
+    const names = ['a', 'b'].map((name) => `${round}-${expected.length}-${name}`);
+    const image_urls = names.map((name) => `${host.url}/${name}.png`);
+    await store(db, payloadOf({ image_urls }));
+    await until('it to be completed', async () => (await countByStatus(db)).completed === 1);
+    assert.deepEqual([keys, images], [expected, 0]);
+  }
+});
+
+test('An outage of the image store fails no job, rejects forms, and reads no text twice', async (t) => {
+  const bucket = await startBucket();
+  await using collector = await startCollector(database, { ...MODEL_ENV, ...bucket.env });
+  const getHealth = async () =>
+    (await collector.get('/health')).json<{
+      status: string;
+      checks: { disk: { status: string; image_store: string } };
+    }>();
+  const isAway = async () =>
+    (await collector.get('/metrics')).text.includes('collector_image_store_away 1\n');
+  const countRaws = async () => (await db.selectFrom('raw_data').select('id').execute()).length;
+  const bytes = Uint8Array.from(await createImage('png', { colour: 'gold' }));
+  const payload = payloadOf();
+  const send = () =>
+    sendForm(collector.url, formOf(payload, [{ name: 'a.png', bytes }]), {
+      'idempotency-key': 'store-outage',
+    });
+  const getImage = (sha256 = '') => collector.get(`/api/v1/images/${sha256}`);
+
+  const other = formOf(payloadOf(), [
+    { name: 'b.png', bytes: Uint8Array.from(await createImage('png')) },
+  ]);
+  const first = await sendForm(collector.url, other);
+  const sha256 = first.body.images[0]?.sha256;
+  assert.equal((await getHealth()).checks.disk.image_store, 'ok');
+  bucket.state.isDown = true;
+  const cut = await send();
+  assert.deepEqual([cut.status, cut.body.code], [503, 'image_store_unavailable']);
+  assert.match(cut.body.detail, /raw_id/);
+  await until('the outage', isAway);
+  const before = await countRaws();
+  const rejected = await send();
+  assert.deepEqual([rejected.status, rejected.body.code], [503, 'image_store_unavailable']);
+  assert.match(rejected.body.detail, /Nothing was stored/);
+  assert.ok(rejected.headers.get('retry-after'));
+  assert.equal((await getImage(sha256)).status, 503);
+
+  for (let nth = 0; nth < JOBS; nth += 1) {
+    const image_urls = [`${host.url}/${round}-${nth}.png`];
+    const accepted = await collector.post('/api/v1/ingest', payloadOf({ image_urls }));
+    assert.equal(accepted.status, 202);
+  }
+  const { status, checks } = await getHealth();
+  assert.deepEqual(
+    [status, checks.disk.status, checks.disk.image_store],
+    ['degraded', 'degraded', 'away'],
+  );
+  const probes = () => bucket.requests.filter((one) => one === 'PUT /images/probe').length;
+  const earlier = probes();
+  await until('another probe', () => probes() > earlier);
+  assert.partialDeepStrictEqual(await countByStatus(db), { pending: JOBS, completed: 1 });
+  assert.equal(await countRaws(), before + JOBS);
+  bucket.state.isDown = false;
+  await until('the end of the outage', async () => !(await isAway()));
+  await until('all to be completed', async () => (await countByStatus(db)).completed === JOBS + 1);
+  assert.equal((await getHealth()).status, 'ok');
+  const repeated = await send();
+  assert.equal(repeated.status, 200, 'a failed request frees its key');
+  assert.equal(repeated.body.images[0]?.duplicate, false, 'the failed request stored no image');
+  assert.equal((await getImage(sha256)).status, 200);
+  assert.equal(server.state.readings, JOBS + 3, 'each text was read once for each request');
+  t.diagnostic(`${JOBS} accepted, ${JOBS} stored, 0 lost, 0 doubled`);
+});

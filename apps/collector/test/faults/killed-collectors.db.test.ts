@@ -1,0 +1,178 @@
+import assert from 'node:assert/strict';
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { test } from 'node:test';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { atEnd, openSocket, until } from '@oselya/testing';
+import { sql } from 'kysely';
+import {
+  type CollectorProcess,
+  forkCollector,
+  formOf,
+  requestHead,
+  sendForm,
+} from '../support/collector.ts';
+import { createImage, startServer } from '../support/images.ts';
+import {
+  countConnections,
+  named,
+  openDatabase,
+  payloadOf,
+  temporaryFiles,
+  untilResourcesAreFree,
+} from '../support/pipeline.ts';
+import { repetitions } from '../support/soak.ts';
+import { createRandom, keyOf, priceOf, startIngest } from './load.ts';
+
+const CONNECTION_NAME = 'collector-to-be-killed';
+const SOURCE = 'killed';
+const COLLECTORS = 2;
+const KILLS_EACH = repetitions({ soak: 8, ci: 2 });
+const SENDERS = 8;
+/** Maximum time before a kill at a random moment. */
+const MAX_WORK_MS = 200;
+
+// On PostgreSQL the processes share the test's database; the embedded one is in their data folder.
+const { db, url: databaseUrl } = await openDatabase();
+const folder = await mkdtemp(join(tmpdir(), 'oselya-killed-'));
+atEnd(() => rm(folder, { recursive: true, force: true }));
+const random = createRandom(20_261_122);
+
+const connections = async (): Promise<number> =>
+  databaseUrl === undefined ? 0 : countConnections(db, CONNECTION_NAME);
+
+/** Model server that never answers. */
+const silentModel = await startServer(({ url = '' }) => {
+  // The probe at the start requests embeddings.
+  if (url.endsWith('/chat/completions')) readings += 1;
+});
+let readings = 0;
+
+const collectors: CollectorProcess[] = [];
+const killAll = () => Promise.all(collectors.map(({ kill }) => kill()));
+
+async function start(env: Record<string, string> = {}): Promise<CollectorProcess> {
+  const collector = await forkCollector({
+    ...(databaseUrl !== undefined && { DATABASE_URL: named(databaseUrl, CONNECTION_NAME) }),
+    DATA_DIR: folder,
+    COLLECTOR_LEASE_SECONDS: '5',
+    COLLECTOR_INGEST_PER_MINUTE: '0',
+    ...env,
+  });
+  collectors.push(collector);
+  return collector;
+}
+
+test('A collector killed during uploads and processing leaves no payload undecided', async (t) => {
+  t.after(killAll);
+  const killed = await start({
+    MODEL_MODE: 'openai',
+    MODEL_BASE_URL: `${silentModel.url}/v1`,
+    MODEL_CHAT: 'm',
+    MODEL_EMBEDDING: 'e',
+  });
+  const file = { name: 'a.png', bytes: Uint8Array.from(await createImage('png')) };
+  const [uploads, jobs] = [2, 2];
+  const partialForm = `--b\r\nContent-Disposition: form-data; name="images"; filename="half.png"\r\n\r\n${'x'.repeat(100_000)}`;
+  const headers = {
+    'content-type': 'multipart/form-data; boundary=b',
+    'content-length': 9_000_000,
+  };
+  for (let count = 0; count < uploads; count += 1) {
+    const socket = await openSocket(killed.url);
+    socket.on('error', () => undefined);
+    socket.write(requestHead('/api/v1/ingest/with-images', headers) + partialForm);
+  }
+  const payloads = Array.from({ length: jobs }, () => payloadOf());
+  const answers = Promise.allSettled(
+    payloads.map((payload) => sendForm(killed.url, formOf(payload, [file]))),
+  );
+  await until('the jobs at the model', () => readings === jobs);
+  await until('the files', async () => (await temporaryFiles(folder)).length === uploads + jobs);
+  await killed.kill();
+  assert.ok((await answers).every(({ status }) => status === 'rejected'));
+  assert.equal((await temporaryFiles(folder)).length, uploads + jobs);
+  await untilResourcesAreFree({ servers: [silentModel, { connections }] });
+
+  const restarted = await start();
+  assert.deepEqual(await temporaryFiles(folder), [], 'the start removes leftover files');
+  const get = (path: string) => fetch(`${restarted.url}/api/v1/${path}`);
+  type Raw = { status: string; error: { code: string; message: string } };
+  const ids = payloads.map((_, index) => index + 1);
+  for (const rawId of ids) {
+    const raw = await until('the rescue', async () => {
+      const found = (await (await get(`raw/${rawId}`)).json()) as Raw;
+      return found.status !== 'processing' && found;
+    });
+    assert.deepEqual([raw.status, raw.error.code], ['failed', 'lease_lost']);
+    assert.match(raw.error.message, /Send it again/);
+  }
+  assert.equal((await get(`raw/${ids.length + 1}`)).status, 404, 'aborted uploads are not stored');
+  for (const payload of payloads) {
+    assert.equal((await sendForm(restarted.url, formOf(payload, [file]))).status, 200);
+  }
+  assert.deepEqual(await temporaryFiles(folder), []);
+  t.diagnostic(`1 kill, ${jobs} stored and failed, ${uploads} not stored, ${jobs} sent again`);
+});
+
+// A killed process needs a database outside it.
+if (databaseUrl !== undefined) {
+  test('Payloads accepted by killed collectors are stored once, and the others can be sent again', async (t) => {
+    t.after(killAll);
+    const running = await Promise.all(
+      Array.from({ length: COLLECTORS }, () => start({ COLLECTOR_WORKER: 'false' })),
+    );
+    const urls = running.map(({ url }) => url);
+    const waiting = new Map<string, () => void>();
+    const nextAccepted = (url = '') => new Promise<void>((resolve) => waiting.set(url, resolve));
+    let replayed = 0;
+    const ingest = startIngest(SOURCE, {
+      urls,
+      connections: SENDERS,
+      onAccepted(url, headers) {
+        if (headers.has('idempotent-replayed')) replayed += 1;
+        waiting.get(url)?.();
+        waiting.delete(url);
+      },
+    });
+
+    async function killRepeatedly(nth: number): Promise<void> {
+      for (let kill = 0; kill < KILLS_EACH; kill += 1) {
+        // Every second process is killed at a response while other requests are in progress.
+        await nextAccepted(urls[nth]);
+        if (kill % 2 === 0) await sleep(random() * MAX_WORK_MS);
+        const killed = running[nth]?.kill();
+        urls[nth] = '';
+        await killed;
+        const collector = await start({ COLLECTOR_WORKER: 'false' });
+        running[nth] = collector;
+        urls[nth] = collector.url;
+      }
+    }
+    await Promise.all(urls.map((_, nth) => killRepeatedly(nth)));
+    await Promise.all(urls.map(nextAccepted));
+    const { accepted, unanswered, unavailable, unexpected } = await ingest.stop();
+    await killAll();
+
+    assert.deepEqual([unexpected, unavailable], [[], 0]);
+    assert.ok(unanswered > 0, 'requests were cut off');
+    const { rows } = await sql<{ key: string; id: number; price: number; isNew: boolean }>`
+      select idempotency_key as key, id, (payload ->> 'price')::float as price,
+        status = 'pending' and attempts = 0 as "isNew"
+      from raw_data where source_slug = ${SOURCE}`.execute(db);
+    assert.ok(rows.every(({ isNew }) => isNew));
+    assert.deepEqual(new Map(rows.map(({ key, id }) => [key, id])), accepted);
+    assert.equal(rows.length, accepted.size, 'one record for each key');
+    const sent = Array.from({ length: accepted.size }, (_, nth) => nth + 1);
+    assert.deepEqual(
+      new Map(rows.map(({ key, price }) => [key, price])),
+      new Map(sent.map((nth) => [keyOf(SOURCE, nth), priceOf(nth)])),
+    );
+    await untilResourcesAreFree({ servers: [{ connections }], folder });
+    t.diagnostic(
+      `${COLLECTORS * KILLS_EACH} kills, ${accepted.size} accepted and stored, 0 lost, 0 doubled, ` +
+        `${replayed} stored before without an answer, ${unanswered} requests unanswered`,
+    );
+  });
+}

@@ -1,0 +1,280 @@
+import assert from 'node:assert/strict';
+import { beforeEach, test } from 'node:test';
+import { setTimeout as sleep } from 'node:timers/promises';
+import type { ModelClientOptions } from '@oselya/model';
+import { extractEmbeddedTexts, LISTING, type ScriptedResponse } from '@oselya/model/testing';
+import { atEnd, until } from '@oselya/testing';
+import type { Payload } from '../../src/ingest/payload.ts';
+import { createPayloadRetry } from '../../src/queue/retry.ts';
+import { startCollector } from '../support/collector.ts';
+import {
+  countByStatus,
+  DIMENSIONS,
+  type Interference,
+  makeDue,
+  openDatabase,
+  openModel,
+  payloadOf,
+  startModelServer,
+  startModelWorker,
+  store,
+  sumUsage,
+} from '../support/pipeline.ts';
+
+const database = await openDatabase();
+const { db } = database;
+const server = await startModelServer();
+atEnd(server.close);
+
+const JOBS = 6;
+const SLOTS = 3;
+
+const MODEL_ENV = {
+  MODEL_MODE: 'openai',
+  MODEL_BASE_URL: server.url,
+  MODEL_CHAT: 'chat',
+  MODEL_EMBEDDING: 'embedding',
+  COLLECTOR_FULLTEXT_PER_MINUTE: '0',
+};
+
+beforeEach(async () => {
+  Object.assign(server.state, { requests: 0, interfere: undefined, answers: undefined });
+  await db.deleteFrom('raw_data').execute();
+});
+
+/** Returns an error as llama.cpp's server words it, which answers 500 for inputs that it rejects. */
+function llamaError(message: string): ScriptedResponse {
+  return { status: 500, body: { error: { code: 500, message, type: 'server_error' } } };
+}
+
+async function add(jobs: number, overrides: Partial<Payload> = {}): Promise<number[]> {
+  return Promise.all(Array.from({ length: jobs }, () => store(db, payloadOf(overrides))));
+}
+
+/** Starts a worker. */
+function open({
+  slots = SLOTS,
+  retryMs = 100,
+  timeoutMs = 20_000,
+  ...options
+}: Partial<ModelClientOptions> & { slots?: number; retryMs?: number } = {}) {
+  const model = openModel(server.url, { timeoutMs, ...options });
+  const states: string[] = [];
+  model.breaker.onChange((state) => states.push(state));
+  const settings = { database, model, modelTimeoutMs: timeoutMs, slots, retryMs };
+  return { ...startModelWorker({ ...settings, servers: [server] }), states };
+}
+
+/** Waits until all jobs have ended, and counts them. */
+function untilEnded(jobs = JOBS): Promise<{ completed: number; failed: number }> {
+  return until('all jobs to end', async () => {
+    const { completed, failed } = await countByStatus(db);
+    return completed + failed === jobs && { completed, failed };
+  });
+}
+
+const chat = (content: string, finish_reason = 'stop') =>
+  JSON.stringify({
+    model: 'test',
+    choices: [{ index: 0, finish_reason, message: { role: 'assistant', content } }],
+    usage: { prompt_tokens: 10, completion_tokens: 5 },
+  });
+
+const send =
+  (body: string): Interference =>
+  (response) => {
+    response.writeHead(200, { 'content-type': 'application/json' }).end(body);
+  };
+
+const sendEndlessly: Interference = (response) => {
+  response.writeHead(200, { 'content-type': 'application/json' });
+  const chunk = ' '.repeat(1024 * 1024);
+  const more = () => {
+    while (!response.destroyed && response.write(chunk));
+  };
+  response.on('drain', more);
+  more();
+};
+
+const sendVector =
+  (embedding: number[]): Interference =>
+  (response) => {
+    const isChat = response.req.url?.endsWith('/chat/completions') === true;
+    const data = [{ index: 0, embedding }];
+    send(isChat ? chat(JSON.stringify(LISTING)) : JSON.stringify({ data }))(response);
+  };
+
+/** Useless answers, with the requests of each job, their tokens, and the reason in the record. */
+const useless: [
+  name: string,
+  Interference,
+  requests: number | null,
+  tokens: number,
+  reason: RegExp,
+][] = [
+  ['garbage', send('<html>proxy</html>'), 1, 0, /not JSON/],
+  ['prose in place of JSON', send(chat('The flat is in Lviv.')), 2, 20, /fails its schema/],
+  ['truncated answers', send(chat('{"is_listing": tr', 'length')), 1, 10, /cut off/],
+  ['an answer that never ends', sendEndlessly, 1, 0, /larger than 16 MiB/],
+  ['vectors of another width', sendVector([1, 2, 3]), null, 10, /3/],
+  ['vectors of zeros', sendVector(Array<number>(DIMENSIONS).fill(0)), null, 10, /zero/],
+];
+
+for (const [name, answer, requests, tokens, reason] of useless) {
+  test(`On ${name}, jobs fail with the reason and complete when they are retried`, async () => {
+    server.state.interfere = answer;
+    await add(JOBS);
+    await using opened = open();
+    assert.deepEqual(await untilEnded(), { completed: 0, failed: JOBS });
+    const raws = await db.selectFrom('raw_data').selectAll().execute();
+    for (const { error, model_usage: usage, attempts } of raws) {
+      assert.equal(error?.code, 'model_failed');
+      assert.match(error.message, reason);
+      assert.deepEqual([usage?.input_tokens, attempts], [tokens, 1]);
+      // Several jobs share a request for embeddings.
+      if (requests !== null) assert.equal(usage?.calls, requests);
+    }
+    const embedded = db
+      .selectFrom('property_listings')
+      .select('id')
+      .where('embedding', 'is not', null)
+      .where((eb) => eb('id', 'in', eb.selectFrom('raw_data').select('listing_id')));
+    assert.deepEqual(await embedded.execute(), []);
+    assert.equal(opened.model.breaker.state, 'closed', 'the server answers');
+    server.state.interfere = undefined;
+    await createPayloadRetry({ db, onRetried: opened.worker.notify }).all({ status: 'failed' });
+    assert.deepEqual(await untilEnded(), { completed: JOBS, failed: 0 });
+    assert.equal((await embedded.execute()).length, JOBS);
+  });
+}
+
+test('A server that sends a byte at a time ends at the deadline, and no job fails', async (t) => {
+  server.state.interfere = (response) => {
+    response.writeHead(200, { 'content-type': 'application/json' });
+    const timer = setInterval(() => response.write(' '), 20);
+    response.on('close', () => clearInterval(timer));
+  };
+  await add(JOBS);
+  await using opened = open({ timeoutMs: 500 });
+  await until('requests', () => server.state.requests >= 3 * SLOTS);
+  assert.notEqual(opened.model.breaker.state, 'closed', 'it does not answer in time');
+  assert.partialDeepStrictEqual(await countByStatus(db), { completed: 0, failed: 0 });
+  server.state.interfere = undefined;
+  assert.deepEqual(await untilEnded(), { completed: JOBS, failed: 0 });
+  t.diagnostic(`${JOBS} accepted, ${JOBS} stored, 0 lost, 0 doubled`);
+});
+
+test('After 429 with Retry-After the next request waits, and no job fails', async () => {
+  let rejections = 0;
+  server.state.interfere = (response) => {
+    rejections += 1;
+    if (rejections > SLOTS) server.state.interfere = undefined;
+    response.writeHead(429, { 'retry-after': '0.2' }).end('{}');
+  };
+  await add(JOBS);
+  await using opened = open();
+  assert.deepEqual(await untilEnded(), { completed: JOBS, failed: 0 });
+  assert.equal(rejections, SLOTS + 1);
+  const { calls } = await sumUsage(db);
+  assert.equal(calls, 2 * JOBS + SLOTS + 1, 'each rejection is one more request');
+  assert.deepEqual(opened.states, []);
+});
+
+test('Texts and queries that are too long to embed are shortened', async () => {
+  const limit = 100;
+  server.state.answers = (request) => {
+    const tokens = (extractEmbeddedTexts(request) ?? []).map((text) => Math.ceil(text.length / 2));
+    const most = Math.max(0, ...tokens);
+    const message = `input (${most} tokens) is too large to process. increase the physical batch size (current batch size: ${limit})`;
+    return most > limit ? llamaError(message) : undefined;
+  };
+  await using collector = await startCollector(database, MODEL_ENV);
+  const long = 'Двокімнатна квартира біля парку, тихий двір. ';
+  await add(JOBS, { description: long.repeat(40) });
+  const query = long.repeat(11).slice(0, 500);
+  const { status } = await collector.post('/api/v1/search/similar', { query });
+  assert.equal(status, 200);
+  assert.deepEqual(await untilEnded(), { completed: JOBS, failed: 0 });
+  const { text } = await collector.get('/metrics');
+  const rejected = /operation="embed",outcome="MODEL_INPUT_TOO_LARGE"} (\d+)/.exec(text)?.[1];
+  assert.ok(Number(rejected) <= 5, 'the limit is learned');
+});
+
+test('A server whose context is full gets fewer requests at once, and every job completes', async () => {
+  const room = 2;
+  const jobs = 10;
+  let [inProgress, rejected] = [0, 0];
+  server.state.delay = async () => {
+    inProgress += 1;
+    // Long enough for the requests of all slots to overlap.
+    await sleep(50);
+  };
+  server.state.answers = ({ path }) => {
+    const isFull = inProgress > room && path.endsWith('/chat/completions');
+    inProgress -= 1;
+    rejected += isFull ? 1 : 0;
+    return isFull ? llamaError('Context size has been exceeded.') : undefined;
+  };
+  try {
+    await add(jobs);
+    await using opened = open({ slots: 8 });
+    assert.deepEqual(await untilEnded(jobs), { completed: jobs, failed: 0 });
+    assert.ok(rejected > 0 && rejected < jobs, `${rejected} requests were too many`);
+    assert.deepEqual(opened.states, []);
+  } finally {
+    delete server.state.delay;
+  }
+});
+
+test('Two texts on which the server fails do not take every probe: the others complete', async () => {
+  server.state.answers = (request) =>
+    extractEmbeddedTexts(request)?.some((text) => text.includes('crash me')) === true
+      ? llamaError('Compute error.')
+      : undefined;
+  await add(2, { title: 'Квартира: crash me', description: 'Продам квартиру: crash me' });
+  await using opened = open({
+    slots: 1,
+    // Longer than the breaker stays open, as by default.
+    retryMs: 600,
+    breaker: { failures: 2, halfOpenAfterMs: 400 },
+    retry: { attempts: 1 },
+  });
+  const openings = () => opened.states.filter((state) => state === 'open').length;
+  await until('both to have been a probe', () => openings() > 2);
+  await add(JOBS);
+  await until('the others to complete', async () => (await countByStatus(db)).completed === JOBS);
+});
+
+test('The record and the health name the reason why a payload waits', async () => {
+  const secret = 'sk-very-secret-0123456789';
+  const description = 'Продам двокімнатну квартиру біля парку, 52 000 $';
+  const message = `no slot at http://user:${secret}@gpu for ${secret}: ${description}`;
+  server.state.answers = ({ path }) =>
+    path.endsWith('/models') ? undefined : { status: 503, body: { error: { message } } };
+  await using collector = await startCollector(database, { ...MODEL_ENV, MODEL_API_KEY: secret });
+  const [id] = await add(1, { description });
+  type Raw = { status: string; error: { code: string; message: string; stage: string } | null };
+  const getRaw = async () => (await collector.get(`/api/v1/raw/${id}`)).json<Raw>();
+  const { error } = await until('it to be put back', async () => {
+    const raw = await getRaw();
+    return raw.status === 'pending' && raw.error !== null && raw;
+  });
+  assert.deepEqual([error?.code, error?.stage], ['model_unavailable', 'validate']);
+  const quoted = /503 .*: no slot at http:\/\/\[credentials\]@gpu for \[key\]: \[…\]/;
+  assert.match(error?.message ?? '', quoted);
+  // The reason stays while the payload waits and is tried again, without its delay of 45 s.
+  await until('several attempts', async () => {
+    await makeDue(db);
+    assert.match((await getRaw()).error?.message ?? '', quoted);
+    const row = await db.selectFrom('raw_data').select('attempt').executeTakeFirstOrThrow();
+    return row.attempt >= 2;
+  });
+  const health = await collector.get('/health');
+  assert.equal(health.status, 200);
+  type Health = { status: string; checks: { model: { status: string; detail?: string } } };
+  const { status, checks } = health.json<Health>();
+  assert.deepEqual([status, checks.model.status], ['degraded', 'degraded']);
+  assert.match(checks.model.detail ?? '', quoted);
+  const all = health.text + JSON.stringify(await getRaw());
+  assert.ok(!all.includes('very-secret') && !all.includes('двокімнатну'), all);
+});

@@ -1,0 +1,129 @@
+import { once } from 'node:events';
+import { type AddressInfo, connect, createServer, type Socket } from 'node:net';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { atEnd } from '@oselya/testing';
+
+type Connection = { near: Socket; far: Socket; isSilent: boolean };
+
+/** Moment of a statement. */
+export type StatementMoment = {
+  /** Part of the statement's text. */
+  statement: string;
+  /** Before the server receives the statement, or before the client receives the result. */
+  when: 'before' | 'after';
+};
+
+/**
+ * Starts a proxy for PostgreSQL with faults.
+ * @param watched At the first such moment, the proxy silences its connections and calls `onMoment`.
+ */
+export async function startProxy(
+  target: URL,
+  watched?: StatementMoment & { onMoment: (proxy: { cut: () => void }) => void },
+) {
+  const connections = new Set<Connection>();
+  const settings = { delayMs: 0 };
+  let isPast = watched === undefined;
+
+  function end(chosen: Iterable<Connection>): void {
+    for (const { near, far } of chosen) {
+      near.resetAndDestroy();
+      far.resetAndDestroy();
+    }
+  }
+  const silence = () => {
+    for (const connection of connections) connection.isSilent = true;
+  };
+  const cut = () => end(connections);
+  const onMoment = () => {
+    isPast = true;
+    silence();
+    watched?.onMoment({ cut });
+  };
+
+  /** Forwards data in order. */
+  function forward(connection: Connection, from: Socket, to: Socket): void {
+    let before = Promise.resolve();
+    const forwardChunk = async (earlier: Promise<void>, chunk: Buffer, delayMs: number) => {
+      await earlier;
+      if (delayMs > 0) await sleep(delayMs);
+      if (!connection.isSilent && to.writable) to.write(chunk);
+    };
+    from.on('data', (chunk: Buffer) => {
+      before = forwardChunk(before, chunk, settings.delayMs);
+    });
+  }
+
+  const server = createServer((near) => {
+    const far = connect(Number(target.port || 5432), target.hostname);
+    const connection: Connection = { near, far, isSilent: false };
+    connections.add(connection);
+    for (const socket of [near, far]) socket.setNoDelay(true).on('error', () => undefined);
+    let isAwaited = false;
+    near.on('data', (chunk: Buffer) => {
+      if (isPast || watched === undefined || !chunk.includes(watched.statement)) return;
+      if (watched.when === 'before') onMoment();
+      else isAwaited = true;
+    });
+    far.on('data', () => {
+      if (isAwaited && !isPast) onMoment();
+    });
+    forward(connection, near, far);
+    forward(connection, far, near);
+    near.on('close', () => {
+      if (connection.isSilent && watched === undefined) return;
+      connections.delete(connection);
+      far.destroy();
+    });
+    far.on('close', () => {
+      connections.delete(connection);
+      near.destroy();
+    });
+  });
+  server.listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  const url = new URL(target);
+  url.hostname = '127.0.0.1';
+  url.port = String((server.address() as AddressInfo).port);
+  const close = async () => {
+    // A reset of a socket that is ending would keep this process from its end.
+    for (const { near, far } of connections) {
+      near.destroy();
+      far.destroy();
+    }
+    if (!server.listening) return;
+    server.close();
+    await once(server, 'close');
+  };
+  atEnd(close);
+  return {
+    url: url.href,
+    settings,
+    /** Returns the number of connections, with two sockets each. */
+    connections: () => connections.size,
+    /** Resets open connections on both sides. */
+    cut,
+    /** Silences open connections without closing them. The server sees no end either. */
+    silence,
+    /** Closes silent connections at the server, as its keep-alive does eventually. */
+    forget: () => end([...connections].filter(({ isSilent }) => isSilent)),
+    close,
+    [Symbol.asyncDispose]: close,
+  };
+}
+
+/** Parts of the statements of the stages and the queue. */
+export const STATEMENTS = {
+  claim: 'with recursive',
+  load: 'as "completedHash"',
+  upsert: 'insert into property_listings',
+  'snapshot, reading': 'from listing_snapshots',
+  'snapshot, writing': 'insert into listing_snapshots',
+  'images, reading': 'from "listing_images" where "listing_id"',
+  'images, writing': 'insert into listing_images',
+  'images, describing': 'update images set description',
+  'enrich, reading': 'from "listing_images" left join',
+  'enrich, writing': "::bigint, 'images', ",
+  'embed, writing': 'embedding_text_hash = $',
+  finish: 'set completed_hash = ',
+};

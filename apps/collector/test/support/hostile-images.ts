@@ -1,0 +1,158 @@
+import type { ServerResponse } from 'node:http';
+import { brotliCompressSync, constants, crc32, deflateSync, gzipSync } from 'node:zlib';
+import { createImage, startServer } from './images.ts';
+
+/** Host that no other test and no hostile value names. */
+const ADDRESS = '127.0.0.2';
+
+const KB = 1024;
+/** Above the limit of an image. */
+const TOO_LARGE = 51 * KB * KB;
+
+/** The relative frequency: retries take seconds, and large images take processor time. */
+const RARELY = 0.2;
+const SELDOM = 0.02;
+
+/** Behaviour of an image host, with its relative frequency, and whether the image is usable. */
+type Behaviour = [
+  name: string,
+  (response: ServerResponse) => void,
+  share?: number,
+  isGood?: boolean,
+];
+
+const good = await createImage('png', { colour: 'orchid' });
+
+/** Creates the head of an image with 3.6 gigapixels. */
+function hugeImage(): Buffer {
+  const [width, height] = [60_000, 60_000];
+  const body = Buffer.alloc(17);
+  body.write('IHDR');
+  body.writeUInt32BE(width, 4);
+  body.writeUInt32BE(height, 8);
+  body.set([8, 2], 12);
+  const [length, sum] = [Buffer.alloc(4), Buffer.alloc(4)];
+  length.writeUInt32BE(13);
+  sum.writeUInt32BE(crc32(body));
+  return Buffer.concat([good.subarray(0, 8), length, body, sum, good.subarray(33)]);
+}
+
+/** Sends raw bytes and closes the connection. */
+const raw = (bytes: string | Buffer) => (response: ServerResponse) => {
+  response.socket?.end(bytes);
+};
+
+const sends =
+  (status: number, headers: Record<string, string | number>, body: string | Buffer = '') =>
+  (response: ServerResponse) => {
+    response.writeHead(status, headers).end(body);
+  };
+
+const compressed = (encoding: string, body: Buffer) =>
+  sends(200, { 'content-encoding': encoding }, body);
+
+const leadsTo = (location: string) => sends(302, { location });
+
+/** Writes until the connection closes. */
+function writeEndlessly(response: ServerResponse): void {
+  const chunk = Buffer.alloc(64 * KB);
+  const more = () => {
+    while (!response.destroyed && response.write(chunk));
+  };
+  response.on('drain', more);
+  more();
+}
+
+/** Sends the head slowly for a second. */
+function dripHead(response: ServerResponse): void {
+  const { socket } = response;
+  const head = `HTTP/1.1 200 OK\r\nx-slow: 1\r\ncontent-length: ${good.length}\r\n\r\n`;
+  let sent = 0;
+  const timer = setInterval(() => {
+    if (sent < head.length) socket?.write(head.slice(sent, (sent += 4)));
+    else {
+      clearInterval(timer);
+      socket?.end(good);
+    }
+  }, 50);
+  socket?.on('close', () => clearInterval(timer));
+}
+
+const brotliBomb = () =>
+  brotliCompressSync(Buffer.alloc(TOO_LARGE), { params: { [constants.BROTLI_PARAM_QUALITY]: 1 } });
+
+const BEHAVIOURS: readonly Behaviour[] = [
+  ['is good', sends(200, {}, good), 1, true],
+  ['calls an image a text', sends(200, { 'content-type': 'text/plain' }, good), 1, true],
+  ['has slow headers', dripHead, RARELY, true],
+  ['never ends', writeEndlessly, SELDOM],
+  ['sends a gzip bomb', compressed('gzip', gzipSync(Buffer.alloc(TOO_LARGE))), SELDOM],
+  ['sends a brotli bomb', compressed('br', brotliBomb()), SELDOM],
+  ['sends gigapixels', sends(200, { 'content-type': 'image/png' }, hugeImage())],
+  ['leads to a private network', leadsTo('http://10.0.0.1/image.png')],
+  ['leads to this machine', leadsTo('http://127.0.0.1:1/image.png')],
+  ['leads to a cloud', leadsTo('http://[::ffff:169.254.169.254]/latest')],
+  ['leads to a file', leadsTo('file:///etc/passwd')],
+  ['leads to no URL', leadsTo('http://[')],
+  ['leads nowhere', sends(302, {})],
+  ['leads to itself', leadsTo('?again')],
+  ['sends too little', raw(Buffer.concat([headOf(good.length + 100), good])), RARELY],
+  ['sends too much', raw(Buffer.concat([headOf(good.length - 40), good]))],
+  ['announces a huge body', raw(Buffer.concat([headOf(10 ** 12), good]))],
+  [
+    'is cut amidst',
+    (response) => response.write(good.subarray(0, 30), () => response.destroy()),
+    RARELY,
+  ],
+  ['resets the connection', (response) => response.socket?.resetAndDestroy(), RARELY],
+  ['sends half a body', compressed('deflate', deflateSync(good).subarray(0, 40)), RARELY],
+  ['speaks no HTTP', raw('220 mail.example ESMTP\r\n'), RARELY],
+  ['has an endless head', raw(`HTTP/1.1 200 OK\r\nx: ${'x'.repeat(KB * KB)}`), RARELY],
+  ['is broken', sends(500, {}, '{}'), RARELY],
+  ['is busy for an hour', sends(429, { 'retry-after': 3600 })],
+  ['has nothing', sends(404, {})],
+  ['has an empty image', sends(200, { 'content-type': 'image/png' })],
+  ['sends a page', sends(200, { 'content-type': 'image/png' }, '<!doctype html>')],
+  [
+    'sends a script',
+    sends(200, { 'content-type': 'image/svg+xml' }, '<svg><script>alert(1)</script></svg>'),
+  ],
+  ['sends half an image', sends(200, {}, good.subarray(0, good.length / 2))],
+  ['sends an unknown encoding', compressed('rot13', good)],
+];
+
+function headOf(length: number): Buffer {
+  return Buffer.from(`HTTP/1.1 200 OK\r\ncontent-length: ${length}\r\n\r\n`);
+}
+
+const total = BEHAVIOURS.reduce((sum, [, , share = 1]) => sum + share, 0);
+
+/** Starts a hostile image host. */
+export async function startHostileImages() {
+  const requests = new Map<string, number>();
+  const server = await startServer(({ url = '' }, response) => {
+    const behaviour = BEHAVIOURS[Number(url.split('/')[1])];
+    if (behaviour === undefined) {
+      response.writeHead(404).end();
+      return;
+    }
+    const [name, respond] = behaviour;
+    requests.set(name, (requests.get(name) ?? 0) + 1);
+    respond(response);
+  }, ADDRESS);
+  return {
+    ...server,
+    address: ADDRESS,
+    /** Requests by behaviour. */
+    requests,
+    /** Returns a random image URL. */
+    randomUrl(random: () => number): string {
+      let left = random() * total;
+      const index = BEHAVIOURS.findIndex(([, , share = 1]) => (left -= share) < 0);
+      return `${server.url}/${Math.max(0, index)}/${Math.floor(random() * 1e9)}`;
+    },
+    /** Returns whether the image at a URL is usable. */
+    isGood: (url: string) =>
+      BEHAVIOURS[Number(URL.parse(url)?.pathname.split('/')[1])]?.[3] === true,
+  };
+}
