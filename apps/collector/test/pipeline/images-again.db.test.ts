@@ -4,7 +4,7 @@ import { ModelError } from '@oselya/model';
 import type { Payload } from '../../src/ingest/payload.ts';
 import { requeuePayload } from '../../src/queue/retry.ts';
 import { openImages, visionModel, createImage, serve } from '../support/images.ts';
-import { rawRecord, store, payloadOf, countedModel, createHarness } from '../support/pipeline.ts';
+import { rawRecord, payloadOf, countedModel, createHarness } from '../support/pipeline.ts';
 
 const { db, open, rowsOf } = await openImages();
 

@@ -2,8 +2,6 @@ import assert from 'node:assert/strict';
 import { beforeEach, test } from 'node:test';
 import { ModelError } from '@oselya/model';
 import type { VisionClient } from '../../src/images/describe.ts';
-import { claimForReprocessing } from '../../src/queue/claim.ts';
-import { expireLeases, rescueJobs } from '../../src/queue/job-writes.ts';
 import { createReprocessImages } from '../../src/reprocess/images.ts';
 import type { ListingSelection } from '../../src/reprocess/repository.ts';
 import { openImages, visionModel, openImageHost } from '../support/images.ts';
