@@ -97,7 +97,7 @@ async function findEarlier(
   raws: ReadonlyMap<number, NewRawRecord>,
 ): Promise<Map<number, StoredRaw>> {
   const { rows } = await sql<Row<'id' | 'status' | 'contentHash'>>`
-    select wanted.n, raw_data.id, raw_data.status, raw_data.content_hash as "contentHash"
+    select lookup.n, raw_data.id, raw_data.status, raw_data.content_hash as "contentHash"
     from ${selectKeys(raws)}
     join raw_data using (source_slug, idempotency_key)
     where not ${IS_EXPIRED}`.execute(db);
@@ -111,8 +111,8 @@ async function clearExpiredKeys(
   await sql`
     update raw_data set idempotency_key = null
     from ${selectKeys(raws)}
-    where raw_data.source_slug = wanted.source_slug
-      and raw_data.idempotency_key = wanted.idempotency_key
+    where raw_data.source_slug = lookup.source_slug
+      and raw_data.idempotency_key = lookup.idempotency_key
       and ${IS_EXPIRED}`.execute(db);
 }
 
@@ -121,7 +121,7 @@ function selectKeys(raws: ReadonlyMap<number, NewRawRecord>) {
   const sources = [...raws.values()].map((raw) => raw.source_slug);
   const keys = [...raws.values()].map((raw) => raw.idempotency_key);
   return sql`unnest(${indexes}::integer[], ${sources}::text[], ${keys}::text[])
-    as wanted (n, source_slug, idempotency_key)`;
+    as lookup (n, source_slug, idempotency_key)`;
 }
 
 /**

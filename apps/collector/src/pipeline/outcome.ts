@@ -9,19 +9,23 @@ import type { PipelineOutcome, StageName, StageResult } from './context.ts';
 /** Short delay after an open breaker or a full disk, since both stop all claims. */
 const SHORT_RETRY_MS = 1000;
 
-export const done: StageResult = { outcome: 'done' };
-export const skipped: StageResult = { outcome: 'skipped' };
+export const DONE: StageResult = { outcome: 'done' };
+export const SKIPPED: StageResult = { outcome: 'skipped' };
 /** Outcome of a completed job. Specification 001, Raw data status. */
-export const completed: PipelineOutcome = { status: 'completed', error: null };
+export const COMPLETED: PipelineOutcome = { status: 'completed', error: null };
 /** Result for content that the listing already reflects. */
-export const unchanged: StageResult = { outcome: 'unchanged', jobOutcome: completed };
+export const UNCHANGED: StageResult = { outcome: 'unchanged', jobOutcome: COMPLETED };
 /** Result for unchanged content with missing images, after which the image stages run. */
-export const unchangedText: StageResult = { outcome: 'unchanged' };
+export const UNCHANGED_TEXT: StageResult = { outcome: 'unchanged' };
 /** Result for a payload that is older than the latest payload of the listing. */
-export const superseded: StageResult = { outcome: 'superseded', jobOutcome: completed };
+export const SUPERSEDED: StageResult = { outcome: 'superseded', jobOutcome: COMPLETED };
 
 /** Creates the result for a payload that is not a property listing. */
-export function invalid(code: ErrorCode, message: string, stage: StageName): StageResult {
+export function createInvalidResult(
+  code: ErrorCode,
+  message: string,
+  stage: StageName,
+): StageResult {
   return {
     outcome: 'invalid',
     jobOutcome: { status: 'invalid', error: rawError(code, message, stage) },

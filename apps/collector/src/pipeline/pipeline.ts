@@ -18,10 +18,10 @@ import type {
   StageResult,
 } from './context.ts';
 import { saveExtraction } from './extraction.ts';
-import { completed, toFailureResult, skipped, StageTimeoutError } from './outcome.ts';
+import { COMPLETED, toFailureResult, SKIPPED, StageTimeoutError } from './outcome.ts';
 import { embed } from './stages/embed.ts';
 import { enrich } from './stages/enrich.ts';
-import { images } from './stages/images.ts';
+import { processImages } from './stages/images.ts';
 import { load } from './stages/load.ts';
 import { snapshot } from './stages/snapshot.ts';
 import { upsert } from './stages/upsert.ts';
@@ -68,7 +68,7 @@ export function createStages(modelMs: number): readonly Stage[] {
     { name: 'normalize', run: normalize, timeoutMs: 10 * SECOND, attempts: 1 },
     { name: 'upsert', run: upsert, timeoutMs: DATABASE_MS, attempts: 3 },
     { name: 'snapshot', run: snapshot, timeoutMs: DATABASE_MS, attempts: 3 },
-    { name: 'images', run: images, timeoutMs: imagesMs, attempts: 3 },
+    { name: 'images', run: processImages, timeoutMs: imagesMs, attempts: 3 },
     { name: 'enrich', run: enrich, timeoutMs: DATABASE_MS, attempts: 3 },
     { name: 'embed', run: embed, timeoutMs: modelMs + DATABASE_MS, attempts: 3 },
   ];
@@ -135,7 +135,7 @@ export function createPipeline(
       ({ jobOutcome } = result);
       if (jobOutcome !== undefined) break;
     }
-    jobOutcome ??= completed;
+    jobOutcome ??= COMPLETED;
     if (jobOutcome.status === 'postponed') {
       const { extracted, savedExtraction } = context.outputs;
       // Jobs with uploads are never repeated: their images exist only during the request.
@@ -161,7 +161,7 @@ export async function runStage(
   deps: StageDeps,
   signal: AbortSignal,
 ): Promise<StageResult> {
-  if (context.outputs.onlyImages === true && !IMAGE_STAGES.has(stage.name)) return skipped;
+  if (context.outputs.onlyImages === true && !IMAGE_STAGES.has(stage.name)) return SKIPPED;
   for (let attempt = 1; ; attempt += 1) {
     try {
       return await runWithinTime(stage, context, deps, signal);

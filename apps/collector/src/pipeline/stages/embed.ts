@@ -6,7 +6,7 @@ import { onSameListing } from '../../listing/listing.ts';
 import { writeToListing } from '../../queue/fence.ts';
 import { sha256 } from '../../text.ts';
 import { requireOutput, type StageRun } from '../context.ts';
-import { done, skipped, superseded } from '../outcome.ts';
+import { DONE, SKIPPED, SUPERSEDED } from '../outcome.ts';
 
 /**
  * Embeds the listing, unless its text and the model are unchanged: each replaced vector leaves a
@@ -16,10 +16,10 @@ export const embed: StageRun = async (context, { db, model }, signal) => {
   const { job } = context;
   const listingId = requireOutput(context, 'listingId');
   const listing = await findEmbedding(db, listingId);
-  if (listing.raw_id !== job.rawId) return superseded;
+  if (listing.raw_id !== job.rawId) return SUPERSEDED;
   const text = embeddingText(listing);
   const hash = sha256(text);
-  if (isEmbedded(listing, { hash, model: model.embeddingModel })) return skipped;
+  if (isEmbedded(listing, { hash, model: model.embeddingModel })) return SKIPPED;
 
   const { vector, model: name } = await model.embed(text, signal);
   const isWritten = await writeToListing(
@@ -32,7 +32,7 @@ export const embed: StageRun = async (context, { db, model }, signal) => {
       from claim
       where claim.is_current and property_listings.id = ${listingId}`,
   );
-  return isWritten ? done : superseded;
+  return isWritten ? DONE : SUPERSEDED;
 };
 
 function findEmbedding(db: Kysely<Tables>, listingId: number) {

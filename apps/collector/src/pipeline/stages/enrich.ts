@@ -2,7 +2,7 @@ import { type Kysely, sql } from 'kysely';
 import type { Tables } from '../../tables.ts';
 import { writeToListing } from '../../queue/fence.ts';
 import { requireOutput, type StageRun } from '../context.ts';
-import { done, superseded } from '../outcome.ts';
+import { DONE, SUPERSEDED } from '../outcome.ts';
 
 type ImageSummary = { stored: number; failed: number; room_types: Record<string, number> };
 
@@ -18,7 +18,7 @@ export const enrich: StageRun = async (context, { db }) => {
           select ${listingId}::bigint, 'images', ${JSON.stringify(summary)}::jsonb
           from claim where claim.is_current
           on conflict (listing_id, kind) do update set value = excluded.value, updated_at = now()`;
-  return (await writeToListing(db, context.job, write)) ? done : superseded;
+  return (await writeToListing(db, context.job, write)) ? DONE : SUPERSEDED;
 };
 
 async function summarizeImages(

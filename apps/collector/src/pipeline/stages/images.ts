@@ -1,12 +1,12 @@
 import { SupersededError } from '../../queue/job-types.ts';
 import { requireOutput, type StageRun } from '../context.ts';
-import { done, skipped, superseded } from '../outcome.ts';
+import { DONE, SKIPPED, SUPERSEDED } from '../outcome.ts';
 
 /**
  * Replaces the images of the listing with the uploads or the URLs of the payload, and describes
  * them. Invalid images are recorded with their errors. Reprocessing only describes existing images.
  */
-export const images: StageRun = async (context, deps, signal) => {
+export const processImages: StageRun = async (context, deps, signal) => {
   const { uploads, extracted, describesAgain = false } = context;
   const urls = requireOutput(context, 'payload').image_urls ?? [];
   const { rawId, attempt } = context.job;
@@ -18,17 +18,17 @@ export const images: StageRun = async (context, deps, signal) => {
   };
   if (extracted !== undefined || describesAgain) {
     const count = await deps.images.describeAll(job, { outdated: describesAgain });
-    return count > 0 ? done : skipped;
+    return count > 0 ? DONE : SKIPPED;
   }
   // An earlier attempt stored the uploads. The listing keeps them.
-  if (uploads === undefined && requireOutput(context, 'hasUploads')) return skipped;
+  if (uploads === undefined && requireOutput(context, 'hasUploads')) return SKIPPED;
   try {
     await (uploads === undefined
       ? deps.images.processRemote({ ...job, urls, onlyDue: context.outputs.onlyImages })
       : deps.images.processUploaded({ ...job, files: uploads }));
   } catch (error) {
-    if (error instanceof SupersededError) return superseded;
+    if (error instanceof SupersededError) return SUPERSEDED;
     throw error;
   }
-  return (uploads ?? urls).length === 0 ? skipped : done;
+  return (uploads ?? urls).length === 0 ? SKIPPED : DONE;
 };

@@ -5,7 +5,7 @@ import { selectHeldClaim } from '../../queue/fence.ts';
 import { type Fence, type Job, LeaseLostError } from '../../queue/job-types.ts';
 import type { StageRun } from '../context.ts';
 import { type ExtractionRecord, isCurrentExtraction } from '../extraction.ts';
-import { done, superseded, unchanged, unchangedText } from '../outcome.ts';
+import { DONE, SUPERSEDED, UNCHANGED, UNCHANGED_TEXT } from '../outcome.ts';
 
 /**
  * Loads the payload. Ends the job if a newer payload exists, or if the listing reflects the same
@@ -20,20 +20,20 @@ export const load: StageRun = async (context, { db, model }) => {
   outputs.payload = payload;
   outputs.hasUploads = hasUploads;
   if (reading !== null && isCurrentExtraction(reading, model)) outputs.savedExtraction = reading;
-  if (listingId === null || currentRawId === null) return done;
+  if (listingId === null || currentRawId === null) return DONE;
 
   outputs.listingId = listingId;
-  if (currentRawId > job.rawId) return superseded;
+  if (currentRawId > job.rawId) return SUPERSEDED;
   if (describesAgain === true) {
     outputs.onlyImages = true;
-    return unchangedText;
+    return UNCHANGED_TEXT;
   }
-  if (force || listing.completedHash !== job.contentHash) return done;
+  if (force || listing.completedHash !== job.contentHash) return DONE;
   const isSame = currentRawId === job.rawId || (await noteSeenAgain(db, job, listingId));
-  if (!isSame) return done;
-  if (!listing.lacksImages) return unchanged;
+  if (!isSame) return DONE;
+  if (!listing.hasMissingImages) return UNCHANGED;
   outputs.onlyImages = true;
-  return unchangedText;
+  return UNCHANGED_TEXT;
 };
 
 type LoadedPayload = {
@@ -44,13 +44,13 @@ type LoadedPayload = {
   currentRawId: number | null;
   /** Content hash of the latest payload if it has completed all stages. */
   completedHash: string | null;
-  lacksImages: boolean;
+  hasMissingImages: boolean;
   /** Extraction of an earlier attempt. */
   reading: (ExtractionRecord & { promptVersion: string }) | null;
 };
 
 /** Matches listings with image URLs to retry, or with images that lack a description and an error. */
-const LACKS_IMAGES = sql`exists (
+const HAS_MISSING_IMAGES = sql`exists (
   select from listing_images as shown left join images using (sha256)
   where shown.listing_id = listing.id
     and (shown.retry_at <= now()
@@ -61,7 +61,7 @@ async function loadPayload(db: Kysely<Tables>, job: Fence): Promise<LoadedPayloa
   const { rows } = await sql<LoadedPayload>`
     select raw.payload, raw.uploads is not null as "hasUploads", listing.id as "listingId",
       current.raw_id as "currentRawId", current.completed_hash as "completedHash",
-      ${LACKS_IMAGES} as "lacksImages",
+      ${HAS_MISSING_IMAGES} as "hasMissingImages",
       case when reading.raw_id is not null then
         json_build_object('extraction', reading.extraction, 'model', reading.model,
           'requestedModel', reading.requested_model, 'promptVersion', reading.prompt_version)

@@ -10,7 +10,7 @@ import {
   buildListingState,
   TRACKED_FIELDS,
 } from '../listing-state.ts';
-import { done, skipped, superseded } from '../outcome.ts';
+import { DONE, SKIPPED, SUPERSEDED } from '../outcome.ts';
 
 /**
  * Records the state of the listing and its changes since the previous snapshot: one row per payload,
@@ -30,7 +30,7 @@ export const snapshot: StageRun = async (context, { db }) => {
   const changes = before === null ? {} : diffStates(before, state, TRACKED_FIELDS);
   const isChanged =
     revision > 0 ? Object.keys(changes).length > 0 : isMaterialChange(changes, fields, titleBefore);
-  if (before !== null && own === null && !isChanged) return skipped;
+  if (before !== null && own === null && !isChanged) return SKIPPED;
   const titleBy = getProvider(fields['title']) ?? null;
   const isWritten = await writeToListing(
     db,
@@ -46,7 +46,7 @@ export const snapshot: StageRun = async (context, { db }) => {
           title_by = excluded.title_by, model = excluded.model,
           prompt_version = excluded.prompt_version`,
   );
-  return isWritten ? done : superseded;
+  return isWritten ? DONE : SUPERSEDED;
 };
 
 /** Returns the hashes of uploads, the image URLs, or the earlier value if the job keeps the images. */
