@@ -436,21 +436,5 @@ suite('tables of an older system', async () => {
       assert.match(summary, /Works in Lviv\.\n\nHas a dog\.|Has a dog\.\n\nWorks in Lviv\./);
       assert.equal((await olena.get('/memory/facts')).json().length, 3);
     });
-
-    test(`Later rows of the older system are read in ${kind}`, async () => {
-      await sql`insert into svc_users (id, email) values ('u-new', 'new@example.test')`.execute(db);
-      const user = await db
-        .selectFrom('svc_users')
-        .selectAll()
-        .where('id', '=', 'u-new')
-        .executeTakeFirstOrThrow();
-      assert.deepEqual([user.role, user.permissions], ['user', '[]']);
-      assert.ok(user.created_at instanceof Date && user.updated_at instanceof Date);
-      await sql`insert into conversation_sessions (user_id, profile_id, name)
-        values (${userId}, 'default', 'Late')`.execute(db);
-      const [{ name, pinned, last_active }] = (await olena.get('/sessions')).json();
-      assert.deepEqual([name, pinned], ['Late', false]);
-      assert.ok(Date.parse(last_active) > Date.parse('2025-06-01'));
-    });
   }
 });

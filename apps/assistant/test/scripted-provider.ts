@@ -1,7 +1,8 @@
 import { createHash, randomUUID } from 'node:crypto';
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
-import type { AddressInfo } from 'node:net';
+import { text } from 'node:stream/consumers';
 import { after } from 'node:test';
+import { listen } from '@oselya/testing';
 import { exportJWK, generateKeyPair, type JWK, type JWTPayload, SignJWT } from 'jose';
 
 type Endpoint = 'discovery' | 'keys' | 'authorize' | 'token' | 'userinfo' | 'revoke';
@@ -68,7 +69,7 @@ export async function startScriptedProvider() {
           call.endpoint === endpoint &&
           (grant === undefined || call.form.get('grant_type') === grant),
       ).length,
-    /** Holds the next request to an endpoint until the returned function is called. */
+    /** Delays the next answer of an endpoint until the returned function is called. */
     holdNext(endpoint: Endpoint): () => void {
       const { promise, resolve } = Promise.withResolvers<void>();
       gates.set(endpoint, promise);
@@ -116,10 +117,7 @@ export async function startScriptedProvider() {
   const server = createServer((request, response) => {
     void handle(request, response).catch((error: unknown) => response.destroy(error as Error));
   });
-  await new Promise<void>((resolve) => {
-    server.listen(0, '127.0.0.1', resolve);
-  });
-  provider.url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+  provider.url = `http://127.0.0.1:${await listen(server)}`;
   after(() => {
     server.closeAllConnections();
     server.close();
@@ -132,7 +130,7 @@ export async function startScriptedProvider() {
       url.pathname === '/.well-known/openid-configuration'
         ? 'discovery'
         : (url.pathname.replace('/oauth/', '') as Endpoint);
-    const form = new URLSearchParams(await read(request));
+    const form = new URLSearchParams(await text(request));
     calls.push({ endpoint, form: endpoint === 'authorize' ? url.searchParams : form });
     const gate = gates.get(endpoint);
     gates.delete(endpoint);
@@ -240,29 +238,18 @@ function isClient(request: IncomingMessage, form: URLSearchParams): boolean {
   return id === CLIENT.id && secret === CLIENT.secret;
 }
 
-async function read(request: IncomingMessage): Promise<string> {
-  let text = '';
-  for await (const chunk of request) text += String(chunk);
-  return text;
-}
-
 function json(response: ServerResponse, status: number, body: unknown): void {
   response.writeHead(status, { 'content-type': 'application/json' });
   response.end(JSON.stringify(body));
 }
 
-/** A key that signs ID tokens, with its public part. */
-export type SigningKey = {
-  published: JWK;
-  sign(claims: JWTPayload, header?: { typ?: string; kid?: string }): Promise<string>;
-};
-
-/** Creates a key of a provider. */
-export async function makeSigningKey(kid: string, alg = 'RS256'): Promise<SigningKey> {
+/** Creates a key that signs ID tokens, with its public part. */
+export async function makeSigningKey(kid: string, alg = 'RS256') {
   const { publicKey, privateKey } = await generateKeyPair(alg);
+  const published: JWK = { ...(await exportJWK(publicKey)), kid, alg, use: 'sig' };
   return {
-    published: { ...(await exportJWK(publicKey)), kid, alg, use: 'sig' },
-    sign: (claims, header) =>
+    published,
+    sign: (claims: JWTPayload, header?: { typ?: string; kid?: string }) =>
       new SignJWT(claims).setProtectedHeader({ alg, kid, ...header }).sign(privateKey),
   };
 }

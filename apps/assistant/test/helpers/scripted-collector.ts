@@ -1,8 +1,6 @@
-import { once } from 'node:events';
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
-import type { AddressInfo } from 'node:net';
 import { json } from 'node:stream/consumers';
-import { atEnd } from '@oselya/testing';
+import { atEnd, listen } from '@oselya/testing';
 import type { Listing } from '../../src/collector/client.ts';
 import { listingFields } from '../../src/collector/generated/openapi.ts';
 
@@ -72,14 +70,11 @@ export async function startScriptedCollector() {
     const missing = { status: 404, title: 'No such listing', detail: 'It does not exist.' };
     send(404, missing, 'application/problem+json');
   }
-  server.listen(0, '127.0.0.1');
-  await once(server, 'listening');
-  atEnd(async () => {
+  atEnd(() => {
     server.closeAllConnections();
     server.close();
-    await once(server, 'close');
   });
-  collector.url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+  collector.url = `http://127.0.0.1:${await listen(server)}`;
   return collector;
 }
 

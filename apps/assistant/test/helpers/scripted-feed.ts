@@ -1,8 +1,6 @@
-import { once } from 'node:events';
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
-import type { AddressInfo } from 'node:net';
 import { json } from 'node:stream/consumers';
-import { atEnd } from '@oselya/testing';
+import { atEnd, listen } from '@oselya/testing';
 import type { ChangesPage, Listing, MatchesRequest } from '../../src/collector/client.ts';
 import { listing } from './scripted-collector.ts';
 
@@ -95,14 +93,11 @@ export async function startScriptedFeed() {
     return void send(200, { items, took_ms: 1 });
   }
 
-  server.listen(0, '127.0.0.1');
-  await once(server, 'listening');
-  atEnd(async () => {
+  atEnd(() => {
     server.closeAllConnections();
     server.close();
-    await once(server, 'close');
   });
-  feed.url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+  feed.url = `http://127.0.0.1:${await listen(server)}`;
   return feed;
 }
 

@@ -2,7 +2,6 @@ import assert from 'node:assert/strict';
 import { randomBytes } from 'node:crypto';
 import { beforeEach, suite, test } from 'node:test';
 import fc from 'fast-check';
-import { decodeProtectedHeader } from 'jose';
 import type { User } from '../../src/access/permissions.ts';
 import { readConfig } from '../../src/config.ts';
 import { createProvider } from '../../src/identity/provider/provider.ts';
@@ -188,7 +187,6 @@ suite('user data', () => {
       { ...account, name: 'N', profile: { display_name: 'О' } },
       { display_name: 'О' },
     ],
-    ['name without a profile', { ...account, name: 'N' }, { display_name: 'N' }],
     ['no long name', { ...account, name: 'O'.repeat(256) }, { display_name: null }],
     [
       'the next name after one that cannot be stored',
@@ -211,7 +209,6 @@ suite('user data', () => {
       { role: 'user', permissions: ['svc.tools.use'] },
     ],
     ['no entry of another client', withList([other]), nothing],
-    ['no list that is null', withList(null), nothing],
     ['no roles that are a text', withList([{ ...entry, role_ids: 'svc_admin' }]), nothing],
     ['no numbers as permissions', withList([{ ...entry, permission_ids: [1] }]), nothing],
     ['no ambiguous entries', withList([entry, { ...entry, role_ids: [] }]), nothing],
@@ -266,11 +263,9 @@ suite('user data', () => {
   test('A user needs a valid id and email', () => {
     for (const answer of [
       null,
-      [],
       'u-1',
       { ...account, sub: '' },
       parseProviderJson('{"sub":7.5,"email":"olena@example.test"}'),
-      { ...account, sub: true },
       { ...account, sub: 'u-1\0' },
       { ...account, sub: 'u'.repeat(256) },
     ]) {
@@ -279,13 +274,7 @@ suite('user data', () => {
         (error) => error instanceof ProviderError && error.kind === 'unavailable',
       );
     }
-    for (const email of [
-      undefined,
-      null,
-      '',
-      'o@example.test\0',
-      `${'o'.repeat(310)}@example.test`,
-    ]) {
+    for (const email of [undefined, '', 'o@example.test\0', `${'o'.repeat(310)}@example.test`]) {
       assert.throws(() => readUserData({ ...account, email }, rules), NoEmailError);
     }
   });
@@ -293,7 +282,7 @@ suite('user data', () => {
 
 suite('token vault', async () => {
   const keyText = newKey();
-  const vault = createTokenVault(keyText, [newKey()]);
+  const vault = createTokenVault(keyText, []);
   const TOKEN = 'an access token';
   const owner = { id: 's-1', user_id: 'u-1' };
 
@@ -304,20 +293,15 @@ suite('token vault', async () => {
   const sealed = await seal(TOKEN);
   const parts = sealed.split('.');
   const headerText = Buffer.from(parts[0] ?? '', 'base64url').toString();
-  const header: Record<string, unknown> = JSON.parse(headerText);
 
   /** Asserts that a token is rejected without a cause, which could quote it. */
-  async function assertUnreadable(opening: Promise<string>): Promise<void> {
-    await assert.rejects(opening, (error: unknown) => {
-      assert.ok(error instanceof UnreadableTokenError);
-      assert.equal(error.cause, undefined);
-      return true;
+  const assertUnreadable = (opening: Promise<string>) =>
+    assert.rejects(opening, (error: unknown) => {
+      return error instanceof UnreadableTokenError && error.cause === undefined;
     });
-  }
 
   test('A token is sealed as a JWE that reveals neither token nor row', async () => {
-    const { alg, enc, kid } = decodeProtectedHeader(sealed);
-    assert.deepEqual([alg, enc, typeof kid], ['dir', 'A256GCM', 'string']);
+    assert.partialDeepStrictEqual(JSON.parse(headerText), { alg: 'dir', enc: 'A256GCM' });
     for (const secret of [TOKEN, 's-1', 'u-1', keyText]) {
       assert.ok(!(headerText + sealed).includes(secret));
     }
@@ -325,49 +309,23 @@ suite('token vault', async () => {
     for (const token of ['', 'Олена', TOKEN]) assert.equal(await open(await seal(token)), token);
   });
 
-  test('An earlier key opens and never seals', async () => {
-    const earlierKey = newKey();
-    const old = await seal(TOKEN, createTokenVault(earlierKey, []));
-    const rotated = createTokenVault(keyText, [earlierKey]);
-    assert.equal(await open(old, rotated), TOKEN);
-    assert.equal(await open(await seal(TOKEN, rotated)), TOKEN);
-    await assertUnreadable(open(old));
-  });
-
-  test('A changed part, another row or another column is rejected', async () => {
-    // The second part, the encrypted key, is empty.
+  test('A token opens only with its key, unchanged, in its row and column', async () => {
+    const rotated = createTokenVault(newKey(), [keyText]);
+    assert.equal(await open(sealed, rotated), TOKEN);
+    await assertUnreadable(open(await seal(TOKEN, rotated)));
     for (const part of [0, 2, 3, 4]) {
-      const bytes = Buffer.from(parts[part] ?? '', 'base64url');
-      for (const [index, byte] of bytes.entries()) {
-        const changed = Buffer.from(bytes);
-        changed[index] = byte ^ 1;
-        await assertUnreadable(open(parts.with(part, changed.toString('base64url')).join('.')));
-      }
+      const changed = Buffer.from(parts[part] ?? '', 'base64url');
+      changed[1] = (changed[1] ?? 0) ^ 1;
+      await assertUnreadable(open(parts.with(part, changed.toString('base64url')).join('.')));
+    }
+    for (const change of [{ alg: 'none' }, { enc: 'A128CBC-HS256' }, { zip: 'DEF' }, { kid: '' }]) {
+      const header = JSON.stringify({ ...JSON.parse(headerText), ...change });
+      const forged = parts.with(0, Buffer.from(header).toString('base64url'));
+      await assertUnreadable(open(forged.join('.')));
     }
     await assertUnreadable(open(sealed, vault, { ...owner, id: 's-2' }));
     await assertUnreadable(open(sealed, vault, { ...owner, user_id: 'u-2' }));
-    await assertUnreadable(
-      vault.open({ ...owner, refresh_token_enc: sealed }, 'refresh_token_enc'),
-    );
-  });
-
-  test('A forged header is rejected', async () => {
-    for (const changed of [
-      { alg: 'none' },
-      { alg: 'PBES2-HS256+A128KW', p2s: 'AAAA', p2c: 1_000_000_000 },
-      { alg: 'A256KW' },
-      { enc: 'A128CBC-HS256' },
-      { zip: 'DEF' },
-      { crit: ['exp'], exp: 0 },
-      { kid: undefined },
-      { kid: 'AAAAAAAAAAAAAAAA' },
-      { kid: { length: 16 } },
-      { jwk: { kty: 'oct', k: 'AAAA' } },
-      { place: undefined },
-      { place: [header['place']] },
-    ]) {
-      const forged = Buffer.from(JSON.stringify({ ...header, ...changed })).toString('base64url');
-      await assertUnreadable(open(parts.with(0, forged).join('.')));
-    }
+    const moved = { ...owner, refresh_token_enc: sealed };
+    await assertUnreadable(vault.open(moved, 'refresh_token_enc'));
   });
 });
