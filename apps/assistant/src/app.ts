@@ -207,7 +207,7 @@ export async function createApp({
   registerChatLifecycle(app, { chat, model, isExclusive });
   let probe: ReturnType<typeof probeTools> | undefined;
   app.addHook('onListen', async () => {
-    probe = probeTools(config, { model, log });
+    probe = probeTools(config, model, log);
   });
   app.addHook('onClose', () => probe?.close());
   processSavedSearches(app, {

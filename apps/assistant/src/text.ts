@@ -16,7 +16,8 @@ export function cutToBytes(text: string, maxBytes: number): string {
   const bytes = Buffer.from(text);
   if (bytes.length <= maxBytes) return text;
   // A streaming decoder buffers an incomplete character instead of replacing it.
-  return new TextDecoder().decode(bytes.subarray(0, Math.max(0, maxBytes)), { stream: true });
+  const decoder = new TextDecoder('utf-8', { ignoreBOM: true });
+  return decoder.decode(bytes.subarray(0, Math.max(0, maxBytes)), { stream: true });
 }
 
 /** Removes NUL characters and replaces lone surrogates, which PostgreSQL cannot store. */

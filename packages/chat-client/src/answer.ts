@@ -16,23 +16,23 @@ export type AnswerStart =
 /** The events of an answer, in order and exactly once, across reconnects. docs/protocol.md, Answers. */
 export class AnswerStream implements AsyncIterable<AnswerEvent> {
   readonly sessionId: string;
-  readonly ask: AnswerStart;
+  readonly start: AnswerStart;
   turnId: string | undefined;
   /** Whether a retry was sent. It must not be sent twice. */
-  wasAsked = false;
+  wasRetrySent = false;
   #isReplaying = false;
   #hasGap = false;
   #seq = 0;
   #question: string | undefined;
   #hasEnded = false;
   #failure: ChatError | undefined;
-  readonly #waiting: AnswerEvent[] = [];
+  readonly #unread: AnswerEvent[] = [];
   #wake = Promise.withResolvers<void>();
 
-  constructor(sessionId: string, ask: AnswerStart) {
+  constructor(sessionId: string, start: AnswerStart) {
     this.sessionId = sessionId;
-    this.ask = ask;
-    if (ask.type === 'follow') this.turnId = ask.turnId;
+    this.start = start;
+    if (start.type === 'follow') this.turnId = start.turnId;
   }
 
   /** Sequence number of the last event. */
@@ -40,9 +40,9 @@ export class AnswerStream implements AsyncIterable<AnswerEvent> {
     return this.#seq;
   }
 
-  /** Whether the next step is to open the session, because the answer has a turn or may have one. */
-  get isOpenedNext(): boolean {
-    return this.turnId !== undefined || (this.ask.type === 'retry' && this.wasAsked);
+  /** Whether the answer has a turn or may have one, so that the client must open its session. */
+  get mayHaveTurn(): boolean {
+    return this.turnId !== undefined || this.wasRetrySent;
   }
 
   get isOver(): boolean {
@@ -51,22 +51,23 @@ export class AnswerStream implements AsyncIterable<AnswerEvent> {
 
   /**
    * Adds an event of the turn.
-   * @returns `gap` if earlier events are missing. A gap is returned once.
+   * @returns Whether earlier events are missing. A gap is reported once.
    */
-  take(event: SequencedEvent): 'passed' | 'known' | 'gap' {
-    if (this.isOver) return 'known';
+  addEvent(event: SequencedEvent): { isGap: boolean } {
     const isLast = event.type !== 'other' && isFinalEvent(event);
     // If the process died, the last event may reuse an earlier sequence number.
-    if (!isLast) {
-      if (event.seq <= this.#seq) return 'known';
-      if (event.seq > this.#seq + 1 && !this.#isReplaying) return this.#findGap();
+    if (this.isOver || (!isLast && event.seq <= this.#seq)) return { isGap: false };
+    if (!isLast && event.seq > this.#seq + 1 && !this.#isReplaying) {
+      const isGap = !this.#hasGap;
+      this.#hasGap = true;
+      return { isGap };
     }
     if (event.type === 'message.started') this.#question = event.message.id;
     this.#seq = Math.max(this.#seq, event.seq);
     this.#hasEnded = isLast;
-    if (event.type !== 'other' && event.type !== 'message.arrived') this.#waiting.push(event);
+    if (event.type !== 'other' && event.type !== 'message.arrived') this.#unread.push(event);
     this.#wake.resolve();
-    return 'passed';
+    return { isGap: false };
   }
 
   /** Sets whether the server replays events. Replayed texts are merged, so sequence numbers may skip. */
@@ -78,35 +79,34 @@ export class AnswerStream implements AsyncIterable<AnswerEvent> {
   /** Returns whether a new turn may belong to this answer. */
   mayBegin(turnId: string, question: Message): boolean {
     if (this.turnId !== undefined) return this.turnId === turnId;
-    return this.ask.type === 'retry' || this.#isQuestion(question);
+    return this.start.type === 'retry' || this.#isQuestion(question);
   }
 
   /** Returns whether a running turn belongs to this answer. */
   isTurn(turnId: string, messages: readonly Message[]): boolean {
     if (this.turnId !== undefined) return this.turnId === turnId;
-    if (this.ask.type !== 'send') return true;
+    if (this.start.type !== 'send') return true;
     const last = messages.findLast(({ role }) => role === 'user');
     return last !== undefined && this.#isQuestion(last);
   }
 
   /** Ends the stream with the stored answer, after its events were deleted. */
   endWith(messages: readonly Message[]): void {
-    const asked =
-      this.#question === undefined && this.ask.type !== 'send'
+    const questionIndex =
+      this.#question === undefined && this.start.type !== 'send'
         ? messages.findLastIndex(({ role }) => role === 'user')
         : messages.findIndex((message) => this.#isQuestion(message));
-    const stored = asked === -1 ? undefined : messages[asked + 1];
-    if (stored === undefined || stored.role === 'user') {
-      this.fail(new ChatError('answer_lost', 'the answer was lost: retry it'));
-      return;
+    const message = questionIndex === -1 ? undefined : messages[questionIndex + 1];
+    if (message === undefined || message.role === 'user') {
+      return this.fail(new ChatError('answer_lost', 'the answer was lost: retry it'));
     }
-    const problem = parseProblem(stored);
+    const problem = parseProblem(message);
     const turn_id = this.turnId ?? '';
-    const place = { session_id: this.sessionId, turn_id, seq: this.#seq + 1, message: stored };
-    this.take(
-      problem !== undefined
-        ? { type: 'error', ...place, problem }
-        : { type: 'message.completed', ...place },
+    const event = { session_id: this.sessionId, turn_id, seq: this.#seq + 1, message };
+    this.addEvent(
+      problem === undefined
+        ? { type: 'message.completed', ...event }
+        : { type: 'error', ...event, problem },
     );
   }
 
@@ -118,7 +118,7 @@ export class AnswerStream implements AsyncIterable<AnswerEvent> {
 
   async *[Symbol.asyncIterator](): AsyncGenerator<AnswerEvent> {
     for (;;) {
-      const event = this.#waiting.shift();
+      const event = this.#unread.shift();
       if (event !== undefined) yield event;
       else if (this.#hasEnded) return;
       else if (this.#failure !== undefined) throw this.#failure;
@@ -129,15 +129,9 @@ export class AnswerStream implements AsyncIterable<AnswerEvent> {
     }
   }
 
-  #findGap(): 'known' | 'gap' {
-    if (this.#hasGap) return 'known';
-    this.#hasGap = true;
-    return 'gap';
-  }
-
-  #isQuestion({ id, client_message_id: name }: Message): boolean {
+  #isQuestion({ id, client_message_id }: Message): boolean {
     if (this.#question !== undefined) return id === this.#question;
-    return this.ask.type === 'send' && name === this.ask.clientMessageId;
+    return this.start.type === 'send' && client_message_id === this.start.clientMessageId;
   }
 }
 
@@ -145,17 +139,14 @@ export class AnswerStream implements AsyncIterable<AnswerEvent> {
 const MAX_SESSIONS = 20;
 
 /** Maximum number of known messages per session. It equals the messages in `session.opened`. */
-const MAX_KNOWN = 100;
+const MAX_KNOWN_MESSAGES = 100;
 
-/**
- * A message that this client did not request: a digest, or a message of the user's other client. For a new question of
- * the other client, `answer` has the events of its answer.
- */
+/** A digest, or a message of the user's other client. The answer follows a new question of that client. */
 export type ReceivedMessage = { sessionId: string; message: Message; answer?: StreamedAnswer };
 
 /** Detects messages that this client did not request, each exactly once across reconnects. */
 export class ReceivedMessageTracker {
-  onArrived: ((arrived: ReceivedMessage) => void) | undefined;
+  onArrived: ((received: ReceivedMessage) => void) | undefined;
   /** Ids of known messages by session, in order of use. */
   readonly #known = new Map<string, Set<string>>();
 
@@ -169,46 +160,43 @@ export class ReceivedMessageTracker {
   }
 
   /** Marks messages of a session as known. */
-  note(sessionId: string, messages: readonly Message[]): void {
+  addKnown(sessionId: string, messages: readonly Message[]): void {
     const known = this.#known.get(sessionId) ?? new Set();
     this.#known.delete(sessionId);
     this.#known.set(sessionId, known);
     for (const { id } of messages) known.add(id);
-    evictOldest(known, MAX_KNOWN);
+    evictOldest(known, MAX_KNOWN_MESSAGES);
     evictOldest(this.#known, MAX_SESSIONS);
   }
 
   /** Handles an event that may contain a message. */
-  take(event: SequencedEvent): void {
+  onEvent(event: SequencedEvent): void {
     const { session_id: sessionId } = event;
     if (event.type === 'message.arrived') this.#publish(sessionId, [event.message]);
     else if (event.type !== 'other' && 'message' in event && event.message !== undefined) {
-      this.note(sessionId, [event.message]);
+      this.addKnown(sessionId, [event.message]);
     }
   }
 
   /**
    * Handles the messages of a reopened session and publishes the new ones.
-   * @param hasAsked Whether this client waits for an answer in the session. Then only unasked messages are published.
+   * @param isAwaiting Whether this client waits for an answer in the session. Then only unasked messages are published.
    */
-  catchUp(sessionId: string, messages: readonly Message[], hasAsked: boolean): void {
+  onReopen(sessionId: string, messages: readonly Message[], isAwaiting: boolean): void {
     const known = this.#known.get(sessionId);
     if (known !== undefined) {
-      const last = messages.findLastIndex(({ id }) => known.has(id));
-      const fresh = messages.slice(last + 1);
-      this.#publish(
-        sessionId,
-        fresh.filter(({ unasked }) => unasked === true || !hasAsked),
-      );
+      const newMessages = messages.slice(messages.findLastIndex(({ id }) => known.has(id)) + 1);
+      const isPublished = ({ unasked }: Message) => unasked === true || !isAwaiting;
+      this.#publish(sessionId, newMessages.filter(isPublished));
     }
-    this.note(sessionId, messages);
+    this.addKnown(sessionId, messages);
   }
 
   #publish(sessionId: string, messages: readonly Message[]): void {
     const known = this.#known.get(sessionId);
-    const fresh = messages.filter(({ id }) => known?.has(id) !== true);
-    this.note(sessionId, messages);
-    for (const message of fresh) this.onArrived?.({ sessionId, message });
+    const newMessages = messages.filter(({ id }) => known?.has(id) !== true);
+    this.addKnown(sessionId, messages);
+    for (const message of newMessages) this.onArrived?.({ sessionId, message });
   }
 }
 

@@ -23,13 +23,13 @@ export type { StreamedAnswer, AnswerEvent } from './frames.ts';
 export type { Socket, Status } from './connection.ts';
 
 /** Maximum time to reconnect. It exceeds the duration of a restart. */
-const PATIENCE_MS = 10 * 60_000;
+const DEFAULT_PATIENCE_MS = 10 * 60_000;
 
 /** Silence of the server before the status `quiet`. */
-const QUIET_MS = 3000;
+const DEFAULT_QUIET_MS = 3000;
 
 /** Maximum number of retries while the assistant is unavailable, about two minutes. */
-const MAX_TRIES = 8;
+const MAX_RETRIES = 8;
 
 export type ChatOptions = Pick<ConnectionOptions, 'url'> & Partial<ConnectionOptions>;
 
@@ -49,39 +49,39 @@ export async function openChat({
   url,
   openSocket = (address): Socket => new WebSocket(address),
   onStatus = () => undefined,
-  patienceMs = PATIENCE_MS,
-  quietMs = QUIET_MS,
+  patienceMs = DEFAULT_PATIENCE_MS,
+  quietMs = DEFAULT_QUIET_MS,
   delayOf = reconnectDelayMs,
 }: ChatOptions) {
   const answers = new Set<AnswerStream>();
-  const arrivals = new ReceivedMessageTracker();
+  const received = new ReceivedMessageTracker();
   /** Ids of running turns in newly opened sessions, until their answers are followed. */
   const openedTurns = new Set<string>();
-  const link = new ChatConnection(
+  const connection = new ChatConnection(
     { url, openSocket, onStatus, patienceMs, quietMs, delayOf },
     { isAwaiting: () => answers.size > 0, onOpen, onEvent, onLost, onEnd },
   );
 
   function onOpen(): void {
-    const reopening = [...answers].filter(({ isOpenedNext }) => isOpenedNext);
+    const reopening = [...answers].filter(({ mayHaveTurn }) => mayHaveTurn);
     const reopened = new Set(reopening.map(({ sessionId }) => sessionId));
-    for (const sessionId of arrivals.sessions) {
-      if (!reopened.has(sessionId)) void listenAgain(sessionId);
+    for (const sessionId of received.sessions) {
+      if (!reopened.has(sessionId)) void reopenSession(sessionId);
     }
-    for (const answer of answers) void pursue(answer);
+    for (const answer of answers) void continueAnswer(answer);
   }
 
   function onEvent(event: SequencedEvent): void {
-    if (arrivals.onArrived !== undefined && isOfAnotherClient(event)) {
+    if (received.onArrived !== undefined && isOfAnotherClient(event)) {
       const { session_id: sessionId, turn_id: turnId, message } = event;
       const answer = new AnswerStream(sessionId, { type: 'follow', turnId });
       answers.add(answer);
-      arrivals.onArrived({ sessionId, message, answer });
+      received.onArrived({ sessionId, message, answer });
     }
-    arrivals.take(event);
+    received.onEvent(event);
     for (const answer of answers) {
       if (answer.sessionId !== event.session_id || answer.turnId !== event.turn_id) continue;
-      if (answer.take(event) === 'gap') void pursue(answer);
+      if (answer.addEvent(event).isGap) void continueAnswer(answer);
       if (answer.isOver) answers.delete(answer);
     }
   }
@@ -110,50 +110,53 @@ export async function openChat({
     );
   }
 
-  function begin(sessionId: string, ask: AnswerStart): StreamedAnswer {
-    const answer = new AnswerStream(sessionId, ask);
-    if (link.end === undefined) {
+  function begin(sessionId: string, start: AnswerStart): StreamedAnswer {
+    const answer = new AnswerStream(sessionId, start);
+    if (connection.end === undefined) {
       answers.add(answer);
-      void pursue(answer);
+      void continueAnswer(answer);
     } else {
-      answer.fail(link.end);
+      answer.fail(connection.end);
     }
     return answer;
   }
 
-  /** Starts an answer, or continues it after a reconnect or a gap. It never throws; errors end the answer. */
-  async function pursue(answer: AnswerStream): Promise<void> {
-    const refusal = await onThisConnection(async () => {
-      if (!answer.isOver) await nextStep(answer);
+  /** Starts an answer, or continues it after a reconnect or a gap. Errors end the answer. */
+  async function continueAnswer(answer: AnswerStream): Promise<void> {
+    const error = await tryOnConnection(async () => {
+      if (answer.isOver) return;
+      if (answer.mayHaveTurn) await reopen(answer);
+      else if (answer.start.type === 'send') await send(answer, answer.start);
+      else await retry(answer);
     });
-    if (refusal !== undefined) answer.fail(refusal);
+    if (error !== undefined) answer.fail(error);
     if (answer.isOver) answers.delete(answer);
   }
 
-  /** Reopens a session after a reconnect and publishes its new messages. It never throws. */
-  async function listenAgain(sessionId: string): Promise<void> {
-    const hasAsked = [...answers].some((answer) => answer.sessionId === sessionId);
+  /** Reopens a session after a reconnect and publishes its new messages. */
+  async function reopenSession(sessionId: string): Promise<void> {
+    const isAwaiting = [...answers].some((answer) => answer.sessionId === sessionId);
     const request = { type: 'session.open', session_id: sessionId } as const;
-    const refusal = await onThisConnection(async () => {
-      await link.ask(request, ({ messages, turn }) => {
+    const error = await tryOnConnection(async () => {
+      await connection.request(request, ({ messages, turn }) => {
         // The question of a running turn also arrives as an event.
         const end =
           turn === null ? messages.length : messages.findLastIndex(({ role }) => role === 'user');
-        arrivals.catchUp(sessionId, messages.slice(0, Math.max(0, end)), hasAsked);
+        received.onReopen(sessionId, messages.slice(0, Math.max(0, end)), isAwaiting);
       });
     });
-    if (refusal !== undefined && refusal.problem?.status !== 503) arrivals.forget(sessionId);
+    if (error !== undefined && error.problem?.status !== 503) received.forget(sessionId);
   }
 
   /**
    * Repeats a request until the assistant is available. Stops if the connection was replaced.
-   * @returns The error with which the request failed, if any.
+   * @returns The error of the request, if any.
    */
-  async function onThisConnection(ask: () => Promise<void>): Promise<ChatError | undefined> {
-    const { connections } = link;
+  async function tryOnConnection(request: () => Promise<void>): Promise<ChatError | undefined> {
+    const { connections } = connection;
     try {
-      await untilAvailable(async () => {
-        if (link.connections === connections) await ask();
+      await retryUnavailable(async () => {
+        if (connection.connections === connections) await request();
       });
       return undefined;
     } catch (error) {
@@ -163,38 +166,40 @@ export async function openChat({
     }
   }
 
-  /** Repeats a request for about two minutes while the assistant answers 503. Rethrows other errors. */
-  async function untilAvailable<Result>(ask: () => Promise<Result>): Promise<Result> {
-    for (let tries = 0; ; tries += 1) {
+  /** Repeats a request for about two minutes while the assistant is unavailable. Rethrows other errors. */
+  async function retryUnavailable<Result>(request: () => Promise<Result>): Promise<Result> {
+    for (let retries = 0; ; retries += 1) {
       try {
-        return await ask();
+        return await request();
       } catch (error) {
         const problem = error instanceof ChatError ? error.problem : undefined;
-        if (problem?.status !== 503 || tries === MAX_TRIES) throw error;
-        const delayMs = delayOf(1011, tries) ?? 0;
-        onStatus({ type: 'refused', problem, delayMs });
+        if (problem?.status !== 503 || retries === MAX_RETRIES) throw error;
+        const delayMs = delayOf(1011, retries) ?? 0;
+        onStatus({ type: 'unavailable', problem, delayMs });
         await delay(delayMs);
       }
     }
   }
 
-  async function nextStep(answer: AnswerStream): Promise<void> {
-    const { ask, sessionId: session_id } = answer;
-    if (answer.isOpenedNext) return reopen(answer);
-    if (ask.type !== 'send') return retry(answer);
-    const { text, clientMessageId: client_message_id } = ask;
-    const request = { type: 'message.send', session_id, text, client_message_id } as const;
-    const first = await link.ask(request, bindTo(answer));
-    if (first.type !== 'message.repeated') return;
-    answer.turnId ??= first.turn_id;
+  async function send(
+    answer: AnswerStream,
+    { text, clientMessageId: client_message_id }: Extract<AnswerStart, { type: 'send' }>,
+  ): Promise<void> {
+    const message = { session_id: answer.sessionId, text, client_message_id };
+    const reply = await connection.request(
+      { type: 'message.send', ...message },
+      createTurnSetter(answer),
+    );
+    if (reply.type !== 'message.repeated') return;
+    answer.turnId ??= reply.turn_id;
     await reopen(answer);
   }
 
   /** Sends a retry. It has no idempotency key, so after a loss the session shows whether it was handled. */
   async function retry(answer: AnswerStream): Promise<void> {
-    answer.wasAsked = true;
+    answer.wasRetrySent = true;
     const request = { type: 'message.retry', session_id: answer.sessionId } as const;
-    await link.ask(request, bindTo(answer));
+    await connection.request(request, createTurnSetter(answer));
   }
 
   /** Opens the session of an answer and replays the missing events. */
@@ -203,23 +208,24 @@ export async function openChat({
     const known = turn_id === undefined ? {} : { turn_id, after };
     let stored: readonly Message[] = [];
     let isRunning = false;
-    await link.ask({ type: 'session.open', session_id, ...known }, ({ turn, messages }) => {
-      arrivals.catchUp(session_id, messages, true);
+    await connection.request({ type: 'session.open', session_id, ...known }, (opened) => {
+      const { turn, messages } = opened;
+      received.onReopen(session_id, messages, true);
       stored = messages.filter(({ unasked }) => unasked !== true);
       isRunning = turn !== null && answer.isTurn(turn.turn_id, messages);
       if (isRunning) answer.turnId = turn?.turn_id;
       answer.isReplaying = true;
     });
     // Replies come in order, so all replayed events arrive before the pong.
-    await link.ask({ type: 'ping' });
+    await connection.request({ type: 'ping' });
     answer.isReplaying = false;
     if (isRunning || answer.isOver) return;
-    const isUnhandled = answer.turnId === undefined && answer.ask.type === 'retry';
-    if (isUnhandled && stored.at(-1)?.status !== undefined) return retry(answer);
+    const isUnhandledRetry = answer.turnId === undefined && answer.start.type === 'retry';
+    if (isUnhandledRetry && stored.at(-1)?.status !== undefined) return retry(answer);
     answer.endWith(stored);
   }
 
-  await link.opened;
+  await connection.opened;
 
   return {
     /** Creates a session. After a lost connection, an extra empty session may exist. */
@@ -228,7 +234,7 @@ export async function openChat({
     ): Promise<Session> {
       const { profileId: profile_id, name } = options;
       const request = { type: 'session.create', profile_id, name } as const;
-      return (await untilAvailable(() => link.insist(request))).session;
+      return (await retryUnavailable(() => connection.requestRepeatedly(request))).session;
     },
 
     /**
@@ -239,8 +245,8 @@ export async function openChat({
       sessionId: string,
     ): Promise<{ session: Session; messages: Message[]; answer: StreamedAnswer | null }> {
       const request = { type: 'session.open', session_id: sessionId } as const;
-      const { session, messages, turn } = await link.insist(request, (opened) => {
-        arrivals.note(sessionId, opened.messages);
+      const { session, messages, turn } = await connection.requestRepeatedly(request, (opened) => {
+        received.addKnown(sessionId, opened.messages);
         if (opened.turn !== null) openedTurns.add(opened.turn.turn_id);
       });
       if (turn === null) return { session, messages, answer: null };
@@ -258,33 +264,33 @@ export async function openChat({
 
     /** Cancels the running answer. Its last event still follows. */
     async cancel(sessionId: string): Promise<void> {
-      await link.insist({ type: 'message.cancel', session_id: sessionId });
+      await connection.requestRepeatedly({ type: 'message.cancel', session_id: sessionId });
     },
 
     /**
      * Reverts all changes that a step made in the user's memory, or none.
-     * @throws ChatError `refused` with the problem `nothing_to_undo` if they were reverted before, or the memory has
+     * @throws ChatError `rejected` with the problem `nothing_to_undo` if they were reverted before, or the memory has
      *   changed since.
      */
-    async undo(sessionId: string, stepId: string): Promise<void> {
-      await link.insist({ type: 'memory.undo', session_id: sessionId, step_id: stepId });
+    async undo(session_id: string, step_id: string): Promise<void> {
+      await connection.requestRepeatedly({ type: 'memory.undo', session_id, step_id });
     },
 
     /**
      * Sets the callback for messages that this client did not request. It covers the 20 most recently used sessions.
      * Messages that arrive during a loss follow after the reconnect.
      */
-    onArrived(callback: (arrived: ReceivedMessage) => void): void {
-      arrivals.onArrived = callback;
+    onArrived(callback: (received: ReceivedMessage) => void): void {
+      received.onArrived = callback;
     },
 
     /** Closes the connection. All pending calls and answers fail. */
-    close: (): void => link.close(),
+    close: (): void => connection.close(),
   };
 }
 
-/** Returns a callback that assigns the turn of the first event to an answer. */
-function bindTo(answer: AnswerStream): (frame: ReceivedFrame) => void {
+/** Creates a callback that assigns the turn of the first event to an answer. */
+function createTurnSetter(answer: AnswerStream): (frame: ReceivedFrame) => void {
   return (frame) => {
     if (frame.type === 'message.started') answer.turnId = frame.turn_id;
   };

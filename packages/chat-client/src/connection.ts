@@ -5,19 +5,17 @@ import {
   type ConnectionClose,
   isNoAssistant,
   createProtocolError,
-  createRejectionError,
 } from './errors.ts';
 import { type ReceivedFrame, isEvent, type SequencedEvent, parseServerFrame } from './frames.ts';
 
-/** Maximum duration of a handshake. */
-const HANDSHAKE_MS = 15_000;
+const HANDSHAKE_TIMEOUT_MS = 15_000;
 
 /** Idle time before a ping, and silence before the connection is dropped. */
-const IDLE_MS = 30_000;
-const SILENCE_MS = 75_000;
+const MAX_IDLE_MS = 30_000;
+const MAX_SILENCE_MS = 75_000;
 
 /** Close code for an invalid frame. Browsers only allow codes from 3000 to 4999, or 1000. */
-const UNREADABLE = 4002;
+const INVALID_FRAME_CODE = 4002;
 
 /** An event of a WebSocket, with the members of all event types. */
 type SocketEvent = {
@@ -46,10 +44,11 @@ export type Status =
   /** The server has been silent for `quietMs` while an answer is expected. */
   | { type: 'quiet'; quietMs: number }
   /** The server sends data again after a silence. */
-  | { type: 'heard' }
+  | { type: 'responsive' }
+  /** The connection was lost. The client reconnects after the delay. */
   | { type: 'waiting'; code: number; reason: string; delayMs: number }
-  /** The assistant is unavailable. The message is sent again after the delay. */
-  | { type: 'refused'; problem: Problem; delayMs: number }
+  /** The assistant is unavailable. The client sends the message again after the delay. */
+  | { type: 'unavailable'; problem: Problem; delayMs: number }
   /** The client does not reconnect. */
   | { type: 'ended'; error: ChatError };
 
@@ -79,9 +78,9 @@ type ConnectionHandlers = {
   onEnd: (error: ChatError) => void;
 };
 
-/** The connection was lost before the reply. The server may or may not have handled the message. */
+/** The error of a connection that was lost before the reply. The server may have handled the message. */
 export class ConnectionLostError extends Error {
-  override readonly name = 'LostError';
+  override readonly name = 'ConnectionLostError';
 }
 
 type Request<Name extends ClientType> = { type: Name } & Record<string, unknown>;
@@ -90,8 +89,8 @@ type Reply<Name extends ClientType> = ServerFrame<(typeof clientMessages)[Name][
 /** Called with a reply before the next frame is processed. */
 type OnReply<Name extends ClientType> = (frame: Reply<Name>) => void;
 
-type Waiter = {
-  request: ClientType;
+type PendingRequest = {
+  type: ClientType;
   resolve: (frame: ReceivedFrame) => void;
   reject: (error: Error) => void;
 };
@@ -111,23 +110,23 @@ export class ChatConnection {
   /** Number of opened connections. */
   connections = 0;
   readonly #options: ConnectionOptions;
-  readonly #user: ConnectionHandlers;
-  readonly #waiting = new Map<string, Waiter>();
+  readonly #handlers: ConnectionHandlers;
+  readonly #pending = new Map<string, PendingRequest>();
   readonly #stopping = new AbortController();
   #socket: Socket | undefined;
-  #opened = pending();
+  #opened = createDeferred();
   #isOpen = false;
   #isQuiet = false;
   #timer: ReturnType<typeof setTimeout> | undefined;
-  #asked = 0;
+  #requests = 0;
   /** Number of attempts since the last open connection. */
-  #attempt = 0;
+  #attempts = 0;
   /** Time of the first loss since the server last sent data. */
   #lostAt: number | undefined;
 
-  constructor(options: ConnectionOptions, user: ConnectionHandlers) {
+  constructor(options: ConnectionOptions, handlers: ConnectionHandlers) {
     this.#options = options;
-    this.#user = user;
+    this.#handlers = handlers;
     this.#connect();
   }
 
@@ -137,8 +136,8 @@ export class ChatConnection {
   }
 
   /** Sends a message on the current connection and resolves to the first reply. */
-  ask<Name extends ClientType>(
-    request: Request<Name>,
+  request<Name extends ClientType>(
+    message: Request<Name>,
     onReply?: OnReply<Name>,
   ): Promise<Reply<Name>> {
     const { promise, resolve, reject } = Promise.withResolvers<Reply<Name>>();
@@ -146,33 +145,33 @@ export class ChatConnection {
       reject(new ConnectionLostError('There is no connection'));
       return promise;
     }
-    this.#asked += 1;
-    const id = String(this.#asked);
-    this.#waiting.set(id, {
-      request: request.type,
+    this.#requests += 1;
+    const id = String(this.#requests);
+    this.#pending.set(id, {
+      type: message.type,
       resolve: (frame) => {
-        // `#answer` has checked the type.
+        // `#settle` has checked the type.
         const reply = frame as Reply<Name>;
         onReply?.(reply);
         resolve(reply);
       },
       reject,
     });
-    this.#socket?.send(JSON.stringify({ ...request, id }));
-    if (this.#timer === undefined || this.#waiting.size === 1) this.#watch();
+    this.#socket?.send(JSON.stringify({ ...message, id }));
+    if (this.#timer === undefined || this.#pending.size === 1) this.#watch();
     return promise;
   }
 
   /** Sends an idempotent message, and repeats it on new connections until it gets a reply. */
-  async insist<Name extends ClientType>(
-    request: Request<Name>,
+  async requestRepeatedly<Name extends ClientType>(
+    message: Request<Name>,
     onReply?: OnReply<Name>,
   ): Promise<Reply<Name>> {
     for (;;) {
       if (this.end !== undefined) throw this.end;
       await this.opened;
       try {
-        return await this.ask(request, onReply);
+        return await this.request(message, onReply);
       } catch (error) {
         if (!(error instanceof ConnectionLostError)) throw error;
       }
@@ -197,14 +196,14 @@ export class ChatConnection {
     });
     socket.addEventListener('message', ({ data }) => {
       if (!isCurrent()) return;
-      this.#onHeard();
+      this.#onData();
       try {
         const frame = parseServerFrame(String(data));
         if (frame !== undefined) this.#onFrame(frame);
       } catch (error) {
         if (!(error instanceof ChatError)) throw error;
         failure = { code: 1002, reason: error.message };
-        socket.close(UNREADABLE);
+        socket.close(INVALID_FRAME_CODE);
       }
       this.#watch();
     });
@@ -221,7 +220,7 @@ export class ChatConnection {
     });
     this.#timer = setTimeout(() => {
       this.#onQuiet();
-      this.#timer = setTimeout(() => this.#drop(), HANDSHAKE_MS - this.#options.quietMs);
+      this.#timer = setTimeout(() => this.#drop(), HANDSHAKE_TIMEOUT_MS - this.#options.quietMs);
     }, this.#options.quietMs);
   }
 
@@ -230,16 +229,16 @@ export class ChatConnection {
     clearTimeout(this.#timer);
     if (!this.#isOpen) return;
     const { quietMs } = this.#options;
-    const isAwaited = this.#waiting.size > 0 || this.#user.isAwaiting();
-    const pingMs = isAwaited ? quietMs / 3 : IDLE_MS;
+    const isAwaiting = this.#pending.size > 0 || this.#handlers.isAwaiting();
+    const pingMs = isAwaiting ? quietMs / 3 : MAX_IDLE_MS;
     this.#timer = setTimeout(() => {
       this.#socket?.send('{"type":"ping"}');
-      const leftMs = isAwaited ? quietMs - pingMs : SILENCE_MS - pingMs;
+      const remainingMs = (isAwaiting ? quietMs : MAX_SILENCE_MS) - pingMs;
       this.#timer = setTimeout(() => {
-        if (!isAwaited) return this.#drop();
+        if (!isAwaiting) return this.#drop();
         this.#onQuiet();
-        this.#timer = setTimeout(() => this.#drop(), SILENCE_MS - quietMs);
-      }, leftMs);
+        this.#timer = setTimeout(() => this.#drop(), MAX_SILENCE_MS - quietMs);
+      }, remainingMs);
     }, pingMs);
   }
 
@@ -256,41 +255,45 @@ export class ChatConnection {
     onStatus({ type: 'quiet', quietMs });
   }
 
-  #onHeard(): void {
+  #onData(): void {
     this.#lostAt = undefined;
-    if (this.#isQuiet) this.#options.onStatus({ type: 'heard' });
+    if (this.#isQuiet) this.#options.onStatus({ type: 'responsive' });
     this.#isQuiet = false;
   }
 
   #onOpen(): void {
-    this.#attempt = 0;
+    this.#attempts = 0;
     this.#isOpen = true;
     this.#isQuiet = false;
     this.connections += 1;
     this.#watch();
     this.#options.onStatus({ type: 'connected' });
     this.#opened.resolve();
-    this.#user.onOpen();
+    this.#handlers.onOpen();
   }
 
   #onFrame(frame: ReceivedFrame): void {
-    if (frame.type !== 'other') this.#answer(frame);
-    if (isEvent(frame)) this.#user.onEvent(frame);
+    if (frame.type !== 'other') this.#settle(frame);
+    if (isEvent(frame)) this.#handlers.onEvent(frame);
   }
 
-  /** @throws ChatError `no_assistant` for a reply of an unexpected type. */
-  #answer(frame: ServerFrame): void {
+  /**
+   * Settles the request that a frame answers.
+   * @throws ChatError `no_assistant` for a reply of an unexpected type.
+   */
+  #settle(frame: ServerFrame): void {
     const id = 'id' in frame && typeof frame.id === 'string' ? frame.id : '';
-    const waiter = this.#waiting.get(id);
-    if (waiter === undefined) return;
-    const isRefusal = frame.type === 'error' && !('seq' in frame);
-    const answers: readonly string[] = clientMessages[waiter.request].answers;
-    if (!isRefusal && !answers.includes(frame.type)) {
-      throw createProtocolError(`a ${frame.type} in answer to ${waiter.request}`);
+    const request = this.#pending.get(id);
+    if (request === undefined) return;
+    const isRejection = frame.type === 'error' && !('seq' in frame);
+    const answers: readonly string[] = clientMessages[request.type].answers;
+    if (!isRejection && !answers.includes(frame.type)) {
+      throw createProtocolError(`a ${frame.type} in answer to ${request.type}`);
     }
-    this.#waiting.delete(id);
-    if (isRefusal) waiter.reject(createRejectionError(frame.problem));
-    else waiter.resolve(frame);
+    this.#pending.delete(id);
+    if (!isRejection) return request.resolve(frame);
+    const { problem } = frame;
+    request.reject(new ChatError('rejected', problem.detail ?? problem.title, problem));
   }
 
   #onClose(closing: ConnectionClose): void {
@@ -298,12 +301,12 @@ export class ChatConnection {
     this.#timer = undefined;
     this.#socket = undefined;
     this.#isQuiet = false;
-    if (this.#isOpen) this.#opened = pending();
+    if (this.#isOpen) this.#opened = createDeferred();
     this.#isOpen = false;
-    const waiting = [...this.#waiting.values()];
-    this.#waiting.clear();
-    for (const { reject } of waiting) reject(new ConnectionLostError('The connection was lost'));
-    this.#user.onLost(closing);
+    const requests = [...this.#pending.values()];
+    this.#pending.clear();
+    for (const { reject } of requests) reject(new ConnectionLostError('The connection was lost'));
+    this.#handlers.onLost(closing);
     if (this.end !== undefined) return;
     const delayMs = this.#delayAfter(closing);
     if (delayMs === null) {
@@ -312,7 +315,7 @@ export class ChatConnection {
       this.#options.onStatus({ type: 'ended', error });
       return;
     }
-    this.#attempt += 1;
+    this.#attempts += 1;
     const { code, reason } = closing;
     this.#options.onStatus({ type: 'waiting', code, reason, delayMs });
     void delay(delayMs, this.#stopping.signal).then(() => this.#connect());
@@ -322,7 +325,7 @@ export class ChatConnection {
   #delayAfter(closing: ConnectionClose): number | null {
     if (this.connections === 0 || isNoAssistant(closing)) return null;
     const { delayOf, patienceMs } = this.#options;
-    const delayMs = delayOf(closing.code, this.#attempt);
+    const delayMs = delayOf(closing.code, this.#attempts);
     if (delayMs === null) return null;
     this.#lostAt ??= performance.now();
     const lostMs = performance.now() - this.#lostAt;
@@ -333,13 +336,13 @@ export class ChatConnection {
     if (this.end !== undefined) return;
     this.end = error;
     this.#opened.reject(error);
-    this.#user.onEnd(error);
+    this.#handlers.onEnd(error);
   }
 }
 
 /** Creates a deferred promise whose unhandled rejection is harmless. */
-function pending(): PromiseWithResolvers<void> {
-  const result = Promise.withResolvers<void>();
-  result.promise.catch(() => undefined);
-  return result;
+function createDeferred(): PromiseWithResolvers<void> {
+  const deferred = Promise.withResolvers<void>();
+  deferred.promise.catch(() => undefined);
+  return deferred;
 }

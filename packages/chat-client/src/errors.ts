@@ -7,7 +7,7 @@ const MAX_BACKOFF_MS = 30_000;
  *
  * | code           | meaning                                                           |
  * | -------------- | ----------------------------------------------------------------- |
- * | `refused`      | the assistant answered with `problem`                             |
+ * | `rejected`     | the assistant answered with `problem`                             |
  * | `signed_out`   | the session cookie is no longer valid (close 4401)                |
  * | `forbidden`    | too many messages without permission (close 4403)                 |
  * | `too_many`     | too many connections or messages, for longer than a wait (4429)   |
@@ -17,8 +17,8 @@ const MAX_BACKOFF_MS = 30_000;
  * | `answer_lost`  | the answer is neither running nor stored                          |
  * | `closed`       | the client was closed                                             |
  */
-export type ChatErrorCode =
-  | 'refused'
+type ChatErrorCode =
+  | 'rejected'
   | 'signed_out'
   | 'forbidden'
   | 'too_many'
@@ -32,7 +32,7 @@ export type ChatErrorCode =
 export class ChatError extends Error {
   override readonly name = 'ChatError';
   readonly code: ChatErrorCode;
-  /** Problem that the assistant sent. Only set for the code `refused`. */
+  /** Problem that the assistant sent. Only set for the code `rejected`. */
   readonly problem: Problem | undefined;
 
   constructor(code: ChatErrorCode, message: string, problem?: Problem) {
@@ -42,20 +42,15 @@ export class ChatError extends Error {
   }
 }
 
-/** Creates the error of a message that the assistant rejected with a problem. */
-export function createRejectionError(problem: Problem): ChatError {
-  return new ChatError('refused', problem.detail ?? problem.title, problem);
-}
-
 /** Creates the error of a frame that violates the protocol. */
-export function createProtocolError(what: string): ChatError {
-  return new ChatError('no_assistant', `the server sent ${what}`);
+export function createProtocolError(violation: string): ChatError {
+  return new ChatError('no_assistant', `the server sent ${violation}`);
 }
 
 /** The close of a connection. `status` is the HTTP status of a rejected handshake, if known. */
 export type ConnectionClose = { code: number; reason: string; status?: number };
 
-/** Returns whether the rejection of the handshake shows that the server is not an assistant. */
+/** Returns whether the handshake was rejected with a status that the assistant never sends. */
 export const isNoAssistant = ({ status }: ConnectionClose): boolean =>
   status !== undefined && status !== 429 && status < 500;
 
@@ -80,7 +75,7 @@ export function createCloseError(closing: ConnectionClose): ChatError {
   }
 }
 
-const CLOSES: Readonly<Record<number, string>> = {
+const CLOSE_REASONS: Readonly<Record<number, string>> = {
   1000: 'the assistant closed it',
   1001: 'the assistant closed it',
   1006: 'the network broke or the assistant is away',
@@ -92,7 +87,7 @@ const CLOSES: Readonly<Record<number, string>> = {
 
 /** Describes a close code for people. docs/protocol.md, Close codes. */
 export function describeClose(code: number): string {
-  return CLOSES[code] ?? `it was closed with the code ${code}`;
+  return CLOSE_REASONS[code] ?? `it was closed with the code ${code}`;
 }
 
 /**

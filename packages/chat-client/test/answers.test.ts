@@ -234,11 +234,11 @@ test('A rejected message throws its problem', async (t) => {
   const answer = client.send('s', 'Що є?');
   peer.say({ type: 'error', id: (await say(peer)).id, problem });
   const { error } = await all(answer);
-  assert.equal(error?.code, 'refused');
+  assert.equal(error?.code, 'rejected');
   assert.equal(error?.problem?.code, 'turn_running');
   const cancelling = client.cancel('s');
   peer.say({ type: 'error', id: (await peer.hear('message.cancel')).id, problem });
-  await assert.rejects(cancelling, { code: 'refused', message: 'Wait for it.' });
+  await assert.rejects(cancelling, { code: 'rejected', message: 'Wait for it.' });
 });
 
 const digest = (id: string) => message(id, 'assistant', 'Нових: 1', { unasked: true });

@@ -123,11 +123,11 @@ test('A silent server is reported, and its next answer too', async (t) => {
   peer.socket.pause();
   await untilStatus(statuses, 'quiet');
   peer.socket.resume();
-  await untilStatus(statuses, 'heard');
+  await untilStatus(statuses, 'responsive');
   peer.say({ type: 'session.created', id, session_id: 's', session });
   await creating;
   const types = statuses.map(({ type }) => type);
-  assert.deepEqual(types.slice(0, 3), ['connected', 'quiet', 'heard']);
+  assert.deepEqual(types.slice(0, 3), ['connected', 'quiet', 'responsive']);
 });
 
 test('A slow server that answers pings is not silent', async (t) => {
@@ -291,9 +291,9 @@ test('A message that may be stored is repeated while the server is unavailable',
   assert.equal(error, undefined);
   assert.equal(textOf(events), 'Є дві.');
   assert.deepEqual(statuses.slice(3), [
-    { type: 'refused', problem: unavailable, delayMs: 0 },
-    { type: 'refused', problem: unknown, delayMs: 0 },
-    { type: 'refused', problem: unavailable, delayMs: 0 },
+    { type: 'unavailable', problem: unavailable, delayMs: 0 },
+    { type: 'unavailable', problem: unknown, delayMs: 0 },
+    { type: 'unavailable', problem: unavailable, delayMs: 0 },
   ]);
 });
 
@@ -314,9 +314,9 @@ test('A message fails with its problem after minutes of outage', async (t) => {
   const answer = client.send('s', 'Що є?');
   for (let sent = 0; sent < 9; sent += 1) await refuse(peer, 'message.send', unavailable);
   const { error } = await all(answer);
-  assert.equal(error?.code, 'refused');
+  assert.equal(error?.code, 'rejected');
   assert.deepEqual(error?.problem, unavailable);
-  assert.equal(statuses.filter(({ type }) => type === 'refused').length, 8);
+  assert.equal(statuses.filter(({ type }) => type === 'unavailable').length, 8);
 });
 
 test('Creating a session is repeated during an outage only', async (t) => {
@@ -328,15 +328,15 @@ test('Creating a session is repeated during an outage only', async (t) => {
   peer.say({ type: 'session.created', id, session_id: 's', session });
   assert.equal((await creating).session_id, 's');
   assert.deepEqual(statuses.slice(1), [
-    { type: 'refused', problem: unavailable, delayMs: 0 },
-    { type: 'refused', problem: unknown, delayMs: 0 },
+    { type: 'unavailable', problem: unavailable, delayMs: 0 },
+    { type: 'unavailable', problem: unknown, delayMs: 0 },
   ]);
 
   const problem = { status: 404, code: 'profile_not_found', title: 'No such profile' };
   const refused = client.createSession({ profileId: 'none' });
   await refuse(peer, 'session.create', problem);
-  await assert.rejects(refused, { code: 'refused', problem });
+  await assert.rejects(refused, { code: 'rejected', problem });
   const unlucky = client.createSession();
   for (let asked = 0; asked < 9; asked += 1) await refuse(peer, 'session.create', unavailable);
-  await assert.rejects(unlucky, { code: 'refused', problem: unavailable });
+  await assert.rejects(unlucky, { code: 'rejected', problem: unavailable });
 });

@@ -17,7 +17,7 @@ import { exampleUser, userProperties } from '../identity/routes.ts';
 import { queueTokenRevocation, type TokenRevocation } from '../identity/token-revocation.ts';
 import { readPermissions, readRole } from '../identity/users.ts';
 import { nullable, okAnswer, storableText, timestamp, userId } from '../schema.ts';
-import { listHandler } from '../conversations/routes.ts';
+import { createListHandler } from '../conversations/routes.ts';
 import type { SessionService } from '../conversations/sessions.ts';
 import { sessionsResponse, sessionsQuery } from '../conversations/schemas.ts';
 import type { Tables } from '../tables.ts';
@@ -65,7 +65,7 @@ export function adminRoutes(app: Server, deps: AdminDeps): void {
         response: { 200: sessionsResponse },
       },
     },
-    listHandler(deps.sessions),
+    createListHandler(deps.sessions),
   );
 
   app.get(

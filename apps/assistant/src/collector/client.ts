@@ -1,12 +1,10 @@
 import createClient from 'openapi-fetch';
 import type { components, paths } from './generated/openapi.ts';
 
-/** A failed request to the collector, with a message for people. */
+/** A failed request to the collector, with a message for people. Its status is undefined without a response. */
 export class CollectorError extends Error {
   override readonly name = 'CollectorError';
-  /** Status of the answer; undefined if there was none. */
   readonly status: number | undefined;
-  /** Retry-After of the answer. */
   readonly retryAfterSeconds: number | undefined;
 
   constructor(message: string, options: ErrorOptions & { response?: Response } = {}) {
@@ -19,16 +17,21 @@ export class CollectorError extends Error {
 
 /** A listing of the collector. */
 export type Listing = components['schemas']['FulltextSearchResult']['listing'];
-type FulltextSearch = components['schemas']['FulltextSearchRequest'];
-type SimilarSearch = components['schemas']['SimilarSearchRequest'];
+/** A search with the listings to match. */
 export type MatchesRequest = components['schemas']['SearchMatchesRequest'];
+
+type SearchRequests = {
+  fulltext: components['schemas']['FulltextSearchRequest'];
+  hybrid: components['schemas']['FulltextSearchRequest'];
+  similar: components['schemas']['SimilarSearchRequest'];
+};
 
 /** A page of the feed of changes. */
 export type ChangesPage =
   paths['/api/v1/listings/changes']['get']['responses'][200]['content']['application/json'];
 
 /** Found listings. A search by meaning alone ranks all listings and has no total. */
-export type Found = {
+export type ListingPage = {
   listings: Listing[];
   total: { value: number; relation: 'eq' | 'gte' } | undefined;
 };
@@ -38,8 +41,7 @@ export type Collector = ReturnType<typeof createCollector>;
 
 /**
  * Creates a client of the collector. Its types are generated from the collector's OpenAPI document.
- * @param url COLLECTOR_URL
- * @param apiKey COLLECTOR_API_KEY; empty if the collector needs none.
+ * @param options.apiKey COLLECTOR_API_KEY; empty if the collector needs none.
  */
 export function createCollector({ url, apiKey }: { url: string; apiKey: string }) {
   const client = createClient<paths>({
@@ -48,19 +50,14 @@ export function createCollector({ url, apiKey }: { url: string; apiKey: string }
   });
 
   return {
-    /** Finds listings that have all the words, best first. */
-    async searchWords(body: FulltextSearch, signal: AbortSignal): Promise<Found> {
-      return found(await answerOf(client.POST('/api/v1/search/fulltext', { body, signal })));
-    },
-
-    /** Finds listings by words and meaning, best first. */
-    async searchBoth(body: FulltextSearch, signal: AbortSignal): Promise<Found> {
-      return found(await answerOf(client.POST('/api/v1/search/hybrid', { body, signal })));
-    },
-
-    /** Finds listings that are similar to a text or another listing. */
-    async searchSimilar(body: SimilarSearch, signal: AbortSignal): Promise<Found> {
-      return found(await answerOf(client.POST('/api/v1/search/similar', { body, signal })));
+    /** Finds listings by all words, by words and meaning, or by similarity to a text or a listing; best first. */
+    async search<Kind extends keyof SearchRequests>(
+      kind: Kind,
+      body: SearchRequests[Kind],
+      signal: AbortSignal,
+    ): Promise<ListingPage> {
+      const options = { body: body as SearchRequests['hybrid'], signal };
+      return toPage(await responseData(client.POST(`/api/v1/search/${kind}`, options)));
     },
 
     /**
@@ -69,35 +66,31 @@ export function createCollector({ url, apiKey }: { url: string; apiKey: string }
      */
     listChanges(after: string | undefined, signal: AbortSignal): Promise<ChangesPage> {
       const params = { query: after === undefined ? {} : { after } };
-      return answerOf(client.GET('/api/v1/listings/changes', { params, signal }));
+      return responseData(client.GET('/api/v1/listings/changes', { params, signal }));
     },
 
-    /** Returns those of at most 100 listings that a search finds. */
+    /** Returns the listings that a search finds among at most 100 given ones. */
     async findMatches(body: MatchesRequest, signal: AbortSignal): Promise<Listing[]> {
-      return found(await answerOf(client.POST('/api/v1/search/matches', { body, signal })))
-        .listings;
+      const page = await responseData(client.POST('/api/v1/search/matches', { body, signal }));
+      return toPage(page).listings;
     },
 
     /** Returns one listing. */
     findListing(listingId: number, signal: AbortSignal): Promise<Listing> {
       const params = { path: { id: String(listingId) } };
-      return answerOf(client.GET('/api/v1/listings/{id}', { params, signal }));
+      return responseData(client.GET('/api/v1/listings/{id}', { params, signal }));
     },
   };
 }
 
-function found({
-  items,
-  total,
-}: {
-  items: readonly { listing: Listing }[];
-  total?: Found['total'];
-}): Found {
+type ResultPage = { items: readonly { listing: Listing }[]; total?: ListingPage['total'] };
+
+function toPage({ items, total }: ResultPage): ListingPage {
   return { listings: items.map(({ listing }) => listing), total };
 }
 
 /** @throws CollectorError with the collector's message. */
-async function answerOf<Data>(
+async function responseData<Data>(
   request: Promise<{ data?: Data; error?: unknown; response: Response }>,
 ): Promise<Data> {
   const { data, error, response } = await request.catch((cause: unknown) => {
@@ -110,14 +103,12 @@ async function answerOf<Data>(
       { response },
     );
   }
-  throw new CollectorError(
-    messageOf(error) ?? `the collector answered with status ${response.status}`,
-    { response },
-  );
+  const message = formatProblem(error) ?? `the collector answered with status ${response.status}`;
+  throw new CollectorError(message, { response });
 }
 
-/** Returns the message of a problem document. RFC 9457 §3.1. */
-function messageOf(error: unknown): string | undefined {
+/** Formats a problem document. RFC 9457 §3.1. */
+function formatProblem(error: unknown): string | undefined {
   if (typeof error !== 'object' || error === null) return undefined;
   const { title, detail, errors } = error as Partial<components['schemas']['Problem']>;
   if (title === undefined) return undefined;

@@ -4,7 +4,7 @@ import { insertEvents } from './event-log.ts';
 import { insertMessage } from './messages.ts';
 import { presentMessage } from './schemas.ts';
 import { lockSession } from './session-rows.ts';
-import { insertEndedTurn, findLatestTurn } from './turns.ts';
+import { findLatestTurn, insertTurn } from './turns.ts';
 
 /** A message that the assistant sends without a question, such as a digest. */
 export type Announcement = {
@@ -33,7 +33,7 @@ export function createAnnounce(db: Kysely<Tables>): AnnounceMessage {
       if ((await findLatestTurn(trx, sessionId))?.status === 'running') return 'busy';
       const announcement = await compose(trx);
       if (announcement === undefined) return 'nothing';
-      const turn = await insertEndedTurn(trx, owned);
+      const turn = await insertTurn(trx, owned, null);
       const { turnId } = turn;
       const message = { sessionId, turnId, role: 'assistant' as const, unasked: true };
       const stored = await insertMessage(trx, { ...message, ...announcement });

@@ -16,14 +16,14 @@ import { problem } from '../errors.ts';
 import { nullable } from '../schema.ts';
 import { sharedSchemas } from './schemas.ts';
 
-/** Path of the WebSocket endpoint. Contract 3, WebSocket. */
+/** Path of the WebSocket endpoint. */
 export const SOCKET_PATH = '/ws';
 
 const CHANNEL = 'socket';
 const clientTypes = Object.keys(clientMessages) as ClientType[];
 const serverKeys = Object.keys(serverMessages) as ServerKey[];
 
-/** Shared schemas by `$id`. HTTP routes use the same ones. */
+/** Schemas that HTTP routes use too, by `$id`. */
 const schemas = new Map<unknown, object>(
   [...sharedSchemas, problemSchema].map((schema) => [Reflect.get(schema, '$id'), schema]),
 );
@@ -31,7 +31,7 @@ const schemas = new Map<unknown, object>(
 const maxMessageKib = socketLimits.maxMessageBytes / 1024;
 const closeCodes: readonly { code: number; reason: string }[] = [
   ...Object.values(closings),
-  // UserMessage by the WebSocket library.
+  // The WebSocket library sends this code.
   { code: 1009, reason: `A message is larger than ${maxMessageKib} KiB` },
 ];
 
@@ -55,7 +55,7 @@ Close codes:
 ${closeCodes.map(({ code, reason }) => `| \`${code}\` | ${reason} |`).join('\n')}
 `;
 
-/** Example values of message members by name. `otherExamples` overrides them for single messages. */
+/** Example values of message members by name. */
 const examples: Record<string, unknown> = {
   id: '7',
   session_id: exampleSession.session_id,
@@ -63,7 +63,6 @@ const examples: Record<string, unknown> = {
   seq: 3,
   after: 12,
   name: exampleSession.name,
-  profile_id: exampleSession.profile_id,
   session: exampleSession,
   messages: [exampleMessage],
   turn: null,
@@ -84,7 +83,8 @@ const examples: Record<string, unknown> = {
     title: 'Запам’ятовую: район',
   },
 };
-const otherExamples: Partial<Record<string, object>> = {
+/** Example values that replace the general ones in single messages. */
+const examplesByMessage: Partial<Record<string, object>> = {
   'message.started': { message: exampleMessage },
   'tool.finished': {
     tool: {
@@ -99,26 +99,16 @@ const otherExamples: Partial<Record<string, object>> = {
 };
 
 /** Registers `GET /asyncapi.json`, the public description of the WebSocket protocol. */
-export function registerAsyncApi(
-  app: Server,
-  described: Parameters<typeof createAsyncApiDocument>[0],
-): void {
-  const document = createAsyncApiDocument(described);
-  app.get(
-    '/asyncapi.json',
-    { config: { access: 'public' }, schema: { hide: true } },
-    () => document,
-  );
+export function registerAsyncApi(app: Server, info: AsyncApiInfo): void {
+  const document = createAsyncApiDocument(info);
+  const options = { config: { access: 'public' }, schema: { hide: true } } as const;
+  app.get('/asyncapi.json', options, () => document);
 }
 
+type AsyncApiInfo = { version: string; cookieName: string };
+
 /** Creates the AsyncAPI 3.0.0 document of the WebSocket protocol. @see docs/protocol.md */
-export function createAsyncApiDocument({
-  version,
-  cookieName,
-}: {
-  version: string;
-  cookieName: string;
-}): object {
+export function createAsyncApiDocument({ version, cookieName }: AsyncApiInfo): object {
   const keys = [...clientTypes, ...serverKeys];
   const document = {
     asyncapi: '3.0.0',
@@ -179,7 +169,7 @@ function describeMessage(key: ClientType | ServerKey): object {
     : clientMessages[key as ClientType];
   const type = key.replace(/\.event$/, '');
   const example = Object.keys(members)
-    .filter((name) => name in examples && (isServer || !OMITTED.has(name)))
+    .filter((name) => name in examples)
     .map((name) => [name, examples[name]]);
   return {
     name: type,
@@ -192,13 +182,11 @@ function describeMessage(key: ClientType | ServerKey): object {
           { type: Type.Literal(type), ...withNulls(members) },
           { additionalProperties: false },
         ),
-    examples: [{ payload: { type, ...Object.fromEntries(example), ...otherExamples[key] } }],
+    examples: [{ payload: { type, ...Object.fromEntries(example), ...examplesByMessage[key] } }],
   };
 }
 
-/** Optional members that the examples of client messages omit. */
-const OMITTED = new Set(['profile_id']);
-
+/** Makes optional members nullable. */
 function withNulls(members: TProperties): TProperties {
   return Object.fromEntries(
     Object.entries(members).map(([name, schema]) => [
@@ -212,6 +200,7 @@ function withNulls(members: TProperties): TProperties {
 function describeOperations(): Record<string, object> {
   const channel = { $ref: `#/channels/${CHANNEL}` };
   const messageOf = (key: string) => ({ $ref: `#/channels/${CHANNEL}/messages/${key}` });
+  const security = [{ $ref: '#/components/securitySchemes/session' }];
   const received = clientTypes.map((type) => {
     const { access, answers, description } = clientMessages[type];
     const operation = {
@@ -220,7 +209,7 @@ function describeOperations(): Record<string, object> {
       title: type,
       summary: describeAccess(access),
       description,
-      ...(access !== 'public' && { security: [{ $ref: '#/components/securitySchemes/session' }] }),
+      ...(access !== 'public' && { security }),
       messages: [messageOf(type)],
       reply: { channel, messages: [...answers, 'error'].map(messageOf) },
       'x-access': access,

@@ -11,6 +11,7 @@ import type { Profiles } from '../profiles/profiles.ts';
 import { createTurnReaper } from './end-turn.ts';
 import type { EventLog } from './event-log.ts';
 import type { Cursor } from './listener.ts';
+import type { LiveUser } from './live-users.ts';
 import type { ChatMetrics } from './metrics.ts';
 import { runTurn } from './run-turn.ts';
 import { presentMessage } from './schemas.ts';
@@ -28,34 +29,26 @@ import {
 /** Time that running turns get to finish at a shutdown, before they are aborted. */
 const SHUTDOWN_MS = 20_000;
 
-/** Interval of the reaper. */
-const REAP_MS = 5000;
+const REAP_INTERVAL_MS = 5000;
 
-/** Time limit of naming a session. */
-const TITLE_MS = 30_000;
+const TITLE_TIMEOUT_MS = 30_000;
 
 /** The chat service. See {@link createChat}. */
 export type Chat = ReturnType<typeof createChat>;
 
 /** A message that a user sends to the agent. See `beginTurn` for `clientMessageId`. */
-export type UserMessage = { sessionId: string; text: string; clientMessageId?: string | undefined };
+type UserMessage = { sessionId: string; text: string; clientMessageId?: string | undefined };
 
 /** The connection that sent a message. It is used until the turn has ended. */
 export type MessageSender = {
   requestId: string;
   /** Called before the first event of the turn. */
   onBegin: (key: TurnKey) => void;
-  /** Watches the auth session until `release` is called. */
-  hold: (onSignedOut: () => void) => {
-    /** Resolves the current user. Throws the same errors as `LiveUser.current`. */
-    current: () => Promise<User>;
-    release: () => void;
-  };
+  /** Watches the auth session until the result is released. */
+  hold: (onSignedOut: () => void) => LiveUser;
 };
 
-/**
- * Creates the chat service, which accepts messages and runs turns, one at a time in each session. Contract 3, WebSocket.
- */
+/** Creates the chat service, which accepts messages and runs one turn at a time in each session. Contract 3, WebSocket. */
 export function createChat({
   model,
   profiles,
@@ -78,7 +71,7 @@ export function createChat({
   const reaper = createTurnReaper({ events, log, onAbort: () => metrics.countTurn('cut') });
   const running = new Set<Promise<unknown>>();
   const closing = new AbortController();
-  let isOver = false;
+  let isTimeUp = false;
 
   /** Runs work and makes a shutdown wait for it. */
   async function track<Result>(work: () => Promise<Result>): Promise<Result> {
@@ -91,13 +84,13 @@ export function createChat({
     }
   }
 
-  async function allEnded(): Promise<void> {
+  async function waitForRunning(): Promise<void> {
     while (running.size > 0) await Promise.allSettled(running);
   }
 
   type TurnSetup = { profile: Profile; isNamed: boolean; user: User; sender: MessageSender };
 
-  /** Checks that the user may send messages in the session. Only its owner may. */
+  /** Checks that the user owns the session and may use its profile. */
   async function prepare(user: User, sessionId: string, sender: MessageSender): Promise<TurnSetup> {
     const session = await requireSession(db, { sessionId, scope: { userId: user.id } });
     if (closing.signal.aborted) throw commonProblem('unavailable');
@@ -107,12 +100,11 @@ export function createChat({
     return { profile: profiles.choose(user, known), isNamed: session.name !== '', user, sender };
   }
 
-  function run({ key, question, replaces }: StartedTurn, setting: TurnSetup): void {
-    const { profile, isNamed, user, sender } = setting;
-    const { requestId } = sender;
+  function run({ key, question, replaces }: StartedTurn, setup: TurnSetup): void {
+    const { profile, isNamed, user, sender } = setup;
     const turn = events.start(key);
     sender.onBegin(key);
-    if (isOver) turn.stop('closing');
+    if (isTimeUp) turn.stop('closing');
     turn.append({
       type: 'message.started',
       message: presentMessage(question),
@@ -125,9 +117,9 @@ export function createChat({
       return current;
     }
     void track(async () => {
-      const asker = { user, currentUser, requestId };
       const deps = { ...requests, events, model, limits, metrics, log };
-      const outcome = await runTurn(deps, turn, { profile, asker });
+      const request = { profile, user, currentUser, requestId: sender.requestId };
+      const outcome = await runTurn(deps, turn, request);
       live.release();
       events.finish(turn);
       if (outcome?.status !== 'completed' || isNamed) return;
@@ -138,7 +130,7 @@ export function createChat({
   /** Asks the model for a name of the session, based on its first message. */
   async function nameSession(sessionId: string, text: string, modelName: string): Promise<void> {
     try {
-      const signal = AbortSignal.any([closing.signal, AbortSignal.timeout(TITLE_MS)]);
+      const signal = AbortSignal.any([closing.signal, AbortSignal.timeout(TITLE_TIMEOUT_MS)]);
       const name = await generateTitle(model, { text, modelName, signal });
       if (name !== '') await setNameIfEmpty(db, { sessionId, name });
     } catch (error) {
@@ -151,7 +143,6 @@ export function createChat({
 
     /**
      * Stores a message of the owner and begins its turn. A message that was sent before is not stored again.
-     * @returns The turn, and whether this call began it.
      * @throws ProblemError `session_not_found`, `session_not_yours`, `profile_not_found`, `admin_only`,
      *   `message_name_taken`, `turn_running` or `too_many_turns`.
      */
@@ -161,11 +152,11 @@ export function createChat({
       sender: MessageSender,
     ): Promise<{ turnId: string; isNew: boolean }> =>
       track(async () => {
-        const setting = await prepare(user, sessionId, sender);
-        const begun = await beginTurn(db, { userId: user.id, sessionId }, message);
-        if ('repeats' in begun) return { turnId: begun.repeats, isNew: false };
-        run(begun, setting);
-        return { turnId: begun.key.turnId, isNew: true };
+        const setup = await prepare(user, sessionId, sender);
+        const started = await beginTurn(db, { userId: user.id, sessionId }, message);
+        if ('repeats' in started) return { turnId: started.repeats, isNew: false };
+        run(started, setup);
+        return { turnId: started.key.turnId, isNew: true };
       }),
 
     /**
@@ -174,8 +165,8 @@ export function createChat({
      */
     retry: (user: User, sessionId: string, sender: MessageSender): Promise<void> =>
       track(async () => {
-        const setting = await prepare(user, sessionId, sender);
-        run(await retryTurn(db, { userId: user.id, sessionId }), setting);
+        const setup = await prepare(user, sessionId, sender);
+        run(await retryTurn(db, { userId: user.id, sessionId }), setup);
       }),
 
     /**
@@ -196,15 +187,14 @@ export function createChat({
      * Reverts the changes that a step made in the user's memory.
      * @throws ProblemError `session_not_found`, `session_not_yours`, `nothing_to_undo` or `memory_full`.
      */
-    async undo(user: User, step: { sessionId: string; stepId: string }): Promise<void> {
-      const userId = user.id;
+    async undo({ id: userId }: User, step: { sessionId: string; stepId: string }): Promise<void> {
       await requireSession(db, { sessionId: step.sessionId, scope: { userId } });
       await undoStep(db, { userId, ...step });
     },
 
     /**
-     * Returns the initial cursor of a listener. It follows the client's last known event if that belongs to the newest
-     * turn. Otherwise it stands before a running turn, or after an ended one.
+     * Returns the first cursor of a listener: after the client's last known event of the newest turn, else before a
+     * running turn, else after an ended one.
      */
     async cursorOf(
       sessionId: string,
@@ -227,16 +217,16 @@ export function createChat({
     /** Waits for the running turns, aborts them at the time limit, and closes the event log. */
     async close(): Promise<void> {
       closing.abort();
-      await Promise.race([allEnded(), sleep(shutdownMs, undefined, { ref: false })]);
-      isOver = true;
+      await Promise.race([waitForRunning(), sleep(shutdownMs, undefined, { ref: false })]);
+      isTimeUp = true;
       for (const turn of events.running()) turn.stop('closing');
-      await allEnded();
+      await waitForRunning();
       await events.close();
     },
   };
 }
 
-/** Maximum sequence number of an event: the column is a 32-bit integer. */
+/** Maximum 32-bit integer, the type of the column. */
 const MAX_SEQ = 2 ** 31 - 1;
 
 /** The cursor before the first turn of a session. */
@@ -244,8 +234,7 @@ export const INITIAL_CURSOR: Cursor = { turnId: '', position: 0, seq: 0, hasEnde
 
 /**
  * Registers server hooks that run the reaper while the server listens and finish turns before the model closes.
- * @param options.isExclusive Whether only this process uses the database. Then every turn found running at the start is
- *   stale.
+ * @param options.isExclusive Whether only this process uses the database. Then all turns are stale at the start.
  */
 export function registerChatLifecycle(
   app: Server,
@@ -261,6 +250,7 @@ export function registerChatLifecycle(
 ): void {
   let timer: NodeJS.Timeout | undefined;
   let reaping: Promise<void> | undefined;
+  let ending: Promise<void> | undefined;
   const reap = (options = {}) => {
     reaping ??= chat
       .abortStaleTurns(options)
@@ -273,18 +263,17 @@ export function registerChatLifecycle(
   };
   app.addHook('onListen', (done) => {
     reap({ all: isExclusive });
-    timer = setInterval(reap, REAP_MS).unref();
+    timer = setInterval(reap, REAP_INTERVAL_MS).unref();
     done();
   });
-  let ended: Promise<void> | undefined;
-  const end = () => (ended ??= endTurns());
-  onDrain(app, end);
+  const endTurns = () => (ending ??= finishTurns());
+  onDrain(app, endTurns);
   app.addHook('onClose', async () => {
-    await end();
+    await endTurns();
     await model.close();
   });
 
-  async function endTurns(): Promise<void> {
+  async function finishTurns(): Promise<void> {
     clearInterval(timer);
     await reaping;
     await chat.close();

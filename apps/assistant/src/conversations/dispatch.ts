@@ -1,9 +1,9 @@
 import { isDatabaseOutage } from '@oselya/db';
 import {
   commonProblem,
+  createProblemBody,
   describeErrors,
   type Logger,
-  createProblemBody,
   ProblemError,
 } from '@oselya/kit';
 import {
@@ -23,22 +23,21 @@ import type { LiveUser } from './live-users.ts';
 import type { SocketMetrics } from './metrics.ts';
 
 /** Maximum length of an unknown member's name in an error message. */
-const SHOWN_LENGTH = 60;
+const MAX_NAME_LENGTH = 60;
 
 /** A server message with the `id` of the client message that it answers. */
 export type ReplyFrame = ServerFrame & { id?: MessageId | undefined };
 
-/** The socket of a signed-in user, for work that continues after a message was handled. */
+/** The socket of a signed-in user. */
 export type UserSocket = {
-  /** Request id of the handshake, for errors and log lines. */
+  /** Request id of the handshake. */
   readonly requestId: string;
   readonly log: Pick<Logger, 'error' | 'info' | 'debug'>;
   send: (frame: ReplyFrame) => void;
   /** Watches the auth session until the result is released, even after the socket has closed. */
   hold: (onSignedOut: () => void) => LiveUser;
   isOpen: () => boolean;
-  /** Adds a callback for the close of the socket. */
-  onClose: (work: () => void) => void;
+  addCloseListener: (onClose: () => void) => void;
 };
 
 /** The sender of a message. */
@@ -49,66 +48,43 @@ export type Peer = Pick<UserSocket, 'requestId' | 'log' | 'send'> & {
   socket: UserSocket | undefined;
 };
 
-/** Sends a reply that repeats the `id` of the client message. */
-export type SendReply<Key extends ServerKey = ServerKey> = (frame: ServerFrame<Key>) => void;
+/** Sends a reply with the `id` of the client message. */
+type SendReply<Key extends ServerKey> = (frame: ServerFrame<Key>) => void;
 
-type HandlerContext<Answer_> = { answer: Answer_; user: User; socket: UserSocket };
+type PublicContext<Key extends ServerKey> = { answer: SendReply<Key> };
+type UserContext<Key extends ServerKey> = PublicContext<Key> & { user: User; socket: UserSocket };
 
-/** A type of client message: its permission and its handler. The handler throws `validation_failed` for invalid members. */
-export type MessageType =
-  | {
-      access: 'public';
-      handle: (frame: RawFrame, answer: SendReply<never>) => void | Promise<void>;
-    }
-  | {
-      access: Exclude<Access, 'public'>;
-      handle: (frame: RawFrame, context: HandlerContext<SendReply<never>>) => void | Promise<void>;
-    };
-
-/** A client message before validation: only its type is known. */
+/** A client message before validation. */
 type RawFrame = Readonly<Record<string, unknown>> & { readonly type: string };
 
-type MessageDefinition<Who extends Access, Members extends TProperties, Key extends ServerKey> = {
-  access: Who;
-  members: Members;
-  answers: readonly Key[];
+/** A type of client message. Its handler throws `validation_failed` for invalid members. */
+export type MessageType = {
+  access: Access;
+  handle: (frame: RawFrame, context: UserContext<ServerKey>) => void | Promise<void>;
 };
 
-/** Defines a type of client message that needs no sign-in. */
-export function definePublicMessage<Members extends TProperties, Key extends ServerKey>(
-  { members }: MessageDefinition<'public', Members, Key>,
-  handle: (message: Static<TObject<Members>>, answer: SendReply<Key>) => void | Promise<void>,
-): MessageType {
-  const read = createMemberValidator(members);
-  // The dispatcher can send every frame, but TypeScript cannot infer that for a generic key.
-  return {
-    access: 'public',
-    handle: (frame, answer) => handle(read(frame), answer as SendReply<Key>),
-  };
-}
-
-/** Defines a type of client message that needs a sign-in. The permission is checked before the members. */
-export function defineUserMessage<
-  Who extends Exclude<Access, 'public'>,
+/** Defines a type of client message. The dispatcher checks the permission before the members. */
+export function defineMessage<
+  Who extends Access,
   Members extends TProperties,
   Key extends ServerKey,
 >(
-  { access, members }: MessageDefinition<Who, Members, Key>,
+  { access, members }: { access: Who; members: Members; answers: readonly Key[] },
   handle: (
     message: Static<TObject<Members>>,
-    context: HandlerContext<SendReply<Key>>,
+    context: Who extends 'public' ? PublicContext<Key> : UserContext<Key>,
   ) => void | Promise<void>,
 ): MessageType {
-  const read = createMemberValidator(members);
+  const parse = createMemberParser(members);
   return {
     access,
-    handle: (frame, { answer, ...context }) =>
-      handle(read(frame), { ...context, answer: answer as SendReply<Key> }),
+    // TypeScript cannot resolve the conditional type of the context.
+    handle: (frame, context) => handle(parse(frame), context as Parameters<typeof handle>[1]),
   };
 }
 
-/** Creates a validator of message members. It treats null in an optional member as absent. */
-function createMemberValidator<Members extends TProperties>(members: Members) {
+/** Creates a parser of message members. It treats null in an optional member as absent. */
+function createMemberParser<Members extends TProperties>(members: Members) {
   const schema = Type.Object(
     { id: Type.Optional(messageIdSchema), ...members, type: Type.String() },
     { additionalProperties: false },
@@ -132,7 +108,7 @@ function createMemberValidator<Members extends TProperties>(members: Members) {
       schemaPath: `${error.schemaPath}/${error.keyword}`,
       message:
         error.keyword === 'additionalProperties'
-          ? `${error.message}: ${error.params.additionalProperties.map((name) => name.slice(0, SHOWN_LENGTH)).join(', ')}`
+          ? `${error.message}: ${error.params.additionalProperties.map((name) => name.slice(0, MAX_NAME_LENGTH)).join(', ')}`
           : error.message,
     }));
     throw problem('validation_failed', { errors: describeErrors('message', described) });
@@ -153,7 +129,7 @@ export function createDispatch(
   return async (peer: Peer, data: RawData, isBinary: boolean): Promise<number | undefined> => {
     let id: MessageId | undefined;
     let name = 'unknown';
-    const answer: SendReply = (frame) => peer.send({ ...frame, ...(id !== undefined && { id }) });
+    const answer = (frame: ServerFrame) => peer.send({ ...frame, ...(id !== undefined && { id }) });
     try {
       const frame = parseFrame(data, isBinary);
       id = messageIdOf(frame);
@@ -163,7 +139,9 @@ export function createDispatch(
         throw problem('unknown_message_type', { detail });
       }
       name = frame.type;
-      await handleFrame(type, frame, { peer, answer });
+      const context = type.access === 'public' ? {} : await authorize(peer, type.access);
+      // Only handlers of public messages get a context without a user.
+      await type.handle(frame, { ...(context as { user: User; socket: UserSocket }), answer });
       metrics.countMessage(name, 'ok');
       return undefined;
     } catch (error) {
@@ -178,16 +156,12 @@ export function createDispatch(
   };
 }
 
-async function handleFrame(
-  type: MessageType,
-  frame: RawFrame,
-  { peer, answer }: { peer: Peer; answer: SendReply },
-): Promise<void> {
-  if (type.access === 'public') return type.handle(frame, answer);
-  const user = await peer.user();
-  if (user === undefined || peer.socket === undefined) throw problem('not_signed_in');
-  checkAccess(user, type.access);
-  await type.handle(frame, { user, answer, socket: peer.socket });
+/** Returns the user and the socket of a peer that has access. */
+async function authorize({ user: resolveUser, socket }: Peer, access: Exclude<Access, 'public'>) {
+  const user = await resolveUser();
+  if (user === undefined || socket === undefined) throw problem('not_signed_in');
+  checkAccess(user, access);
+  return { user, socket };
 }
 
 function toProblem(error: unknown): ProblemError {
@@ -196,10 +170,7 @@ function toProblem(error: unknown): ProblemError {
   return commonProblem(code, { cause: error });
 }
 
-/**
- * Parses a client message.
- * @throws ProblemError `malformed_message` unless it is a text frame with a JSON object that has a `type`.
- */
+/** @throws ProblemError `malformed_message` unless the frame is a JSON object with a `type`. */
 function parseFrame(data: RawData, isBinary: boolean): RawFrame {
   if (isBinary || !Buffer.isBuffer(data)) {
     throw problem('malformed_message', { detail: 'Send text frames, not binary ones.' });

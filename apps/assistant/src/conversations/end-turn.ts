@@ -24,7 +24,7 @@ import { findMemorySteps } from './steps.ts';
 import { endTurn, findStaleTurns, type TurnKey, type TurnRow } from './turns.ts';
 
 /** Maximum number of turns that the reaper aborts in one run. */
-const BATCH = 100;
+const MAX_ABORTED_TURNS = 100;
 
 /** How a turn ended. */
 export type TurnOutcome =
@@ -42,37 +42,33 @@ export type PartialAnswer = { content: string; used: readonly UsedTool[] };
 export async function finishTurn(
   db: Kysely<Tables>,
   turn: RunningTurn,
-  {
-    outcome,
-    answer,
-    requestId,
-  }: { outcome: TurnOutcome; answer: PartialAnswer; requestId: string },
+  ending: { outcome: TurnOutcome; answer: PartialAnswer; requestId: string },
 ): Promise<boolean> {
   const { turnId, sessionId } = turn;
-  const ending = await db.transaction().execute(async (trx) => {
+  const { outcome, answer, requestId } = ending;
+  const lastEvents = await db.transaction().execute(async (trx) => {
     const ended = await endTurn(trx, { turnId, sessionId, status: outcome.status });
     if (ended === undefined) return undefined;
-    const body =
-      outcome.status === 'failed' ? createProblemBody(outcome.problem, requestId) : undefined;
-    const message = await storeAnswer(trx, ended.question_id, {
+    const body = outcome.status === 'failed' ? createProblemBody(outcome.problem, requestId) : null;
+    const stored = await storeAnswer(trx, ended.question_id, {
       sessionId,
       turnId,
       content: answer.content,
       ...(answer.used.length > 0 && { toolCalls: answer.used }),
       status: outcome.status === 'completed' ? null : outcome.status,
-      problem: body ?? null,
+      problem: body,
     });
-    const presented = presentMessage(message);
+    const message = presentMessage(stored);
     const end: TurnEvent =
-      body === undefined
-        ? { type: 'message.completed', message: presented }
-        : { type: 'error', problem: body, message: presented };
-    const last = [...(await unreportedChanges(trx, turn, turn.events)), end];
-    await insertEvents(trx, turn, [...turn.unstored, ...numbered(last, turn.events.length)]);
+      body === null
+        ? { type: 'message.completed', message }
+        : { type: 'error', problem: body, message };
+    const last = [...(await findUnreportedChanges(trx, turn, turn.events)), end];
+    await insertEvents(trx, turn, [...turn.unstored, ...withNumbers(last, turn.events.length)]);
     return last;
   });
-  for (const event of ending ?? []) turn.append(event);
-  return ending !== undefined;
+  for (const event of lastEvents ?? []) turn.append(event);
+  return lastEvents !== undefined;
 }
 
 /** Aborts a turn whose process has died. Keeps the stored text and marks the answer as cut. */
@@ -83,22 +79,19 @@ async function abortTurn(
 ): Promise<boolean> {
   const ended = await endTurn(trx, { ...turn, status: 'cut', onlyStale });
   if (ended === undefined) return false;
-  const stored = await readEvents(trx, turn.turnId);
-  const content = stored
+  const events = await readEvents(trx, turn.turnId);
+  const content = events
     .map((event) => (event.type === 'message.delta' ? event.text : ''))
     .join('');
   const answer = { ...turn, content, status: 'cut' as const };
   const message = await storeAnswer(trx, ended.question_id, answer);
   const end = { type: 'message.completed' as const, message: presentMessage(message) };
-  const last = [...(await unreportedChanges(trx, turn, stored)), end];
-  await insertEvents(trx, turn, numbered(last, stored.at(-1)?.seq ?? 0));
+  const last = [...(await findUnreportedChanges(trx, turn, events)), end];
+  await insertEvents(trx, turn, withNumbers(last, events.at(-1)?.seq ?? 0));
   return true;
 }
 
-/**
- * Creates the reaper, which aborts turns with an expired lease so that their sessions accept messages again.
- * @param onAbort Called for each aborted turn.
- */
+/** Creates the reaper, which aborts turns with an expired lease so that their sessions accept messages again. */
 export function createTurnReaper({
   events,
   log,
@@ -116,9 +109,9 @@ export function createTurnReaper({
      */
     async abortStaleTurns({ sessionId, all = false }: { sessionId?: string; all?: boolean } = {}) {
       let count = 0;
-      for (const turn of await findStaleTurns(db, { sessionId, limit: BATCH, all })) {
-        const isOwn = events.turnOf(turn.session_id)?.turnId === turn.id;
-        if (!isOwn && (await abort(turn, !all))) count += 1;
+      for (const turn of await findStaleTurns(db, { sessionId, limit: MAX_ABORTED_TURNS, all })) {
+        const isRunningHere = events.turnOf(turn.session_id)?.turnId === turn.id;
+        if (!isRunningHere && (await abort(turn, !all))) count += 1;
       }
       if (count > 0) log.info({ count }, 'turns of dead processes aborted');
     },
@@ -140,8 +133,7 @@ export function createTurnReaper({
 }
 
 /**
- * Stores an answer and replaces an earlier answer to the same question. An empty incomplete answer never replaces one
- * with text.
+ * Stores an answer in place of an earlier answer to the same question. An empty incomplete answer replaces no text.
  * @returns The stored answer, or the earlier one if it stays.
  */
 async function storeAnswer(
@@ -163,7 +155,7 @@ async function storeAnswer(
  * Returns `tool.finished` events for memory changes that were stored but not reported, because the process died or the
  * database was unavailable.
  */
-async function unreportedChanges(
+async function findUnreportedChanges(
   trx: Transaction<Tables>,
   turn: Omit<TurnKey, 'position'>,
   events: readonly TurnEvent[],
@@ -183,6 +175,6 @@ async function unreportedChanges(
     });
 }
 
-function numbered(events: readonly TurnEvent[], lastSeq: number): NumberedEvent[] {
+function withNumbers(events: readonly TurnEvent[], lastSeq: number): NumberedEvent[] {
   return events.map((event, index) => ({ ...event, seq: lastSeq + 1 + index }));
 }

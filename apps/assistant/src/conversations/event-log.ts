@@ -9,43 +9,38 @@ import { SESSION_CHANNEL } from './session-rows.ts';
 import { renewTurn, TURN_CHANNEL, type TurnKey } from './turns.ts';
 
 /*
- * Only the process that runs a turn appends events to it. Listeners of that process read events from memory at once.
- * Events are stored in batches a little later, and other processes read them from the database:
+ * Only the process that runs a turn appends events to it, and listeners of that process get them at once:
  *
  *   turn ──append──▶ memory ──wake──▶ listeners of this process
  *                      └─ every 200 ms ─▶ chat_turn_events ──notify──▶ listeners of other processes
  */
 
-/** Delay after which events are stored. */
-const STORE_MS = 200;
+const STORE_INTERVAL_MS = 200;
 
 /** Interval at which each subscriber polls, since notifications can be lost. The polls are spread over the interval. */
-const POLL_MS = 60_000;
+const POLL_INTERVAL_MS = 60_000;
 const POLL_PARTS = 60;
 
 /** Maximum number of turns per statement that stores events. */
-const BATCH = 200;
+const MAX_TURNS_PER_STATEMENT = 200;
 
-/** Removes the members that locate an event; the conditional type distributes over a union. */
-type Body<Frame> = Frame extends unknown
-  ? Omit<Frame, 'session_id' | 'turn_id' | 'seq' | 'id'>
-  : never;
+/** Omits keys from each member of a union. */
+type OmitFromEach<Union, Key extends string> = Union extends unknown ? Omit<Union, Key> : never;
 
 /** An event of a turn without its session, turn and sequence number. */
-export type TurnEvent = Body<TurnFrame>;
+export type TurnEvent = OmitFromEach<TurnFrame, 'session_id' | 'turn_id' | 'seq' | 'id'>;
 
 /** An event with its sequence number in the turn. */
 export type NumberedEvent = TurnEvent & { seq: number };
 
 /** The reason for stopping a turn early. */
-export type StopReason = 'cancelled' | 'signed-out' | 'lost' | 'closing';
+type StopReason = 'cancelled' | 'signed-out' | 'lost' | 'closing';
 
-/** A turn that runs in this process, with all its events. */
+/** A turn that runs in this process, with all its events in order. */
 export class RunningTurn implements TurnKey {
   readonly turnId: string;
   readonly sessionId: string;
   readonly position: number;
-  /** All events, in order. */
   readonly events: NumberedEvent[] = [];
   /** Number of events that are stored. */
   storedCount = 0;
@@ -111,8 +106,8 @@ export async function openEventLog({
   ]);
   let storing = Promise.resolve();
   const timers = [
-    setInterval(() => void (storing = storing.then(storeAll)), STORE_MS).unref(),
-    setInterval(poll, POLL_MS / POLL_PARTS).unref(),
+    setInterval(() => void (storing = storing.then(storeAll)), STORE_INTERVAL_MS).unref(),
+    setInterval(poll, POLL_INTERVAL_MS / POLL_PARTS).unref(),
   ];
 
   /** Notifies the subscribers whose last poll is the oldest. */
@@ -132,6 +127,7 @@ export async function openEventLog({
     }
   }
 
+  /** Renews the lease of a turn. Stops the turn if it was cancelled or has ended. */
   async function renew(turn: RunningTurn): Promise<boolean> {
     const renewed = await renewTurn(db, turn.turnId);
     if (renewed === undefined) turn.stop('lost');
@@ -151,8 +147,8 @@ export async function openEventLog({
   async function storeAll(): Promise<void> {
     const due = [...running.values()].filter((turn) => turn.storedCount < turn.events.length);
     try {
-      for (let from = 0; from < due.length; from += BATCH) {
-        await storeTurns(db, due.slice(from, from + BATCH));
+      for (let from = 0; from < due.length; from += MAX_TURNS_PER_STATEMENT) {
+        await storeTurns(db, due.slice(from, from + MAX_TURNS_PER_STATEMENT));
       }
     } catch (error) {
       // The next run stores them, unless the lease expires first.
@@ -187,7 +183,6 @@ export async function openEventLog({
     /** Returns all turns that run in this process. */
     running: (): RunningTurn[] => [...running.values()],
 
-    /** Renews the lease of a turn. Stops the turn if it was cancelled or has ended. */
     renew,
 
     subscribe(sessionId: string, subscriber: Subscriber): void {
@@ -216,7 +211,7 @@ function valuesOf<Value>(map: ReadonlyMap<string, Value>, key: string): Value[] 
   return value === undefined ? [] : [value];
 }
 
-/** Stores the new events of turns in one statement, and stops turns that have ended in the database. */
+/** Stores the new events of turns, and stops turns that have ended in the database. */
 async function storeTurns(db: Kysely<Tables>, turns: readonly RunningTurn[]): Promise<void> {
   const counts = new Map(turns.map((turn) => [turn, turn.events.length]));
   const stored = new Set(await storeEvents(db, turns));
@@ -234,11 +229,7 @@ export async function storeEvents(
   db: Kysely<Tables>,
   turns: readonly RunningTurn[],
 ): Promise<string[]> {
-  const batch = turns.map(({ turnId, unstored }) => ({
-    turn_id: turnId,
-    last_seq: unstored.at(-1)?.seq ?? 0,
-    events: unstored,
-  }));
+  const batch = turns.map(({ turnId, unstored }) => toEventRow(turnId, unstored));
   // The row lock orders this statement before or after the end of a turn.
   const { rows } = await sql<{ id: string }>`
     with batch as (
@@ -262,6 +253,12 @@ export async function storeEvents(
   return rows.map(({ id }) => id);
 }
 
+const toEventRow = (turnId: string, events: readonly NumberedEvent[]) => ({
+  turn_id: turnId,
+  last_seq: events.at(-1)?.seq ?? 0,
+  events,
+});
+
 /** Stores events in the transaction that ends the turn, and notifies {@link TURN_CHANNEL}. */
 export async function insertEvents(
   trx: Kysely<Tables>,
@@ -270,11 +267,7 @@ export async function insertEvents(
 ): Promise<void> {
   await trx
     .insertInto('chat_turn_events')
-    .values({
-      turn_id: turnId,
-      last_seq: events.at(-1)?.seq ?? 0,
-      events: storableJson(events),
-    })
+    .values({ ...toEventRow(turnId, events), events: storableJson(events) })
     .onConflict((conflict) => conflict.columns(['turn_id', 'last_seq']).doNothing())
     .execute();
   await notify<Tables>(trx, TURN_CHANNEL, sessionId);
@@ -301,31 +294,28 @@ function distinct(rows: readonly NumberedEvent[][]): NumberedEvent[] {
 }
 
 /** The name and pin of a session, with a range of its turns and their stored events. */
-export type SessionState = {
+type SessionState = {
   name: string;
   pinned: boolean;
   turns: { key: TurnKey; status: TurnStatus; events: NumberedEvent[] }[];
 };
 
 /**
- * Returns the turns of a session that start at or after the cursor's turn, oldest first.
- * @param cursor The reader's last event. All events of an aborted turn are returned, since its last event may have a
- *   smaller number than the cursor.
- * @returns Undefined if the session was deleted.
+ * Returns the turns of a session from the cursor's turn on, oldest first; undefined if the session was deleted. An
+ * aborted turn comes with all its events, since its last event may have a smaller number than the cursor.
  */
 export async function readSession(
   db: Kysely<Tables>,
   sessionId: string,
   { position, seq }: { position: number; seq: number },
 ): Promise<SessionState | undefined> {
-  const { rows } = await sql<{
-    name: string;
-    pinned: boolean;
+  type Row = Pick<SessionState, 'name' | 'pinned'> & {
     id: string | null;
     position: number;
     status: TurnStatus;
     events: NumberedEvent[][];
-  }>`
+  };
+  const { rows } = await sql<Row>`
     select coalesce(name, '') as name, coalesce(pinned, false) as pinned, turns.id, turns.position,
       turns.status, (
         select coalesce(jsonb_agg(events order by last_seq), '[]') from chat_turn_events
@@ -337,17 +327,13 @@ export async function readSession(
     where sessions.id = ${sessionId}
     order by turns.position`.execute(db);
   const [first] = rows;
-  return (
-    first && {
-      name: first.name,
-      pinned: first.pinned,
-      turns: rows.flatMap(({ id, position: place, status, events }) =>
-        id === null
-          ? []
-          : [{ key: { turnId: id, sessionId, position: place }, status, events: distinct(events) }],
-      ),
-    }
-  );
+  if (first === undefined) return undefined;
+  const turns = rows.flatMap((row) => {
+    if (row.id === null) return [];
+    const key = { turnId: row.id, sessionId, position: row.position };
+    return { key, status: row.status, events: distinct(row.events) };
+  });
+  return { name: first.name, pinned: first.pinned, turns };
 }
 
 /** Deletes the events of turns that ended over ten minutes ago. Their answers are stored as messages. */

@@ -8,12 +8,7 @@ import type { User } from '../access/permissions.ts';
 import { createMinuteBudgets } from '../limits.ts';
 import { problem } from '../errors.ts';
 import { INITIAL_CURSOR, type Chat, type MessageSender } from './chat.ts';
-import {
-  type MessageType,
-  definePublicMessage,
-  defineUserMessage,
-  type UserSocket,
-} from './dispatch.ts';
+import { defineMessage, type MessageType, type UserSocket } from './dispatch.ts';
 import { mergeTextEvents, Listener, type SessionFrame } from './listener.ts';
 import { presentMessage, presentSession } from './schemas.ts';
 import type { SessionService } from './sessions.ts';
@@ -29,7 +24,7 @@ const MAX_OPEN = 100;
 const OPENED_LETTERS_PER_MINUTE = 16_000_000;
 
 /** Letters counted for each opened session, in addition to its messages. */
-const OPENED_LETTERS = 1000;
+const LETTERS_PER_OPENING = 1000;
 
 /** A session that a socket has open. */
 type OpenSession = {
@@ -37,6 +32,8 @@ type OpenSession = {
   /** The latest turn that this socket began, and the message id that its events repeat. */
   asked: { turnId: string; messageId: MessageId } | undefined;
 };
+
+type RunningTurnRef = { turn_id: string } | null;
 
 /** Creates the handlers of all client messages. Contract 3, WebSocket; docs/protocol.md. */
 export function createHandlers({
@@ -50,25 +47,22 @@ export function createHandlers({
   const openings = createMinuteBudgets(OPENED_LETTERS_PER_MINUTE);
 
   return {
-    ping: definePublicMessage(clientMessages.ping, (_, answer) => answer({ type: 'pong' })),
+    ping: defineMessage(clientMessages.ping, (_, { answer }) => answer({ type: 'pong' })),
 
-    'session.create': defineUserMessage(
+    'session.create': defineMessage(
       clientMessages['session.create'],
       async ({ profile_id: profileId, name }, { user, answer, socket }) => {
-        checkRoom(socket);
-        const session = await sessions.createSession(user, { profileId, name });
+        checkOpenLimit(socket);
+        const created = await sessions.createSession(user, { profileId, name });
+        const session = presentSession(created);
         const { listener } = open(socket, session.session_id);
         listener.known = session;
-        answer({
-          type: 'session.created',
-          session_id: session.session_id,
-          session: presentSession(session),
-        });
+        answer({ type: 'session.created', session_id: session.session_id, session });
         listener.resume(INITIAL_CURSOR);
       },
     ),
 
-    'session.open': defineUserMessage(
+    'session.open': defineMessage(
       clientMessages['session.open'],
       async ({ session_id: id, turn_id: turnId, after = 0 }, { user, answer, socket }) => {
         const seconds = openings.wait(user.id);
@@ -79,70 +73,69 @@ export function createHandlers({
         }
         const { userId } = await sessions.requireReadable(user, id);
         // Readers other than the owner get the messages, but no events.
-        if (userId !== user.id) return answer(await opened(user, id, null));
+        if (userId !== user.id) return answer(await loadOpened(user, id, null));
         const known = turnId === undefined ? undefined : { turnId, seq: after };
         await openAt(socket, id, known, async (running, listener) => {
-          const frame = await opened(user, id, running);
+          const frame = await loadOpened(user, id, running);
           listener.known = frame.session;
           answer(frame);
         });
       },
     ),
 
-    'session.close': defineUserMessage(
+    'session.close': defineMessage(
       clientMessages['session.close'],
-      ({ session_id: id }, { answer, socket }) => {
-        close(socket, id);
-        answer({ type: 'session.closed', session_id: id });
+      ({ session_id }, { answer, socket }) => {
+        close(socket, session_id);
+        answer({ type: 'session.closed', session_id });
       },
     ),
 
-    'message.send': defineUserMessage(
+    'message.send': defineMessage(
       clientMessages['message.send'],
       async (message, { user, answer, socket }) => {
-        const { session_id: sessionId, text, client_message_id: clientMessageId } = message;
-        const { turnId, isNew } = await speak(socket, message, (sender) =>
-          chat.send(user, { sessionId, text, clientMessageId }, sender),
+        const { session_id, text, client_message_id } = message;
+        const { turnId: turn_id, isNew } = await begin(socket, message, (sender) =>
+          chat.send(
+            user,
+            { sessionId: session_id, text, clientMessageId: client_message_id },
+            sender,
+          ),
         );
-        if (isNew || clientMessageId === undefined) return;
-        answer({
-          type: 'message.repeated',
-          session_id: sessionId,
-          client_message_id: clientMessageId,
-          turn_id: turnId,
-        });
+        if (isNew || client_message_id === undefined) return;
+        answer({ type: 'message.repeated', session_id, client_message_id, turn_id });
       },
     ),
 
-    'message.retry': defineUserMessage(
+    'message.retry': defineMessage(
       clientMessages['message.retry'],
       async (message, { user, socket }) =>
-        speak(socket, message, (sender) => chat.retry(user, message.session_id, sender)),
+        begin(socket, message, (sender) => chat.retry(user, message.session_id, sender)),
     ),
 
-    'message.cancel': defineUserMessage(
+    'message.cancel': defineMessage(
       clientMessages['message.cancel'],
-      async ({ session_id: id }, { user, answer }) => {
-        await chat.cancel(user, id);
-        answer({ type: 'message.cancelling', session_id: id });
+      async ({ session_id }, { user, answer }) => {
+        await chat.cancel(user, session_id);
+        answer({ type: 'message.cancelling', session_id });
       },
     ),
 
-    'memory.undo': defineUserMessage(
+    'memory.undo': defineMessage(
       clientMessages['memory.undo'],
-      async ({ session_id: id, step_id: stepId }, { user, answer }) => {
-        await chat.undo(user, { sessionId: id, stepId });
-        answer({ type: 'memory.undone', session_id: id, step_id: stepId });
+      async ({ session_id, step_id }, { user, answer }) => {
+        await chat.undo(user, { sessionId: session_id, stepId: step_id });
+        answer({ type: 'memory.undone', session_id, step_id });
       },
     ),
   };
 
-  function openOn(socket: UserSocket): Map<string, OpenSession> {
+  function openSessionsOf(socket: UserSocket): Map<string, OpenSession> {
     const known = sockets.get(socket);
     if (known !== undefined) return known;
     const own = new Map<string, OpenSession>();
     sockets.set(socket, own);
-    socket.onClose(() => {
+    socket.addCloseListener(() => {
       for (const { listener } of own.values()) listener.close();
       own.clear();
     });
@@ -150,8 +143,8 @@ export function createHandlers({
   }
 
   /** @throws ProblemError `too_many_open`. */
-  function checkRoom(socket: UserSocket): void {
-    if (openOn(socket).size < MAX_OPEN) return;
+  function checkOpenLimit(socket: UserSocket): void {
+    if (openSessionsOf(socket).size < MAX_OPEN) return;
     throw problem('too_many_open', {
       detail: `This connection has ${MAX_OPEN} sessions open, which is the limit. Close one with \`session.close\`.`,
     });
@@ -159,21 +152,14 @@ export function createHandlers({
 
   /** Returns the open session of a socket, or opens it with a paused listener. */
   function open(socket: UserSocket, sessionId: string): OpenSession {
-    const own = openOn(socket);
+    const own = openSessionsOf(socket);
     const known = own.get(sessionId);
     if (known !== undefined) return known;
-    checkRoom(socket);
+    checkOpenLimit(socket);
     const { requestId, log } = socket;
-    const session: OpenSession = {
-      asked: undefined,
-      listener: new Listener({
-        events: chat.events,
-        sessionId,
-        send: (frame) => send(socket, session, frame),
-        requestId,
-        log,
-      }),
-    };
+    const sendFrame = (frame: SessionFrame) => send(socket, session, frame);
+    const options = { events: chat.events, sessionId, send: sendFrame, requestId, log };
+    const session: OpenSession = { asked: undefined, listener: new Listener(options) };
     // The socket may have closed while the message was handled.
     if (socket.isOpen()) own.set(sessionId, session);
     else session.listener.close();
@@ -181,7 +167,7 @@ export function createHandlers({
   }
 
   function close(socket: UserSocket, sessionId: string): void {
-    const own = openOn(socket);
+    const own = openSessionsOf(socket);
     own.get(sessionId)?.listener.close();
     own.delete(sessionId);
   }
@@ -195,9 +181,9 @@ export function createHandlers({
     socket: UserSocket,
     sessionId: string,
     known: { turnId: string; seq: number } | undefined,
-    answer?: (running: { turn_id: string } | null, listener: Listener) => Promise<void>,
+    answer?: (running: RunningTurnRef, listener: Listener) => Promise<void>,
   ): Promise<void> {
-    const wasOpen = openOn(socket).has(sessionId);
+    const wasOpen = openSessionsOf(socket).has(sessionId);
     const session = open(socket, sessionId);
     const { listener } = session;
     listener.pause();
@@ -209,7 +195,7 @@ export function createHandlers({
         // The reply has a newer state of the session.
         if (answer === undefined || frame.type !== 'session.updated') send(socket, session, frame);
       }
-      listener.resume(rows.at(-1)?.position ?? { ...cursor, hasEnded: !isRunning });
+      listener.resume(rows.at(-1)?.cursor ?? { ...cursor, hasEnded: !isRunning });
     } catch (error) {
       if (wasOpen) listener.resume();
       else close(socket, sessionId);
@@ -217,26 +203,25 @@ export function createHandlers({
     }
   }
 
-  /** Begins a turn. The sender gets the events of the turn with the `id` of its message. */
-  async function speak<Result>(
+  /** Begins a turn. Its events repeat the `id` of the message to this socket. */
+  async function begin<Result>(
     socket: UserSocket,
     { session_id: sessionId, id: messageId }: { session_id: string; id?: MessageId },
-    begin: (sender: MessageSender) => Promise<Result>,
+    beginTurn: (sender: MessageSender) => Promise<Result>,
   ): Promise<Result> {
-    const wasOpen = openOn(socket).has(sessionId);
+    const wasOpen = openSessionsOf(socket).has(sessionId);
     const session = open(socket, sessionId);
-    let hasBegun = wasOpen;
+    let isFollowing = wasOpen;
     const onBegin = ({ turnId, position }: TurnKey) => {
       if (messageId !== undefined) session.asked = { turnId, messageId };
-      if (hasBegun) return;
-      hasBegun = true;
+      if (isFollowing) return;
+      isFollowing = true;
       session.listener.resume({ turnId, position, seq: 0, hasEnded: false });
     };
     try {
-      const { requestId } = socket;
-      const hold: MessageSender['hold'] = (onSignedOut) => socket.hold(onSignedOut);
-      const result = await begin({ requestId, onBegin, hold });
-      if (!hasBegun) await openAt(socket, sessionId, undefined);
+      const { requestId, hold } = socket;
+      const result = await beginTurn({ requestId, onBegin, hold });
+      if (!isFollowing) await openAt(socket, sessionId, undefined);
       return result;
     } catch (error) {
       if (!wasOpen) close(socket, sessionId);
@@ -244,13 +229,14 @@ export function createHandlers({
     }
   }
 
-  async function opened(user: User, sessionId: string, turn: { turn_id: string } | null) {
+  async function loadOpened(user: User, sessionId: string, turn: RunningTurnRef) {
     const page = { sessionId, limit: MAX_OPENED_MESSAGES };
-    const { session, messages } = await sessions.openConversation(user, page);
-    const shown = messages.toReversed().map(presentMessage);
-    openings.spend(user.id, OPENED_LETTERS + JSON.stringify(shown).length);
+    const conversation = await sessions.openConversation(user, page);
+    const session = presentSession(conversation.session);
+    const messages = conversation.messages.toReversed().map(presentMessage);
+    openings.spend(user.id, LETTERS_PER_OPENING + JSON.stringify(messages).length);
     const type = 'session.opened' as const;
-    return { type, session_id: sessionId, session: presentSession(session), messages: shown, turn };
+    return { type, session_id: sessionId, session, messages, turn };
   }
 }
 

@@ -1,9 +1,8 @@
 import { createCursorCodec, type Server, paginate } from '@oselya/kit';
-import { exampleMessage } from '@oselya/protocol';
+import { exampleMessage, exampleSession } from '@oselya/protocol';
 import { type Static, Type } from 'typebox';
 import { signedIn } from '../access/guards.ts';
-import { hasPermission } from '../access/permissions.ts';
-import type { User } from '../access/permissions.ts';
+import { hasPermission, type User } from '../access/permissions.ts';
 import type { AgentRequest } from './agent/request.ts';
 import { loadRequest, type RequestDeps } from './agent/context.ts';
 import { recordOthersData } from '../admin/audit.ts';
@@ -23,14 +22,14 @@ import { requireSession } from './session-rows.ts';
 import { listSteps, type Step } from './steps.ts';
 
 /** Codes of the problems that can reject the owner's next message. */
-const REFUSALS = [
+const REJECTIONS = [
   'session_not_yours',
   'permission_missing',
   'profile_not_found',
   'admin_only',
 ] as const;
 
-const request = Type.Object(
+const requestSchema = Type.Object(
   {
     model: Type.String({ description: 'Empty for the one in MODEL_CHAT.' }),
     system: Type.String({ description: 'The instructions, with the remembered facts.' }),
@@ -54,7 +53,7 @@ const request = Type.Object(
   { description: 'The request to the model server.' },
 );
 
-const contextAnswer = Type.Object(
+const contextResponse = Type.Object(
   {
     session_id: Type.String(),
     profile_id: Type.String(),
@@ -77,18 +76,18 @@ const contextAnswer = Type.Object(
     messages: Type.Array(messageRef, { description: 'The latest that fit, oldest first.' }),
     token_estimate: Type.Integer({ description: 'Estimated number of tokens of `request`.' }),
     refusal: nullable(
-      Type.Enum([...REFUSALS], {
+      Type.Enum([...REJECTIONS], {
         description:
           "The code of the problem that the owner's next message gets, by the cached role and permissions; null where `request` would be sent.",
       }),
     ),
-    request,
+    request: requestSchema,
   },
   {
     description: 'What the model would be sent now.',
     examples: [
       {
-        session_id: '0d2b7a3e-5a5c-4a8e-9a55-3f1f2f6f7c10',
+        session_id: exampleSession.session_id,
         profile_id: 'default',
         system: 'You help one person to find a home.',
         memory: [
@@ -119,7 +118,7 @@ const contextAnswer = Type.Object(
   },
 );
 
-const step = Type.Object({
+const stepSchema = Type.Object({
   id: Type.String(),
   turn_id: Type.String(),
   kind: Type.String(),
@@ -130,16 +129,16 @@ const step = Type.Object({
   finished_at: nullable(timestamp('Null while it runs.')),
 });
 
-const planningAnswer = Type.Object(
+const planningResponse = Type.Object(
   {
     session_id: Type.String(),
-    steps: Type.Array(step, { description: 'Oldest first.' }),
+    steps: Type.Array(stepSchema, { description: 'Oldest first.' }),
   },
   {
     description: 'The latest steps. `Link: …; rel="next"` leads to the earlier ones.',
     examples: [
       {
-        session_id: '0d2b7a3e-5a5c-4a8e-9a55-3f1f2f6f7c10',
+        session_id: exampleSession.session_id,
         steps: [
           {
             id: '9f4c0a56-1f6e-4f5e-8f57-0a1b2c3d4e5f',
@@ -157,14 +156,11 @@ const planningAnswer = Type.Object(
   },
 );
 
-const stepNumbers = createCursorCodec(
+const stepCursors = createCursorCodec(
   Type.Integer({ minimum: -Number.MAX_SAFE_INTEGER, maximum: Number.MAX_SAFE_INTEGER }),
 );
 
-/**
- * Registers `GET /sessions/{id}/context` and `/planning` for admins, and records each access. Specification 000,
- * Ownership rules on session endpoints; Contract 3, Answers.
- */
+/** Registers `GET /sessions/{id}/context` and `/planning` for admins, and records each access. Contract 3, Answers. */
 export function inspectionRoutes(
   app: Server,
   { profiles, ...deps }: RequestDeps & { profiles: Profiles },
@@ -181,25 +177,24 @@ export function inspectionRoutes(
         tags,
         summary: 'Returns what the model would be sent now',
         params: sessionParams,
-        response: { 200: contextAnswer },
+        response: { 200: contextResponse },
       },
     },
-    async (asked) => {
-      const { id: sessionId } = asked.params;
-      const session = await readAsAdmin(signedIn(asked), sessionId, 'session_context');
-      const { userId: ownerId, profileId } = session;
-      const owner =
-        ownerId === null ? null : { id: ownerId, ...(await findCachedAccess(db, ownerId)) };
+    async (request) => {
+      const { id: sessionId } = request.params;
+      const admin = signedIn(request);
+      const { userId: id, profileId } = await readAsAdmin(admin, sessionId, 'session_context');
+      const owner = id === null ? null : { id, ...(await findCachedAccess(db, id)) };
       // For a session without an owner, show the default profile of an ordinary user.
       const profile = profiles.find(profileId) ?? profiles.findDefault(owner ?? { role: 'user' });
-      const loaded = await loadRequest(deps, {
+      const source = {
         sessionId,
-        scope: 'everything',
+        scope: 'everything' as const,
         owner,
         profile,
         isAnswering: false,
-      });
-      const { context, summary } = loaded;
+      };
+      const { context, summary, ...loaded } = await loadRequest(deps, source);
       return {
         session_id: sessionId,
         profile_id: profileId,
@@ -211,7 +206,7 @@ export function inspectionRoutes(
         summary_due: loaded.earlier !== undefined,
         messages: context.messages.map(presentMessage),
         token_estimate: loaded.tokenEstimate,
-        refusal: refusalOf(owner, profile),
+        refusal: findRejection(owner, profile),
         request: presentRequest(loaded.request),
       };
     },
@@ -226,22 +221,21 @@ export function inspectionRoutes(
         summary: "Returns the agent's steps",
         params: sessionParams,
         querystring: latestQuery,
-        response: { 200: planningAnswer },
+        response: { 200: planningResponse },
       },
     },
-    async (asked, reply) => {
-      const { id: sessionId } = asked.params;
-      const { limit = MESSAGES_PAGE.limit, cursor } = asked.query;
-      const before = stepNumbers.read(cursor);
-      await readAsAdmin(signedIn(asked), sessionId, 'session_planning');
+    async (request, reply) => {
+      const { id: sessionId } = request.params;
+      const { limit = MESSAGES_PAGE.limit, cursor } = request.query;
+      const before = stepCursors.read(cursor);
+      await readAsAdmin(signedIn(request), sessionId, 'session_planning');
       const rows = await listSteps(db, { sessionId, before, limit: limit + 1 });
-      const cursorOf = ({ position }: { position: number }) => stepNumbers.write(position);
-      const page = paginate(rows, { limit, cursorOf, request: asked, reply });
+      const cursorOf = ({ position }: { position: number }) => stepCursors.write(position);
+      const page = paginate(rows, { limit, cursorOf, request, reply });
       return { session_id: sessionId, steps: page.toReversed().map(presentStep) };
     },
   );
 
-  /** Finds a session and records the admin's access. */
   async function readAsAdmin(admin: User, sessionId: string, data: string) {
     const session = await requireSession(db, { sessionId, scope: 'everything' });
     await recordOthersData(db, 'others_data_read', {
@@ -252,11 +246,11 @@ export function inspectionRoutes(
     return session;
   }
 
-  /** Returns the problem that would reject the owner's next message; null if there is none. */
-  function refusalOf(
+  /** Returns the code of the problem that would reject the owner's next message. */
+  function findRejection(
     owner: Pick<User, 'role' | 'permissions'> | null,
     profile: Profile | undefined,
-  ): (typeof REFUSALS)[number] | null {
+  ): (typeof REJECTIONS)[number] | null {
     if (owner === null) return 'session_not_yours';
     if (!hasPermission(owner, 'svc.profiles.use')) return 'permission_missing';
     if (profile === undefined) return 'profile_not_found';
@@ -264,25 +258,26 @@ export function inspectionRoutes(
   }
 }
 
-function presentRequest(sent: AgentRequest): Static<typeof request> {
+function presentRequest(request: AgentRequest): Static<typeof requestSchema> {
+  const { model = '', system, messages, tools = [] } = request;
   return {
-    model: sent.model ?? '',
-    system: sent.system,
-    messages: sent.messages.map((message) => ({
+    model,
+    system,
+    messages: messages.map((message) => ({
       role: message.role,
       content: message.content,
       ...(message.role === 'assistant' &&
         message.toolCalls !== undefined && { tool_calls: [...message.toolCalls] }),
       ...(message.role === 'tool' && { tool_call_id: message.toolCallId }),
     })),
-    tools: [...(sent.tools ?? [])],
+    tools: [...tools],
   };
 }
 
 function presentStep({
   position: _position,
   ...row
-}: Step & { position: number }): Static<typeof step> {
+}: Step & { position: number }): Static<typeof stepSchema> {
   return {
     ...row,
     started_at: row.started_at.toISOString(),

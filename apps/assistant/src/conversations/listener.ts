@@ -21,32 +21,25 @@ const RETRY_MS = 1000;
 export type SessionFrame = TurnFrame | ServerFrame<'session.updated'>;
 
 /** The last event that a listener has received. `position` is 0 before the first turn. */
-export type Cursor = {
-  turnId: string;
-  position: number;
-  seq: number;
-  hasEnded: boolean;
-};
+export type Cursor = { turnId: string; position: number; seq: number; hasEnded: boolean };
 
 /** An event with the cursor that follows it. */
-export type LogRow = { position: Cursor; frame: SessionFrame };
-
-type ListenerOptions = {
-  events: EventLog;
-  sessionId: string;
-  send: (frame: SessionFrame) => void;
-  requestId: string;
-  log: Pick<Logger, 'info' | 'error'>;
-};
+type LogRow = { cursor: Cursor; frame: SessionFrame };
 
 /**
  * Sends the events of a session that follow a cursor, exactly once and in order. Events of turns in this process are
  * sent when they are appended. Events of other processes are read from the database.
  */
 export class Listener implements Subscriber {
-  /** Name and pin of the session that the client has seen last. Updated when a frame with a session is sent. */
+  /** Name and pin of the session in the client's last frame with a session. */
   known: { name: string; pinned: boolean } | undefined;
-  readonly #options: ListenerOptions;
+  readonly #options: {
+    events: EventLog;
+    sessionId: string;
+    send: (frame: SessionFrame) => void;
+    requestId: string;
+    log: Pick<Logger, 'info' | 'error'>;
+  };
   #cursor: Cursor | undefined;
   #isFollowing = false;
   #isClosed = false;
@@ -54,7 +47,7 @@ export class Listener implements Subscriber {
   #isBehind = false;
   #isReading = false;
 
-  constructor(options: ListenerOptions) {
+  constructor(options: Listener['#options']) {
     this.#options = options;
   }
 
@@ -106,12 +99,12 @@ export class Listener implements Subscriber {
     this.#isReading = true;
     while (this.#isBehind && this.#isFollowing && this.#cursor !== undefined) {
       this.#isBehind = false;
-      let cursor = this.#cursor;
+      let last = this.#cursor;
       try {
-        for (const { position, frame } of await this.read(cursor)) {
+        for (const { cursor, frame } of await this.read(last)) {
           // The listener was paused, or resumed from another cursor.
-          if (!this.#isFollowing || this.#cursor !== cursor) break;
-          this.#cursor = cursor = position;
+          if (!this.#isFollowing || this.#cursor !== last) break;
+          this.#cursor = last = cursor;
           send(frame);
         }
       } catch (error) {
@@ -135,44 +128,44 @@ export class Listener implements Subscriber {
     if (state === undefined) {
       if (cursor.hasEnded) return [];
       log.info({ request_id: requestId, session_id: sessionId }, 'an open session was deleted');
-      const gone = createProblemBody(problem('session_not_found'), requestId);
-      const end = { type: 'error' as const, problem: gone, seq: cursor.seq + 1 };
-      return rowsOf({ ...cursor, sessionId }, [end], cursor);
+      const body = createProblemBody(problem('session_not_found'), requestId);
+      const end = { type: 'error' as const, problem: body, seq: cursor.seq + 1 };
+      return toRows({ ...cursor, sessionId }, [end], cursor);
     }
     const rows: LogRow[] = [];
     let last = cursor;
+    const running = events.turnOf(sessionId);
     for (const { key, status, events: stored } of state.turns) {
-      const own = events.turnOf(sessionId);
-      const isOwn = own?.turnId === key.turnId;
+      const isRunningHere = running?.turnId === key.turnId;
       const seq = key.turnId === last.turnId ? last.seq : 0;
       // The last event of an aborted turn may reuse a sequence number that was already sent.
       const isNew = (event: NumberedEvent) =>
         event.seq > seq || (status === 'cut' && isFinalEvent(event));
-      rows.push(...rowsOf(key, (isOwn ? own.events : stored).filter(isNew), last));
-      last = rows.at(-1)?.position ?? last;
-      if (status === 'running' || isOwn) break;
+      rows.push(...toRows(key, (isRunningHere ? running.events : stored).filter(isNew), last));
+      last = rows.at(-1)?.cursor ?? last;
+      if (status === 'running' || isRunningHere) break;
     }
     const { name, pinned } = (this.known ??= state);
     if (name === state.name && pinned === state.pinned) return rows;
     const session = await findSession(events.db, { sessionId, scope: 'everything' });
     if (session === undefined) return rows;
     const frame = { type: 'session.updated', session_id: sessionId } as const;
-    return [...rows, { position: last, frame: { ...frame, session: presentSession(session) } }];
+    return [...rows, { cursor: last, frame: { ...frame, session: presentSession(session) } }];
   }
 }
 
-/** Creates log rows from new events of a turn. Returns none if the cursor is at the end of that turn. */
-function rowsOf(
+/** Converts new events of a turn. Returns none if the cursor is at the end of that turn. */
+function toRows(
   { turnId, sessionId, position }: TurnKey,
   events: readonly NumberedEvent[],
-  cursor: Cursor,
+  last: Cursor,
 ): LogRow[] {
-  if (cursor.turnId === turnId && cursor.hasEnded) return [];
+  if (last.turnId === turnId && last.hasEnded) return [];
   return events.map((event) => ({
-    position: {
+    cursor: {
       turnId,
       position,
-      seq: Math.max(event.seq, cursor.turnId === turnId ? cursor.seq : 0),
+      seq: Math.max(event.seq, last.turnId === turnId ? last.seq : 0),
       hasEnded: isFinalEvent(event) || event.type === 'message.arrived',
     },
     frame: { ...event, session_id: sessionId, turn_id: turnId },
@@ -185,11 +178,11 @@ export function mergeTextEvents(rows: readonly LogRow[]): LogRow[] {
   for (const row of rows) {
     const last = result.at(-1)?.frame;
     if (row.frame.type === 'message.delta' && last?.type === 'message.delta') {
-      const frame = { ...row.frame, text: last.text + row.frame.text };
-      result[result.length - 1] = { ...row, frame };
-    } else {
-      result.push(row);
-    }
+      result[result.length - 1] = {
+        ...row,
+        frame: { ...row.frame, text: last.text + row.frame.text },
+      };
+    } else result.push(row);
   }
   return result;
 }

@@ -10,11 +10,10 @@ export const liveUserLimits = {
   userMaxAgeMs: 30_000,
   /** Pause after a failed resolution. */
   userRetryMs: 5_000,
-  /** Interval between sweeps for due auth sessions. */
   sweepIntervalMs: 1_000,
-  /** Minimum concurrency of resolutions. */
+  /** Minimum number of concurrent resolutions. */
   sweepConcurrency: 8,
-  /** Concurrency as a share of all users. If one resolution takes 5 s, all users take 20 s. */
+  /** Concurrent resolutions as a share of all users. If one resolution takes 5 s, all users take 20 s. */
   sweepShare: 1 / 4,
 };
 type Limits = typeof liveUserLimits;
@@ -37,7 +36,7 @@ export type LiveUser = {
 };
 
 /** Callbacks for the user of an auth session. `onKnown` is called after each resolution. */
-export type Holder = { onKnown: (user: User) => void; onSignedOut: () => void };
+type Holder = { onKnown: (user: User) => void; onSignedOut: () => void };
 
 /** An auth session that has open sockets in this process. */
 class LiveSession {
@@ -49,10 +48,10 @@ class LiveSession {
   readonly #limits: Limits;
   #known: KnownUser | undefined;
   /** Start of the last successful resolution, and the number of changes known at that time. */
-  #checkedAt = -Infinity;
-  #checkedChanges = 0;
+  #resolvedAt = -Infinity;
+  #resolvedChanges = 0;
   #changes = 0;
-  #check: Promise<void> | undefined;
+  #resolution: Promise<void> | undefined;
   #isOver = false;
 
   constructor(id: string, resolve: ResolveSession, limits: Limits) {
@@ -64,40 +63,40 @@ class LiveSession {
   /** See {@link LiveUser}. Queries the auth session each time, since the notification of a revocation can be lost. */
   async current(): Promise<User> {
     const changes = this.#changes;
-    const isOld = performance.now() - this.#checkedAt > this.#limits.userMaxAgeMs;
-    if (this.#known === undefined || isOld || this.#checkedChanges !== changes) {
-      await this.check();
+    const isOld = performance.now() - this.#resolvedAt > this.#limits.userMaxAgeMs;
+    if (this.#known === undefined || isOld || this.#resolvedChanges !== changes) {
+      await this.refresh();
       // The resolution may have started before the last change.
-      if (this.#checkedChanges < changes) await this.check();
+      if (this.#resolvedChanges < changes) await this.refresh();
     }
     if (!this.#isOver && this.#known !== undefined) {
-      this.#take(await this.#resolve(this.id, this.#known));
+      this.#apply(await this.#resolve(this.id, this.#known));
     }
     if (this.#isOver || this.#known === undefined) throw problem('not_signed_in');
     return this.#known.user;
   }
 
   /** Resolves the user, or joins the resolution in progress. */
-  check(): Promise<void> {
-    this.#check ??= this.#resolveAgain().finally(() => {
-      this.#check = undefined;
+  refresh(): Promise<void> {
+    this.#resolution ??= this.#resolveAgain().finally(() => {
+      this.#resolution = undefined;
     });
-    return this.#check;
+    return this.#resolution;
   }
 
   async #resolveAgain(): Promise<void> {
     const changes = this.#changes;
     const startedAt = performance.now();
     this.dueAt = startedAt + this.#limits.userRetryMs;
-    this.#take(await this.#resolve(this.id));
-    this.#checkedAt = startedAt;
-    this.#checkedChanges = changes;
+    this.#apply(await this.#resolve(this.id));
+    this.#resolvedAt = startedAt;
+    this.#resolvedChanges = changes;
     // Jitter keeps sessions from becoming due at the same time.
     const share = 0.6 + 0.3 * Math.random();
     if (this.#changes === changes) this.dueAt = startedAt + this.#limits.userMaxAgeMs * share;
   }
 
-  #take(resolution: Resolution): void {
+  #apply(resolution: Resolution): void {
     if (resolution.status !== 'signed-in') return this.end();
     this.#known = resolution;
     this.user = resolution.user;
@@ -118,13 +117,9 @@ class LiveSession {
 }
 
 /**
- * Creates the registry that keeps the users of open sockets up to date. The sockets of an auth session share a resolution.
- *
- * - Each auth session is resolved every 30 s, so that idle sockets close after a sign-out too.
- * - After a notification, one statement finds ended auth sessions, and their sockets close at once, even while the
- *   provider is unavailable. Other changed users are resolved again at the next sweep or message.
- *
- * An outage of the provider or the database closes no socket. Contract 3, WebSocket.
+ * Creates the registry that resolves the users of open sockets every 30 s, once for each auth session. After a
+ * notification, the sockets of ended auth sessions close at once, even while the provider is unavailable. An outage of
+ * the provider or the database closes no socket. Contract 3, WebSocket.
  */
 export function createLiveUsers({
   resolve,
@@ -137,9 +132,8 @@ export function createLiveUsers({
   const resolving = new Set<LiveSession>();
   const limit = pLimit(limits.sweepConcurrency);
   let failures: unknown[] = [];
-  let isLooking = false;
-  const timer = setInterval(sweep, limits.sweepIntervalMs);
-  timer.unref();
+  let isEnding = false;
+  const timer = setInterval(sweep, limits.sweepIntervalMs).unref();
 
   function hold(sessionId: string, callbacks: Holder): LiveUser {
     const session = sessions.get(sessionId) ?? new LiveSession(sessionId, resolve, limits);
@@ -178,7 +172,7 @@ export function createLiveUsers({
   async function resolveDue(session: LiveSession): Promise<void> {
     try {
       // While it waited, the session may have been resolved for a message or released.
-      if (session.dueAt <= performance.now() && sessions.has(session.id)) await session.check();
+      if (session.dueAt <= performance.now() && sessions.has(session.id)) await session.refresh();
     } catch (error) {
       failures.push(error);
     }
@@ -193,10 +187,7 @@ export function createLiveUsers({
     failures = [];
   }
 
-  /**
-   * Handles a notification of a changed user.
-   * @param userId Empty for all users, for example after notifications may have been lost.
-   */
+  /** @param userId Id of the changed user. Empty for all users, after notifications may have been lost. */
   function onNotify(userId: string): void {
     for (const session of sessions.values()) {
       if (userId !== '' && session.user !== undefined && session.user.id !== userId) continue;
@@ -204,32 +195,31 @@ export function createLiveUsers({
       session.invalidate(userId === '' ? limits.userRetryMs * Math.random() : 0);
       changed.add(session);
     }
-    void endGone();
+    void endInactive();
   }
 
-  /** Ends the changed sessions that no longer exist. Repeats for sessions that change in the meantime. */
-  async function endGone(): Promise<void> {
-    if (isLooking) return;
-    isLooking = true;
+  /** Ends the changed sessions that are no longer active. Repeats for sessions that change in the meantime. */
+  async function endInactive(): Promise<void> {
+    if (isEnding) return;
+    isEnding = true;
     try {
       while (changed.size > 0) {
-        const asked = [...changed];
+        const batch = [...changed];
         changed.clear();
-        const found = await findActive(asked.map(({ id }) => id));
-        for (const session of asked) if (!found.has(session.id)) session.end();
+        const active = await findActive(batch.map(({ id }) => id));
+        for (const session of batch) if (!active.has(session.id)) session.end();
       }
     } catch (error) {
-      // The next sweep resolves them, since they are due.
+      // The sessions are due, so the next sweep resolves them.
       log.warn({ err: error }, 'ended sessions could not be looked for');
     }
-    isLooking = false;
+    isEnding = false;
     sweep();
   }
 
   return {
     hold,
     onNotify,
-    /** Returns the number of auth sessions. */
     get size() {
       return sessions.size;
     },

@@ -27,9 +27,8 @@ export type Message = {
   id: string;
   role: string;
   content: string;
-  /** Tools that the assistant used. */
   tool_calls: unknown;
-  /** Creation time. Null in some rows of an older system. */
+  /** Null in some rows of an older system. */
   created_at: Date | null;
   /** Reason why an answer is incomplete. Null if it is complete. */
   status: Unfinished | null;
@@ -41,7 +40,6 @@ export type Message = {
   unasked: boolean;
 };
 
-/** Columns of a {@link Message}. */
 const messageColumns = [
   'id',
   'role',
@@ -63,24 +61,24 @@ export type MessagePage = {
   limit: number;
 };
 
-type PlacedMessage = Message & { position: MessagePosition };
+type PositionedMessage = Message & { position: MessagePosition };
 
 /** Returns the messages of a session in an access scope with their positions, newest first. */
 export async function listMessages(
   db: Kysely<Tables>,
   page: MessagePage & { scope: AccessScope },
-): Promise<PlacedMessage[]> {
+): Promise<PositionedMessage[]> {
   const query = selectPage(db, page).orderBy(sent.time, 'desc').orderBy('position', 'desc');
-  return (await query.execute()).map(placed);
+  return (await query.execute()).map(withPosition);
 }
 
 /** Returns messages up to and including `upTo`, oldest first. See {@link listMessages}. */
 export async function listOldestMessages(
   db: Kysely<Tables>,
   { upTo, ...page }: MessagePage & { scope: AccessScope; upTo: MessagePosition },
-): Promise<PlacedMessage[]> {
-  const query = selectPage(db, page).where(isPlaced('<=', upTo));
-  return (await query.orderBy(sent.time).orderBy('position').execute()).map(placed);
+): Promise<PositionedMessage[]> {
+  const query = selectPage(db, page).where(comparePosition('<=', upTo));
+  return (await query.orderBy(sent.time).orderBy('position').execute()).map(withPosition);
 }
 
 function selectPage(
@@ -93,20 +91,23 @@ function selectPage(
     .where('session_id', '=', sessionId)
     .where(whereSessionInScope(scope, 'conversation_messages.session_id'))
     .limit(limit);
-  if (before !== undefined) query = query.where(isPlaced('<', before));
-  if (after !== undefined) query = query.where(isPlaced('>', after));
+  if (before !== undefined) query = query.where(comparePosition('<', before));
+  if (after !== undefined) query = query.where(comparePosition('>', after));
   return query;
 }
 
-function placed({
-  sent_us: sentUs,
+type MessageRow = Message & { sent_us: number | null; position: number };
+
+const withPosition = ({
+  sent_us,
   position: number,
   ...message
-}: Message & { sent_us: number | null; position: number }): PlacedMessage {
-  return { ...message, position: [sentUs, number] };
-}
+}: MessageRow): PositionedMessage => ({
+  ...message,
+  position: [sent_us, number],
+});
 
-function isPlaced(operator: '<' | '<=' | '>', [microseconds, number]: MessagePosition) {
+function comparePosition(operator: '<' | '<=' | '>', [microseconds, number]: MessagePosition) {
   const time = sql`'epoch'::timestamptz + ${microseconds}::bigint * interval '1 microsecond'`;
   return sql<boolean>`(${sent.time}, position) ${sql.raw(operator)} (coalesce(${time}, '-infinity'), ${number}::bigint)`;
 }
@@ -151,7 +152,7 @@ export async function insertMessage(
       client_message_id: clientMessageId ?? null,
       kept,
       unasked,
-      // `now()` is the start of the transaction, which may be earlier than a message of a concurrent one.
+      // `now()` is the start of the transaction, which may be earlier than messages of other transactions.
       created_at: sql<Date>`clock_timestamp()`,
     })
     .returning(messageColumns)
@@ -181,7 +182,7 @@ export function findMessage(db: Kysely<Tables>, id: string): Promise<Message | u
 }
 
 /** The key of a question. The index on turns needs the session id too. */
-export type QuestionKey = { sessionId: string; questionId: string };
+type QuestionKey = { sessionId: string; questionId: string };
 
 /** Returns the answer to a question from any of its turns. */
 export function findAnswer(

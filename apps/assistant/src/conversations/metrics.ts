@@ -3,7 +3,7 @@ import { Counter, Gauge, Histogram, type Registry } from 'prom-client';
 import type { TurnStatus } from '../tables.ts';
 import { type ToolResult, TOOLS } from './tools/tools.ts';
 
-const TURN_SECONDS = [0.25, 0.5, 1, 2.5, 5, 10, 20, 30, 60, 120, 300, 600];
+const TURN_BUCKETS_SECONDS = [0.25, 0.5, 1, 2.5, 5, 10, 20, 30, 60, 120, 300, 600];
 const KNOWN_TOOLS: ReadonlySet<string> = new Set(TOOLS.map(({ name }) => name));
 
 /** Close codes that get a label. Clients can send thousands of other codes. */
@@ -29,7 +29,7 @@ export function createChatMetrics(registry: Registry) {
     name: 'assistant_turn_duration_seconds',
     help: 'Time from a message to the end of its answer, of turns that ended in their process.',
     labelNames: ['outcome'],
-    buckets: TURN_SECONDS,
+    buckets: TURN_BUCKETS_SECONDS,
     registers,
   });
   const tools = new Counter({
@@ -45,11 +45,7 @@ export function createChatMetrics(registry: Registry) {
     registers,
   });
   return {
-    /**
-     * Counts an ended turn.
-     * @param outcome `lost` if another process aborted the turn, or its end could not be stored.
-     * @param durationMs Duration of a turn that ended in its own process.
-     */
+    /** Counts an ended turn. Its outcome is `lost` if another process aborted it or its end could not be stored. */
     countTurn(outcome: Exclude<TurnStatus, 'running'> | 'lost', durationMs?: number): void {
       turns.inc({ outcome });
       if (durationMs !== undefined) duration.observe({ outcome }, durationMs / 1000);

@@ -23,7 +23,7 @@ import type { SessionService } from './sessions.ts';
 
 const tags = ['sessions'];
 
-/** Registers the routes of `/sessions`. Specification 000, Ownership rules on session endpoints; Contract 3. */
+/** Registers the routes of `/sessions`. Specification 000, Ownership rules on session endpoints. */
 export function sessionRoutes(app: Server, sessions: SessionService): void {
   // The SQL statements check ownership.
   const access = 'signed-in';
@@ -41,7 +41,7 @@ export function sessionRoutes(app: Server, sessions: SessionService): void {
         response: { 200: sessionsResponse },
       },
     },
-    listHandler(sessions),
+    createListHandler(sessions),
   );
 
   app.get(
@@ -109,8 +109,8 @@ export function sessionRoutes(app: Server, sessions: SessionService): void {
 
 const cursorOf = ({ position }: { position: Position }) => positions.write(position);
 
-/** Returns the handler that lists the sessions that the caller may read. Contract 3, Answers. */
-export function listHandler({ listSessions }: Pick<SessionService, 'listSessions'>) {
+/** Creates the handler that lists the sessions that the caller may read. */
+export function createListHandler({ listSessions }: Pick<SessionService, 'listSessions'>) {
   return async (
     request: FastifyRequest<{ Querystring: Static<typeof sessionsQuery> }>,
     reply: FastifyReply,

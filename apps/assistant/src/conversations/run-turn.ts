@@ -25,11 +25,12 @@ import { LEASE_MS } from './turns.ts';
 /** Delay before the end of a turn is stored again after a database outage. */
 const RETRY_MS = 1000;
 
-/** Time limits of a summary before an answer: a share of the answer's limit, and a maximum in milliseconds. */
-const summaryTime = { share: 0.5, maxMs: 30_000 };
+/** Maximum duration of a summary: a share of the answer's limit, and at most 30 s. */
+const SUMMARY_SHARE = 0.5;
+const MAX_SUMMARY_MS = 30_000;
 
 /** Dependencies of running turns. */
-export type TurnDeps = RequestDeps & {
+type TurnDeps = RequestDeps & {
   events: EventLog;
   model: Pick<ModelClient, 'streamChat'>;
   limits: AgentLimits;
@@ -37,8 +38,8 @@ export type TurnDeps = RequestDeps & {
   log: Pick<Logger, 'warn' | 'error'>;
 };
 
-/** The user who sent the question. */
-export type Asker = {
+type TurnRequest = {
+  profile: Profile;
   /** The user at the time of the question. */
   user: User;
   /** Resolves the current user. Throws if the user has signed out or may no longer use the profile. */
@@ -54,7 +55,7 @@ export type Asker = {
 export async function runTurn(
   deps: TurnDeps,
   turn: RunningTurn,
-  whose: { profile: Profile; asker: Asker },
+  request: TurnRequest,
 ): Promise<TurnOutcome | undefined> {
   const { events, metrics, log } = deps;
   const startedAt = performance.now();
@@ -65,7 +66,7 @@ export async function runTurn(
   };
   let outcome: TurnOutcome | undefined;
   try {
-    outcome = await runUnderLease(lease, (lost) => runToEnd(deps, turn, { ...whose, lost }));
+    outcome = await runUnderLease(lease, (lost) => runToEnd(deps, turn, { ...request, lost }));
   } catch (error) {
     log.error({ err: error, turn_id: turn.turnId }, 'the end of a turn could not be stored');
   }
@@ -77,22 +78,20 @@ export async function runTurn(
 async function runToEnd(
   deps: TurnDeps,
   turn: RunningTurn,
-  { profile, asker, lost }: { profile: Profile; asker: Asker; lost: AbortSignal },
+  { lost, ...request }: TurnRequest & { lost: AbortSignal },
 ): Promise<TurnOutcome | undefined> {
   const { db, limits, log } = deps;
-  const late = AbortSignal.timeout(limits.ms);
+  const timeout = AbortSignal.timeout(limits.ms);
   const answer = { content: '', used: [] as UsedTool[] };
   let outcome: TurnOutcome | undefined;
   try {
-    const signal = AbortSignal.any([turn.signal, late, lost]);
-    await writeAnswer(answer, deps, turn, { profile, asker, signal });
+    const signal = AbortSignal.any([turn.signal, timeout, lost]);
+    await writeAnswer(answer, deps, turn, { ...request, signal });
     outcome = { status: 'completed' };
   } catch (error) {
     const reason: unknown = lost.aborted ? lost.reason : turn.signal.reason;
-    outcome = outcomeOf(
-      late.aborted && reason === undefined ? problem('answer_too_slow') : error,
-      reason,
-    );
+    const isTimeout = timeout.aborted && reason === undefined;
+    outcome = outcomeOf(isTimeout ? problem('answer_too_slow') : error, reason);
     if (outcome?.status === 'failed') {
       const { status, code, cause } = outcome.problem;
       const level = status >= 500 ? 'error' : 'warn';
@@ -100,7 +99,7 @@ async function runToEnd(
     }
   }
   if (outcome === undefined) return undefined;
-  const ending = { outcome, answer, requestId: asker.requestId };
+  const ending = { outcome, answer, requestId: request.requestId };
   for (;;) {
     try {
       return (await finishTurn(db, turn, ending)) ? outcome : undefined;
@@ -131,26 +130,18 @@ async function writeAnswer(
   answer: PartialAnswer & { used: UsedTool[] },
   deps: TurnDeps,
   turn: RunningTurn,
-  { profile, asker, signal }: { profile: Profile; asker: Asker; signal: AbortSignal },
+  { profile, user, currentUser, signal }: TurnRequest & { signal: AbortSignal },
 ): Promise<void> {
   const { model, limits, log } = deps;
   const { sessionId } = turn;
-  const { user: owner, currentUser } = asker;
   const steps = createTurnSteps(deps, turn);
-  const load = () =>
-    loadRequest(deps, {
-      sessionId,
-      scope: { userId: owner.id },
-      owner,
-      profile,
-      isAnswering: true,
-    });
+  const source = { sessionId, scope: { userId: user.id }, owner: user, profile, isAnswering: true };
   const { request, tools } = await loadWithSummary(deps, steps, {
-    load,
+    load: () => loadRequest(deps, source),
     modelName: profile.model,
     signal,
   });
-  const box = createToolBox({ tools, services: deps.services, sessionId, currentUser, log });
+  const toolBox = createToolBox({ tools, services: deps.services, sessionId, currentUser, log });
   await runAgent({
     model,
     request,
@@ -162,15 +153,15 @@ async function writeAnswer(
       answer.content += text;
       turn.append({ type: 'message.delta', text });
     },
-    onToolStart: (call) => steps.startTool(call, box.title(call)),
+    onToolStart: (call) => steps.startTool(call, toolBox.title(call)),
     async onToolEnd(call, result, used) {
       answer.used.push(used);
       deps.metrics.countTool(call.name, result.status);
       await steps.finishTool(call, result);
     },
-    runTool: (call, seen) =>
-      box.run(call, {
-        ...seen,
+    runTool: (call, context) =>
+      toolBox.run(call, {
+        ...context,
         signal,
         recordChange: (trx, change) => steps.storeChange(trx, call, change),
       }),
@@ -194,16 +185,16 @@ async function loadWithSummary(
   const loaded = await load();
   const { earlier, leftOut } = loaded;
   if (earlier === undefined) return loaded;
-  const late = AbortSignal.timeout(Math.min(limits.ms * summaryTime.share, summaryTime.maxMs));
-  const bounds = { modelName, contextTokens, signal: AbortSignal.any([signal, late]) };
-  await steps.during('Summarizing earlier messages', async () => {
+  const timeout = AbortSignal.timeout(Math.min(limits.ms * SUMMARY_SHARE, MAX_SUMMARY_MS));
+  const options = { modelName, contextTokens, signal: AbortSignal.any([signal, timeout]) };
+  await steps.recordSummary(async () => {
     try {
-      const made = await summarizeEarlier({ db, model }, earlier, bounds);
+      const summary = await summarizeEarlier({ db, model }, earlier, options);
       metrics.countSummary('done');
       const detail =
-        made === undefined
+        summary === undefined
           ? { note: 'another process has just summarized them' }
-          : { messages: made.messageCount, summary: made.text };
+          : { messages: summary.messageCount, summary: summary.text };
       return { status: 'done', detail };
     } catch (error) {
       signal.throwIfAborted();
@@ -218,10 +209,7 @@ async function loadWithSummary(
 
 type TurnSteps = ReturnType<typeof createTurnSteps>;
 
-/**
- * Creates the recorder of a turn's steps, which admins can inspect. It also publishes tool calls as events.
- * Specification 000, Ownership rules on session endpoints.
- */
+/** Creates the recorder of a turn's steps. It also publishes tool calls as events. */
 export function createTurnSteps({ db }: Pick<TurnDeps, 'db'>, turn: RunningTurn) {
   const { turnId: turn_id, sessionId: session_id } = turn;
   const tools = new Map<ToolCall, ToolCallInfo>();
@@ -247,11 +235,7 @@ export function createTurnSteps({ db }: Pick<TurnDeps, 'db'>, turn: RunningTurn)
      * reaper still reports the change.
      * @throws ProblemError `session_not_found`; `no_turn_running` if another process ended the turn.
      */
-    async storeChange(
-      trx: Transaction<Tables>,
-      call: ToolCall,
-      change: RecordedChange,
-    ): Promise<void> {
+    async storeChange(trx: Transaction<Tables>, call: ToolCall, change: RecordedChange) {
       const session = await lockSession(trx, { sessionId: session_id, scope: 'everything' });
       if (session === undefined) throw problem('session_not_found');
       const running = await storeEvents(trx, [turn]);
@@ -259,24 +243,20 @@ export function createTurnSteps({ db }: Pick<TurnDeps, 'db'>, turn: RunningTurn)
       await storeChange(trx, toolOf(call).step_id, change);
     },
 
-    async finishTool(
-      call: ToolCall,
-      { status, summary, output, changes }: ToolResult,
-    ): Promise<void> {
+    async finishTool(call: ToolCall, result: ToolResult): Promise<void> {
       const tool = toolOf(call);
+      const { status, summary, output } = result;
+      const changes = [...result.changes];
       const detail = storableJson({ tool: call.name, input: call.input, output });
       await finishStep(db, tool.step_id, { status, detail });
-      turn.append({
-        type: 'tool.finished',
-        tool: { ...tool, status, summary, changes: [...changes] },
-      });
+      turn.append({ type: 'tool.finished', tool: { ...tool, status, summary, changes } });
     },
 
-    /** Runs and records a step that is not a tool call. */
-    async during(
-      title: string,
+    /** Records a summary of earlier messages as a step. */
+    async recordSummary(
       work: () => Promise<{ status: 'done' | 'failed'; detail: object }>,
     ): Promise<void> {
+      const title = 'Summarizing earlier messages';
       const detail = storableJson({});
       const id = await startStep(db, { session_id, turn_id, kind: 'summary', title, detail });
       const result = await work();

@@ -27,22 +27,17 @@ export const sessionParams = Type.Object({
 /** Schemas that routes reference by `$id`. */
 export const sharedSchemas = [sessionSchema, messageSchema];
 
-/** Reference to the schema of a session. */
-export const sessionRef = Type.Unsafe<SessionBody>(Type.Ref('SessionSummary'));
+const sessionRef = Type.Unsafe<SessionBody>(Type.Ref('SessionSummary'));
 
-/** Reference to the schema of a message. */
 export const messageRef = Type.Unsafe<MessageBody>(Type.Ref('Message'));
 
-/** Response body with one session. */
 export const sessionResponse = { ...sessionRef, description: 'The changed session.' };
 
-/** Query parameters of a list of sessions. */
 export const sessionsQuery = Type.Object({
   user_id: Type.Optional(userId),
   ...createPageQuery(SESSIONS_PAGE),
 });
 
-/** Response body with a page of sessions. */
 export const sessionsResponse = Type.Array(sessionRef, {
   description: 'Most recently active first.',
   examples: [[exampleSession]],
@@ -51,7 +46,6 @@ export const sessionsResponse = Type.Array(sessionRef, {
 /** Query parameters for a page of messages or steps. Without a cursor, the page has the latest. */
 export const latestQuery = Type.Object(createPageQuery(MESSAGES_PAGE));
 
-/** Response body with a session and its messages. Contract 3, Answers. */
 export const conversationResponse = Type.Object(
   {
     ...sessionSchema.properties,
@@ -64,7 +58,6 @@ export const conversationResponse = Type.Object(
   },
 );
 
-/** Request body that changes a session. */
 export const sessionChanges = Type.Object(
   {
     name: clientMessages['session.create'].members.name,
@@ -91,17 +84,18 @@ export function presentSession(session: SessionSummary): SessionBody {
   };
 }
 
-/** Converts a message to its form in the API. */
-export function presentMessage(message: Message): MessageBody {
+/** Converts a message to its form in the API, without empty members. */
+export function presentMessage({ created_at, unasked, ...message }: Message): MessageBody {
+  const { id, role, content, tool_calls, status, problem, client_message_id } = message;
   return {
-    id: message.id,
-    role: message.role,
-    content: message.content,
-    ...(message.tool_calls !== null && { tool_calls: message.tool_calls }),
-    created_at: message.created_at?.toISOString() ?? null,
-    ...(message.status !== null && { status: message.status }),
-    ...(message.unasked && { unasked: true }),
-    ...(message.problem !== null && { problem: message.problem }),
-    ...(message.client_message_id !== null && { client_message_id: message.client_message_id }),
+    id,
+    role,
+    content,
+    ...(tool_calls !== null && { tool_calls }),
+    created_at: created_at?.toISOString() ?? null,
+    ...(status !== null && { status }),
+    ...(unasked && { unasked }),
+    ...(problem !== null && { problem }),
+    ...(client_message_id !== null && { client_message_id }),
   };
 }

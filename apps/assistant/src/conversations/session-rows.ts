@@ -13,7 +13,7 @@ export const SESSION_CHANNEL = 'assistant_sessions';
 /** Sort order by last activity. It must match the expression of the indexes. */
 const active = newestFirst('last_active', 'created_at');
 
-/** Columns of a {@link SessionSummary}, with defaults for rows of an older system. */
+/** Columns of a session summary, with defaults for rows of an older system. */
 const summaryColumns = [
   sql<string>`conversation_sessions.id`.as('session_id'),
   sql<string>`coalesce(profile_id, '')`.as('profile_id'),
@@ -30,7 +30,7 @@ const summaryColumns = [
 export type SessionSummary = {
   session_id: string;
   profile_id: string;
-  /** Id of the owner. Null for a session of an older system that was not assigned yet. */
+  /** Id of the owner. Null for an unassigned session of an older system. */
   user_id: string | null;
   name: string;
   message_count: number;
@@ -47,19 +47,15 @@ export function whereOwnerInScope(scope: AccessScope): RawBuilder<SqlBool> {
   return whereInScope(scope, 'conversation_sessions.user_id');
 }
 
-/**
- * Returns the SQL condition that the session of a row is in an access scope.
- * @param sessionId The column with the session's id.
- */
-export function whereSessionInScope(scope: AccessScope, sessionId: string): RawBuilder<SqlBool> {
+/** Returns the SQL condition that the session in a column of session ids is in an access scope. */
+export function whereSessionInScope(scope: AccessScope, column: string): RawBuilder<SqlBool> {
   return sql<SqlBool>`exists (
     select from conversation_sessions
-    where conversation_sessions.id = ${sql.ref(sessionId)} and ${whereOwnerInScope(scope)})`;
+    where conversation_sessions.id = ${sql.ref(column)} and ${whereOwnerInScope(scope)})`;
 }
 
 /**
- * Locks a session until the transaction ends, which serializes changes of its turns. Inserts that only reference the
- * session are not blocked.
+ * Locks a session, which serializes changes of its turns. Inserts that only reference the session are not blocked.
  * @returns The owner; undefined if the access scope has no such session.
  */
 export function lockSession(
@@ -76,8 +72,7 @@ export function lockSession(
 }
 
 /**
- * Returns the owner, profile and name of a session. The owner is null in rows of an older system; a missing profile or
- * name is empty.
+ * Returns the owner, profile and name of a session. A missing profile or name is empty.
  * @throws ProblemError `session_not_found` or `session_not_yours`.
  */
 export async function requireSession(
@@ -87,16 +82,16 @@ export async function requireSession(
   const row = await db
     .selectFrom('conversation_sessions')
     .select([
-      'user_id',
-      sql<string>`coalesce(profile_id, '')`.as('profile_id'),
+      'user_id as userId',
+      sql<string>`coalesce(profile_id, '')`.as('profileId'),
       sql<string>`coalesce(name, '')`.as('name'),
-      whereOwnerInScope(scope).as('is_within'),
+      whereOwnerInScope(scope).as('isInScope'),
     ])
     .where('id', '=', sessionId)
     .executeTakeFirst();
   if (row === undefined) throw problem('session_not_found');
-  if (row.is_within !== true) throw problem('session_not_yours');
-  return { userId: row.user_id, profileId: row.profile_id, name: row.name };
+  if (row.isInScope !== true) throw problem('session_not_yours');
+  return row;
 }
 
 /** A page of sessions. `userId` restricts it to one owner; `after` is the end of the previous page. */
@@ -168,7 +163,7 @@ export async function countSessions(db: Kysely<Tables>, userId: string): Promise
   return count;
 }
 
-/** Inserts a session. Its last activity is the current time. Specification 000, WebSocket. */
+/** Inserts a session. */
 export function insertSession(
   db: Kysely<Tables>,
   { userId, profileId, name }: { userId: string; profileId: string; name: string },
@@ -189,10 +184,7 @@ export function insertSession(
     .executeTakeFirstOrThrow();
 }
 
-/**
- * Updates a session, and notifies {@link SESSION_CHANNEL}.
- * @returns The updated session; undefined if the access scope has no such session.
- */
+/** Updates a session and notifies {@link SESSION_CHANNEL}. Returns undefined if the access scope has no such session. */
 export async function updateSession(
   trx: Transaction<Tables>,
   { sessionId, scope }: SessionKey,
@@ -231,23 +223,18 @@ export async function deleteSession(
   trx: Transaction<Tables>,
   { sessionId, scope }: SessionKey,
 ): Promise<{ user_id: string | null } | undefined> {
-  const [session] = await deleteSessions(
-    trx,
-    sql<boolean>`conversation_sessions.id = ${sessionId} and ${whereOwnerInScope(scope)}`,
-  );
+  const isSession = sql<boolean>`conversation_sessions.id = ${sessionId}`;
+  const [session] = await deleteSessions(trx, sql`${isSession} and ${whereOwnerInScope(scope)}`);
   return session;
 }
 
-/**
- * Deletes all sessions of a user, as {@link deleteSession} does.
- * @returns The number of deleted sessions.
- */
+/** Deletes all sessions of a user, as {@link deleteSession} does, and returns their number. */
 export async function deleteSessionsOfUser(
   trx: Transaction<Tables>,
   userId: string,
 ): Promise<number> {
-  const isTheirs = sql<boolean>`conversation_sessions.user_id = ${userId}`;
-  return (await deleteSessions(trx, isTheirs)).length;
+  const isOwned = sql<boolean>`conversation_sessions.user_id = ${userId}`;
+  return (await deleteSessions(trx, isOwned)).length;
 }
 
 /** Deletes from each table explicitly, since older tables may lack the cascading foreign key. */

@@ -1,9 +1,7 @@
 import { retryConflicts } from '@oselya/db';
 import type { Kysely, Transaction } from 'kysely';
 import { checkAccess } from '../access/guards.ts';
-import { lockOwner } from '../access/permissions.ts';
-import { accessScope } from '../access/permissions.ts';
-import type { User } from '../access/permissions.ts';
+import { accessScope, lockOwner, type User } from '../access/permissions.ts';
 import { recordOthersData } from '../admin/audit.ts';
 import { problem } from '../errors.ts';
 import type { Profiles } from '../profiles/profiles.ts';
@@ -22,7 +20,7 @@ import {
   updateSession,
 } from './session-rows.ts';
 
-/** Maximum number of sessions per user. Assigning legacy sessions may exceed it. */
+/** Maximum number of sessions per user. Assigned legacy sessions may exceed it. */
 const MAX_SESSIONS = 5000;
 
 type NewSession = { profileId?: string | undefined; name?: string | undefined };
@@ -30,10 +28,7 @@ type NewSession = { profileId?: string | undefined; name?: string | undefined };
 /** The session service. See {@link createSessionService}. */
 export type SessionService = ReturnType<typeof createSessionService>;
 
-/**
- * Creates the session service. It enforces the ownership rules and records access to other users' sessions.
- * Specification 000, Ownership rules on session endpoints; Contract 3, Errors.
- */
+/** Creates the session service, which enforces ownership and records access to other users' sessions. */
 export function createSessionService({
   db,
   profiles,
@@ -45,16 +40,16 @@ export function createSessionService({
 }) {
   return {
     /**
-     * Creates a session of `user`. Without a profile id, it uses the default profile.
+     * Creates a session of a user, with the default profile unless another is named.
      * @throws ProblemError `permission_missing`, `profile_not_found`, `admin_only` or `too_many_sessions`.
      */
-    createSession: (user: User, wanted: NewSession): Promise<SessionSummary> =>
-      db.transaction().execute((trx) => createSessionIn(trx, user, wanted)),
+    createSession: (user: User, session: NewSession): Promise<SessionSummary> =>
+      db.transaction().execute((trx) => createSessionIn(trx, user, session)),
 
     /** Creates a session in the caller's transaction. See `createSession`. */
     createSessionIn,
 
-    /** Returns the sessions that `user` may read, with their positions, most recently active first. */
+    /** Returns the sessions that a user may read, with their positions, most recently active first. */
     async listSessions(user: User, page: SessionPage) {
       const scope = accessScope(user, 'svc.sessions.read_all');
       const sessions = await listSessions(db, { scope, ...page });
@@ -67,26 +62,26 @@ export function createSessionService({
     },
 
     /**
-     * Returns a session that `user` may read and a page of its messages, newest first.
+     * Returns a session that a user may read and a page of its messages, newest first.
      * @throws ProblemError `session_not_found` or `session_not_yours`.
      */
     async openConversation(user: User, page: MessagePage) {
       const scope = accessScope(user, 'svc.sessions.read_all');
       const key = { sessionId: page.sessionId, scope };
-      const session = (await findSession(db, key)) ?? (await reject(db, key));
+      const session = (await findSession(db, key)) ?? (await throwNoAccess(db, key));
       await record(db, 'others_data_read', { user, session });
       return { session, messages: await listMessages(db, { scope, ...page }) };
     },
 
     /**
-     * Returns the owner of a session that `user` may read.
+     * Returns the owner of a session that a user may read.
      * @throws ProblemError `session_not_found` or `session_not_yours`.
      */
     requireReadable: (user: User, sessionId: string): Promise<{ userId: string | null }> =>
       requireSession(db, { sessionId, scope: accessScope(user, 'svc.sessions.read_all') }),
 
     /**
-     * Renames, pins or unpins a session. Only its owner or an admin may do so.
+     * Renames, pins or unpins a session for its owner or an admin.
      * @throws ProblemError `session_not_found` or `session_not_yours`.
      */
     changeSession(
@@ -96,7 +91,7 @@ export function createSessionService({
     ): Promise<SessionSummary> {
       const key = { sessionId, scope: accessScope(user) };
       return db.transaction().execute(async (trx) => {
-        const session = (await updateSession(trx, key, changes)) ?? (await reject(trx, key));
+        const session = (await updateSession(trx, key, changes)) ?? (await throwNoAccess(trx, key));
         await record(trx, 'others_data_changed', { user, session });
         return session;
       });
@@ -109,7 +104,7 @@ export function createSessionService({
     async deleteSession(user: User, sessionId: string): Promise<void> {
       const key = { sessionId, scope: accessScope(user, 'svc.sessions.delete_all') };
       const work = async (trx: Transaction<Tables>) => {
-        const { user_id } = (await deleteSession(trx, key)) ?? (await reject(trx, key));
+        const { user_id } = (await deleteSession(trx, key)) ?? (await throwNoAccess(trx, key));
         const session = { session_id: sessionId, user_id };
         await record(trx, 'others_data_changed', { user, session, deleted: true });
       };
@@ -150,7 +145,7 @@ function record(
 }
 
 /** Throws the problem that explains why a statement found no session in the access scope. */
-async function reject(db: Kysely<Tables>, session: SessionKey): Promise<never> {
+async function throwNoAccess(db: Kysely<Tables>, session: SessionKey): Promise<never> {
   await requireSession(db, session);
   // The session entered the access scope after the statement.
   throw problem('session_not_found');

@@ -9,19 +9,16 @@ import { SOCKET_PATH } from './asyncapi.ts';
 import type { SocketLimits, SocketRegistry } from './socket.ts';
 
 /** Pattern of `Sec-WebSocket-Key`: 16 bytes in base64. RFC 6455 §4.1. */
-const KEY = /^[A-Za-z0-9+/]{22}==$/;
+const SOCKET_KEY = /^[A-Za-z0-9+/]{22}==$/;
 
-/**
- * Returns whether a request is a well-formed WebSocket handshake for {@link SOCKET_PATH}. Other requests get an HTTP
- * response. RFC 6455 §4.2.1.
- */
+/** Returns whether a request is a valid WebSocket handshake for {@link SOCKET_PATH}. RFC 6455 §4.2.1. */
 export function isSocketHandshake({ method, url, headers }: IncomingMessage): boolean {
   return (
     method === 'GET' &&
     url?.split('?', 1)[0] === SOCKET_PATH &&
     headers.upgrade?.toLowerCase() === 'websocket' &&
     headers['sec-websocket-version'] === '13' &&
-    KEY.test(headers['sec-websocket-key'] ?? '')
+    SOCKET_KEY.test(headers['sec-websocket-key'] ?? '')
   );
 }
 
@@ -39,16 +36,14 @@ export async function socketRoutes(
     cookies: Pick<Identity['cookies'], 'hasSession' | 'sessionId'>;
     /** Subscribes to notifications of changed users. The returned function unsubscribes. */
     listen: (onNotify: (userId: string) => void) => Promise<() => Promise<void>>;
-    /** Public base URL. Only pages of its origin may connect. */
     baseUrl: string;
     limits: SocketLimits;
   },
 ): Promise<void> {
   const options = {
     maxPayload: limits.maxMessageBytes,
-    // The types of `ws` lack this option; its default is 30 s.
+    // The types of `ws` lack this option.
     closeTimeout: limits.closeTimeoutMs,
-    // No subprotocol is supported.
     handleProtocols: () => false as const,
   };
   onDrain(app, sockets.close);
@@ -57,7 +52,7 @@ export async function socketRoutes(
     await scope.register(websocket, {
       options,
       errorHandler(error, socket, request) {
-        // After a protocol error, the library has already sent its own close code.
+        // After a protocol error, the library has already sent a close code.
         request.log.debug({ err: error }, 'socket error');
         socket.close(closings.failed.code, closings.failed.reason);
       },
@@ -101,16 +96,12 @@ export async function socketRoutes(
           const detail = 'Sockets are opened for pages of this service only.';
           return done(problem('cross_site_request', { detail }));
         }
-        done(sockets.refusalOf(request.ip));
+        done(sockets.checkAddress(request.ip));
       },
       handler() {
         throw problem('upgrade_required', {
           // RFC 9110 §15.5.22, RFC 6455 §4.4.
-          headers: {
-            connection: 'upgrade',
-            upgrade: 'websocket',
-            'sec-websocket-version': '13',
-          },
+          headers: { connection: 'upgrade', upgrade: 'websocket', 'sec-websocket-version': '13' },
         });
       },
       wsHandler(socket, request) {

@@ -6,61 +6,55 @@ import type { RawData, WebSocket } from 'ws';
 import type { User } from '../access/permissions.ts';
 import { createTally, createMinuteBudget } from '../limits.ts';
 import { problem } from '../errors.ts';
+import { createDispatch, type ReplyFrame, type MessageType, type Peer } from './dispatch.ts';
 import {
-  createDispatch,
-  type ReplyFrame,
-  type MessageType,
-  type Peer,
-  type UserSocket,
-} from './dispatch.ts';
-import { type AuthSessionProvider, createLiveUsers, liveUserLimits } from './live-users.ts';
+  type AuthSessionProvider,
+  createLiveUsers,
+  type LiveUser,
+  liveUserLimits,
+} from './live-users.ts';
 import { createSocketMetrics } from './metrics.ts';
 
-/** `Retry-After` in seconds for too many sockets of one IP address. docs/protocol.md has the same for 4429. */
-const ROOM_RETRY_SECONDS = '60';
+/** `Retry-After` for too many sockets of one IP address. docs/protocol.md has the same for 4429. */
+const RETRY_AFTER_SECONDS = '60';
 
 /** Limits of sockets. Contract 3, WebSocket. */
 export const socketLimits = {
   ...protocolLimits,
   ...liveUserLimits,
-  /** Time that a peer has to confirm a close. */
+  /** Maximum time until a peer confirms a close. */
   closeTimeoutMs: 5_000,
-  /** Time that a shutdown waits for closes and for messages in progress. */
+  /** Maximum time that a shutdown waits for closes and for messages in progress. */
   shutdownMs: 2_000,
 };
 export type SocketLimits = typeof socketLimits;
 
-/** An open socket that enforces its limits. */
+/** Handles a message and returns the HTTP status of its error, if any. */
+type OnMessage = (data: RawData, isBinary: boolean) => Promise<number | undefined>;
+
+/** An open socket that enforces its limits and handles messages one at a time. */
 class Connection {
   readonly #socket: WebSocket;
   readonly #limits: SocketLimits;
-  readonly #receive: (data: RawData, isBinary: boolean) => Promise<number | undefined>;
+  readonly #onMessage: OnMessage;
   readonly #hasMessageLeft: () => boolean;
   readonly #hasErrorLeft: () => boolean;
   readonly #closed = Promise.withResolvers<void>();
   #waiting = 0;
   #work = Promise.resolve();
-  #unanswered = 0;
+  #unansweredPings = 0;
   /** A frame that exceeds the buffer limit and is still being written. */
-  #large: { bytes: number; written: Promise<void> } | undefined;
+  #largeFrame: { bytes: number; written: Promise<void> } | undefined;
 
-  /**
-   * Handles messages one at a time.
-   * @param receive Handles a message and returns the HTTP status of its error, if any.
-   */
-  constructor(
-    socket: WebSocket,
-    limits: SocketLimits,
-    receive: (data: RawData, isBinary: boolean) => Promise<number | undefined>,
-  ) {
+  constructor(socket: WebSocket, limits: SocketLimits, onMessage: OnMessage) {
     this.#socket = socket;
     this.#limits = limits;
-    this.#receive = receive;
+    this.#onMessage = onMessage;
     this.#hasMessageLeft = createMinuteBudget(limits.messagesPerMinute);
     this.#hasErrorLeft = createMinuteBudget(limits.errorsPerMinute);
     socket.once('close', () => this.#closed.resolve());
     socket.on('pong', () => {
-      this.#unanswered = 0;
+      this.#unansweredPings = 0;
     });
     socket.on('message', (data: RawData, isBinary: boolean) => {
       if (!this.isOpen) return;
@@ -68,7 +62,7 @@ class Connection {
         return this.close(closings.tooManyMessages);
       }
       this.#waiting += 1;
-      this.#work = this.#work.then(() => this.#take(data, isBinary));
+      this.#work = this.#work.then(() => this.#handle(data, isBinary));
     });
   }
 
@@ -85,9 +79,9 @@ class Connection {
   }
 
   /** Sends a ping, or terminates the socket if the last two pings were not answered. */
-  heartbeat(): void {
-    if (this.#unanswered === 2) return this.terminate();
-    this.#unanswered += 1;
+  ping(): void {
+    if (this.#unansweredPings === 2) return this.terminate();
+    this.#unansweredPings += 1;
     if (this.isOpen) this.#socket.ping();
   }
 
@@ -95,19 +89,19 @@ class Connection {
   send(frame: ReplyFrame): void {
     if (!this.isOpen) return;
     const { maxBufferedBytes } = this.#limits;
-    if (this.#socket.bufferedAmount > maxBufferedBytes + (this.#large?.bytes ?? 0)) {
+    if (this.#socket.bufferedAmount > maxBufferedBytes + (this.#largeFrame?.bytes ?? 0)) {
       return this.close(closings.tooSlow);
     }
     const text = JSON.stringify(frame);
     // A UTF-16 code unit takes at most three bytes in UTF-8.
     const bytes = 3 * text.length > maxBufferedBytes ? Buffer.byteLength(text) : 0;
     if (bytes <= maxBufferedBytes) return this.#socket.send(text);
-    if (this.#large !== undefined) return this.close(closings.tooSlow);
-    // Later events are sent before the peer can have read a large frame, so it gets a larger limit.
+    if (this.#largeFrame !== undefined) return this.close(closings.tooSlow);
+    // The peer cannot have read a large frame when the next events follow, so the limit grows by its size.
     const { promise: written, resolve } = Promise.withResolvers<void>();
-    this.#large = { bytes, written };
+    this.#largeFrame = { bytes, written };
     this.#socket.send(text, () => {
-      this.#large = undefined;
+      this.#largeFrame = undefined;
       resolve();
     });
   }
@@ -118,12 +112,12 @@ class Connection {
     await this.#work;
   }
 
-  async #take(data: RawData, isBinary: boolean): Promise<void> {
+  async #handle(data: RawData, isBinary: boolean): Promise<void> {
     this.#waiting -= 1;
     // The next reply may be equally large. Closing the socket also resolves this promise.
-    if (this.#large !== undefined) await this.#large.written;
+    if (this.#largeFrame !== undefined) await this.#largeFrame.written;
     if (!this.isOpen) return;
-    const status = await this.#receive(data, isBinary);
+    const status = await this.#onMessage(data, isBinary);
     if (status === undefined || status >= 500 || this.#hasErrorLeft()) return;
     if (status === 401) this.close(closings.signedOut);
     else if (status === 403) this.close(closings.forbidden);
@@ -131,8 +125,7 @@ class Connection {
   }
 }
 
-/** The parts of a handshake that a socket needs. */
-export type Handshake = {
+type Handshake = {
   address: string;
   /** Auth session id from the cookie. Undefined without a cookie, null if its value is malformed. */
   sessionId: string | null | undefined;
@@ -140,13 +133,10 @@ export type Handshake = {
   log: Pick<Logger, 'error' | 'info' | 'debug'>;
 };
 
-/** The open sockets of this process. */
+/** The open sockets of this process. See {@link createSocketRegistry}. */
 export type SocketRegistry = ReturnType<typeof createSocketRegistry>;
 
-/**
- * Creates the registry of open sockets, which authenticates users and enforces limits. Contract 3, WebSocket;
- * docs/protocol.md.
- */
+/** Creates the registry of open sockets, which authenticates users and enforces limits. Contract 3, WebSocket. */
 export function createSocketRegistry({
   identity,
   types,
@@ -169,48 +159,43 @@ export function createSocketRegistry({
   const dispatch = createDispatch(types, metrics);
   const liveUsers = createLiveUsers({ ...identity, limits, log });
   const heartbeat = setInterval(() => {
-    for (const connection of connections) connection.heartbeat();
-  }, limits.pingIntervalMs);
-  heartbeat.unref();
+    for (const connection of connections) connection.ping();
+  }, limits.pingIntervalMs).unref();
 
   /**
    * Accepts a socket. The user is resolved after the socket has opened, because browsers hide the response to a failed
    * handshake from pages but expose close codes.
    */
-  function accept(socket: WebSocket, handshake: Handshake): void {
-    const { address, sessionId, requestId, log: peerLog } = handshake;
+  function accept(
+    socket: WebSocket,
+    { address, sessionId, requestId, log: peerLog }: Handshake,
+  ): void {
     const network = getClientNetwork(address);
     const state = sessionId === undefined ? 'anonymous' : 'signed_in';
     const openedAt = performance.now();
     let userId: string | undefined;
     let isClosed = false;
-    const onClose: (() => void)[] = [];
+    const closeListeners: (() => void)[] = [];
     const connection = new Connection(socket, limits, (data, isBinary) =>
       dispatch(peer, data, isBinary),
     );
     const send = (frame: ReplyFrame) => connection.send(frame);
-    const userSocket = (id: string): UserSocket => ({
-      requestId,
-      log: peerLog,
-      send,
-      hold: (onSignedOut) => liveUsers.hold(id, { onKnown: () => undefined, onSignedOut }),
-      isOpen: () => !isClosed,
-      onClose: (work) => void onClose.push(work),
-    });
-    const hasId = typeof sessionId === 'string';
-    const peer: Peer = {
-      user,
-      socket: hasId ? userSocket(sessionId) : undefined,
-      requestId,
-      log: peerLog,
-      send,
-    };
-    const live = hasId
-      ? liveUsers.hold(sessionId, {
-          onKnown: countUser,
-          onSignedOut: () => connection.close(closings.signedOut),
-        })
-      : undefined;
+    const peer: Peer = { user, socket: undefined, requestId, log: peerLog, send };
+    let live: LiveUser | undefined;
+    if (typeof sessionId === 'string') {
+      peer.socket = {
+        requestId,
+        log: peerLog,
+        send,
+        hold: (onSignedOut) => liveUsers.hold(sessionId, { onKnown: () => undefined, onSignedOut }),
+        isOpen: () => !isClosed,
+        addCloseListener: (onClose) => void closeListeners.push(onClose),
+      };
+      live = liveUsers.hold(sessionId, {
+        onKnown: countUser,
+        onSignedOut: () => connection.close(closings.signedOut),
+      });
+    }
     connections.add(connection);
     addresses.add(network);
     metrics.countOpened(state);
@@ -222,7 +207,7 @@ export function createSocketRegistry({
       addresses.remove(network);
       if (userId !== undefined) users.remove(userId);
       live?.release();
-      for (const work of onClose) work();
+      for (const onClose of closeListeners) onClose();
       metrics.countClosed(state, code);
       const duration_ms = Math.round(performance.now() - openedAt);
       peerLog.info({ code, user_id: userId, duration_ms }, 'socket closed');
@@ -262,18 +247,18 @@ export function createSocketRegistry({
     onNotify: liveUsers.onNotify,
     stop: liveUsers.stop,
     /** Returns the problem if an IP address has too many sockets. An IPv6 address counts as its network. */
-    refusalOf: (address: string): ProblemError | undefined =>
+    checkAddress: (address: string): ProblemError | undefined =>
       addresses.of(getClientNetwork(address)) < caps.perAddress
         ? undefined
         : problem('too_many_connections', {
             headers: {
               'ratelimit-limit': String(caps.perAddress),
               'ratelimit-remaining': '0',
-              'ratelimit-reset': ROOM_RETRY_SECONDS,
-              'retry-after': ROOM_RETRY_SECONDS,
+              'ratelimit-reset': RETRY_AFTER_SECONDS,
+              'retry-after': RETRY_AFTER_SECONDS,
             },
           }),
-    /** Returns the sizes of all collections. They are 0 without open sockets. */
+    /** Sizes of all collections, which are 0 without open sockets. */
     get size() {
       return {
         connections: connections.size,

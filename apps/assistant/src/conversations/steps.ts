@@ -18,11 +18,11 @@ export type Step = {
   status: string;
   detail: string | null;
   started_at: Date;
-  /** End of the step. Null while it runs. */
+  /** Null while the step runs. */
   finished_at: Date | null;
 };
 
-type TurnOfSession = { turnId: string; sessionId: string };
+type StepTurn = { turnId: string; sessionId: string };
 
 /**
  * Returns steps of a session with their positions, newest first. It does not check the owner.
@@ -46,11 +46,9 @@ export function listSteps(
 /** Inserts a running step and returns its id. */
 export async function startStep(
   db: Kysely<Tables>,
-  step: {
+  step: Pick<Step, 'turn_id' | 'title'> & {
     session_id: string;
-    turn_id: string;
     kind: 'tool' | 'summary';
-    title: string;
     detail: string;
   },
 ): Promise<string> {
@@ -91,7 +89,7 @@ export async function storeChange(
 /** Ends the running steps of a turn: as done if they changed the memory, otherwise as failed. */
 export async function endSteps(
   trx: Transaction<Tables>,
-  { turnId, sessionId }: TurnOfSession,
+  { turnId, sessionId }: StepTurn,
 ): Promise<void> {
   await trx
     .updateTable('agent_steps')
@@ -99,7 +97,7 @@ export async function endSteps(
       status: sql<string>`case when changes is null then 'failed' else 'done' end`,
       finished_at: sql<Date>`clock_timestamp()`,
     })
-    // The index starts with the session id.
+    // The session id is the first column of the index.
     .where('session_id', '=', sessionId)
     .where('turn_id', '=', turnId)
     .where('status', '=', 'running')
@@ -107,12 +105,12 @@ export async function endSteps(
 }
 
 /** A step that changed the user's memory, with the name of its tool. */
-export type MemoryStep = { id: string; tool: string; title: string; changes: MemoryChange[] };
+type MemoryStep = { id: string; tool: string; title: string; changes: MemoryChange[] };
 
 /** Returns the steps of a turn that changed the user's memory and were not undone, oldest first. */
 export async function findMemorySteps(
   db: Kysely<Tables>,
-  { turnId, sessionId }: TurnOfSession,
+  { turnId, sessionId }: StepTurn,
 ): Promise<MemoryStep[]> {
   const steps = await db
     .selectFrom('agent_steps')
@@ -123,7 +121,7 @@ export async function findMemorySteps(
     .where('undone_at', 'is', null)
     .orderBy('position')
     .execute();
-  // Only undo needs the origin of a fact.
+  // Only an undo needs the origin of a fact.
   return steps.map((step) => ({
     ...step,
     changes: (step.changes as RecordedChange[]).map(({ origin: _origin, ...change }) => change),

@@ -26,35 +26,30 @@ const MAX_RUNNING_TURNS = 3;
 /** The key of a turn. Later turns of a session have greater positions. */
 export type TurnKey = { turnId: string; sessionId: string; position: number };
 
-/** A row of `chat_turns`. */
+/** A row of `chat_turns`. An announcement has no question. */
 export type TurnRow = {
   id: string;
   session_id: string;
-  user_id: string;
-  /** Id of the user's message. Null for an announcement. */
   question_id: string | null;
   status: TurnStatus;
   position: number;
 };
 
-const turnColumns = ['id', 'session_id', 'user_id', 'question_id', 'status', 'position'] as const;
+const turnColumns = ['id', 'session_id', 'question_id', 'status', 'position'] as const;
 
 /** Returns the newest turn of a session. */
-export function findLatestTurn(
+export const findLatestTurn = (
   db: Kysely<Tables>,
   sessionId: string,
-): Promise<TurnRow | undefined> {
-  return selectLatest(db, sessionId).executeTakeFirst();
-}
+): Promise<TurnRow | undefined> => selectLatest(db, sessionId).executeTakeFirst();
 
-function selectLatest(db: Kysely<Tables>, sessionId: string) {
-  return db
+const selectLatest = (db: Kysely<Tables>, sessionId: string) =>
+  db
     .selectFrom('chat_turns')
     .select(turnColumns)
     .where('session_id', '=', sessionId)
     .orderBy('position', 'desc')
     .limit(1);
-}
 
 /**
  * Returns running turns with an expired lease, the longest expired first.
@@ -167,7 +162,7 @@ export function beginTurn(
         return { repeats: id };
       }
     }
-    await checkRoom(trx, owned);
+    await checkTurnLimits(trx, owned);
     const message = { sessionId, turnId: null, role: 'user' as const, content: text };
     const question = await insertMessage(trx, { ...message, clientMessageId });
     return { key: await insertTurn(trx, owned, question.id), question };
@@ -181,7 +176,7 @@ export function beginTurn(
 export function retryTurn(db: Kysely<Tables>, owned: OwnedSession): Promise<StartedTurn> {
   const { sessionId } = owned;
   return runInLockedSession(db, owned, async (trx) => {
-    await checkRoom(trx, owned);
+    await checkTurnLimits(trx, owned);
     const latest = await selectLatest(trx, sessionId)
       .where('question_id', 'is not', null)
       .$narrowType<{ question_id: NotNull }>()
@@ -210,7 +205,7 @@ function runInLockedSession<Result>(
 }
 
 /** @throws ProblemError `turn_running` or `too_many_turns`. */
-async function checkRoom(
+async function checkTurnLimits(
   trx: Transaction<Tables>,
   { userId, sessionId }: OwnedSession,
 ): Promise<void> {
@@ -229,41 +224,25 @@ async function checkRoom(
   });
 }
 
-/** Inserts a running turn. A unique index allows one running turn per session. */
+/**
+ * Inserts a turn. A unique index allows one running turn per session.
+ * @param questionId Null for an announcement, whose turn is completed at once.
+ */
 export async function insertTurn(
   trx: Transaction<Tables>,
   { userId, sessionId }: OwnedSession,
-  questionId: string,
+  questionId: string | null,
 ): Promise<TurnKey> {
+  const isRunning = questionId !== null;
   const { id, position } = await trx
     .insertInto('chat_turns')
     .values({
       session_id: sessionId,
       user_id: userId,
       question_id: questionId,
-      lease_until: leaseExpiry(LEASE_MS),
-      finished_at: null,
-    })
-    .returning(['id', 'position'])
-    .executeTakeFirstOrThrow();
-  return { turnId: id, sessionId, position };
-}
-
-/** Inserts a completed turn for an announcement. */
-export async function insertEndedTurn(
-  trx: Transaction<Tables>,
-  { userId, sessionId }: OwnedSession,
-): Promise<TurnKey> {
-  const now = sql<Date>`now()`;
-  const { id, position } = await trx
-    .insertInto('chat_turns')
-    .values({
-      session_id: sessionId,
-      user_id: userId,
-      question_id: null,
-      status: 'completed',
-      lease_until: now,
-      finished_at: now,
+      status: isRunning ? 'running' : 'completed',
+      lease_until: isRunning ? leaseExpiry(LEASE_MS) : sql<Date>`now()`,
+      finished_at: isRunning ? null : sql<Date>`now()`,
     })
     .returning(['id', 'position'])
     .executeTakeFirstOrThrow();

@@ -261,7 +261,7 @@ async function probe(t: TestContext, said: ScriptedResponse) {
   const line = Promise.withResolvers<string>();
   const write = (level: string) => (text: unknown) => line.resolve(`${level} ${String(text)}`);
   const log = { info: write('info'), warn: write('warn') };
-  const probing = probeTools({ MODEL_MODE: 'openai' }, { model, log });
+  const probing = probeTools({ MODEL_MODE: 'openai' }, model, log);
   t.after(async () => {
     await probing.close();
     await model.close();

@@ -41,7 +41,7 @@ const contextOf = (chosen: Partial<Sources>) =>
     ...chosen,
   });
 
-const defineUserMessage = (content: string) => ({ role: 'user', content, tool_calls: null });
+const createQuestion = (content: string) => ({ role: 'user', content, tool_calls: null });
 const fact = (key: string, value = '') => ({ category: 'c', key, value });
 
 const contentsOf = ({ messages }: { messages: readonly { content: string }[] }) =>
@@ -69,7 +69,7 @@ test('A long last question is sent alone', () => {
     facts: [fact('k', 'v')],
     about: 'Has a dog.',
     summary: 'Of before.',
-    messages: [defineUserMessage(long), defineUserMessage('b')],
+    messages: [createQuestion(long), createQuestion('b')],
   });
   assert.deepEqual(contentsOf(context), [long]);
   assert.deepEqual([context.memory, context.about, context.summary], [[], '', '']);
@@ -86,7 +86,7 @@ test('The latest items are sent without a gap, within their shares', () => {
       window,
       (system, values, contents, contextTokens) => {
         const facts = values.map((value, index) => fact(String(index), value));
-        const messages = contents.map((content) => defineUserMessage(content));
+        const messages = contents.map((content) => createQuestion(content));
         const { context, request, tokenEstimate } = contextOf({
           system,
           facts,

@@ -6,7 +6,7 @@ import { setImmediate } from 'node:timers/promises';
 import { ProblemError } from '@oselya/kit';
 import { clientMessages, closings } from '@oselya/protocol';
 import { Type } from 'typebox';
-import { definePublicMessage, defineUserMessage } from '../../src/conversations/dispatch.ts';
+import { defineMessage } from '../../src/conversations/dispatch.ts';
 import { createLiveUsers } from '../../src/conversations/live-users.ts';
 import { socketLimits } from '../../src/conversations/socket.ts';
 import { problem } from '../../src/errors.ts';
@@ -230,7 +230,7 @@ test('An error is a problem with the request id of the handshake', async () => {
 });
 
 test('The permission is checked before the members', async () => {
-  const named = defineUserMessage(
+  const named = defineMessage(
     { access: { permission: 'svc.tools.use' }, members: { name: Type.String() }, answers },
     (_, { answer }) => answer({ type: 'pong' }),
   );
@@ -258,7 +258,7 @@ test('The permission is checked before the members', async () => {
 test('An optional member may be null', async () => {
   const seen: unknown[] = [];
   const members = { name: Type.Optional(Type.String()), count: Type.Integer() };
-  const counted = definePublicMessage({ access: 'public', members, answers }, (message, answer) => {
+  const counted = defineMessage({ access: 'public', members, answers }, (message, { answer }) => {
     seen.push(message);
     answer({ type: 'pong' });
   });
@@ -289,7 +289,7 @@ test('Messages are handled in order, one at a time', async () => {
 });
 
 test('An unexpected error is logged, and does not close the socket', async () => {
-  const broken = definePublicMessage(clientMessages.ping, () => {
+  const broken = defineMessage(clientMessages.ping, () => {
     throw new Error('a secret of the inside');
   });
   const { url, lines } = await openSockets({ types: { broken } });

@@ -6,11 +6,7 @@ import { guardRoutes } from '../../src/access/guards.ts';
 import type { User } from '../../src/access/permissions.ts';
 import { clientMessages } from '@oselya/protocol';
 import type { ResolveSession } from '../../src/identity/current-user.ts';
-import {
-  type MessageType,
-  definePublicMessage,
-  defineUserMessage,
-} from '../../src/conversations/dispatch.ts';
+import { type MessageType, defineMessage } from '../../src/conversations/dispatch.ts';
 import { isSocketHandshake, socketRoutes } from '../../src/conversations/socket-routes.ts';
 import {
   createSocketRegistry,
@@ -138,18 +134,18 @@ export async function openSockets({
 
 /** Messages for all clients, for signed-in users, and for admins, answered by `pong`. */
 const { ping: asked } = clientMessages;
-export const ping = definePublicMessage(asked, (_, answer) => answer({ type: 'pong' }));
-export const own = defineUserMessage({ ...asked, access: 'signed-in' }, (_, { answer }) =>
+export const ping = defineMessage(asked, (_, { answer }) => answer({ type: 'pong' }));
+export const own = defineMessage({ ...asked, access: 'signed-in' }, (_, { answer }) =>
   answer({ type: 'pong' }),
 );
-export const admin = defineUserMessage({ ...asked, access: { role: 'admin' } }, (_, { answer }) =>
+export const admin = defineMessage({ ...asked, access: { role: 'admin' } }, (_, { answer }) =>
   answer({ type: 'pong' }),
 );
 
 /** Creates a type of message that stays in progress until the test releases it. */
 export function gated() {
   const { promise, resolve } = Promise.withResolvers<void>();
-  const type = definePublicMessage(asked, async (_, answer) => {
+  const type = defineMessage(asked, async (_, { answer }) => {
     await promise;
     answer({ type: 'pong' });
   });
@@ -169,7 +165,7 @@ export function answeredBySessions(content: string, times = 1) {
     last_active: '2026-01-01T00:00:00Z',
   };
   const { answers } = clientMessages['session.open'];
-  return definePublicMessage({ access: 'public', members: {}, answers }, (_, answer) => {
+  return defineMessage({ access: 'public', members: {}, answers }, (_, { answer }) => {
     for (let nth = 0; nth < times; nth += 1) {
       answer({
         type: 'session.opened',

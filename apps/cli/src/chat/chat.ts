@@ -164,10 +164,10 @@ function createStatusReporter(note: (line: string) => void): (status: Status) =>
       case 'quiet':
         note(formatSlowNotice(seconds(status.quietMs)));
         break;
-      case 'heard':
+      case 'responsive':
         note('The assistant answers again.');
         break;
-      case 'refused':
+      case 'unavailable':
         note(`${oneLine(status.problem.title)}: retrying in ${seconds(status.delayMs)} s.`);
     }
   };

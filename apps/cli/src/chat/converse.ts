@@ -310,4 +310,4 @@ const CANNOT_UNDO: ReadonlySet<string | undefined> = new Set([
 ]);
 
 /** Errors that concern one message only. */
-const MESSAGE_ERRORS: ReadonlySet<string> = new Set(['refused', 'too_large', 'answer_lost']);
+const MESSAGE_ERRORS: ReadonlySet<string> = new Set(['rejected', 'too_large', 'answer_lost']);

@@ -200,7 +200,7 @@ async function undone(times: number, undo: (stepId: string) => ChatError | undef
 
 /** A refusal of the assistant. */
 const refusal = (status: number, code: string) =>
-  new ChatError('refused', `Nothing: ${code}`, { status, code, title: code });
+  new ChatError('rejected', `Nothing: ${code}`, { status, code, title: code });
 
 test('/undo reverts changes of the memory, the latest first', async () => {
   const { taken, lines } = await undone(3, (step) =>

@@ -1,27 +1,27 @@
-import type { ChatMessage, ChatPart, ChatRequest, ModelClient, ToolCall } from '@oselya/model';
+import type { ChatMessage, ChatPart, ModelClient, ToolCall } from '@oselya/model';
 import { problem } from '../../errors.ts';
 import { cutText } from '../../text.ts';
 import { createFailedResult, type ToolResult } from '../tools/tools.ts';
-import type { UsedTool } from './request.ts';
-import { TOKEN_LENGTH } from './title.ts';
+import type { AgentRequest, UsedTool } from './request.ts';
+import { MAX_TOKEN_LENGTH } from './title.ts';
 import { tokensToBytes, estimateTokens, createContextWindow } from './window.ts';
 
 /** Limits of one answer. */
 export type AgentLimits = {
   /** Maximum number of model calls. The last call may not use tools. */
   rounds: number;
-  /** Maximum number of tool calls over all rounds. It also limits the calls of a single round. */
+  /** Maximum number of tool calls over all rounds, and in one round. */
   toolCalls: number;
   /** Maximum number of output tokens over all rounds: ANSWER_MAX_TOKENS. */
   outputTokens: number;
-  /** Maximum duration in milliseconds: ANSWER_MAX_SECONDS. */
+  /** Maximum duration: ANSWER_MAX_SECONDS. */
   ms: number;
 };
 
 /** Limits that are not configurable. */
 export const FIXED_AGENT_LIMITS = { rounds: 8, toolCalls: 16 };
 
-/** Minimum room for a tool's output, in tokens. Tools that change memory may slightly exceed it. */
+/** Minimum room for a tool's output. Tools that change memory may slightly exceed it. */
 const MIN_OUTPUT_TOKENS = 64;
 
 /** Maximum nesting of a tool input. It protects recursive functions from stack overflow. */
@@ -29,10 +29,9 @@ const MAX_INPUT_LEVELS = 32;
 
 const NO_ROOM = 'there is no room for more in this answer; answer with what is known';
 
-export type AgentOptions = {
+type AgentOptions = {
   model: Pick<ModelClient, 'streamChat'>;
-  /** The first request. */
-  request: Omit<ChatRequest, 'operation' | 'signal' | 'maxOutputTokens'>;
+  request: AgentRequest;
   /**
    * Runs a tool. Throws only if the signal is aborted.
    * @param context.hasReadData Whether the model had read third-party text before it made the call.
@@ -42,12 +41,11 @@ export type AgentOptions = {
     call: ToolCall,
     context: { hasReadData: boolean; outputBytes: number },
   ) => Promise<ToolResult>;
-  /** Called with each new piece of the answer. */
   onText: (text: string) => void;
   onToolStart: (call: ToolCall) => Promise<void>;
   onToolEnd: (call: ToolCall, result: ToolResult, used: UsedTool) => Promise<void>;
   limits: Omit<AgentLimits, 'ms'>;
-  /** MODEL_CONTEXT_TOKENS: maximum tokens of a request together with its completion. */
+  /** Maximum tokens of a request together with its completion: MODEL_CONTEXT_TOKENS. */
   contextTokens: number;
   signal: AbortSignal;
 };
@@ -87,7 +85,7 @@ export async function runAgent({
     const maxOutputTokens = Math.min(tokensLeft, window.roomBeside(next));
     if (maxOutputTokens < 1) throw problem('answer_too_long');
     const stream = model.streamChat({ ...next, operation: 'chat', maxOutputTokens, signal });
-    const { text, calls, callsLeftOut, tokens, isCut } = await readRound(stream, {
+    const { text, calls, omittedCalls, tokens, isCut } = await readRound(stream, {
       onText,
       isContinued: hasText,
       maxTokens: maxOutputTokens,
@@ -113,19 +111,17 @@ export async function runAgent({
     for (const [index, call] of calls.entries()) {
       signal.throwIfAborted();
       await onToolStart(call);
-      const isLastCall = index === calls.length - 1;
+      const laterCalls = calls.slice(index + 1);
       // No extra message may follow the tool results, so the note is part of the last one.
       const note =
-        isLastCall && callsLeftOut > 0
-          ? `\n(${callsLeftOut} more calls were left out: at most ${limits.toolCalls} tools are run for one answer.)`
+        laterCalls.length === 0 && omittedCalls > 0
+          ? `\n(${omittedCalls} more calls were left out: at most ${limits.toolCalls} tools are run for one answer.)`
           : '';
-      const reserved = calls
-        .slice(index + 1)
-        .map((later) => toMessage(later, createFailedResult(NO_ROOM).output));
-      const room = window.roomForTool(
-        [...messages, toMessage(call, note), ...reserved],
-        tokensLeft,
+      const reserved = laterCalls.map((later) =>
+        toMessage(later, createFailedResult(NO_ROOM).output),
       );
+      const planned = [...messages, toMessage(call, note), ...reserved];
+      const room = window.roomForTool(planned, tokensLeft);
       let result: ToolResult;
       if (toolsRun >= limits.toolCalls) {
         result = createFailedResult(`at most ${limits.toolCalls} tools are run for one answer`);
@@ -149,20 +145,10 @@ const toMessage = ({ id, name }: ToolCall, content: string): ChatMessage => ({
   content,
 });
 
-/** The completion of one round. */
-type Round = {
-  text: string;
-  calls: ToolCall[];
-  callsLeftOut: number;
-  /** Number of output tokens, a lower bound. */
-  tokens: number;
-  /** Whether the completion stopped at the token limit. */
-  isCut: boolean;
-};
-
 /**
  * Reads the completion of one round. Enforces the token limit, since not every server does.
- * @param bounds.isContinued Whether earlier rounds have produced text.
+ * @param options.isContinued Whether earlier rounds have produced text.
+ * @returns The text and the calls; a lower bound of the tokens; and whether the completion stopped at the token limit.
  * @throws ProblemError `answer_too_long` or `model_failed`; errors of the stream.
  */
 async function readRound(
@@ -173,9 +159,9 @@ async function readRound(
     maxTokens,
     maxCalls,
   }: Pick<AgentOptions, 'onText'> & { isContinued: boolean; maxTokens: number; maxCalls: number },
-): Promise<Round> {
+) {
   const calls: ToolCall[] = [];
-  let callsLeftOut = 0;
+  let omittedCalls = 0;
   let text = '';
   let textParts = 0;
   let callTokens = 0;
@@ -190,11 +176,11 @@ async function readRound(
     if (textParts >= maxParts) throw problem('answer_too_long');
     if (part.type === 'text') {
       textParts += 1;
-      const more = cutText(part.text, Math.max(0, maxParts * TOKEN_LENGTH - text.length));
+      const cut = cutText(part.text, Math.max(0, maxParts * MAX_TOKEN_LENGTH - text.length));
       if (text === '' && isContinued) onText('\n\n');
-      text += more;
-      onText(more);
-      if (more !== part.text) throw problem('answer_too_long');
+      text += cut;
+      onText(cut);
+      if (cut !== part.text) throw problem('answer_too_long');
     } else {
       if (!isWithinLevels(part.call.input, MAX_INPUT_LEVELS)) {
         throw problem('model_failed', {
@@ -203,13 +189,13 @@ async function readRound(
       }
       callTokens += estimateTokens(JSON.stringify(part.call.input) ?? '-');
       if (calls.length < maxCalls) calls.push(part.call);
-      else callsLeftOut += 1;
+      else omittedCalls += 1;
     }
   }
-  const textTokens = Math.max(textParts, Math.ceil(text.length / TOKEN_LENGTH));
+  const textTokens = Math.max(textParts, Math.ceil(text.length / MAX_TOKEN_LENGTH));
   const counted = end?.usage.outputTokens ?? estimateTokens(text) + callTokens;
   const tokens = Math.max(textTokens + callTokens, counted);
-  return { text, calls, callsLeftOut, tokens, isCut: end?.reason === 'length' };
+  return { text, calls, omittedCalls, tokens, isCut: end?.reason === 'length' };
 }
 
 /** Returns whether objects and arrays in a value are nested at most `levels` deep. */

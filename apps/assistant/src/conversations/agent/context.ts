@@ -1,4 +1,3 @@
-import type { ToolDefinition } from '@oselya/model';
 import type { Kysely } from 'kysely';
 import { type AccessScope, hasPermission, type User } from '../../access/permissions.ts';
 import { listFiles, MAX_FILES } from '../../files/files.ts';
@@ -9,15 +8,15 @@ import type { Tables } from '../../tables.ts';
 import type { ToolServices } from '../tools/tool.ts';
 import { toDefinitions, selectTools } from '../tools/tools.ts';
 import {
-  type AgentRequest,
   type Context,
-  toModelText,
+  estimatePartTokens,
   type NamedFile,
+  type RequestOptions,
   type StoredMessage,
   toAgentRequest,
-  estimatePartTokens,
+  toModelText,
 } from './request.ts';
-import { type EarlierMessages, findConversationSummary } from './summaries.ts';
+import { findConversationSummary } from './summaries.ts';
 import {
   cutToTokens,
   divideWindow,
@@ -30,7 +29,7 @@ import {
 const MAX_MESSAGES = 1000;
 
 /** Maximum number of messages that stay after a summary. The gap to the maximum makes summaries rare. */
-export const MAX_RECENT = MAX_MESSAGES / 2;
+const MAX_RECENT_MESSAGES = MAX_MESSAGES / 2;
 
 /** Dependencies for building a request. */
 export type RequestDeps = {
@@ -63,10 +62,10 @@ export async function loadRequest(
     isAnswering: boolean;
   },
 ) {
-  const isRemembered = owner !== null && hasPermission(owner, 'svc.memory.read_own');
+  const hasMemory = owner !== null && hasPermission(owner, 'svc.memory.read_own');
   const [about, facts, summary, files] = await Promise.all([
-    isRemembered ? memory.summaryOf(owner.id) : '',
-    isRemembered ? memory.latestFacts(owner.id) : [],
+    hasMemory ? memory.summaryOf(owner.id) : '',
+    hasMemory ? memory.latestFacts(owner.id) : [],
     findConversationSummary(db, { sessionId, scope }),
     listFiles(db, { sessionId, scope, limit: MAX_FILES }),
   ]);
@@ -91,45 +90,28 @@ export async function loadRequest(
   });
   const leftOut = messages.length - context.messages.length;
   const upTo = leftOut === 0 ? undefined : messages[recentCount]?.position;
-  const earlier: EarlierMessages | undefined = upTo && {
-    sessionId,
-    scope,
-    summary,
-    upTo,
-    summaryTokens,
-  };
+  const earlier = upTo && { sessionId, scope, summary, upTo, summaryTokens };
   return { context, request, tokenEstimate, tools, summary, earlier, leftOut };
 }
 
-/** The source data of a request. */
-type Sources<Fact extends KnownFact, File extends NamedFile, Stored extends StoredMessage> = {
-  system: string;
-  about: string;
-  /** Facts of the user, most recently written first. */
-  facts: readonly Fact[];
-  /** Files of the session, latest first. */
-  files: readonly File[];
-  /** Summary of the conversation before the messages. */
-  summary: string | null;
-  /** Messages of the session, newest first. */
-  messages: readonly Stored[];
-  tools: readonly ToolDefinition[];
-  /** Name of the model. Empty for MODEL_CHAT. */
-  modelName: string;
-  now: Date;
-  contextTokens: number;
-};
+/** The source data of a request. Facts, files and messages are sorted latest first. */
+type RequestSources<Fact extends KnownFact, Stored extends StoredMessage> = Pick<
+  Context,
+  'system' | 'about' | 'summary'
+> &
+  RequestOptions & {
+    facts: readonly Fact[];
+    files: readonly NamedFile[];
+    messages: readonly Stored[];
+    contextTokens: number;
+  };
 
 /**
  * Selects the content of a request: the instructions, the question, user and session data within their shares of the
  * window, and the latest messages that fit. Contract 3, Answers.
  * @returns The request; the number of latest messages that a summary would leave; and the maximum tokens of a summary.
  */
-export function buildContext<
-  Fact extends KnownFact,
-  File extends NamedFile,
-  Stored extends StoredMessage,
->({
+export function buildContext<Fact extends KnownFact, Stored extends StoredMessage>({
   system,
   about,
   facts,
@@ -138,13 +120,7 @@ export function buildContext<
   messages,
   contextTokens,
   ...options
-}: Sources<Fact, File, Stored>): {
-  context: Context & { memory: Fact[]; messages: Stored[] };
-  request: AgentRequest;
-  tokenEstimate: number;
-  recentCount: number;
-  summaryTokens: number;
-} {
+}: RequestSources<Fact, Stored>) {
   const nothing = { about: '', memory: [], files: [], summary: null, messages: [] };
   const fixed = estimateRequest(
     toAgentRequest({ ...nothing, system, filesLeftOut: files.length }, options),
@@ -156,36 +132,38 @@ export function buildContext<
   let room = shares.request - fixed - questionTokens;
   const within = (share: number) => Math.max(0, Math.min(share, room));
 
-  const knownAbout = cutToFit(about, within(shares.about), estimatePartTokens.about);
-  room -= estimatePartTokens.about(knownAbout);
-  const before = summary && cutToFit(summary, within(shares.summary), estimatePartTokens.summary);
-  const beforeTokens = estimatePartTokens.summary(before ?? '');
-  room -= beforeTokens;
-  const named = takeFitting(files, estimatePartTokens.file, within(shares.files));
-  room -= named.tokens;
+  const fittingAbout = cutToFit(about, within(shares.about), estimatePartTokens.about);
+  room -= estimatePartTokens.about(fittingAbout);
+  const fittingSummary =
+    summary && cutToFit(summary, within(shares.summary), estimatePartTokens.summary);
+  const sentSummaryTokens = estimatePartTokens.summary(fittingSummary ?? '');
+  room -= sentSummaryTokens;
+  const fittingFiles = takeFitting(files, estimatePartTokens.file, within(shares.files));
+  room -= fittingFiles.tokens;
   const heading = estimatePartTokens.factsHeading;
-  const known = takeFitting(facts, estimatePartTokens.fact, within(shares.facts) - heading);
-  if (known.items.length > 0) room -= heading + known.tokens;
+  const fittingFacts = takeFitting(facts, estimatePartTokens.fact, within(shares.facts) - heading);
+  if (fittingFacts.items.length > 0) room -= heading + fittingFacts.tokens;
 
   const earlier = question === undefined ? messages : messages.slice(1);
   const latest = takeFitting(earlier, estimatePartTokens.message, room).items;
   const context = {
     system,
-    about: knownAbout,
-    memory: known.items,
-    files: named.items,
-    filesLeftOut: files.length - named.items.length,
-    summary: before,
+    about: fittingAbout,
+    memory: fittingFacts.items,
+    files: fittingFiles.items,
+    filesLeftOut: files.length - fittingFiles.items.length,
+    summary: fittingSummary,
     messages: (question === undefined ? latest : [question, ...latest]).toReversed(),
   };
   const request = toAgentRequest(context, options);
   // Reserve the full share for the next summary.
-  const besideSummary = room + questionTokens + beforeTokens - shares.summary;
+  const besideSummary = room + questionTokens + sentSummaryTokens - shares.summary;
+  const recent = messages.slice(0, MAX_RECENT_MESSAGES);
   return {
     context,
     request,
     tokenEstimate: estimateRequest(request),
-    recentCount: countRecent(messages.slice(0, MAX_RECENT), Math.min(shares.recent, besideSummary)),
+    recentCount: countRecent(recent, Math.min(shares.recent, besideSummary)),
     summaryTokens: Math.max(1, shares.summary - estimatePartTokens.summary('.')),
   };
 }
@@ -202,11 +180,7 @@ function cutToFit(text: string, room: number, tokensOfText: (text: string) => nu
 
 const isQuestion = ({ role }: StoredMessage) => role === 'user';
 
-/**
- * Counts the latest messages that a summary leaves. They must fit, and the oldest of them is a question. The last
- * question always stays.
- * @param messages Messages, newest first.
- */
+/** Counts the latest messages that a summary leaves: those that fit, from a question on, and always the last question. */
 function countRecent(messages: readonly StoredMessage[], room: number): number {
   const { items } = takeFitting(messages, estimatePartTokens.message, room);
   return Math.max(items.findLastIndex(isQuestion), messages.findIndex(isQuestion)) + 1;

@@ -18,24 +18,25 @@ const HELP = {
 const FAILED = { uk: 'Не вдалося', ru: 'Не получилось', en: 'It failed' };
 
 /**
- * Answers with the mock rules of the tools. It calls the first tool whose rule matches and words its output. The first
+ * Answers by the mock rules of the tools: calls the first tool whose rule matches and formats its output. The first
  * answer of a conversation discloses the mock. Equal conversations get equal answers.
  */
 export const mockAgent: MockAgent = ({ system, messages, tools }): Reply => {
-  const asked = messages.findLastIndex(({ role }) => role === 'user');
-  const text = messages[asked]?.content ?? '';
-  if (system.startsWith(TITLE_SYSTEM)) return { text: shortenText(oneLine(text), TITLE_LENGTH) };
+  const questionIndex = messages.findLastIndex(({ role }) => role === 'user');
+  const text = messages[questionIndex]?.content ?? '';
+  if (system.startsWith(TITLE_SYSTEM))
+    return { text: shortenText(oneLine(text), MAX_TITLE_LENGTH) };
   if (system.startsWith(SUMMARY_SYSTEM)) return { text: summaryOf(text) };
   const criteria = extractSearchCriteria(text);
   const language: Language =
     criteria.language === 'ru' || criteria.language === 'en' ? criteria.language : 'uk';
-  const before = messages.slice(0, asked);
+  const before = messages.slice(0, questionIndex);
   const isFirst = before.every(({ role }) => role !== 'user');
   const answer = (words: string): Reply => ({
     text: isFirst ? `${words}\n\n${IS_MOCK[language]}` : words,
   });
 
-  const results = messages.slice(asked).flatMap((message) => {
+  const results = messages.slice(questionIndex).flatMap((message) => {
     if (message.role !== 'tool') return [];
     const data = parse(message.content);
     if (typeof data['error'] === 'string') return [`${FAILED[language]}: ${data['error']}.`];
@@ -50,12 +51,12 @@ export const mockAgent: MockAgent = ({ system, messages, tools }): Reply => {
     if (input === undefined) continue;
     if (!tools.includes(name)) break;
     // A deterministic id keeps answers reproducible.
-    return { toolCalls: [{ id: `call-${asked}-${name}`, name, input }] };
+    return { toolCalls: [{ id: `call-${questionIndex}-${name}`, name, input }] };
   }
   return answer(HELP[language]);
 };
 
-/** Parses the output of a tool. Output that was cut is invalid JSON and counts as empty. */
+/** Parses the output of a tool. A cut output is invalid JSON and counts as empty. */
 function parse(content: string): Readonly<Record<string, unknown>> {
   try {
     return JSON.parse(content) as Readonly<Record<string, unknown>>;
@@ -64,11 +65,9 @@ function parse(content: string): Readonly<Record<string, unknown>> {
   }
 }
 
-const TITLE_LENGTH = 47;
-
-/** Maximum number of lines in a mock summary, and maximum length of a line in characters. */
-const SUMMARY_LINES = 20;
-const LINE_LENGTH = 80;
+const MAX_TITLE_LENGTH = 47;
+const MAX_SUMMARY_LINES = 20;
+const MAX_LINE_LENGTH = 80;
 
 const oneLine = (text: string) => text.replace(/\s+/gu, ' ').trim();
 
@@ -80,6 +79,7 @@ function summaryOf(data: string): string {
   };
   const lines = messages
     .filter(({ role }) => role === 'user')
-    .map(({ text }) => `- ${oneLine(text).slice(0, LINE_LENGTH)}`);
-  return [...before.split('\n').filter(Boolean), ...lines].slice(-SUMMARY_LINES).join('\n') || '-';
+    .map(({ text }) => `- ${oneLine(text).slice(0, MAX_LINE_LENGTH)}`);
+  const all = [...before.split('\n').filter(Boolean), ...lines];
+  return all.slice(-MAX_SUMMARY_LINES).join('\n') || '-';
 }

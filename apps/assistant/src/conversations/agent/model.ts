@@ -76,8 +76,8 @@ function createModelMetrics(registry: Registry): (event: ModelCallEvent) => void
   };
 }
 
-/** Maximum output tokens of a probe. It allows some reasoning before the tool call. */
-const PROBE_TOKENS = 1_000;
+/** Maximum output of a probe. It allows some reasoning before the tool call. */
+const MAX_PROBE_TOKENS = 1_000;
 
 /**
  * Starts a background probe that checks whether the chat model calls tools. It runs no tool and skips the mock.
@@ -85,13 +85,8 @@ const PROBE_TOKENS = 1_000;
  */
 export function probeTools(
   config: Pick<Config, 'MODEL_MODE'>,
-  {
-    model,
-    log,
-  }: {
-    model: Pick<ModelClient, 'streamChat' | 'chatModel'>;
-    log: Pick<Logger, 'info' | 'warn'>;
-  },
+  model: Pick<ModelClient, 'streamChat' | 'chatModel'>,
+  log: Pick<Logger, 'info' | 'warn'>,
 ): { close: () => Promise<void> } {
   async function run(signal: AbortSignal): Promise<void> {
     const parts = model.streamChat({
@@ -99,7 +94,7 @@ export function probeTools(
       system: `${PROBE_PREFIX} Search property listings with your tools.`,
       messages: [{ role: 'user', content: 'Знайди двокімнатну квартиру у Львові.' }],
       tools: toDefinitions(TOOLS),
-      maxOutputTokens: PROBE_TOKENS,
+      maxOutputTokens: MAX_PROBE_TOKENS,
       signal,
     });
     for await (const part of parts) if (part.type === 'tool_call') return;

@@ -29,7 +29,7 @@ export type NamedFile = Pick<FileInfo, 'name' | 'media_type' | 'size_bytes'>;
 export type StoredMessage = Pick<Message, 'role' | 'content' | 'tool_calls'> &
   Partial<Pick<Message, 'kept' | 'unasked'>>;
 
-/** Replaces the content of a stored message by its text for the model, if it has one. */
+/** Returns a stored message with its text for the model as the content. */
 export function toModelText<Stored extends StoredMessage>(message: Stored): Stored {
   return { ...message, content: message.kept ?? message.content };
 }
@@ -60,14 +60,13 @@ function isUsedTool(value: unknown): value is UsedTool {
 /** The members of a model request that depend on the conversation. */
 export type AgentRequest = Pick<ChatRequest, 'model' | 'system' | 'messages' | 'tools'>;
 
-/**
- * Converts a context to a model request.
- * @param options.modelName Name of the model. Empty for MODEL_CHAT.
- * @param options.now Current time; the request contains its date.
- */
+/** The members of a request besides its context. An empty model name stands for MODEL_CHAT. */
+export type RequestOptions = { tools: readonly ToolDefinition[]; modelName: string; now: Date };
+
+/** Converts a context to a model request, which contains the current date. */
 export function toAgentRequest(
   context: Context,
-  { tools, modelName, now }: { tools: readonly ToolDefinition[]; modelName: string; now: Date },
+  { tools, modelName, now }: RequestOptions,
 ): AgentRequest {
   return {
     ...(modelName !== '' && { model: modelName }),
@@ -90,15 +89,17 @@ function systemText(
   { system, about, memory, files, filesLeftOut }: Omit<Context, 'messages' | 'summary'>,
   now: Date,
 ): string {
-  const otherFiles = `- and ${filesLeftOut} more, which read_file reads by the name that the person gives`;
-  const hasFiles = files.length > 0 || filesLeftOut > 0;
+  const fileLines = files.map(fileLine);
+  if (filesLeftOut > 0) {
+    fileLines.push(
+      `- and ${filesLeftOut} more, which read_file reads by the name that the person gives`,
+    );
+  }
   return [
     system.trimEnd(),
     aboutText(about),
     memory.length === 0 ? NO_FACTS : [FACTS, ...memory.map(factLine)].join('\n'),
-    hasFiles
-      ? [FILES, ...files.map(fileLine), ...(filesLeftOut > 0 ? [otherFiles] : [])].join('\n')
-      : '',
+    fileLines.length === 0 ? '' : [FILES, ...fileLines].join('\n'),
     `Today is ${now.toISOString().slice(0, 10)}.`,
   ]
     .filter((part) => part !== '')
@@ -124,10 +125,8 @@ export const estimatePartTokens = {
   /** An upper bound that includes the placeholder for a missing answer. */
   message: (message: StoredMessage): number => {
     const mayBeUnanswered = message.role === 'user' || message.content.trim() === '';
-    return estimateMessagesTokens([
-      ...toChatMessages(message),
-      ...(mayBeUnanswered ? [UNANSWERED] : []),
-    ]);
+    const messages = toChatMessages(message);
+    return estimateMessagesTokens(mayBeUnanswered ? [...messages, UNANSWERED] : messages);
   },
 };
 
@@ -157,19 +156,11 @@ function answersFirst(messages: readonly StoredMessage[]): StoredMessage[] {
 }
 
 /** Converts a stored message to chat messages, with the tool calls of each round before the text. */
-function toChatMessages({
-  role,
-  content,
-  tool_calls,
-  unasked = false,
-}: StoredMessage): ChatMessage[] {
+function toChatMessages({ role, content, tool_calls, unasked }: StoredMessage): ChatMessage[] {
   if (role === 'user') return [{ role, content }];
   if (role !== 'assistant') return [];
-  if (unasked)
-    return [
-      { role: 'user', content: '(A saved search has news.)' },
-      { role, content },
-    ];
+  const answer = { role: 'assistant' as const, content };
+  if (unasked === true) return [{ role: 'user', content: '(A saved search has news.)' }, answer];
   const rounds = Map.groupBy(readUsedTools(tool_calls), ({ round }) => round);
   const calls = [...rounds.values()].flatMap((tools): ChatMessage[] => [
     {
@@ -184,7 +175,7 @@ function toChatMessages({
       content: output,
     })),
   ]);
-  return [...calls, { role, content }];
+  return [...calls, answer];
 }
 
 /** Placeholder for an answer without text, which was cancelled, failed or is missing. */

@@ -3,7 +3,7 @@ import { cutText, storable } from '../../text.ts';
 import { cutToTokens } from './window.ts';
 
 /** Upper bound of the average token length in characters, in any language. */
-export const TOKEN_LENGTH = 6;
+export const MAX_TOKEN_LENGTH = 6;
 
 /**
  * Reads the text of a completion up to a token limit, since not every server enforces it.
@@ -12,15 +12,13 @@ export const TOKEN_LENGTH = 6;
  */
 export async function readText(
   parts: AsyncIterable<ChatPart>,
-  {
-    maxTokens,
-    isEnough = () => false,
-  }: { maxTokens: number; isEnough?: (text: string) => boolean },
+  maxTokens: number,
+  isEnough: (text: string) => boolean = () => false,
 ): Promise<string> {
   let text = '';
   for await (const part of parts) {
     if (part.type === 'text') text += part.text;
-    if (text.length > maxTokens * TOKEN_LENGTH || isEnough(text)) break;
+    if (text.length > maxTokens * MAX_TOKEN_LENGTH || isEnough(text)) break;
   }
   return text;
 }
@@ -29,11 +27,8 @@ export async function readText(
 export const TITLE_SYSTEM =
   "Give the conversation that begins with the person's message a title of at most six words, in the language of the message. Answer with the title alone, without quotes and without a final stop.";
 
-/** Returns whether a text has a complete first line, which is the title. */
-const hasLine = (text: string) => text.trimStart().includes('\n');
-
-const MAX_LENGTH = 80;
-const MAX_TOKENS = 40;
+const MAX_TITLE_LENGTH = 80;
+const MAX_TITLE_TOKENS = 40;
 
 /** Maximum tokens of the message in the request. They fit into every context window. */
 const MAX_MESSAGE_TOKENS = 1000;
@@ -52,11 +47,12 @@ export async function generateTitle(
     ...(modelName !== '' && { model: modelName }),
     system: TITLE_SYSTEM,
     messages: [{ role: 'user', content: cutToTokens(text, MAX_MESSAGE_TOKENS) }],
-    maxOutputTokens: MAX_TOKENS,
+    maxOutputTokens: MAX_TITLE_TOKENS,
     signal,
   });
-  const title = await readText(parts, { maxTokens: MAX_TOKENS, isEnough: hasLine });
+  const hasLine = (read: string) => read.trimStart().includes('\n');
+  const title = await readText(parts, MAX_TITLE_TOKENS, hasLine);
   const [line = ''] = storable(title).trim().split('\n');
-  const bare = line.trim().replace(/^["'«“]+|["'»”.]+$/gu, '');
-  return cutText(bare, MAX_LENGTH).trim();
+  const unquoted = line.trim().replace(/^["'«“]+|["'»”.]+$/gu, '');
+  return cutText(unquoted, MAX_TITLE_LENGTH).trim();
 }

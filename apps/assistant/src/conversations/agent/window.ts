@@ -6,10 +6,10 @@ import type { Profile } from '../../profiles/profile-file.ts';
 import { cutToBytes } from '../../text.ts';
 import { toDefinitions, selectTools } from '../tools/tools.ts';
 
-/** Estimated bytes per token: four Latin or two Cyrillic letters. ADR 0023. */
+/** Estimated size of a token: four Latin or two Cyrillic letters. ADR 0023. */
 const TOKEN_BYTES = 4;
 
-/** Tokens that chat templates add to each message and to each tool call. */
+/** Number of tokens that chat templates add to each message and to each tool call. */
 const TEMPLATE_TOKENS = 4;
 
 /** Maximum share of the context window that is reserved for the answer while tools run. */
@@ -31,30 +31,28 @@ export function cutToTokens(text: string, tokens: number): string {
   return cutToBytes(text, tokensToBytes(tokens));
 }
 
-/** Estimates the tokens of a message in a request. */
 function estimateMessageTokens(message: ChatMessage): number {
-  const own = TEMPLATE_TOKENS + estimateTokens(message.content);
+  let tokens = TEMPLATE_TOKENS + estimateTokens(message.content);
   if (message.role === 'tool') {
-    return own + estimateTokens(`${message.toolCallId} ${message.toolName}`);
+    tokens += estimateTokens(`${message.toolCallId} ${message.toolName}`);
+  } else if (message.role === 'assistant') {
+    for (const { id, name, input } of message.toolCalls ?? []) {
+      const call = `${id} ${name} ${JSON.stringify(input) ?? ''}`;
+      tokens += TEMPLATE_TOKENS + estimateTokens(call);
+    }
   }
-  if (message.role === 'user') return own;
-  const calls = message.toolCalls ?? [];
-  return calls.reduce(
-    (sum, { id, name, input }) =>
-      sum + TEMPLATE_TOKENS + estimateTokens(`${id} ${name} ${JSON.stringify(input) ?? ''}`),
-    own,
-  );
+  return tokens;
 }
 
-/** Estimates the tokens of several messages. */
+/** Estimates the tokens of messages in a request. */
 export const estimateMessagesTokens = (messages: readonly ChatMessage[]): number =>
   messages.reduce((sum, message) => sum + estimateMessageTokens(message), 0);
 
 /** The members of a request that count as tokens. */
-type Counted = Pick<ChatRequest, 'system' | 'messages' | 'tools'>;
+type CountedRequest = Pick<ChatRequest, 'system' | 'messages' | 'tools'>;
 
 /** Estimates the tokens of a request. All decisions about the context window use this estimate. */
-export function estimateRequest({ system, messages, tools = [] }: Counted): number {
+export function estimateRequest({ system, messages, tools = [] }: CountedRequest): number {
   const definitions = tools.length === 0 ? 0 : estimateTokens(JSON.stringify(tools));
   return TEMPLATE_TOKENS + estimateTokens(system) + definitions + estimateMessagesTokens(messages);
 }
@@ -62,13 +60,13 @@ export function estimateRequest({ system, messages, tools = [] }: Counted): numb
 /** Returns the longest prefix of items that fits into a number of tokens, and its size in tokens. */
 export function takeFitting<Item>(
   items: readonly Item[],
-  tokensOfItem: (item: Item) => number,
+  estimateItem: (item: Item) => number,
   room: number,
 ): { items: Item[]; tokens: number } {
   let tokens = 0;
   const taken: Item[] = [];
   for (const item of items) {
-    const next = tokens + tokensOfItem(item);
+    const next = tokens + estimateItem(item);
     if (next > room) break;
     tokens = next;
     taken.push(item);
@@ -78,23 +76,21 @@ export function takeFitting<Item>(
 
 /**
  * Divides a context window into shares, in tokens. The rest after the first request is for tool output and the answer.
- * @param contextTokens MODEL_CONTEXT_TOKENS
  * @param fixed Tokens of instructions and tools. If they exceed a fifth of the window, all shares shrink.
  */
 export function divideWindow(contextTokens: number, fixed: number) {
   const free = Math.max(0, contextTokens - fixed);
   const base = Math.min(contextTokens, free * 1.25);
   return {
-    /** Maximum size of the first request. If it is exceeded, earlier messages are summarized. */
+    /** Maximum size of the first request. Earlier messages are summarized if they do not fit. */
     request: contextTokens - Math.min(maxAnswerTokens(contextTokens), Math.ceil(free / 2)),
     facts: Math.floor(base / 8),
     /** Share of the summary of the user. */
     about: Math.floor(base / 16),
-    /** Share of the file names. */
     files: Math.floor(base / 16),
     /** Share of the messages that stay after a summary. */
     recent: Math.floor(base / 4),
-    /** Share of the conversation summary. The request asks for half of it, since the model's tokens may be longer. */
+    /** Share of the conversation summary. */
     summary: Math.floor(base / 8),
   };
 }
@@ -106,7 +102,6 @@ const minAnswerTokens = (contextTokens: number): number =>
 /**
  * Creates the token budget of one answer within the context window. ADR 0028.
  * @param answer.request First request of the answer.
- * @param answer.outputTokens Maximum length of the answer in tokens.
  * @throws ProblemError `message_too_long` if the question leaves no room for an answer.
  */
 export function createContextWindow({
@@ -114,11 +109,11 @@ export function createContextWindow({
   contextTokens,
   outputTokens,
 }: {
-  request: Counted;
+  request: CountedRequest;
   contextTokens: number;
   outputTokens: number;
 }) {
-  const roomBeside = (next: Counted) => contextTokens - estimateRequest(next);
+  const roomBeside = (next: CountedRequest) => contextTokens - estimateRequest(next);
   const first = roomBeside(request);
   const min = Math.min(outputTokens, minAnswerTokens(contextTokens));
   if (first < min) throw messageTooLong(request.messages, first - min);
@@ -147,7 +142,6 @@ function messageTooLong(messages: readonly ChatMessage[], roomLeft: number): Pro
 
 /**
  * Creates a check that a profile's instructions and tools leave room for a question and its answer.
- * @param contextTokens MODEL_CONTEXT_TOKENS
  * @returns A function that returns the violated rule; undefined for a valid profile.
  */
 export function checkInstructions(contextTokens: number): (profile: Profile) => string | undefined {

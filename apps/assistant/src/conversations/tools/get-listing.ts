@@ -1,13 +1,13 @@
 import { formatListingId } from '@oselya/kit';
 import { Type } from 'typebox';
-import { detailed } from './present-listing.ts';
-import { describeListing, parseListingInput } from './search-listings.ts';
+import { presentDetails } from './present-listing.ts';
+import { formatListing, parseListingInput } from './search-listings.ts';
 import { defineTool } from './tool.ts';
 
-const DETAILS =
+const DETAILS_REQUEST =
   /(?:детальн\p{L}*|подробн\p{L}*|details|listing|оголошення|объявлени\p{L}*)\D{0,20}#?(\d+)/iu;
 
-const KNOWN = {
+const HEADING = {
   uk: 'Ось що відомо про оголошення:',
   ru: 'Вот что известно об объявлении:',
   en: 'This is what is known of the listing:',
@@ -23,16 +23,16 @@ export const getListing = defineTool({
   async run({ listing_id: listingId }, { collector, signal }) {
     const listing = await collector.findListing(listingId, signal);
     return {
-      data: detailed(listing),
+      data: presentDetails(listing),
       kept: { listing_id: listingId },
       summary: listing.title ?? `listing ${formatListingId(listingId)}`,
     };
   },
   mock: {
-    call: ({ text }) => parseListingInput(text, DETAILS),
+    call: ({ text }) => parseListingInput(text, DETAILS_REQUEST),
     answer: (data, language) => {
-      const line = describeListing(data as Parameters<typeof describeListing>[0], language);
-      return `${KNOWN[language]}\n${line}\n${typeof data['text'] === 'string' ? data['text'] : ''}`;
+      const line = formatListing(data as Parameters<typeof formatListing>[0], language);
+      return `${HEADING[language]}\n${line}\n${typeof data['text'] === 'string' ? data['text'] : ''}`;
     },
   },
 });

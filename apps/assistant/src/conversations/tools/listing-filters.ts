@@ -46,28 +46,23 @@ export const listingFilters = {
 
 const filterSchema = Type.Object(listingFilters);
 
-/** Describes the filters of a search for people: "rent · Львів · 2 rooms · ≤ 15 000". */
-export function describeFilters(filters: Static<typeof filterSchema>): string {
+/** Formats the filters of a search for people: "rent · Львів · rooms 2 · price ≤ 15 000". */
+export function formatFilters(filters: Static<typeof filterSchema>): string {
   const { deal_type, city, property_type } = filters;
   return [
     deal_type,
     city,
     property_type,
-    range(filters.rooms_min, filters.rooms_max, 'rooms'),
-    range(filters.price_min, filters.price_max, 'price'),
-    range(filters.area_min, filters.area_max, 'm²'),
+    formatRange('rooms', filters.rooms_min, filters.rooms_max),
+    formatRange('price', filters.price_min, filters.price_max),
+    formatRange('m²', filters.area_min, filters.area_max),
   ]
-    .filter((part) => part !== undefined)
+    .filter(Boolean)
     .join(' · ');
 }
 
-function range(min: number | undefined, max: number | undefined, unit: string): string | undefined {
-  const [least, most] = [min, max].map((bound) =>
-    bound === undefined ? undefined : formatNumber(bound),
-  );
-  if (least === undefined && most === undefined) return undefined;
-  if (least === most) return `${unit} ${least}`;
-  if (least === undefined) return `${unit} ≤ ${most}`;
-  if (most === undefined) return `${unit} ≥ ${least}`;
-  return `${unit} ${least}–${most}`;
+function formatRange(unit: string, min: number | undefined, max: number | undefined): string {
+  if (min === undefined) return max === undefined ? '' : `${unit} ≤ ${formatNumber(max)}`;
+  if (max === undefined) return `${unit} ≥ ${formatNumber(min)}`;
+  return `${unit} ${formatNumber(min)}${min === max ? '' : `–${formatNumber(max)}`}`;
 }

@@ -8,7 +8,7 @@ const MAX_ENDPOINTS = 10;
 
 const ENDPOINT = /endpoint|ендпоінт|эндпоинт|сервіс|сервис|service|порт|port\b/iu;
 
-const LISTED = {
+const HEADING = {
   uk: 'Ось що є в обліку:',
   ru: 'Вот что есть в учёте:',
   en: 'This is what the inventory has:',
@@ -38,18 +38,18 @@ export const lookupEndpoint = defineTool({
     }
     // Imported lazily, because the package makes the start noticeably slower.
     const { InvalidInventoryError, maskRecord, readRecords } = await import('@oselya/inventory');
-    const wanted = words.toLowerCase().split(/\s+/u).filter(Boolean);
+    const searched = words.toLowerCase().split(/\s+/u).filter(Boolean);
     const endpoints: EndpointRecord[] = [];
     let total = 0;
     try {
       const source = createReadStream(inventoryFile, { signal });
       for await (const { value } of readRecords(source, { file: inventoryFile })) {
         // The search runs on masked records, so it cannot reveal secrets in URLs.
-        const shown = maskRecord(value);
-        const text = JSON.stringify(Object.values(shown)).toLowerCase();
-        if (!wanted.every((word) => text.includes(word))) continue;
+        const masked = maskRecord(value);
+        const text = JSON.stringify(Object.values(masked)).toLowerCase();
+        if (!searched.every((word) => text.includes(word))) continue;
         total += 1;
-        if (endpoints.length < MAX_ENDPOINTS) endpoints.push(shown);
+        if (endpoints.length < MAX_ENDPOINTS) endpoints.push(masked);
       }
     } catch (error) {
       if (error instanceof InvalidInventoryError) {
@@ -71,7 +71,7 @@ export const lookupEndpoint = defineTool({
     answer(data, language) {
       const records = (data['endpoints'] ?? []) as { id: string; exposure: string; url?: string }[];
       const lines = records.map(({ id, exposure, url }) => `- ${id} (${exposure}) ${url ?? ''}`);
-      return [LISTED[language], ...lines].join('\n');
+      return [HEADING[language], ...lines].join('\n');
     },
   },
 });

@@ -27,7 +27,7 @@ const NOTHING_TO_FORGET = {
   en: 'Nothing of that is remembered.',
 };
 
-const answerWith =
+const createFactAnswer =
   (member: string, words: typeof REMEMBERED): MockRule['answer'] =>
   (data, language) => {
     const { key, value } = (data[member] ?? {}) as { key?: string; value?: string };
@@ -65,7 +65,7 @@ export const rememberFact = defineTool({
       const key = city !== null ? 'city' : price !== null ? 'budget' : word;
       return { category: 'wishes', key, value: said.trim().slice(0, 500) };
     },
-    answer: answerWith('remembered', REMEMBERED),
+    answer: createFactAnswer('remembered', REMEMBERED),
   },
 });
 
@@ -99,6 +99,6 @@ export const forgetFact = defineTool({
       }
       return NOTHING_TO_FORGET[language];
     },
-    answer: answerWith('forgotten', FORGOTTEN),
+    answer: createFactAnswer('forgotten', FORGOTTEN),
   },
 });

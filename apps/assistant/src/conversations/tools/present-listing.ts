@@ -1,50 +1,41 @@
-import type { Found, Listing } from '../../collector/client.ts';
+import type { Listing, ListingPage } from '../../collector/client.ts';
 import { listingFields } from '../../collector/generated/openapi.ts';
 import { shortenText } from '../../text.ts';
 import type { ToolOutput } from './tool.ts';
 
-/** Maximum length of a listing's text in a list and on its own, in characters. */
-const EXCERPT_LENGTH = 240;
-const TEXT_LENGTH = 6000;
+const MAX_EXCERPT_LENGTH = 240;
+const MAX_TEXT_LENGTH = 6000;
 
-const DETAILS = listingFields.filter(({ shown }) => shown !== null);
-const BRIEF = DETAILS.filter(({ shown }) => shown !== 'detail');
-
-/** Returns the brief form of a listing for the model, without unknown values. */
-function brief(listing: Listing) {
-  const { summary, description } = listing;
-  return present(listing, BRIEF, { text: shortenText(summary ?? description, EXCERPT_LENGTH) });
-}
+const DETAIL_FIELDS = listingFields.filter(({ shown }) => shown !== null);
+const BRIEF_FIELDS = DETAIL_FIELDS.filter(({ shown }) => shown !== 'detail');
 
 /** Returns the detailed form of a listing for the model, with its text and contacts. */
-export function detailed(listing: Listing) {
+export function presentDetails(listing: Listing) {
   const { updated_at, description } = listing;
-  return present(listing, DETAILS, { updated_at, text: shortenText(description, TEXT_LENGTH) });
+  const text = shortenText(description, MAX_TEXT_LENGTH);
+  return present(listing, DETAIL_FIELDS, { updated_at, text });
 }
 
-/** Creates the tool output for found listings. */
-export function describeFound({ listings, total }: Found): ToolOutput {
+/** Creates the tool output for a page of found listings. */
+export function presentPage({ listings, total }: ListingPage): ToolOutput {
   const ids = listings.map(({ listing_id }) => listing_id);
-  const all = total === undefined ? undefined : describeTotal(total);
+  const brief = listings.map((listing) => {
+    const text = shortenText(listing.summary ?? listing.description, MAX_EXCERPT_LENGTH);
+    return present(listing, BRIEF_FIELDS, { text });
+  });
+  const all = total && (total.relation === 'gte' ? `${total.value} or more` : String(total.value));
+  const count = all === undefined ? `${ids.length} found` : `${ids.length} of ${all}`;
   return {
-    data: { ...(all !== undefined && { total: all }), listings: listings.map(brief) },
+    data: { ...(all !== undefined && { total: all }), listings: brief },
     kept: { listing_ids: ids },
-    summary: summarize(ids.length, all),
+    summary: ids.length === 0 ? 'nothing found' : count,
   };
 }
 
-function summarize(count: number, all: string | undefined): string {
-  if (count === 0) return 'nothing found';
-  return all === undefined ? `${count} found` : `${count} of ${all}`;
-}
-
-function describeTotal({ value, relation }: NonNullable<Found['total']>): string {
-  return relation === 'gte' ? `${value} or more` : String(value);
-}
-
-function present(listing: Listing, fields: typeof DETAILS, more: object): Record<string, unknown> {
+/** Returns the known values of a listing. */
+function present(listing: Listing, fields: typeof DETAIL_FIELDS, more: object) {
   const { listing_id, archived_at, floor, floors_total: floors } = listing;
-  const shown = {
+  const values: Record<string, unknown> = {
     listing_id,
     ...Object.fromEntries(fields.map(({ name }) => [name, listing[name]])),
     floor: floor !== null && floors !== null ? `${floor}/${floors}` : floor?.toString(),
@@ -53,7 +44,7 @@ function present(listing: Listing, fields: typeof DETAILS, more: object): Record
     ...more,
   };
   return Object.fromEntries(
-    Object.entries(shown).filter(
+    Object.entries(values).filter(
       ([, value]) => value != null && !(Array.isArray(value) && value.length === 0),
     ),
   );

@@ -1,12 +1,11 @@
 import { formatListingId, formatNumber, formatPrice } from '@oselya/kit';
 import type { ChatMessage, SearchCriteria } from '@oselya/model';
 import { Type } from 'typebox';
-import { describeFilters, listingFilters } from './listing-filters.ts';
-import { describeFound } from './present-listing.ts';
+import { formatFilters, listingFilters } from './listing-filters.ts';
+import { presentPage } from './present-listing.ts';
 import { defineTool, type Language, type MockRule, type Question, ToolError } from './tool.ts';
 
-/** Default number of listings. */
-const LIMIT = 5;
+const DEFAULT_LIMIT = 5;
 
 /** Tool that finds listings by words, meaning and filters. Contract 4, Search. */
 export const searchListings = defineTool({
@@ -32,15 +31,11 @@ export const searchListings = defineTool({
   ),
   isData: true,
   title: ({ query, ...filters }) =>
-    ['Searching listings', query, describeFilters(filters)].filter(Boolean).join(' · '),
-  async run({ mode = 'both', limit = LIMIT, ...search }, { collector, signal }) {
+    ['Searching listings', query, formatFilters(filters)].filter(Boolean).join(' · '),
+  async run({ mode = 'both', limit = DEFAULT_LIMIT, ...search }, { collector, signal }) {
     const body = { ...search, limit, fold_duplicates: true };
-    const isByWords = mode === 'words';
-    return describeFound(
-      isByWords
-        ? await collector.searchWords(body, signal)
-        : await collector.searchBoth(body, signal),
-    );
+    const kind = mode === 'words' ? 'fulltext' : 'hybrid';
+    return presentPage(await collector.search(kind, body, signal));
   },
   mock: {
     call({ text, criteria, before }) {
@@ -49,7 +44,7 @@ export const searchListings = defineTool({
       const isWish = criteria.namesProperty || criteria.city !== null;
       return isWish ? { query: cutQuery(text), ...filtersOf(criteria) } : undefined;
     },
-    answer: answerFound,
+    answer: formatPage,
   },
 });
 
@@ -68,27 +63,27 @@ export const similarListings = defineTool({
   ),
   isData: true,
   title: ({ listing_id: listingId, query, ...filters }) => {
-    const what =
+    const activity =
       listingId === undefined
         ? 'Searching by meaning'
         : `Searching for more like ${formatListingId(listingId)}`;
-    return [what, query, describeFilters(filters)].filter(Boolean).join(' · ');
+    return [activity, query, formatFilters(filters)].filter(Boolean).join(' · ');
   },
-  async run({ limit = LIMIT, ...search }, { collector, signal }) {
+  async run({ limit = DEFAULT_LIMIT, ...search }, { collector, signal }) {
     if ((search.listing_id === undefined) === (search.query === undefined)) {
       throw new ToolError('give either listing_id or query');
     }
     const body = { ...search, limit, fold_duplicates: true };
-    return describeFound(await collector.searchSimilar(body, signal));
+    return presentPage(await collector.search('similar', body, signal));
   },
   mock: {
     call: ({ text }) =>
       parseListingInput(text, /(?:схож\p{L}*|похож\p{L}*|like|similar)\D{0,20}#?(\d+)/iu),
-    answer: answerFound,
+    answer: formatPage,
   },
 });
 
-/** Parses a listing id that the first group of a pattern captures, as the input of a tool. */
+/** Parses the input of a tool from a listing id that the first group of a pattern captures. */
 export function parseListingInput(
   text: string,
   pattern: RegExp,
@@ -110,11 +105,11 @@ function filtersOf({ deal_type, property_type, city, price, rooms, area_total }:
   };
 }
 
-type Search = { query: string; deal_type?: string; price_max?: number };
+type SearchInput = { query: string; deal_type?: string; price_max?: number };
 
 const CHEAPER = /дешев|cheaper/iu;
 
-/** Price of "cheaper", as a share of the price before. */
+/** Maximum price for "cheaper", as a share of the previous price. */
 const CHEAPER_SHARE = 0.9;
 
 /**
@@ -125,40 +120,32 @@ function followUp(
   text: string,
   criteria: SearchCriteria,
   before: Question['before'],
-): Search | undefined {
+): SearchInput | undefined {
   const last = before
     .flatMap((message) => (message.role === 'assistant' ? (message.toolCalls ?? []) : []))
-    .findLast(({ name }) => name === 'search_listings')?.input as Search | undefined;
+    .findLast(({ name }) => name === 'search_listings')?.input as SearchInput | undefined;
   if (last === undefined || (criteria.namesProperty && criteria.city !== null)) return undefined;
   const changes = filtersOf(criteria);
   if (CHEAPER.test(text)) {
-    const price = last.price_max ?? lowestPrice(before);
-    return {
-      ...last,
-      ...(price !== undefined && { price_max: price * CHEAPER_SHARE }),
-      ...changes,
-    };
+    const price = last.price_max ?? findLowestPrice(before);
+    const cheaper = price === undefined ? {} : { price_max: price * CHEAPER_SHARE };
+    return { ...last, ...cheaper, ...changes };
   }
   if (Object.keys(changes).length === 0) return undefined;
   const { price_max: _price, ...unpriced } = last;
   // A price limit for rent does not apply to a purchase.
   const isSameDeal = criteria.deal_type === null || criteria.deal_type === last.deal_type;
-  return {
-    ...(isSameDeal ? last : unpriced),
-    ...changes,
-    query: cutQuery(`${last.query} ${text}`),
-  };
+  const query = cutQuery(`${last.query} ${text}`);
+  return { ...(isSameDeal ? last : unpriced), ...changes, query };
 }
 
-function lowestPrice(before: readonly ChatMessage[]): number | undefined {
-  const found = before.findLast(
+function findLowestPrice(before: readonly ChatMessage[]): number | undefined {
+  const output = before.findLast(
     (message) => message.role === 'tool' && message.toolName === 'search_listings',
   );
-  // Output that was cut is invalid JSON, so prices are matched in the text.
-  const prices = Array.from(
-    found?.content.matchAll(/"price":(\d+(?:\.\d+)?)/g) ?? [],
-    ([, price]) => Number(price),
-  );
+  // A cut output is invalid JSON, so prices are matched in the text.
+  const matches = output?.content.matchAll(/"price":(\d+(?:\.\d+)?)/g) ?? [];
+  const prices = Array.from(matches, ([, price]) => Number(price));
   return prices.length === 0 ? undefined : Math.min(...prices);
 }
 
@@ -175,18 +162,18 @@ const NOTHING_FOUND = {
 const ROOMS = { uk: 'кімн.', ru: 'комн.', en: 'rooms' };
 const FLOOR = { uk: 'поверх', ru: 'этаж', en: 'floor' };
 
-type Listed = Readonly<Record<string, string | number | undefined>>;
+type PresentedListing = Readonly<Record<string, string | number | undefined>>;
 
-function answerFound(data: Parameters<MockRule['answer']>[0], language: Language): string {
-  const listings = (data['listings'] ?? []) as Listed[];
+function formatPage(data: Parameters<MockRule['answer']>[0], language: Language): string {
+  const listings = (data['listings'] ?? []) as PresentedListing[];
   if (listings.length === 0) return NOTHING_FOUND[language];
   const total = String((data['total'] as string | undefined) ?? listings.length);
-  const lines = listings.map((one, index) => `${index + 1}. ${describeListing(one, language)}`);
+  const lines = listings.map((one, index) => `${index + 1}. ${formatListing(one, language)}`);
   return [FOUND[language](listings.length, total), ...lines].join('\n');
 }
 
 /** Formats a listing of a tool's output as one line. */
-export function describeListing(listing: Listed, language: Language): string {
+export function formatListing(listing: PresentedListing, language: Language): string {
   const { listing_id: id, title, price, currency, rooms, floor, city, district } = listing;
   const area = listing['area_total'];
   const parts = [

@@ -34,7 +34,7 @@ export type ToolContext = {
 
 /** The result of a tool. */
 export type ToolOutput = {
-  /** Output for the model, as JSON. */
+  /** Output for the model. */
   data: unknown;
   /** Shorter output for later turns, without third-party text, which could inject instructions. */
   kept?: unknown;
@@ -69,14 +69,12 @@ export type Tool<Input extends TSchema = TSchema> = {
 /** Languages of the mock agent. */
 export type Language = 'uk' | 'ru' | 'en';
 
-/** A question to the mock agent. */
+/** A question to the mock agent, with the system message and the messages before it. */
 export type Question = {
   text: string;
   criteria: SearchCriteria;
   language: Language;
-  /** System message, which lists the facts of the user. */
   system: string;
-  /** Messages before the question. */
   before: readonly ChatMessage[];
 };
 
@@ -92,11 +90,11 @@ export type MockRule = {
 export type DefinedTool = Tool & {
   definition: ToolDefinition;
   /** Returns the validation errors of an input. */
-  findFaults: (input: unknown) => string[];
+  validate: (input: unknown) => string[];
 };
 
 /** Maximum number of reported validation errors. */
-const MAX_FAULTS = 5;
+const MAX_ERRORS = 5;
 
 /** Defines a tool and compiles its schema. */
 export function defineTool<Input extends TSchema>(tool: Tool<Input>): DefinedTool {
@@ -106,10 +104,10 @@ export function defineTool<Input extends TSchema>(tool: Tool<Input>): DefinedToo
     // The cast is safe, because inputs are validated before the functions get them.
     ...(tool as unknown as Tool),
     definition: { name, description, input: defineModelSchema(name, tool.input) },
-    findFaults: (input: unknown): string[] =>
+    validate: (input: unknown): string[] =>
       validator
         .Errors(input)
-        .slice(0, MAX_FAULTS)
+        .slice(0, MAX_ERRORS)
         .map(({ instancePath, message }) => `${instancePath || 'it'} ${message}`),
   };
 }

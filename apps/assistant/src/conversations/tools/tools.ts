@@ -11,7 +11,7 @@ import { readFile } from './read-file.ts';
 import { searchListings, similarListings } from './search-listings.ts';
 import { type DefinedTool, type ToolContext, ToolError, type ToolServices } from './tool.ts';
 
-/** All tools. Their order matters: the mock agent uses the first tool with a matching rule. Contract 3, Profiles. */
+/** All tools. The mock agent uses the first one with a matching rule. Contract 3, Profiles. */
 export const TOOLS: readonly DefinedTool[] = [
   rememberFact,
   forgetFact,
@@ -38,38 +38,25 @@ export function selectTools(
 }
 
 /** Returns the model definitions of tools. */
-export function toDefinitions(tools: readonly DefinedTool[]): ToolDefinition[] {
-  return tools.map(({ definition }) => definition);
-}
+export const toDefinitions = (tools: readonly DefinedTool[]): ToolDefinition[] =>
+  tools.map(({ definition }) => definition);
 
-/** The result of a tool call. */
+/** The result of a tool call, as {@link ToolOutput} with JSON texts for the model. */
 export type ToolResult = {
   status: 'done' | 'failed';
-  /** Output for the model. */
   output: string;
-  /** Output for the model in later turns. */
   kept: string;
-  /** Short result for the user. */
   summary: string;
-  /** Whether the output contains third-party text. */
   isData: boolean;
-  /** Changes in the user's memory. */
   changes: readonly MemoryChange[];
 };
 
-/** Time limit of a tool call in milliseconds, and maximum length of its output in bytes. */
-export const toolLimits = { ms: 20_000, outputBytes: 16 * 1024 };
+/** Maximum duration of a tool call and maximum length of its output. */
+const DEFAULT_LIMITS = { ms: 20_000, outputBytes: 16 * 1024 };
 
 /** The context of a call. `hasReadData` is whether the model had read third-party text before the call. */
 type CallContext = Pick<ToolContext, 'signal' | 'recordChange' | 'outputBytes'> & {
   hasReadData: boolean;
-};
-
-/** The tools that are available for one answer. */
-export type ToolBox = {
-  /** Returns the title of a call's step for the user. */
-  title: (call: ToolCall) => string;
-  run: (call: ToolCall, context: CallContext) => Promise<ToolResult>;
 };
 
 /**
@@ -83,80 +70,74 @@ export function createToolBox({
   sessionId,
   currentUser,
   log,
-  limits = toolLimits,
+  limits = DEFAULT_LIMITS,
 }: {
   tools: readonly DefinedTool[];
   services: ToolServices;
   sessionId: string;
   currentUser: () => Promise<User>;
   log: Pick<Logger, 'warn'>;
-  limits?: typeof toolLimits;
-}): ToolBox {
+  limits?: typeof DEFAULT_LIMITS;
+}) {
   const byName = new Map(tools.map((tool) => [tool.name, tool]));
 
   async function run(call: ToolCall, context: CallContext): Promise<ToolResult> {
-    const { hasReadData, signal, recordChange } = context;
+    const { hasReadData, signal, recordChange, outputBytes } = context;
     const tool = byName.get(call.name);
-    if (tool === undefined)
+    if (tool === undefined) {
       return createFailedResult(`there is no tool ${shorten(call.name)} here`);
+    }
     const input = withoutNulls(call.input);
-    const faults = tool.findFaults(input);
-    if (faults.length > 0)
-      return createFailedResult(`its input is not valid: ${faults.join('; ')}`);
+    const errors = tool.validate(input);
+    if (errors.length > 0) {
+      return createFailedResult(`its input is not valid: ${errors.join('; ')}`);
+    }
     if (tool.changesMemory === true && hasReadData) {
       return createFailedResult(
         'memory is not changed after listings were read in the same answer, whose texts might have asked for it; ask the person, and do it in the next answer',
       );
     }
     const timeout = AbortSignal.timeout(limits.ms);
-    const ending = AbortSignal.any([signal, timeout]);
+    const stopped = AbortSignal.any([signal, timeout]);
     try {
-      const user = await unlessAborted(ending, currentUser());
+      const user = await unlessAborted(stopped, currentUser());
       for (const permission of ['svc.tools.use', tool.permission] as const) {
         if (permission !== undefined && !hasPermission(user, permission)) {
           return createFailedResult(`it needs ${permission}`);
         }
       }
-      const { outputBytes } = context;
-      const own = { user, sessionId, signal: ending, recordChange, outputBytes };
-      const output = await unlessAborted(ending, tool.run(input, { ...services, ...own }));
-      const { data, kept = data, summary, changes = [] } = output;
-      return {
-        status: 'done',
-        output: JSON.stringify(data),
-        kept: JSON.stringify(kept),
-        summary,
-        isData: tool.isData,
-        changes,
-      };
+      const toolContext = { user, sessionId, signal: stopped, recordChange, outputBytes };
+      const running = tool.run(input, { ...services, ...toolContext });
+      const { data, kept = data, ...result } = await unlessAborted(stopped, running);
+      const texts = { output: JSON.stringify(data), kept: JSON.stringify(kept) };
+      return { status: 'done', changes: [], ...result, ...texts, isData: tool.isData };
     } catch (error) {
       signal.throwIfAborted();
       if (timeout.aborted) return createFailedResult(`it took longer than ${limits.ms / 1000} s`);
-      if (error instanceof ToolError || error instanceof CollectorError)
+      if (error instanceof ToolError || error instanceof CollectorError) {
         return createFailedResult(error.message);
-      if (error instanceof ProblemError)
+      }
+      if (error instanceof ProblemError) {
         return createFailedResult(`${error.title}. ${error.detail}`);
+      }
       log.warn({ err: error, tool: call.name }, 'a tool failed');
       return createFailedResult('it failed; try again later');
     }
   }
 
   return {
-    title: (call) => {
+    /** Returns the title of a call's step for the user. */
+    title(call: ToolCall): string {
       const tool = byName.get(call.name);
       const input = withoutNulls(call.input);
-      if (tool === undefined || tool.findFaults(input).length > 0) return shorten(call.name);
+      if (tool === undefined || tool.validate(input).length > 0) return shorten(call.name);
       return tool.title(input);
     },
-    async run(call, context) {
+    async run(call: ToolCall, context: CallContext): Promise<ToolResult> {
       const outputBytes = Math.min(limits.outputBytes, context.outputBytes);
       const result = await run(call, { ...context, outputBytes });
-      const { output, kept } = result;
-      return {
-        ...result,
-        output: cutOutput(output, outputBytes),
-        kept: cutOutput(kept, outputBytes),
-      };
+      const output = cutOutput(result.output, outputBytes);
+      return { ...result, output, kept: cutOutput(result.kept, outputBytes) };
     },
   };
 }
@@ -167,7 +148,7 @@ function withoutNulls(input: unknown): unknown {
   return Object.fromEntries(Object.entries(input).filter(([, value]) => value !== null));
 }
 
-/** Resolves to the result of work, or throws the signal's reason once it is aborted. */
+/** Waits for work, and throws the signal's reason once it is aborted. */
 async function unlessAborted<Result>(signal: AbortSignal, work: Promise<Result>): Promise<Result> {
   const { promise: aborted, reject } = Promise.withResolvers<never>();
   const abort = () => reject(signal.reason);
@@ -186,7 +167,7 @@ export function createFailedResult(reason: string): ToolResult {
   return { status: 'failed', output, kept: output, summary: reason, isData: false, changes: [] };
 }
 
-/** Maximum length of an unknown tool name in messages, in characters. */
+/** Maximum length of an unknown tool's name in messages. */
 const MAX_NAME_LENGTH = 60;
 
 const shorten = (name: string) => cutText(name, MAX_NAME_LENGTH);
