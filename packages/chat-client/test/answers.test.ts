@@ -171,36 +171,6 @@ test('A message is sent again under its name until the server has it', async (t)
   assert.equal(textOf((await all(answer)).events), 'Є дві.');
 });
 
-test('A repeated message is not confused with another turn', async (t) => {
-  const { script, client, peer } = await openPair(t);
-  const answer = client.send('s', 'Що є?');
-  const { client_message_id } = await say(peer);
-  peer.socket.terminate();
-  const again = await script.peer();
-  const { id } = await say(again);
-  again.say({
-    type: 'message.repeated',
-    id,
-    session_id: 's',
-    turn_id: 't',
-    client_message_id: 'm',
-  });
-  const messages = [
-    message('q', 'user', 'Що є?', { client_message_id }),
-    message('a', 'assistant', 'Є дві.'),
-    message('q2', 'user', 'А ще?'),
-  ];
-  const other = { ...delta(2, 'Ще три.'), turn_id: 'other' };
-  await again.reopen({ session_id: 's', turn_id: 't', after: 0 }, { turn: 'other', messages }, [
-    other,
-  ]);
-  const { events } = await all(answer);
-  assert.deepEqual(
-    events.map(({ type }) => type),
-    ['message.completed'],
-  );
-});
-
 test('A retry without an answer is looked up before it is repeated', async (t) => {
   const { script, client, peer } = await openPair(t);
   const answer = client.retry('s');

@@ -130,16 +130,6 @@ test('A silent server is reported, and its next answer too', async (t) => {
   assert.deepEqual(types.slice(0, 3), ['connected', 'quiet', 'responsive']);
 });
 
-test('A slow server that answers pings is not silent', async (t) => {
-  const { client, peer, statuses } = await openPair(t, { quietMs: 300 });
-  const creating = client.createSession();
-  const { id } = await peer.hear('session.create');
-  for (let pings = 0; pings < 4; pings += 1) await peer.pinged();
-  peer.say({ type: 'session.created', id, session_id: 's', session });
-  await creating;
-  assert.deepEqual(statuses, [{ type: 'connected' }]);
-});
-
 const PATIENCE_MS = 50;
 const LONGER_MS = 2 * PATIENCE_MS;
 
@@ -183,17 +173,6 @@ test('A session is opened again until the server can answer, unless it is gone',
   await creating;
 });
 
-test('A server that answers pings renews the patience', async (t) => {
-  const { script, peer, statuses } = await openPair(t, { patienceMs: PATIENCE_MS });
-  peer.socket.close(1012);
-  const second = await script.peer();
-  second.say({ type: 'pong' });
-  await sleep(LONGER_MS);
-  second.socket.close(1012);
-  await script.peer();
-  assert.ok(statuses.every(({ type }) => type !== 'ended'));
-});
-
 test('A server that only accepts connections is given up', async (t) => {
   const { script, client, peer, ended, statuses } = await openPair(t, { patienceMs: PATIENCE_MS });
   peer.socket.close(1012);
@@ -214,26 +193,6 @@ test('A message against the protocol ends the client', async (t) => {
     peer.socket.send(data);
     await assert.rejects(client.createSession(), { code: 'no_assistant' }, data);
   }
-});
-
-test('A server that is no assistant is recognized', async (t) => {
-  const server = createServer((_request, response) => response.end('a page')).listen(
-    0,
-    '127.0.0.1',
-  );
-  await once(server, 'listening');
-  t.after(() => server.close());
-  const address = server.address();
-  assert.ok(typeof address === 'object' && address !== null);
-  await assert.rejects(
-    openChat({
-      url: `http://127.0.0.1:${address.port}`,
-      openSocket: createCookieSocketOpener(cookie),
-    }),
-    {
-      code: 'no_assistant',
-    },
-  );
 });
 
 test('Delays follow docs/protocol.md', () => {
@@ -295,28 +254,6 @@ test('A message that may be stored is repeated while the server is unavailable',
     { type: 'unavailable', problem: unknown, delayMs: 0 },
     { type: 'unavailable', problem: unavailable, delayMs: 0 },
   ]);
-});
-
-test('A retry is looked up after an outage before it is repeated', async (t) => {
-  const { client, peer } = await openPair(t);
-  const answer = client.retry('s');
-  await refuse(peer, 'message.retry', unavailable);
-  await refuse(peer, 'session.open', unknown);
-  const cut = message('a', 'assistant', 'Є', { status: 'cut' });
-  await peer.reopen({ session_id: 's' }, { messages: [message('q', 'user', 'Що є?'), cut] });
-  const { id } = await peer.hear('message.retry');
-  peer.say(started({ id, replaces: 'a' }), completed(2, 'Є дві.'));
-  assert.equal((await all(answer)).error, undefined);
-});
-
-test('A message fails with its problem after minutes of outage', async (t) => {
-  const { client, peer, statuses } = await openPair(t);
-  const answer = client.send('s', 'Що є?');
-  for (let sent = 0; sent < 9; sent += 1) await refuse(peer, 'message.send', unavailable);
-  const { error } = await all(answer);
-  assert.equal(error?.code, 'rejected');
-  assert.deepEqual(error?.problem, unavailable);
-  assert.equal(statuses.filter(({ type }) => type === 'unavailable').length, 8);
 });
 
 test('Creating a session is repeated during an outage only', async (t) => {

@@ -20,11 +20,8 @@ export type Listing = components['schemas']['FulltextSearchResult']['listing'];
 /** A search with the listings to match. */
 export type MatchesRequest = components['schemas']['SearchMatchesRequest'];
 
-type SearchRequests = {
-  fulltext: components['schemas']['FulltextSearchRequest'];
-  hybrid: components['schemas']['FulltextSearchRequest'];
-  similar: components['schemas']['SimilarSearchRequest'];
-};
+type SearchRequest = components['schemas']['FulltextSearchRequest'];
+type SimilarRequest = components['schemas']['SimilarSearchRequest'];
 
 /** A page of the feed of changes. */
 export type ChangesPage =
@@ -50,14 +47,20 @@ export function createCollector({ url, apiKey }: { url: string; apiKey: string }
   });
 
   return {
-    /** Finds listings by all words, by words and meaning, or by similarity to a text or a listing; best first. */
-    async search<Kind extends keyof SearchRequests>(
-      kind: Kind,
-      body: SearchRequests[Kind],
+    /** Finds listings that have all the words, or fit by words and meaning; best first. */
+    async search(
+      mode: 'fulltext' | 'hybrid',
+      body: SearchRequest,
       signal: AbortSignal,
     ): Promise<ListingPage> {
-      const options = { body: body as SearchRequests['hybrid'], signal };
-      return toPage(await responseData(client.POST(`/api/v1/search/${kind}`, options)));
+      // Both modes have the same request and response.
+      const path = `/api/v1/search/${mode}` as '/api/v1/search/hybrid';
+      return toPage(await responseData(client.POST(path, { body, signal })));
+    },
+
+    /** Finds listings that are similar to a text or another listing. */
+    async searchSimilar(body: SimilarRequest, signal: AbortSignal): Promise<ListingPage> {
+      return toPage(await responseData(client.POST('/api/v1/search/similar', { body, signal })));
     },
 
     /**

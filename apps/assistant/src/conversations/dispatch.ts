@@ -56,6 +56,7 @@ type UserContext<Key extends ServerKey> = PublicContext<Key> & { user: User; soc
 
 /** A client message before validation. */
 type RawFrame = Readonly<Record<string, unknown>> & { readonly type: string };
+const rawFrame = Compile(Type.Unsafe<RawFrame>(Type.Object({ type: Type.String() })));
 
 /** A type of client message. Its handler throws `validation_failed` for invalid members. */
 export type MessageType = {
@@ -181,18 +182,9 @@ function parseFrame(data: RawData, isBinary: boolean): RawFrame {
   } catch (cause) {
     throw problem('malformed_message', { detail: 'The message is not well-formed JSON.', cause });
   }
-  if (isFrame(value)) return value;
+  if (rawFrame.Check(value)) return value;
   const detail = 'The message must be a JSON object with a text as its `type`.';
   throw problem('malformed_message', { detail });
-}
-
-function isFrame(value: unknown): value is RawFrame {
-  return (
-    typeof value === 'object' &&
-    value !== null &&
-    Object.hasOwn(value, 'type') &&
-    typeof Reflect.get(value, 'type') === 'string'
-  );
 }
 
 /** Returns the `id` of a client message; undefined if it is absent or invalid. */

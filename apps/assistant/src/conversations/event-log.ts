@@ -30,10 +30,8 @@ type OmitFromEach<Union, Key extends string> = Union extends unknown ? Omit<Unio
 /** An event of a turn without its session, turn and sequence number. */
 export type TurnEvent = OmitFromEach<TurnFrame, 'session_id' | 'turn_id' | 'seq' | 'id'>;
 
-/** An event with its sequence number in the turn. */
 export type NumberedEvent = TurnEvent & { seq: number };
 
-/** The reason for stopping a turn early. */
 type StopReason = 'cancelled' | 'signed-out' | 'lost' | 'closing';
 
 /** A turn that runs in this process, with all its events in order. */
@@ -64,7 +62,6 @@ export class RunningTurn implements TurnKey {
     return this.events.slice(this.storedCount);
   }
 
-  /** Aborts the work on the turn. Only the first reason is kept. */
   stop(reason: StopReason): void {
     this.#stopping.abort(reason);
   }
@@ -110,7 +107,6 @@ export async function openEventLog({
     setInterval(poll, POLL_INTERVAL_MS / POLL_PARTS).unref(),
   ];
 
-  /** Notifies the subscribers whose last poll is the oldest. */
   function poll(): void {
     const due = [...subscribers].slice(0, Math.ceil(subscribers.size / POLL_PARTS));
     for (const [sessionId, own] of due) {
@@ -148,7 +144,13 @@ export async function openEventLog({
     const due = [...running.values()].filter((turn) => turn.storedCount < turn.events.length);
     try {
       for (let from = 0; from < due.length; from += MAX_TURNS_PER_STATEMENT) {
-        await storeTurns(db, due.slice(from, from + MAX_TURNS_PER_STATEMENT));
+        const batch = due.slice(from, from + MAX_TURNS_PER_STATEMENT);
+        const counts = batch.map((turn) => turn.events.length);
+        const stored = await storeEvents(db, batch);
+        for (const [index, turn] of batch.entries()) {
+          if (stored.has(turn.turnId)) turn.storedCount = counts[index] ?? 0;
+          else turn.stop('lost');
+        }
       }
     } catch (error) {
       // The next run stores them, unless the lease expires first.
@@ -180,7 +182,6 @@ export async function openEventLog({
     /** Returns the session's turn that runs in this process. */
     turnOf: (sessionId: string): RunningTurn | undefined => running.get(sessionId),
 
-    /** Returns all turns that run in this process. */
     running: (): RunningTurn[] => [...running.values()],
 
     renew,
@@ -204,21 +205,10 @@ export async function openEventLog({
   };
 }
 
-/** Returns the value of a key, or all values for an empty key. */
 function valuesOf<Value>(map: ReadonlyMap<string, Value>, key: string): Value[] {
   if (key === '') return [...map.values()];
   const value = map.get(key);
   return value === undefined ? [] : [value];
-}
-
-/** Stores the new events of turns, and stops turns that have ended in the database. */
-async function storeTurns(db: Kysely<Tables>, turns: readonly RunningTurn[]): Promise<void> {
-  const counts = new Map(turns.map((turn) => [turn, turn.events.length]));
-  const stored = new Set(await storeEvents(db, turns));
-  for (const [turn, count] of counts) {
-    if (stored.has(turn.turnId)) turn.storedCount = Math.max(turn.storedCount, count);
-    else turn.stop('lost');
-  }
 }
 
 /**
@@ -228,7 +218,7 @@ async function storeTurns(db: Kysely<Tables>, turns: readonly RunningTurn[]): Pr
 export async function storeEvents(
   db: Kysely<Tables>,
   turns: readonly RunningTurn[],
-): Promise<string[]> {
+): Promise<ReadonlySet<string>> {
   const batch = turns.map(({ turnId, unstored }) => toEventRow(turnId, unstored));
   // The row lock orders this statement before or after the end of a turn.
   const { rows } = await sql<{ id: string }>`
@@ -250,7 +240,7 @@ export async function storeEvents(
       where id in (select turn_id from stored)
     )
     select id, (select count(*) from notified) from running`.execute(db);
-  return rows.map(({ id }) => id);
+  return new Set(rows.map(({ id }) => id));
 }
 
 const toEventRow = (turnId: string, events: readonly NumberedEvent[]) => ({
@@ -281,16 +271,17 @@ export async function readEvents(db: Kysely<Tables>, turnId: string): Promise<Nu
     .where('turn_id', '=', turnId)
     .orderBy('last_seq')
     .execute();
-  return distinct((rows as { events: NumberedEvent[] }[]).map(({ events }) => events));
+  return removeDuplicates(rows.flatMap(({ events }) => events as NumberedEvent[]));
 }
 
-/** Concatenates the rows of a turn. Rows overlap if events were stored twice. */
-function distinct(rows: readonly NumberedEvent[][]): NumberedEvent[] {
-  const result: NumberedEvent[] = [];
-  for (const event of rows.flat()) {
-    if (event.seq > (result.at(-1)?.seq ?? 0)) result.push(event);
-  }
-  return result;
+/** Removes the duplicates of events that were stored twice. */
+function removeDuplicates(events: readonly NumberedEvent[]): NumberedEvent[] {
+  let last = 0;
+  return events.filter(({ seq }) => {
+    const isNew = seq > last;
+    if (isNew) last = seq;
+    return isNew;
+  });
 }
 
 /** The name and pin of a session, with a range of its turns and their stored events. */
@@ -331,7 +322,7 @@ export async function readSession(
   const turns = rows.flatMap((row) => {
     if (row.id === null) return [];
     const key = { turnId: row.id, sessionId, position: row.position };
-    return { key, status: row.status, events: distinct(row.events) };
+    return { key, status: row.status, events: removeDuplicates(row.events.flat()) };
   });
   return { name: first.name, pinned: first.pinned, turns };
 }

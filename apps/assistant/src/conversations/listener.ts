@@ -26,6 +26,14 @@ export type Cursor = { turnId: string; position: number; seq: number; hasEnded: 
 /** An event with the cursor that follows it. */
 type LogRow = { cursor: Cursor; frame: SessionFrame };
 
+type ListenerOptions = {
+  events: EventLog;
+  sessionId: string;
+  send: (frame: SessionFrame) => void;
+  requestId: string;
+  log: Pick<Logger, 'info' | 'error'>;
+};
+
 /**
  * Sends the events of a session that follow a cursor, exactly once and in order. Events of turns in this process are
  * sent when they are appended. Events of other processes are read from the database.
@@ -33,13 +41,7 @@ type LogRow = { cursor: Cursor; frame: SessionFrame };
 export class Listener implements Subscriber {
   /** Name and pin of the session in the client's last frame with a session. */
   known: { name: string; pinned: boolean } | undefined;
-  readonly #options: {
-    events: EventLog;
-    sessionId: string;
-    send: (frame: SessionFrame) => void;
-    requestId: string;
-    log: Pick<Logger, 'info' | 'error'>;
-  };
+  readonly #options: ListenerOptions;
   #cursor: Cursor | undefined;
   #isFollowing = false;
   #isClosed = false;
@@ -47,7 +49,7 @@ export class Listener implements Subscriber {
   #isBehind = false;
   #isReading = false;
 
-  constructor(options: Listener['#options']) {
+  constructor(options: ListenerOptions) {
     this.#options = options;
   }
 

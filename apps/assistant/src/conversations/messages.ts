@@ -159,26 +159,19 @@ export async function insertMessage(
     .executeTakeFirstOrThrow();
 }
 
-/** Returns a message of a session by its client message id. */
-export function findMessageByClientId(
+/** Returns a message by its id, or by its client message id in a session. */
+export function findMessage(
   db: Kysely<Tables>,
-  { sessionId, clientMessageId }: { sessionId: string; clientMessageId: string },
+  key: { id: string } | { sessionId: string; clientMessageId: string },
 ): Promise<Message | undefined> {
-  return db
-    .selectFrom('conversation_messages')
-    .select(messageColumns)
-    .where('session_id', '=', sessionId)
-    .where('client_message_id', '=', clientMessageId)
-    .executeTakeFirst();
-}
-
-/** Returns a message by its id. */
-export function findMessage(db: Kysely<Tables>, id: string): Promise<Message | undefined> {
-  return db
-    .selectFrom('conversation_messages')
-    .select(messageColumns)
-    .where('id', '=', id)
-    .executeTakeFirst();
+  const query = db.selectFrom('conversation_messages').select(messageColumns);
+  return (
+    'id' in key
+      ? query.where('id', '=', key.id)
+      : query
+          .where('session_id', '=', key.sessionId)
+          .where('client_message_id', '=', key.clientMessageId)
+  ).executeTakeFirst();
 }
 
 /** The key of a question. The index on turns needs the session id too. */

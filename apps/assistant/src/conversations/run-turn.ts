@@ -1,25 +1,19 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { runUnderLease, isDatabaseOutage, LeaseLostError } from '@oselya/db';
 import { commonProblem, type Logger, ProblemError } from '@oselya/kit';
-import { type ModelClient, ModelError, type ToolCall } from '@oselya/model';
-import type { ToolCallInfo } from '@oselya/protocol';
-import type { Transaction } from 'kysely';
+import { type ModelClient, ModelError } from '@oselya/model';
 import type { User } from '../access/permissions.ts';
 import { type AgentLimits, runAgent } from './agent/agent.ts';
 import { loadRequest, type RequestDeps } from './agent/context.ts';
 import { summarizeEarlier } from './agent/summaries.ts';
 import type { UsedTool } from './agent/request.ts';
 import { problem } from '../errors.ts';
-import type { RecordedChange } from '../memory/facts.ts';
 import type { Profile } from '../profiles/profile-file.ts';
-import { storable, storableJson } from '../text.ts';
-import type { Tables } from '../tables.ts';
-import { createToolBox, type ToolResult } from './tools/tools.ts';
+import { createToolBox } from './tools/tools.ts';
 import { type PartialAnswer, finishTurn, type TurnOutcome } from './end-turn.ts';
-import { type EventLog, type RunningTurn, storeEvents } from './event-log.ts';
+import type { EventLog, RunningTurn } from './event-log.ts';
 import type { ChatMetrics } from './metrics.ts';
-import { lockSession } from './session-rows.ts';
-import { finishStep, startStep, storeChange } from './steps.ts';
+import { createTurnSteps, type TurnSteps } from './turn-steps.ts';
 import { LEASE_MS } from './turns.ts';
 
 /** Delay before the end of a turn is stored again after a database outage. */
@@ -134,7 +128,7 @@ async function writeAnswer(
 ): Promise<void> {
   const { model, limits, log } = deps;
   const { sessionId } = turn;
-  const steps = createTurnSteps(deps, turn);
+  const steps = createTurnSteps(deps.db, turn);
   const source = { sessionId, scope: { userId: user.id }, owner: user, profile, isAnswering: true };
   const { request, tools } = await loadWithSummary(deps, steps, {
     load: () => loadRequest(deps, source),
@@ -205,62 +199,4 @@ async function loadWithSummary(
     }
   });
   return load();
-}
-
-type TurnSteps = ReturnType<typeof createTurnSteps>;
-
-/** Creates the recorder of a turn's steps. It also publishes tool calls as events. */
-export function createTurnSteps({ db }: Pick<TurnDeps, 'db'>, turn: RunningTurn) {
-  const { turnId: turn_id, sessionId: session_id } = turn;
-  const tools = new Map<ToolCall, ToolCallInfo>();
-
-  function toolOf(call: ToolCall): ToolCallInfo {
-    const tool = tools.get(call);
-    if (tool === undefined) throw new Error('This tool call has not started');
-    return tool;
-  }
-
-  return {
-    async startTool(call: ToolCall, name: string): Promise<void> {
-      const title = storable(name);
-      const detail = storableJson({ tool: call.name, input: call.input });
-      const step_id = await startStep(db, { session_id, turn_id, kind: 'tool', title, detail });
-      const tool = { step_id, name: call.name, title };
-      tools.set(call, tool);
-      turn.append({ type: 'tool.started', tool });
-    },
-
-    /**
-     * Stores a memory change and the events so far in the transaction of the change. If the process then dies, the
-     * reaper still reports the change.
-     * @throws ProblemError `session_not_found`; `no_turn_running` if another process ended the turn.
-     */
-    async storeChange(trx: Transaction<Tables>, call: ToolCall, change: RecordedChange) {
-      const session = await lockSession(trx, { sessionId: session_id, scope: 'everything' });
-      if (session === undefined) throw problem('session_not_found');
-      const running = await storeEvents(trx, [turn]);
-      if (running.length === 0) throw problem('no_turn_running');
-      await storeChange(trx, toolOf(call).step_id, change);
-    },
-
-    async finishTool(call: ToolCall, result: ToolResult): Promise<void> {
-      const tool = toolOf(call);
-      const { status, summary, output } = result;
-      const changes = [...result.changes];
-      const detail = storableJson({ tool: call.name, input: call.input, output });
-      await finishStep(db, tool.step_id, { status, detail });
-      turn.append({ type: 'tool.finished', tool: { ...tool, status, summary, changes } });
-    },
-
-    /** Records a summary of earlier messages as a step. */
-    async recordSummary(
-      work: () => Promise<{ status: 'done' | 'failed'; detail: object }>,
-    ): Promise<void> {
-      const title = 'Summarizing earlier messages';
-      const detail = storableJson({});
-      const id = await startStep(db, { session_id, turn_id, kind: 'summary', title, detail });
-      const result = await work();
-      await finishStep(db, id, { status: result.status, detail: storableJson(result.detail) });
-    },
-  };
 }

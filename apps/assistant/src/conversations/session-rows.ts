@@ -1,5 +1,3 @@
-import { randomUUID } from 'node:crypto';
-import { notify } from '@oselya/db';
 import { type Kysely, type RawBuilder, sql, type SqlBool, type Transaction } from 'kysely';
 import { type AccessScope, whereInScope } from '../access/permissions.ts';
 import { problem } from '../errors.ts';
@@ -14,7 +12,7 @@ export const SESSION_CHANNEL = 'assistant_sessions';
 const active = newestFirst('last_active', 'created_at');
 
 /** Columns of a session summary, with defaults for rows of an older system. */
-const summaryColumns = [
+export const summaryColumns = [
   sql<string>`conversation_sessions.id`.as('session_id'),
   sql<string>`coalesce(profile_id, '')`.as('profile_id'),
   sql<string | null>`user_id`.as('user_id'),
@@ -151,54 +149,6 @@ export function findSession(
     .where('id', '=', sessionId)
     .where(whereOwnerInScope(scope))
     .executeTakeFirst();
-}
-
-/** Returns the number of sessions that a user owns. */
-export async function countSessions(db: Kysely<Tables>, userId: string): Promise<number> {
-  const { count } = await db
-    .selectFrom('conversation_sessions')
-    .select(({ fn }) => fn.countAll<number>().as('count'))
-    .where('user_id', '=', userId)
-    .executeTakeFirstOrThrow();
-  return count;
-}
-
-/** Inserts a session. */
-export function insertSession(
-  db: Kysely<Tables>,
-  { userId, profileId, name }: { userId: string; profileId: string; name: string },
-): Promise<SessionSummary> {
-  const now = sql<Date>`now()`;
-  return db
-    .insertInto('conversation_sessions')
-    .values({
-      id: randomUUID(),
-      user_id: userId,
-      profile_id: profileId,
-      name,
-      pinned: false,
-      created_at: now,
-      last_active: now,
-    })
-    .returning(summaryColumns)
-    .executeTakeFirstOrThrow();
-}
-
-/** Updates a session and notifies {@link SESSION_CHANNEL}. Returns undefined if the access scope has no such session. */
-export async function updateSession(
-  trx: Transaction<Tables>,
-  { sessionId, scope }: SessionKey,
-  changes: { name?: string; pinned?: boolean },
-): Promise<SessionSummary | undefined> {
-  const session = await trx
-    .updateTable('conversation_sessions')
-    .set(changes)
-    .where('id', '=', sessionId)
-    .where(whereOwnerInScope(scope))
-    .returning(summaryColumns)
-    .executeTakeFirst();
-  if (session !== undefined) await notify<Tables>(trx, SESSION_CHANNEL, sessionId);
-  return session;
 }
 
 /** Sets the name of a session unless it has one, and notifies {@link SESSION_CHANNEL}. */

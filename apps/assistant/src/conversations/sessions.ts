@@ -1,5 +1,6 @@
-import { retryConflicts } from '@oselya/db';
-import type { Kysely, Transaction } from 'kysely';
+import { randomUUID } from 'node:crypto';
+import { notify, retryConflicts } from '@oselya/db';
+import { type Kysely, sql, type Transaction } from 'kysely';
 import { checkAccess } from '../access/guards.ts';
 import { accessScope, lockOwner, type User } from '../access/permissions.ts';
 import { recordOthersData } from '../admin/audit.ts';
@@ -8,16 +9,16 @@ import type { Profiles } from '../profiles/profiles.ts';
 import type { Tables } from '../tables.ts';
 import { listMessages, type MessagePage } from './messages.ts';
 import {
-  countSessions,
   deleteSession,
   findSession,
-  insertSession,
   listSessions,
   requireSession,
+  SESSION_CHANNEL,
   type SessionKey,
   type SessionPage,
   type SessionSummary,
-  updateSession,
+  summaryColumns,
+  whereOwnerInScope,
 } from './session-rows.ts';
 
 /** Maximum number of sessions per user. Assigned legacy sessions may exceed it. */
@@ -91,7 +92,15 @@ export function createSessionService({
     ): Promise<SessionSummary> {
       const key = { sessionId, scope: accessScope(user) };
       return db.transaction().execute(async (trx) => {
-        const session = (await updateSession(trx, key, changes)) ?? (await throwNoAccess(trx, key));
+        const updated = await trx
+          .updateTable('conversation_sessions')
+          .set(changes)
+          .where('id', '=', sessionId)
+          .where(whereOwnerInScope(key.scope))
+          .returning(summaryColumns)
+          .executeTakeFirst();
+        const session = updated ?? (await throwNoAccess(trx, key));
+        await notify<Tables>(trx, SESSION_CHANNEL, sessionId);
         await record(trx, 'others_data_changed', { user, session });
         return session;
       });
@@ -121,12 +130,23 @@ export function createSessionService({
     checkAccess(user, { permission: 'svc.profiles.use' });
     const { profile_id } = profiles.choose(user, profileId);
     await lockOwner(trx, user.id);
-    if ((await countSessions(trx, user.id)) >= maxSessions) {
+    const { count } = await trx
+      .selectFrom('conversation_sessions')
+      .select(({ fn }) => fn.countAll<number>().as('count'))
+      .where('user_id', '=', user.id)
+      .executeTakeFirstOrThrow();
+    if (count >= maxSessions) {
       throw problem('too_many_sessions', {
         detail: `You have ${maxSessions} sessions, which is the limit. Delete one, then try again.`,
       });
     }
-    return insertSession(trx, { userId: user.id, profileId: profile_id, name });
+    const now = sql<Date>`now()`;
+    const times = { created_at: now, last_active: now };
+    return trx
+      .insertInto('conversation_sessions')
+      .values({ id: randomUUID(), user_id: user.id, profile_id, name, pinned: false, ...times })
+      .returning(summaryColumns)
+      .executeTakeFirstOrThrow();
   }
 }
 

@@ -1,6 +1,5 @@
 import { type Kysely, sql, type Transaction } from 'kysely';
 import { problem } from '../errors.ts';
-import { storableJson } from '../text.ts';
 import {
   lockMemoryOf,
   type MemoryChange,
@@ -41,49 +40,6 @@ export function listSteps(
     .limit(limit);
   if (before !== undefined) query = query.where('position', '<', before);
   return query.execute();
-}
-
-/** Inserts a running step and returns its id. */
-export async function startStep(
-  db: Kysely<Tables>,
-  step: Pick<Step, 'turn_id' | 'title'> & {
-    session_id: string;
-    kind: 'tool' | 'summary';
-    detail: string;
-  },
-): Promise<string> {
-  const { id } = await db
-    .insertInto('agent_steps')
-    .values({ ...step, status: 'running', finished_at: null })
-    .returning('id')
-    .executeTakeFirstOrThrow();
-  return id;
-}
-
-/** Stores the result of a step. */
-export async function finishStep(
-  db: Kysely<Tables>,
-  id: string,
-  end: { status: 'done' | 'failed'; detail: string },
-): Promise<void> {
-  await db
-    .updateTable('agent_steps')
-    .set({ ...end, finished_at: sql<Date>`clock_timestamp()` })
-    .where('id', '=', id)
-    .execute();
-}
-
-/** Stores a step's memory change in the transaction that makes the change. */
-export async function storeChange(
-  trx: Transaction<Tables>,
-  id: string,
-  change: RecordedChange,
-): Promise<void> {
-  await trx
-    .updateTable('agent_steps')
-    .set({ changes: storableJson([change]) })
-    .where('id', '=', id)
-    .execute();
 }
 
 /** Ends the running steps of a turn: as done if they changed the memory, otherwise as failed. */

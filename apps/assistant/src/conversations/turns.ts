@@ -4,13 +4,7 @@ import { lockOwner } from '../access/permissions.ts';
 import { problem } from '../errors.ts';
 import { storable } from '../text.ts';
 import type { Tables, TurnStatus, Unfinished } from '../tables.ts';
-import {
-  findAnswer,
-  findMessage,
-  findMessageByClientId,
-  insertMessage,
-  type Message,
-} from './messages.ts';
+import { findAnswer, findMessage, insertMessage, type Message } from './messages.ts';
 import { lockSession, SESSION_CHANNEL } from './session-rows.ts';
 import { endSteps } from './steps.ts';
 
@@ -129,7 +123,6 @@ export async function endTurn(
   return ended;
 }
 
-/** A new turn with its question. */
 export type StartedTurn = {
   key: TurnKey;
   question: Message;
@@ -141,7 +134,7 @@ type OwnedSession = { userId: string; sessionId: string };
 
 /**
  * Stores a message and begins its turn.
- * @param message.clientMessageId An idempotency key: a second message with the same key is not stored.
+ * @param message.clientMessageId Idempotency key of the message.
  * @returns The new turn, or the latest turn of a message that was stored before.
  * @throws ProblemError `session_not_found`, `message_name_taken`, `turn_running` or `too_many_turns`.
  */
@@ -153,7 +146,7 @@ export function beginTurn(
   const { sessionId } = owned;
   return runInLockedSession(db, owned, async (trx) => {
     if (clientMessageId !== undefined) {
-      const stored = await findMessageByClientId(trx, { sessionId, clientMessageId });
+      const stored = await findMessage(trx, { sessionId, clientMessageId });
       if (stored !== undefined) {
         if (stored.content !== storable(text)) throw problem('message_name_taken');
         const { id } = await selectLatest(trx, sessionId)
@@ -182,7 +175,7 @@ export function retryTurn(db: Kysely<Tables>, owned: OwnedSession): Promise<Star
       .$narrowType<{ question_id: NotNull }>()
       .executeTakeFirst();
     if (latest === undefined || latest.status === 'completed') throw problem('nothing_to_retry');
-    const question = await findMessage(trx, latest.question_id);
+    const question = await findMessage(trx, { id: latest.question_id });
     if (question === undefined) throw problem('nothing_to_retry');
     const replaces = await findAnswer(trx, { sessionId, questionId: question.id });
     return { key: await insertTurn(trx, owned, question.id), question, replaces: replaces?.id };

@@ -41,7 +41,6 @@ import {
 import {
   createToolBox,
   PROFILE_TOOLS,
-  toolLimits,
   TOOLS,
   selectTools,
 } from '../../src/conversations/tools/tools.ts';
@@ -337,6 +336,7 @@ test('A profile must leave room for questions in the window', async () => {
   assert.match(profiles.findFault('long') ?? '', fault);
 });
 
+const LIMITS = { ms: 20_000, outputBytes: 16 * 1024 };
 const USER = userOf('u-olena', ['svc.tools.use']);
 const { signal: unaborted } = new AbortController();
 const services = {} as ToolServices;
@@ -346,7 +346,7 @@ const done = () => Promise.resolve({ data: 1, summary: '' });
 
 const boxOf = (
   tools: readonly DefinedTool[],
-  { limits = toolLimits, currentUser = () => Promise.resolve(USER) } = {},
+  { limits = LIMITS, currentUser = () => Promise.resolve(USER) } = {},
 ) =>
   createToolBox({
     tools,
@@ -365,7 +365,7 @@ function run(
     outputBytes = Infinity,
     ...options
   }: {
-    limits?: typeof toolLimits;
+    limits?: typeof LIMITS;
     signal?: AbortSignal;
     currentUser?: () => Promise<User>;
     outputBytes?: number;
@@ -392,13 +392,6 @@ async function hang({ signal }: ToolContext): Promise<ToolOutput> {
   await sleep(60_000, undefined, { signal });
   return { data: 'too late', summary: 'too late' };
 }
-
-test('Sessions with files have read_file, whatever the profile lists', () => {
-  const listed = { tools: ['get_listing', 'none'] };
-  assert.deepEqual(names(selectTools(listed, { hasFiles: false })), ['get_listing']);
-  assert.deepEqual(names(selectTools(listed, { hasFiles: true })), ['get_listing', 'read_file']);
-  assert.deepEqual([...PROFILE_TOOLS, 'read_file'], names(TOOLS));
-});
 
 test('Inputs are validated, and null stands for an omitted key', async () => {
   const inputs: unknown[] = [];
@@ -432,7 +425,7 @@ test('Inputs are validated, and null stands for an omitted key', async () => {
 });
 
 test('A tool that exceeds its time fails, even if it ignores the signal', async () => {
-  const limits = { ...toolLimits, ms: 50 };
+  const limits = { ...LIMITS, ms: 50 };
   for (const running of [
     run(hang, { limits }),
     run(() => never, { limits }),
@@ -466,7 +459,7 @@ test('The end of the answer ends its tool with the reason', async () => {
 });
 
 test('Outputs are cut to their limit, with a note', async () => {
-  const limits = { ...toolLimits, outputBytes: 100 };
+  const limits = { ...LIMITS, outputBytes: 100 };
   const whole = 'ж'.repeat(49);
   const fitting = await run(() => Promise.resolve({ data: whole, summary: '' }), { limits });
   assert.equal(fitting.output, JSON.stringify(whole));
@@ -482,7 +475,6 @@ test('Outputs are cut to their limit, with a note', async () => {
     assert.ok(Buffer.byteLength(text) <= 100);
   }
 
-  assert.deepEqual(toolLimits, { ms: 20_000, outputBytes: 16 * 1024 });
   let known: number | undefined;
   const asked = (context: ToolContext) => {
     known = context.outputBytes;

@@ -46,15 +46,6 @@ async function signedOut(sockets: SocketClient[]) {
   for (const { closed } of sockets) assert.equal((await closed).code, 4401);
 }
 
-test('The handshake refreshes an expired access token', async () => {
-  const browser = await signedIn(here, olena);
-  await expire(browser);
-  const socket = await SocketClient.open(url, { sid: browser.sid });
-  assert.equal(await socket.outcome(create), 'ok');
-  assert.equal(provider.count('token', 'refresh_token'), 1);
-  socket.socket.close();
-});
-
 /** The ways to sign a user out, and whether they end only one sign-in. */
 const signOuts: Record<string, { run: (browser: Browser) => Promise<unknown>; isOne?: true }> = {
   'A logout': { run: (browser) => browser.post('/auth/logout', { app: there }), isOne: true },
@@ -384,20 +375,4 @@ test('A tool does not run after the loss of svc.tools.use', async (t) => {
   goOn();
   await endsWithDeniedTool(ivan, 'it needs svc.tools.use');
   assert.equal(collector.asked.length, asked);
-});
-
-test('A profile for admins runs no tool after the loss of the role', async (t) => {
-  const { sid } = await stage.signedIn(stage.app, person('u-chief', { isAdmin: true }));
-  const chief = await openRawClient(t, { url, sid });
-  const goOn = betweenTwoTools(t, { name: 'lookup_endpoint', arguments: '{"words":"http"}' });
-  const createForAdmins = { ...create, profile_id: 'diagnostics' };
-  const { session_id: id } = await chief.client.ask(createForAdmins);
-  await chief.say(String(id), 'Чому не працює?');
-  await chief.waitFor('tool.finished');
-
-  provider.user = person('u-chief', { permissions: [...CHAT_PERMISSIONS] });
-  await db.transaction().execute((trx) => clearAccess(trx, { userId: 'u-chief' }));
-  await until(async () => (await chief.client.outcome(createForAdmins)) === 'admin_only');
-  goOn();
-  await endsWithDeniedTool(chief, FOR_ADMINS);
 });

@@ -303,33 +303,6 @@ test('An unexpected error is logged, and does not close the socket', async () =>
   assert.ok(lines.some((line) => line.includes('a secret of the inside')));
 });
 
-test('A socket whose user cannot be resolved stays open', async () => {
-  const { url, identity } = await openSockets({ types: { ping, own } });
-  identity.users.set(sid('a'), account('u-1'));
-  identity.failure = problem('provider_unavailable');
-  const client = await SocketClient.open(url, { sid: sid('a') });
-  assert.equal(await client.outcome({ type: 'own' }), 'provider_unavailable');
-  assert.equal(await client.outcome({ type: 'ping' }), 'ok');
-  identity.failure = new Error('Connection terminated unexpectedly');
-  assert.match(await client.outcome({ type: 'own' }), /^(unavailable|internal_error)$/);
-  identity.failure = undefined;
-  assert.equal(await client.outcome({ type: 'own' }), 'ok');
-});
-
-test('Changed permissions apply to the next message', async () => {
-  const { url, sockets, identity } = await openSockets({ types: { own, admin } });
-  identity.users.set(sid('a'), { ...account('u-1'), role: 'admin' });
-  const client = await SocketClient.open(url, { sid: sid('a') });
-  assert.equal(await client.outcome({ type: 'admin' }), 'ok');
-  identity.users.set(sid('a'), account('u-1'));
-  sockets.onNotify('u-1');
-  assert.equal(await client.outcome({ type: 'admin' }), 'admin_only');
-  assert.equal(await client.outcome({ type: 'own' }), 'ok');
-  identity.users.clear();
-  sockets.onNotify('u-1');
-  assert.deepEqual(await client.closed, closings.signedOut);
-});
-
 test('No cookie and no message is logged', async () => {
   const { url, identity, lines } = await openSockets({ types: { own } });
   identity.users.set(sid('a'), account('u-1'));
@@ -610,24 +583,4 @@ test('Idle users are resolved again, a few at a time', async () => {
   assert.ok(identity.most <= 3, String(identity.most));
   for (const name of names.slice(0, 10)) identity.users.delete(name);
   await until(() => ended.length === 10);
-});
-
-test('A failed resolution is retried after 5 s and logged once', async (t) => {
-  let now = 1_000_000;
-  t.mock.method(performance, 'now', () => now);
-  const { identity, hold, warnings } = liveUsers(['a', 'b', 'c'], { sweepIntervalMs: 5 });
-  identity.failure = problem('provider_unavailable');
-  hold('a');
-  hold('b');
-  await until(() => warnings.length === 1);
-  // The third shows that a sweep left out the first two.
-  hold('c');
-  await until(() => warnings.length === 2);
-  assert.equal(identity.resolutions, 3);
-  now += 5000;
-  await until(() => warnings.length === 3);
-  assert.equal(identity.resolutions, 6);
-  identity.failure = undefined;
-  now += 5000;
-  await until(() => identity.resolutions === 9);
 });

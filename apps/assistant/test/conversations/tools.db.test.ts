@@ -1,20 +1,13 @@
 import assert from 'node:assert/strict';
 import type { ServerResponse } from 'node:http';
 import { join } from 'node:path';
-import { test } from 'node:test';
+import { test, type TestContext } from 'node:test';
 import { chunk, createStreamedResponse } from '@oselya/model/testing';
 import { sql } from 'kysely';
 import { createTurnReaper } from '../../src/conversations/end-turn.ts';
 import { openEventLog, readEvents } from '../../src/conversations/event-log.ts';
-import { createTurnSteps } from '../../src/conversations/run-turn.ts';
-import {
-  findMemorySteps,
-  startStep,
-  storeChange,
-  undoStep,
-} from '../../src/conversations/steps.ts';
+import { createTurnSteps } from '../../src/conversations/turn-steps.ts';
 import { insertTurn } from '../../src/conversations/turns.ts';
-import type { RecordChange } from '../../src/memory/facts.ts';
 import { createMemory } from '../../src/memory/memory.ts';
 import { person, userOf } from '../helpers/people.ts';
 import { listing } from '../helpers/scripted-collector.ts';
@@ -519,90 +512,56 @@ function asSent({
   return { ...message, content: null, tool_calls: calls };
 }
 
-const memory = createMemory({ db });
-const dmytro = userOf('u-dmytro', []);
 const cityFact = { category: 'home', key: 'city' };
-await db
-  .insertInto('svc_users')
-  .values({ id: dmytro.id, email: dmytro.email, display_name: 'Дмитро' })
-  .execute();
-const { id: memorySession } = await db
-  .insertInto('conversation_sessions')
-  .values({ user_id: dmytro.id, profile_id: 'default', name: '' })
-  .returning('id')
-  .executeTakeFirstOrThrow();
 
-/** Writes a fact with times in microseconds, which a `Date` cannot hold. */
-async function writeEarlier() {
-  await memory.putFact(dmytro, { ...cityFact, value: 'Львів' });
-  await sql`update memory_facts
-    set created_at = '2026-01-01T00:00:00.000001Z', updated_at = '2026-01-02T03:04:05.678901Z'
-    where user_id = ${dmytro.id}`.execute(db);
-}
-
-/** Returns the facts with their exact times. */
-const exactFacts = async () => {
+/** Returns the user's facts with their exact times, which a `Date` cannot hold. */
+const exactFacts = async (userId: string) => {
   const columns = sql`category, key, value, source_session_id, created_at::text, updated_at::text`;
-  return (await sql`select ${columns} from memory_facts where user_id = ${dmytro.id}`.execute(db))
+  return (await sql`select ${columns} from memory_facts where user_id = ${userId}`.execute(db))
     .rows;
 };
 
-/** Starts a step, and returns the function that records its changes. */
-async function begunStep() {
-  const step = { session_id: memorySession, turn_id: 'undo', kind: 'tool' as const };
-  const stepId = await startStep(db, { ...step, title: 'A tool', detail: '{}' });
-  const note: RecordChange = (trx, change) => storeChange(trx, stepId, change);
-  return { stepId, note };
+/** Signs a user with a fact in, and returns a function that lets the model change the fact. */
+async function withCityFact(t: TestContext, userId: string) {
+  const client = await openChatClient(t, { url, sid: await stage.signIn(userId) });
+  await sql`insert into memory_facts (user_id, category, key, value, created_at, updated_at)
+    values (${userId}, 'home', 'city', 'Львів',
+      '2026-01-01T00:00:00.000001Z', '2026-01-02T03:04:05.678901Z')`.execute(db);
+  const id = await client.newSession();
+  const change = async (name: string, input: object) => {
+    model.scripts.push({ tools: [{ name, arguments: { ...cityFact, ...input } }] });
+    const answer = client.say(id, 'Зміни');
+    const { tool } = await answer.waitFor('tool.finished');
+    await answer.waitFor('message.completed');
+    return () => client.undo(id, tool.step_id);
+  };
+  return { change };
 }
 
-const works = {
-  'written over': (note: RecordChange) =>
-    memory.putFact(
-      dmytro,
-      { ...cityFact, value: 'Київ', sourceSessionId: memorySession },
-      { note },
-    ),
-  forgotten: (note: RecordChange) => memory.deleteFact(dmytro, cityFact, { note }),
-};
+test('Undoing restores a fact that was written over or forgotten, with its origin and times', async (t) => {
+  const { change } = await withCityFact(t, 'u-dmytro');
+  const before = await exactFacts('u-dmytro');
+  for (const [name, input] of [
+    ['remember_fact', { value: 'Київ' }],
+    ['forget_fact', {}],
+  ] as const) {
+    const undo = await change(name, input);
+    assert.notDeepEqual(await exactFacts('u-dmytro'), before);
+    await undo();
+    assert.deepEqual(await exactFacts('u-dmytro'), before);
+  }
+});
 
-for (const [what, work] of Object.entries(works)) {
-  test(`Undoing restores a fact that was ${what}, with its origin and times`, async () => {
-    await writeEarlier();
-    const before = await exactFacts();
-    const { stepId, note } = await begunStep();
-    await work(note);
-    assert.notDeepEqual(await exactFacts(), before);
-    const stepChanges = (
-      await findMemorySteps(db, { turnId: 'undo', sessionId: memorySession })
-    ).map(({ changes }) => changes.map((change) => Object.keys(change).toSorted()));
-    assert.deepEqual(stepChanges.at(-1), [['category', 'key', 'previous', 'value']]);
-    await undoStep(db, { userId: dmytro.id, sessionId: memorySession, stepId });
-    assert.deepEqual(await exactFacts(), before);
-  });
-}
-
-test('Undoing beyond the maximum of facts fails with memory_full and can be repeated', async () => {
-  await writeEarlier();
-  const { stepId, note } = await begunStep();
-  await memory.deleteFact(dmytro, cityFact, { note });
+test('Undoing beyond the maximum of facts fails with memory_full and can be repeated', async (t) => {
+  const { change } = await withCityFact(t, 'u-danylo');
+  const undo = await change('forget_fact', {});
   await sql`insert into memory_facts (user_id, category, key, value)
-    select ${dmytro.id}, 'many', 'k-' || n, 'v' from generate_series(1, 2000) as n`.execute(db);
-  const undo = () => undoStep(db, { userId: dmytro.id, sessionId: memorySession, stepId });
-  await assert.rejects(undo, {
-    code: 'memory_full',
-    detail: /2000 facts.*Delete one .*then undo this again/,
-  });
-  assert.equal((await exactFacts()).length, 2000);
-  await memory.deleteFact(dmytro, { category: 'many', key: 'k-1' });
+    select 'u-danylo', 'many', 'k-' || n, 'v' from generate_series(1, 2000) as n`.execute(db);
+  await assert.rejects(undo, hasProblem('memory_full'));
+  assert.equal((await exactFacts('u-danylo')).length, 2000);
+  await sql`delete from memory_facts where user_id = 'u-danylo' and key = 'k-1'`.execute(db);
   await undo();
-  assert.equal((await exactFacts()).length, 2000);
-
-  // An undo that adds no fact works at the limit.
-  const over = await begunStep();
-  await memory.putFact(dmytro, { ...cityFact, value: 'Київ' }, { note: over.note });
-  await sql`insert into memory_facts (user_id, category, key, value)
-    values (${dmytro.id}, 'many', 'adopted', 'v')`.execute(db);
-  await undoStep(db, { userId: dmytro.id, sessionId: memorySession, stepId: over.stepId });
+  assert.equal((await exactFacts('u-danylo')).length, 2000);
 });
 
 const FACT = { category: 'wishes', key: 'city', value: 'Львів' };
@@ -663,7 +622,7 @@ async function remembering() {
   const turn = process.start(key);
   const other = await openEventLog({ db, listen: stage.listen, log });
   const reaper = createTurnReaper({ events: other, log, onAbort: () => undefined });
-  const steps = createTurnSteps({ db }, turn);
+  const steps = createTurnSteps(db, turn);
   const call = { id: '1', name: 'remember_fact', input: FACT };
   turn.append({ type: 'message.delta', text: 'Так. ' });
   await steps.startTool(call, 'Remembering');
@@ -787,7 +746,7 @@ test('A session without files has no read_file, and beyond the end a file is emp
   assert.deepEqual(nothing, { name: 'кінець.txt', text: '' });
 });
 
-test('A file that is no text is rejected with its type', async (t) => {
+test('Only texts of the same session are read', async (t) => {
   const olena = await openRawClient(t, { url, sid });
   const id = await olena.newSession();
   const image =
@@ -795,19 +754,14 @@ test('A file that is no text is rejected with its type', async (t) => {
   await attach(id, 'план.txt', Buffer.from(image, 'base64'));
   const refused = await answerAfter(olena, id, read({ name: 'план.txt' }));
   assert.deepEqual(refused, { error: 'план.txt is no text, but image/png: only text can be read' });
-});
 
-test('The files of other sessions are not found', async (t) => {
   const foreign = await stage.signIn('u-taras');
   const taras = await openRawClient(t, { url, sid: foreign });
   await attach(await taras.newSession(), 'секрет.txt', 'Тарасове', foreign);
-  const olena = await openRawClient(t, { url, sid });
   await attach(await olena.newSession(), 'інше.txt', 'Оленине');
-  const id = await olena.newSession();
-  await attach(id, 'своє.txt', 'тут');
   for (const name of ['секрет.txt', 'інше.txt']) {
-    const refused = await answerAfter(olena, id, read({ name }));
-    assert.match(JSON.stringify(refused), /No such file/);
+    const missing = await answerAfter(olena, id, read({ name }));
+    assert.match(JSON.stringify(missing), /No such file/);
     assert.doesNotMatch(JSON.stringify(model.seen.at(-1)), /Тарасове|Оленине/);
   }
 });
@@ -844,21 +798,18 @@ test('A session with a removed profile uses the default profile', async (t) => {
   await again.say(id, 'Добрий день');
   await again.waitFor('message.completed');
   const sent = model.seen.at(-1) as (typeof model.seen)[number] & { model: string };
-  const asked = {
-    model: sent.model,
-    system: sent.messages[0]?.content,
-    tools: sent.tools?.map(({ function: { name } }) => name),
-  };
-  assert.deepEqual(asked.tools, ['remember_fact', 'search_listings']);
-  assert.equal(asked.model, 'usual-model');
+  const names = ['remember_fact', 'search_listings'];
   const { request } = context;
   assert.deepEqual(
-    { ...request, tools: request.tools.map(({ name }) => name) },
-    {
-      ...asked,
-      messages: [],
-    },
+    sent.tools?.map(({ function: { name } }) => name),
+    names,
   );
+  assert.deepEqual(
+    request.tools.map(({ name }) => name),
+    names,
+  );
+  assert.deepEqual([sent.model, request.model], ['usual-model', 'usual-model']);
+  assert.equal(request.system, sent.messages[0]?.content);
 });
 
 test('A session with a profile that becomes admin-only rejects messages and retries of its owner', async (t) => {

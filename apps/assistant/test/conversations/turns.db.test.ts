@@ -202,24 +202,6 @@ test('The error of a failed model is stored with the answer', async (t) => {
   ]);
 });
 
-test('A lost connection to the model keeps the answer so far', async (t) => {
-  const away = gate();
-  t.after(away.open);
-  const goAway = (response: ServerResponse) => away.opened.then(() => void response.destroy());
-  model.scripts.push({ answer: createStreamedResponse([chunk({ content: 'Почав ' }), goAway]) });
-  const here = await openChatClient(t, olena);
-  const id = await here.newSession();
-  const answer = here.say(id, 'Розкажи');
-  await answer.waitForText('Почав ');
-  away.open();
-  const { problem } = await answer.waitFor('error');
-  assert.equal(problem.code, 'model_unavailable');
-  assert.deepEqual(await stored(id), [
-    ['user', 'Розкажи', null],
-    ['assistant', 'Почав ', 'failed'],
-  ]);
-});
-
 test('The answer of a dead process is cut, and every client gets its end', async (t) => {
   const rest = gate();
   t.after(rest.open);

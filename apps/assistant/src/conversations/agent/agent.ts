@@ -1,4 +1,4 @@
-import type { ChatMessage, ChatPart, ModelClient, ToolCall } from '@oselya/model';
+import type { ChatMessage, ChatPart, ChatRequest, ModelClient, ToolCall } from '@oselya/model';
 import { problem } from '../../errors.ts';
 import { cutText } from '../../text.ts';
 import { createFailedResult, type ToolResult } from '../tools/tools.ts';
@@ -78,7 +78,7 @@ export async function runAgent({
 
   for (let round = 1; ; round += 1) {
     const isLast = round >= limits.rounds || toolsRun >= limits.toolCalls;
-    const next: typeof request = { ...request, messages };
+    const next: AgentRequest & Pick<ChatRequest, 'toolChoice'> = { ...request, messages };
     // The last request keeps the tools, so that its prefix matches the server's prompt cache.
     if (ignoresChoice) next.tools = [];
     else if (isLast) next.toolChoice = 'none';

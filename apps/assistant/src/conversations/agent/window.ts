@@ -23,7 +23,7 @@ export function estimateTokens(text: string): number {
   return Math.ceil(Buffer.byteLength(text) / TOKEN_BYTES);
 }
 
-/** Converts a number of tokens to an estimated number of bytes. */
+/** Converts tokens to estimated bytes. */
 export const tokensToBytes = (tokens: number) => tokens * TOKEN_BYTES;
 
 /** Cuts a text to a number of estimated tokens. */
@@ -48,7 +48,6 @@ function estimateMessageTokens(message: ChatMessage): number {
 export const estimateMessagesTokens = (messages: readonly ChatMessage[]): number =>
   messages.reduce((sum, message) => sum + estimateMessageTokens(message), 0);
 
-/** The members of a request that count as tokens. */
 type CountedRequest = Pick<ChatRequest, 'system' | 'messages' | 'tools'>;
 
 /** Estimates the tokens of a request. All decisions about the context window use this estimate. */
@@ -85,17 +84,13 @@ export function divideWindow(contextTokens: number, fixed: number) {
     /** Maximum size of the first request. Earlier messages are summarized if they do not fit. */
     request: contextTokens - Math.min(maxAnswerTokens(contextTokens), Math.ceil(free / 2)),
     facts: Math.floor(base / 8),
-    /** Share of the summary of the user. */
     about: Math.floor(base / 16),
     files: Math.floor(base / 16),
-    /** Share of the messages that stay after a summary. */
     recent: Math.floor(base / 4),
-    /** Share of the conversation summary. */
     summary: Math.floor(base / 8),
   };
 }
 
-/** Returns the minimum room for an answer, in tokens. */
 const minAnswerTokens = (contextTokens: number): number =>
   Math.floor(contextTokens * MIN_ANSWER_SHARE);
 
@@ -123,11 +118,7 @@ export function createContextWindow({
     /** Returns the tokens that remain for the completion of a request. Zero or less means none. */
     roomBeside,
 
-    /**
-     * Returns the tokens that remain for the output of a tool after the answer is reserved.
-     * @param messages Messages with an empty result of the tool and minimal results of the later calls.
-     * @param tokensLeft Maximum length of the rest of the answer in tokens.
-     */
+    /** Returns the tokens that remain for the output of a tool. The messages include its empty result. */
     roomForTool: (messages: readonly ChatMessage[], tokensLeft: number): number =>
       roomBeside({ ...request, messages }) - Math.min(tokensLeft, answerTokens),
   };

@@ -74,7 +74,7 @@ export const similarListings = defineTool({
       throw new ToolError('give either listing_id or query');
     }
     const body = { ...search, limit, fold_duplicates: true };
-    return presentPage(await collector.search('similar', body, signal));
+    return presentPage(await collector.searchSimilar(body, signal));
   },
   mock: {
     call: ({ text }) =>

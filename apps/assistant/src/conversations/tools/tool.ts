@@ -12,12 +12,10 @@ import type { Files } from '../../files/files.ts';
 import type { MemoryChange, RecordChange } from '../../memory/facts.ts';
 import type { Memory } from '../../memory/memory.ts';
 
-/** Services that tools use. */
 export type ToolServices = {
   collector: Collector;
   memory: Memory;
   files: Files;
-  /** INVENTORY_FILE */
   inventoryFile: string | undefined;
 };
 
@@ -34,17 +32,13 @@ export type ToolContext = {
 
 /** The result of a tool. */
 export type ToolOutput = {
-  /** Output for the model. */
   data: unknown;
   /** Shorter output for later turns, without third-party text, which could inject instructions. */
   kept?: unknown;
-  /** Short result for the user. */
   summary: string;
-  /** Memory changes that the user can see and undo. */
   changes?: readonly MemoryChange[];
 };
 
-/** A function that the agent can call. */
 export type Tool<Input extends TSchema = TSchema> = {
   name: string;
   /** Purpose of the tool and when to use it, for the model. */
@@ -58,15 +52,12 @@ export type Tool<Input extends TSchema = TSchema> = {
   isForFiles?: boolean;
   /** Required permission in addition to `svc.tools.use`. */
   permission?: Permission;
-  /** Returns the title of the step for the user. */
   title: (input: Static<Input>) => string;
   /** Runs the tool. @throws ProblemError, or ToolError with a message for the model and the user. */
   run: (input: Static<Input>, context: ToolContext & ToolServices) => Promise<ToolOutput>;
-  /** Rule of the mock agent for this tool. */
   mock?: MockRule;
 };
 
-/** Languages of the mock agent. */
 export type Language = 'uk' | 'ru' | 'en';
 
 /** A question to the mock agent, with the system message and the messages before it. */
@@ -89,11 +80,9 @@ export type MockRule = {
 /** A tool with its definition for the model and a validator of its input. */
 export type DefinedTool = Tool & {
   definition: ToolDefinition;
-  /** Returns the validation errors of an input. */
   validate: (input: unknown) => string[];
 };
 
-/** Maximum number of reported validation errors. */
 const MAX_ERRORS = 5;
 
 /** Defines a tool and compiles its schema. */

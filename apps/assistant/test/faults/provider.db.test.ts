@@ -1,0 +1,396 @@
+import assert from 'node:assert/strict';
+import { openAssistant, type Browser } from '../helpers/assistant.ts';
+import { until } from '../helpers/until.ts';
+import { type Fault } from '../scripted-provider.ts';
+import {
+  send,
+  startProcess,
+  startReplicas,
+  type AssistantProcess,
+  untilBlocked,
+  whileLocked,
+} from './helpers.ts';
+import { sql } from 'kysely';
+import { once } from 'node:events';
+import { type ServerResponse } from 'node:http';
+import { beforeEach, suite, test } from 'node:test';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { gzipSync } from 'node:zlib';
+
+suite('outage of the provider', async () => {
+  const MEBIBYTE = 1024 * 1024;
+  const HUGE_BYTES = 100 * MEBIBYTE;
+
+  const { db, provider, instance, signedIn, row, expire } = await openAssistant();
+  const app = await instance();
+  const impatient = await instance({ IDP_TIMEOUT_MS: '150' });
+  const unreachable = await instance({ IDP_BASE_URL: 'http://127.0.0.1:1' });
+  const discovering = await instance({ IDP_DISCOVERY: 'true' });
+
+  beforeEach(() => provider.reset());
+
+  const json = { 'content-type': 'application/json' };
+  const raw = (text: string) => (response: ServerResponse) => void response.socket?.end(text);
+  const deep = `${'['.repeat(100_000)}${']'.repeat(100_000)}`;
+  const bomb = gzipSync(Buffer.alloc(20 * MEBIBYTE, ' '));
+  let takenBytes = 0;
+
+  /** Sends 100 MiB as fast as the client reads them. */
+  async function sendHugeAnswer(response: ServerResponse): Promise<void> {
+    const chunk = Buffer.alloc(64 * 1024, ' ');
+    const controller = new AbortController();
+    response.on('close', () => controller.abort());
+    takenBytes = 0;
+    response.writeHead(200, json);
+    while (takenBytes < HUGE_BYTES && !response.destroyed) {
+      takenBytes += chunk.length;
+      if (response.write(chunk)) continue;
+      await once(response, 'drain', { signal: controller.signal }).catch(() => undefined);
+    }
+    response.end();
+  }
+
+  /** Answers during an outage. None of them rejects a token. */
+  const outages: Record<string, Fault> = {
+    disconnects: 'disconnect',
+    'answers 500': { status: 500, body: '{"error":"invalid_grant"}' },
+    'answers 503': { status: 503, headers: { 'retry-after': '3600' } },
+    'answers with a page': { status: 200, body: '<!doctype html>' },
+    'answers 404': { status: 404, body: '{"error":"not_found"}' },
+    'answers 429': { status: 429, body: '{"error":"invalid_grant"}' },
+    'answers 403 of a gateway': { status: 403, body: '{"error":"rate_limit_exceeded"}' },
+    redirects: { status: 302, headers: { location: 'http://127.0.0.1:1/' } },
+    'answers with an empty body': { status: 200 },
+    'answers with an array': { status: 200, body: '[1,"access_token",null]' },
+    'answers with deep JSON': { status: 200, body: deep },
+    'breaks off within the body': (response) =>
+      response
+        .writeHead(200, { ...json, 'content-length': '4000' })
+        .write('{"access_token":"half', () => response.destroy()),
+    'sends malformed chunks': raw(
+      'HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ntransfer-encoding: chunked\r\n\r\nzz\r\n{}\r\n0\r\n\r\n',
+    ),
+    'answers with another protocol': raw('220 mail.example.test ESMTP\r\n'),
+    'sends a decompression bomb': (response) =>
+      void response.writeHead(200, { ...json, 'content-encoding': 'gzip' }).end(bomb),
+    'sends 100 MiB': (response) => void sendHugeAnswer(response),
+  };
+
+  type Answer = Awaited<ReturnType<Browser['get']>>;
+
+  function assertOutage(answer: Answer): void {
+    assert.equal(answer.statusCode, 503, answer.body);
+    assert.equal(answer.json().code, 'provider_unavailable');
+    assert.equal(answer.headers['retry-after'], '5');
+    assert.deepEqual(answer.cookies, []);
+  }
+
+  const rows = async () => ({
+    users: await db.selectFrom('svc_users').selectAll().execute(),
+    sessions: await db.selectFrom('user_auth_sessions').selectAll().orderBy('id').execute(),
+  });
+
+  for (const [name, fault] of Object.entries(outages)) {
+    test(`A provider that ${name} neither ends nor creates a session`, async () => {
+      const browser = await signedIn(app);
+      const { sid } = browser;
+      const before = await rows();
+      provider.faults.set('userinfo', fault);
+      assertOutage(await browser.get('/auth/me'));
+      assertOutage(await browser.signIn(provider));
+      assert.deepEqual(await rows(), before);
+      await expire(browser);
+      assertOutage(await browser.get('/auth/me'));
+      provider.faults.clear();
+      assert.equal((await browser.get('/auth/me')).statusCode, 200);
+
+      await expire(browser);
+      const expired = await row(sid);
+      provider.faults.set('token', fault);
+      assertOutage(await browser.get('/auth/me'));
+      assert.deepEqual(await row(sid), expired, 'the lease is released');
+      // The code is spent, so the user signs in again.
+      const exchange = await browser.signIn(provider);
+      assert.deepEqual([exchange.statusCode, exchange.json().code], [400, 'token_exchange_failed']);
+      assert.deepEqual(exchange.cookies, []);
+      provider.faults.clear();
+      assert.equal((await browser.get('/auth/me')).statusCode, 200);
+
+      provider.faults.set('revoke', fault);
+      assert.equal((await browser.post('/auth/logout')).statusCode, 200);
+      assert.equal(await row(sid), undefined);
+      // Buffers of both sides hold a part of the answer.
+      assert.ok(takenBytes < 20 * MEBIBYTE, `${takenBytes} bytes were taken`);
+    });
+  }
+
+  test('An outage of discovery ends no session', async () => {
+    const browser = await signedIn(app);
+    for (const name of ['disconnects', 'answers 404', 'answers with a page']) {
+      const fresh =
+        name === 'disconnects' ? discovering : await instance({ IDP_DISCOVERY: 'true' });
+      const fault = outages[name];
+      assert.ok(fault !== undefined);
+      provider.faults.set('discovery', fault);
+      for (const path of ['/auth/me', '/auth/login']) {
+        assertOutage(await browser.get(path, { app: fresh }));
+      }
+      provider.faults.clear();
+      provider.publishMetadata();
+      assert.equal((await browser.get('/auth/me', { app: fresh })).statusCode, 200);
+    }
+  });
+
+  for (const endpoint of ['userinfo', 'token'] as const) {
+    test(`A slow answer of ${endpoint} times out and keeps the session`, async () => {
+      const browser = await signedIn(app);
+      if (endpoint === 'token') await expire(browser);
+      const before = await row(browser.sid);
+      const release = provider.holdNext(endpoint);
+      assertOutage(await browser.get('/auth/me', { app: impatient }));
+      release();
+      provider.faults.set(endpoint, (response) => void response.writeHead(200).write('{"sub":'));
+      assertOutage(await browser.get('/auth/me', { app: impatient }));
+      assert.deepEqual(await row(browser.sid), before);
+    });
+  }
+
+  test('Sessions stay during an outage of the provider, and sign-ins begin', async () => {
+    const browser = await signedIn(app);
+    const before = await row(browser.sid);
+    assertOutage(await browser.get('/auth/me', { app: unreachable }));
+    await expire(browser);
+    assertOutage(await browser.get('/auth/me', { app: unreachable }));
+    assert.equal((await row(browser.sid))?.access_token_enc, before?.access_token_enc);
+    assert.equal((await browser.get('/auth/login', { app: unreachable })).statusCode, 302);
+    const { status, checks } = (await browser.get('/health', { app: unreachable })).json();
+    assert.equal(status, 'degraded');
+    assert.match(
+      checks.identity_provider.detail,
+      /does not answer \(bad port\): check IDP_BASE_URL/,
+    );
+    assert.equal((await browser.get('/auth/me')).statusCode, 200);
+  });
+
+  // The refresh token is spent with the answer, so an invalid lifetime must not cost the session.
+  test('A malformed lifetime of a token counts as unknown', async () => {
+    for (const expiresIn of [-1, -1e300, 'soon', '', null, [3600], {}, true]) {
+      const browser = await signedIn(app);
+      await expire(browser);
+      provider.token.extra = { expires_in: expiresIn };
+      assert.equal((await browser.get('/auth/me')).statusCode, 200);
+      assert.equal((await row(browser.sid))?.expires_at, null, JSON.stringify(expiresIn));
+      assert.equal((await browser.get('/auth/me')).statusCode, 200);
+      assert.equal(provider.count('token'), 1);
+      provider.expireAccessTokens();
+      assert.equal((await browser.get('/auth/me')).statusCode, 200);
+      assert.equal(provider.count('token'), 2, 'refreshed once the provider rejects the token');
+    }
+  });
+
+  test('The lifetime of a token is read in seconds, and is at most a year', async () => {
+    for (const [expiresIn, maxSeconds] of [
+      [Number.MAX_VALUE, 365 * 86_400],
+      ['7200', 7200],
+      [59.5, 59.5],
+    ] as const) {
+      const browser = await signedIn(app);
+      await expire(browser);
+      provider.token.extra = { expires_in: expiresIn };
+      const began = Date.now();
+      assert.equal((await browser.get('/auth/me')).statusCode, 200);
+      const expiresAt = (await row(browser.sid))?.expires_at?.getTime() ?? 0;
+      const seconds = (expiresAt - began) / 1000;
+      assert.ok(seconds > maxSeconds - 1 && seconds < maxSeconds + 60, `${seconds} s`);
+    }
+  });
+
+  test('A rejected refresh token signs out', async () => {
+    const browser = await signedIn(app);
+    const { sid } = browser;
+    await expire(browser);
+    provider.faults.set('token', { status: 400, body: '{"error":"invalid_grant"}' });
+    assert.equal((await browser.get('/auth/me')).statusCode, 401);
+    assert.ok(!browser.cookies.has('svc_auth_session'));
+    assert.equal(await row(sid), undefined);
+  });
+});
+
+suite('refresh of tokens', async () => {
+  const assistant = await openAssistant();
+  const { db, engine, provider, instance, signedIn, row, expire } = assistant;
+  const app = await instance();
+
+  const me = { path: '/auth/me' };
+
+  beforeEach(() => provider.reset());
+
+  /** Expires the lease of every refresh. */
+  async function endLease(): Promise<void> {
+    await sql`
+    update user_auth_sessions set refresh_lease_until = now()
+    where refresh_lease_until is not null`.execute(db);
+  }
+
+  /**
+   * Kills a process between the provider's answer and its write, which waits for a lock.
+   * @param isWritten Whether the database executes the write of the killed client.
+   */
+  async function killBeforeWrite(isWritten: boolean) {
+    // No lease expires during these tests.
+    const patient = { IDP_TIMEOUT_MS: '60000' };
+    const [victim, survivor] = await Promise.all([
+      startProcess(assistant, patient),
+      startProcess(assistant, patient),
+    ]);
+    const browser = await signedIn(app);
+    await expire(browser);
+    const answer = provider.holdNext('token');
+    const failed = assert.rejects(send(victim, browser, me));
+    await until(() => provider.count('token') === 1);
+    const lock = sql`select from user_auth_sessions where id = ${browser.sid} for update`;
+    await whileLocked(db, lock, async () => {
+      answer();
+      const pid = await untilBlocked(db);
+      await victim.kill();
+      if (!isWritten) await sql`select pg_terminate_backend(${pid})`.execute(db);
+    });
+    await failed;
+    return { browser, survivor };
+  }
+
+  /** Waits until a process has polled the session's row four times. */
+  async function untilPolled(): Promise<void> {
+    const polls = new Set<string>();
+    await until(async () => {
+      const { rows } = await sql<{ at: string }>`
+      select query_start::text as at from pg_stat_activity
+      where datname = current_database() and pid <> pg_backend_pid()
+        and query like '%select%refresh_lease_until%'`.execute(db);
+      for (const { at } of rows) polls.add(at);
+      return polls.size >= 4;
+    });
+  }
+
+  /** Refreshes the session at another process, which waits until the lease of the first expires. */
+  async function refreshElsewhere(survivor: AssistantProcess, browser: Browser) {
+    const lease = (await row(browser.sid))?.refresh_lease_until;
+    assert.ok(lease && lease.getTime() > Date.now(), 'the lease outlives its holder');
+    let isAnswered = false;
+    const answer = send(survivor, browser, me).finally(() => {
+      isAnswered = true;
+    });
+    await untilPolled();
+    assert.equal(isAnswered, false);
+    assert.equal(provider.count('token'), 1, 'the token is not redeemed while the lease lasts');
+    await endLease();
+    return answer;
+  }
+
+  test('A process that resumes after the expiry of its lease changes nothing', async () => {
+    const second = await instance();
+    const browser = await signedIn(app);
+    await expire(browser);
+    // Without rotation both processes get tokens for the refresh token.
+    provider.token.rotate = false;
+    const resume = provider.holdNext('token');
+    const paused = browser.get('/auth/me');
+    await until(() => provider.count('token') === 1);
+    await endLease();
+    assert.equal((await browser.get('/auth/me', { app: second })).statusCode, 200);
+    const stored = await row(browser.sid);
+    assert.equal(stored?.token_version, 1);
+    resume();
+    assert.equal((await paused).statusCode, 200);
+    assert.deepEqual(await row(browser.sid), stored);
+  });
+
+  if (engine === 'postgres') {
+    test('After a kill during a slow answer other processes wait no longer than their timeout', async () => {
+      const [victim, survivor] = await Promise.all([
+        startProcess(assistant),
+        startProcess(assistant, { IDP_TIMEOUT_MS: '500' }),
+      ]);
+      const browser = await signedIn(app);
+      await expire(browser);
+      provider.holdNext('token');
+      const failed = assert.rejects(send(victim, browser, me));
+      await until(() => provider.count('token') === 1);
+      await victim.kill();
+      await failed;
+      const held = await row(browser.sid);
+      const requests = Array.from({ length: 5 }, () => send(survivor, browser, me));
+      for (const { status, headers } of await Promise.all(requests)) {
+        assert.deepEqual([status, headers.get('retry-after')], [503, '5']);
+        assert.equal(headers.get('set-cookie'), null);
+      }
+      assert.equal(provider.count('token'), 1, 'the token is not redeemed while the lease lasts');
+      assert.deepEqual(await row(browser.sid), held);
+      await endLease();
+      assert.equal((await send(survivor, browser, me)).status, 200, 'the token was not spent');
+    });
+
+    suite('a process killed between the answer of the provider and its write', () => {
+      test('A session ends if the refresh token is spent by a killed process', async () => {
+        const { browser, survivor } = await killBeforeWrite(false);
+        const { status, headers } = await refreshElsewhere(survivor, browser);
+        assert.equal(status, 401);
+        assert.match(headers.get('set-cookie') ?? '', /^svc_auth_session=; Max-Age=0/);
+        assert.equal(provider.count('token'), 2);
+        assert.equal(await row(browser.sid), undefined);
+        assert.equal((await browser.signIn(provider)).statusCode, 302);
+      });
+
+      test('A session recovers from a kill without the provider if the database executes the write', async () => {
+        const { browser, survivor } = await killBeforeWrite(true);
+        await until(async () => (await row(browser.sid))?.token_version === 1);
+        assert.equal((await send(survivor, browser, me)).status, 200);
+        assert.equal(provider.count('token'), 1);
+        await expire(browser);
+        assert.equal((await send(survivor, browser, me)).status, 200);
+        assert.equal(provider.count('token'), 2, 'with the token that was kept');
+      });
+    });
+  }
+
+  suite('race of replicas', async () => {
+    const REQUESTS = 200;
+
+    const replicas = await startReplicas(assistant, 2, { IDP_TIMEOUT_MS: '20000' });
+
+    beforeEach(() => provider.reset());
+
+    // With a shorter lease a second process would redeem the token again.
+    const cases: [name: string, answersAfterMs: number][] = [['at once', 0]];
+    if (engine === 'postgres') cases.push(['after six seconds', 6000]);
+
+    for (const [name, answersAfterMs] of cases) {
+      test(`${REQUESTS} requests for one expired token redeem it once, answered ${name}`, async () => {
+        const browser = await signedIn(app);
+        await expire(browser);
+        const release = provider.holdNext('token');
+        const requests = Array.from({ length: REQUESTS }, (_, index) => {
+          const replica = replicas[index % replicas.length];
+          assert.ok(replica !== undefined);
+          return send(replica, browser, { path: '/auth/me' });
+        });
+        await until(() => provider.count('token') > 0);
+        await sleep(answersAfterMs);
+        release();
+        const answers = await Promise.all(requests);
+
+        const statuses = Object.groupBy(answers, ({ status }) => status);
+        const redeemed = provider.count('token', 'refresh_token');
+        assert.deepEqual(Object.keys(statuses), ['200']);
+        assert.equal(redeemed, 1);
+        assert.ok(answers.every(({ headers }) => !headers.has('set-cookie')));
+        const after = await row(browser.sid);
+        assert.equal(after?.token_version, 1);
+        assert.equal(after?.refresh_lease_until, null);
+
+        await expire(browser);
+        assert.equal((await browser.get('/auth/me')).statusCode, 200);
+      });
+    }
+  });
+});
