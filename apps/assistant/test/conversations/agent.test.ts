@@ -38,12 +38,7 @@ import {
   type ToolOutput,
   type ToolServices,
 } from '../../src/conversations/tools/tool.ts';
-import {
-  createToolBox,
-  PROFILE_TOOLS,
-  TOOLS,
-  selectTools,
-} from '../../src/conversations/tools/tools.ts';
+import { createToolBox, PROFILE_TOOLS, TOOLS } from '../../src/conversations/tools/tools.ts';
 import { type Files, TEXT_TYPE } from '../../src/files/files.ts';
 import { SHIPPED_PROFILES } from '../../src/profiles/profiles.ts';
 import { userOf } from '../helpers/people.ts';
@@ -384,7 +379,6 @@ function run(
   return boxOf([tool], options).run(call, context);
 }
 
-const names = (tools: readonly DefinedTool[]) => tools.map(({ name }) => name);
 const failing = () => Promise.reject(new ToolError('no '.repeat(500)));
 
 /** Waits until the signal is aborted. */

@@ -16,7 +16,7 @@ import { gate } from '../helpers/scripted-model.ts';
 import { SocketClient } from '../helpers/socket-client.ts';
 import { until } from '../helpers/until.ts';
 import { SECRET, send } from '../webhooks/signing.ts';
-import { listening, openStage, openRawClient, type RawClient, CHAT_PERMISSIONS } from './stage.ts';
+import { listening, openStage, openRawClient, type RawClient } from './stage.ts';
 
 const stage = await openStage({ IDP_WEBHOOK_SECRET: SECRET, IDP_USER_MAX_AGE_SECONDS: '' });
 const { collector, db, engine, expire, instance, model, provider, signedIn } = stage;
@@ -355,9 +355,6 @@ async function endsWithDeniedTool(rawClient: RawClient, summary: string): Promis
     [{ status: 'done' }, { status: 'failed', summary }],
   );
 }
-
-const FOR_ADMINS =
-  'For administrators only. This profile needs the role `admin`. Start a session with another profile.';
 
 test('A tool does not run after the loss of svc.tools.use', async (t) => {
   const sid = await stage.signIn('u-ivan');

@@ -5,7 +5,6 @@ import { folderOf, openFolder } from '../profiles/folder.ts';
 import { listening } from './stage.ts';
 import assert from 'node:assert/strict';
 import { beforeEach, test } from 'node:test';
-import fc from 'fast-check';
 import { sql } from 'kysely';
 import { estimateTokens } from '../../src/conversations/agent/window.ts';
 import { createSessionService } from '../../src/conversations/sessions.ts';

@@ -5,7 +5,6 @@ import { sql } from 'kysely';
 import { summarizeEarlier } from '../../src/conversations/agent/summaries.ts';
 import { listMessages } from '../../src/conversations/messages.ts';
 import { person } from '../helpers/people.ts';
-import { listing } from '../helpers/scripted-collector.ts';
 import { type Conversation, gate } from '../helpers/scripted-model.ts';
 import { until } from '../helpers/until.ts';
 import { addMessages, openStage, openRawClient, type RawClient } from './stage.ts';
@@ -13,7 +12,7 @@ import { addMessages, openStage, openRawClient, type RawClient } from './stage.t
 const CONTEXT_TOKENS = 16_384;
 
 const stage = await openStage({ MODEL_CONTEXT_TOKENS: String(CONTEXT_TOKENS) });
-const { collector, db, model, stored, url } = stage;
+const { db, model, stored, url } = stage;
 const admin = await stage.signedIn(stage.app, person('u-admin', { isAdmin: true }));
 const sid = await stage.signIn('u-olena');
 

@@ -27,6 +27,8 @@ export async function readText(
 export const TITLE_SYSTEM =
   "Give the conversation that begins with the person's message a title of at most six words, in the language of the message. Answer with the title alone, without quotes and without a final stop.";
 
+const hasLine = (text: string) => text.trimStart().includes('\n');
+
 const MAX_TITLE_LENGTH = 80;
 const MAX_TITLE_TOKENS = 40;
 
@@ -50,7 +52,6 @@ export async function generateTitle(
     maxOutputTokens: MAX_TITLE_TOKENS,
     signal,
   });
-  const hasLine = (read: string) => read.trimStart().includes('\n');
   const title = await readText(parts, MAX_TITLE_TOKENS, hasLine);
   const [line = ''] = storable(title).trim().split('\n');
   const unquoted = line.trim().replace(/^["'«“]+|["'»”.]+$/gu, '');
