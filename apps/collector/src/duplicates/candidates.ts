@@ -113,6 +113,8 @@ export async function findCandidates(
   return [...new Set([...rows.map(({ id }) => id), ...neighbours])];
 }
 
+const numeric = (value: number) => sql`${value.toFixed(2)}::numeric`;
+
 /**
  * Returns the queries for listings with the same city, deal type, rooms and floor, and a similar area and price. A
  * missing floor matches every floor. The relation is symmetric.
@@ -120,7 +122,6 @@ export async function findCandidates(
 export function buildSimilarFactsQueries(listing: ComparedListing): RawBuilder<{ id: number }>[] {
   const { city_key: city, deal_type: dealType, rooms, area_total: area, floor, price } = listing;
   if (city === null || dealType === null || area === null) return [];
-  const numeric = (value: number) => sql`${value.toFixed(2)}::numeric`;
   const hasSimilarPrice =
     price === null
       ? sql`price is null`

@@ -1,4 +1,4 @@
-import { MAX_COPY_DISTANCE, hammingDistance } from '../images/decode.ts';
+import { MAX_COPY_DISTANCE, getHammingDistance } from '../images/decode.ts';
 import type { Reason, ReasonName } from '../tables.ts';
 import { normaliseText } from '../text.ts';
 import {
@@ -81,7 +81,7 @@ const SCORERS: Record<ReasonName, Scorer> = {
  * Compares two listings, regardless of their order.
  * @returns The score from 0 to 1 and its reasons; undefined if facts contradict, such as sale and rent.
  */
-export function compare(a: ComparedListing, b: ComparedListing): Comparison | undefined {
+export function compareListings(a: ComparedListing, b: ComparedListing): Comparison | undefined {
   if (isContradiction(a, b)) return undefined;
   const reasons = REASONS.flatMap((reason): Reason[] => {
     const evidence = SCORERS[reason](a, b);
@@ -103,7 +103,7 @@ function isContradiction(a: ComparedListing, b: ComparedListing): boolean {
   return (
     EQUAL_FACTS.some((fact) => a[fact] !== null && b[fact] !== null && a[fact] !== b[fact]) ||
     isOtherArea(a.area_total, b.area_total) ||
-    (distanceMetres(a, b) ?? 0) > MAX_METRES
+    (getDistanceMetres(a, b) ?? 0) > MAX_METRES
   );
 }
 
@@ -116,7 +116,7 @@ function isOtherArea(a: number | null, b: number | null): boolean {
 const METRES_PER_DEGREE = 111_320;
 
 /** Returns the distance in metres, accurate to one per cent over a few kilometres; undefined if it is unknown. */
-function distanceMetres(a: ComparedListing, b: ComparedListing): number | undefined {
+function getDistanceMetres(a: ComparedListing, b: ComparedListing): number | undefined {
   const { latitude: lat1, longitude: lon1 } = a;
   const { latitude: lat2, longitude: lon2 } = b;
   if (lat1 === null || lon1 === null || lat2 === null || lon2 === null) return undefined;
@@ -127,7 +127,7 @@ function distanceMetres(a: ComparedListing, b: ComparedListing): number | undefi
 
 /** Scores similar texts. Texts of the same seller share templates, so they count only if they are almost equal. */
 function scoreText(a: ComparedListing, b: ComparedListing): Evidence {
-  const similarity = textSimilarity(a.text, b.text);
+  const similarity = getTextSimilarity(a.text, b.text);
   if (similarity === undefined) return undefined;
   const minimum = haveSameSeller(a, b) ? 0.85 : 0.4;
   const part = WEIGHTS.copiedText * Math.max(0, (similarity - minimum) / (1 - minimum));
@@ -141,13 +141,13 @@ const MIN_PAIRS = 8;
  * Returns the similarity of two normalised texts from 0 to 1: Dice's coefficient of their pairs of adjacent words.
  * Returns undefined if a text is too short.
  */
-function textSimilarity(a: string, b: string): number | undefined {
-  const [pairsOfA, pairsOfB] = [wordPairs(a), wordPairs(b)];
+function getTextSimilarity(a: string, b: string): number | undefined {
+  const [pairsOfA, pairsOfB] = [listWordPairs(a), listWordPairs(b)];
   if (Math.min(pairsOfA.size, pairsOfB.size) < MIN_PAIRS) return undefined;
   return (2 * pairsOfA.intersection(pairsOfB).size) / (pairsOfA.size + pairsOfB.size);
 }
 
-function wordPairs(text: string): Set<string> {
+function listWordPairs(text: string): Set<string> {
   const words = text.slice(0, TEXT_LENGTH).split(' ');
   return new Set(words.slice(1).map((word, index) => `${words[index]} ${word}`));
 }
@@ -210,7 +210,7 @@ function parseAddress({ address, city }: ComparedListing): {
 }
 
 function scoreDistance(a: ComparedListing, b: ComparedListing): Evidence {
-  const metres = distanceMetres(a, b);
+  const metres = getDistanceMetres(a, b);
   if (metres === undefined) return undefined;
   const detail = `${Math.round(metres)} m apart`;
   if (metres <= 30) return { part: WEIGHTS.within30Metres, detail };
@@ -307,7 +307,7 @@ function isCopy(a: ComparedImage, b: ComparedImage): boolean {
   if (a.sha256 === b.sha256) return true;
   // The fingerprint 0 is that of every blank image.
   if (!a.fingerprint || !b.fingerprint) return false;
-  return hammingDistance(a.fingerprint, b.fingerprint) <= MAX_COPY_DISTANCE;
+  return getHammingDistance(a.fingerprint, b.fingerprint) <= MAX_COPY_DISTANCE;
 }
 
 function haveSameSeller(a: ComparedListing, b: ComparedListing): boolean {

@@ -9,7 +9,7 @@ import { repeat } from '../async/wait.ts';
 import { choice, nullable } from '../schemas.ts';
 import type { Tables } from '../tables.ts';
 import { type ComparedListing, findCandidates, loadComparedListings } from './candidates.ts';
-import { compare, type Comparison, REASONS, MIN_DUPLICATE_SCORE } from './compare.ts';
+import { compareListings, type Comparison, REASONS, MIN_DUPLICATE_SCORE } from './compare.ts';
 import { lockGroupsForReading, lockGroupsForWriting, updateGroups } from './groups.ts';
 
 const CLAIM_SIZE = 16;
@@ -24,13 +24,13 @@ const MAX_LEASE_MS = 3_600_000;
 const SETTLED_MS = 3000;
 
 /** Maximum number of duplicates per search; the likeliest are kept. */
-const MAX_FOUND = 20;
+const MAX_NEW_PAIRS = 20;
 
 /** Maximum number of known pairs to compare again. If there are more, the partners are marked instead. */
-const MAX_KNOWN = 200;
+const MAX_KNOWN_PAIRS = 200;
 
 /** Maximum number of marks that the metric counts. */
-const MAX_COUNTED = 100_000;
+const MAX_COUNTED_MARKS = 100_000;
 
 /** Likely duplicates of a listing in API responses. */
 export const duplicatesSchema = Type.Array(
@@ -203,7 +203,7 @@ export async function updatePairs(
 
   await db.transaction().execute(async (trx) => {
     await lockGroupsForWriting(trx);
-    const known = await listPartners(trx, id, MAX_KNOWN);
+    const known = await listPartners(trx, id, MAX_KNOWN_PAIRS);
     const listings = await loadComparedListings(trx, [...new Set([id, ...found, ...known])]);
     const own = listings.get(id);
     listings.delete(id);
@@ -212,7 +212,7 @@ export async function updatePairs(
     const removed = known.filter((other) => !pairs.has(other));
     await storePairs(trx, id, { pairs, removed });
     await updateGroups(trx, [id, ...pairs.keys(), ...removed]);
-    if (removed.length > 0 && known.length === MAX_KNOWN) await markPartners(trx, id);
+    if (removed.length > 0 && known.length === MAX_KNOWN_PAIRS) await markPartners(trx, id);
     await removeMarks(trx, marks);
   });
 }
@@ -223,7 +223,7 @@ async function findDuplicates(trx: Kysely<Tables>, own: ComparedListing): Promis
   const candidates = await loadComparedListings(trx, await findCandidates(trx, own));
   return [...scoreDuplicates(own, candidates)]
     .toSorted(([idA, a], [idB, b]) => b.score - a.score || idA - idB)
-    .slice(0, MAX_FOUND)
+    .slice(0, MAX_NEW_PAIRS)
     .map(([id]) => id);
 }
 
@@ -235,7 +235,7 @@ function scoreDuplicates(
   const pairs = new Map<number, Comparison>();
   if (own.archived_at !== null) return pairs;
   for (const [id, other] of others) {
-    const comparison = other.archived_at === null ? compare(own, other) : undefined;
+    const comparison = other.archived_at === null ? compareListings(own, other) : undefined;
     if (comparison !== undefined && comparison.score >= MIN_DUPLICATE_SCORE) {
       pairs.set(id, comparison);
     }
@@ -326,6 +326,6 @@ async function countMarks(db: Kysely<Tables>): Promise<{ waiting: number; retrie
   const { rows } = await sql<{ waiting: number; retried: number }>`
     select count(*) filter (where attempts <= 1) as waiting,
       count(*) filter (where attempts > 1) as retried
-    from (select attempts from duplicate_marks limit ${MAX_COUNTED}) as mark`.execute(db);
+    from (select attempts from duplicate_marks limit ${MAX_COUNTED_MARKS}) as mark`.execute(db);
   return rows[0] ?? { waiting: 0, retried: 0 };
 }

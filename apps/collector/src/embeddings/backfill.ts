@@ -6,7 +6,7 @@ import { costWith } from '../queue/transitions.ts';
 import type { ModelUsage, Tables } from '../tables.ts';
 import { sha256 } from '../text.ts';
 import { embedTogether, isTextSpecificError } from './batches.ts';
-import { EMBEDDED_COLUMNS, embeddingText, isEmbedded } from './text.ts';
+import { EMBEDDED_COLUMNS, buildEmbeddingText, isEmbedded } from './text.ts';
 
 const PAGE_SIZE = 256;
 
@@ -117,8 +117,8 @@ type OutdatedListing = { id: number; text: string; hash: string };
 
 type NewEmbedding = { listingId: number; hash: string; vector: number[]; model: string };
 
-function createText(listing: Parameters<typeof embeddingText>[0]) {
-  const text = embeddingText(listing);
+function createText(listing: Parameters<typeof buildEmbeddingText>[0]) {
+  const text = buildEmbeddingText(listing);
   return { text, hash: sha256(text) };
 }
 

@@ -27,7 +27,7 @@ export type EmbeddedListing = Pick<
 >;
 
 /** Returns the text of a listing that is embedded: its wording and main facts. It depends only on stored columns. */
-export function embeddingText(listing: EmbeddedListing): string {
+export function buildEmbeddingText(listing: EmbeddedListing): string {
   const { rooms, area_total: area } = listing;
   const size = [rooms === null ? null : `${rooms} rooms`, area === null ? null : `${area} m2`];
   const lines = [

@@ -163,7 +163,7 @@ export async function computeFingerprint(content: Uint8Array): Promise<string> {
 export const MAX_COPY_DISTANCE = 5;
 
 /** Returns the number of bits in which two fingerprints differ. */
-export function hammingDistance(one: bigint, other: bigint): number {
+export function getHammingDistance(one: bigint, other: bigint): number {
   let distance = 0;
   for (let rest = BigInt.asUintN(64, one ^ other); rest !== 0n; rest &= rest - 1n) distance += 1;
   return distance;

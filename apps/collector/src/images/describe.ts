@@ -36,7 +36,7 @@ const MAX_OUTAGES = 3;
 const MAX_RATE_LIMITS = 5;
 
 /** Error code of an image that is missing or corrupt in the store. */
-const UNREADABLE = 'IMAGE_UNREADABLE';
+const UNREADABLE_CODE = 'IMAGE_UNREADABLE';
 
 /** Codes of errors that a single image can cause. */
 const IMAGE_CODES: ReadonlySet<ModelErrorCode> = new Set([
@@ -54,8 +54,8 @@ const CONTENT_STATUSES: ReadonlySet<number | undefined> = new Set([400, 413, 415
 const TRANSIENT_CODES: readonly string[] = [
   'MODEL_RATE_LIMITED',
   'MODEL_UNSUPPORTED',
-  UNREADABLE,
-] satisfies (ModelErrorCode | typeof UNREADABLE)[];
+  UNREADABLE_CODE,
+] satisfies (ModelErrorCode | typeof UNREADABLE_CODE)[];
 
 export type DescriberVersion = Pick<DescribeError, 'requested_model' | 'prompt_version'>;
 
@@ -159,7 +159,7 @@ export function createImageDescriber(deps: {
     } catch (error) {
       if (!(error instanceof ImageError || isCausedByImage(error))) throw error;
       const failure: DescribeError = {
-        code: error instanceof ImageError ? UNREADABLE : error.code,
+        code: error instanceof ImageError ? UNREADABLE_CODE : error.code,
         message: storableMessage(error.message),
         ...version,
         failed_at: new Date().toISOString(),
@@ -231,7 +231,7 @@ function isNew({ requested_model, prompt_version }: DescriberVersion): RawBuilde
   return sql`(described_by is null and (
     describe_error ->> 'requested_model' is distinct from ${requested_model}
     or describe_error ->> 'prompt_version' is distinct from ${prompt_version}
-    or describe_error ->> 'code' = ${UNREADABLE}))`;
+    or describe_error ->> 'code' = ${UNREADABLE_CODE}))`;
 }
 
 /**

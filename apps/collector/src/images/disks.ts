@@ -36,7 +36,7 @@ export function isMissing(error: unknown): boolean {
 }
 
 /** Returns whether an operation finds its file or object. */
-async function succeeds(work: Promise<unknown>): Promise<boolean> {
+async function findsObject(work: Promise<unknown>): Promise<boolean> {
   try {
     await work;
     return true;
@@ -70,7 +70,7 @@ export function openLocalFolder(folder: string, getTemporaryFolder: () => string
   }
 
   return {
-    exists: (key) => succeeds(access(pathOf(key))),
+    exists: (key) => findsObject(access(pathOf(key))),
     put: (key, content) => writeAtomically(key, (path) => writeFile(path, content, { flag: 'wx' })),
     putFile: (key, source) => writeAtomically(key, (path) => copyFile(source, path, COPY_MODE)),
     read: (key) => readFile(pathOf(key)),
@@ -123,7 +123,7 @@ export async function openBucket(config: Config): Promise<{ disk: ImageDisk; clo
   }
 
   const disk: ImageDisk = {
-    exists: (Key) => succeeds(client.send(new HeadObjectCommand({ Bucket, Key }))),
+    exists: (Key) => findsObject(client.send(new HeadObjectCommand({ Bucket, Key }))),
     put,
     putFile: (key, path) => limitUploads(async () => put(key, await readFile(path))),
     read: async (key) => buffer(await openStream(key)),

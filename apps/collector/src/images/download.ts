@@ -8,7 +8,7 @@ import {
 } from 'node:zlib';
 import { parseRetryAfter } from '@oselya/kit/retry-after';
 import { MEBIBYTE } from '../schemas.ts';
-import { type FetchResponse, firstHeaderValue, type SafeFetch } from '../safe-fetch/fetch.ts';
+import { type FetchResponse, getFirstHeaderValue, type SafeFetch } from '../safe-fetch/fetch.ts';
 import { FetchError } from '../safe-fetch/address.ts';
 import { ImageError } from './decode.ts';
 import { MAX_IMAGE_BYTES, saveTemporary, type TemporaryFile } from './temporary.ts';
@@ -86,11 +86,11 @@ export function createDownload(options: {
 function checkHeaders({ status, headers }: FetchResponse, maxBytes: number): void {
   if (status !== 200) {
     const retryable = status === 408 || status === 429 || status >= 500;
-    const retryMs = parseRetryAfter(firstHeaderValue(headers['retry-after']));
+    const retryMs = parseRetryAfter(getFirstHeaderValue(headers['retry-after']));
     const retryAt = retryable && retryMs !== undefined ? new Date(Date.now() + retryMs) : undefined;
     throw new ImageError(`The address answered with status ${status}`, { retryable, retryAt });
   }
-  if (Number(firstHeaderValue(headers['content-length'])) > maxBytes) {
+  if (Number(getFirstHeaderValue(headers['content-length'])) > maxBytes) {
     throw createSizeError(maxBytes);
   }
 }
@@ -132,7 +132,7 @@ const DECODERS = new Map<string, () => NodeJS.ReadWriteStream & Readable>([
 
 /** Decompresses the body, because some servers ignore `Accept-Encoding: identity`. */
 function decompress({ headers, body }: FetchResponse): Readable {
-  const encoding = firstHeaderValue(headers['content-encoding']).trim().toLowerCase();
+  const encoding = getFirstHeaderValue(headers['content-encoding']).trim().toLowerCase();
   if (encoding === '' || encoding === 'identity') return body;
   const decoder = DECODERS.get(encoding)?.();
   if (decoder === undefined) throw new ImageError('It is sent in an unknown content encoding');
@@ -150,7 +150,7 @@ const MIN_RETRY_MS = 50 * 60_000;
 const MAX_RETRY_MS = 30 * 24 * HOUR_MS;
 
 /** Returns the earliest time at which a failed URL may be retried; null if never. */
-export function earliestRetry({ retryable, retryAt }: ImageError): Date | null {
+export function getEarliestRetry({ retryable, retryAt }: ImageError): Date | null {
   if (!retryable) return null;
   const now = Date.now();
   const delayMs = retryAt === undefined ? DEFAULT_RETRY_MS : retryAt.getTime() - now;

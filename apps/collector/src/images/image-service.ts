@@ -16,7 +16,12 @@ import {
   descriptionPrompt,
   type ListingJob,
 } from './describe.ts';
-import { createDownload, DOWNLOAD_LIMITS, type DownloadLimits, earliestRetry } from './download.ts';
+import {
+  createDownload,
+  DOWNLOAD_LIMITS,
+  type DownloadLimits,
+  getEarliestRetry,
+} from './download.ts';
 import {
   findDownloadResults,
   findImages,
@@ -37,7 +42,7 @@ export const IMAGE_CONCURRENCY = { remote: 3, uploaded: 1 } as const;
 
 export type ImageEvent = 'stored' | 'duplicate' | 'reused' | 'failed' | 'undescribed';
 
-export type OpenImage = { mediaType: string; content: Readable | Buffer };
+export type ImageContent = { mediaType: string; content: Readable | Buffer };
 
 /** A stored image, or the reason for its failure. */
 type ImageResult = { image: StoredImage; isNew?: boolean; isReused?: boolean } | ImageFailure;
@@ -225,7 +230,7 @@ export function createImageService(options: ImageServiceOptions) {
      * @returns Undefined for an unknown hash.
      * @throws ProblemError `unavailable` if too many requests wait for thumbnails; StoreOutageError.
      */
-    async open(sha256: string, side?: number): Promise<OpenImage | undefined> {
+    async open(sha256: string, side?: number): Promise<ImageContent | undefined> {
       const image = await findStored(sha256);
       if (image === undefined) return undefined;
       if (side === undefined) {
@@ -238,7 +243,7 @@ export function createImageService(options: ImageServiceOptions) {
 
 const isDue = ({ retry_at: at }: ImageFailure) => at !== undefined && Date.parse(at) <= Date.now();
 
-const toFailure = (error: ImageError) => createImageFailure(error.message, earliestRetry(error));
+const toFailure = (error: ImageError) => createImageFailure(error.message, getEarliestRetry(error));
 
 async function toResult(work: Promise<ImageResult>): Promise<ImageResult> {
   try {

@@ -2,7 +2,7 @@ import type { Server } from '@oselya/kit';
 import fresh from 'fresh';
 import { Type } from 'typebox';
 import { problem, problemResponses } from '../errors.ts';
-import type { ImageService, OpenImage } from './image-service.ts';
+import type { ImageService, ImageContent } from './image-service.ts';
 import { THUMBNAIL_SIDES } from './store.ts';
 
 const params = Type.Object({ sha256: Type.String({ pattern: '^[0-9a-f]{64}$' }) });
@@ -19,7 +19,7 @@ const querystring = Type.Object(
   { additionalProperties: false },
 );
 
-const content = Type.Unsafe<OpenImage['content']>(Type.String({ format: 'binary' }));
+const content = Type.Unsafe<ImageContent['content']>(Type.String({ format: 'binary' }));
 const notModified = Type.Unsafe<undefined>(
   Type.Null({ description: 'The copy that the caller has is good' }),
 );

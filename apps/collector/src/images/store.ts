@@ -111,28 +111,28 @@ export function createImageStore(
     /** Stores a copy of a file, unless the store has this hash. Returns whether the image is new. */
     put: (sha256: string, path: string): Promise<boolean> =>
       detectOutage(async () => {
-        const key = imageKey(sha256);
+        const key = getImageKey(sha256);
         if (await disk.exists(key)) return false;
         await disk.putFile(key, path);
         return true;
       }),
-    has: (sha256: string) => detectOutage(() => disk.exists(imageKey(sha256))),
+    has: (sha256: string) => detectOutage(() => disk.exists(getImageKey(sha256))),
     /** Reads a whole image. Call it within `limitDecoding`, so that few images are in memory at once. */
-    read: (sha256: string) => detectOutage(() => disk.read(imageKey(sha256))),
-    openStream: (sha256: string) => detectOutage(() => disk.openStream(imageKey(sha256))),
+    read: (sha256: string) => detectOutage(() => disk.read(getImageKey(sha256))),
+    openStream: (sha256: string) => detectOutage(() => disk.openStream(getImageKey(sha256))),
     /** Reads a thumbnail; undefined if it is not stored. */
     readThumbnail: (sha256: string, side: number): Promise<Buffer | undefined> =>
       detectOutage(async () => {
-        const key = thumbnailKey(sha256, side);
+        const key = getThumbnailKey(sha256, side);
         return (await disk.exists(key)) ? disk.read(key) : undefined;
       }),
     putThumbnail: (sha256: string, side: number, bytes: Uint8Array) =>
-      detectOutage(() => disk.put(thumbnailKey(sha256, side), bytes)),
+      detectOutage(() => disk.put(getThumbnailKey(sha256, side), bytes)),
     /** Removes an image and its thumbnails. */
     remove: (sha256: string): Promise<void> =>
       detectOutage(async () => {
-        await disk.remove(imageKey(sha256));
-        for (const side of THUMBNAIL_SIDES) await disk.remove(thumbnailKey(sha256, side));
+        await disk.remove(getImageKey(sha256));
+        for (const side of THUMBNAIL_SIDES) await disk.remove(getThumbnailKey(sha256, side));
       }),
   };
 
@@ -154,12 +154,12 @@ export function createImageStore(
   return { store, state, close: () => closed.abort() };
 }
 
-function imageKey(sha256: string): string {
+function getImageKey(sha256: string): string {
   return `${sha256.slice(0, 2)}/${sha256.slice(2, 4)}/${sha256}`;
 }
 
-function thumbnailKey(sha256: string, side: number): string {
-  return `thumbnails/${side}/${imageKey(sha256)}`;
+function getThumbnailKey(sha256: string, side: number): string {
+  return `thumbnails/${side}/${getImageKey(sha256)}`;
 }
 
 /** Registers the gauge of the image store's availability. */
@@ -167,12 +167,12 @@ export function registerStoreMetrics(
   registry: Registry,
   { imageStore }: { imageStore: Pick<StoreState, 'isUnavailable'> },
 ): void {
-  new Gauge({
+  const gauge = new Gauge({
     name: 'collector_image_store_away',
     help: '1 while the image store cannot be used: no payload is taken off the queue then.',
     registers: [registry],
     collect() {
-      this.set(imageStore.isUnavailable ? 1 : 0);
+      gauge.set(imageStore.isUnavailable ? 1 : 0);
     },
   });
 }

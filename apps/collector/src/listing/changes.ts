@@ -17,13 +17,13 @@ const PAGE_SIZE = 100;
 const BATCH_SIZE = 10_000;
 
 /** Maximum number of changes that a request settles while its client waits. */
-const MAX_SETTLED = 1000;
+const MAX_SETTLED_CHANGES = 1000;
 
 /** Maximum number of positions that a page reads. A client with few sources may match few of them. */
-const MAX_SCANNED = 50_000;
+const MAX_SCANNED_POSITIONS = 50_000;
 
 /** Log of listing changes. Database triggers append to it (migration 0020). ADR 0021. */
-const LOG: Log = {
+const CHANGE_LOG: Log = {
   table: 'listing_changes',
   sequence: 'listing_changes_positions',
   channel: 'listing_changes',
@@ -145,7 +145,7 @@ async function readChanges(
 ): Promise<Static<typeof changesResponse>> {
   const { limit, sources } = options;
   const cursor = changeCursors.read(options.after);
-  const isBehind = (await settleLog(db, LOG, MAX_SETTLED)) !== 'done';
+  const isBehind = (await settleLog(db, CHANGE_LOG, MAX_SETTLED_CHANGES)) !== 'done';
   const { settled, assigned } = await readLastPositions(db);
   if (cursor === undefined) {
     return { items: [], cursor: await createCursor(db, settled), has_more: isBehind };
@@ -156,7 +156,7 @@ async function readChanges(
   if (after > assigned || (changeTime !== null && changeTime !== time)) {
     throw problem('validation_failed', { errors: [invalidCursor] });
   }
-  const upTo = Math.max(after, Math.min(settled, after + MAX_SCANNED));
+  const upTo = Math.max(after, Math.min(settled, after + MAX_SCANNED_POSITIONS));
   const rows = await listChanges(db, { after, upTo, sources, limit: limit + 1 });
   const page = rows.slice(0, limit);
   const hasMoreRows = rows.length > limit;
@@ -218,7 +218,7 @@ function listChanges(
 
 /** Settles all changes in batches until the signal aborts, so that the next reader waits less. */
 export async function settleChanges(db: Kysely<Tables>, signal: AbortSignal): Promise<void> {
-  while (!signal.aborted && (await settleLog(db, LOG, BATCH_SIZE)) === 'more');
+  while (!signal.aborted && (await settleLog(db, CHANGE_LOG, BATCH_SIZE)) === 'more');
 }
 
 /**

@@ -318,21 +318,21 @@ export const FIELDS = {
   },
 } as const satisfies Record<string, Field>;
 
-type Table = typeof FIELDS;
+type FieldTable = typeof FIELDS;
 
 /** Name of a field, in payloads, extractions, API responses and columns. */
-export type FieldName = keyof Table;
+export type FieldName = keyof FieldTable;
 type NameProvidedBy<Provider extends Field['provider']> = {
-  [Name in FieldName]: Table[Name]['provider'] extends Provider ? Name : never;
+  [Name in FieldName]: FieldTable[Name]['provider'] extends Provider ? Name : never;
 }[FieldName];
 export type PayloadField = NameProvidedBy<'source' | 'both'>;
 export type ModelField = NameProvidedBy<'model' | 'both'>;
 
 /** Value of a field in a payload or an extraction. */
-export type FieldValue<Name extends FieldName> = Static<Table[Name]['value']>;
+export type FieldValue<Name extends FieldName> = Static<FieldTable[Name]['value']>;
 type ApiValue<Name extends FieldName> =
-  | FieldKinds[Table[Name]['kind']]
-  | (Table[Name] extends { kind: 'list' | 'json' } | { isRequired: true } ? never : null);
+  | FieldKinds[FieldTable[Name]['kind']]
+  | (FieldTable[Name] extends { kind: 'list' | 'json' } | { isRequired: true } ? never : null);
 
 /** Values of all fields in the API and in snapshots. */
 export type FieldValues = { [Name in FieldName]: ApiValue<Name> };
@@ -361,7 +361,7 @@ export function mapFields<Name extends FieldName, Value>(
 }
 
 /** Returns the value of an unknown field: null, or an empty list or object. */
-export function emptyValue(name: FieldName): null | [] | Record<string, never> {
+export function getEmptyValue(name: FieldName): null | [] | Record<string, never> {
   const { kind } = FIELDS[name];
   return kind === 'list' ? [] : kind === 'json' ? {} : null;
 }
@@ -372,9 +372,9 @@ export const payloadFieldSchemas = mapFields(PAYLOAD_FIELDS, (name) => {
   const { value, isRequired } = getField(name);
   return isRequired ? value : Type.Optional(value);
 }) as {
-  [Name in PayloadField]: Table[Name] extends { isRequired: true }
-    ? Table[Name]['value']
-    : TOptional<Table[Name]['value']>;
+  [Name in PayloadField]: FieldTable[Name] extends { isRequired: true }
+    ? FieldTable[Name]['value']
+    : TOptional<FieldTable[Name]['value']>;
 };
 
 const typeSchemas: Record<keyof FieldKinds, (options?: TSchemaOptions) => TSchema> = {
@@ -395,7 +395,7 @@ export const listingFieldSchemas = mapFields(FIELD_NAMES, (name) => {
     ...(unit !== undefined && { 'x-unit': unit }),
     ...(display !== undefined && { 'x-shown': display }),
   };
-  return isRequired || emptyValue(name) !== null
+  return isRequired || getEmptyValue(name) !== null
     ? typeSchemas[kind](annotations)
     : Type.Union([typeSchemas[kind](), Type.Null()], annotations);
 }) as { [Name in FieldName]: TUnsafe<ApiValue<Name>> };

@@ -43,7 +43,7 @@ export function presentListing({ id, ...row }: ListingRow): Listing {
 }
 
 /** Returns the price per square metre, rounded to two decimals; undefined if the price or area is unknown. */
-export function pricePerArea({
+export function getPricePerArea({
   price,
   area_total: area,
 }: {
@@ -59,9 +59,9 @@ type Join = JoinBuilder<JoinedTables, keyof JoinedTables>;
 
 /**
  * Joins `listing` with `current`, the state of its payloads.
- * @example db.selectFrom('property_listings as listing').innerJoin('listing_payloads as current', onSameListing)
+ * @example db.selectFrom('property_listings as listing').innerJoin('listing_payloads as current', joinSameListing)
  */
-export function onSameListing(join: Join): Join {
+export function joinSameListing(join: Join): Join {
   return join
     .onRef('current.source_slug', '=', 'listing.source_slug')
     .onRef('current.external_id', '=', 'listing.external_id');

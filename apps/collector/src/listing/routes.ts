@@ -8,9 +8,9 @@ import type { Tables } from '../tables.ts';
 import {
   listingColumns,
   listingSchema,
-  onSameListing,
+  joinSameListing,
   presentListing,
-  pricePerArea,
+  getPricePerArea,
 } from './listing.ts';
 import { type Provenance, RULES } from './provenance.ts';
 
@@ -124,16 +124,16 @@ const imagesSchema = Type.Array(
   }),
 );
 
+const createResponses = <Schema extends TSchema>(schema: Schema) => ({
+  200: schema,
+  ...problemResponses(401, 403, 'listing_not_found', 422, 503),
+});
+
 /** Registers `GET /listings/{id}`, its history and its images. Contract 4, Listings. */
 export function listingRoutes(app: Server, { db }: { db: Kysely<Tables> }): void {
   const config = { scope: 'search' } as const;
   const base = { tags: ['listings'], params: Type.Object({ id: idParam }) };
   const querystring = Type.Object(createPageQuery({ limit: PAGE_SIZE, maxLimit: 1000 }));
-  const responses = <Schema extends TSchema>(schema: Schema) => ({
-    200: schema,
-    ...problemResponses(401, 403, 'listing_not_found', 422, 503),
-  });
-
   app.get(
     '/listings/:id',
     {
@@ -141,7 +141,7 @@ export function listingRoutes(app: Server, { db }: { db: Kysely<Tables> }): void
       schema: {
         ...base,
         summary: 'A listing, the origin of its fields, and its likely duplicates',
-        response: responses(listingDetailsSchema),
+        response: createResponses(listingDetailsSchema),
       },
     },
     async ({ params }) => {
@@ -155,7 +155,7 @@ export function listingRoutes(app: Server, { db }: { db: Kysely<Tables> }): void
       const { duplicate_group, ...listing } = row;
       return {
         ...presentListing(listing),
-        price_per_m2: pricePerArea(listing) ?? null,
+        price_per_m2: getPricePerArea(listing) ?? null,
         provenance: (await findProvenance(db, id)) ?? null,
         duplicate_group,
         duplicates: await listDuplicates(db, id, MAX_DUPLICATES),
@@ -171,7 +171,7 @@ export function listingRoutes(app: Server, { db }: { db: Kysely<Tables> }): void
         ...base,
         summary: 'The snapshots of a listing and their changes, the newest first',
         querystring,
-        response: responses(historySchema),
+        response: createResponses(historySchema),
       },
     },
     async (request, reply) => {
@@ -198,7 +198,7 @@ export function listingRoutes(app: Server, { db }: { db: Kysely<Tables> }): void
         ...base,
         summary: "A listing's images in their order",
         querystring,
-        response: responses(imagesSchema),
+        response: createResponses(imagesSchema),
       },
     },
     async (request, reply) => {
@@ -216,7 +216,7 @@ export function listingRoutes(app: Server, { db }: { db: Kysely<Tables> }): void
 async function findProvenance(db: Kysely<Tables>, listingId: number) {
   const row = await db
     .selectFrom('property_listings as listing')
-    .innerJoin('listing_payloads as current', onSameListing)
+    .innerJoin('listing_payloads as current', joinSameListing)
     .innerJoin('listing_enrichments as enrichment', 'enrichment.listing_id', 'listing.id')
     .leftJoin('raw_data as raw', 'raw.id', 'current.raw_id')
     // The pipeline is the only writer of this value.

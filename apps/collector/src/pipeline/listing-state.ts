@@ -1,7 +1,7 @@
 import { isDeepStrictEqual } from 'node:util';
 import { type Payload, parseTime } from '../ingest/payload.ts';
 import {
-  emptyValue,
+  getEmptyValue,
   FIELD_NAMES,
   getField,
   type FieldValues,
@@ -20,7 +20,7 @@ export function buildListingState(payload: Payload, facts: Facts): ListingState 
   const state = mapFields(FIELD_NAMES, (name) => {
     const { provider, kind } = getField(name);
     const value = sources[provider === 'source' ? 'payload' : 'facts'][name];
-    if (value === undefined) return emptyValue(name);
+    if (value === undefined) return getEmptyValue(name);
     // Convert to UTC: RFC 3339 allows time zone offsets that PostgreSQL rejects.
     if (typeof value === 'string' && kind === 'time') return parseTime(value).toISOString();
     return typeof value === 'string' && kind === 'text' ? plainText(value) : value;

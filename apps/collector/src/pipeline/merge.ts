@@ -9,7 +9,7 @@ import {
   type ModelField,
   SOURCE_FIELDS,
 } from '../listing/fields.ts';
-import { pricePerArea } from '../listing/listing.ts';
+import { getPricePerArea } from '../listing/listing.ts';
 import {
   createRuleOrigin,
   getProvider,
@@ -47,7 +47,8 @@ export function mergeFields(
 ): { facts: Facts; provenance: Provenance } {
   const { facts, origins } = mergeFacts(payload, extraction);
   const fields = { ...origins };
-  if (pricePerArea(facts) !== undefined) fields['price_per_m2'] = createRuleOrigin('price_by_area');
+  if (getPricePerArea(facts) !== undefined)
+    fields['price_per_m2'] = createRuleOrigin('price_by_area');
   return {
     facts,
     provenance: {

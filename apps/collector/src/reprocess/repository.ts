@@ -2,7 +2,7 @@ import { type Kysely, sql } from 'kysely';
 import { type DescriberVersion, isOutdated as isOutdatedImage } from '../images/describe.ts';
 import type { Payload } from '../ingest/payload.ts';
 import { FIELD_NAMES } from '../listing/fields.ts';
-import { onSameListing } from '../listing/listing.ts';
+import { joinSameListing } from '../listing/listing.ts';
 import { hasUnfinishedPayload } from '../queue/fence.ts';
 import { costWith } from '../queue/transitions.ts';
 import type { ModelUsage, Tables } from '../tables.ts';
@@ -43,7 +43,7 @@ function selectListings(db: Kysely<Tables>, selection: ListingSelection) {
   const { source, listingId, after, outdated, outdatedImages } = selection;
   let query = db
     .selectFrom('property_listings as listing')
-    .innerJoin('listing_payloads as current', onSameListing)
+    .innerJoin('listing_payloads as current', joinSameListing)
     .leftJoin('raw_data as raw', 'raw.id', 'current.raw_id');
   if (source !== undefined) query = query.where('listing.source_slug', '=', source);
   if (listingId !== undefined) query = query.where('listing.id', '=', listingId);

@@ -60,7 +60,7 @@ export function createUrlCheck(options: {
     const host = url.hostname.replace(/^\[(.*)\]$/, '$1');
     const addresses = ipaddr.isValid(host)
       ? [{ address: host, family: host.includes(':') ? 6 : 4 }]
-      : await resolve(host, lookup);
+      : await resolveHost(host, lookup);
     if (!hosts.has(host) && !addresses.every(({ address }) => isAllowed(address))) {
       throw new FetchError(
         'The address leads into a private or reserved network; SSRF_ALLOW can allow it',
@@ -70,7 +70,7 @@ export function createUrlCheck(options: {
   };
 }
 
-async function resolve(host: string, lookup: Lookup): Promise<ResolvedAddress[]> {
+async function resolveHost(host: string, lookup: Lookup): Promise<ResolvedAddress[]> {
   // Even ENOTFOUND can be temporary.
   const addresses = await lookup(host).catch((cause: unknown) => {
     throw new FetchError('The host of the address was not found', { retryable: true, cause });

@@ -51,7 +51,7 @@ export function createSafeFetch(options: {
         if (redirects === MAX_REDIRECTS) {
           throw new FetchError(`The address redirects more than ${MAX_REDIRECTS} times`);
         }
-        url = parseUrl(firstHeaderValue(headers['location']), url);
+        url = parseUrl(getFirstHeaderValue(headers['location']), url);
       } catch (error) {
         await agent.destroy();
         throw error;
@@ -62,7 +62,7 @@ export function createSafeFetch(options: {
 }
 
 /** Returns the first value of a header, or an empty string. */
-export function firstHeaderValue(header: string | string[] | undefined): string {
+export function getFirstHeaderValue(header: string | string[] | undefined): string {
   return (Array.isArray(header) ? header[0] : header) ?? '';
 }
 

@@ -74,13 +74,13 @@ const BLOCK_BANDS = 2 ** 5;
 const MAX_ROOMS = 10;
 
 /** All larger prices and areas share the last step. */
-const MAX_STEPPED = 1e14;
+const MAX_STEP_VALUE = 1e14;
 
 /** Tolerance for rounding errors: larger than any such error, much smaller than a step. */
 const ROUNDING_TOLERANCE = 1e-9;
 
 /** Filter terms in the search indexes. PostgreSQL uses an index only if this expression equals its definition. */
-const TERMS = sql`listing_facets(id, deal_type, city_key, property_type, source_slug, price, area_total, rooms)`;
+const FILTER_TERMS = sql`listing_facets(id, deal_type, city_key, property_type, source_slug, price, area_total, rooms)`;
 
 const PREFIXES: Record<ValueColumn | RangeColumn, string> = {
   deal_type: 'deal',
@@ -119,11 +119,13 @@ export function whereFilterTerms(filters: SearchFilters): Expression<SqlBool> {
   const eb = expressionBuilder<Tables, 'property_listings'>();
   const conditions: Expression<SqlBool>[] = [];
   const exact = listValues(filters).map(([column, value]) => `${PREFIXES[column]}:${value}`);
-  if (exact.length > 0) conditions.push(sql<SqlBool>`${TERMS} @> ${exact}::text[]`);
+  if (exact.length > 0) conditions.push(sql<SqlBool>`${FILTER_TERMS} @> ${exact}::text[]`);
   for (const { column, min, max } of listRanges(filters)) {
     const from = getStep(column, (min ?? 0) * (1 - ROUNDING_TOLERANCE));
-    const to = getStep(column, (max ?? MAX_STEPPED) * (1 + ROUNDING_TOLERANCE));
-    conditions.push(sql<SqlBool>`${TERMS} && ${terms(PREFIXES[column], from, to)}::text[]`);
+    const to = getStep(column, (max ?? MAX_STEP_VALUE) * (1 + ROUNDING_TOLERANCE));
+    conditions.push(
+      sql<SqlBool>`${FILTER_TERMS} && ${buildTerms(PREFIXES[column], from, to)}::text[]`,
+    );
     const value = sql`${sql.ref(column)} + 0`;
     if (min !== undefined) conditions.push(sql<SqlBool>`${value} >= ${min}`);
     if (max !== undefined) conditions.push(sql<SqlBool>`${value} <= ${max}`);
@@ -143,13 +145,13 @@ export function whereInBands({ from, to }: { from: number; to: number }): Expres
   const endBlock = Math.max(firstBlock, Math.floor((to + 1) / BLOCK_BANDS));
   const all =
     firstBlock === endBlock
-      ? terms('band', from, to)
+      ? buildTerms('band', from, to)
       : [
-          ...terms('band', from, firstBlock * BLOCK_BANDS - 1),
-          ...terms('block', firstBlock, endBlock - 1),
-          ...terms('band', endBlock * BLOCK_BANDS, to),
+          ...buildTerms('band', from, firstBlock * BLOCK_BANDS - 1),
+          ...buildTerms('block', firstBlock, endBlock - 1),
+          ...buildTerms('band', endBlock * BLOCK_BANDS, to),
         ];
-  return sql<SqlBool>`${TERMS} && ${all}::text[]`;
+  return sql<SqlBool>`${FILTER_TERMS} && ${all}::text[]`;
 }
 
 /** Returns the condition that a listing is in the last `count` bands, which end with the band of the newest ID. */
@@ -158,10 +160,10 @@ export function whereInNewestBands(
   count: number,
 ): Expression<SqlBool> {
   const last = sql`${newestId} / ${BAND_IDS}::bigint`;
-  return sql<SqlBool>`${TERMS} && array(
+  return sql<SqlBool>`${FILTER_TERMS} && array(
     select 'band:' || (${last} - nth) from generate_series(0, ${count}::bigint - 1) as nth)`;
 }
 
-function terms(kind: string, from: number, to: number): string[] {
+function buildTerms(kind: string, from: number, to: number): string[] {
   return Array.from({ length: to - from + 1 }, (_, index) => `${kind}:${from + index}`);
 }

@@ -1,10 +1,13 @@
 import { escapeHtml } from '@oselya/kit';
 import { APOSTROPHES, INVISIBLE, normaliseText } from '../text.ts';
 
-const LETTER = String.raw`[\p{L}\p{Nd}\p{M}²³]`;
+const LETTER_PATTERN = String.raw`[\p{L}\p{Nd}\p{M}²³]`;
 
 /** Word in a text: letters and digits, and between them characters that the normaliser removes. */
-const WORD = new RegExp(`${LETTER}(?:[${APOSTROPHES}${INVISIBLE}]*${LETTER})*`, 'gu');
+const WORD_PATTERN = new RegExp(
+  `${LETTER_PATTERN}(?:[${APOSTROPHES}${INVISIBLE}]*${LETTER_PATTERN})*`,
+  'gu',
+);
 
 /** Maximum length of a passage, in UTF-16 code units. */
 const PASSAGE_LENGTH = 240;
@@ -13,9 +16,9 @@ const PASSAGE_LENGTH = 240;
 const SEARCHED_LENGTH = 20_000;
 
 /** Maximum distance that the edge of a passage may move to reach a space. */
-const LONGEST_CUT = 40;
+const MAX_EDGE_SHIFT = 40;
 
-type Span = { start: number; end: number; word: string };
+type WordMatch = { start: number; end: number; word: string };
 
 /**
  * Returns the passage of a text with the most words of a query, or the beginning of the text if it has none. The
@@ -37,8 +40,8 @@ export function highlight(text: string, words: ReadonlySet<string>): string {
   return html + escapeHtml(text.slice(position, to)) + (to < text.length ? '…' : '');
 }
 
-function* findWords(text: string, words: ReadonlySet<string>): Generator<Span> {
-  for (const { 0: written, index } of text.slice(0, SEARCHED_LENGTH).matchAll(WORD)) {
+function* findWords(text: string, words: ReadonlySet<string>): Generator<WordMatch> {
+  for (const { 0: written, index } of text.slice(0, SEARCHED_LENGTH).matchAll(WORD_PATTERN)) {
     // The normaliser can split a word: "5'6" becomes "5 6".
     const word = normaliseText(written)
       .split(' ')
@@ -48,7 +51,7 @@ function* findWords(text: string, words: ReadonlySet<string>): Generator<Span> {
 }
 
 /** Returns the range with the most distinct query words, extended to the length of a passage. */
-function choosePassage(text: string, found: readonly Span[]): [from: number, to: number] {
+function choosePassage(text: string, found: readonly WordMatch[]): [from: number, to: number] {
   let best = { variety: 0, start: 0, end: 0 };
   for (const [index, { start }] of found.entries()) {
     const seen = new Set<string>();
@@ -62,16 +65,16 @@ function choosePassage(text: string, found: readonly Span[]): [from: number, to:
     if (seen.size > best.variety) best = { variety: seen.size, start, end };
   }
   const room = Math.max(0, PASSAGE_LENGTH - (best.end - best.start));
-  const from = wordEdge(text, best.start - Math.floor(room / 2));
-  return [from, Math.max(best.end, wordEdge(text, from + PASSAGE_LENGTH))];
+  const from = findWordEdge(text, best.start - Math.floor(room / 2));
+  return [from, Math.max(best.end, findWordEdge(text, from + PASSAGE_LENGTH))];
 }
 
 /** Returns the last space before a position, or the position itself if no space is near. */
-function wordEdge(text: string, position: number): number {
+function findWordEdge(text: string, position: number): number {
   if (position <= 0) return 0;
   if (position >= text.length) return text.length;
   const space = text.lastIndexOf(' ', position);
-  if (space > position - LONGEST_CUT) return Math.max(0, space);
+  if (space > position - MAX_EDGE_SHIFT) return Math.max(0, space);
   const isInsidePair = /[\uDC00-\uDFFF]/.test(text.charAt(position));
   return isInsidePair ? position - 1 : position;
 }

@@ -60,7 +60,7 @@ export async function findNearest(db: Kysely<Tables>, query: NearestQuery): Prom
   return found.length >= limit || passing > maxExact ? found : searchExactly(db, query);
 }
 
-type Explained = { 'QUERY PLAN': [{ Plan: { Plans: { 'Plan Rows': number }[] } }] };
+type QueryPlan = { 'QUERY PLAN': [{ Plan: { Plans: { 'Plan Rows': number }[] } }] };
 
 /** Returns the planner's estimates of all listings and of the matching ones, because counting is slow. */
 async function estimateListings(
@@ -69,7 +69,7 @@ async function estimateListings(
 ): Promise<{ all: number; passing: number }> {
   const listings = db.selectFrom('property_listings').select('id');
   const query = listings.unionAll(listings.where(whereFilters(filters)));
-  const { rows } = await sql<Explained>`explain (format json) ${query}`.execute(db);
+  const { rows } = await sql<QueryPlan>`explain (format json) ${query}`.execute(db);
   const [all = 0, passing = 0] =
     rows[0]?.['QUERY PLAN'][0].Plan.Plans.map((plan) => plan['Plan Rows']) ?? [];
   return { all, passing: Math.min(all, passing) };

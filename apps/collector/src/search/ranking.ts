@@ -33,16 +33,16 @@ export type WordQuery = {
 /** Number of ID bands that the first query reads. */
 const FIRST_BANDS = 2;
 /** Bounds of the number of bands that a query adds, relative to the bands read so far. */
-const GROWTH = { min: 0.5, max: 256 };
+const BAND_GROWTH = { min: 0.5, max: 256 };
 /** A query that reaches back to the first listing names its bands only if there are at most this many. */
 const MAX_NAMED_TO_FIRST = 2048;
 /**
  * Maximum number of bands that a query names, which are about 300 terms. The index compares each term with all others,
  * so 65,000 terms take 6 s for ten matches. Beyond this, matches are rare and the rest is read at once.
  */
-const MAX_NAMED = 2 ** 13;
+const MAX_NAMED_BANDS = 2 ** 13;
 /** Safety factor for the estimated number of bands, because matches are spread unevenly. */
-const RESERVE = 1.25;
+const SAFETY_FACTOR = 1.25;
 
 /**
  * Finds the newest listings that contain all words, at most `bound`, and ranks them by cover density. It reads the
@@ -54,7 +54,11 @@ export async function rankMatches(db: Kysely<Tables>, query: WordQuery): Promise
   const last = getBand(newestId);
   let from = Math.max(0, last + 1 - FIRST_BANDS);
   while (from > 0 && found.length < query.bound) {
-    const bands = nextBands({ seen: last + 1 - from, found: found.length, bound: query.bound });
+    const bands = countNextBands({
+      seen: last + 1 - from,
+      found: found.length,
+      bound: query.bound,
+    });
     const window = { from: Math.max(0, from - bands), before: from };
     const limit = query.bound - found.length;
     found.push(...(await findMatches(db, { ...query, newestId, window, limit })));
@@ -64,10 +68,20 @@ export async function rankMatches(db: Kysely<Tables>, query: WordQuery): Promise
 }
 
 /** Returns the number of bands to read next. The lower bound matters if all matches so far are recent. */
-function nextBands({ seen, found, bound }: { seen: number; found: number; bound: number }): number {
-  const wanted = found === 0 ? Infinity : (seen * (bound - found) * RESERVE) / found;
-  const bands = Math.ceil(Math.min(Math.max(wanted, seen * GROWTH.min), seen * GROWTH.max));
-  return seen < MAX_NAMED ? Math.min(bands, MAX_NAMED) : Infinity;
+function countNextBands({
+  seen,
+  found,
+  bound,
+}: {
+  seen: number;
+  found: number;
+  bound: number;
+}): number {
+  const wanted = found === 0 ? Infinity : (seen * (bound - found) * SAFETY_FACTOR) / found;
+  const bands = Math.ceil(
+    Math.min(Math.max(wanted, seen * BAND_GROWTH.min), seen * BAND_GROWTH.max),
+  );
+  return seen < MAX_NAMED_BANDS ? Math.min(bands, MAX_NAMED_BANDS) : Infinity;
 }
 
 /**

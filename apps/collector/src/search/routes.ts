@@ -29,9 +29,9 @@ export type SearchRouteDeps = SearchDeps & {
   metrics: Pick<Metrics, 'searchDuration'>;
 };
 
-const ref = <Value>(name: string) => Type.Unsafe<Value>(Type.Ref(name));
+const createRef = <Value>(name: string) => Type.Unsafe<Value>(Type.Ref(name));
 
-const options = (limit: RateLimit) => ({
+const createRouteOptions = (limit: RateLimit) => ({
   config: { scope: 'search' } as const,
   onRequest: createRateLimitHook(limit),
 });
@@ -55,8 +55,8 @@ export function searchRoutes(app: Server, deps: SearchRouteDeps): void {
   for (const schema of schemas) app.addSchema(schema);
 
   const base = { tags: ['search'] };
-  const fulltextBody = ref<FulltextSearchRequest>('FulltextSearchRequest');
-  const fulltextResponse = ref<FulltextSearchResponse>('FulltextSearchResponse');
+  const fulltextBody = createRef<FulltextSearchRequest>('FulltextSearchRequest');
+  const fulltextResponse = createRef<FulltextSearchResponse>('FulltextSearchResponse');
 
   /** Records the duration of a search, unless it fails. */
   async function measureSearch<Result extends object>(
@@ -73,7 +73,7 @@ export function searchRoutes(app: Server, deps: SearchRouteDeps): void {
   app.post(
     '/search/fulltext',
     {
-      ...options(limits.fulltext),
+      ...createRouteOptions(limits.fulltext),
       schema: {
         ...base,
         summary: 'Find listings by their words',
@@ -90,13 +90,13 @@ export function searchRoutes(app: Server, deps: SearchRouteDeps): void {
   app.post(
     '/search/similar',
     {
-      ...options(limits.similar),
+      ...createRouteOptions(limits.similar),
       schema: {
         ...base,
         summary: 'Find listings near to a text, an embedding or a listing',
-        body: ref<SimilarSearchRequest>('SimilarSearchRequest'),
+        body: createRef<SimilarSearchRequest>('SimilarSearchRequest'),
         response: {
-          200: ref<SimilarSearchResponse>('SimilarSearchResponse'),
+          200: createRef<SimilarSearchResponse>('SimilarSearchResponse'),
           ...problemResponses(400, 401, 403, 'listing_not_found', 'listing_not_embedded', 422, 429),
           ...problemResponses('model_failed', 'model_unavailable', 503),
         },
@@ -109,7 +109,7 @@ export function searchRoutes(app: Server, deps: SearchRouteDeps): void {
   app.post(
     '/search/hybrid',
     {
-      ...options(limits.fulltext),
+      ...createRouteOptions(limits.fulltext),
       schema: {
         ...base,
         summary: 'Find listings by their words and their meaning together',
@@ -130,7 +130,7 @@ export function searchRoutes(app: Server, deps: SearchRouteDeps): void {
   app.post(
     '/search/matches',
     {
-      ...options(limits.fulltext),
+      ...createRouteOptions(limits.fulltext),
       schema: {
         ...base,
         summary: 'Tell which of some listings a search finds now',
@@ -138,9 +138,9 @@ export function searchRoutes(app: Server, deps: SearchRouteDeps): void {
           'For clients that keep searches: send the listings of `GET /listings/changes`. The answer has those that the ' +
           'full-text search of the same words and filters would find, however many newer ones it finds. A query ' +
           'without a word finds nothing.',
-        body: ref<MatchesRequest>('SearchMatchesRequest'),
+        body: createRef<MatchesRequest>('SearchMatchesRequest'),
         response: {
-          200: ref<MatchesResponse>('SearchMatchesResponse'),
+          200: createRef<MatchesResponse>('SearchMatchesResponse'),
           ...problemResponses(400, 401, 403, 422, 429, 503),
         },
       },

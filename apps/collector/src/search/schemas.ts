@@ -16,18 +16,18 @@ export const DEFAULT_LIMIT = 20;
 const MAX_LIMIT = 100;
 
 /** Excludes U+0000 and lone surrogates, which PostgreSQL cannot store as text. */
-const STORABLE = '^[^\\u0000\\p{Cs}]*$';
+const STORABLE_PATTERN = '^[^\\u0000\\p{Cs}]*$';
 
-const word = (maxLength: number, description: string) =>
-  Type.Optional(Type.String({ minLength: 1, maxLength, pattern: STORABLE, description }));
+const createTextFilter = (maxLength: number, description: string) =>
+  Type.Optional(Type.String({ minLength: 1, maxLength, pattern: STORABLE_PATTERN, description }));
 const price = Type.Optional(Type.Number({ minimum: 0, maximum: 1e14 }));
 const rooms = Type.Optional(Type.Integer({ minimum: 0, maximum: 10_000 }));
 const area = Type.Optional(Type.Number({ minimum: 0, maximum: 1e10 }));
 
 const filters = {
   deal_type: Type.Optional(dealTypeSchema),
-  city: word(200, 'In any spelling: "Івано-Франківськ" finds "івано франківськ".'),
-  property_type: word(
+  city: createTextFilter(200, 'In any spelling: "Івано-Франківськ" finds "івано франківськ".'),
+  property_type: createTextFilter(
     100,
     'As listings have it, in any case and spelling: "Apartment" finds "apartment", and "об’єкт" "об\'єкт".',
   ),
@@ -68,7 +68,7 @@ const duplicates = Type.Optional(
 const query = Type.String({
   minLength: 1,
   maxLength: 512,
-  pattern: STORABLE,
+  pattern: STORABLE_PATTERN,
   description: 'Plain text. A listing is found when it has all the words, in any order.',
 });
 

@@ -43,7 +43,7 @@ export type SearchDeps = { db: Kysely<Tables>; model: QueryEmbedder };
 
 type WithoutDuration<Response> = Omit<Response, 'took_ms'>;
 
-type Ranking = RankedHits & { isCut: boolean };
+type Ranking = RankedHits & { isLowerBound: boolean };
 
 /** Constant of reciprocal rank fusion. With a smaller one, the first positions dominate. Contract 4, Search. */
 const RANK_CONSTANT = 60;
@@ -60,7 +60,7 @@ const MAX_READ_NEIGHBOURS = 1000;
 export function createSearchService({ db, model }: SearchDeps) {
   async function rankByWords(query: Omit<WordQuery, 'bound'>): Promise<Ranking> {
     const found = await rankMatches(db, { ...query, bound: MAX_RANKED_MATCHES });
-    return { ...found, isCut: found.ranked.length >= MAX_RANKED_MATCHES };
+    return { ...found, isLowerBound: found.ranked.length >= MAX_RANKED_MATCHES };
   }
 
   async function rankByWordsAndMeaning(
@@ -76,8 +76,8 @@ export function createSearchService({ db, model }: SearchDeps) {
     const matches = byWords.ranked.slice(0, HYBRID_DEPTH);
     // A listing that was added between the two queries must not appear on any page.
     const near = neighbours.filter(({ id }) => id <= newestId);
-    const isCut = Math.max(matches.length, neighbours.length) >= HYBRID_DEPTH;
-    return { ranked: fuseRankings([matches, near]), newestId, isCut };
+    const isLowerBound = Math.max(matches.length, neighbours.length) >= HYBRID_DEPTH;
+    return { ranked: fuseRankings([matches, near]), newestId, isLowerBound };
   }
 
   async function searchRanked(
@@ -94,7 +94,7 @@ export function createSearchService({ db, model }: SearchDeps) {
     if (text === '') return { items: [], total: { value: 0, relation: 'eq' }, next_cursor: null };
 
     const wordQuery = { text, filters, newestId: after?.newestId };
-    const { ranked, newestId, isCut } =
+    const { ranked, newestId, isLowerBound } =
       signal === undefined
         ? await rankByWords(wordQuery)
         : await rankByWordsAndMeaning(wordQuery, await embedQuery(model, query, signal));
@@ -111,7 +111,7 @@ export function createSearchService({ db, model }: SearchDeps) {
         const highlighted = words && { highlight: highlight(passage, words) };
         return { ...result, rank: hit.rank, ...highlighted };
       }),
-      total: { value: hits.length, relation: isCut ? 'gte' : 'eq' },
+      total: { value: hits.length, relation: isLowerBound ? 'gte' : 'eq' },
       next_cursor:
         last === undefined
           ? null
@@ -219,7 +219,7 @@ function foldGroups<FoundHit extends { group: number | null }>(
   });
 }
 
-const id = Type.Integer({ minimum: 0, maximum: MAX_ID });
+const listingId = Type.Integer({ minimum: 0, maximum: MAX_ID });
 const invalidCursor = {
   path: 'body/cursor',
   message: 'must be the next_cursor of a page of this same search',
@@ -231,7 +231,7 @@ const invalidCursor = {
  */
 const cursors = createCursorCodec(
   Type.Object(
-    { search: Type.String(), rank: Type.Number(), id, newestId: id },
+    { search: Type.String(), rank: Type.Number(), id: listingId, newestId: listingId },
     { additionalProperties: false },
   ),
   invalidCursor,

@@ -1,8 +1,16 @@
 import assert from 'node:assert/strict';
 import { setImmediate } from 'node:timers/promises';
 import { beforeEach, test } from 'node:test';
-import { sql } from 'kysely';
+import { type Insertable, type RawBuilder, sql } from 'kysely';
 import { Registry } from 'prom-client';
+import {
+  buildNearestQuery,
+  buildSameImagesQuery,
+  buildSimilarFactsQueries,
+  buildSimilarImagesQuery,
+  findCandidates,
+  loadComparedListings,
+} from '../../src/duplicates/candidates.ts';
 import {
   claimMarks,
   registerDuplicateMetrics,
@@ -10,46 +18,113 @@ import {
   updatePairs,
 } from '../../src/duplicates/duplicates.ts';
 import { findComponents, type DuplicatePair, MAX_GROUP_SIZE } from '../../src/duplicates/groups.ts';
+import type { Tables } from '../../src/tables.ts';
+import { normaliseText } from '../../src/text.ts';
 import { until } from '@oselya/testing';
-import { addListing, change, FLAT, groupsOf, pairsOf, settle } from './harness.ts';
 import { log, openDatabase } from '../support/pipeline.ts';
 
 const { db, engine } = await openDatabase();
+await db.insertInto('sources').values({ slug: 'doshka' }).execute();
+
+type Facts = Partial<Insertable<Tables['property_listings']>>;
+
+/** Facts of a flat; two listings with them are one property. */
+const FLAT = {
+  deal_type: 'sale',
+  city: 'Львів',
+  city_key: 'львів',
+  rooms: 2,
+  area_total: 54.3,
+  floor: 3,
+  floors_total: 5,
+  price: 87_000,
+  currency: 'USD',
+  address: 'вул. Івана Франка, 61',
+} satisfies Facts;
+
+let added = 0;
+
+/** Stores a listing without the pipeline, and returns its id. */
+async function addListing(facts: Facts = FLAT): Promise<number> {
+  added += 1;
+  const text = facts.description ?? `flat ${added}`;
+  const { id } = await db
+    .insertInto('property_listings')
+    .values({
+      source_slug: 'doshka',
+      external_id: `listing-${added}`,
+      description: text,
+      search_text: normaliseText(text),
+      phones: [],
+      features: [],
+      attributes: '{}',
+      ...facts,
+    })
+    .returning('id')
+    .executeTakeFirstOrThrow();
+  return id;
+}
+
+const change = (id: number, facts: Facts) =>
+  db.updateTable('property_listings').set(facts).where('id', '=', id).execute();
+
+/** Searches for duplicates until no listing is marked. */
+async function settle(): Promise<void> {
+  for (;;) {
+    const claimed = await claimMarks(db, { limit: 100, settledMs: 0, leaseMs: 60_000 });
+    if (claimed.length === 0) return;
+    for (const marked of claimed) await updatePairs(db, marked);
+  }
+}
+
+/** Returns the group of each listing by its id. */
+async function groupsOf(): Promise<Map<number, number | null>> {
+  const listings = db.selectFrom('property_listings').select(['id', 'duplicate_group']);
+  const rows = await listings.orderBy('id').execute();
+  return new Map(rows.map((row) => [row.id, row.duplicate_group]));
+}
+
+/** Returns the stored pairs. */
+async function pairsOf(): Promise<DuplicatePair[]> {
+  const pairs = db.selectFrom('duplicate_pairs').select(['low_id', 'high_id']);
+  const rows = await pairs.orderBy('low_id').orderBy('high_id').execute();
+  return rows.map((row) => [row.low_id, row.high_id]);
+}
 
 beforeEach(async () => {
   await sql`truncate property_listings, images, duplicate_marks cascade`.execute(db);
 });
 
-const groups = async () => [...(await groupsOf(db)).values()];
+const groups = async () => [...(await groupsOf()).values()];
 
 test('Two listings of one flat are a pair and a group, and another flat is not in it', async () => {
-  const one = await addListing(db);
-  const other = await addListing(db, { ...FLAT, price: 91_000 });
-  await addListing(db, { ...FLAT, area_total: 71.5, floor: 4, address: 'вул. Зелена, 5' });
-  await settle(db);
-  assert.deepEqual(await pairsOf(db), [[one, other]]);
+  const one = await addListing();
+  const other = await addListing({ ...FLAT, price: 91_000 });
+  await addListing({ ...FLAT, area_total: 71.5, floor: 4, address: 'вул. Зелена, 5' });
+  await settle();
+  assert.deepEqual(await pairsOf(), [[one, other]]);
   assert.deepEqual(await groups(), [one, one, null]);
 });
 
 test('A listing leaves its group when its facts change or it is archived, and joins it again', async () => {
-  const ids = [await addListing(db), await addListing(db), await addListing(db)];
-  await settle(db);
+  const ids = [await addListing(), await addListing(), await addListing()];
+  await settle();
   const [one = 0, two = 0, three = 0] = ids;
   for (const [leave, join] of [
     [{ floor: 9 }, { floor: 3 }],
     [{ deal_type: 'rent' }, { deal_type: 'sale' }],
     [{ archived_at: new Date() }, { archived_at: null }],
   ] as const) {
-    await change(db, one, leave);
-    await settle(db);
+    await change(one, leave);
+    await settle();
     assert.deepEqual(await groups(), [null, two, two]);
-    assert.deepEqual(await pairsOf(db), [[two, three]]);
-    await change(db, one, join);
-    await settle(db);
+    assert.deepEqual(await pairsOf(), [[two, three]]);
+    await change(one, join);
+    await settle();
     assert.deepEqual(await groups(), [one, one, one]);
   }
   await db.deleteFrom('property_listings').where('id', '=', one).execute();
-  await settle(db);
+  await settle();
   assert.deepEqual(await groups(), [two, two]);
 });
 
@@ -57,19 +132,19 @@ test('A group splits when the listing between two others leaves', async () => {
   for (const leave of [{ archived_at: new Date() }, { rooms: 5 }, 'delete'] as const) {
     const ids: number[] = [];
     for (const area_total of [54.3, 54.5, 54.7]) {
-      ids.push(await addListing(db, { ...FLAT, area_total }));
+      ids.push(await addListing({ ...FLAT, area_total }));
     }
     const [left = 0, middle = 0, right = 0] = ids;
-    await settle(db);
+    await settle();
     const pairs = [
       [left, middle],
       [middle, right],
     ];
-    assert.deepEqual(await pairsOf(db), pairs, 'the outer ones are no pair');
+    assert.deepEqual(await pairsOf(), pairs, 'the outer ones are no pair');
     assert.deepEqual(await groups(), [left, left, left]);
-    if (leave !== 'delete') await change(db, middle, leave);
+    if (leave !== 'delete') await change(middle, leave);
     else await db.deleteFrom('property_listings').where('id', '=', middle).execute();
-    await settle(db);
+    await settle();
     assert.deepEqual(new Set(await groups()), new Set([null]));
     await db.deleteFrom('property_listings').execute();
   }
@@ -88,10 +163,10 @@ const sha = (digit: number) => digit.toString(16).padStart(64, '0');
 
 test('Equal and similar images lead to duplicates without a known city, also when fingerprints come later', async () => {
   const facts = { deal_type: 'sale', rooms: 3, price: 100, currency: 'USD', floor: 2 };
-  const one = await addListing(db, facts);
-  const equal = await addListing(db, facts);
-  const similar = await addListing(db, { ...facts, price: 109 });
-  const none = await addListing(db, facts);
+  const one = await addListing(facts);
+  const equal = await addListing(facts);
+  const similar = await addListing({ ...facts, price: 109 });
+  const none = await addListing(facts);
   const fingerprints = ['-6148914691236517206', '3689348814741910323', '1085102592571150095'];
   for (const [nth, print] of fingerprints.entries()) {
     await addImage(one, sha(nth), print);
@@ -99,19 +174,19 @@ test('Equal and similar images lead to duplicates without a known city, also whe
     await addImage(similar, sha(nth + 100));
   }
   await addImage(none, sha(200), '81985529216486895');
-  await settle(db);
-  assert.deepEqual(await pairsOf(db), [[one, equal]]);
+  await settle();
+  assert.deepEqual(await pairsOf(), [[one, equal]]);
   for (const [nth, print] of fingerprints.entries()) {
     const near = BigInt.asIntN(64, BigInt(print) ^ 1n).toString();
     await sql`update images set fingerprint = ${near} where sha256 = ${sha(nth + 100)}`.execute(db);
   }
-  await settle(db);
-  assert.deepEqual(await pairsOf(db), [
+  await settle();
+  assert.deepEqual(await pairsOf(), [
     [one, equal],
     [one, similar],
     [equal, similar],
   ]);
-  assert.equal((await groupsOf(db)).get(none), null);
+  assert.equal((await groupsOf()).get(none), null);
 });
 
 test('A copied text is found by its meaning without an equal fact', async () => {
@@ -120,20 +195,20 @@ test('A copied text is found by its meaning without an equal fact', async () => 
   const facts = { deal_type: 'sale', price: 50_000, currency: 'USD', rooms: 1, description: words };
   const vector = `[${Array.from({ length: 16 }, (_, nth) => nth + 1).join(',')}]`;
   const embedded = { ...facts, embedding: vector, embedding_model: 'mock' };
-  const [one, other] = [await addListing(db, embedded), await addListing(db, embedded)];
-  await settle(db);
-  assert.deepEqual(await pairsOf(db), [[one, other]]);
+  const [one, other] = [await addListing(embedded), await addListing(embedded)];
+  await settle();
+  assert.deepEqual(await pairsOf(), [[one, other]]);
   // Vectors of another model are not compared, and a vector alone is no reason.
-  await addListing(db, { ...embedded, embedding_model: 'other' });
-  await addListing(db, { ...embedded, description: 'зовсім інші слова про зовсім іншу квартиру' });
-  await settle(db);
-  assert.deepEqual(await pairsOf(db), [[one, other]]);
+  await addListing({ ...embedded, embedding_model: 'other' });
+  await addListing({ ...embedded, description: 'зовсім інші слова про зовсім іншу квартиру' });
+  await settle();
+  assert.deepEqual(await pairsOf(), [[one, other]]);
 });
 
 test('Only changes of compared columns mark a listing', async () => {
-  const id = await addListing(db);
-  await settle(db);
-  await change(db, id, { updated_at: new Date(), title: 'Another title' });
+  const id = await addListing();
+  await settle();
+  await change(id, { updated_at: new Date(), title: 'Another title' });
   assert.deepEqual(await db.selectFrom('duplicate_marks').selectAll().execute(), []);
   const { rows } = await sql<{ definition: string }>`
     select pg_get_triggerdef(oid) as definition from pg_trigger
@@ -160,11 +235,11 @@ function startSearch(warnings: object[] = []) {
 }
 
 test('Several processes search the marked listings together', async () => {
-  for (let nth = 0; nth < 70; nth += 1) await addListing(db, { ...FLAT, floor: nth % 35 });
+  for (let nth = 0; nth < 70; nth += 1) await addListing({ ...FLAT, floor: nth % 35 });
   const searches = [startSearch(), startSearch()];
   await until('all are searched', async () => (await marksLeft()) === 0);
   await Promise.all(searches.map(({ close }) => close()));
-  assert.equal((await pairsOf(db)).length, 35);
+  assert.equal((await pairsOf()).length, 35);
   const found = await groups();
   assert.equal(new Set(found).size, 35);
   assert.ok(found.every((group) => group !== null));
@@ -175,25 +250,25 @@ test('A failed search is repeated and does not hold up others', async () => {
     begin raise exception 'no'; end $$`.execute(db);
   await sql`create trigger fails before insert on duplicate_pairs
     for each row execute function fail_once()`.execute(db);
-  const [one, other] = [await addListing(db), await addListing(db)];
-  await addListing(db, { ...FLAT, floor: 9 });
+  const [one, other] = [await addListing(), await addListing()];
+  await addListing({ ...FLAT, floor: 9 });
   const warnings: object[] = [];
   const search = startSearch(warnings);
   await until('both have failed and the third was searched', async () => {
     return warnings.length === 2 && (await marksLeft()) === 2;
   });
-  assert.deepEqual(await pairsOf(db), []);
+  assert.deepEqual(await pairsOf(), []);
   await sql`drop trigger fails on duplicate_pairs`.execute(db);
   // Ends their lease of a minute.
   await sql`update duplicate_marks set claimed_until = now()`.execute(db);
   await until('they are searched again', async () => (await marksLeft()) === 0);
   await search.close();
-  assert.deepEqual(await pairsOf(db), [[one, other]]);
+  assert.deepEqual(await pairsOf(), [[one, other]]);
 });
 
 test('A claim takes the latest settled changes, all of one listing together, until its lease ends', async () => {
-  const ids = [await addListing(db), await addListing(db), await addListing(db)];
-  await change(db, ids[2] ?? 0, { floor: 4 });
+  const ids = [await addListing(), await addListing(), await addListing()];
+  await change(ids[2] ?? 0, { floor: 4 });
   const claim = async (settledMs = 0) =>
     (await claimMarks(db, { limit: 3, settledMs, leaseMs: 60_000 })).map(({ listingId, marks }) => [
       listingId,
@@ -208,7 +283,7 @@ test('A claim takes the latest settled changes, all of one listing together, unt
 });
 
 test('Each failed search doubles the wait, up to an hour, and is counted', async () => {
-  await addListing(db);
+  await addListing();
   const registry = new Registry();
   registerDuplicateMetrics(registry, { db, onError: assert.ifError });
   const counted = async () => {
@@ -235,7 +310,7 @@ test('Each failed search doubles the wait, up to an hour, and is counted', async
 });
 
 test('A full group takes no more listings until one leaves', async () => {
-  const first = await addListing(db);
+  const first = await addListing();
   await sql`insert into property_listings
       (source_slug, external_id, description, search_text, deal_type, city_key, rooms, area_total, floor)
     select 'doshka', 'copy-' || n, '', '', 'sale', 'львів', 9, 100 + n / 1000.0, 1
@@ -244,13 +319,13 @@ test('A full group takes no more listings until one leaves', async () => {
   await sql`insert into duplicate_pairs (low_id, high_id, score, reasons)
     select ${first}::bigint, id, 1, '[]' from property_listings where id <> ${first}`.execute(db);
   await sql`truncate duplicate_marks`.execute(db);
-  const late = await addListing(db);
-  await settle(db);
+  const late = await addListing();
+  await settle();
   assert.deepEqual(
-    (await pairsOf(db)).filter((pair) => pair.includes(late)),
+    (await pairsOf()).filter((pair) => pair.includes(late)),
     [[first, late]],
   );
-  const byId = await groupsOf(db);
+  const byId = await groupsOf();
   assert.equal(byId.get(late), null);
   assert.equal([...byId.values()].filter((group) => group === first).length, MAX_GROUP_SIZE);
   // A search of the late listing adds it once another has left.
@@ -258,8 +333,8 @@ test('A full group takes no more listings until one leaves', async () => {
   await sql`delete from duplicate_pairs where high_id = ${leaver}`.execute(db);
   await sql`update property_listings set duplicate_group = null where id = ${leaver}`.execute(db);
   await sql`insert into duplicate_marks (listing_id) values (${late})`.execute(db);
-  await settle(db);
-  assert.equal((await groupsOf(db)).get(late), first);
+  await settle();
+  assert.equal((await groupsOf()).get(late), first);
 });
 
 /** Listings with neighbouring areas are one flat. */
@@ -295,7 +370,7 @@ async function expectedPairs(): Promise<DuplicatePair[]> {
 
 test('Pairs and groups are right after changes during concurrent searches', async () => {
   const ids: number[] = [];
-  for (let nth = 0; nth < LISTINGS; nth += 1) ids.push(await addListing(db));
+  for (let nth = 0; nth < LISTINGS; nth += 1) ids.push(await addListing());
   const ended = new AbortController();
 
   async function searchOn(): Promise<void> {
@@ -327,8 +402,8 @@ test('Pairs and groups are right after changes during concurrent searches', asyn
         return left.length === 0;
       });
       const pairs = await expectedPairs();
-      assert.deepEqual(await pairsOf(db), pairs, `episode ${episode}`);
-      assert.deepEqual(await groupsOf(db), findComponents(ids, pairs), `episode ${episode}`);
+      assert.deepEqual(await pairsOf(), pairs, `episode ${episode}`);
+      assert.deepEqual(await groupsOf(), findComponents(ids, pairs), `episode ${episode}`);
     }
   } finally {
     ended.abort();
@@ -337,7 +412,7 @@ test('Pairs and groups are right after changes during concurrent searches', asyn
 });
 
 test('A search fails on a listing that a job holds, and succeeds afterwards', async () => {
-  const [one, other] = [await addListing(db), await addListing(db)];
+  const [one, other] = [await addListing(), await addListing()];
   const [claimed] = await claimMarks(db, { limit: 1, settledMs: 0, leaseMs: 60_000 });
   assert.equal(claimed?.listingId, other);
   if (engine === 'postgres') {
@@ -345,8 +420,87 @@ test('A search fails on a listing that a job holds, and succeeds afterwards', as
       await sql`select from property_listings where id = ${one} for share`.execute(trx);
       await assert.rejects(updatePairs(db, claimed), /lock timeout/);
     });
-    assert.deepEqual(await pairsOf(db), []);
+    assert.deepEqual(await pairsOf(), []);
   }
   await updatePairs(db, claimed);
-  assert.deepEqual(await pairsOf(db), [[one, other]]);
+  assert.deepEqual(await pairsOf(), [[one, other]]);
+});
+
+type Plan = { 'Node Type': string; 'Index Name'?: string; Plans?: Plan[] };
+
+/** Returns the indexes that a query's plan reads, and "Seq Scan" if it reads a whole table. */
+async function indexesOf(query: RawBuilder<unknown>, on: typeof db = db): Promise<string[]> {
+  const { rows } = await sql<{ 'QUERY PLAN': [{ Plan: Plan }] }>`
+    explain (format json) ${query}`.execute(on);
+  const walk = (plan: Plan): string[] => [
+    ...(plan['Node Type'] === 'Seq Scan' ? ['Seq Scan'] : []),
+    ...(plan['Index Name'] === undefined ? [] : [plan['Index Name']]),
+    ...(plan.Plans ?? []).flatMap(walk),
+  ];
+  return rows.flatMap((row) => row['QUERY PLAN'].flatMap(({ Plan: plan }) => walk(plan)));
+}
+
+test('Each query for candidates uses an index, and the nearest areas come first', async () => {
+  // Ten cities in which every listing has one shape, one floor, about one area and one common image.
+  const own = await addListing();
+  await sql`
+    insert into property_listings (source_slug, external_id, description, search_text, phones,
+      deal_type, city_key, rooms, area_total, floor, price, currency)
+    select 'doshka', 'many-' || n, '', '', '{}', 'sale',
+      case n % 10 when 0 then 'львів' else 'місто ' || n % 10 end, 2, 54.3 + (n % 100) / 100.0,
+      case when n % 7 > 0 then 3 end, 87000 + n % 50, 'USD'
+    from generate_series(1, 3000) as n`.execute(db);
+  await sql`
+    insert into images (sha256, media_type, width, height, bytes, fingerprint)
+    select lpad(to_hex(n), 64, '0'), 'image/jpeg', 1, 1, 1, hashint8extended(n, 0)
+    from generate_series(1, 3002) as n`.execute(db);
+  await sql`
+    insert into listing_images (listing_id, position, sha256)
+    select id, 0, lpad(to_hex(1), 64, '0') from property_listings
+    union all
+    select id, 1, lpad(to_hex(1 + row_number() over (order by id)), 64, '0')
+    from property_listings`.execute(db);
+  await sql`analyze`.execute(db);
+
+  const listing = (await loadComparedListings(db, [own])).get(own) ?? assert.fail();
+  const shapes = [listing, { ...listing, floor: null }, { ...listing, rooms: null }];
+  for (const query of shapes.flatMap(buildSimilarFactsQueries)) {
+    assert.deepEqual(await indexesOf(query), ['property_listings_alike']);
+  }
+  for (const query of buildSimilarFactsQueries({ ...listing, price: null })) {
+    // Few listings have no price, so the planner may choose the index of cities.
+    assert.match(String(await indexesOf(query)), /^property_listings_(alike|city)$/);
+  }
+  for (const [query, index] of [
+    [buildSameImagesQuery(own), 'listing_images_sha256'],
+    [buildSimilarImagesQuery(own), 'images_fingerprint'],
+  ] as const) {
+    const indexes = await indexesOf(query);
+    assert.ok(indexes.includes(index) && !indexes.includes('Seq Scan'), String(indexes));
+  }
+  // No listing has a vector here, so the planner would read the table.
+  await db.transaction().execute(async (trx) => {
+    await sql`set local enable_seqscan = off`.execute(trx);
+    const nearest = buildNearestQuery(`[${Array(16).fill(1).join()}]`);
+    assert.deepEqual(await indexesOf(nearest, trx), ['property_listings_nearest']);
+  });
+
+  const candidates = await findCandidates(db, listing);
+  const found = [...(await loadComparedListings(db, candidates)).values()];
+  const areas = found.filter(({ floor }) => floor === 3).map((one) => one.area_total);
+  const count = (area: number) => areas.filter((one) => one === area).length;
+  // There are 26 of the same area and as many of the next.
+  assert.deepEqual([areas.length, count(54.3), count(54.4), count(54.5)], [60, 26, 26, 8]);
+  // Fewer than the bound have an unknown floor.
+  assert.equal(found.length - areas.length, 42);
+});
+
+test('A listing without city, area or deal type, and without images, has no candidates', async () => {
+  const id = await addListing();
+  const listing = (await loadComparedListings(db, [id])).get(id) ?? assert.fail();
+  await addListing();
+  assert.equal((await findCandidates(db, listing)).length, 1);
+  for (const unknown of [{ city_key: null }, { area_total: null }, { deal_type: null }]) {
+    assert.deepEqual(await findCandidates(db, { ...listing, ...unknown }), []);
+  }
 });

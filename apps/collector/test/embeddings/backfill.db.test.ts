@@ -149,21 +149,6 @@ test('A listing that changes during its embedding is left to a worker, and its c
   assert.deepEqual([(await backfill(model)).embedded, await countBy('renamed')], [1, LISTINGS]);
 });
 
-test('The cost of a failed run is kept', async () => {
-  const mock = countedModel();
-  const embed: Embed = async (texts, options) => {
-    await mock.embed(texts, options);
-    throw new ModelError('MODEL_UNREACHABLE', 'gone');
-  };
-  const before = await costs();
-  await assert.rejects(backfill({ embed, embeddingModel: 'renamed' }), ModelError);
-  const after = await costs();
-  assert.deepEqual(
-    after.calls.map((calls, index) => calls - (before.calls[index] ?? 0)),
-    before.calls.map((_, index) => (index < 64 ? 1 : 0)),
-  );
-});
-
 const tooLong = () => new ModelError('MODEL_REJECTED', 'The text is too long.');
 
 /** Returns whether one of the texts belongs to the listing with this number. */

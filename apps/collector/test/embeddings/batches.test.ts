@@ -1,9 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { createLogger, withLogFields } from '@oselya/kit';
 import { type ModelCallEvent, type ModelClient, ModelError } from '@oselya/model';
 import { createBatchingEmbedder, splitIntoRequests } from '../../src/embeddings/batches.ts';
-import { getJobLogFields } from '../../src/queue/job-types.ts';
 
 type Request = { texts: readonly string[]; signal: AbortSignal | undefined };
 
@@ -87,32 +85,6 @@ test('A text that cannot be embedded fails alone', async () => {
   assert.deepEqual(
     model.requests.map(({ texts }) => texts),
     [['a', 'bad', 'cc'], ['a'], ['bad'], ['cc']],
-  );
-});
-
-test('The log lines of a request name each of its jobs', async () => {
-  const lines: Record<string, unknown>[] = [];
-  const log = createLogger({
-    level: 'info',
-    service: 'test',
-    destination: { write: (line) => lines.push(JSON.parse(line) as Record<string, unknown>) },
-  });
-  const model = modelOf((texts) => {
-    log.warn('a request to the model failed');
-    if (texts.length > 1) throw new ModelError('MODEL_REJECTED', 'One of them is too long.');
-  });
-  const embedText = createBatchingEmbedder(model);
-  const jobs = ['one', 'two'].map((sourceSlug, nth) =>
-    getJobLogFields({ rawId: nth + 1, attempt: 3, sourceSlug, requestId: `request-${sourceSlug}` }),
-  );
-  await Promise.all(jobs.map((job) => withLogFields(job, () => embedText(wantedOf('text')))));
-  const [first, second] = [
-    { raw_id: 1, source: 'one', attempt: 3, request_id: 'request-one' },
-    { raw_id: 2, source: 'two', attempt: 3, request_id: 'request-two' },
-  ];
-  assert.deepEqual(
-    lines.map(({ level: _level, time: _time, service: _service, msg: _msg, ...fields }) => fields),
-    [{ jobs: [first, second] }, first, second],
   );
 });
 

@@ -90,8 +90,8 @@ const main = await serve((request, response) => {
   seen.push(path);
   const [, kind = '', argument = ''] = path.split('/');
   const answer = responses[kind]?.(argument, { times: requests(path) }) ?? { status: 404 };
-  if (typeof answer === 'function') return void answer(response);
-  response.writeHead(answer.status ?? 200, answer.headers).end(answer.body ?? bytes);
+  if (typeof answer === 'function') answer(response);
+  else response.writeHead(answer.status ?? 200, answer.headers).end(answer.body ?? bytes);
 });
 
 const download = createDownload({

@@ -1,8 +1,8 @@
 import { formatVector } from '@oselya/db';
 import { type Kysely, sql } from 'kysely';
 import type { Tables } from '../../tables.ts';
-import { EMBEDDED_COLUMNS, embeddingText, isEmbedded } from '../../embeddings/text.ts';
-import { onSameListing } from '../../listing/listing.ts';
+import { EMBEDDED_COLUMNS, buildEmbeddingText, isEmbedded } from '../../embeddings/text.ts';
+import { joinSameListing } from '../../listing/listing.ts';
 import { writeToListing } from '../../queue/fence.ts';
 import { sha256 } from '../../text.ts';
 import { requireOutput, type StageRun } from '../context.ts';
@@ -17,7 +17,7 @@ export const embed: StageRun = async (context, { db, model }, signal) => {
   const listingId = requireOutput(context, 'listingId');
   const listing = await findEmbedding(db, listingId);
   if (listing.raw_id !== job.rawId) return SUPERSEDED;
-  const text = embeddingText(listing);
+  const text = buildEmbeddingText(listing);
   const hash = sha256(text);
   if (isEmbedded(listing, { hash, model: model.embeddingModel })) return SKIPPED;
 
@@ -38,7 +38,7 @@ export const embed: StageRun = async (context, { db, model }, signal) => {
 function findEmbedding(db: Kysely<Tables>, listingId: number) {
   return db
     .selectFrom('property_listings as listing')
-    .innerJoin('listing_payloads as current', onSameListing)
+    .innerJoin('listing_payloads as current', joinSameListing)
     .select(['raw_id', 'embedding_model', 'embedding_text_hash', ...EMBEDDED_COLUMNS])
     .select(sql<boolean>`embedding is not null`.as('is_embedded'))
     .where('id', '=', listingId)
