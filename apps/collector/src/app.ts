@@ -16,7 +16,7 @@ import { changeRoutes } from './listing/changes.ts';
 import { listingRoutes } from './listing/routes.ts';
 import type { JobInput } from './pipeline/context.ts';
 import { monitoringRoutes } from './operations/monitoring.ts';
-import type { InlineJobs } from './queue/inline.ts';
+import type { JobRunner } from './queue/job-runner.ts';
 import { operationRoutes } from './operations/routes.ts';
 import { searchRoutes } from './search/routes.ts';
 import type { Services } from './services.ts';
@@ -33,7 +33,7 @@ const TAGS = [
 export async function createApp(
   config: Config,
   services: Services,
-  jobs: InlineJobs<JobInput>,
+  jobs: JobRunner<JobInput>,
 ): Promise<Server> {
   const { log, database, model, images, imageStore, disk, temporary } = services;
   const { notifications, metrics } = services;

@@ -5,15 +5,15 @@ import { type Kysely, sql } from 'kysely';
 import type { Config } from './config.ts';
 import type { Tables } from './tables.ts';
 
-/** A database with the tables of several apps; each app knows its own. */
+/** A database with the tables of several apps. */
 export type SharedDatabase = Omit<Database<Tables>, 'db'> & { readonly db: object };
 
-/** Connections beside those of the jobs in progress: for requests, leases and metrics. */
+/** Additional connections for requests, leases and metrics. */
 const SPARE_CONNECTIONS = 8;
 
 /**
- * Opens the database, or takes the shared one, which then is not closed.
- * @throws DatabaseError if it cannot be opened.
+ * Opens the database, unless it is shared. `close` does not close a shared database.
+ * @throws DatabaseError
  */
 export async function openDatabase(
   config: Pick<Config, 'DATABASE_URL' | 'DATA_DIR' | 'COLLECTOR_WORKERS' | 'COLLECTOR_UPLOADS'>,
@@ -21,7 +21,7 @@ export async function openDatabase(
   shared?: SharedDatabase,
 ): Promise<{ database: Database<Tables>; close: () => Promise<void> }> {
   if (shared !== undefined) {
-    // After the migration the collector's tables are there.
+    // The migration creates the collector's tables.
     return { database: shared as Database<Tables>, close: () => Promise.resolve() };
   }
   const database = await connect<Tables>({
@@ -44,12 +44,11 @@ export function migrations(config: Pick<Config, 'EMBEDDING_DIMENSIONS'>): Migrat
 }
 
 /**
- * Checks that the database can hold and search the embeddings that the configuration asks for.
+ * Checks that the database can store and search the configured embeddings.
  * @throws StartError if pgvector is too old, or the column has another width.
  */
 export async function checkVectorSupport(db: Kysely<Tables>, dimensions: number): Promise<void> {
-  // Earlier versions lack iterative scans, so that a filtered search returns too few rows. For pgvector's type the
-  // modifier is the width.
+  // Earlier versions lack iterative scans, so a filtered search returns too few rows.
   const { rows } = await sql<{ version: string; isRecent: boolean; width: number }>`
     select extversion as version,
            string_to_array(extversion, '.')::integer[] >= array[0, 8] as "isRecent",

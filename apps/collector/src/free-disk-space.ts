@@ -1,8 +1,8 @@
 import { statfs } from 'node:fs/promises';
 import type { Logger } from '@oselya/kit';
 import { Gauge, type Registry } from 'prom-client';
-import { createMeasure } from './metrics.ts';
 import { problem } from './errors.ts';
+import { createMeasure } from './metrics.ts';
 import { MEBIBYTE } from './schemas.ts';
 
 /** The disk that holds DATA_DIR. */
@@ -27,13 +27,13 @@ export function createDisk(options: {
   minFreeMb: number;
   freeBytes?: () => Promise<number>;
 }): Disk {
-  const { folder, minFreeMb } = options;
-  const readFreeBytes = async () => {
-    const { bavail, bsize } = await statfs(folder);
-    return bavail * bsize;
-  };
-  const { freeBytes = readFreeBytes } = options;
-  const minFreeBytes = minFreeMb * MEBIBYTE;
+  const minFreeBytes = options.minFreeMb * MEBIBYTE;
+  const {
+    freeBytes = async () => {
+      const { bavail, bsize } = await statfs(options.folder);
+      return bavail * bsize;
+    },
+  } = options;
   return {
     minFreeBytes,
     freeBytes,
@@ -43,7 +43,7 @@ export function createDisk(options: {
   };
 }
 
-/** Returns whether an error, or one of its causes, means that the disk is full. */
+/** Returns whether an error or its cause means that the disk is full. */
 export function isDiskLow(error: unknown): boolean {
   if (!(error instanceof Error)) return false;
   const isLow = 'code' in error && (error.code === 'disk_low' || error.code === 'ENOSPC');
@@ -69,8 +69,8 @@ export function createDiskGate(
 }
 
 /**
- * Registers the gauges for free disk space and its required minimum. Contract 1, MIN_FREE_DISK_MB.
- * @param onError Called if free space cannot be read; the other metrics are still served.
+ * Registers the gauges for the free disk space and its minimum.
+ * @param onError Called if the free space cannot be read. The other metrics are still served.
  */
 export function registerDiskMetrics(
   registry: Registry,

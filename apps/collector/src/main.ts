@@ -14,7 +14,7 @@ import { expireLeases } from './queue/job-writes.ts';
 import { CHANNEL } from './queue/notifications.ts';
 import { startWorker as startQueueWorker } from './queue/worker.ts';
 import { openInlineJobs, openServices, type Services, type Shared } from './services.ts';
-import { type Close, closeAll } from './async/wait.ts';
+import { mapParallel } from './async/concurrency.ts';
 
 export { ModelError } from '@oselya/model';
 export { createApiKeyStore, SCOPES } from './access/api-keys.ts';
@@ -31,13 +31,19 @@ export { normaliseText } from './text.ts';
 export type { Shared } from './services.ts';
 export { openTrial, type Trial, type TrialExtraction } from './commands/trial.ts';
 
-/** A running collector: the address of its API, and its shutdown. Contract 4, Queue. */
+/** A running collector with the URL of its API. */
 export type Running = { url: string; close: () => Promise<void> };
 
+type Close = () => Promise<void>;
+
+/** Closes all parts at once, because a broken connection must not keep the worker claiming. */
+const closeAll = (parts: readonly Close[]) =>
+  mapParallel(parts, Infinity, (close) => close()).then(() => undefined);
+
 /**
- * Starts the collector: the API, and a worker too unless `COLLECTOR_WORKER=false`.
- * @param shared Resources of a process with several apps; they stay open.
- * @throws ConfigError, StartError, DatabaseError: for the operator.
+ * Starts the collector: the API, and a worker unless `COLLECTOR_WORKER=false`.
+ * @param shared Resources of a process with several apps, which stay open.
+ * @throws ConfigError, StartError, DatabaseError
  */
 export async function start(
   env: NodeJS.ProcessEnv = process.env,
@@ -45,8 +51,7 @@ export async function start(
 ): Promise<Running> {
   const config = readConfig(env);
   await mkdir(config.DATA_DIR, { recursive: true });
-  // Closed in reverse order, also if the start fails; jobs end first, so that the worker claims nothing while slow
-  // requests end.
+  // Jobs end before requests, so that the worker claims nothing while slow requests end.
   await using opened = new AsyncDisposableStack();
   const services = await openServices(config, shared);
   opened.defer(services.close);
@@ -58,7 +63,7 @@ export async function start(
   const app = await createApp(config, services, jobs);
   onDrain(app, endWork);
   opened.defer(() => closeServer(app, timeoutMs));
-  await takeOver(services);
+  await takeOverJobs(services);
   const { COLLECTOR_HOST: host, COLLECTOR_PORT: port } = config;
   const url = await listen(app, { host, port, variable: 'COLLECTOR_PORT' });
   if (config.COLLECTOR_AUTH !== 'required') {
@@ -70,7 +75,7 @@ export async function start(
       );
   }
   // Work begins only after the port is known to be free.
-  if (config.COLLECTOR_WORKER) parts.push((await work(config, services)).close);
+  if (config.COLLECTOR_WORKER) await startBackgroundWork(config, services, parts);
   const image = config.COLLECTOR_WORKER ? getControlImage : undefined;
   parts.push(startModelProbes(config, { ...services, image }).close);
   const running = opened.move();
@@ -78,8 +83,8 @@ export async function start(
 }
 
 /**
- * Starts a worker alone, without the API.
- * @returns The address of its health and metrics if COLLECTOR_WORKER_PORT is set.
+ * Starts a worker without the API.
+ * @returns The URL of its health and metrics if COLLECTOR_WORKER_PORT is set.
  */
 export async function startWorker(
   env: NodeJS.ProcessEnv = process.env,
@@ -93,10 +98,12 @@ export async function startWorker(
   opened.defer(services.close);
   const page = await openWorkerPage(config, services);
   if (page !== undefined) opened.defer(page.close);
-  await takeOver(services);
-  const { close } = await work(config, services);
-  if (page === undefined) opened.defer(close);
-  else page.onDrain(close);
+  await takeOverJobs(services);
+  const parts: Close[] = [];
+  const endWork = () => closeAll(parts.splice(0));
+  if (page === undefined) opened.defer(endWork);
+  else page.onDrain(endWork);
+  await startBackgroundWork(config, services, parts);
   opened.defer(startModelProbes(config, { ...services, image: getControlImage }).close);
   const running = opened.move();
   return { url: page?.url, close: () => running.disposeAsync() };
@@ -117,29 +124,30 @@ export async function migrateDatabase(
   }
 }
 
-/** The time that jobs and requests in progress have at shutdown. Contract 4, Queue. */
+/** Time for jobs and requests in progress at shutdown. */
 const shutdownMs = (config: Config): number => config.COLLECTOR_SHUTDOWN_SECONDS * 1000;
 
 /**
- * Expires the leases of an earlier process, if only one can have the database. It precedes the first request, which may
- * claim its own payload.
+ * Expires the leases of an earlier process if no other process can use the database. Call it before the first request,
+ * which may claim its own payload.
  */
-async function takeOver({ database }: Services): Promise<void> {
+async function takeOverJobs({ database }: Services): Promise<void> {
   if (database.isExclusive) await expireLeases(database.db);
 }
 
-/** Starts the background work; a start that fails ends the part that had begun. */
-async function work(config: Config, services: Services): Promise<{ close: () => Promise<void> }> {
+/** Starts the worker, the upkeep and the search for duplicates, and adds their shutdown to `parts`. */
+async function startBackgroundWork(
+  config: Config,
+  services: Services,
+  parts: Close[],
+): Promise<void> {
   const { database, model, disk, imageStore, notifications, metrics, log } = services;
+  const { db } = database;
   const slots = config.COLLECTOR_WORKERS;
   metrics.workerSlots.set(slots);
   const hasRoom = createDiskGate(disk, log);
-  await using opened = new AsyncDisposableStack();
-  // The parts close together: a broken connection must not keep the worker claiming.
-  const parts: Close[] = [];
-  opened.defer(() => closeAll(parts));
   const worker = startQueueWorker({
-    db: database.db,
+    db,
     process: async (job, options) => {
       metrics.workerLastClaim.setToCurrentTime();
       metrics.workerJobs.inc();
@@ -158,10 +166,9 @@ async function work(config: Config, services: Services): Promise<{ close: () => 
     maxAttempts: config.COLLECTOR_MAX_ATTEMPTS,
   });
   parts.push(() => worker.stop({ timeoutMs: shutdownMs(config) }));
-  opened.defer(notifications.subscribe(worker.notify));
+  const unsubscribe = notifications.subscribe(worker.notify);
+  parts.push(async () => unsubscribe());
   parts.push(await database.listen(CHANNEL, worker.notify));
-  parts.push(startUpkeep({ ...services, db: database.db, config }).close);
-  parts.push(startDuplicateSearch({ ...services, db: database.db }).close);
-  const working = opened.move();
-  return { close: () => working.disposeAsync() };
+  parts.push(startUpkeep({ ...services, db, config }).close);
+  parts.push(startDuplicateSearch({ ...services, db }).close);
 }

@@ -4,16 +4,13 @@ import { settlesWithin } from './async/wait.ts';
 /** Buckets in seconds, for quick queries and slow calls to a model. */
 const SECONDS = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120];
 
-/** Further sources share the label `other`, since clients may invent them. */
+/** Maximum number of sources with their own label, since clients may invent sources. */
 const MAX_SOURCE_LABELS = 1000;
 
 /** The collector's metrics. */
 export type Metrics = ReturnType<typeof createMetrics>;
 
-/**
- * Creates and registers the collector's metrics. Those of the queue, the breaker, the disk and the duplicates are beside
- * the code that they measure. Contract 4, Metrics.
- */
+/** Creates and registers the collector's counters, histograms and worker gauges. Contract 4, Metrics. */
 export function createMetrics(registry: Registry) {
   const registers = [registry];
   const counter = <Label extends string>(name: string, help: string, ...labelNames: Label[]) =>
@@ -84,7 +81,7 @@ function createIngestRequests(registers: Registry[]) {
     labelNames: ['source', 'outcome'],
     registers,
   });
-  // Each label makes a time series, which stays for as long as the process lives.
+  // Each label creates a time series, which stays until the process ends.
   const sources = new Set<string>();
   const labelOf = (source: string, outcome: string) => {
     if (outcome === 'accepted' && sources.size < MAX_SOURCE_LABELS) sources.add(source);
@@ -99,19 +96,19 @@ function createIngestRequests(registers: Registry[]) {
   };
 }
 
-/** How long a scrape waits for one measure; Prometheus gives up after 10 s. */
+/** Maximum time that a scrape waits for one measure. Prometheus gives up after 10 s. */
 const WAIT_MS = 2000;
 
-/** How long an old value is shown; Prometheus shows one that has ended as long. */
-const KEPT_MS = 300_000;
+/** Time until an old value is removed, as in Prometheus. */
+const STALE_MS = 300_000;
 
 /**
- * Creates the `collect` of gauges whose value is read from a database or a disk that may hang. A scrape waits 2 s at
- * most; a later value is shown by the next scrape, and the old one for five minutes until then.
+ * Creates the `collect` of gauges whose value comes from a database or disk that may hang. A scrape waits at most 2 s.
+ * A later value appears in the next scrape; until then the old value stays for at most five minutes.
  * @param options.show Sets the gauges.
- * @param options.forget Removes their values.
+ * @param options.forget Removes the values of the gauges.
  * @param options.onError Called when `read` fails.
- * @param options.clock Milliseconds that only grow.
+ * @param options.clock A monotonic clock in milliseconds.
  */
 export function createMeasure<Value>(options: {
   read: () => Promise<Value>;
@@ -138,6 +135,6 @@ export function createMeasure<Value>(options: {
   return async () => {
     reading ??= readAndShow();
     await settlesWithin(reading, WAIT_MS);
-    if (shownAt === undefined || clock() - shownAt > KEPT_MS) forget();
+    if (shownAt === undefined || clock() - shownAt > STALE_MS) forget();
   };
 }

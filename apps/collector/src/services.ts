@@ -14,7 +14,7 @@ import { openObservedModel } from './model.ts';
 import { createArchiveCheck } from './operations/archive-check.ts';
 import { createRawCleanup } from './operations/payloads.ts';
 import { createPipeline } from './pipeline/pipeline.ts';
-import { createInlineJobs, type InlineJobs } from './queue/inline.ts';
+import { createJobRunner, type JobRunner } from './queue/job-runner.ts';
 import type { ProcessJob } from './queue/job-types.ts';
 import { createNotifications } from './queue/notifications.ts';
 import { createSafeFetch } from './safe-fetch/fetch.ts';
@@ -22,12 +22,12 @@ import { createSafeFetch } from './safe-fetch/fetch.ts';
 /** The services that the API and the worker of one process share. */
 export type Services = Awaited<ReturnType<typeof createServices>>;
 
-/** Resources that a process with several apps, or a test, shares with the app, which does not close them. */
+/** Resources that a process with several apps, or a test, shares with the app. The app does not close them. */
 export type Shared = { database?: SharedDatabase; log?: Logger; disk?: Disk };
 
 /**
  * Opens and migrates the database, and creates the services on it.
- * @throws StartError, DatabaseError: for the operator.
+ * @throws StartError, DatabaseError
  */
 export async function openServices(config: Config, shared: Shared = {}): Promise<Services> {
   const log = shared.log ?? createLogger({ level: config.LOG_LEVEL, service: 'collector' });
@@ -43,7 +43,7 @@ export async function openServices(config: Config, shared: Shared = {}): Promise
   return { ...services, close: () => running.disposeAsync() };
 }
 
-/** Creates the services on a database, without a query. */
+/** Creates the services without querying the database. */
 export async function createServices(
   config: Config,
   given: {
@@ -104,14 +104,14 @@ export async function createServices(
 }
 
 /**
- * Opens the jobs that run within a request or a command.
- * @typeParam Input The input that `services.process` takes with a job.
+ * Creates the runner of jobs within a request or a command.
+ * @typeParam Input Additional input of `services.process`.
  */
 export function openInlineJobs<Input>(
   config: Config,
   services: Pick<Services, 'database' | 'metrics' | 'log'> & { process: ProcessJob<Input> },
-): InlineJobs<Input> {
+): JobRunner<Input> {
   const { database, process, metrics, log } = services;
   const leaseMs = config.COLLECTOR_LEASE_SECONDS * 1000;
-  return createInlineJobs({ db: database.db, process, metrics, log, leaseMs });
+  return createJobRunner({ db: database.db, process, metrics, log, leaseMs });
 }

@@ -63,26 +63,23 @@ export async function connect<Schema>(options: ConnectOptions): Promise<Database
     onError = () => undefined,
     onWarning = () => undefined,
   } = options;
-  const engine =
+  const opened =
     url === undefined
       ? await openPglite(dataDir, image)
       : openPostgres({ url, maxConnections, onError, queryTimeoutMs });
+  const { pool, close } = opened;
   try {
-    await checkServer(engine.pool);
-    if (url !== undefined) await warnAboutDataLoss(engine.pool, onWarning);
+    await checkServer(pool);
+    if (url !== undefined) await warnAboutDataLoss(pool, onWarning);
   } catch (error) {
-    await engine.close();
+    await close();
     throw error;
   }
   return {
+    ...opened,
     engine: url === undefined ? 'pglite' : 'postgres',
     isExclusive: url === undefined,
-    db: new Kysely<Schema>({
-      dialect: new PostgresDialect({ pool: createKyselyPool(engine.pool) }),
-    }),
-    pool: engine.pool,
-    listen: engine.listen,
-    close: engine.close,
+    db: new Kysely<Schema>({ dialect: new PostgresDialect({ pool: createKyselyPool(pool) }) }),
   };
 }
 
@@ -139,8 +136,8 @@ async function queryOne<Row extends pg.QueryResultRow>(pool: pg.Pool, query: str
   }
 }
 
-function throwUnsuitable(why: string): never {
-  throw new DatabaseError('DATABASE_UNSUITABLE', `The database cannot be used: ${why}`);
+function throwUnsuitable(reason: string): never {
+  throw new DatabaseError('DATABASE_UNSUITABLE', `The database cannot be used: ${reason}`);
 }
 
 /**

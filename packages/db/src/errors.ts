@@ -6,10 +6,7 @@ export type DatabaseErrorCode =
   | 'FOLDER_UNUSABLE'
   | 'MIGRATION_FAILED';
 
-/**
- * Failure to open, prepare or reach the database. The message tells the operator the problem and the solution in one
- * line, and does not contain the password.
- */
+/** Failure to open, prepare or reach the database. The message names the problem and the solution, without the password. */
 export class DatabaseError extends Error {
   override readonly name = 'DatabaseError';
   readonly code: DatabaseErrorCode;
@@ -34,7 +31,7 @@ export function isDatabaseOutage(error: unknown): boolean {
   return error instanceof DatabaseError && error.code === 'DATABASE_UNREACHABLE';
 }
 
-/** Returns a short reason for a connection error. Messages of node-postgres do not contain the password. */
+/** Returns the message of a connection error. Messages of node-postgres do not contain the password. */
 function describeReason(error: unknown): string {
   if (error instanceof AggregateError && error.errors.length > 0)
     return describeReason(error.errors[0]);
@@ -58,7 +55,7 @@ export function toOutageError(error: unknown): unknown {
   return isOutage ? createUnreachableError(error) : error;
 }
 
-/** Codes `serialization_failure` and `deadlock_detected` of PostgreSQL (Appendix A, Error Codes). */
+/** PostgreSQL's `serialization_failure` and `deadlock_detected`. */
 const CONFLICT_CODES: ReadonlySet<unknown> = new Set(['40001', '40P01']);
 
 const MAX_ATTEMPTS = 3;
@@ -73,11 +70,9 @@ export async function retryConflicts<Result>(work: () => Promise<Result>): Promi
     try {
       return await work();
     } catch (error) {
-      if (attempt === MAX_ATTEMPTS || !isConflict(error)) throw error;
+      const isConflict =
+        error instanceof Error && 'code' in error && CONFLICT_CODES.has(error.code);
+      if (attempt === MAX_ATTEMPTS || !isConflict) throw error;
     }
   }
-}
-
-function isConflict(error: unknown): boolean {
-  return error instanceof Error && 'code' in error && CONFLICT_CODES.has(error.code);
 }

@@ -3,14 +3,6 @@ import type pg from 'pg';
 import { toOutageError, createUnreachableError, isDatabaseOutage } from './errors.ts';
 import { getPreparedName } from './statements.ts';
 
-/** Pool that records the time of the last response on each connection. */
-type Connections = {
-  acquire(): Promise<pg.PoolClient>;
-  /** Acquires a connection that was opened or had a response since a point in time. Discards older connections. */
-  acquireAnsweredSince(moment: number): Promise<pg.PoolClient>;
-  noteAnswer(client: pg.PoolClient): void;
-};
-
 /**
  * Adapts a pool to Kysely. A connection is discarded after any error that is not an ordinary error of the server. After
  * a query timeout, node-postgres would reuse the connection, and each further query would wait. If the server is
@@ -22,34 +14,35 @@ type Connections = {
  */
 export function createKyselyPool(pool: pg.Pool): PostgresPool {
   const answeredAt = new WeakMap<pg.PoolClient, number>();
-  pool.on('connect', (client) => connections.noteAnswer(client));
-  const connections: Connections = {
-    async acquire() {
-      try {
-        return await pool.connect();
-      } catch (error) {
-        throw createUnreachableError(error);
-      }
-    },
-    async acquireAnsweredSince(moment) {
+  const onAnswer = (client: pg.PoolClient) => void answeredAt.set(client, performance.now());
+  pool.on('connect', onAnswer);
+
+  /** Acquires a connection that was opened or had an answer since a time. Discards older connections. */
+  async function acquire(since = -Infinity): Promise<pg.PoolClient> {
+    try {
       for (;;) {
-        const client = await connections.acquire();
-        if ((answeredAt.get(client) ?? 0) >= moment) return client;
+        const client = await pool.connect();
+        if ((answeredAt.get(client) ?? 0) >= since) return client;
         client.release(true);
       }
-    },
-    noteAnswer: (client) => void answeredAt.set(client, performance.now()),
-  };
+    } catch (error) {
+      throw createUnreachableError(error);
+    }
+  }
+
   return {
     options: pool.options,
-    connect: async () => createGuardedClient(await connections.acquire(), connections),
+    connect: async () => createGuardedClient(await acquire(), { acquire, onAnswer }),
     end: () => pool.end(),
   };
 }
 
 function createGuardedClient(
   acquired: pg.PoolClient,
-  connections: Connections,
+  pool: {
+    acquire: (since: number) => Promise<pg.PoolClient>;
+    onAnswer: (client: pg.PoolClient) => void;
+  },
 ): PostgresPoolClient {
   let client: pg.PoolClient | undefined;
   let failure: Error | undefined;
@@ -74,27 +67,26 @@ function createGuardedClient(
 
   async function query(text: string, parameters: readonly unknown[]): Promise<pg.QueryResult> {
     const name = getPreparedName(text);
-    const values = [...parameters];
-    const config = name === undefined ? { text, values } : { name, text, values };
+    const config = { ...(name !== undefined && { name }), text, values: [...parameters] };
     const canRepeat = isFirst;
     isFirst = false;
-    const askedAt = performance.now();
+    const startedAt = performance.now();
     try {
-      return await ask(config);
+      return await execute(config);
     } catch (error) {
       if (!canRepeat || !isConnectionLost(error)) throw toOutageError(error);
       // A repeated write fails because the transaction is read-only. The first error is more useful.
-      return await repeat(config, askedAt).catch(() => {
+      return await repeat(config, startedAt).catch(() => {
         throw toOutageError(error);
       });
     }
   }
 
-  async function ask(config: pg.QueryConfig): Promise<pg.QueryResult> {
+  async function execute(config: pg.QueryConfig): Promise<pg.QueryResult> {
     if (failure !== undefined || client === undefined) throw failure ?? new Error('No connection');
     try {
       const result = await client.query(config);
-      connections.noteAnswer(client);
+      pool.onAnswer(client);
       return result;
     } catch (error) {
       if (error instanceof Error && endsConnection(error)) fail(error);
@@ -102,14 +94,14 @@ function createGuardedClient(
     }
   }
 
-  async function repeat(config: pg.QueryConfig, moment: number): Promise<pg.QueryResult> {
+  async function repeat(config: pg.QueryConfig, since: number): Promise<pg.QueryResult> {
     release();
-    use(await connections.acquireAnsweredSince(moment));
-    if (BEGINS_TRANSACTION.test(config.text)) return ask(config);
+    use(await pool.acquire(since));
+    if (BEGINS_TRANSACTION.test(config.text)) return execute(config);
     try {
-      await ask({ text: 'begin read only' });
-      const result = await ask(config);
-      await ask({ text: 'commit' });
+      await execute({ text: 'begin read only' });
+      const result = await execute(config);
+      await execute({ text: 'commit' });
       return result;
     } catch (error) {
       // Closing the connection ends the transaction.
@@ -140,10 +132,7 @@ function isConnectionLost(error: unknown): boolean {
   );
 }
 
-/**
- * Returns whether an error makes its connection unusable. Only errors of the server have a severity, and after a fatal
- * error the server closes the connection.
- */
+/** Returns whether an error makes its connection unusable. Only errors of the server have a severity. */
 function endsConnection(error: Error): boolean {
   return !('severity' in error) || error.severity === 'FATAL';
 }

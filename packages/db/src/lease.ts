@@ -34,70 +34,7 @@ export function isLeaseFree(column: string): RawBuilder<boolean> {
 
 /** Returns the SQL condition that a lease is held: the opposite of {@link isLeaseFree}, and never null. */
 export function isLeaseHeld(column: string): RawBuilder<boolean> {
-  const until = sql.ref(column);
-  return sql<boolean>`(${until} is not null and ${until} > now())`;
-}
-
-/** Row with a lease in the columns `holder text` and `lease_until timestamptz`, which are initially null. */
-export type LeaseRow = {
-  table: string;
-  /** Primary key of the row. The row is inserted if it does not exist. */
-  key: Readonly<Record<string, string | number | boolean>>;
-};
-
-/** Acquired lease. `holder` is unique for each acquisition, and fences the writes of the holder. */
-export type Lease = LeaseRow & { holder: string };
-
-/**
- * Acquires the lease of a row.
- * @returns The lease, or undefined while another process holds it or while it is not due.
- * @throws DatabaseError DATABASE_UNREACHABLE.
- */
-export async function acquireLease<Schema>(
-  db: Kysely<Schema>,
-  row: LeaseRow,
-  durationMs: number,
-): Promise<Lease | undefined> {
-  const holder = randomUUID();
-  const columns = sql.join(Object.keys(row.key).map((column) => sql.ref(column)));
-  const { rows } = await sql`
-    insert into ${sql.table(row.table)} (${columns}, holder, lease_until)
-    values (${sql.join(Object.values(row.key))}, ${holder}, ${leaseExpiry(durationMs)})
-    on conflict (${columns}) do update
-      set holder = excluded.holder, lease_until = excluded.lease_until
-      where ${isLeaseFree(`${row.table}.lease_until`)}
-    returning holder`.execute(db);
-  return rows.length === 0 ? undefined : { ...row, holder };
-}
-
-/**
- * Extends a lease.
- * @param durationMs New duration, starting now.
- * @returns False if the lease is lost: it expired, and another process acquired it.
- */
-export async function renewLease<Schema>(
-  db: Kysely<Schema>,
-  lease: Lease,
-  durationMs: number,
-): Promise<boolean> {
-  const { numAffectedRows } = await sql`
-    update ${sql.table(lease.table)} set lease_until = ${leaseExpiry(durationMs)}
-    where ${isHeldBy(lease)}`.execute(db);
-  return numAffectedRows === 1n;
-}
-
-/**
- * Releases a lease, unless another process has acquired it.
- * @param freeAfterMs Time until the lease can be acquired again, for periodic work.
- */
-export async function releaseLease<Schema>(
-  db: Kysely<Schema>,
-  lease: Lease,
-  freeAfterMs = 0,
-): Promise<void> {
-  await sql`
-    update ${sql.table(lease.table)} set holder = null, lease_until = ${leaseExpiry(freeAfterMs)}
-    where ${isHeldBy(lease)}`.execute(db);
+  return sql<boolean>`(not ${isLeaseFree(column)})`;
 }
 
 /** Expires all held leases of a table. Only safe for a database that no other process can open. */
@@ -105,13 +42,6 @@ export async function expireLeases<Schema>(db: Kysely<Schema>, table: string): P
   await sql`
     update ${sql.table(table)} set holder = null, lease_until = null
     where holder is not null`.execute(db);
-}
-
-function isHeldBy({ key, holder }: Lease): RawBuilder<boolean> {
-  const conditions = Object.entries(key).map(
-    ([column, value]) => sql`${sql.ref(column)} = ${value}`,
-  );
-  return sql<boolean>`${sql.join(conditions, sql` and `)} and holder = ${holder}`;
 }
 
 /** Error of a lease that was lost or could not be renewed in time. Another process may do the same work. */
@@ -125,7 +55,7 @@ export class LeaseLostError extends Error {
 }
 
 /** Functions to renew and release an acquired lease. `renew` returns false if the lease is lost. */
-export type LeaseHandle = {
+type LeaseHandle = {
   durationMs: number;
   renew: () => Promise<boolean>;
   release: () => Promise<void>;
@@ -137,17 +67,6 @@ export type LeaseHandle = {
  * @param work Function whose signal is aborted with a {@link LeaseLostError} if the lease is lost.
  * @param signal Signal that also aborts the signal of `work`.
  * @throws The error of `work`.
- * @example
- * const lease = await acquireLease(db, { table: 'collector_feed', key: { id: true } }, 120_000);
- * if (lease === undefined) return;
- * await runUnderLease(
- *   {
- *     durationMs: 120_000,
- *     renew: () => renewLease(db, lease, 120_000),
- *     release: () => releaseLease(db, lease),
- *   },
- *   (signal) => readFeed(lease.holder, signal),
- * );
  */
 export async function runUnderLease<Result>(
   lease: LeaseHandle,
@@ -200,6 +119,8 @@ async function keepRenewing(
 
 /**
  * Acquires the lease of a row, runs a function under it, and releases it.
+ * @param row Primary key of a row with the columns `holder text` and `lease_until timestamptz`. It is inserted if it
+ *   does not exist.
  * @param options.everyMs Time from a success until the work is due again. 0 by default.
  * @param options.retryMs Time from a failure until the work is due again. 0 by default.
  * @returns Whether this process ran the function. False if another process holds the lease, or if the work is not due.
@@ -215,21 +136,41 @@ async function keepRenewing(
  */
 export async function withLease<Schema>(
   db: Kysely<Schema>,
-  row: LeaseRow,
+  row: { table: string; key: Readonly<Record<string, string | number | boolean>> },
   options: { durationMs: number; everyMs?: number; retryMs?: number; signal?: AbortSignal },
   work: (signal: AbortSignal) => Promise<void>,
 ): Promise<boolean> {
   const { durationMs, everyMs = 0, retryMs = 0, signal } = options;
-  const lease = await acquireLease(db, row, durationMs);
-  if (lease === undefined) return false;
+  const holder = randomUUID();
+  const table = sql.table(row.table);
+  const columns = Object.keys(row.key).map((column) => sql.ref(column));
+  const values = Object.values(row.key);
+  const acquired = await sql`
+    insert into ${table} (${sql.join(columns)}, holder, lease_until)
+    values (${sql.join(values)}, ${holder}, ${leaseExpiry(durationMs)})
+    on conflict (${sql.join(columns)}) do update
+      set holder = excluded.holder, lease_until = excluded.lease_until
+      where ${isLeaseFree(`${row.table}.lease_until`)}
+    returning holder`.execute(db);
+  if (acquired.rows.length === 0) return false;
+
+  const isHeld = sql`(${sql.join(columns)}) = (${sql.join(values)}) and holder = ${holder}`;
   let freeAfterMs = retryMs;
-  const held = {
+  const handle: LeaseHandle = {
     durationMs,
-    renew: () => renewLease(db, lease, durationMs),
-    release: () => releaseLease(db, lease, freeAfterMs),
+    async renew() {
+      const { numAffectedRows } = await sql`
+        update ${table} set lease_until = ${leaseExpiry(durationMs)} where ${isHeld}`.execute(db);
+      return numAffectedRows === 1n;
+    },
+    async release() {
+      await sql`
+        update ${table} set holder = null, lease_until = ${leaseExpiry(freeAfterMs)}
+        where ${isHeld}`.execute(db);
+    },
   };
   await runUnderLease(
-    held,
+    handle,
     async (until) => {
       await work(until);
       freeAfterMs = everyMs;

@@ -14,16 +14,6 @@ export type ListenerClient = Pick<
   'connect' | 'end' | 'on' | 'query' | 'removeAllListeners'
 >;
 
-/** Options of a listener. */
-export type ListenerOptions = {
-  /** Creates an unconnected client for each connection. */
-  createClient: () => ListenerClient;
-  /** Called for each lost connection and each failed reconnection. */
-  onError: (error: Error) => void;
-  /** Interval for checking the connection. 15 s by default. */
-  checkIntervalMs?: number;
-};
-
 /** Subscriptions to notifications over one connection. */
 export type Listener = {
   /**
@@ -40,8 +30,14 @@ export type Listener = {
  * Creates a listener, which connects when the first channel is subscribed. A connection can die silently, so it is
  * checked every 15 s and replaced. Notifications in between are lost, so each subscriber is then called once with an
  * empty payload.
+ * @param options.createClient Creates an unconnected client for each connection.
+ * @param options.onError Called for each lost connection and each failed reconnection.
  */
-export function createListener(options: ListenerOptions): Listener {
+export function createListener(options: {
+  createClient: () => ListenerClient;
+  onError: (error: Error) => void;
+  checkIntervalMs?: number;
+}): Listener {
   const { createClient, onError, checkIntervalMs = CHECK_INTERVAL_MS } = options;
   const channels = new Map<string, Set<OnNotify>>();
   const closing = new AbortController();
@@ -77,17 +73,12 @@ export function createListener(options: ListenerOptions): Listener {
   }
 
   async function verify(current: ListenerClient): Promise<void> {
-    const late = AbortSignal.timeout(checkIntervalMs);
-    try {
-      await Promise.race([
-        current.query('select 1'),
-        new Promise((_, reject) => {
-          late.addEventListener('abort', () => reject(late.reason));
-        }),
-      ]);
-    } catch (error) {
-      lose(current, error instanceof Error ? error : new Error(String(error)));
-    }
+    const late = sleep(checkIntervalMs, undefined, { ref: false }).then(() => {
+      throw new Error('The connection for notifications does not answer');
+    });
+    await Promise.race([current.query('select 1'), late]).catch((error: unknown) =>
+      lose(current, toError(error)),
+    );
   }
 
   function lose(lost: ListenerClient, error: Error): void {
@@ -109,7 +100,7 @@ export function createListener(options: ListenerOptions): Listener {
         return;
       } catch (error) {
         if (closing.signal.aborted) return;
-        onError(error instanceof Error ? error : new Error(String(error)));
+        onError(toError(error));
         delayMs = Math.min(delayMs * 2, RECONNECT_DELAY_MS.max);
       }
     }
@@ -120,17 +111,15 @@ export function createListener(options: ListenerOptions): Listener {
   }
 
   return {
-    listen: async (channel, onNotify) => {
+    async listen(channel, onNotify) {
       if (closing.signal.aborted) throw new Error('The listener is closed');
       const subscribers = channels.get(channel) ?? new Set();
       channels.set(channel, subscribers.add(onNotify));
+      /** Returns whether the channel has no subscriber left. */
       const forget = (): boolean => {
         subscribers.delete(onNotify);
-        return (
-          subscribers.size === 0 &&
-          channels.get(channel) === subscribers &&
-          channels.delete(channel)
-        );
+        const isLast = subscribers.size === 0 && channels.get(channel) === subscribers;
+        return isLast && channels.delete(channel);
       };
       try {
         await subscribe(await connect(), channel);
@@ -143,7 +132,7 @@ export function createListener(options: ListenerOptions): Listener {
         await client?.query(`unlisten ${pg.escapeIdentifier(channel)}`).catch(onError);
       };
     },
-    close: async () => {
+    async close() {
       closing.abort();
       await opening?.catch(() => undefined);
       clearInterval(check);
@@ -163,4 +152,8 @@ async function discard(client: ListenerClient): Promise<void> {
   client.removeAllListeners('error');
   client.on('error', () => undefined);
   await Promise.race([client.end().catch(() => undefined), sleep(1000, undefined, { ref: false })]);
+}
+
+function toError(thrown: unknown): Error {
+  return thrown instanceof Error ? thrown : new Error(String(thrown));
 }

@@ -32,11 +32,9 @@ export function lockFolder(folder: string): FolderLock {
 // A separate file, because opening and closing the locked file would release the lock of this process.
 const getPidFile = (folder: string) => join(folder, 'lock.pid');
 
-/** Describes the process that locked the folder last. Returns an empty text if it is unknown. */
 function describeHolder(folder: string): string {
   try {
-    const pid = Number.parseInt(readFileSync(getPidFile(folder), 'utf8'), 10);
-    return Number.isNaN(pid) ? '' : ` (process ${pid})`;
+    return ` (process ${readFileSync(getPidFile(folder), 'utf8').trim()})`;
   } catch {
     return '';
   }

@@ -1,17 +1,12 @@
-import { type Kysely, type RawBuilder, sql } from 'kysely';
+import { type Kysely, sql } from 'kysely';
 
 /*
  * A log is a table that any number of readers read in order of its positions. Each reader has a cursor: the position
  * of its last row. Appending notifies a channel, which wakes the readers.
  *
- * If transactions assign positions before they commit, a larger position can become visible before a smaller one, and
- * readers would skip the smaller one. Two kinds of logs avoid this:
- * - Logs with one writer at a time per key, such as the process that writes an answer. Positions commit in order.
- * - Logs with any number of writers. `settleLog` assigns positions after the commit, in one process at a time.
+ * If transactions assigned positions before they commit, a larger position could become visible before a smaller one,
+ * and readers would skip the smaller one. So `settleLog` assigns positions after the commit, in one process at a time.
  */
-
-/** Maximum number of rows that get positions in one transaction, to keep it short. */
-const MAX_SETTLED_ROWS = 10_000;
 
 /**
  * Notifies a channel when the transaction commits. PostgreSQL merges equal notifications of one transaction.
@@ -33,32 +28,17 @@ export type Log = {
   lockKey: number;
 };
 
-/** Appends rows to a log, and notifies its readers when the transaction commits. */
-export async function appendToLog<Schema>(
-  trx: Kysely<Schema>,
-  log: Pick<Log, 'table' | 'channel'>,
-  rows: readonly Readonly<Record<string, unknown>>[],
-): Promise<void> {
-  const [first] = rows;
-  if (first === undefined) return;
-  const columns = Object.keys(first);
-  const values = rows.map((row) => sql`(${sql.join(columns.map((column) => row[column]))})`);
-  await sql`
-    insert into ${sql.table(log.table)} (${sql.join(columns.map((column) => sql.ref(column)))})
-    values ${sql.join(values)}`.execute(trx);
-  await notify(trx, log.channel);
-}
-
 /**
  * Assigns positions to committed rows without one, in the order of their IDs, and notifies the readers. One process at
  * a time assigns positions, so they commit in order and no reader skips a row.
+ * @param limit Maximum number of rows, to keep the transaction short.
  * @returns `busy` if another process is assigning positions, `more` if rows without a position remain.
  * @see docs/adr/0021-change-feed.md
  */
 export async function settleLog<Schema>(
   db: Kysely<Schema>,
   { table, sequence, channel, lockKey }: Log,
-  limit = MAX_SETTLED_ROWS,
+  limit: number,
 ): Promise<'done' | 'more' | 'busy'> {
   const log = sql.table(table);
   const unsettled = await sql`select from ${log} where position is null limit 1`.execute(db);
@@ -78,22 +58,4 @@ export async function settleLog<Schema>(
     await notify(trx, channel);
     return Number(numAffectedRows) < limit ? 'done' : 'more';
   });
-}
-
-/**
- * Settles a log, then reads the rows after a position, in order.
- * @param options.where SQL condition that filters the rows.
- * @returns At most `limit` rows with all columns.
- */
-export async function readLog<Row extends { position: number }, Schema>(
-  db: Kysely<Schema>,
-  log: Log,
-  options: { after: number; limit: number; where?: RawBuilder<boolean> },
-): Promise<Row[]> {
-  const { after, limit, where = sql`true` } = options;
-  await settleLog(db, log);
-  const { rows } = await sql<Row>`
-    select * from ${sql.table(log.table)} where position > ${after} and ${where}
-    order by position limit ${limit}`.execute(db);
-  return rows;
 }

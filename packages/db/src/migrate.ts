@@ -1,8 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import type pg from 'pg';
-import { applyInTransaction, applyConcurrently } from './apply-migration.ts';
+import pg from 'pg';
 import { DatabaseError } from './errors.ts';
-import { type Migration, readMigrations } from './migration-files.ts';
+import { type Migration, readMigrations, readSteps } from './migration-files.ts';
 
 /** Migrations of a component. */
 export type MigrateOptions = {
@@ -22,10 +21,19 @@ export type MigrationResult = { component: string; applied: string[] };
 /** Key of the advisory lock: "osel" in ASCII. */
 const LOCK_KEY = 0x6f73656c;
 
-/** Interval for polling the lock while another process runs migrations. */
+/** Interval for polling the advisory lock. */
 const LOCK_POLL_MS = 200;
 
 const LOCK_TIMEOUT_MS = 5000;
+
+/** Maximum number of attempts to lock tables. By default they take ten minutes, pauses included. */
+const MAX_LOCK_ATTEMPTS = 60;
+
+/** PostgreSQL's lock_not_available. */
+const LOCK_NOT_AVAILABLE = '55P03';
+
+/** Longest delay of a timer. node-postgres cannot disable the timeout of one query, and migrations may take long. */
+const NO_TIMEOUT_MS = 2 ** 31 - 1;
 
 /**
  * Applies the pending migrations of a component under an advisory lock, so that only one of several starting processes
@@ -70,10 +78,10 @@ function ignoreError(): void {}
  */
 async function acquireLock(client: pg.PoolClient): Promise<void> {
   for (;;) {
-    const { rows } = await client.query<{ taken: boolean }>(
-      `select pg_try_advisory_lock(${LOCK_KEY}) as taken`,
+    const { rows } = await client.query<{ isAcquired: boolean }>(
+      `select pg_try_advisory_lock(${LOCK_KEY}) as "isAcquired"`,
     );
-    if (rows[0]?.taken === true) return;
+    if (rows[0]?.isAcquired === true) return;
     await sleep(LOCK_POLL_MS);
   }
 }
@@ -106,4 +114,92 @@ async function findMissing(
     }
     return !known.has(name);
   });
+}
+
+/** Applies a file. A pending lock blocks all later ones, so each attempt waits for locks only briefly. */
+async function applyInTransaction(
+  client: pg.PoolClient,
+  component: string,
+  migration: Migration,
+  lockTimeoutMs: number,
+): Promise<void> {
+  for (let attempt = 1; ; attempt += 1) {
+    let outcome = 'failed and changed nothing';
+    try {
+      await client.query(`begin;
+        set local lock_timeout = ${lockTimeoutMs};
+        set local statement_timeout = 0`);
+      await client.query(withoutTimeout(migration.sql));
+      await record(client, component, migration);
+      // If the connection breaks during the commit, the commit may have succeeded.
+      outcome = 'may have failed, and the next start finds out';
+      await client.query('commit');
+      return;
+    } catch (error) {
+      await client.query('rollback').catch(() => undefined);
+      const isLocked = error instanceof pg.DatabaseError && error.code === LOCK_NOT_AVAILABLE;
+      if (!isLocked || attempt === MAX_LOCK_ATTEMPTS) {
+        throw createMigrationError(component, migration, outcome, error);
+      }
+      await sleep(lockTimeoutMs);
+    }
+  }
+}
+
+/** Applies a file statement by statement. First drops an index that an interrupted build left invalid. */
+async function applyConcurrently(
+  client: pg.PoolClient,
+  component: string,
+  migration: Migration,
+): Promise<void> {
+  try {
+    await client.query('set statement_timeout = 0');
+    for (const { statement, builds } of readSteps(migration.sql)) {
+      if (builds !== undefined && (await isInvalid(client, builds))) {
+        const name = pg.escapeIdentifier(builds);
+        await client.query(withoutTimeout(`drop index concurrently if exists ${name}`));
+      }
+      await client.query(withoutTimeout(statement));
+    }
+    await record(client, component, migration);
+  } catch (error) {
+    const outcome = 'failed, and the next start goes on with it';
+    throw createMigrationError(component, migration, outcome, error);
+  } finally {
+    await client.query('reset statement_timeout').catch(() => undefined);
+  }
+}
+
+async function isInvalid(client: pg.PoolClient, index: string): Promise<boolean> {
+  const { rows } = await client.query(
+    'select from pg_index where indexrelid = to_regclass($1) and not indisvalid',
+    [index],
+  );
+  return rows.length > 0;
+}
+
+async function record(
+  client: pg.PoolClient,
+  component: string,
+  { name, checksum }: Migration,
+): Promise<void> {
+  await client.query(
+    'insert into schema_migrations (component, name, checksum) values ($1, $2, $3)',
+    [component, name, checksum],
+  );
+}
+
+function withoutTimeout(text: string): pg.QueryConfig & { query_timeout: number } {
+  return { text, query_timeout: NO_TIMEOUT_MS };
+}
+
+function createMigrationError(
+  component: string,
+  { name }: Migration,
+  outcome: string,
+  cause: unknown,
+): DatabaseError {
+  const reason = cause instanceof Error ? cause.message : String(cause);
+  const message = `Migration ${component}/${name} ${outcome}: ${reason}`;
+  return new DatabaseError('MIGRATION_FAILED', message, { cause });
 }

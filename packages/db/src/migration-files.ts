@@ -13,7 +13,7 @@ export type Migration = {
   concurrently: boolean;
 };
 
-const FILE_NAME = /^\d{4}_[a-z0-9_]+(?<concurrently>\.concurrently)?\.sql$/;
+const FILE_NAME = /^\d{4}_[a-z0-9_]+(?:\.concurrently)?\.sql$/;
 
 /**
  * Reads the migrations of a folder in the order of their names, and replaces their variables.
@@ -26,33 +26,24 @@ export async function readMigrations(
   const names = (await readdir(folder)).filter((name) => name.endsWith('.sql')).toSorted();
   return Promise.all(
     names.map(async (name) => {
-      const match = FILE_NAME.exec(name);
-      if (match === null) {
+      if (!FILE_NAME.test(name)) {
         throw new DatabaseError(
           'MIGRATION_FAILED',
           `${join(folder, name)} is not named like 0001_what_it_does.sql or 0001_what_it_does.concurrently.sql`,
         );
       }
       const text = await readFile(join(folder, name), 'utf8');
+      const sql = text.replaceAll(/\{\{(\w+)\}\}/g, (_, variable: string) => {
+        const value = variables[variable];
+        if (value === undefined) {
+          throw new DatabaseError('MIGRATION_FAILED', `${name} needs a value for {{${variable}}}`);
+        }
+        return String(value);
+      });
       const checksum = createHash('sha256').update(text).digest('hex');
-      const concurrently = match.groups?.['concurrently'] !== undefined;
-      return { name, checksum, concurrently, sql: replaceVariables(text, name, variables) };
+      return { name, sql, checksum, concurrently: name.includes('.concurrently.') };
     }),
   );
-}
-
-function replaceVariables(
-  text: string,
-  file: string,
-  variables: Readonly<Record<string, number>>,
-): string {
-  return text.replaceAll(/\{\{(\w+)\}\}/g, (_, name: string) => {
-    const value = variables[name];
-    if (value === undefined) {
-      throw new DatabaseError('MIGRATION_FAILED', `${file} needs a value for {{${name}}}`);
-    }
-    return String(value);
-  });
 }
 
 /** Statement that runs on its own, and the name of the index that it builds, if any. */

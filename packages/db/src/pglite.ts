@@ -17,23 +17,18 @@ import { typeParsers } from './postgres.ts';
  * @throws DatabaseError FOLDER_LOCKED, FOLDER_UNUSABLE, or DATABASE_UNSUITABLE for damaged files.
  */
 export async function openPglite(dataDir?: string, image?: Blob) {
-  const lock = dataDir === undefined ? undefined : lockFolder(dataDir);
-  try {
-    return await open(dataDir, image, () => lock?.release());
-  } catch (error) {
-    lock?.release();
-    throw error;
-  }
-}
-
-async function open(dataDir: string | undefined, image: Blob | undefined, release: () => void) {
-  const folder = dataDir === undefined ? undefined : join(dataDir, 'database');
-  if (folder !== undefined) {
+  await using opened = new AsyncDisposableStack();
+  let folder: string | undefined;
+  if (dataDir !== undefined) {
+    const lock = lockFolder(dataDir);
+    opened.defer(() => lock.release());
+    folder = join(dataDir, 'database');
     mkdirSync(folder, { recursive: true });
     // PGlite creates world-readable files, which contain encrypted tokens and phone numbers.
     chmodSync(folder, 0o700);
   }
   const lite = await createPglite(folder, image);
+  opened.defer(() => lite.close());
 
   // All clients share one backend. After a failed client, the next one needs a new connection object, and must end the
   // open transaction and deallocate prepared statements.
@@ -47,10 +42,12 @@ async function open(dataDir: string | undefined, image: Blob | undefined, releas
     idleTimeoutMillis: 0,
     types: typeParsers,
     Client: PgliteClient,
-    onConnect: resetSession,
+    onConnect: async (client) => void (await client.query('rollback; deallocate all')),
   });
   pool.on('error', () => undefined);
+  opened.defer(() => pool.end());
 
+  const running = opened.move();
   return {
     pool,
     listen: async (channel: string, onNotify: OnNotify) => {
@@ -60,16 +57,8 @@ async function open(dataDir: string | undefined, image: Blob | undefined, releas
       });
       return () => Promise.resolve(stop());
     },
-    close: async () => {
-      await pool.end();
-      await lite.close();
-      release();
-    },
+    close: () => running.disposeAsync(),
   };
-}
-
-async function resetSession(client: pg.ClientBase): Promise<void> {
-  await client.query('rollback; deallocate all');
 }
 
 async function createPglite(folder: string | undefined, image: Blob | undefined): Promise<PGlite> {
@@ -92,10 +81,9 @@ async function createPglite(folder: string | undefined, image: Blob | undefined)
   }
 }
 
-/** Options with which PGlite starts the WebAssembly program. */
 type InitOptions = Parameters<NodeFS['init']>[1];
 
-/** Node file system of Emscripten, which lacks `fsync`. */
+/** File system of Emscripten on Node, which lacks `fsync`. */
 type NodeFileSystem = {
   stream_ops: { fsync: (stream: { nfd: number }) => number };
   /** Converts errors of Node to errors of the program. */

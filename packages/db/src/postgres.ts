@@ -3,10 +3,6 @@ import { createListener } from './listener.ts';
 
 const { INT8, NUMERIC } = pg.types.builtins;
 
-/**
- * Parses a PostgreSQL number.
- * @throws RangeError for an integer that JavaScript cannot hold exactly.
- */
 function parseNumber(text: string): number {
   const number = Number(text);
   if (Number.isInteger(number) && !Number.isSafeInteger(number)) {
@@ -23,17 +19,6 @@ export const typeParsers: pg.CustomTypesConfig = {
   },
 };
 
-/** Options of a connection to a server. */
-export type PostgresOptions = {
-  url: string;
-  /** Maximum number of connections in the pool. Notifications use one additional connection. */
-  maxConnections: number;
-  /** Called if an idle connection breaks. */
-  onError: (error: Error) => void;
-  /** Time limit of a query. 30 s by default. */
-  queryTimeoutMs?: number | undefined;
-};
-
 /** Default time limit of a query. Without a limit, a query to a server that vanished would wait forever. */
 const QUERY_TIMEOUT_MS = 30_000;
 
@@ -41,7 +26,12 @@ const QUERY_TIMEOUT_MS = 30_000;
 const SERVER_TIMEOUT_MARGIN_MS = 1000;
 
 /** Opens a connection pool for a PostgreSQL server, with a separate connection for notifications. */
-export function openPostgres(options: PostgresOptions) {
+export function openPostgres(options: {
+  url: string;
+  maxConnections: number;
+  onError: (error: Error) => void;
+  queryTimeoutMs?: number | undefined;
+}) {
   const { url, maxConnections, onError, queryTimeoutMs = QUERY_TIMEOUT_MS } = options;
   const connection = {
     connectionString: url,

@@ -1,7 +1,6 @@
 import { createHash } from 'node:crypto';
 import { CompiledQuery, type Kysely, type RawBuilder, sql } from 'kysely';
 
-/** Prefix of prepared statements. */
 const PREPARED_PREFIX = '/* prepared */';
 
 /** Maximum number of prepared statements, in case a statement contains literals instead of parameters. */
@@ -41,14 +40,9 @@ export function createPreparedStatement<Row>(
   };
 }
 
-/** Returns whether a statement is prepared. */
-export function isPrepared(text: string): boolean {
-  return text.startsWith(PREPARED_PREFIX);
-}
-
 /** Returns the name of a prepared statement, or undefined if the statement is not prepared. */
 export function getPreparedName(text: string): string | undefined {
-  if (!isPrepared(text)) return undefined;
+  if (!text.startsWith(PREPARED_PREFIX)) return undefined;
   const known = names.get(text);
   if (known !== undefined || names.size === MAX_NAMES) return known;
   const name = createHash('sha256').update(text).digest('hex').slice(0, 32);

@@ -5,10 +5,7 @@ import { join } from 'node:path';
 import { test } from 'node:test';
 import { until } from '@oselya/testing';
 import { openTestDatabase } from '@oselya/testing/database';
-import type pg from 'pg';
-import { applyInTransaction } from '../src/apply-migration.ts';
 import { connect, migrate } from '../src/index.ts';
-import type { Migration } from '../src/migration-files.ts';
 
 const folder = (name: string) => join(import.meta.dirname, 'migrations', name);
 const good = { component: 'good', folder: folder('good'), variables: { dimensions: 3 } };
@@ -39,8 +36,7 @@ test('a failed file is named and rolled back', async () => {
     code: 'MIGRATION_FAILED',
     message: /bad\/0001_fails\.sql failed and changed nothing: .*no_such_table/,
   });
-  const { rows } = await database.pool.query(`select to_regclass('half') as found`);
-  assert.deepEqual(rows, [{ found: null }]);
+  assert.deepEqual(await exist('half'), [false]);
 });
 
 test('a failed file keeps earlier files applied', async () => {
@@ -54,13 +50,13 @@ test('a failed file keeps earlier files applied', async () => {
   await assert.rejects(migrate(database, options), {
     message: /0004_fails\.sql failed and changed/,
   });
-  assert.deepEqual(await found('half', 'after_it'), [false, false]);
+  assert.deepEqual(await exist('half', 'after_it'), [false, false]);
   await writeFile(join(copy.folder, '0004_fails.sql'), 'create table half (id int);');
   assert.deepEqual((await migrate(database, options)).applied, [
     '0004_fails.sql',
     '0005_after.sql',
   ]);
-  assert.deepEqual(await found('half', 'after_it'), [true, true]);
+  assert.deepEqual(await exist('half', 'after_it'), [true, true]);
 });
 
 test('an invalid index is built again, a valid one stays', async () => {
@@ -111,8 +107,8 @@ if (database.url !== undefined) {
     await client.query(`begin; insert into things (name) values ('unfinished')`);
     const migrating = migrate(starter, options);
     const ended = assert.rejects(migrating, { message: /0006_price\.concurrently\.sql failed/ });
-    // The index is there as soon as it waits for the writer, and of no use.
-    const terminated = await once(
+    // The build waits for the writer, and the index is invalid until then.
+    const terminated = await untilRow(
       `select pg_terminate_backend(activity.pid) as done
        from pg_index join pg_stat_activity as activity on activity.query like 'create index%things_by_price%'
        where indexrelid = to_regclass('things_by_price') and not indisvalid
@@ -141,11 +137,11 @@ if (database.url !== undefined) {
     const client = await backup.pool.connect();
     await client.query('begin; lock table things in access share mode');
     const migrating = migrate(starter, { ...good, folder: copy.folder, lockTimeoutMs: 50 });
-    await once(
+    await untilRow(
       `select true as done from pg_locks
        where relation = 'things'::regclass and mode = 'AccessExclusiveLock' and not granted`,
     );
-    // Behind a file that would wait as long as it takes, this would wait as long as the backup.
+    // The migration waits only briefly, so this reader does not wait for the backup.
     await database.pool.query(
       `set statement_timeout = '5s'; select from things; reset statement_timeout`,
     );
@@ -170,68 +166,32 @@ test('a variable without a value is named', async () => {
   });
 });
 
-/** A copy of a folder of migrations, to which files are added. */
+/** Copies a folder of migrations, so that a test can add files. */
 async function copyOf(name: string): Promise<{ folder: string } & AsyncDisposable> {
   const copy = await mkdtemp(join(tmpdir(), 'oselya-migrations-'));
   await cp(folder(name), copy, { recursive: true });
   return { folder: copy, [Symbol.asyncDispose]: () => rm(copy, { recursive: true }) };
 }
 
-/** What another process has of the same database. */
+/** Opens another connection pool. */
 async function other(url: string) {
   const opened = await connect({ url });
   return { ...opened, [Symbol.asyncDispose]: opened.close };
 }
 
-/** Whether tables are there. */
-async function found(...tables: string[]): Promise<boolean[]> {
-  const { rows } = await database.pool.query<{ found: boolean }>(
-    'select to_regclass(name) is not null as found from unnest($1::text[]) with ordinality as t (name, nth) order by nth',
+/** Returns which tables exist. */
+async function exist(...tables: string[]): Promise<boolean[]> {
+  const { rows } = await database.pool.query<{ exists: boolean }>(
+    'select to_regclass(name) is not null as exists from unnest($1::text[]) with ordinality as t (name, nth) order by nth',
     [tables],
   );
-  return rows.map((row) => row.found);
+  return rows.map((row) => row.exists);
 }
 
-/** Waits until a query has a row. */
-function once(query: string): Promise<boolean> {
+/** Waits until a query returns a row. */
+function untilRow(query: string): Promise<boolean> {
   return until(
     'a row',
     async () => (await database.pool.query<{ done: boolean }>(query)).rows[0]?.done,
   );
 }
-
-const migration: Migration = {
-  name: '0001_things.sql',
-  sql: 'create table things (id int)',
-  checksum: '',
-  concurrently: false,
-};
-
-/** A connection on which a statement fails. */
-function failingOver(failing: string, error: Error): pg.PoolClient {
-  const query = async (text: string | { text: string }) => {
-    if ((typeof text === 'string' ? text : text.text) === failing) throw error;
-    return { rows: [] };
-  };
-  return { query } as unknown as pg.PoolClient;
-}
-
-/** What the server itself says. */
-const said = (severity: string, code: string) =>
-  Object.assign(new Error('It failed'), { severity, code });
-
-const broke = Object.assign(new Error('It failed'), { code: 'EPIPE' });
-const certain = /0001_things\.sql failed and changed nothing: It failed/;
-const uncertain = /0001_things\.sql may have failed, and the next start finds out: It failed/;
-
-test('the error of a file says whether it may be applied', async () => {
-  for (const [what, statement, error, message] of [
-    ['a connection that breaks over the file', migration.sql, broke, certain],
-    ['a connection that breaks over the commit', 'commit', broke, uncertain],
-    ['a server that is stopped over the commit', 'commit', said('FATAL', '57P01'), uncertain],
-    ['a commit that the server refuses', 'commit', said('ERROR', '23503'), certain],
-  ] as const) {
-    const applied = applyInTransaction(failingOver(statement, error), 'test', migration, 1000);
-    await assert.rejects(applied, { code: 'MIGRATION_FAILED', message }, what);
-  }
-});

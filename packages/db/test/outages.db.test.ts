@@ -1,68 +1,154 @@
 import assert from 'node:assert/strict';
+import { EventEmitter } from 'node:events';
 import { createServer } from 'node:net';
 import { join } from 'node:path';
-import { after, before, suite, test } from 'node:test';
+import { after, before, beforeEach, suite, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { listen, type Proxy, startProxy, until } from '@oselya/testing';
-import { openTestDatabase } from '@oselya/testing/database';
-import { Kysely, PostgresDialect, sql } from 'kysely';
-import { connect, type Database, isDatabaseOutage, migrate } from '../src/index.ts';
-import { createKyselyPool } from '../src/kysely-pool.ts';
-import { openPostgres } from '../src/postgres.ts';
+import { atEnd, listen, type Proxy, startProxy, until } from '@oselya/testing';
+import { cutConnections, openTestDatabase } from '@oselya/testing/database';
+import { type Kysely, sql } from 'kysely';
+import {
+  connect,
+  createPreparedStatement,
+  type Database,
+  isDatabaseOutage,
+  migrate,
+} from '../src/index.ts';
+import { createListener, type ListenerClient } from '../src/listener.ts';
 
 const QUERY_TIMEOUT_MS = 200;
-const direct = await openTestDatabase();
-const one = (db: Kysely<unknown>) => sql`select 1 as one`.execute(db);
+const CONNECTIONS = 5;
+const direct = await openTestDatabase<never>();
+const { db, pool, url } = direct;
+const read = (on: Kysely<never>) => sql<{ n: number }>`select 1 as n`.execute(on);
+const kill = sql`select pg_terminate_backend(pg_backend_pid())`;
 
-async function isAsleep(): Promise<boolean> {
-  const { rows } = await direct.pool.query(
-    `select from pg_stat_activity where query = 'select pg_sleep(30) as slept' and state = 'active'`,
+test('a failed query does not affect the next one', async () => {
+  await assert.rejects(
+    sql`select no_such_function()`.execute(db),
+    (error) => !isDatabaseOutage(error),
   );
-  return rows.length > 0;
-}
-
-test('a broken connection fails only its query', async () => {
-  const { db } = direct;
-  if (direct.engine === 'postgres') {
-    const kill = sql`select pg_terminate_backend(pg_backend_pid())`;
-    await assert.rejects(kill.execute(db), isDatabaseOutage);
-    await assert.rejects(db.transaction().execute(kill.execute.bind(kill)), isDatabaseOutage);
-  } else {
-    await assert.rejects(
-      sql`select no_such_function()`.execute(db),
-      (error) => !isDatabaseOutage(error),
-    );
-  }
-  assert.deepEqual((await one(db)).rows, [{ one: 1 }]);
+  assert.deepEqual((await read(db)).rows, [{ n: 1 }]);
 });
 
-// The embedded database is in this process: there is no connection that could go silent.
-const address = direct.url;
-if (address !== undefined) {
-  suite('connections that go silent', () => {
-    const url = new URL(address);
-    let proxy: Proxy;
-    let database: Database<unknown>;
+// The embedded database has no connections.
+if (url !== undefined) {
+  suite('connections that are cut', () => {
+    let database: Database<never>;
+    const prepared = createPreparedStatement<{ n: number }>('select $1::int as n');
 
     before(async () => {
-      proxy = await startProxy(url);
-      database = await connect<unknown>({
+      database = await connect<never>({ url, maxConnections: CONNECTIONS });
+      await pool.query('create table written (n int)');
+    });
+    after(() => database.close());
+    beforeEach(async () => {
+      await pool.query('truncate written');
+      await pool.query('drop sequence if exists numbers; create sequence numbers');
+      // Opens all connections.
+      const sleeping = Array.from({ length: CONNECTIONS }, () =>
+        database.pool.query('select pg_sleep(0.05)'),
+      );
+      await Promise.all(sleeping);
+    });
+
+    const nextNumber = async () =>
+      (await pool.query<{ n: number }>(`select nextval('numbers') as n`)).rows[0]?.n;
+
+    const repeated: Record<string, () => Promise<unknown>> = {
+      'a read': async () => (await read(database.db)).rows,
+      'a prepared read': () => prepared(database.db, [1]),
+      'a transaction': () =>
+        database.db.transaction().execute(async (trx) => {
+          await sql`insert into written values (1)`.execute(trx);
+          return (await sql`select n from written`.execute(trx)).rows;
+        }),
+      'a transaction of another isolation': () =>
+        database.db
+          .transaction()
+          .setIsolationLevel('repeatable read')
+          .execute(async (trx) => (await read(trx)).rows),
+    };
+    for (const [title, run] of Object.entries(repeated)) {
+      test(`${title} is repeated after all connections were cut`, async () => {
+        cutConnections(url);
+        const others = Array.from({ length: 20 }, () => read(database.db));
+        const [result] = await Promise.all([run(), ...others]);
+        assert.deepEqual(result, [{ n: 1 }]);
+        assert.equal(database.pool.idleCount, database.pool.totalCount);
+      });
+    }
+
+    for (const [title, write] of [
+      ['an insert', sql`insert into written values (1)`],
+      [
+        'an insert inside a select',
+        sql`with added as (insert into written values (1) returning n) select n from added`,
+      ],
+      ['a sequence', sql`select nextval('numbers')`],
+    ] as const) {
+      test(`${title} is not repeated`, async () => {
+        cutConnections(url);
+        await assert.rejects(write.execute(database.db), isDatabaseOutage);
+        assert.equal((await pool.query('select from written')).rows.length, 0);
+        assert.equal(await nextNumber(), 1);
+      });
+    }
+
+    test('a write whose answer is lost happens once', async () => {
+      // No rollback takes the number of a sequence back.
+      const lost = sql`select nextval('numbers'), pg_terminate_backend(pg_backend_pid())`;
+      await assert.rejects(lost.execute(database.db), isDatabaseOutage);
+      assert.equal(await nextNumber(), 2);
+    });
+
+    test('a read is repeated once, and a statement inside a transaction never', async () => {
+      const opened: unknown[] = [];
+      database.pool.on('connect', (client) => void opened.push(client));
+      await assert.rejects(kill.execute(database.db), isDatabaseOutage);
+      assert.equal(opened.length, 1);
+      await assert.rejects(
+        database.db.transaction().execute((trx) => kill.execute(trx)),
+        isDatabaseOutage,
+      );
+      assert.equal((await read(database.db)).rows.length, 1);
+    });
+
+    test('a broken connection for notifications is renewed, and its listeners are woken', async () => {
+      const payloads: string[] = [];
+      const stop = await direct.listen('c', (payload) => payloads.push(payload));
+      await pool.query(
+        `select pg_terminate_backend(pid) from pg_stat_activity
+         where datname = current_database() and query like 'listen%'`,
+      );
+      await until('the empty payload', () => payloads.includes(''));
+      await pool.query(`select pg_notify('c', 'after')`);
+      await until('the notification', () => payloads.includes('after'));
+      await stop();
+    });
+  });
+
+  suite('connections that go silent', () => {
+    let proxy: Proxy;
+    let database: Database<never>;
+
+    before(async () => {
+      proxy = await startProxy(new URL(url));
+      database = await connect<never>({
         url: proxy.url,
         maxConnections: 1,
         queryTimeoutMs: QUERY_TIMEOUT_MS,
       });
     });
-    after(async () => {
-      await database.close();
-    });
+    after(() => database.close());
 
     const uses: Record<string, () => Promise<unknown>> = {
-      'a query': () => one(database.db),
-      'a transaction': () => database.db.transaction().execute(one),
+      'a query': () => read(database.db),
+      'a transaction': () => database.db.transaction().execute(read),
       'a query of the pool': () => database.pool.query('select 1'),
     };
-    for (const [name, use] of Object.entries(uses)) {
-      test(`${name} on a silent connection fails, and the next one works`, async () => {
+    for (const [title, use] of Object.entries(uses)) {
+      test(`${title} on a silent connection fails, and the next one works`, async () => {
         await use();
         proxy.silence();
         await assert.rejects(use(), /timeout/);
@@ -72,11 +158,16 @@ if (address !== undefined) {
 
     test('an abandoned statement ends in the server too', async () => {
       await assert.rejects(sql`select pg_sleep(30) as slept`.execute(database.db), /timeout/);
-      await until('the end of the statement', async () => !(await isAsleep()));
+      await until('the end of the statement', async () => {
+        const { rows } = await pool.query(
+          `select from pg_stat_activity where query like 'select pg_sleep(30)%' and state = 'active'`,
+        );
+        return rows.length === 0;
+      });
     });
 
     test('migrations wait for another process longer than queries may', async () => {
-      const holder = await direct.pool.connect();
+      const holder = await pool.connect();
       try {
         await holder.query('begin');
         await holder.query('select pg_advisory_xact_lock(1869833580)');
@@ -87,19 +178,20 @@ if (address !== undefined) {
           () => false,
           () => true,
         );
-        let asksSince: Date | undefined;
-        const waited = async () => {
-          // Not of the holder, whose transaction goes on seeing the sessions that it saw first.
-          const { rows } = await direct.pool.query<{ now: Date }>(
+        let pollsSince: Date | undefined;
+        const hasWaited = async () => {
+          // The holder's transaction does not see new sessions, so another connection looks for them.
+          const { rows } = await pool.query<{ now: Date }>(
             `select clock_timestamp() as now from pg_stat_activity
              where datname = current_database() and query like '%pg_try_advisory_lock%'
              and pid <> pg_backend_pid()`,
           );
           const now = rows[0]?.now;
-          asksSince ??= now;
-          return now !== undefined && Number(now) - Number(asksSince) > 2 * QUERY_TIMEOUT_MS;
+          pollsSince ??= now;
+          return now !== undefined && Number(now) - Number(pollsSince) > 2 * QUERY_TIMEOUT_MS;
         };
-        while (!(await waited())) assert.equal(await Promise.race([failed, sleep(20)]), undefined);
+        while (!(await hasWaited()))
+          assert.equal(await Promise.race([failed, sleep(20)]), undefined);
         await holder.query('commit');
         assert.equal((await migrating).applied.length, 3);
       } finally {
@@ -109,49 +201,85 @@ if (address !== undefined) {
   });
 }
 
-/** A message of the server: its letter, its length, and what it says. PostgreSQL, Message Formats. */
-function message(letter: string, ...parts: (string | number)[]): Buffer {
-  const body = Buffer.concat(
-    parts.map((part) => {
-      if (typeof part === 'string') return Buffer.from(part);
-      const number = Buffer.alloc(4);
-      number.writeInt32BE(part);
-      return number;
-    }),
-  );
+/** Encodes a message of PostgreSQL's protocol: its letter, its length and its body. */
+function message(letter: string, body: Buffer): Buffer {
   const head = Buffer.alloc(5);
   head.write(letter);
   head.writeInt32BE(4 + body.length, 1);
   return Buffer.concat([head, body]);
 }
 
-/** Lets everybody in and at once out again, all of it in one packet. */
-const FAREWELL = Buffer.concat([
-  message('R', 0),
-  message('Z', 'I'),
-  message('E', 'SFATAL\0VFATAL\0C57P01\0Mterminating connection\0\0'),
+/** Accepts a client and ends its session in one packet. */
+const TERMINATION = Buffer.concat([
+  message('R', Buffer.alloc(4)),
+  message('Z', Buffer.from('I')),
+  message('E', Buffer.from('SFATAL\0VFATAL\0C57P01\0Mterminating connection\0\0')),
 ]);
 
 test('a server that closes new connections crashes no process', async () => {
   const server = createServer((socket) => {
     socket.on('error', () => undefined);
-    socket.once('data', () => socket.end(FAREWELL));
+    socket.once('data', () => socket.end(TERMINATION));
   });
+  atEnd(async () => void server.close());
   const port = await listen(server);
-  const database = openPostgres({
-    url: `postgres://nobody@127.0.0.1:${port}/nothing`,
-    maxConnections: 1,
-    onError: () => undefined,
-  });
-  const db = new Kysely<unknown>({
-    dialect: new PostgresDialect({ pool: createKyselyPool(database.pool) }),
-  });
-  try {
-    for (let time = 0; time < 2; time += 1) {
-      await assert.rejects(sql`select 1`.execute(db), isDatabaseOutage);
-    }
-  } finally {
-    await database.close();
-    server.close();
+  for (let attempt = 0; attempt < 2; attempt += 1) {
+    await assert.rejects(connect({ url: `postgres://nobody@127.0.0.1:${port}/nothing` }), {
+      code: 'DATABASE_UNREACHABLE',
+    });
   }
+});
+
+/** A connection that the test silences or breaks. */
+class ScriptedClient extends EventEmitter {
+  isSilent = false;
+  isEnded = false;
+  readonly queries: string[] = [];
+
+  async connect(): Promise<void> {}
+
+  async query(text: string): Promise<void> {
+    this.queries.push(text);
+    if (this.isSilent) await new Promise(() => undefined);
+  }
+
+  async end(): Promise<void> {
+    this.isEnded = true;
+  }
+}
+
+function startListener(checkIntervalMs = 60_000) {
+  const clients: ScriptedClient[] = [];
+  const listener = createListener({
+    createClient() {
+      const client = new ScriptedClient();
+      clients.push(client);
+      // The listener uses only the scripted overloads.
+      return client as unknown as ListenerClient;
+    },
+    onError: () => undefined,
+    checkIntervalMs,
+  });
+  atEnd(listener.close);
+  return { listener, clients, open: () => clients.filter(({ isEnded }) => !isEnded).length };
+}
+
+test('a silently dead connection is detected and renewed', async () => {
+  const { listener, clients, open } = startListener(20);
+  const renewed = Promise.withResolvers<string>();
+  await listener.listen('jobs', renewed.resolve);
+  if (clients[0]) clients[0].isSilent = true;
+  assert.equal(await renewed.promise, '');
+  assert.deepEqual(clients[1]?.queries[0], 'listen "jobs"');
+  assert.equal(open(), 1);
+});
+
+test('a channel added while the connection is renewed opens no second one', async () => {
+  const { listener, clients, open } = startListener();
+  const renewed = Promise.withResolvers<string>();
+  await listener.listen('jobs', renewed.resolve);
+  clients[0]?.emit('error', new Error('reset'));
+  await listener.listen('users', () => undefined);
+  await renewed.promise;
+  assert.deepEqual([clients.length, open()], [2, 1]);
 });

@@ -1,71 +1,52 @@
 import pLimit from 'p-limit';
 
 /**
- * Maps values with at most `parallel` calls at once. A failure prevents further calls.
- * @throws The first error, after all calls in progress have settled.
- */
-export async function mapParallel<Value, Result>(
-  values: readonly Value[],
-  parallel: number,
-  map: (value: Value) => Promise<Result>,
-): Promise<Result[]> {
-  const limit = pLimit({ concurrency: parallel, rejectOnClear: true });
-  const results = values.map((value) =>
-    limit(async () => {
-      try {
-        return await map(value);
-      } catch (error) {
-        limit.clearQueue();
-        throw error;
-      }
-    }),
-  );
-  await Promise.allSettled(results);
-  return Promise.all(results);
-}
-
-/** Read-ahead limit, as a multiple of `parallel`. */
-const AHEAD = 2;
-
-/**
  * Maps values with at most `parallel` calls at once, and yields the results in order. When the iteration ends or
  * a call fails, it starts no further calls and waits for the calls in progress.
+ * @param maxAhead Maximum number of results that wait for the consumer.
  */
 export async function* mapInOrder<Value, Result>(
   values: readonly Value[],
   parallel: number,
   map: (value: Value) => Promise<Result>,
+  maxAhead = 2 * parallel,
 ): AsyncGenerator<Result> {
-  const limit = pLimit(parallel);
-  const rest = values.values();
-  const begun: Promise<Result>[] = [];
-  const inProgress = new Set<Promise<unknown>>();
-  const begin = (count: number) => {
-    for (const value of rest.take(count)) {
-      const result = limit(() => {
-        const work = map(value).catch((error: unknown) => {
+  const limit = pLimit({ concurrency: parallel, rejectOnClear: true });
+  const results: Promise<Result>[] = [];
+  let hasFailed = false;
+  try {
+    for (const value of values) {
+      if (hasFailed) break;
+      const result = limit(() =>
+        map(value).catch((error: unknown) => {
+          hasFailed = true;
           limit.clearQueue();
           throw error;
-        });
-        inProgress.add(work);
-        return work.finally(() => inProgress.delete(work));
-      });
-      // The loop throws the first error. Later errors must not become unhandled rejections.
+        }),
+      );
+      // The iteration throws the first error. Later errors must not become unhandled rejections.
       result.catch(() => undefined);
-      begun.push(result);
+      results.push(result);
+      const first = results.length < maxAhead ? undefined : results.shift();
+      if (first !== undefined) yield await first;
     }
-  };
-  try {
-    begin(AHEAD * parallel);
-    for (let next = begun.shift(); next !== undefined; next = begun.shift()) {
-      const result = await next;
-      begin(1);
-      yield result;
-    }
+    for (const result of results) yield await result;
   } finally {
     limit.clearQueue();
-    await Promise.allSettled(inProgress);
+    await Promise.allSettled(results);
   }
+}
+
+/**
+ * Maps values with at most `parallel` calls at once. A failure prevents further calls.
+ * @throws The first error, after all calls in progress have settled.
+ */
+export function mapParallel<Value, Result>(
+  values: readonly Value[],
+  parallel: number,
+  map: (value: Value) => Promise<Result>,
+): Promise<Result[]> {
+  return Array.fromAsync(mapInOrder(values, parallel, map, values.length));
 }
 
 /**

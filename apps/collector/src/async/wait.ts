@@ -1,7 +1,8 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 
 /**
- * Runs work immediately and after each interval until the signal aborts. Errors do not stop the loop.
+ * Runs background work immediately and after each interval until the signal aborts. Errors do not stop the loop, and
+ * its pauses do not keep the process running.
  * @param options.retryMs Interval after an error, in milliseconds, if it is shorter.
  */
 export async function repeat(
@@ -16,7 +17,7 @@ export async function repeat(
       pauseMs = Math.min(intervalMs, retryMs);
       onError(error);
     });
-    await pause(pauseMs, signal);
+    await sleep(pauseMs, undefined, { signal, ref: false }).catch(() => undefined);
   }
 }
 
@@ -56,53 +57,4 @@ export async function rejectOnAbort<Result>(
   } finally {
     signal.removeEventListener('abort', abort);
   }
-}
-
-/** Starts a countdown. Returns a function that reports the remaining milliseconds. */
-export function startCountdown(timeoutMs: number): () => number {
-  const deadline = performance.now() + timeoutMs;
-  return () => Math.max(0, deadline - performance.now());
-}
-
-/** Event that wakes one waiter and then resets itself. Repeated sets count once. */
-export type AutoResetEvent = {
-  /** Wakes the current waiter, or the next one. */
-  set: () => void;
-  /** Waits at most `timeoutMs` until the event is set, and resets it. */
-  wait: (timeoutMs: number) => Promise<void>;
-};
-
-/** Creates an event that is not set. */
-export function createAutoResetEvent(): AutoResetEvent {
-  let isSet = false;
-  let wake: (() => void) | undefined;
-  return {
-    set() {
-      isSet = true;
-      wake?.();
-    },
-    async wait(timeoutMs) {
-      if (!isSet) {
-        const { promise, resolve } = Promise.withResolvers<void>();
-        const timer = setTimeout(resolve, timeoutMs);
-        wake = resolve;
-        await promise;
-        clearTimeout(timer);
-        wake = undefined;
-      }
-      isSet = false;
-    },
-  };
-}
-
-/** Closes a resource. */
-export type Close = () => Promise<void>;
-
-/**
- * Closes all parts concurrently, and waits until all are closed.
- * @throws The first error.
- */
-export async function closeAll(parts: readonly Close[]): Promise<void> {
-  const results = await Promise.allSettled(parts.map((close) => close()));
-  for (const result of results) if (result.status === 'rejected') throw result.reason;
 }

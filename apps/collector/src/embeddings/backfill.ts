@@ -2,7 +2,7 @@ import { retryConflicts, formatVector } from '@oselya/db';
 import { MAX_TEXTS_PER_REQUEST, type ModelClient } from '@oselya/model';
 import { type Kysely, sql } from 'kysely';
 import { createModelCostCounter } from '../model.ts';
-import { costWith } from '../queue/transitions.ts';
+import { sumModelUsage } from '../queue/transitions.ts';
 import type { ModelUsage, Tables } from '../tables.ts';
 import { sha256 } from '../text.ts';
 import { embedTogether, isTextSpecificError } from './batches.ts';
@@ -181,7 +181,7 @@ async function addEmbeddingCosts(
       select raw_data.id, cost.usage from raw_data join cost on raw_data.id = cost.raw_id
       order by raw_data.id
       for no key update of raw_data)
-    update raw_data set model_usage = ${costWith(sql`locked.usage`)}
+    update raw_data set model_usage = ${sumModelUsage(sql`locked.usage`)}
     from locked where raw_data.id = locked.id`;
   await retryConflicts(() => add.execute(db));
 }

@@ -3,7 +3,7 @@ import { type Kysely, sql } from 'kysely';
 import { type Static, Type } from 'typebox';
 import { type ErrorCode, errors, problem } from '../errors.ts';
 import type { JobInput } from '../pipeline/context.ts';
-import type { InlineJobs } from '../queue/inline.ts';
+import type { JobRunner } from '../queue/job-runner.ts';
 import { createClaimantName } from '../queue/worker.ts';
 import { uploadOutcomeSchema } from '../schemas.ts';
 import type { RawError, RawStatus, Tables, UploadOutcome } from '../tables.ts';
@@ -29,7 +29,7 @@ export type ProcessForm = ReturnType<typeof createProcessForm>;
 export function createProcessForm(deps: {
   db: Kysely<Tables>;
   store: Ingest['store'];
-  jobs: Pick<InlineJobs<JobInput>, 'run'>;
+  jobs: Pick<JobRunner<JobInput>, 'run'>;
   leaseMs: number;
 }) {
   const { db, store, jobs, leaseMs } = deps;

@@ -7,18 +7,17 @@ import type { Metrics } from '../metrics.ts';
 import type { SafeFetch } from '../safe-fetch/fetch.ts';
 import type { Tables } from '../tables.ts';
 
-/** The maximum duration of a run, shorter than the timeouts of clients, proxies and the shutdown. */
+/** Maximum duration of a run, shorter than the timeouts of clients, proxies and the shutdown. */
 export const DEADLINE_MS = 50_000;
 
-/** The duration of a claim, longer than a run. Unchecked listings are due again when their claim expires. */
+/** Duration of a claim, longer than a run. Unchecked listings are due again when their claim expires. */
 const LEASE_MS = 60_000;
 
-/** The timeout for one URL, including redirects. */
+/** Timeout for one URL, including redirects. */
 const TIMEOUT_MS = 15_000;
 
-/** The maximum number of parallel requests, in total and per host, and the pause between requests to one host. */
-const LIMITS: HostLimits = { parallel: 8, perHost: 2, pauseMs: 250 };
-type HostLimits = { parallel: number; perHost: number; pauseMs: number };
+/** Maximum number of parallel requests, in total and per host, and the pause between requests to one host. */
+const LIMITS = { parallel: 8, perHost: 2, pauseMs: 250 };
 
 /** Options of a run of the archive check. */
 export type CheckOptions = {
@@ -26,7 +25,7 @@ export type CheckOptions = {
   source?: string | undefined;
   /** Excludes listings that were checked or created within this number of hours. */
   notWithinHours?: number | undefined;
-  /** The minimum interval between the two checks that find a listing gone. */
+  /** Minimum interval between the two checks that find a listing gone. */
   minIntervalSeconds: number;
   /** Aborts the run. Unchecked listings stay unchanged. */
   signal?: AbortSignal;
@@ -38,7 +37,7 @@ export type ArchiveCheck = (
 ) => Promise<{ checked: number; archived: number; unreachable: number }>;
 
 type Claim = { listingId: number; rawId: number; url: string };
-type AddressState = { state: 'gone' | 'present' | 'unreachable'; status: number | null };
+type PageState = { state: 'gone' | 'present' | 'unreachable'; status: number | null };
 
 /**
  * Creates the archive check. A run stops after `DEADLINE_MS` and keeps its partial results. It holds no database
@@ -49,7 +48,7 @@ export function createArchiveCheck(deps: {
   fetch: SafeFetch;
   metrics: Pick<Metrics, 'archiveChecks'>;
   log: Logger;
-  limits?: HostLimits;
+  limits?: typeof LIMITS;
   deadlineMs?: number;
   timeoutMs?: number;
 }): ArchiveCheck {
@@ -57,13 +56,13 @@ export function createArchiveCheck(deps: {
   const { timeoutMs = TIMEOUT_MS } = deps;
 
   async function check(claim: Claim, minIntervalSeconds: number, signal: AbortSignal) {
-    const answer = await requestAddress(fetch, claim.url, signal, timeoutMs);
-    const { state, status } = answer;
+    const page = await requestPage(fetch, claim.url, signal, timeoutMs);
+    const { state, status } = page;
     if (state !== 'gone') {
-      await noteCheck(db, claim, answer);
+      await noteCheck(db, claim, page);
       return state;
     }
-    if (!(await noteGone(db, claim, { status, minIntervalSeconds }))) return 'gone';
+    if (!(await noteGone(db, claim, { status, minIntervalSeconds }))) return state;
     log.info({ listing_id: claim.listingId, status }, 'a listing was archived');
     return 'archived';
   }
@@ -71,10 +70,10 @@ export function createArchiveCheck(deps: {
   return async ({ minIntervalSeconds, signal, ...choice }) => {
     const deadline = AbortSignal.timeout(deadlineMs);
     const ended = signal === undefined ? deadline : AbortSignal.any([signal, deadline]);
-    const limited = limitHosts(limits);
+    const limitHost = createHostLimits(limits);
     const result = { checked: 0, archived: 0, unreachable: 0 };
     const checks = (await claimListings(db, choice)).map((claim) =>
-      limited(claim.url, ended, async () => {
+      limitHost(claim.url, ended, async () => {
         if (ended.aborted) return;
         const outcome = await check(claim, minIntervalSeconds, ended);
         result.checked += 1;
@@ -84,41 +83,39 @@ export function createArchiveCheck(deps: {
         if (!ended.aborted) throw error;
       }),
     );
-    for (const end of await Promise.allSettled(checks)) {
-      if (end.status === 'rejected') throw end.reason;
-    }
+    await Promise.allSettled(checks);
+    await Promise.all(checks);
     return result;
   };
 }
 
 /**
- * Requests a URL with GET, since many sites answer HEAD with an error. Does not read the body.
+ * Requests a page with GET, since many sites answer HEAD with an error. Does not read the body.
  * A forbidden URL, a timeout, a server error or a throttled request (408, 425, 429) counts as unreachable.
  * @throws `signal.reason`.
  */
-async function requestAddress(
+async function requestPage(
   fetch: SafeFetch,
   url: string,
   signal: AbortSignal,
   timeoutMs: number,
-): Promise<AddressState> {
+): Promise<PageState> {
   const limited = AbortSignal.any([signal, AbortSignal.timeout(timeoutMs)]);
-  let status: number;
   try {
-    const answer = await fetch(url, { signal: limited, accept: 'text/html, */*;q=0.5' });
-    status = answer.status;
-    await answer.close();
+    const response = await fetch(url, { signal: limited, accept: 'text/html, */*;q=0.5' });
+    await response.close();
+    const { status } = response;
+    if (status === 404 || status === 410) return { state: 'gone', status };
+    const isUnknown = status >= 500 || [408, 425, 429].includes(status);
+    return { state: isUnknown ? 'unreachable' : 'present', status };
   } catch {
     signal.throwIfAborted();
     return { state: 'unreachable', status: null };
   }
-  if (status === 404 || status === 410) return { state: 'gone', status };
-  const isUnknown = status >= 500 || [408, 425, 429].includes(status);
-  return { state: isUnknown ? 'unreachable' : 'present', status };
 }
 
 /** Limits the requests per host, so that a site with many listings is not flooded and does not delay other sites. */
-function limitHosts({ parallel, perHost, pauseMs }: HostLimits) {
+function createHostLimits({ parallel, perHost, pauseMs }: typeof LIMITS) {
   const all = pLimit(parallel);
   const hosts = new Map<string, LimitFunction>();
   return (url: string, signal: AbortSignal, work: () => Promise<void>) => {
@@ -166,18 +163,12 @@ async function claimListings(
 async function noteCheck(
   db: Kysely<Tables>,
   { listingId }: Claim,
-  { state, status }: AddressState,
+  { state, status }: PageState,
 ): Promise<void> {
-  await db
-    .updateTable('listing_checks')
-    .set({
-      checked_at: sql<Date>`now()`,
-      status,
-      claimed_until: null,
-      ...(state === 'unreachable' ? {} : { gone_since: null, gone_raw_id: null }),
-    })
-    .where('listing_id', '=', listingId)
-    .execute();
+  const gone = state === 'unreachable' ? sql`` : sql`, gone_since = null, gone_raw_id = null`;
+  await sql`
+    update listing_checks set checked_at = now(), status = ${status}, claimed_until = null ${gone}
+    where listing_id = ${listingId}`.execute(db);
 }
 
 /**

@@ -2,7 +2,6 @@ import { type Database, ping } from '@oselya/db';
 import {
   closeServer,
   createServer,
-  type HealthChecks,
   registerHealthRoutes,
   listen,
   type Logger,
@@ -11,7 +10,6 @@ import {
   type Server,
 } from '@oselya/kit';
 import type { ModelClient } from '@oselya/model';
-import type { Kysely } from 'kysely';
 import type { Registry } from 'prom-client';
 import manifest from '../../package.json' with { type: 'json' };
 import type { Config } from '../config.ts';
@@ -41,37 +39,23 @@ export function monitoringRoutes(
   app: Server,
   deps: MonitoringDeps & { metricsToken: string },
 ): ReadQueue {
-  const { registry, model, disk, log } = deps;
+  const { registry, model, disk, imageStore, log } = deps;
   const { db } = deps.database;
-  const warn = (what: string) => (error: unknown) =>
-    log.warn({ err: error }, `${what} could not be measured`);
+  const warn = (subject: string) => (error: unknown) =>
+    log.warn({ err: error }, `${subject} could not be measured`);
   registerHttpMetrics(app, registry, { token: deps.metricsToken });
-  const queue = createQueueFigures({ db, onError: warn('ended payloads') });
-  app.addHook('onClose', () => queue.close());
-  registerQueueMetrics(registry, { readQueue: queue.read, onError: warn('the queue') });
+  const readQueue = createQueueFigures({ db, onError: warn('ended payloads') });
+  registerQueueMetrics(registry, { readQueue, onError: warn('the queue') });
   registerModelMetrics(registry, model);
   registerStoreMetrics(registry, deps);
   registerDuplicateMetrics(registry, { db, onError: warn('the search for duplicates') });
   registerDiskMetrics(registry, { disk, onError: warn('the disk') });
-  registerHealthRoutes(app, createHealthChecks({ ...deps, db }));
-  return queue.read;
-}
-
-/**
- * Creates the checks of `GET /health`. An outage of the model or the image store only degrades the service: payloads wait,
- * and full-text search works. The image store belongs to the check `disk`. Contract 4, Health.
- */
-function createHealthChecks({
-  db,
-  model,
-  disk,
-  imageStore,
-}: MonitoringDeps & { db: Kysely<Tables> }): HealthChecks {
-  return {
+  registerHealthRoutes(app, {
     database: async () => {
       await ping(db);
       return { status: 'ok' };
     },
+    // An outage of the model or the image store only degrades the service: payloads wait, and full-text search works.
     model: async (signal) => {
       const { status, mode, detail } = await model
         .health({ signal })
@@ -80,27 +64,24 @@ function createHealthChecks({
         status: status === 'ok' ? 'ok' : 'degraded',
         mode,
         breaker: model.breaker.state,
-        ...(detail === undefined ? {} : { detail }),
+        ...(detail !== undefined && { detail }),
       };
     },
     disk: async (signal) => {
-      const [freeBytes, answers] = await Promise.all([
+      const [freeBytes, isAvailable] = await Promise.all([
         disk.freeBytes(),
         imageStore.isReachable(signal),
       ]);
       return {
-        status: freeBytes < disk.minFreeBytes ? 'down' : answers ? 'ok' : 'degraded',
+        status: freeBytes < disk.minFreeBytes ? 'down' : isAvailable ? 'ok' : 'degraded',
         free_mb: Math.floor(freeBytes / MEBIBYTE),
         min_free_mb: disk.minFreeBytes / MEBIBYTE,
-        image_store: answers ? 'ok' : 'away',
+        image_store: isAvailable ? 'ok' : 'away',
       };
     },
-  };
+  });
+  return readQueue;
 }
-
-/** Limits of the health server of a worker: its routes accept no bodies, and its requests are short. */
-const WORKER_BODY_LIMIT = 1024;
-const WORKER_SHUTDOWN_MS = 1000;
 
 /**
  * Serves the health and metrics of a standalone worker, for orchestrators and Prometheus.
@@ -112,7 +93,7 @@ export async function openWorkerPage(config: Config, deps: MonitoringDeps) {
   if (port === undefined) return undefined;
   const app = await createServer({
     log: deps.log,
-    bodyLimit: WORKER_BODY_LIMIT,
+    bodyLimit: 1024,
     openapi: {
       title: 'Oselya worker',
       description: 'The health of a worker of the collector.',
@@ -126,6 +107,6 @@ export async function openWorkerPage(config: Config, deps: MonitoringDeps) {
   return {
     url,
     onDrain: (end: () => Promise<void>) => onDrain(app, end),
-    close: () => closeServer(app, WORKER_SHUTDOWN_MS),
+    close: () => closeServer(app, 1000),
   };
 }

@@ -25,7 +25,7 @@ import { DEADLINE_MS } from './archive-check.ts';
 
 const PAGE_SIZE = 100;
 
-/** Number of payloads per statement, small enough to hold the row locks only briefly. */
+/** Maximum number of payloads per statement, to hold their locks only briefly. */
 const BATCH = 1000;
 
 const BOUNDED = `It ends after ${DEADLINE_MS / 1000} seconds with what it has done by then: repeat it until nothing is left to do.`;
@@ -77,7 +77,6 @@ const cleanupQuery = Type.Object(
   {
     older_than_days: Type.Integer({
       minimum: 0,
-      // A hundred years: within the range of the database's dates.
       maximum: 36_500,
       description: 'How long ago they came, at least; 0 is all of them.',
       examples: [90],
@@ -92,13 +91,13 @@ const retryBody = Type.Object(
 );
 
 /** Returns a signal that aborts when the client disconnects or the deadline passes. */
-function whileAwaited(reply: FastifyReply): AbortSignal {
+function createRunSignal(reply: FastifyReply): AbortSignal {
   return AbortSignal.any([createDisconnectSignal(reply), AbortSignal.timeout(DEADLINE_MS)]);
 }
 
 /**
- * Registers the routes by which admins list, retry and remove payloads. Contract 4, Operations.
- * @param deps.onRetried Called after payloads were put back in the queue.
+ * Registers the routes that list, retry and remove payloads. Contract 4, Operations.
+ * @param deps.onRetried Called after payloads returned to the queue.
  */
 export function payloadRoutes(
   app: Server,
@@ -177,7 +176,7 @@ export function payloadRoutes(
         },
       },
     },
-    async ({ body }, reply) => ({ retried: await retry.all(body, whileAwaited(reply)) }),
+    async ({ body }, reply) => ({ retried: await retry.all(body, createRunSignal(reply)) }),
   );
 
   app.delete(
@@ -202,7 +201,10 @@ export function payloadRoutes(
       },
     },
     async ({ query }, reply) => ({
-      deleted: await cleanup({ olderThanDays: query.older_than_days, signal: whileAwaited(reply) }),
+      deleted: await cleanup({
+        olderThanDays: query.older_than_days,
+        signal: createRunSignal(reply),
+      }),
     }),
   );
 }
@@ -212,6 +214,8 @@ function listRaw(
   { status, source_slug: source, cursor, limit }: Static<typeof listQuery> & { limit: number },
 ) {
   const after = rawCursors.read(cursor);
+  const isAfter = sql<boolean>`(updated_at, id) < (
+    timestamptz 'epoch' + ${after?.at}::bigint * interval '1 microsecond', ${after?.id}::bigint)`;
   return (
     db
       .selectFrom('raw_data')
@@ -221,12 +225,7 @@ function listRaw(
       .select(sql<number>`(extract(epoch from updated_at) * 1000000)::bigint`.as('at'))
       .where('status', '=', status)
       .$if(source !== undefined, (query) => query.where('source_slug', '=', source ?? ''))
-      .$if(after !== undefined, (query) =>
-        query.where(
-          sql<boolean>`(updated_at, id) < (
-          timestamptz 'epoch' + ${after?.at}::bigint * interval '1 microsecond', ${after?.id}::bigint)`,
-        ),
-      )
+      .$if(after !== undefined, (query) => query.where(isAfter))
       .orderBy('updated_at', 'desc')
       .orderBy('id', 'desc')
       .limit(limit)
@@ -241,11 +240,13 @@ export type RawCleanup = ReturnType<typeof createRawCleanup>;
  * Creates the function that removes old payloads, because payloads contain names and telephone numbers.
  * Specification 001, Listing archive; Contract 4, Operations; ADR 0013.
  */
-export function createRawCleanup(deps: {
+export function createRawCleanup({
+  db,
+  metrics,
+}: {
   db: Kysely<Tables>;
   metrics: Pick<Metrics, 'rawDeleted'>;
 }) {
-  const { db, metrics } = deps;
   return async (options: { olderThanDays: number; signal?: AbortSignal }): Promise<number> => {
     const { olderThanDays, signal } = options;
     const { rows } = await sql<{ cutoff: string }>`
@@ -253,21 +254,18 @@ export function createRawCleanup(deps: {
     const cutoff = rows[0]?.cutoff ?? '';
     let total = 0;
     for (let after = 0; ;) {
-      const { deleted, examined, old, last } = await removeSome(db, cutoff, after);
+      const { deleted, isLast, last } = await removeBatch(db, cutoff, after);
       metrics.rawDeleted.inc(deleted);
       total += deleted;
       after = last;
-      if (examined < BATCH || old === 0 || signal?.aborted === true) return total;
+      if (isLast || signal?.aborted === true) return total;
     }
   };
 }
 
-/**
- * Removes the old completed payloads of the next batch in the order of ids. Keeps payloads with a valid idempotency key,
- * and skips locked rows.
- */
-async function removeSome(db: Kysely<Tables>, cutoff: string, after: number) {
-  const { rows } = await sql<{ deleted: number; examined: number; old: number; last: number }>`
+/** Removes the old completed payloads among the next IDs, except those with a valid idempotency key and locked ones. */
+async function removeBatch(db: Kysely<Tables>, cutoff: string, after: number) {
+  const { rows } = await sql<{ deleted: number; isLast: boolean; last: number }>`
     with examined as materialized (
       select id, created_at < ${cutoff}::timestamptz as is_old
       from raw_data where id > ${after} order by id limit ${BATCH}),
@@ -278,8 +276,8 @@ async function removeSome(db: Kysely<Tables>, cutoff: string, after: number) {
       for update of raw skip locked),
     deleted as (
       delete from raw_data using removable where raw_data.id = removable.id returning raw_data.id)
-    select (select count(*)::integer from deleted) as deleted, count(*)::integer as examined,
-      (count(*) filter (where is_old))::integer as old, coalesce(max(id), 0) as last
+    select (select count(*)::integer from deleted) as deleted,
+      count(*) < ${BATCH} or not bool_or(is_old) as "isLast", coalesce(max(id), 0) as last
     from examined`.execute(db);
-  return rows[0] ?? { deleted: 0, examined: 0, old: 0, last: 0 };
+  return rows[0] ?? { deleted: 0, isLast: true, last: 0 };
 }

@@ -103,7 +103,7 @@ const checkAnswer = Type.Object(
 
 /**
  * Registers the routes for administrators. Contract 4, Operations.
- * @param deps.onRetried Called after payloads were put back in the queue.
+ * @param deps.onRetried Called after payloads returned to the queue.
  */
 export function operationRoutes(
   app: Server,

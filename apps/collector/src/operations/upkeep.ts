@@ -12,16 +12,16 @@ import type { RawCleanup } from './payloads.ts';
 const MINUTE_MS = 60_000;
 const DAY_MS = 24 * 60 * MINUTE_MS;
 
-/** The maximum number of listings per archive check. Slow sites reach the deadline of the check first. */
+/** Maximum number of listings per archive check. Slow sites reach the deadline of the check first. */
 const MAX_CHECKED = 1000;
 
+/** `retryMs` is the time until a failed run is repeated. */
 const MINUTELY = { durationMs: MINUTE_MS, everyMs: MINUTE_MS, retryMs: MINUTE_MS };
-/** A failed run is retried after 10 minutes. */
 const DAILY = { durationMs: 10 * MINUTE_MS, everyMs: DAY_MS, retryMs: 10 * MINUTE_MS };
 
 /**
  * Starts the periodic maintenance tasks. A lease ensures that one process at a time runs each task.
- * @param deps.intervalMs The interval between checks for due tasks.
+ * @param deps.intervalMs Interval between checks for due tasks.
  * @returns A handle whose `close` waits for running tasks.
  */
 export function startUpkeep(deps: {
@@ -38,17 +38,17 @@ export function startUpkeep(deps: {
   >;
   intervalMs?: number;
 }): { close: () => Promise<void> } {
-  const { db, log, archiveCheck, rawCleanup, images, config, intervalMs = MINUTE_MS } = deps;
-  const { COLLECTOR_ARCHIVE_CHECK_HOURS: hours, COLLECTOR_RAW_RETENTION_DAYS: days } = config;
+  const { db, log, config, intervalMs = MINUTE_MS } = deps;
+  const { COLLECTOR_ARCHIVE_CHECK_HOURS: hours, COLLECTOR_RAW_RETENTION_DAYS: rawDays } = config;
   const { COLLECTOR_IMAGE_RETENTION_DAYS: imageDays } = config;
   const ended = new AbortController();
+  const { signal } = ended;
 
-  function every(
-    schedule: typeof MINUTELY,
+  function start(
     name: string,
+    schedule: typeof DAILY,
     work: (signal: AbortSignal) => Promise<unknown>,
   ): Promise<void> {
-    const { signal } = ended;
     const row = { table: 'upkeep_turns', key: { name } };
     async function run(): Promise<void> {
       await withLease(db, row, { ...schedule, signal }, async (until) => {
@@ -63,38 +63,33 @@ export function startUpkeep(deps: {
     return repeat(intervalMs, run, { signal, onError });
   }
 
-  async function remove(what: string, removing: Promise<number>): Promise<void> {
-    const deleted = await removing;
-    if (deleted > 0) log.info({ deleted }, `${what} were removed`);
+  async function logRemoval(removed: string, removal: Promise<number>): Promise<void> {
+    const deleted = await removal;
+    if (deleted > 0) log.info({ deleted }, `${removed} were removed`);
   }
 
   const works = [
-    every(MINUTELY, 'change_places', (signal) => settleChanges(db, signal)),
-    every(DAILY, 'change_cleanup', (signal) =>
-      remove('old changes of listings', removeOldChanges(db, signal)),
+    start('change_places', MINUTELY, (until) => settleChanges(db, until)),
+    start('change_cleanup', DAILY, (until) =>
+      logRemoval('old changes of listings', removeOldChanges(db, until)),
     ),
   ];
   if (hours > 0) {
     const options = { limit: MAX_CHECKED, notWithinHours: hours, minIntervalSeconds: 3600 };
-    works.push(
-      every(MINUTELY, 'archive_check', async (signal) => {
-        const result = await archiveCheck({ ...options, signal });
-        if (result.checked > 0) log.info(result, 'addresses of listings were checked');
-      }),
-    );
+    const checkArchive = async (until: AbortSignal) => {
+      const result = await deps.archiveCheck({ ...options, signal: until });
+      if (result.checked > 0) log.info(result, 'addresses of listings were checked');
+    };
+    works.push(start('archive_check', MINUTELY, checkArchive));
   }
-  if (days > 0) {
+  const cleanups = [
+    ['raw_cleanup', rawDays, 'old payloads', deps.rawCleanup],
+    ['image_cleanup', imageDays, 'unused images', deps.images.cleanUp],
+  ] as const;
+  for (const [name, olderThanDays, removed, cleanUp] of cleanups) {
+    if (olderThanDays === 0) continue;
     works.push(
-      every(DAILY, 'raw_cleanup', (signal) =>
-        remove('old payloads', rawCleanup({ olderThanDays: days, signal })),
-      ),
-    );
-  }
-  if (imageDays > 0) {
-    works.push(
-      every(DAILY, 'image_cleanup', (signal) =>
-        remove('unused images', images.cleanUp({ olderThanDays: imageDays, signal })),
-      ),
+      start(name, DAILY, (until) => logRemoval(removed, cleanUp({ olderThanDays, signal: until }))),
     );
   }
   return {

@@ -3,7 +3,7 @@ import { type Kysely, type RawBuilder, sql } from 'kysely';
 import type { RawStatus, Tables } from '../tables.ts';
 import { hasUnfinishedPayload, hasEarlierPendingPayload, hasJobInProgress } from './fence.ts';
 import type { Job, ListingKey } from './job-types.ts';
-import { type Claimant, claimed, claimedForReprocessing } from './transitions.ts';
+import { type Claimant, createClaimTransition, createReprocessTransition } from './transitions.ts';
 
 /** Maximum number of sources per claim. The next claim continues after the last source. */
 const MAX_SOURCES = 16;
@@ -11,20 +11,18 @@ const MAX_SOURCES = 16;
 export type ClaimOptions = Claimant & {
   /** Maximum number of jobs. */
   count: number;
-  /** The round-robin cursor: the source of the last job that was claimed. */
+  /** Round-robin cursor: the source of the job that was claimed last. */
   lastSource?: string | undefined;
 };
 
-const jobColumns = (of: RawBuilder<unknown>) => sql`
-  ${of}.id as "rawId", attempt, source_slug as "sourceSlug", external_id as "externalId",
+const jobColumns = (row: RawBuilder<unknown>) => sql`
+  ${row}.id as "rawId", attempt, source_slug as "sourceSlug", external_id as "externalId",
   content_hash as "contentHash", request_id as "requestId"`;
 
 /**
- * Claims pending jobs for the sources with the fewest jobs in progress over all processes, the oldest of each source
- * first; no source gets more than its share while another waits. A payload waits for every earlier one of its
- * listing.
- * Contract 4, Queue; docs/adr/0020-fair-share.md.
- * @returns The jobs in the order of the claim; fewer than asked for do not mean that there are no more.
+ * Claims pending jobs for the sources with the fewest jobs in progress over all processes, the oldest jobs of each
+ * source first. A payload waits for every earlier payload of its listing. Contract 4, Queue; docs/adr/0020-fair-share.md.
+ * @returns The jobs in the order of the claim. Fewer than `count` do not mean that no more are pending.
  */
 export async function claimJobs(
   db: Kysely<Tables>,
@@ -32,7 +30,7 @@ export async function claimJobs(
 ): Promise<Job[]> {
   const { rows } = await sql<Job>`${prepared}
     with recursive
-    -- Some sources that have something to claim, each found by one look into the index.
+    -- The next sources with a claimable job, in the order of their names.
     round (source_slug, nth, first) as (
       select next.source_slug, 1, next.source_slug from (${nextSource(sql`${lastSource}`)}) as next
       union all
@@ -44,40 +42,42 @@ export async function claimJobs(
         select count(*) from raw_data as job
         where job.source_slug = round.source_slug and job.status = 'processing') as jobs
       from round),
-    -- A source with as many jobs as its share gives one, in case the others have none that can be claimed.
+    -- Gives the free slots, one after another, to the source with the fewest jobs.
     share as materialized (
-      select source_slug, nth, jobs,
-        greatest(1, ceil((${count}::numeric + sum(jobs) over ()) / count(*) over ()) - jobs) as share
-      from source),
+      select source_slug, nth, jobs, count(*) as slots
+      from (
+        select source_slug, nth, jobs
+        from source cross join generate_series(1, ${hideFromPlanner(count)}) as slot
+        order by jobs + slot, nth
+        limit ${hideFromPlanner(count)}) as given
+      group by source_slug, nth, jobs),
     chosen as materialized (
-      select id, row_number() over (order by share.jobs + job.place, nth) as place
+      select id, nth, jobs + row_number() over (partition by nth order by id) as place
       from share cross join lateral (
-        select id, row_number() over () as place from (
-          select id from raw_data as candidate
-          where candidate.source_slug = share.source_slug and status = 'pending' and not waits
-            and (retry_at is null or retry_at <= now())
-            -- Most of them are marked already: they wait.
-            and not ${hasJobInProgress(sql`candidate`)} and not ${hasEarlierPendingPayload(sql`candidate`)}
-          order by id + 0
-          limit least(share, ${hideFromPlanner(count)})
-          for update skip locked) as oldest) as job
-      order by place
-      limit ${hideFromPlanner(count)}),
+        select id from raw_data as candidate
+        where candidate.source_slug = share.source_slug and ${isClaimable}
+        order by id + 0
+        limit share.slots
+        for update skip locked) as oldest),
     claimed as (
-      update raw_data set ${claimed(claimant)}
+      update raw_data set ${createClaimTransition(claimant)}
       where id = any (array(select id from chosen))
       returning id, attempt, source_slug, external_id, content_hash, request_id)
-    select ${jobColumns(sql`claimed`)} from claimed join chosen using (id) order by place`.execute(
-    db,
-  );
+    select ${jobColumns(sql`claimed`)} from claimed join chosen using (id)
+    order by place, nth`.execute(db);
   return rows;
 }
 
-const firstSource = (condition: RawBuilder<unknown>) => sql`(
-  select source_slug from raw_data
-  where status = 'pending' and not waits and ${condition} order by source_slug limit 1)`;
+/** Condition of a `candidate`. The index covers `not waits`, which already excludes most payloads that must wait. */
+const isClaimable = sql`
+  status = 'pending' and not waits and (retry_at is null or retry_at <= now())
+    and not ${hasJobInProgress(sql`candidate`)} and not ${hasEarlierPendingPayload(sql`candidate`)}`;
 
-/** Returns a query for the next source with something to claim, in the order of names; the first follows the last. */
+const firstSource = (condition: RawBuilder<unknown>) => sql`(
+  select source_slug from raw_data as candidate
+  where ${isClaimable} and ${condition} order by source_slug limit 1)`;
+
+/** Returns a query for the next source with a claimable job, in the order of names. The first follows the last. */
 function nextSource(after: RawBuilder<unknown>): RawBuilder<unknown> {
   return sql`
     select source_slug from (
@@ -112,7 +112,7 @@ export async function claimForReprocessing(
           or (raw.status = 'completed' and current.completed_hash = raw.content_hash))
         and not ${hasUnfinishedPayload(sql`raw`)}
       for update of raw skip locked)
-    update raw_data set ${claimedForReprocessing(claimant)}
+    update raw_data set ${createReprocessTransition(claimant)}
     from chosen where raw_data.id = chosen.id
     returning ${jobColumns(sql`raw_data`)}, chosen.status as before`.execute(db);
   return rows[0];
@@ -148,10 +148,10 @@ export async function release(
 }
 
 /** Maximum number of listings per search, which takes about 30 ms. */
-const MISSED_LISTINGS = 5000;
+const MAX_SEARCHED_LISTINGS = 5000;
 
 /**
- * Releases payloads whose release a killed process missed, of a bounded number of listings after `after`.
+ * Releases payloads whose release a killed process missed, for a bounded number of listings after a cursor.
  * @returns Number of released payloads, and the cursor for the next call; undefined at the end.
  */
 export async function releaseMissed(
@@ -162,7 +162,7 @@ export async function releaseMissed(
     select distinct source_slug as "sourceSlug", external_id as "externalId" from raw_data
     where status = 'pending' and waits
       and (source_slug, external_id) > (${after.sourceSlug}, ${after.externalId})
-    order by source_slug, external_id limit ${MISSED_LISTINGS}`.execute(db);
+    order by source_slug, external_id limit ${MAX_SEARCHED_LISTINGS}`.execute(db);
   const released = await release(db, rows);
-  return { released, next: rows.length < MISSED_LISTINGS ? undefined : rows.at(-1) };
+  return { released, next: rows.length < MAX_SEARCHED_LISTINGS ? undefined : rows.at(-1) };
 }

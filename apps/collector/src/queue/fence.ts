@@ -33,10 +33,10 @@ export async function writeWithClaim(
   fence: Fence,
   write: RawBuilder<unknown>,
 ): Promise<void> {
-  const { rows } = await sql<{ held: boolean }>`
+  const { rows } = await sql<{ id: number }>`
     with claim as materialized (${selectHeldClaim(fence)}), written as (${write})
-    select exists (select from claim) as held`.execute(db);
-  if (rows[0]?.held !== true) throw new LeaseLostError(fence);
+    select id from claim`.execute(db);
+  if (rows.length === 0) throw new LeaseLostError(fence);
 }
 
 /**
@@ -65,41 +65,39 @@ export const selectHeldClaimsForUpdate: RawBuilder<{ id: number }> = sql`
   where raw_data.attempt = job.attempt and raw_data.status = 'processing'
   order by raw_data.id for update of raw_data`;
 
-/*
- * Order within a listing. `offset 0` keeps these looks from becoming joins over all listings, and `id + 0` is the
- * expression of the index `raw_data_unfinished` (migration 0006).
- */
+/** `offset 0` prevents a join over all listings. */
+function existsPayload(row: RawBuilder<unknown>, condition: RawBuilder<unknown>) {
+  return sql<boolean>`exists (
+    select from raw_data as other
+    where other.source_slug = ${row}.source_slug and other.external_id = ${row}.external_id
+      and ${condition} offset 0)`;
+}
+
+/** The condition of the index `raw_data_unfinished`. */
+const isUnfinished = sql`other.status in ('pending', 'processing')`;
 
 /**
  * Returns whether a payload of the listing is being processed.
- * @param of A row with `source_slug` and `external_id`.
+ * @param row A row with `source_slug` and `external_id`.
  */
-export function hasJobInProgress(of: RawBuilder<unknown>): RawBuilder<boolean> {
-  // Not `= 'processing'`: for so few rows the planner would read the whole index of jobs in progress.
-  return sql<boolean>`exists (
-    select from raw_data as other
-    where other.source_slug = ${of}.source_slug and other.external_id = ${of}.external_id
-      and other.status in ('pending', 'processing') and other.status > 'pending' offset 0)`;
+export function hasJobInProgress(row: RawBuilder<unknown>): RawBuilder<boolean> {
+  // For `= 'processing'` the planner would read the whole index of jobs in progress, because it is small.
+  return existsPayload(row, sql`${isUnfinished} and other.status > 'pending'`);
 }
 
 /**
  * Returns whether an earlier payload of the listing is pending.
- * @param of A row of `raw_data`.
+ * @param row A row of `raw_data`.
  */
-export function hasEarlierPendingPayload(of: RawBuilder<unknown>): RawBuilder<boolean> {
-  return sql<boolean>`exists (
-    select from raw_data as other
-    where other.source_slug = ${of}.source_slug and other.external_id = ${of}.external_id
-      and other.status = 'pending' and other.id + 0 < ${of}.id offset 0)`;
+export function hasEarlierPendingPayload(row: RawBuilder<unknown>): RawBuilder<boolean> {
+  // `id + 0` is the expression of the index (migration 0006).
+  return existsPayload(row, sql`other.status = 'pending' and other.id + 0 < ${row}.id`);
 }
 
 /**
  * Returns whether a payload of the listing is pending or being processed.
- * @param of A row with `source_slug` and `external_id`.
+ * @param row A row with `source_slug` and `external_id`.
  */
-export function hasUnfinishedPayload(of: RawBuilder<unknown>): RawBuilder<boolean> {
-  return sql<boolean>`exists (
-    select from raw_data as other
-    where other.source_slug = ${of}.source_slug and other.external_id = ${of}.external_id
-      and other.status in ('pending', 'processing') offset 0)`;
+export function hasUnfinishedPayload(row: RawBuilder<unknown>): RawBuilder<boolean> {
+  return existsPayload(row, isUnfinished);
 }

@@ -6,72 +6,60 @@ import type { Tables } from '../tables.ts';
 const ENDED = ['completed', 'invalid', 'failed'] as const;
 type EndedStatus = (typeof ENDED)[number];
 
-/** The state of the queue at one moment. */
-export type QueueFigures = {
-  /** Number of payloads by status. Null if there are more than 100,000 and this process has not counted them yet. */
-  counts: { pending: number; processing: number } & Record<EndedStatus, number | null>;
-  /** Age of the oldest count in seconds; null if a count is missing. */
-  ended_age_seconds: number | null;
-  /** Time since the oldest pending payload was queued; null if none is pending. */
-  oldest_pending_seconds: number | null;
-  /** Finished jobs per minute, averaged over five minutes. */
-  finished_per_minute: number;
-};
-
-/** Reads the state of the queue. */
-export type ReadQueue = () => Promise<QueueFigures>;
-
-/** Maximum number of payloads that each read counts, which takes about 50 ms. */
+/** Maximum number of ended payloads per status that each read counts, which takes about 50 ms. */
 const MAX_COUNTED = 100_000;
 
-/** Minimum interval between background counts. */
-const COUNT_AGAIN_MS = 60_000;
+/** Minimum pause between counts in the background. */
+const COUNT_PAUSE_MS = 60_000;
+
+/** Reads the state of the queue. */
+export type ReadQueue = ReturnType<typeof createQueueFigures>;
 
 /**
- * Creates the figures of the queue. A status in which more than 100,000 payloads
- * have ended is counted in the background, once a minute at most.
- * @param deps.onError Called when a count in the background fails; the last one is kept.
+ * Creates the function that reads the state of the queue, as `GET /admin/queue` documents it. It counts a status with
+ * more than 100,000 ended payloads in the background.
+ * @param deps.onError Called when a count in the background fails. The last count is kept.
  */
 export function createQueueFigures(deps: {
   db: Kysely<Tables>;
   onError: (error: unknown) => void;
   maxCounted?: number;
-}): { read: ReadQueue; close: () => Promise<void> } {
+}) {
   const { db, onError, maxCounted = MAX_COUNTED } = deps;
   const known = new Map<EndedStatus, { count: number; asOf: number }>();
-  let counting: Promise<void> | undefined;
-  let notBefore = -Infinity;
-  let closed = false;
+  let countableAt = -Infinity;
 
   async function countAll(statuses: readonly EndedStatus[]): Promise<void> {
+    countableAt = Infinity;
+    const asOf = performance.now();
     try {
-      for (const status of statuses) {
-        const asOf = performance.now();
-        const { rows } = await sql<{ n: number }>`
-          select count(*) as n from raw_data where ${endedAs(status)}`.execute(db);
-        known.set(status, { count: rows[0]?.n ?? 0, asOf });
-        if (closed) return;
+      const counts = statuses.map(
+        (status) => sql<number>`
+        (select count(*) from raw_data where ${endedAs(status)})`,
+      );
+      const { rows } = await sql<{ counts: number[] }>`
+        select json_build_array(${sql.join(counts)}) as counts`.execute(db);
+      for (const [nth, count] of rows[0]?.counts.entries() ?? []) {
+        const status = statuses[nth];
+        if (status !== undefined) known.set(status, { count, asOf });
       }
     } catch (error) {
-      if (!closed) onError(error);
-    } finally {
-      notBefore = performance.now() + COUNT_AGAIN_MS;
-      counting = undefined;
+      onError(error);
     }
+    countableAt = performance.now() + COUNT_PAUSE_MS;
   }
 
   const countOf = (status: EndedStatus) => known.get(status)?.count ?? null;
 
-  async function read(): Promise<QueueFigures> {
+  return async () => {
     const asOf = performance.now();
-    const { rows } = await selectFigures(maxCounted).execute(db);
-    const [row] = rows;
-    if (row === undefined) throw new Error('A query of single values gave none');
-    const many = ENDED.filter((status) => row.ended[status] > maxCounted);
+    const [row] = (await selectFigures(maxCounted).execute(db)).rows;
+    if (row === undefined) throw new Error('The query for the queue returned no row');
+    const large = ENDED.filter((status) => row.ended[status] > maxCounted);
     for (const status of ENDED) {
-      if (!many.includes(status)) known.set(status, { count: row.ended[status], asOf });
+      if (!large.includes(status)) known.set(status, { count: row.ended[status], asOf });
     }
-    if (many.length > 0 && performance.now() >= notBefore && !closed) counting ??= countAll(many);
+    if (large.length > 0 && asOf >= countableAt) void countAll(large);
     const oldest = Math.min(...ENDED.map((status) => known.get(status)?.asOf ?? -Infinity));
     return {
       counts: {
@@ -85,18 +73,10 @@ export function createQueueFigures(deps: {
       oldest_pending_seconds: row.oldest,
       finished_per_minute: row.ended_lately / 5,
     };
-  }
-
-  return {
-    read,
-    async close() {
-      closed = true;
-      await counting;
-    },
   };
 }
 
-/** Literals instead of parameters, so that the partial indexes match. */
+/** A condition with literals instead of parameters, so that the partial indexes match. */
 const endedAs = (status: EndedStatus) =>
   sql`status in ('completed', 'invalid', 'failed') and status = ${sql.lit(status)}`;
 
@@ -111,17 +91,19 @@ const countEndedLately = (status: EndedStatus) => sql`
 
 const since = sql`coalesce(queued_at, created_at) as since`;
 
-/**
- * Reads partial indexes only, in one statement, so that a job that ends meanwhile is in one count. The oldest pending
- * payload is the first of a source, or the first of a listing behind one that is being processed.
- */
-const selectFigures = (maxCounted: number) => sql<{
+type Figures = {
   pending: number;
   processing: number;
   oldest: number | null;
   ended: Record<EndedStatus, number>;
   ended_lately: number;
-}>`
+};
+
+/**
+ * Reads partial indexes only, in one statement, so that it counts each payload once. The oldest pending payload is the
+ * first one of a source, or of a listing with a job in progress.
+ */
+const selectFigures = (maxCounted: number) => sql<Figures>`
   with recursive
   source as (
     (select source_slug from raw_data where status = 'pending' and not waits
@@ -152,9 +134,8 @@ const selectFigures = (maxCounted: number) => sql<{
     ${sql.join(ENDED.map(countEndedLately), sql` + `)} as ended_lately`;
 
 /**
- * Registers the queue's gauges. They are read from the database, so every process shows the one queue; an unknown
- * count is left out. Contract 4, Metrics.
- * @param onError Called when the database does not answer; the other metrics are served all the same.
+ * Registers the gauges of the queue, without unknown counts. Contract 4, Metrics.
+ * @param onError Called when the database does not answer. The other metrics are still served.
  */
 export function registerQueueMetrics(
   registry: Registry,

@@ -1,7 +1,7 @@
 import { isDatabaseOutage } from '@oselya/db';
 import { type Logger, withLogFields } from '@oselya/kit';
 import type { Kysely } from 'kysely';
-import { settlesWithin } from '../async/wait.ts';
+import { repeat, settlesWithin } from '../async/wait.ts';
 import type { RawError, StageRecord, Tables } from '../tables.ts';
 import type { Metrics } from '../metrics.ts';
 import { createModelCostCounter, type ModelCostCounter } from '../model.ts';
@@ -15,15 +15,25 @@ import {
 } from './job-types.ts';
 import { createJobFinisher, renewLeases, returnJobs } from './job-writes.ts';
 
-/** A job that this process has claimed and whose result is not stored yet. */
-type RunningJob = {
-  job: Job;
-  controller: AbortController;
-  stages: StageRecord[];
-  cost: ModelCostCounter;
-};
+const MAX_HEARTBEAT_MS = 30_000;
 
-/** @typeParam Input Passed on to the pipeline; a worker passes none. */
+/** A failed heartbeat is retried soon, because a hung connection may already have used half of the lease. */
+const HEARTBEAT_RETRY_MS = 1000;
+
+/** Maximum time to return aborted jobs. */
+const MAX_ABORT_MS = 1000;
+
+/** Repeats work three times per lease, and at least every 30 seconds, until the signal aborts. */
+export function repeatPerLease(
+  leaseMs: number,
+  work: () => Promise<void>,
+  options: { signal: AbortSignal; onError: (error: unknown) => void },
+): Promise<void> {
+  const intervalMs = Math.min(MAX_HEARTBEAT_MS, leaseMs / 3);
+  return repeat(intervalMs, work, { ...options, retryMs: HEARTBEAT_RETRY_MS });
+}
+
+/** @typeParam Input Additional input of the pipeline. Workers pass none. */
 export type RunnerOptions<Input = never> = {
   db: Kysely<Tables>;
   process: ProcessJob<Input>;
@@ -32,38 +42,55 @@ export type RunnerOptions<Input = never> = {
   leaseMs: number;
 };
 
-/** Runs claimed jobs, and renews their leases. */
-export type JobRunner<Input> = {
-  /** Number of running jobs. */
-  readonly size: number;
-  /** Returns the raw record IDs of the running jobs. */
-  ids(): number[];
-  /**
-   * Processes a job and stores its outcome. Never rejects: returns `lost` if the claim or the database is lost.
-   * @param options.signal Aborts the job.
-   * @param options.onProcessed Called when only the outcome remains to be stored.
-   */
-  run(
-    job: Job,
-    options?: { input?: Input | undefined; signal?: AbortSignal; onProcessed?: () => void },
-  ): Promise<JobOutcomeStatus>;
-  /** Renews the leases of all jobs, and aborts those whose leases were lost. */
-  renew(): Promise<void>;
-  /** Waits at most `timeoutMs` for running jobs, then aborts the rest and waits for the remaining time. */
-  end(timeoutMs: number, leftMs: () => number): Promise<void>;
+/** A claimed job whose outcome is not stored yet. */
+type RunningJob = {
+  job: Job;
+  controller: AbortController;
+  stages: StageRecord[];
+  cost: ModelCostCounter;
 };
 
-/** Creates a runner. An exception of `process` fails the job. Specification 001, Raw data status. */
-export function createJobRunner<Input = never>(deps: RunnerOptions<Input>): JobRunner<Input> {
+/** Runs the jobs of a worker, a request or a command. */
+export type JobRunner<Input = never> = ReturnType<typeof createJobRunner<Input>>;
+
+/**
+ * Creates a runner of claimed jobs, which renews their leases. An exception of `process` fails the job.
+ * Specification 001, Raw data status.
+ */
+export function createJobRunner<Input = never>(deps: RunnerOptions<Input>) {
   const { db, process, metrics, log, leaseMs } = deps;
   const finish = createJobFinisher(deps);
   const running = new Map<RunningJob, Promise<unknown>>();
+  const closed = new AbortController();
+  let isClosing = false;
+
+  const toProgress = ({ job, stages, cost }: RunningJob) => ({
+    ...job,
+    stages,
+    modelUsage: cost.usage(),
+  });
+
+  const renewing = repeatPerLease(
+    leaseMs,
+    async () => {
+      if (running.size === 0) return;
+      const jobs = [...running.keys()].map((entry) => ({ ...toProgress(entry), ...entry }));
+      for (const { job, controller } of await renewLeases(db, jobs, leaseMs)) {
+        controller.abort(new LeaseLostError(job));
+      }
+    },
+    {
+      signal: closed.signal,
+      onError: (error) => log.warn({ err: error }, 'leases could not be renewed'),
+    },
+  );
 
   async function runProcess(
     { job, controller: { signal }, stages, cost }: RunningJob,
     input: Input | undefined,
   ): Promise<JobOutcome> {
     try {
+      signal.throwIfAborted();
       return await process(job, { signal, stages, cost, input });
     } catch (error) {
       if (signal.aborted || error instanceof LeaseLostError || isDatabaseOutage(error)) throw error;
@@ -80,7 +107,8 @@ export function createJobRunner<Input = never>(deps: RunnerOptions<Input>): JobR
 
   async function settle(
     entry: RunningJob,
-    { input, onProcessed }: { input?: Input | undefined; onProcessed?: (() => void) | undefined },
+    input: Input | undefined,
+    onProcessed: (() => void) | undefined,
   ): Promise<JobOutcomeStatus> {
     const { job, controller, cost } = entry;
     try {
@@ -99,37 +127,41 @@ export function createJobRunner<Input = never>(deps: RunnerOptions<Input>): JobR
     }
   }
 
-  /** Returns a job to the queue at no cost. */
   async function putBack<Outcome extends 'postponed' | 'returned'>(
-    { job, stages, cost }: RunningJob,
-    why: { status: Outcome; error?: RawError | undefined; retryMs?: number | undefined },
+    entry: RunningJob,
+    result: { status: Outcome; error?: RawError | undefined; retryMs?: number | undefined },
   ): Promise<Outcome | 'lost'> {
-    const back = await returnJobs(db, [{ ...job, ...why, stages, modelUsage: cost.usage() }]);
-    return back.has(job.rawId) ? why.status : 'lost';
-  }
-
-  async function waitForAll(timeoutMs: number): Promise<boolean> {
-    await settlesWithin(Promise.all(running.values()), timeoutMs);
-    return running.size === 0;
+    const back = await returnJobs(db, [{ ...result, ...toProgress(entry) }]);
+    return back.has(entry.job.rawId) ? result.status : 'lost';
   }
 
   return {
+    /** Number of running jobs. */
     get size() {
       return running.size;
     },
+
+    /** Returns the raw record IDs of the running jobs. */
     ids: () => [...running.keys()].map(({ job }) => job.rawId),
-    run(job, { input, signal, onProcessed } = {}) {
-      const entry = {
-        job,
-        controller: new AbortController(),
-        stages: [],
-        cost: createModelCostCounter(),
-      };
-      const abort = () => entry.controller.abort(signal?.reason);
+
+    /**
+     * Processes a job and stores its outcome. Never rejects: returns `lost` if the claim or the database is lost.
+     * @param options.signal Aborts the job, which returns to the queue, or fails if it has uploads.
+     * @param options.onProcessed Called when only the outcome remains to be stored.
+     */
+    run(
+      job: Job,
+      options: { input?: Input | undefined; signal?: AbortSignal; onProcessed?: () => void } = {},
+    ): Promise<JobOutcomeStatus> {
+      const { input, signal, onProcessed } = options;
+      const controller = new AbortController();
+      const entry = { job, controller, stages: [], cost: createModelCostCounter() };
+      if (isClosing) controller.abort(new Error('The process is shutting down'));
+      const abort = () => controller.abort(signal?.reason);
       signal?.addEventListener('abort', abort);
       const done = withLogFields(getJobLogFields(job), async () => {
         const startedAt = performance.now();
-        const outcome = await settle(entry, { input, onProcessed });
+        const outcome = await settle(entry, input, onProcessed);
         metrics.jobs.inc({ outcome: outcome === 'postponed' ? 'returned' : outcome });
         log.info({ outcome, duration_ms: Math.round(performance.now() - startedAt) }, 'job');
         return outcome;
@@ -140,26 +172,16 @@ export function createJobRunner<Input = never>(deps: RunnerOptions<Input>): JobR
       running.set(entry, done);
       return done;
     },
-    async renew() {
-      if (running.size === 0) return;
-      const current = [...running.keys()];
-      const jobs = current.map(({ job, stages, cost }) => ({
-        ...job,
-        stages,
-        modelUsage: cost.usage(),
-      }));
-      const held = await renewLeases(db, jobs, leaseMs);
-      const ids = new Set(held.map(({ rawId, attempt }) => `${rawId}/${attempt}`));
-      for (const { job, controller } of current) {
-        if (!ids.has(`${job.rawId}/${job.attempt}`)) controller.abort(new LeaseLostError(job));
-      }
-    },
-    async end(timeoutMs, leftMs) {
-      if (await waitForAll(timeoutMs)) return;
+
+    /** Rejects new jobs, waits at most `timeoutMs` for running jobs, and aborts the rest. */
+    async close({ timeoutMs }: { timeoutMs: number }): Promise<void> {
+      isClosing = true;
+      await settlesWithin(Promise.all(running.values()), timeoutMs);
       for (const { controller } of running.keys()) {
         controller.abort(new Error('The process is shutting down'));
       }
-      await waitForAll(leftMs());
+      closed.abort();
+      await settlesWithin(Promise.all([...running.values(), renewing]), MAX_ABORT_MS);
     },
   };
 }

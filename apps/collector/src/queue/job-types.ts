@@ -4,7 +4,7 @@ import type { ModelCostCounter } from '../model.ts';
 /** Identifies a claim of a raw record. Each write of the job requires this claim. Contract 4, Stages. */
 export type Fence = { rawId: number; attempt: number };
 
-/** Identifies a listing; its payloads are processed one after another. */
+/** Identifies a listing, whose payloads are processed one after another. */
 export type ListingKey = { sourceSlug: string; externalId: string };
 
 /** A claimed job. */
@@ -28,9 +28,9 @@ export type JobOutcome =
   | FinalJobOutcome
   | { status: 'postponed'; error?: RawError | undefined; retryMs?: number | undefined };
 
-/** @typeParam Input Passed on to the pipeline; a worker passes none. */
+/** @typeParam Input Additional input of the pipeline. Workers pass none. */
 export type JobOptions<Input = never> = {
-  /** Aborted when the claim is lost or the worker ends. */
+  /** Aborted when the claim is lost or the process ends. */
   signal: AbortSignal;
   /** Receives a record of each finished stage. */
   stages?: StageRecord[] | undefined;
@@ -48,7 +48,7 @@ export type ProcessJob<Input = never> = (
 /** Status at the end of a claim. `returned`: back in the queue. `lost`: another worker may own the job. */
 export type JobOutcomeStatus = JobOutcome['status'] | 'returned' | 'lost';
 
-/** Returns the fields that every log line of a job carries. */
+/** Returns the fields of a job's log lines. */
 export function getJobLogFields({
   rawId,
   sourceSlug,

@@ -6,20 +6,25 @@ import type { ModelUsage, RawError, RawStatus, StageRecord, Tables } from '../ta
 import { release } from './claim.ts';
 import { selectHeldClaimsForUpdate } from './fence.ts';
 import type { Fence, Job, FinalJobOutcome, ListingKey } from './job-types.ts';
-import { ended, rescued, returned, stagesWith } from './transitions.ts';
+import {
+  createRescueTransition,
+  endTransition,
+  mergeStages,
+  returnTransition,
+} from './transitions.ts';
 
 /** A running job with its finished stages and its model usage. */
 export type InProgress = Fence & { stages: readonly StageRecord[]; modelUsage: ModelUsage };
 
 /**
- * Renews the leases of jobs in one statement, and records their stages and costs in case their worker is lost.
- * @returns The claims that are still held.
+ * Renews the leases of jobs, and records their stages and costs in case their worker is lost.
+ * @returns The jobs whose claims are lost.
  */
-export async function renewLeases(
+export async function renewLeases<Running extends InProgress>(
   db: Kysely<Tables>,
-  jobs: readonly InProgress[],
+  jobs: readonly Running[],
   leaseMs: number,
-): Promise<Fence[]> {
+): Promise<Running[]> {
   const items = jobs.map(({ rawId, attempt, stages, modelUsage }) => ({
     id: rawId,
     attempt,
@@ -27,28 +32,28 @@ export async function renewLeases(
     usage: modelUsage,
   }));
   const { rows } = await retryConflicts(() =>
-    sql<Fence>`
+    sql<{ claim: string }>`
       with job as materialized (
         select * from jsonb_to_recordset(${JSON.stringify(items)}::jsonb)
           as job (id bigint, attempt integer, stages jsonb, usage jsonb)),
       held as materialized (${selectHeldClaimsForUpdate})
       update raw_data set
         lease_expires_at = now() + ${leaseMs} * interval '1 millisecond',
-        stages = ${stagesWith(sql`job.stages`)},
+        stages = ${mergeStages(sql`job.stages`)},
         attempt_usage = job.usage
       from job join held using (id)
-      where raw_data.id = job.id
-      returning raw_data.id as "rawId", raw_data.attempt`.execute(db),
+      where raw_data.id = job.id and raw_data.attempt = job.attempt
+      returning raw_data.id || '/' || raw_data.attempt as claim`.execute(db),
   );
-  return rows;
+  const held = new Set(rows.map(({ claim }) => claim));
+  return jobs.filter(({ rawId, attempt }) => !held.has(`${rawId}/${attempt}`));
 }
 
 /** A finished job with its outcome and the model usage of the attempt. */
 export type FinishedJob = { job: Job; result: FinalJobOutcome; modelUsage?: ModelUsage };
 
 /**
- * Stores the outcomes of jobs. Also records the content hash of completed payloads, so that unchanged payloads
- * skip the model.
+ * Stores the outcomes of jobs, and the content hashes of completed payloads, so that unchanged payloads skip the model.
  * @returns For each job, whether its outcome was stored. False if the claim was lost.
  */
 export async function finishJobs(
@@ -71,7 +76,7 @@ export async function finishJobs(
         model_usage jsonb)),
     held as materialized (${selectHeldClaimsForUpdate}),
     written as (
-      update raw_data set ${ended}
+      update raw_data set ${endTransition}
       from job as ending join held using (id)
       where raw_data.id = ending.id
       returning raw_data.id, raw_data.source_slug, raw_data.external_id, raw_data.content_hash,
@@ -90,9 +95,6 @@ export async function finishJobs(
   return finishedJobs.map(({ job }) => finished.has(job.rawId));
 }
 
-/** Maximum jobs per statement, and maximum concurrent statements. */
-const GROUP = { maxItems: 100, maxInFlight: 2 };
-
 /**
  * Creates a function that stores job outcomes in batches and then releases waiting payloads. The release is a
  * separate statement, so that it sees concurrent inserts.
@@ -106,7 +108,8 @@ export function createJobFinisher({
   log: Pick<Logger, 'warn'>;
 }): (ending: FinishedJob) => Promise<boolean> {
   return createGroupCommit<FinishedJob, boolean>({
-    ...GROUP,
+    maxItems: 100,
+    maxInFlight: 2,
     async write(finishedJobs) {
       const written = await retryConflicts(() => finishJobs(db, finishedJobs));
       const listings = finishedJobs.map(({ job }) => job);
@@ -131,7 +134,7 @@ export type ReturnedJob = Fence & {
 /**
  * Returns claimed jobs to the queue without using an attempt. A job with uploads fails, since its images are
  * deleted with the request.
- * @returns The ids of the jobs whose claims still held.
+ * @returns The IDs of the jobs whose claims were still held.
  */
 export async function returnJobs(
   db: Kysely<Tables>,
@@ -168,7 +171,7 @@ export function returnStrays(
   );
 }
 
-/** @param jobs Rows with `id`, `attempt`, and what {@link returned} reads. */
+/** @param jobs A query for `id`, `attempt` and the columns that {@link returnTransition} reads. */
 async function returnAll(
   db: Kysely<Tables>,
   jobs: RawBuilder<unknown>,
@@ -177,7 +180,7 @@ async function returnAll(
     sql<ListingKey & { rawId: number }>`
       with job as materialized (${jobs}),
       held as materialized (${selectHeldClaimsForUpdate})
-      update raw_data set ${returned}
+      update raw_data set ${returnTransition}
       from job as back join held using (id)
       where raw_data.id = back.id
       returning raw_data.id as "rawId", raw_data.source_slug as "sourceSlug",
@@ -197,7 +200,7 @@ export type RescuedJob = Omit<Job, 'contentHash'> & { status: RawStatus };
 export async function rescueJobs(db: Kysely<Tables>, maxAttempts: number): Promise<RescuedJob[]> {
   const { rows } = await sql<RescuedJob>`
     with back as (
-      update raw_data set ${rescued(maxAttempts)}
+      update raw_data set ${createRescueTransition(maxAttempts)}
       where id in (
         select id from raw_data
         where status = 'processing' and lease_expires_at < now()
@@ -215,9 +218,6 @@ export async function rescueJobs(db: Kysely<Tables>, maxAttempts: number): Promi
 
 /** Expires all leases. Use it only if no other process uses the database. */
 export async function expireLeases(db: Kysely<Tables>): Promise<void> {
-  await db
-    .updateTable('raw_data')
-    .set({ lease_expires_at: sql<Date>`now() - interval '1 second'` })
-    .where('status', '=', 'processing')
-    .execute();
+  await sql`update raw_data set lease_expires_at = now() - interval '1 second'
+    where status = 'processing'`.execute(db);
 }

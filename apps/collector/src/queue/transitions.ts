@@ -2,39 +2,38 @@ import { type RawBuilder, sql } from 'kysely';
 import type { RawError } from '../tables.ts';
 
 /*
- * Every transition of `raw_data.status`, as the `set` list of an update.
+ * Every transition of `raw_data.status`, as the `set` list of an update. Specification 001, Raw data status.
  *
- *   from               to                          by
- *   (nothing)          pending, or processing      ingest/store.ts, within its insert
- *   pending            processing                  claimed        claim.ts
- *   ended              processing                  claimedForReprocessing   claim.ts
- *   processing         completed, invalid, failed  ended          job-writes.ts
- *   processing         pending, or failed          returned       job-writes.ts
- *   processing         pending, or failed          rescued        job-writes.ts
- *   failed, invalid    pending                     requeued        retry.ts
+ *   from               to                          set list
+ *   (none)             pending, or processing      in the insert of ingest/store.ts
+ *   pending            processing                  createClaimTransition
+ *   ended              processing                  createReprocessTransition
+ *   processing         completed, invalid, failed  endTransition
+ *   processing         pending, or failed          returnTransition
+ *   processing         pending, or failed          createRescueTransition
+ *   failed, invalid    pending                     requeueTransition
  *
- * "Or failed": the images came with the request and are gone, or the attempts are spent.
- * Specification 001, Raw data status; Contract 4, Queue.
+ * "Or failed": the images were deleted with their request, or the attempts are spent.
  */
 
-/** Whether the payload came with images that are gone with their request: it has to be sent again. */
+/** Whether the images of a payload were deleted with their request, so that it must be sent again. */
 export const hasLostUploads = sql<boolean>`(inline and uploads is not null)`;
 
-/** The holder of a claim, and how long the claim lasts unless it is renewed. */
+/** Holder of a claim, and duration of its lease. */
 export type Claimant = { worker: string; leaseMs: number };
 
-/** Claims a pending payload, which counts an attempt. */
-export function claimed(claimant: Claimant): RawBuilder<unknown> {
-  return sql`${processing(claimant)}, attempts = attempts + 1`;
+/** Returns the set list that claims a pending payload. It counts an attempt. */
+export function createClaimTransition(claimant: Claimant): RawBuilder<unknown> {
+  return sql`${setProcessing(claimant)}, attempts = attempts + 1`;
 }
 
-/** Claims a payload that has ended, with all its attempts; they share a revision. */
-export function claimedForReprocessing(claimant: Claimant): RawBuilder<unknown> {
+/** Returns the set list that claims an ended payload, with all its attempts and a new revision. */
+export function createReprocessTransition(claimant: Claimant): RawBuilder<unknown> {
   return sql`
-    ${processing(claimant)}, error = null, attempts = 1, revision = attempt + 1, queued_at = now()`;
+    ${setProcessing(claimant)}, error = null, attempts = 1, revision = attempt + 1, queued_at = now()`;
 }
 
-function processing({ worker, leaseMs }: Claimant): RawBuilder<unknown> {
+function setProcessing({ worker, leaseMs }: Claimant): RawBuilder<unknown> {
   return sql`
     status = 'processing',
     attempt = attempt + 1,
@@ -43,11 +42,11 @@ function processing({ worker, leaseMs }: Claimant): RawBuilder<unknown> {
     updated_at = now()`;
 }
 
-const RELEASED = sql`
+const CLAIM_ENDED = sql`
   claimed_by = null, lease_expires_at = null, attempt_usage = null, updated_at = now()`;
 
-/** Adds a usage, which may be null, to what the attempts have cost of the model. */
-export function costWith(usage: RawBuilder<unknown>): RawBuilder<unknown> {
+/** Returns the model usage of all attempts plus another usage, which may be null. */
+export function sumModelUsage(usage: RawBuilder<unknown>): RawBuilder<unknown> {
   return sql`coalesce(
     (select jsonb_object_agg(
         key, value::bigint + coalesce((raw_data.model_usage ->> key)::bigint, 0))
@@ -55,11 +54,8 @@ export function costWith(usage: RawBuilder<unknown>): RawBuilder<unknown> {
     raw_data.model_usage)`;
 }
 
-/**
- * Merges the stages of an attempt into those of earlier ones: each stage as it last ran, in the order of time.
- * @param attempt A JSON array of stage records.
- */
-export function stagesWith(attempt: RawBuilder<unknown>): RawBuilder<unknown> {
+/** Returns the last record of each stage of an attempt and of earlier attempts, in the order of time. */
+export function mergeStages(attempt: RawBuilder<unknown>): RawBuilder<unknown> {
   return sql`(
     select coalesce(jsonb_agg(record order by record ->> 'started_at', nth), '[]')
     from (
@@ -72,18 +68,15 @@ export function stagesWith(attempt: RawBuilder<unknown>): RawBuilder<unknown> {
         where newer ->> 'stage' = record ->> 'stage')) as known)`;
 }
 
-/**
- * Ends a job as the row `ending` says (`status`, `error`, `stages`, `listing_id`, `model_usage`). The images of a
- * completed inline job are stored, so it is like any other from then on.
- */
-export const ended = sql`
+/** Ends a job with the columns of the row `ending`. A completed job is no longer inline, because its images are stored. */
+export const endTransition = sql`
   status = ending.status,
   error = ending.error,
-  stages = ${stagesWith(sql`ending.stages`)},
+  stages = ${mergeStages(sql`ending.stages`)},
   listing_id = coalesce(ending.listing_id, raw_data.listing_id),
-  model_usage = ${costWith(sql`ending.model_usage`)},
+  model_usage = ${sumModelUsage(sql`ending.model_usage`)},
   inline = raw_data.inline and ending.status <> 'completed',
-  ${RELEASED}`;
+  ${CLAIM_ENDED}`;
 
 const interrupted: RawError = {
   code: 'interrupted',
@@ -91,20 +84,17 @@ const interrupted: RawError = {
     'The database or the disk was not available, or the process was stopped. The images are gone: send the payload again.',
 };
 
-/**
- * Returns a job to the queue: its attempt does not count. The row `back` has its `stages`, `model_usage`, `error` and
- * `retry_ms`, after which it may be claimed again.
- */
-export const returned = sql`
+/** Returns a job to the queue without its attempt, with the columns of the row `back`. */
+export const returnTransition = sql`
   status = case when ${hasLostUploads} then 'failed' else 'pending' end,
   error = case when ${hasLostUploads} then ${JSON.stringify(interrupted)}::jsonb
     else coalesce(back.error, raw_data.error) end,
   attempts = case when ${hasLostUploads} then attempts else attempts - 1 end,
   retry_at = now() + back.retry_ms * interval '1 millisecond',
   inline = ${hasLostUploads},
-  stages = ${stagesWith(sql`back.stages`)},
-  model_usage = ${costWith(sql`back.model_usage`)},
-  ${RELEASED}`;
+  stages = ${mergeStages(sql`back.stages`)},
+  model_usage = ${sumModelUsage(sql`back.model_usage`)},
+  ${CLAIM_ENDED}`;
 
 const leaseLost: RawError = {
   code: 'lease_lost',
@@ -117,8 +107,8 @@ const uploadsLost: RawError = {
     'The process that took this payload and its images ended before it was done. Send it again.',
 };
 
-/** Takes a job from a worker that is gone: its attempt counts, and the last one fails the job. */
-export function rescued(maxAttempts: number): RawBuilder<unknown> {
+/** Returns the set list that takes a job from a lost worker. The attempt counts, and the last attempt fails the job. */
+export function createRescueTransition(maxAttempts: number): RawBuilder<unknown> {
   const spent = sql`(${hasLostUploads} or attempts >= ${maxAttempts})`;
   return sql`
     status = case when ${spent} then 'failed' else 'pending' end,
@@ -126,11 +116,11 @@ export function rescued(maxAttempts: number): RawBuilder<unknown> {
       when ${hasLostUploads} then ${JSON.stringify(uploadsLost)}::jsonb
       when ${spent} then ${JSON.stringify(leaseLost)}::jsonb end,
     inline = inline and ${spent},
-    model_usage = ${costWith(sql`raw_data.attempt_usage`)},
-    ${RELEASED}`;
+    model_usage = ${sumModelUsage(sql`raw_data.attempt_usage`)},
+    ${CLAIM_ENDED}`;
 }
 
-/** Puts a payload that has ended back in the queue, with all its attempts. */
-export const requeued = sql`
+/** Returns an ended payload to the queue, with all its attempts. */
+export const requeueTransition = sql`
   status = 'pending', attempts = 0, error = null, inline = false, retry_at = null, queued_at = now(),
   updated_at = now()`;

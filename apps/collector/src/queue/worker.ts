@@ -1,30 +1,17 @@
 import { randomUUID } from 'node:crypto';
 import { hostname } from 'node:os';
 import type { BreakerView } from '@oselya/model';
-import {
-  startCountdown,
-  createAutoResetEvent,
-  settlesWithin,
-  pause,
-  repeat,
-} from '../async/wait.ts';
-import { claimJobs } from './claim.ts';
-import { createHeartbeat } from './heartbeat.ts';
-import type { Job } from './job-types.ts';
-import { returnJobs, returnStrays } from './job-writes.ts';
-import { createJobRunner, type RunnerOptions } from './job-runner.ts';
+import { settlesWithin, pause } from '../async/wait.ts';
+import { claimJobs, releaseMissed } from './claim.ts';
+import { type Job, type ListingKey, getJobLogFields } from './job-types.ts';
+import { createJobRunner, repeatPerLease, type RunnerOptions } from './job-runner.ts';
+import { rescueJobs, returnJobs, returnStrays } from './job-writes.ts';
 
 /** Specification 001, Limits. */
 export const POLL_MS = 1000;
 
-/** Maximum time to stop after the timeout of the jobs, in milliseconds. */
-const GIVE_UP_MS = 1000;
-
-/** Maximum interval between heartbeats. The default is a third of the lease. */
-const MAX_HEARTBEAT_MS = 30_000;
-
-/** Retry soon: a hung connection may already have used half of the lease. */
-const HEARTBEAT_RETRY_MS = 1000;
+/** Maximum time to stop after the timeout of the jobs. */
+const MAX_STOP_MS = 1000;
 
 /**
  * Maximum number of jobs claimed ahead of free slots, to keep up with fast jobs. Jobs without a slot after
@@ -46,11 +33,10 @@ export type WorkerOptions = RunnerOptions & {
 
 /** A running worker. */
 export type Worker = {
-  /** Wakes the worker: there may be work. */
+  /** Wakes the worker to claim new jobs. */
   notify: () => void;
   /**
-   * Stops claiming, waits at most `timeoutMs` for the jobs in progress, and returns the rest to the queue at no
-   * cost. A
+   * Stops claiming, waits at most `timeoutMs` for the jobs in progress, and returns the rest to the queue at no cost. A
    * job that could not be returned within another second waits for its lease.
    */
   stop: (options: { timeoutMs: number }) => Promise<void>;
@@ -62,30 +48,30 @@ export function createClaimantName(part: string): string {
 }
 
 /**
- * Starts a worker: while it has free slots and there is work it claims at once, and otherwise it waits for a
+ * Starts a worker. It claims again at once while it has free slots and jobs are pending, and otherwise waits for a
  * notification or the poll. Specification 001, Raw data status; Contract 4, Queue; docs/adr/0020-fair-share.md.
  */
 export function startWorker(options: WorkerOptions): Worker {
   const { db, breaker, log, metrics, slots, leaseMs, mayClaim, pollMs = POLL_MS } = options;
   const name = createClaimantName(randomUUID().slice(0, 8));
-  const wake = createAutoResetEvent();
   const stopping = new AbortController();
-  const ended = new AbortController();
   const runner = createJobRunner(options);
-  let freeSlots = slots;
-  /** Jobs that are claimed but have no slot yet. */
+  const inSlots = new Set<Job>();
+  /** Claimed jobs without a slot. */
   let ahead: Job[] = [];
   let endedSinceClaim = 0;
   let claimedAt = 0;
   let lastSource: string | undefined;
-  /** Whether the table may have jobs of this worker that it does not know of: an outage lost their claims or ends. */
+  /** Whether an outage may have hidden the success of a claim, or lost the return of a job. */
   let mayHaveStrays = false;
+  let woken = Promise.withResolvers<void>();
+  const wake = () => woken.resolve();
 
   const isHeldBack = () => breaker.isOpen || stopping.signal.aborted;
 
   function startAhead(): void {
-    // Each start may begin a probe, which holds back the next one.
-    while (freeSlots > 0 && !isHeldBack()) {
+    // Each job may begin a probe, which holds back the next job.
+    while (inSlots.size < slots && !isHeldBack()) {
       const job = ahead.shift();
       if (job === undefined) return;
       void run(job);
@@ -93,13 +79,11 @@ export function startWorker(options: WorkerOptions): Worker {
   }
 
   async function run(job: Job): Promise<void> {
-    let hasSlot = true;
-    freeSlots -= 1;
+    inSlots.add(job);
     const leaveSlot = () => {
-      if (hasSlot) freeSlots += 1;
-      hasSlot = false;
+      inSlots.delete(job);
       startAhead();
-      wake.set();
+      wake();
     };
     const outcome = await runner.run(job, {
       onProcessed() {
@@ -128,10 +112,10 @@ export function startWorker(options: WorkerOptions): Worker {
     metrics.jobs.inc({ outcome: 'returned' }, strays.size);
   }
 
-  /** Claims jobs for the free slots and starts them. Resolves to whether there may be more at once. */
+  /** Claims jobs for the free slots and starts them. Resolves to whether it claimed any. */
   async function claim(): Promise<boolean> {
-    // Bounds the jobs whose ends are still being written.
-    const free = Math.min(freeSlots, 2 * (slots + MAX_AHEAD) - runner.size);
+    // Bounds the jobs whose outcomes are still being stored.
+    const free = Math.min(slots - inSlots.size, 2 * (slots + MAX_AHEAD) - runner.size);
     if (free <= 0 || isHeldBack()) return false;
     if (mayClaim !== undefined && !(await mayClaim())) return false;
     if (mayHaveStrays) await returnLost();
@@ -141,7 +125,7 @@ export function startWorker(options: WorkerOptions): Worker {
     ahead = await claimJobs(db, { worker: name, leaseMs, count, lastSource });
     lastSource = ahead.at(-1)?.sourceSlug ?? lastSource;
     const hasClaimed = ahead.length > 0;
-    // The breaker may have opened, or the worker been stopped, since.
+    // The breaker may have opened, or the worker may have been stopped, during the claim.
     await returnAhead();
     startAhead();
     return hasClaimed;
@@ -151,7 +135,9 @@ export function startWorker(options: WorkerOptions): Worker {
     while (!stopping.signal.aborted) {
       try {
         await returnAhead();
-        if (!(await claim())) await wake.wait(pollMs);
+        if (await claim()) continue;
+        await settlesWithin(woken.promise, pollMs);
+        woken = Promise.withResolvers();
       } catch (error) {
         mayHaveStrays = true;
         log.error({ err: error }, 'a job could not be claimed');
@@ -163,31 +149,43 @@ export function startWorker(options: WorkerOptions): Worker {
     );
   }
 
-  const unsubscribe = breaker.onChange(wake.set);
+  const unsubscribe = breaker.onChange(wake);
   const claiming = claimUntilStopped();
-  const heartbeat = createHeartbeat({
-    ...options,
-    renew: () => runner.renew(),
-    onReleased: wake.set,
-  });
-  const beating = repeat(Math.min(MAX_HEARTBEAT_MS, leaseMs / 3), heartbeat, {
-    signal: ended.signal,
-    retryMs: HEARTBEAT_RETRY_MS,
-    onError: (error) => log.warn({ err: error }, 'leases could not be renewed'),
+  const sweeping = repeatPerLease(leaseMs, createSweep(options, wake), {
+    signal: stopping.signal,
+    onError: (error) => log.warn({ err: error }, 'jobs of lost workers could not be rescued'),
   });
 
   return {
-    notify: wake.set,
+    notify: wake,
     async stop({ timeoutMs }) {
-      const leftMs = startCountdown(timeoutMs + GIVE_UP_MS);
       stopping.abort();
-      wake.set();
-      await runner.end(timeoutMs, leftMs);
-      ended.abort();
+      wake();
       unsubscribe();
-      if (!(await settlesWithin(Promise.all([claiming, beating]), leftMs()))) {
-        log.warn('the database did not answer a worker that ends');
-      }
+      const [haveSettled] = await Promise.all([
+        settlesWithin(Promise.all([claiming, sweeping]), timeoutMs + MAX_STOP_MS),
+        runner.close({ timeoutMs }),
+      ]);
+      if (!haveSettled) log.warn('the database did not answer a worker that ends');
     },
+  };
+}
+
+/** Creates a sweep, which rescues the jobs of lost workers, and releases payloads whose release a killed process missed. */
+function createSweep({ db, log, maxAttempts }: WorkerOptions, onReleased: () => void) {
+  let hasFailed = false;
+  let cursor: ListingKey | undefined;
+  return async (): Promise<void> => {
+    // No worker can renew its leases during an outage, so the first sweep after it rescues nothing.
+    const mayRescue = !hasFailed;
+    hasFailed = true;
+    const rescued = mayRescue ? await rescueJobs(db, maxAttempts) : [];
+    for (const { status, ...job } of rescued) {
+      log.warn({ ...getJobLogFields(job), status }, 'the worker of a job was lost');
+    }
+    const { released, next } = await releaseMissed(db, cursor);
+    hasFailed = false;
+    cursor = next;
+    if (rescued.length + released > 0) onReleased();
   };
 }

@@ -2,7 +2,7 @@ import type { Kysely } from 'kysely';
 import { toError } from '../async/group-commit.ts';
 import type { ImageService } from '../images/image-service.ts';
 import { claimForReprocessing } from '../queue/claim.ts';
-import type { InlineJobs } from '../queue/inline.ts';
+import type { JobRunner } from '../queue/job-runner.ts';
 import { createClaimantName } from '../queue/worker.ts';
 import type { Tables } from '../tables.ts';
 import type { ReprocessInput } from './keep-completed.ts';
@@ -30,7 +30,7 @@ export type ReprocessImages = ReturnType<typeof createReprocessImages>;
 export function createReprocessImages(deps: {
   db: Kysely<Tables>;
   images: Pick<ImageService, 'descriptionVersion'>;
-  jobs: Pick<InlineJobs<ReprocessInput>, 'run'>;
+  jobs: Pick<JobRunner<ReprocessInput>, 'run'>;
   leaseMs: number;
   parallel: number;
 }) {

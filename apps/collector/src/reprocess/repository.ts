@@ -4,7 +4,7 @@ import type { Payload } from '../ingest/payload.ts';
 import { FIELD_NAMES } from '../listing/fields.ts';
 import { joinSameListing } from '../listing/listing.ts';
 import { hasUnfinishedPayload } from '../queue/fence.ts';
-import { costWith } from '../queue/transitions.ts';
+import { sumModelUsage } from '../queue/transitions.ts';
 import type { ModelUsage, Tables } from '../tables.ts';
 
 /** Version of the prompt, and the configured name of the model. */
@@ -89,7 +89,7 @@ export async function addExtractionCost(
   usage: ModelUsage,
 ): Promise<void> {
   await sql`
-    update raw_data set model_usage = ${costWith(sql`${JSON.stringify(usage)}::jsonb`)}
+    update raw_data set model_usage = ${sumModelUsage(sql`${JSON.stringify(usage)}::jsonb`)}
     where id = ${rawId}`.execute(db);
 }
 

@@ -13,7 +13,7 @@ import { type Changes, diffStates, buildListingState } from '../pipeline/listing
 import { mergeFields } from '../pipeline/merge.ts';
 import { createModelCostCounter } from '../model.ts';
 import { claimForReprocessing } from '../queue/claim.ts';
-import type { InlineJobs } from '../queue/inline.ts';
+import type { JobRunner } from '../queue/job-runner.ts';
 import type { JobOutcomeStatus } from '../queue/job-types.ts';
 import { createClaimantName } from '../queue/worker.ts';
 import {
@@ -69,7 +69,7 @@ export type Reprocess = ReturnType<typeof createReprocess>;
 export function createReprocess(deps: {
   db: Kysely<Tables>;
   model: Pick<ModelClient, 'generateObject' | 'chatModel'>;
-  jobs: Pick<InlineJobs<ReprocessInput>, 'run'>;
+  jobs: Pick<JobRunner<ReprocessInput>, 'run'>;
   leaseMs: number;
   parallel: number;
 }) {

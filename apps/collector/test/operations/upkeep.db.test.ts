@@ -8,7 +8,7 @@ import { openDatabase, log } from '../support/pipeline.ts';
 
 const { db } = await openDatabase();
 
-/** Expires all leases. */
+/** Lets time pass for all leases. */
 async function pass(interval: string): Promise<void> {
   await sql`update upkeep_turns set lease_until = lease_until - ${interval}::interval`.execute(db);
 }
@@ -20,8 +20,8 @@ const released = (name: string) =>
     return rows.length === 1;
   });
 
-/** Upkeep with a record of its calls and failures. */
-function upkeepOf(
+/** Starts the upkeep, and records its calls and failures. */
+function openUpkeep(
   options: {
     hours?: number;
     days?: number;
@@ -64,7 +64,7 @@ function upkeepOf(
 }
 
 test('Only the change feed is maintained by default', async () => {
-  const { calls, upkeep } = upkeepOf();
+  const { calls, upkeep } = openUpkeep();
   await released('change_places');
   await upkeep.close();
   assert.deepEqual(calls, []);
@@ -72,7 +72,7 @@ test('Only the change feed is maintained by default', async () => {
 
 test('One process does each kind of work and repeats it when due', async () => {
   await sql`delete from upkeep_turns`.execute(db);
-  const two = [0, 1].map(() => upkeepOf({ hours: 24, days: 90, imageDays: 30 }));
+  const two = [0, 1].map(() => openUpkeep({ hours: 24, days: 90, imageDays: 30 }));
   const calls = () => two.flatMap((one) => one.calls);
   const names = ['archive_check', 'raw_cleanup', 'image_cleanup'];
   await Promise.all(names.map(released));
@@ -93,7 +93,7 @@ test('One process does each kind of work and repeats it when due', async () => {
 test('A failed removal is repeated within minutes, and a successful removal after a day', async () => {
   await sql`delete from upkeep_turns`.execute(db);
   let fails = true;
-  const { calls, failed, upkeep } = upkeepOf({
+  const { calls, failed, upkeep } = openUpkeep({
     days: 90,
     cleanup: () => (fails ? Promise.reject(new Error('no database')) : Promise.resolve(1)),
   });
@@ -113,7 +113,7 @@ test('A failed removal is repeated within minutes, and a successful removal afte
 test('A run in progress ends with its process and is soon due again', async () => {
   await sql`delete from upkeep_turns`.execute(db);
   const begun = Promise.withResolvers<void>();
-  const { upkeep } = upkeepOf({
+  const { upkeep } = openUpkeep({
     hours: 24,
     check: ({ signal }) => {
       begun.resolve();
@@ -124,7 +124,7 @@ test('A run in progress ends with its process and is soon due again', async () =
   });
   await begun.promise;
   await upkeep.close();
-  const next = upkeepOf({ hours: 24 });
+  const next = openUpkeep({ hours: 24 });
   await pass('1 minute');
   await until('the next run', () => next.calls.length === 1);
   await next.upkeep.close();
@@ -135,7 +135,7 @@ test('Listing changes are settled every minute and removed after a month', async
   await sql`insert into listing_changes (listing_id, source_slug, kind, created_at)
     select nth, 'doshka', 'new', now() - nth * interval '10 days' - interval '1 hour'
     from generate_series(1, 4) as nth`.execute(db);
-  const { upkeep } = upkeepOf();
+  const { upkeep } = openUpkeep();
   const left = await until('the removal', async () => {
     const { rows } = await sql<{ id: number; settled: boolean }>`
       select listing_id as id, position is not null as settled from listing_changes

@@ -13,7 +13,7 @@ import { backfillEmbeddings } from '../../src/embeddings/backfill.ts';
 import { start } from '../../src/main.ts';
 import { createMetrics } from '../../src/metrics.ts';
 import { claimJobs } from '../../src/queue/claim.ts';
-import { createInlineJobs } from '../../src/queue/inline.ts';
+import { createJobRunner } from '../../src/queue/job-runner.ts';
 import { rescueJobs } from '../../src/queue/job-writes.ts';
 import type { ProcessJob } from '../../src/queue/job-types.ts';
 import { requeuePayload } from '../../src/queue/retry.ts';
@@ -131,7 +131,7 @@ test('A job that a shutdown interrupts is counted, in a worker and in a request'
   const returned = await rawRecord(db, id);
   assert.deepEqual([returned.status, returned.model_usage?.calls], ['pending', 1]);
 
-  const jobs = createInlineJobs(usual);
+  const jobs = createJobRunner(usual);
   const [job] = await claimJobs(db, { worker: 'test', leaseMs: 60_000, count: 1 });
   assert.ok(job);
   const outcome = jobs.run(job, {});

@@ -2,13 +2,19 @@ import { afterEach } from 'node:test';
 import { createLogger } from '@oselya/kit';
 import { type Kysely, sql } from 'kysely';
 import { Registry } from 'prom-client';
-import type { Tables } from '../../src/tables.ts';
+import type { StageRecord, Tables } from '../../src/tables.ts';
 import { createMetrics, type Metrics } from '../../src/metrics.ts';
-import type { Job, FinalJobOutcome } from '../../src/queue/job-types.ts';
-import type { JobOptions, JobOutcome } from '../../src/queue/job-types.ts';
+import type { FinalJobOutcome, Job, JobOptions, JobOutcome } from '../../src/queue/job-types.ts';
 import { startWorker, type Worker, type WorkerOptions } from '../../src/queue/worker.ts';
 import { until } from '@oselya/testing';
 import { fakeBreaker, openDatabase, store, payloadOf, log } from '../support/pipeline.ts';
+
+export const stage: StageRecord = {
+  stage: 'load',
+  outcome: 'done',
+  started_at: '2026-05-04T09:00:00.000Z',
+  duration_ms: 3,
+};
 
 export const completed: FinalJobOutcome = {
   status: 'completed',

@@ -2,15 +2,17 @@ import assert from 'node:assert/strict';
 import { afterEach, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { ModelCallEvent } from '@oselya/model';
+import { sql } from 'kysely';
 import { Registry } from 'prom-client';
-import type { StageRecord } from '../../src/tables.ts';
 import { createMetrics } from '../../src/metrics.ts';
-import type { JobOutcome } from '../../src/queue/job-types.ts';
-import { finishJobs } from '../../src/queue/job-writes.ts';
+import { insertRaws } from '../../src/ingest/store.ts';
+import { createJobRunner, type JobRunner } from '../../src/queue/job-runner.ts';
+import type { JobOutcome, ProcessJob } from '../../src/queue/job-types.ts';
+import { finishJobs, rescueJobs } from '../../src/queue/job-writes.ts';
 import { claimJobs } from '../../src/queue/claim.ts';
 import { until } from '@oselya/testing';
 import { createLossyDatabase, watchDatabase } from '@oselya/testing/database';
-import { fakeBreaker, rawRecord, store, payloadOf } from '../support/pipeline.ts';
+import { fakeBreaker, log, rawRecord, store, payloadOf } from '../support/pipeline.ts';
 import {
   completed,
   countOutcomes,
@@ -21,14 +23,13 @@ import {
   LONG,
   NO_WAIT,
   openQueue,
+  stage,
 } from './harness.ts';
 
 const { db, empty, reach, start, statuses, storeMany } = await openQueue();
 afterEach(empty);
 
-const CLAIM_FAILED = 'a job could not be claimed';
-
-/** A job that ends when it is aborted. */
+/** Waits until a job is aborted. */
 const untilAborted = (signal: AbortSignal) =>
   new Promise<JobOutcome>((_, reject) => {
     signal.addEventListener('abort', () => reject(signal.reason), { once: true });
@@ -38,7 +39,7 @@ test('A worker drains the queue with at most one job for each slot', async () =>
   await storeMany(30);
   let inProgress = 0;
   let most = 0;
-  // With a poll of a minute, only immediate claims drain the queue in time.
+  // The poll of a minute is too late, so the worker claims again at once.
   const worker = start(
     async () => {
       inProgress += 1;
@@ -74,79 +75,56 @@ test('A notification or the poll wakes an idle worker', async () => {
   await polling.stop(LONG);
 });
 
-test('A notification is not lost while all slots are taken or a gate is checked', async () => {
-  const held = Promise.withResolvers<void>();
-  let begun = 0;
-  const asked: ((isOpen: boolean) => void)[] = [];
-  const worker = start(
-    async () => {
-      begun += 1;
-      if (begun === 1) await held.promise;
-      return completed;
-    },
-    {
-      slots: 1,
-      // The poll would come too late for the test.
-      pollMs: 60_000,
-      mayClaim: () => new Promise<boolean>((resolve) => asked.push(resolve)),
-    },
-  );
-  await store(db, payloadOf());
-  await until('the gate to be asked', () => asked.length === 1);
-  asked[0]?.(true);
-  await until('the first job', () => begun === 1);
-  await store(db, payloadOf());
+test('A notification during the check of a gate is not lost', async () => {
+  const checks: ((isOpen: boolean) => void)[] = [];
+  let isOver = false;
+  const worker = start(async () => completed, {
+    pollMs: 60_000,
+    mayClaim: async () => !isOver && new Promise<boolean>((resolve) => checks.push(resolve)),
+  });
+  await until('a check', () => checks.length === 1);
+  await storeMany(1);
   worker.notify();
-  held.resolve();
-  await until('the gate to be asked for the second job', () => asked.length === 2);
-  asked[1]?.(true);
-  await reach({ completed: 2 });
-
-  await until('the gate to be asked once more', () => asked.length === 3);
-  await store(db, payloadOf());
-  worker.notify();
-  asked[2]?.(false);
-  await until('the gate to be asked again at once', () => asked.length === 4);
-  asked[3]?.(true);
-  await reach({ completed: 3 });
-  await until('the last question', () => asked.length === 5);
-  asked[4]?.(false);
+  checks[0]?.(false);
+  await until('another check at once', () => checks.length === 2);
+  isOver = true;
+  checks[1]?.(true);
+  await reach({ completed: 1 });
   await worker.stop(LONG);
 });
 
 test('No job is claimed while a gate is closed, and a failed gate counts as a failed claim', async () => {
   await storeMany(2);
-  const state = { may: false, looks: 0 };
+  const state = { isOpen: false, checks: 0 };
   const lines: Line[] = [];
   const worker = start(async () => completed, {
     log: logTo(lines),
     mayClaim: async () => {
-      state.looks += 1;
-      if (state.looks === 1) throw new Error('the folder is gone');
-      return state.may;
+      state.checks += 1;
+      if (state.checks === 1) throw new Error('the folder is gone');
+      return state.isOpen;
     },
   });
-  await until('the failure', () => lines.some(({ msg }) => msg === CLAIM_FAILED));
-  await until('two looks more', () => state.looks >= 3);
+  await until('two more checks', () => state.checks >= 3);
+  assert.ok(lines.some(({ msg }) => msg === 'a job could not be claimed'));
   assert.deepEqual(await statuses(), { pending: 2 });
-  state.may = true;
+  state.isOpen = true;
   await reach({ completed: 2 });
   await worker.stop(LONG);
 });
 
 test('An exception fails its job, and the worker continues', async () => {
-  const [bad, good] = [await store(db, payloadOf()), await store(db, payloadOf())];
+  const [bad = 0] = await storeMany(1);
+  await storeMany(1);
   const worker = start(async (job) => {
     if (job.rawId === bad) throw new Error('boom');
     return completed;
   });
   await reach({ completed: 1, failed: 1 });
   await worker.stop(LONG);
-  const row = await rawRecord(db, bad);
-  assert.equal(row.status, 'failed');
-  assert.equal(row.error?.code, 'internal_error');
-  assert.ok(!row.error?.message.includes('boom'), 'the inside stays in the log');
-  assert.equal((await rawRecord(db, good)).status, 'completed');
+  const { status, error } = await rawRecord(db, bad);
+  assert.deepEqual([status, error?.code], ['failed', 'internal_error']);
+  assert.ok(!error?.message.includes('boom'), 'details are only in the log');
 });
 
 test('A new source gets the next free slot', async () => {
@@ -164,16 +142,10 @@ test('A new source gets the next free slot', async () => {
 });
 
 test('The start of a worker releases payloads whose release a killed worker missed', async () => {
-  const same = { external_id: 'same' };
-  await store(db, payloadOf(same));
-  const second = await store(db, payloadOf(same));
-  const jobs = await claimJobs(db, { worker: 'killed', leaseMs: 60_000, count: 4 });
-  assert.equal(jobs.length, 1);
-  await finishJobs(
-    db,
-    jobs.map((job) => ({ job, result: completed })),
-  );
-  assert.equal((await rawRecord(db, second)).waits, true);
+  for (let nth = 0; nth < 2; nth += 1) await store(db, payloadOf({ external_id: 'same' }));
+  const [job] = await claimJobs(db, { worker: 'killed', leaseMs: 60_000, count: 4 });
+  assert.ok(job);
+  await finishJobs(db, [{ job, result: completed }]);
   const worker = start(async () => completed, { pollMs: 60_000 });
   await reach({ completed: 2 });
   await worker.stop(LONG);
@@ -244,26 +216,6 @@ test('Prefetched jobs are returned when the model is unavailable, when they wait
   }
 });
 
-/** Long enough that a busy machine renews it in time. */
-const LEASE_MS = 1500;
-
-test('A heartbeat renews the lease until the job ends', async () => {
-  const id = await store(db, payloadOf());
-  const { promise, resolve } = Promise.withResolvers<JobOutcome>();
-  const worker = start(() => promise, { leaseMs: LEASE_MS });
-  await reach({ processing: 1 });
-  const rival = start(async () => completed, { leaseMs: LEASE_MS });
-  const first = (await rawRecord(db, id)).lease_expires_at;
-  await until('three renewals', async () => {
-    const { lease_expires_at: lease } = await rawRecord(db, id);
-    return lease !== null && first !== null && lease.getTime() > first.getTime() + LEASE_MS;
-  });
-  resolve(completed);
-  await reach({ completed: 1 });
-  await Promise.all([worker.stop(LONG), rival.stop(LONG)]);
-  assert.equal((await rawRecord(db, id)).attempts, 1);
-});
-
 test('A job that loses the database is returned without an attempt and runs again', async () => {
   // The end is lost, its response is lost, or the return is lost too.
   const losses = [
@@ -305,12 +257,9 @@ test('A claim with a lost response is returned without an attempt', async () => 
 });
 
 test('The first check after an outage treats no lease as expired', async () => {
-  const id = await store(db, payloadOf());
-  await db
-    .updateTable('raw_data')
-    .set({ status: 'processing', attempt: 1, attempts: 1, lease_expires_at: new Date(0) })
-    .where('id', '=', id)
-    .execute();
+  await storeMany(1);
+  await sql`update raw_data set status = 'processing', attempt = 1, attempts = 1,
+    lease_expires_at = to_timestamp(0)`.execute(db);
   const lossy = createLossyDatabase(db);
   lossy.lose({ statement: 'lease_expires_at < now()', when: 'before', times: 1 });
   let sweeps = 0;
@@ -320,7 +269,7 @@ test('The first check after an outage treats no lease as expired', async () => {
     },
   });
   const worker = start(async () => completed, { db: watched, leaseMs: 300 });
-  await until('a look after the outage', () => sweeps === 1);
+  await until('a sweep after the outage', () => sweeps === 1);
   assert.deepEqual(await statuses(), { processing: 1 });
   await reach({ completed: 1 });
   await worker.stop(LONG);
@@ -335,28 +284,16 @@ const call: ModelCallEvent = {
   outputTokens: 1,
 };
 
-const stage: StageRecord = {
-  stage: 'load',
-  outcome: 'done',
-  started_at: '2026-05-04T09:00:00.000Z',
-  duration_ms: 3,
-};
-
 test('A shutdown waits for jobs in progress', async () => {
-  const id = await store(db, payloadOf());
-  const { promise, resolve } = Promise.withResolvers<JobOutcome>();
-  let started = false;
-  const worker = start(() => {
-    started = true;
-    return promise;
-  });
-  await until('the job to start', () => started);
+  await storeMany(1);
+  const held = heldJobs();
+  const worker = start(held.process);
+  await until('the job to start', () => held.begun.length === 1);
   const stopping = worker.stop(LONG);
-  await store(db, payloadOf());
+  await storeMany(1);
   await sleep(50);
-  resolve(completed);
+  held.endAll();
   await stopping;
-  assert.equal((await rawRecord(db, id)).status, 'completed');
   assert.deepEqual(await statuses(), { completed: 1, pending: 1 }, 'nothing more was claimed');
 });
 
@@ -379,7 +316,7 @@ test('A stop returns slow jobs with their cost and stages and without an attempt
   }
 });
 
-/** Statements that a stopping worker waits for, by a part of their text. */
+/** Parts of the statements that a stopping worker waits for. */
 const awaited = {
   'a claim': 'with recursive',
   'a renewal': 'attempt_usage = job.usage',
@@ -388,7 +325,7 @@ const awaited = {
 
 for (const [name, statement] of Object.entries(awaited)) {
   test(`A stop does not wait for ${name} that the database does not answer`, async () => {
-    const { promise: answer, resolve: letGo } = Promise.withResolvers<void>();
+    const { promise: answer, resolve: release } = Promise.withResolvers<void>();
     let asked = 0;
     let answered = 0;
     const silent = watchDatabase(db, {
@@ -406,23 +343,112 @@ for (const [name, statement] of Object.entries(awaited)) {
       leaseMs: 300,
     });
     if (name === 'a return') await reach({ processing: 1 });
-    else await until('it to be asked', () => asked > 0);
+    else await until('the statement', () => asked > 0);
     await worker.stop({ timeoutMs: 200 });
     assert.ok(asked > 0);
-    assert.equal(answered, 0, 'it has stopped all the same');
-    letGo();
-    await until('what was asked to be answered', () => answered === asked);
+    assert.equal(answered, 0, 'the worker has stopped');
+    release();
+    await until('the answers', () => answered === asked);
     await reach({ pending: 1 });
   });
 }
 
-test('A job without its claim is lost, not failed', async () => {
+test('A job whose claim is lost is not failed', async () => {
   await storeMany(1);
   const metrics = createMetrics(new Registry());
   const worker = start((_, { signal }) => untilAborted(signal), { metrics, leaseMs: 6000 });
   await reach({ processing: 1 });
   await db.updateTable('raw_data').set({ status: 'failed', attempt: 7 }).execute();
-  await until('it to be given up', async () => (await countOutcomes(metrics))['lost'] === 1);
+  await until('the loss', async () => (await countOutcomes(metrics))['lost'] === 1);
   await worker.stop(LONG);
   assert.deepEqual(await countOutcomes(metrics), { lost: 1 });
+});
+
+const runners: JobRunner<string>[] = [];
+
+/** Creates a runner of inline jobs, which is closed after the test. */
+function open(process: ProcessJob<string>, leaseMs = 60_000): JobRunner<string> {
+  const metrics = createMetrics(new Registry());
+  const runner = createJobRunner({ db, process, metrics, log, leaseMs });
+  runners.push(runner);
+  return runner;
+}
+afterEach(async () => {
+  await Promise.all(runners.splice(0).map((runner) => runner.close(NO_WAIT)));
+});
+
+/** Stores and claims a payload as `POST /ingest/with-images` does. */
+async function storeInline({ hasUploads = true, leaseMs = 60_000 } = {}) {
+  const { source_slug: sourceSlug, external_id: externalId } = payloadOf();
+  const raw = { source_slug: sourceSlug, external_id: externalId, payload: '{}' };
+  const claim = { worker: 'test', leaseMs, hasUploads };
+  const stored = await insertRaws(db, [{ ...raw, content_hash: externalId, claim }]);
+  const rawId = stored.get(0)?.id ?? 0;
+  return { rawId, attempt: 1, sourceSlug, externalId, contentHash: externalId };
+}
+
+const endless: ProcessJob<string> = (_, { signal }) => untilAborted(signal);
+
+test('An inline job runs with its input, and its lease is renewed', async () => {
+  const inputs: unknown[] = [];
+  const ended = Promise.withResolvers<JobOutcome>();
+  const runner = open((_, { input, stages }) => {
+    inputs.push(input);
+    stages?.push(stage);
+    return ended.promise;
+  }, 300);
+  const job = await storeInline({ leaseMs: 300 });
+  const running = runner.run(job, { input: 'images' });
+  await until('a renewal', async () => (await rawRecord(db, job.rawId)).stages.length > 0);
+  ended.resolve(completed);
+  assert.equal(await running, 'completed');
+  assert.deepEqual(inputs, ['images']);
+  const { status, inline } = await rawRecord(db, job.rawId);
+  assert.deepEqual([status, inline], ['completed', false], 'its images are stored');
+});
+
+test('An expired lease fails an inline job with lost images and returns other jobs', async () => {
+  const [lost, other] = [await storeInline(), await storeInline({ hasUploads: false })];
+  await sql`update raw_data set lease_expires_at = now() - interval '1 s'`.execute(db);
+  await rescueJobs(db, 3);
+  const { status, error } = await rawRecord(db, lost.rawId);
+  assert.deepEqual([status, error?.code], ['failed', 'lease_lost']);
+  assert.match(error?.message ?? '', /Send it again/);
+  const returned = await rawRecord(db, other.rawId);
+  assert.deepEqual([returned.status, returned.error, returned.inline], ['pending', null, false]);
+});
+
+test('Closing a runner waits for its jobs, and aborts slow and new jobs', async () => {
+  const held = heldJobs();
+  const patient = open(held.process);
+  const done = patient.run(await storeInline());
+  const closing = patient.close(LONG);
+  const late = await storeInline();
+  assert.equal(await patient.run(late), 'returned');
+  held.endAll();
+  await closing;
+  assert.equal(await done, 'completed');
+
+  const [slow, other] = [await storeInline(), await storeInline({ hasUploads: false })];
+  const hasty = open(endless);
+  const outcomes = Promise.all([slow, other].map((job) => hasty.run(job)));
+  await hasty.close(NO_WAIT);
+  assert.deepEqual(await outcomes, ['returned', 'returned']);
+  for (const { rawId } of [late, slow]) {
+    assert.equal((await rawRecord(db, rawId)).error?.code, 'interrupted');
+  }
+  const { status, attempts } = await rawRecord(db, other.rawId);
+  assert.deepEqual([status, attempts], ['pending', 0]);
+});
+
+test('The caller can abort an inline job, and a postponed job fails', async () => {
+  const [aborted, postponed] = [await storeInline(), await storeInline()];
+  const abort = new AbortController();
+  const running = open(endless).run(aborted, { signal: abort.signal });
+  abort.abort(new Error('Ctrl-C'));
+  assert.equal(await running, 'returned');
+  assert.equal(await open(async () => ({ status: 'postponed' })).run(postponed), 'postponed');
+  for (const { rawId } of [aborted, postponed]) {
+    assert.equal((await rawRecord(db, rawId)).error?.code, 'interrupted');
+  }
 });

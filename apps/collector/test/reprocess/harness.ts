@@ -6,7 +6,7 @@ import type { Extraction } from '../../src/listing/fields.ts';
 import type { Tables } from '../../src/tables.ts';
 import { createMetrics } from '../../src/metrics.ts';
 import { createPipeline } from '../../src/pipeline/pipeline.ts';
-import { createInlineJobs } from '../../src/queue/inline.ts';
+import { createJobRunner } from '../../src/queue/job-runner.ts';
 import { keepCompleted } from '../../src/reprocess/keep-completed.ts';
 import {
   createReprocess,
@@ -38,7 +38,7 @@ export function openInlineJobs(
 ) {
   const metrics = createMetrics(new Registry());
   const process = createPipeline({ db, images, model, metrics, log, modelTimeoutMs: 10_000 });
-  const jobs = createInlineJobs({
+  const jobs = createJobRunner({
     db,
     process: keepCompleted(process),
     metrics,

@@ -1,0 +1,318 @@
+import assert from 'node:assert/strict';
+import { mock, test } from 'node:test';
+import { setImmediate as tick } from 'node:timers/promises';
+import { until } from '@oselya/testing';
+import { outage } from '@oselya/testing/database';
+import fc from 'fast-check';
+import { createAdmissionLimit, mapInOrder, mapParallel } from '../../src/async/concurrency.ts';
+import { createGroupCommit } from '../../src/async/group-commit.ts';
+import { repeat } from '../../src/async/wait.ts';
+import { createMeasure } from '../../src/metrics.ts';
+
+/** Work whose calls end when the test ends them. */
+function heldWork(count: number) {
+  const begun: number[] = [];
+  const ends = Array.from({ length: count }, () => Promise.withResolvers<number>());
+  const values = ends.map((_, index) => index);
+  const map = (index: number) => {
+    begun.push(index);
+    return ends[index]?.promise ?? Promise.reject(new Error('no such work'));
+  };
+  return { begun, values, map, ends, end: (index: number) => ends[index]?.resolve(index) };
+}
+
+test('mapParallel bounds the work in progress and keeps the order of the results', async () => {
+  let inProgress = 0;
+  let most = 0;
+  const doubled = await mapParallel([5, 1, 4, 2, 3, 0, 6], 3, async (ticks) => {
+    inProgress += 1;
+    most = Math.max(most, inProgress);
+    for (let n = 0; n < ticks; n += 1) await tick();
+    inProgress -= 1;
+    return ticks * 2;
+  });
+  assert.deepEqual(doubled, [10, 2, 8, 4, 6, 0, 12]);
+  assert.equal(most, 3);
+  assert.deepEqual(await mapParallel([], 3, () => assert.fail()), []);
+});
+
+test('mapParallel begins nothing after a failure and waits for the work in progress', async () => {
+  const begun: number[] = [];
+  const ended: number[] = [];
+  const failing = mapParallel([0, 1, 2, 3, 4], 2, async (value) => {
+    begun.push(value);
+    if (value === 0) throw new Error('no');
+    for (let n = 0; n < 5; n += 1) await tick();
+    ended.push(value);
+  });
+  await assert.rejects(failing, /no/);
+  assert.deepEqual([begun, ended], [[0, 1], [1]]);
+});
+
+test('mapInOrder bounds the work ahead of a slow value and yields in order', async () => {
+  const { begun, values, map, end } = heldWork(10);
+  const results = mapInOrder(values, 2, map);
+  const first = results.next();
+  await tick();
+  assert.deepEqual(begun, [0, 1]);
+  for (const index of [1, 2, 3]) end(index);
+  await tick();
+  assert.deepEqual(begun, [0, 1, 2, 3]);
+  end(0);
+  assert.deepEqual(await first, { done: false, value: 0 });
+  for (const index of values.slice(4)) end(index);
+  assert.deepEqual(await Array.fromAsync(results), values.slice(1));
+});
+
+for (const stop of ['a failure', 'the end of the iteration']) {
+  test(`mapInOrder begins nothing after ${stop} and waits for the work in progress`, async () => {
+    const { begun, values, map, ends, end } = heldWork(10);
+    const results = mapInOrder(values, 2, map);
+    const first = results.next();
+    await tick();
+    if (stop === 'a failure') ends[0]?.reject(new Error('broken'));
+    else end(0);
+    if (stop !== 'a failure') await first;
+    await tick();
+    const before = [...begun];
+    let isOver = false;
+    const stopped = stop === 'a failure' ? assert.rejects(first, /broken/) : results.return(0);
+    const settled = Promise.resolve(stopped).finally(() => (isOver = true));
+    await tick();
+    assert.equal(isOver, false);
+    for (const index of before) end(index);
+    await settled;
+    assert.deepEqual(begun, before);
+  });
+}
+
+const limited = (maxItems: number, maxBytes: number) =>
+  createAdmissionLimit({ maxItems, maxBytes, reject: () => new Error('full') });
+
+for (const [title, maxItems, size] of [
+  ['bytes', 100, 5],
+  ['items', 2, 0],
+] as const) {
+  test(`Work beyond the limit of ${title} is rejected before it begins, until other work ends`, async () => {
+    const run = limited(maxItems, 10);
+    const held = Promise.withResolvers<string>();
+    const begun = [run(size, () => held.promise), run(size, () => held.promise)];
+    await assert.rejects(
+      run(1, () => assert.fail('it began')),
+      /full/,
+    );
+    held.resolve('done');
+    assert.deepEqual(await Promise.all(begun), ['done', 'done']);
+    assert.equal(await run(1, async () => 'more'), 'more');
+  });
+}
+
+test('Failed work leaves room for other work, and an item above the limit runs alone', async () => {
+  const run = limited(2, 10);
+  const failing = run(10, () => Promise.reject(new Error('broken')));
+  await assert.rejects(failing, /broken/);
+  const held = Promise.withResolvers<string>();
+  const large = run(11, () => held.promise);
+  await assert.rejects(
+    run(1, async () => 'small'),
+    /full/,
+  );
+  held.resolve('large');
+  assert.equal(await large, 'large');
+});
+
+/** Lets pending callbacks run. */
+async function settle(): Promise<void> {
+  for (let ticks = 0; ticks < 10; ticks += 1) await tick();
+}
+
+test('Items that arrive while groups are in flight form one group, in order', async () => {
+  const groups: { items: readonly string[]; answer: PromiseWithResolvers<string[]> }[] = [];
+  const commit = createGroupCommit<string, string>({
+    write(items) {
+      const answer = Promise.withResolvers<string[]>();
+      groups.push({ items, answer });
+      return answer.promise;
+    },
+    maxItems: 100,
+    maxInFlight: 2,
+  });
+  const results: Promise<string>[] = [];
+  for (const items of ['a', 'b', 'cdef']) {
+    results.push(...items.split('').map((item) => commit(item)));
+    await settle();
+  }
+  const written = () => groups.map(({ items }) => items.join(''));
+  assert.deepEqual(written(), ['a', 'b'], 'no more than two at once');
+  groups[1]?.answer.resolve(['B']);
+  await settle();
+  assert.deepEqual(written(), ['a', 'b', 'cdef']);
+  groups[2]?.answer.resolve(['C', 'D', 'E', 'F']);
+  groups[0]?.answer.resolve(['A']);
+  assert.deepEqual(await Promise.all(results), ['A', 'B', 'C', 'D', 'E', 'F']);
+});
+
+test('A group is bounded in items and bytes', async () => {
+  const groups: string[][] = [];
+  const commit = createGroupCommit<string, number>({
+    async write(items) {
+      groups.push([...items]);
+      return items.map((item) => item.length);
+    },
+    maxItems: 4,
+    maxBytes: 10,
+    bytesOf: (item) => item.length,
+    maxInFlight: 1,
+  });
+  const items = ['aaa', 'bbb', 'ccc', 'ddd', 'e'.repeat(50), 'f', 'g'];
+  assert.deepEqual(await Promise.all(items.map((item) => commit(item))), [3, 3, 3, 3, 50, 1, 1]);
+  assert.deepEqual(groups, [['aaa', 'bbb', 'ccc'], ['ddd'], ['e'.repeat(50)], ['f', 'g']]);
+});
+
+test('A bad item fails alone, and every other item is written once', async () => {
+  await fc.assert(
+    fc.asyncProperty(fc.array(fc.boolean(), { maxLength: 30 }), async (goodness) => {
+      const written: number[] = [];
+      const commit = createGroupCommit<number, number>({
+        async write(items) {
+          if (items.some((item) => goodness[item] === false)) throw new Error('a bad item');
+          written.push(...items);
+          return items;
+        },
+        maxItems: 8,
+        maxInFlight: 2,
+      });
+      const results = await Promise.allSettled(goodness.map((_, item) => commit(item)));
+      assert.deepEqual(
+        results.map((result) => result.status === 'fulfilled' && result.value),
+        goodness.map((good, item) => good && item),
+      );
+      const good = goodness.flatMap((isGood, item) => (isGood ? [item] : []));
+      assert.deepEqual(
+        written.toSorted((a, b) => a - b),
+        good,
+      );
+    }),
+  );
+});
+
+test('An outage fails a group without writing its items one by one', async () => {
+  let tries = 0;
+  const commit = createGroupCommit<number, number>({
+    async write() {
+      tries += 1;
+      throw outage();
+    },
+    maxItems: 100,
+    maxInFlight: 1,
+  });
+  const results = await Promise.allSettled([1, 2, 3].map((item) => commit(item)));
+  assert.ok(results.every(({ status }) => status === 'rejected'));
+  assert.equal(tries, 1);
+});
+
+test('An error among the results fails its item alone', async () => {
+  const commit = createGroupCommit<number, number>({
+    write: async (items) => items.map((item) => (item === 2 ? new Error('two') : item)),
+    maxItems: 100,
+    maxInFlight: 1,
+  });
+  const results = await Promise.allSettled([1, 2, 3].map((item) => commit(item)));
+  assert.deepEqual(
+    results.map((result) => (result.status === 'rejected' ? String(result.reason) : result.value)),
+    [1, 'Error: two', 3],
+  );
+});
+
+const HOUR_MS = 3_600_000;
+
+for (const [title, intervalMs, retryMs] of [
+  ['Failed work is repeated sooner, and then at its interval', HOUR_MS, 1],
+  ['The interval bounds the wait after a failure', 1, HOUR_MS],
+] as const) {
+  test(title, async () => {
+    const ended = new AbortController();
+    const errors: string[] = [];
+    let runs = 0;
+    const work = async () => {
+      runs += 1;
+      if (runs < 3) throw new Error(`run ${runs}`);
+    };
+    const onError = (error: unknown) => void errors.push(String(error));
+    const repeating = repeat(intervalMs, work, { signal: ended.signal, retryMs, onError });
+    await until('a success', () => runs >= 3);
+    ended.abort();
+    await repeating;
+    assert.deepEqual(errors, ['Error: run 1', 'Error: run 2']);
+  });
+}
+
+test('The signal ends a pause, but not the work in progress', async () => {
+  const ended = new AbortController();
+  const { promise, resolve } = Promise.withResolvers<void>();
+  const options = { signal: ended.signal, onError: assert.ifError };
+  let hasEnded = false;
+  const ending = repeat(HOUR_MS, () => promise, options).then(() => (hasEnded = true));
+  ended.abort();
+  await tick();
+  assert.equal(hasEnded, false);
+  resolve();
+  await ending;
+});
+
+/** A measure whose readings the test ends. `shown` is the value of the gauge. */
+function scriptedMeasure() {
+  const readings: PromiseWithResolvers<number>[] = [];
+  const state = { now: 0, shown: undefined as number | undefined, errors: 0 };
+  const collect = createMeasure<number>({
+    read() {
+      const reading = Promise.withResolvers<number>();
+      readings.push(reading);
+      return reading.promise;
+    },
+    show: (value) => (state.shown = value),
+    forget: () => (state.shown = undefined),
+    onError: () => (state.errors += 1),
+    clock: () => state.now,
+  });
+  return { readings, state, collect };
+}
+
+test('Scrapes share a reading, and a failed one keeps the value before it', async () => {
+  const { readings, state, collect } = scriptedMeasure();
+  const scrapes = Promise.all([collect(), collect()]);
+  readings[0]?.resolve(1);
+  await scrapes;
+  assert.deepEqual([state.shown, readings.length], [1, 1]);
+  const failing = collect();
+  readings[1]?.reject(new Error('no database'));
+  await failing;
+  assert.deepEqual([state.shown, state.errors], [1, 1]);
+});
+
+test('A scrape does not wait for its reading and shows the old value for five minutes', async () => {
+  const { readings, state, collect } = scriptedMeasure();
+  const scrapeWithoutReading = async () => {
+    mock.timers.enable({ apis: ['setTimeout'] });
+    try {
+      const scrape = collect();
+      mock.timers.tick(2000);
+      await scrape;
+    } finally {
+      mock.timers.reset();
+    }
+  };
+  const first = collect();
+  readings[0]?.resolve(1);
+  await first;
+  state.now = 300_000;
+  await scrapeWithoutReading();
+  await scrapeWithoutReading();
+  assert.deepEqual([state.shown, readings.length], [1, 2]);
+  state.now = 300_001;
+  await scrapeWithoutReading();
+  assert.equal(state.shown, undefined);
+  readings[1]?.resolve(2);
+  await tick();
+  assert.equal(state.shown, 2);
+});

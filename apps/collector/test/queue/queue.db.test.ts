@@ -1,0 +1,171 @@
+import assert from 'node:assert/strict';
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterEach, test } from 'node:test';
+import { setImmediate as tick } from 'node:timers/promises';
+import { connect } from '@oselya/db';
+import { atEnd, until } from '@oselya/testing';
+import { sql } from 'kysely';
+import { Registry } from 'prom-client';
+import { startWorker } from '../../src/main.ts';
+import { claimJobs } from '../../src/queue/claim.ts';
+import { createQueueFigures, registerQueueMetrics } from '../../src/queue/figures.ts';
+import { finishJobs, returnJobs } from '../../src/queue/job-writes.ts';
+import { CHANNEL, createNotifications } from '../../src/queue/notifications.ts';
+import { requeuePayload } from '../../src/queue/retry.ts';
+import { createReprocessTransition } from '../../src/queue/transitions.ts';
+import { POLL_MS } from '../../src/queue/worker.ts';
+import type { Tables } from '../../src/tables.ts';
+import { startCollector } from '../support/collector.ts';
+import { DIMENSIONS, openDatabase, rawRecord, store, payloadOf, log } from '../support/pipeline.ts';
+import { completed } from './harness.ts';
+
+const database = await openDatabase();
+const { db } = database;
+const onError = (error: unknown) => assert.fail(String(error));
+const readQueue = createQueueFigures({ db, onError });
+const claimant = { worker: 'test', leaseMs: 60_000 };
+
+const age = (rawId: number, seconds: number) =>
+  sql`update raw_data set created_at = now() - ${seconds} * interval '1 second'
+    where id = ${rawId}`.execute(db);
+
+async function oldest(): Promise<number | null> {
+  const { oldest_pending_seconds: seconds } = await readQueue();
+  return seconds === null ? null : Math.round(seconds);
+}
+
+afterEach(async () => {
+  await db.deleteFrom('raw_data').execute();
+});
+
+test('Each payload is counted once', async () => {
+  for (let nth = 0; nth < 4; nth += 1) await store(db, payloadOf());
+  for (let nth = 0; nth < 3; nth += 1) await store(db, payloadOf({ external_id: 'same' }));
+  await sql`insert into raw_data (source_slug, external_id, payload, content_hash, status, updated_at)
+    select 'doshka', n::text, '{}', '', status, now() - minutes * interval '1 minute'
+    from (values ('completed', 1), ('completed', 9), ('invalid', 4), ('failed', 6))
+      as ended (status, minutes), generate_series(1, 10) as n`.execute(db);
+  await claimJobs(db, { ...claimant, count: 2 });
+  const { counts, finished_per_minute: finished } = await readQueue();
+  assert.deepEqual(counts, { pending: 5, processing: 2, completed: 20, invalid: 10, failed: 10 });
+  assert.equal(finished, 4);
+  const registry = new Registry();
+  registerQueueMetrics(registry, { readQueue, onError });
+  assert.match(await registry.metrics(), /collector_queue_jobs\{status="pending"\} 5\n/);
+});
+
+test('The oldest pending payload is found in any source and behind its listing', async () => {
+  assert.equal(await oldest(), null);
+  await age(await store(db, payloadOf({ external_id: 'same' })), 900);
+  assert.equal(await oldest(), 900);
+  await claimJobs(db, { ...claimant, count: 1 });
+  assert.equal(await oldest(), null, 'it is being processed');
+  await age(await store(db, payloadOf({ external_id: 'same' })), 300);
+  assert.equal(await oldest(), 300);
+  for (const [source_slug, seconds] of [
+    ['a', 100],
+    ['b', 400],
+    ['c', 200],
+  ] as const) {
+    await age(await store(db, payloadOf({ source_slug })), seconds);
+  }
+  assert.equal(await oldest(), 400);
+});
+
+test('The wait of a retried or reprocessed payload starts at the retry', async () => {
+  const rawId = await store(db, payloadOf());
+  await age(rawId, 900);
+  const [job] = await claimJobs(db, { ...claimant, count: 1 });
+  assert.ok(job);
+  await finishJobs(db, [{ job, result: { ...completed, status: 'failed' } }]);
+  assert.equal(await requeuePayload(db, rawId), true);
+  assert.ok(((await oldest()) ?? Infinity) < 600, 'retried');
+  await sql`update raw_data set queued_at = now() - interval '700 seconds'`.execute(db);
+  assert.equal(await oldest(), 700);
+  await sql`update raw_data set status = 'completed'`.execute(db);
+  await sql`update raw_data set ${createReprocessTransition(claimant)}`.execute(db);
+  await returnJobs(db, [{ rawId, attempt: 2 }]);
+  assert.ok(((await oldest()) ?? Infinity) < 600, 'reprocessed');
+});
+
+test('Large counts run in the background', async () => {
+  await sql`insert into raw_data (source_slug, external_id, payload, content_hash, status, updated_at)
+    select 'doshka', n::text, '{}', '', status, now() - n / 4 * interval '1 hour'
+    from unnest(array['completed', 'invalid', 'failed']) as status,
+      generate_series(1, 25) as n`.execute(db);
+  const read = createQueueFigures({ db, maxCounted: 10, onError });
+  const first = await read();
+  assert.deepEqual([first.counts.completed, first.ended_age_seconds], [null, null]);
+  const counts = await until('the counts', async () => {
+    const { counts: found } = await read();
+    return found.failed !== null && found;
+  });
+  assert.deepEqual(counts, { pending: 0, processing: 0, completed: 25, invalid: 25, failed: 25 });
+});
+
+test('A hundred notifications are immediate in this process and two in other processes', async () => {
+  let [received, called] = [0, 0];
+  const unlisten = await database.listen(CHANNEL, () => void (received += 1));
+  const notifications = createNotifications({ db, onError, intervalMs: 50 });
+  const unsubscribe = notifications.subscribe(() => void (called += 1));
+  notifications.send();
+  await tick();
+  for (let nth = 1; nth < 100; nth += 1) notifications.send();
+  assert.equal(called, 100);
+  unsubscribe();
+  await until('the first notification and the one after the interval', () => received === 2);
+  notifications.send();
+  await until('the next notification', () => received === 3);
+  await notifications.close();
+  await unlisten();
+  assert.equal(called, 100);
+});
+
+test('A failed notification is logged and has no effect', async () => {
+  const closed = await connect<Tables>({});
+  await closed.close();
+  const errors: unknown[] = [];
+  const notifications = createNotifications({
+    db: closed.db,
+    onError: (error) => errors.push(error),
+  });
+  notifications.send();
+  await notifications.close();
+  assert.equal(errors.length, 1);
+});
+
+test('Each payload wakes an idle worker of another process', async (t) => {
+  const folder = await mkdtemp(join(tmpdir(), 'oselya-wake-'));
+  atEnd(() => rm(folder, { recursive: true, force: true }));
+  // The poll never ends, so that only notifications wake the worker.
+  const { setTimeout: original } = globalThis;
+  let polls = 0;
+  const withoutPoll = (work: () => void, ms?: number) => {
+    if (ms === POLL_MS) polls += 1;
+    return original(ms === POLL_MS ? () => undefined : work, ms);
+  };
+  t.mock.method(globalThis, 'setTimeout', Object.assign(withoutPoll, original));
+  // On PostgreSQL the worker has its own connections, as in another process.
+  const worker = await startWorker(
+    {
+      DATA_DIR: folder,
+      EMBEDDING_DIMENSIONS: String(DIMENSIONS),
+      MIN_FREE_DISK_MB: '0',
+      ...(database.url !== undefined && { DATABASE_URL: database.url }),
+    },
+    { log, ...(database.url !== undefined && { database }) },
+  );
+  await using opened = new AsyncDisposableStack();
+  opened.defer(worker.close);
+  await using collector = await startCollector(database, { COLLECTOR_WORKER: 'false' });
+  await until('the worker to be idle', () => polls > 0);
+  for (let nth = 0; nth < 10; nth += 1) {
+    const { status, json } = await collector.post('/api/v1/ingest', payloadOf());
+    assert.equal(status, 202);
+    const { raw_id: id } = json<{ raw_id: number }>();
+    const isCompleted = async () => (await rawRecord(db, id)).status === 'completed';
+    await until('the payload to be processed', isCompleted, 5000);
+  }
+});
