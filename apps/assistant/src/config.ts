@@ -28,7 +28,7 @@ const serverUrl = (url: string, server: string) =>
   Type.String({
     default: url,
     pattern: '^https?://[^\\s/?#]+[^\\s?#]*$',
-    description: `must be the http or https address of the ${server}`,
+    description: `must be the http or https URL of the ${server}`,
   });
 
 const isNormalUrl = (value: string) => URL.parse(value)?.href === value;
@@ -64,7 +64,7 @@ export const configSchema = Type.Object({
       Type.String({
         pattern: '^https?://[^\\s?#]+$',
         description:
-          'must be the address of /auth/callback as registered at the provider: http or https, host in lower case, no query',
+          'must be the URL of /auth/callback as registered at the provider: http or https, host in lower case, no query',
       }),
       isNormalUrl,
     ),

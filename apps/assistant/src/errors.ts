@@ -5,8 +5,8 @@ import {
   type ErrorDefinition,
 } from '@oselya/kit';
 
-const signIn = { href: '/auth/login', text: 'Sign in' };
-const signInAgain = { href: '/auth/login', text: 'Sign in again' };
+const signInButton = { href: '/auth/login', text: 'Sign in' };
+const signInAgainButton = { href: '/auth/login', text: 'Sign in again' };
 
 type ErrorTexts = [
   title: string,
@@ -15,7 +15,7 @@ type ErrorTexts = [
 ];
 
 /** Builds the definitions of the errors with one HTTP status. */
-function define<Code extends string>(status: number, errorTexts: Record<Code, ErrorTexts>) {
+function defineErrors<Code extends string>(status: number, errorTexts: Record<Code, ErrorTexts>) {
   const definitions = Object.entries<ErrorTexts>(errorTexts).map(
     ([code, [title, advice, options]]) => [code, { status, title, advice, ...options }],
   );
@@ -26,26 +26,26 @@ function define<Code extends string>(status: number, errorTexts: Record<Code, Er
 /** Errors of the assistant. Contract 2. `docs/errors.md` is generated from this table. */
 export const errors = {
   ...commonErrors,
-  ...define(400, {
+  ...defineErrors(400, {
     login_not_valid: [
       'This sign-in is not valid',
       'It is already finished, took longer than ten minutes, or began in another browser. Sign in again.',
-      { page: { button: signInAgain } },
+      { page: { button: signInAgainButton } },
     ],
     login_cancelled: [
       'You did not sign in',
       'The sign-in was cancelled at the identity provider, or the provider denies this account access. Sign in again, or ask its operator.',
-      { page: { button: signInAgain } },
+      { page: { button: signInAgainButton } },
     ],
     login_refused: [
       'The identity provider rejected the sign-in',
       'This account cannot sign in now, or the provider did not accept the request. Sign in again, or ask its operator.',
-      { page: { button: signInAgain } },
+      { page: { button: signInAgainButton } },
     ],
     token_exchange_failed: [
       'The sign-in could not be completed',
       'The identity provider issued no tokens for this sign-in. Sign in again; if it fails again, read the service log.',
-      { page: { button: signInAgain } },
+      { page: { button: signInAgainButton } },
     ],
     terminal_request_not_valid: [
       'This sign-in of a terminal is not valid',
@@ -65,18 +65,18 @@ export const errors = {
     ],
     malformed_message: ['Malformed message', 'Send a JSON object with a `type`, in a text frame.'],
   }),
-  ...define(401, {
+  ...defineErrors(401, {
     not_signed_in: [
       'Not signed in',
       'There is no valid session. Sign in at /auth/login.',
-      { page: { advice: 'Sign in to see this.', button: signIn } },
+      { page: { advice: 'Sign in to see this.', button: signInButton } },
     ],
   }),
-  ...define(403, {
+  ...defineErrors(403, {
     account_without_email: [
       'This account cannot be used here',
       'The identity provider sends no usable email for it. Ask the operator of the provider to add one, then sign in again.',
-      { page: { button: signInAgain } },
+      { page: { button: signInAgainButton } },
     ],
     admin_only: ['For administrators only', 'This needs the role `admin`. Ask an administrator.'],
     permission_missing: [
@@ -96,7 +96,7 @@ export const errors = {
       'It belongs to another user. GET /saved-searches lists yours.',
     ],
   }),
-  ...define(404, {
+  ...defineErrors(404, {
     backchannel_logout_off: [
       'Back-channel logout is off',
       'It needs the provider’s keys and issuer: set IDP_DISCOVERY=true.',
@@ -133,7 +133,7 @@ export const errors = {
       'No user with this id has signed in here. GET /admin/users lists the users.',
     ],
   }),
-  ...define(409, {
+  ...defineErrors(409, {
     memory_full: [
       'The memory is full',
       'Delete a fact that is no longer needed, then send this one again.',
@@ -188,13 +188,13 @@ export const errors = {
       'Close one with `session.close`, or open it on another connection.',
     ],
   }),
-  ...define(413, {
+  ...defineErrors(413, {
     message_too_long: [
       'The message is too long for the model',
       'It leaves no room for an answer. Send it in parts, or attach it as a text file and ask about that.',
     ],
   }),
-  ...define(422, {
+  ...defineErrors(422, {
     hand_over_not_valid: [
       'This link is not valid',
       'It hands a sign-in over to the Android application, and its `sid` is missing or malformed. Begin the sign-in in the application again.',
@@ -202,20 +202,20 @@ export const errors = {
     ],
     unknown_message_type: ['Unknown type of message', 'Send a type that docs/protocol.md lists.'],
   }),
-  ...define(426, {
+  ...defineErrors(426, {
     upgrade_required: [
       'A WebSocket is required',
       'Connect with a WebSocket client: docs/protocol.md describes the messages.',
     ],
   }),
-  ...define(429, {
+  ...defineErrors(429, {
     too_many_connections: [
       'Too many connections',
       'Your address has the maximum number of open connections. Close some, then try again.',
       { retry: true },
     ],
   }),
-  ...define(502, {
+  ...defineErrors(502, {
     model_failed: [
       'The model failed',
       'Try again with `message.retry`; if it fails again, ask the operator to read the log.',
@@ -225,7 +225,7 @@ export const errors = {
       'It reached its length limit. Ask for less at once, or for the rest.',
     ],
   }),
-  ...define(503, {
+  ...defineErrors(503, {
     model_unavailable: [
       'The model does not answer',
       'Your message is kept. Try again with `message.retry` in a minute.',
@@ -246,7 +246,7 @@ export const errors = {
       { retry: true },
     ],
   }),
-  ...define(504, {
+  ...defineErrors(504, {
     answer_too_slow: [
       'The answer took too long',
       'The part that was written is kept. Try again with `message.retry`, or ask for less at once.',

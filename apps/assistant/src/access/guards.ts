@@ -3,11 +3,7 @@ import type { FastifyInstance, FastifyReply, FastifyRequest, RouteOptions } from
 import { type ErrorCode, problem, problemResponses } from '../errors.ts';
 import { hasPermission, type KnownUser, type Permission, type User } from './permissions.ts';
 
-export const guardErrorCodes = [
-  'not_signed_in',
-  'provider_unavailable',
-  'user_without_email',
-] as const;
+const guardErrorCodes = ['not_signed_in', 'provider_unavailable', 'user_without_email'] as const;
 
 export type Access = 'public' | 'signed-in' | { role: 'admin' } | { permission: Permission };
 

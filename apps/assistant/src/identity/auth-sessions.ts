@@ -105,14 +105,11 @@ export async function findActiveAuthSessions(
 /** SQL of the public ID of an auth session `s`: 16 hex digits of the SHA-256 of its secret ID. */
 export const publicSessionId = sql<string>`left(encode(sha256(convert_to(s.id, 'UTF8')), 'hex'), 16)`;
 
-/** Time of a user data fetch, and the access generation at that time. */
-export type UserCheck = { at: Date; generation: number };
-
 /** Records the use of an auth session, and optionally a fetch of its user's data. */
 export async function recordAuthSessionUse(
   db: Kysely<Tables>,
   id: string,
-  checked?: UserCheck,
+  checked?: { at: Date; generation: number },
 ): Promise<void> {
   await db
     .updateTable('user_auth_sessions')

@@ -15,29 +15,28 @@ export type IdentityMetrics = ReturnType<typeof createIdentityMetrics>;
 /** Creates the metrics of identity and registers them. */
 export function createIdentityMetrics(registry: Registry) {
   const registers = [registry];
-  const signIns = new Counter({
-    name: 'assistant_sign_ins_total',
-    help: 'Sign-ins that came back from the provider, by how they ended: "ok" or the error code.',
-    labelNames: ['outcome'],
-    registers,
-  });
-  const refreshes = new Counter({
-    name: 'assistant_token_refreshes_total',
-    help: 'Expired access tokens, by what came of it; "waited" where another process refreshed.',
-    labelNames: ['outcome'],
-    registers,
-  });
+  const createCounter = (name: string, help: string, label: string) =>
+    new Counter({ name, help, labelNames: [label], registers });
+  const signIns = createCounter(
+    'assistant_sign_ins_total',
+    'Sign-ins that came back from the provider, by how they ended: "ok" or the error code.',
+    'outcome',
+  );
+  const refreshes = createCounter(
+    'assistant_token_refreshes_total',
+    'Expired access tokens, by what came of it; "waited" where another process refreshed.',
+    'outcome',
+  );
+  const ended = createCounter(
+    'assistant_auth_sessions_ended_total',
+    'Auth sessions that ended before their lifetime did, by the reason.',
+    'reason',
+  );
   const providerRequests = new Histogram({
     name: 'assistant_provider_request_duration_seconds',
     help: 'Time of one request to the identity provider, with its whole answer.',
     labelNames: ['operation', 'outcome'],
     buckets: LATENCY_BUCKETS_SECONDS,
-    registers,
-  });
-  const ended = new Counter({
-    name: 'assistant_auth_sessions_ended_total',
-    help: 'Auth sessions that ended before their lifetime did, by the reason.',
-    labelNames: ['reason'],
     registers,
   });
   const measureRequest: MeasureRequest = async (operation, request) => {

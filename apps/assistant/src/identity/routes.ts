@@ -100,7 +100,7 @@ const logoutResponse = Type.Object(
     logout_url: Type.Optional(
       Type.String({
         description:
-          'With IDP_END_SESSION: the address that ends the session of the browser at the provider.',
+          'With IDP_END_SESSION: the URL that ends the session of the browser at the provider.',
       }),
     ),
   },
@@ -116,7 +116,7 @@ export function registerSignInRoutes(
     '/auth/login',
     buildPublicRouteOptions([429, 'provider_unavailable', 'sign_in_not_configured'], {
       summary: 'Begins a sign-in',
-      description: 'One address may begin LOGIN_PER_MINUTE of them a minute.',
+      description: 'An IP address may begin LOGIN_PER_MINUTE sign-ins a minute.',
       response: { 302: buildRedirectSchema('To the identity provider.') },
     }),
     async (request, reply) => {

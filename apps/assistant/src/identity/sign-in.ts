@@ -26,8 +26,8 @@ export type ClientInfo = { user_agent: string | null; address: string | null };
 
 type CallbackParameters = { state?: string; code?: string; error?: string; iss?: string };
 
-/** Tokens and user of a redeemed code. `began` precedes the calls to the provider. */
-type Redemption = { began: InvalidationCursor; tokens: Tokens; user: User };
+/** Tokens and user of a redeemed code. `startCursor` is older than both calls to the provider. */
+type Redemption = { startCursor: InvalidationCursor; tokens: Tokens; user: User };
 
 /** Creates the service that signs users in. Specification 000, Auth session; Contract 3, Login. */
 export function createSignIn({ db, log, provider, vault, metrics }: IdentityDeps) {
@@ -97,7 +97,7 @@ export function createSignIn({ db, log, provider, vault, metrics }: IdentityDeps
       throw problem(error === 'access_denied' ? 'login_cancelled' : 'login_refused');
     }
     if (code === undefined) throw problem('login_not_valid');
-    const began = await readInvalidationCursor(db);
+    const startCursor = await readInvalidationCursor(db);
     // An outage of discovery does not spend the code.
     await provider.prepare().catch(throwSignInError);
     const { tokens, subject } = await provider
@@ -112,7 +112,7 @@ export function createSignIn({ db, log, provider, vault, metrics }: IdentityDeps
       throw isRejection(cause) ? problem('login_refused', { cause }) : toSignInError(cause);
     });
     if (subject !== undefined && subject !== user.id) throw problem('token_exchange_failed');
-    return { began, tokens, user };
+    return { startCursor, tokens, user };
   }
 
   return {
@@ -127,17 +127,17 @@ function throwSignInError(error: unknown): never {
 }
 
 /**
- * Rejects a sign-in that was revoked since it began, ends the auth sessions that it replaces, and saves the user. Keeps
+ * Rejects a sign-in that was revoked since it startCursor, ends the auth sessions that it replaces, and saves the user. Keeps
  * the tokens of replaced auth sessions, because many providers keep one grant for all sign-ins of a browser.
  */
 async function admitUser(
   trx: Transaction<Tables>,
-  { began, tokens, user }: Redemption,
+  { startCursor, tokens, user }: Redemption,
   { platform, earlierSessionId }: PendingLogin,
   { sessionId }: Visitor,
 ) {
   const providerSessionId = tokens.providerSessionId ?? null;
-  const invalidated = await findInvalidationsSince(trx, began, user.id, providerSessionId);
+  const invalidated = await findInvalidationsSince(trx, startCursor, user.id, providerSessionId);
   if (invalidated.has('sessions')) throw problem('login_refused');
   let replaced = 0;
   // A sign-in of Android or of a terminal keeps the auth session of its browser.
@@ -149,7 +149,7 @@ async function admitUser(
   }
   const isCurrent = !invalidated.has('access');
   const generation = await saveUser(trx, user, () => isCurrent);
-  const checked = { user_checked_at: began.readAt, checked_generation: generation };
+  const checked = { user_checked_at: startCursor.readAt, checked_generation: generation };
   return { replaced, checked: isCurrent ? checked : {} };
 }
 

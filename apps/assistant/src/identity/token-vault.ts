@@ -16,8 +16,6 @@ export class UnreadableTokenError extends Error {
   }
 }
 
-export type TokenVault = ReturnType<typeof createTokenVault>;
-
 /**
  * Creates the token vault, which uses compact JWE (RFC 7516) with `dir` and `A256GCM`. The header contains the ID of
  * the key, and a digest that binds the token to its row and column. Specification 000, Auth session record.

@@ -21,12 +21,13 @@ export function isSameUser(cached: CachedUser, user: User): boolean {
 
 /** Converts a user record to a user. A malformed role or malformed permissions grant no rights. */
 export function readCachedUser(id: string, cached: CachedUser): User {
+  const { email, display_name, role, permissions } = cached;
   return {
     id,
-    email: cached.email,
-    display_name: cached.display_name,
-    role: readRole(cached.role),
-    permissions: readPermissions(cached.permissions),
+    email,
+    display_name,
+    role: readRole(role),
+    permissions: readPermissions(permissions),
   };
 }
 

@@ -3,7 +3,7 @@ import { ProviderError, toProviderError } from './transport.ts';
 import { readMember, readProviderId } from './user-data.ts';
 
 /** Logout at the provider. It ends the provider's session `sid`, or all sessions of the user if `sid` is null. */
-export type LogoutToken = { jti: string } & (
+type LogoutToken = { jti: string } & (
   | { sid: string; sub: string | null }
   | { sid: null; sub: string }
 );

@@ -59,19 +59,18 @@ const KEY_SET_TYPES = 'application/jwk-set+json, application/json';
  */
 export function createProvider(config: Config, measure: MeasureRequest) {
   const transport = createTransport(config, measure);
-  let opened: Promise<Client> | undefined;
+  let current: Promise<Client> | undefined;
   let health: { checkedAt: number; outage: Promise<string | undefined> } | undefined;
 
   /** Returns the client. Repeats discovery if it failed at the previous call. */
   function getClient(): Promise<Client> {
     if (config.IDP_CLIENT_ID === '') throw problem('sign_in_not_configured');
-    opened ??= config.IDP_DISCOVERY
-      ? discover(config, transport)
-      : Promise.resolve(configure(config, transport));
-    opened.catch(() => {
-      opened = undefined;
+    const create = config.IDP_DISCOVERY ? discover : configure;
+    current ??= create(config, transport);
+    current.catch(() => {
+      current = undefined;
     });
-    return opened;
+    return current;
   }
 
   async function call<Result>(work: (client: Client) => Promise<Result>): Promise<Result> {
@@ -212,7 +211,7 @@ function authenticate({
   return method === 'post' ? oidc.ClientSecretPost(secret) : oidc.ClientSecretBasic(secret);
 }
 
-function configure(config: Config, transport: oidc.CustomFetch): Client {
+async function configure(config: Config, transport: oidc.CustomFetch): Promise<Client> {
   const base = config.IDP_BASE_URL;
   const metadata = {
     issuer: base,

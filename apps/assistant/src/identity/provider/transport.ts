@@ -56,7 +56,7 @@ export function toSignInError(cause: unknown): unknown {
   return createProviderUnavailableError({ cause, detail });
 }
 
-export type ProviderOperation = 'discovery' | 'keys' | 'token' | 'refresh' | 'userinfo' | 'revoke';
+type ProviderOperation = 'discovery' | 'keys' | 'token' | 'refresh' | 'userinfo' | 'revoke';
 
 /** Measures a request to the provider, and returns its result or throws its error. */
 export type MeasureRequest = <Result>(
