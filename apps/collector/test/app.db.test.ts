@@ -31,7 +31,7 @@ const completed = (id: number) =>
 
 test('Failed payloads are returned to the queue one by one or all at once', async () => {
   const one = await fail('retry-one');
-  // With an empty body of a type, as many clients send it.
+  // Many clients send an empty body with a content type.
   const answer = await open.post(`/api/v1/admin/raw/${one}/retry`, '');
   assert.deepEqual(answer.json(), { raw_id: one, status: 'pending' });
   await completed(one);

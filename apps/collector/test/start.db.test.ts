@@ -113,7 +113,7 @@ test('A worker stops while a slow request is in progress', async () => {
       };
     },
   });
-  // The request stays in progress without its body.
+  // The request waits for its body.
   const { hostname, port } = new URL(collector.url);
   const socket = connect(Number(port), hostname);
   socket.write(

@@ -77,7 +77,7 @@ test('A key with a list of sources is limited to the payloads and records of the
     const answer = await collector.get(`/api/v1/raw/${rawId}`, await headersOf(scope));
     assert.equal(answer.status, 403, scope);
   }
-  // The list limits the sender alone: administration and search are of all sources.
+  // The list limits only the ingest, not administration and search.
   await db.updateTable('raw_data').set({ status: 'completed' }).where('id', '=', rawId).execute();
   const admin = await headersOf('admin', ['doshka']);
   const retry = await collector.post(`/api/v1/admin/raw/${rawId}/retry`, undefined, admin);

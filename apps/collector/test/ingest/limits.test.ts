@@ -17,7 +17,7 @@ import { until } from '@oselya/testing';
 import { FORM_TYPE, formBytes, image, metadata } from '../support/collector.ts';
 import { fakeBreaker, payloadOf, log } from '../support/pipeline.ts';
 
-/** Starts the ingest with a database that waits for the test at the limit or the store. */
+/** Starts the ingest with a database that stalls at the limit or the store. */
 async function startHeld(slow: 'limit' | 'store', bounds: { maxItems: number; maxBytes: number }) {
   const app = await createServer({
     log,
@@ -88,7 +88,7 @@ test('Excess payloads are rejected at once while the database stalls at the limi
   }
 });
 
-test('A payload without a declared length counts by its size', async () => {
+test('A payload without a declared length counts with its actual size', async () => {
   const payload = payloadOf();
   const bounds = { maxItems: 100, maxBytes: bytesOf(payload) + 10 };
   const { send, release, waiting } = await startHeld('store', bounds);
@@ -103,10 +103,10 @@ test('A payload without a declared length counts by its size', async () => {
 const folder = await mkdtemp(join(tmpdir(), 'oselya-size-'));
 after(() => rm(folder, { recursive: true }));
 
-/** The file sizes of each processed form. */
+/** File sizes of each processed form. */
 const processed: number[][] = [];
 
-/** The route alone, without a database. */
+/** Route without a database. */
 const app = await createServer({
   log,
   bodyLimit: MEBIBYTE,

@@ -74,7 +74,7 @@ test('A payload with images is processed before the response, in any order of pa
   }
 });
 
-test('Metadata is a JSON part or a file, and uploaded images replace addresses', async () => {
+test('Metadata is a JSON part or a file, and uploads replace image URLs', async () => {
   const payload = payloadOf({ image_urls: ['http://127.0.0.1:9/never-asked.png'] });
   const form = formOf('', [blue]);
   form.delete('metadata');
@@ -88,7 +88,7 @@ test('Metadata is a JSON part or a file, and uploaded images replace addresses',
   );
 });
 
-test('Without uploads the addresses of the payload are fetched, and bad images are reported', async () => {
+test('Without uploads the image URLs are fetched, and invalid images are reported', async () => {
   const form = formOf(payloadOf({ image_urls: ['http://127.0.0.1:9/private.png'] }), []);
   // An empty file input of a browser.
   form.append('images', new Blob([]), '');
@@ -198,7 +198,7 @@ test('An idempotency key is valid on both routes, and the response has the statu
   assert.deepEqual(replayOf(ended.headers), failed);
 });
 
-test('Of two concurrent requests with one key, one is processed and the other must retry', async () => {
+test('Of concurrent requests with one key, one is processed and the others must retry', async () => {
   const payload = payloadOf();
   const headers = { 'idempotency-key': 'with-images-2' };
   const answers = await Promise.all([1, 2, 3].map(() => send(formOf(payload, [red]), headers)));

@@ -22,7 +22,7 @@ import {
 
 const { db, open } = await openImages();
 
-/** Ways to lose a claim: the job is pending again, or another worker has it. */
+/** Changes that lose a claim: the job is pending again, or another worker has claimed it. */
 const losses = [
   () => ({ status: 'pending' as const }),
   () => ({ attempt: sql<number>`attempt + 1` }),
@@ -102,13 +102,13 @@ test('An older payload never overwrites a newer one', async () => {
 });
 
 for (const moment of ['processRemote', 'embed'] as const) {
-  test(`A listing that a newer payload made during ${moment} stays as it is`, async () => {
+  test(`A newer payload that completes during ${moment} keeps its listing`, async () => {
     const payload = payloadOf({ title: 'Стара', price: 1000, currency: 'USD', area_total: 50 });
     const older = await store(db, payload);
     let before: Awaited<ReturnType<typeof readRows>> | undefined;
     const onCall = async (call: Moment) => {
       if (call !== moment) return;
-      // As if the newer payload was committed first.
+      // The newer payload is committed first.
       await db.updateTable('raw_data').set({ status: 'failed' }).where('id', '=', older).execute();
       const newer = await store(db, { ...payload, title: 'Нова', price: 900 });
       await createHarness(db).runNext();
@@ -154,7 +154,7 @@ test('An unchanged payload keeps its listing from an older one in progress', asy
   assert.equal((await listingOf(db, payload))?.price, 1000);
 });
 
-test('A payload that a newer one overtakes before its snapshot leaves none', async () => {
+test('A payload that a newer one overtakes before its snapshot adds no snapshot', async () => {
   const payload = payloadOf({ price: 1000, currency: 'USD' });
   const first = await createHarness(db).process(payload);
   const older = await store(db, { ...payload, price: 950 });
@@ -202,7 +202,7 @@ async function runStages(job: Job, last: string) {
   }
 }
 
-/** Reads a listing with its history and images, without ids and times. */
+/** Reads a listing with its history and images, without IDs and times. */
 async function readListing(externalId: string) {
   const listing = await listingOf(db, payloadOf({ external_id: externalId }));
   assert.ok(listing);
@@ -238,13 +238,13 @@ async function readListing(externalId: string) {
   ) as unknown;
 }
 
-/** Sends another image for each request, so none was described before. */
+/** Sends a new image for each request. */
 const host = await serve((_request, response) => {
   fetched += 1;
   void createImage('png', { width: 20 + fetched }).then((bytes) => response.end(bytes));
 });
 let fetched = 0;
-/** Counts of fetched and described images before the payload of the test. */
+/** Counts of fetched and described images before a payload. */
 let before = { fetched: 0, described: 0 };
 
 const older = { price: 62_000, currency: 'USD', area_total: 54 };

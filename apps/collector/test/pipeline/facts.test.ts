@@ -59,43 +59,6 @@ test('An empty text of the source yields to the model, and property types are in
   assert.deepEqual(merge({ property_type: 'house' }, {}).origins['property_type'], fromPayload);
 });
 
-test('Every short text is on one line', () => {
-  const written = ' вул.\r\n Довга,\t\u00A0 5\u2028';
-  const cleaned = 'вул. Довга, 5';
-  const keys = ['title', 'city', 'district', 'address', 'contact_name'] as const;
-  for (const key of keys) {
-    for (const [payload, extraction, of] of [
-      [{ [key]: written }, {}, 'payload'],
-      [{}, { [key]: written }, 'model'],
-    ] as const) {
-      const { facts, origins } = merge(payload, extraction);
-      assert.equal(facts[key], cleaned, key);
-      assert.deepEqual(origins[key], ruled('cleaned', of), key);
-    }
-  }
-  assert.equal(merge({ property_type: 'дом\n дача' }, {}).facts.property_type, 'дом дача');
-  assert.deepEqual(merge({ phones: ['+380 50\n123'] }, {}).facts.phones, ['+380 50 123']);
-  const { facts } = merge({}, { summary: 'Дві\nкімнати.', features: ['a\tb', 'a b'] });
-  assert.equal(facts.summary, 'Дві кімнати.');
-  assert.deepEqual(facts.features, ['a b']);
-});
-
-test('Property types are in one spelling', () => {
-  for (const [property_type, spelled, rule] of [
-    ['Обʼєкт', "об'єкт", 'one_spelling'],
-    ['жило\u0438\u0306 дом', 'жилой дом', 'one_spelling'],
-    ['Дом-дача', 'дом-дача', 'lower_case'],
-    ['\u00AD', undefined, 'one_spelling'],
-  ] as const) {
-    const { facts, origins } = merge({ property_type }, {});
-    assert.equal(facts.property_type, spelled);
-    assert.deepEqual(origins['property_type'], ruled(rule, 'payload'));
-  }
-  const read = merge({}, { property_type: 'дом—дача' });
-  assert.equal(read.facts.property_type, 'дом-дача');
-  assert.deepEqual(read.origins['property_type'], ruled('one_spelling', 'model'));
-});
-
 const impossible: [string, Partial<Extraction>][] = [
   ['a price below 0', { price: -5 }],
   ['a price past all bounds', { price: 1e300 }],
@@ -105,7 +68,7 @@ const impossible: [string, Partial<Extraction>][] = [
   ['a title too long', { title: 'т'.repeat(501) }],
 ];
 
-test('An impossible value of the model is left out', () => {
+test('An invalid value of the model is dropped', () => {
   for (const [name, extraction] of impossible) {
     const { facts, origins } = merge({}, extraction);
     assert.deepEqual(facts, {}, name);
@@ -114,7 +77,7 @@ test('An impossible value of the model is left out', () => {
   }
 });
 
-/** Facts of the payload and the model, those that stay, and the sources of those that go. */
+/** Facts of the payload and of the model, the remaining facts, and the providers of dropped facts. */
 const contradictions: [string, Partial<Payload>, Partial<Extraction>, object, object][] = [
   [
     'both floors of the source',
@@ -165,7 +128,7 @@ test('A contradiction removes the value of the model, or the part and an untrust
   }
 });
 
-test('Texts of the model are storable: without NUL, half pairs and repetition', () => {
+test('Texts of the model have no NUL, half pairs or repetitions', () => {
   const { facts, origins } = merge(
     {},
     { title: ' a\0b ', summary: 'x\uD800', features: ['balcony', 'balcony ', '', '\0'] },
@@ -188,7 +151,7 @@ test('A value of the source keeps its origin while it is unchanged', () => {
     assert.deepEqual(changed.facts.phones, [phone]);
     assert.deepEqual(changed.origins['phones'], ruled('cleaned', 'payload'));
   }
-  // The later of two rules counts.
+  // The last of several rules counts.
   const type = merge({ property_type: ' House' }, {}).origins['property_type'];
   assert.deepEqual(type, ruled('lower_case', 'payload'));
 });

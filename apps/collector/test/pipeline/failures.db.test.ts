@@ -1,6 +1,5 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { setTimeout as sleep } from 'node:timers/promises';
 import { ModelError, type ModelErrorCode } from '@oselya/model';
 import { StoreOutageError } from '../../src/images/store.ts';
 import type { JobInput } from '../../src/pipeline/context.ts';
@@ -32,7 +31,6 @@ function failingModel(call: 'generateObject' | 'embed', error: unknown) {
   return { ...countedModel(), [call]: () => Promise.reject(error) };
 }
 
-/** The outage of infrastructure failures. */
 const outage = { since: new Date() };
 const modelFailures: [ModelErrorCode, JobInput, string][] = [
   ['MODEL_UNREACHABLE', {}, 'postponed'],
@@ -76,7 +74,7 @@ function imagesWithoutStore() {
   return { state, images: { ...noImages, processRemote } };
 }
 
-test('An outage of the image store costs a job no attempt, no second try and no second reading', async () => {
+test('An outage of the image store costs a job no attempt and no second extraction', async () => {
   const { state, images } = imagesWithoutStore();
   const model = countedModel();
   const harness = createHarness(db, { model, images });
@@ -108,7 +106,7 @@ test('A job on which the image store fails in five outages is failed', async () 
   assert.equal((await rawRecord(db, inline)).error?.code, 'image_store_unavailable');
 });
 
-test('A bad embedding fails the job and is not written, and the next payload repairs it', async () => {
+test('An invalid embedding fails the job and is not stored, and the next payload adds it', async () => {
   const error = new ModelError('MODEL_INVALID_OUTPUT', 'An embedding of zeros only.');
   const payload = payloadOf();
   const raw = await createHarness(db, { model: failingModel('embed', error) }).process(payload);
@@ -135,40 +133,6 @@ test('Reasons are storable, and unexpected errors have no message', async () => 
   assert.ok(!failed.error?.message.includes('secret'));
 });
 
-test('A text that met an outage is embedded in a separate request', async () => {
-  const model = countedModel();
-  const asked: number[] = [];
-  let isUp = false;
-  const embed: typeof model.embed = async (texts, options) => {
-    asked.push(texts.length);
-    // Texts wait for other jobs for a fraction of the last request.
-    await sleep(400);
-    if (isUp) return model.embed(texts, options);
-    throw Object.assign(new ModelError('MODEL_UNAVAILABLE', 'It crashed.'), { outage });
-  };
-  const meeting = Promise.withResolvers<void>();
-  let present = 0;
-  const images = {
-    ...noImages,
-    // All jobs go on to their embedding together.
-    processRemote: async () => {
-      present += 1;
-      if (present === 2) meeting.resolve();
-      if (isUp) await meeting.promise;
-      return [];
-    },
-  };
-  const harness = createHarness(db, { images, model: { ...model, embed } });
-  const payloads = [payloadOf(), payloadOf()];
-  const both = () => Promise.all([harness.runNext(), harness.runNext()]);
-
-  for (const payload of payloads) await store(db, payload);
-  assert.equal(await harness.runNext(), 'postponed');
-  [isUp, present] = [true, 0];
-  assert.deepEqual(await both(), ['completed', 'completed']);
-  assert.deepEqual(asked, [1, 1, 1]);
-});
-
 const away = new ModelError('MODEL_BREAKER_OPEN', 'The server is being left alone.');
 
 /** Creates a model whose embeddings fail until the error is removed. */
@@ -183,7 +147,7 @@ function modelWithoutEmbeddings() {
 const findReadings = (rawId: number) =>
   db.selectFrom('raw_readings').selectAll().where('raw_id', '=', rawId).execute();
 
-/** Processes a payload that is read and then postponed at its embedding. */
+/** Processes a payload that is postponed at its embedding. */
 async function postponed() {
   const { model, state } = modelWithoutEmbeddings();
   const harness = createHarness(db, { model });
@@ -193,7 +157,7 @@ async function postponed() {
   return { ...harness, model, state, payload, rawId: raw.id };
 }
 
-test('A postponed payload is not read again', async () => {
+test('A postponed payload is not extracted again', async () => {
   const { model, state, rawId, runNext } = await postponed();
   assert.deepEqual(
     (await findReadings(rawId)).map((row) => [
@@ -216,29 +180,14 @@ test('A postponed payload is not read again', async () => {
   assert.deepEqual(await findReadings(rawId), []);
 });
 
-test('A reading with characters that jsonb rejects is kept', async () => {
-  const { model, state } = modelWithoutEmbeddings();
-  const generateObject: typeof model.generateObject = async (request) => {
-    const answer = await model.generateObject(request);
-    Object.assign(answer.value, { summary: 'A bright\0 flat \ud800.' });
-    return answer;
-  };
-  const harness = createHarness(db, { model: { ...model, generateObject } });
-  const { id } = await harness.process(payloadOf());
-  state.error = undefined;
-  assert.equal(await harness.runNext(), 'completed');
-  assert.equal((await rawRecord(db, id)).status, 'completed');
-  assert.equal(model.calls.chat, 1);
-});
-
-test('A reading of another prompt, model or revision is not used', async () => {
+test('An extraction of another prompt, model or revision is not used', async () => {
   for (const change of [
     { prompt_version: 'earlier' },
     { requested_model: 'another' },
     { revision: 7 },
   ]) {
     const { model, state, payload, rawId, runNext } = await postponed();
-    // As if it was postponed before it made a listing.
+    // The first attempt created no listing.
     for (const table of ['property_listings', 'listing_payloads'] as const) {
       await db.deleteFrom(table).where('external_id', '=', payload.external_id).execute();
     }
@@ -250,7 +199,7 @@ test('A reading of another prompt, model or revision is not used', async () => {
   }
 });
 
-test('A job with uploads keeps no reading: it cannot be processed later', async () => {
+test('A job with uploads keeps no extraction, since it cannot be repeated', async () => {
   const isFull = Object.assign(new Error('no space left on device'), { code: 'ENOSPC' });
   const images = { ...noImages, processUploaded: () => Promise.reject(isFull) };
   const { runNext } = createHarness(db, { model: countedModel(), images });
@@ -263,7 +212,7 @@ test('A job with uploads keeps no reading: it cannot be processed later', async 
   assert.deepEqual(await findReadings(rawId), []);
 });
 
-test('A job of a request without uploads is postponed, and keeps its reading', async () => {
+test('A job of a request without uploads is postponed and keeps its extraction', async () => {
   const isFull = Object.assign(new Error('no space left on device'), { code: 'ENOSPC' });
   let isRoom = false;
   const images = {
@@ -283,7 +232,7 @@ test('A job of a request without uploads is postponed, and keeps its reading', a
   assert.deepEqual(await findReadings(rawId), []);
 });
 
-/** Gets the stages of a payload from the API. */
+/** Returns the stages of a payload from the API. */
 async function stagesOf(rawId: number): Promise<StageRecord[]> {
   const answer = await collector.get(`/api/v1/raw/${rawId}`);
   return answer.json<{ stages: StageRecord[] }>().stages;

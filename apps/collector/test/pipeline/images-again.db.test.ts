@@ -8,7 +8,7 @@ import { rawRecord, payloadOf, countedModel, createHarness } from '../support/pi
 
 const { db, open, rowsOf } = await openImages();
 
-/** Answers of the host by path: a status, or bytes. */
+/** Responses of the host by path: a status, or bytes. */
 const answers = new Map<string, number | Buffer>();
 let asked: string[] = [];
 const host = await serve((request, response) => {
@@ -54,7 +54,7 @@ async function begin(
     vision,
     payload,
     listingId,
-    /** Makes failed addresses due. */
+    /** Makes failed downloads due. */
     nextDay: () =>
       db
         .updateTable('listing_images')

@@ -12,8 +12,6 @@ import { Registry } from 'prom-client';
 import { backfillEmbeddings } from '../../src/embeddings/backfill.ts';
 import { start } from '../../src/main.ts';
 import { createMetrics } from '../../src/metrics.ts';
-import { claimJobs } from '../../src/queue/claim.ts';
-import { createJobRunner } from '../../src/queue/job-runner.ts';
 import { rescueJobs } from '../../src/queue/job-writes.ts';
 import type { ProcessJob } from '../../src/queue/job-types.ts';
 import { requeuePayload } from '../../src/queue/retry.ts';
@@ -37,7 +35,7 @@ import {
 
 const { db } = await openDatabase();
 
-/** A request, as the model server counted it. */
+/** Usage of one request to the model. */
 const event = {
   operation: 'x',
   outcome: 'ok',
@@ -46,17 +44,7 @@ const event = {
   outputTokens: 7,
 } as const;
 
-test('A new listing costs two requests, and an unchanged one none', async () => {
-  const harness = createHarness(db);
-  const payload = payloadOf();
-  const { model_usage: first } = await harness.process(payload);
-  assert.equal(first?.calls, 2);
-  assert.ok(first.input_tokens > 100 && first.output_tokens > 50, JSON.stringify(first));
-  const { model_usage: second } = await harness.process(payload);
-  assert.deepEqual(second, { calls: 0, input_tokens: 0, output_tokens: 0 });
-});
-
-test('Requests about images count for their job', async () => {
+test('The record of a payload has the cost of all its attempts, images included', async () => {
   const images = {
     ...noImages,
     processRemote: ({ observe }: { observe?: (one: typeof event) => void }) => {
@@ -64,86 +52,33 @@ test('Requests about images count for their job', async () => {
       return Promise.resolve([]);
     },
   };
-  const alone = await createHarness(db).process(payloadOf({ external_id: 'alone' }));
-  const withImages = await createHarness(db, { images }).process(
-    payloadOf({ external_id: 'withImages' }),
-  );
-  assert.deepEqual(withImages.model_usage, {
-    calls: 3,
-    input_tokens: (alone.model_usage?.input_tokens ?? 0) + 70,
-    output_tokens: (alone.model_usage?.output_tokens ?? 0) + 7,
-  });
-});
-
-test('A failed job has its cost, and the next attempt adds to it', async () => {
-  const model = modelFailing(() => {
-    throw new ModelError('MODEL_REJECTED', 'too long');
-  });
-  const payload = payloadOf();
-  const failed = await createHarness(db, { model }).process(payload);
-  assert.equal(failed.status, 'failed');
-  assert.equal(failed.model_usage?.calls, 2);
-  assert.ok(await requeuePayload(db, failed.id));
-  await createHarness(db).runNext();
-  const { model_usage: usage } = await rawRecord(db, failed.id);
-  assert.equal(usage?.calls, 4);
-  assert.ok(usage.output_tokens >= 2 * failed.model_usage.output_tokens);
-});
-
-/** Creates a model whose embeddings fail. */
-function modelFailing(fail: () => never) {
   const model = countedModel();
-  return {
-    ...model,
-    embed: ((_texts, options) => {
-      options?.observe?.({ ...event, inputTokens: null, outputTokens: null });
-      fail();
-    }) satisfies typeof model.embed,
+  const embed: typeof model.embed = (_texts, options) => {
+    options?.observe?.({ ...event, inputTokens: null, outputTokens: null });
+    return Promise.reject(new ModelError('MODEL_REJECTED', 'too long'));
   };
-}
+  const payload = payloadOf();
+  const failed = await createHarness(db, { model: { ...model, embed }, images }).process(payload);
+  const { calls, input_tokens: input = 0, output_tokens: output = 0 } = failed.model_usage ?? {};
+  assert.deepEqual([failed.status, calls], ['failed', 3]);
+  assert.ok(input > 170 && output > 57, JSON.stringify(failed.model_usage));
+  assert.ok(await requeuePayload(db, failed.id));
+  const harness = createHarness(db);
+  await harness.runNext();
+  const { model_usage: usage } = await rawRecord(db, failed.id);
+  assert.equal(usage?.calls, 5);
+  assert.ok(usage.output_tokens > output);
+  const unchanged = await harness.process(payload);
+  assert.deepEqual(unchanged.model_usage, { calls: 0, input_tokens: 0, output_tokens: 0 });
+});
 
-/** Asks the model once, and then waits until it is aborted. */
+/** Calls the model once, and then waits for the abort. */
 const askAndWait: ProcessJob = (_job, { cost, signal }) => {
   cost?.observe(event);
   return new Promise((_, reject) => {
     signal.addEventListener('abort', () => reject(signal.reason), { once: true });
   });
 };
-
-test('A job that a shutdown interrupts is counted, in a worker and in a request', async () => {
-  const id = await store(db, payloadOf());
-  const metrics = createMetrics(new Registry());
-  let asked = 0;
-  const process: ProcessJob = (job, options) => {
-    asked += 1;
-    return askAndWait(job, options);
-  };
-  const usual = { db, process, metrics, log, leaseMs: 60_000 };
-  const worker = startWorker({
-    ...usual,
-    breaker: fakeBreaker(),
-    slots: 1,
-    maxAttempts: 3,
-    // A stop must wait for a busy database here.
-  });
-  await until('the worker to ask the model', () => asked === 1);
-  await worker.stop({ timeoutMs: 0 });
-  const returned = await rawRecord(db, id);
-  assert.deepEqual([returned.status, returned.model_usage?.calls], ['pending', 1]);
-
-  const jobs = createJobRunner(usual);
-  const [job] = await claimJobs(db, { worker: 'test', leaseMs: 60_000, count: 1 });
-  assert.ok(job);
-  const outcome = jobs.run(job, {});
-  await jobs.close({ timeoutMs: 0 });
-  assert.equal(await outcome, 'returned');
-  const again = await rawRecord(db, id);
-  assert.deepEqual(
-    [again.status, again.model_usage],
-    ['pending', { calls: 2, input_tokens: 140, output_tokens: 14 }],
-  );
-  await db.deleteFrom('raw_data').where('id', '=', id).execute();
-});
 
 test('The job of a lost worker has its cost at the last renewal of the lease', async () => {
   const id = await store(db, payloadOf());
@@ -158,7 +93,7 @@ test('The job of a lost worker has its cost at the last renewal of the lease', a
     });
     const { model_usage: before } = await rawRecord(db, id);
     assert.equal(before?.calls ?? 0, attempt - 1, 'nothing is counted twice while it goes on');
-    // As if the worker was killed and its claim expired.
+    // The lease of a killed worker expires.
     await db
       .updateTable('raw_data')
       .set({ lease_expires_at: new Date(0), attempt: attempt * 10 })
@@ -188,7 +123,7 @@ const { db: narrow } =
 const LIMIT_MS = 5000;
 const { signal } = new AbortController();
 
-/** Creates a model that holds one kind of request until the test answers it. */
+/** Creates a model that delays one kind of request until the test releases it. */
 function heldModel(held: 'generateObject' | 'embed') {
   const asked = Promise.withResolvers<void>();
   const answer = Promise.withResolvers<void>();
@@ -199,7 +134,7 @@ function heldModel(held: 'generateObject' | 'embed') {
   };
   const model: typeof mock = {
     ...mock,
-    // With another model every listing is embedded again.
+    // Another model name makes a backfill embed every listing again.
     embeddingModel: 'held',
     async generateObject(request) {
       if (held === 'generateObject') await wait();
@@ -215,7 +150,7 @@ function heldModel(held: 'generateObject' | 'embed') {
 
 type Model = ReturnType<typeof countedModel>;
 
-/** Users of the model. */
+/** Uses of the model. */
 const uses: [
   name: string,
   held: 'generateObject' | 'embed',
@@ -310,7 +245,7 @@ atEnd(async () => {
   await rm(folder, { recursive: true, force: true });
 });
 
-/** Sends a payload in a request with this id, and returns its raw id. */
+/** Sends a payload in a request with this ID, and returns its raw ID. */
 async function send(requestId: string, source: string): Promise<number> {
   const response = await fetch(`${running.url}/api/v1/ingest`, {
     method: 'POST',
@@ -358,23 +293,6 @@ test('Every log line of a job names its payload and request', async () => {
   }
   assert.equal(ofJobs.length, linesOf(first).length + linesOf(second).length);
   assert.equal((await rawRecord(logged.db, first)).request_id, 'request-one');
-});
-
-test('Every log line of a job within a request names its payload and request', async () => {
-  const form = new FormData();
-  form.set('metadata', JSON.stringify(payloadOf({ source_slug: 'three' })));
-  const response = await fetch(`${running.url}/api/v1/ingest/with-images`, {
-    method: 'POST',
-    headers: { 'x-request-id': 'request-three' },
-    body: form,
-  });
-  assert.equal(response.status, 200);
-  const { raw_id: id } = (await response.json()) as { raw_id: number };
-  const job = await until('its line', () =>
-    lines.find((line) => line.msg === 'job' && line.raw_id === id),
-  );
-  assert.equal(job.request_id, 'request-three');
-  assert.equal((await rawRecord(logged.db, id)).request_id, 'request-three');
 });
 
 test('A job that loses the database is dropped, and runs again under its request', async () => {

@@ -4,7 +4,6 @@ import { ModelError, type ModelClient } from '@oselya/model';
 import { sql } from 'kysely';
 import type { UploadedFile } from '../../src/images/temporary.ts';
 import type { Provenance } from '../../src/listing/provenance.ts';
-import { noteGone } from '../../src/operations/archive-check.ts';
 import { extractionPrompt } from '../../src/pipeline/extraction.ts';
 import { buildSearchText } from '../../src/pipeline/listing-state.ts';
 import {
@@ -19,11 +18,9 @@ import {
   rawRecord,
   snapshotsOf,
   store,
-  untilLockWait,
 } from '../support/pipeline.ts';
 
-const database = await openDatabase();
-const { db } = database;
+const { db } = await openDatabase();
 
 async function enrichmentsOf(listingId: number | null) {
   const rows = await db
@@ -128,7 +125,7 @@ test('An HTML payload is read, stored and found as text, and kept unchanged', as
   const decoded = { origin: 'rule', rule: 'plain_text', of: 'payload' };
   assert.deepEqual([fields['title'], fields['description']], [decoded, decoded]);
   assert.deepEqual(outcomesOf(await harness.process(payload)), { load: 'unchanged' });
-  // The same text in other markup says nothing new of the listing.
+  // Other markup of the same text is no change.
   const plain = await harness.process({ ...payload, title, description });
   assert.equal(outcomesOf(plain)['validate'], 'done');
   assert.equal((await snapshotsOf(db, raw.listing_id)).length, 1);
@@ -161,7 +158,7 @@ test('A payload that is no listing is invalid, with the reason', async () => {
   assert.equal((await listingOf(db, payload))?.id, third.listing_id);
 });
 
-test('A fact that a payload no longer has is removed', async () => {
+test('A fact that a payload lacks now is removed', async () => {
   const harness = createHarness(db);
   const payload = payloadOf({ title: 'Квартира', description: 'Продам квартиру у Львові.' });
   const priced = { ...payload, price: 50_000, currency: 'USD', area_total: 50 };
@@ -178,7 +175,7 @@ test('A changed price is in the snapshot, and an equal text is not embedded agai
   const harness = createHarness(db, { model });
   const payload = payloadOf({ price: 62_000, currency: 'USD', city: 'Львів' });
   const first = await harness.process(payload);
-  // The mock's summary names the price, and a changed summary is another text to embed.
+  // The mock's summary contains the price, and the summary is embedded.
   const summary = (await listingOf(db, payload))?.summary;
   const second = await harness.process({ ...payload, price: 59_000 });
   const third = await harness.process({ ...payload, price: 59_000, contact_name: 'Оксана' });
@@ -246,7 +243,7 @@ test('A change of wording by the model makes no snapshot, and is in the next one
   const harness = createHarness(db, { model: { ...mock, generateObject } });
   const { title: _title, ...payload } = payloadOf({ price: 62_000, currency: 'USD' });
   const { listing_id: id } = await harness.process(payload);
-  // The source's own words are the same.
+  // The texts of the source are equal.
   const second = await harness.process({ ...payload, price: 62_000.001 });
   assert.equal(outcomesOf(second)['snapshot'], 'skipped');
   assert.equal((await listingOf(db, payload))?.title, 'Flat 2');
@@ -266,14 +263,14 @@ test('A change of wording by the model makes no snapshot, and is in the next one
   const named = 'The source names it';
   const titles = async () => (await snapshotsOf(db, id)).map(({ changes }) => changes['title']);
   assert.deepEqual((await titles())[2], { from: 'Flat 3', to: named });
-  // A title that the source no longer gives is a change; the next wording is not.
+  // The loss of the source's title is a change; another wording is not.
   await harness.process({ ...payload, price: 60_000 });
   assert.deepEqual((await titles())[3], { from: named, to: 'Flat 5' });
   await harness.process({ ...payload, price: 60_000.001 });
   assert.equal((await titles()).length, 4);
 });
 
-test('An unchanged payload asks no model, and brings the listing back from the archive', async () => {
+test('An unchanged payload calls no model, and restores an archived listing', async () => {
   const model = countedModel();
   const harness = createHarness(db, { model });
   const payload = payloadOf();
@@ -305,7 +302,7 @@ async function versionOf(listingId: number | null): Promise<unknown> {
   return rows[0];
 }
 
-test('A repeated attempt with the same result does not update the row, and completes it', async () => {
+test('A repeated attempt with the same result completes the payload without an update of the row', async () => {
   const payload = payloadOf({ price: 100, phones: ['+380501234567'], attributes: { lift: true } });
   let isAway = true;
   const away = new ModelError('MODEL_BREAKER_OPEN', 'The server is being left alone.');
@@ -326,7 +323,7 @@ test('A repeated attempt with the same result does not update the row, and compl
   assert.deepEqual(listing?.updated_at, made?.updated_at);
   assert.ok(listing?.embedding, 'which is no change of the listing');
   assert.equal((await snapshotsOf(db, listing.id)).length, 1);
-  // Another payload updates it, even with other images alone.
+  // A payload with only other images updates the row.
   await harness.process({ ...payload, image_urls: ['https://images.example/1.jpg'] });
   const later = await listingOf(db, payload);
   assert.ok(later && later.updated_at > listing.updated_at);
@@ -344,26 +341,6 @@ test('After a payload fails past its update, the previous payload is processed a
   assert.equal(outcomesOf(again)['upsert'], 'done');
   assert.equal((await listingOf(db, payload))?.price, 100);
 });
-
-if (!database.isExclusive) {
-  test('A listing that is archived while its payload comes again leaves the archive', async () => {
-    const harness = createHarness(db);
-    const payload = payloadOf();
-    const { id: rawId, listing_id: listingId } = await harness.process(payload);
-    assert.ok(listingId);
-    await sql`insert into listing_checks (listing_id, gone_since, gone_raw_id)
-      values (${listingId}, now() - interval '1 day', ${rawId})`.execute(db);
-    let processing: Promise<unknown> | undefined;
-    await db.transaction().execute(async (trx) => {
-      const claim = { listingId, rawId, url: '' };
-      assert.ok(await noteGone(trx, claim, { status: 404, minIntervalSeconds: 60 }));
-      processing = harness.process(payload);
-      await untilLockWait(db);
-    });
-    await processing;
-    assert.equal((await listingOf(db, payload))?.archived_at, null);
-  });
-}
 
 test('Uploaded images replace the image URLs of the payload', async () => {
   const files: UploadedFile[] = [
@@ -410,7 +387,7 @@ const bare = {
   features: [],
 };
 
-// Three bytes each.
+// Each letter has three bytes.
 const letter = (index: number) => String.fromCodePoint(0x4e00 + index);
 const vector = (text: string) => sql`select to_tsvector('simple', ${text})`.execute(db);
 

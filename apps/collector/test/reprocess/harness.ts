@@ -17,7 +17,7 @@ import {
 import type { ListingSelection } from '../../src/reprocess/repository.ts';
 import { countedModel, log, noImages } from '../support/pipeline.ts';
 
-/** Creates a model with another name that reads another number of rooms. */
+/** Creates a model with another name that extracts another number of rooms. */
 export function betterModel(
   change: (read: Extraction) => Partial<Extraction> = () => ({ rooms: 9 }),
 ) {
@@ -30,7 +30,7 @@ export function betterModel(
   return { ...mock, chatModel: 'better', generateObject };
 }
 
-/** Opens the jobs that process listings again. They close with the tests. */
+/** Opens jobs that reprocess listings. They close after the tests. */
 export function openInlineJobs(
   db: Kysely<Tables>,
   model: ReturnType<typeof countedModel>,
@@ -59,7 +59,7 @@ export function openReprocess(
   return createReprocess({ db, model, jobs, leaseMs: 60_000, parallel: 4 });
 }
 
-/** Reads all chosen listings again. */
+/** Extracts all selected listings again. */
 export async function readAll(
   reprocess: Reprocess,
   choice: ListingSelection = {},
@@ -70,6 +70,6 @@ export async function readAll(
   return Array.fromAsync(reprocess.read(choice, { limit, signal, dryRun }));
 }
 
-/** Returns the outcomes that can be written. */
+/** Returns the outcomes with an extraction. */
 export const readings = (outcomes: readonly ExtractionOutcome[]): RepeatedExtraction[] =>
   outcomes.filter((one) => one.outcome === 'read');

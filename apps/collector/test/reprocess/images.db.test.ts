@@ -111,7 +111,7 @@ test('Outdated images are described again once, and nothing else changes', async
   assert.equal(await work.count({}), 0);
 });
 
-test('Images of another model are described again, of the chosen listings', async () => {
+test('Images that another model described are described again for the selected listings', async () => {
   const { listingId } = await addListing(kitchen.url);
   const other = await addListing(hall.url);
   const { vision } = betterVision();
@@ -126,7 +126,7 @@ test('Images of another model are described again, of the chosen listings', asyn
   for (const one of await described()) {
     assert.deepEqual([one.described_by, one.requested_model], ['better-vision-1', 'better-vision']);
   }
-  // Older rows have only the name of the model as its server gave it.
+  // Older rows have only the model name that the server reported.
   await db
     .updateTable('images')
     .set({ requested_model: null, described_by: 'better-vision' })
@@ -176,7 +176,7 @@ test('A rejected key of the vision model ends the run, and another failure is re
   assert.equal((await described())[0]?.described_by, 'better-vision-1');
 });
 
-test('Listings without a complete payload are left, and a failure of all ends the run', async () => {
+test('Listings without a complete payload are left, and a systemic failure ends the run', async () => {
   const gone = await addListing(kitchen.url);
   await db.deleteFrom('raw_data').where('id', '=', gone.raw.id).execute();
   const failed = await addListing(kitchen.url);
@@ -190,7 +190,7 @@ test('Listings without a complete payload are left, and a failure of all ends th
     .set({ completed_hash: null })
     .where('raw_id', '=', failed.raw.id)
     .execute();
-  // As after a claim that lost its worker too often.
+  // The claim lost its worker too often.
   const lostRaw = await addListing(kitchen.url);
   const lost = { code: 'worker_lost', message: 'Its worker was lost.', stage: null };
   await db

@@ -54,7 +54,7 @@ beforeEach(async () => {
   await db.deleteFrom('property_listings').execute();
 });
 
-/** Reads the only chosen listing again. */
+/** Extracts the only listing again. */
 async function readOne(model: ReturnType<typeof countedModel>) {
   const work = open(model);
   const [reading] = readings(await readAll(work));
@@ -62,7 +62,7 @@ async function readOne(model: ReturnType<typeof countedModel>) {
   return { work, reading };
 }
 
-test('A reading shows the changes and stores only its cost', async () => {
+test('An extraction shows the changes and stores only its cost', async () => {
   const harness = createHarness(db);
   await harness.process(payloadOf({ external_id: 'a' }));
   await harness.process(payloadOf({ external_id: 'b', rooms: 3 }));
@@ -90,7 +90,7 @@ test('A reading shows the changes and stores only its cost', async () => {
   assert.deepEqual(withoutCost(after), withoutCost(before));
 });
 
-test('A reading is written without another call of the model for it', async () => {
+test('An extraction is written without another call to the model', async () => {
   const payload = payloadOf();
   const raw = await createHarness(db).process(payload);
   const model = betterModel();
@@ -107,23 +107,6 @@ test('A reading is written without another call of the model for it', async () =
   assert.equal((await currentOf(db, payload))?.completed_hash, raw.content_hash);
   const { model: name, requested_model, raw_id } = await provenanceOf(listing.id);
   assert.deepEqual([name, requested_model, raw_id], ['better-2026', 'better', raw.id]);
-});
-
-test('Markup in a stored description is replaced by plain text', async () => {
-  const payload = payloadOf({ description: '<p>Продам квартиру,</p><p>54&nbsp;м²</p>' });
-  const harness = createHarness(db);
-  await harness.process(payload);
-  const { description: html } = payload;
-  await db.updateTable('property_listings').set({ description: html, search_text: html }).execute();
-  await harness.process(payload);
-  assert.equal((await listingOf(db, payload))?.description, html);
-  const { work, reading } = await readOne(countedModel());
-  const plain = 'Продам квартиру,\n54 м²';
-  assert.deepEqual(reading.changes, { description: { from: html, to: plain } });
-  assert.deepEqual(await work.write(reading), { outcome: 'written' });
-  const listing = await listingOf(db, payload);
-  assert.equal(listing?.description, plain);
-  assert.match(listing.search_text, /продам квартиру 54 м2/);
 });
 
 test('Listings of the current prompt and model are not outdated', async () => {
@@ -147,7 +130,7 @@ test('Listings of the current prompt and model are not outdated', async () => {
   assert.equal(await reprocess.count({ outdated: open(countedModel()).current }), 1);
 });
 
-test('A payload that the current model rejects is not read again', async () => {
+test('A payload that the current model rejects is not extracted again', async () => {
   const harness = createHarness(db);
   const payload = payloadOf({ external_id: 'rejected' });
   await harness.process(payload);
@@ -166,10 +149,10 @@ test('A payload that the current model rejects is not read again', async () => {
   );
   assert.deepEqual(await db.selectFrom('property_listings').selectAll().execute(), listings);
 
-  // The same content stays rejected.
+  // Equal content stays rejected.
   await harness.process(payload);
   assert.equal(await reprocess.count({ outdated }), 1);
-  // Another model, another prompt, another payload and a choice of all include it.
+  // A rejection counts only for the same model, prompt and payload.
   const other = open({ ...rejects, chatModel: 'another' });
   assert.equal(await other.count({ outdated: other.current }), 2);
   assert.equal(await reprocess.count({ outdated: { ...outdated, promptVersion: 'v0' } }), 2);
@@ -178,7 +161,7 @@ test('A payload that the current model rejects is not read again', async () => {
   assert.equal(await reprocess.count({ outdated }), 2);
 });
 
-test('The last payload is read again, and an archived listing stays archived', async () => {
+test('The last payload is extracted again, and an archived listing stays archived', async () => {
   const payload = payloadOf();
   const harness = createHarness(db);
   await harness.process(payload);
@@ -192,7 +175,7 @@ test('The last payload is read again, and an archived listing stays archived', a
   assert.deepEqual([listing?.rooms, listing?.archived_at], [9, archived_at]);
 });
 
-test('A reading reports missing, rejected and failed payloads and payloads in progress', async () => {
+test('Outcomes name missing, rejected and failed payloads and payloads in progress', async () => {
   const harness = createHarness(db);
   for (const external_id of ['gone', 'later', 'pending', 'rejected', 'failed']) {
     await harness.process(payloadOf({ external_id, title: external_id }));
@@ -229,11 +212,11 @@ test('A reading reports missing, rejected and failed payloads and payloads in pr
   assert.deepEqual((await everything()).listings, before.listings);
 });
 
-test('A failure that every listing would meet ends the reading', async () => {
+test('A failure that affects every listing ends the run', async () => {
   const harness = createHarness(db);
   for (let nth = 0; nth < 20; nth += 1) await harness.process(payloadOf());
   const before = await everything();
-  // At most as many calls as there are slots, or ten failures in a row with the calls that began before the tenth.
+  // One call per slot, or ten failures in a row and the calls that began before the tenth.
   for (const [code, status, most] of [
     ['MODEL_UNREACHABLE', undefined, 4],
     ['MODEL_MISCONFIGURED', undefined, 4],
@@ -290,7 +273,7 @@ test('A write that fails before its first change keeps the payload completed', a
   assert.equal((await listingOf(db, payload))?.rooms, 2);
 });
 
-test('A worker continues a write whose answer was lost', async () => {
+test('A worker continues a write whose result an outage hides', async () => {
   const payload = payloadOf();
   const raw = await createHarness(db).process(payload);
   const model = betterModel();
@@ -331,14 +314,14 @@ test('A worker continues the write of a killed process, or leaves the payload as
   assert.equal(model.calls.chat, 0);
 
   assert.ok(await claimForReprocessing(db, target, claimant));
-  // As after the stage that writes the listing.
+  // The killed process had written the listing.
   await db.updateTable('listing_payloads').set({ completed_hash: null }).execute();
   await recover();
   assert.equal((await listingOf(db, payload))?.rooms, 9);
   assert.equal((await currentOf(db, payload))?.completed_hash, raw.content_hash);
 });
 
-test('A failed payload is read again', async () => {
+test('A failed payload is extracted again', async () => {
   const payload = payloadOf();
   const failing = { ...countedModel(), embed: () => Promise.reject(new Error('no')) };
   const raw = await createHarness(db, { model: failing }).process(payload);
@@ -372,7 +355,7 @@ test('A dry run writes nothing', async () => {
 suite('History', () => {
   const harness = createHarness(db);
 
-  /** Reads all listings again and writes them. */
+  /** Reprocesses all listings. */
   async function reprocess(model = betterModel()): Promise<void> {
     const work = openReprocess(db, model);
     for (const reading of readings(await readAll(work))) {
@@ -397,7 +380,7 @@ suite('History', () => {
 
   const rooms = { from: 2, to: 9 };
 
-  test('A reading adds a snapshot beside that of the first reading', async () => {
+  test('A new extraction adds a snapshot beside the first snapshot', async () => {
     const { id, listing_id: listingId } = await harness.process(payloadOf());
     await reprocess();
     const history = await historyOf(listingId);
@@ -420,22 +403,7 @@ suite('History', () => {
     assert.deepEqual(pages, [history.slice(0, 1), history.slice(1)]);
   });
 
-  test('The next payload is compared with the last reading', async () => {
-    const payload = payloadOf({ price: 62_000, currency: 'USD' });
-    const { listing_id: listingId } = await harness.process(payload);
-    await reprocess();
-    await createHarness(db, { model: betterModel() }).process({ ...payload, price: 60_000 });
-    assert.deepEqual(
-      (await historyOf(listingId)).map(({ reprocessed, changes }) => [reprocessed, changes]),
-      [
-        [false, { price: { from: 62_000, to: 60_000 } }],
-        [true, { rooms }],
-        [false, {}],
-      ],
-    );
-  });
-
-  test('A reading without changes adds no snapshot', async () => {
+  test('An extraction without changes adds no snapshot', async () => {
     const { id, listing_id: listingId } = await harness.process(payloadOf());
     await reprocess();
     await reprocess();
@@ -449,7 +417,7 @@ suite('History', () => {
     assert.deepEqual([attempt, revision], [4, 4]);
   });
 
-  test('Another wording of the model is a change when a payload is read again', async () => {
+  test('Another wording of the model is a change when a payload is reprocessed', async () => {
     const { listing_id: listingId } = await harness.process(payloadOf());
     await reprocess(betterModel(() => ({ features: ['balcony', 'lift'] })));
     const [last] = await historyOf(listingId);
