@@ -121,12 +121,6 @@ export function hostileBodies(
   });
 }
 
-/** Returns an invalid value of a schema as text. */
-function hostileText(schema: object, random: Random): string {
-  const json = (random() < 0.6 ? generatorOf(schema) : anything)(random);
-  return json.startsWith('"') ? (JSON.parse(json) as string) : json;
-}
-
 /** Returns a generator of nearly valid values. */
 function generatorOf(schema: object): Generator {
   if ('format' in schema) {
@@ -157,9 +151,9 @@ function pick<Item>(random: Random, items: readonly Item[]): Item {
 
 /** Headers that the collector, its libraries or a proxy read. */
 const HEADERS = [
-  ...words('authorization x-request-id idempotency-key if-none-match if-modified-since range host'),
-  ...words('accept accept-encoding content-type content-encoding origin cookie sec-fetch-site'),
-  ...words('x-forwarded-for forwarded expect traceparent upgrade'),
+  ...words('authorization x-request-id idempotency-key if-none-match range host accept expect'),
+  ...words('accept-encoding content-type content-encoding origin cookie sec-fetch-site'),
+  ...words('if-modified-since x-forwarded-for forwarded traceparent upgrade'),
 ];
 
 const HEADER_TEXTS = [
@@ -167,40 +161,24 @@ const HEADER_TEXTS = [
   ...words('bytes=0- bytes=9-1,0-0 bytes=-99999999999999999999 text/html */*;q=x text/plain'),
   ...words('application/json;charset=utf-16 application/json; multipart/form-data 100-continue'),
   ...words('http://evil.test cross-site for=_;by="[:: 127.0.0.1,::1,x [::1 a:99999999'),
-  'Bearer ',
-  'Bearer oselya_1_x',
-  'Bearer \u00ff',
-  'Basic Og==',
-  'multipart/form-data; boundary="',
-  '"a", "b"',
-  '\t',
-  '',
-  'x'.repeat(3000),
-  'x'.repeat(20_000),
+  ...['Bearer ', 'Bearer \u00ff', 'Basic Og==', '"a", "b"', '\t', '', 'x'.repeat(20_000)],
 ];
 
-/** Invalid path segments. */
+/** Invalid path segments and query values. */
 const SEGMENTS = [
   ...words('0 -1 01 1e3 1.0 9007199254740993 9999999999999999 99999999999999999999 1;a [1] {id}'),
   ...words("% %0 %zz %00 %ff %c0%af %2e%2e .. . %2f \\ 1%20 1%0a 1'-- %F0%9F%8F%A0 __proto__"),
-  '',
-  'constructor',
-  '9'.repeat(400),
-  'a'.repeat(64),
-  '0'.repeat(64),
+  ...['', 'constructor', '9'.repeat(400), 'a'.repeat(64), '0'.repeat(64)],
 ];
 
 /** Invalid contents of a cursor. */
 const CURSORS = [
   ...words('0 -1 1.5 1e99 2147483648 9007199254740993 9223372036854775808 NaN null {} [] [1,2]'),
   ...words('["x","y"] {"id":1e400} 1:1 0:-1 1.1 a\0b \u00ff'),
-  '',
 ];
 
 /** Unknown query parameters. */
 const PAIRS = words('a & = % # __proto__=1 limit[]=1 limit[a]=1 %00=%ff');
-
-const TEXT: object = { type: 'string' };
 
 /**
  * Returns requests to a route as bytes. The first is valid; most others have an invalid path, query,
@@ -213,19 +191,31 @@ export function hostileRequests(
 ): Buffer[] {
   const random = createRandom(seed);
   const bodies = bodiesOf(route, count, seed);
-  const nextSegment = cycle(SEGMENTS);
   return Array.from({ length: count }, (_, nth) => {
-    const isGood = nth === 0;
-    const changes = (share: number) => !isGood && random() < share;
-    const body = (changes(0.7) ? bodies?.hostile[nth] : bodies?.good) ?? '';
-    const good = route.path.replace('{sha256}', sha256).replace(/\{\w+\}/, '1');
-    const target = changes(0.5) ? hostilePath(route, { good, random, nextSegment }) : good;
-    const query = queryOf(route, changes(0.7) ? random : undefined);
-    const headers = headersOf(bodies?.type, changes(0.5) ? random : undefined);
+    const isChanged = (share: number) => nth > 0 && random() < share;
+    const body = (isChanged(0.7) ? bodies?.hostile[nth] : bodies?.good) ?? '';
+    const segments = route.path
+      .replace('{sha256}', sha256)
+      .replace(/\{\w+\}/, '1')
+      .split('/');
+    if (isChanged(0.5)) {
+      const parameter = route.path.split('/').findIndex((segment) => segment.startsWith('{'));
+      const other = Math.ceil(random() * (segments.length - 1));
+      segments[parameter >= 0 && random() < 0.9 ? parameter : other] = pick(random, SEGMENTS);
+    }
+    const query = queryOf(route, isChanged(0.7) ? random : undefined);
+    const headers = new Map([
+      ['host', 'localhost'],
+      ['connection', 'close'],
+    ]);
+    if (bodies !== undefined) headers.set('content-type', bodies.type);
+    for (let changes = isChanged(0.5) ? 2 : 0; changes > 0; changes -= 1) {
+      headers.set(pick(random, HEADERS), pick(random, HEADER_TEXTS));
+    }
     headers.set('content-length', String(Buffer.byteLength(body)));
     const lines = [...headers].map(([name, value]) => `${name}: ${value}\r\n`);
-    const head = `${route.method.toUpperCase()} ${target}${query} HTTP/1.1\r\n${lines.join('')}\r\n`;
-    return Buffer.concat([Buffer.from(head), Buffer.from(body)]);
+    const target = `${route.method.toUpperCase()} ${segments.join('/')}${query}`;
+    return Buffer.from(`${target} HTTP/1.1\r\n${lines.join('')}\r\n${body}`);
   });
 }
 
@@ -238,36 +228,24 @@ function bodiesOf({ body }: Route, count: number, seed: number) {
   }
   // Other tests cover the bytes of forms and images.
   const metadata = JSON.parse((example as { metadata: string }).metadata) as object;
-  const properties = Object.fromEntries(Object.keys(metadata).map((name) => [name, TEXT]));
+  const names = Object.keys(metadata).map((name) => [name, { type: 'string' }]);
+  const properties = Object.fromEntries(names) as ObjectSchema['properties'];
   const hostile = hostileBodies(count, { seed, schema: { properties }, good: () => metadata });
+  const form = (text: string) => formBytes([part('metadata', text)]).toString();
   return { type: FORM_TYPE, good: form(JSON.stringify(metadata)), hostile: hostile.map(form) };
 }
 
-const form = (metadata: string) => formBytes([part('metadata', metadata)]).toString();
-
-/** Returns the path with one replaced segment, preferably a parameter. */
-function hostilePath(
-  { path }: Route,
-  { good, random, nextSegment }: { good: string; random: Random; nextSegment: () => string },
-): string {
-  const segments = good.split('/');
-  const parameter = path.split('/').findIndex((segment) => segment.startsWith('{'));
-  if (parameter < 0 && random() < 0.7) return good;
-  const other = Math.ceil(random() * (segments.length - 1));
-  const replaced = parameter >= 0 && random() < 0.9 ? parameter : other;
-  segments[replaced] = random() < 0.9 ? nextSegment() : encoded(hostileText(TEXT, random));
-  return segments.join('/');
-}
-
+/** Returns a valid query, or with `random` a query with unknown, invalid or missing parameters. */
 function queryOf({ parameters }: Route, random: Random | undefined): string {
   const declared = parameters.filter((parameter) => parameter.in === 'query');
-  const good = declared.filter(({ required }) => required).map((one) => [one.name, goodText(one)]);
-  const pairs = good.map(([name, value]) => `${name}=${value}`);
+  const pairs = declared
+    .filter(({ required }) => required)
+    .map((parameter) => `${parameter.name}=${validText(parameter)}`);
   if (random !== undefined) {
-    const more = Math.ceil(random() * 3);
-    pairs.push(...Array.from({ length: more }, () => pairOf(declared, random)));
-    // A required parameter is repeated or missing.
-    if (random() < 0.5) pairs.splice(0, good.length);
+    if (random() < 0.5) pairs.length = 0;
+    for (let more = Math.ceil(random() * 3); more > 0; more -= 1) {
+      pairs.push(pairOf(declared, random));
+    }
   }
   return pairs.length === 0 ? '' : `?${pairs.join('&')}`;
 }
@@ -278,43 +256,14 @@ function pairOf(declared: readonly Parameter[], random: Random): string {
   if (random() < 0.1) return name;
   if (random() < 0.1) return `${name}=${pick(random, SEGMENTS)}`;
   if (random() < 0.3) return `${name}=${Buffer.from(pick(random, CURSORS)).toString('base64url')}`;
-  return `${name}=${encoded(hostileText(schema, random))}`;
+  const json = (random() < 0.6 ? generatorOf(schema) : anything)(random);
+  const text = json.startsWith('"') ? (JSON.parse(json) as string) : json;
+  // Hexadecimal, since an encoder rejects half characters.
+  return `${name}=${Buffer.from(text.slice(0, 5000)).toString('hex').replaceAll(/../g, '%$&')}`;
 }
 
-function goodText({ schema }: Parameter): string {
+function validText({ schema }: Parameter): string {
   if ('minimum' in schema) return '1000';
   const { anyOf: [first] = [] } = schema as { anyOf?: { enum: string[] }[] };
   return first?.enum[0] ?? 'a';
-}
-
-function headersOf(type: string | undefined, random: Random | undefined): Map<string, string> {
-  const headers = new Map([
-    ['host', 'localhost'],
-    ['connection', 'close'],
-  ]);
-  if (type !== undefined) headers.set('content-type', type);
-  if (random === undefined) return headers;
-  for (let left = Math.ceil(random() * 3); left > 0; left -= 1) {
-    headers.set(pick(random, HEADERS), headerText(random));
-  }
-  return headers;
-}
-
-function headerText(random: Random): string {
-  return random() < 0.8
-    ? pick(random, HEADER_TEXTS)
-    : hostileText(TEXT, random)
-        .slice(0, 1000)
-        .replaceAll(/[\r\n]/g, ' ');
-}
-
-/** Returns a function that cycles through items. */
-function cycle(items: readonly string[]): () => string {
-  let used = 0;
-  return () => items[used++ % items.length] ?? '';
-}
-
-/** Encodes bytes by number, since an encoder rejects half characters. */
-function encoded(value: string): string {
-  return Buffer.from(value.slice(0, 5000)).toString('hex').replaceAll(/../g, '%$&');
 }

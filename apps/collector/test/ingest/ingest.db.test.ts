@@ -1,5 +1,4 @@
 import assert from 'node:assert/strict';
-import { sql } from 'kysely';
 import { test } from 'node:test';
 import { gzipSync } from 'node:zlib';
 import { createApiKeyStore } from '../../src/access/api-keys.ts';
@@ -295,51 +294,6 @@ const UNSTORABLE = { description: 'a\0' };
 
 const ends = (results: readonly PromiseSettledResult<number>[]) =>
   results.map((result) => (result.status === 'fulfilled' ? 'stored' : 'rejected'));
-
-test('Concurrent payloads share statements and have separate responses', async () => {
-  await sql`create table statements (size integer)`.execute(db);
-  await sql`create function note() returns trigger language plpgsql as $$
-    begin insert into statements select count(*) from added; return null; end $$`.execute(db);
-  await sql`create trigger note after insert on raw_data referencing new table as added
-    for each statement execute function note()`.execute(db);
-  acceptedCount = 0;
-  const payloads = Array.from({ length: 250 }, (_, n) =>
-    payloadOf({ source_slug: `group-${n % 7}`, external_id: `flat-${n}` }),
-  );
-  const ids = await Promise.all(payloads.map((payload) => accept(payload)));
-  await sql`drop trigger note on raw_data`.execute(db);
-  const { rows } = await sql<{ size: number }>`select size from statements`.execute(db);
-  assert.deepEqual(
-    rows.map(({ size }) => size).toSorted((a, b) => a - b),
-    [50, 100, 100],
-  );
-  assert.equal(acceptedCount, 3);
-  for (const [n, id] of ids.entries()) {
-    const row = await db
-      .selectFrom('raw_data')
-      .select('payload')
-      .where('id', '=', id)
-      .executeTakeFirst();
-    assert.deepEqual(row?.payload, payloads[n]);
-  }
-});
-
-test('A payload that cannot be stored fails alone', async () => {
-  const source_slug = 'neighbours';
-  const payloads = Array.from({ length: 12 }, (_, n) =>
-    payloadOf({ source_slug, ...(n % 4 === 2 ? UNSTORABLE : {}) }),
-  );
-  const results = await Promise.allSettled(payloads.map((payload) => accept(payload)));
-  assert.deepEqual(
-    ends(results),
-    payloads.map((_, n) => (n % 4 === 2 ? 'rejected' : 'stored')),
-  );
-  assert.deepEqual(
-    (await stored(source_slug)).map(({ external_id }) => external_id),
-    payloads.filter((_, n) => n % 4 !== 2).map(({ external_id }) => external_id),
-    'each once',
-  );
-});
 
 test('Equal idempotency keys within one group store one record', async () => {
   const source_slug = 'keys';

@@ -77,31 +77,6 @@ test('A disconnected client leaves no file, record or descriptor', async () => {
   assert.equal(await count(), records);
 });
 
-test('Slow senders do not block other callers, and a caller above its three places gets 503', async () => {
-  await using busy = await startCollector(database, { ...settings, COLLECTOR_UPLOADS: '1' });
-  const sockets: Awaited<ReturnType<typeof openSocket>>[] = [];
-  for (let slow = 1; slow <= 3; slow += 1) {
-    assert.equal((await sendForm(busy.url, formOf(payloadOf(), []))).status, 200);
-    const socket = await openSocket(busy.url);
-    sockets.push(socket);
-    const start = formBytes([metadata(), image('slow.png', bytes)], { end: '' });
-    socket.write(
-      requestHead(PATH, { 'content-type': FORM_TYPE, 'content-length': start.length + 100 }),
-    );
-    socket.write(start);
-    await until('a temporary file', async () => (await temporaryFiles(others)).length === slow);
-  }
-  const rejected = await sendForm(busy.url, formOf(payloadOf(), []));
-  assert.deepEqual([rejected.status, rejected.body.code], [503, 'uploads_busy']);
-  assert.ok(rejected.headers.get('retry-after'));
-  const { text } = await busy.get('/metrics');
-  assert.match(text, /collector_ingest_requests_total\{source="unknown",outcome="failed"\} 1\n/);
-  for (const socket of sockets) socket.destroy();
-  await until('its turn', async () => {
-    return (await sendForm(busy.url, formOf(payloadOf(), []))).status === 200;
-  });
-});
-
 test('COLLECTOR_UPLOADS limits the received forms in progress, and the others wait', async () => {
   await using server = await startModelServer();
   const held = Promise.withResolvers<void>();

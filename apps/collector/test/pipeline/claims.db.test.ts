@@ -130,30 +130,6 @@ for (const moment of ['processRemote', 'embed'] as const) {
   });
 }
 
-test('An unchanged payload keeps its listing from an older one in progress', async () => {
-  const payload = payloadOf({ price: 1000 });
-  await createHarness(db).process(payload);
-  const older = await store(db, { ...payload, price: 900 });
-  const setStatus = (status: 'failed' | 'processing') =>
-    db.updateTable('raw_data').set({ status }).where('id', '=', older).execute();
-  const model = countedModel();
-  await createHarness(db, {
-    model: {
-      ...model,
-      async generateObject(request) {
-        await setStatus('failed');
-        assert.deepEqual(outcomesOf(await createHarness(db).process(payload)), {
-          load: 'unchanged',
-        });
-        await setStatus('processing');
-        return model.generateObject(request);
-      },
-    },
-  }).runNext();
-  assert.equal(outcomesOf(await rawRecord(db, older))['upsert'], 'superseded');
-  assert.equal((await listingOf(db, payload))?.price, 1000);
-});
-
 test('A payload that a newer one overtakes before its snapshot adds no snapshot', async () => {
   const payload = payloadOf({ price: 1000, currency: 'USD' });
   const first = await createHarness(db).process(payload);

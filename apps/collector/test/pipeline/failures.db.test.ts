@@ -199,19 +199,6 @@ test('An extraction of another prompt, model or revision is not used', async () 
   }
 });
 
-test('A job with uploads keeps no extraction, since it cannot be repeated', async () => {
-  const isFull = Object.assign(new Error('no space left on device'), { code: 'ENOSPC' });
-  const images = { ...noImages, processUploaded: () => Promise.reject(isFull) };
-  const { runNext } = createHarness(db, { model: countedModel(), images });
-  const rawId = await store(db, payloadOf());
-  const cameAlong = { inline: true, uploads: '[]' };
-  await db.updateTable('raw_data').set(cameAlong).where('id', '=', rawId).execute();
-  assert.equal(await runNext({ uploads: [] }), 'postponed');
-  const { status, error } = await rawRecord(db, rawId);
-  assert.deepEqual([status, error?.code], ['failed', 'interrupted']);
-  assert.deepEqual(await findReadings(rawId), []);
-});
-
 test('A job of a request without uploads is postponed and keeps its extraction', async () => {
   const isFull = Object.assign(new Error('no space left on device'), { code: 'ENOSPC' });
   let isRoom = false;
@@ -269,22 +256,4 @@ test('A retry shows the last outcome of each stage until it runs again', async (
   await renewLeases(db, [{ ...job, stages: [load], modelUsage }], 60_000);
   const inProgress = await stagesOf(id);
   assert.deepEqual(inProgress, [...failed.slice(1), load], 'each once, the last to run at the end');
-});
-
-test('A stage that a retry does not reach keeps its record', async () => {
-  const { id } = await createHarness(db, { model: noEmbedding }).process(payloadOf());
-  const failed = await stagesOf(id);
-  assert.ok(await requeuePayload(db, id));
-  const rejects = countedModel();
-  const model = {
-    ...rejects,
-    generateObject: () => Promise.reject(new ModelError('MODEL_TRUNCATED', 'cut off')),
-  };
-  assert.equal(await createHarness(db, { model }).runNext(), 'failed');
-  const stages = await stagesOf(id);
-  assert.deepEqual(stages.slice(0, 6), failed.slice(2));
-  assert.deepEqual(outcomesIn(stages).slice(6), [
-    ['load', 'done'],
-    ['validate', 'failed'],
-  ]);
 });

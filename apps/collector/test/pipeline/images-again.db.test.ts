@@ -1,8 +1,6 @@
 import assert from 'node:assert/strict';
 import { beforeEach, test } from 'node:test';
-import { ModelError } from '@oselya/model';
 import type { Payload } from '../../src/ingest/payload.ts';
-import { requeuePayload } from '../../src/queue/retry.ts';
 import { openImages, visionModel, createImage, serve } from '../support/images.ts';
 import { rawRecord, payloadOf, countedModel, createHarness } from '../support/pipeline.ts';
 
@@ -125,27 +123,4 @@ test('A dead host is requested by one unchanged payload a day and by each change
   const changed = await listing.process({ ...listing.payload, price: 61_000 });
   assert.equal(changed.status, 'completed');
   assert.equal(asked.length, 6);
-});
-
-test('A late image whose description failed is described by the retry', async () => {
-  answers.set('/late.png', 503);
-  let broken = true;
-  const vision = visionModel(() => {
-    if (broken) throw new ModelError('MODEL_REJECTED', 'A wrong key.', { status: 401 });
-  });
-  const listing = await begin(['/late.png'], { vision });
-  await listing.nextDay();
-  answers.set('/late.png', await createImage('png', { colour: 'orchid' }));
-  const failed = await listing.process(listing.payload);
-  assert.deepEqual([failed.status, failed.error?.stage], ['failed', 'images']);
-  broken = false;
-  asked = [];
-  assert.ok(await requeuePayload(db, failed.id));
-  await listing.runNext();
-  const retried = await rawRecord(db, failed.id);
-  assert.deepEqual([retried.status, outcomesOf(retried)], ['completed', IMAGES_ONLY]);
-  assert.deepEqual(asked, [], 'it was stored');
-  assert.equal(listing.vision.shown.length, 2);
-  assert.deepEqual(listing.model.calls, { chat: 1, embed: 1 });
-  assert.deepEqual(outcomesOf(await listing.process(listing.payload)), UNCHANGED);
 });

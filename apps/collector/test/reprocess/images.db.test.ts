@@ -11,9 +11,8 @@ import {
   countedModel,
   createHarness,
   currentOf,
-  listingOf,
 } from '../support/pipeline.ts';
-import { betterModel, openInlineJobs, openReprocess, readAll, readings } from './harness.ts';
+import { openInlineJobs } from './harness.ts';
 
 const { db, open } = await openImages();
 const host = await openImageHost();
@@ -149,31 +148,6 @@ test('A rejected image keeps its description and is not described again', async 
     .executeTakeFirstOrThrow();
   assert.equal(error?.requested_model, 'better-vision');
   assert.equal(await work.count({}), 0);
-});
-
-test('A rejected key of the vision model ends the run, and another failure is reported', async () => {
-  const { listingId, payload, raw } = await addListing(kitchen.url);
-  await db
-    .updateTable('images')
-    .set({ described_by: null, requested_model: null, prompt_version: null })
-    .execute();
-  const failsWith = (error: ModelError) => {
-    const { vision } = betterVision(() => {
-      throw error;
-    });
-    return openReprocess(db, betterModel(), open({ model: vision }).images);
-  };
-  const rejectedKey = new ModelError('MODEL_REJECTED', 'a wrong key', { status: 401 });
-  const [reading] = readings(await readAll(failsWith(rejectedKey), { listingId }));
-  assert.ok(reading);
-  await assert.rejects(failsWith(rejectedKey).write(reading), rejectedKey);
-  const other = new ModelError('MODEL_REJECTED', 'a conflict', { status: 409 });
-  assert.deepEqual(await failsWith(other).write(reading), { outcome: 'incomplete', error: other });
-  assert.equal((await listingOf(db, payload))?.rooms, 9);
-  assert.equal((await rawRecord(db, raw.id)).status, 'completed');
-  const repaired = openReprocess(db, betterModel(), open({ model: betterVision().vision }).images);
-  assert.deepEqual(await repaired.write(reading), { outcome: 'written' });
-  assert.equal((await described())[0]?.described_by, 'better-vision-1');
 });
 
 test('Listings without a complete payload are left, and a systemic failure ends the run', async () => {
