@@ -67,8 +67,8 @@ const watched = await startCollector(quiet, {
   ...UNLIMITED,
 });
 
-/** Statuses of unknown routes and malformed requests. */
-const OF_NO_ROUTE = new Set([302, 400, 404, 405, 415, 421, 431]);
+/** Statuses of unknown routes, malformed requests and expectations. */
+const OF_NO_ROUTE = new Set([100, 302, 400, 404, 405, 415, 421, 431]);
 
 /** The head of a problem response or its HTML page. */
 const PROBLEM = /^content-type: (application\/problem\+json|text\/html)/im;
