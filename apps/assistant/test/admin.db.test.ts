@@ -134,9 +134,9 @@ test('A role is changed in the cache until the next fetch from the provider', as
 });
 
 test('A user who does not exist is not found, and nothing is recorded', async () => {
-  const role = { payload: { role: 'user' } };
+  const payload = { role: 'user' };
   for (const answer of [
-    await admin.request('PATCH', '/admin/users/u-none/role', role),
+    await admin.request('PATCH', '/admin/users/u-none/role', { payload }),
     await admin.post('/admin/users/u-none/sign-out'),
   ]) {
     assert.deepEqual([answer.statusCode, answer.json().code], [404, 'user_not_found']);

@@ -19,19 +19,8 @@ suite('assignment of data without an owner', async () => {
   const { db } = database;
   const USER = 'u-1';
 
-  type Fact = {
-    user_id: string | null;
-    category: string;
-    key: string;
-    value: string;
-    created?: number | null;
-    updated?: number | null;
-  };
-
-  await db
-    .insertInto('svc_users')
-    .values(['u-1', 'u-2'].map((id) => ({ id, email: `${id}@example.test`, display_name: null })))
-    .execute();
+  await sql`insert into svc_users (id, email)
+    values ('u-1', '1@example.test'), ('u-2', '2@example.test')`.execute(db);
 
   beforeEach(async () => {
     await sql`truncate memory_facts, memory_summaries, audit_log, conversation_sessions cascade`.execute(
@@ -40,57 +29,35 @@ suite('assignment of data without an owner', async () => {
   });
 
   /** Returns a time as microseconds, which a JavaScript date truncates. */
-  const time = (us: number | null | undefined) =>
-    sql<Date>`'epoch'::timestamptz + ${us ?? null}::bigint * interval '1 microsecond'`;
+  const time = (us: number | null) =>
+    sql<Date>`'epoch'::timestamptz + ${us}::bigint * interval '1 microsecond'`;
+  const microseconds = (column: 'created_at' | 'updated_at') =>
+    sql<number | null>`(extract(epoch from ${sql.ref(column)}) * 1000000)::bigint`;
 
-  const addFacts = (added: readonly Fact[]) =>
+  type Fact = [user_id: string | null, key: string, value: string, us?: (number | null)[]];
+
+  const addFacts = (facts: readonly Fact[]) =>
     db
       .insertInto('memory_facts')
       .values(
-        added.map(({ created = 1, updated = 1, ...fact }) => ({
-          ...fact,
+        facts.map(([user_id, key, value, [created = 1, updated = 1] = []]) => ({
+          user_id,
+          category: 'home',
+          key,
+          value,
           created_at: time(created),
           updated_at: time(updated),
         })),
       )
       .execute();
 
-  const addSummaries = (
-    summaries: readonly { user_id: string | null; summary: string; updated: number | null }[],
-  ) =>
+  const addSummaries = (summaries: readonly [string | null, summary: string, us: number][]) =>
     db
       .insertInto('memory_summaries')
-      .values(summaries.map(({ updated, ...one }) => ({ ...one, updated_at: time(updated) })))
+      .values(
+        summaries.map(([user_id, summary, us]) => ({ user_id, summary, updated_at: time(us) })),
+      )
       .execute();
-
-  const addSessions = (...ids: string[]) =>
-    db
-      .insertInto('conversation_sessions')
-      .values(ids.map((id) => ({ id, user_id: null, profile_id: null, name: null })))
-      .execute();
-
-  const microseconds = (column: 'created_at' | 'updated_at') =>
-    sql<number | null>`(extract(epoch from ${sql.ref(column)}) * 1000000)::bigint`;
-
-  /** Lists the facts as `owner key=value created updated`. */
-  async function facts(): Promise<string[]> {
-    const rows = await db
-      .selectFrom('memory_facts')
-      .select([
-        'user_id',
-        'key',
-        'value',
-        microseconds('created_at').as('created'),
-        microseconds('updated_at').as('updated'),
-      ])
-      .orderBy('key')
-      .orderBy('user_id')
-      .execute();
-    return rows.map(
-      ({ user_id, key, value, created, updated }) =>
-        `${user_id} ${key}=${value} ${created} ${updated}`,
-    );
-  }
 
   /** Returns all rows that an assignment may change. */
   async function everything(): Promise<unknown> {
@@ -102,35 +69,27 @@ suite('assignment of data without an owner', async () => {
     return rows;
   }
 
-  const home = (user_id: string | null, key: string, value: string, times = {}): Fact => ({
-    user_id,
-    category: 'home',
-    key,
-    value,
-    ...times,
-  });
-
   /** Adds a case of every kind for the user, and rows of another user. */
   async function addEverything(): Promise<void> {
     await addFacts([
-      home(null, 'a', 'newer legacy', { created: 10, updated: 1_000_050 }),
-      home(USER, 'a', 'older own', { created: 5, updated: 1_000_040 }),
-      home(null, 'b', 'older legacy', { created: 10, updated: 20 }),
-      home(USER, 'b', 'newer own', { created: 15, updated: 30 }),
-      home(null, 'c', 'alone'),
-      home(null, 'd', 'newest', { created: 7, updated: 9 }),
-      home(null, 'd', 'double', { created: null, updated: null }),
-      home(null, 'e', 'legacy of equal age'),
-      home(USER, 'e', 'own of equal age'),
-      home('u-2', 'a', 'of another user'),
+      [null, 'a', 'newer legacy', [10, 1_000_050]],
+      [USER, 'a', 'older own', [5, 1_000_040]],
+      [null, 'b', 'older legacy', [10, 20]],
+      [USER, 'b', 'newer own', [15, 30]],
+      [null, 'c', 'alone'],
+      [null, 'd', 'newest', [7, 9]],
+      [null, 'd', 'double', [null, null]],
+      [null, 'e', 'legacy of equal age'],
+      [USER, 'e', 'own of equal age'],
+      ['u-2', 'a', 'of another user'],
     ]);
     await addSummaries([
-      { user_id: null, summary: 'Works in Lviv.', updated: 1 },
-      { user_id: null, summary: 'Has a dog.', updated: 3 },
-      { user_id: USER, summary: 'Two rooms.', updated: 2 },
-      { user_id: 'u-2', summary: 'Likes parks.', updated: 4 },
+      [null, 'Works in Lviv.', 1],
+      [null, 'Has a dog.', 3],
+      [USER, 'Two rooms.', 2],
+      ['u-2', 'Likes parks.', 4],
     ]);
-    await addSessions('s-1', 's-2');
+    await sql`insert into conversation_sessions (id) values ('s-1'), ('s-2')`.execute(db);
   }
 
   test('Data without an owner is assigned to a user once, and reported and recorded', async () => {
@@ -146,22 +105,29 @@ suite('assignment of data without an owner', async () => {
       facts: {
         assigned: 3,
         replaced: [{ category: 'home', key: 'a' }],
-        kept: [
-          { category: 'home', key: 'b' },
-          { category: 'home', key: 'e' },
-        ],
+        kept: ['b', 'e'].map((key) => ({ category: 'home', key })),
         doubles: 1,
       },
       summaries: { outcome: 'merged', legacy: 2 },
     });
-    assert.deepEqual(await facts(), [
-      'u-1 a=newer legacy 5 1000050',
-      'u-2 a=of another user 1 1',
-      'u-1 b=newer own 10 30',
-      'u-1 c=alone 1 1',
-      'u-1 d=newest 7 9',
-      'u-1 e=own of equal age 1 1',
-    ]);
+    const facts = await db
+      .selectFrom('memory_facts')
+      .select(['user_id', 'key', 'value'])
+      .select([microseconds('created_at').as('created'), microseconds('updated_at').as('updated')])
+      .orderBy('key')
+      .orderBy('user_id')
+      .execute();
+    assert.deepEqual(
+      facts.map((fact) => Object.values(fact).join(' ')),
+      [
+        'u-1 a newer legacy 5 1000050',
+        'u-2 a of another user 1 1',
+        'u-1 b newer own 10 30',
+        'u-1 c alone 1 1',
+        'u-1 d newest 7 9',
+        'u-1 e own of equal age 1 1',
+      ],
+    );
     const summaries = await db
       .selectFrom('memory_summaries')
       .select(['user_id', 'summary', microseconds('updated_at').as('updated')])
@@ -176,22 +142,20 @@ suite('assignment of data without an owner', async () => {
     const after = await everything();
     assert.ok(isEmptyReport(await assignLegacy(database, { userId: USER })));
     assert.deepEqual(await everything(), after);
-
-    const audit = await db
-      .selectFrom('audit_log')
-      .select(['action', 'actor_id', 'user_id', 'details'])
-      .execute();
-    const details = {
-      sessions: 2,
-      facts_assigned: 3,
-      facts_replaced: 1,
-      facts_kept: 2,
-      fact_doubles: 1,
-      summaries: 2,
-    };
-    assert.deepEqual(audit, [
-      { action: 'legacy_assigned', actor_id: null, user_id: USER, details },
-    ]);
+    const [line] = await db.selectFrom('audit_log').selectAll().execute();
+    assert.partialDeepStrictEqual(line, {
+      action: 'legacy_assigned',
+      actor_id: null,
+      user_id: USER,
+      details: {
+        sessions: 2,
+        facts_assigned: 3,
+        facts_replaced: 1,
+        facts_kept: 2,
+        fact_doubles: 1,
+        summaries: 2,
+      },
+    });
   });
 
   test('Summaries are merged oldest first, without those that another contains', async () => {
@@ -206,9 +170,7 @@ suite('assignment of data without an owner', async () => {
       ],
     ] as const) {
       await db.deleteFrom('memory_summaries').execute();
-      await addSummaries(
-        texts.map((summary, index) => ({ user_id: null, summary, updated: index })),
-      );
+      await addSummaries(texts.map((summary, index) => [null, summary, index]));
       const { summaries } = await assignLegacy(database, { userId: USER });
       assert.deepEqual(summaries, { outcome: 'assigned', legacy: texts.length });
       const rows = await db.selectFrom('memory_summaries').select(['user_id', 'summary']).execute();
@@ -234,17 +196,19 @@ suite('assignment of data without an owner', async () => {
     assert.deepEqual(await everything(), before);
   });
 
-  const legacyFacts = Array.from({ length: 300 }, (_, index) => home(null, `key-${index}`, 'old'));
+  const legacyFacts = Array.from({ length: 300 }, (_, index): Fact => {
+    return [null, `key-${index}`, 'old'];
+  });
 
   test('Facts that are written or deleted during an assignment are not lost', async () => {
     const own = legacyFacts
       .filter((_, index) => index % 3 === 0)
-      .map(({ key }) => home(USER, key, 'older', { updated: 0 }));
+      .map(([, key]): Fact => [USER, key, 'older', [1, 0]]);
     await addFacts([...legacyFacts, ...own]);
     const memory = createMemory({ db });
     const written = Array.from({ length: 75 }, (_, index) => `key-${index * 4}`);
     const deleted = own
-      .map(({ key }) => key)
+      .map(([, key]) => key)
       .filter((key, index) => index % 10 === 1 && !written.includes(key));
     await Promise.all([
       assignLegacy(database, { userId: USER }),
@@ -256,7 +220,7 @@ suite('assignment of data without an owner', async () => {
     const rows = await db.selectFrom('memory_facts').select(['user_id', 'key', 'value']).execute();
     assert.deepEqual([...new Set(rows.map(({ user_id }) => user_id))], [USER]);
     const values = new Map(rows.map(({ key, value }) => [key, value]));
-    for (const { key } of legacyFacts) {
+    for (const [, key] of legacyFacts) {
       const expected = written.includes(key) ? 'new' : 'old';
       // A deletion after the assignment leaves nothing.
       if (!deleted.includes(key) || values.has(key)) assert.equal(values.get(key), expected, key);
@@ -265,7 +229,7 @@ suite('assignment of data without an owner', async () => {
 
   test('One of two concurrent assignments assigns everything', async () => {
     await addFacts(legacyFacts);
-    await addSummaries([{ user_id: null, summary: 'Has a dog.', updated: 1 }]);
+    await addSummaries([[null, 'Has a dog.', 1]]);
     const reports = await Promise.all(
       ['u-1', 'u-2'].map((userId) => assignLegacy(database, { userId })),
     );

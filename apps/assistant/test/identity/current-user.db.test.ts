@@ -385,27 +385,17 @@ suite('metrics', () => {
     assert.equal((await at.inject({ ...request, headers })).statusCode, 200);
   });
 
-  test('Sign-ins are counted by outcome', async () => {
-    const at = await instance();
-    await signedIn(at);
-    await at.inject('/auth/callback?state=x');
-    provider.faults.set('token', { status: 400 });
-    await signedIn(at);
-    provider.faults.delete('token');
-    provider.faults.set('userinfo', { status: 500 });
-    await signedIn(at);
-    assert.deepEqual(await samples(at, 'assistant_sign_ins_total'), {
-      '{outcome="ok"}': 1,
-      '{outcome="login_not_valid"}': 1,
-      '{outcome="token_exchange_failed"}': 1,
-      '{outcome="provider_unavailable"}': 1,
-    });
-  });
-
-  test('Refreshes and ended sessions are counted by outcome and reason', async () => {
+  test('Sign-ins, refreshes and ended sessions are counted by outcome and reason', async () => {
     const at = await instance();
     const browser = await signedIn(at);
     await browser.signIn(provider);
+    await at.inject('/auth/callback?state=x');
+    provider.faults.set('token', { status: 400 });
+    await signedIn(at);
+    provider.faults.clear();
+    provider.faults.set('userinfo', { status: 500 });
+    await signedIn(at);
+    provider.faults.clear();
     await expire(browser);
     await browser.get('/auth/me');
     await expire(browser);
@@ -420,6 +410,12 @@ suite('metrics', () => {
     const own: { id: string; current: boolean }[] = (await last.get('/auth/sessions')).json();
     await last.request('DELETE', `/auth/sessions/${own.find(({ current }) => !current)?.id}`);
     await last.post('/auth/logout');
+    assert.deepEqual(await samples(at, 'assistant_sign_ins_total'), {
+      '{outcome="ok"}': 4,
+      '{outcome="login_not_valid"}': 1,
+      '{outcome="token_exchange_failed"}': 1,
+      '{outcome="provider_unavailable"}': 1,
+    });
     assert.deepEqual(await samples(at, 'assistant_token_refreshes_total'), {
       '{outcome="refreshed"}': 1,
       '{outcome="unavailable"}': 1,
