@@ -50,7 +50,7 @@ export function isUrlScheme(protocol: string): boolean {
 export function getTransport(protocol: string): 'tcp' | 'tls' | 'udp' | undefined {
   if (TLS_PROTOCOLS.has(protocol)) return 'tls';
   if (UDP_PROTOCOLS.has(protocol)) return 'udp';
-  return DEFAULT_PORTS.has(protocol) || protocol === 'tcp' ? 'tcp' : undefined;
+  return isUrlScheme(protocol) || protocol === 'tcp' ? 'tcp' : undefined;
 }
 
 /** Returns the usual name of a URL's protocol. */
@@ -110,7 +110,7 @@ function isAscii(text: string): boolean {
   return /^[\0-\x7f]*$/.test(text);
 }
 
-/** A parsed URL. Its `host` keeps the original notation. */
+/** Parsed URL. Its `host` keeps the original notation. */
 export type ParsedUrl = Pick<URL, 'protocol' | 'hostname' | 'port'> & { host: string };
 
 /** Parses a URL. Returns null if it is invalid. */
@@ -124,7 +124,7 @@ export function parseUrl(written: string): ParsedUrl | null {
 /** Network from which a host is reachable. */
 export type NetworkScope = 'loopback' | 'private' | 'global';
 
-const PRIVATE = new Set(['private', 'linkLocal', 'uniqueLocal', 'carrierGradeNat']);
+const PRIVATE_RANGES = new Set(['private', 'linkLocal', 'uniqueLocal', 'carrierGradeNat']);
 /** Names that resolve only on one machine or network (RFC 6761 §6.3, RFC 6762 §3, RFC 8375 §3). */
 const LOCAL_NAMES = /(^|\.)(local|home\.arpa|internal|lan)$/;
 
@@ -136,14 +136,14 @@ export function getNetworkScope(host: string): NetworkScope | null {
   if (!isIpAddress(name)) return null;
   const range = ipaddr.process(name).range();
   if (range === 'loopback') return 'loopback';
-  if (PRIVATE.has(range)) return 'private';
+  if (PRIVATE_RANGES.has(range)) return 'private';
   return range === 'unicast' ? 'global' : null;
 }
 
 /** Tells whether a host may be reachable from the internet. True for global addresses, wildcards and full names. */
 export function canBePublic(host: string): boolean {
-  const reach = getNetworkScope(host);
-  if (reach !== null) return reach === 'global';
+  const scope = getNetworkScope(host);
+  if (scope !== null) return scope === 'global';
   const name = removeBrackets(host.trim()).replace(/\.$/, '');
   const [topLevel = '', ...labels] = name.split('.').toReversed();
   return isWildcardHost(name) || (labels.length > 0 && /\p{L}/u.test(topLevel));

@@ -1,7 +1,7 @@
 /** Replacement of credentials in output. */
 const MASK = '***';
 
-/** A part of a text from `start` (inclusive) to `end` (exclusive). */
+/** Part of a text from `start` (inclusive) to `end` (exclusive). */
 export type TextRange = { start: number; end: number };
 
 /**
@@ -66,7 +66,7 @@ export function maskId(id: string): string {
   return replaceRanges(id, findCredentials(id, true));
 }
 
-/** Returns a copy of a JSON value in which all strings and keys are masked. */
+/** Returns a copy of a JSON value with masked strings and keys. */
 export function maskValue(value: unknown): unknown {
   if (typeof value === 'string') return maskCredentials(value);
   if (Array.isArray(value)) return value.map(maskValue);
@@ -76,7 +76,7 @@ export function maskValue(value: unknown): unknown {
   );
 }
 
-/** Returns a copy of a record in which all strings are masked. */
+/** Returns a copy of a record with masked strings. */
 export function maskRecord<T extends { id: string; url?: string | undefined }>(record: T): T {
   const { id, url } = record;
   return {
@@ -91,13 +91,14 @@ export function maskRecord<T extends { id: string; url?: string | undefined }>(r
 
 /** Returns a URL without its user, password and secret parameters. */
 export function removeCredentials(written: string): string {
-  const address = written.trim();
-  const users = findRanges(ADDRESS_USERINFO, address).map(({ start, end }) => {
-    return { start, end: end + 1 };
-  });
-  const secrets = findSecretValues(address);
-  const parameters = secrets.map(({ name, end }) => ({ start: name, end }));
-  const bare = replaceRanges(address, sortRanges([...users, ...parameters]), '');
+  const url = written.trim();
+  const users = findRanges(ADDRESS_USERINFO, url);
+  const secrets = findSecretValues(url);
+  const removed = [
+    ...users.map(({ start, end }) => ({ start, end: end + 1 })),
+    ...secrets.map(({ name, end }) => ({ start: name, end })),
+  ];
+  const bare = replaceRanges(url, sortRanges(removed), '');
   return secrets.length === 0 ? bare : bare.replaceAll(/(?<=[?#])&+|[?#;&]+(?=[#?]|$)/g, '');
 }
 

@@ -1,59 +1,46 @@
+const KIB = 1024;
+const MIB = 1024 * KIB;
+
 /** Maximum nesting depth of a record. It protects the stack from hostile files. */
 export const MAX_DEPTH = 512;
-
 /** Maximum size of one record. It bounds the memory of a check (docs/adr/0022-size-of-a-record.md). */
-export const MAX_RECORD_BYTES = 1024 * 1024;
-
+export const MAX_RECORD_BYTES = MIB;
 /** Maximum objects, lists and strings of one record, including keys. Two bytes of text may take 60 bytes of memory. */
 export const MAX_RECORD_PARTS = 20_000;
-
 /** Maximum repeated keys of one record that are reported individually. Further keys are counted. */
 export const MAX_REPEATED_KEYS = 1000;
+/** Maximum size of a processed chunk. */
+export const CHUNK_BYTES = 64 * KIB;
 
 /** Maximum size of a file that is read whole, such as an import or a configuration. */
-export const MAX_TEXT_BYTES = 16 * 1024 * 1024;
-
+export const MAX_TEXT_BYTES = 16 * MIB;
 /** Maximum size of a baseline. A finding takes a few hundred bytes. */
-export const MAX_BASELINE_BYTES = 256 * 1024 * 1024;
+export const MAX_BASELINE_BYTES = 256 * MIB;
 
 /** Maximum total characters of the drafts of one import, before JSON encoding. */
-export const MAX_DRAFT_CHARACTERS = 32 * 1024 * 1024;
-
+export const MAX_DRAFT_CHARACTERS = 32 * MIB;
+/** Maximum drafts of one import. One line may contain a range of 65,535 ports. */
+export const MAX_IMPORTED_RECORDS = 20_000;
+/** Maximum nesting depth of an imported file or a YAML inventory. */
+export const MAX_IMPORT_DEPTH = 200;
+/** Maximum included files of one import. A repeated include counts again. */
+export const MAX_INCLUDED_FILES = 1_000;
+/** Maximum items of one kind in the notes of a draft. Further items are counted. */
+export const MAX_NOTE_ITEMS = 10;
+/** Maximum lines about skipped parts of an import. Further parts are counted. */
+export const MAX_SKIPPED_LINES = 20;
 /** Maximum length of the URL of an imported server. */
-export const MAX_URL_CHARACTERS = 8 * 1024;
-
+export const MAX_URL_CHARACTERS = 8 * KIB;
 /** Maximum length of a host name (RFC 1035 §2.3.4). */
 export const MAX_HOST_CHARACTERS = 255;
 
-/** Maximum items of one kind in the notes of a draft. Further items are counted. */
-export const MAX_NOTE_ITEMS = 10;
-
-/** Maximum lines about skipped parts of an import. Further parts are counted. */
-export const MAX_SKIPPED_LINES = 20;
-
-/** Maximum drafts of one import. One line may contain a range of 65,535 ports. */
-export const MAX_IMPORTED_RECORDS = 20_000;
-
-/** Maximum included files of one import. A repeated include counts again. */
-export const MAX_INCLUDED_FILES = 1_000;
-
-/** Maximum nesting depth of an imported file or a YAML inventory. */
-export const MAX_IMPORT_DEPTH = 200;
-
-/** Maximum aliases (`*name`) of a YAML text. Each alias requires a search of the whole text. */
-export const MAX_YAML_ALIASES = 1_000;
-
-/** `maxAliasCount` of the package `yaml`. */
-export const MAX_YAML_ALIAS_REPEATS = 100;
-
 /** Maximum size of a YAML inventory or OpenAPI document. The parser takes a hundred times as much memory. */
-export const MAX_YAML_BYTES = 4 * 1024 * 1024;
-
+export const MAX_YAML_BYTES = 4 * MIB;
 /** Maximum size of a Compose file. Long files have about 100 KiB. */
-export const MAX_COMPOSE_BYTES = 512 * 1024;
-
+export const MAX_COMPOSE_BYTES = 512 * KIB;
 /** Minimum average size of a YAML token. Typical text has four bytes; single-byte tokens exhaust memory. */
 export const MIN_YAML_TOKEN_BYTES = 2;
-
-/** Maximum size of a processed chunk. */
-export const CHUNK_BYTES = 64 * 1024;
+/** Maximum aliases (`*name`) of a YAML text. Each alias requires a search of the whole text. */
+export const MAX_YAML_ALIASES = 1_000;
+/** `maxAliasCount` of the package `yaml`. */
+export const MAX_YAML_ALIAS_REPEATS = 100;

@@ -1,5 +1,4 @@
-import { Ajv2020 } from 'ajv/dist/2020.js';
-import type { ValidateFunction } from 'ajv/dist/2020.js';
+import { Ajv2020, type ValidateFunction } from 'ajv/dist/2020.js';
 import schema from '../endpoint.schema.json' with { type: 'json' };
 
 /** One endpoint of the inventory (Specification 002). Extra properties are allowed and kept. */
@@ -26,13 +25,7 @@ export type EndpointRecord = {
 };
 
 /** All exposures, widest first. An unknown exposure may be any exposure except public. */
-export const EXPOSURES: readonly EndpointRecord['exposure'][] = [
-  'public',
-  'unknown',
-  'vpn',
-  'private',
-  'local',
-];
+export const EXPOSURES = ['public', 'unknown', 'vpn', 'private', 'local'] as const;
 
 /** Types of the properties in the specification. */
 export const PROPERTY_TYPES: ReadonlyMap<string, string> = new Map(

@@ -3,7 +3,7 @@ import { pathToFileURL } from 'node:url';
 import { styleText } from 'node:util';
 import { maskCredentials, maskId } from './credentials.ts';
 import { type Excerpt, type Finding, getRulePage, type Position, RULES } from './finding.ts';
-import { formatCount, formatJson, quoteId, shorten, escapeInvisible } from './text.ts';
+import { escapeInvisible, formatCount, formatJson, quoteId, shorten } from './text.ts';
 
 /** Result of checking one file. */
 export type FileResult = {
@@ -13,13 +13,13 @@ export type FileResult = {
   records?: number;
   errors: number;
   warnings: number;
-  /** The number of findings that the baseline hides, if any. */
+  /** Number of findings that the baseline hides, if any. */
   hidden?: number;
-  /** The number of findings that records silence, if any. */
+  /** Number of findings that records silence, if any. */
   silenced?: number;
   /** Whether the file was read to its end. */
   isComplete: boolean;
-  /** The reason why the file could not be read. */
+  /** Reason why the file could not be read. */
   reason?: string;
 };
 
@@ -31,22 +31,22 @@ export type Reporter = {
   end(exitStatus: number): string;
 };
 
+/** Properties of the terminal, if standard output is one. */
+type TerminalOptions = {
+  /** Whether to show the source line of each finding. */
+  showsExcerpts: boolean;
+  isColored: boolean;
+};
+
 /** Formats the record and pointer of a finding as a suffix in parentheses. */
 function formatPlace({ recordId, pointer }: Finding): string {
-  const parts = [];
-  if (recordId !== null) parts.push(`record ${quoteId(recordId)}`);
+  const parts = recordId === null ? [] : [`record ${quoteId(recordId)}`];
   // Each segment is shortened separately, so that the depth of a pointer remains visible.
-  if (pointer !== '')
-    parts.push(
-      pointer
-        .split('/')
-        .map((name) => shorten(name))
-        .join('/'),
-    );
+  const segments = pointer.split('/').map((name) => shorten(name));
+  if (pointer !== '') parts.push(segments.join('/'));
   return parts.length === 0 ? '' : ` (${parts.join(', ')})`;
 }
 
-/** Describes the numbers of hidden and silenced findings. */
 function describeHiddenFindings({ hidden = 0, silenced = 0 }: FileResult): string[] {
   return [
     ...(hidden === 0 ? [] : [`${formatCount(hidden, 'known finding')} hidden`]),
@@ -59,9 +59,7 @@ function formatClosingLine(result: FileResult): string {
   if (status === 'unreadable') return `${file}: unreadable`;
   const noted = warnings === 0 ? '' : `, ${formatCount(warnings, 'warning')}`;
   const read = formatCount(records, 'record');
-  const rest = describeHiddenFindings(result)
-    .map((part) => `, ${part}`)
-    .join('');
+  const rest = ['', ...describeHiddenFindings(result)].join(', ');
   if (status === 'valid') {
     const verdict = result.hidden === undefined ? 'valid' : 'no new errors';
     return `${file}: ${read}, ${verdict}${noted}${rest}`;
@@ -70,17 +68,8 @@ function formatClosingLine(result: FileResult): string {
   return `${file}: ${formatCount(errors, 'error')}${noted}${scope}${read}${rest}`;
 }
 
-/**
- * Creates a reporter that prints one finding per line in a format that editors recognize, and a summary line per file.
- * @param showsExcerpts Whether to show the source line of each finding.
- */
-export function createTextReporter({
-  showsExcerpts,
-  isColored,
-}: {
-  showsExcerpts: boolean;
-  isColored: boolean;
-}): Reporter {
+/** Prints one finding per line in a format that editors recognize, and a summary line per file. */
+function createTextReporter({ showsExcerpts, isColored }: TerminalOptions): Reporter {
   const style = (format: Parameters<typeof styleText>[0], text: string) =>
     isColored ? styleText(format, text, { validateStream: false }) : text;
   return {
@@ -127,8 +116,8 @@ function countColumns(text: string): number {
   return segments.reduce((sum, segment) => sum + (WIDE.test(segment) ? 2 : 1), 0);
 }
 
-/** Creates a reporter of one JSON document with `findings`, one per line, and `files` with counts. */
-export function createJsonReporter(): Reporter {
+/** Prints one JSON document with `findings`, one per line, and `files` with counts. */
+function createJsonReporter(): Reporter {
   const results: FileResult[] = [];
   let separator = '';
   return {
@@ -151,8 +140,8 @@ export function createJsonReporter(): Reporter {
   };
 }
 
-/** Creates a reporter of GitHub Actions annotations, with a summary line per file. */
-export function createGithubReporter(): Reporter {
+/** Prints GitHub Actions annotations, with a summary line per file. */
+function createGithubReporter(): Reporter {
   return {
     begin: () => '',
     finding(found) {
@@ -187,20 +176,15 @@ function escapeProperty(text: string): string {
 /** Maximum number of results that GitHub code scanning accepts. */
 const MAX_RESULTS = 25_000;
 
-const rules = Object.entries(RULES).map(([id, text]) => ({
-  id,
-  shortDescription: { text },
-  ...(getRulePage(id) !== null && {
-    help: { text: `How to fix it: ${getRulePage(id)} in the package @oselya/inventory` },
-  }),
-}));
+const rules = Object.entries(RULES).map(([id, text]) => {
+  const page = getRulePage(id);
+  const help = `How to fix it: ${page} in the package @oselya/inventory`;
+  return { id, shortDescription: { text }, ...(page !== null && { help: { text: help } }) };
+});
 const ruleIndexes = new Map(rules.map(({ id }, index) => [id, index]));
 
-/**
- * Creates a reporter of one SARIF log with one run (OASIS SARIF 2.1.0, §3.14 and §3.27). Limits the results to the
- * number that GitHub code scanning accepts.
- */
-export function createSarifReporter(): Reporter {
+/** Prints one SARIF log with one run (OASIS SARIF 2.1.0, §3.14 and §3.27). */
+function createSarifReporter(): Reporter {
   const notifications: object[] = [];
   let results = 0;
   return {
@@ -241,15 +225,14 @@ export function createSarifReporter(): Reporter {
 function toSarifResult(finding: Finding) {
   const { file, code, severity, message, related, line, column, fix } = finding;
   const pointer = maskCredentials(finding.pointer);
-  const logicalLocations = pointer !== '' && {
-    logicalLocations: [{ fullyQualifiedName: pointer }],
-  };
+  const logicalLocations = [{ fullyQualifiedName: pointer }];
+  const location = toSarifLocation(file, { line, column });
   return {
     ruleId: code,
     ruleIndex: ruleIndexes.get(code),
     level: severity,
     message: { text: message },
-    locations: [{ ...toSarifLocation(file, { line, column }), ...logicalLocations }],
+    locations: [{ ...location, ...(pointer !== '' && { logicalLocations }) }],
     ...(related && {
       relatedLocations: related.map((place) => {
         return { ...toSarifLocation(place.file ?? file, place), message: { text: place.message } };
@@ -281,3 +264,14 @@ function toUri(file: string): string {
   if (path.startsWith('..') || isAbsolute(path)) return pathToFileURL(file).href;
   return path.split(sep).map(encodeURIComponent).join('/');
 }
+
+/** Factories of reporters by output format. */
+export const REPORTERS: Record<
+  'text' | 'json' | 'sarif' | 'github',
+  (options: TerminalOptions) => Reporter
+> = {
+  text: createTextReporter,
+  json: createJsonReporter,
+  sarif: createSarifReporter,
+  github: createGithubReporter,
+};

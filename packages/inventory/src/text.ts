@@ -1,17 +1,17 @@
 import { findCredentials, replaceRanges, maskCredentials, maskId } from './credentials.ts';
 import type { Excerpt } from './finding.ts';
 
-// Maximum lengths in UTF-16 code units: shown in messages and excerpts, and scanned for credentials.
-const SHOWN = 60;
-const READ = 1024;
+// Maximum lengths in UTF-16 code units.
+const MAX_SHOWN = 60;
+const MAX_SCANNED = 1024;
 
 /** Masks credentials and shortens a long text with an ellipsis. */
 export function shorten(text: string, mask: (text: string) => string = maskCredentials): string {
-  const isCut = text.length > READ;
-  const masked = mask(isCut ? removeCutEnd(text.slice(0, READ)) : text);
-  const characters = Array.from(masked.slice(0, 2 * SHOWN + 2));
-  if (characters.length <= SHOWN && !isCut) return masked;
-  return `${characters.slice(0, SHOWN).join('')}…`;
+  const isCut = text.length > MAX_SCANNED;
+  const masked = mask(isCut ? removeCutEnd(text.slice(0, MAX_SCANNED)) : text);
+  const characters = Array.from(masked.slice(0, 2 * MAX_SHOWN + 2));
+  if (characters.length <= MAX_SHOWN && !isCut) return masked;
+  return `${characters.slice(0, MAX_SHOWN).join('')}…`;
 }
 
 /** Quotes a text for a message. */
@@ -19,7 +19,7 @@ export function quoteText(text: string): string {
   return JSON.stringify(shorten(text));
 }
 
-/** Quotes the id of a record for a message. */
+/** Quotes the ID of a record for a message. */
 export function quoteId(id: string): string {
   return JSON.stringify(shorten(id, maskId));
 }
@@ -33,8 +33,8 @@ export function getExcerpt(
   offset: number,
   cut = { isCutBefore: false, isCutAfter: false },
 ): Excerpt {
-  const from = Math.max(0, offset - READ);
-  let read = text.slice(from, offset + READ);
+  const from = Math.max(0, offset - MAX_SCANNED);
+  let read = text.slice(from, offset + MAX_SCANNED);
   let at = offset - from;
   // A cut word may be part of a password.
   if (from > 0 || cut.isCutBefore) {
@@ -42,14 +42,14 @@ export function getExcerpt(
     read = read.slice(length);
     at = Math.max(0, at - length);
   }
-  if (offset + READ < text.length || cut.isCutAfter) read = removeCutEnd(read);
+  if (offset + MAX_SCANNED < text.length || cut.isCutAfter) read = removeCutEnd(read);
   const ranges = findCredentials(read);
   const left = ranges.filter(({ start }) => start < at);
   const right = ranges.filter(({ end }) => end > at);
   const clipped = left.map(({ start, end }) => ({ start, end: Math.min(end, at) }));
   const moved = right.map(({ start, end }) => ({ start: Math.max(start, at) - at, end: end - at }));
-  const before = replaceRanges(read.slice(0, at), clipped).slice(-SHOWN).toWellFormed();
-  const after = replaceRanges(read.slice(at), moved).slice(0, SHOWN).toWellFormed();
+  const before = replaceRanges(read.slice(0, at), clipped).slice(-MAX_SHOWN).toWellFormed();
+  const after = replaceRanges(read.slice(at), moved).slice(0, MAX_SHOWN).toWellFormed();
   const shown = before.slice(before.lastIndexOf('\n') + 1);
   const [rest = ''] = after.split(/\r?\n/, 1);
   return { text: shown + rest, column: Array.from(shown).length + 1 };

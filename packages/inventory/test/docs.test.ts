@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { test } from 'node:test';
 import { isInventory, lintInventory, RULES } from '@oselya/inventory';
 import { getRuleName } from '../src/finding.ts';
-import { allRules } from '../src/lint/lint.ts';
+import { ALL_RULES } from '../src/lint/lint.ts';
 import { EMPTY_AUTH_VALUES } from '../src/lint/rules.ts';
 import { fieldsOf, validate, VALID_RECORD } from './support/records.ts';
 import { replay, run } from './support/transcript.ts';
@@ -72,7 +72,7 @@ test('The inventory of this repository is valid, and its pages and sources exist
 
 // The reader finds repeated keys, and no configuration turns them off.
 const documented = [
-  ...allRules.map(({ code, severity, options = {} }) => {
+  ...ALL_RULES.map(({ code, severity, options = {} }) => {
     return { code, severity, options, name: getRuleName(code) };
   }),
   { code: 'json/duplicate-key', severity: 'error', options: {}, name: 'duplicate-key' } as const,

@@ -17,13 +17,7 @@ import {
 } from '../src/credentials.ts';
 import { toDay } from '../src/day.ts';
 import { Printer, WriteError } from '../src/command/command.ts';
-import {
-  createGithubReporter,
-  createJsonReporter,
-  type Reporter,
-  createSarifReporter,
-  createTextReporter,
-} from '../src/reporters.ts';
+import { type Reporter, REPORTERS } from '../src/reporters.ts';
 import { formatCsvReport, formatHtmlReport } from '../src/report/report.ts';
 import { getExcerpt, formatJson, shorten } from '../src/text.ts';
 import { anyFinding, inChunks, validate, VALID_RECORD } from './support/records.ts';
@@ -174,6 +168,7 @@ test('Excerpts and shortened texts show no part of a password', async () => {
 // Characters that control a terminal, or reorder or hide text.
 const INVISIBLE = /[\p{Cc}\p{Cf}\p{Cs}\p{Zl}\p{Zp}]/u;
 
+const TERMINAL = { showsExcerpts: true, isColored: false };
 const RESULT = { file: 'a.json', status: 'invalid', records: 1, errors: 1, warnings: 0 } as const;
 
 function print(reporter: Reporter, found: Iterable<Finding>, reason?: string): string {
@@ -189,18 +184,18 @@ function print(reporter: Reporter, found: Iterable<Finding>, reason?: string): s
 test('JSON output is one document, and text output has no invisible characters', () => {
   fc.assert(
     fc.property(fc.array(anyFinding, { maxLength: 3 }), (found) => {
-      const { findings, files } = JSON.parse(print(createJsonReporter(), found));
+      const { findings, files } = JSON.parse(print(REPORTERS.json(TERMINAL), found));
       const expected = found.map(({ excerpt: _excerpt, ...rest }) =>
         JSON.parse(JSON.stringify(rest)),
       );
       assert.deepEqual([findings, files.length], [expected, 1]);
       for (const one of found) {
-        const annotation = createGithubReporter().finding(one);
+        const annotation = REPORTERS.github(TERMINAL).finding(one);
         assert.match(
           annotation,
           /^::(error|warning) file=[^:,\n]+,line=\d+,col=\d+,title=[a-z/0-9-]+::.*\n$/,
         );
-        const plain = createTextReporter({ showsExcerpts: true, isColored: false }).finding(one);
+        const plain = REPORTERS.text(TERMINAL).finding(one);
         for (const line of (annotation + plain).split('\n')) assert.doesNotMatch(line, INVISIBLE);
       }
     }),
@@ -211,7 +206,7 @@ test('JSON output is one document, and text output has no invisible characters',
   for (const line of json.split('\n')) assert.doesNotMatch(line, INVISIBLE);
   for (const file of ['::error title=x::pwn.json', ' ::stop-commands::x', '##[error]pwn.json']) {
     const result = { ...RESULT, file, status: 'valid', records: 0, isComplete: true } as const;
-    const line = createGithubReporter().fileEnd(result);
+    const line = REPORTERS.github(TERMINAL).fileEnd(result);
     assert.doesNotMatch(line, /^\s*::|##\[/);
     assert.match(line, /^checked .*: 0 records, valid\n$/);
   }
@@ -235,7 +230,7 @@ test('SARIF output is valid, with the page of each rule and the fixes of --fix',
   const reasons = fc.option(fc.string(), { nil: undefined });
   fc.assert(
     fc.property(fc.array(anyFinding, { maxLength: 3 }), reasons, (found, reason) => {
-      const { tool, results, invocations } = runOf(print(createSarifReporter(), found, reason));
+      const { tool, results, invocations } = runOf(print(REPORTERS.sarif(TERMINAL), found, reason));
       assert.equal(results.length, found.length);
       for (const [index, result] of results.entries()) {
         assert.equal(tool.driver.rules[result.ruleIndex].id, found[index]?.code);
@@ -243,7 +238,7 @@ test('SARIF output is valid, with the page of each rule and the fixes of --fix',
       assert.equal(invocations[0].executionSuccessful, reason === undefined);
     }),
   );
-  const { rules } = runOf(print(createSarifReporter(), [])).tool.driver;
+  const { rules } = runOf(print(REPORTERS.sarif(TERMINAL), [])).tool.driver;
   assert.equal(rules.length, Object.keys(RULES).length);
   for (const { id, help } of rules) {
     const [, page] = /^How to fix it: (\S+) in the package/.exec(help?.text ?? '') ?? [];
@@ -252,7 +247,7 @@ test('SARIF output is valid, with the page of each rule and the fixes of --fix',
   }
   const text = `[${JSON.stringify({ ...VALID_RECORD, port: '443' })}]`;
   const findings = await Array.fromAsync(lintInventory(text, { today: '2026-11-21' }));
-  const { results } = runOf(print(createSarifReporter(), findings));
+  const { results } = runOf(print(REPORTERS.sarif(TERMINAL), findings));
   const [fix] = results.flatMap((result: { fixes?: unknown[] }) => result.fixes ?? []);
   const [{ deletedRegion, insertedContent }] = fix.artifactChanges[0].replacements;
   assert.equal(insertedContent.text, '443');
@@ -264,7 +259,7 @@ test('SARIF output has no more results than code scanning accepts', async () => 
   const [one] = (await validate('[1]')).findings;
   assert.ok(one);
   const { results, invocations } = runOf(
-    print(createSarifReporter(), Array<Finding>(25_002).fill(one)),
+    print(REPORTERS.sarif(TERMINAL), Array<Finding>(25_002).fill(one)),
   );
   assert.equal(results.length, 25_000);
   const [{ level, message }] = invocations[0].toolExecutionNotifications;
@@ -293,9 +288,7 @@ test('Output waits for its reader, and write errors are thrown, also late ones',
         else fail();
       },
     });
-    const full = new Printer(stream);
-    await full.write('first');
-    await assert.rejects(full.end(), WriteError);
+    await assert.rejects(new Printer(stream).write('first'), WriteError);
   }
 });
 

@@ -1,8 +1,7 @@
-import { once } from 'node:events';
 import type { Writable } from 'node:stream';
-import { parseArgs, type ParseArgsConfig } from 'node:util';
-import { type Day, parseDay, toDay } from '../day.ts';
-import { INVENTORY_FORMATS, type InventoryFormat } from '../read/input.ts';
+import { parseArgs } from 'node:util';
+import { type Day, parseDay } from '../day.ts';
+import { INVENTORY_FORMATS } from '../read/input.ts';
 
 /** The parts of `process` that the commands use. */
 export type InventoryIo = {
@@ -18,16 +17,10 @@ export type InventoryIo = {
   signal?: AbortSignal;
 };
 
-/** The context of a running command. */
-export type Context = {
-  io: InventoryIo;
-  /** Standard output. */
-  out: Printer;
-  /** Writes a line to standard error, prefixed with the command name. */
-  log: (message: string) => void;
-};
+/** Context of a running command. `log` writes a line to standard error, prefixed with the command name. */
+export type Context = { io: InventoryIo; out: Printer; log: (message: string) => void };
 
-/** A command of `oselya inventory`. */
+/** Command of `oselya inventory`. */
 export type Command = {
   /** Help text below the usage line. */
   help: string;
@@ -50,15 +43,39 @@ export class UsageError extends Error {
   }
 }
 
+/** Option of a command. `parse` converts a value, or throws a UsageError with the name of the option. */
+type Option = {
+  type: 'string' | 'boolean';
+  multiple?: boolean;
+  parse: (given: string, name: string) => unknown;
+};
+
+type Values<Options extends Record<string, Option>> = {
+  [Name in keyof Options]?: Options[Name] extends { multiple: true }
+    ? ReturnType<Options[Name]['parse']>[]
+    : ReturnType<Options[Name]['parse']>;
+};
+
 /**
  * Parses the arguments of a command.
  * @throws UsageError about the first invalid one.
  */
-export function parseArguments<const O extends NonNullable<ParseArgsConfig['options']>>(
+export function parseArguments<Options extends Record<string, Option>>(
   command: string,
   args: string[],
-  options: O,
-) {
+  options: Options,
+): { values: Values<Options>; positionals: string[] } {
+  const { values, positionals } = parseStrings(command, args, options);
+  const parsed = Object.entries(values).map(([name, given]) => {
+    const parse = (text: string | boolean) =>
+      typeof text === 'string' ? options[name]?.parse(text, `--${name}`) : text;
+    return [name, Array.isArray(given) ? given.map(parse) : parse(given ?? '')];
+  });
+  // Each value has the type of its option's parser.
+  return { values: Object.fromEntries(parsed) as Values<Options>, positionals };
+}
+
+function parseStrings(command: string, args: string[], options: Record<string, Option>) {
   try {
     return parseArgs({ args, allowPositionals: true, options });
   } catch (error) {
@@ -74,48 +91,44 @@ export function parseArguments<const O extends NonNullable<ParseArgsConfig['opti
   }
 }
 
-/** Parses an option with a fixed set of values. */
-export function parseChoice<T extends string>(
-  option: string,
-  allowed: readonly T[],
-  given: string | undefined,
-): T | undefined {
-  if (given === undefined) return undefined;
-  const found = allowed.find((value) => value === given);
-  if (found !== undefined) return found;
-  throw new UsageError(`${option} must be one of ${allowed.join(', ')}, not "${given}"`);
+export const flagOption = { type: 'boolean', parse: () => true } as const;
+export const textOption = { type: 'string', parse: (given: string) => given } as const;
+
+/** Creates an option with a fixed set of values. */
+export function choiceOption<const T extends string>(...allowed: readonly T[]) {
+  const parse = (given: string, name: string): T => {
+    const found = allowed.find((value) => value === given);
+    if (found !== undefined) return found;
+    throw new UsageError(`${name} must be one of ${allowed.join(', ')}, not "${given}"`);
+  };
+  return { type: 'string', parse } as const;
 }
 
-/** Parses an option whose value is a whole number. */
-export function parseWholeNumber(
-  option: string,
-  given: string | undefined,
-  { min = 0, max = 999_999_999 } = {},
-): number | undefined {
-  if (given === undefined) return undefined;
-  const number = /^\d{1,9}$/.test(given) ? Number(given) : NaN;
-  if (number >= min && number <= max) return number;
-  throw new UsageError(`${option} must be a whole number from ${min} to ${max}, not "${given}"`);
+/** Creates an option whose value is a whole number. */
+export function numberOption({ min = 0, max = 999_999_999 } = {}) {
+  const parse = (given: string, name: string): number => {
+    const number = /^\d{1,9}$/.test(given) ? Number(given) : NaN;
+    if (number >= min && number <= max) return number;
+    throw new UsageError(`${name} must be a whole number from ${min} to ${max}, not "${given}"`);
+  };
+  return { type: 'string', parse } as const;
 }
 
-/** Parses `--today`. Defaults to the current day in UTC. */
-export function parseToday(given: string | undefined): Day {
-  if (given === undefined) return toDay(new Date());
-  const day = parseDay(given);
-  if (day !== null && day.length === given.length) return day;
-  throw new UsageError(`--today must be a day, such as 2026-11-20, not "${given}"`);
-}
+/** Option whose value is a day. */
+export const dayOption = {
+  type: 'string',
+  parse(given: string, name: string): Day {
+    const day = parseDay(given);
+    if (day !== null && day.length === given.length) return day;
+    throw new UsageError(`${name} must be a day, such as 2026-11-20, not "${given}"`);
+  },
+} as const;
 
-/** Option of all commands that read inventories. */
-export const INPUT_FORMAT_OPTION = { 'input-format': { type: 'string' } } as const;
+/** Option of all commands that read inventories. Without it, the file name determines the format. */
+export const INPUT_FORMAT_OPTION = { 'input-format': choiceOption(...INVENTORY_FORMATS) };
 
 export const INPUT_FORMAT_HELP =
   '  --input-format json|jsonl|yaml    the format of FILE, whatever its name';
-
-/** Parses `--input-format`. Undefined if the file name determines the format. */
-export function parseInputFormat(values: { 'input-format'?: string }): InventoryFormat | undefined {
-  return parseChoice('--input-format', INVENTORY_FORMATS, values['input-format']);
-}
 
 /** Thrown if output cannot be written. The one-line message names the error and its remedy. */
 export class WriteError extends Error {
@@ -124,84 +137,46 @@ export class WriteError extends Error {
 
 // Error codes of a stream whose reader has closed it.
 const CLOSED_STREAM_CODES = new Set(['EPIPE', 'ERR_STREAM_DESTROYED']);
-// Maximum UTF-16 code units of one write.
-const PART_LENGTH = 64 * 1024;
+const MAX_WRITE_CHARACTERS = 64 * 1024;
 
-/**
- * Writes to a stream with backpressure. If the reader closes the stream, as `head` does, it drops further output and sets
- * `isClosed`. Other stream errors are thrown by the next call.
- */
+/** Writes to a stream with backpressure. Drops output and sets `isClosed` after the reader closes the stream, as `head` does. */
 export class Printer {
   isClosed = false;
   readonly #stream: Writable;
-  readonly #closed: Promise<void>;
-  #failure: WriteError | null = null;
 
   constructor(stream: Writable) {
     this.#stream = stream;
-    const closed = Promise.withResolvers<void>();
-    this.#closed = closed.promise;
-    // The listener stays, because the last write may fail after `end`.
-    stream.on('error', (error) => {
-      this.#close(error);
-      closed.resolve();
-    });
-    stream.once('close', () => closed.resolve());
+    // The callbacks of `write` get the errors.
+    stream.on('error', () => undefined);
   }
 
-  /** @throws WriteError when an earlier write failed. */
+  /** @throws WriteError if the text cannot be written. */
   async write(text: string): Promise<void> {
-    this.#throwFailure();
-    if (this.isClosed || text === '' || this.#stream.write(text)) return;
-    const waiting = new AbortController();
-    const drained = once(this.#stream, 'drain', { signal: waiting.signal }).catch(() => undefined);
-    await Promise.race([drained, this.#closed]);
-    waiting.abort();
+    if (this.isClosed || text === '') return;
+    const error = await new Promise<NodeJS.ErrnoException | null | undefined>((done) => {
+      this.#stream.write(text, done);
+    });
+    if (!error) return;
+    this.isClosed = true;
+    if (CLOSED_STREAM_CODES.has(error.code ?? '')) return;
+    const reason =
+      error.code === 'ENOSPC' ? 'there is no space left; free some and try again' : error.message;
+    throw new WriteError(`cannot write to standard output: ${reason}`, { cause: error });
   }
 
   /**
    * Writes pieces as they are generated. Stops if the reader closes the stream.
-   * @throws WriteError when an earlier write failed.
+   * @throws WriteError if a piece cannot be written.
    */
   async writeAll(pieces: Iterable<string>): Promise<void> {
     let part = '';
     for (const piece of pieces) {
       part += piece;
-      if (part.length < PART_LENGTH) continue;
+      if (part.length < MAX_WRITE_CHARACTERS) continue;
       await this.write(part);
       if (this.isClosed) return;
       part = '';
     }
     await this.write(part);
-  }
-
-  /**
-   * Waits until everything is written.
-   * @throws WriteError if a write failed.
-   */
-  async end(): Promise<void> {
-    if (!this.isClosed && !this.#stream.destroyed) {
-      // Writes complete in order, so this one completes last.
-      const flushed = new Promise<void>((done) => this.#stream.write('', () => done()));
-      await Promise.race([flushed, this.#closed]);
-    }
-    this.#throwFailure();
-  }
-
-  #throwFailure(): void {
-    // A failed stream sets `errored` immediately and emits the error later.
-    if (this.#stream.errored) this.#close(this.#stream.errored);
-    if (this.#stream.destroyed) this.isClosed = true;
-    if (this.#failure !== null) throw this.#failure;
-  }
-
-  #close(error: Error & { code?: unknown }): void {
-    this.isClosed = true;
-    if (CLOSED_STREAM_CODES.has(String(error.code))) return;
-    const reason =
-      error.code === 'ENOSPC' ? 'there is no space left; free some and try again' : error.message;
-    this.#failure ??= new WriteError(`cannot write to standard output: ${reason}`, {
-      cause: error,
-    });
   }
 }

@@ -3,21 +3,20 @@ import { maskCredentials, maskId, maskRecord, maskValue } from '../credentials.t
 import type { PlacedRecord } from '../read/inventory-reader.ts';
 import { type EndpointRecord, EXPOSURES } from '../record.ts';
 import {
-  formatMarkdownCell,
+  escapeInvisible,
   formatCount,
   formatJsonList,
+  formatMarkdownCell,
   quoteId,
-  escapeInvisible,
 } from '../text.ts';
 import {
-  parseChoice,
+  choiceOption,
   type Command,
   INPUT_FORMAT_OPTION,
-  parseInputFormat,
   parseArguments,
   UsageError,
 } from './command.ts';
-import { resolveSingleFile, readInput } from './files.ts';
+import { readInput, resolveSingleFile } from './files.ts';
 
 const HELP = `Compares two inventories by the ids of their records: what changed, with widened exposures first, what
 was added, and what was removed. OLD and NEW are as FILE is for \`validate\`; one of them may be - for
@@ -33,15 +32,13 @@ Options:
 Exit status: 0 compared, 1 what --fail-on says, 2 unreadable, invalid or wrong use.
 `;
 
-const FORMATS = ['text', 'json', 'md'] as const;
-
 /** `oselya inventory diff` (Contract 5). */
 export const diffCommand: Command = {
   help: HELP,
   async run(argv, { io, out }) {
     const { values, positionals } = parseArguments('diff', argv, {
-      format: { type: 'string' },
-      'fail-on': { type: 'string' },
+      format: choiceOption('text', 'json', 'md'),
+      'fail-on': choiceOption('widened', 'any'),
       ...INPUT_FORMAT_OPTION,
     });
     const [older, newer, ...more] = positionals;
@@ -51,31 +48,31 @@ export const diffCommand: Command = {
     if (older === '-' && newer === '-') {
       throw new UsageError('standard input can be read once; give - once');
     }
-    const format = parseChoice('--format', FORMATS, values.format) ?? 'text';
-    const failOn = parseChoice('--fail-on', ['widened', 'any'], values['fail-on']);
-    const inputFormat = parseInputFormat(values);
-    const read = async (arg: string) =>
-      readInput(await resolveSingleFile([arg], 'compared on each side'), io, inputFormat);
+    const read = async (arg: string) => {
+      const file = await resolveSingleFile([arg], 'compared on each side');
+      return readInput(file, io, values['input-format']);
+    };
     const found = await diffInventories(await read(older), await read(newer)).catch(
       (error: unknown) => {
         if (!(error instanceof RepeatedIdError)) throw error;
         throw new UsageError(error.message, { see: 'lint', cause: error });
       },
     );
-    await out.writeAll(FORMATTERS[format](found));
+    await out.writeAll(FORMATTERS[values.format ?? 'text'](found));
     const { changed, added, removed } = found;
-    const isWider =
-      changed.some(({ isWidened }) => isWidened) ||
-      added.some(({ exposure }) => exposure === 'public');
-    const isDifferent = changed.length + added.length + removed.length > 0;
-    return (failOn === 'widened' && isWider) || (failOn === 'any' && isDifferent) ? 1 : 0;
+    const failures = {
+      none: false,
+      widened: changed.some(({ isWidened }) => isWidened) || added.some(isPublic),
+      any: changed.length + added.length + removed.length > 0,
+    };
+    return failures[values['fail-on'] ?? 'none'] ? 1 : 0;
   },
 };
 
-/** A changed property. A value is undefined if the property is absent. */
+/** Changed property. A value is undefined if the property is absent. */
 export type PropertyChange = { key: string; before: unknown; after: unknown };
 
-/** A record with different contents in the two inventories. */
+/** Record with different contents in the two inventories. */
 export type RecordChange = {
   id: string;
   /** Whether the exposure of the endpoint is wider than before. */
@@ -84,7 +81,7 @@ export type RecordChange = {
   properties: PropertyChange[];
 };
 
-/** The differences between two inventories. */
+/** Differences between two inventories. */
 export type InventoryDiff = {
   /** In the order of the newer inventory, widened exposures first. */
   changed: RecordChange[];
@@ -109,33 +106,44 @@ export async function diffInventories(
   newer: AsyncIterable<PlacedRecord>,
 ): Promise<InventoryDiff> {
   const left = new Map<string, EndpointRecord>();
-  for await (const { value, position } of older) {
-    if (left.has(value.id)) throw createRepeatedIdError('older', value.id, position.line);
-    left.set(value.id, value);
-  }
-  const seen = new Set<string>();
+  for await (const value of readUnique('older', older)) left.set(value.id, value);
   const changed: RecordChange[] = [];
   const added: EndpointRecord[] = [];
   let unchanged = 0;
-  for await (const { value, position } of newer) {
-    if (seen.has(value.id)) throw createRepeatedIdError('newer', value.id, position.line);
-    seen.add(value.id);
+  for await (const value of readUnique('newer', newer)) {
     const before = left.get(value.id);
     left.delete(value.id);
-    const change = before && compare(before, value);
+    const change = before && compareRecords(before, value);
     if (before === undefined) added.push(value);
     else if (change) changed.push(change);
     else unchanged += 1;
   }
   return {
     changed: moveToFront(changed, ({ isWidened }) => isWidened),
-    added: moveToFront(added, ({ exposure }) => exposure === 'public'),
+    added: moveToFront(added, isPublic),
     removed: [...left.values()],
     unchanged,
   };
 }
 
-function compare(before: EndpointRecord, after: EndpointRecord): RecordChange | null {
+/** Yields the records of an inventory without repeated ids. */
+async function* readUnique(
+  which: string,
+  records: AsyncIterable<PlacedRecord>,
+): AsyncGenerator<EndpointRecord> {
+  const seen = new Set<string>();
+  for await (const { value, position } of records) {
+    if (seen.has(value.id)) {
+      const place = `${quoteId(value.id)} on line ${position.line}`;
+      const message = `the ${which} inventory repeats the id ${place}; ids identify records`;
+      throw new RepeatedIdError(message);
+    }
+    seen.add(value.id);
+    yield value;
+  }
+}
+
+function compareRecords(before: EndpointRecord, after: EndpointRecord): RecordChange | null {
   const properties = [...new Set([...Object.keys(after), ...Object.keys(before)])]
     .map((key) => ({ key, before: getOwnValue(before, key), after: getOwnValue(after, key) }))
     .filter((property) => !isDeepStrictEqual(property.before, property.after));
@@ -151,19 +159,17 @@ function getOwnValue(record: EndpointRecord, key: string): unknown {
   return Object.hasOwn(record, key) ? record[key] : undefined;
 }
 
+function isPublic({ exposure }: EndpointRecord): boolean {
+  return exposure === 'public';
+}
+
 function moveToFront<T>(values: readonly T[], isFirst: (value: T) => boolean): T[] {
   return [...values.filter(isFirst), ...values.filter((value) => !isFirst(value))];
 }
 
-function createRepeatedIdError(which: string, id: string, line: number): RepeatedIdError {
-  return new RepeatedIdError(
-    `the ${which} inventory repeats the id ${quoteId(id)} on line ${line}; ids identify records`,
-  );
-}
-
-/** All formats mask credentials in URLs. */
-const FORMATTERS: Record<(typeof FORMATS)[number], (diff: InventoryDiff) => Iterable<string>> = {
-  *json({ changed, added, removed, unchanged }) {
+/** Formatters of differences. All of them mask credentials in URLs. */
+const FORMATTERS = {
+  *json({ changed, added, removed, unchanged }: InventoryDiff): Generator<string> {
     yield '{\n  "changed": ';
     yield* formatJsonList(Iterator.from(changed).map(maskChange), '  ');
     yield ',\n  "added": ';
@@ -172,46 +178,38 @@ const FORMATTERS: Record<(typeof FORMATS)[number], (diff: InventoryDiff) => Iter
     yield* formatJsonList(Iterator.from(removed).map(maskRecord), '  ');
     yield `,\n  "unchanged": ${unchanged}\n}\n`;
   },
-  *text(found) {
-    for (const { id, isWidened, properties } of found.changed) {
-      for (const change of properties) {
-        const kind = isWidened && change.key === 'exposure' ? 'widened' : 'changed';
-        yield lineOf(`${kind} ${JSON.stringify(maskId(id))} ${describe(change)}`);
+  *text(diff: InventoryDiff): Generator<string> {
+    for (const { kind, id, details } of listDifferences(diff)) {
+      for (const [index, detail] of details.entries()) {
+        // Of a widened record, the exposure is the first detail.
+        const label = kind === 'widened' && index > 0 ? 'changed' : kind.padEnd(7);
+        yield `${escapeInvisible(`${label} ${JSON.stringify(maskId(id))} ${detail}`)}\n`;
       }
     }
-    for (const [kind, records] of [
-      ['added  ', found.added],
-      ['removed', found.removed],
-    ] as const) {
-      for (const { id, name, exposure } of records) {
-        const shownId = JSON.stringify(maskId(id));
-        yield lineOf(`${kind} ${shownId} ${maskCredentials(name)} (${exposure})`);
-      }
-    }
-    yield `${summary(found)}\n`;
+    yield `${summarize(diff)}\n`;
   },
-  *md(found) {
+  *md(diff: InventoryDiff): Generator<string> {
     let separator = '';
-    for (const [kind, id, details] of rows(found)) {
+    for (const { kind, id, details } of listDifferences(diff)) {
       if (separator === '') yield '| | record | |\n| --- | --- | --- |\n';
       separator = '\n';
+      const label = kind === 'widened' ? '**exposure widened**' : kind;
       const shown = details.map((detail) => formatMarkdownCell(detail)).join('<br>');
-      yield `| ${kind} | ${formatMarkdownCell(id, maskId)} | ${shown} |\n`;
+      yield `| ${label} | ${formatMarkdownCell(id, maskId)} | ${shown} |\n`;
     }
-    yield `${separator}${summary(found)}\n`;
+    yield `${separator}${summarize(diff)}\n`;
   },
 };
 
-function lineOf(text: string): string {
-  return `${escapeInvisible(text)}\n`;
-}
-
-function* rows({ changed, added, removed }: InventoryDiff): Generator<[string, string, string[]]> {
+function* listDifferences({ changed, added, removed }: InventoryDiff) {
   for (const { id, isWidened, properties } of changed) {
-    yield [isWidened ? '**exposure widened**' : 'changed', id, properties.map(describe)];
+    yield { kind: isWidened ? 'widened' : 'changed', id, details: properties.map(describeChange) };
   }
-  for (const { id, name, exposure } of added) yield ['added', id, [`${name} (${exposure})`]];
-  for (const { id, name, exposure } of removed) yield ['removed', id, [`${name} (${exposure})`]];
+  for (const [kind, records] of Object.entries({ added, removed })) {
+    for (const { id, name, exposure } of records) {
+      yield { kind, id, details: [`${maskCredentials(name)} (${exposure})`] };
+    }
+  }
 }
 
 function maskChange({ id, isWidened, properties }: RecordChange): unknown {
@@ -229,32 +227,30 @@ function maskChange({ id, isWidened, properties }: RecordChange): unknown {
 
 /** Tells whether only masked credentials differ. */
 function hasOtherCredentials({ before, after }: PropertyChange): boolean {
-  const shown = asJson(after);
-  return shown !== JSON.stringify(after) && asJson(before) === shown;
+  const shown = formatMasked(after);
+  return shown !== JSON.stringify(after) && formatMasked(before) === shown;
 }
 
-function summary({ changed, added, removed, unchanged }: InventoryDiff): string {
+function summarize({ changed, added, removed, unchanged }: InventoryDiff): string {
   const widened = changed.filter(({ isWidened }) => isWidened).length;
   const noted = widened === 0 ? '' : ` (${widened} with wider exposure)`;
   return `${formatCount(changed.length, 'record')} changed${noted}, ${added.length} added, ${removed.length} removed, ${unchanged} unchanged`;
 }
 
-function describe(change: PropertyChange): string {
+function describeChange(change: PropertyChange): string {
   const { before, after } = change;
   const key = maskCredentials(change.key);
-  if (before === undefined) return `${key}: ${written(after)} added`;
-  if (after === undefined) return `${key}: ${written(before)} removed`;
-  if (hasOtherCredentials(change)) return `${key}: ${written(after)}, with other credentials`;
-  const [older, newer] = [written(before), written(after)];
+  const format = (value: unknown) =>
+    typeof value === 'string' ? maskCredentials(value) : formatMasked(value);
+  if (before === undefined) return `${key}: ${format(after)} added`;
+  if (after === undefined) return `${key}: ${format(before)} removed`;
+  if (hasOtherCredentials(change)) return `${key}: ${format(after)}, with other credentials`;
+  const [older, newer] = [format(before), format(after)];
   if (older !== newer) return `${key}: ${older} → ${newer}`;
   // JSON quotes distinguish the string "1" from the number 1.
-  return `${key}: ${asJson(before)} → ${asJson(after)}`;
+  return `${key}: ${formatMasked(before)} → ${formatMasked(after)}`;
 }
 
-function written(value: unknown): string {
-  return typeof value === 'string' ? maskCredentials(value) : asJson(value);
-}
-
-function asJson(value: unknown): string {
+function formatMasked(value: unknown): string {
   return JSON.stringify(maskValue(value));
 }

@@ -1,15 +1,16 @@
 import { createReadStream, existsSync } from 'node:fs';
 import { glob, stat } from 'node:fs/promises';
+import { Readable } from 'node:stream';
 import { MAX_TEXT_BYTES } from '../limits.ts';
-import { isGzip, type InventoryFormat, readUtf8 } from '../read/input.ts';
+import { type InventoryFormat, isGzip, readUtf8 } from '../read/input.ts';
 import { InvalidInventoryError, type PlacedRecord, readRecords } from '../read/inventory-reader.ts';
 import { type EndpointRecord, EXPOSURES } from '../record.ts';
 import {
-  parseChoice,
+  choiceOption,
   INPUT_FORMAT_HELP,
   INPUT_FORMAT_OPTION,
-  parseInputFormat,
   type InventoryIo,
+  textOption,
   UsageError,
 } from './command.ts';
 
@@ -25,12 +26,10 @@ export async function resolveInputFiles(args: readonly string[]): Promise<string
   if (args.filter((file) => file === '-').length > 1) {
     throw new UsageError('standard input can be read once; give - once');
   }
-  const files = await Promise.all(
-    args.map(async (arg) => {
-      return /[*?[\]{}]/.test(arg) && !existsSync(arg) ? await findMatches(arg) : [arg];
-    }),
-  );
-  return [...new Set(files.flat())];
+  const files = args.map((arg) => {
+    return /[*?[\]{}]/.test(arg) && !existsSync(arg) ? findMatches(arg) : [arg];
+  });
+  return [...new Set((await Promise.all(files)).flat())];
 }
 
 /**
@@ -41,10 +40,11 @@ export async function resolveInputFiles(args: readonly string[]): Promise<string
 export async function resolveSingleFile(args: readonly string[], purpose: string): Promise<string> {
   const [file, ...more] = args.length === 1 ? await resolveInputFiles(args) : args;
   if (file !== undefined && more.length === 0) return file;
-  if (args.length === 1) {
-    throw new UsageError(`one file is ${purpose}, and ${more.length + 1} match ${args[0]}`);
-  }
-  throw new UsageError(`one file is ${purpose}: give FILE, or - for standard input`);
+  throw new UsageError(
+    args.length === 1
+      ? `one file is ${purpose}, and ${more.length + 1} match ${args[0]}`
+      : `one file is ${purpose}: give FILE, or - for standard input`,
+  );
 }
 
 async function findMatches(pattern: string): Promise<string[]> {
@@ -83,8 +83,8 @@ export async function* readInput(
 
 /** Options of commands that select records of one file. */
 export const SELECT_OPTIONS = {
-  type: { type: 'string', multiple: true },
-  exposure: { type: 'string', multiple: true },
+  type: { ...textOption, multiple: true },
+  exposure: { ...choiceOption(...EXPOSURES), multiple: true },
   ...INPUT_FORMAT_OPTION,
 } as const;
 
@@ -92,19 +92,23 @@ export const SELECT_HELP = `  --type TYPE                       only records of 
   --exposure EXPOSURE               only records of this exposure, such as public; repeatable
 ${INPUT_FORMAT_HELP}`;
 
+type Selection = {
+  type?: string[];
+  exposure?: EndpointRecord['exposure'][];
+  'input-format'?: InventoryFormat;
+};
+
 /**
  * Returns the records that match the options. Without options, returns all records.
- * @throws UsageError if the file cannot be read or is invalid, or if an exposure is unknown.
+ * @throws UsageError if the file cannot be read or is invalid.
  */
 export async function selectRecords(
   file: string,
   io: InventoryIo,
-  values: { type?: string[]; exposure?: string[]; 'input-format'?: string },
+  { type, exposure, 'input-format': format }: Selection,
 ): Promise<EndpointRecord[]> {
-  const { type } = values;
-  const exposure = values.exposure?.map((given) => parseChoice('--exposure', EXPOSURES, given));
   const records = [];
-  for await (const { value } of readInput(file, io, parseInputFormat(values))) {
+  for await (const { value } of readInput(file, io, format)) {
     const isSelected =
       (type?.includes(value.type) ?? true) && (exposure?.includes(value.exposure) ?? true);
     if (isSelected) records.push(value);
@@ -127,37 +131,25 @@ export async function readText(
 ): Promise<string> {
   const stdin = file === '-' ? io?.stdin : undefined;
   const label = stdin === undefined ? file : '<stdin>';
+  const reject = (reason: string) => new UsageError(`cannot read ${label}: ${reason}`);
   const chunks: Uint8Array[] = [];
   let bytes = 0;
-  const checkSize = (size: number) => {
-    if (size <= maxBytes) return;
-    const limit = maxBytes / 1024 / 1024;
-    throw new UsageError(`cannot read ${label}: it is larger than ${limit} MiB; ${advice}`);
-  };
   try {
-    // Pipes and some files have no size.
-    if (stdin === undefined) checkSize((await stat(file)).size);
     for await (const chunk of stdin ?? createReadStream(file)) {
       bytes += chunk.length;
-      checkSize(bytes);
+      const limit = maxBytes / 1024 / 1024;
+      if (bytes > maxBytes) throw reject(`it is larger than ${limit} MiB; ${advice}`);
       chunks.push(chunk);
     }
   } catch (error) {
     throw toReadError(error, label);
   }
   const whole = Buffer.concat(chunks);
-  if (isGzip(whole)) {
-    throw new UsageError(`cannot read ${label}: it is compressed with gzip; decompress it first`);
-  }
+  if (isGzip(whole)) throw reject('it is compressed with gzip; decompress it first');
   let text = '';
-  async function* source() {
-    yield whole;
-  }
-  for await (const piece of readUtf8(source())) {
+  for await (const piece of readUtf8(Readable.from([whole]))) {
     if (Buffer.isBuffer(piece)) text += piece.toString();
-    else if (piece.code !== 'encoding/bom') {
-      throw new UsageError(`cannot read ${label}: ${piece.message}`);
-    }
+    else if (piece.code !== 'encoding/bom') throw reject(piece.message);
   }
   return text;
 }
@@ -168,17 +160,15 @@ export function toReadError(error: unknown, label: string): unknown {
   const isBadName = label.includes('\u{FFFD}') && getErrorCode(error) === 'ENOENT';
   const reason = isBadName ? 'its name is not UTF-8; rename it' : getFailureReason(error, 'read');
   if (reason === undefined) return error;
-  return new UsageError(`cannot read ${label || 'a file without a name'}: ${reason}`, {
-    cause: error,
-  });
+  const message = `cannot read ${label || 'a file without a name'}: ${reason}`;
+  return new UsageError(message, { cause: error });
 }
 
 /** Converts a write failure to a UsageError. Returns other errors unchanged. */
 export function toWriteError(error: unknown, label: string): unknown {
   const reason = getFailureReason(error, 'write');
-  return reason === undefined
-    ? error
-    : new UsageError(`cannot write ${label}: ${reason}`, { cause: error });
+  if (reason === undefined) return error;
+  return new UsageError(`cannot write ${label}: ${reason}`, { cause: error });
 }
 
 const TOO_LARGE_REASON = 'it is too large to be read whole; split it';

@@ -5,11 +5,10 @@ import { ImportError } from '../import/draft.ts';
 import { importNginx } from '../import/nginx.ts';
 import { importOpenApi } from '../import/openapi.ts';
 import { formatCount, formatJsonList } from '../text.ts';
-import { parseChoice, type Command, parseArguments, UsageError } from './command.ts';
-import { formatFileLabel, resolveSingleFile, toReadError, readText } from './files.ts';
+import { choiceOption, type Command, parseArguments, textOption, UsageError } from './command.ts';
+import { formatFileLabel, readText, resolveSingleFile, toReadError } from './files.ts';
 
-const SOURCES = ['compose', 'nginx', 'caddy', 'openapi'] as const;
-const IMPORTS = {
+const IMPORTERS = {
   compose: importCompose,
   nginx: importNginx,
   caddy: importCaddy,
@@ -38,40 +37,35 @@ export const importCommand: Command = {
   help: HELP,
   async run(argv, { io, out, log }) {
     const { values, positionals } = parseArguments('import', argv, {
-      from: { type: 'string' },
-      folder: { type: 'string' },
+      from: choiceOption('compose', 'nginx', 'caddy', 'openapi'),
+      folder: textOption,
     });
+    const { from, folder: path } = values;
     const file = await resolveSingleFile(positionals, 'imported');
-    const from = parseChoice('--from', SOURCES, values.from);
-    if (from === undefined) throw new UsageError(`give --from ${SOURCES.join('|')}`);
+    if (from === undefined) {
+      throw new UsageError(`give --from ${Object.keys(IMPORTERS).join('|')}`);
+    }
     const text = await readText(file, { io });
     const label = formatFileLabel(file);
-    const { folder: path } = values;
     const folder = path === undefined ? undefined : { path, file: file === '-' ? undefined : file };
-    const source = file === '-' ? from : basename(file);
-    const { records, withCredentials, skipped, moreSkipped } = attempt(() => {
-      const imported = IMPORTS[from](text, folder);
-      const { skipped: lines, moreSkipped: more } = imported;
-      return { ...imported.createDrafts(source), skipped: lines, moreSkipped: more };
-    });
-    await out.writeAll(formatJsonList(records));
-    await out.write('\n');
-    if (withCredentials > 0) {
-      log(`${formatCount(withCredentials, 'draft')} printed without the credentials in ${label}`);
-    }
-    for (const line of skipped) log(`skipped: ${line}`);
-    if (moreSkipped > 0) log(`skipped: ${moreSkipped} more`);
-    if (records.length === 0) log(`no endpoint found in ${label}; check --from ${from}`);
-    return 0;
-
-    function attempt<T>(read: () => T): T {
-      try {
-        return read();
-      } catch (error) {
-        if (!(error instanceof ImportError)) throw toReadError(error, path ?? label);
-        const message = `cannot read ${label} as ${from}: ${error.message}`;
-        throw new UsageError(message, { cause: error });
+    try {
+      const result = IMPORTERS[from](text, folder);
+      const { skipped, moreSkipped } = result;
+      const drafts = result.createDrafts(file === '-' ? from : basename(file));
+      await out.writeAll(formatJsonList(drafts.records));
+      await out.write('\n');
+      if (drafts.withCredentials > 0) {
+        const count = formatCount(drafts.withCredentials, 'draft');
+        log(`${count} printed without the credentials in ${label}`);
       }
+      for (const line of skipped) log(`skipped: ${line}`);
+      if (moreSkipped > 0) log(`skipped: ${moreSkipped} more`);
+      if (drafts.records.length === 0) log(`no endpoint found in ${label}; check --from ${from}`);
+      return 0;
+    } catch (error) {
+      if (!(error instanceof ImportError)) throw toReadError(error, path ?? label);
+      const message = `cannot read ${label} as ${from}: ${error.message}`;
+      throw new UsageError(message, { cause: error });
     }
   },
 };

@@ -5,32 +5,21 @@ import { dirname } from 'node:path';
 import type { Finding } from '../finding.ts';
 import { MAX_BASELINE_BYTES } from '../limits.ts';
 import { Baseline, parseBaseline } from '../lint/baseline.ts';
-import {
-  ConfigError,
-  type LintConfig,
-  lintInventory,
-  type LintOptions,
-  parseConfig,
-} from '../lint/lint.ts';
+import { ConfigError, lintInventory, type LintOptions, parseConfig } from '../lint/lint.ts';
 import { isGzip } from '../read/input.ts';
 import type { FileResult } from '../reporters.ts';
 import { formatCount } from '../text.ts';
 import {
   type Command,
-  type Context,
-  parseToday,
+  dayOption,
+  flagOption,
+  numberOption,
   parseArguments,
+  textOption,
   UsageError,
-  parseWholeNumber,
 } from './command.ts';
-import { toReadError, readText, toWriteError } from './files.ts';
-import {
-  CHECK_OPTIONS,
-  CHECK_OPTIONS_HELP,
-  type FileCheck,
-  parseCheckArguments,
-  checkFiles,
-} from './validate.ts';
+import { readText, resolveInputFiles, toReadError, toWriteError } from './files.ts';
+import { CHECK_OPTIONS, CHECK_OPTIONS_HELP, checkFiles } from './validate.ts';
 
 const CONFIG_FILE = 'inventory.config.json';
 
@@ -59,95 +48,97 @@ export const lintCommand: Command = {
   async run(argv, context) {
     const { values, positionals } = parseArguments('lint', argv, {
       ...CHECK_OPTIONS,
-      config: { type: 'string' },
-      baseline: { type: 'string' },
-      'update-baseline': { type: 'boolean' },
-      today: { type: 'string' },
-      'max-warnings': { type: 'string' },
-      fix: { type: 'boolean' },
+      config: textOption,
+      baseline: textOption,
+      'update-baseline': flagOption,
+      today: dayOption,
+      'max-warnings': numberOption(),
+      fix: flagOption,
     });
-    const files = await parseCheckArguments(positionals, values);
-    const maxWarnings = parseWholeNumber('--max-warnings', values['max-warnings']) ?? Infinity;
-    const options = { config: await readConfig(values.config), today: parseToday(values.today) };
-    const baseline = await openBaseline(values.baseline, values['update-baseline'] ?? false);
-    if (values.fix) await fixFiles(files, context, options);
+    const { baseline: file, 'update-baseline': isUpdate = false, today } = values;
+    const { config = existsSync(CONFIG_FILE) ? CONFIG_FILE : undefined } = values;
+    const files = await resolveInputFiles(positionals);
+    const options: LintOptions = {
+      ...(config !== undefined && { config: await readParsed(config, parseConfig) }),
+      ...(today !== undefined && { today }),
+    };
+    const known = await openBaseline(file, isUpdate);
+    const found = new Baseline(dirname(file ?? ''));
+    if (values.fix) {
+      const format = values['input-format'] && { format: values['input-format'] };
+      await fixFiles(files, { ...options, ...format }, context.log);
+    }
     const ids = new Map();
-    const { exitStatus, results } = await checkFiles(files, context, (source, more) =>
-      lintInventory(source, { ...more, ...options, ids, ignores: baseline.ignores }),
+    const ignores = (finding: Finding) =>
+      isUpdate ? found.add(finding) : (known?.has(finding) ?? false);
+    const { exitStatus, results } = await checkFiles(files, values, context, (source, more) =>
+      lintInventory(source, { ...more, ...options, ids, ignores }),
     );
-    const note = await baseline.end(results);
-    if (note !== null) context.log(note);
-    const warnings = results.reduce((sum, result) => sum + result.warnings, 0);
-    return warnings > maxWarnings ? Math.max(1, exitStatus) : exitStatus;
+    if (known !== null && file !== undefined) {
+      if (isUpdate) context.log(await updateBaseline(file, known, found, results));
+      else {
+        const stale = known.countStale(results.filter(isRead).map((result) => result.file));
+        const note = `${formatCount(stale, 'finding')} of ${file} not found any more; remove with --update-baseline`;
+        if (stale > 0) context.log(note);
+      }
+    }
+    const warnings = sum(results, (result) => result.warnings);
+    const isFailed = warnings > (values['max-warnings'] ?? Infinity);
+    return isFailed ? Math.max(1, exitStatus) : exitStatus;
   },
 };
 
-async function readConfig(given: string | undefined): Promise<LintConfig> {
-  if (given === undefined && !existsSync(CONFIG_FILE)) return {};
-  const file = given ?? CONFIG_FILE;
-  const text = await readText(file);
+function sum(results: readonly FileResult[], count: (result: FileResult) => number): number {
+  return results.reduce((all, result) => all + count(result), 0);
+}
+
+async function readParsed<T>(
+  file: string,
+  parse: (text: string, file: string) => T,
+  limit?: { maxBytes: number; advice: string },
+): Promise<T> {
+  const text = await readText(file, limit);
   try {
-    return parseConfig(text, file);
+    return parse(text, file);
   } catch (error) {
     if (!(error instanceof ConfigError)) throw error;
     throw new UsageError(error.message, { cause: error });
   }
 }
 
-/** Known findings to hide, and the note printed after the last file. */
-type KnownFindings = {
-  ignores: (finding: Finding) => boolean;
-  end(results: readonly FileResult[]): Promise<string | null>;
-};
-
 /** @throws UsageError if the baseline cannot be read or is invalid, or if an update lacks `--baseline`. */
-async function openBaseline(file: string | undefined, isUpdate: boolean): Promise<KnownFindings> {
+async function openBaseline(file: string | undefined, isUpdate: boolean): Promise<Baseline | null> {
   if (file === undefined) {
-    if (!isUpdate) return { ignores: () => false, end: () => Promise.resolve(null) };
-    throw new UsageError('--update-baseline needs --baseline FILE');
+    if (isUpdate) throw new UsageError('--update-baseline needs --baseline FILE');
+    return null;
   }
-  const folder = dirname(file);
-  const known = isUpdate && !existsSync(file) ? new Baseline(folder) : await readBaseline(file);
-  if (!isUpdate) {
-    return {
-      ignores: (finding) => known.has(finding),
-      end(results) {
-        const gone = known.countStale(results.filter(isRead).map((result) => result.file));
-        const note = `${formatCount(gone, 'finding')} of ${file} not found any more; remove with --update-baseline`;
-        return Promise.resolve(gone === 0 ? null : note);
-      },
-    };
-  }
-  const found = new Baseline(folder);
-  return {
-    ignores: (finding) => found.add(finding),
-    async end(results) {
-      // An incomplete baseline would report old findings as new in the next run.
-      const unread = results.find((result) => !isRead(result));
-      if (unread !== undefined) {
-        return `${file} was not changed, as ${unread.file} was not read to its end`;
-      }
-      const names = results.map((result) => result.file);
-      known.replace(names, found);
-      await replaceFile(file, known.toString()).catch((error: unknown) => {
-        throw toWriteError(error, file);
-      });
-      const errors = results.reduce((sum, result) => sum + result.errors, 0);
-      const rest =
-        errors === 0
-          ? ''
-          : `; ${formatCount(errors, 'error')} cannot be hidden: correct what is reported`;
-      return `${formatCount(found.size, 'finding')} written to ${file}${rest}`;
-    },
-  };
-}
-
-async function readBaseline(file: string): Promise<Baseline> {
-  const text = await readText(file, {
+  if (isUpdate && !existsSync(file)) return new Baseline(dirname(file));
+  return readParsed(file, parseBaseline, {
     maxBytes: MAX_BASELINE_BYTES,
     advice: 'use it for fewer files, or fix the most frequent findings',
   });
-  return parseBaseline(text, file);
+}
+
+/** Writes the found findings into the baseline. Returns a note for the log. */
+async function updateBaseline(
+  file: string,
+  known: Baseline,
+  found: Baseline,
+  results: readonly FileResult[],
+): Promise<string> {
+  // An incomplete baseline would report old findings as new in the next run.
+  const unread = results.find((result) => !isRead(result));
+  if (unread !== undefined) {
+    return `${file} was not changed, as ${unread.file} was not read to its end`;
+  }
+  known.replace(
+    results.map((result) => result.file),
+    found,
+  );
+  await replaceFile(file, known.toString());
+  const errors = sum(results, (result) => result.errors);
+  const rest = `; ${formatCount(errors, 'error')} cannot be hidden: correct what is reported`;
+  return `${formatCount(found.size, 'finding')} written to ${file}${errors === 0 ? '' : rest}`;
 }
 
 function isRead({ isComplete, status }: FileResult): boolean {
@@ -159,34 +150,38 @@ function isRead({ isComplete, status }: FileResult): boolean {
  * @throws UsageError for standard input, special and compressed files, and for failures to write.
  */
 async function fixFiles(
-  { files, inputFormat }: FileCheck,
-  { log }: Context,
-  options: Pick<LintOptions, 'config' | 'today'>,
+  files: readonly string[],
+  options: LintOptions,
+  log: (message: string) => void,
 ): Promise<void> {
   for (const file of files) {
-    if (file === '-' || (await readable(file, isSpecial))) {
+    if (file === '-' || (await tryRead(file, isSpecial))) {
       const kind = file === '-' ? 'standard input' : `${file}, which is a pipe or a device`;
       throw new UsageError(`--fix writes files and not ${kind}; save it as a file, and name that`);
     }
   }
   for (const file of files) {
-    const bytes = await readable(file, (path) => readFile(path));
-    if (bytes === undefined) continue;
-    if (isGzip(bytes)) {
+    const read = await tryRead(file, async (path) => {
+      const bytes = await readFile(path);
+      return { bytes, written: isGzip(bytes) ? null : bytes.toString() };
+    });
+    if (read === undefined) continue;
+    const { bytes, written } = read;
+    if (written === null) {
       throw new UsageError(`--fix writes text, and ${file} is compressed; decompress it first`);
     }
-    const format = inputFormat && { format: inputFormat };
-    const { text, applied } = await fix(file, bytes, { ...options, ...format });
+    const findings = await Array.fromAsync(lintInventory(bytes, { ...options, file }));
+    // A rewrite would lose invalid UTF-8.
+    if (findings.some(({ code }) => code.startsWith('encoding/utf'))) continue;
+    const { text, applied } = applyFixes(written, findings);
     if (applied === 0) continue;
-    await replaceFile(file, text).catch((error: unknown) => {
-      throw toWriteError(error, file);
-    });
+    await replaceFile(file, text);
     log(`${formatCount(applied, 'finding')} fixed in ${file}`);
   }
 }
 
 /** Returns the result of a read. Undefined if the file cannot be read. */
-async function readable<T>(
+async function tryRead<T>(
   file: string,
   read: (file: string) => Promise<T>,
 ): Promise<T | undefined> {
@@ -198,24 +193,10 @@ async function readable<T>(
   }
 }
 
-/** Reading a pipe may block forever and consumes its contents. */
+/** Tells whether a file is a pipe or device. Reading a pipe may block forever and consumes its contents. */
 async function isSpecial(file: string): Promise<boolean> {
   const found = await stat(file);
   return !found.isFile() && !found.isDirectory();
-}
-
-async function fix(file: string, bytes: Buffer, options: LintOptions) {
-  const findings: Finding[] = [];
-  for await (const finding of lintInventory(bytes, { ...options, file })) {
-    if (finding.fix !== undefined) findings.push(finding);
-    // A rewrite would lose invalid UTF-8.
-    if (finding.code.startsWith('encoding/utf')) return { text: '', applied: 0 };
-  }
-  try {
-    return applyFixes(bytes.toString(), findings);
-  } catch (error) {
-    throw toReadError(error, file);
-  }
 }
 
 /**
@@ -228,49 +209,45 @@ export function applyFixes(
 ): { text: string; applied: number } {
   const parts: string[] = [];
   let from = 0;
-  let applied = 0;
   let line = 1;
   let lineStart = text.startsWith('\uFEFF') ? 1 : 0;
   for (const finding of findings.toSorted((a, b) => a.line - b.line || a.column - b.column)) {
-    const { fix: found, column } = finding;
+    const { fix, column } = finding;
     for (; line < finding.line; line += 1) lineStart = text.indexOf('\n', lineStart) + 1;
     let at = lineStart;
     // Columns count code points, offsets UTF-16 code units.
     for (let nth = 1; nth < column; nth += 1) at += (text.codePointAt(at) ?? 0) > 0xffff ? 2 : 1;
     // Two findings may fix the same place. The first fix wins.
-    if (found === undefined || at < from || !text.startsWith(found.written, at)) continue;
-    parts.push(text.slice(from, at), found.replacement);
-    from = at + found.written.length;
-    applied += 1;
+    if (fix === undefined || at < from || !text.startsWith(fix.written, at)) continue;
+    parts.push(text.slice(from, at), fix.replacement);
+    from = at + fix.written.length;
   }
-  return { text: parts.join('') + text.slice(from), applied };
+  return { text: parts.join('') + text.slice(from), applied: parts.length / 2 };
 }
 
 /**
- * Replaces a file atomically, also in case of a power failure. Keeps symbolic links and
- * permissions.
- * @throws Errors of the file system.
+ * Replaces a file atomically, also in case of a power failure. Keeps symbolic links and permissions.
+ * @throws UsageError for errors of the file system.
  */
 export async function replaceFile(file: string, text: string): Promise<void> {
-  const old = await realpath(file).then(
-    async (path) => {
-      await access(path, constants.W_OK);
-      return { path, mode: (await stat(path)).mode };
-    },
-    (error: NodeJS.ErrnoException) => {
-      if (error.code !== 'ENOENT') throw error;
-      return { path: file, mode: undefined };
-    },
-  );
-  const next = `${old.path}.${randomUUID()}.tmp`;
+  let next: string | undefined;
   try {
-    await using opened = await open(next, 'wx', old.mode);
+    const path = await realpath(file).catch((error: NodeJS.ErrnoException) => {
+      if (error.code !== 'ENOENT') throw error;
+      return file;
+    });
+    const old = existsSync(path) ? await stat(path) : undefined;
+    if (old !== undefined) await access(path, constants.W_OK);
+    next = `${path}.${randomUUID()}.tmp`;
+    await using opened = await open(next, 'wx', old?.mode);
     // The umask applies to new files only. Some file systems have no permissions.
-    if (old.mode !== undefined) await opened.chmod(old.mode).catch(() => undefined);
+    if (old !== undefined) await opened.chmod(old.mode).catch(() => undefined);
     await opened.writeFile(text);
     await opened.sync();
-    await rename(next, old.path);
+    await rename(next, path);
+  } catch (error) {
+    throw toWriteError(error, file);
   } finally {
-    await rm(next, { force: true });
+    if (next !== undefined) await rm(next, { force: true });
   }
 }

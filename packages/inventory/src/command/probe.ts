@@ -7,25 +7,23 @@ import {
   type Observation,
   probeAll,
 } from '../probe/probe.ts';
-import { formatCount, formatJson, escapeInvisible } from '../text.ts';
+import { escapeInvisible, formatCount, formatJson } from '../text.ts';
 import {
-  parseChoice,
+  choiceOption,
   type Command,
+  numberOption,
   parseArguments,
   type Printer,
+  textOption,
   UsageError,
-  parseWholeNumber,
 } from './command.ts';
 import {
-  resolveSingleFile,
   readText,
+  resolveSingleFile,
   SELECT_HELP,
   SELECT_OPTIONS,
   selectRecords,
 } from './files.ts';
-
-/** Upper limit of `--timeout`. Timers cannot exceed a few weeks. */
-const MAX_TIMEOUT_SECONDS = 600;
 
 const HELP = `Connects to the endpoints of an inventory, each at the host and port of its record and nowhere else, and
 reports as soon as it is known: whether it answers, when its certificate expires, and whether its
@@ -50,52 +48,44 @@ export const probeCommand: Command = {
   async run(argv, { io, out }) {
     const { values, positionals } = parseArguments('probe', argv, {
       ...SELECT_OPTIONS,
-      timeout: { type: 'string' },
-      'expiry-days': { type: 'string' },
-      concurrency: { type: 'string' },
-      'per-second': { type: 'string' },
-      ca: { type: 'string' },
-      format: { type: 'string' },
+      // Timers cannot exceed a few weeks.
+      timeout: numberOption({ min: 1, max: 600 }),
+      'expiry-days': numberOption(),
+      concurrency: numberOption({ min: 1, max: MAX_CONCURRENT_PROBES }),
+      'per-second': numberOption({ min: 1, max: MAX_PROBES_PER_SECOND }),
+      ca: textOption,
+      format: choiceOption('text', 'json'),
     });
+    const { timeout = 5, 'expiry-days': expiryDays = 14, concurrency = 4, ca } = values;
     const file = await resolveSingleFile(positionals, 'probed');
-    const format = parseChoice('--format', ['text', 'json'], values.format) ?? 'text';
-    const timeout =
-      parseWholeNumber('--timeout', values.timeout, { min: 1, max: MAX_TIMEOUT_SECONDS }) ?? 5;
-    const options = {
+    const observations = probeAll(await selectRecords(file, io, values), {
       timeoutMs: 1000 * timeout,
-      expiryDays: parseWholeNumber('--expiry-days', values['expiry-days']) ?? 14,
-      concurrency:
-        parseWholeNumber('--concurrency', values.concurrency, {
-          min: 1,
-          max: MAX_CONCURRENT_PROBES,
-        }) ?? 4,
-      perSecond:
-        parseWholeNumber('--per-second', values['per-second'], {
-          min: 1,
-          max: MAX_PROBES_PER_SECOND,
-        }) ?? 5,
-      ca: values.ca === undefined ? undefined : await readCertificates(values.ca),
-    };
-    const observations = probeAll(await selectRecords(file, io, values), options);
-    return format === 'json' ? printJson(observations, out) : printText(observations, out);
+      expiryDays,
+      concurrency,
+      perSecond: values['per-second'] ?? 5,
+      ca: ca === undefined ? undefined : await readCertificates(ca),
+    });
+    const print = values.format === 'json' ? printJson : printText;
+    return (await print(observations, out)) ? 1 : 0;
   },
 };
 
-async function printText(observations: AsyncIterable<Observation>, out: Printer): Promise<number> {
+/** Prints a line for each observation. Returns whether an endpoint has problems. */
+async function printText(observations: AsyncIterable<Observation>, out: Printer): Promise<boolean> {
   const counts = { all: 0, bad: 0, skipped: 0 };
   for await (const found of observations) {
     counts.all += 1;
     if (found.problems.length > 0) counts.bad += 1;
     if (found.isReachable === null) counts.skipped += 1;
-    await out.write(`${escapeInvisible(line(found))}\n`);
+    await out.write(`${escapeInvisible(formatObservation(found))}\n`);
     if (out.isClosed) break;
   }
   const noted = counts.skipped === 0 ? '' : `, ${counts.skipped} not probed`;
   await out.write(`${formatCount(counts.all, 'endpoint')}, ${counts.bad} with problems${noted}\n`);
-  return counts.bad > 0 ? 1 : 0;
+  return counts.bad > 0;
 }
 
-async function printJson(observations: AsyncIterable<Observation>, out: Printer): Promise<number> {
+async function printJson(observations: AsyncIterable<Observation>, out: Printer): Promise<boolean> {
   let isBad = false;
   let separator = '[';
   for await (const found of observations) {
@@ -108,7 +98,7 @@ async function printJson(observations: AsyncIterable<Observation>, out: Printer)
     if (out.isClosed) break;
   }
   await out.write(separator === '[' ? '[]\n' : '\n]\n');
-  return isBad ? 1 : 0;
+  return isBad;
 }
 
 /** @throws UsageError if the file contains no certificate or an invalid certificate. */
@@ -131,21 +121,19 @@ async function readCertificates(file: string): Promise<string> {
   return text;
 }
 
-function line({ id, target, isReachable, problems, certificate, answer }: Observation): string {
+function formatObservation(observation: Observation): string {
+  const { id, target, isReachable, problems, certificate, answer } = observation;
   const name = JSON.stringify(maskId(id));
   if (isReachable === null) {
-    const reason =
-      target === null
-        ? 'the record names no host and port'
-        : `${maskCredentials(target)} uses datagrams, such as UDP, which are not probed`;
-    return `skipped ${name}: ${reason}`;
+    return target === null
+      ? `skipped ${name}: the record names no host and port`
+      : `skipped ${name}: ${maskCredentials(target)} uses datagrams, such as UDP, which are not probed`;
   }
-  const details = [
-    ...problems.map(({ message, code }) => `${message} [${code}]`),
-    ...(certificate === undefined ? [] : [`certificate to ${toDay(certificate.validTo)}`]),
-    ...(answer === undefined ? [] : [`HTTP ${answer.status}`]),
-    ...(answer?.redirectsTo ? [`redirects to ${answer.redirectsTo}, which was not followed`] : []),
-  ];
+  const details = problems.map(({ message, code }) => `${message} [${code}]`);
+  if (certificate !== undefined) details.push(`certificate to ${toDay(certificate.validTo)}`);
+  if (answer !== undefined) details.push(`HTTP ${answer.status}`);
+  const redirect = answer?.redirectsTo;
+  if (redirect) details.push(`redirects to ${redirect}, which was not followed`);
   const status = problems.length > 0 ? 'problem' : 'ok     ';
   const text = `${target}: ${details.join('; ') || 'it answers'}`;
   return `${status} ${name} ${maskCredentials(text)}`;

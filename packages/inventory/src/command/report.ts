@@ -1,25 +1,24 @@
 import { basename } from 'node:path';
 import { maskCredentials, maskRecord } from '../credentials.ts';
-import type { EndpointRecord } from '../record.ts';
+import { toDay } from '../day.ts';
 import {
   formatCsvReport,
   formatHtmlReport,
-  isLargeReport,
   formatMarkdownReport,
+  isLargeReport,
 } from '../report/report.ts';
 import { formatCount } from '../text.ts';
 import {
-  parseChoice,
+  choiceOption,
   type Command,
-  parseToday,
+  dayOption,
   INPUT_FORMAT_HELP,
   INPUT_FORMAT_OPTION,
-  parseInputFormat,
   parseArguments,
+  textOption,
 } from './command.ts';
-import { resolveSingleFile, readInput } from './files.ts';
+import { readInput, resolveSingleFile } from './files.ts';
 
-const FORMATS = ['html', 'md', 'csv'] as const;
 const REPORTS = { html: formatHtmlReport, md: formatMarkdownReport, csv: formatCsvReport };
 
 const HELP = `Prints the contents of an inventory: counts by exposure, owner and age of the last review, and all records.
@@ -42,23 +41,19 @@ export const reportCommand: Command = {
   help: HELP,
   async run(argv, { io, out, log }) {
     const { values, positionals } = parseArguments('report', argv, {
-      format: { type: 'string' },
-      title: { type: 'string' },
-      today: { type: 'string' },
+      format: choiceOption('html', 'md', 'csv'),
+      title: textOption,
+      today: dayOption,
       ...INPUT_FORMAT_OPTION,
     });
     const file = await resolveSingleFile(positionals, 'reported on');
-    const format = parseChoice('--format', FORMATS, values.format) ?? 'html';
-    const today = parseToday(values.today);
+    const { format = 'html', today = toDay(new Date()), 'input-format': inputFormat } = values;
     const title = values.title ?? (file === '-' ? 'Endpoint inventory' : basename(file));
-    const records: EndpointRecord[] = [];
-    for await (const { value } of readInput(file, io, parseInputFormat(values))) {
-      records.push(maskRecord(value));
-    }
+    const input = readInput(file, io, inputFormat);
+    const records = await Array.fromAsync(input, ({ value }) => maskRecord(value));
     if (format === 'html' && isLargeReport(records)) {
-      log(
-        `a page of ${formatCount(records.length, 'record')} is slow in browsers; use --format csv for a spreadsheet`,
-      );
+      const count = formatCount(records.length, 'record');
+      log(`a page of ${count} is slow in browsers; use --format csv for a spreadsheet`);
     }
     await out.writeAll(REPORTS[format](records, { title: maskCredentials(title), today }));
     return 0;

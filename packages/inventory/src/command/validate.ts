@@ -1,38 +1,30 @@
 import { once } from 'node:events';
 import type { Finding } from '../finding.ts';
-import {
-  type FileResult,
-  createGithubReporter,
-  createJsonReporter,
-  type Reporter,
-  createSarifReporter,
-  createTextReporter,
-} from '../reporters.ts';
 import type { InventoryFormat, InventorySource } from '../read/input.ts';
 import {
   validateInventory,
   type ValidateOptions,
   type ValidationSummary,
 } from '../read/inventory-reader.ts';
+import { type FileResult, type Reporter, REPORTERS } from '../reporters.ts';
 import {
-  parseChoice,
+  choiceOption,
   type Command,
   type Context,
+  flagOption,
   INPUT_FORMAT_OPTION,
-  parseInputFormat,
-  type InventoryIo,
+  numberOption,
   parseArguments,
   UsageError,
-  parseWholeNumber,
 } from './command.ts';
-import { resolveInputFiles, formatFileLabel, toReadError } from './files.ts';
+import { formatFileLabel, resolveInputFiles, toReadError } from './files.ts';
 
 /** Options of commands that check files. */
 export const CHECK_OPTIONS = {
-  format: { type: 'string' },
+  format: choiceOption('text', 'json', 'sarif', 'github'),
   ...INPUT_FORMAT_OPTION,
-  'max-errors': { type: 'string' },
-} as const;
+  'max-errors': numberOption({ min: 1 }),
+};
 
 export const CHECK_OPTIONS_HELP = `  --format text|json|sarif|github   the output format (default: text)
   --input-format json|jsonl|yaml    the format of every FILE, whatever its name
@@ -57,50 +49,29 @@ export const validateCommand: Command = {
   async run(argv, context) {
     const { values, positionals } = parseArguments('validate', argv, {
       ...CHECK_OPTIONS,
-      watch: { type: 'boolean' },
+      watch: flagOption,
     });
-    const files = await parseCheckArguments(positionals, values);
-    const check = async () => (await checkFiles(files, context, validateInventory)).exitStatus;
+    const files = await resolveInputFiles(positionals);
+    const check = async () =>
+      (await checkFiles(files, values, context, validateInventory)).exitStatus;
     if (!values.watch) return check();
-    if (files.format === 'json' || files.format === 'sarif') {
+    if (values.format === 'json' || values.format === 'sarif') {
       throw new UsageError(
-        `--watch prints findings repeatedly, and ${files.format} is one document; choose text or github`,
+        `--watch prints findings repeatedly, and ${values.format} is one document; choose text or github`,
       );
     }
-    return watchFiles(files.files, context.io, check);
+    return watchFiles(files, context.io.signal, check);
   },
 };
 
-const OUTPUT_FORMATS = ['text', 'json', 'sarif', 'github'] as const;
-
-/** Files to check, with their input and output options. */
-export type FileCheck = {
-  files: readonly string[];
-  format: (typeof OUTPUT_FORMATS)[number];
-  inputFormat: InventoryFormat | undefined;
-  maxErrors: number | undefined;
+type CheckValues = {
+  format?: keyof typeof REPORTERS;
+  'input-format'?: InventoryFormat;
+  'max-errors'?: number;
 };
 
-type CheckValues = { format?: string; 'input-format'?: string; 'max-errors'?: string };
-
-/**
- * Parses the files and options of a check.
- * @throws UsageError
- */
-export async function parseCheckArguments(
-  positionals: string[],
-  values: CheckValues,
-): Promise<FileCheck> {
-  return {
-    files: await resolveInputFiles(positionals),
-    format: parseChoice('--format', OUTPUT_FORMATS, values.format) ?? 'text',
-    inputFormat: parseInputFormat(values),
-    maxErrors: parseWholeNumber('--max-errors', values['max-errors'], { min: 1 }),
-  };
-}
-
 /** Finds the problems of one inventory, as `validateInventory` does. */
-export type InventoryCheck = (
+type InventoryCheck = (
   source: InventorySource,
   options: ValidateOptions & { file: string },
 ) => AsyncGenerator<Finding, ValidationSummary, undefined>;
@@ -109,16 +80,24 @@ const EXIT_STATUS = { valid: 0, invalid: 1, unreadable: 2 } as const;
 
 /** Checks files in sequence and prints the findings. Returns the highest exit status. */
 export async function checkFiles(
-  checked: FileCheck,
-  context: Context,
+  files: readonly string[],
+  values: CheckValues,
+  { out, log, io }: Context,
   check: InventoryCheck,
 ): Promise<{ exitStatus: number; results: FileResult[] }> {
-  const { out, log, io } = context;
-  const reporter = createReporter(checked.format, io);
+  const isTerminal = io.isTTY ?? ('isTTY' in io.stdout && io.stdout.isTTY === true);
+  // Any non-empty value disables colors: https://no-color.org
+  const isColored = isTerminal && !io.env['NO_COLOR'];
+  const reporter = REPORTERS[values.format ?? 'text']({ showsExcerpts: isTerminal, isColored });
   const results: FileResult[] = [];
   await out.write(reporter.begin());
-  for (const file of checked.files) {
-    const result = await checkFile(file, checked, { context, reporter, check });
+  for (const file of files) {
+    const findings = check(file === '-' ? io.stdin : { path: file }, {
+      file: formatFileLabel(file),
+      ...(values['input-format'] && { format: values['input-format'] }),
+      ...(values['max-errors'] && { maxErrors: values['max-errors'] }),
+    });
+    const result = await reportFindings(findings, formatFileLabel(file), out, reporter);
     if (result.reason !== undefined) log(result.reason);
     await out.write(reporter.fileEnd(result));
     results.push(result);
@@ -128,61 +107,36 @@ export async function checkFiles(
   return { exitStatus, results };
 }
 
-async function checkFile(
+async function reportFindings(
+  checked: ReturnType<InventoryCheck>,
   file: string,
-  { inputFormat, maxErrors }: FileCheck,
-  {
-    context: { io, out },
-    reporter,
-    check,
-  }: { context: Context; reporter: Reporter; check: InventoryCheck },
+  out: Context['out'],
+  reporter: Reporter,
 ): Promise<FileResult> {
-  const label = formatFileLabel(file);
-  const result: FileResult = {
-    file: label,
-    status: 'valid',
-    records: 0,
-    errors: 0,
-    warnings: 0,
-    isComplete: false,
-  };
-  await using findings = check(file === '-' ? io.stdin : { path: file }, {
-    file: label,
-    ...(inputFormat && { format: inputFormat }),
-    ...(maxErrors && { maxErrors }),
-  });
+  const counts = { errors: 0, warnings: 0 };
+  let status: FileResult['status'] = 'valid';
+  await using findings = checked;
   try {
     let step = await findings.next();
     while (!step.done) {
       const { severity, code } = step.value;
-      result[severity === 'error' ? 'errors' : 'warnings'] += 1;
-      if (severity === 'error') result.status = 'invalid';
-      if (code === 'encoding/utf-16') result.status = 'unreadable';
+      counts[severity === 'error' ? 'errors' : 'warnings'] += 1;
+      if (severity === 'error') status = 'invalid';
+      if (code === 'encoding/utf-16') status = 'unreadable';
       await out.write(reporter.finding(step.value));
       // Without a reader, further findings of an invalid file have no effect.
-      if (out.isClosed && result.status !== 'valid') return result;
+      if (out.isClosed && status !== 'valid') {
+        return { file, status, records: 0, ...counts, isComplete: false };
+      }
       step = await findings.next();
     }
-    return { ...result, ...step.value };
+    const { records, ...rest } = step.value;
+    return { file, status, records, ...counts, ...rest };
   } catch (error) {
-    const failure = toReadError(error, label);
+    const failure = toReadError(error, file);
     if (!(failure instanceof UsageError)) throw error;
-    const { records: _unknown, ...known } = result;
-    return { ...known, status: 'unreadable', reason: failure.message };
+    return { file, status: 'unreadable', ...counts, isComplete: false, reason: failure.message };
   }
-}
-
-/** Creates the reporter of a format. Colors and excerpts are for terminals only. */
-function createReporter(format: FileCheck['format'], io: InventoryIo): Reporter {
-  if (format === 'json') return createJsonReporter();
-  if (format === 'sarif') return createSarifReporter();
-  if (format === 'github') return createGithubReporter();
-  const isTerminal = io.isTTY ?? ('isTTY' in io.stdout && io.stdout.isTTY === true);
-  // Any non-empty value disables colors: https://no-color.org
-  return createTextReporter({
-    showsExcerpts: isTerminal,
-    isColored: isTerminal && !io.env['NO_COLOR'],
-  });
 }
 
 /**
@@ -191,23 +145,22 @@ function createReporter(format: FileCheck['format'], io: InventoryIo): Reporter 
  * @throws UsageError if the files include standard input or cannot be watched.
  */
 async function watchFiles(
-  files: readonly string[],
-  { signal }: Pick<InventoryIo, 'signal'>,
+  files: string[],
+  signal: AbortSignal | undefined,
   check: () => Promise<number>,
 ): Promise<number> {
   if (files.includes('-')) throw new UsageError('standard input cannot be watched; name files');
   const { watch } = await import('chokidar');
-  const watcher = watch([...files], { ignoreInitial: true, atomic: true });
+  const watcher = watch(files, { ignoreInitial: true, atomic: true });
   let changed = Promise.withResolvers<void>();
   const wake = () => changed.resolve();
   watcher.on('all', wake);
   signal?.addEventListener('abort', wake);
   const failed = new Promise<never>((_, reject) => {
-    watcher.on('error', (error) => {
-      const reason = error instanceof Error ? error.message : String(error);
-      reject(
-        new UsageError(`cannot watch the files: ${reason}; check again by hand`, { cause: error }),
-      );
+    watcher.on('error', (cause) => {
+      const reason = cause instanceof Error ? cause.message : String(cause);
+      const message = `cannot watch the files: ${reason}; check again by hand`;
+      reject(new UsageError(message, { cause }));
     });
   });
   try {

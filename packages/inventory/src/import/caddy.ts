@@ -1,25 +1,26 @@
-import { isValidPort, toHostProperties, getNetworkScope, removeBrackets } from '../address.ts';
+import { getNetworkScope, isValidPort, removeBrackets, toHostProperties } from '../address.ts';
 import { MAX_IMPORT_DEPTH } from '../limits.ts';
 import { shorten } from '../text.ts';
-import { type EndpointFacts, ImportResult, ImportError, SiteNotes } from './draft.ts';
+import { type EndpointFacts, ImportError, ImportResult, SiteNotes } from './draft.ts';
 import {
   countNewlines,
-  UNMATCHED_BRACE_MESSAGE,
   findQuoteEnd,
+  readBlock,
   TOO_DEEP_MESSAGE,
   UNCLOSED_BLOCK_MESSAGE,
+  UNMATCHED_BRACE_MESSAGE,
 } from './source.ts';
 
-/** A site of a Caddyfile. */
+/** Logical line. `isHead` is true at the top level, for the addresses of a site, snippets, imports and variables. */
+type Line = { words: string[]; opens: boolean; isHead: boolean; number: number };
+type Lines = Iterator<Line | null>;
+
 type Site = {
-  head: Line;
   notes: SiteNotes;
   /** Whether the site has a `tls` directive. */
   hasTls: boolean;
   /** Whether `bind` restricts the site to its own machine. Undefined without `bind`. */
   isLocal: boolean | undefined;
-  /** Opening lines of the currently open blocks. */
-  blocks: Line[];
 };
 
 const UNKNOWN = 'is known only where Caddy runs';
@@ -27,50 +28,43 @@ const UNKNOWN = 'is known only where Caddy runs';
 /** Imports the sites of a Caddyfile, with one draft per address. */
 export function importCaddy(source: string): ImportResult {
   const result = new ImportResult();
-  for (const { head, notes, hasTls, isLocal } of sitesOf(readLines(source), result)) {
-    for (const address of head.words.flatMap((word) => word.split(',').filter(Boolean))) {
-      const found = parseSiteAddress(address, hasTls);
-      if (found === null) {
-        const reason = address.includes('{') ? UNKNOWN : 'is not the address of a site';
-        result.skip(() => `line ${head.number}: ${shorten(address)} ${reason}`);
-        continue;
-      }
-      const text = [found.notes, notes.describeRest()].filter(Boolean).join(' ');
-      const exposure = isLocal ? ('local' as const) : found.exposure;
-      result.add({ ...found, exposure, auth: notes.describeAuth(), notes: text });
+  const lines = readLines(source);
+  for (const head of readBlock(lines)) {
+    const isImport = head.words[0] === 'import';
+    if (head.isHead && isImport) skipImport(head, 'import those files too', result);
+    if (!head.isHead || isImport || !isSite(head, result)) {
+      if (head.opens) ignoreBlock(lines);
+      continue;
     }
+    const site: Site = { notes: new SiteNotes(), hasTls: false, isLocal: undefined };
+    // A site without braces ends with the file.
+    readSite(lines, site, result);
+    addSite(head, site, result);
   }
   return result;
 }
 
-function* sitesOf(lines: Iterable<Line | null>, result: ImportResult): Generator<Site> {
-  let site: Site | undefined;
-  for (const line of lines) {
-    if (line === null) {
-      if (site === undefined || site.blocks.pop() !== undefined) continue;
-      yield site;
-      site = undefined;
-    } else if (line.words[0] === 'import' && (line.isHead || site !== undefined)) {
-      const advice =
-        site === undefined
-          ? 'import those files too'
-          : 'its additions to the site are unknown; check it for authentication and targets';
-      result.skip(() => `line ${line.number}: import ${shorten(line.words[1] ?? '')}: ${advice}`);
-      if (line.opens) site?.blocks.push(line);
-    } else if (line.isHead) {
-      if (isSite(line, result)) {
-        site = {
-          head: line,
-          notes: new SiteNotes(),
-          hasTls: false,
-          isLocal: undefined,
-          blocks: [],
-        };
-      }
-    } else if (site !== undefined) readLine(site, line);
+function addSite({ words, number }: Line, site: Site, result: ImportResult): void {
+  const { notes, hasTls, isLocal } = site;
+  for (const address of words.flatMap((word) => word.split(',').filter(Boolean))) {
+    const found = parseSiteAddress(address, hasTls);
+    if (found === null) {
+      const reason = address.includes('{') ? UNKNOWN : 'is not the address of a site';
+      result.skip(() => `line ${number}: ${shorten(address)} ${reason}`);
+      continue;
+    }
+    const text = [found.notes, notes.describeRest()].filter(Boolean).join(' ');
+    const exposure = isLocal ? ('local' as const) : found.exposure;
+    result.add({ ...found, exposure, auth: notes.describeAuth(), notes: text });
   }
-  // A site without braces ends with the file.
-  if (site !== undefined) yield site;
+}
+
+function skipImport({ words, number }: Line, advice: string, result: ImportResult): void {
+  result.skip(() => `line ${number}: import ${shorten(words[1] ?? '')}: ${advice}`);
+}
+
+function ignoreBlock(lines: Lines): void {
+  for (const line of readBlock(lines)) if (line.opens) ignoreBlock(lines);
 }
 
 /** Tells whether a line opens a site and not global options, a snippet `(name)` or a named route `&(name)`. */
@@ -83,35 +77,46 @@ function isSite(head: Line, result: ImportResult): boolean {
   }
   if (opens) return words.length > 0 && !/^&?\(.*\)$/s.test(first);
   // A Caddyfile fragment may begin with a directive such as `respond`.
-  if (/[.:*]|^localhost$/.test(first) && !isVariable(head)) return true;
-  const reason = isVariable(head) ? UNKNOWN : 'belongs to no known site';
+  if (/[.:*]|^localhost$/.test(first) && !isVariable(words)) return true;
+  const reason = isVariable(words) ? UNKNOWN : 'belongs to no known site';
   result.skip(() => `line ${number}: ${shorten(first)} ${reason}`);
   return false;
 }
 
-function readLine(site: Site, line: Line): void {
-  const { notes, blocks } = site;
-  const [name = '', ...values] = line.words;
-  const isMatcher = /^[/@]/.test(values[0] ?? '');
-  const targets = values.filter((value) => !/^[/@*]/.test(value));
-  // A `route` without a matcher applies to the whole site.
-  const block = blocks.findLast(({ words }) => words.length > 1 || words[0] !== 'route');
-  const part = isMatcher ? values[0] : (block?.words[1] ?? block?.words[0]);
-  if (name === 'reverse_proxy' || (name === 'to' && blocks.at(-1)?.words[0] === 'reverse_proxy')) {
-    for (const upstream of targets) notes.addUpstream(upstream);
-  } else if (name === 'basic_auth' || name === 'basicauth') {
-    notes.addRequirement('HTTP basic authentication', part);
-  } else if (name === 'forward_auth')
-    notes.addRequirement(`Subrequest to ${targets[0] ?? ''}`, part);
-  else if (name === 'client_auth') notes.addRequirement('Client certificates');
-  else if (name === 'tls' && blocks.length === 0) site.hasTls = true;
-  else if (name === 'bind' && blocks.length === 0) {
-    const isLocal = values.every(
-      (address) => getNetworkScope(removeBrackets(address)) === 'loopback',
-    );
-    site.isLocal = site.isLocal !== false && isLocal && values.length > 0;
+/** @param outer Nested block: its first word, and the part of the site to which it applies. */
+function readSite(
+  lines: Lines,
+  site: Site,
+  result: ImportResult,
+  outer?: { name: string; part: string | undefined },
+): void {
+  const { notes } = site;
+  for (const line of readBlock(lines)) {
+    const [name = '', ...values] = line.words;
+    const targets = values.filter((value) => !/^[/@*]/.test(value));
+    const part = /^[/@]/.test(values[0] ?? '') ? values[0] : outer?.part;
+    if (name === 'import') {
+      const advice =
+        'its additions to the site are unknown; check it for authentication and targets';
+      skipImport(line, advice, result);
+    } else if (name === 'reverse_proxy' || (name === 'to' && outer?.name === 'reverse_proxy')) {
+      for (const upstream of targets) notes.addUpstream(upstream);
+    } else if (name === 'basic_auth' || name === 'basicauth') {
+      notes.addRequirement('HTTP basic authentication', part);
+    } else if (name === 'forward_auth') {
+      notes.addRequirement(`Subrequest to ${targets[0] ?? ''}`, part);
+    } else if (name === 'client_auth') notes.addRequirement('Client certificates');
+    else if (name === 'tls' && outer === undefined) site.hasTls = true;
+    else if (name === 'bind' && outer === undefined) {
+      const isLoopback = (host: string) => getNetworkScope(removeBrackets(host)) === 'loopback';
+      site.isLocal = site.isLocal !== false && values.every(isLoopback) && values.length > 0;
+    }
+    if (!line.opens) continue;
+    // A `route` without a matcher applies to the whole site.
+    const isPlainRoute = name === 'route' && values.length === 0;
+    const inner = isPlainRoute ? outer?.part : (values[0] ?? name);
+    readSite(lines, site, result, { name, part: inner });
   }
-  if (line.opens) blocks.push(line);
 }
 
 /** Hosts may be international (RFC 5890 §2.3.2.3) and contain `*` as a label. */
@@ -133,15 +138,12 @@ function parseSiteAddress(address: string, hasTls: boolean): EndpointFacts | nul
   const port = Number(written ?? usual);
   if (!isValidPort(port)) return null;
   const named = host === '' || host.includes('*') ? undefined : host;
-  const suffix = port === usual ? '' : `:${port}`;
+  const url = `${scheme}://${named}${port === usual ? '' : `:${port}`}/`;
   return {
     key: [removeBrackets(host || 'caddy'), port, path],
     name: host || `Caddy on port ${port}`,
     type: 'http',
-    ...(named !== undefined && {
-      url: `${scheme}://${named}${suffix}/`,
-      ...toHostProperties(named),
-    }),
+    ...(named !== undefined && { url, ...toHostProperties(named) }),
     protocol: scheme,
     port,
     service: 'caddy',
@@ -149,18 +151,8 @@ function parseSiteAddress(address: string, hasTls: boolean): EndpointFacts | nul
   };
 }
 
-/** The words of a logical line. */
-type Line = {
-  words: string[];
-  /** Whether the line opens a block. */
-  opens: boolean;
-  /** Whether the line is at the top level: the addresses of a site, a snippet, an import or a variable. */
-  isHead: boolean;
-  number: number;
-};
-
 /** Tells whether a line consists only of environment variables, which may be empty. */
-function isVariable({ words }: Line): boolean {
+function isVariable(words: readonly string[]): boolean {
   return words.every((word) => /^\{\$[^}]*\}$/.test(word));
 }
 
@@ -172,35 +164,35 @@ function isVariable({ words }: Line): boolean {
  */
 function* readLines(source: string): Generator<Line | null> {
   const open: number[] = [];
-  let words: Token[] = [];
+  let tokens: Token[] = [];
   let hasOnlySite = false;
-  const finish = (opens: boolean, number: number): Line => {
+  const finishLine = (opens: boolean, number: number): Line => {
     const isHead = open.length === 0 && !hasOnlySite;
-    const line = { words: words.map(({ text }) => text), opens, isHead, number };
-    hasOnlySite ||= isHead && !opens && line.words[0] !== 'import' && !isVariable(line);
-    words = [];
-    return line;
+    const words = tokens.map(({ text }) => text);
+    hasOnlySite ||= isHead && !opens && words[0] !== 'import' && !isVariable(words);
+    tokens = [];
+    return { words, opens, isHead, number };
   };
   for (const token of readTokens(source)) {
-    const [first = token] = words;
+    const [first = token] = tokens;
     const brace = token.isQuoted ? '' : token.text;
     if (brace === '{') {
-      yield finish(true, first.line);
+      yield finishLine(true, first.line);
       open.push(token.line);
       if (open.length > MAX_IMPORT_DEPTH) throw new ImportError(TOO_DEEP_MESSAGE);
       continue;
     }
-    const last = words.at(-1);
+    const last = tokens.at(-1);
     const isAddress = open.length === 0 && !hasOnlySite;
     const continues = isAddress && last?.isQuoted === false && last.text.endsWith(',');
-    if (words.length > 0 && (brace === '}' || (token.startsLine && !continues))) {
-      yield finish(false, first.line);
+    if (tokens.length > 0 && (brace === '}' || (token.startsLine && !continues))) {
+      yield finishLine(false, first.line);
     }
-    if (brace !== '}') words.push(token);
+    if (brace !== '}') tokens.push(token);
     else if (open.pop() !== undefined) yield null;
     else throw new ImportError(`line ${token.line}: ${UNMATCHED_BRACE_MESSAGE}`);
   }
-  if (words[0] !== undefined) yield finish(false, words[0].line);
+  if (tokens[0] !== undefined) yield finishLine(false, tokens[0].line);
   const unclosed = open.at(-1);
   if (unclosed !== undefined) throw new ImportError(`line ${unclosed}: ${UNCLOSED_BLOCK_MESSAGE}`);
 }
@@ -223,9 +215,8 @@ function* readTokens(written: string): Generator<Token> {
     const unit = source[index] ?? '';
     let end = index + 1;
     let text: string | undefined;
-    const isQuote = unit === '"' || unit === '`';
-    let isQuoted = isQuote;
-    if (isQuote) {
+    let isQuoted = unit === '"' || unit === '`';
+    if (isQuoted) {
       const close = unit === '"' ? findQuoteEnd(source, end, unit) : source.indexOf(unit, end);
       if (close === -1) throw createUnclosedError(line, 'quote', 'close it');
       text = source.slice(end, close);
@@ -237,8 +228,8 @@ function* readTokens(written: string): Generator<Token> {
       end = index + piece.length;
       if (marker !== undefined) {
         const close = source.indexOf(marker, end);
-        if (close === -1)
-          throw createUnclosedError(line, 'heredoc', `end it with ${shorten(marker)}`);
+        const advice = `end it with ${shorten(marker)}`;
+        if (close === -1) throw createUnclosedError(line, 'heredoc', advice);
         text = source.slice(end, close);
         isQuoted = true;
         end = close + marker.length;

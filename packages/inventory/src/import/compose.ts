@@ -1,14 +1,14 @@
 import { isIP } from 'node:net';
-import { isWildcardHost, toHostProperties, getNetworkScope, removeBrackets } from '../address.ts';
+import { getNetworkScope, isWildcardHost, removeBrackets, toHostProperties } from '../address.ts';
 import { MAX_COMPOSE_BYTES, MAX_HOST_CHARACTERS } from '../limits.ts';
 import { shorten } from '../text.ts';
 import { type EndpointFacts, ImportResult, parsePortRange, SiteNotes } from './draft.ts';
 import {
   type ImportFolder,
   IncludedFiles,
+  parseMapping,
   toList,
   toMapping,
-  parseMapping,
   toText,
 } from './source.ts';
 
@@ -20,11 +20,11 @@ import {
 export function importCompose(source: string, folder?: ImportFolder): ImportResult {
   const result = new ImportResult();
   const files = folder && new IncludedFiles(folder, result);
-  for (const found of endpointsOf(source, files, result)) result.add(found);
+  for (const found of readEndpoints(source, files, result)) result.add(found);
   return result;
 }
 
-function* endpointsOf(
+function* readEndpoints(
   source: string,
   files: IncludedFiles | undefined,
   result: ImportResult,
@@ -33,16 +33,14 @@ function* endpointsOf(
   const { include } = document;
   if (files !== undefined) {
     for (const path of getIncludedPaths(include)) {
-      yield* files.read(path, (included) => endpointsOf(included, files, result));
+      yield* files.read(path, (included) => readEndpoints(included, files, result));
     }
   } else if (include !== undefined) result.skip(() => 'include: import those files too');
   for (const [service, written] of Object.entries(toMapping(document['services']))) {
     const definition = toMapping(written);
-    const profiles = toList(definition['profiles']).flatMap(
-      (profile) => toPlainText(profile) ?? [],
-    );
-    for (const found of serviceEndpoints(service, definition, result)) {
-      const noted = profiles.length === 0 ? '' : ` Only with the profile ${profiles.join(' or ')}.`;
+    const profiles = toList(definition['profiles']).flatMap((profile) => toPlain(profile) ?? []);
+    const noted = profiles.length === 0 ? '' : ` Only with the profile ${profiles.join(' or ')}.`;
+    for (const found of readService(service, definition, result)) {
       yield { ...found, notes: `${found.notes ?? ''}${noted}` };
     }
   }
@@ -52,11 +50,11 @@ function* endpointsOf(
 function getIncludedPaths(include: unknown): string[] {
   return toList(include).flatMap((item) => {
     const { path = item } = toMapping(item);
-    return (Array.isArray(path) ? path : [path]).flatMap((one) => toPlainText(one) ?? []);
+    return [path].flat().flatMap((one) => toPlain(one) ?? []);
   });
 }
 
-function* serviceEndpoints(
+function* readService(
   service: string,
   definition: Record<string, unknown>,
   result: ImportResult,
@@ -66,27 +64,26 @@ function* serviceEndpoints(
   if (base !== undefined) skip('it extends another service, whose ports count too');
   if (ports !== undefined && ports !== null && !Array.isArray(ports)) skip('its ports are no list');
   for (const written of toList(ports)) {
-    const published = readPorts(written);
+    const published = parsePorts(written);
     if (published === null) {
       skip(`the port ${shorten(JSON.stringify(written))} is not published, or not known`);
-    } else
-      for (const port of published) yield createEndpointFacts(service, port, toPlainText(image));
+    }
+    for (const port of published ?? []) yield createPortFacts(service, port, toPlain(image));
   }
   yield* findTraefikEndpoints(service, definition, result);
-  if (toPlainText(network) === 'host') skip('it has all ports of its host');
+  if (toPlain(network) === 'host') skip('it has all ports of its host');
 }
 
-function toPlainText(written: unknown): string | undefined {
+function toPlain(written: unknown): string | undefined {
   const found = toText(written);
   return found && interpolate(found).text;
 }
 
-function createEndpointFacts(
+function createPortFacts(
   service: string,
-  port: PublishedPort,
+  { hostIp, number, target, protocol, unknown }: PublishedPort,
   image: string | undefined,
 ): EndpointFacts {
-  const { hostIp, number, target, protocol, unknown } = port;
   const notes = `Port ${target} in the container${image === undefined ? '' : ` of ${image}`}.`;
   return {
     key: [service, number ?? unknown ?? '', ...(protocol === 'tcp' ? [] : [protocol])],
@@ -101,7 +98,7 @@ function createEndpointFacts(
   };
 }
 
-/** A service port that the host publishes. */
+/** Service port that the host publishes. */
 type PublishedPort = {
   /** Undefined if the port is published on all addresses, or if the address is unknown. */
   hostIp: string | undefined;
@@ -117,22 +114,17 @@ const SHORT_FORM =
 const HOST_NAME = /^[a-z_][\w.-]*$/i;
 
 /** Parses one item of `ports` in short or long form. Returns null if the item publishes no port. */
-function readPorts(item: unknown): PublishedPort[] | null {
+function parsePorts(item: unknown): PublishedPort[] | null {
   const unknownNames = new Set<string>();
   const read = (written: unknown) => {
-    const { text: found, unknown } = interpolate(toText(written) ?? '');
+    const { text, unknown } = interpolate(toText(written) ?? '');
     for (const name of unknown) unknownNames.add(name);
-    return found;
+    return text;
   };
-  const long = toMapping(item);
+  const { host_ip: hostIp, published: own, target: to, protocol: kind } = toMapping(item);
   const parts =
     typeof item === 'object'
-      ? {
-          host: read(long['host_ip']),
-          published: read(long['published']),
-          target: read(long['target']),
-          protocol: read(long['protocol']),
-        }
+      ? { host: read(hostIp), published: read(own), target: read(to), protocol: read(kind) }
       : SHORT_FORM.exec(read(item))?.groups;
   if (parts === undefined) return null;
   const { host = '', published = '', target = '' } = parts;
@@ -158,7 +150,6 @@ function readPorts(item: unknown): PublishedPort[] | null {
   });
 }
 
-/** Maximum nesting depth of variable defaults. */
 const MAX_NESTED_DEFAULTS = 10;
 
 // Private-use placeholders for a literal dollar sign, and around the name of an unknown variable.
@@ -181,17 +172,15 @@ export function interpolate(written: string): { text: string; unknown: string[] 
     if (result === before) break;
   }
   const unknown = Array.from(result.matchAll(/\uE001(\w+)\uE002/g), ([, name = '']) => name);
-  return {
-    text: result.replaceAll(DOLLAR, '$').replaceAll(OPEN, '${').replaceAll(CLOSE, '}'),
-    unknown,
-  };
+  const text = result.replaceAll(DOLLAR, '$').replaceAll(OPEN, '${').replaceAll(CLOSE, '}');
+  return { text, unknown };
 }
 
 /** Names of entry points that use TLS by convention. Their ports are configured in Traefik. */
 const SECURE = /^(?:https|web-?secure|secure)$/i;
-/** A label of a router. UDP routers have no rule. */
+/** Label of a router. UDP routers have no rule. */
 const ROUTER = /^traefik\.(http|tcp|udp)\.routers\.([^.]+)\./;
-/** A matcher of a rule. `!` negates the matcher. */
+/** Matcher of a rule. `!` negates the matcher. */
 const MATCHER = /(!\s*)?\b(Host|HostSNI|HostRegexp|PathPrefix|Path)\(([^()]*)\)/gi;
 
 /**
@@ -209,25 +198,23 @@ function* findTraefikEndpoints(
   for (const prefix of new Set(prefixes)) {
     const [, kind = '', router = ''] = ROUTER.exec(prefix) ?? [];
     const rule = labels.get(`${prefix}rule`) ?? '';
-    const { hosts, paths, hasOtherHosts } = readRule(rule);
+    const { hosts, paths, hasOtherHosts } = parseRule(rule);
     if (hasOtherHosts || hosts.size === 0) {
-      result.skip(
-        () =>
-          `${shorten(service)}: router ${shorten(router)} of Traefik has unknown hosts (${shorten(rule) || 'no rule'}); add them`,
-      );
+      const place = `${shorten(service)}: router ${shorten(router)} of Traefik`;
+      result.skip(() => `${place} has unknown hosts (${shorten(rule) || 'no rule'}); add them`);
     }
-    const entrypoints = splitWords(labels.get(`${prefix}entrypoints`));
+    const entrypoints = splitList(labels.get(`${prefix}entrypoints`));
+    const isTlsLabel = ([name, value]: [string, string]) =>
+      name.startsWith(`${prefix}tls`) && value !== 'false';
     const isSecure =
-      entrypoints.some((entrypoint) => SECURE.test(entrypoint)) ||
-      labels.entries().some(([name, value]) => {
-        return name.startsWith(`${prefix}tls`) && value !== 'false';
-      });
+      entrypoints.some((name) => SECURE.test(name)) || labels.entries().some(isTlsLabel);
     const isHttp = kind === 'http';
     const protocol = (isHttp ? ['http', 'https'] : ['tcp', 'tls'])[isSecure ? 1 : 0];
     const notes = createMiddlewareNotes(labels, prefix);
     const [path = '/', ...morePaths] = paths;
+    const at = entrypoints.length === 0 ? '' : ` at ${entrypoints.join(', ')}`;
     const sentences = [
-      `Router ${router} of Traefik${entrypoints.length === 0 ? '' : ` at ${entrypoints.join(', ')}`}.`,
+      `Router ${router} of Traefik${at}.`,
       morePaths.length === 0 ? '' : `Answers ${[...paths].join(', ')} only.`,
       notes.describeRest(),
     ];
@@ -248,11 +235,11 @@ function* findTraefikEndpoints(
 }
 
 /** Returns labels by lower-case name. Labels are a mapping or a list of `NAME=VALUE`. */
-function readLabels({ labels, deploy }: Record<string, unknown>): ReadonlyMap<string, string> {
+function readLabels({ labels, deploy }: Record<string, unknown>): Map<string, string> {
   const read = new Map<string, string>();
   for (const written of [labels, toMapping(deploy)['labels']]) {
     const entries: [string, unknown][] = Array.isArray(written)
-      ? toList(written).map((item) => {
+      ? written.map((item) => {
           const [name = '', ...value] = (toText(item) ?? '').split('=');
           return [name, value.join('=')];
         })
@@ -266,7 +253,7 @@ function readLabels({ labels, deploy }: Record<string, unknown>): ReadonlyMap<st
 }
 
 /** Returns the hosts and paths of a rule. `hasOtherHosts` is true if the rule also matches hosts that it does not name. */
-function readRule(rule: string) {
+function parseRule(rule: string) {
   const hosts = new Set<string>();
   const paths = new Set<string>();
   let hasOtherHosts = false;
@@ -285,7 +272,7 @@ function readRule(rule: string) {
 /** Describes the authentication middlewares of a router that are defined in the same labels. */
 function createMiddlewareNotes(labels: ReadonlyMap<string, string>, prefix: string): SiteNotes {
   const notes = new SiteNotes();
-  for (const used of splitWords(labels.get(`${prefix}middlewares`))) {
+  for (const used of splitList(labels.get(`${prefix}middlewares`))) {
     const name = `traefik.http.middlewares.${used.replace(/@.*$/, '').toLowerCase()}.`;
     for (const [label, value] of labels) {
       if (!label.startsWith(name)) continue;
@@ -301,9 +288,7 @@ function createMiddlewareNotes(labels: ReadonlyMap<string, string>, prefix: stri
   return notes;
 }
 
-function splitWords(written = ''): string[] {
-  return written
-    .split(',')
-    .map((word) => word.trim())
-    .filter(Boolean);
+function splitList(written = ''): string[] {
+  const words = written.split(',').map((word) => word.trim());
+  return words.filter(Boolean);
 }

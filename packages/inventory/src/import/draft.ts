@@ -12,7 +12,7 @@ type StatedProperties =
   | ('exposure' | 'url' | 'protocol' | 'host' | 'port')
   | ('domain' | 'service' | 'purpose' | 'auth' | 'notes' | 'docs');
 
-/** Facts about one endpoint of an imported file. `key` contains the parts of its id. */
+/** Facts about one endpoint of an imported file. `key` contains the parts of its ID. */
 export type EndpointFacts = { key: readonly (string | number)[]; name: string; type: string } & {
   [Key in StatedProperties]?: EndpointRecord[Key] | undefined;
 };
@@ -22,7 +22,7 @@ export class ImportError extends Error {
   override name = 'ImportError';
 }
 
-/** The endpoints of one import, and the parts that it skipped. */
+/** Endpoints of one import, and the parts that it skipped. */
 export class ImportResult {
   readonly found: EndpointFacts[] = [];
   /** Descriptions of the first skipped parts. Further parts are counted. */
@@ -68,7 +68,7 @@ export class ImportResult {
       if (characters > MAX_DRAFT_CHARACTERS) {
         throw new ImportError('its drafts take more than 32 MiB; import it in parts');
       }
-      const masked = maskSecrets(found);
+      const masked = maskFacts(found);
       if (JSON.stringify(masked) !== json) withCredentials += 1;
       const { key, exposure = 'unknown', docs = '', ...rest } = masked;
       const id = createUniqueId(createSlug(key), taken);
@@ -84,7 +84,7 @@ export class ImportResult {
   }
 }
 
-function maskSecrets(found: EndpointFacts): EndpointFacts {
+function maskFacts(found: EndpointFacts): EndpointFacts {
   // Masking preserves the type of each value.
   const masked = maskValue(found) as EndpointFacts;
   const { url } = found;
@@ -97,7 +97,7 @@ function createSlug(words: readonly (string | number)[]): string {
   return text.replaceAll(/[^\p{L}\p{M}\p{N}]+/gu, '-').replaceAll(/^-+|-+$/g, '') || 'endpoint';
 }
 
-/** @param taken Used ids with the last number that was appended to each id. */
+/** @param taken Used IDs with the last number that was appended to each. */
 function createUniqueId(wanted: string, taken: Map<string, number>): string {
   let id = wanted;
   let number = taken.get(wanted) ?? 0;

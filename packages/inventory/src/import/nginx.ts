@@ -1,42 +1,34 @@
-import { isWildcardHost, toHostProperties, getNetworkScope, removeBrackets } from '../address.ts';
+import { getNetworkScope, isWildcardHost, removeBrackets, toHostProperties } from '../address.ts';
 import { MAX_HOST_CHARACTERS, MAX_IMPORT_DEPTH } from '../limits.ts';
 import { shorten } from '../text.ts';
-import { ImportResult, ImportError, formatShortList, parsePortRange, SiteNotes } from './draft.ts';
+import { formatShortList, ImportError, ImportResult, parsePortRange, SiteNotes } from './draft.ts';
 import {
   countNewlines,
+  findQuoteEnd,
   type ImportFolder,
   IncludedFiles,
-  UNMATCHED_BRACE_MESSAGE,
-  findQuoteEnd,
+  readBlock,
   TOO_DEEP_MESSAGE,
   UNCLOSED_BLOCK_MESSAGE,
+  UNMATCHED_BRACE_MESSAGE,
 } from './source.ts';
 
 /** Authentication and access rules of one level, such as `http` or `server`. */
 type Level = { settings: Map<string, string>; access: string[] };
 
-type Block = { name: string; place: string; level: Level };
-
-/** A `server` block. */
 type Server = {
   isHttp: boolean;
   /** Enclosing level. The server inherits all of its settings, including later ones. */
   outer: Level;
   own: Level;
-  /** Number of open blocks around a directive of the server, including the server block. */
-  depth: number;
   listens: (readonly string[])[];
   names: string[];
   notes: SiteNotes;
 };
 
-const AUTH_SETTINGS = new Set([
-  'auth_basic',
-  'auth_request',
-  'satisfy',
-  'ssl',
-  'ssl_verify_client',
-]);
+/** Directive. `opens` is true if the directive begins a block, which ends with null. */
+type Directive = { name: string; values: string[]; opens: boolean };
+type Directives = Iterator<Directive | null>;
 
 /**
  * Imports the `server` blocks of an nginx configuration, with one draft per address.
@@ -44,41 +36,12 @@ const AUTH_SETTINGS = new Set([
  */
 export function importNginx(source: string, folder?: ImportFolder): ImportResult {
   const result = new ImportResult();
-  const files = folder && new IncludedFiles(folder, result);
-  const blocks: Block[] = [];
+  const directives = expandIncludes(source, folder && new IncludedFiles(folder, result));
   const servers: Server[] = [];
-  const top = createLevel();
-  let server: Server | undefined;
-  for (const directive of expandDirectives(source, files)) {
-    if (directive === null) {
-      if (server?.depth === blocks.length) server = undefined;
-      const block = blocks.pop();
-      const rules = block?.level.access ?? [];
-      if (rules.length > 0) server?.notes.note(formatAccessNote(rules, ` at ${block?.place}`));
-      continue;
-    }
-    const { name, values, opens } = directive;
-    const level = blocks.at(-1)?.level ?? top;
-    if (name === 'include') result.skip(() => describeSkippedInclude(values[0], server));
-    else if (server === undefined) readLevel(level, name, values);
-    else readServer(directive, server, blocks);
-    if (!opens) continue;
-    const block: Block = { name, place: values.join(' '), level: createLevel() };
-    blocks.push(block);
-    if (name === 'server' && server === undefined) {
-      server = {
-        isHttp: !/^(mail|stream)$/.test(blocks[0]?.name ?? ''),
-        outer: level,
-        own: block.level,
-        depth: blocks.length,
-        listens: [],
-        names: [],
-        notes: new SiteNotes(),
-      };
-      result.checkEndpointCount(servers.push(server));
-    }
+  for (const server of findServers(directives, true, result)) {
+    result.checkEndpointCount(servers.push(server));
   }
-  for (const one of servers) addServer(one, result);
+  for (const server of servers) addServer(server, result);
   return result;
 }
 
@@ -86,40 +49,68 @@ function createLevel(): Level {
   return { settings: new Map(), access: [] };
 }
 
-function describeSkippedInclude(file = '', server: Server | undefined): string {
-  const advice =
-    server === undefined
-      ? 'import that file too'
-      : 'its additions to the server are unknown; check it for authentication and targets';
-  return `include ${shorten(file)}: ${advice}`;
+function* findServers(
+  directives: Directives,
+  isHttp: boolean,
+  result: ImportResult,
+): Generator<Server> {
+  const level = createLevel();
+  for (const { name, values, opens } of readBlock(directives)) {
+    if (name === 'include') {
+      result.skip(() => `include ${shorten(values[0] ?? '')}: import that file too`);
+    } else readSetting(level, name, values);
+    if (!opens) continue;
+    if (name === 'server') {
+      const own = createLevel();
+      const server = { isHttp, outer: level, own, listens: [], names: [], notes: new SiteNotes() };
+      readServer(directives, server, result);
+      yield server;
+    } else yield* findServers(directives, isHttp && !/^(mail|stream)$/.test(name), result);
+  }
 }
 
-/** Reads an authentication or access directive. Returns false for other directives. */
-function readLevel({ settings, access }: Level, name: string, values: readonly string[]): boolean {
-  if (AUTH_SETTINGS.has(name)) settings.set(name, values[0] ?? '');
-  else if (name === 'allow' || name === 'deny') access.push(`${name} ${values[0] ?? ''}`);
-  else return false;
-  return true;
+const AUTH_SETTINGS = /^(?:auth_basic|auth_request|satisfy|ssl|ssl_verify_client)$/;
+
+function readSetting(
+  { settings, access }: Level,
+  name: string,
+  [value = '']: readonly string[],
+): void {
+  if (AUTH_SETTINGS.test(name)) settings.set(name, value);
+  else if (name === 'allow' || name === 'deny') access.push(`${name} ${value}`);
 }
 
-function formatAccessNote(rules: readonly string[], part = ''): string {
-  return `Access rules${part}: ${formatShortList(rules, ', ')}.`;
+/** @param place Nested block, such as a location. Its settings do not apply to the whole server. */
+function readServer(
+  directives: Directives,
+  server: Server,
+  result: ImportResult,
+  place?: string,
+): void {
+  const { notes, own } = server;
+  const level = place === undefined ? own : createLevel();
+  for (const { name, values, opens } of readBlock(directives)) {
+    const [value = ''] = values;
+    if (name === 'include') {
+      const advice =
+        'its additions to the server are unknown; check it for authentication and targets';
+      result.skip(() => `include ${shorten(value)}: ${advice}`);
+    } else if (name.endsWith('_pass')) notes.addUpstream(value);
+    else if (place === undefined && name === 'listen') server.listens.push(values);
+    else if (place === undefined && name === 'server_name') server.names.push(...values);
+    else readSetting(level, name, values);
+    if (place !== undefined) {
+      const way = describeAuthSetting(name, value);
+      if (way !== undefined) notes.addRequirement(way, place);
+      else if (name.startsWith('auth_') && value === 'off') notes.addOpenPart(place);
+    }
+    if (opens) readServer(directives, server, result, values.join(' '));
+  }
+  if (place !== undefined) noteAccess(notes, level.access, ` at ${place}`);
 }
 
-function readServer({ name, values }: Directive, server: Server, blocks: readonly Block[]): void {
-  const { notes } = server;
-  const [value = ''] = values;
-  const block = blocks.at(-1);
-  if (name.endsWith('_pass')) notes.addUpstream(value);
-  else if (block !== undefined && blocks.length > server.depth) {
-    // The settings of a nested block do not apply to the whole server.
-    readLevel(block.level, name, values);
-    const way = describeAuthSetting(name, value);
-    if (way !== undefined) notes.addRequirement(way, block.place);
-    else if (name.startsWith('auth_') && value === 'off') notes.addOpenPart(block.place);
-  } else if (name === 'listen') server.listens.push(values);
-  else if (name === 'server_name') server.names.push(...values);
-  else readLevel(server.own, name, values);
+function noteAccess(notes: SiteNotes, rules: readonly string[], part = ''): void {
+  if (rules.length > 0) notes.note(`Access rules${part}: ${formatShortList(rules, ', ')}.`);
 }
 
 /** Describes the authentication that a setting requires. Undefined if there is none, or if the value depends on a variable. */
@@ -140,8 +131,7 @@ function addServer(server: Server, result: ImportResult): void {
     if (isOptional) notes.note(`${way} or an allowed address.`);
     else notes.addRequirement(way);
   }
-  const access = own.access.length === 0 ? outer.access : own.access;
-  if (access.length > 0) notes.note(formatAccessNote(access));
+  noteAccess(notes, own.access.length === 0 ? outer.access : own.access);
   const { domain, title, others } = sortServerNames(names, result);
   const also = others.length === 0 ? '' : `Also ${formatShortList(others, ', ')}.`;
   const text = [also, notes.describeRest()].filter(Boolean).join(' ');
@@ -151,7 +141,7 @@ function addServer(server: Server, result: ImportResult): void {
   let ports = 0;
   // Without `listen`, a server uses port 80.
   for (const [address = '', ...flags] of listens.length === 0 ? [['80']] : listens) {
-    const listened = readListen(address);
+    const listened = parseListen(address);
     if (listened === null) {
       result.skip(() => `listen ${shorten([address, ...flags].join(' '))}: it is no port`);
       continue;
@@ -168,14 +158,13 @@ function addServer(server: Server, result: ImportResult): void {
       const endpoint = [host ?? place.host, port, protocol].join();
       if (seen.has(endpoint)) continue;
       seen.add(endpoint);
-      const isDefault = port === (isSecure ? 443 : 80);
+      const suffix = port === (isSecure ? 443 : 80) ? '' : `:${port}`;
       result.add({
         key: [title ?? host ?? 'nginx', port, ...(protocol === 'udp' ? ['udp'] : [])],
         name: title ?? `nginx on port ${port}`,
         type: isHttp ? 'http' : protocol,
         exposure: host !== undefined && getNetworkScope(host) === 'loopback' ? 'local' : undefined,
-        url:
-          isHttp && domain ? `${protocol}://${domain}${isDefault ? '' : `:${port}`}/` : undefined,
+        url: isHttp && domain ? `${protocol}://${domain}${suffix}/` : undefined,
         protocol,
         host: host ?? place.host,
         port,
@@ -219,7 +208,7 @@ const LISTEN = /^(?<host>\[[\da-f:.]+\]|\*|[\w.-]+)(?::(?<ports>\d+(?:-\d+)?))?$
  * host is undefined for all addresses.
  * https://nginx.org/en/docs/http/ngx_http_core_module.html#listen
  */
-function readListen(address: string): { host: string | undefined; ports: number[] } | null {
+function parseListen(address: string): { host: string | undefined; ports: number[] } | null {
   if (address.length > MAX_HOST_CHARACTERS) return null;
   const isPort = /^\d+(?:-\d+)?$/.test(address);
   const groups = isPort ? { host: '*', ports: address } : LISTEN.exec(address)?.groups;
@@ -230,19 +219,16 @@ function readListen(address: string): { host: string | undefined; ports: number[
 }
 
 /** Yields directives. With `files`, replaces each `include` by the directives of the included files. */
-function* expandDirectives(
+function* expandIncludes(
   source: string,
   files: IncludedFiles | undefined,
 ): Generator<Directive | null> {
   for (const directive of readDirectives(source)) {
     const [pattern = ''] = directive?.values ?? [];
     if (files === undefined || directive?.name !== 'include') yield directive;
-    else yield* files.read(pattern, (text) => expandDirectives(text, files));
+    else yield* files.read(pattern, (text) => expandIncludes(text, files));
   }
 }
-
-/** A directive. `opens` is true if the directive begins a block. */
-type Directive = { name: string; values: string[]; opens: boolean };
 
 /**
  * Yields the directives of a configuration, and null at the end of each block.
@@ -258,8 +244,9 @@ function* readDirectives(source: string): Generator<Directive | null> {
       continue;
     }
     if (text === '}') {
-      if (open.pop() === undefined)
+      if (open.pop() === undefined) {
         throw new ImportError(`line ${line}: ${UNMATCHED_BRACE_MESSAGE}`);
+      }
       yield null;
     } else {
       const [name = '', ...values] = words;
@@ -291,8 +278,9 @@ function* readTokens(source: string) {
     } else if (!/\s/.test(unit)) {
       const isQuoted = unit === '"' || unit === "'";
       end = isQuoted ? findQuoteEnd(source, index + 1, unit) + 1 : findWordEnd(source, index);
-      if (end === 0)
+      if (end === 0) {
         throw new ImportError(`line ${line}: the quote that begins here is not closed; close it`);
+      }
       const written = isQuoted ? source.slice(index + 1, end - 1) : source.slice(index, end);
       const text = written.replaceAll(/\\(["'\\])/g, '$1');
       name ??= text;

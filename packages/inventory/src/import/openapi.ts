@@ -1,8 +1,10 @@
 import { getWrittenHost, toHostProperties } from '../address.ts';
 import { MAX_URL_CHARACTERS, MAX_YAML_BYTES } from '../limits.ts';
 import { quoteText, shorten } from '../text.ts';
-import { type EndpointFacts, ImportResult, formatShortList, SiteNotes } from './draft.ts';
-import { toList, toMapping, parseMapping, toText } from './source.ts';
+import { formatShortList, ImportResult, SiteNotes } from './draft.ts';
+import { parseMapping, toList, toMapping, toText } from './source.ts';
+
+type Mapping = Record<string, unknown>;
 
 /** Imports the servers of an OpenAPI document (3.x `servers`; 2.0 `schemes`, `host` and `basePath`). */
 export function importOpenApi(source: string): ImportResult {
@@ -11,29 +13,41 @@ export function importOpenApi(source: string): ImportResult {
   const name = toText(info['title']) ?? 'API';
   const summary = toText(info['summary']) ?? toText(info['description']);
   const security = createSecurityNotes(document);
-  const about = {
-    purpose: summary?.split('\n', 1)[0]?.trim(),
-    auth: security.describeAuth(),
-    docs: toText(toMapping(document['externalDocs'])['url']),
-  };
+  const rest = security.describeRest();
   const result = new ImportResult();
-  for (const { url, description = '' } of serversOf(document)) {
+  for (const { url, description = '' } of listServers(document)) {
     const address = parseServerUrl(url);
     if (typeof address === 'string') {
       result.skip(() => `the server ${quoteText(url)} ${address}`);
       continue;
     }
-    const end = description === '' || /[.!?]$/.test(description) ? '' : '.';
-    const notes = security.describeRest();
-    const separated = [notes === '' ? description : description + end, notes];
+    const { protocol, port } = address;
+    const place = toHostProperties(getWrittenHost(url, address));
+    const { host, domain = '' } = place;
+    const end = rest === '' || description === '' || /[.!?]$/.test(description) ? '' : '.';
     result.add({
-      ...createEndpointFacts(name, url, address),
-      ...about,
-      notes: separated.filter(Boolean).join(' '),
+      key: [name, host ?? domain, ...(port === '' ? [] : [port])],
+      name,
+      type: 'http',
+      ...place,
+      url,
+      protocol: protocol.slice(0, -1),
+      port: port === '' ? undefined : Number(port),
+      purpose: summary?.split('\n', 1)[0]?.trim(),
+      auth: security.describeAuth(),
+      docs: toText(toMapping(document['externalDocs'])['url']),
+      notes: [description + end, rest].filter(Boolean).join(' '),
     });
   }
-  for (const place of findPlacesWithServers(document)) {
+  const skipServers = (place: string, owner: unknown) => {
+    if (toList(toMapping(owner)['servers']).length === 0) return;
     result.skip(() => `${shorten(place)} has its own servers; add those that differ`);
+  };
+  for (const [path, item] of Object.entries(toMapping(document['paths']))) {
+    skipServers(`the path ${path}`, item);
+    for (const [method, operation] of Object.entries(toMapping(item))) {
+      skipServers(`${method.toUpperCase()} ${path}`, operation);
+    }
   }
   return result;
 }
@@ -49,34 +63,8 @@ function parseServerUrl(url: string): URL | string {
   return isFull ? address : 'is relative to its own host, which is unknown';
 }
 
-function createEndpointFacts(name: string, url: string, address: URL): EndpointFacts {
-  const place = toHostProperties(getWrittenHost(url, address));
-  const { host, domain = '' } = place;
-  return {
-    key: [name, host ?? domain, ...(address.port === '' ? [] : [address.port])],
-    name,
-    type: 'http',
-    ...place,
-    url,
-    protocol: address.protocol.slice(0, -1),
-    port: address.port === '' ? undefined : Number(address.port),
-  };
-}
-
-/** Yields the paths and operations that define their own servers. */
-function* findPlacesWithServers(document: Record<string, unknown>): Generator<string> {
-  for (const [path, written] of Object.entries(toMapping(document['paths']))) {
-    const item = toMapping(written);
-    if (toList(item['servers']).length > 0) yield `the path ${path}`;
-    for (const [method, operation] of Object.entries(item)) {
-      if (toList(toMapping(operation)['servers']).length > 0)
-        yield `${method.toUpperCase()} ${path}`;
-    }
-  }
-}
-
-function* serversOf(
-  document: Record<string, unknown>,
+function* listServers(
+  document: Mapping,
 ): Generator<{ url: string; description?: string | undefined }> {
   const host = toText(document['host']);
   if (host !== undefined) {
@@ -95,7 +83,7 @@ function* serversOf(
 }
 
 /** Replaces variables by their defaults, up to the length limit of a URL. */
-function insertDefaults(url: string, variables: Record<string, unknown>): string {
+function insertDefaults(url: string, variables: Mapping): string {
   let result = '';
   let index = 0;
   for (const { 0: whole, 1: variable = '', index: at } of url.matchAll(/\{([^{}]+)\}/g)) {
@@ -113,7 +101,7 @@ const METHOD = /^(?:get|put|post|delete|options|head|patch|trace|query)$/;
  * Describes the security of the document and of operations with different requirements. Ignores unused schemes.
  * https://spec.openapis.org/oas/v3.1.1.html#security-requirement-object
  */
-function createSecurityNotes(document: Record<string, unknown>): SiteNotes {
+function createSecurityNotes(document: Mapping): SiteNotes {
   const schemes = {
     ...toMapping(toMapping(document['components'])['securitySchemes']),
     ...toMapping(document['securityDefinitions']),
@@ -147,7 +135,7 @@ function createSecurityNotes(document: Record<string, unknown>): SiteNotes {
     }
   }
   const unused = Object.keys(schemes).filter((name) => !required.has(name));
-  if (unused.length > 0)
-    notes.note(`Defined but not required: ${formatShortList(unused.map(nameOf), '; ')}.`);
+  const listed = formatShortList(unused.map(nameOf), '; ');
+  if (unused.length > 0) notes.note(`Defined but not required: ${listed}.`);
   return notes;
 }

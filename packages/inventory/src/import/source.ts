@@ -20,6 +20,13 @@ export const UNMATCHED_BRACE_MESSAGE =
   'this } closes nothing; remove it, or add the { that it ends';
 export { TOO_DEEP_MESSAGE };
 
+/** Yields the items of a block: up to null, or to the end of the file. */
+export function* readBlock<T>(items: Iterator<T | null>): Generator<T> {
+  for (let next = items.next(); !next.done && next.value !== null; next = items.next()) {
+    yield next.value;
+  }
+}
+
 /** Base folder of relative paths, and the imported file. The file is undefined for standard input. */
 export type ImportFolder = { path: string; file: string | undefined };
 
@@ -27,7 +34,7 @@ export type ImportFolder = { path: string; file: string | undefined };
 export class IncludedFiles {
   readonly #folder: string;
   readonly #result: ImportResult;
-  // Stack of files being read. Each file is included by the previous one.
+  // Stack of files being read. Each file includes the next one.
   readonly #open: string[] = [];
   #files = 0;
   #bytes = 0;
@@ -67,7 +74,7 @@ export class IncludedFiles {
     }
   }
 
-  /** Returns matching paths with symbolic links resolved. */
+  /** Returns matching paths with symbolic links resolved, in order. */
   #pathsOf(pattern: string): string[] {
     const whole = resolve(this.#folder, pattern);
     if (!isInFolder(this.#folder, whole)) return [whole];
@@ -95,11 +102,7 @@ function isInFolder(folder: string, path: string): boolean {
   return path.startsWith(folder.endsWith(sep) ? folder : folder + sep);
 }
 
-/**
- * Returns the index of the closing quote of a text with backslash escapes, or -1 if the quote is not
- * closed. A regular expression would backtrack at each character.
- * @param from The index after the opening quote.
- */
+/** Returns the index of the closing quote at or after `from`, or -1. A regular expression would backtrack at each character. */
 export function findQuoteEnd(source: string, from: number, mark: string): number {
   for (let index = from; index < source.length; index += 1) {
     if (source[index] === '\\') index += 1;
@@ -108,7 +111,6 @@ export function findQuoteEnd(source: string, from: number, mark: string): number
   return -1;
 }
 
-/** Counts the newlines in a range of a text. */
 export function countNewlines(source: string, from: number, to: number): number {
   let count = 0;
   for (let at = from; at < to; at += 1) if (source[at] === '\n') count += 1;
@@ -141,14 +143,13 @@ export function parseMapping(source: string, maxBytes: number): Record<string, u
     const { contents } = document;
     if (isMap(contents)) return toMapping(getDocumentValue(document));
     const kind = isSeq(contents) ? 'a list' : isScalar(contents) ? 'a single value' : 'nothing';
-    throw new ImportError(
-      `a mapping is expected at the top, and there is ${kind}; name a file of the kind that --from says`,
-    );
+    const message = `a mapping is expected at the top, and there is ${kind}; name a file of the kind that --from says`;
+    throw new ImportError(message);
   } catch (error) {
     if (!(error instanceof YamlError)) throw error;
     const { offset, message } = error;
-    const line = offset === undefined ? '' : `line ${1 + countNewlines(source, 0, offset)}: `;
-    throw new ImportError(`${line}${message}`, { cause: error });
+    const place = offset === undefined ? '' : `line ${1 + countNewlines(source, 0, offset)}: `;
+    throw new ImportError(place + message, { cause: error });
   }
 }
 

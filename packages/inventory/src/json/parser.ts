@@ -1,25 +1,23 @@
-import type { FindingCode, Position } from '../finding.ts';
+import type { FindingCode, Position, Problem } from '../finding.ts';
 import { quoteText } from '../text.ts';
 import { BACKSLASH, FIRST_PRINTABLE, QUOTE } from './scan.ts';
 import {
   createBadWordProblem,
-  isCommentStart,
-  JsonSyntaxError,
-  NO_COMMENTS_MESSAGE,
-  type OpenDelimiter,
-  formatCharacter,
-  createSyntaxProblem,
   createTruncationProblem,
   createUnexpectedProblem,
+  formatCharacter,
+  isCommentStart,
+  NO_COMMENTS_MESSAGE,
+  type OpenDelimiter,
 } from './syntax-error.ts';
 
-/** A position with its offset in the text, in UTF-16 code units. */
+/** Position with its offset in the text, in UTF-16 code units. */
 export type OffsetPosition = Position & { offset: number };
 
 /** Keys and indices of a path as a linked list, last key first. Null for the root. */
 export type JsonPath = { parent: JsonPath; key: string | number } | null;
 
-/** A repeated key of an object. */
+/** Repeated key of an object, with its first and current position. */
 export type DuplicateKey = {
   key: string;
   path: JsonPath;
@@ -32,7 +30,7 @@ export type LocatedValue = {
   start: OffsetPosition;
   /** Members of the root object: the first position of each key, and the last value of repeated keys. */
   members: Map<string, { key: OffsetPosition; start: OffsetPosition; end: number }>;
-  /** In the order of the text. */
+  /** Repeated keys in the order of the text. */
   duplicates: DuplicateKey[];
 };
 
@@ -46,6 +44,19 @@ export type TextContext = {
   isCut: boolean;
 };
 
+/** Thrown for invalid JSON, with the offset of the error in the text. */
+export class JsonSyntaxError extends Error {
+  override name = 'JsonSyntaxError';
+  readonly problem: Problem;
+  readonly offset: number;
+
+  constructor(problem: Problem, offset: number) {
+    super(problem.message);
+    this.problem = problem;
+    this.offset = offset;
+  }
+}
+
 const WORD = /[\w$.+-]+/y;
 const ESCAPE = /\\(?:["\\/bfnrt]|u[\da-fA-F]{4})/y;
 const ESCAPE_START = /\\(?:u[\da-fA-F]{0,3})?/y;
@@ -55,16 +66,19 @@ const LITERALS = ['true', 'false', 'null'];
 
 /** Formats a path as a JSON pointer (RFC 6901). */
 export function formatPointer(path: JsonPath): string {
-  const parts: string[] = [];
-  for (let at = path; at !== null; at = at.parent) {
-    parts.push(`/${String(at.key).replaceAll('~', '~0').replaceAll('/', '~1')}`);
-  }
-  return parts.toReversed().join('');
+  if (path === null) return '';
+  const key = String(path.key).replaceAll('~', '~0').replaceAll('/', '~1');
+  return `${formatPointer(path.parent)}/${key}`;
+}
+
+/** Describes a repeated key for a message. */
+export function describeDuplicateKey({ key, first }: DuplicateKey): string {
+  return `the key ${quoteText(key)} is already in this object, at ${first.line}:${first.column}`;
 }
 
 /**
- * Parses one JSON value (RFC 8259) and returns the positions of its members and repeated keys. It is slower than
- * `JSON.parse` and recursive, so it is used only for invalid records.
+ * Parses one JSON value (RFC 8259) and returns the positions of its members and repeated keys. The parser is slower
+ * than `JSON.parse` and recursive, so only invalid records and small files use it.
  * @throws JsonSyntaxError for exactly the texts that `JSON.parse` rejects.
  */
 export function parseWithPositions(text: string, context: TextContext): LocatedValue {
@@ -94,21 +108,21 @@ class LocatedParser {
     const start = this.#mark();
     this.#value(null);
     this.#space();
-    if (this.#index < this.#text.length) throw this.#trailing();
+    if (this.#index < this.#text.length) this.#failAfterEnd();
     return { start, members: this.#members, duplicates: this.#duplicates };
   }
 
-  #trailing(): JsonSyntaxError {
+  #failAfterEnd(): never {
     const next = this.#peek();
-    if (isCommentStart(next)) return this.#error(NO_COMMENTS_MESSAGE);
-    if (this.#context.unit === 'line' && next === ',') {
-      return this.#error('there is a comma after the record, which ends with its line; remove it');
+    const isLine = this.#context.unit === 'line';
+    if (isCommentStart(next)) this.#fail(NO_COMMENTS_MESSAGE);
+    if (isLine && next === ',') {
+      this.#fail('there is a comma after the record, which ends with its line; remove it');
     }
-    const message =
-      this.#context.unit === 'line'
-        ? 'a line contains one record, but more follows on this one'
-        : 'the value has ended, but more follows; remove it';
-    return this.#error(message, 'json/trailing-data');
+    const message = isLine
+      ? 'a line contains one record, but more follows on this one'
+      : 'the value has ended, but more follows; remove it';
+    this.#fail(message, 'json/trailing-data');
   }
 
   #value(path: JsonPath): void {
@@ -130,7 +144,7 @@ class LocatedParser {
       if (first !== undefined) this.#duplicates.push({ key, path: own, first, again });
       else if (path !== null) (firsts ??= new Map()).set(key, again);
       this.#space();
-      if (this.#peek() !== ':') this.#fail('":" after the key');
+      if (this.#peek() !== ':') this.#failExpected('":" after the key');
       this.#index += 1;
       this.#space();
       const start = this.#mark();
@@ -152,18 +166,17 @@ class LocatedParser {
     this.#open.push({ kind, position: this.#position() });
     this.#index += 1;
     this.#space();
-    let isLast = this.#peek() === close;
-    while (!isLast) {
+    for (let isFirst = true; this.#peek() !== close; isFirst = false) {
+      if (!isFirst) {
+        if (this.#peek() !== ',') this.#failExpected(`"," or "${close}"`);
+        this.#index += 1;
+        this.#space();
+        if (this.#peek() === close) {
+          this.#fail(`there is a comma before this "${close}"; remove the comma`);
+        }
+      }
       readItem();
       this.#space();
-      isLast = this.#peek() === close;
-      if (isLast) break;
-      if (this.#peek() !== ',') this.#fail(`"," or "${close}"`);
-      this.#index += 1;
-      this.#space();
-      if (this.#peek() === close) {
-        throw this.#error(`there is a comma before this "${close}"; remove the comma`);
-      }
     }
     this.#index += 1;
     this.#open.pop();
@@ -178,8 +191,8 @@ class LocatedParser {
       return written.includes('\\') ? JSON.parse(written) : written.slice(1, -1);
     }
     const word = this.#match(WORD);
-    if (word === '') this.#fail('a key in double quotes');
-    throw this.#error(`write the key ${word.slice(0, 40)} in double quotes`);
+    if (word === '') this.#failExpected('a key in double quotes');
+    return this.#fail(`write the key ${word.slice(0, 40)} in double quotes`);
   }
 
   #string(): void {
@@ -189,7 +202,7 @@ class LocatedParser {
     this.#plainCharacters();
     while (this.#peek() !== '"') {
       const unit = this.#text.charCodeAt(this.#index);
-      if (unit < FIRST_PRINTABLE) throw this.#error(controlMessage(unit, position));
+      if (unit < FIRST_PRINTABLE) this.#fail(describeControlCharacter(unit, position));
       this.#escape();
       this.#plainCharacters();
     }
@@ -211,27 +224,26 @@ class LocatedParser {
 
   #escape(): void {
     const escape = this.#match(ESCAPE);
-    if (escape !== '') {
-      this.#index += escape.length;
-      return;
+    if (escape === '') {
+      const start = this.#match(ESCAPE_START);
+      if (this.#index + start.length === this.#text.length) this.#failAtEnd();
+      const [character = ''] = this.#text.slice(this.#index + 1);
+      this.#fail(
+        character === 'u'
+          ? 'the escape \\u needs four hexadecimal digits'
+          : `\\ before ${formatCharacter(character)} is not a JSON escape; write a backslash as \\\\`,
+      );
     }
-    const start = this.#match(ESCAPE_START);
-    if (this.#index + start.length === this.#text.length) throw this.#endOfText();
-    const [character = ''] = this.#text.slice(this.#index + 1);
-    throw this.#error(
-      character === 'u'
-        ? 'the escape \\u needs four hexadecimal digits'
-        : `\\ before ${formatCharacter(character)} is not a JSON escape; write a backslash as \\\\`,
-    );
+    this.#index += escape.length;
   }
 
   /** Reads a number or one of the three literals. */
   #word(): void {
     const word = this.#match(WORD);
-    if (word === '') this.#fail('a value');
+    if (word === '') this.#failExpected('a value');
     const isCut = this.#context.isCut && this.#index + word.length === this.#text.length;
     const isStart = NUMBER_START.test(word) || LITERALS.some((literal) => literal.startsWith(word));
-    if (isCut && isStart) throw this.#endOfText();
+    if (isCut && isStart) this.#failAtEnd();
     if (!NUMBER.test(word) && !LITERALS.includes(word)) {
       throw new JsonSyntaxError(createBadWordProblem(word, this.#position()), this.#index);
     }
@@ -254,9 +266,7 @@ class LocatedParser {
 
   /** Returns the next UTF-16 code unit; throws at the end of the text. */
   #peek(): string {
-    const next = this.#text[this.#index];
-    if (next === undefined) throw this.#endOfText();
-    return next;
+    return this.#text[this.#index] ?? this.#failAtEnd();
   }
 
   /** Returns the match of a sticky expression at the current offset, or an empty string. */
@@ -273,33 +283,28 @@ class LocatedParser {
     return { ...this.#position(), offset: this.#index };
   }
 
-  #fail(expected: string): never {
+  #failExpected(expected: string): never {
     const character = String.fromCodePoint(this.#text.codePointAt(this.#index) ?? 0);
-    throw new JsonSyntaxError(
-      createUnexpectedProblem(character, expected, this.#position()),
-      this.#index,
-    );
+    const problem = createUnexpectedProblem(character, expected, this.#position());
+    throw new JsonSyntaxError(problem, this.#index);
   }
 
-  #error(message: string, code?: FindingCode): JsonSyntaxError {
-    return new JsonSyntaxError(createSyntaxProblem(message, this.#position(), code), this.#index);
+  #fail(message: string, code: FindingCode = 'json/syntax'): never {
+    throw new JsonSyntaxError({ code, message, position: this.#position() }, this.#index);
   }
 
-  #endOfText(): JsonSyntaxError {
+  #failAtEnd(): never {
     const end = this.#text.length;
     const open = [...this.#context.enclosing, ...this.#open];
-    return new JsonSyntaxError(
-      createTruncationProblem(this.#context.unit, this.#position(end), open),
-      end,
-    );
+    const problem = createTruncationProblem(this.#context.unit, this.#position(end), open);
+    throw new JsonSyntaxError(problem, end);
   }
 }
 
-function controlMessage(unit: number, { line, column }: Position): string {
-  if (unit === 0x0a || unit === 0x0d) {
-    return `the string opened at ${line}:${column} is not closed on its line`;
-  }
-  return `the string contains the control character ${formatCharacter(String.fromCharCode(unit))}; write it as an escape`;
+function describeControlCharacter(unit: number, { line, column }: Position): string {
+  return unit === 0x0a || unit === 0x0d
+    ? `the string opened at ${line}:${column} is not closed on its line`
+    : `the string contains the control character ${formatCharacter(String.fromCharCode(unit))}; write it as an escape`;
 }
 
 /** Thrown for invalid JSON and repeated keys. The message contains the position. */
@@ -318,21 +323,18 @@ export class JsonTextError extends Error {
  * @throws JsonTextError with a message that begins with LINE:COLUMN.
  */
 export function parseJsonText(text: string): unknown {
-  const start = { line: 1, column: 1 };
   if (text.trim() === '') throw new JsonTextError('1:1: the file is empty');
+  const context = {
+    start: { line: 1, column: 1 },
+    unit: 'file',
+    enclosing: [],
+    isCut: false,
+  } as const;
   try {
-    const { duplicates } = parseWithPositions(text, {
-      start,
-      unit: 'file',
-      enclosing: [],
-      isCut: false,
-    });
-    const [repeated] = duplicates;
+    const [repeated] = parseWithPositions(text, context).duplicates;
     if (repeated === undefined) return JSON.parse(text);
-    const { key, first, again } = repeated;
-    throw new JsonTextError(
-      `${again.line}:${again.column}: the key ${quoteText(key)} is already in this object, at ${first.line}:${first.column}`,
-    );
+    const { line, column } = repeated.again;
+    throw new JsonTextError(`${line}:${column}: ${describeDuplicateKey(repeated)}`);
   } catch (error) {
     // The parser is recursive, so a deeply nested text overflows the stack.
     if (error instanceof RangeError) {

@@ -46,11 +46,9 @@ function addParts(value: unknown, parts: Parts, depth: number): void {
   if (typeof value === 'string') parts.strings += 1;
   if (typeof value !== 'object' || value === null) return;
   parts.containers += 1;
-  if (depth > MAX_DEPTH) {
-    parts.strings = NaN;
-  } else if (Array.isArray(value)) {
-    for (const item of value) addParts(item, parts, depth + 1);
-  } else {
+  if (depth > MAX_DEPTH) parts.strings = NaN;
+  else if (Array.isArray(value)) for (const item of value) addParts(item, parts, depth + 1);
+  else {
     // Parsed objects inherit no enumerable properties, and `for…in` is the fastest iteration.
     for (const key in value) {
       parts.strings += 1;
@@ -71,40 +69,42 @@ type RunRecord = ParsedValue & {
   newlines: number;
 };
 
-type RunPlace = {
-  bytes: Buffer;
-  from: number;
-  lines: LineTracker;
-  enclosing: readonly OpenDelimiter[];
-};
-
 /** Records that were parsed together. Positions and texts are computed on demand and must be requested in order. */
 export class RecordRun {
   readonly records: readonly RunRecord[];
-  readonly #place: RunPlace;
+  readonly #chunk: { bytes: Buffer; from: number };
+  readonly #lines: LineTracker;
+  readonly #enclosing: readonly OpenDelimiter[];
   #counted = 0;
 
-  constructor(records: readonly RunRecord[], place: RunPlace) {
+  /** @param chunk Chunk of the run, with the offset of the first record. */
+  constructor(
+    records: readonly RunRecord[],
+    chunk: { bytes: Buffer; from: number },
+    { lines, enclosing }: { lines: LineTracker; enclosing: readonly OpenDelimiter[] },
+  ) {
     this.records = records;
-    this.#place = place;
+    this.#chunk = chunk;
+    this.#lines = lines;
+    this.#enclosing = enclosing;
   }
 
   /** Returns the position at which a record begins. */
   positionOf(record: RunRecord): Position {
-    const index = this.#place.from + record.from;
+    const index = this.#chunk.from + record.from;
     this.#countLinesTo(index);
-    return this.#place.lines.at(index);
+    return this.#lines.at(index);
   }
 
   /** Returns a record as a raw value. */
   rawValueOf(record: RunRecord): RawValue {
-    const { bytes, from, enclosing } = this.#place;
+    const { bytes, from } = this.#chunk;
     const { value, strings, written } = record;
     return {
       text: bytes.toString('utf8', from + record.from, from + record.end),
       start: this.positionOf(record),
       strings: written,
-      enclosing,
+      enclosing: this.#enclosing,
       cut: null,
       parsed: { value, strings },
     };
@@ -117,18 +117,17 @@ export class RecordRun {
 
   /** Advances the line tracker to the end of the run. */
   leave(): void {
-    this.#countLinesTo(this.#place.from + (this.records.at(-1)?.next ?? 0));
+    this.#countLinesTo(this.#chunk.from + (this.records.at(-1)?.next ?? 0));
   }
 
   #countLinesTo(index: number): void {
-    const { lines, from } = this.#place;
     let newlines = 0;
     for (; this.#counted < this.records.length; this.#counted += 1) {
       const record = this.records[this.#counted];
-      if (record === undefined || from + record.next > index) break;
+      if (record === undefined || this.#chunk.from + record.next > index) break;
       newlines += record.newlines;
     }
-    lines.skipTo(index, newlines);
+    this.#lines.skipTo(index, newlines);
   }
 }
 
@@ -160,9 +159,8 @@ export function parseRun(run: Buffer, separator: Buffer, gap: number): RunRecord
     const parts = countParts(value);
     if (parts === null || (at === -1) !== isLast) return null;
     // The separator may also occur between objects of a list within a record.
-    if (parts.containers > 1 && Object.values(value ?? {}).some((part) => hasKey(key, part))) {
-      return null;
-    }
+    const isFlat = parts.containers === 1;
+    if (!isFlat && Object.values(value ?? {}).some((part) => hasKey(key, part))) return null;
     const { strings } = parts;
     const [end, next] = isLast ? [run.length, run.length] : [at + 1, at + gap];
     records.push({ value, strings, written: strings, from, end, next, newlines: 0 });

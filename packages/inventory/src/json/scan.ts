@@ -77,10 +77,7 @@ function isContinuation(byte = 0): boolean {
   return (byte & 0xc0) === 0x80;
 }
 
-/**
- * Tracks lines and columns in a text that arrives in chunks. Positions must be requested in order, so
- * that each byte is counted only once.
- */
+/** Tracks lines and columns in a text that arrives in chunks. Counts each byte once, so positions must ascend. */
 export class LineTracker {
   #bytes: Buffer = NO_BYTES;
   #isAscii = true;
@@ -97,7 +94,7 @@ export class LineTracker {
 
   /** Ends the chunk; the source may reuse its buffer. */
   leave(): void {
-    this.at(this.#bytes.length);
+    this.end();
     this.#bytes = NO_BYTES;
     this.#knownIndex = 0;
   }
@@ -136,9 +133,8 @@ export class LineTracker {
   }
 }
 
-/** The bytes of a value that began in an earlier chunk. */
+/** Bytes of a value that began in an earlier chunk. The buffer grows by doubling, which limits copying. */
 export class PendingText {
-  // The buffer grows by doubling, which limits copying.
   #buffer = NO_BYTES;
   #length = 0;
 
@@ -184,7 +180,7 @@ export class PendingText {
  */
 export type ScanStatus = 'open' | 'whole' | 'broken' | 'too-deep' | 'too-many';
 
-/** Finds the end of a JSON value without parsing it: it counts brackets and recognizes strings. */
+/** Finds the end of one JSON value without parsing it: counts brackets and recognizes strings. */
 export class ValueScanner {
   status: ScanStatus = 'open';
   /** Number of strings, including keys. A parsed value has fewer strings if and only if keys are repeated. */
@@ -201,18 +197,6 @@ export class ValueScanner {
     this.#lines = lines;
   }
 
-  /** Prepares for the next value. */
-  reset(): void {
-    this.status = 'open';
-    this.strings = 0;
-    this.#depth = 0;
-    this.#opened = 0;
-    this.#inString = false;
-    this.#isEscaped = false;
-    this.#inWord = false;
-    this.#hasLimits = true;
-  }
-
   /** Continues to the end of a value that exceeded a limit. */
   ignoreLimits(): void {
     this.status = 'open';
@@ -222,32 +206,31 @@ export class ValueScanner {
   /** Scans a chunk from an index and updates `status`. Returns the index after the last byte read. */
   advance(bytes: Buffer, from: number): number {
     let index = from;
-    while (index < bytes.length) {
+    while (index < bytes.length && this.status === 'open') {
       if (this.#inString) {
         index = this.#advanceInString(bytes, index);
-        if (this.status !== 'open') return index;
         continue;
       }
       const byteClass = BYTE_CLASSES[bytes[index] ?? 0];
       if (this.#depth === 0 && this.#inWord && byteClass !== ByteClass.word) {
-        return this.#stop('whole', index);
+        this.status = 'whole';
+        return index;
       }
       index += 1;
       switch (byteClass) {
         case ByteClass.quote:
           this.strings += 1;
           this.#inString = true;
-          if (this.#hasTooMany()) return this.#stop('too-many', index);
+          this.#checkLimits();
           break;
         case ByteClass.open:
           this.#depth += 1;
           this.#opened += 1;
-          if (this.#hasLimits && this.#depth > MAX_DEPTH) return this.#stop('too-deep', index);
-          if (this.#hasTooMany()) return this.#stop('too-many', index);
+          this.#checkLimits();
           break;
         case ByteClass.close:
           this.#depth -= 1;
-          if (this.#depth <= 0) return this.#stop(this.#depth === 0 ? 'whole' : 'broken', index);
+          if (this.#depth <= 0) this.status = this.#depth === 0 ? 'whole' : 'broken';
           break;
         case ByteClass.newline:
           this.#lines.newLine(index);
@@ -256,34 +239,36 @@ export class ValueScanner {
           this.#inWord = true;
           break;
         case ByteClass.illegal:
-          return this.#stop('broken', findCharacterEnd(bytes, index));
+          this.status = 'broken';
+          return findCharacterEnd(bytes, index);
         default:
       }
     }
     return index;
   }
 
-  #hasTooMany(): boolean {
-    return this.#hasLimits && this.#opened + this.strings > MAX_RECORD_PARTS;
+  #checkLimits(): void {
+    if (!this.#hasLimits) return;
+    if (this.#depth > MAX_DEPTH) this.status = 'too-deep';
+    else if (this.#opened + this.strings > MAX_RECORD_PARTS) this.status = 'too-many';
   }
 
   #advanceInString(bytes: Buffer, from: number): number {
     for (let index = from; index < bytes.length; index += 1) {
       const byte = bytes[index] ?? 0;
-      // An unclosed string ends at the end of its line.
-      if (byte < FIRST_PRINTABLE) return this.#stop('broken', index + 1);
+      if (byte < FIRST_PRINTABLE) {
+        // An unclosed string ends at the end of its line.
+        this.status = 'broken';
+        return index + 1;
+      }
       if (this.#isEscaped) this.#isEscaped = false;
       else if (byte === BACKSLASH) this.#isEscaped = true;
       else if (byte === QUOTE) {
         this.#inString = false;
-        return this.#depth === 0 ? this.#stop('whole', index + 1) : index + 1;
+        if (this.#depth === 0) this.status = 'whole';
+        return index + 1;
       }
     }
     return bytes.length;
-  }
-
-  #stop(status: ScanStatus, index: number): number {
-    this.status = status;
-    return index;
   }
 }

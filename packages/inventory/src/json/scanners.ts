@@ -1,11 +1,11 @@
-import type { Position, Problem } from '../finding.ts';
+import type { FindingCode, Position, Problem } from '../finding.ts';
 import { parseRun, parseValue, type RawValue, RecordRun } from './run.ts';
 import {
   BYTE_CLASSES,
   ByteClass,
+  countStrings,
   findCharacterEnd,
   findCharacterStart,
-  countStrings,
   LineTracker,
   NEWLINE,
   PendingText,
@@ -13,14 +13,13 @@ import {
   ValueScanner,
 } from './scan.ts';
 import {
-  isCommentStart,
   createLimitProblem,
-  NO_COMMENTS_MESSAGE,
-  type OpenDelimiter,
-  formatCharacter,
-  createSyntaxProblem,
   createTruncationProblem,
   createUnexpectedProblem,
+  formatCharacter,
+  isCommentStart,
+  NO_COMMENTS_MESSAGE,
+  type OpenDelimiter,
 } from './syntax-error.ts';
 
 /**
@@ -45,13 +44,21 @@ const EXPECTED: Record<State, string> = {
   end: 'nothing more',
 };
 
+/** State after each punctuation character that is allowed in a state. */
+const TRANSITIONS: Partial<Record<string, State>> = {
+  'start [': 'first',
+  'first ]': 'end',
+  'after-record ]': 'end',
+  'after-record ,': 'next',
+};
+
 /** Splits a JSON array into its items. Chunks must contain whole UTF-8 characters. Memory is bounded by one item. */
 export class ArrayScanner {
   readonly unit = 'file';
   readonly #lines = new LineTracker();
-  readonly #value = new ValueScanner(this.#lines);
   readonly #pending = new PendingText();
   readonly #enclosing: OpenDelimiter[] = [];
+  #value = new ValueScanner(this.#lines);
   #state: State = 'start';
   // Null between values.
   #valueStart: Position | null = null;
@@ -94,20 +101,16 @@ export class ArrayScanner {
 
   *end(): Generator<ScanEvent> {
     const end = this.#lines.end();
+    const truncation = createTruncationProblem(this.unit, end, this.#enclosing);
     if (this.#valueStart !== null && !this.#isSkipping) {
       // Outside an array, the end of the file completes a number or word.
-      const cut =
-        this.#state === 'start' ? null : createTruncationProblem(this.unit, end, this.#enclosing);
+      const cut = this.#state === 'start' ? null : truncation;
       yield this.#event(this.#valueStart, this.#pending.take(), cut);
     } else if (this.#state === 'start' && !this.#isSkipping) {
       const message = 'the file is empty; an inventory without records is []';
-      yield { kind: 'problem', problem: createSyntaxProblem(message, end, 'json/empty'), index: 0 };
+      yield { kind: 'problem', problem: { code: 'json/empty', message, position: end }, index: 0 };
     } else if (this.#state !== 'end') {
-      yield {
-        kind: 'problem',
-        problem: createTruncationProblem(this.unit, end, this.#enclosing),
-        index: 0,
-      };
+      yield { kind: 'problem', problem: truncation, index: 0 };
     }
   }
 
@@ -121,30 +124,25 @@ export class ArrayScanner {
     }
     const position = this.#lines.at(index);
     const character = bytes.toString('utf8', index, findCharacterEnd(bytes, index + 1));
-    switch (`${this.#state} ${character}`) {
-      case 'start [':
-        this.#enclosing.push({ kind: 'array', position });
-        this.#state = 'first';
-        return index + 1;
-      case 'first ]':
-      case 'after-record ]':
-        this.#state = 'end';
-        return index + 1;
-      case 'after-record ,':
-        this.#state = 'next';
-        return index + 1;
-      case 'next ]':
-        return createSyntaxProblem('there is a comma before this "]"; remove the comma', position);
-      default:
+    const state = this.#state;
+    const next = TRANSITIONS[`${state} ${character}`];
+    if (next !== undefined) {
+      if (state === 'start') this.#enclosing.push({ kind: 'array', position });
+      this.#state = next;
+      return index + 1;
     }
-    if (this.#state === 'end') return this.#trailing(character, position);
+    if (state === 'next' && character === ']') {
+      const message = 'there is a comma before this "]"; remove the comma';
+      return { code: 'json/syntax', message, position };
+    }
+    if (state === 'end') return { ...this.#describeTrailing(character), position };
     const beginsValue =
-      byteClass === ByteClass.word || byteClass === ByteClass.quote || /[[{]/.test(character);
-    if (this.#state === 'after-record' || !beginsValue) {
-      return createUnexpectedProblem(character, EXPECTED[this.#state], position);
+      byteClass === ByteClass.word || byteClass === ByteClass.quote || byteClass === ByteClass.open;
+    if (state === 'after-record' || !beginsValue) {
+      return createUnexpectedProblem(character, EXPECTED[state], position);
     }
     this.#valueStart = position;
-    this.#value.reset();
+    this.#value = new ValueScanner(this.#lines);
     return index;
   }
 
@@ -160,8 +158,8 @@ export class ArrayScanner {
     if (end <= from) return from;
     const records = parseRun(bytes.subarray(from, end), separator, from - recordEnd + 1);
     if (records === null) return from;
-    const place = { bytes, from, lines: this.#lines, enclosing: this.#enclosing };
-    const run = new RecordRun(records, place);
+    const place = { lines: this.#lines, enclosing: this.#enclosing };
+    const run = new RecordRun(records, { bytes, from }, place);
     yield { kind: 'run', run };
     run.leave();
     this.#valueStart = null;
@@ -169,8 +167,8 @@ export class ArrayScanner {
     return end;
   }
 
-  #trailing(character: string, position: Position): Problem {
-    if (isCommentStart(character)) return createSyntaxProblem(NO_COMMENTS_MESSAGE, position);
+  #describeTrailing(character: string): { code: FindingCode; message: string } {
+    if (isCommentStart(character)) return { code: 'json/syntax', message: NO_COMMENTS_MESSAGE };
     const [ended, advice] =
       this.#enclosing.length > 0
         ? ['the array of records', 'remove it']
@@ -179,7 +177,7 @@ export class ArrayScanner {
             'put records into one array, or one per line into a .jsonl file (--input-format jsonl)',
           ];
     const message = `${ended} has ended, but ${formatCharacter(character)} follows; ${advice}`;
-    return createSyntaxProblem(message, position, 'json/trailing-data');
+    return { code: 'json/trailing-data', message };
   }
 
   /** Stores the bytes of an open value, or emits a value that ended or exceeded a limit. */
@@ -193,11 +191,8 @@ export class ArrayScanner {
       yield* this.#skip(bytes, index);
     } else if (status === 'too-deep' || status === 'too-many') {
       const position = status === 'too-deep' ? this.#lines.at(index - 1) : start;
-      yield this.#event(
-        start,
-        this.#pending.take(bytes),
-        createLimitProblem(status, position, 'record'),
-      );
+      const problem = createLimitProblem(status, position, 'record');
+      yield this.#event(start, this.#pending.take(bytes), problem);
       yield* this.#skip(bytes, index);
     } else if (status === 'open') {
       this.#pending.append(bytes);
@@ -213,15 +208,12 @@ export class ArrayScanner {
     this.#isSkipping = status !== 'whole';
     if (status === 'whole') this.#endValue();
     else if (status === 'broken') {
-      const length = bytes.length - findCharacterStart(bytes, bytes.length - 1);
-      const character = bytes.toString('utf8', bytes.length - length);
-      const position = this.#lines.at(index - length);
-      const problem = createUnexpectedProblem(
-        character,
-        'the rest of a record that is too large',
-        position,
-      );
-      yield { kind: 'problem', problem, index: index - length };
+      const last = findCharacterStart(bytes, bytes.length - 1);
+      const at = index - (bytes.length - last);
+      const expected = 'the rest of a record that is too large';
+      const character = bytes.toString('utf8', last);
+      const problem = createUnexpectedProblem(character, expected, this.#lines.at(at));
+      yield { kind: 'problem', problem, index: at };
     } else this.#value.ignoreLimits();
   }
 
@@ -237,7 +229,6 @@ export class ArrayScanner {
   }
 }
 
-/** Matches an empty line. */
 const BLANK_LINE = /^[ \t\r]*$/;
 
 /** Splits JSON Lines into records. Chunks must contain whole UTF-8 characters. */

@@ -1,31 +1,9 @@
-import type { FindingCode, Position, Problem } from '../finding.ts';
+import type { Position, Problem } from '../finding.ts';
 import { MAX_DEPTH, MAX_RECORD_BYTES, MAX_RECORD_PARTS } from '../limits.ts';
 import { shorten } from '../text.ts';
 
-/** An opening bracket or quote that is not closed yet. */
+/** Opening bracket or quote that is not closed yet. */
 export type OpenDelimiter = { kind: 'array' | 'object' | 'string'; position: Position };
-
-/** Thrown for invalid JSON, with the offset of the error in the text. */
-export class JsonSyntaxError extends Error {
-  override name = 'JsonSyntaxError';
-  readonly problem: Problem;
-  readonly offset: number;
-
-  constructor(problem: Problem, offset: number) {
-    super(problem.message);
-    this.problem = problem;
-    this.offset = offset;
-  }
-}
-
-/** Creates a problem for an error in JSON text. */
-export function createSyntaxProblem(
-  message: string,
-  position: Position,
-  code: FindingCode = 'json/syntax',
-): Problem {
-  return { code, message, position };
-}
 
 /** Creates a problem for truncated text. The message lists the open delimiters, innermost first. */
 export function createTruncationProblem(
@@ -48,7 +26,7 @@ export function createTruncationProblem(
     ...place,
     message: `${kind} opened here`,
   }));
-  return { ...createSyntaxProblem(message, position, 'json/truncated'), related };
+  return { code: 'json/truncated', message, position, related };
 }
 
 /** Creates a problem for an unexpected character. */
@@ -57,10 +35,8 @@ export function createUnexpectedProblem(
   expected: string,
   position: Position,
 ): Problem {
-  return createSyntaxProblem(
-    getHint(found) ?? `expected ${expected}, found ${formatCharacter(found)}`,
-    position,
-  );
+  const message = getHint(found) ?? `expected ${expected}, found ${formatCharacter(found)}`;
+  return { code: 'json/syntax', message, position };
 }
 
 /** Formats a character or word for a message. Invisible characters become code points. */
@@ -102,7 +78,7 @@ export function createBadWordProblem(word: string, position: Position): Problem 
     WORD_HINTS.get(word) ??
     getNumberHint(shorten(word)) ??
     `${formatCharacter(word.slice(0, 40))} is not a JSON value; write strings in double quotes`;
-  return createSyntaxProblem(message, position);
+  return { code: 'json/syntax', message, position };
 }
 
 function getNumberHint(word: string): string | null {
@@ -110,10 +86,8 @@ function getNumberHint(word: string): string | null {
   if (/^\+[\d.]/.test(word)) return `the number ${word} begins with +; remove the sign`;
   if (/^-?\./.test(word)) return `the number ${word} needs a digit before the decimal point`;
   if (/^-?0x/i.test(word)) return `${word} is hexadecimal; JSON numbers are decimal`;
-  if (/^-?\d+\.(\D|$)/.test(word)) {
-    return `the number ${word} needs a digit after the decimal point`;
-  }
-  return null;
+  const needsDigit = /^-?\d+\.(\D|$)/.test(word);
+  return needsDigit ? `the number ${word} needs a digit after the decimal point` : null;
 }
 
 /**
@@ -126,15 +100,11 @@ export function createLimitProblem(
   position: Position,
   unit: 'record' | 'line',
 ): Problem {
-  const skipped = `the rest of the ${unit} was skipped`;
-  if (limit === 'too-deep') {
-    const message = `values are nested more than ${MAX_DEPTH} levels deep; flatten them: ${skipped}`;
-    return { code: 'limit/depth', message, position };
-  }
-  const maximum =
-    limit === 'too-large'
-      ? `${MAX_RECORD_BYTES / 1024 / 1024} MiB`
-      : `${MAX_RECORD_PARTS} objects, lists and strings`;
-  const message = `the record exceeds ${maximum}; make it smaller: ${skipped}`;
-  return { code: 'limit/record-size', message, position };
+  const excess = {
+    'too-large': `the record exceeds ${MAX_RECORD_BYTES / 1024 / 1024} MiB; make it smaller`,
+    'too-many': `the record exceeds ${MAX_RECORD_PARTS} objects, lists and strings; make it smaller`,
+    'too-deep': `values are nested more than ${MAX_DEPTH} levels deep; flatten them`,
+  };
+  const code = limit === 'too-deep' ? 'limit/depth' : 'limit/record-size';
+  return { code, message: `${excess[limit]}: the rest of the ${unit} was skipped`, position };
 }

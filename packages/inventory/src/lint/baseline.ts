@@ -1,10 +1,10 @@
 import { dirname, relative, sep } from 'node:path';
 import { Ajv2020 } from 'ajv/dist/2020.js';
-import { UsageError } from '../command/command.ts';
 import type { Finding } from '../finding.ts';
 import { JsonTextError, parseJsonText } from '../json/parser.ts';
+import { ConfigError } from './lint.ts';
 
-/** A known finding. The line is omitted, because it changes with each edit. */
+/** Known finding. The line is omitted, because it changes with each edit. */
 type Entry = {
   /** Path relative to the folder of the baseline, with `/` as separator. */
   file: string;
@@ -59,11 +59,10 @@ export class Baseline {
   /** Returns the number of known findings that no longer occur in the files. */
   countStale(files: readonly string[]): number {
     const names = new Set(files.map((file) => this.#nameOf(file)));
-    let gone = 0;
-    for (const [key, { file, count = 1 }] of this.#entries) {
-      if (names.has(file)) gone += Math.max(0, count - (this.#matched.get(key) ?? 0));
-    }
-    return gone;
+    return this.#entries.entries().reduce((sum, [key, { file, count = 1 }]) => {
+      const stale = Math.max(0, count - (this.#matched.get(key) ?? 0));
+      return names.has(file) ? sum + stale : sum;
+    }, 0);
   }
 
   /** Tells whether a finding is known. Findings beyond the known count are new. */
@@ -113,15 +112,14 @@ export class Baseline {
   }
 
   #nameOf(file: string): string {
-    if (file === '<stdin>') return file;
-    return relative(this.#folder, file).split(sep).join('/');
+    return file === '<stdin>' ? file : relative(this.#folder, file).split(sep).join('/');
   }
 }
 
 /**
  * Parses the text of a baseline file.
  * @param file Path of the baseline file.
- * @throws UsageError if the text is not a baseline.
+ * @throws ConfigError if the text is not a baseline.
  */
 export function parseBaseline(text: string, file: string): Baseline {
   try {
@@ -130,9 +128,9 @@ export function parseBaseline(text: string, file: string): Baseline {
   } catch (error) {
     if (!(error instanceof JsonTextError)) throw error;
     const message = `${file}:${error.message}; correct it, or remove it and create a new one`;
-    throw new UsageError(message, { cause: error });
+    throw new ConfigError(message, { cause: error });
   }
-  throw new UsageError(
+  throw new ConfigError(
     `${file} is no baseline; name another FILE, or remove it and create one with --update-baseline`,
   );
 }

@@ -1,7 +1,6 @@
-import { Ajv2020 } from 'ajv/dist/2020.js';
-import type { ErrorObject } from 'ajv/dist/2020.js';
+import { Ajv2020, type ErrorObject } from 'ajv/dist/2020.js';
 import { parseDay, toDay } from '../day.ts';
-import { type Finding, LINT_RULES, type LintCode, getRuleName, type Severity } from '../finding.ts';
+import { type Finding, getRuleName, LINT_RULES, type LintCode, type Severity } from '../finding.ts';
 import { JsonTextError, parseJsonText } from '../json/parser.ts';
 import type { Inspect, PropertyProblem } from '../read/check-record.ts';
 import type { InventorySource } from '../read/input.ts';
@@ -12,21 +11,22 @@ import {
   type ValidationSummary,
 } from '../read/inventory-reader.ts';
 import { quoteText } from '../text.ts';
-import { addressRules } from './address-rules.ts';
+import { ADDRESS_RULES } from './address-rules.ts';
 import {
-  type TypedFields,
   getTypedFields,
-  type RuleProblem,
-  type SeenIds,
-  recordRules,
+  RECORD_RULES,
   type Rule,
   type RuleContext,
+  type SeenIds,
+  type TypedFields,
 } from './rules.ts';
 
+const RULES_BY_CODE: Record<LintCode, Rule> = { ...RECORD_RULES, ...ADDRESS_RULES };
+
 /** All rules in the order of their codes. */
-export const allRules: readonly Rule[] = [...recordRules, ...addressRules].toSorted((a, b) =>
-  a.code < b.code ? -1 : 1,
-);
+export const ALL_RULES = Object.entries(RULES_BY_CODE)
+  .map(([code, rule]) => ({ code: code as LintCode, ...rule }))
+  .toSorted((a, b) => (a.code < b.code ? -1 : 1));
 
 export type LintOptions = {
   config?: LintConfig;
@@ -46,41 +46,43 @@ export async function* lintInventory(
   { config = {}, today = toDay(new Date()), ids = new Map(), ...options }: LintOptions = {},
 ): AsyncGenerator<Finding, ValidationSummary, undefined> {
   const day = parseDay(today);
-  if (day === null)
+  if (day === null) {
     throw new TypeError(`today is a day, such as 2026-11-20, not ${quoteText(today)}`);
+  }
   const context = { today: day, ids, file: getSourceLabel(source, options) };
   const { inspect, counts } = createInspection(config, context);
   const summary = yield* validateInventory(source, { ...options, inspect });
   return { ...summary, ...(counts.silenced > 0 && counts) };
 }
 
-const NOTHING: readonly PropertyProblem[] = [];
+type CodedProblem = PropertyProblem & { code: LintCode };
 
 function createInspection(config: LintConfig, context: RuleContext) {
   const counts = { silenced: 0 };
-  const checks = allRules.flatMap((rule) => {
-    const { severity, options } = resolveSetting(config, rule);
-    return severity === null
-      ? []
-      : [{ code: rule.code, severity, check: rule.create(context, options) }];
-  });
-  const active = new Map<string, (typeof checks)[number]['severity']>(
-    checks.map(({ code, severity }) => [code, severity]),
-  );
-  const inspect: Inspect = (record) => {
-    const { value, isValid } = record;
-    if (typeof value !== 'object' || value === null || Array.isArray(value)) return NOTHING;
+  const rules = ALL_RULES.flatMap((rule) => resolveRule(config, rule));
+  const severities = new Map<string, Severity>(rules.map(({ code, severity }) => [code, severity]));
+  const inspect: Inspect = ({ value, isValid, position }) => {
+    if (typeof value !== 'object' || value === null || Array.isArray(value)) return [];
     const fields = isValid ? (value as TypedFields) : getTypedFields(value);
-    const problems: (PropertyProblem & { code: LintCode })[] = [];
-    for (const { code, severity, check } of checks) {
-      for (const found of check(fields, record)) problems.push({ ...found, code, severity });
+    const problems: CodedProblem[] = [];
+    for (const rule of rules) {
+      const { code, severity, options } = rule;
+      const found = rule.check(fields, context, { position, options });
+      if (found === undefined) continue;
+      for (const problem of [found].flat()) problems.push({ ...problem, code, severity });
     }
     if (!Object.hasOwn(fields, 'lint_ignore')) return problems;
-    const { left, faults } = silenceProblems(fields, problems, active);
+    const { left, faults } = silenceProblems(fields, problems, severities);
     counts.silenced += problems.length - left.length;
-    const severity = active.get('lint/ignore');
+    const severity = severities.get('lint/ignore');
     if (severity === undefined) return left;
-    return [...left, ...faults.map((one) => ({ ...one, code: 'lint/ignore' as const, severity }))];
+    const code = 'lint/ignore' as const;
+    return [
+      ...left,
+      ...faults.map((fault) => {
+        return { key: 'lint_ignore', message: `lint_ignore ${fault}`, code, severity };
+      }),
+    ];
   };
   return { inspect, counts };
 }
@@ -88,13 +90,13 @@ function createInspection(config: LintConfig, context: RuleContext) {
 /**
  * Removes the findings that `lint_ignore` silences, a list of `{ "rule": NAME, "reason": TEXT }`.
  * @param active Enabled rules. Entries for disabled rules are not reported as unused.
- * @returns The remaining findings, and the problems of `lint_ignore` itself.
+ * @returns The remaining findings, and the faults of `lint_ignore` itself.
  */
-function silenceProblems<T extends { code: string }>(
+function silenceProblems(
   { lint_ignore: written }: TypedFields,
-  problems: readonly T[],
+  problems: readonly CodedProblem[],
   active: ReadonlyMap<string, unknown>,
-): { left: T[]; faults: RuleProblem[] } {
+): { left: CodedProblem[]; faults: string[] } {
   const silenced = new Set<string>();
   const faults = (Array.isArray(written) ? written : [written]).flatMap((entry: unknown) => {
     const { rule, reason } = Object(entry);
@@ -114,20 +116,14 @@ function silenceProblems<T extends { code: string }>(
     silenced.add(code);
     return [];
   });
-  return {
-    left: problems.filter(({ code }) => !silenced.has(code)),
-    faults: faults.map((fault) => ({ key: 'lint_ignore', message: `lint_ignore ${fault}` })),
-  };
+  return { left: problems.filter(({ code }) => !silenced.has(code)), faults };
 }
 
 /** Setting of a rule: off, a severity, or an object with options. */
 type Setting = 'off' | Severity | ({ severity?: 'off' | Severity } & Record<string, unknown>);
 
 /** Contents of inventory.config.json. Rule names omit the prefix `lint/`. */
-export type LintConfig = {
-  $schema?: string;
-  rules?: Partial<Record<string, Setting>>;
-};
+export type LintConfig = { $schema?: string; rules?: Partial<Record<string, Setting>> };
 
 const SEVERITY = { enum: ['off', 'warning', 'error'] };
 
@@ -148,7 +144,7 @@ export const CONFIG_SCHEMA = {
       type: 'object',
       description: 'For each rule "off", "warning", "error", or an object with its options.',
       properties: Object.fromEntries(
-        allRules.map((rule) => [getRuleName(rule.code), createSettingSchema(rule)]),
+        ALL_RULES.map((rule) => [getRuleName(rule.code), createSettingSchema(rule)]),
       ),
       additionalProperties: false,
     },
@@ -158,7 +154,7 @@ export const CONFIG_SCHEMA = {
 
 const isConfig = new Ajv2020({ allErrors: true }).compile<LintConfig>(CONFIG_SCHEMA);
 
-/** Thrown for an invalid configuration. The one-line message names the error and its remedy. */
+/** Thrown for an invalid configuration or baseline. The one-line message names the error and its remedy. */
 export class ConfigError extends Error {
   override name = 'ConfigError';
 }
@@ -178,48 +174,39 @@ export function parseConfig(text: string, file: string): LintConfig {
     throw new ConfigError(`${file}:${error.message}${advice}`, { cause: error });
   }
   if (isConfig(value)) return value;
-  throw new ConfigError(`${file}: ${describe(isConfig.errors ?? [], value)}`);
+  throw new ConfigError(`${file}: ${describeConfigError(isConfig.errors ?? [], value)}`);
 }
 
-/** Returns the severity and the options of a rule. The severity is null if the rule is off. */
-function resolveSetting(
-  { rules: settings = {} }: LintConfig,
-  { code, severity: usual, defaults }: Rule,
-): { severity: Severity | null; options: object } {
-  const setting = settings[getRuleName(code)] ?? usual;
-  const { severity = usual, ...options } =
+/** Returns a rule with its configured severity and options, or an empty list if the rule is off. */
+function resolveRule({ rules: settings = {} }: LintConfig, rule: (typeof ALL_RULES)[number]) {
+  const setting = settings[getRuleName(rule.code)] ?? rule.severity;
+  const { severity = rule.severity, ...options } =
     typeof setting === 'string' ? { severity: setting } : setting;
-  return {
-    severity: severity === 'off' ? null : severity,
-    options: { ...Object(defaults), ...options },
-  };
+  if (severity === 'off') return [];
+  return [{ ...rule, severity, options: { ...Object(rule.defaults), ...options } }];
 }
 
-function depth({ instancePath }: ErrorObject): number {
-  return instancePath.split('/').length;
-}
-
-function describe(errors: readonly ErrorObject[], value: unknown): string {
+function describeConfigError(errors: readonly ErrorObject[], value: unknown): string {
   // A setting has two forms. Errors about the other form are irrelevant.
   const error = errors.find(({ keyword }) => keyword === 'additionalProperties');
-  const name: unknown = error?.params['additionalProperty'];
-  if (error !== undefined && error.instancePath === '/rules') {
+  if (error !== undefined) {
+    const name: unknown = error.params['additionalProperty'];
+    if (error.instancePath !== '/rules') {
+      return `${error.instancePath || 'the configuration'} has no ${JSON.stringify(name)}; remove it`;
+    }
     if (name === 'duplicate-key') {
       return 'repeated keys are always errors, also of validate; remove "duplicate-key"';
     }
-    const names = allRules.map(({ code }) => getRuleName(code)).join(', ');
+    const names = ALL_RULES.map(({ code }) => getRuleName(code)).join(', ');
     return `there is no rule ${JSON.stringify(name)}; the rules are ${names}`;
-  }
-  if (error !== undefined) {
-    return `${error.instancePath || 'the configuration'} has no ${JSON.stringify(name)}; remove it`;
   }
   if (typeof value !== 'object' || value === null || Array.isArray(value)) {
     return 'a configuration is an object, such as {"rules": {"missing-owner": "off"}}';
   }
-  const [deepest] = errors.toSorted((a, b) => depth(b) - depth(a));
+  const depthOf = ({ instancePath }: ErrorObject) => instancePath.split('/').length;
+  const [deepest] = errors.toSorted((a, b) => depthOf(b) - depthOf(a));
   const path = deepest?.instancePath ?? '';
-  if (/^\/rules\/[^/]+(\/severity)?$/.test(path)) {
-    return `${path} must be "off", "warning", "error", or an object with options`;
-  }
-  return `${path} ${deepest?.message ?? 'is invalid'}`;
+  return /^\/rules\/[^/]+(\/severity)?$/.test(path)
+    ? `${path} must be "off", "warning", "error", or an object with options`
+    : `${path} ${deepest?.message ?? 'is invalid'}`;
 }

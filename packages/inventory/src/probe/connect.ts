@@ -1,10 +1,11 @@
-import { request } from 'node:http';
+import { once } from 'node:events';
+import { type IncomingMessage, request } from 'node:http';
 import { connect as connectTcp, isIP, type Socket } from 'node:net';
 import { checkServerIdentity, connect as connectTls, type TLSSocket } from 'node:tls';
 import { removeBrackets } from '../address.ts';
 import { maskCredentials } from '../credentials.ts';
 
-/** The certificate of a server. */
+/** Certificate of a server. */
 export type Certificate = {
   validTo: Date;
   /** OpenSSL code of an untrusted certificate. Null if it is trusted. `CERT_HAS_EXPIRED` may concern an issuer. */
@@ -15,7 +16,7 @@ export type Certificate = {
 
 /**
  * Connects to a host.
- * @param onAddress Called with each address to which the name resolves, as seen from this machine.
+ * @param onAddress Called with each address to which the name resolves on this machine.
  * @throws Errors of the socket, AbortError if the signal aborts.
  */
 export function openConnection(
@@ -57,7 +58,7 @@ export async function readCertificate(
   const error: (Error & { code?: string }) | string | null = secure.authorizationError;
   const code = typeof error === 'string' ? error : (error?.code ?? error?.message ?? null);
   // The name is checked separately.
-  const problem = code === null || code === 'ERR_TLS_CERT_ALTNAME_INVALID' ? null : code;
+  const problem = code === 'ERR_TLS_CERT_ALTNAME_INVALID' ? null : code;
   return { socket: secure, certificate: { validTo, problem, isForName } };
 }
 
@@ -80,31 +81,30 @@ export type HeadResponse = { status: number; redirectsTo: string | null };
  * @param host Host as written in the record.
  * @throws Errors of the connection.
  */
-export function requestHead(
+export async function requestHead(
   socket: Socket,
   { host, url, signal }: { host: string; url: URL; signal: AbortSignal },
 ): Promise<HeadResponse> {
-  return new Promise((done, fail) => {
-    const outgoing = request({
-      method: 'HEAD',
-      path: `${url.pathname}${url.search}`,
-      headers: {
-        host: url.port === '' ? host : `${host}:${url.port}`,
-        'user-agent': 'oselya-inventory',
-        connection: 'close',
-      },
-      createConnection: () => socket,
-      signal,
-    });
-    outgoing.once('response', (response) => {
-      response.resume();
-      const { location } = response.headers;
-      const redirectsTo = location === undefined ? null : maskCredentials(location);
-      done({ status: response.statusCode ?? 0, redirectsTo });
-    });
-    outgoing.once('error', fail);
-    outgoing.end();
+  const outgoing = request({
+    method: 'HEAD',
+    path: `${url.pathname}${url.search}`,
+    headers: {
+      host: url.port === '' ? host : `${host}:${url.port}`,
+      'user-agent': 'oselya-inventory',
+      connection: 'close',
+    },
+    createConnection: () => socket,
+    signal,
   });
+  const responded = once(outgoing, 'response') as Promise<[IncomingMessage]>;
+  // Errors after the response have no effect.
+  outgoing.on('error', () => undefined);
+  outgoing.end();
+  const [response] = await responded;
+  response.resume();
+  const { location } = response.headers;
+  const redirectsTo = location === undefined ? null : maskCredentials(location);
+  return { status: response.statusCode ?? 0, redirectsTo };
 }
 
 /** Messages by OpenSSL code (openssl-verification-options(1)). */
@@ -119,20 +119,18 @@ const DISTRUST_REASONS: Partial<Record<string, string>> = {
   CERT_REVOKED: 'it was revoked',
 };
 
-const NO_ROUTE = 'there is no route from here; probe from its own network';
-const FORBIDDEN = 'this machine does not allow it; check its firewall';
 const NO_TLS = 'the server does not speak TLS properly; correct the protocol, or the server';
 
 const FAILURE_REASONS: Partial<Record<string, string>> = {
   ENOTFOUND: 'the name does not exist, as seen from here; correct the host',
   EAI_AGAIN: 'names cannot be resolved now; try again',
   ECONNREFUSED: 'nothing listens there; start it, or correct the port',
-  EHOSTUNREACH: NO_ROUTE,
-  ENETUNREACH: NO_ROUTE,
+  EHOSTUNREACH: 'there is no route from here; probe from its own network',
+  ENETUNREACH: 'there is no route from here; probe from its own network',
   ETIMEDOUT: 'nothing answers; check for a firewall, or correct the host',
   ECONNRESET: 'the other side closes it; check the log there',
-  EACCES: FORBIDDEN,
-  EPERM: FORBIDDEN,
+  EACCES: 'this machine does not allow it; check its firewall',
+  EPERM: 'this machine does not allow it; check its firewall',
   EPROTO: NO_TLS,
 };
 

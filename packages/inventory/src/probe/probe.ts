@@ -1,18 +1,18 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import { type Endpoint, parseEndpoint, getNetworkScope, getTransport } from '../address.ts';
+import { type Endpoint, getNetworkScope, getTransport, parseEndpoint } from '../address.ts';
 import { toDay } from '../day.ts';
 import type { EndpointRecord } from '../record.ts';
 import {
-  type HeadResponse,
   type Certificate,
   explainDistrust,
   explainFailure,
+  type HeadResponse,
   openConnection,
   readCertificate,
   requestHead,
 } from './connect.ts';
 
-/** Problem codes. The codes are stable. */
+/** Stable codes of problems. */
 export const PROBE_CODES = [
   'probe/unreachable',
   'probe/silent',
@@ -62,7 +62,7 @@ export type ProbeAllOptions = {
   perSecond?: number;
 } & ProbeOptions;
 
-type Done = { observation: Observation; done: Promise<Done> };
+type FinishedProbe = { observation: Observation; promise: Promise<FinishedProbe> };
 
 /**
  * Probes the endpoints of records at a limited rate, so that the probes do not resemble an attack. Yields each
@@ -76,38 +76,34 @@ export async function* probeAll(
   checkRange('concurrency', concurrency, MAX_CONCURRENT_PROBES);
   checkRange('perSecond', perSecond, MAX_PROBES_PER_SECOND);
   const ending = new AbortController();
-  const either = AbortSignal.any([ending.signal, ...(signal === undefined ? [] : [signal])]);
-  const inProgress = new Set<Promise<Done>>();
+  const either = combineSignals(ending.signal, signal);
+  const inProgress = new Set<Promise<FinishedProbe>>();
   let pause: Promise<null> | null = null;
-
-  function start(record: EndpointRecord): void {
-    const done: Promise<Done> = probeRecord(record, { ...options, signal: either }).then(
-      (observation) => ({ observation, done }),
-    );
-    // If several probes fail, only the first failure is awaited.
-    done.catch(() => undefined);
-    inProgress.add(done);
-  }
-
   try {
     for (const record of records) {
       while (pause !== null || inProgress.size >= concurrency) {
         const waiting = pause !== null && inProgress.size < concurrency ? [pause] : [];
-        const first: Done | null = await Promise.race([...inProgress, ...waiting]);
+        const first: FinishedProbe | null = await Promise.race([...inProgress, ...waiting]);
         if (first === null) pause = null;
         else {
-          inProgress.delete(first.done);
+          inProgress.delete(first.promise);
           yield first.observation;
         }
       }
       signal?.throwIfAborted();
-      start(record);
+      const promise: Promise<FinishedProbe> = probeRecord(record, {
+        ...options,
+        signal: either,
+      }).then((observation) => ({ observation, promise }));
+      // If several probes fail, only the first failure is awaited.
+      promise.catch(() => undefined);
+      inProgress.add(promise);
       pause = sleep(1000 / perSecond, null, { signal: either });
       pause.catch(() => undefined);
     }
     while (inProgress.size > 0) {
-      const { observation, done } = await Promise.race(inProgress);
-      inProgress.delete(done);
+      const { observation, promise } = await Promise.race(inProgress);
+      inProgress.delete(promise);
       yield observation;
     }
   } catch (error) {
@@ -123,6 +119,10 @@ function checkRange(name: string, value: number, max: number): void {
   throw new RangeError(`${name} is more than 0 and at most ${max}, not ${value}`);
 }
 
+function combineSignals(own: AbortSignal, given: AbortSignal | undefined): AbortSignal {
+  return given === undefined ? own : AbortSignal.any([own, given]);
+}
+
 /**
  * Probes the endpoint of one record: the connection, the certificate, the HTTP response, and whether the addresses
  * match the declared exposure. Connects only to the host and port of the record.
@@ -133,24 +133,24 @@ export async function probeRecord(
   options: ProbeOptions = {},
 ): Promise<Observation> {
   const { timeoutMs = 5000, signal } = options;
-  const { id } = record;
   const endpoint = parseEndpoint(record);
   const target = endpoint && `${endpoint.host}:${endpoint.port}`;
-  const found: Observation = { id, target, isReachable: null, addresses: [], problems: [] };
+  const found: Observation = {
+    id: record.id,
+    target,
+    isReachable: null,
+    addresses: [],
+    problems: [],
+  };
   if (endpoint === null || getTransport(endpoint.protocol) === 'udp') return found;
   found.isReachable = false;
-  const ending = new AbortController();
-  const timer = setTimeout(() => ending.abort(), timeoutMs);
-  const either = AbortSignal.any([ending.signal, ...(signal === undefined ? [] : [signal])]);
+  const timeout = AbortSignal.timeout(timeoutMs);
+  const either = combineSignals(timeout, signal);
   try {
     await observe(found, { record, endpoint, options, signal: either });
   } catch (error) {
     signal?.throwIfAborted();
-    const isTimeout = ending.signal.aborted;
-    found.problems.push(createFailureProblem(found, isTimeout ? null : error, timeoutMs));
-  } finally {
-    clearTimeout(timer);
-    ending.abort();
+    found.problems.push(describeFailure(found, timeout.aborted ? null : error, timeoutMs));
   }
   return found;
 }
@@ -198,51 +198,45 @@ export function findExposureProblems(
   { exposure }: Pick<EndpointRecord, 'exposure'>,
   addresses: readonly string[],
 ): ProbeProblem[] {
-  const reaches = new Set(addresses.map(getNetworkScope));
-  const isGlobal = reaches.has('global');
+  const scopes = new Set(addresses.map(getNetworkScope));
+  const isGlobal = scopes.has('global');
   let message: string | undefined;
   if (exposure === 'public' && !isGlobal) {
     message = 'it is declared public, but has no internet address';
   } else if ((exposure === 'local' || exposure === 'private' || exposure === 'vpn') && isGlobal) {
     message = `it is declared ${exposure}, but answers at an internet address`;
-  } else if (exposure === 'local' && reaches.has('private')) {
+  } else if (exposure === 'local' && scopes.has('private')) {
     message = 'it is declared local, but answers at a network address';
   }
   if (message === undefined) return [];
   return [{ code: 'probe/exposure', message: `${message}: ${addresses.join(', ')}` }];
 }
 
-function findCertificateProblems(
+function* findCertificateProblems(
   { validTo, problem, isForName }: Certificate,
   host: string,
   { now = Date.now(), expiryDays = 14 }: ProbeOptions,
-): ProbeProblem[] {
-  const problems: ProbeProblem[] = [];
+): Generator<ProbeProblem> {
   const days = Math.floor((validTo.getTime() - now) / 86_400_000);
   const day = toDay(validTo);
   if (days < 0) {
-    problems.push({
-      code: 'probe/certificate-ended',
-      message: `its certificate expired on ${day}`,
-    });
+    yield { code: 'probe/certificate-ended', message: `its certificate expired on ${day}` };
   } else if (days < expiryDays) {
     const message = `its certificate expires on ${day}, in ${days} days`;
-    problems.push({ code: 'probe/certificate-ends', message });
+    yield { code: 'probe/certificate-ends', message };
   }
   if (!isForName) {
-    const message = `its certificate is not for ${host}`;
-    problems.push({ code: 'probe/certificate-name', message });
+    yield { code: 'probe/certificate-name', message: `its certificate is not for ${host}` };
   }
   // The code may concern an issuer; the certificate's own expiry is reported above.
   if (problem !== null && !(problem === 'CERT_HAS_EXPIRED' && days < 0)) {
     const message = `its certificate is not trusted: ${explainDistrust(problem)}`;
-    problems.push({ code: 'probe/certificate-untrusted', message });
+    yield { code: 'probe/certificate-untrusted', message };
   }
-  return problems;
 }
 
 /** @param error Null for a timeout. */
-function createFailureProblem(
+function describeFailure(
   { isReachable }: Observation,
   error: unknown,
   timeoutMs: number,

@@ -1,31 +1,18 @@
 import type { ErrorObject } from 'ajv/dist/2020.js';
 import type { FindingCode, Position, Problem } from '../finding.ts';
 import {
+  describeDuplicateKey,
+  formatPointer,
+  JsonSyntaxError,
   type LocatedValue,
   type OffsetPosition,
   parseWithPositions,
-  formatPointer,
 } from '../json/parser.ts';
-import { parseValue, type RawValue } from '../json/run.ts';
-import { JsonSyntaxError } from '../json/syntax-error.ts';
+import type { RawValue } from '../json/run.ts';
 import { MAX_REPEATED_KEYS } from '../limits.ts';
-import { isEndpointRecord } from '../record.ts';
 import { getExcerpt, quoteText, shorten } from '../text.ts';
 
-/** A problem in a record, with a pointer that begins at the record. */
-export type RecordProblem = { pointer: string } & Problem;
-
-/** Result of checking one record. */
-export type RecordCheck = {
-  /** The record's `id`, if it is a string. */
-  id: string | null;
-  /** Whether the rest of a JSON file can be read. False after invalid JSON, which has no reliable end. */
-  canContinue: boolean;
-  /** Problems in the order of the text. They are created on demand, because they may be long. */
-  problems: Iterable<RecordProblem>;
-};
-
-/** A record that was read. */
+/** Record that was read. */
 export type InspectedRecord = {
   /** An endpoint record if `isValid`, otherwise any JSON value. */
   value: unknown;
@@ -35,89 +22,32 @@ export type InspectedRecord = {
   position: Position;
 };
 
-/** A problem of a record property. An empty key means the whole record. */
+/** Problem of a record property. An empty key means the whole record. */
 export type PropertyProblem = {
   key: string;
   /** The unambiguous correct value. */
   fixed?: string | number;
 } & Omit<Problem, 'position' | 'excerpt' | 'fix'>;
 
-/** A parsed YAML record. Positions are computed on demand. */
-export type LocatedRecord = {
-  value: unknown;
-  isRepeating: boolean;
-  text: string;
-  start: Position;
-  locate: () => LocatedValue;
-};
-
 /** Inspects each record and returns further problems. */
 export type Inspect = (record: InspectedRecord) => readonly PropertyProblem[];
 
-const NONE: readonly never[] = [];
-const CLEAN: RecordCheck = { id: null, canContinue: true, problems: NONE };
-
-/** Problems of a parsed record without positions. */
-export type UnlocatedProblems = {
+/** Problems of a parsed record, before their positions are known. */
+export type RecordProblems = {
   value: unknown;
+  /** Whether the text has repeated keys. */
   isRepeating: boolean;
   errors: readonly ErrorObject[];
   inspected: readonly PropertyProblem[];
 };
 
-/**
- * Checks a parsed record against the schema and with `inspect`. Returns null if there are no problems.
- * @param isRepeating Whether the text has repeated keys.
- */
-export function findProblems(
-  value: unknown,
-  isRepeating: boolean,
-  inspection: { inspect: Inspect; index: number; position: Position } | undefined,
-): UnlocatedProblems | null {
-  const isValid = isEndpointRecord(value);
-  const errors = isEndpointRecord.errors ?? NONE;
-  let inspected: UnlocatedProblems['inspected'] = NONE;
-  if (inspection !== undefined) {
-    const { inspect, index, position } = inspection;
-    inspected = inspect({ value, isValid, index, position });
-  }
-  const isClean = isValid && !isRepeating && inspected.length === 0;
-  return isClean ? null : { value, isRepeating, errors, inspected };
-}
-
-/** Checks the text of one record: JSON, repeated keys, schema and `inspect`. */
-export function checkRecord(
-  raw: RawValue,
-  unit: 'file' | 'line',
-  index: number,
-  inspect: Inspect | undefined,
-): RecordCheck {
-  const parsed = raw.parsed ?? (raw.cut === null ? parseValue(raw.text) : null);
-  if (parsed === null) {
-    const problem = findSyntaxProblem(raw, unit);
-    const canContinue = problem.code.startsWith('limit/');
-    return { id: null, canContinue, problems: [{ ...problem, pointer: '' }] };
-  }
-  const isRepeating = parsed.strings !== raw.strings;
-  const inspection = inspect && { inspect, index, position: raw.start };
-  const judged = findProblems(parsed.value, isRepeating, inspection);
-  return judged === null ? CLEAN : locateProblems(judged, raw.text, locateValue(raw, unit));
-}
+/** Problem of a record with a pointer that begins at the record. */
+export type LocatedProblem = { pointer: string } & Problem;
 
 /** Parses the text of a valid value with positions. */
 export function locateValue(raw: RawValue, unit: 'file' | 'line'): LocatedValue {
-  return parseWithPositions(raw.text, createContext(raw, unit));
-}
-
-/** Adds positions to the problems of a record. */
-export function locateProblems(
-  judged: UnlocatedProblems,
-  text: string,
-  located: LocatedValue,
-): RecordCheck {
-  const id = getOwnValue(judged.value, 'id');
-  const problems = problemsIn(judged, text, located);
-  return { id: typeof id === 'string' ? id : null, canContinue: true, problems };
+  const { text, start, enclosing, cut } = raw;
+  return parseWithPositions(text, { start, unit, enclosing, isCut: cut !== null });
 }
 
 /** Finds the error in invalid or truncated JSON. */
@@ -139,17 +69,19 @@ export function findSyntaxProblem(raw: RawValue, unit: 'file' | 'line'): Problem
   return { ...cut, excerpt: getExcerpt(text, offset) };
 }
 
-function createContext({ start, enclosing, cut }: RawValue, unit: 'file' | 'line') {
-  return { start, unit, enclosing, isCut: cut !== null };
-}
-
-function* problemsIn(
-  { value, isRepeating, errors, inspected }: UnlocatedProblems,
+/** Yields the problems of a record with their positions, in the order of the text. */
+export function* locateProblems(
+  { value, isRepeating, errors, inspected }: RecordProblems,
   text: string,
   located: LocatedValue,
-): Generator<RecordProblem> {
-  const entries: { mark: OffsetPosition; details: () => Omit<RecordProblem, 'position'> }[] = [];
+): Generator<LocatedProblem> {
+  // Details are computed on demand, because there may be many long ones.
+  const entries: { mark: OffsetPosition; details: () => Omit<LocatedProblem, 'position'> }[] = [];
   const markOf = (key: string) => located.members.get(key)?.start ?? located.start;
+  const writtenAt = (key: string) => {
+    const member = located.members.get(key);
+    return member === undefined ? '' : text.slice(member.start.offset, member.end);
+  };
   // A value of the wrong type also violates `enum`. One finding is enough.
   const mistyped = new Set(
     errors.filter(({ keyword }) => keyword === 'type').map(({ instancePath }) => instancePath),
@@ -158,26 +90,26 @@ function* problemsIn(
     if (error.keyword === 'enum' && mistyped.has(error.instancePath)) continue;
     const key = error.instancePath.slice(1);
     const found = getOwnValue(value, key);
-    entries.push({
-      mark: markOf(key),
-      details: () => ({
-        code: getSchemaCode(error.keyword),
-        message: formatSchemaMessage(error, key, found, getWrittenValue(text, located, key)),
-        pointer: error.instancePath,
-        ...createFix(text, located, key, getFixedValue(error, found)),
-      }),
+    const details = () => ({
+      code: getSchemaCode(error.keyword),
+      message: formatSchemaMessage(error, key, describeValue(found, writtenAt(key))),
+      pointer: error.instancePath,
+      ...createFix(writtenAt(key), getFixedValue(error, found)),
     });
+    entries.push({ mark: markOf(key), details });
   }
   for (const { key, fixed, ...problem } of inspected) {
     const pointer = key === '' ? '' : formatPointer({ parent: null, key });
-    const details = () => ({ ...problem, pointer, ...createFix(text, located, key, fixed) });
+    const details = () => ({ ...problem, pointer, ...createFix(writtenAt(key), fixed) });
     entries.push({ mark: markOf(key), details });
   }
+  const code = 'json/duplicate-key';
   const duplicates = isRepeating ? located.duplicates : [];
-  for (const { key, path, first, again } of duplicates.slice(0, MAX_REPEATED_KEYS)) {
+  for (const duplicate of duplicates.slice(0, MAX_REPEATED_KEYS)) {
+    const { key, path, first, again } = duplicate;
     const details = () => ({
-      code: 'json/duplicate-key' as const,
-      message: `the key ${quoteText(key)} is already in this object, at ${first.line}:${first.column}`,
+      code: code as FindingCode,
+      message: describeDuplicateKey(duplicate),
       pointer: formatPointer(path),
       related: [{ ...toPosition(first), message: `first occurrence of ${quoteText(key)}` }],
     });
@@ -186,8 +118,7 @@ function* problemsIn(
   const uncounted = duplicates[MAX_REPEATED_KEYS];
   if (uncounted !== undefined) {
     const message = `${duplicates.length - MAX_REPEATED_KEYS} more keys of the record are repeated from here on; they are not listed`;
-    const details = () => ({ code: 'json/duplicate-key' as const, message, pointer: '' });
-    entries.push({ mark: uncounted.again, details });
+    entries.push({ mark: uncounted.again, details: () => ({ code, message, pointer: '' }) });
   }
   for (const { mark, details } of entries.toSorted((a, b) => a.mark.offset - b.mark.offset)) {
     yield { ...details(), position: toPosition(mark), excerpt: getExcerpt(text, mark.offset) };
@@ -198,14 +129,7 @@ function toPosition({ line, column }: OffsetPosition): Position {
   return { line, column };
 }
 
-/** Returns the text of a property value. Empty if the record lacks the property. */
-function getWrittenValue(text: string, located: LocatedValue, key: string): string {
-  const member = located.members.get(key);
-  return member === undefined ? '' : text.slice(member.start.offset, member.end);
-}
-
-function createFix(text: string, located: LocatedValue, key: string, fixed?: string | number) {
-  const written = getWrittenValue(text, located, key);
+function createFix(written: string, fixed: string | number | undefined) {
   // Multi-line YAML values cannot be replaced safely.
   if (fixed === undefined || written === '' || written.includes('\n')) return {};
   return { fix: { written, replacement: JSON.stringify(fixed) } };
@@ -239,12 +163,7 @@ function getFixedValue(
   return keyword === 'type' && params['type'] === 'integer' && isNumber ? Number(plain) : undefined;
 }
 
-function formatSchemaMessage(
-  { keyword, params }: ErrorObject,
-  key: string,
-  value: unknown,
-  written: string,
-): string {
+function formatSchemaMessage({ keyword, params }: ErrorObject, key: string, found: string): string {
   if (keyword === 'required') {
     return `the record has no ${JSON.stringify(params['missingProperty'])}, which is required`;
   }
@@ -252,7 +171,7 @@ function formatSchemaMessage(
     keyword === 'enum'
       ? `one of ${params['allowedValues'].join(', ')}`
       : addArticle(String(params['type']));
-  return `${key === '' ? 'a record' : key} must be ${expected}; found ${describeValue(value, written)}`;
+  return `${key === '' ? 'a record' : key} must be ${expected}; found ${found}`;
 }
 
 /** Describes the type and the text of a value for messages. */
@@ -271,7 +190,8 @@ function addArticle(type: string): string {
   return /^[aeiou]/.test(type) ? `an ${type}` : `a ${type}`;
 }
 
-function getOwnValue(value: unknown, key: string): unknown {
+/** Returns an own property of a record, or the record itself for an empty key. */
+export function getOwnValue(value: unknown, key: string): unknown {
   if (key === '') return value;
   if (typeof value !== 'object' || value === null) return undefined;
   return Object.getOwnPropertyDescriptor(value, key)?.value;

@@ -4,7 +4,7 @@ import { pipeline, Readable } from 'node:stream';
 import { createGunzip } from 'node:zlib';
 import { CHUNK_BYTES } from '../limits.ts';
 
-/** A source of an inventory. Strings are read as UTF-8. */
+/** Source of an inventory. Strings are read as UTF-8. */
 export type InventorySource =
   | string
   | Uint8Array
@@ -27,23 +27,21 @@ export function inferFormat(name: string): InventoryFormat {
  * @throws Errors of the source, and a TypeError for chunks that are not bytes.
  */
 export async function* readChunks(source: InventorySource): AsyncGenerator<Buffer> {
-  if (typeof source === 'string') {
-    yield* pieces(Buffer.from(source));
-  } else if (source instanceof Uint8Array) {
-    yield* pieces(source);
-  } else if ('path' in source) {
+  if (typeof source === 'string') yield* split(Buffer.from(source));
+  else if (source instanceof Uint8Array) yield* split(source);
+  else if ('path' in source) {
     yield* createReadStream(source.path, { highWaterMark: CHUNK_BYTES });
   } else {
     for await (const chunk of source) {
       if (!(chunk instanceof Uint8Array)) {
         throw new TypeError('an inventory is read from bytes: give chunks as Uint8Array');
       }
-      yield* pieces(chunk);
+      yield* split(chunk);
     }
   }
 }
 
-function* pieces(bytes: Uint8Array): Generator<Buffer> {
+function* split(bytes: Uint8Array): Generator<Buffer> {
   for (let from = 0; from < bytes.length; from += CHUNK_BYTES) {
     const length = Math.min(CHUNK_BYTES, bytes.length - from);
     yield Buffer.from(bytes.buffer, bytes.byteOffset + from, length);
@@ -60,12 +58,12 @@ export async function* gunzip(chunks: AsyncIterable<Buffer>): AsyncGenerator<Buf
   const rest = withWholeHead(chunks);
   const { value: head, done } = await rest.next();
   if (done) return;
-  const whole = startingWith(head, rest);
+  const whole = prepend(head, rest);
   if (isGzip(head)) yield* pipeline(Readable.from(whole), createGunzip(), () => undefined);
   else yield* whole;
 }
 
-async function* startingWith(head: Buffer, rest: AsyncGenerator<Buffer>): AsyncGenerator<Buffer> {
+async function* prepend(head: Buffer, rest: AsyncGenerator<Buffer>): AsyncGenerator<Buffer> {
   try {
     yield head;
     yield* rest;
@@ -87,7 +85,7 @@ async function* withWholeHead(chunks: AsyncIterable<Buffer>): AsyncGenerator<Buf
   if (head.length > 0 && head.length < 4) yield head;
 }
 
-/** An observation about the encoding of a file. */
+/** Observation about the encoding of a file. */
 export type EncodingNotice = {
   code: 'encoding/bom' | 'encoding/utf-16' | 'encoding/utf-8';
   message: string;
@@ -105,7 +103,7 @@ export async function* readUtf8(
   let isFirst = true;
   for await (const chunk of withWholeHead(chunks)) {
     let bytes = carried.length === 0 ? chunk : Buffer.concat([carried, chunk]);
-    const notice = isFirst ? sniff(bytes) : null;
+    const notice = isFirst ? detectEncoding(bytes) : null;
     isFirst = false;
     if (notice !== null) {
       yield notice;
@@ -113,10 +111,10 @@ export async function* readUtf8(
       bytes = bytes.subarray(3);
       offset = 3;
     }
-    const end = bytes.length - unfinishedTail(bytes);
+    const end = bytes.length - countUnfinishedBytes(bytes);
     const complete = bytes.subarray(0, end);
     if (!isUtf8(complete)) {
-      yield* untilInvalid(complete, offset);
+      yield* readUntilInvalid(complete, offset);
       return;
     }
     if (end > 0) yield complete;
@@ -124,61 +122,59 @@ export async function* readUtf8(
     carried = Buffer.from(bytes.subarray(end));
     offset += end;
   }
-  if (carried.length > 0) yield* untilInvalid(carried, offset);
+  if (carried.length > 0) yield* readUntilInvalid(carried, offset);
 }
 
 /** Yields the valid bytes before the first invalid byte, and a notice about the invalid byte. */
-function* untilInvalid(bytes: Buffer, offset: number): Generator<Buffer | EncodingNotice> {
+function* readUntilInvalid(bytes: Buffer, offset: number): Generator<Buffer | EncodingNotice> {
   let at = 0;
   for (;;) {
-    const length = sequenceLength(bytes[at]);
+    const length = getSequenceLength(bytes[at]);
     if (at + length > bytes.length || !isUtf8(bytes.subarray(at, at + length))) break;
     at += length;
   }
   if (at > 0) yield bytes.subarray(0, at);
   const value = `0x${(bytes[at] ?? 0).toString(16).toUpperCase()}`;
   const message =
-    bytes.length - at <= unfinishedTail(bytes)
+    bytes.length - at <= countUnfinishedBytes(bytes)
       ? `the file ends inside a UTF-8 character that begins at byte ${offset + at}; fetch it again, or remove the incomplete character`
       : `byte ${offset + at} (${value}) is not valid UTF-8; save the file as UTF-8`;
   yield { code: 'encoding/utf-8', message };
 }
 
 /** Returns the length of the character with a given first byte. Returns 1 for invalid first bytes. */
-function sequenceLength(lead = 0): number {
+function getSequenceLength(lead = 0): number {
   if (lead < 0xc2 || lead > 0xf4) return 1;
   if (lead < 0xe0) return 2;
   return lead < 0xf0 ? 3 : 4;
 }
 
 /** Returns the number of trailing bytes of an incomplete character. */
-function unfinishedTail(bytes: Buffer): number {
+function countUnfinishedBytes(bytes: Buffer): number {
   for (let back = 1; back <= Math.min(3, bytes.length); back += 1) {
     const byte = bytes[bytes.length - back] ?? 0;
     const isContinuation = byte >= 0x80 && byte < 0xc0;
-    if (!isContinuation) return sequenceLength(byte) > back ? back : 0;
+    if (!isContinuation) return getSequenceLength(byte) > back ? back : 0;
   }
   return 0;
 }
 
-/** Detects encodings by byte order marks, and by the zero bytes of ASCII characters in UTF-16 and UTF-32. */
-function sniff(head: Buffer): EncodingNotice | null {
-  const [a, b, c, d] = head;
-  const starts = (...bytes: number[]) => bytes.every((byte, index) => head[index] === byte);
-  if (starts(0xef, 0xbb, 0xbf)) {
+/** Encodings by their first bytes: byte order marks, then ASCII (`x`) between zero bytes. */
+const ENCODINGS: [name: string, pattern: RegExp][] = [
+  ['UTF-32 (big-endian)', /^\0\0(?:\xfe\xff|\0[^\0])/],
+  ['UTF-32 (little-endian)', /^(?:\xff\xfe|[^\0]\0)\0\0/],
+  // Two characters are required, because a single zero byte may be a stray byte.
+  ['UTF-16 (big-endian)', /^(?:\xfe\xff|\0[^\0]\0[^\0])/],
+  ['UTF-16 (little-endian)', /^(?:\xff\xfe|[^\0]\0[^\0]\0)/],
+];
+
+function detectEncoding(bytes: Buffer): EncodingNotice | null {
+  const head = bytes.toString('latin1', 0, 4);
+  if (head.startsWith('\xef\xbb\xbf')) {
     const message = 'the file begins with a byte order mark, which is skipped; save it without one';
     return { code: 'encoding/bom', message };
   }
-  if (starts(0, 0, 0xfe, 0xff) || (starts(0, 0, 0) && d)) return wide('UTF-32 (big-endian)');
-  if (starts(0xff, 0xfe, 0, 0) || (a && b === 0 && c === 0 && d === 0)) {
-    return wide('UTF-32 (little-endian)');
-  }
-  // Two characters are required, because a single zero byte may be a stray byte.
-  if (starts(0xfe, 0xff) || (a === 0 && b && c === 0 && d)) return wide('UTF-16 (big-endian)');
-  if (starts(0xff, 0xfe) || (a && b === 0 && c && d === 0)) return wide('UTF-16 (little-endian)');
-  return null;
-}
-
-function wide(name: string): EncodingNotice {
+  const [name] = ENCODINGS.find(([, pattern]) => pattern.test(head)) ?? [];
+  if (name === undefined) return null;
   return { code: 'encoding/utf-16', message: `the file is ${name}; save it as UTF-8` };
 }

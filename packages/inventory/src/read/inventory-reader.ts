@@ -1,28 +1,28 @@
 import type { Finding, Position, Problem } from '../finding.ts';
 import { parseValue, type RawValue, type RecordRun } from '../json/run.ts';
 import { ArrayScanner, LinesScanner, type ScanEvent } from '../json/scanners.ts';
-import type { EndpointRecord } from '../record.ts';
+import { type EndpointRecord, isEndpointRecord } from '../record.ts';
 import { getExcerpt } from '../text.ts';
 import {
-  checkRecord,
   describeValue,
-  type Inspect,
-  findProblems,
-  type LocatedRecord,
-  locateValue,
-  locateProblems,
-  type InspectedRecord,
-  type RecordCheck,
   findSyntaxProblem,
+  getOwnValue,
+  type Inspect,
+  type InspectedRecord,
+  locateProblems,
+  type LocatedProblem,
+  locateValue,
+  type RecordProblems,
 } from './check-record.ts';
 import {
-  inferFormat,
   gunzip,
+  inferFormat,
   type InventoryFormat,
   type InventorySource,
   readChunks,
   readUtf8,
 } from './input.ts';
+import type { LocatedRecord } from './yaml.ts';
 
 export type ReaderOptions = {
   /** Format of the inventory. Derived from the name of the source by default. */
@@ -35,7 +35,7 @@ export type ReaderOptions = {
 
 type ReaderEvent = ScanEvent | { kind: 'located'; value: LocatedRecord };
 
-/** Splits chunks of whole UTF-8 characters into records. */
+/** Splitter of chunks of whole UTF-8 characters into records. */
 type Scanner = {
   readonly unit: 'file' | 'line';
   push(bytes: Buffer): Iterable<ReaderEvent>;
@@ -91,53 +91,63 @@ class InventoryReader {
         this.isComplete = false;
         const excerpt = piece && { excerpt: extractExcerpt(piece, event.index) };
         yield this.#finding({ ...excerpt, ...event.problem });
-      } else if (event.kind === 'root') {
-        yield this.#checkRoot(event.value);
-      } else if (event.kind === 'run') {
-        yield* this.#checkRun(event.run);
-      } else if (event.kind === 'located') {
-        yield* this.#checkLocated(event.value);
-      } else {
-        const index = this.#nextIndex();
-        const check = checkRecord(event.value, this.#scanner.unit, index, this.#inspect);
-        if (!check.canContinue && this.#format === 'json') this.isComplete = false;
-        yield* this.#findings(check, index);
-      }
+      } else if (event.kind === 'root') yield this.#checkRoot(event.value);
+      else if (event.kind === 'run') yield* this.#checkRun(event.run);
+      else if (event.kind === 'located') {
+        const { value, isRepeating, text, start, locate } = event.value;
+        const problems = this.#findProblems(value, isRepeating, () => start);
+        if (problems !== null) yield* this.#locate(problems, text, locate());
+      } else yield* this.#checkRecord(event.value);
       if (!this.isComplete) return;
     }
   }
 
   *#checkRun(run: RecordRun): Generator<Finding> {
-    const inspect = this.#inspect;
     for (const record of run.records) {
-      const index = this.#nextIndex();
       const { value, strings, written } = record;
-      const inspection = inspect && { inspect, index, position: run.positionOf(record) };
-      const judged = findProblems(value, strings !== written, inspection);
-      if (judged === null) continue;
+      const position = () => run.positionOf(record);
+      const problems = this.#findProblems(value, strings !== written, position);
+      if (problems === null) continue;
       const raw = run.rawValueOf(record);
-      const located = locateValue(raw, this.#scanner.unit);
-      yield* this.#findings(locateProblems(judged, raw.text, located), index);
+      yield* this.#locate(problems, raw.text, locateValue(raw, this.#scanner.unit));
     }
   }
 
-  *#checkLocated({ value, isRepeating, text, start, locate: find }: LocatedRecord) {
-    const index = this.#nextIndex();
-    const inspect = this.#inspect;
-    const judged = findProblems(value, isRepeating, inspect && { inspect, index, position: start });
-    if (judged !== null) yield* this.#findings(locateProblems(judged, text, find()), index);
+  *#checkRecord(raw: RawValue): Generator<Finding> {
+    const { unit } = this.#scanner;
+    const parsed = raw.parsed ?? (raw.cut === null ? parseValue(raw.text) : null);
+    if (parsed === null) {
+      this.records += 1;
+      const problem = findSyntaxProblem(raw, unit);
+      // Invalid JSON has no reliable end.
+      if (this.#format === 'json' && !problem.code.startsWith('limit/')) this.isComplete = false;
+      yield this.#recordFinding({ ...problem, pointer: '' }, null);
+      return;
+    }
+    const isRepeating = parsed.strings !== raw.strings;
+    const problems = this.#findProblems(parsed.value, isRepeating, () => raw.start);
+    if (problems !== null) yield* this.#locate(problems, raw.text, locateValue(raw, unit));
   }
 
-  #nextIndex(): number {
+  /** Counts a record, and checks it with the schema and `inspect`. Returns null if it has no problems. */
+  #findProblems(
+    value: unknown,
+    isRepeating: boolean,
+    position: () => Position,
+  ): RecordProblems | null {
+    const index = this.records;
     this.records += 1;
-    return this.records - 1;
+    const isValid = isEndpointRecord(value);
+    const errors = isEndpointRecord.errors ?? [];
+    const inspected = this.#inspect?.({ value, isValid, index, position: position() }) ?? [];
+    const isClean = isValid && !isRepeating && inspected.length === 0;
+    return isClean ? null : { value, isRepeating, errors, inspected };
   }
 
-  *#findings({ id, problems }: RecordCheck, recordIndex: number): Generator<Finding> {
-    const base = this.#format === 'jsonl' ? '' : `/${recordIndex}`;
-    for (const { pointer, ...problem } of problems) {
-      const record = { pointer: base + pointer, recordId: id, recordIndex };
-      yield { ...this.#finding(problem), ...record };
+  *#locate(...args: Parameters<typeof locateProblems>): Generator<Finding> {
+    const id = getOwnValue(args[0].value, 'id');
+    for (const problem of locateProblems(...args)) {
+      yield this.#recordFinding(problem, typeof id === 'string' ? id : null);
     }
   }
 
@@ -150,6 +160,13 @@ class InventoryReader {
     const message = `an inventory must be an array of records; found ${describeValue(parsed.value, raw.text)}`;
     const excerpt = getExcerpt(raw.text, 0);
     return this.#finding({ code: 'schema/type', message, position: raw.start, excerpt });
+  }
+
+  /** Creates a finding about the last record that was read. */
+  #recordFinding({ pointer, ...problem }: LocatedProblem, recordId: string | null): Finding {
+    const recordIndex = this.records - 1;
+    const base = this.#format === 'jsonl' ? '' : `/${recordIndex}`;
+    return { ...this.#finding(problem), pointer: base + pointer, recordId, recordIndex };
   }
 
   #finding({ position, code, message, severity = 'error', ...rest }: Problem): Finding {
@@ -183,13 +200,12 @@ export type ValidateOptions = {
 
 /** Summary of a validation. */
 export type ValidationSummary = {
-  /** The number of records read. */
   records: number;
   /** Whether the source was read to its end. False after invalid JSON or `maxErrors`. */
   isComplete: boolean;
-  /** The number of hidden findings, if any. */
+  /** Number of hidden findings, if any. */
   hidden?: number;
-  /** The number of findings that records silence, if any. */
+  /** Number of findings that records silence, if any. */
   silenced?: number;
 };
 
@@ -207,7 +223,7 @@ export async function* validateInventory(
   const reader = new InventoryReader(source, options);
   let errors = 0;
   let hidden = 0;
-  const summary = (isComplete: boolean) => {
+  const summarize = (isComplete: boolean) => {
     return { records: reader.records, isComplete, ...(hidden > 0 && { hidden }) };
   };
   for await (const findings of reader.read()) {
@@ -218,13 +234,13 @@ export async function* validateInventory(
       }
       yield finding;
       if (finding.severity === 'error') errors += 1;
-      if (errors >= maxErrors) return summary(false);
+      if (errors >= maxErrors) return summarize(false);
     }
   }
-  return summary(reader.isComplete);
+  return summarize(reader.isComplete);
 }
 
-/** An endpoint record with its position. */
+/** Endpoint record with its position. */
 export type PlacedRecord = { value: EndpointRecord } & Omit<InspectedRecord, 'value' | 'isValid'>;
 
 /** Thrown for an invalid inventory, with its first error. */

@@ -11,8 +11,8 @@ import {
   visit,
   type YAMLMap,
 } from 'yaml';
-import type { Position, Problem } from '../finding.ts';
-import type { LocatedValue, OffsetPosition, JsonPath } from '../json/parser.ts';
+import type { FindingCode, Position } from '../finding.ts';
+import type { JsonPath, LocatedValue, OffsetPosition } from '../json/parser.ts';
 import type { ScanEvent } from '../json/scanners.ts';
 import {
   MAX_IMPORT_DEPTH,
@@ -22,7 +22,6 @@ import {
   MIN_YAML_TOKEN_BYTES,
 } from '../limits.ts';
 import { getExcerpt, quoteText, shorten } from '../text.ts';
-import type { LocatedRecord } from './check-record.ts';
 
 /** Message for blocks and values that are nested too deep. */
 export const TOO_DEEP_MESSAGE = `it is nested more than ${MAX_IMPORT_DEPTH} levels deep; flatten it, or give a part of it`;
@@ -60,12 +59,14 @@ export function parseYaml(source: string, maxBytes: number): Document.Parsed {
 
 /** Rejects YAML that is too large, deep or dense before the parser builds its tree. */
 function checkSize(source: string, maxBytes: number): void {
-  if (Buffer.byteLength(source) > maxBytes) {
-    const kibibytes = maxBytes / 1024;
-    const limit = kibibytes < 1024 ? `${kibibytes} KiB` : `${kibibytes / 1024} MiB`;
+  const rejectBeyond = (limit: string) => {
     throw new YamlError(
       `YAML of this kind is limited to ${limit}; give it as JSON, or a part of it`,
     );
+  };
+  if (Buffer.byteLength(source) > maxBytes) {
+    const kibibytes = maxBytes / 1024;
+    rejectBeyond(kibibytes < 1024 ? `${kibibytes} KiB` : `${kibibytes / 1024} MiB`);
   }
   const maxTokens = maxBytes / MIN_YAML_TOKEN_BYTES;
   let tokens = 0;
@@ -74,11 +75,7 @@ function checkSize(source: string, maxBytes: number): void {
   let marksOfLine = 0;
   for (const token of new Lexer().lex(source)) {
     tokens += 1;
-    if (tokens > maxTokens) {
-      throw new YamlError(
-        `YAML of this kind is limited to ${maxTokens} words, marks and spaces; give it as JSON, or a part of it`,
-      );
-    }
+    if (tokens > maxTokens) rejectBeyond(`${maxTokens} words, marks and spaces`);
     if (token === '[' || token === '{') brackets += 1;
     else if (token === ']' || token === '}') brackets = Math.max(0, brackets - 1);
     else if (token.endsWith('\n')) marksOfLine = 0;
@@ -87,7 +84,7 @@ function checkSize(source: string, maxBytes: number): void {
   }
 }
 
-/** A repeated key of a mapping. */
+/** Repeated key of a mapping. */
 type RepeatedKey = { key: Scalar; first: Scalar; path: JsonPath };
 
 /**
@@ -104,9 +101,8 @@ export function* findRepeatedKeys(
   if (isAlias(node)) {
     counts.aliases += 1;
     if (counts.aliases > MAX_YAML_ALIASES) {
-      throw new YamlError(
-        `it has more than ${MAX_YAML_ALIASES} aliases; write out the values, or give a part of it`,
-      );
+      const message = `it has more than ${MAX_YAML_ALIASES} aliases; write out the values, or give a part of it`;
+      throw new YamlError(message);
     }
   }
   if (!isMap(node) && !isSeq(node)) return;
@@ -147,9 +143,9 @@ export function getDocumentValue(document: Document.Parsed): unknown {
     if (name === undefined) throw new YamlError(`${error.message}; correct it`, { cause: error });
     let offset = 0;
     visit(document, {
-      Alias(_, { source, range }) {
-        if (source !== name) return undefined;
-        offset = range?.[0] ?? 0;
+      Alias(_, node) {
+        if (node.source !== name) return undefined;
+        offset = getStart(node);
         return visit.BREAK;
       },
     });
@@ -158,29 +154,14 @@ export function getDocumentValue(document: Document.Parsed): unknown {
   }
 }
 
-/** Computes lines and columns of offsets. Ascending offsets are fastest. */
-class PositionIndex {
-  readonly #text: string;
-  #last: OffsetPosition = { offset: 0, line: 1, column: 1 };
-
-  constructor(text: string) {
-    this.#text = text;
-  }
-
-  /** Returns the position of a UTF-16 code unit. */
-  positionAt(offset: number): OffsetPosition {
-    let { offset: at, line, column } = this.#last;
-    if (offset < at) [at, line, column] = [0, 1, 1];
-    for (; at < offset; at += 1) {
-      const unit = this.#text.charCodeAt(at);
-      if (unit === 0x0a) [line, column] = [line + 1, 1];
-      // A low surrogate belongs to the same column.
-      else if (unit < 0xdc00 || unit > 0xdfff) column += 1;
-    }
-    this.#last = { offset, line, column };
-    return this.#last;
-  }
-}
+/** Parsed YAML record. `locate` computes the positions of its members. */
+export type LocatedRecord = {
+  value: unknown;
+  isRepeating: boolean;
+  text: string;
+  start: Position;
+  locate: () => LocatedValue;
+};
 
 /** Reads a YAML list of records. Holds the whole text in memory, up to a limit. */
 export class YamlScanner {
@@ -190,7 +171,7 @@ export class YamlScanner {
 
   position(): Position {
     const text = Buffer.concat(this.#bytes).toString();
-    const { line, column } = new PositionIndex(text).positionAt(text.length);
+    const { line, column } = createPositionIndex(text)(text.length);
     return { line, column };
   }
 
@@ -209,65 +190,83 @@ export class YamlScanner {
   *end(): Generator<ScanEvent | { kind: 'located'; value: LocatedRecord }> {
     const text = Buffer.concat(this.#bytes).toString();
     this.#bytes = [];
-    const places = new PositionIndex(text);
+    const positionAt = createPositionIndex(text);
+    const createProblem = (offset: number, code: FindingCode, message: string): ScanEvent => {
+      const { line, column } = positionAt(offset);
+      const place = { position: { line, column }, excerpt: getExcerpt(text, offset) };
+      return { kind: 'problem', problem: { code, message, ...place }, index: 0 };
+    };
     try {
-      yield* recordsIn(text, places);
+      const document = parseYaml(text, MAX_YAML_BYTES);
+      const { contents } = document;
+      if (isSeq(contents)) {
+        for (const record of readRecords(document, contents.items, positionAt)) {
+          yield { kind: 'located', value: { ...record, text } };
+        }
+      } else if (contents === null || (isScalar(contents) && contents.value === null)) {
+        const message = 'the file is empty; an inventory without records is []';
+        yield createProblem(getStart(contents), 'json/empty', message);
+      } else {
+        const message = 'an inventory must be a list of records; begin each record with "- "';
+        yield createProblem(getStart(contents), 'schema/type', message);
+      }
     } catch (error) {
       if (!(error instanceof YamlError)) throw error;
       const { offset, message } = error;
-      const code = offset === undefined ? 'limit/yaml' : 'yaml/syntax';
-      yield createProblemAt(offset ?? 0, { code, message }, text, places);
+      yield createProblem(
+        offset ?? 0,
+        offset === undefined ? 'limit/yaml' : 'yaml/syntax',
+        message,
+      );
     }
   }
 }
 
-function createProblemAt(
-  offset: number,
-  problem: Pick<Problem, 'code' | 'message'>,
-  text: string,
-  places: PositionIndex,
-): ScanEvent {
-  const { line, column } = places.positionAt(offset);
-  const place = { position: { line, column }, excerpt: getExcerpt(text, offset) };
-  return { kind: 'problem', problem: { ...problem, ...place }, index: 0 };
+type PositionIndex = (offset: number) => OffsetPosition;
+
+/** Creates a function that computes the position of a UTF-16 code unit. Ascending offsets are fastest. */
+function createPositionIndex(text: string): PositionIndex {
+  let last = { offset: 0, line: 1, column: 1 };
+  return (offset) => {
+    let { offset: at, line, column } = last;
+    if (offset < at) [at, line, column] = [0, 1, 1];
+    for (; at < offset; at += 1) {
+      const unit = text.charCodeAt(at);
+      if (unit === 0x0a) [line, column] = [line + 1, 1];
+      // A low surrogate belongs to the same column.
+      else if (unit < 0xdc00 || unit > 0xdfff) column += 1;
+    }
+    last = { offset, line, column };
+    return last;
+  };
 }
 
-function* recordsIn(text: string, places: PositionIndex) {
-  const document = parseYaml(text, MAX_YAML_BYTES);
-  const { contents } = document;
-  if (!isSeq(contents)) {
-    const isEmpty = contents === null || (isScalar(contents) && contents.value === null);
-    const problem: Pick<Problem, 'code' | 'message'> = isEmpty
-      ? { code: 'json/empty', message: 'the file is empty; an inventory without records is []' }
-      : {
-          code: 'schema/type',
-          message: 'an inventory must be a list of records; begin each record with "- "',
-        };
-    yield createProblemAt(getStart(contents), problem, text, places);
-    return;
-  }
+function* readRecords(
+  document: Document.Parsed,
+  items: readonly unknown[],
+  positionAt: PositionIndex,
+): Generator<Omit<LocatedRecord, 'text'>> {
   const counts = { aliases: 0 };
   const repeated = new Map<unknown, RepeatedKey[]>(
-    contents.items.map((item) => [item, [...findRepeatedKeys(item, counts, null, 1)]]),
+    items.map((item) => [item, [...findRepeatedKeys(item, counts, null, 1)]]),
   );
   const values = getDocumentValue(document);
-  for (const [index, item] of contents.items.entries()) {
+  for (const [index, item] of items.entries()) {
     const value: unknown = Array.isArray(values) ? values[index] : undefined;
     const record = isAlias(item) ? item.resolve(document) : item;
-    const start = places.positionAt(getStart(item));
+    const start = positionAt(getStart(item));
     const again = repeated.get(record) ?? [];
     const locate = (): LocatedValue => ({
       start,
-      members: isMap(record) ? locateMembers(record, places) : new Map(),
+      members: isMap(record) ? locateMembers(record, positionAt) : new Map(),
       duplicates: again.map(({ key, first, path }) => ({
         key: String(key.value),
         path,
-        first: places.positionAt(getStart(first)),
-        again: places.positionAt(getStart(key)),
+        first: positionAt(getStart(first)),
+        again: positionAt(getStart(key)),
       })),
     });
-    const located = { value, isRepeating: again.length > 0, text, start, locate };
-    yield { kind: 'located' as const, value: located };
+    yield { value, isRepeating: again.length > 0, start, locate };
   }
 }
 
@@ -275,18 +274,17 @@ function getStart(node: unknown): number {
   return isNode(node) ? (node.range?.[0] ?? 0) : 0;
 }
 
-function locateMembers({ items }: YAMLMap, places: PositionIndex): LocatedValue['members'] {
+function locateMembers({ items }: YAMLMap, positionAt: PositionIndex): LocatedValue['members'] {
   const members: LocatedValue['members'] = new Map();
   for (const { key, value } of items) {
     if (!isScalar(key)) continue;
-    const mark = places.positionAt(getStart(key));
+    const mark = positionAt(getStart(key));
     const name = String(key.value);
     const node = isNode(value) ? value : key;
-    const end = node.range?.[1] ?? mark.offset;
     members.set(name, {
       key: members.get(name)?.key ?? mark,
-      start: places.positionAt(getStart(node)),
-      end,
+      start: positionAt(getStart(node)),
+      end: node.range?.[1] ?? mark.offset,
     });
   }
   return members;
