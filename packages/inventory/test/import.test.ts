@@ -17,7 +17,7 @@ import {
   MAX_YAML_ALIASES,
   MAX_YAML_BYTES,
 } from '../src/limits.ts';
-import { importing } from './support/transcript.ts';
+import { importing } from './support.ts';
 
 const many = (count: number, line: (nth: number) => string, separator = '') =>
   Array.from({ length: count }, (_, nth) => line(nth)).join(separator);

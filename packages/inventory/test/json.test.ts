@@ -17,7 +17,7 @@ import {
   VALID_RECORD,
   withoutExcerpts,
   withParts,
-} from './support/records.ts';
+} from './support.ts';
 
 const RECORD = JSON.stringify(VALID_RECORD);
 

@@ -8,7 +8,7 @@ import { test } from 'node:test';
 import { fileURLToPath } from 'node:url';
 import { createGzip } from 'node:zlib';
 import { MAX_RECORD_PARTS } from '../src/limits.ts';
-import { VALID_RECORD } from './support/records.ts';
+import { VALID_RECORD } from './support.ts';
 
 const RECORD = JSON.stringify({ ...VALID_RECORD, notes: 'x'.repeat(250) });
 const HEAD = JSON.stringify(VALID_RECORD).slice(0, -1);

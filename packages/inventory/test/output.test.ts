@@ -20,8 +20,8 @@ import { Printer, WriteError } from '../src/command/command.ts';
 import { type Reporter, REPORTERS } from '../src/reporters.ts';
 import { formatCsvReport, formatHtmlReport } from '../src/report/report.ts';
 import { getExcerpt, formatJson, shorten } from '../src/text.ts';
-import { anyFinding, inChunks, validate, VALID_RECORD } from './support/records.ts';
-import { run } from './support/transcript.ts';
+import { anyFinding, inChunks, validate, VALID_RECORD } from './support.ts';
+import { run } from './support.ts';
 
 test('Credentials in addresses are masked, and other text is unchanged', () => {
   for (const [written, shown] of [

@@ -6,7 +6,7 @@ import { join } from 'node:path';
 import { after, test } from 'node:test';
 import { promisify } from 'node:util';
 import manifest from '../package.json' with { type: 'json' };
-import { VALID_RECORD } from './support/records.ts';
+import { VALID_RECORD } from './support.ts';
 
 const ROOT = join(import.meta.dirname, '../../..');
 const run = promisify(execFile);
@@ -25,13 +25,24 @@ await writeFile(join(folder, 'package.json'), '{"type": "module", "private": tru
 await npm('install', `./${tarball}`);
 await writeFile(join(folder, 'net.json'), JSON.stringify([VALID_RECORD, 5]));
 
-test('The package contains neither the platform nor sources', async () => {
+test('The package contains its pages and schemas, and neither the platform nor sources', async () => {
   assert.deepEqual(await readdir(join(folder, 'node_modules/@oselya')), ['inventory']);
   const files = await readdir(join(folder, 'node_modules/@oselya/inventory'), { recursive: true });
   assert.deepEqual(
     files.filter((name) => name.endsWith('.ts') && !name.endsWith('.d.ts')),
     [],
   );
+  for (const name of ['docs/inventory/output.md', 'docs/inventory/rules/README.md']) {
+    assert.ok(files.includes(name), name);
+  }
+  for (const name of ['endpoint.schema.json', 'inventory.config.schema.json']) {
+    const own = join(ROOT, 'packages/inventory', name);
+    const shipped = join(folder, 'node_modules/@oselya/inventory', name);
+    assert.deepEqual(
+      JSON.parse(await readFile(shipped, 'utf8')),
+      JSON.parse(await readFile(own, 'utf8')),
+    );
+  }
 });
 
 test('The command validates, reports and prints its help and version', async () => {
@@ -80,20 +91,6 @@ test('Each command has its dependencies', async () => {
   }
 });
 
-test('The package has the pages of the rules and of the output, and both schemas', async () => {
-  const own = join(folder, 'node_modules/@oselya/inventory');
-  const pages = await readdir(join(own, 'docs/inventory/rules'));
-  assert.deepEqual(pages, await readdir(join(ROOT, 'docs/inventory/rules')));
-  assert.match(await readFile(join(own, 'docs/inventory/output.md'), 'utf8'), /^# Output/);
-  for (const name of ['endpoint.schema.json', 'inventory.config.schema.json']) {
-    const shipped: unknown = JSON.parse(await readFile(join(own, name), 'utf8'));
-    assert.deepEqual(
-      shipped,
-      JSON.parse(await readFile(join(ROOT, 'packages/inventory', name), 'utf8')),
-    );
-  }
-});
-
 test('A program compiles with the types of the package', async () => {
   await writeFile(
     join(folder, 'program.mts'),
@@ -110,17 +107,12 @@ for await (const { value } of readRecords('[]')) {
 }
 `,
   );
-  const options = ['--strict', '--module', 'nodenext', '--target', 'esnext', '--noEmit'];
-  const types = [
-    '--resolveJsonModule',
-    '--types',
-    'node',
-    '--typeRoots',
-    `${ROOT}/node_modules/@types`,
-  ];
+  const options = '--strict --module nodenext --target esnext --noEmit --resolveJsonModule';
+  const types = ['--types', 'node', '--typeRoots', `${ROOT}/node_modules/@types`, 'program.mts'];
   const tsc = join(ROOT, 'node_modules/typescript/bin/tsc');
-  await run(process.execPath, [tsc, ...options, ...types, 'program.mts'], { cwd: folder }).catch(
-    (error: { stdout: string }) => assert.fail(error.stdout),
+  const args = [tsc, ...options.split(' '), ...types];
+  await run(process.execPath, args, { cwd: folder }).catch((error: { stdout: string }) =>
+    assert.fail(error.stdout),
   );
   const { stdout } = await run(process.execPath, ['program.mts'], { cwd: folder });
   assert.match(stdout, /^1 endpoint\.schema\.json/);

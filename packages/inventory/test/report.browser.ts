@@ -9,7 +9,7 @@ import endpointSchema from '@oselya/inventory/endpoint.schema.json' with { type:
 import { type BrowserContextOptions, chromium, type Page } from 'playwright-core';
 import { parseDay } from '../src/day.ts';
 import { formatHtmlReport } from '../src/report/report.ts';
-import { VALID_RECORD } from './support/records.ts';
+import { VALID_RECORD } from './support.ts';
 
 const folder = await mkdtemp(join(tmpdir(), 'inventory-report-'));
 after(() => rm(folder, { recursive: true }));

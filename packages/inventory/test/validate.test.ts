@@ -15,7 +15,7 @@ import {
 import schema from '@oselya/inventory/endpoint.schema.json' with { type: 'json' };
 import fc from 'fast-check';
 import { stringify } from 'yaml';
-import { codesOf, inChunks, placeAt, validate, VALID_RECORD } from './support/records.ts';
+import { codesOf, inChunks, placeAt, validate, VALID_RECORD } from './support.ts';
 
 // The compiler checks that the table has all fields of the type.
 type Field = keyof {

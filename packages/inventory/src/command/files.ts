@@ -26,7 +26,7 @@ export async function resolveInputFiles(args: readonly string[]): Promise<string
   if (args.filter((file) => file === '-').length > 1) {
     throw new UsageError('standard input can be read once; give - once');
   }
-  const files = args.map((arg) => {
+  const files = args.map(async (arg) => {
     return /[*?[\]{}]/.test(arg) && !existsSync(arg) ? findMatches(arg) : [arg];
   });
   return [...new Set((await Promise.all(files)).flat())];

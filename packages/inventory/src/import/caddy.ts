@@ -108,8 +108,8 @@ function readSite(
     } else if (name === 'client_auth') notes.addRequirement('Client certificates');
     else if (name === 'tls' && outer === undefined) site.hasTls = true;
     else if (name === 'bind' && outer === undefined) {
-      const isLoopback = (host: string) => getNetworkScope(removeBrackets(host)) === 'loopback';
-      site.isLocal = site.isLocal !== false && values.every(isLoopback) && values.length > 0;
+      const isLocal = values.length > 0 && values.every(isLoopback);
+      site.isLocal = site.isLocal !== false && isLocal;
     }
     if (!line.opens) continue;
     // A `route` without a matcher applies to the whole site.
@@ -117,6 +117,10 @@ function readSite(
     const inner = isPlainRoute ? outer?.part : (values[0] ?? name);
     readSite(lines, site, result, { name, part: inner });
   }
+}
+
+function isLoopback(host: string): boolean {
+  return getNetworkScope(removeBrackets(host)) === 'loopback';
 }
 
 /** Hosts may be international (RFC 5890 §2.3.2.3) and contain `*` as a label. */

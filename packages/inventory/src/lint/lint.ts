@@ -203,8 +203,8 @@ function describeConfigError(errors: readonly ErrorObject[], value: unknown): st
   if (typeof value !== 'object' || value === null || Array.isArray(value)) {
     return 'a configuration is an object, such as {"rules": {"missing-owner": "off"}}';
   }
-  const depthOf = ({ instancePath }: ErrorObject) => instancePath.split('/').length;
-  const [deepest] = errors.toSorted((a, b) => depthOf(b) - depthOf(a));
+  const depths = errors.map(({ instancePath }) => instancePath.split('/').length);
+  const deepest = errors[depths.indexOf(Math.max(...depths))];
   const path = deepest?.instancePath ?? '';
   return /^\/rules\/[^/]+(\/severity)?$/.test(path)
     ? `${path} must be "off", "warning", "error", or an object with options`

@@ -57,13 +57,12 @@ export function parseYaml(source: string, maxBytes: number): Document.Parsed {
   throw new YamlError(message, { offset: error.pos[0], cause: error });
 }
 
+function rejectBeyond(limit: string): never {
+  throw new YamlError(`YAML of this kind is limited to ${limit}; give it as JSON, or a part of it`);
+}
+
 /** Rejects YAML that is too large, deep or dense before the parser builds its tree. */
 function checkSize(source: string, maxBytes: number): void {
-  const rejectBeyond = (limit: string) => {
-    throw new YamlError(
-      `YAML of this kind is limited to ${limit}; give it as JSON, or a part of it`,
-    );
-  };
   if (Buffer.byteLength(source) > maxBytes) {
     const kibibytes = maxBytes / 1024;
     rejectBeyond(kibibytes < 1024 ? `${kibibytes} KiB` : `${kibibytes / 1024} MiB`);
