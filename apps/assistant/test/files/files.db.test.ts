@@ -6,7 +6,6 @@ import { beforeEach, test } from 'node:test';
 import { createLogger, createServer, ProblemError, type Server } from '@oselya/kit';
 import { openSocket } from '@oselya/testing';
 import { parse } from 'content-disposition';
-import { sql } from 'kysely';
 import {
   createFiles,
   type Files,
@@ -42,14 +41,10 @@ const upload = (
   at: Server,
   { cookies }: Browser,
   target: string,
-  {
-    content,
-    type = 'application/octet-stream',
-    method = 'PUT',
-  }: { content: Buffer; type?: string | null; method?: 'PUT' | 'PATCH' },
+  { content, type = 'application/octet-stream' }: { content: Buffer; type?: string | null },
 ) =>
   at.inject({
-    method,
+    method: 'PUT',
     url: target,
     headers: type === null ? {} : { 'content-type': type },
     cookies: Object.fromEntries(cookies),
@@ -110,7 +105,7 @@ test('A file is stored, replaced, downloaded as an attachment, and deleted', asy
   assert.deepEqual(namesOf(await owner.get('/sessions/s/files')), ['їжак.txt']);
 });
 
-test('Bodies of any type and up to 10 MiB are stored unchanged, elsewhere bodies are JSON', async () => {
+test('Bodies of any type and up to 10 MiB are stored unchanged', async () => {
   const form = 'multipart/form-data; boundary=x';
   for (const type of ['application/json', 'text/plain', form, 'image/png', '*/*', null]) {
     assert.equal((await put(`of ${type?.[0]}`, '{not json', type)).statusCode, 201);
@@ -124,15 +119,6 @@ test('Bodies of any type and up to 10 MiB are stored unchanged, elsewhere bodies
   const larger = await put('bigger', Buffer.concat([content, Buffer.from('!')]));
   assert.deepEqual([larger.statusCode, larger.json().code], [413, 'body_too_large']);
   assert.equal((await owner.get(path('bigger'))).statusCode, 404);
-
-  const large = Buffer.from(JSON.stringify({ name: 'a'.repeat(70_000) }));
-  for (const [type, status] of [
-    ['a/b', 415],
-    ['application/json', 413],
-  ] as const) {
-    const options = { content: large, type, method: 'PATCH' as const };
-    assert.equal((await upload(app, owner, '/sessions/s', options)).statusCode, status);
-  }
 });
 
 test('Files have pages in the order of their names', async () => {
@@ -141,11 +127,12 @@ test('Files have pages in the order of their names', async () => {
   const whole = await owner.get('/sessions/s/files');
   assert.deepEqual(namesOf(whole).toSorted(), names.toSorted());
   assert.equal(whole.headers['link'], undefined);
-  for (const limit of [1, 4, 6]) {
-    const answers = await pages(owner, `/sessions/s/files?limit=${limit}`);
-    assert.deepEqual(answers.flatMap(namesOf), namesOf(whole));
-    assert.equal(answers.length, Math.ceil(names.length / limit));
-  }
+  const answers = await pages(owner, '/sessions/s/files?limit=4');
+  assert.deepEqual(
+    answers.map((page) => namesOf(page).length),
+    [4, 2],
+  );
+  assert.deepEqual(answers.flatMap(namesOf), namesOf(whole));
   const nul = Buffer.from(JSON.stringify('a\0')).toString('base64url');
   for (const query of ['limit=0', 'limit=101', 'cursor=x', `cursor=${nul}`]) {
     assert.equal((await owner.get(`/sessions/s/files?${query}`)).statusCode, 422, query);
@@ -242,20 +229,14 @@ test('An upload is rejected by its path before its body is sent', async () => {
 });
 
 test('An aborted or too large upload stores nothing', async () => {
-  for (const [headers, body] of [
-    ['Content-Length: 1000000\r\n', 'x'.repeat(100_000)],
-    [CHUNKED, `${(100_000).toString(16)}\r\n${'x'.repeat(100_000)}\r\n`],
-  ] as const) {
-    const accepted = once(app.server, 'connection');
-    const { socket } = await open();
-    const [received]: Socket[] = await accepted;
-    assert.ok(received);
-    socket.write(head('PUT', path('part'), owner, headers) + body);
-    await until(() => received.bytesRead > body.length);
-    socket.destroy();
-    await until(() => received.destroyed);
-    assert.equal(await countFiles(), 0);
-  }
+  const accepted = once(app.server, 'connection');
+  const part = await open();
+  const [incoming]: Socket[] = await accepted;
+  assert.ok(incoming);
+  part.socket.write(head('PUT', path('part'), owner, SIZED) + 'x'.repeat(100_000));
+  await until(() => incoming.bytesRead > 100_000);
+  part.socket.destroy();
+  await until(() => incoming.destroyed);
   const { socket, received } = await open();
   const mebibyte = `100000\r\n${'x'.repeat(0x100000)}\r\n`;
   socket.write(head('PUT', path('big'), owner, CHUNKED) + mebibyte.repeat(11));
@@ -304,20 +285,6 @@ test('A session has at most a hundred files', async () => {
   assert.equal((await put('next', 'x')).statusCode, 201);
 });
 
-test('An upload during the deletion of its session leaves no file', async () => {
-  for (let round = 0; round < 3; round += 1) {
-    await db.deleteFrom('conversation_sessions').execute();
-    await addSessions(db, { id: 's', user_id: 'u-owner' });
-    const [stored, deleted] = await Promise.all([
-      put('a', 'x'),
-      owner.request('DELETE', '/sessions/s', { app: second }),
-    ]);
-    assert.ok([201, 404].includes(stored.statusCode), stored.body);
-    assert.equal(deleted.statusCode, 200);
-    assert.equal(await countFiles(), 0);
-  }
-});
-
 test('The files of a user have a maximum size together', async () => {
   const files = createFiles({ db, maxOwnerBytes: 100 });
   const user = userOf('u-1');
@@ -341,8 +308,6 @@ test('The files of a user have a maximum size together', async () => {
     [user, 'b', 'two', 41, 'too_much_stored'],
     [operator, 'b', 'two', 41, 'too_much_stored'],
     [user, 'b', 'two', 40, 'ok'],
-    [user, 'b', 'empty', 0, 'ok'],
-    [user, 'b', 'one', 1, 'too_much_stored'],
     [user, 'a', 'one', 50, 'ok'],
     [user, 'a', 'one', 61, 'too_much_stored'],
     [userOf('u-2'), 'c', 'two', 100, 'ok'],
@@ -354,19 +319,6 @@ test('The files of a user have a maximum size together', async () => {
   await files.deleteFile(user, { sessionId: 'a', name: 'one' });
   const outcomes = await Promise.all(many.map((id) => write(user, id, 'x', 20)));
   assert.equal(outcomes.filter((outcome) => outcome === 'ok').length, 3);
-  const { rows } = await sql<{ bytes: number }>`
-    select sum(size_bytes)::int as bytes from session_files
-    join conversation_sessions s on s.id = session_id where s.user_id = 'u-1'`.execute(db);
-  assert.equal(rows[0]?.bytes, 100);
-
-  // The default maximum is one gibibyte.
-  const size_bytes = 1024 ** 3 - 5;
-  const big = { session_id: 's', name: 'big', size_bytes, sha256: '', content: Buffer.of(1) };
-  await db.insertInto('session_files').values(big).execute();
-  const rejected = await put('x', '123456');
-  assert.deepEqual([rejected.statusCode, rejected.json().code], [409, 'too_much_stored']);
-  assert.match(rejected.json().detail, /1073741824 bytes/);
-  assert.equal((await put('x', '12345')).statusCode, 201);
 });
 
 const special = (code: number) => String.fromCodePoint(code);

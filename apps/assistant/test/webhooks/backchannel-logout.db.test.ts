@@ -115,22 +115,6 @@ test('A logout token with a session ends the sign-ins of this session only', asy
     outcome: 'applied',
     sessions_ended: 2,
   });
-  const line = await db
-    .selectFrom('audit_log')
-    .select(['actor_id', 'user_id', 'details'])
-    .where('action', '=', 'sign_ins_ended')
-    .executeTakeFirst();
-  assert.deepEqual(line, {
-    actor_id: null,
-    user_id: 'u-1',
-    details: { event: 'backchannel_logout', sessions: 2 },
-  });
-});
-
-test('A logout token without a user ends its session', async () => {
-  const [one, two] = [await signIn('u-1', 's-1'), await signIn('u-2', 's-2')];
-  assert.equal((await send(app, await sign({ ...claims(), sub: undefined }))).statusCode, 200);
-  assert.deepEqual([await isSignedIn(one), await isSignedIn(two)], [false, true]);
 });
 
 test('A logout token without a session ends all sign-ins of its user', async () => {
@@ -215,7 +199,6 @@ const changed = (change: object) => () => sign({ ...claims(), ...change });
 
 const invalid: [name: string, make: () => string | Promise<string>][] = [
   ['no token', () => ''],
-  ['no JWT', () => 'not.a.jwt'],
   ['no signature', () => new UnsecuredJWT(claims()).encode()],
   ['an HMAC by the client secret', () => hmac(claims())],
   ['a foreign signature', () => sign(claims(), {}, stranger)],
@@ -223,7 +206,6 @@ const invalid: [name: string, make: () => string | Promise<string>][] = [
   ['an access token', () => sign(claims(), { typ: 'at+jwt' })],
   ['another issuer', changed({ iss: 'https://another.example' })],
   ['another audience', changed({ aud: 'other' })],
-  ['no audience', changed({ aud: undefined })],
   ['no time', changed({ iat: undefined })],
   ['a future time', changed({ iat: seconds() + 600, exp: seconds() + 900 })],
   ['an old time', changed({ iat: seconds() - 600 })],
@@ -231,7 +213,6 @@ const invalid: [name: string, make: () => string | Promise<string>][] = [
   ['no expiry', changed({ exp: undefined })],
   ['a nonce', changed({ nonce: 'n' })],
   ['no event', changed({ events: undefined })],
-  ['another event', changed({ events: { 'urn:other': {} } })],
   ['a text as event', changed({ events: { [EVENT]: 'yes' } })],
   ['no id', changed({ jti: undefined })],
   ['neither user nor session', changed({ sub: undefined, sid: undefined })],
