@@ -3,7 +3,6 @@ import { isInfrastructureFailure, ModelError, type Outage } from './errors.ts';
 /** State of a breaker: closed admits all calls, open admits none, and half-open admits one probe. */
 export type BreakerState = 'closed' | 'open' | 'half-open';
 
-/** Read-only view of a breaker. */
 export type BreakerView = {
   readonly state: BreakerState;
   /** Whether calls fail at once, because the breaker is open or its probe is in progress. */
@@ -12,7 +11,6 @@ export type BreakerView = {
   onChange(listener: (state: BreakerState) => void): () => void;
 };
 
-/** Attempt that a breaker admitted. */
 export type Attempt = {
   /** Whether this attempt is the probe. All other calls fail until the probe ends. */
   readonly isProbe: boolean;
@@ -139,7 +137,6 @@ export function joinBreakers(breakers: readonly BreakerView[]): BreakerView {
   };
 }
 
-/** Creates a list of listeners for changes of the state. */
 function createListeners(state: () => BreakerState) {
   const listeners = new Set<(state: BreakerState) => void>();
   let announced: BreakerState = 'closed';

@@ -14,9 +14,7 @@ import { type Confidential, extractTexts } from './quote.ts';
 import { readServerError, createStreamError } from './server-error.ts';
 import { readTokens, type Tokens } from './usage.ts';
 
-/** Request to continue a conversation. */
 export type ChatRequest = {
-  /** Label for metrics. */
   operation: string;
   /** Name of the model. Defaults to the configured model. */
   model?: string | undefined;
@@ -29,7 +27,6 @@ export type ChatRequest = {
   signal?: AbortSignal | undefined;
 };
 
-/** Part of a streamed answer. */
 export type ChatPart =
   | { type: 'text'; text: string }
   | { type: 'tool_call'; call: ToolCall }

@@ -130,31 +130,22 @@ export function createModelClient(options: ModelClientOptions): ModelClient {
   };
 }
 
-/** Failures caused by the caller. They do not affect the health. */
-const CALLER_FAILURES = new Set<string>([
+/** Failures of a single call or input. They do not affect the health. */
+const CALL_FAILURES = new Set<string>([
   'MODEL_ABORTED',
   'MODEL_CLOSED',
-] satisfies ModelErrorCode[]);
-
-/** Failures of a single input. MAX_INPUT_FAILURES consecutive ones mean that the context of the server is too small. */
-const INPUT_FAILURES = new Set<string>([
   'MODEL_INPUT_TOO_LARGE',
   'MODEL_REFUSED',
   'MODEL_TRUNCATED',
 ] satisfies ModelErrorCode[]);
-const MAX_INPUT_FAILURES = 5;
 
 /** Creates a record of the last failure of each use. A server that lists its models may still fail all requests. */
 function createLastFailures() {
   const reasons = new Map<CallKind, string>();
-  const inputFailures = new Map<CallKind, number>();
   return {
     record(kind: CallKind, { outcome, reason = '' }: ModelCallEvent): void {
-      if (CALLER_FAILURES.has(outcome)) return;
-      const failures = INPUT_FAILURES.has(outcome) ? (inputFailures.get(kind) ?? 0) + 1 : 0;
       if (outcome === 'ok') reasons.delete(kind);
-      else if (failures === 0 || failures >= MAX_INPUT_FAILURES) reasons.set(kind, reason);
-      inputFailures.set(kind, failures);
+      else if (!CALL_FAILURES.has(outcome)) reasons.set(kind, reason);
     },
     describe: () =>
       Array.from(reasons, ([kind, reason]) => `The last ${kind} request failed: ${reason}`).join(

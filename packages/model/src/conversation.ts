@@ -1,6 +1,5 @@
 import type { ModelSchema } from './schema.ts';
 
-/** Tool call of a model. */
 export type ToolCall = {
   /** ID that the model assigned. The tool result refers to it. */
   id: string;
@@ -9,16 +8,13 @@ export type ToolCall = {
   input: unknown;
 };
 
-/** Message of a conversation. */
 export type ChatMessage =
   | { role: 'user'; content: string }
   | { role: 'assistant'; content: string; toolCalls?: readonly ToolCall[] | undefined }
   | { role: 'tool'; toolCallId: string; toolName: string; content: string };
 
-/** Tool that a model can call. */
 export type ToolDefinition = { name: string; description: string; input: ModelSchema };
 
-/** Conversation for the mock agent. */
 export type Conversation = {
   system: string;
   messages: ChatMessage[];

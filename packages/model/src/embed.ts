@@ -6,7 +6,6 @@ import { createUsage, type Observer, readTokens, type Usage } from './usage.ts';
 /** Vectors in the order of the texts, and the configured name of the model. */
 export type EmbedResult = { vectors: number[][]; model: string; usage: Usage };
 
-/** Embedding options. */
 export type EmbedOptions = {
   signal?: AbortSignal | undefined;
   /** Called for each request, in addition to the observer of the client. */

@@ -26,7 +26,6 @@ export const MODEL_ERRORS = {
   MODEL_MISCONFIGURED: FINAL,
 } as const;
 
-/** Stable code of a model error. */
 export type ModelErrorCode = keyof typeof MODEL_ERRORS;
 
 /** Outage of a server, from its first infrastructure failure to its next success. Its failures share this object. */
@@ -70,7 +69,6 @@ export function isInfrastructureFailure(error: unknown): error is ModelError {
   return error instanceof ModelError && MODEL_ERRORS[error.code].infrastructure;
 }
 
-/** Returns whether a failure is retried within the call. */
 export function isRetriedInCall(error: unknown): error is ModelError {
   return error instanceof ModelError && MODEL_ERRORS[error.code].retriedInCall;
 }

@@ -4,11 +4,8 @@ import type { CallContext } from './retry.ts';
 /** Limit for concurrent requests to one server after its context was full. */
 export type Gate = ReturnType<typeof createGate>;
 
-/** Time after which a limit doubles. */
+/** Time after which a limit is removed. */
 const HOLD_MS = 60_000;
-
-/** Limit above which requests are unlimited. */
-const MAX_LIMIT = 64;
 
 /**
  * Creates the gate of one server, initially without a limit. llama.cpp shares its context among concurrent requests and
@@ -21,10 +18,7 @@ export function createGate() {
   let limitedAt = -Infinity;
 
   function admit(): void {
-    while (limit < Infinity && performance.now() - limitedAt >= HOLD_MS) {
-      limit = limit * 2 > MAX_LIMIT ? Infinity : limit * 2;
-      limitedAt += HOLD_MS;
-    }
+    if (performance.now() - limitedAt >= HOLD_MS) limit = Infinity;
     for (const start of waiting) {
       if (inProgress >= limit) return;
       waiting.delete(start);

@@ -13,11 +13,9 @@ import { createTransport } from './transport.ts';
 /** Health of the models. `failing` if the servers are reachable, but the last request of a kind failed. */
 export type ModelHealth = {
   status: 'ok' | 'failing' | 'down';
-  /** Reason without secrets. */
   detail?: string;
 };
 
-/** Models of one mode. */
 export type ModelBackend = {
   chat: LanguageModelV4;
   /** Returns a model of the chat server by its name. The mock has the same model for all names. */

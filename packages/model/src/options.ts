@@ -5,23 +5,16 @@ import type { Observer } from './usage.ts';
 /** Uses of models. Each use can have its own server. */
 export type CallKind = 'chat' | 'vision' | 'embedding';
 
-/** Options of a model client. Names in capitals are configuration variables (Contract 1), which the apps validate. */
+/** Options of a model client. The apps validate the variables of the configuration (Contract 1). */
 export type ModelClientOptions = {
-  /** `MODEL_MODE`. */
   mode: 'mock' | 'openai';
-  /** `MODEL_BASE_URL`: the URL up to and including `/v1`. */
+  /** `MODEL_BASE_URL`: the URL up to and including `/v1`. The other URLs and keys default to this server. */
   baseUrl?: string | undefined;
-  /** `MODEL_EMBEDDING_BASE_URL`. Defaults to `baseUrl`. */
   embeddingBaseUrl?: string | undefined;
-  /** `MODEL_VISION_BASE_URL`. Defaults to `baseUrl`. */
   visionBaseUrl?: string | undefined;
-  /** `MODEL_API_KEY`. */
   apiKey?: string | undefined;
-  /** `MODEL_EMBEDDING_API_KEY`. Defaults to `apiKey`. */
   embeddingApiKey?: string | undefined;
-  /** `MODEL_VISION_API_KEY`. Defaults to `apiKey`. */
   visionApiKey?: string | undefined;
-  /** `MODEL_CHAT`. */
   chat?: string | undefined;
   /** `MODEL_VISION`. Defaults to the chat model. False disables image descriptions. */
   vision?: string | false | undefined;
@@ -29,7 +22,6 @@ export type ModelClientOptions = {
   embedding?: string | false | undefined;
   /** `MODEL_TIMEOUT_MS`: the time limit for all attempts of one call. */
   timeoutMs: number;
-  /** `EMBEDDING_DIMENSIONS`: the number of dimensions of embeddings. */
   embeddingDimensions: number;
   /** Agent for conversations in `mock` mode. Without an agent, they are rejected. */
   mockAgent?: MockAgent | undefined;
@@ -44,7 +36,6 @@ export type ModelClientOptions = {
 /** Names of the variables for the URL and the key of a server, for error messages. */
 export type ServerVariables = { baseUrl: string; apiKey: string };
 
-/** Validated settings of an OpenAI-compatible server. */
 export type ServerAddress = {
   baseUrl: string;
   apiKey: string | undefined;

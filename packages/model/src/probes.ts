@@ -10,7 +10,6 @@ export type Probe = {
   name: string;
   /** Sends the request. Throws a ModelError if the models lack the capability. */
   run: (signal: AbortSignal) => Promise<unknown>;
-  /** Advice for the operator if the models lack the capability. */
   advice: string;
 };
 

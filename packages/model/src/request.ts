@@ -17,7 +17,6 @@ import { type ModelCallEvent, NO_TOKENS, type Observer, type Tokens } from './us
 /** Model with the retry, gate and breaker of its requests. */
 export type Lane<M> = {
   model: M;
-  /** Server settings for error messages. */
   address: Pick<ServerAddress, 'variables' | 'apiKey'>;
   retry: Retry;
   gate: Gate;

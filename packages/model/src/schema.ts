@@ -36,7 +36,6 @@ export function defineModelSchema(name: string, schema: TSchema): ModelSchema {
   return sent;
 }
 
-/** JSON Schema keywords that the conversion supports. */
 type Source = {
   type?: unknown;
   enum?: unknown[];

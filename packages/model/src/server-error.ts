@@ -109,8 +109,8 @@ function createModelError(
   retryAfterMs?: number,
 ): ModelError {
   const code = selectErrorCode(status, error);
-  const tokens =
-    code === 'MODEL_INPUT_TOO_LARGE' ? extractTokenCounts(error?.message ?? '') : undefined;
+  const isTooLarge = code === 'MODEL_INPUT_TOO_LARGE';
+  const tokens = isTooLarge ? extractTokenCounts(error?.message ?? '') : undefined;
   return new ModelError(code, message, { status, retryAfterMs, tokens });
 }
 

@@ -6,12 +6,9 @@ import { type Lane, sendRequest } from './request.ts';
 import type { ModelAnswer } from './schema.ts';
 import { createUsage, type Observer, readTokens, type Usage } from './usage.ts';
 
-/** Request for an answer that follows a schema. */
 export type ObjectRequest<S extends TSchema> = ModelAnswer<S> & {
-  /** Label for metrics. */
   operation: string;
   system: string;
-  /** Input data, which is sent as JSON. */
   data: unknown;
   /** With an image, the vision model answers instead of the chat model. */
   image?: { bytes: Uint8Array; mediaType: string } | undefined;

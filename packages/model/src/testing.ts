@@ -15,19 +15,15 @@ export type ReceivedRequest = {
   body: unknown;
 };
 
-/** Scripted response, or a scripted failure. */
 export type ScriptedResponse =
   | { status?: number; headers?: Record<string, string>; body: unknown }
   /** Resets the connection before a response. */
   | 'reset'
   /** Sends the headers and a part of the body, then resets the connection. */
   | 'cut'
-  /** Never responds. */
   | 'silence'
-  /** Writes a custom response. */
   | { write: (response: ServerResponse) => void };
 
-/** Returns the response to a request, possibly later. */
 export type RequestHandler = (
   request: ReceivedRequest,
 ) => ScriptedResponse | Promise<ScriptedResponse>;

@@ -47,7 +47,9 @@ export function createTransport(server: Pick<ServerAddress, 'apiKey' | 'variable
       });
     }
     const content = ReadableStream.from(limitSize(response, signal, variables));
-    return new Response(content, { headers: { 'content-type': first(received['content-type']) } });
+    return new Response(content, {
+      headers: { 'content-type': firstValue(received['content-type']) },
+    });
   };
 
   return { fetch, close: () => dispatcher.close() };
@@ -99,12 +101,12 @@ export function readRetryAfterMs(
   headers: Dispatcher.ResponseData['headers'],
   now: number,
 ): number | undefined {
-  const milliseconds = Number(first(headers['retry-after-ms']) || Number.NaN);
+  const milliseconds = Number(firstValue(headers['retry-after-ms']) || Number.NaN);
   if (milliseconds >= 0) return Math.min(milliseconds, MAX_RETRY_AFTER_MS);
-  return parseRetryAfter(first(headers['retry-after']), now);
+  return parseRetryAfter(firstValue(headers['retry-after']), now);
 }
 
-const first = (header: string | string[] | undefined): string => [header].flat()[0] ?? '';
+const firstValue = (header: string | string[] | undefined): string => [header].flat()[0] ?? '';
 
 /** Creates the error of a failed connection, with its code or its message as the reason. */
 function createUnreachableError(variable: string, cause: unknown): ModelError {

@@ -9,7 +9,6 @@ export type Tokens = {
 /** Tokens of one call, and the number of its requests to the server, including retries and repairs. */
 export type Usage = { calls: number } & Tokens;
 
-/** Event at the end of a request to the model server. */
 export type ModelCallEvent = {
   /** Operation of the caller, or `embed`. */
   operation: string;
@@ -19,7 +18,6 @@ export type ModelCallEvent = {
   reason?: string;
 } & Tokens;
 
-/** Callback for the event of each request. */
 export type Observer = (event: ModelCallEvent) => void;
 
 /** Token counts of a failed request, or of a server that does not report them. */

@@ -13,7 +13,6 @@ import {
 } from '../conversations/session-rows.ts';
 import type { Tables } from '../tables.ts';
 
-/** Maximum number of files of a session. */
 export const MAX_FILES = 100;
 
 /** Maximum size of all files of a user. Adopted legacy sessions may exceed it. */
@@ -24,7 +23,6 @@ const UNKNOWN_TYPE = 'application/octet-stream';
 /** Media type of all text, so that no browser runs it. */
 export const TEXT_TYPE = 'text/plain; charset=utf-8';
 
-/** A file without its content. */
 export type FileInfo = {
   name: string;
   size_bytes: number;
@@ -37,7 +35,6 @@ export type FileInfo = {
 /** Key of a file. The name is a result of `parseFileName`. */
 export type FileKey = { sessionId: string; name: string };
 
-/** Operations on the files of sessions. */
 export type Files = ReturnType<typeof createFiles>;
 
 /**
@@ -154,7 +151,7 @@ export function createFiles({
   }
 
   /**
-   * Checks that there is room for a file, and returns whether it is new.
+   * Checks the limits for another file, and returns whether the file is new.
    * @throws ProblemError `too_many_files`, `too_much_stored`
    */
   async function checkRoom(
@@ -176,7 +173,7 @@ export function createFiles({
       });
     }
     const isNew = others.same === 0;
-    // Files of a session without an owner count towards no quota.
+    // The limit of bytes applies to owners only.
     if (userId === null) return isNew;
     const { stored } = await trx
       .selectFrom('session_files')
@@ -194,7 +191,6 @@ export function createFiles({
   }
 }
 
-/** Records access to a file of another user. */
 function recordAccess(
   db: Kysely<Tables>,
   action: 'others_data_read' | 'others_data_changed',

@@ -18,14 +18,12 @@ import { type FileInfo, type Files, MAX_FILES, parseFileName } from './files.ts'
 /** Maximum size of a file, which is held in memory during a transfer. */
 const MAX_FILE_BYTES = 10 * 1024 * 1024;
 
-/** Maximum number of concurrent transfers in a process. */
 const MAX_TRANSFERS = 16;
 
 /** Maximum number of concurrent transfers of a user: as many connections as a browser opens to one host. */
 const MAX_TRANSFERS_PER_USER = 6;
 
-/** Cursors with the last name of a page. */
-const names = createCursorCodec(storableText({ maxLength: 1024 }));
+const nameCursors = createCursorCodec(storableText({ maxLength: 1024 }));
 
 /** Binary content has no JSON schema. */
 const binary = Type.Unsafe<Buffer>(Type.Unknown());
@@ -66,7 +64,7 @@ const tags = ['sessions'];
 const access = 'signed-in';
 const sessionErrors = ['session_not_yours', 'session_not_found'] as const;
 
-/** Adds `/sessions/{id}/files`. Specification 000, Ownership rules on session endpoints; Contract 3. */
+/** Registers `/sessions/{id}/files`. Specification 000, Ownership rules on session endpoints; Contract 3. */
 export async function fileRoutes(
   app: Server,
   files: Files,
@@ -101,9 +99,13 @@ export async function fileRoutes(
     },
     async (request, reply) => {
       const { limit = MAX_FILES, cursor } = request.query;
-      const page = { sessionId: request.params.id, after: names.read(cursor), limit: limit + 1 };
+      const page = {
+        sessionId: request.params.id,
+        after: nameCursors.read(cursor),
+        limit: limit + 1,
+      };
       const rows = await files.listFiles(signedIn(request), page);
-      const cursorOf = ({ name }: FileInfo) => names.write(name);
+      const cursorOf = ({ name }: FileInfo) => nameCursors.write(name);
       return paginate(rows, { limit, cursorOf, request, reply }).map((file) => ({
         ...presentFile(file),
         created_at: file.created_at.toISOString(),
@@ -132,7 +134,7 @@ export async function fileRoutes(
       const name = parseFileName(request.params.name);
       const key = { sessionId: request.params.id, name };
       const { content, media_type } = await files.readFile(signedIn(request), key);
-      // Prevents that a browser runs the file as a page of this origin, and that a cache stores it.
+      // Prevents a browser from running the file as a page of this origin, and a cache from storing it.
       return reply
         .headers({
           'content-disposition': contentDisposition(name),

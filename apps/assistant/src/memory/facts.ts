@@ -45,7 +45,6 @@ export const memoryChangeSchema = Type.Object({
   previous: nullable(Type.String({ description: 'Null if the fact is new.' })),
 });
 
-/** Change of a fact. */
 export type MemoryChange = Static<typeof memoryChangeSchema>;
 
 /** Change as stored for undo, with the origin of the overwritten or removed fact. */
@@ -54,7 +53,6 @@ export type RecordedChange = MemoryChange & { origin?: FactOrigin };
 /** Function that stores a change in the transaction that makes it. */
 export type RecordChange = (trx: Transaction<Tables>, change: RecordedChange) => Promise<void>;
 
-/** Formats the result of a change for people. */
 export function describeChange({ value, previous }: MemoryChange): string {
   if (value === null) return previous ?? '';
   return previous === null ? value : `${value} (before: ${previous})`;

@@ -20,7 +20,6 @@ import {
   writeFact,
 } from './facts.ts';
 
-/** Fact in the context of a model. */
 export type KnownFact = Pick<Fact, 'category' | 'key' | 'value'>;
 
 /** Maximum number of words of a search. Each word is matched against every fact. */
@@ -38,7 +37,6 @@ const MAX_CONTEXT_FACTS = 500;
 /** Error code `query_canceled` of PostgreSQL. */
 const QUERY_CANCELED = '57014';
 
-/** Operations on the memory of users. */
 export type Memory = ReturnType<typeof createMemory>;
 
 /** Query for facts. `userId` restricts the scope `all`, and `q` has words that a fact must contain. */

@@ -39,12 +39,9 @@ export type Profile = Required<Static<ReturnType<typeof createProfileSchema>>>;
 /** Profile with the line of its id. */
 export type ParsedProfile = { profile: Profile; idLine: number };
 
-/** Broken rule and its line, counted from 1. */
 type Fault = { line: number; rule: string };
 
-/** Rules of profile files. */
 export type ProfileRules = {
-  /** Names of the tools that a profile may list. */
   toolNames: readonly string[];
   /** Returns the rule that a valid profile breaks in this installation, or undefined. */
   check?: (profile: Profile) => string | undefined;

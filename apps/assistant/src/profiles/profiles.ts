@@ -23,7 +23,6 @@ const MAX_FILES = 200;
 
 const DEFAULT_PROFILE = 'default';
 
-/** Interval between two checks of the files. */
 const POLL_MS = 1000;
 
 /** Broken rule of a file, such as `default.yaml:3 name must be 1 to 100 characters`. */
@@ -32,7 +31,6 @@ type FileFault = { file: string; message: string };
 /** Content of a folder: profiles with unique ids by file name, in order, and faults. */
 type Folder = { profiles: ReadonlyMap<string, ParsedProfile>; faults: readonly FileFault[] };
 
-/** Agent profiles of a folder. */
 export type Profiles = Awaited<ReturnType<typeof openProfiles>>;
 
 /**
@@ -54,8 +52,9 @@ export async function openProfiles({
   let loadedState = '';
   let loggedFaults: readonly string[] = [];
 
-  const all = () => [...byId.values()];
-  const usable = (user: Pick<User, 'role'>) => all().filter((profile) => canUse(user, profile));
+  const listAll = () => [...byId.values()];
+  const listUsable = (user: Pick<User, 'role'>) =>
+    listAll().filter((profile) => canUse(user, profile));
 
   /** Returns whether a user can use a profile by its current file, or by its last file if it was removed. */
   function canUse({ role }: Pick<User, 'role'>, profile: Profile): boolean {
@@ -73,7 +72,7 @@ export async function openProfiles({
 
   /** Returns the profile of sessions that name none: `default`, or the first one that the user can use. */
   function findDefault(user: Pick<User, 'role'>): Profile | undefined {
-    const own = usable(user);
+    const own = listUsable(user);
     return own.find(({ profile_id }) => profile_id === DEFAULT_PROFILE) ?? own[0];
   }
 
@@ -110,9 +109,8 @@ export async function openProfiles({
   }
 
   return {
-    all,
-    /** Returns the profiles that a user can use. */
-    usable,
+    listAll,
+    listUsable,
     canUse,
     checkUse,
     findDefault,
@@ -126,7 +124,6 @@ export async function openProfiles({
       return current.faults.find(({ file }) => file === found?.[0])?.message;
     },
 
-    /** Returns a profile without an access check. */
     find: (profileId: string): Profile | undefined => byId.get(profileId),
 
     /**

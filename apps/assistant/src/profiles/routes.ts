@@ -89,7 +89,7 @@ export function profileRoutes(
       },
     },
     (request, reply) =>
-      selectPage(profiles.usable(signedIn(request)), request, reply).map(presentProfile),
+      selectPage(profiles.listUsable(signedIn(request)), request, reply).map(presentProfile),
   );
 
   const access = { permission: 'svc.profiles.manage' } as const;
@@ -106,7 +106,7 @@ export function profileRoutes(
       },
     },
     (request, reply) =>
-      selectPage(profiles.all(), request, reply).map((profile) => {
+      selectPage(profiles.listAll(), request, reply).map((profile) => {
         const fault = profiles.findFault(profile.profile_id);
         return { ...presentProfile(profile), ...(fault !== undefined && { fault }) };
       }),

@@ -9,7 +9,6 @@ const MAX_SHOWN_LISTINGS = 10;
 const MAX_TITLE_LENGTH = 120;
 const MAX_URL_LENGTH = 500;
 
-/** Listing that a digest reports. */
 type ReportedHit = { kind: 'new' | 'cheaper'; oldPrice: number | null; listing: Listing };
 
 const ukrainian = {
@@ -23,7 +22,6 @@ const ukrainian = {
   more: (count: number) => `і ще ${count}`,
 };
 
-/** Phrases of digests. */
 type Phrases = typeof ukrainian;
 
 const english: Phrases = {

@@ -16,7 +16,6 @@ import type { Search } from './search.ts';
 const FEED = { table: 'collector_feed', key: { id: true } };
 const LEASE_MS = 60_000;
 
-/** Number of due searches that are loaded at once. */
 const BATCH = 100;
 
 const MAX_IDS_PER_REQUEST = 100;

@@ -13,7 +13,6 @@ import { storableJson } from '../text.ts';
 import type { DigestMetrics } from './metrics.ts';
 import type { Search } from './search.ts';
 
-/** Time limit of a request to the collector. */
 const REQUEST_TIMEOUT_MS = 20_000;
 
 /** Longest wait after a 429 of the collector. */
@@ -22,7 +21,6 @@ const MAX_WAIT_SECONDS = 60;
 /** Maximum number of pages that are read before digests are sent. */
 const MAX_PAGES = 100;
 
-/** Number of searches that are loaded at once. */
 const BATCH = 500;
 
 /** Reason why a listing can be a hit: it is new, or cheaper than `oldPrice` in the same currency. */
@@ -34,7 +32,6 @@ export type Candidate = {
 
 const NEW: Candidate = { kind: 'new', oldPrice: null, currency: null };
 
-/** Dependencies of the feed. */
 export type FeedDeps = {
   db: Kysely<Tables>;
   collector: Pick<Collector, 'listChanges' | 'findMatches'>;

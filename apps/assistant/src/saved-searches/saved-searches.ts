@@ -39,7 +39,6 @@ type Values = Pick<SavedSearch, 'name' | 'search' | 'every_minutes' | 'paused'> 
   session_id: string;
 };
 
-/** Operations on saved searches. */
 export type SavedSearches = ReturnType<typeof createSavedSearches>;
 
 /**

@@ -78,7 +78,6 @@ function resolveEffect({ name, userId }: WebhookEvent): Effect | undefined {
   return { endsSessions: true, subject: { userId } };
 }
 
-/** Row of the ledger. Contract 3, Webhooks. */
 type LedgerRow = Selectable<Tables['webhook_events']>;
 
 /** Result of an event. The outcome is `user_missing` if the event should end the sessions of a user but names none. */

@@ -314,7 +314,7 @@ test('A title is one line of at most 80 characters, whatever the model writes', 
 const within = (contextTokens: number) => ({ check: checkInstructions(contextTokens) });
 
 test('A profile must leave room for questions in the window', async () => {
-  assert.equal((await openFolder(SHIPPED_PROFILES, within(2048))).all().length, 3);
+  assert.equal((await openFolder(SHIPPED_PROFILES, within(2048))).listAll().length, 3);
   const long = profile('long').replace('Help.', 'слово '.repeat(4000));
   const folder = await folderOf({ 'a.yaml': profile('a'), 'long.yaml': long });
   await openFolder(folder, within(32_768));

@@ -76,7 +76,7 @@ async function readStartError(folder: string): Promise<string[]> {
 const ids = (profiles: readonly { profile_id: string }[]) => profiles.map((one) => one.profile_id);
 
 test('The shipped profiles treat tool output as data, and one is admin-only', async () => {
-  const profiles = (await openFolder(SHIPPED_PROFILES)).all();
+  const profiles = (await openFolder(SHIPPED_PROFILES)).listAll();
   assert.deepEqual(ids(profiles), ['default', 'diagnostics', 'market']);
   assert.deepEqual(ids(profiles.filter(({ is_admin_only }) => is_admin_only)), ['diagnostics']);
   for (const { system, description, tools } of profiles) {
@@ -141,8 +141,8 @@ test('Users choose among the profiles that are not admin-only', async () => {
     'b.yml': profile('b', isAdminOnly),
     'c.yaml': profile('default'),
   });
-  assert.deepEqual(ids(profiles.usable(user)), ['a', 'default']);
-  assert.deepEqual(ids(profiles.usable(admin)), ['a', 'b', 'default']);
+  assert.deepEqual(ids(profiles.listUsable(user)), ['a', 'default']);
+  assert.deepEqual(ids(profiles.listUsable(admin)), ['a', 'b', 'default']);
   assert.equal(profiles.choose(user).profile_id, 'default');
   assert.equal(profiles.choose(admin, 'b').profile_id, 'b');
   assert.throws(() => profiles.choose(user, 'b'), isProblem('admin_only'));
@@ -165,7 +165,7 @@ test('Users choose among the profiles that are not admin-only', async () => {
 
 test('Changed, added, renamed and removed files take effect', async () => {
   const profiles = await opened({ 'a.yaml': profile('a'), 'b.yaml': profile('b') });
-  const { folder, infos, reload, all } = profiles;
+  const { folder, infos, reload, listAll } = profiles;
   assert.equal(infos.length, 0);
   const path = (name: string) => join(folder, name);
   await writeFile(path('.a.swp'), profile('a', 'description: Changed.\n'));
@@ -173,17 +173,21 @@ test('Changed, added, renamed and removed files take effect', async () => {
   await writeFile(path('c.yaml'), profile('c'));
   await rm(path('b.yaml'));
   await reload();
-  assert.deepEqual(ids(all()), ['a', 'c']);
+  assert.deepEqual(ids(listAll()), ['a', 'c']);
   assert.equal(profiles.find('a')?.description, 'Changed.');
   assert.equal(infos.length, 1);
 
   await rename(path('a.yaml'), path('d.yaml'));
   await reload();
-  assert.deepEqual(ids(all()).toSorted(), ['a', 'c']);
+  assert.deepEqual(ids(listAll()).toSorted(), ['a', 'c']);
   await writeFile(path('c.yaml'), profile('a'));
   await writeFile(path('d.yaml'), profile('c'));
   await reload();
-  assert.deepEqual([ids(all()), profiles.errors], [['a', 'c'], []], 'files may exchange their ids');
+  assert.deepEqual(
+    [ids(listAll()), profiles.errors],
+    [['a', 'c'], []],
+    'files may exchange their ids',
+  );
 });
 
 test('An invalid file keeps its last valid profile, and its error is logged once', async () => {
@@ -194,7 +198,7 @@ test('An invalid file keeps its last valid profile, and its error is logged once
   await writeFile(join(folder, 'new.yaml'), 'a: [\n');
   await reload();
   await reload();
-  assert.deepEqual(ids(profiles.all()), ['a', 'b']);
+  assert.deepEqual(ids(profiles.listAll()), ['a', 'b']);
   assert.equal(profiles.find('a')?.name, 'a');
   assert.equal(profiles.find('b')?.description, 'Changed.');
   assert.equal(profiles.findFault('a'), 'a.yaml:2 name must be 1 to 100 characters');
@@ -216,7 +220,7 @@ test('A file that changes to the id of another file keeps its earlier profile', 
   await writeFile(join(folder, 'a.yaml'), profile('b', 'description: Impostor.\n'));
   await writeFile(join(folder, 'c.yaml'), profile('b'));
   await reload();
-  assert.deepEqual(ids(profiles.all()), ['b', 'c']);
+  assert.deepEqual(ids(profiles.listAll()), ['b', 'c']);
   assert.equal(profiles.find('b')?.description, '');
   const rule = 'profile_id must differ from the one in b.yaml:1';
   assert.deepEqual(errors, [[`a.yaml:1 ${rule}`, `c.yaml:1 ${rule}`]]);
@@ -243,5 +247,5 @@ test('A Kubernetes config map is followed through its link', async () => {
   assert.match(profiles.errors[0]?.[0] ?? '', /^b\.yaml:1 cannot be read: ENOENT/);
   await rm(join(folder, 'b.yaml'));
   await profiles.reload();
-  assert.deepEqual(ids(profiles.all()), ['a']);
+  assert.deepEqual(ids(profiles.listAll()), ['a']);
 });

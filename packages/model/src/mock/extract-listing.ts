@@ -27,13 +27,11 @@ type Facts = {
   deal_type: DealType | null;
   property_type: PropertyType | null;
   price: number | null;
-  /** ISO 4217. */
   currency: string | null;
   /** Ukrainian name in the nominative, if the city is known. */
   city: string | null;
   district: string | null;
   rooms: number | null;
-  /** Square metres. */
   area_total: number | null;
   area_living: number | null;
   area_kitchen: number | null;
@@ -67,22 +65,19 @@ const readSimpleFields = (written: string, folded: string) => ({
   features: readFeatures(folded),
 });
 
-const EURO_FLAT = compileWords(String.raw`[єе]вро-?((?:одн|дв|тр)\p{L}+)`, 'gu');
-
-/** Folds a text for the rules, with "двушка" for "евродвушка" and "этаж" for "єтаж". */
-const foldForRules = (cleaned: string): string =>
-  replaceNumberWords(fold(maskPhones(cleaned)).replace(EURO_FLAT, '$1').replaceAll('єтаж', 'этаж'));
+/** Folds a text, with number words as digits and without phone numbers. */
+const foldForRules = (cleaned: string): string => replaceNumberWords(fold(maskPhones(cleaned)));
 
 /** Reads the facts of a listing by rules. Fields of the payload take precedence over its texts. */
-function readListing({ title = '', description = '', ...given }: Payload) {
+function readListing({ title = '', description = '', ...fields }: Payload) {
   const cleanedTitle = clean(title, MAX_TITLE);
   const written = `${cleanedTitle}\n${clean(description, MAX_TEXT)}`.trim();
   const [foldedTitle, folded] = [foldForRules(cleanedTitle), foldForRules(written)];
-  const deal = given.deal_type ?? readDealType(foldedTitle, folded);
-  const namedType = given.property_type ?? readPropertyType(foldedTitle, folded);
-  const rooms = given.rooms ?? readRooms(folded, namedType);
+  const deal = fields.deal_type ?? readDealType(foldedTitle, folded);
+  const namedType = fields.property_type ?? readPropertyType(foldedTitle, folded);
+  const rooms = fields.rooms ?? readRooms(folded, namedType);
   const type = namedType ?? (rooms === null ? null : 'apartment');
-  const { price, currency } = readPrice(folded, { deal, type, known: given.price });
+  const { price, currency } = readPrice(folded, { deal, known: fields.price });
   const areas = readAreas(folded, type);
   const floors = readFloors(folded, type);
   const facts = {
@@ -90,14 +85,14 @@ function readListing({ title = '', description = '', ...given }: Payload) {
     deal_type: deal ?? guessDealType(price, currency),
     property_type: type,
     price,
-    currency: given.currency ?? currency,
-    ...readPlace(written, folded, given.city ? normalizeCity(given.city) : undefined),
+    currency: fields.currency ?? currency,
+    ...readPlace(written, folded, fields.city ? normalizeCity(fields.city) : undefined),
     rooms,
-    area_total: given.area_total ?? areas.total,
+    area_total: fields.area_total ?? areas.total,
     area_living: areas.living,
     area_kitchen: areas.kitchen,
-    floor: given.floor ?? floors.floor,
-    floors_total: given.floors_total ?? floors.total,
+    floor: fields.floor ?? floors.floor,
+    floors_total: fields.floors_total ?? floors.total,
     ...readSimpleFields(written, folded),
   } satisfies Facts;
   return { facts, folded, title: cleanedTitle };

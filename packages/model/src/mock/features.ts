@@ -8,7 +8,7 @@ const HAS_DENIAL = new Set(
   'no_commission from_owner needs_renovation no_pets pets_allowed'.split(' '),
 );
 
-const says = createPatternTester(String.raw`
+const matches = createPatternTester(String.raw`
 # A denial directly before the keyword: "без балкона".
 denied: (?:^|[^\p{L}])(?:без|крім|кроме|except|немає|нема|нет|no|not|without|не|ні|ни|un|потребує|требует|потрібен|нужен|під|под|needs?|requires?)(?: \p{L}+(?:ого|ої|ого|ой|а|у|ий|ый|ие|я|s|ic))? \|
 # A denial directly after the keyword: "ліфта немає".
@@ -23,10 +23,10 @@ export function readFeatures(folded: string): string[] {
       const end = index + keyword.length;
       const before = folded.slice(Math.max(0, index - 28), index);
       const context = `${before}|${folded.slice(end, end + 32)}`;
-      return HAS_DENIAL.has(feature) || !says('denied', context);
+      return HAS_DENIAL.has(feature) || !matches('denied', context);
     });
   const found = new Set(FEATURES.filter(isAffirmed).map(([feature]) => feature));
   if (found.has('no_pets')) found.delete('pets_allowed');
-  if (says('unfurnished', folded)) found.delete('furnished');
+  if (matches('unfurnished', folded)) found.delete('furnished');
   return [...found].toSorted();
 }

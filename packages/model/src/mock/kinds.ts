@@ -3,7 +3,6 @@ import { compileTable, compileWords, createPatternTester } from './text.ts';
 /** Sale, rent by the month, or rent by the night. */
 export type DealType = 'sale' | 'rent' | 'daily_rent';
 
-/** Type of the offered property. */
 export type PropertyType = 'apartment' | 'house' | 'room' | 'land' | 'commercial' | 'garage';
 
 /** Keywords that offer a deal explicitly. The first match in a text determines the deal. */
@@ -15,7 +14,7 @@ rent: зда(?:м|ю|єця|еця|єтся|ється|еться|ємо|емо|
   compileWords,
 );
 
-const says = createPatternTester(String.raw`
+const matches = createPatternTester(String.raw`
 daily: \<(?:подобов\p{L}*|посуточн\p{L}*|щодоб\p{L}*|на добу|за добу|в добу|доба|на сутки|за сутки|в сутки|сутки|сут|per night|nightly|a night|by the night|(?<=/ ?)(?:night|day|ніч|ночь|добу|сут)|per day|daily (?:rent|rental|let)|short[- ](?:term|stays?|let|lets)|за ніч|на ніч|за ночь|на ночь|почасово)\>
 monthly: \<(?:(?<=/ ?)(?:міс|мес|mo|month)|(?:на|в|за|у|per|a) (?:місяць|міс|месяц|мес|month)|pcm|monthly|щомісяч\p{L}*|ежемесячн\p{L}*)\>
 # The property is sold with its current tenant, so the words for rent are not an offer.
@@ -45,11 +44,11 @@ function findOffer(text: string): 'sale' | 'rent' | undefined {
 export function readDealType(foldedTitle: string, folded: string): DealType | null {
   const offer = findOffer(foldedTitle) ?? findOffer(folded);
   if (offer === 'sale') return 'sale';
-  if (says('daily', folded.replace(NOT_DAILY, ' '))) return 'daily_rent';
+  if (matches('daily', folded.replace(NOT_DAILY, ' '))) return 'daily_rent';
   if (offer !== undefined) return offer;
-  if (says('letAlready', folded)) return 'sale';
-  if (says('monthly', folded) || says('plusUtilities', folded)) return 'rent';
-  return says('paidForGood', folded) ? 'sale' : null;
+  if (matches('letAlready', folded)) return 'sale';
+  if (matches('monthly', folded) || matches('plusUtilities', folded)) return 'rent';
+  return matches('paidForGood', folded) ? 'sale' : null;
 }
 
 /** Price bounds by currency: lower prices are monthly rents, higher ones are sales. Prices between are ambiguous. */
@@ -92,8 +91,9 @@ function findType(text: string): PropertyType | undefined {
     .toSorted((a, b) => a.at - b.at)
     .find(({ type, at }) => {
       const before = text.slice(Math.max(0, at - 40), at);
-      if (says('exchanged', before) || (type === 'room' && says('counted', before))) return false;
-      return type === 'apartment' || !says('aside', before);
+      if (matches('exchanged', before) || (type === 'room' && matches('counted', before)))
+        return false;
+      return type === 'apartment' || !matches('aside', before);
     })?.type;
 }
 

@@ -1,6 +1,5 @@
 import { compilePattern, parseTable, readTable } from './text.ts';
 
-/** Cardinal numbers by their folded words. */
 const CARDINALS: ReadonlyMap<string, number> = new Map(
   parseTable(readTable('numbers')).flatMap(([value, words]) =>
     words.split(' ').map((word): [string, number] => [word, Number(value)]),

@@ -1,4 +1,4 @@
-import type { DealType, PropertyType } from './kinds.ts';
+import type { DealType } from './kinds.ts';
 import { compilePattern, compileTable, createPatternTester, parseTable } from './text.ts';
 
 /** Spellings of currencies in folded text, longest first. "Умовні одиниці" means dollars in Ukrainian listings. */
@@ -101,7 +101,7 @@ other: паркінг|паркинг|комор[аиу]|кладов|parking|sto
 `);
 
 /** Patterns for the text before and after an amount. */
-const says = createPatternTester(String.raw`
+const matches = createPatternTester(String.raw`
 # Text after an amount that is not the price: per square metre, hour or year; an additional cost; a retracted amount.
 notPrice: ^\.?,? ?(?:/|за|per|a) ?(?:1 ?|один ?|одну ?)?(?:м ?2|м(?!\p{L})|кв(?!арт)|метр(?!о)|m ?2|sq|сотк|квадрат|годин|час(?!т)|hour|рік|год(?!и)|year|парк)
 notPrice: ^ ?(?:- ?)?(?:(?:за|на) комун|(?:комунальн|коммунальн|застав|депозит|deposit|завдат|залог|комісі|комисс|commission|agency|cleaning|fee|знижк|скидк|discount|utilities|for utilities|парк|штраф|розтерм|внес)(?!\p{L}* (?:включ|в цін))(?!\p{L}*[^,.;]{0,14}\d))
@@ -117,7 +117,6 @@ dailyBefore: \<(?:подобов|посуточн|за (?:добу|ніч)|за 
 letNow: \<(?:здан[аоі]|сдан[аоы]|здаєт|сдает|орендар|арендатор|rented|tenant|наразі зда)
 `);
 
-/** Minimum price by deal type, in any currency. */
 const MIN_PRICE: Record<DealType, number> = { sale: 500, rent: 30, daily_rent: 5 };
 /** Minimum prices without a currency, with and without a label. */
 const MIN_LABELLED = 100;
@@ -136,32 +135,30 @@ function findRole(before: string): Role | undefined {
 function scoreAmount(amount: Amount, deal: DealType | null): number {
   const { value, currency, isScaled, before, after } = amount;
   const role = findRole(before);
-  const isMonthly = says('monthly', after);
-  const isDaily = says('daily', after) || says('dailyBefore', before);
+  const isMonthly = matches('monthly', after);
+  const isDaily = matches('daily', after) || matches('dailyBefore', before);
   const isOfOtherDeal =
-    deal === 'sale' ? isMonthly || says('letNow', before) : deal === 'rent' ? isDaily : isMonthly;
+    deal === 'sale'
+      ? isMonthly || matches('letNow', before)
+      : deal === 'rent'
+        ? isDaily
+        : isMonthly;
   if (role === 'other' || (deal !== null && isOfOtherDeal)) return 0;
-  if (value < MIN_PRICE[deal ?? 'daily_rent'] || says('notPrice', after)) return 0;
+  if (value < MIN_PRICE[deal ?? 'daily_rent'] || matches('notPrice', after)) return 0;
   if (currency !== null || isScaled) {
-    const said = role === 'new' ? 6 : role === 'price' ? 2 : 0;
-    return 4 + said + (isMonthly || isDaily ? 3 : 0);
+    const bonus = role === 'new' ? 6 : role === 'price' ? 2 : 0;
+    return 4 + bonus + (isMonthly || isDaily ? 3 : 0);
   }
-  // A number without a currency is a price only if a label, a period or its size says so.
+  // A number without a currency is a price only if a label, a period or its size matches so.
   const isYear = value >= 1900 && value <= 2035;
   if (isMonthly || isDaily) return value >= MIN_LABELLED ? 3 : 0;
-  if (says('measure', after)) return 0;
+  if (matches('measure', after)) return 0;
   if (role !== undefined) return value >= MIN_LABELLED && (role === 'price' || !isYear) ? 3 : 0;
   const isRound = value >= MIN_BARE && value <= MAX_BARE && value % 50 === 0;
   return isRound && !isYear && deal !== null && !/[№#/-] ?$/u.test(before) ? 1 : 0;
 }
 
-/** Price and its currency (ISO 4217). */
 export type Price = { price: number | null; currency: string | null };
-
-const GARAGE = compilePattern(
-  String.raw`(?:паркінг|паркомісц|машиномісц|машиномест|parking)\p{L}*`,
-  'gu',
-);
 
 /**
  * Reads the asking price. Ignores deposits, utilities, commissions, prices per square metre and former prices. The
@@ -170,13 +167,12 @@ const GARAGE = compilePattern(
  */
 export function readPrice(
   folded: string,
-  { deal, type, known }: { deal: DealType | null; type: PropertyType | null; known: unknown },
+  { deal, known }: { deal: DealType | null; known: number | null | undefined },
 ): Price {
-  // The word "parking" marks a price as that of an extra, unless the parking place itself is on offer.
-  const amounts = readAmounts(type === 'garage' ? folded.replace(GARAGE, ' ') : folded);
+  const amounts = readAmounts(folded);
   const scored = amounts.map((amount) => ({ ...amount, score: scoreAmount(amount, deal) }));
   const [best] = scored.filter(({ score }) => score > 0).toSorted((a, b) => b.score - a.score);
-  const price = typeof known === 'number' ? known : best?.value;
+  const price = known ?? best?.value;
   if (price === undefined) return { price: null, currency: null };
   const currency = amounts.find((amount) => amount.value === price && amount.currency)?.currency;
   return { price, currency: currency ?? guessCurrency(price, deal) };

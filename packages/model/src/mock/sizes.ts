@@ -35,7 +35,7 @@ floors_total: \<(?:${N}${FLOOR_ENDING} ?-? ?(?:поверх\p{L}*|пов\.?|эт
 floors_total: \<(?:${N} (?:поверхи|поверхів|этажа|этажей|floors|levels))\>
 `);
 
-const says = createPatternTester(String.raw`
+const matches = createPatternTester(String.raw`
 rooms1: \<(?:одн[уоа]ш(?:к\p{L}*|ечк\p{L}*))\>
 rooms2: \<(?:двушк\p{L}*|двошк\p{L}*|двійк[ау]|двушечк\p{L}*)\>
 rooms3: \<(?:трешк\p{L}*|трьошк\p{L}*|трійк[ау]|трешечк\p{L}*)\>
@@ -57,12 +57,11 @@ export function readRooms(folded: string, type: PropertyType | null): number | n
   if (type === 'land' || type === 'garage') return null;
   const text = folded.replace(/(?:кухн[а-яії]*|kitchen)[ -](?:студ[а-яії]*|studio)/gu, ' ');
   const counted = readNumber('rooms', text, 1, 30);
-  const named = [1, 2, 3, 4].find((count) => says(`rooms${count}`, text));
+  const named = [1, 2, 3, 4].find((count) => matches(`rooms${count}`, text));
   const bedrooms = readNumber('bedrooms', text, 1, 30);
-  return counted ?? named ?? bedrooms ?? (says('studio', text) ? 1 : null);
+  return counted ?? named ?? bedrooms ?? (matches('studio', text) ? 1 : null);
 }
 
-/** Areas in square metres. */
 type Areas = Record<'total' | 'living' | 'kitchen', number | null>;
 
 const TRIPLE = compilePattern(
@@ -94,7 +93,7 @@ function readMeasured(text: string, pattern = MEASURED): number | null {
   for (const match of text.matchAll(pattern)) {
     const before = text.slice(Math.max(0, match.index - 30), match.index);
     const value = parseCapture(match);
-    if (value !== null && value >= 5 && !says('ofAPart', before)) return value;
+    if (value !== null && value >= 5 && !matches('ofAPart', before)) return value;
   }
   return null;
 }
@@ -152,7 +151,7 @@ function parseFloorPair(match: RegExpMatchArray | null): Floors | undefined {
 /** Returns the first pair such as "5/9" that is no house number. */
 function readBarePair(text: string): Floors | undefined {
   const match = text.matchAll(BARE).find(({ index, 2: total }) => {
-    return total !== '1' && !says('street', text.slice(Math.max(0, index - 50), index));
+    return total !== '1' && !matches('street', text.slice(Math.max(0, index - 50), index));
   });
   return parseFloorPair(match ?? null);
 }
@@ -165,7 +164,8 @@ export function readFloors(folded: string, type: PropertyType | null): Floors {
     const pair = parseFloorPair(folded.match(pattern));
     if (pair !== undefined) return pair;
   }
-  const floor = readNumber('floor', folded, 1, MAX_FLOORS) ?? (says('ground', folded) ? 1 : null);
+  const floor =
+    readNumber('floor', folded, 1, MAX_FLOORS) ?? (matches('ground', folded) ? 1 : null);
   if (floor !== null) return { floor, total: total !== null && total >= floor ? total : null };
-  return readBarePair(folded) ?? { floor: says('last', folded) ? total : null, total };
+  return readBarePair(folded) ?? { floor: matches('last', folded) ? total : null, total };
 }
