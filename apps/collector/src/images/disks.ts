@@ -26,6 +26,8 @@ export type ImageDisk = {
   openStream(key: string): Promise<Readable>;
   /** Removes an object if it exists. */
   remove(key: string): Promise<void>;
+  /** Closes connections. */
+  close(): void;
 };
 
 /** Returns whether an error, or its cause, means that a file or an object does not exist. */
@@ -76,6 +78,7 @@ export function openLocalFolder(folder: string, getTemporaryFolder: () => string
     read: (key) => readFile(pathOf(key)),
     openStream: async (key) => createReadStream(pathOf(key)),
     remove: (key) => rm(pathOf(key), { force: true }),
+    close: () => undefined,
   };
 }
 
@@ -91,8 +94,8 @@ const MAX_ATTEMPTS = 3;
 /** Limits the images in memory on their way to a bucket. A retried request needs a buffer, not a stream. */
 const limitUploads = pLimit(4);
 
-/** Opens the configured S3 bucket as a disk, with a function that closes its connections. Contract 1, IMAGE_STORE. */
-export async function openBucket(config: Config): Promise<{ disk: ImageDisk; close: () => void }> {
+/** Opens the configured S3 bucket as a disk. Contract 1, IMAGE_STORE. */
+export async function openBucket(config: Config): Promise<ImageDisk> {
   // The client is large, so only a process with a bucket loads it.
   const { DeleteObjectCommand, GetObjectCommand, HeadObjectCommand, PutObjectCommand, S3Client } =
     await import('@aws-sdk/client-s3');
@@ -122,7 +125,7 @@ export async function openBucket(config: Config): Promise<{ disk: ImageDisk; clo
     return Body;
   }
 
-  const disk: ImageDisk = {
+  return {
     exists: (Key) => findsObject(client.send(new HeadObjectCommand({ Bucket, Key }))),
     put,
     putFile: (key, path) => limitUploads(async () => put(key, await readFile(path))),
@@ -132,6 +135,6 @@ export async function openBucket(config: Config): Promise<{ disk: ImageDisk; clo
       const abortSignal = AbortSignal.timeout(DELETE_TIMEOUT_MS);
       await client.send(new DeleteObjectCommand({ Bucket, Key }), { abortSignal });
     },
+    close: () => client.destroy(),
   };
-  return { disk, close: () => client.destroy() };
 }

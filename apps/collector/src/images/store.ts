@@ -46,18 +46,9 @@ export async function openImageStore(
   options: { folder: string; temporary: () => string; log: Pick<Logger, 'warn' | 'info'> },
 ): Promise<OpenStore> {
   const { folder, temporary, log } = options;
-  if (config.IMAGE_STORE === 'file') {
-    return createImageStore(openLocalFolder(folder, temporary), { log });
-  }
-  const bucket = await openBucket(config);
-  const opened = createImageStore(bucket.disk, { log });
-  return {
-    ...opened,
-    close() {
-      opened.close();
-      bucket.close();
-    },
-  };
+  const isLocal = config.IMAGE_STORE === 'file';
+  const disk = isLocal ? openLocalFolder(folder, temporary) : await openBucket(config);
+  return createImageStore(disk, { log });
 }
 
 /**
@@ -151,7 +142,12 @@ export function createImageStore(
     toOutageError,
   };
 
-  return { store, state, close: () => closed.abort() };
+  /** Stops probes and closes connections. */
+  const close = () => {
+    closed.abort();
+    disk.close();
+  };
+  return { store, state, close };
 }
 
 function getImageKey(sha256: string): string {

@@ -83,7 +83,7 @@ const OBOLON = {
   images: imagesOf([11, 12, 13]),
 } satisfies Partial<ComparedListing>;
 
-/** A developer sells many flats with one text and the same drawings. */
+/** Flat of a developer, who uses the same text and drawings for many flats. */
 const DEVELOPER = {
   city: 'Одеса',
   district: 'Приморський',
@@ -131,7 +131,7 @@ const AGENCY = {
   currency: 'USD',
   phones: ['+380 00 555 66 77'],
   text: template('двокімнатну квартиру на Салтівці'),
-  // The first is the agency's logo.
+  // Image 40 is the agency's logo.
   images: imagesOf([40, 41, 42, 43, 44]),
 } satisfies Partial<ComparedListing>;
 
@@ -350,7 +350,7 @@ const edges = fc.array(
   { maxLength: 20 },
 );
 
-/** Returns the ids that pairs connect with one, by walking all pairs again and again. */
+/** Returns all IDs that pairs connect with an ID, by brute force. */
 function reachable(from: number, all: readonly DuplicatePair[]): Set<number> {
   const reached = new Set([from]);
   for (let size = 0; size !== reached.size;) {

@@ -28,7 +28,7 @@ await db.insertInto('sources').values({ slug: 'doshka' }).execute();
 
 type Facts = Partial<Insertable<Tables['property_listings']>>;
 
-/** Facts of a flat; two listings with them are one property. */
+/** Facts of a flat. Two listings with these facts are duplicates. */
 const FLAT = {
   deal_type: 'sale',
   city: 'Львів',
@@ -44,7 +44,7 @@ const FLAT = {
 
 let added = 0;
 
-/** Stores a listing without the pipeline, and returns its id. */
+/** Stores a listing without the pipeline, and returns its ID. */
 async function addListing(facts: Facts = FLAT): Promise<number> {
   added += 1;
   const text = facts.description ?? `flat ${added}`;
@@ -77,14 +77,13 @@ async function settle(): Promise<void> {
   }
 }
 
-/** Returns the group of each listing by its id. */
+/** Returns the groups of all listings by ID. */
 async function groupsOf(): Promise<Map<number, number | null>> {
   const listings = db.selectFrom('property_listings').select(['id', 'duplicate_group']);
   const rows = await listings.orderBy('id').execute();
   return new Map(rows.map((row) => [row.id, row.duplicate_group]));
 }
 
-/** Returns the stored pairs. */
 async function pairsOf(): Promise<DuplicatePair[]> {
   const pairs = db.selectFrom('duplicate_pairs').select(['low_id', 'high_id']);
   const rows = await pairs.orderBy('low_id').orderBy('high_id').execute();
@@ -150,7 +149,6 @@ test('A group splits when the listing between two others leaves', async () => {
   }
 });
 
-/** Adds an image to a listing. */
 async function addImage(listingId: number, sha256: string, fingerprint: string | null = null) {
   await sql`insert into images (sha256, media_type, width, height, bytes, fingerprint)
     values (${sha256}, 'image/jpeg', 8, 8, 1, ${fingerprint}) on conflict do nothing`.execute(db);
@@ -259,7 +257,7 @@ test('A failed search is repeated and does not hold up others', async () => {
   });
   assert.deepEqual(await pairsOf(), []);
   await sql`drop trigger fails on duplicate_pairs`.execute(db);
-  // Ends their lease of a minute.
+  // Expire the leases.
   await sql`update duplicate_marks set claimed_until = now()`.execute(db);
   await until('they are searched again', async () => (await marksLeft()) === 0);
   await search.close();
@@ -328,7 +326,7 @@ test('A full group takes no more listings until one leaves', async () => {
   const byId = await groupsOf();
   assert.equal(byId.get(late), null);
   assert.equal([...byId.values()].filter((group) => group === first).length, MAX_GROUP_SIZE);
-  // A search of the late listing adds it once another has left.
+  // The late listing joins the group after another listing has left.
   const leaver = [...byId.keys()].find((id) => id !== first && id !== late);
   await sql`delete from duplicate_pairs where high_id = ${leaver}`.execute(db);
   await sql`update property_listings set duplicate_group = null where id = ${leaver}`.execute(db);
@@ -337,13 +335,13 @@ test('A full group takes no more listings until one leaves', async () => {
   assert.equal((await groupsOf()).get(late), first);
 });
 
-/** Listings with neighbouring areas are one flat. */
+/** Areas of listings. Listings with adjacent areas are duplicates. */
 const AREAS = [54.3, 54.5, 54.7, 54.9];
 const LISTINGS = 6;
 const SEARCHES = 4;
 const EPISODES = engine === 'pglite' ? 5 : 40;
 
-/** Creates a generator of the same numbers in each run. */
+/** Creates a random number generator with a seed. */
 function numbers(seed: number): (below: number) => number {
   let state = seed;
   return (below) => {
@@ -352,7 +350,7 @@ function numbers(seed: number): (below: number) => number {
   };
 }
 
-/** Returns the pairs that the present areas make. */
+/** Returns the pairs of live listings with equal or adjacent areas. */
 async function expectedPairs(): Promise<DuplicatePair[]> {
   const rows = await db
     .selectFrom('property_listings')
@@ -375,9 +373,9 @@ test('Pairs and groups are right after changes during concurrent searches', asyn
 
   async function searchOn(): Promise<void> {
     while (!ended.signal.aborted) {
-      // The embedded engine runs in this process, and would starve the other tasks.
+      // The embedded database runs in this process and would starve other tasks.
       await setImmediate();
-      // The short lease repeats failed searches soon, and doubles slow ones.
+      // With a short lease, failed searches are retried soon and slow ones run twice.
       const claimed = await claimMarks(db, { limit: 1, settledMs: 0, leaseMs: 50 });
       for (const marked of claimed) {
         await updatePairs(db, marked).catch(() => undefined);
@@ -390,7 +388,7 @@ test('Pairs and groups are right after changes during concurrent searches', asyn
     const next = numbers(1);
     for (let episode = 0; episode < EPISODES; episode += 1) {
       for (let changes = 1 + next(4); changes > 0; changes -= 1) {
-        // Jobs that end together change two listings in one statement, in any order.
+        // Concurrent jobs may change two listings in one statement, in any order.
         const two = [ids[next(LISTINGS)] ?? 0, ids[next(LISTINGS)] ?? 0];
         await sql`
           update property_listings set area_total = ${AREAS[next(AREAS.length)]},
@@ -441,7 +439,7 @@ async function indexesOf(query: RawBuilder<unknown>, on: typeof db = db): Promis
 }
 
 test('Each query for candidates uses an index, and the nearest areas come first', async () => {
-  // Ten cities in which every listing has one shape, one floor, about one area and one common image.
+  // Ten cities with similar listings: equal rooms, similar areas and one common image.
   const own = await addListing();
   await sql`
     insert into property_listings (source_slug, external_id, description, search_text, phones,
@@ -489,9 +487,9 @@ test('Each query for candidates uses an index, and the nearest areas come first'
   const found = [...(await loadComparedListings(db, candidates)).values()];
   const areas = found.filter(({ floor }) => floor === 3).map((one) => one.area_total);
   const count = (area: number) => areas.filter((one) => one === area).length;
-  // There are 26 of the same area and as many of the next.
+  // Each area has 26 listings.
   assert.deepEqual([areas.length, count(54.3), count(54.4), count(54.5)], [60, 26, 26, 8]);
-  // Fewer than the bound have an unknown floor.
+  // Fewer listings than the bound have an unknown floor.
   assert.equal(found.length - areas.length, 42);
 });
 

@@ -18,7 +18,7 @@ for (let nth = 0; nth < LISTINGS; nth += 1) {
 
 type Embed = ModelClient['embed'];
 
-/** Creates the mock under another name; it counts its texts and calls `before` with them. */
+/** Creates the mock model under another name. It counts the texts of each request, and calls `before` with them. */
 function renamedModel(
   before: (texts: readonly string[]) => Promise<void> | void = () => undefined,
 ) {
@@ -114,7 +114,7 @@ test('The next run continues a stopped one', async () => {
   assert.deepEqual([second.outdated, second.embedded], [86, 86]);
 });
 
-/** Returns the calls of each payload and the tokens of all. */
+/** Returns the model calls of each payload, and the input tokens of all payloads. */
 async function costs() {
   const raws = await db
     .selectFrom('raw_data')

@@ -5,7 +5,7 @@ import { createBatchingEmbedder, splitIntoRequests } from '../../src/embeddings/
 
 type Request = { texts: readonly string[]; signal: AbortSignal | undefined };
 
-/** Creates a model that embeds a text as its length after `answer`. */
+/** Creates a model that calls `answer`, and then embeds each text as its length. */
 function modelOf(answer: (texts: readonly string[]) => Promise<void> | void = () => undefined) {
   const requests: Request[] = [];
   const embed: ModelClient['embed'] = async (texts, { signal, observe } = {}) => {

@@ -26,7 +26,7 @@ async function inspect(bytes: Buffer) {
   return inspectImage(path);
 }
 
-/** Creates pixels that no compression makes small: half of the file is half of the image. */
+/** Creates an image of noise. Half of its file is about half of the image, because noise does not compress. */
 function noise(side: number) {
   const pixels = Buffer.alloc(side * side * 3);
   for (let index = 0, value = 1; index < pixels.length; index += 1) {
@@ -78,10 +78,7 @@ function pngChunk(type: string, data: Buffer): Buffer {
   return Buffer.concat([length, body, sum]);
 }
 
-/**
- * Creates a small PNG of a large size, in black and white.
- * @param lines The lines that it contains.
- */
+/** Creates a small PNG file with a large size in its header, and pixels for the given number of lines. */
 function hugePng(width: number, height: number, lines = 1): Buffer {
   const header = Buffer.alloc(13);
   header.writeUInt32BE(width, 0);

@@ -7,14 +7,17 @@ import { sql } from 'kysely';
 import { CONTROL_SIZE } from '../../src/images/decode.ts';
 import { descriptionPrompt } from '../../src/images/describe.ts';
 import { openReprocess, readAll, readings } from '../reprocess/harness.ts';
-import { openImageHost, openImages, type Shown, visionModel } from '../support/images.ts';
+import { openImageHost, openImages, type VisionRequest, visionModel } from '../support/images.ts';
 import { payloadOf, countedModel, createHarness, listingOf } from '../support/pipeline.ts';
 
 const { db, open, addListing, rowsOf, folder, pathOf, ...database } = await openImages();
 const { put, seen } = await openImageHost();
 
-/** Creates a model that throws the given error, and otherwise describes. */
-function failingModel(errorOf: (shown: Shown) => ModelError | undefined, visionModelName = 'eyes') {
+/** Creates a model that throws the error of `errorOf`, or describes the image without one. */
+function failingModel(
+  errorOf: (shown: VisionRequest) => ModelError | undefined,
+  visionModelName = 'eyes',
+) {
   const { model, shown } = visionModel((one) => {
     const error = errorOf(one);
     if (error !== undefined) throw error;

@@ -257,7 +257,7 @@ test('Twenty aborted downloads leave no descriptor open', async () => {
     const work = Array.from({ length: count }, () => download(halting, abort.signal));
     const ended = Promise.allSettled(work);
     await until('files', async () => (await readdir(folder)).length === count);
-    // A file and both ends of a connection for each.
+    // Each download opens a file and both ends of a connection.
     assert.ok((await countOpenDescriptors()) >= before + 3 * count);
     abort.abort(new Error('the worker is stopping'));
     for (const { status } of await ended) assert.equal(status, 'rejected');

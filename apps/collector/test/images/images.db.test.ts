@@ -36,7 +36,6 @@ afterEach(async () => {
   assert.deepEqual([...temporary], [], 'a temporary file stayed');
 });
 
-/** Writes uploaded files. */
 const upload = (contents: readonly Buffer[]) =>
   Promise.all(
     contents.map(async (bytes, index) => {
@@ -107,7 +106,7 @@ test('Equal bytes are stored once, described once, and reported as duplicates', 
   assert.equal(seen.filter((path) => path === '/one.jpg').length, 1);
 });
 
-/** Counts work in progress, and holds it until the expected number. */
+/** Counts concurrent calls, and delays them until the expected number has been reached. */
 function watch(expected: number) {
   const counts = { all: 0, most: 0 };
   let inProgress = 0;
@@ -319,14 +318,12 @@ test('An abort ends the work with its reason', async () => {
   assert.deepEqual(await rowsOf(job.listingId), []);
 });
 
-/** Makes all images old enough to be removed. */
 const age = () =>
   db
     .updateTable('images')
     .set({ created_at: new Date(0) })
     .execute();
 
-/** Stores an image that no listing shows any more. */
 async function putUnshown(path: string, colour: string) {
   const image = await put(path, 'jpeg', { colour });
   const listing = await addListing();

@@ -111,7 +111,7 @@ test('Four images are in memory on their way to the bucket, and waiting ones are
     bucket.requests.slice(before).filter((request) => request.startsWith(method)).length;
   const puts = hashes.map((one, nth) => remote.put(one, paths[nth] ?? ''));
   await until('all looked up, four sent', () => count('HEAD') === 12 && count('PUT') >= 4);
-  // An image that is stored now was in memory by now.
+  // Without the files, only images in memory can still be stored.
   for (const path of paths) await rm(path);
   take();
   bucket.state.taking = Promise.resolve();
@@ -145,7 +145,7 @@ test('A missing object is no outage; a denied key and an unreachable server are'
 suite('An outage of the store', () => {
   const coded = (code: string) => Object.assign(new Error(code), { code });
 
-  /** Opens a store whose writes or requests fail at the will of the test. */
+  /** Opens a store whose writes or requests fail while `inner.fails` is set. */
   function open() {
     const inner = {
       fails: undefined as { at: 'writing' | 'all'; error: Error } | undefined,
@@ -168,6 +168,7 @@ suite('An outage of the store', () => {
       read: () => read().then(() => Buffer.alloc(0)),
       openStream: () => assert.fail(),
       remove: () => assert.fail(),
+      close: () => undefined,
     };
     const note = (_fields: unknown, line: string) => void lines.push(line);
     const logger = { warn: note, info: note } as Pick<Logger, 'warn' | 'info'>;

@@ -2,7 +2,7 @@ import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { createTemporaryFolder } from '../../src/images/temporary.ts';
 
-// A process that holds a temporary folder until it is killed.
+// Keeps a temporary folder locked until the process is killed.
 const path = createTemporaryFolder(process.argv[2] ?? '').path();
 writeFileSync(join(path, 'half an image'), 'bytes');
 process.send?.(path);

@@ -146,7 +146,7 @@ if (engine === 'postgres') {
     const settling = await database.pool.connect();
     try {
       await settling.query('begin');
-      // The lock of the log.
+      // The advisory lock of the log.
       await settling.query('select pg_advisory_xact_lock($1)', [0x66_65_65_64]);
       const added = await addListing();
       const meanwhile = await poll(cursor);
@@ -203,7 +203,7 @@ test('A key with a list of sources gets the changes of these alone', async () =>
   assert.deepEqual((await poll(first.cursor, 1, headers)).items, []);
 });
 
-/** Creates a model that reads this price from any text. */
+/** Creates a model that extracts the same price from every text. */
 const reads = (price: number) => betterModel(() => ({ price, currency: 'USD' }));
 
 test('A price that is read differently from the same payload is no change', async () => {
@@ -229,7 +229,6 @@ test('A price that is read differently from the same payload is no change', asyn
   );
 });
 
-/** Adds changes of listings that do not exist. */
 async function addChanges(changes: number, source = 'doshka'): Promise<void> {
   await sql`insert into listing_changes (listing_id, source_slug, kind)
     select nth, ${source}, 'new' from generate_series(1, ${changes}::int) as nth`.execute(db);
@@ -309,7 +308,7 @@ test('An invalid cursor or limit is rejected', async () => {
     `after=${cursorOf([-1, null])}`,
     `after=${cursorOf([1, 'now'])}`,
     `after=${cursorOf([2 ** 60, null])}`,
-    // A position after all of this database.
+    // A position beyond the last change.
     `after=${cursorOf([1_000_000, null])}`,
     'limit=0',
     'limit=101',

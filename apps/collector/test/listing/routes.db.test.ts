@@ -10,7 +10,7 @@ const database = await openDatabase();
 const { db } = database;
 const collector = await startCollector(database);
 
-/** Sends a payload and waits until it is a listing. */
+/** Sends a payload and waits until its job has created the listing. */
 async function processed(payload: object): Promise<Raw> {
   const raw = await processThrough(collector, payload);
   assert.equal(raw.status, 'completed', JSON.stringify(raw.error));
@@ -102,7 +102,7 @@ test('A payload becomes a listing with its history and images, page by page', as
   }
 });
 
-/** Returns every page of a list by its links. */
+/** Follows the `next` links of a list, and returns its pages. */
 async function pagesOf(path: string): Promise<unknown[][]> {
   const page = await collector.get(path);
   const next = /^<(.+)>; rel="next"$/.exec(page.headers.get('link') ?? '')?.[1];
@@ -133,7 +133,7 @@ test('A year of construction is read or provided, answered, searched and tracked
   assert.equal((await collector.post('/api/v1/ingest', { ...payload, year_built: 1 })).status, 422);
 });
 
-/** The origin of a value that a rule changed or left out. */
+/** Creates the origin of a value that a rule changed or omitted. */
 const rule = (name: string, of?: string) => ({ origin: 'rule', rule: name, ...(of && { of }) });
 
 test('Every field has an origin: its payload, the model or a rule', async () => {
@@ -264,7 +264,7 @@ test('A listing shows its likely duplicates with reasons while they are offered'
   assert.deepEqual([mirrored.duplicate_group, (await listingOf(one)).duplicate_group], [one, one]);
   assert.deepEqual((await listingOf(rented.listing_id)).duplicates, []);
 
-  // An archived duplicate is left out at once, before its group is updated.
+  // The response omits an archived duplicate before its group is updated.
   await archive(other);
   assert.deepEqual((await listingOf(one)).duplicates, []);
   await until('the group is gone', async () => (await listingOf(one)).duplicate_group === null);

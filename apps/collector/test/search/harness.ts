@@ -1,13 +1,15 @@
-import { join } from 'node:path';
 import { formatVector } from '@oselya/db';
 import { atEnd } from '@oselya/testing';
 import { openTestDatabase } from '@oselya/testing/database';
-import { createLogger, createRateLimit, createServer } from '@oselya/kit';
-import { Histogram, Registry } from 'prom-client';
+import { createRateLimit, createServer } from '@oselya/kit';
+import { Registry } from 'prom-client';
+import { migrations } from '../../src/database.ts';
 import { guardRoutes } from '../../src/access/guard.ts';
+import { createMetrics } from '../../src/metrics.ts';
 import type { Tables } from '../../src/tables.ts';
 import { normaliseText } from '../../src/text.ts';
 import { type SearchRouteDeps, searchRoutes } from '../../src/search/routes.ts';
+import { log } from '../support/pipeline.ts';
 
 const DIMENSIONS = 3;
 
@@ -46,16 +48,12 @@ export function modelOf(vectors: Record<string, number[]>): Model {
 /** Opens a database with functions that add listings and start servers of the search routes. */
 export async function openSearch() {
   const database = await openTestDatabase<Tables>([
-    {
-      component: 'collector',
-      folder: join(import.meta.dirname, '../../migrations'),
-      variables: { embedding_dimensions: DIMENSIONS },
-    },
+    migrations({ EMBEDDING_DIMENSIONS: DIMENSIONS }),
   ]);
   const { db, pool } = database;
   let count = 0;
 
-  /** Stores listings as the pipeline does, and returns their ids. */
+  /** Stores listings as the pipeline does, and returns their IDs. */
   async function add(...seeds: ListingSeed[]): Promise<number[]> {
     const slugs = [...new Set(seeds.map((seed) => seed.source_slug ?? 'board'))];
     await db
@@ -90,7 +88,7 @@ export async function openSearch() {
     const { perMinute = 0, ...deps } = options;
     const registry = new Registry();
     const app = await createServer({
-      log: createLogger({ level: 'silent', service: 'test' }),
+      log,
       openapi: { title: 'Test', description: 'A test.', version: '1' },
       bodyLimit: 1024 * 1024,
     });
@@ -104,14 +102,7 @@ export async function openSearch() {
           fulltext: createRateLimit({ pool, table: 'rate_limits', name: 'fulltext', perMinute }),
           similar: createRateLimit({ pool, table: 'rate_limits', name: 'similar', perMinute }),
         },
-        metrics: {
-          searchDuration: new Histogram({
-            name: 'collector_search_duration_seconds',
-            help: 'Time of one search.',
-            labelNames: ['kind'],
-            registers: [registry],
-          }),
-        },
+        metrics: createMetrics(registry),
         ...deps,
       });
     });
@@ -132,12 +123,12 @@ export async function openSearch() {
   return { ...database, add, serve };
 }
 
-/** Returns the ids of an answer's items in order. */
+/** Returns the listing IDs of a response in order. */
 export function idsOf(body: { items: { listing: { listing_id: number } }[] }): number[] {
   return body.items.map(({ listing }) => listing.listing_id);
 }
 
-/** Returns a point on a circle: the distance grows with the angle. */
+/** Returns a point on a circle. The distance from angle 0 grows with the angle. */
 export const atAngle = (degrees: number) => [
   Math.cos((degrees * Math.PI) / 180),
   Math.sin((degrees * Math.PI) / 180),

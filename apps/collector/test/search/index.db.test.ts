@@ -14,7 +14,7 @@ import { atAngle, type ListingSeed, openSearch } from './harness.ts';
 
 const { add, db, pool, engine } = await openSearch();
 
-/** Directions that are spread evenly and differ from one another. */
+/** Returns one of many vectors with different directions. */
 const scattered = (index: number) => [
   Math.sin(index * 1.1),
   Math.cos(index * 2.3),
@@ -65,7 +65,7 @@ test('A selective filter finds all its listings where the index stops early', as
       embedding: atAngle(170 + index / 10),
     })),
   );
-  // Hundreds of others are nearer, more than the index keeps in view.
+  // Hundreds of other listings are nearer, more than `ef_search`.
   await add(
     ...Array.from({ length: 600 }, (_, index) => ({
       source_slug: 'crowd',
@@ -104,11 +104,11 @@ test('Few distances are computed while most embeddings are of another model', as
         embedding: embedding(index),
       })),
     );
-  // Six times as many as the index keeps in view.
+  // Six times `ef_search`.
   await addAll('half-way', 'older-model', 1200, (index) => [index / 20_000, 0, 1]);
   const wanted = await addAll('half-way', 'test-model', 12, (index) => [1, 0, -1 - index]);
   await addAll('far', 'older-model', 800, (index) => [1, index / 20_000, -1]);
-  // The estimate of the planner decides how many the index keeps in view.
+  // The search estimates matches by the statistics of the planner.
   await sql`analyze property_listings`.execute(db);
   await db.connection().execute(async (connection) => {
     // Every plan without the index needs a sort.
@@ -157,10 +157,10 @@ test('The settings of a search do not outlive it', async () => {
 suite('Ranking', () => {
   const CITIES = ['Київ', 'Львів', 'Івано-Франківськ'];
 
-  /** The first id of the newest listings. */
+  /** First ID of the newest listings. */
   const NEWEST = 50_000_000_000;
 
-  /** Adds listings in bands of ids that are far apart, as after many deletions. */
+  /** Adds listings in distant ID bands, as after many deletions. */
   before(async () => {
     await db.deleteFrom('property_listings').execute();
     for (const from of [1, 1020, 40_000, 3_000_000, NEWEST]) {
@@ -204,7 +204,7 @@ suite('Ranking', () => {
       .tuple(optional(values), optional(values))
       .map(([a, b]) => (a !== undefined && b !== undefined && a > b ? [b, a] : [a, b]));
 
-  /** Any filters; the values lie on and beside those of listings. */
+  /** Random filters, with values equal and close to those of the listings. */
   const anyFilters: fc.Arbitrary<SearchFilters> = fc
     .record({
       source_slug: optional(fc.constantFrom('one', 'two', 'three')),
@@ -265,7 +265,6 @@ suite('Ranking', () => {
   }
 
   test('A search makes few statements and each names few bands of ids', async () => {
-    // Some matches are in the first bands, and the others are far away.
     for (const text of ['слово', 'рідкісне', 'ніде']) {
       for (const bound of [1, 4, 33, 34, 35, 36, 1000]) {
         const statements = await statementsOf({ text, bound });
@@ -280,7 +279,7 @@ suite('Ranking', () => {
 
   test('A full-text search with filters reads the index of words and terms', async () => {
     await db.transaction().execute(async (trx) => {
-      // The table of a test is small enough to be read whole.
+      // The planner would read a small table without the index.
       await sql`set local enable_seqscan = off`.execute(trx);
       const filters = { city: 'Київ', price_max: 500, include_archived: true };
       const query = { text: 'слово', filters, bound: 5 };

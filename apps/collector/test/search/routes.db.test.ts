@@ -17,7 +17,7 @@ const ok = async (kind: string, body: object) => {
   return answer.body;
 };
 
-/** Returns every page of a search, each as the ids of its items; `between` runs after each page. */
+/** Returns the listing IDs of each page of a search. Calls `between` after each page. */
 async function walk(kind: string, body: object, between?: () => Promise<unknown>) {
   const pages: number[][] = [];
   let cursor: string | undefined;
@@ -135,7 +135,7 @@ test('Operators and quotes are plain text, and a query without a word finds noth
   for (const query of ['?!', '—', ' ', "'", '🏠', '\u00AD', '𐐨'.repeat(512)]) {
     const { items, total, next_cursor } = await ok('fulltext', { query });
     assert.deepEqual([items, total.value, next_cursor], [[], 0, null]);
-    // The model would fail for these texts.
+    // The model of this test fails for these texts.
     if (query.length < 5) assert.deepEqual((await ok('similar', { query })).items, []);
   }
 });
@@ -375,7 +375,7 @@ test('The hybrid search fuses both rankings and pages through them', async () =>
   const { items, total } = await ok('hybrid', request);
   assert.deepEqual(idsOf({ items }), [words, both, meaning]);
   assert.deepEqual(total, { value: 3, relation: 'eq' });
-  // First by words and third by meaning; second by both; first by meaning only.
+  // Positions by words and by meaning: 1 and 3, 2 and 2, none and 1.
   const ranks = [1 / 61 + 1 / 63, 1 / 62 + 1 / 62, 1 / 61];
   assert.deepEqual(
     items.map(({ rank }: { rank: number }) => rank),
@@ -401,14 +401,14 @@ test('Listings added between pages of the hybrid search shift no page', async ()
     { ...source, description: 'спокійне місце', embedding: atAngle(90) },
   );
   const request = { query: 'тиха вулиця', ...source, limit: 1 };
-  // The added listings are better than all by words and by meaning.
+  // The added listings rank first by words and by meaning.
   const pages = await walk('hybrid', request, () =>
     add({ ...seed, description: 'тиха вулиця '.repeat(4), embedding: atAngle(0) }),
   );
   assert.deepEqual(pages, [[first], [second], [third]]);
 });
 
-/** A model that answers when the test lets it. */
+/** Creates a model that responds after `answering` is resolved. */
 function slowModel() {
   const called = Promise.withResolvers<AbortSignal | undefined>();
   const answering = Promise.withResolvers<void>();
@@ -432,7 +432,7 @@ for (const kind of ['similar', 'hybrid']) {
     const waiting = slowModel();
     const response = request(await (await serve({ model: waiting.model })).listen());
     const waitingSignal = await waiting.called;
-    // The end of the request's body arrives within these steps of the event loop.
+    // The end of the request body arrives within ten iterations of the event loop.
     for (let steps = 0; steps < 10; steps += 1) await setImmediate();
     assert.equal(waitingSignal?.aborted, false);
     waiting.answering.resolve();
@@ -504,7 +504,6 @@ test('Words and filters of matches find what the full-text search finds', async 
 
 type Item = { listing: { listing_id: number }; duplicates?: number[] };
 
-/** Makes listings one group of likely duplicates. */
 async function group(...members: number[]): Promise<void> {
   await db
     .updateTable('property_listings')

@@ -6,18 +6,18 @@ import { buffer } from 'node:stream/consumers';
 const SIGNATURE =
   /^AWS4-HMAC-SHA256 Credential=key-id\/\d{8}\/test-region\/s3\/aws4_request, ?SignedHeaders=[\w;-]*host[\w;-]*x-amz-content-sha256[\w;-]*, ?Signature=[0-9a-f]{64}$/;
 
-/** Starts a server with the requests of S3 that the image store sends, path style, one bucket `images`. */
+/** Starts an S3 server with the bucket `images`, for the requests of the image store with path-style URLs. */
 export async function startBucket() {
   const objects = new Map<string, Buffer>();
   const requests: string[] = [];
   const state = {
-    /** Whether it resets every connection. */
+    /** Whether the server resets every connection. */
     isDown: false,
-    /** The number of next requests that are answered 503 SlowDown. */
+    /** Number of following requests that get 503 SlowDown. */
     slowDowns: 0,
-    /** PUT requests wait for it. */
+    /** Delays PUT requests. */
     taking: Promise.resolve(),
-    /** Whether it never answers DELETE requests. */
+    /** Whether DELETE requests get no response. */
     keepsAll: false,
   };
 
@@ -48,7 +48,7 @@ export async function startBucket() {
     }
     if (method === 'DELETE') {
       if (state.keepsAll) return;
-      // S3 answers 204 for a missing object too.
+      // S3 sends 204 for a missing object too.
       objects.delete(key);
       response.writeHead(204).end();
       return;

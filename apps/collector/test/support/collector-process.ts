@@ -1,9 +1,9 @@
 import { flushCompileCache } from 'node:module';
 import { start } from '../../src/main.ts';
 
-// A collector process that a test can kill; it prints its address.
+// Starts a collector in a process that a test can kill, and sends its URL to the test.
 const running = await start();
-// A killed process writes nothing.
+// A killed process does not write its compile cache.
 flushCompileCache();
 process.send?.(running.url);
 process.on('disconnect', () => process.exit());

@@ -94,8 +94,8 @@ export type CollectorProcess = {
 };
 
 /**
- * Starts a collector in another process. It ends with this process at the latest.
- * @throws Error where it does not start.
+ * Starts a collector in another process, which ends with this process.
+ * @throws Error if it does not start.
  */
 export async function forkCollector(env: Record<string, string>): Promise<CollectorProcess> {
   const { PATH, NODE_COMPILE_CACHE } = process.env;
@@ -183,7 +183,7 @@ export const BOUNDARY = 'oselya-boundary';
 /** The content type of `formBytes`. */
 export const FORM_TYPE = `multipart/form-data; boundary=${BOUNDARY}`;
 
-/** A part of a form, not necessarily well-formed. */
+/** Part of a form, which may be malformed. */
 export type Part = { headers: string; content: Buffer | string };
 
 export const part = (name: string, content: Buffer | string, more = ''): Part => ({
@@ -236,7 +236,7 @@ export type Route = {
   parameters: Parameter[];
   /** The body's media type, schema and a valid example. */
   body?: { type: string; schema: ObjectSchema; example: object };
-  /** The codes of errors by status. */
+  /** Error codes by status. */
   answers: Record<string, string[]>;
 };
 
@@ -282,7 +282,7 @@ export async function documentedAnswers(
   return routes.find((route) => route.path === path && route.method === 'post')?.answers ?? {};
 }
 
-/** Encodes the head of a POST request. */
+/** Encodes the request line and headers of a POST request. */
 export function requestHead(path: string, headers: Record<string, string | number>): string {
   const lines = Object.entries({ host: 'localhost:1', ...headers }).map(
     ([name, value]) => `${name}: ${value}\r\n`,

@@ -1,13 +1,12 @@
 import fs, { type FileHandle } from 'node:fs/promises';
 import { syncBuiltinESMExports } from 'node:module';
 
-/** The operations without room: the second part of a written or copied file. */
+/** Operation that fails after the first part of a file. */
 export type Lack = 'writing' | 'copying';
 
 /**
- * Simulates a full disk for a folder, which stores the first part of each file
- * and then fails with the error of the operating system.
- * @returns The failing operations, set by the test; disposal restores the file system.
+ * Simulates a full disk for a folder. The first part of each file is stored; then the operating system's error follows.
+ * @returns The failing operation, which the test sets. Disposal restores the file system.
  */
 export function fillableDisk(folder: string): { lacks: Lack | undefined } & Disposable {
   const { open, copyFile, readFile, writeFile } = fs;
@@ -54,7 +53,7 @@ export function fillableDisk(folder: string): { lacks: Lack | undefined } & Disp
   }
 }
 
-/** Applies to named imports too. */
+/** Replaces functions of `node:fs/promises`, also for named imports. */
 function replace(functions: Partial<typeof fs>): void {
   Object.assign(fs, functions);
   syncBuiltinESMExports();

@@ -28,7 +28,7 @@ export type Format = 'jpeg' | 'png' | 'webp' | 'avif' | 'gif';
 
 export const FORMATS: readonly Format[] = ['jpeg', 'png', 'webp', 'avif', 'gif'];
 
-/** Creates an image of one colour; different colours give different bytes. */
+/** Creates an image of one colour. Images of different colours have different bytes. */
 export function createImage(
   format: Format,
   options: { width?: number; height?: number; colour?: string; orientation?: number } = {},
@@ -41,7 +41,7 @@ export function createImage(
 
 export const sha256 = (bytes: Uint8Array) => createHash('sha256').update(bytes).digest('hex');
 
-/** Starts a server on a free port of the loopback; it ends with the file's tests. */
+/** Starts a server on a free loopback port. It ends with the file's tests. */
 export async function startServer(listener: RequestListener, host = '127.0.0.1') {
   const server = createServer(listener);
   await new Promise<void>((resolve) => {
@@ -59,12 +59,12 @@ export async function startServer(listener: RequestListener, host = '127.0.0.1')
   };
 }
 
-/** Starts a server, and returns its address. */
+/** Starts a server, and returns its URL. */
 export async function serve(listener: RequestListener, host?: string): Promise<string> {
   return (await startServer(listener, host)).url;
 }
 
-/** Starts a host of images: its content and received requests, by path; other paths are 404. */
+/** Starts an image host, and returns its content by path and the requested paths. Other paths are 404. */
 export async function openImageHost() {
   const seen: string[] = [];
   const content = new Map<string, Buffer>();
@@ -83,7 +83,7 @@ export async function openImageHost() {
   return { url, seen, content, put };
 }
 
-/** Starts a host with a small image of another colour at each address that ends in `.png`. */
+/** Starts an image host. Each path that ends in `.png` has an image of a different colour. */
 export function serveImages() {
   return startServer(({ url: name = '' }, response) => {
     if (!name.endsWith('.png')) {
@@ -96,17 +96,17 @@ export function serveImages() {
 }
 
 /** A request to the vision model. */
-export type Shown = Pick<
+export type VisionRequest = Pick<
   ObjectRequest<typeof imageDescription.schema>,
   'data' | 'image' | 'operation'
 >;
 
-/** Creates a vision model that describes every image alike, and records its requests. */
+/** Creates a vision model with a constant description, and records its requests. */
 export function visionModel(
-  beforeAnswer: (shown: Shown) => void | Promise<void> = () => undefined,
+  beforeAnswer: (shown: VisionRequest) => void | Promise<void> = () => undefined,
   description = ' A bright\0 kitchen. ',
 ) {
-  const shown: Shown[] = [];
+  const shown: VisionRequest[] = [];
   const model: VisionClient = {
     visionModel: 'eyes',
     async generateObject({ schema, data, image, operation }) {
@@ -190,7 +190,7 @@ export async function openImages() {
   const imageOf = (hash: string) =>
     db.selectFrom('images').selectAll().where('sha256', '=', hash).executeTakeFirst();
 
-  /** Lists the files of the store and the temporary ones, without thumbnails. */
+  /** Lists the names of stored and temporary files, without thumbnails. */
   const files = async () =>
     (await readdir(folder, { recursive: true, withFileTypes: true }))
       .filter((entry) => entry.isFile() && !entry.parentPath.includes('thumbnails'))
@@ -201,7 +201,7 @@ export async function openImages() {
   return { ...database, folder, store, addListing, open, rowsOf, imageOf, files, pathOf };
 }
 
-/** Opens the images of a worker in a folder that workers share; none without a folder. */
+/** Opens the image service of a worker in a folder that workers share. Without a folder, there are no images. */
 export async function openWorkerImages({
   db,
   model,

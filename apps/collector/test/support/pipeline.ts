@@ -45,7 +45,7 @@ import type { Tables } from '../../src/tables.ts';
 
 export const DIMENSIONS = 16;
 
-/** Opens the collector's database for one test file. */
+/** Opens the collector's database for a test file. */
 export function openDatabase(): Promise<TestDatabase<Tables>> {
   return openTestDatabase<Tables>([migrations({ EMBEDDING_DIMENSIONS: DIMENSIONS })]);
 }
@@ -70,7 +70,7 @@ export function rawRecord(db: TestDatabase<Tables>['db'], rawId: number) {
 
 let made = 0;
 
-/** Creates a valid payload, of a new listing unless `external_id` is given. */
+/** Creates a valid payload. Without `external_id` it has a new listing. */
 export function payloadOf(overrides: Partial<Payload> = {}): Payload {
   made += 1;
   return {
@@ -82,7 +82,7 @@ export function payloadOf(overrides: Partial<Payload> = {}): Payload {
   };
 }
 
-/** Creates a breaker that a test moves. */
+/** Creates a breaker whose state the test sets. */
 export function fakeBreaker(initial: BreakerState = 'closed'): BreakerView & {
   set(state: BreakerState): void;
   /** Starts or ends a probe, which notifies no listener. */
@@ -115,7 +115,7 @@ export function fakeBreaker(initial: BreakerState = 'closed'): BreakerView & {
 
 export const log = createLogger({ level: 'silent', service: 'test' });
 
-/** Creates the mock model with counts of its calls. */
+/** Creates a mock model that counts its calls. */
 export function countedModel(): PipelineDeps['model'] & { calls: { chat: number; embed: number } } {
   const client = createModelClient({
     mode: 'mock',
@@ -138,7 +138,7 @@ export function countedModel(): PipelineDeps['model'] & { calls: { chat: number;
   };
 }
 
-/** The images of listings without any. */
+/** Image service that finds no images. */
 export const noImages: PipelineDeps['images'] = {
   processRemote: () => Promise.resolve([]),
   processUploaded: () => Promise.resolve([]),
@@ -259,13 +259,13 @@ const REJECTION = { error: { message: 'The image is too small' } };
 /** Takes over the response to a request. */
 export type Interference = (response: ServerResponse) => void;
 
-/** Starts a model server whose faults the test sets. */
+/** Starts a model server with faults that the test sets. */
 export async function startModelServer() {
   const state: {
     up: boolean;
-    /** Whether it embeds, while it is up. */
+    /** Whether embeddings work while the server is up. */
     embeds: boolean;
-    /** Whether it describes images, while it is up. */
+    /** Whether descriptions work while the server is up. */
     sees: boolean;
     requests: number;
     /** Chat requests without an image. */
@@ -311,7 +311,7 @@ const isToDescribe = (request: ReceivedRequest): boolean =>
 
 const TIMEOUT_MS = 10_000;
 
-/** Creates the mock, or the client of a model server with short waits. */
+/** Creates a client of a model server with short delays, or the mock without a URL. */
 export function openModel(
   url: string | undefined,
   options: Partial<ModelClientOptions> = {},
@@ -382,7 +382,7 @@ export async function countByStatus(
   return { pending: 0, completed: 0, failed: 0, ...counted };
 }
 
-/** Sums up the recorded requests to the model. */
+/** Sums the recorded model usage of all payloads. */
 export async function sumUsage(
   db: Kysely<Tables>,
 ): Promise<{ calls: number; inputTokens: number; outputTokens: number }> {
@@ -405,14 +405,14 @@ export function untilLockWait(db: Kysely<Tables>): Promise<true> {
   });
 }
 
-/** Returns the address of a database with a name for its connections. */
+/** Adds a name for connections to the URL of a database. */
 export function named(url: string, name: string): string {
   const address = new URL(url);
   address.searchParams.set('application_name', name);
   return address.href;
 }
 
-/** Counts the server's connections by their name. */
+/** Counts the connections with a name. */
 export async function countConnections(db: Kysely<Tables>, name: string): Promise<number> {
   const { rows } = await sql<{ n: number }>`
     select count(*)::integer as n from pg_stat_activity
@@ -522,7 +522,6 @@ export async function watchResources(options: {
   };
 }
 
-/** The key of the global dispatcher of `fetch`. */
 const DISPATCHER = Symbol.for('undici.globalDispatcher.1');
 
 /** Ends the idle connections of `fetch`, whose number is random. */
