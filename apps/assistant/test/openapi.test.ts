@@ -9,11 +9,11 @@ import { errors } from '../src/errors.ts';
 import type { Tables } from '../src/tables.ts';
 import {
   createDocumentChecker,
-  documentPath,
-  examplesOf,
+  toDocumentPath,
+  findExamples,
   type Media,
   type OpenApi,
-  registeredRoutes,
+  listRoutes,
 } from './helpers/openapi.ts';
 
 /** Pages, documents and metrics, which the document omits. */
@@ -34,7 +34,7 @@ const operations = Object.entries(document.paths).flatMap(([path, methods]) =>
   Object.entries(methods).map(([method, operation]) => ({ path, method, operation })),
 );
 
-/** All described bodies with their places. */
+/** Bodies of all requests and responses, with their JSON paths in the document. */
 const bodies = operations.flatMap(({ path, method, operation }) => {
   const place = ['paths', path, method];
   const requests = Object.entries(operation.requestBody?.content ?? {}).map(([type, media]) => ({
@@ -61,9 +61,9 @@ test('The document is valid OpenAPI 3.1', async () => {
 
 test('Every route is described, except pages', () => {
   const described = operations.map(({ path, method }) => `${method.toUpperCase()} ${path}`);
-  const registered = registeredRoutes(app)
+  const registered = listRoutes(app)
     .filter((route) => !route.startsWith('HEAD ') && !HIDDEN.test(route))
-    .map(documentPath);
+    .map(toDocumentPath);
   assert.deepEqual(described.toSorted(), registered.toSorted());
 });
 
@@ -106,7 +106,7 @@ test('Every body has valid examples', () => {
   for (const { place, media, status } of bodies) {
     if (!place.at(-1)?.endsWith('json')) continue;
     const where = place.slice(1).join(' ');
-    const examples = examplesOf(document, media);
+    const examples = findExamples(document, media);
     assert.ok(examples.length > 0, `${where} has no example`);
     for (const example of examples) {
       check([...place, 'schema'], example);

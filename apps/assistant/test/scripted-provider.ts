@@ -12,7 +12,7 @@ export type Fault =
   | { status: number; body?: string; headers?: Record<string, string> }
   /** Closes the connection without an answer. */
   | 'disconnect'
-  /** Writes any answer. */
+  /** Writes another response. */
   | ((response: ServerResponse) => void);
 
 export type ScriptedProvider = Awaited<ReturnType<typeof startScriptedProvider>>;
@@ -53,7 +53,7 @@ export async function startScriptedProvider() {
     user: OLENA as unknown,
     /** Members of the token answer. */
     token: { rotate: true, expiresIn: 3600 as number | undefined, extra: {} as object },
-    /** The answer of discovery; without it 404. */
+    /** Response of discovery. Undefined is answered 404. */
     metadata: undefined as object | undefined,
     /** The published keys. */
     keys: [] as JWK[],
@@ -99,12 +99,12 @@ export async function startScriptedProvider() {
         userinfo_endpoint: `${provider.url}/oauth/userinfo`,
         jwks_uri: `${provider.url}/oauth/keys`,
       };
-      // OpenID Connect requires it.
+      // OpenID Connect requires the type.
       provider.token.extra = { token_type: 'Bearer' };
       provider.metadata = metadata;
       return metadata;
     },
-    /** Signs in as a browser, and returns the address of the callback. */
+    /** Signs in like a browser, and returns the URL of the callback. */
     async authorize(address: string): Promise<string> {
       const answer = await fetch(address, { redirect: 'manual' });
       await answer.body?.cancel();

@@ -127,7 +127,7 @@ function throwSignInError(error: unknown): never {
 }
 
 /**
- * Rejects a sign-in that was revoked since it startCursor, ends the auth sessions that it replaces, and saves the user. Keeps
+ * Rejects a sign-in that was revoked since it began, ends the auth sessions that it replaces, and saves the user. Keeps
  * the tokens of replaced auth sessions, because many providers keep one grant for all sign-ins of a browser.
  */
 async function admitUser(

@@ -16,12 +16,12 @@ import {
   permissions,
 } from '../../src/access/permissions.ts';
 import { Browser, openAssistant, type Statement } from '../helpers/assistant.ts';
-import { createDocumentChecker, type OpenApi, registeredRoutes } from '../helpers/openapi.ts';
+import { createDocumentChecker, type OpenApi, listRoutes } from '../helpers/openapi.ts';
 import { person } from '../helpers/people.ts';
 import { SECRET as WEBHOOK_SECRET, send as sendEvent } from '../webhooks/signing.ts';
 import { LEGACY_SESSION, OWNED, type Row, rows, type Visitor, visitors } from './route-table.ts';
 
-/** Marks of all data of the owner, and of all data without an owner. */
+/** Texts that mark the data of the owner, and the data without an owner. */
 const SECRET = 'secret-7f3a';
 const LEGACY_SECRET = 'legacy-9c1d';
 
@@ -145,7 +145,7 @@ const send = (visitor: Visitor, { url, payload, method }: Row, at = walked) =>
 suite('access to routes', async () => {
   const document: OpenApi = (await walked.inject('/openapi.json')).json();
   const { checkAnswer } = createDocumentChecker(document);
-  const registered = registeredRoutes(walked);
+  const registered = listRoutes(walked);
 
   test('The table contains every route', () => {
     const listed = new Set(rows.map(({ route }) => route));

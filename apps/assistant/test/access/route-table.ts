@@ -1,13 +1,13 @@
 import type { Permission } from '../../src/access/permissions.ts';
 
 /**
- * The senders of a request: signed out; the owner of the data, without permissions; another user with the default
- * permissions; a user with the one permission of the row; an admin.
+ * Senders of requests. The owner has no permissions, the stranger has the default ones, and the holder has the one of
+ * the row.
  */
 export const visitors = ['signedOut', 'owner', 'stranger', 'holder', 'admin'] as const;
 export type Visitor = (typeof visitors)[number];
 
-/** A request, the answer's status for each visitor, and the visitors who see the owner's data in it. */
+/** Request with its expected status for each visitor, and the visitors who see the owner's data in the response. */
 export type Row = {
   route: string;
   method: 'GET' | 'HEAD' | 'POST' | 'PUT' | 'PATCH' | 'DELETE';
@@ -27,15 +27,15 @@ export const OWNED = {
   category: 'home',
   key: 'city',
   savedSearchId: 'w-owner',
-  /** Replaced by the public id of the owner's sign-in. */
+  /** Placeholder for the public ID of the owner's sign-in. */
   signIn: '-own-sign-in-',
 };
 
 /** A session of an older system, without an owner. */
 export const LEGACY_SESSION = 's-legacy';
 
-// Route, with its address after # where the owner's ids do not make it | permission of the holder |
-// status for everybody, or for each visitor | visitors to whom the owner's data is revealed.
+// Route, and after # a URL without the owner's IDs | permission of the holder |
+// status for all visitors, or for each of them | visitors who see the owner's data.
 const TABLE = `
 GET /                                      |                         | 200                 | owner
 GET /favicon.ico                           |                         | 200                 |

@@ -12,7 +12,7 @@ import { type ScriptedProvider, startScriptedProvider } from '../scripted-provid
 
 const KEY = Buffer.alloc(32, 7).toString('base64url');
 
-/** See {@link openAssistant}. */
+/** Test set-up of {@link openAssistant}. */
 export type TestAssistant = Awaited<ReturnType<typeof openAssistant>>;
 
 /**
@@ -43,7 +43,7 @@ export async function openAssistant(env: Record<string, string> = {}, existing?:
     ...overrides,
   });
 
-  /** @param watch Is called for each statement of the instance after its result. */
+  /** @param watch Callback for each statement of the instance, after its result. */
   async function instance(
     overrides: Record<string, string> = {},
     watch: (statement: Statement) => void = () => undefined,

@@ -25,11 +25,11 @@ type Injected = {
   body: string;
 };
 
-/** The address of the document in the validator. */
+/** URI of the document in the validator. */
 const DOCUMENT = 'openapi.json';
 
 /** Returns the path of a route in OpenAPI. */
-export const documentPath = (route: string) => route.replaceAll(/:(\w+)/g, '{$1}');
+export const toDocumentPath = (route: string) => route.replaceAll(/:(\w+)/g, '{$1}');
 
 /** Escapes a key for a JSON pointer in a URI. RFC 6901 §6. */
 const pointer = (...keys: string[]) =>
@@ -37,7 +37,7 @@ const pointer = (...keys: string[]) =>
 
 /** Creates a validator of values by the schemas of a document. */
 export function createDocumentChecker(document: OpenApi) {
-  // Not strict, because the document is no schema.
+  // Strict mode rejects the members of the document, which is no schema.
   const ajv = new Ajv2020({ strict: false, validateSchema: false, allErrors: true });
   formats.default(ajv);
   ajv.addSchema(document, DOCUMENT);
@@ -58,7 +58,7 @@ export function createDocumentChecker(document: OpenApi) {
 
   /** Fails unless the document describes an answer by its status, type and body. It ignores hidden routes. */
   function checkAnswer(method: string, route: string, answer: Injected): void {
-    const path = documentPath(route);
+    const path = toDocumentPath(route);
     const operation = document.paths[path]?.[method.toLowerCase()];
     if (operation === undefined) return;
     const status = String(answer.statusCode);
@@ -78,7 +78,7 @@ export function createDocumentChecker(document: OpenApi) {
 }
 
 /** Returns all examples of a media type. */
-export function examplesOf(document: OpenApi, { schema = {}, example, examples = {} }: Media) {
+export function findExamples(document: OpenApi, { schema = {}, example, examples = {} }: Media) {
   const found: unknown[] = example === undefined ? [] : [example];
   for (const one of Object.values(examples)) found.push(Reflect.get(Object(one), 'value'));
   return [...found, ...schemaExamples(document, schema)];
@@ -108,7 +108,7 @@ function resolve(document: OpenApi, schema: object): object {
 const ROUTER_LINE = /^((?:[│ ] {3})*)[├└]── (\S*)(?: \(([A-Z, ]+)\))?$/;
 
 /** Returns all routes of a server, such as `GET /auth/me`, from the tree that its router prints. */
-export function registeredRoutes(app: Server): string[] {
+export function listRoutes(app: Server): string[] {
   const routes: string[] = [];
   const parents: string[] = [];
   for (const line of app.printRoutes({ commonPrefix: false }).trimEnd().split('\n')) {

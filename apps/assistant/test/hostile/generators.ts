@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 
-/** A part of each generated value that must not be logged. */
+/** Part of generated values that the log must not contain. */
 export const MARK = 'zq7Mark';
 
 /** Texts that often break parsers, queries and pages. */
@@ -37,15 +37,15 @@ export const text: fc.Arbitrary<string> = fc.oneof(
   id,
 );
 
-/** Any text with the mark. */
-export const marked = fc
+/** Text with the mark. */
+export const markedText = fc
   .tuple(text, fc.boolean())
   .map(([value, isFirst]) => (isFirst ? MARK + value : value + MARK));
 
 const BROKEN_ESCAPES = ['%', '%zz', '%u0041', '%ff%fe', '%ed%a0%80', '%00', '+'];
 
-/** A text in an address: escaped once, escaped twice, or malformed. */
-export function inAddress(value: fc.Arbitrary<string>): fc.Arbitrary<string> {
+/** Encodes a text for a URL: once, twice, or wrongly. */
+export function encodeInUrl(value: fc.Arbitrary<string>): fc.Arbitrary<string> {
   const escaped = value.map((one) => encodeURIComponent(one.toWellFormed()));
   const broken = fc.tuple(escaped, fc.constantFrom(...BROKEN_ESCAPES));
   return fc.oneof(
@@ -56,7 +56,7 @@ export function inAddress(value: fc.Arbitrary<string>): fc.Arbitrary<string> {
   );
 }
 
-/** Addresses that a browser may resolve to another origin. */
+/** URLs that a browser may resolve to another origin. */
 const FOREIGN = [
   '/\\evil.example',
   'https:evil.example',
@@ -70,7 +70,7 @@ export const redirectQuery: fc.Arbitrary<string> = fc
   .array(
     fc.tuple(
       fc.constantFrom('return_to', 'next', 'redirect', 'redirect_uri', 'url', 'rd'),
-      inAddress(fc.oneof(fc.constantFrom(...FOREIGN), text)),
+      encodeInUrl(fc.oneof(fc.constantFrom(...FOREIGN), text)),
     ),
     { maxLength: 4 },
   )
@@ -117,7 +117,7 @@ type Schema = {
   properties?: Record<string, Schema>;
 };
 
-const anyValue: fc.Arbitrary<unknown> = fc.oneof(fc.jsonValue({ maxDepth: 3 }), marked);
+const anyValue: fc.Arbitrary<unknown> = fc.oneof(fc.jsonValue({ maxDepth: 3 }), markedText);
 
 /** Creates a value that usually fits a schema. */
 export function valueFor(schema: Schema): fc.Arbitrary<unknown> {
@@ -130,7 +130,7 @@ function validFor(schema: Schema): fc.Arbitrary<unknown> {
   if (schema.anyOf !== undefined) return fc.oneof(...schema.anyOf.map(validFor));
   switch (schema.type) {
     case 'string':
-      return marked;
+      return markedText;
     case 'boolean':
       return fc.boolean();
     case 'integer':
@@ -143,7 +143,7 @@ function validFor(schema: Schema): fc.Arbitrary<unknown> {
     default: {
       const properties = Object.entries(schema.properties ?? {});
       const known = Object.fromEntries(properties.map(([name, one]) => [name, valueFor(one)]));
-      const unknown = fc.dictionary(marked, anyValue, { maxKeys: 1 });
+      const unknown = fc.dictionary(markedText, anyValue, { maxKeys: 1 });
       return fc
         .tuple(unknown, fc.record(known, { requiredKeys: [] }))
         .map(([some, others]) => ({ ...some, ...others }));
@@ -165,7 +165,7 @@ const NOT_JSON = [
 /** Creates a body for a schema, usually JSON. */
 export function bodyFor(schema: Schema): fc.Arbitrary<Buffer> {
   const json = valueFor(schema).map((value) => Buffer.from(JSON.stringify(value) ?? ''));
-  const other = fc.oneof(fc.constantFrom(...NOT_JSON), marked);
+  const other = fc.oneof(fc.constantFrom(...NOT_JSON), markedText);
   const cut = fc.tuple(json, fc.nat()).map(([one, at]) => one.subarray(0, at % (one.length + 1)));
   return fc.oneof(
     { weight: 6, arbitrary: json },

@@ -11,9 +11,9 @@ import {
   headers,
   headerValue,
   id,
-  inAddress,
+  encodeInUrl,
   MARK,
-  marked,
+  markedText,
   redirectQuery,
   text,
 } from './generators.ts';
@@ -74,7 +74,7 @@ async function play(request: {
   headers?: Record<string, string>;
   payload?: Buffer;
 }) {
-  // `inject` accepts every method of Node, its types only the common ones.
+  // The types of `inject` allow only the common methods.
   const answer = await app.inject(request as InjectOptions);
   const { statusCode, body } = answer;
   const where = `${request.method ?? 'GET'} ${request.url}: ${statusCode} ${body.slice(0, 500)}`;
@@ -144,11 +144,11 @@ const operations = Object.entries(document.paths).flatMap(([path, methods]) =>
 );
 const segment = fc.oneof(
   fc.constantFrom('c-own', 'c-other', 'c-legacy', USER, ADMIN, 'default', 'notes.txt', 'home'),
-  inAddress(marked),
+  encodeInUrl(markedText),
   id,
 );
 const queryValue = fc.oneof(
-  inAddress(marked),
+  encodeInUrl(markedText),
   fc.constantFrom('1', '0', '-1', '1e400', 'all', '2026-01-01T00:00:00Z', USER),
   fc.jsonValue().map((value) => Buffer.from(JSON.stringify(value)).toString('base64url')),
 );
@@ -214,7 +214,7 @@ testCases(
 
 const parameter = fc.tuple(
   fc.constantFrom('code', 'state', 'error', 'iss', 'error_description'),
-  inAddress(marked),
+  encodeInUrl(markedText),
 );
 testCases(
   'a login redirects only to the provider, and a callback without a login is rejected',
@@ -300,7 +300,7 @@ testCases(
   'a stored file has a safe name and is downloaded unchanged',
   400,
   fc.record({
-    name: inAddress(fc.oneof(fileName, text)),
+    name: encodeInUrl(fc.oneof(fileName, text)),
     content: fc.uint8Array({ maxLength: 200 }),
     type: fc.constantFrom('text/html', 'application/octet-stream', 'image/svg+xml; a=b'),
   }),

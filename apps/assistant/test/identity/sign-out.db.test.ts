@@ -296,7 +296,7 @@ suite('terminal', () => {
     return { verifier, state, address: `/auth/terminal?${query.toString()}` };
   }
 
-  /** Signs a browser in, and returns the address of the confirmation. */
+  /** Signs a browser in, and returns the URL of the confirmation. */
   async function comeBack(browser: Browser, address: string): Promise<string> {
     const begun = await browser.get(address);
     assert.equal(begun.statusCode, 302, begun.body);
