@@ -13,10 +13,8 @@ export const TEXT_LENGTH = 4000;
 
 export const COMPARED_COLUMNS = [
   'id',
-  'source_slug',
   'archived_at',
   'deal_type',
-  'property_type',
   'city',
   'city_key',
   'district',

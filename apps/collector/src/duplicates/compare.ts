@@ -9,17 +9,6 @@ import {
   TEXT_LENGTH,
 } from './candidates.ts';
 
-/** Kinds of reasons, in the order of API responses. */
-export const REASONS = [
-  'text',
-  'place',
-  'area',
-  'rooms',
-  'price',
-  'pictures',
-  'seller',
-] as const satisfies readonly ReasonName[];
-
 /** Likelihood that two listings offer the same property. The score is the sum of the parts. */
 export type Comparison = { score: number; reasons: Reason[] };
 
@@ -76,6 +65,10 @@ const SCORERS: Record<ReasonName, Scorer> = {
   seller: (a, b) =>
     haveSameSeller(a, b) ? { part: WEIGHTS.sameSeller, detail: 'same telephone' } : undefined,
 };
+
+/** Kinds of reasons, in the order of API responses. */
+// `Object.keys` loses the key type.
+export const REASONS = Object.keys(SCORERS) as ReasonName[];
 
 /**
  * Compares two listings, regardless of their order.

@@ -219,7 +219,7 @@ function foldGroups<FoundHit extends { group: number | null }>(
   });
 }
 
-const listingId = Type.Integer({ minimum: 0, maximum: MAX_ID });
+const idSchema = Type.Integer({ minimum: 0, maximum: MAX_ID });
 const invalidCursor = {
   path: 'body/cursor',
   message: 'must be the next_cursor of a page of this same search',
@@ -231,7 +231,7 @@ const invalidCursor = {
  */
 const cursors = createCursorCodec(
   Type.Object(
-    { search: Type.String(), rank: Type.Number(), id: listingId, newestId: listingId },
+    { search: Type.String(), rank: Type.Number(), id: idSchema, newestId: idSchema },
     { additionalProperties: false },
   ),
   invalidCursor,

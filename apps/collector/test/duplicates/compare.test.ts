@@ -14,10 +14,8 @@ function comparedOf(facts: Partial<ComparedListing>): ComparedListing {
   const city = facts.city ?? null;
   return {
     id: made,
-    source_slug: 'doshka',
     archived_at: null,
     deal_type: 'sale',
-    property_type: 'apartment',
     city,
     city_key: city === null ? null : normaliseText(city),
     district: null,
@@ -103,7 +101,6 @@ const DEVELOPER = {
 
 const HOUSE = {
   city: 'Полтава',
-  property_type: 'house',
   rooms: 4,
   area_total: 118,
   price: 72_000,
