@@ -7,7 +7,7 @@ import { createSourceLimit } from './access/source-limit.ts';
 import type { Config } from './config.ts';
 import { imageRoutes } from './images/routes.ts';
 import { StoreOutageError } from './images/store.ts';
-import { createIngest } from './ingest/service.ts';
+import { createIngest } from './ingest/store.ts';
 import { ingestRoutes } from './ingest/routes.ts';
 import { createProcessForm } from './ingest/process-form.ts';
 import { withImagesRoutes } from './ingest/with-images.ts';

@@ -25,8 +25,12 @@ export { errors } from './errors.ts';
 export { type Maintenance, openMaintenance } from './commands/maintenance.ts';
 export type { BackfillReport } from './embeddings/backfill.ts';
 export type { ListingSelection } from './reprocess/repository.ts';
-export type { ImageReprocessOutcome } from './reprocess/images.ts';
-export type { RepeatedExtraction, ExtractionOutcome, WriteOutcome } from './reprocess/reprocess.ts';
+export type {
+  ExtractionOutcome,
+  ImageReprocessOutcome,
+  RepeatedExtraction,
+  WriteOutcome,
+} from './reprocess/reprocess.ts';
 export { normaliseText } from './text.ts';
 export type { Shared } from './services.ts';
 export { openTrial, type Trial, type TrialExtraction } from './commands/trial.ts';

@@ -6,9 +6,14 @@ import {
   type BackfillReport,
   backfillEmbeddings,
 } from '../embeddings/backfill.ts';
-import { keepCompleted } from '../reprocess/keep-completed.ts';
-import { createReprocessImages, type ReprocessImages } from '../reprocess/images.ts';
-import { createReprocess, type Reprocess } from '../reprocess/reprocess.ts';
+
+import {
+  createReprocess,
+  createReprocessImages,
+  keepCompleted,
+  type Reprocess,
+  type ReprocessImages,
+} from '../reprocess/reprocess.ts';
 import { openInlineJobs, openServices, type Shared } from '../services.ts';
 
 /** The maintenance commands of operators. */

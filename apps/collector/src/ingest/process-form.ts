@@ -9,8 +9,7 @@ import { uploadOutcomeSchema } from '../schemas.ts';
 import type { RawError, RawStatus, Tables, UploadOutcome } from '../tables.ts';
 import type { Form } from './form.ts';
 import { contentHash } from './payload.ts';
-import type { Ingest } from './service.ts';
-import type { StoredRaw } from './store.ts';
+import type { Ingest, StoredRaw } from './store.ts';
 
 /** Response to a payload that its request processed. Contract 4, Answers. */
 export const processedSchema = Type.Object({

@@ -18,8 +18,7 @@ import {
   stageSchema,
 } from '../schemas.ts';
 import { checkValues, type Payload, PayloadSchema } from './payload.ts';
-import type { Ingest } from './service.ts';
-import type { StoredRaw } from './store.ts';
+import type { Ingest, StoredRaw } from './store.ts';
 
 /** Headers of the routes that accept payloads. Contract 4, Answers. */
 export const ingestHeaders = Type.Object({

@@ -1,8 +1,10 @@
 import { type ModelClient, ModelError } from '@oselya/model';
 import type { Kysely } from 'kysely';
 import { toError } from '../async/group-commit.ts';
-import type { Tables } from '../tables.ts';
+import type { ImageService } from '../images/image-service.ts';
 import { MODEL_FIELDS } from '../listing/fields.ts';
+import { createModelCostCounter } from '../model.ts';
+import type { JobInput } from '../pipeline/context.ts';
 import {
   type ExtractionRecord,
   extractionPrompt,
@@ -11,21 +13,19 @@ import {
 } from '../pipeline/extraction.ts';
 import { type Changes, diffStates, buildListingState } from '../pipeline/listing-state.ts';
 import { mergeFields } from '../pipeline/merge.ts';
-import { createModelCostCounter } from '../model.ts';
-import { claimForReprocessing } from '../queue/claim.ts';
+import { claimForReprocessing, type ReprocessedJob } from '../queue/claim.ts';
 import type { JobRunner } from '../queue/job-runner.ts';
-import type { JobOutcomeStatus } from '../queue/job-types.ts';
+import type { JobOutcomeStatus, ProcessJob } from '../queue/job-types.ts';
 import { createClaimantName } from '../queue/worker.ts';
+import type { Tables } from '../tables.ts';
 import {
   addExtractionCost,
-  type SelectedListing,
-  type ListingSelection,
   countListings,
   findListings,
+  type ListingSelection,
   recordRejection,
-  type ExtractorVersion,
+  type SelectedListing,
 } from './repository.ts';
-import type { ReprocessInput } from './keep-completed.ts';
 import { isSystemicFailure, walkListings } from './walk-listings.ts';
 
 /** Fields that a new extraction of the same payload can change. */
@@ -58,24 +58,44 @@ export type WriteOutcome =
   | { outcome: 'written' | 'changed' }
   | { outcome: 'incomplete' | 'queued' | 'kept' | 'failed'; error: Error };
 
+/**
+ * Outcome of describing the images of a listing again. `described`: every image has a new
+ * description or the reason of a rejection. `left`: the payload was removed or failed, or a newer
+ * payload is unfinished. `failed`: the payload and the remaining images are unchanged.
+ */
+export type ImageReprocessOutcome = { listingId: number } & (
+  | { outcome: 'described' | 'left' }
+  | { outcome: 'failed'; error: Error }
+);
+
+/** Input of a job that reprocesses a payload. */
+type ReprocessInput = JobInput & {
+  before: ReprocessedJob['before'];
+  /** Called with the reason if the payload stays unchanged. */
+  onUnchanged?: (reason: string) => void;
+};
+
+/** Dependencies of reprocessing, and the number of listings to process at a time. */
+type ReprocessDeps = {
+  db: Kysely<Tables>;
+  jobs: Pick<JobRunner<ReprocessInput>, 'run'>;
+  leaseMs: number;
+  parallel: number;
+};
+
 /** Service behind `oselya reprocess`. */
 export type Reprocess = ReturnType<typeof createReprocess>;
 
 /**
  * Creates the service that reprocesses stored payloads with the current prompt and model. Writes go
  * through the pipeline under a claim, so a worker takes over if the process is killed.
- * @param deps.parallel Number of payloads to extract at a time.
  */
-export function createReprocess(deps: {
-  db: Kysely<Tables>;
-  model: Pick<ModelClient, 'generateObject' | 'chatModel'>;
-  jobs: Pick<JobRunner<ReprocessInput>, 'run'>;
-  leaseMs: number;
-  parallel: number;
-}) {
+export function createReprocess(
+  deps: ReprocessDeps & { model: Pick<ModelClient, 'generateObject' | 'chatModel'> },
+) {
   const { db, model, jobs, leaseMs, parallel } = deps;
   const claimant = { worker: createClaimantName('reprocess'), leaseMs };
-  const current: ExtractorVersion = {
+  const current = {
     promptVersion: extractionPrompt.version,
     requestedModel: model.chatModel,
   };
@@ -141,10 +161,7 @@ export function createReprocess(deps: {
       if (job === undefined) return { outcome: 'changed' };
       let unchangedReason: string | undefined;
       const onUnchanged = (reason: string) => void (unchangedReason = reason);
-      let failure: unknown;
-      const onFailure = (error: unknown) => (failure = error);
-      const input = { before: job.before, force: true, extracted, onUnchanged, onFailure };
-      const status = await jobs.run(job, { input });
+      const { status, failure } = await runJob(jobs, job, { force: true, extracted, onUnchanged });
       if (isSystemicFailure(failure)) throw failure;
       const outcome = getWriteOutcome(status, unchangedReason !== undefined, failure !== undefined);
       if (outcome === 'written') return { outcome };
@@ -153,9 +170,94 @@ export function createReprocess(deps: {
   };
 }
 
+/** Service behind `oselya reprocess --pictures`. */
+export type ReprocessImages = ReturnType<typeof createReprocessImages>;
+
+/**
+ * Creates the service that describes images again with the current prompt and model. The images of
+ * a listing go through the pipeline under a claim of its last payload, which stays completed.
+ */
+export function createReprocessImages(
+  deps: ReprocessDeps & { images: Pick<ImageService, 'descriptionVersion'> },
+) {
+  const { db, images, jobs, leaseMs, parallel } = deps;
+  const outdatedImages = images.descriptionVersion;
+  const claimant = { worker: createClaimantName('reprocess'), leaseMs };
+
+  async function describeOne(listing: SelectedListing): Promise<ImageReprocessOutcome> {
+    const ids = { rawId: listing.raw_id, listingId: listing.id };
+    const { listingId } = ids;
+    const job = await claimForReprocessing(db, ids, claimant, { onlyImages: true });
+    if (job === undefined) return { listingId, outcome: 'left' };
+    const { status, failure } = await runJob(jobs, job, { describesAgain: true });
+    if (failure === undefined && status === 'completed') return { listingId, outcome: 'described' };
+    const error = toError(failure ?? `Its payload is ${status}.`);
+    return { listingId, outcome: 'failed', error };
+  }
+
+  return {
+    /** Returns the number of selected listings with outdated descriptions. */
+    count: async (selection: ListingSelection): Promise<number> =>
+      outdatedImages === undefined ? 0 : countListings(db, { ...selection, outdatedImages }),
+
+    /**
+     * Describes the outdated images of the selected listings, in ID order. A later run continues an
+     * interrupted one.
+     * @param options.signal Stops the run after the work in progress.
+     * @throws ModelError if a failure is systemic, or after ten consecutive failures.
+     */
+    describe: (
+      selection: ListingSelection,
+      { limit, signal }: { limit: number; signal: AbortSignal },
+    ): AsyncGenerator<ImageReprocessOutcome> =>
+      walkListings({
+        after: selection.after,
+        limit: outdatedImages === undefined ? 0 : limit,
+        parallel,
+        signal,
+        list: (after, count) => findListings(db, { ...selection, outdatedImages, after }, count),
+        work: describeOne,
+      }),
+  };
+}
+
+/** Runs a job, and returns its status and the last error of a stage. */
+async function runJob(
+  jobs: ReprocessDeps['jobs'],
+  job: ReprocessedJob,
+  options: Omit<ReprocessInput, 'before' | 'onFailure'>,
+): Promise<{ status: JobOutcomeStatus; failure: unknown }> {
+  let failure: unknown;
+  const onFailure = (error: unknown) => (failure = error);
+  const status = await jobs.run(job, { input: { ...options, before: job.before, onFailure } });
+  return { status, failure };
+}
+
 function getWriteOutcome(status: JobOutcomeStatus, isUnchanged: boolean, hasFailed: boolean) {
   if (status === 'failed' || status === 'invalid') return 'failed';
   if (status !== 'completed') return 'queued';
   if (isUnchanged) return 'kept';
   return hasFailed ? 'incomplete' : 'written';
+}
+
+/**
+ * Wraps a job processor so that a completed payload stays completed if the job did not write its
+ * listing, or if the model failed after the write. Other commands add the missing embedding and
+ * descriptions.
+ */
+export function keepCompleted(process: ProcessJob<JobInput>): ProcessJob<ReprocessInput> {
+  return async (job, options) => {
+    const result = await process(job, options);
+    const { input } = options;
+    if (input?.before !== 'completed' || result.status === 'completed') return result;
+    const isPostponed = result.status === 'postponed';
+    const stages = isPostponed ? (options.stages ?? []) : result.stages;
+    const error = isPostponed ? null : result.error;
+    const isWritten = stages.some(({ stage, outcome }) => stage === 'upsert' && outcome === 'done');
+    const hasModelFailed = result.status === 'failed' && error?.code === 'model_failed';
+    if (isWritten && !hasModelFailed) return result;
+    const reason = error?.message ?? 'A service that it needs is unavailable.';
+    if (!isWritten) input.onUnchanged?.(reason);
+    return { status: 'completed', error: null, stages, listingId: null };
+  };
 }

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { gzipSync } from 'node:zlib';
 import { createApiKeyStore } from '../../src/access/api-keys.ts';
-import { createIngest } from '../../src/ingest/service.ts';
+import { createIngest } from '../../src/ingest/store.ts';
 import { startCollector, documentedAnswers } from '../support/collector.ts';
 import { openDatabase, rawRecord, payloadOf, log } from '../support/pipeline.ts';
 
@@ -288,9 +288,6 @@ async function stored(source: string) {
     .orderBy('id')
     .execute();
 }
-
-/** A character that jsonb rejects and validation excludes. */
-const UNSTORABLE = { description: 'a\0' };
 
 const ends = (results: readonly PromiseSettledResult<number>[]) =>
   results.map((result) => (result.status === 'fulfilled' ? 'stored' : 'rejected'));

@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { afterEach, test } from 'node:test';
 import { createApiKeyStore } from '../../src/access/api-keys.ts';
 import type { Payload } from '../../src/ingest/payload.ts';
-import { createIngest } from '../../src/ingest/service.ts';
+import { createIngest } from '../../src/ingest/store.ts';
 import { createProcessForm } from '../../src/ingest/process-form.ts';
 import type { RawStatus } from '../../src/tables.ts';
 import { createImage } from '../support/images.ts';

@@ -3,7 +3,7 @@ import { test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import fc from 'fast-check';
 import { sql } from 'kysely';
-import { createIngest } from '../../src/ingest/service.ts';
+import { createIngest } from '../../src/ingest/store.ts';
 import type { Job, JobOutcome } from '../../src/queue/job-types.ts';
 import { until } from '@oselya/testing';
 import { payloadOf, log } from '../support/pipeline.ts';

@@ -7,9 +7,9 @@ import type { Tables } from '../../src/tables.ts';
 import { createMetrics } from '../../src/metrics.ts';
 import { createPipeline } from '../../src/pipeline/pipeline.ts';
 import { createJobRunner } from '../../src/queue/job-runner.ts';
-import { keepCompleted } from '../../src/reprocess/keep-completed.ts';
 import {
   createReprocess,
+  keepCompleted,
   type ExtractionOutcome,
   type RepeatedExtraction,
   type Reprocess,

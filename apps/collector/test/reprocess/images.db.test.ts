@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { beforeEach, test } from 'node:test';
 import { ModelError } from '@oselya/model';
 import type { VisionClient } from '../../src/images/describe.ts';
-import { createReprocessImages } from '../../src/reprocess/images.ts';
+import { createReprocessImages } from '../../src/reprocess/reprocess.ts';
 import type { ListingSelection } from '../../src/reprocess/repository.ts';
 import { openImages, visionModel, openImageHost } from '../support/images.ts';
 import {
