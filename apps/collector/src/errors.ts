@@ -21,12 +21,12 @@ export const errors = {
   forbidden: {
     status: 403,
     title: 'Not allowed',
-    advice: 'This API key lacks the scope or the source. Use another key, or have one made.',
+    advice: 'This API key lacks the scope or the source. Use or request another key.',
   },
   cross_site_request: {
     status: 403,
     title: 'Request from another site',
-    advice: 'Without API keys, requests that change something are not taken from other sites.',
+    advice: 'Without API keys, requests from other sites that change something are rejected.',
   },
   unknown_host: {
     status: 421,
@@ -53,14 +53,14 @@ export const errors = {
     status: 500,
     title: 'The payload could not be taken in',
     advice:
-      'The database did not answer. Send it again; with the same `Idempotency-Key` it is stored once, whatever has become of it.',
+      'The database did not respond. Send it again; with the same `Idempotency-Key` it is stored once.',
     retry: true,
   },
   ingest_busy: {
     status: 503,
     title: 'Too many payloads at once',
     advice:
-      'As many payloads as one process holds are waiting to be stored, since the database is slow or more comes than it takes. Send it again in a moment.',
+      'This process has as many payloads in progress as it may hold, because the database is slow or the load is high. Send it again in a moment.',
     retry: true,
   },
   uploads_busy: {
@@ -84,7 +84,8 @@ export const errors = {
   not_a_listing: {
     status: 422,
     title: 'Not a property listing',
-    advice: 'The model found no property listing in the payload. See its reason; mend the source.',
+    advice:
+      'The model found no property listing in the payload. See its reason; correct the source.',
   },
   listing_not_embedded: {
     status: 409,
@@ -96,14 +97,14 @@ export const errors = {
   model_unavailable: {
     status: 503,
     title: 'The model does not answer',
-    advice: 'What needs the model cannot be done for now. Check the model server; try again.',
+    advice: 'The request needs the model. Check the model server; try again.',
     retry: true,
   },
   model_failed: {
     status: 502,
     title: 'The model failed',
     advice:
-      'The model server refused or gave an unusable answer. Check it, then retry the payload or the search.',
+      'The model server rejected the request or gave an unusable answer. Check it, then retry the payload or the search.',
     retry: true,
   },
   stage_timed_out: {
@@ -115,7 +116,7 @@ export const errors = {
   lease_lost: {
     status: 503,
     title: 'The workers were lost',
-    advice: 'Each worker that took the payload ended before it was done. Retry the payload.',
+    advice: 'Each worker that claimed the payload ended before it was done. Retry the payload.',
     retry: true,
   },
   still_processing: {
@@ -129,14 +130,14 @@ export const errors = {
     status: 503,
     title: 'Processing was interrupted',
     advice:
-      'Something that it needs was not available, or the process was stopped. Uploaded images are gone: send the payload again. Without any it is back in the queue.',
+      'A service was not available, or the process was stopped. Uploaded images are gone: send the payload again. A payload without uploads is back in the queue.',
     retry: true,
   },
   image_store_unavailable: {
     status: 503,
     title: 'The image store cannot be used',
     advice:
-      'Images cannot be stored for now. Check the folder or the bucket, and what may write to it; try again.',
+      'Images cannot be stored for now. Check the folder or the bucket and its permissions; try again.',
     retry: true,
   },
   disk_low: {

@@ -59,9 +59,9 @@ const stageOutcomeSchema = choice(
   ['done', 'skipped', 'unchanged', 'superseded', 'invalid', 'failed', 'postponed'],
   {
     description:
-      '`skipped` had nothing to do. `unchanged`: the payload says nothing new. `superseded`: the listing was made ' +
-      'from a newer payload meanwhile. `invalid` and `failed` ended the payload, whose `error` has the reason. ' +
-      '`postponed`: what the stage needs was not there, and the payload went back to the queue.',
+      '`skipped` had nothing to do. `unchanged`: the payload is unchanged. `superseded`: a newer payload has updated ' +
+      'the listing. `invalid` and `failed` ended the payload, whose `error` has the reason. ' +
+      '`postponed`: a service was not available, and the payload returned to the queue.',
   },
 );
 
@@ -105,6 +105,6 @@ export const modelUsageSchema = Type.Object(
   },
   {
     description:
-      'The cost of the payload at the model, in all attempts and with its images. Tokens are 0 if the server does not count them. Of an attempt whose worker was killed or lost its claim it is the cost up to the last renewal.',
+      'Cost of the payload at the model, in all attempts and with its images. Tokens are 0 if the server does not count them. An attempt whose worker was killed or lost its claim counts up to the last renewal.',
   },
 );

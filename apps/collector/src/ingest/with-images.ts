@@ -44,16 +44,16 @@ const formSchema = Type.Object(
   },
 );
 
-const DESCRIPTION = `A form has to come with no less than ${MIN_BODY_RATE.bytes / MEBIBYTE} MB in each
-${MIN_BODY_RATE.milliseconds / 60_000} minutes until it is complete, half a megabit a second. One that comes more slowly, or stalls, is
-408 \`request_too_slow\`, and nothing of it is stored. One API key, or address without one, may have three times
-COLLECTOR_UPLOADS forms at once, and is 503 \`uploads_busy\` past those.
+const DESCRIPTION = `A form must arrive with at least ${MIN_BODY_RATE.bytes / MEBIBYTE} MB in each
+${MIN_BODY_RATE.milliseconds / 60_000} minutes until it is complete, half a megabit a second. A slower form is 408 \`request_too_slow\`,
+and nothing of it is stored. One API key, or address without one, may have three times COLLECTOR_UPLOADS forms in
+progress. A further form is 503 \`uploads_busy\`.
 
-The pipeline runs before the answer, which can take minutes. A payload that ends
-\`invalid\` is 422 with the reason. The problem of a payload that was stored has its \`raw_id\`. One that failed is 502 where the model did, 503 where it can be tried again
-at once (a stage took too long, the image store failed, or the process ended), and else 500; it has to be sent again,
-since its pictures are not kept. The same \`Idempotency-Key\` with the same payload and pictures within 24 hours gives
-the outcome of the earlier one, unless that one failed.`;
+The pipeline runs before the response, which can take minutes. A payload that ends \`invalid\` is 422 with the reason.
+The problem of a stored payload has its \`raw_id\`. A failed payload is 502 if the model failed, 503 if it can be sent again
+at once (a stage took too long, the image store failed, or the process ended), and 500 otherwise. It must be sent again,
+since its images are not kept. The same \`Idempotency-Key\` with the same payload and images within 24 hours returns the
+earlier outcome, unless the earlier payload failed.`;
 
 const PROBLEMS = [
   400,
@@ -117,7 +117,7 @@ export async function withImagesRoutes(
       throw problem('unsupported_media_type', { detail });
     }
     const declaredBytes = Number(request.headers['content-length'] ?? 0);
-    if (declaredBytes > maxBytes) throw formTooLarge(maxBytes, 'as it announces itself');
+    if (declaredBytes > maxBytes) throw formTooLarge(maxBytes, 'by its Content-Length');
     if (breaker.state === 'open') {
       const detail =
         'The model server has failed several times and is not called for a while. Nothing was stored: send it again.';

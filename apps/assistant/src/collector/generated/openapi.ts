@@ -437,7 +437,7 @@ export interface paths {
                             /** @description The last run of each stage, in the order of their times. A stage that an attempt has not reached, or did not need, is as an earlier attempt left it. */
                             stages: {
                                 stage: string;
-                                /** @description `skipped` had nothing to do. `unchanged`: the payload says nothing new. `superseded`: the listing was made from a newer payload meanwhile. `invalid` and `failed` ended the payload, whose `error` has the reason. `postponed`: what the stage needs was not there, and the payload went back to the queue. */
+                                /** @description `skipped` had nothing to do. `unchanged`: the payload is unchanged. `superseded`: a newer payload has updated the listing. `invalid` and `failed` ended the payload, whose `error` has the reason. `postponed`: a service was not available, and the payload returned to the queue. */
                                 outcome: "done" | "skipped" | "unchanged" | "superseded" | "invalid" | "failed" | "postponed";
                                 /** Format: date-time */
                                 started_at: string;
@@ -545,16 +545,16 @@ export interface paths {
         put?: never;
         /**
          * Accept a payload with its images, and answer when it is processed
-         * @description A form has to come with no less than 8 MB in each
-         *     2 minutes until it is complete, half a megabit a second. One that comes more slowly, or stalls, is
-         *     408 `request_too_slow`, and nothing of it is stored. One API key, or address without one, may have three times
-         *     COLLECTOR_UPLOADS forms at once, and is 503 `uploads_busy` past those.
+         * @description A form must arrive with at least 8 MB in each
+         *     2 minutes until it is complete, half a megabit a second. A slower form is 408 `request_too_slow`,
+         *     and nothing of it is stored. One API key, or address without one, may have three times COLLECTOR_UPLOADS forms in
+         *     progress. A further form is 503 `uploads_busy`.
          *
-         *     The pipeline runs before the answer, which can take minutes. A payload that ends
-         *     `invalid` is 422 with the reason. The problem of a payload that was stored has its `raw_id`. One that failed is 502 where the model did, 503 where it can be tried again
-         *     at once (a stage took too long, the image store failed, or the process ended), and else 500; it has to be sent again,
-         *     since its pictures are not kept. The same `Idempotency-Key` with the same payload and pictures within 24 hours gives
-         *     the outcome of the earlier one, unless that one failed.
+         *     The pipeline runs before the response, which can take minutes. A payload that ends `invalid` is 422 with the reason.
+         *     The problem of a stored payload has its `raw_id`. A failed payload is 502 if the model failed, 503 if it can be sent again
+         *     at once (a stage took too long, the image store failed, or the process ended), and 500 otherwise. It must be sent again,
+         *     since its images are not kept. The same `Idempotency-Key` with the same payload and images within 24 hours returns the
+         *     earlier outcome, unless the earlier payload failed.
          */
         post: {
             parameters: {
