@@ -13,11 +13,11 @@ import { type Database, isDatabaseOutage, ping } from '@oselya/db';
 import { Registry } from 'prom-client';
 import manifest from '../package.json' with { type: 'json' };
 import { guardRoutes } from './access/guards.ts';
-import { adminRoutes } from './admin/users.ts';
+import { registerAdminRoutes } from './admin/users.ts';
 import { FIXED_AGENT_LIMITS } from './conversations/agent/agent.ts';
 import { openModel, probeTools } from './conversations/agent/model.ts';
 import { checkInstructions } from './conversations/agent/window.ts';
-import { auditRoutes, sweepAudit } from './admin/audit.ts';
+import { registerAuditRoute, sweepAudit } from './admin/audit.ts';
 import { createAnnounce } from './conversations/announce.ts';
 import { registerAsyncApi } from './conversations/asyncapi.ts';
 import { registerChatLifecycle, createChat } from './conversations/chat.ts';
@@ -40,7 +40,7 @@ import { registerTerminalRoutes } from './identity/terminal-routes.ts';
 import { registerUpkeep } from './upkeep.ts';
 import { createMemory } from './memory/memory.ts';
 import { memoryRoutes } from './memory/routes.ts';
-import { ownDataRoutes } from './own-data/routes.ts';
+import { registerOwnDataRoutes } from './own-data/routes.ts';
 import { openProfiles, SHIPPED_PROFILES, watchProfiles } from './profiles/profiles.ts';
 import { profileRoutes } from './profiles/routes.ts';
 import { inspectionRoutes } from './conversations/inspection.ts';
@@ -147,7 +147,7 @@ export async function createApp({
   registerSignInRoutes(app, signInDeps);
   registerTerminalRoutes(app, signInDeps);
   registerOwnSignInRoutes(app, signInDeps);
-  auditRoutes(app, db);
+  registerAuditRoute(app, db);
   memoryRoutes(app, memory);
   registerHomeRoute(app, identity, config.BASE_URL);
   await webhookRoutes(app, {
@@ -185,8 +185,14 @@ export async function createApp({
   await fileRoutes(app, files);
   profileRoutes(app, { db, profiles });
   watchProfiles(app, profiles);
-  ownDataRoutes(app, db);
-  adminRoutes(app, { db, log, metrics, tokenRevocation: identity.tokenRevocation, sessions });
+  registerOwnDataRoutes(app, db);
+  registerAdminRoutes(app, {
+    db,
+    log,
+    metrics,
+    tokenRevocation: identity.tokenRevocation,
+    sessions,
+  });
   const sockets = createSocketRegistry({
     identity,
     types: createHandlers({ chat, sessions }),

@@ -153,7 +153,7 @@ const DEFAULT_ANSWER_TOKENS = 4000;
 const ANSWER_SHARE = 0.4;
 
 /** Returns the maximum of ANSWER_MAX_TOKENS for a value of MODEL_CONTEXT_TOKENS. */
-export const maxAnswerTokens = (contextTokens: number): number =>
+export const computeMaxAnswerTokens = (contextTokens: number): number =>
   Math.floor(contextTokens * ANSWER_SHARE);
 
 /** Checks variables that depend on each other. An invalid variable is undefined. */
@@ -182,7 +182,7 @@ const checkDependencies: ConfigRule<typeof configSchema> = (values) => {
     ['MODEL_CHAT', needsModel && !values.MODEL_CHAT, 'is not set: MODEL_MODE=openai needs it'],
     [
       'ANSWER_MAX_TOKENS',
-      answerTokens > maxAnswerTokens(contextTokens),
+      answerTokens > computeMaxAnswerTokens(contextTokens),
       `can be at most ${ANSWER_SHARE * 100} % of MODEL_CONTEXT_TOKENS: lower it, or unset it for a default that fits, or raise MODEL_CONTEXT_TOKENS if the model's server allows it`,
     ],
     [
@@ -217,7 +217,7 @@ export function readConfig(env: Readonly<Record<string, string | undefined>>): C
     IDP_REDIRECT_URI: values.IDP_REDIRECT_URI ?? `${baseUrl}/auth/callback`,
     ANSWER_MAX_TOKENS:
       values.ANSWER_MAX_TOKENS ??
-      Math.min(DEFAULT_ANSWER_TOKENS, maxAnswerTokens(values.MODEL_CONTEXT_TOKENS)),
+      Math.min(DEFAULT_ANSWER_TOKENS, computeMaxAnswerTokens(values.MODEL_CONTEXT_TOKENS)),
   };
 }
 

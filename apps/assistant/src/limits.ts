@@ -1,6 +1,6 @@
 import type { ProblemError } from '@oselya/kit';
 import type { FastifyRequest, onRequestHookHandler } from 'fastify';
-import { signedIn } from './access/guards.ts';
+import { getSignedInUser } from './access/guards.ts';
 import { problem } from './errors.ts';
 
 const MINUTE_MS = 60_000;
@@ -72,7 +72,7 @@ export function limitTransfers(max: number, transfers: string): onRequestHookHan
 
 /** Creates a hook that limits the requests in progress in this process for each user. It runs after the guard. */
 export function limitPerUser(max: number, createError: () => ProblemError): onRequestHookHandler {
-  return limitByKey(max, (request) => signedIn(request).id, createError);
+  return limitByKey(max, (request) => getSignedInUser(request).id, createError);
 }
 
 function limitByKey(

@@ -12,13 +12,13 @@ const position = Type.Tuple([
 export type Position = Static<typeof position>;
 
 /** Codec of cursors that contain a position. */
-export const positions = createCursorCodec(position);
+export const positionCursors = createCursorCodec(position);
 
 /**
  * Builds the parts of a statement that lists rows page by page, newest first.
  * @param columns The first column that is not null is the time of a row. Rows without a time come last.
  */
-export function newestFirst(...columns: readonly string[]): {
+export function buildTimeOrder(...columns: readonly string[]): {
   time: RawBuilder<Date>;
   microseconds: RawBuilder<number | null>;
   isAfter: (position: Position) => RawBuilder<SqlBool>;

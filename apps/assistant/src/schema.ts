@@ -23,7 +23,7 @@ export const userId = storableText({
 });
 
 /** Schema of the response to a request that succeeds without details. */
-export const okAnswer = Type.Object(
+export const okResponse = Type.Object(
   { ok: Type.Literal(true) },
   { description: 'Done.', examples: [{ ok: true }] },
 );

@@ -21,21 +21,21 @@ export function cutToBytes(text: string, maxBytes: number): string {
 }
 
 /** Removes NUL characters and replaces lone surrogates, which PostgreSQL cannot store. */
-export function storable(text: string): string {
+export function toStorableText(text: string): string {
   return text.replaceAll('\0', '').toWellFormed();
 }
 
 const UNSTORABLE = /\\u(?:0000|d[89a-f])/;
 
-/** Encodes a value as JSON that `jsonb` accepts, with storable texts. */
-export function storableJson(value: unknown): string {
+/** Encodes a value as JSON that `jsonb` accepts. */
+export function toStorableJson(value: unknown): string {
   const json = JSON.stringify(value);
   if (!UNSTORABLE.test(json)) return json;
   return JSON.stringify(value, (_key, member: unknown) => {
-    if (typeof member === 'string') return storable(member);
+    if (typeof member === 'string') return toStorableText(member);
     if (typeof member !== 'object' || member === null || Array.isArray(member)) return member;
     return Object.fromEntries(
-      Object.entries(member).map(([name, entry]) => [storable(name), entry]),
+      Object.entries(member).map(([name, entry]) => [toStorableText(name), entry]),
     );
   });
 }
@@ -43,5 +43,5 @@ export function storableJson(value: unknown): string {
 /** Returns whether a value is a non-empty text that the database returns unchanged. */
 export function isStorable(value: unknown, maxLength: number): value is string {
   const isText = typeof value === 'string' && value !== '' && value.length <= maxLength;
-  return isText && value === storable(value);
+  return isText && value === toStorableText(value);
 }

@@ -6,7 +6,7 @@ import { commonProblem, createLogger, createServer } from '@oselya/kit';
 import { openSocket, until } from '@oselya/testing';
 import fc from 'fast-check';
 import { createMinuteBudget, createMinuteBudgets, limitTransfers } from '../src/limits.ts';
-import { cutText, shortenText, storableJson } from '../src/text.ts';
+import { cutText, shortenText, toStorableJson } from '../src/text.ts';
 
 suite('limits', () => {
   const HEAD =
@@ -109,7 +109,7 @@ suite('texts', () => {
   });
 
   test('JSON for the database loses only NUL characters and lone surrogates', () => {
-    const read = (value: unknown): unknown => JSON.parse(storableJson(value));
+    const read = (value: unknown): unknown => JSON.parse(toStorableJson(value));
     assert.deepEqual(read({ 'a\0b': ['c\0', { d: '\ud83d', e: { 'f\0': null } }], j: 1 }), {
       ab: ['c', { d: '\ufffd', e: { f: null } }],
       j: 1,

@@ -17,7 +17,7 @@ declare module 'fastify' {
     isSigned?: boolean;
   }
   interface FastifyRequest {
-    /** The user on routes that are not public, set before the handler runs. See `signedIn`. */
+    /** The user on routes that are not public, set before the handler runs. See `getSignedInUser`. */
     user: User | null;
     generation: number;
   }
@@ -131,7 +131,7 @@ export function checkAccess(user: User, access: Exclude<Access, 'public'>): void
 }
 
 /** Returns the user of a request to a route that is not public. */
-export function signedIn({ user }: FastifyRequest): User {
+export function getSignedInUser({ user }: FastifyRequest): User {
   if (user === null) throw new Error('A public route has no signed-in user');
   return user;
 }

@@ -142,7 +142,7 @@ const example = {
 };
 
 /** Registers `GET /admin/audit`. Contract 3, Further endpoints. */
-export function auditRoutes(app: Server, db: Kysely<Tables>): void {
+export function registerAuditRoute(app: Server, db: Kysely<Tables>): void {
   app.get(
     '/admin/audit',
     {

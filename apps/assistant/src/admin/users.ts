@@ -8,7 +8,7 @@ import {
 } from '@oselya/kit';
 import { type Kysely, sql, type Transaction } from 'kysely';
 import { Type } from 'typebox';
-import { signedIn } from '../access/guards.ts';
+import { getSignedInUser } from '../access/guards.ts';
 import { role } from '../access/permissions.ts';
 import { problem } from '../errors.ts';
 import type { IdentityMetrics } from '../identity/metrics.ts';
@@ -16,7 +16,7 @@ import { endUserSessions, setCachedRole } from '../identity/revocation.ts';
 import { exampleUser, userProperties } from '../identity/routes.ts';
 import { queueTokenRevocation, type TokenRevocation } from '../identity/token-revocation.ts';
 import { readPermissions, readRole } from '../identity/users.ts';
-import { nullable, okAnswer, storableText, timestamp, userId } from '../schema.ts';
+import { nullable, okResponse, storableText, timestamp, userId } from '../schema.ts';
 import { createListHandler } from '../conversations/routes.ts';
 import type { SessionService } from '../conversations/sessions.ts';
 import { sessionsResponse, sessionsQuery } from '../conversations/schemas.ts';
@@ -50,7 +50,7 @@ type AdminDeps = {
 };
 
 /** Registers `/admin/users` and `/admin/sessions`. Specification 000, Admin endpoints; Contract 3, Further endpoints. */
-export function adminRoutes(app: Server, deps: AdminDeps): void {
+export function registerAdminRoutes(app: Server, deps: AdminDeps): void {
   const access = { role: 'admin' } as const;
   const tags = ['admin'];
 
@@ -98,7 +98,7 @@ export function adminRoutes(app: Server, deps: AdminDeps): void {
       const afterId = userCursors.read(cursor);
       await recordAudit(deps.db, {
         action: 'others_data_read',
-        actorId: signedIn(request).id,
+        actorId: getSignedInUser(request).id,
         userId: null,
         details: { data: 'users' },
       });
@@ -141,7 +141,7 @@ export function adminRoutes(app: Server, deps: AdminDeps): void {
           'It holds until the next request of the user, which fetches the role from the identity provider. To change a role for good, change it there.',
         params: userParams,
         body: Type.Object({ role }, { additionalProperties: false, examples: [{ role: 'admin' }] }),
-        response: { 200: okAnswer },
+        response: { 200: okResponse },
       },
     },
     async (request) => {
@@ -150,7 +150,7 @@ export function adminRoutes(app: Server, deps: AdminDeps): void {
       await deps.db.transaction().execute(async (trx) => {
         const from = await setCachedRole(trx, id, to);
         if (from === undefined) throw problem('user_not_found');
-        const actorId = signedIn(request).id;
+        const actorId = getSignedInUser(request).id;
         const details = { from, to };
         await recordAudit(trx, { action: 'role_changed', actorId, userId: id, details });
       });
@@ -180,7 +180,7 @@ export function adminRoutes(app: Server, deps: AdminDeps): void {
       },
     },
     async (request) => {
-      const actorId = signedIn(request).id;
+      const actorId = getSignedInUser(request).id;
       const sessions_ended = await signUserOut(deps, actorId, request.params.user_id);
       return { ok: true as const, sessions_ended };
     },

@@ -3,7 +3,7 @@ import type { Logger } from '@oselya/kit';
 import type { TurnFrame } from '@oselya/protocol';
 import { type Kysely, sql } from 'kysely';
 import type { Sweep } from '../upkeep.ts';
-import { storableJson } from '../text.ts';
+import { toStorableJson } from '../text.ts';
 import type { Tables, TurnStatus } from '../tables.ts';
 import { SESSION_CHANNEL } from './session-rows.ts';
 import { renewTurn, TURN_CHANNEL, type TurnKey } from './turns.ts';
@@ -223,7 +223,7 @@ export async function storeEvents(
   // The row lock orders this statement before or after the end of a turn.
   const { rows } = await sql<{ id: string }>`
     with batch as (
-      select * from jsonb_to_recordset(${storableJson(batch)}::jsonb)
+      select * from jsonb_to_recordset(${toStorableJson(batch)}::jsonb)
         as batch (turn_id text, last_seq integer, events jsonb)
     ), running as (
       select id, session_id from chat_turns
@@ -257,7 +257,7 @@ export async function insertEvents(
 ): Promise<void> {
   await trx
     .insertInto('chat_turn_events')
-    .values({ ...toEventRow(turnId, events), events: storableJson(events) })
+    .values({ ...toEventRow(turnId, events), events: toStorableJson(events) })
     .onConflict((conflict) => conflict.columns(['turn_id', 'last_seq']).doNothing())
     .execute();
   await notify<Tables>(trx, TURN_CHANNEL, sessionId);

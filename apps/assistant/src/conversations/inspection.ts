@@ -1,7 +1,7 @@
 import { createCursorCodec, type Server, paginate } from '@oselya/kit';
 import { exampleMessage, exampleSession } from '@oselya/protocol';
 import { type Static, Type } from 'typebox';
-import { signedIn } from '../access/guards.ts';
+import { getSignedInUser } from '../access/guards.ts';
 import { hasPermission, type User } from '../access/permissions.ts';
 import type { AgentRequest } from './agent/request.ts';
 import { loadRequest, type RequestDeps } from './agent/context.ts';
@@ -182,7 +182,7 @@ export function inspectionRoutes(
     },
     async (request) => {
       const { id: sessionId } = request.params;
-      const admin = signedIn(request);
+      const admin = getSignedInUser(request);
       const { userId: id, profileId } = await readAsAdmin(admin, sessionId, 'session_context');
       const owner = id === null ? null : { id, ...(await findCachedAccess(db, id)) };
       // For a session without an owner, show the default profile of an ordinary user.
@@ -228,7 +228,7 @@ export function inspectionRoutes(
       const { id: sessionId } = request.params;
       const { limit = MESSAGES_PAGE.limit, cursor } = request.query;
       const before = stepCursors.read(cursor);
-      await readAsAdmin(signedIn(request), sessionId, 'session_planning');
+      await readAsAdmin(getSignedInUser(request), sessionId, 'session_planning');
       const rows = await listSteps(db, { sessionId, before, limit: limit + 1 });
       const cursorOf = ({ position }: { position: number }) => stepCursors.write(position);
       const page = paginate(rows, { limit, cursorOf, request, reply });

@@ -3,9 +3,9 @@ import { createCursorCodec } from '@oselya/kit';
 import { type Kysely, sql, type Transaction } from 'kysely';
 import { type Static, Type } from 'typebox';
 import type { AccessScope } from '../access/permissions.ts';
-import { newestFirst } from '../pages.ts';
+import { buildTimeOrder } from '../pages.ts';
 import { nullable } from '../schema.ts';
-import { storable, storableJson } from '../text.ts';
+import { toStorableText, toStorableJson } from '../text.ts';
 import type { Tables, Unfinished } from '../tables.ts';
 import { whereSessionInScope } from './session-rows.ts';
 
@@ -20,7 +20,7 @@ export type MessagePosition = Static<typeof position>;
 export const messageCursors = createCursorCodec(position);
 
 /** Messages sort by time first, since the numbers of older rows have no reliable order. */
-const sent = newestFirst('created_at');
+const sent = buildTimeOrder('created_at');
 
 /** A message of a conversation. Contract 3, Answers. */
 export type Message = {
@@ -145,10 +145,10 @@ export async function insertMessage(
       session_id: sessionId,
       turn_id: turnId,
       role,
-      content: storable(content),
-      tool_calls: toolCalls === undefined ? null : storableJson(toolCalls),
+      content: toStorableText(content),
+      tool_calls: toolCalls === undefined ? null : toStorableJson(toolCalls),
       status,
-      problem: problem === null ? null : storableJson(problem),
+      problem: problem === null ? null : toStorableJson(problem),
       client_message_id: clientMessageId ?? null,
       kept,
       unasked,

@@ -1,9 +1,9 @@
 import { type Server, paginate } from '@oselya/kit';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import type { Static } from 'typebox';
-import { signedIn } from '../access/guards.ts';
-import { type Position, positions } from '../pages.ts';
-import { okAnswer } from '../schema.ts';
+import { getSignedInUser } from '../access/guards.ts';
+import { type Position, positionCursors } from '../pages.ts';
+import { okResponse } from '../schema.ts';
 import { messageCursors } from './messages.ts';
 import {
   conversationResponse,
@@ -60,7 +60,7 @@ export function sessionRoutes(app: Server, sessions: SessionService): void {
       const { limit = MESSAGES_PAGE.limit, cursor } = request.query;
       const before = messageCursors.read(cursor);
       const page = { sessionId: request.params.id, before, limit: limit + 1 };
-      const { session, messages } = await sessions.openConversation(signedIn(request), page);
+      const { session, messages } = await sessions.openConversation(getSignedInUser(request), page);
       const shown = paginate(messages, {
         limit,
         cursorOf: ({ position }) => messageCursors.write(position),
@@ -85,7 +85,7 @@ export function sessionRoutes(app: Server, sessions: SessionService): void {
     },
     async (request) =>
       presentSession(
-        await sessions.changeSession(signedIn(request), request.params.id, request.body),
+        await sessions.changeSession(getSignedInUser(request), request.params.id, request.body),
       ),
   );
 
@@ -97,17 +97,17 @@ export function sessionRoutes(app: Server, sessions: SessionService): void {
         tags,
         summary: 'Deletes a session with its messages and files',
         params: sessionParams,
-        response: { 200: okAnswer },
+        response: { 200: okResponse },
       },
     },
     async (request) => {
-      await sessions.deleteSession(signedIn(request), request.params.id);
+      await sessions.deleteSession(getSignedInUser(request), request.params.id);
       return { ok: true as const };
     },
   );
 }
 
-const cursorOf = ({ position }: { position: Position }) => positions.write(position);
+const cursorOf = ({ position }: { position: Position }) => positionCursors.write(position);
 
 /** Creates the handler that lists the sessions that the caller may read. */
 export function createListHandler({ listSessions }: Pick<SessionService, 'listSessions'>) {
@@ -116,8 +116,8 @@ export function createListHandler({ listSessions }: Pick<SessionService, 'listSe
     reply: FastifyReply,
   ) => {
     const { user_id: userId, limit = SESSIONS_PAGE.limit, cursor } = request.query;
-    const after = positions.read(cursor);
-    const rows = await listSessions(signedIn(request), { userId, after, limit: limit + 1 });
+    const after = positionCursors.read(cursor);
+    const rows = await listSessions(getSignedInUser(request), { userId, after, limit: limit + 1 });
     return paginate(rows, { limit, cursorOf, request, reply }).map(presentSession);
   };
 }

@@ -1,7 +1,7 @@
 import { type Kysely, type RawBuilder, sql, type SqlBool, type Transaction } from 'kysely';
 import { type AccessScope, whereInScope } from '../access/permissions.ts';
 import { problem } from '../errors.ts';
-import { newestFirst } from '../pages.ts';
+import { buildTimeOrder } from '../pages.ts';
 import type { Position } from '../pages.ts';
 import type { Tables } from '../tables.ts';
 
@@ -9,7 +9,7 @@ import type { Tables } from '../tables.ts';
 export const SESSION_CHANNEL = 'assistant_sessions';
 
 /** Sort order by last activity. It must match the expression of the indexes. */
-const active = newestFirst('last_active', 'created_at');
+const active = buildTimeOrder('last_active', 'created_at');
 
 /** Columns of a session summary, with defaults for rows of an older system. */
 export const summaryColumns = [

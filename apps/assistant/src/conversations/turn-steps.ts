@@ -3,7 +3,7 @@ import type { ToolCallInfo } from '@oselya/protocol';
 import { type Kysely, sql, type Transaction } from 'kysely';
 import { problem } from '../errors.ts';
 import type { RecordedChange } from '../memory/facts.ts';
-import { storable, storableJson } from '../text.ts';
+import { toStorableText, toStorableJson } from '../text.ts';
 import type { Tables } from '../tables.ts';
 import { type RunningTurn, storeEvents } from './event-log.ts';
 import { lockSession } from './session-rows.ts';
@@ -32,7 +32,7 @@ export function createTurnSteps(db: Kysely<Tables>, turn: RunningTurn) {
         kind,
         title,
         status: 'running',
-        detail: storableJson(detail),
+        detail: toStorableJson(detail),
         finished_at: null,
       })
       .returning('id')
@@ -43,14 +43,14 @@ export function createTurnSteps(db: Kysely<Tables>, turn: RunningTurn) {
   async function finishStep(id: string, status: 'done' | 'failed', detail: object): Promise<void> {
     await db
       .updateTable('agent_steps')
-      .set({ status, detail: storableJson(detail), finished_at: sql<Date>`clock_timestamp()` })
+      .set({ status, detail: toStorableJson(detail), finished_at: sql<Date>`clock_timestamp()` })
       .where('id', '=', id)
       .execute();
   }
 
   return {
     async startTool(call: ToolCall, activity: string): Promise<void> {
-      const title = storable(activity);
+      const title = toStorableText(activity);
       const step_id = await startStep('tool', title, { tool: call.name, input: call.input });
       const tool = { step_id, name: call.name, title };
       tools.set(call, tool);
@@ -73,7 +73,7 @@ export function createTurnSteps(db: Kysely<Tables>, turn: RunningTurn) {
       if (running.size === 0) throw problem('no_turn_running');
       await trx
         .updateTable('agent_steps')
-        .set({ changes: storableJson([change]) })
+        .set({ changes: toStorableJson([change]) })
         .where('id', '=', toolOf(call).step_id)
         .execute();
     },

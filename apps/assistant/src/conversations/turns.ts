@@ -2,7 +2,7 @@ import { isLeaseFree, isLeaseHeld, leaseExpiry } from '@oselya/db';
 import { type Kysely, type NotNull, sql, type Transaction } from 'kysely';
 import { lockOwner } from '../access/permissions.ts';
 import { problem } from '../errors.ts';
-import { storable } from '../text.ts';
+import { toStorableText } from '../text.ts';
 import type { Tables, TurnStatus, Unfinished } from '../tables.ts';
 import { findAnswer, findMessage, insertMessage, type Message } from './messages.ts';
 import { lockSession, SESSION_CHANNEL } from './session-rows.ts';
@@ -148,7 +148,7 @@ export function beginTurn(
     if (clientMessageId !== undefined) {
       const stored = await findMessage(trx, { sessionId, clientMessageId });
       if (stored !== undefined) {
-        if (stored.content !== storable(text)) throw problem('message_name_taken');
+        if (stored.content !== toStorableText(text)) throw problem('message_name_taken');
         const { id } = await selectLatest(trx, sessionId)
           .where('question_id', '=', stored.id)
           .executeTakeFirstOrThrow();

@@ -8,10 +8,10 @@ import {
 import { create as contentDisposition } from 'content-disposition';
 import type { FastifyRequest } from 'fastify';
 import { type Static, Type } from 'typebox';
-import { signedIn } from '../access/guards.ts';
+import { getSignedInUser } from '../access/guards.ts';
 import { problem } from '../errors.ts';
 import { limitPerUser, limitTransfers } from '../limits.ts';
-import { okAnswer, storableText, timestamp } from '../schema.ts';
+import { okResponse, storableText, timestamp } from '../schema.ts';
 import { sessionParams } from '../conversations/schemas.ts';
 import { type FileInfo, type Files, MAX_FILES, parseFileName } from './files.ts';
 
@@ -104,7 +104,7 @@ export async function fileRoutes(
         after: nameCursors.read(cursor),
         limit: limit + 1,
       };
-      const rows = await files.listFiles(signedIn(request), page);
+      const rows = await files.listFiles(getSignedInUser(request), page);
       const cursorOf = ({ name }: FileInfo) => nameCursors.write(name);
       return paginate(rows, { limit, cursorOf, request, reply }).map((file) => ({
         ...presentFile(file),
@@ -133,7 +133,7 @@ export async function fileRoutes(
     async (request, reply) => {
       const name = parseFileName(request.params.name);
       const key = { sessionId: request.params.id, name };
-      const { content, media_type } = await files.readFile(signedIn(request), key);
+      const { content, media_type } = await files.readFile(getSignedInUser(request), key);
       // Prevents a browser from running the file as a page of this origin, and a cache from storing it.
       return reply
         .headers({
@@ -155,12 +155,12 @@ export async function fileRoutes(
         tags,
         summary: 'Deletes a file of a session',
         params: fileParams,
-        response: { 200: okAnswer },
+        response: { 200: okResponse },
       },
     },
     async (request) => {
       const key = { sessionId: request.params.id, name: parseFileName(request.params.name) };
-      await files.deleteFile(signedIn(request), key);
+      await files.deleteFile(getSignedInUser(request), key);
       return { ok: true as const };
     },
   );
@@ -199,7 +199,7 @@ export async function fileRoutes(
         // A request without a body is not parsed: it is an empty file.
         const content = Buffer.isBuffer(request.body) ? request.body : Buffer.alloc(0);
         const upload = { sessionId: request.params.id, name, content };
-        const { file, isNew } = await files.writeFile(signedIn(request), upload);
+        const { file, isNew } = await files.writeFile(getSignedInUser(request), upload);
         return reply.status(isNew ? 201 : 200).send(presentFile(file));
       },
     );
@@ -221,5 +221,5 @@ async function checkTarget(
     throw problem('validation_failed', { errors });
   }
   parseFileName(request.params.name);
-  await files.checkWrite(signedIn(request), request.params.id);
+  await files.checkWrite(getSignedInUser(request), request.params.id);
 }

@@ -1,9 +1,9 @@
 import { createCursorCodec, createPageQuery, paginate, type Server } from '@oselya/kit';
 import { sql } from 'kysely';
 import { Type } from 'typebox';
-import { signedIn } from '../access/guards.ts';
+import { getSignedInUser } from '../access/guards.ts';
 import { problem } from '../errors.ts';
-import { nullable, okAnswer, storableText, timestamp } from '../schema.ts';
+import { nullable, okResponse, storableText, timestamp } from '../schema.ts';
 import { publicSessionId, whereAuthSessionActive } from './auth-sessions.ts';
 import type { SignInDeps } from './routes.ts';
 
@@ -66,7 +66,7 @@ export function registerOwnSignInRoutes(
       const { limit = PAGE.limit, cursor } = request.query;
       let query = db
         .selectFrom('user_auth_sessions as s')
-        .where('s.user_id', '=', signedIn(request).id)
+        .where('s.user_id', '=', getSignedInUser(request).id)
         .where(whereAuthSessionActive(config))
         .select([
           publicSessionId.as('id'),
@@ -106,11 +106,11 @@ export function registerOwnSignInRoutes(
         params: Type.Object({
           id: storableText({ maxLength: 300, description: 'The `id` of a sign-in.' }),
         }),
-        response: { 200: okAnswer },
+        response: { 200: okResponse },
       },
     },
     async (request, reply) => {
-      const ended = await signOut.endOwn(signedIn(request).id, request.params.id);
+      const ended = await signOut.endOwn(getSignedInUser(request).id, request.params.id);
       if (ended === undefined) throw problem('sign_in_not_found');
       if (ended.id === cookies.sessionId(request)) cookies.clearSession(reply);
       return { ok: true as const };

@@ -2,7 +2,7 @@ import { html, type RateLimit, renderPage, type Server } from '@oselya/kit';
 import type { FastifyContextConfig, FastifyReply, FastifyRequest, FastifySchema } from 'fastify';
 import type { Kysely } from 'kysely';
 import { Type } from 'typebox';
-import { signedIn } from '../access/guards.ts';
+import { getSignedInUser } from '../access/guards.ts';
 import { role } from '../access/permissions.ts';
 import type { Config } from '../config.ts';
 import { problem } from '../errors.ts';
@@ -245,7 +245,7 @@ export function registerSignInRoutes(
       },
     },
     (request) => {
-      const user = signedIn(request);
+      const user = getSignedInUser(request);
       return { ...user, display_name: user.display_name ?? '' };
     },
   );

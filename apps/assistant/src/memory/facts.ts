@@ -3,7 +3,7 @@ import { type Kysely, sql, type Transaction } from 'kysely';
 import { type Static, Type } from 'typebox';
 import { type AccessScope, lockOwner, whereInScope } from '../access/permissions.ts';
 import { problem } from '../errors.ts';
-import { newestFirst, type Position } from '../pages.ts';
+import { buildTimeOrder, type Position } from '../pages.ts';
 import { nullable } from '../schema.ts';
 import type { Tables } from '../tables.ts';
 
@@ -59,7 +59,7 @@ export function describeChange({ value, previous }: MemoryChange): string {
 }
 
 /** Sort order of facts: the most recently written first. */
-export const factOrder = newestFirst('updated_at', 'created_at');
+export const factOrder = buildTimeOrder('updated_at', 'created_at');
 
 const categoryColumn = sql<string>`coalesce(memory_facts.category, '')`;
 

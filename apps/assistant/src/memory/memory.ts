@@ -4,7 +4,7 @@ import { checkAccess } from '../access/guards.ts';
 import { type AccessScope, accessScope, type User, whereInScope } from '../access/permissions.ts';
 import { recordOthersData } from '../admin/audit.ts';
 import { problem } from '../errors.ts';
-import { newestFirst, type Position } from '../pages.ts';
+import { buildTimeOrder, type Position } from '../pages.ts';
 import { requireSession } from '../conversations/session-rows.ts';
 import type { Tables } from '../tables.ts';
 import {
@@ -247,7 +247,7 @@ export function createMemory({
   }
 }
 
-const summaryOrder = newestFirst('updated_at');
+const summaryOrder = buildTimeOrder('updated_at');
 
 const summaryColumns = [
   'user_id',

@@ -1,8 +1,8 @@
 import { createPageQuery, type Server, paginate } from '@oselya/kit';
 import { type Static, Type } from 'typebox';
-import { signedIn } from '../access/guards.ts';
-import { type Position, positions } from '../pages.ts';
-import { nullable, okAnswer, storableText, timestamp, userId } from '../schema.ts';
+import { getSignedInUser } from '../access/guards.ts';
+import { type Position, positionCursors } from '../pages.ts';
+import { nullable, okResponse, storableText, timestamp, userId } from '../schema.ts';
 import type { Fact } from './facts.ts';
 import type { Memory, Summary } from './memory.ts';
 
@@ -100,7 +100,7 @@ const factParams = Type.Object({
 });
 
 const tags = ['memory'];
-const cursorOf = ({ position }: { position: Position }): string => positions.write(position);
+const cursorOf = ({ position }: { position: Position }): string => positionCursors.write(position);
 
 /** Registers `/memory/*` and `GET /admin/memory`. Contract 3, Further endpoints; Specification 000, Admin endpoints. */
 export function memoryRoutes(app: Server, memory: Memory): void {
@@ -123,9 +123,9 @@ export function memoryRoutes(app: Server, memory: Memory): void {
     },
     async (request, reply) => {
       const { scope: requested = 'own', category, q, limit = PAGE.limit, cursor } = request.query;
-      const after = positions.read(cursor);
+      const after = positionCursors.read(cursor);
       const query = { scope: requested, category, q, limit: limit + 1, after };
-      const rows = await memory.listFacts(signedIn(request), query);
+      const rows = await memory.listFacts(getSignedInUser(request), query);
       return paginate(rows, { limit, cursorOf, request, reply }).map(presentFact);
     },
   );
@@ -153,7 +153,7 @@ export function memoryRoutes(app: Server, memory: Memory): void {
     },
     async (request, reply) => {
       const input = { ...request.params, ...request.body };
-      const { fact, previous } = await memory.putFact(signedIn(request), input);
+      const { fact, previous } = await memory.putFact(getSignedInUser(request), input);
       return reply.status(previous === undefined ? 201 : 200).send(presentFact(fact));
     },
   );
@@ -166,11 +166,11 @@ export function memoryRoutes(app: Server, memory: Memory): void {
         tags,
         summary: "Deletes a fact of the user's own",
         params: factParams,
-        response: { 200: okAnswer },
+        response: { 200: okResponse },
       },
     },
     async (request) => {
-      await memory.deleteFact(signedIn(request), request.params);
+      await memory.deleteFact(getSignedInUser(request), request.params);
       return { ok: true as const };
     },
   );
@@ -194,10 +194,10 @@ export function memoryRoutes(app: Server, memory: Memory): void {
       },
     },
     async (request, reply) => {
-      const user = signedIn(request);
+      const user = getSignedInUser(request);
       const { scope: requested, limit = PAGE.limit, cursor } = request.query;
       if (requested !== 'all') return presentSummary(await memory.findSummary(user));
-      const after = positions.read(cursor);
+      const after = positionCursors.read(cursor);
       const rows = await memory.listSummaries(user, { limit: limit + 1, after });
       return paginate(rows, { limit, cursorOf, request, reply }).map(presentSummary);
     },
@@ -228,13 +228,13 @@ export function memoryRoutes(app: Server, memory: Memory): void {
     },
     async (request, reply) => {
       const { user_id: ownerId, category, q, limit = PAGE.limit, cursor } = request.query;
-      const { facts, count } = await memory.listAndCountFacts(signedIn(request), {
+      const { facts, count } = await memory.listAndCountFacts(getSignedInUser(request), {
         scope: 'all',
         userId: ownerId,
         category,
         q,
         limit: limit + 1,
-        after: positions.read(cursor),
+        after: positionCursors.read(cursor),
       });
       const page = paginate(facts, { limit, cursorOf, request, reply });
       return { facts: page.map(presentFact), count };

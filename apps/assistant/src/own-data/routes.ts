@@ -2,7 +2,7 @@ import { retryConflicts } from '@oselya/db';
 import type { Server } from '@oselya/kit';
 import type { Kysely, Transaction } from 'kysely';
 import { Type } from 'typebox';
-import { signedIn } from '../access/guards.ts';
+import { getSignedInUser } from '../access/guards.ts';
 import { recordAudit } from '../admin/audit.ts';
 import { problem } from '../errors.ts';
 import { limitPerUser, limitTransfers } from '../limits.ts';
@@ -46,7 +46,7 @@ const exportedData = Type.Object(
 );
 
 /** Registers `GET /me/export` and `DELETE /me/data`. */
-export function ownDataRoutes(
+export function registerOwnDataRoutes(
   app: Server,
   db: Kysely<Tables>,
   { maxExports = MAX_EXPORTS } = {},
@@ -76,7 +76,7 @@ export function ownDataRoutes(
       },
     },
     async (request, reply) => {
-      const { id: userId } = signedIn(request);
+      const { id: userId } = getSignedInUser(request);
       await recordAudit(db, { action: 'own_data_exported', actorId: userId, userId });
       const now = new Date();
       const document = await exportOwnData(db, userId, now);
@@ -119,7 +119,7 @@ export function ownDataRoutes(
       },
     },
     async (request) => {
-      const deleted = await deleteOwnData(db, signedIn(request).id);
+      const deleted = await deleteOwnData(db, getSignedInUser(request).id);
       return { ok: true as const, deleted };
     },
   );

@@ -2,7 +2,7 @@ import { createCursorCodec, createPageQuery, type Server, paginate } from '@osel
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import type { Kysely } from 'kysely';
 import { type Static, Type } from 'typebox';
-import { signedIn } from '../access/guards.ts';
+import { getSignedInUser } from '../access/guards.ts';
 import { recordAudit } from '../admin/audit.ts';
 import { problem } from '../errors.ts';
 import type { Tables } from '../tables.ts';
@@ -89,7 +89,7 @@ export function profileRoutes(
       },
     },
     (request, reply) =>
-      selectPage(profiles.listUsable(signedIn(request)), request, reply).map(presentProfile),
+      selectPage(profiles.listUsable(getSignedInUser(request)), request, reply).map(presentProfile),
   );
 
   const access = { permission: 'svc.profiles.manage' } as const;
@@ -136,7 +136,7 @@ export function profileRoutes(
       const { profile_id, is_admin_only } = profile;
       await recordAudit(db, {
         action: 'profile_availability_asked',
-        actorId: signedIn(request).id,
+        actorId: getSignedInUser(request).id,
         userId: null,
         details: { profile_id, is_admin_only: request.body.is_admin_only },
       });

@@ -9,7 +9,7 @@ import {
   type Listing,
 } from '../collector/client.ts';
 import type { Tables } from '../tables.ts';
-import { storableJson } from '../text.ts';
+import { toStorableJson } from '../text.ts';
 import type { DigestMetrics } from './metrics.ts';
 import type { Search } from './search.ts';
 
@@ -142,9 +142,9 @@ async function storeHits(
         sql<{ kind: Candidate['kind'] }>`
           insert into saved_search_hits (search_id, listing_id, kind, old_price, listing)
           select saved_searches.id, found.* from saved_searches,
-            jsonb_to_recordset(${storableJson(rows)}::jsonb) as found
+            jsonb_to_recordset(${toStorableJson(rows)}::jsonb) as found
               (listing_id bigint, kind text, old_price double precision, listing jsonb)
-          where saved_searches.search = ${storableJson(search)}::jsonb and ${isActive}
+          where saved_searches.search = ${toStorableJson(search)}::jsonb and ${isActive}
           on conflict (search_id, listing_id) do nothing
           returning kind`.execute(db),
       );
@@ -167,7 +167,7 @@ async function* listDistinctSearches(db: Kysely<Tables>): AsyncGenerator<Search>
       .orderBy('search')
       .limit(BATCH);
     if (after !== undefined)
-      query = query.where(sql<boolean>`search > ${storableJson(after)}::jsonb`);
+      query = query.where(sql<boolean>`search > ${toStorableJson(after)}::jsonb`);
     const rows = await query.execute();
     for (const { search } of rows) yield search;
     after = rows.at(-1)?.search;

@@ -1,8 +1,8 @@
 import { createPageQuery, type Server, paginate } from '@oselya/kit';
 import { type Static, Type } from 'typebox';
-import { signedIn } from '../access/guards.ts';
-import { type Position, positions } from '../pages.ts';
-import { nullable, okAnswer, storableText, timestamp } from '../schema.ts';
+import { getSignedInUser } from '../access/guards.ts';
+import { type Position, positionCursors } from '../pages.ts';
+import { nullable, okResponse, storableText, timestamp } from '../schema.ts';
 import { DEFAULT_EVERY_MINUTES, type SavedSearch, type SavedSearches } from './saved-searches.ts';
 import { searchSchema } from './search.ts';
 
@@ -101,7 +101,7 @@ function presentSearch({
 }
 
 const tags = ['saved searches'];
-const cursorOf = ({ position }: { position: Position }) => positions.write(position);
+const cursorOf = ({ position }: { position: Position }) => positionCursors.write(position);
 // Saved searches read the collector, as tools do. Contract 3.
 const access = { permission: 'svc.tools.use' } as const;
 const ownErrors = ['saved_search_not_yours', 'saved_search_not_found'] as const;
@@ -129,8 +129,8 @@ export function savedSearchRoutes(app: Server, savedSearches: SavedSearches): vo
     },
     async (request, reply) => {
       const { limit = PAGE.limit, cursor } = request.query;
-      const page = { after: positions.read(cursor), limit: limit + 1 };
-      const rows = await savedSearches.list(signedIn(request), page);
+      const page = { after: positionCursors.read(cursor), limit: limit + 1 };
+      const rows = await savedSearches.list(getSignedInUser(request), page);
       return paginate(rows, { limit, cursorOf, request, reply }).map(
         ({ position: _position, ...saved }) => presentSearch(saved),
       );
@@ -151,7 +151,7 @@ export function savedSearchRoutes(app: Server, savedSearches: SavedSearches): vo
       },
     },
     async (request, reply) => {
-      const saved = await savedSearches.create(signedIn(request), request.body);
+      const saved = await savedSearches.create(getSignedInUser(request), request.body);
       return reply.status(201).send(presentSearch(saved));
     },
   );
@@ -168,7 +168,7 @@ export function savedSearchRoutes(app: Server, savedSearches: SavedSearches): vo
       },
     },
     async (request) =>
-      presentSearch(await savedSearches.find(signedIn(request), request.params.id)),
+      presentSearch(await savedSearches.find(getSignedInUser(request), request.params.id)),
   );
 
   app.patch(
@@ -185,7 +185,9 @@ export function savedSearchRoutes(app: Server, savedSearches: SavedSearches): vo
     },
     async (request) => {
       const { id: searchId } = request.params;
-      return presentSearch(await savedSearches.change(signedIn(request), searchId, request.body));
+      return presentSearch(
+        await savedSearches.change(getSignedInUser(request), searchId, request.body),
+      );
     },
   );
 
@@ -198,11 +200,11 @@ export function savedSearchRoutes(app: Server, savedSearches: SavedSearches): vo
         summary: 'Deletes a saved search',
         description: 'Its messages stay in their session.',
         params,
-        response: { 200: okAnswer },
+        response: { 200: okResponse },
       },
     },
     async (request) => {
-      await savedSearches.delete(signedIn(request), request.params.id);
+      await savedSearches.delete(getSignedInUser(request), request.params.id);
       return { ok: true as const };
     },
   );

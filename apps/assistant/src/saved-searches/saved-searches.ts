@@ -8,11 +8,11 @@ import {
 } from '../access/permissions.ts';
 import { recordOthersData } from '../admin/audit.ts';
 import { problem } from '../errors.ts';
-import { newestFirst, type Position } from '../pages.ts';
+import { buildTimeOrder, type Position } from '../pages.ts';
 import { lockSession, requireSession } from '../conversations/session-rows.ts';
 import type { SessionService } from '../conversations/sessions.ts';
 import type { Tables } from '../tables.ts';
-import { storableJson } from '../text.ts';
+import { toStorableJson } from '../text.ts';
 import { checkRanges, type Search } from './search.ts';
 
 /** Maximum number of searches of a user. Each search causes requests to the collector. */
@@ -82,7 +82,7 @@ export function createSavedSearches({
           named === undefined
             ? await createSession(trx, user, name)
             : await lockOwnSession(trx, { sessionId: named, userId: user.id });
-        const values = { name, search: storableJson(search), every_minutes, paused };
+        const values = { name, search: toStorableJson(search), every_minutes, paused };
         return trx
           .insertInto('saved_searches')
           .values({ user_id: user.id, session_id, ...values })
@@ -117,7 +117,7 @@ export function createSavedSearches({
           .set({
             ...values,
             ...(sessionId !== undefined && { session_id: sessionId }),
-            ...(search !== undefined && { search: storableJson(search) }),
+            ...(search !== undefined && { search: toStorableJson(search) }),
             updated_at: sql<Date>`now()`,
           })
           .where('id', '=', id)
@@ -169,7 +169,7 @@ async function lockOwnSession(
   throw problem('session_not_found');
 }
 
-const searchOrder = newestFirst('created_at');
+const searchOrder = buildTimeOrder('created_at');
 
 const columns = [
   'id',

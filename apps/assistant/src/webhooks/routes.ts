@@ -6,7 +6,7 @@ import { problem } from '../errors.ts';
 import type { Provider } from '../identity/provider/provider.ts';
 import { toRequestError } from '../identity/provider/transport.ts';
 import { disableCaching } from '../identity/routes.ts';
-import { nullable, okAnswer, timestamp, userId as userIdSchema } from '../schema.ts';
+import { nullable, okResponse, timestamp, userId as userIdSchema } from '../schema.ts';
 import type { Tables } from '../tables.ts';
 import { type EventReceiver, listWebhooks, parseEvent, type Receipt, toLabel } from './events.ts';
 import type { VerifySignature } from './signature.ts';
@@ -80,7 +80,7 @@ function webhookRoute(app: Server, { receiver, verify }: WebhookDeps): void {
           'Signed with IDP_WEBHOOK_SECRET: as Standard Webhooks says, or with the HMAC-SHA256 of the body, in ' +
           'hex or base64, in IDP_WEBHOOK_SIGNATURE_HEADER. Unknown events change nothing.',
         body: { content: { 'application/json': { schema: webhookBody } } },
-        response: { 200: okAnswer },
+        response: { 200: okResponse },
       },
     },
     async ({ headers, body: bytes, log }) => {
@@ -137,7 +137,7 @@ function logoutTokenRoute(app: Server, { receiver, provider, hasDiscovery }: Web
         description:
           'OpenID Connect Back-Channel Logout 1.0. A token with `sid` ends the sign-ins of that session at the provider, one without it all sign-ins of `sub`.',
         body: { content: { [FORM]: { schema: logoutBody } } },
-        response: { 200: okAnswer },
+        response: { 200: okResponse },
       },
     },
     async ({ body, log }) => {

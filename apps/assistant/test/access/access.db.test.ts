@@ -8,7 +8,7 @@ import { sampleAccounts } from '@oselya/dev-idp';
 import { createLogger, createServer, registerHealthRoutes } from '@oselya/kit';
 import { until } from '@oselya/testing';
 import { sql } from 'kysely';
-import { guardRoutes, signedIn } from '../../src/access/guards.ts';
+import { guardRoutes, getSignedInUser } from '../../src/access/guards.ts';
 import {
   accessScope,
   hasPermission,
@@ -322,7 +322,7 @@ suite('permissions', () => {
     for (const url of ['/forgotten', '/healthy', '/health/secrets', '/docs/x', '/metrics/x']) {
       assert.throws(() => server.get(url, () => ({})), /does not declare its access/, url);
     }
-    server.get('/mistake', { config: { access: 'public' } }, (request) => signedIn(request));
+    server.get('/mistake', { config: { access: 'public' } }, (request) => getSignedInUser(request));
     registerHealthRoutes(server, {});
     for (const url of ['/health', '/health/live', '/openapi.json', '/docs/json']) {
       assert.equal((await server.inject(url)).statusCode, 200);

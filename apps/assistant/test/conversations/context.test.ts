@@ -4,7 +4,7 @@ import { ProblemError } from '@oselya/kit';
 import type { ChatMessage, ChatPart, ChatRequest } from '@oselya/model';
 import fc from 'fast-check';
 import { Type } from 'typebox';
-import { maxAnswerTokens } from '../../src/config.ts';
+import { computeMaxAnswerTokens } from '../../src/config.ts';
 import { FIXED_AGENT_LIMITS, runAgent } from '../../src/conversations/agent/agent.ts';
 import { buildContext } from '../../src/conversations/agent/context.ts';
 import {
@@ -338,7 +338,7 @@ const conversation = fc
   })
   .map(({ ofMost, ...rest }) => ({
     ...rest,
-    outputTokens: Math.max(1, Math.floor(ofMost * maxAnswerTokens(rest.contextTokens))),
+    outputTokens: Math.max(1, Math.floor(ofMost * computeMaxAnswerTokens(rest.contextTokens))),
   }));
 
 type Chosen = typeof conversation extends fc.Arbitrary<infer Value> ? Value : never;

@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict';
 import { after, beforeEach, test } from 'node:test';
+import { until } from '@oselya/testing';
 import fc from 'fast-check';
 import { listing } from '../helpers/scripted-collector.ts';
 import { SocketClient } from '../helpers/socket-client.ts';
-import { until } from '../helpers/until.ts';
 import { openStage, openRawClient, type RawClient } from './stage.ts';
 
 const stage = await openStage();

@@ -1,6 +1,7 @@
 import type { Browser } from '../helpers/assistant.ts';
 import assert from 'node:assert/strict';
 import { beforeEach, test, type TestContext } from 'node:test';
+import { until } from '@oselya/testing';
 import type { Server } from '@oselya/kit';
 import { chunk, createStreamedResponse, createToolCallChunk } from '@oselya/model/testing';
 import { sql } from 'kysely';
@@ -14,7 +15,6 @@ import { person } from '../helpers/people.ts';
 import { listing } from '../helpers/scripted-collector.ts';
 import { gate } from '../helpers/scripted-model.ts';
 import { SocketClient } from '../helpers/socket-client.ts';
-import { until } from '../helpers/until.ts';
 import { SECRET, send } from '../webhooks/signing.ts';
 import { listening, openStage, openRawClient, type RawClient } from './stage.ts';
 

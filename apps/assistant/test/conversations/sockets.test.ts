@@ -3,6 +3,7 @@ import { once } from 'node:events';
 import { type IncomingMessage, request } from 'node:http';
 import { after, test } from 'node:test';
 import { setImmediate } from 'node:timers/promises';
+import { until } from '@oselya/testing';
 import { ProblemError } from '@oselya/kit';
 import { clientMessages, closings } from '@oselya/protocol';
 import { Type } from 'typebox';
@@ -23,7 +24,6 @@ import {
   sid,
   answeredBySessions,
 } from '../helpers/sockets.ts';
-import { until } from '../helpers/until.ts';
 
 const ORIGINS = [
   [undefined, 101],

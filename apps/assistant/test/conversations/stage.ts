@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import type { TestContext } from 'node:test';
+import { until } from '@oselya/testing';
 import {
   type StreamedAnswer,
   type ReceivedMessage,
@@ -20,7 +21,6 @@ import { person } from '../helpers/people.ts';
 import { startScriptedCollector } from '../helpers/scripted-collector.ts';
 import { startScriptedModel } from '../helpers/scripted-model.ts';
 import { type Frame, SocketClient } from '../helpers/socket-client.ts';
-import { until } from '../helpers/until.ts';
 
 /** The permissions that a conversation needs. */
 export const CHAT_PERMISSIONS = [

@@ -1,12 +1,12 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { until } from '@oselya/testing';
 import { createModelClient } from '@oselya/model';
 import { sql } from 'kysely';
 import { summarizeEarlier } from '../../src/conversations/agent/summaries.ts';
 import { listMessages } from '../../src/conversations/messages.ts';
 import { person } from '../helpers/people.ts';
 import { type Conversation, gate } from '../helpers/scripted-model.ts';
-import { until } from '../helpers/until.ts';
 import { addMessages, openStage, openRawClient, type RawClient } from './stage.ts';
 
 const CONTEXT_TOKENS = 16_384;

@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import type { ServerResponse } from 'node:http';
 import { join } from 'node:path';
 import { test, type TestContext } from 'node:test';
+import { until } from '@oselya/testing';
 import { chunk, createStreamedResponse } from '@oselya/model/testing';
 import { sql } from 'kysely';
 import { createTurnReaper } from '../../src/conversations/end-turn.ts';
@@ -12,7 +13,6 @@ import { createMemory } from '../../src/memory/memory.ts';
 import { person, userOf } from '../helpers/people.ts';
 import { listing } from '../helpers/scripted-collector.ts';
 import { gate } from '../helpers/scripted-model.ts';
-import { until } from '../helpers/until.ts';
 import { folderOf, profile } from '../profiles/folder.ts';
 import {
   openChatClient,

@@ -3,6 +3,7 @@ import { createLogger } from '@oselya/kit';
 import { FIXED_AGENT_LIMITS } from '../../src/conversations/agent/agent.ts';
 import assert from 'node:assert/strict';
 import { test, type TestContext } from 'node:test';
+import { until } from '@oselya/testing';
 import { closeServer } from '@oselya/kit';
 import type { ChatPart, ChatRequest } from '@oselya/model';
 import { sql } from 'kysely';
@@ -16,7 +17,6 @@ import { SHIPPED_PROFILES } from '../../src/profiles/profiles.ts';
 import { userOf } from '../helpers/people.ts';
 import { listing } from '../helpers/scripted-collector.ts';
 import { gate } from '../helpers/scripted-model.ts';
-import { until } from '../helpers/until.ts';
 import { openFolder } from '../profiles/folder.ts';
 import {
   openChatClient,

@@ -13,7 +13,6 @@ import { openAssistant, type Browser } from '../helpers/assistant.ts';
 import { person } from '../helpers/people.ts';
 import { gate } from '../helpers/scripted-model.ts';
 import { SocketClient } from '../helpers/socket-client.ts';
-import { until } from '../helpers/until.ts';
 import {
   countBlocked,
   cutAtDatabase,
@@ -35,7 +34,7 @@ import {
   startModelServer,
   type ScriptedResponse,
 } from '@oselya/model/testing';
-import { atEnd } from '@oselya/testing';
+import { atEnd, until } from '@oselya/testing';
 import { cutConnections } from '@oselya/testing/database';
 import { sql } from 'kysely';
 import { createHmac } from 'node:crypto';

@@ -1,12 +1,11 @@
 import { once } from 'node:events';
 import { type AddressInfo, connect, createServer, type Socket } from 'node:net';
 import { join } from 'node:path';
-import { startProcess as start } from '@oselya/testing';
+import { startProcess as start, until } from '@oselya/testing';
 import { type Kysely, type RawBuilder, sql, type Transaction } from 'kysely';
 import pg from 'pg';
 import type { Tables } from '../../src/tables.ts';
 import type { Browser, TestAssistant } from '../helpers/assistant.ts';
-import { until } from '../helpers/until.ts';
 
 /** A server that a test can make unreachable. */
 export type Cut = {

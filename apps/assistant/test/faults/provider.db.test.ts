@@ -1,6 +1,5 @@
 import assert from 'node:assert/strict';
 import { openAssistant, type Browser } from '../helpers/assistant.ts';
-import { until } from '../helpers/until.ts';
 import { type Fault } from '../scripted-provider.ts';
 import {
   send,
@@ -16,6 +15,7 @@ import { type ServerResponse } from 'node:http';
 import { beforeEach, suite, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { gzipSync } from 'node:zlib';
+import { until } from '@oselya/testing';
 
 suite('outage of the provider', async () => {
   const MEBIBYTE = 1024 * 1024;

@@ -4,7 +4,7 @@ import { once } from 'node:events';
 import type { Socket } from 'node:net';
 import { beforeEach, test } from 'node:test';
 import { createLogger, createServer, ProblemError, type Server } from '@oselya/kit';
-import { openSocket } from '@oselya/testing';
+import { openSocket, until } from '@oselya/testing';
 import { parse } from 'content-disposition';
 import {
   createFiles,
@@ -18,7 +18,6 @@ import type { User } from '../../src/access/permissions.ts';
 import { type Browser, openAssistant } from '../helpers/assistant.ts';
 import { pages, SEVERAL_PEOPLE, signInUsers, userOf } from '../helpers/people.ts';
 import { gate } from '../helpers/scripted-model.ts';
-import { until } from '../helpers/until.ts';
 import { addSessions, drainAudit } from '../conversations/stage.ts';
 
 const assistant = await openAssistant(SEVERAL_PEOPLE);

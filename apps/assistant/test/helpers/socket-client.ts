@@ -1,7 +1,7 @@
 import { once } from 'node:events';
+import { until } from '@oselya/testing';
 import { WebSocket } from 'ws';
 import { checkFrame, checkAccepted } from './asyncapi.ts';
-import { until } from './until.ts';
 
 /** A message of the server. */
 export type Frame = {

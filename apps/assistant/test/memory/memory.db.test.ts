@@ -1,12 +1,12 @@
 import assert from 'node:assert/strict';
 import { beforeEach, test } from 'node:test';
+import { until } from '@oselya/testing';
 import { sql } from 'kysely';
 import { createMemory } from '../../src/memory/memory.ts';
-import { positions } from '../../src/pages.ts';
+import { positionCursors } from '../../src/pages.ts';
 import { type Browser, openAssistant } from '../helpers/assistant.ts';
 import { pages, person } from '../helpers/people.ts';
 import { gate } from '../helpers/scripted-model.ts';
-import { until } from '../helpers/until.ts';
 
 const assistant = await openAssistant({ IDP_USER_MAX_AGE_SECONDS: '3600' });
 const { db } = assistant;
@@ -248,7 +248,7 @@ test('Admins see all memory, readers only memory with an owner, and reads are re
   const reading = { actor_id: 'admin', user_id: 'olena', details: { data: 'memory_facts' } };
   assert.deepEqual(await readings(), [reading]);
   // A count reveals facts that the page does not show.
-  const beyond = positions.write([Date.UTC(1970, 0, 2) * 1000, '']);
+  const beyond = positionCursors.write([Date.UTC(1970, 0, 2) * 1000, '']);
   const search = `/admin/memory?user_id=olena&q=of&cursor=${beyond}`;
   assert.deepEqual((await admin.get(search)).json(), { facts: [], count: 1 });
   assert.deepEqual(await readings(), [reading, reading]);

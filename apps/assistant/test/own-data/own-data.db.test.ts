@@ -1,14 +1,14 @@
 import assert from 'node:assert/strict';
 import { after, test } from 'node:test';
+import { until } from '@oselya/testing';
 import { createLogger, createServer } from '@oselya/kit';
 import { sql } from 'kysely';
 import { createMemory } from '../../src/memory/memory.ts';
 import { exportOwnData } from '../../src/own-data/export.ts';
-import { ownDataRoutes } from '../../src/own-data/routes.ts';
+import { registerOwnDataRoutes } from '../../src/own-data/routes.ts';
 import { openStage, openRawClient } from '../conversations/stage.ts';
 import { person, userOf } from '../helpers/people.ts';
 import { gate } from '../helpers/scripted-model.ts';
-import { until } from '../helpers/until.ts';
 
 const stage = await openStage();
 const { app, db, model, url } = stage;
@@ -240,7 +240,7 @@ async function startServer(beforeRows: () => Promise<void>): Promise<string> {
       return result;
     },
   });
-  ownDataRoutes(server, held, { maxExports: 1 });
+  registerOwnDataRoutes(server, held, { maxExports: 1 });
   after(() => {
     server.server.closeAllConnections();
     return server.close();

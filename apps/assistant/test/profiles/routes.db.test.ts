@@ -2,9 +2,9 @@ import assert from 'node:assert/strict';
 import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { test } from 'node:test';
+import { until } from '@oselya/testing';
 import { openAssistant } from '../helpers/assistant.ts';
 import { pages, person, SEVERAL_PEOPLE } from '../helpers/people.ts';
-import { until } from '../helpers/until.ts';
 import { listening } from '../conversations/stage.ts';
 import { folderOf, profile } from './folder.ts';
 

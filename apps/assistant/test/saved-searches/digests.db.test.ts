@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { beforeEach, test } from 'node:test';
+import { until } from '@oselya/testing';
 import { sql } from 'kysely';
 import { composeDigest } from '../../src/saved-searches/digest-text.ts';
 import { toCandidates } from '../../src/saved-searches/feed.ts';
@@ -7,7 +8,6 @@ import { openChatClient } from '../conversations/stage.ts';
 import { startProcess, untilBlocked, whileLocked } from '../faults/helpers.ts';
 import { listing } from '../helpers/scripted-collector.ts';
 import { gate } from '../helpers/scripted-model.ts';
-import { until } from '../helpers/until.ts';
 import { KEEPER, openDigestStage, sorted } from './stage.ts';
 
 const stage = await openDigestStage();

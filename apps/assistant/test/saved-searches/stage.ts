@@ -1,3 +1,4 @@
+import { until } from '@oselya/testing';
 import { createLogger } from '@oselya/kit';
 import { sql } from 'kysely';
 import { Registry } from 'prom-client';
@@ -8,7 +9,6 @@ import { createDigestMetrics } from '../../src/saved-searches/metrics.ts';
 import { openStage } from '../conversations/stage.ts';
 import { startScriptedFeed } from '../helpers/scripted-feed.ts';
 import { gate } from '../helpers/scripted-model.ts';
-import { until } from '../helpers/until.ts';
 
 /** The permissions of a user with saved searches. */
 export const KEEPER = ['svc.tools.use', 'svc.profiles.use'] as const;

@@ -1,11 +1,11 @@
 import assert from 'node:assert/strict';
 import { beforeEach, test } from 'node:test';
+import { until } from '@oselya/testing';
 import type { Server } from '@oselya/kit';
 import { type JWTPayload, SignJWT, UnsecuredJWT } from 'jose';
 import { USER_CHANNEL } from '../../src/identity/revocation.ts';
 import { Browser, openAssistant } from '../helpers/assistant.ts';
 import { makeSigningKey } from '../scripted-provider.ts';
-import { until } from '../helpers/until.ts';
 import { OLENA } from '../scripted-provider.ts';
 
 const { db, provider, lines, instance, row, expire, listen } = await openAssistant({

@@ -1,11 +1,11 @@
 import assert from 'node:assert/strict';
 import { createHash, randomBytes } from 'node:crypto';
 import { beforeEach, test } from 'node:test';
+import { until } from '@oselya/testing';
 import { sql } from 'kysely';
 import { parseEvent } from '../../src/webhooks/events.ts';
 import { createVerifier } from '../../src/webhooks/signature.ts';
 import { Browser, endEveryOtherDeletion, openAssistant } from '../helpers/assistant.ts';
-import { until } from '../helpers/until.ts';
 import { OLENA } from '../scripted-provider.ts';
 import { hmac, hmacHeaders, post, SECRET, send, standardHeaders } from './signing.ts';
 

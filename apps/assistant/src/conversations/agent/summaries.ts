@@ -4,7 +4,7 @@ import type { AccessScope } from '../../access/permissions.ts';
 import { whereSessionInScope } from '../session-rows.ts';
 import { listOldestMessages, type MessagePosition } from '../messages.ts';
 import type { Tables } from '../../tables.ts';
-import { shortenText, storable } from '../../text.ts';
+import { shortenText, toStorableText } from '../../text.ts';
 import { toModelText, readUsedTools, type StoredMessage } from './request.ts';
 import { readText } from './title.ts';
 import {
@@ -83,7 +83,7 @@ export async function summarizeEarlier(
     if (last === undefined) break;
     const parts = model.streamChat({ ...request, signal });
     const completion = await readText(parts, request.maxOutputTokens);
-    const text = cutToTokens(storable(completion).trim(), summaryTokens);
+    const text = cutToTokens(toStorableText(completion).trim(), summaryTokens);
     if (text === '') {
       throw new ModelError('MODEL_INVALID_OUTPUT', 'The model gave an empty summary.');
     }
@@ -176,7 +176,7 @@ async function storeConversationSummary(
   const { rows } = await sql<Parameters<typeof toSummary>[0]>`
     insert into conversation_summaries as stored
       (session_id, summary, through_sent_us, through_position, revision)
-    select id, ${storable(next.text)}, ${sentUs}::bigint, ${position}::bigint, ${next.revision + 1}::integer
+    select id, ${toStorableText(next.text)}, ${sentUs}::bigint, ${position}::bigint, ${next.revision + 1}::integer
     from conversation_sessions where id = ${sessionId}
     on conflict (session_id) do update set
       summary = excluded.summary, through_sent_us = excluded.through_sent_us,

@@ -1,5 +1,5 @@
 import type { ChatPart, ModelClient } from '@oselya/model';
-import { cutText, storable } from '../../text.ts';
+import { cutText, toStorableText } from '../../text.ts';
 import { cutToTokens } from './window.ts';
 
 /** Upper bound of the average token length in characters, in any language. */
@@ -53,7 +53,7 @@ export async function generateTitle(
     signal,
   });
   const title = await readText(parts, MAX_TITLE_TOKENS, hasLine);
-  const [line = ''] = storable(title).trim().split('\n');
+  const [line = ''] = toStorableText(title).trim().split('\n');
   const unquoted = line.trim().replace(/^["'«“]+|["'»”.]+$/gu, '');
   return cutText(unquoted, MAX_TITLE_LENGTH).trim();
 }

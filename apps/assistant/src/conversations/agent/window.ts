@@ -1,6 +1,6 @@
 import type { ProblemError } from '@oselya/kit';
 import type { ChatMessage, ChatRequest } from '@oselya/model';
-import { maxAnswerTokens } from '../../config.ts';
+import { computeMaxAnswerTokens } from '../../config.ts';
 import { problem } from '../../errors.ts';
 import type { Profile } from '../../profiles/profile-file.ts';
 import { cutToBytes } from '../../text.ts';
@@ -82,7 +82,7 @@ export function divideWindow(contextTokens: number, fixed: number) {
   const base = Math.min(contextTokens, free * 1.25);
   return {
     /** Maximum size of the first request. Earlier messages are summarized if they do not fit. */
-    request: contextTokens - Math.min(maxAnswerTokens(contextTokens), Math.ceil(free / 2)),
+    request: contextTokens - Math.min(computeMaxAnswerTokens(contextTokens), Math.ceil(free / 2)),
     facts: Math.floor(base / 8),
     about: Math.floor(base / 16),
     files: Math.floor(base / 16),
