@@ -14,7 +14,7 @@ export const limitDecoding = pLimit(2);
 /** Separate limit for HTTP requests, so that they do not wait for jobs. */
 export const limitRequestDecoding = pLimit(1);
 
-/** Reads the first frame of an animation, and rejects truncated files but not minor defects. */
+/** Options to read the first frame of an animation, and to reject truncated files but not minor defects. */
 const SHARP_OPTIONS: SharpOptions = {
   limitInputPixels: MAX_PIXELS,
   pages: 1,
@@ -158,7 +158,7 @@ export async function computeFingerprint(content: Uint8Array): Promise<string> {
 
 /**
  * Maximum number of different bits in the fingerprints of copies; other images differ in about thirty. With up to three
- * bits one of the four runs is equal, so copies are always found; with five bits in three of four cases.
+ * different bits, one of the four runs is equal, so every copy is found. With five bits, three of four copies are found.
  */
 export const MAX_COPY_DISTANCE = 5;
 

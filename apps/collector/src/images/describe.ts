@@ -32,7 +32,7 @@ const MAX_DESCRIPTION_LENGTH = 2000;
 
 /** Number of outages after which an image is recorded as their cause. */
 const MAX_OUTAGES = 3;
-/** The same for rate limits, which often end by themselves. */
+/** Number of rate limits after which an image is recorded as their cause. */
 const MAX_RATE_LIMITS = 5;
 
 /** Error code of an image that is missing or corrupt in the store. */
@@ -213,7 +213,7 @@ function isCausedByImage(error: unknown): error is ModelError {
   );
 }
 
-/** Returns a listing's images that meet a condition, each with its first position. */
+/** Returns a listing's images that meet a condition. An image that appears twice has its first position. */
 function listImages(db: Kysely<Tables>, listingId: number, condition: RawBuilder<boolean>) {
   return db
     .selectFrom('listing_images')
@@ -235,8 +235,8 @@ function isNew({ requested_model, prompt_version }: DescriberVersion): RawBuilde
 }
 
 /**
- * Returns the SQL condition that a row of `images` has no description by this model and prompt, and no lasting error
- * of theirs.
+ * Returns the SQL condition that a row of `images` has neither a description nor a permanent error from this model and
+ * prompt.
  */
 export function isOutdated({
   requested_model: model,

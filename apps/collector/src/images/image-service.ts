@@ -209,7 +209,7 @@ export function createImageService(options: ImageServiceOptions) {
       return recordAndDescribe(job, results, { fileNames: files.map(({ name }) => name) });
     },
 
-    /** Describes a listing's images that have no description, or with `outdated` an outdated one. Returns how many. */
+    /** Describes a listing's images without a description, or with `outdated` the outdated ones. Returns their number. */
     describeAll: async (job: ListingJob, { outdated } = { outdated: false }): Promise<number> =>
       (await describe?.(job, {
         only: outdated ? 'outdated' : 'undescribed',

@@ -71,7 +71,7 @@ export function createUrlCheck(options: {
 }
 
 async function resolveHost(host: string, lookup: Lookup): Promise<ResolvedAddress[]> {
-  // Even ENOTFOUND can be temporary.
+  // Every failed lookup can be temporary, even ENOTFOUND.
   const addresses = await lookup(host).catch((cause: unknown) => {
     throw new FetchError('The host of the address was not found', { retryable: true, cause });
   });
