@@ -1,6 +1,6 @@
 import { randomBytes } from 'node:crypto';
-import type { Readable, Writable } from 'node:stream';
 import { resolve } from 'node:path';
+import type { Readable, Writable } from 'node:stream';
 import type { ConnectOptions, Database } from '@oselya/db';
 import { Command, type ErrorOptions, type HelpContext, InvalidArgumentError } from 'commander';
 import { oneLine } from './terminal.ts';
@@ -18,7 +18,7 @@ export type Io = {
 
 /** Context of a command. */
 export type Context = Io & {
-  print: (line: string) => void;
+  print: (...lines: string[]) => void;
   /** Sets the exit status of a command that ends without an error. */
   exitWith: (status: number) => void;
 };
@@ -35,38 +35,43 @@ export class OneLineCommand extends Command {
   }
 
   override error(message: string, options?: ErrorOptions): never {
-    const wrong = oneLine(message)
+    const text = oneLine(message)
       .replace(/^error: /, '')
       .replace(/\.$/, '');
-    return super.error(`oselya: ${wrong}: see ${this.path()} --help`, options);
+    return super.error(`oselya: ${text}: see ${this.path()} --help`, options);
   }
 
   /** Overridden because Commander prints the whole help for a missing or unknown command. */
   override helpInformation(context?: HelpContext): string {
     if (context?.error) this.error('a command is missing');
     const [first = '-'] = this.args;
-    if (this.commands.length > 0 && !first.startsWith('-'))
+    if (this.commands.length > 0 && !first.startsWith('-')) {
       this.error(`unknown command '${first}'`);
+    }
     return super.helpInformation(context);
   }
 
   private path(): string {
-    return this.parent instanceof OneLineCommand
-      ? `${this.parent.path()} ${this.name()}`
-      : this.name();
+    const { parent } = this;
+    return parent instanceof OneLineCommand ? `${parent.path()} ${this.name()}` : this.name();
   }
 }
 
 /**
- * Formats the text below the help of a command.
- * @param needs Required services, with the variables that locate them.
- * @param note Additional sentence.
+ * Adds a command with its help.
+ * @param help.needs Required services, with the variables that locate them.
+ * @param help.note Additional sentence.
  */
-export function formatHelp(needs: string, note: string): string {
-  return `
-It needs ${needs}
-${note}
+export function addCommand(
+  program: Command,
+  name: string,
+  help: { description: string; usage?: string; needs: string; note: string },
+): Command {
+  const after = `${help.usage ?? ''}
+It needs ${help.needs}
+${help.note}
 Every variable is in docs/configuration.md.`;
+  return program.command(name).description(help.description).addHelpText('after', after);
 }
 
 // A copy of the schema's pattern keeps the collector out of --help; a test compares the two.
@@ -98,12 +103,12 @@ export const INTERRUPTED_STATUS = 130;
 /** Creates a signal that aborts on the first Ctrl-C. A second Ctrl-C ends the process. */
 export function createInterruptSignal(): AbortSignal {
   const controller = new AbortController();
-  const stop = () => {
+  const onSignal = () => {
     if (controller.signal.aborted) process.exit(INTERRUPTED_STATUS);
     controller.abort();
   };
-  process.on('SIGINT', stop);
-  process.on('SIGTERM', stop);
+  process.on('SIGINT', onSignal);
+  process.on('SIGTERM', onSignal);
   return controller.signal;
 }
 
@@ -115,7 +120,7 @@ type DatabaseConfig = { DATABASE_URL?: string; DATA_DIR: string };
  */
 export async function openDatabase<Schema>(
   config: DatabaseConfig,
-  context: Pick<Context, 'stderr'>,
+  context: Context,
   options: Pick<ConnectOptions, 'queryTimeoutMs'> = {},
 ): Promise<Database<Schema> & AsyncDisposable> {
   const { connect } = await import('@oselya/db');
@@ -125,13 +130,19 @@ export async function openDatabase<Schema>(
   return { ...database, [Symbol.asyncDispose]: database.close };
 }
 
-/** Warns that the embedded database is used, which is rarely intended on a server. */
-export function warnAboutEmbeddedDatabase(
-  { DATABASE_URL: url, DATA_DIR: dataDir }: DatabaseConfig,
-  { stderr }: Pick<Context, 'stderr'>,
-): void {
-  if (url !== undefined) return;
-  stderr.write(`DATABASE_URL is not set: the embedded database in ${resolve(dataDir)} is used.\n`);
+/** Opens the database and the model of the collector for a maintenance command. */
+export async function openCollector(context: Context) {
+  const { openMaintenance, readConfig } = await import('@oselya/collector');
+  const maintenance = await openMaintenance(context.env);
+  warnAboutEmbeddedDatabase(readConfig(context.env, { api: false }), context);
+  return maintenance;
+}
+
+/** Warns about the embedded database, because an operator of a server rarely intends to use it. */
+function warnAboutEmbeddedDatabase(config: DatabaseConfig, { stderr }: Context): void {
+  if (config.DATABASE_URL !== undefined) return;
+  const folder = resolve(config.DATA_DIR);
+  stderr.write(`DATABASE_URL is not set: the embedded database in ${folder} is used.\n`);
 }
 
 /** Generates an encryption key: 32 bytes in URL-safe base64. Specification 000, Configuration. */

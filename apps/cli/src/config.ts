@@ -5,7 +5,7 @@ import type { CollectorConnection } from './http.ts';
 const DEFAULT_ASSISTANT_PORT = 8000;
 const DEFAULT_COLLECTOR_PORT = 8001;
 
-/** One year: the upper limit of token lifetimes. */
+/** One year. */
 const MAX_TOKEN_SECONDS = 31_536_000;
 
 const tokenSeconds = (fallback: number) =>
@@ -24,18 +24,15 @@ export const devConfig = Type.Object({
   DEV_IDP_REFRESH_TOKEN_SECONDS: tokenSeconds(2_592_000),
 });
 
+const collectorUrlSchema = Type.String({
+  pattern: '^https?://[^\\s/?#@]+(/[^\\s?#]*)?$',
+  description: 'must be the http or https address of the collector',
+});
+
 /** Variables of commands that use a running collector. Contract 1. */
 export const clientConfig = Type.Object({
   COLLECTOR_PORT: port(DEFAULT_COLLECTOR_PORT),
-  COLLECTOR_URL: Type.Optional(
-    Type.Refine(
-      Type.String({
-        pattern: '^https?://[^\\s/?#@]+(/[^\\s?#]*)?$',
-        description: 'must be the http or https address of the collector',
-      }),
-      (value) => URL.canParse(value),
-    ),
-  ),
+  COLLECTOR_URL: Type.Optional(Type.Refine(collectorUrlSchema, (value) => URL.canParse(value))),
   COLLECTOR_API_KEY: Type.Optional(
     Type.String({
       pattern: '^[\\w.~+/-]+=*$',
@@ -45,18 +42,15 @@ export const clientConfig = Type.Object({
   ),
 });
 
+const originSchema = Type.String({
+  pattern: '^https?://',
+  description: 'must be the public origin of the assistant, such as https://oselya.example',
+});
+
 /** Variables of `oselya chat`. Contract 1. */
 export const chatConfig = Type.Object({
   ASSISTANT_PORT: port(DEFAULT_ASSISTANT_PORT),
-  BASE_URL: Type.Optional(
-    Type.Refine(
-      Type.String({
-        pattern: '^https?://',
-        description: 'must be the public origin of the assistant, such as https://oselya.example',
-      }),
-      (value) => parseOrigin(value) !== undefined,
-    ),
-  ),
+  BASE_URL: Type.Optional(Type.Refine(originSchema, (value) => parseOrigin(value) !== undefined)),
 });
 
 /** Parses an origin, with or without a trailing slash. Returns undefined for other texts. */
@@ -65,12 +59,9 @@ export function parseOrigin(text: string): string | undefined {
   return /^https?:/.test(origin) && URL.parse(origin)?.origin === origin ? origin : undefined;
 }
 
-/** Returns the URL of the configured assistant. It is the public origin, because sign-in requires that origin. */
-export function resolveAssistantUrl({
-  BASE_URL,
-  ASSISTANT_PORT,
-}: Static<typeof chatConfig>): string {
-  return parseOrigin(BASE_URL ?? `http://127.0.0.1:${ASSISTANT_PORT}`) ?? '';
+/** Returns the URL of the configured assistant: the public origin, because sign-in requires that origin. */
+export function resolveAssistantUrl(config: Static<typeof chatConfig>): string {
+  return parseOrigin(config.BASE_URL ?? `http://127.0.0.1:${config.ASSISTANT_PORT}`) ?? '';
 }
 
 /** Default URL of the assistant. */
@@ -78,18 +69,13 @@ export const DEFAULT_ASSISTANT_URL = resolveAssistantUrl({
   ASSISTANT_PORT: DEFAULT_ASSISTANT_PORT,
 });
 
-/** Returns the URL of a collector on this machine. */
-function getLocalCollectorUrl(collectorPort: number): string {
-  return `http://127.0.0.1:${collectorPort}`;
-}
-
 /** Returns the URL and API key of the configured collector. */
 export function resolveCollector(config: Static<typeof clientConfig>): CollectorConnection {
-  return {
-    url: config.COLLECTOR_URL ?? getLocalCollectorUrl(config.COLLECTOR_PORT),
-    apiKey: config.COLLECTOR_API_KEY,
-  };
+  const { COLLECTOR_URL: url, COLLECTOR_PORT: localPort, COLLECTOR_API_KEY: apiKey } = config;
+  return { url: url ?? `http://127.0.0.1:${localPort}`, apiKey };
 }
 
 /** Default URL of the collector. */
-export const DEFAULT_COLLECTOR_URL = getLocalCollectorUrl(DEFAULT_COLLECTOR_PORT);
+export const DEFAULT_COLLECTOR_URL = resolveCollector({
+  COLLECTOR_PORT: DEFAULT_COLLECTOR_PORT,
+}).url;

@@ -20,28 +20,29 @@ export type HttpResponse = { status: number; headers: Headers; body: unknown };
 
 /**
  * Sends a request. Redirects are not followed, because they would carry a key or a cookie elsewhere.
- * @throws The errors of `fetch`, also after a minute without an answer; `getFailureReason` shortens them.
+ * @throws The errors of `fetch`, also after a minute without a response; `getFailureReason` shortens them.
  */
 export async function sendRequest(
   url: string,
   { method = 'GET', headers = {}, body }: HttpRequest,
 ): Promise<HttpResponse> {
-  const answer = await fetch(url, {
+  const response = await fetch(url, {
     method,
     headers: { ...(body !== undefined && { 'content-type': 'application/json' }), ...headers },
     ...(body !== undefined && { body: JSON.stringify(body) }),
     redirect: 'manual',
     signal: AbortSignal.timeout(TIMEOUT_MS),
   });
+  const { status } = response;
   const chunks: Uint8Array[] = [];
   let length = 0;
-  for await (const chunk of answer.body ?? []) {
+  for await (const chunk of response.body ?? []) {
     length += chunk.length;
-    if (length > MAX_RESPONSE_BYTES) break;
+    if (length > MAX_RESPONSE_BYTES) return { status, headers: response.headers, body: undefined };
     chunks.push(chunk);
   }
-  const text = length > MAX_RESPONSE_BYTES ? '' : new TextDecoder().decode(Buffer.concat(chunks));
-  return { status: answer.status, headers: answer.headers, body: parseJson(text) };
+  const text = new TextDecoder().decode(Buffer.concat(chunks));
+  return { status, headers: response.headers, body: parseJson(text) };
 }
 
 /** Parses JSON; returns undefined for any other text. */
@@ -59,9 +60,8 @@ export function getFailureReason(error: unknown): string {
   if (error.name === 'TimeoutError') return `no answer within ${TIMEOUT_MS / 1000} s`;
   // The cause of a fetch error contains the system's error code.
   const { cause } = error;
-  return cause instanceof Error
-    ? ((cause as NodeJS.ErrnoException).code ?? cause.message)
-    : error.message;
+  if (!(cause instanceof Error)) return error.message;
+  return (cause as NodeJS.ErrnoException).code ?? cause.message;
 }
 
 const problemSchema = Type.Object({
@@ -85,7 +85,8 @@ export type CollectorConnection = { url: string; apiKey: string | undefined };
 export class CollectorUnreachableError extends CommandError {
   readonly reason: string;
 
-  constructor(url: string, reason: string, cause: unknown) {
+  constructor(url: string, cause: unknown) {
+    const reason = getFailureReason(cause);
     super(
       `the collector at ${url} cannot be reached (${reason}): start it with npm start, or set COLLECTOR_URL to its address`,
       { cause },
@@ -110,7 +111,7 @@ export async function requestCollector(
       ...rest,
     });
   } catch (cause) {
-    throw new CollectorUnreachableError(url, getFailureReason(cause), cause);
+    throw new CollectorUnreachableError(url, cause);
   }
 }
 
@@ -123,14 +124,14 @@ export function createNotCollectorError(url: string): CommandError {
 
 /**
  * Describes why the collector rejected a request, and the remedy.
- * @param what The rejected request, such as `the search`.
+ * @param subject The rejected request, such as `the search`.
  * @param scope Scope that the API key needs.
  */
 export function describeRejection(
   { status, body }: HttpResponse,
-  { what, scope }: { what: string; scope: string },
+  { subject, scope }: { subject: string; scope: string },
 ): string {
-  const rejected = `the collector rejected ${what} (${status})`;
+  const rejected = `the collector rejected ${subject} (${status})`;
   const problem = parseProblem(body);
   if (problem === undefined) {
     return `${rejected} without a reason: set COLLECTOR_URL to the address of a collector`;

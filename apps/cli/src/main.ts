@@ -1,7 +1,16 @@
 import { statSync } from 'node:fs';
-import { CommanderError } from 'commander';
-import { CommandError, type Io } from './command.ts';
-import { createProgram } from './program.ts';
+import { type Command, CommanderError } from 'commander';
+import manifest from '../package.json' with { type: 'json' };
+import { CommandError, type Context, type Io, OneLineCommand } from './command.ts';
+import { addApiKeyCommand } from './commands/api-key.ts';
+import { addAssignLegacyCommand } from './commands/assign-legacy.ts';
+import { addBackfillCommand } from './commands/backfill-embeddings.ts';
+import { addChatCommand } from './commands/chat.ts';
+import { addEvaluateCommand } from './commands/evaluate.ts';
+import { addIngestCommand } from './commands/ingest.ts';
+import { addReprocessCommand } from './commands/reprocess.ts';
+import { addSearchCommand } from './commands/search.ts';
+import { addServeCommands, addSetUpCommands } from './commands/serve.ts';
 
 /**
  * Runs the `oselya` command in this process. A `.env` file in the working directory adds variables that the
@@ -9,17 +18,17 @@ import { createProgram } from './program.ts';
  * @returns The exit status. Contract 1.
  */
 export async function main(args: string[]): Promise<number> {
-  process.stdout.on('error', (error: NodeJS.ErrnoException) => {
+  const { env, stdin, stdout, stderr } = process;
+  stdout.on('error', (error: NodeJS.ErrnoException) => {
     // A reader such as `head` may close the pipe early. The command still finishes.
     if (error.code === 'EPIPE') return;
     process.once('exit', () => {
       if (process.exitCode) return;
-      process.stderr.write(`oselya: cannot write to standard output: ${error.message}\n`);
+      stderr.write(`oselya: cannot write to standard output: ${error.message}\n`);
       process.exitCode = 1;
     });
   });
-  process.stderr.on('error', () => undefined);
-  const { env, stdin, stdout, stderr } = process;
+  stderr.on('error', () => undefined);
   try {
     // A Python environment may be a folder named `.env`. Named pipes are allowed.
     if (statSync('.env', { throwIfNoEntry: false })?.isDirectory() === false) {
@@ -43,7 +52,9 @@ export async function run(args: string[], io: Io): Promise<number> {
   let status = 0;
   const program = createProgram({
     ...io,
-    print: (line) => void io.stdout.write(`${line}\n`),
+    print: (...lines) => {
+      for (const line of lines) io.stdout.write(`${line}\n`);
+    },
     exitWith: (code) => {
       status = code;
     },
@@ -60,11 +71,64 @@ export async function run(args: string[], io: Io): Promise<number> {
 }
 
 /** Tells whether an error has a message for users. */
-async function isReadable(thrown: Error): Promise<boolean> {
-  if (thrown instanceof CommandError) return true;
-  const [{ DatabaseError }, { StartError }] = await Promise.all([
-    import('@oselya/db'),
-    import('@oselya/kit'),
-  ]);
-  return thrown instanceof StartError || thrown instanceof DatabaseError;
+async function isReadable(error: Error): Promise<boolean> {
+  if (error instanceof CommandError) return true;
+  const { DatabaseError } = await import('@oselya/db');
+  const { StartError } = await import('@oselya/kit');
+  return error instanceof StartError || error instanceof DatabaseError;
+}
+
+const EXIT_STATUS = `
+Each command has a --help of its own. Exit status: 0 done, 1 failed, 2 wrong use, 130 interrupted.
+A file .env in the working directory is read; see docs/configuration.md.`;
+
+const commands: readonly ((program: Command, context: Context) => void)[] = [
+  addServeCommands,
+  addSetUpCommands,
+  addAssignLegacyCommand,
+  addIngestCommand,
+  addSearchCommand,
+  addChatCommand,
+  addBackfillCommand,
+  addReprocessCommand,
+  addEvaluateCommand,
+  addApiKeyCommand,
+  addInventoryCommand,
+];
+
+/**
+ * Creates the `oselya` command. Each subcommand imports its dependencies when it runs, so `--help` starts no
+ * database. Contract 1.
+ */
+function createProgram(context: Context): Command {
+  const program = new OneLineCommand('oselya')
+    .description('Collect, process and search property listings on your own machine.')
+    .version(manifest.version, '-V, --version', 'print the version')
+    .exitOverride()
+    .configureOutput({
+      writeOut: (text) => void context.stdout.write(text),
+      writeErr: (text) => void context.stderr.write(text),
+    })
+    .showSuggestionAfterError()
+    // `inventory` parses its own arguments.
+    .enablePositionalOptions()
+    .helpCommand(false)
+    .addHelpText('after', EXIT_STATUS);
+  for (const add of commands) add(program, context);
+  return program;
+}
+
+/** Adds `oselya inventory`, which parses its own arguments. Contract 5. */
+function addInventoryCommand(program: Command, context: Context): void {
+  program
+    .command('inventory')
+    .description('validate the inventory of network endpoints; see oselya inventory --help')
+    .helpOption(false)
+    .allowUnknownOption()
+    .passThroughOptions()
+    .argument('[arguments...]')
+    .action(async (args: string[]) => {
+      const { runInventoryProcess } = await import('@oselya/inventory/cli');
+      context.exitWith(await runInventoryProcess(args, context));
+    });
 }

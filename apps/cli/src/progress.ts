@@ -18,34 +18,31 @@ export const silentProgress: Progress = {
   stop: () => undefined,
 };
 
-/** Share of the total per progress line if the output is not a terminal. */
-const STEP = 0.1;
-
 /**
  * Shows progress: a bar on a terminal, otherwise a line for each tenth.
- * @param what Plural noun of the counted items, such as `listings`.
+ * @param unit Plural noun of the counted items, such as `listings`.
  * @param output Standard error, so that standard output contains only results.
  */
 export function showProgress(
-  { what, total }: { what: string; total: number },
+  { unit, total }: { unit: string; total: number },
   output: Output,
 ): Progress {
-  if (output.isTTY) return showBar(what, total, output);
+  if (output.isTTY) return showBar(unit, total, output);
   let shown = 0;
   return {
     ...silentProgress,
     update(done, note = '') {
-      if (done < Math.min(total, shown + total * STEP) || done === shown) return;
+      if (done < Math.min(total, shown + total / 10) || done === shown) return;
       shown = done;
-      output.write(`${done} of ${total} ${what}${note === '' ? '' : `: ${note}`}\n`);
+      output.write(`${done} of ${total} ${unit}${note === '' ? '' : `: ${note}`}\n`);
     },
   };
 }
 
-function showBar(what: string, total: number, stream: Output): Progress {
+function showBar(unit: string, total: number, stream: Output): Progress {
   const bar = new SingleBar({
     stream,
-    format: `{bar} {value}/{total} ${what} {note}| {eta_formatted} left`,
+    format: `{bar} {value}/{total} ${unit} {note}| {eta_formatted} left`,
     barCompleteChar: '█',
     barIncompleteChar: '░',
     barsize: 30,
@@ -81,17 +78,17 @@ export async function confirm(
   { signal, onInterrupt }: { signal: AbortSignal | undefined; onInterrupt: () => void },
   { stdin, stderr }: Pick<Io, 'stdin' | 'stderr'>,
 ): Promise<boolean> {
-  const lines = createInterface({ input: stdin, output: stderr });
-  const { promise, resolve } = Promise.withResolvers<string>();
-  lines.once('close', () => resolve(''));
-  lines.once('SIGINT', () => {
+  const terminal = createInterface({ input: stdin, output: stderr });
+  const answer = Promise.withResolvers<string>();
+  terminal.once('close', () => answer.resolve(''));
+  terminal.once('SIGINT', () => {
     onInterrupt();
-    lines.close();
+    terminal.close();
   });
-  signal?.addEventListener('abort', () => lines.close(), { once: true });
-  if (signal?.aborted === true) lines.close();
-  else lines.question(`${question} [y/N] `, resolve);
-  const answer = await promise;
-  lines.close();
-  return /^y(es)?$/i.test(answer.trim());
+  signal?.addEventListener('abort', () => terminal.close(), { once: true });
+  if (signal?.aborted === true) terminal.close();
+  else terminal.question(`${question} [y/N] `, answer.resolve);
+  const isYes = /^y(es)?$/i.test((await answer.promise).trim());
+  terminal.close();
+  return isYes;
 }

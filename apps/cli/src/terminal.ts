@@ -24,3 +24,10 @@ export function printableJson(value: unknown, indent = 2): string {
     (character) => `\\u${character.charCodeAt(0).toString(16).padStart(4, '0')}`,
   );
 }
+
+/** Indents the first lines, and adds the number of the omitted lines. */
+export function formatFirst(lines: readonly string[], limit: number, indent = ''): string[] {
+  const omitted = lines.length - limit;
+  const shown = [...lines.slice(0, limit), ...(omitted > 0 ? [`… and ${omitted} more`] : [])];
+  return shown.map((line) => indent + line);
+}

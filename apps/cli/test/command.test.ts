@@ -1,71 +1,393 @@
 import assert from 'node:assert/strict';
+import { existsSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { suite, test } from 'node:test';
+import type { LegacyReport } from '@oselya/assistant';
+import { PayloadSchema } from '@oselya/collector/payload';
+import {
+  findUnusedUrl,
+  type ReceivedRequest,
+  type ScriptedResponse,
+  startServer,
+} from '@oselya/testing';
 import fc from 'fast-check';
+import { Value } from 'typebox/value';
+import manifest from '../package.json' with { type: 'json' };
+import { AssistantClient } from '../src/chat/assistant-client.ts';
 import { parseSourceSlug } from '../src/command.ts';
-import { clientConfig } from '../src/config.ts';
+import { describeReport } from '../src/commands/assign-legacy.ts';
+import { formatResults } from '../src/commands/search.ts';
 import { showProgress } from '../src/progress.ts';
 import { oneLine, printableJson } from '../src/terminal.ts';
-import { PayloadSchema } from '@oselya/collector/payload';
-import { ConfigError, loadConfig } from '@oselya/kit';
-import { suite, test } from 'node:test';
-import { Value } from 'typebox/value';
+import { oselya } from './support/oselya.ts';
 
-suite('arguments', () => {
-  const isTaken = (value: string) => Value.Check(PayloadSchema.properties.source_slug, value);
+/** Data folder that no command creates. */
+const UNUSED = join(tmpdir(), `oselya-unused-${process.pid}`);
 
-  test('a source slug follows the payload schema', () => {
-    for (const value of ['a', '9', 'lviv-doshka', 'a_b', 'z'.repeat(64)]) {
-      assert.ok(isTaken(value), value);
-      assert.equal(parseSourceSlug(value), value);
+const commands = [
+  'dev',
+  'assistant',
+  'collector',
+  'worker',
+  'migrate',
+  'assign-legacy',
+  'keygen',
+  'search',
+  'chat',
+  'backfill-embeddings',
+  'reprocess',
+  'ingest',
+  'evaluate',
+  'api-key',
+];
+test('--help of each command describes its use and requirements', async () => {
+  for (const command of commands) {
+    const { stdout } = await oselya([command, '--help']);
+    assert.match(stdout, /^It needs .*\n.*\n.*docs\/configuration\.md/m, command);
+  }
+  for (const command of ['', ...commands, 'api-key create', 'api-key list', 'inventory']) {
+    const { status, stdout } = await oselya([...command.split(' ').filter(Boolean), '--help']);
+    assert.equal(status, 0, command);
+    assert.match(stdout, /usage/i, command);
+  }
+});
+
+const wrongUses: [string[], RegExp][] = [
+  [[], /^oselya: a command is missing: see oselya --help$/m],
+  [['api-key'], /^oselya: a command is missing: see oselya api-key --help$/m],
+  [['fly'], /^oselya: unknown command 'fly': see oselya --help$/m],
+  [['fly', '--help'], /^oselya: unknown command 'fly': see oselya --help$/m],
+  [['f\u001B[2J\nly'], /unknown command 'f\[2J ly'/],
+  [['keygem'], /keygen/],
+  [['start'], /^oselya: unknown command 'start' \(Did you mean dev\?\): see oselya --help$/m],
+  [['migrate', '--fast'], /unknown option '--fast'/],
+  [['keygen', 'extra'], /too many arguments/],
+  [['assign-legacy'], /missing required argument 'user-id': see oselya assign-legacy --help/],
+  [['reprocess', '--dry-run', '--yes'], /choose one: see oselya reprocess --help/],
+  [['reprocess'], /there is no terminal to ask at: add --yes, or --dry-run/],
+  [['reprocess', '--limit', '0'], /It is a whole number from 1/],
+  [['reprocess', '--dry-run', '--source', 'Doshka'], /source slug has lower-case letters/],
+  [['assign-legacy', ''], /the id must not be empty: see oselya assign-legacy --help/],
+  [['api-key', 'create'], /missing required argument 'name'/],
+  [['api-key', 'create', 'x', '--scope', 'all'], /Allowed choices are ingest, search, admin/],
+  [['api-key', 'create', 'x', '--source', 'No Slug'], /source slug has/],
+  [['search'], /missing required argument 'words': see oselya search --help/],
+  [['search', 'x', '--limit', '0'], /whole number, 1 to 100/],
+  [['chat'], /the message is empty: see oselya chat --help/],
+  [['chat', 'x'.repeat(16_001)], /the message is longer than 16000 characters/],
+  [['chat', 'x', '--url', 'https://a.example/path'], /--url must be an origin/],
+  [['chat', 'x', '--session', 's', '--profile', 'p'], /leave out --profile/],
+  [['chat', 'x', '--sign-out'], /--sign-out takes no message/],
+  [
+    ['ingest', 'a.csv'],
+    /required option '--source <slug>' not specified: see oselya ingest --help/,
+  ],
+  [['ingest', 'a.csv', '--source', 'No Slug'], /source slug has/],
+  [['ingest', 'a.txt', '--source', 'a'], /add --format json, jsonl or csv: see oselya ingest/],
+  [['ingest', '-', '--source', 'a'], /standard input does not tell the format/],
+  [['ingest', '-', '--format', 'csv', '--source', 'a', '--rejected'], /add a path to --rejected/],
+  [['ingest', 'a.csv', '--source', 'a', '--map', 'price'], /It is FIELD=COLUMN/],
+  [['ingest', 'a.csv', '--source', 'a', '--map', 'x=a'], /no field x: it has external_id, url/],
+  [
+    ['ingest', 'a.csv', '--source', 'a', '--map', 'price=a', '--map', 'price=b'],
+    /The field price is mapped twice/,
+  ],
+  [['ingest', 'a.csv', '--source', 'a', '--encoding', 'klingon'], /It is a name of an encoding/],
+  [['ingest', 'a.csv', '--source', 'a', '--load', 'no name'], /A name has letters/],
+  [['ingest', 'a.csv', '--source', 'a', '--load', 'x', '--again'], /cannot be used with option/],
+  [
+    ['ingest', 'a.csv', '--source', 'a', '--delimiter', ';'],
+    /Allowed choices are comma, semicolon/,
+  ],
+  [['evaluate', '--limit', '0'], /It is a whole number from 1/],
+  [['inventory', 'fly'], /fly/],
+  [['inventory', 'validate', '-x.json'], /-x/],
+  [['inventory', 'validate', '--', '-x.json'], /cannot read -x\.json/],
+];
+test('wrong use ends with status 2 and one line', async () => {
+  for (const [args, expected] of wrongUses) {
+    const { status, stdout, stderr } = await oselya(args);
+    assert.deepEqual([status, stdout], [2, ''], args.join(' '));
+    assert.match(stderr, expected);
+    assert.equal(stderr.trim().split('\n').length, 1, stderr);
+  }
+});
+
+test('--version prints the version of the package', async () => {
+  for (const args of [['--version'], ['-V'], ['inventory', '--version']]) {
+    const { status, stdout, stderr } = await oselya(args);
+    assert.deepEqual([status, stdout, stderr], [0, `${manifest.version}\n`, '']);
+  }
+});
+
+test('keygen prints a new key of 32 bytes each time', async () => {
+  const [one = '', other] = [
+    (await oselya(['keygen'])).lines[0],
+    (await oselya(['keygen'])).lines[0],
+  ];
+  assert.notEqual(one, other);
+  assert.match(one, /^[A-Za-z0-9_-]{43}$/);
+});
+
+const badVariables: [args: string[], env: Record<string, string>, named: string[]][] = [
+  [
+    ['collector'],
+    { LOG_LEVEL: 'l0ud', COLLECTOR_PORT: 'e1ghty', MODEL_MODE: 'mag1c', COLLECTOR_HOST: '0.0.0.0' },
+    ['LOG_LEVEL', 'COLLECTOR_PORT', 'MODEL_MODE', 'COLLECTOR_AUTH'],
+  ],
+  [
+    ['worker'],
+    { COLLECTOR_WORKERS: 'm4ny', MODEL_MODE: 'openai' },
+    ['COLLECTOR_WORKERS', 'MODEL_BASE_URL', 'MODEL_CHAT', 'MODEL_EMBEDDING'],
+  ],
+  [
+    ['assistant'],
+    { LOG_LEVEL: 'l0ud', SVC_AUTH_COOKIE_SAMESITE: 'none' },
+    ['LOG_LEVEL', 'SVC_AUTH_ENCRYPTION_KEY', 'SVC_AUTH_COOKIE_SAMESITE'],
+  ],
+  [
+    ['migrate'],
+    { DATABASE_URL: 'mysql://us3r@x', EMBEDDING_DIMENSIONS: 'w1de' },
+    ['DATABASE_URL', 'EMBEDDING_DIMENSIONS'],
+  ],
+  [
+    ['search', 'x'],
+    { COLLECTOR_URL: 'h3re', COLLECTOR_API_KEY: 'a key of m1ne' },
+    ['COLLECTOR_URL', 'COLLECTOR_API_KEY'],
+  ],
+  [['chat', 'x'], { BASE_URL: 'h3re', ASSISTANT_PORT: '0' }, ['ASSISTANT_PORT', 'BASE_URL']],
+  [
+    ['dev'],
+    {
+      LOG_LEVEL: 'l0ud',
+      ASSISTANT_PORT: 'e1ghty',
+      DEV_IDP_PORT: '99999',
+      DEV_IDP_ACCESS_TOKEN_SECONDS: '0',
+      DEV_IDP_REFRESH_TOKEN_SECONDS: 'f0rever',
+      COLLECTOR_PORT: 'n1nety',
+      IDP_TIMEOUT_MS: 's00n',
+      SVC_AUTH_COOKIE_SAMESITE: 'none',
+      MODEL_MODE: 'openai',
+      MODEL_CHAT: 'llama',
+      MODEL_EMBEDDING: 'llama',
+      COLLECTOR_HOST: '0.0.0.0',
+    },
+    [
+      'LOG_LEVEL',
+      'ASSISTANT_PORT',
+      'COLLECTOR_PORT',
+      'DEV_IDP_PORT',
+      'DEV_IDP_ACCESS_TOKEN_SECONDS',
+      'DEV_IDP_REFRESH_TOKEN_SECONDS',
+      'IDP_TIMEOUT_MS',
+      'SVC_AUTH_COOKIE_SAMESITE',
+      'MODEL_BASE_URL',
+      'COLLECTOR_AUTH',
+    ],
+  ],
+];
+test('every bad variable is named once, without its value', async () => {
+  for (const [args, env, named] of badVariables) {
+    const { status, stderr } = await oselya(args, { DATA_DIR: UNUSED, ...env });
+    assert.equal(status, 1);
+    const lines = stderr.trim().split('\n');
+    assert.equal(lines.shift(), 'oselya: Configuration value error:');
+    const variables = lines.map((line) => line.trim().split(' ')[0]);
+    assert.deepEqual(variables, named);
+    for (const value of Object.values(env)) {
+      // Only values with a digit within a word occur nowhere else.
+      if (/[a-z]\d|\d[a-z]/.test(value)) assert.ok(!stderr.includes(value), stderr);
     }
-    for (const value of ['', '-a', '_a', 'Doshka', 'a b', 'дошка', 'a\n', 'z'.repeat(65)]) {
-      assert.ok(!isTaken(value), value);
-      assert.throws(() => parseSourceSlug(value), /A source slug has lower-case letters/, value);
+    assert.equal(existsSync(UNUSED), false);
+  }
+});
+
+test('an unwritable file of rejected records is reported in one line', async () => {
+  const cases: [path: string, reason: RegExp][] = [[join(UNUSED, 'a.jsonl'), /ENOENT/]];
+  if (existsSync('/dev/full')) cases.push(['/dev/full', /ENOSPC/]);
+  for (const [path, reason] of cases) {
+    const args = ['ingest', '-', '--format', 'jsonl', '--source', 'a', '--dry-run'];
+    const { status, stderr } = await oselya([...args, '--rejected', path], {}, '{"a":1}\n');
+    assert.equal(status, 1);
+    assert.match(stderr, /^oselya: .* cannot be written: .*\n$/);
+    assert.match(stderr, reason);
+  }
+});
+
+test('a source slug follows the payload schema', () => {
+  const schema = PayloadSchema.properties.source_slug;
+  for (const value of ['a', '9', 'lviv-doshka', 'a_b', 'z'.repeat(64)]) {
+    assert.ok(Value.Check(schema, value), value);
+    assert.equal(parseSourceSlug(value), value);
+  }
+  for (const value of ['', '-a', '_a', 'Doshka', 'a b', 'дошка', 'a\n', 'z'.repeat(65)]) {
+    assert.ok(!Value.Check(schema, value), value);
+    assert.throws(() => parseSourceSlug(value), /A source slug has lower-case letters/, value);
+  }
+});
+
+suite('a search', async () => {
+  let response: ScriptedResponse;
+  let received: ReceivedRequest;
+  const { url } = await startServer((request) => {
+    received = request;
+    return response;
+  });
+
+  async function search(answer: ScriptedResponse, env: Record<string, string> = {}) {
+    response = answer;
+    const args = ['search', '--similar', 'дім', '--limit', '3', '--json'];
+    return oselya(args, { COLLECTOR_URL: url, ...env });
+  }
+
+  test('options become a query, and --json prints the answer', async () => {
+    const body = { items: [], took_ms: 1 };
+    const { status, stdout } = await search({ body });
+    assert.equal(status, 0);
+    assert.deepEqual(JSON.parse(stdout), body);
+    assert.equal(`${received.method} ${received.path}`, 'POST /api/v1/search/similar');
+    assert.equal(received.headers['content-type'], 'application/json');
+    assert.equal(received.headers.authorization, undefined);
+    assert.deepEqual(received.body, { query: 'дім', limit: 3 });
+
+    await search({ body }, { COLLECTOR_URL: `${url}/collector/`, COLLECTOR_API_KEY: 'oselya_1_x' });
+    assert.equal(received.path, '/collector/api/v1/search/similar');
+    assert.equal(received.headers.authorization, 'Bearer oselya_1_x');
+  });
+
+  const rejections: [response: ScriptedResponse, expected: RegExp][] = [
+    [
+      { status: 429, body: { title: 'Too many requests', detail: 'Wait\n12 s.\u001B[2J' } },
+      /^oselya: the collector rejected the search \(429\): Wait 12 s\.\[2J\n$/,
+    ],
+    [
+      { status: 422, body: { title: 'No', errors: [{ path: 'query', message: 'is too long' }] } },
+      /\(422\): query is too long\n$/,
+    ],
+    [{ status: 401, body: { title: 'API key needed' } }, /: API key needed: set COLLECTOR_API_KEY/],
+    [{ status: 502, body: '<html>Bad gateway' }, /\(502\) without a reason: set COLLECTOR_URL/],
+    ...['<html>Welcome', '{}', '{"items": [{"listing": {}}]}', ''].map(
+      (body): [ScriptedResponse, RegExp] => [{ body }, /is not a collector: set COLLECTOR_URL/],
+    ),
+  ];
+  test('a rejected search and another server are one line each', async () => {
+    for (const [answer, expected] of rejections) {
+      const { status, stderr } = await search(answer);
+      assert.equal(status, 1);
+      assert.match(stderr, expected);
+      assert.equal(stderr.trim().split('\n').length, 1);
     }
+    const { stderr } = await search({}, { COLLECTOR_URL: await findUnusedUrl() });
+    assert.match(stderr, /cannot be reached \(ECONNREFUSED\): start it with npm start, or set/);
+  });
+
+  const listing = {
+    listing_id: 7,
+    title: 'Затишна квартира біля парку',
+    summary: 'Двокімнатна квартира.',
+    description: 'Продам квартиру.',
+    price: 62000,
+    currency: 'USD',
+    city: 'Львів',
+    rooms: 2,
+    area_total: 54.5,
+  };
+
+  async function firstLine(texts: { title: null; summary?: null; description?: string }) {
+    return (await formatResults({ items: [{ listing: { ...listing, ...texts } }] })).split('\n')[0];
+  }
+
+  test('a listing is two lines, and the last line counts all', async () => {
+    assert.equal(
+      await formatResults({
+        items: [{ listing, rank: 0.10712 }],
+        total: { value: 3, relation: 'eq' },
+      }),
+      `#7    Затишна квартира біля парку
+      62 000 USD · Львів · 2 rooms · 54,5 m² · rank 0.107
+3 found, 1 shown`,
+    );
+  });
+
+  test('a summary or description replaces a missing title', async () => {
+    assert.equal(await firstLine({ title: null }), '#7    Двокімнатна квартира.');
+    const long = await firstLine({
+      title: null,
+      summary: null,
+      description: 'дім🏡'.repeat(10_000),
+    });
+    assert.equal(long, `#7    ${'дім🏡'.repeat(22)}д…`);
+  });
+
+  test('an empty result and an incomplete ranking are described', async () => {
+    assert.equal(
+      await formatResults({ items: [], total: { value: 0, relation: 'eq' } }),
+      '0 found',
+    );
+    assert.equal(await formatResults({ items: [] }), '0 found');
+    const many = await formatResults({
+      items: [{ listing }],
+      total: { value: 5000, relation: 'gte' },
+    });
+    assert.match(many, /^at least 5000 found, 1 shown$/m);
+  });
+
+  test('listings are printed without control characters', async () => {
+    const evil = 'a\u001B]0;owned\u0007\nb';
+    const odd = { ...listing, title: evil, city: evil, currency: evil };
+    const text = await formatResults({ items: [{ listing: odd }] });
+    assert.equal(text.split('\n').length, 3);
+    assert.doesNotMatch(text.replaceAll('\n', ''), /\p{Cc}/u);
   });
 });
 
-suite('variables', () => {
-  const read = (env: Record<string, string>) => loadConfig(clientConfig, env);
+test('a legacy report shortens long lists, and prints no control characters', () => {
+  const kept = Array.from({ length: 23 }, (_, index) => ({ category: 'c', key: `k-${index}` }));
+  const report: LegacyReport = {
+    sessions: 0,
+    facts: {
+      assigned: 1,
+      replaced: [{ category: 'a\u001B[2J\nb', key: 'c\u202Ed' }],
+      kept,
+      doubles: 2,
+    },
+    summaries: { outcome: 'merged', legacy: 2 },
+  };
+  const lines = describeReport(report, { userId: 'u\u202E', dryRun: true });
+  assert.equal(lines[0], 'This would become the data of "u". Nothing was changed.');
+  assert.ok(lines.includes('    a[2J b / cd'));
+  assert.equal(lines.filter((line) => line.startsWith('    c / k-')).length, 20);
+  assert.ok(lines.includes('    … and 3 more'));
+  assert.ok(lines.includes('  deleted as doubles of the same name: 2'));
+  assert.equal(lines.at(-1), "summary: merged with the user's own (2 as one)");
+});
 
-  test('addresses and keys of a collector are read', () => {
-    for (const url of [
-      'http://127.0.0.1:9001',
-      'https://oselya.example/collector/',
-      'http://[::1]',
-    ]) {
-      assert.equal(read({ COLLECTOR_URL: url }).COLLECTOR_URL, url);
-    }
-    const key = 'oselya_00ff_AZaz09-_';
-    assert.equal(read({ COLLECTOR_API_KEY: key }).COLLECTOR_API_KEY, key);
-  });
-
-  for (const [variable, value] of [
-    ['COLLECTOR_URL', 'oselya.example'],
-    ['COLLECTOR_URL', 'ftp://oselya.example'],
-    ['COLLECTOR_URL', 'http://name:word@oselya.example'],
-    ['COLLECTOR_URL', 'http://oselya.example?x=1'],
-    ['COLLECTOR_URL', 'http://oselya.example:port'],
-    ['COLLECTOR_API_KEY', 'two words'],
-    ['COLLECTOR_API_KEY', 'ключ'],
-    ['COLLECTOR_PORT', '0'],
-  ] as const) {
-    test(`${variable}=${value} is rejected by name, without its value`, () => {
-      assert.throws(
-        () => read({ [variable]: value }),
-        (error) => {
-          assert.ok(error instanceof ConfigError);
-          assert.deepEqual(error.variables, [variable]);
-          assert.ok(value === '0' || !error.message.includes(value));
-          return true;
-        },
-      );
-    });
+test('a cookie with an invalid name or value is rejected', async () => {
+  const session_id = 'a'.repeat(43);
+  let body: object = {};
+  const { url } = await startServer(() => ({ body }));
+  const redeem = (token: object) => {
+    body = token;
+    return new AssistantClient(url, () => undefined).redeemCode('code', 'verifier');
+  };
+  const valid = { cookie_name: '__Host-oselya', session_id };
+  assert.deepEqual(await redeem(valid), { name: '__Host-oselya', value: session_id });
+  for (const invalid of [
+    { cookie_name: 'a=b; c' },
+    { cookie_name: 'a\r\nx: y' },
+    { cookie_name: '' },
+    { cookie_name: 'a'.repeat(65) },
+    { session_id: `${session_id}; b=c` },
+  ]) {
+    const message = /returned an invalid cookie.*set BASE_URL/;
+    await assert.rejects(redeem({ ...valid, ...invalid }), message);
   }
 });
 
 suite('terminal', () => {
-  /** Whether a text holds a control character, a line break aside, or a mark that reorders text. */
-  const acts = (text: string) =>
+  /** Tells whether a text has a mark that reorders text, or a control character other than a line break. */
+  const hasUnsafe = (text: string) =>
     /[\p{Cc}\u200E\u200F\u2028-\u202E\u2066-\u2069]/u.test(text.replaceAll('\n', ''));
 
   const texts = fc.string({
@@ -79,7 +401,7 @@ suite('terminal', () => {
     assert.equal(oneLine('\u001B[2JДім\r\n у\u202E Львові\u009B1m\u0000 '), '[2JДім у Львові1m');
     fc.assert(
       fc.property(texts, (text) => {
-        assert.ok(!acts(oneLine(text)));
+        assert.ok(!hasUnsafe(oneLine(text)));
         assert.ok(!oneLine(text).includes('\n'));
       }),
     );
@@ -90,7 +412,7 @@ suite('terminal', () => {
     fc.assert(
       fc.property(texts, (text) => {
         const json = printableJson({ text });
-        assert.ok(!acts(json));
+        assert.ok(!hasUnsafe(json));
         assert.deepEqual(JSON.parse(json), { text });
       }),
     );
@@ -98,15 +420,14 @@ suite('terminal', () => {
 });
 
 suite('progress', () => {
-  /** What standard error is, as far as progress asks; all that is written to it can be read. */
-  function output(isTTY: boolean) {
+  /** Creates an output whose text can be read. */
+  function createOutput(isTTY: boolean) {
     const chunks: string[] = [];
     const stream: Partial<NodeJS.WriteStream> = {
       isTTY,
       columns: 200,
       write: (chunk: Uint8Array | string) => chunks.push(String(chunk)) > 0,
     };
-    // readline asks for no more than `write` to move the cursor.
     return { stream: stream as NodeJS.WriteStream, written: () => chunks.splice(0).join('') };
   }
 
@@ -115,8 +436,8 @@ suite('progress', () => {
   const CLEAR_LINE = '\u001B[2K';
 
   test('a terminal shows a progress bar and its last state', () => {
-    const { stream, written } = output(true);
-    const progress = showProgress({ what: 'listings', total: 4 }, stream);
+    const { stream, written } = createOutput(true);
+    const progress = showProgress({ unit: 'listings', total: 4 }, stream);
     const first = written();
     assert.ok(first.includes(HIDE_CURSOR));
     assert.match(first, /░{30} 0\/4 listings/);
@@ -136,8 +457,8 @@ suite('progress', () => {
   });
 
   test('without a terminal each tenth and the end are a line', () => {
-    const { stream, written } = output(false);
-    const progress = showProgress({ what: 'listings', total: 25 }, stream);
+    const { stream, written } = createOutput(false);
+    const progress = showProgress({ unit: 'listings', total: 25 }, stream);
     for (let done = 0; done <= 25; done += 1)
       progress.update(done, done === 25 ? '9 embedded' : '');
     progress.update(25, '9 embedded');

@@ -11,7 +11,7 @@ import { type Browser, chromium, type Page } from 'playwright-core';
 
 const HOST = '127.0.0.1';
 const CLIENT_SECRET = 'browser-test-secret';
-const WEBHOOK_SECRET = 'whsec_YnJvd3NlciB0ZXN0IG9mIHdlYmhvb2tz';
+const WEBHOOK_SECRET = 'browser-test-webhook-secret';
 
 const browser: Browser = await chromium.launch({
   executablePath: process.env['CHROMIUM_PATH'] ?? '/usr/bin/chromium',

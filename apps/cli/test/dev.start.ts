@@ -6,19 +6,15 @@ import { tmpdir } from 'node:os';
 import { join, relative } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { after, test } from 'node:test';
-import { setTimeout as sleep } from 'node:timers/promises';
-import { findFreePort } from '@oselya/testing';
+import { Browser, findFreePort, until } from '@oselya/testing';
 import { fillDataFolder } from '@oselya/testing/database';
-import { Browser } from './support/browser.ts';
 
-// The main job of the platform, run as a newcomer runs it: `npm start` in the checkout.
+// The first steps of a newcomer: `npm start` in the checkout.
 
 const ROOT = join(import.meta.dirname, '../../..');
 const BIN = 'apps/cli/bin/oselya.js';
-const START_LIMIT_MS = 60_000;
 
 const dataDir = await mkdtemp(join(tmpdir(), 'oselya-start-'));
-/** The user's home, and the system's folder for temporary files, with what is left there. */
 const home = await mkdtemp(join(tmpdir(), 'oselya-home-'));
 const temporary = await mkdtemp(join(tmpdir(), 'oselya-temporary-'));
 const ports = await Promise.all([findFreePort(), findFreePort(), findFreePort()]);
@@ -33,7 +29,7 @@ const env = {
   ASSISTANT_PORT: String(ports[0]),
   COLLECTOR_PORT: String(ports[1]),
   DEV_IDP_PORT: String(ports[2]),
-  // So short that whatever is done signed in is done with refreshed tokens.
+  // Short, so that the tests use refreshed tokens.
   DEV_IDP_ACCESS_TOKEN_SECONDS: '2',
   DEV_IDP_REFRESH_TOKEN_SECONDS: '3600',
   LOG_LEVEL: 'warn',
@@ -72,7 +68,7 @@ test('every command of the summary works as printed', async () => {
   const commands = tryNext().filter((line) => /^(\w+=\S+ )?npx /.test(line) && !isChat(line));
   assert.equal(commands.length, 3);
   for (const command of commands) {
-    // The terminal in which a newcomer tries them knows nothing of the variables of this start.
+    // A newcomer's terminal does not have the variables of this start.
     const child = spawn('sh', ['-c', command], { cwd: ROOT, env: process.env });
     const text = await gather(child);
     assert.equal(child.exitCode, 0, `${command}: ${text}`);
@@ -84,16 +80,14 @@ test('every command of the summary works as printed', async () => {
 test('the chat command of the summary signs in with the browser and answers', async () => {
   const [command, ...others] = tryNext().filter(isChat);
   assert.deepEqual(others, []);
-  // The browser of whoever runs this is left alone.
   const talk = run(['sh', '-c', `${command} --no-browser`]);
   const address = /http:\S+\/auth\/terminal\?\S+/;
   await untilIn(talk, 'it says where to sign in', () => address.test(talk.errors()));
   const browser = new Browser();
   const picker = await browser.open(String(address.exec(talk.errors())));
-  const page = await browser.open(picker.url, new URLSearchParams({ account: 'u-olena' }));
-  const [, confirm = ''] =
-    /action="(\/auth\/terminal\/confirm[^"]*)"/.exec(await page.text()) ?? [];
-  await browser.open(assistantUrl + confirm, new URLSearchParams());
+  const page = await browser.open(picker.url, { account: 'u-olena' });
+  const [, confirm = ''] = /action="(\/auth\/terminal\/confirm[^"]*)"/.exec(page.body) ?? [];
+  await browser.open(assistantUrl + confirm, {});
   assert.equal(await talk.ended, 0, talk.errors());
   assert.match(talk.errors(), /Signed in as olena@example\.test\./);
   assert.match(talk.output(), /Львів/);
@@ -116,7 +110,7 @@ test('every address of the summary answers', async () => {
   for (const address of new Set([...addresses, ...plain])) {
     const answer = await new Browser().open(address);
     assert.equal(answer.status, 200, address);
-    const text = await answer.text();
+    const text = answer.body;
     if (address.includes('/raw/')) assert.equal(JSON.parse(text).stages.length, 8);
     if (address.endsWith('/history')) assert.ok(JSON.parse(text).length > 1, text);
     if (address.endsWith('/health')) assert.equal(JSON.parse(text).status, 'ok');
@@ -130,7 +124,7 @@ test('a user signs in and out', async () => {
   assert.equal(me.status, 200);
   const { email, role } = await json(me);
   assert.deepEqual({ email, role }, { email: 'olena@example.test', role: 'user' });
-  const logout = await browser.post(`${assistantUrl}/auth/logout`, '');
+  const logout = await browser.post(`${assistantUrl}/auth/logout`);
   assert.deepEqual(await json(logout), { ok: true });
   assert.equal((await browser.get(`${assistantUrl}/auth/me`)).status, 401);
 });
@@ -248,7 +242,7 @@ test('confirmed data survives SIGKILL, and samples are loaded once', async () =>
 });
 
 test('Ctrl-C stops it, and it starts again at once', async () => {
-  // npm itself ends by the signal once its child is done, whatever that answered.
+  // npm ends by the signal when its child has ended.
   kill(running.child, 'SIGINT');
   await running.ended;
   assert.equal(running.errors(), '');
@@ -330,7 +324,7 @@ test('Oselya writes outside of the clone only where the README says', async () =
   }
 });
 
-/** All files below a folder, by their paths from there. */
+/** Lists all files below a folder by their relative paths. */
 async function filesIn(folder: string): Promise<string[]> {
   const entries = await readdir(folder, { recursive: true, withFileTypes: true });
   return entries
@@ -348,7 +342,7 @@ type Started = {
 const NPM_START = ['npm', 'start', '--silent'];
 
 function run([command = '', ...args]: string[], more: Record<string, string> = {}): Started {
-  // A process group of its own, so that a signal reaches npm's children as Ctrl-C in a terminal does.
+  // A process group, so that a signal reaches npm's children like Ctrl-C in a terminal.
   const child = spawn(command, args, {
     cwd: ROOT,
     env: { ...env, ...more },
@@ -376,13 +370,13 @@ function untilReady(started: Started): Promise<void> {
   );
 }
 
-/** Waits as `until` does, but not for a process that has ended. */
-function untilIn(
+/** Waits like `until`. Fails if the process ends. */
+async function untilIn(
   { child, errors }: Started,
-  what: string,
+  description: string,
   holds: () => boolean | Promise<boolean>,
 ): Promise<void> {
-  return until(what, () => {
+  await until(description, () => {
     if (child.exitCode !== null) throw new Error(`It ended: ${errors()}`);
     return holds();
   });
@@ -404,14 +398,6 @@ function kill(child: ChildProcess, signal: NodeJS.Signals): void {
   }
 }
 
-async function until(what: string, holds: () => boolean | Promise<boolean>): Promise<void> {
-  const limit = Date.now() + START_LIMIT_MS;
-  while (!(await holds())) {
-    if (Date.now() > limit) throw new Error(`Waited ${START_LIMIT_MS} ms in vain until ${what}`);
-    await sleep(50);
-  }
-}
-
 async function gather(child: ChildProcess): Promise<string> {
   let text = '';
   child.stdout?.on('data', (chunk: Buffer) => (text += chunk.toString()));
@@ -422,26 +408,26 @@ async function gather(child: ChildProcess): Promise<string> {
 
 const isChat = (line: string) => line.startsWith('npx oselya chat ');
 
-/** What the summary says under "Try next". */
+/** Returns the suggestions of the summary. */
 function tryNext(): string[] {
   const [, lines = ''] = running.output().split('Try next:\n');
   const [block = ''] = lines.split('\n\n');
   return block.split('\n').map((line) => line.trim());
 }
 
-/** Signs Olena in as she would herself: through the assistant and the provider's page. */
+/** Signs Olena in through the assistant and the page of the provider. */
 async function signIn(browser: Browser): Promise<void> {
   const picker = await browser.open(`${assistantUrl}/auth/login`);
-  assert.match(await picker.text(), /Olena Koval/);
-  const page = await browser.open(picker.url, new URLSearchParams({ account: 'u-olena' }));
-  assert.equal(page.url, `${assistantUrl}/`);
+  assert.match(picker.body, /Olena Koval/);
+  const page = await browser.open(picker.url, { account: 'u-olena' });
+  assert.equal(page.url.href, `${assistantUrl}/`);
 }
 
-/** Sends a form of the provider's control page, and gives what the page says then. */
+/** Sends a form of the control page. Returns the notice of the page. */
 async function act(name: string, form: Record<string, string>): Promise<string> {
-  const page = await new Browser().open(`${idpUrl}/control/${name}`, new URLSearchParams(form));
+  const page = await new Browser().open(`${idpUrl}/control/${name}`, form);
   assert.equal(page.status, 200);
-  const [, notice = ''] = (await page.text()).split('role="status"');
+  const [, notice = ''] = page.body.split('role="status"');
   return notice
     .slice(0, notice.indexOf('</div>'))
     .replaceAll(/<[^>]*>/g, ' ')

@@ -2,30 +2,29 @@ import assert from 'node:assert/strict';
 import { hasLoadedSamples, sendSamples, type SampleOptions } from '../src/dev/samples.ts';
 import { readSettings } from '../src/dev/settings.ts';
 import { formatSummary, type SummaryFacts } from '../src/dev/summary.ts';
-import { startServer, type Played } from './support/loopback.ts';
+import { type ScriptedResponse, startServer, until } from '@oselya/testing';
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 import { after, suite, test } from 'node:test';
-import { setTimeout as sleep } from 'node:timers/promises';
 
 suite('samples', () => {
   const QUEUE = '/api/v1/admin/queue';
   const EMPTY = { pending: 0, processing: 0, completed: 92, invalid: 3, failed: 0 };
-  const LIMIT: Played = {
+  const LIMIT: ScriptedResponse = {
     status: 429,
     headers: { 'retry-after': '0' },
     body: { title: 'Too many requests', detail: 'No more than 5 a minute.' },
   };
 
   /**
-   * A collector that stores each idempotency key once, and refuses another payload under it.
-   * @param refuse What it answers in place of that, if anything, to the payload that comes as the nth.
-   * @param queue What it says of its queue one time after another, the last again and again.
+   * Starts a collector that stores each idempotency key once, and rejects another payload with the same key.
+   * @param respond Returns another response to the nth payload, if any.
+   * @param queue Responses about the queue. The last response repeats.
    */
   async function startCollector(
-    refuse: (nth: number) => Promise<Played | undefined> | Played | undefined,
-    queue: Played[] = [{ body: { counts: EMPTY } }],
+    respond: (nth: number) => Promise<ScriptedResponse | undefined> | ScriptedResponse | undefined,
+    queue: ScriptedResponse[] = [{ body: { counts: EMPTY } }],
   ) {
     const stored = new Map<string, string>();
     let [payloads, questions] = [0, 0];
@@ -35,8 +34,8 @@ suite('samples', () => {
         return queue[Math.min(questions, queue.length) - 1] ?? 'reset';
       }
       payloads += 1;
-      const refused = await refuse(payloads);
-      if (refused !== undefined) return refused;
+      const response = await respond(payloads);
+      if (response !== undefined) return response;
       const [key, payload] = [String(headers['idempotency-key']), JSON.stringify(body)];
       const before = stored.get(key);
       if (before !== undefined && before !== payload) return { status: 409, body: { title: 'No' } };
@@ -66,20 +65,13 @@ suite('samples', () => {
   /** Sends the samples. Reported lines arrive later. */
   async function send(url: string, more: Partial<SampleOptions> = {}) {
     const lines: string[] = [];
-    const standing = await sendSamples({
+    const state = await sendSamples({
       ...optionsFor(url),
       onProcessed: () => undefined,
       report: (line) => lines.push(line),
       ...more,
     });
-    return { standing, lines };
-  }
-
-  async function untilTold(lines: readonly string[], count: number): Promise<void> {
-    for (let tries = 0; lines.length < count; tries += 1) {
-      assert.ok(tries < 3000, `not told: ${lines.join('\n')}`);
-      await sleep(10);
-    }
+    return { state, lines };
   }
 
   test('a stopped load continues, also when the images have another origin now', async () => {
@@ -90,16 +82,16 @@ suite('samples', () => {
     });
     const options = optionsFor(url);
     const stopped = await send(url, { ...options, signal: stop.signal });
-    assert.equal(stopped.standing, 0);
+    assert.equal(stopped.state, 0);
     assert.equal(stored.size, 20);
     assert.equal(hasLoadedSamples(options.dataDir), false);
     const withImages = [...stored.values()].filter((text) => text.includes('127.0.0.1:8002'));
     assert.ok(withImages.length > 0);
 
     const imagesOrigin = 'http://127.0.0.1:9002';
-    const { standing } = await send(url, { ...options, imagesOrigin });
+    const { state } = await send(url, { ...options, imagesOrigin });
     assert.ok(hasLoadedSamples(options.dataDir));
-    assert.equal(stored.size, Number(standing) + withImages.length);
+    assert.equal(stored.size, Number(state) + withImages.length);
   });
 
   test('the summary appears when all samples are sent, and processed samples are reported', async () => {
@@ -112,14 +104,14 @@ suite('samples', () => {
       ],
     );
     let processed = 0;
-    const { standing, lines } = await send(url, {
+    const { state, lines } = await send(url, {
       onProcessed: () => {
         processed += 1;
         return undefined;
       },
     });
-    assert.equal(standing, stored.size);
-    await untilTold(lines, 1);
+    assert.equal(state, stored.size);
+    await until('a report', () => lines.length === 1);
     const counts = '92 completed, 3 no listing, 0 failed';
     assert.deepEqual(lines, [`The sample listings are processed. The collector has ${counts}.`]);
     assert.equal(processed, 1);
@@ -130,9 +122,9 @@ suite('samples', () => {
       (nth) => (nth > 5 && nth <= 10 ? LIMIT : undefined),
       [{ body: { counts: { ...EMPTY, completed: null } } }],
     );
-    const { standing, lines } = await send(url);
-    assert.equal(standing, 'being sent');
-    await untilTold(lines, 2);
+    const { state, lines } = await send(url);
+    assert.equal(state, 'being sent');
+    await until('both reports', () => lines.length === 2);
     assert.deepEqual(lines, [
       'Sending the sample listings: the collector answered 429: No more than 5 a minute. Retrying.',
       // What is not counted yet is left out.
@@ -141,7 +133,7 @@ suite('samples', () => {
     assert.ok(stored.size > 90);
   });
 
-  const refusals: [name: string, answer: Played, said: string][] = [
+  const refusals: [name: string, answer: ScriptedResponse, said: string][] = [
     [
       'what the collector does not take',
       { status: 409, body: { title: 'No', detail: 'The key is in use.' } },
@@ -156,9 +148,9 @@ suite('samples', () => {
   for (const [name, answer, said] of refusals) {
     test(`${name} is reported in a line, and the next start continues`, async () => {
       const { url } = await startCollector((nth) => (nth > 10 ? answer : undefined));
-      const { standing, lines } = await send(url);
-      assert.equal(standing, 0);
-      await untilTold(lines, 1);
+      const { state, lines } = await send(url);
+      assert.equal(state, 0);
+      await until('a report', () => lines.length === 1);
       assert.deepEqual(lines, [
         `The sample listings could not all be sent: ${said}. The next start continues.`,
       ]);

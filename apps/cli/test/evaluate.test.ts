@@ -12,14 +12,18 @@ import {
   readGoldenTexts,
 } from '../src/evaluate/golden.ts';
 import {
-  createEmptyTallies,
+  createTallies,
   computePrecision,
   computeRecall,
   scoreText,
   sumTallies,
-  getTally,
 } from '../src/evaluate/score.ts';
-import { closedAddress, type Played, type Received, startServer } from './support/loopback.ts';
+import {
+  findUnusedUrl,
+  type ReceivedRequest,
+  type ScriptedResponse,
+  startServer,
+} from '@oselya/testing';
 
 const BIN = join(import.meta.dirname, '../bin/oselya.js');
 const folder = mkdtempSync(join(tmpdir(), 'oselya-evaluate-'));
@@ -49,8 +53,11 @@ const NOTHING = {
 };
 
 /** Starts a model server with fixed answers and embeddings of a given width. */
-async function startModel(answer: (request: Received) => Played, dimensions = 384) {
-  const requests: Received[] = [];
+async function startModel(
+  answer: (request: ReceivedRequest) => ScriptedResponse,
+  dimensions = 384,
+) {
+  const requests: ReceivedRequest[] = [];
   const { url } = await startServer((request) => {
     requests.push(request);
     if (!request.path.endsWith('/embeddings')) return answer(request);
@@ -65,7 +72,7 @@ async function startModel(answer: (request: Received) => Played, dimensions = 38
   return { requests, env };
 }
 
-function completion(content: string, more: object = {}): Played {
+function completion(content: string, more: object = {}): ScriptedResponse {
   return {
     body: {
       model: 'tiny:1b',
@@ -185,7 +192,7 @@ test('--json prints the figures, and --limit takes the first texts', async () =>
 });
 
 test('A failed server is reported in one line with advice', async () => {
-  const cases: [answer: Played | undefined, line: RegExp][] = [
+  const cases: [answer: ScriptedResponse | undefined, line: RegExp][] = [
     [undefined, /cannot be reached \(ECONNREFUSED\)\. Is it running at MODEL_BASE_URL\?/],
     [
       { status: 404, body: { error: { message: 'model "tiny:1b" not found' } } },
@@ -196,7 +203,7 @@ test('A failed server is reported in one line with advice', async () => {
   ];
   for (const [answer, expected] of cases) {
     const { env } = await startModel(() => answer ?? {});
-    const address = answer === undefined ? { MODEL_BASE_URL: `${await closedAddress()}/v1` } : {};
+    const address = answer === undefined ? { MODEL_BASE_URL: `${await findUnusedUrl()}/v1` } : {};
     const { status, stdout, stderr } = await evaluate([writeTexts()], { ...env, ...address });
     assert.deepEqual([status, stdout], [1, '']);
     const line = stderr.trim().split('\n').at(-1) ?? '';
@@ -280,7 +287,7 @@ test('An invalid file of texts is rejected with its line', async () => {
 type Facts = Record<string, unknown>;
 
 function judge(expected: ExpectedValues, facts: Facts, isListing = true) {
-  const tallies = createEmptyTallies();
+  const tallies = createTallies();
   const differences = scoreText(tallies, expected, { isListing, facts });
   return { tallies, fields: differences.map(({ field }) => field) };
 }
@@ -318,20 +325,20 @@ test('Values are counted as right, wrong and missed', () => {
 
 test('All values of a listing that is read as none are missed', () => {
   const { tallies, fields } = judge({ is_listing: true, price: 5, city: null }, {}, false);
-  assert.deepEqual(getTally(tallies, 'is_listing'), { right: 0, wrong: 0, missed: 1 });
-  assert.deepEqual(getTally(tallies, 'price'), { right: 0, wrong: 0, missed: 1 });
+  assert.deepEqual(tallies.get('is_listing'), { right: 0, wrong: 0, missed: 1 });
+  assert.deepEqual(tallies.get('price'), { right: 0, wrong: 0, missed: 1 });
   assert.deepEqual(fields, ['is_listing', 'price']);
 });
 
 test('A text without a listing is right when none is read', () => {
   assert.deepEqual(judge({ is_listing: false }, {}, false).fields, []);
   const { tallies, fields } = judge({ is_listing: false }, { price: 3500 });
-  assert.deepEqual(getTally(tallies, 'is_listing'), { right: 0, wrong: 1, missed: 0 });
+  assert.deepEqual(tallies.get('is_listing'), { right: 0, wrong: 1, missed: 0 });
   assert.deepEqual(fields, ['is_listing']);
 });
 
 test('All values of an unusable answer are missed', () => {
-  const tallies = createEmptyTallies();
+  const tallies = createTallies();
   const expected = { is_listing: true, price: 5, phones: ['1', '2'] };
   const differences = scoreText(tallies, expected, undefined);
   assert.deepEqual(sumTallies(tallies), { right: 0, wrong: 0, missed: 3 });

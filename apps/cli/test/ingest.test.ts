@@ -1,266 +1,228 @@
 import assert from 'node:assert/strict';
-import { createReadStream, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
-import { Readable } from 'node:stream';
-import { after, suite, test } from 'node:test';
+import { createReadStream } from 'node:fs';
+import { suite, test } from 'node:test';
+import { type ReceivedRequest, type ScriptedResponse, startServer } from '@oselya/testing';
 import { checkPayload } from '@oselya/collector/payload';
 import fc from 'fast-check';
-import { CommandError } from '../src/command.ts';
-import { type DelimiterName, detectDelimiter, readCsv } from '../src/ingest/csv.ts';
-import { createThrottle, deliverPayload, type Delivery } from '../src/ingest/deliver.ts';
-import { createLoadReport, loadRecords, openRejectedFile } from '../src/ingest/load.ts';
-import {
-  checkMapping,
-  createPayloadConverter,
-  PAYLOAD_FIELDS,
-  convertValue,
-} from '../src/ingest/payload.ts';
+import { detectDelimiter } from '../src/ingest/csv.ts';
+import { createDeliver, type Delivery } from '../src/ingest/deliver.ts';
+import { loadRecords } from '../src/ingest/load.ts';
+import { convertValue, createPayloadConverter, PAYLOAD_FIELDS } from '../src/ingest/payload.ts';
 import type { Row } from '../src/ingest/row.ts';
-import { openRows, readJsonArray, readJsonLines } from '../src/ingest/rows.ts';
-import { decodeText } from '../src/ingest/text.ts';
-import { type Played, type Received, startServer } from './support/loopback.ts';
+import { openRows } from '../src/ingest/rows.ts';
+import { oselya } from './support/oselya.ts';
 
 const MIB = 1024 * 1024;
 
-/** Bytes in chunks. */
-function chunksOf(content: string | Uint8Array, size: number): AsyncIterable<Uint8Array> {
-  const bytes = Buffer.from(content);
-  const count = Math.ceil(bytes.length / size);
-  return Readable.from(
-    Array.from({ length: count }, (_, nth) => bytes.subarray(nth * size, (nth + 1) * size)),
-  );
-}
-
-/** Text in pieces of a number of characters. */
-async function* piecesOf(content: string, size = 7): AsyncGenerator<string> {
-  const characters = Array.from(content);
-  for (let start = 0; start < characters.length; start += size) {
-    yield await Promise.resolve(characters.slice(start, start + size).join(''));
-  }
-}
-
-/** Rows as their lines with their fields or reasons. */
-async function collect(rows: AsyncIterable<Row>): Promise<[number, unknown][]> {
-  return (await Array.fromAsync(rows)).map((row) => [
-    row.line,
-    'fields' in row ? { ...row.fields } : row.reason,
-  ]);
-}
-
-function rejectsWith(work: Promise<unknown>, expected: RegExp): Promise<void> {
-  return assert.rejects(work, (error) => {
-    assert.ok(error instanceof CommandError, String(error));
-    assert.match(error.message, expected);
-    return true;
-  });
-}
-
-suite('text', () => {
-  // "Київ, 3 к.\nЛьвів" in Windows-1251.
-  const WINDOWS_1251 = Buffer.from('cae8bfe22c203320ea2e0acbfce2b3e2', 'hex');
-  const utf16 = (text: string) => Buffer.from(text, 'utf16le');
-  const RECORD = '{"external_id":"1","description":"Продам гараж у Луцьку, 18 кв. м"}\n';
-
-  async function decode(content: string | Uint8Array, encoding = 'utf-8', size = 7) {
-    const read = { bytes: 0, utf8Bytes: 0 };
-    const text = await Array.fromAsync(
-      decodeText(chunksOf(content, size), { name: 'a.csv', encoding }, read),
-    );
-    return { text: text.join(''), read };
-  }
-
-  test('joins characters that chunks cut, and drops a byte order mark', async () => {
-    for (const size of [1, 2, 3, 100]) {
-      const { text, read } = await decode('\uFEFFЇжак 😀', 'utf-8', size);
-      assert.equal(text, 'Їжак 😀');
-      assert.deepEqual(read, { bytes: 16, utf8Bytes: 13 });
-    }
-  });
-
-  test('reads a named encoding', async () => {
-    assert.equal((await decode(WINDOWS_1251, 'windows-1251')).text, 'Київ, 3 к.\nЛьвів');
-    assert.equal((await decode(utf16(`\uFEFF${RECORD}`), 'utf-16le')).text, RECORD);
-    assert.equal((await decode(utf16(`\uFEFF${RECORD}`).swap16(), 'utf-16be')).text, RECORD);
-    assert.equal((await decode('Garage in Lutsk', 'windows-1251')).text, 'Garage in Lutsk');
-  });
-
-  test('names the likely encoding before it decodes anything', async () => {
-    const cases: [content: string | Uint8Array, encoding: string, expected: RegExp][] = [
-      [utf16(`\uFEFF${RECORD}`), 'utf-8', /a\.csv is UTF-16 text: add --encoding utf-16le$/],
-      [utf16(`\uFEFF${RECORD}`).swap16(), 'utf-8', /add --encoding utf-16be$/],
-      [utf16(RECORD), 'windows-1251', /is UTF-16 text: add --encoding utf-16le$/],
-      [utf16(`\uFEFF${RECORD}`), 'utf-16be', /is not utf-16be text: .* or name another$/],
-      [RECORD, 'windows-1251', /is UTF-8 text: leave --encoding out$/],
-      [RECORD, 'utf-16le', /is not utf-16le text: leave --encoding out for UTF-8/],
-    ];
-    for (const [content, encoding, expected] of cases) {
-      for (const size of [7, 1000]) await rejectsWith(decode(content, encoding, size), expected);
-    }
-  });
-
-  test('names the line of a byte that is not of the encoding', async () => {
-    for (const size of [1, 4, 100]) {
-      await rejectsWith(
-        decode(Buffer.concat([Buffer.from('a,b\n1,2\n'), WINDOWS_1251]), 'utf-8', size),
-        /^a\.csv is not UTF-8 text \(line 3\): save it as UTF-8, or name its encoding/,
-      );
-    }
-  });
+const payloads: Record<string, unknown>[] = [];
+const collector = await startServer(({ body }) => {
+  payloads.push(Object(body));
+  return { status: 202, body: { raw_id: payloads.length, status: 'pending' } };
 });
 
-suite('CSV', () => {
-  async function read(content: string, delimiter?: DelimiterName, size?: number) {
-    let columns: string[] = [];
-    const onColumns = (names: string[]) => void (columns = names);
-    const rows = await collect(
-      readCsv(piecesOf(content, size), { name: 'a.csv', delimiter, onColumns }),
-    );
-    return { columns, rows };
+function toChunks(content: string | Uint8Array, size: number): Uint8Array[] {
+  const bytes = Buffer.from(content);
+  const count = Math.ceil(bytes.length / size);
+  return Array.from({ length: count }, (_, nth) => bytes.subarray(nth * size, (nth + 1) * size));
+}
+
+/** Sends a file on standard input, and returns the output of the command and the sent payloads. */
+async function ingest(
+  content: string | Uint8Array,
+  args: readonly string[] = ['--format', 'jsonl'],
+  chunkSize = 7,
+) {
+  payloads.length = 0;
+  const result = await oselya(
+    ['ingest', '-', '--source', 'doshka', ...args],
+    { COLLECTOR_URL: collector.url },
+    toChunks(content, chunkSize),
+  );
+  return { ...result, payloads: payloads.map(({ source_slug: _, ...payload }) => payload) };
+}
+
+const CSV = ['--format', 'csv'];
+const JSON_ARRAY = ['--format', 'json'];
+
+suite('reading', () => {
+  const utf16 = (text: string) => Buffer.from(text, 'utf16le');
+  const RECORD = '{"external_id":"1","description":"Продам гараж у Луцьку, 18 кв. м"}\n';
+  const PAYLOAD: unknown = JSON.parse(RECORD);
+  // 'external_id,description' and '1,Здам' in Windows-1251.
+  const WINDOWS_1251 = Buffer.concat([
+    Buffer.from('external_id,description\n1,'),
+    Buffer.from('c7e4e0ec0a', 'hex'),
+  ]);
+
+  const files: [title: string, string | Uint8Array, args: string[], payloads: unknown[]][] = [
+    ['a byte order mark', `\uFEFF${RECORD}`, ['--format', 'jsonl'], [PAYLOAD]],
+    [
+      'UTF-16',
+      utf16(`\uFEFF${RECORD}`),
+      ['--format', 'jsonl', '--encoding', 'utf-16le'],
+      [PAYLOAD],
+    ],
+    [
+      'big-endian UTF-16',
+      utf16(`\uFEFF${RECORD}`).swap16(),
+      ['--format', 'jsonl', '--encoding', 'utf-16be'],
+      [PAYLOAD],
+    ],
+    [
+      'Windows-1251',
+      WINDOWS_1251,
+      [...CSV, '--encoding', 'windows-1251'],
+      [{ external_id: '1', description: 'Здам' }],
+    ],
+    [
+      'quoted delimiters, quotes and line ends of CSV',
+      'external_id, description \r\n1,"two, ""rooms""\nnear the park"\r\n\r\n2,12" window\r\n',
+      CSV,
+      [
+        { external_id: '1', description: 'two, "rooms"\nnear the park' },
+        { external_id: '2', description: '12" window' },
+      ],
+    ],
+    [
+      'unnamed columns and columns of any name',
+      'external_id,description,,__proto__\n1,a,2,3',
+      CSV,
+      [
+        {
+          external_id: '1',
+          description: 'a',
+          attributes: Object.fromEntries([
+            ['column_3', '2'],
+            ['__proto__', '3'],
+          ]),
+        },
+      ],
+    ],
+    [
+      'a named delimiter',
+      'external_id;x,description\n1;2,a\n',
+      [...CSV, '--delimiter', 'comma', '--map', 'external_id=external_id;x'],
+      [{ external_id: '1;2', description: 'a' }],
+    ],
+    [
+      'a JSON array over several lines',
+      '\n [{"external_id":"1","description":"ї]}\\"{"},\r\n {"external_id":"2","description":"b"} ]\n',
+      JSON_ARRAY,
+      [
+        { external_id: '1', description: 'ї]}"{' },
+        { external_id: '2', description: 'b' },
+      ],
+    ],
+  ];
+  for (const [title, content, args, expected] of files) {
+    test(`reads ${title} in chunks of any size`, async () => {
+      for (const size of [1, 7, 1000]) {
+        const { status, stderr, payloads: sent } = await ingest(content, args, size);
+        assert.equal(status, 0, stderr);
+        const byId = (one: object, other: object) =>
+          String(Object(one).external_id).localeCompare(String(Object(other).external_id));
+        assert.deepEqual(sent.toSorted(byId), expected);
+      }
+    });
   }
 
-  test('reads quoted delimiters, quotes and line ends', async () => {
-    for (const size of [1, 7, 1000]) {
-      const { columns, rows } = await read(
-        'id, description \r\n1,"two, ""rooms""\nnear the park"\r\n\r\n2,12" window\r\n3,\r\n',
-        undefined,
-        size,
-      );
-      assert.deepEqual(columns, ['id', 'description']);
-      assert.deepEqual(rows, [
-        [2, { id: '1', description: 'two, "rooms"\nnear the park' }],
-        [5, { id: '2', description: '12" window' }],
-        [6, { id: '3', description: '' }],
-      ]);
+  const LINE = '{"external_id":"1","description":"a"}';
+  test('a bad record is reported with its position, and affects no other record', async () => {
+    const lines = await ingest(`${LINE}\r\n\n  \n{"a":\n[1]\nnull\n${LINE}`);
+    assert.equal(lines.status, 1);
+    assert.match(lines.lines[0] ?? '', /^line 4: is not JSON: /);
+    assert.deepEqual(lines.lines.slice(1, 3), [
+      'line 5: is not a JSON object',
+      'line 6: is not a JSON object',
+    ]);
+    assert.equal(lines.payloads.length, 2);
+    const csv = await ingest('external_id,description\n1\n1,2,3\n4,5', CSV);
+    assert.deepEqual(csv.lines.slice(0, 2), [
+      'line 2: has 1 cells, but the header has 2',
+      'line 3: has 3 cells, but the header has 2',
+    ]);
+    assert.deepEqual(csv.payloads, [{ external_id: '4', description: '5' }]);
+    const array = await ingest(`[${LINE},\n7, ${LINE}]`, JSON_ARRAY);
+    assert.equal(array.lines[0], 'record 2 (line 2): is not a JSON object');
+  });
+
+  const unreadable: [content: string | Uint8Array, args: string[], expected: RegExp][] = [
+    [utf16(`\uFEFF${RECORD}`), CSV, /is UTF-16 text: add --encoding utf-16le$/],
+    [utf16(RECORD), [...CSV, '--encoding', 'windows-1251'], /add --encoding utf-16le$/],
+    [
+      utf16(`\uFEFF${RECORD}`),
+      [...CSV, '--encoding', 'utf-16be'],
+      /is not utf-16be text: .* or name another$/,
+    ],
+    [RECORD, [...CSV, '--encoding', 'windows-1251'], /is UTF-8 text: leave --encoding out$/],
+    [WINDOWS_1251, CSV, /is not UTF-8 text \(line 2\): .* such as --encoding windows-1251$/],
+    ['', CSV, /standard input is empty: the first line of CSV names the columns/],
+    ['\n\r\n', CSV, /is empty/],
+    ['a,b,a\n1,2,3', CSV, /has the column "a" twice/],
+    ['a,b\n1,2\n"3,4\n5,6\n', CSV, /cannot be read after line \d: a quote is never closed/],
+    [`a,b\n1,"${'x'.repeat(3 * MIB)}`, CSV, /a record is longer than 2 MiB/],
+    ['{"a":1}\n', JSON_ARRAY, /is not a JSON array, .* with "\{": add --format jsonl/],
+    ['a;b\n1;2\n', JSON_ARRAY, /begins with "a": name its format with --format$/],
+    ['[{"a":1},\n{"a":2}', JSON_ARRAY, /cannot be read from line 2 on: the file ends here/],
+    ['[{"a":1}\n{"a":2}]', JSON_ARRAY, /from line 2 on: expected "," or "\]" after the record/],
+    ['[{"a":1},\n{"a":no}]', JSON_ARRAY, /from line 2 on: record 2 is not JSON/],
+    ['[{"a":1}]\n[]', JSON_ARRAY, /from line 2 on: the array of records has ended/],
+    ['[]', JSON_ARRAY, /has no records: its array is empty/],
+    ['\n  \n', ['--format', 'jsonl'], /has no records: it has only blank lines/],
+    ['id,опис\n', CSV, /has no records: it names the columns and nothing more/],
+    ['id\n1', [...CSV, '--map', 'price=cost'], /there is no column "cost" \(--map price=cost\)/],
+    [
+      `${LINE}\n`.repeat(500),
+      ['--format', 'jsonl', '--map', 'description=txt'],
+      /none of the first 100 records has "txt" \(--map description=txt\): they have external_id/,
+    ],
+  ];
+  test('an unreadable file is reported in one line, and nothing is sent', async () => {
+    for (const [content, args, expected] of unreadable) {
+      const { status, stderr, payloads: sent } = await ingest(content, args, 100_000);
+      assert.equal(status, 1);
+      const [line = '', ...others] = stderr.split('\n').filter((text) => /^oselya: /.test(text));
+      assert.match(line, expected);
+      assert.deepEqual([others, sent], [[], []], line);
     }
   });
 
-  test('reports a record of another width and reads the next one', async () => {
-    const { rows } = await read('a,b\n1\n1,2,3\n4,5');
-    assert.deepEqual(rows, [
-      [2, 'has 1 cells, but the header has 2'],
-      [3, 'has 3 cells, but the header has 2'],
-      [4, { a: '4', b: '5' }],
-    ]);
-  });
-
-  test('names unnamed columns and accepts any name', async () => {
-    const { columns, rows } = await read('a,,__proto__\n1,2,3');
-    assert.deepEqual(columns, ['a', 'column_2', '__proto__']);
-    assert.deepEqual(Object.values(rows[0]?.[1] ?? {}), ['1', '2', '3']);
-  });
-
-  test('takes the most frequent delimiter of the header, or the named one', async () => {
+  test('the most frequent delimiter of the header is used', () => {
     const cases = { 'a,b,c': ',', 'a;b, c;d': ';', 'a\tb\tc': '\t', 'a|b': '|', '"x;y;z",b': ',' };
     for (const [header, expected] of Object.entries(cases)) {
       assert.equal(detectDelimiter(header), expected, header);
     }
-    assert.deepEqual((await read('a;b\n1,5;2')).rows, [[2, { a: '1,5', b: '2' }]]);
-    assert.deepEqual((await read('a;b,c\n1;2,3', 'comma')).rows, [[2, { 'a;b': '1;2', c: '3' }]]);
   });
 
-  test('rejects a file that cannot be read, with what to do', async () => {
-    const cases: [content: string, expected: RegExp][] = [
-      ['', /a\.csv is empty: the first line of CSV names the columns/],
-      ['\n\r\n', /is empty/],
-      ['a,b,a\n1,2,3', /has the column "a" twice/],
-      ['a,b\n1,2\n"3,4\n5,6\n', /cannot be read after line \d: a quote is never closed/],
-      [`a,b\n1,"${'x'.repeat(3 * MIB)}`, /a record is longer than 2 MiB/],
-    ];
-    for (const [content, expected] of cases) {
-      await rejectsWith(read(content, undefined, 100_000), expected);
-    }
+  test('a failing read names the input', async () => {
+    const { rows } = await openRows({
+      path: '-',
+      format: 'jsonl',
+      encoding: 'utf-8',
+      delimiter: undefined,
+      onColumns: () => undefined,
+      // Like `oselya ingest - < folder`.
+      stdin: createReadStream(import.meta.dirname),
+      signal: new AbortController().signal,
+    });
+    const message = /^standard input cannot be read: it is a folder$/;
+    await assert.rejects(Array.fromAsync(rows), { name: 'CommandError', message });
   });
-});
-
-suite('JSON Lines', () => {
-  test('reads each line by its number, and a bad line affects no other', async () => {
-    const text = '{"a":1}\r\n\n  \n{"a":\n[1]\n"x"\nnull\n{"a":"ї\\n"}';
-    const rows = await collect(readJsonLines(piecesOf(text)));
-    assert.deepEqual(
-      rows.map(([line, found]) => [line, typeof found === 'string' ? 'bad' : found]),
-      [
-        [1, { a: 1 }],
-        [4, 'bad'],
-        [5, 'bad'],
-        [6, 'bad'],
-        [7, 'bad'],
-        [8, { a: 'ї\n' }],
-      ],
-    );
-    assert.match(String(rows[1]?.[1]), /^is not JSON: /);
-    assert.equal(rows[2]?.[1], 'is not a JSON object');
-  });
-});
-
-suite('JSON array', () => {
-  const read = (text: string, size?: number) => readJsonArray(piecesOf(text, size), 'a.json');
-
-  test('reads each object with its line and number', async () => {
-    const text = '\n [{"a":1}, {"a":"ї]}\\"{"},\n7, [{}],\r\n {"b":{"c":[1]}} ]\n';
-    for (const size of [1, 3, 1000]) {
-      const rows = await Array.fromAsync(read(text, size));
-      assert.deepEqual(
-        rows.map((row) => [row.index, row.line, 'fields' in row ? row.fields : row.reason]),
-        [
-          [1, 2, { a: 1 }],
-          [2, 2, { a: 'ї]}"{' }],
-          [3, 3, 'is not a JSON object'],
-          [4, 3, 'is not a JSON object'],
-          [5, 4, { b: { c: [1] } }],
-        ],
-      );
-    }
-    assert.deepEqual(await collect(read('[]')), []);
-    assert.deepEqual(await collect(read(' \n')), []);
-  });
-
-  test('says where it stops and what to do', async () => {
-    const cases: [text: string, expected: RegExp][] = [
-      ['{"a":1}\n', /a\.json is not a JSON array, .* with "\{": add --format jsonl/],
-      ['a;b\n1;2\n', /begins with "a": name its format with --format$/],
-      ['[{"a":1},\n{"a":2}', /cannot be read from line 2 on: the file ends here/],
-      ['[{"a":1}\n{"a":2}]', /from line 2 on: expected "," or "\]" after the record/],
-      ['[{"a":1},\n{"a":no}]', /from line 2 on: record 2 is not JSON/],
-      ['[{"a":1}]\n[]', /from line 2 on: the array of records has ended/],
-    ];
-    for (const [text, expected] of cases) await rejectsWith(collect(read(text)), expected);
-  });
-});
-
-test('a failing read names the input', async () => {
-  const { rows } = await openRows({
-    path: '-',
-    format: 'jsonl',
-    encoding: 'utf-8',
-    delimiter: undefined,
-    onColumns: () => undefined,
-    // As with `oselya ingest - < folder`.
-    stdin: createReadStream(import.meta.dirname),
-    signal: new AbortController().signal,
-  });
-  await rejectsWith(Array.fromAsync(rows), /^standard input cannot be read: it is a folder$/);
 });
 
 suite('payloads', () => {
-  function makeOf(record: Record<string, unknown>, mapping: Record<string, string> = {}) {
+  function convert(record: Record<string, unknown>, mapping: Record<string, string> = {}) {
     const unknown: string[] = [];
     const toPayload = createPayloadConverter({
       source: 'doshka',
       mapping: new Map(Object.entries(mapping)),
       onUnknown: (name) => unknown.push(name),
     });
-    return { made: toPayload(record), unknown };
+    return { result: toPayload(record), unknown };
   }
 
-  function payloadOf(record: Record<string, unknown>, mapping: Record<string, string> = {}) {
-    const { made } = makeOf(record, mapping);
-    assert.ok('payload' in made);
-    return made.payload;
-  }
-
-  test('take fields by name, and everything else as attributes', () => {
-    const { made, unknown } = makeOf({
+  test('fields are taken by name, and everything else becomes attributes', () => {
+    const { result, unknown } = convert({
       source_slug: 'other',
       external_id: 7,
       description: ' Здам квартиру ',
@@ -269,31 +231,31 @@ suite('payloads', () => {
       empty: '',
       none: null,
     });
-    assert.deepEqual(made, {
-      payload: {
-        source_slug: 'doshka',
-        external_id: '7',
-        description: ' Здам квартиру ',
-        attributes: { condition: 'новий ', seller: { name: 'Олена' } },
-      },
-    });
+    const payload = {
+      source_slug: 'doshka',
+      external_id: '7',
+      description: ' Здам квартиру ',
+      attributes: { condition: 'новий ', seller: { name: 'Олена' } },
+    };
+    assert.deepEqual(result, { payload });
     assert.deepEqual(unknown, ['condition', 'seller']);
   });
 
-  test('take mapped columns, and keep a column with the name of a mapped field', () => {
+  test('a mapped column fills its field, and a column named like that field becomes an attribute', () => {
     const mapping = { external_id: 'link', url: 'link', description: 'text', price: 'price_usd' };
     const record = { link: 'http://a.example/1', text: 'Flat', price: '5', price_usd: '52 000' };
-    assert.deepEqual(payloadOf(record, mapping), {
+    const payload = {
       source_slug: 'doshka',
       external_id: 'http://a.example/1',
       url: 'http://a.example/1',
       description: 'Flat',
       price: 52_000,
       attributes: { price: '5' },
-    });
+    };
+    assert.deepEqual(convert(record, mapping).result, { payload });
   });
 
-  const values: [field: string, value: unknown, expected: unknown][] = [
+  const values: [kind: Parameters<typeof convertValue>[0], value: unknown, expected: unknown][] = [
     ['price', ' 52 000 ', 52_000],
     ['price', '1 250 000,50', 1_250_000.5],
     ['price', 'about 5', 'about 5'],
@@ -304,185 +266,129 @@ suite('payloads', () => {
     ['price', '0,125', 0.125],
     ['price', '5 2', '5 2'],
     ['price', '1e5', '1e5'],
-    ['floor', '-1', -1],
-    ['area_total', '47,5', 47.5],
-    ['area_total', '47.125', 47.125],
-    ['area_total', '47,125', '47,125'],
-    ['external_id', 9_007_199_254_740_991, '9007199254740991'],
-    ['external_id', 1e21, 1e21],
-    ['title', true, true],
-    ['phones', '+380 00 1, +380 00 2; +380 00 3', ['+380 00 1', '+380 00 2', '+380 00 3']],
-    ['phones', '["+380 00 1"]', ['+380 00 1']],
-    ['image_urls', 'http://a.example/1,2.jpg', ['http://a.example/1,2.jpg']],
+    ['number', '-1', -1],
+    ['number', '47,5', 47.5],
+    ['number', '47.125', 47.125],
+    ['number', '47,125', '47,125'],
+    ['text', 9_007_199_254_740_991, '9007199254740991'],
+    ['text', 1e21, 1e21],
+    ['text', true, true],
+    ['list', '+380 00 1, +380 00 2; +380 00 3', ['+380 00 1', '+380 00 2', '+380 00 3']],
+    ['list', '["+380 00 1"]', ['+380 00 1']],
+    ['list', 'http://a.example/1,2.jpg', ['http://a.example/1,2.jpg']],
     [
-      'image_urls',
+      'list',
       'http://a.example/1.jpg,https://a.example/2.jpg | http://a.example/3.jpg',
       ['http://a.example/1.jpg', 'https://a.example/2.jpg', 'http://a.example/3.jpg'],
     ],
   ];
-  for (const [field, value, expected] of values) {
-    test(`read ${field} ${JSON.stringify(value)} as ${JSON.stringify(expected)}`, () => {
-      assert.deepEqual(payloadOf({ [field]: value })[field], expected);
-    });
-  }
+  test('values are converted to the kind of their field', () => {
+    for (const [kind, value, expected] of values) {
+      assert.deepEqual(convertValue(kind, value), expected, `${kind} ${JSON.stringify(value)}`);
+    }
+  });
 
-  test('lose no value of any record', () => {
+  test('no value of any record is lost', () => {
     const key = fc.oneof(
       fc.constantFrom(...PAYLOAD_FIELDS, '__proto__', 'source_slug'),
       fc.string(),
     );
     fc.assert(
       fc.property(fc.dictionary(key, fc.jsonValue(), { noNullPrototype: true }), (record) => {
-        const { made, unknown } = makeOf(record);
+        const { result, unknown } = convert(record);
         const own = convertValue('object', record['attributes']) ?? {};
-        if ('reason' in made) {
-          return assert.ok(
-            unknown.some((name) => Object.hasOwn(Object(own), name)),
-            made.reason,
-          );
+        if ('reason' in result) {
+          const isRepeated = unknown.some((name) => Object.hasOwn(Object(own), name));
+          return assert.ok(isRepeated, result.reason);
         }
-        assert.ok(Array.isArray(checkPayload(made.payload)));
+        assert.ok(Array.isArray(checkPayload(result.payload)));
         if (typeof own !== 'object' || Array.isArray(own)) return;
-        const kept = Object(made.payload['attributes'] ?? {});
-        for (const name of unknown) assert.deepEqual(kept[name], record[name]);
-        for (const [name, value] of Object.entries(own)) assert.deepEqual(kept[name], value);
-        assert.equal(Object.keys(kept).length, new Set([...unknown, ...Object.keys(own)]).size);
+        const attributes = Object(result.payload['attributes'] ?? {});
+        for (const name of unknown) assert.deepEqual(attributes[name], record[name]);
+        for (const [name, value] of Object.entries(own)) assert.deepEqual(attributes[name], value);
+        const names = new Set([...unknown, ...Object.keys(own)]);
+        assert.equal(Object.keys(attributes).length, names.size);
       }),
       { numRuns: 300 },
     );
   });
 });
 
-suite('mapped columns', () => {
-  async function check(records: object[], mapping: Record<string, string>) {
-    const notes: string[] = [];
-    const text = records.map((record) => JSON.stringify(record)).join('\n');
-    const rows = checkMapping(
-      readJsonLines(piecesOf(text, 1000)),
-      new Map(Object.entries(mapping)),
-      (line) => notes.push(line),
-    );
-    return { count: (await Array.fromAsync(rows)).length, notes };
-  }
-  const many = (count: number) => Array.from({ length: count }, () => ({ id: '1', text: 'Гараж' }));
-
-  test('are missed before any record passes', async () => {
-    await rejectsWith(
-      check(many(3), { price: 'cost' }),
-      /^no record has "cost" \(--map price=cost\): they have id, text$/,
-    );
-    await rejectsWith(
-      check(many(500), { price: 'cost', description: 'txt', external_id: 'id' }),
-      /none of the first 100 records has "txt" \(--map description=txt\): they have id, text$/,
-    );
-  });
-});
-
 suite('delivery', () => {
-  const ACCEPTED: Played = { status: 202, body: { raw_id: 7, status: 'pending' } };
+  const ACCEPTED: ScriptedResponse = { status: 202, body: { raw_id: 7, status: 'pending' } };
   const PROBLEM = { title: 'It failed', detail: 'The disk is full.' };
 
-  /** Sends one payload to a server that plays a script and repeats its last line. */
-  async function send(script: Played[], apiKey?: string) {
-    const received: Received[] = [];
-    const { url } = await startServer((request) => {
-      received.push(request);
-      return script[Math.min(received.length, script.length) - 1] ?? 'reset';
-    });
-    return { ...(await sendTo(url, apiKey)), received };
-  }
-
-  async function sendTo(url: string, apiKey?: string, signal = new AbortController().signal) {
+  /** Sends one payload to a server that plays a script and repeats its last response. */
+  async function send(script: ScriptedResponse[]) {
     const retries: string[] = [];
-    const held: number[] = [];
-    const throttle = createThrottle();
-    const result = await deliverPayload({ external_id: '1' }, 'key-1', {
-      collector: { url, apiKey },
-      throttle: {
-        wait: (stop) => throttle.wait(stop),
-        delay(durationMs) {
-          held.push(durationMs);
-          throttle.delay(Math.min(durationMs, 5));
-        },
-      },
-      signal,
+    const requests: ReceivedRequest[] = [];
+    const { url } = await startServer((request) => {
+      requests.push(request);
+      return script[Math.min(requests.length, script.length) - 1] ?? 'reset';
+    });
+    const deliver = createDeliver({
+      collector: { url, apiKey: undefined },
       onRetry: (reason) => retries.push(reason),
       initialDelayMs: 1,
     });
-    return { result, retries, held };
+    const { signal } = new AbortController();
+    return { result: await deliver({ external_id: '1' }, 'key-1', signal), retries, requests };
   }
 
-  test('reports the status of an earlier record', async () => {
+  test('the status of an earlier record is reported', async () => {
     for (const status of ['pending', 'processing', 'completed', 'failed', 'invalid']) {
       const headers = { 'idempotent-replayed': 'true' };
       const { result } = await send([{ status: 202, headers, body: { raw_id: 7, status } }]);
       const reason = `was stored before (raw_id 7) and ended ${status}`;
-      const isEnded = status === 'failed' || status === 'invalid';
-      assert.deepEqual(result, isEnded ? { outcome: 'unprocessed', reason } : { outcome: 'known' });
+      const isFinal = status === 'failed' || status === 'invalid';
+      assert.deepEqual(result, isFinal ? { outcome: 'unprocessed', reason } : { outcome: 'known' });
     }
   });
 
-  const limited = (seconds: string): Played => ({
+  const limited = (seconds: string): ScriptedResponse => ({
     status: 429,
     headers: { 'retry-after': seconds },
     body: PROBLEM,
   });
 
-  test('waits for a limit as often as needed, at least a second', async () => {
-    const limits = Array.from({ length: 20 }, () => limited('57'));
-    const { result, held, retries } = await send([...limits, limited('0'), ACCEPTED]);
+  test('a rate limit delays the request, and a limit of a day ends the run', async () => {
+    const { result, retries } = await send([limited('0'), ACCEPTED]);
     assert.deepEqual(result, { outcome: 'accepted' });
-    assert.deepEqual(held, [...Array(20).fill(57_000), 1000]);
-    assert.equal(retries[0], 'the collector answered 429: The disk is full');
+    assert.deepEqual(retries, ['the collector answered 429: The disk is full. Retrying.']);
+    const message = /^the collector answered 429: .*: give the command again in 24 hours$/;
+    await assert.rejects(send([limited('86400')]), { name: 'CommandError', message });
   });
 
-  test('ends the run at a limit of a day', async () => {
-    const detail = 'No more than 3 new sources a day.';
-    const { url } = await startServer(() => ({
-      status: 429,
-      headers: { 'retry-after': '86400' },
-      body: { title: 'Too many requests', detail },
-    }));
-    await rejectsWith(
-      sendTo(url),
-      /^the collector answered 429: No more than 3 new sources a day: give the command again in 24 hours$/,
-    );
-  });
-
-  const passing: Played[] = [
+  const temporary: ScriptedResponse[] = [
     'reset',
-    { status: 500, body: PROBLEM },
     { status: 502, body: '"<html>"' },
     { status: 503, headers: { 'retry-after': '0' }, body: PROBLEM },
-    { status: 408, body: PROBLEM },
-    { status: 425, body: PROBLEM },
-    { status: 429, body: PROBLEM },
+    ...[408, 425, 429, 500].map((status) => ({ status, body: PROBLEM })),
   ];
-  for (const played of passing) {
-    test(`retries ${JSON.stringify(played)} seven times with the same key`, async () => {
-      const passed = await send([played, played, ACCEPTED]);
+  test('a temporary failure is retried up to seven times with the same key', async () => {
+    for (const failure of temporary) {
+      const passed = await send([failure, failure, ACCEPTED]);
       assert.deepEqual(passed.result, { outcome: 'accepted' });
-      const keys = passed.received.map(({ headers }) => headers['idempotency-key']);
+      const keys = passed.requests.map(({ headers }) => headers['idempotency-key']);
       assert.deepEqual(keys, ['key-1', 'key-1', 'key-1']);
-      const failed = await send([played]);
-      assert.equal(failed.result.outcome, 'failed');
-      assert.equal(failed.received.length, 7);
-      assert.equal(failed.retries.length, 6);
-    });
-  }
-
-  test('does not retry a rejected payload', async () => {
-    for (const status of [400, 409, 413, 415, 422]) {
-      const errors = [{ path: 'body/price', message: 'must be >= 0' }];
-      const { result, received } = await send([{ status, body: { title: 'Not valid', errors } }]);
-      const reason = `the collector answered ${status}: body/price must be >= 0`;
-      assert.deepEqual(result, { outcome: 'rejected', reason });
-      assert.equal(received.length, 1);
+      const failed = await send([failure]);
+      assert.deepEqual([failed.result.outcome, failed.requests.length], ['failed', 7]);
+      assert.equal(failed.retries.length, 1);
     }
   });
 
-  test('ends the run at an answer that every record would get', async () => {
-    const cases: [played: Played, expected: RegExp][] = [
+  test('a rejected payload is not retried', async () => {
+    for (const status of [400, 409, 413, 415, 422]) {
+      const errors = [{ path: 'body/price', message: 'must be >= 0' }];
+      const { result, requests } = await send([{ status, body: { title: 'Not valid', errors } }]);
+      const reason = `the collector answered ${status}: body/price must be >= 0`;
+      assert.deepEqual(result, { outcome: 'rejected', reason });
+      assert.equal(requests.length, 1);
+    }
+  });
+
+  test('a response that applies to every record ends the run', async () => {
+    const cases: [response: ScriptedResponse, message: RegExp][] = [
       [{ status: 401, body: { title: 'API key needed' } }, /one with the scope ingest/],
       [{ status: 403, body: { title: 'Not allowed', detail: 'Lacks it.' } }, /\(403\): Lacks it\./],
       [{ status: 404, body: 'nothing' }, /\(404\) without a reason: set COLLECTOR_URL/],
@@ -490,25 +396,23 @@ suite('delivery', () => {
       [{ status: 308, headers: { location: 'http://other.example/' } }, /is not a collector/],
       [{ status: 202, body: { ok: true } }, /is not a collector/],
     ];
-    for (const [played, expected] of cases) await rejectsWith(send([played]), expected);
+    for (const [response, message] of cases) {
+      await assert.rejects(send([response]), { name: 'CommandError', message });
+    }
   });
 });
 
 suite('load', () => {
   type Settings = {
     rows: Row[];
-    /** Waits for another row after them. */
+    /** Whether the input stays open after the rows. */
     waits?: boolean;
-    deliver?: (payload: Record<string, unknown>) => Promise<Delivery>;
-    dryRun?: boolean;
-    keyPrefix?: string;
+    deliver?: (externalId: unknown) => Promise<Delivery>;
     signal?: AbortSignal;
   };
   const accept = () => Promise.resolve<Delivery>({ outcome: 'accepted' });
 
-  async function run(settings: Settings) {
-    const { rows, waits = false, deliver: send = accept, dryRun = false } = settings;
-    const report = createLoadReport();
+  async function load({ rows, waits = false, deliver = accept, signal }: Settings) {
     const printed: string[] = [];
     const rejected: number[] = [];
     const keys: string[] = [];
@@ -516,76 +420,56 @@ suite('load', () => {
     async function* read() {
       for (const row of rows) yield await Promise.resolve(row);
       if (!waits) return;
+      stopReading.signal.throwIfAborted();
       await new Promise((_, reject) => {
         stopReading.signal.addEventListener('abort', () => reject(stopReading.signal.reason));
       });
     }
-    const failure = await loadRecords(
-      read(),
-      {
-        toPayload: (fields) => ({ payload: fields }),
-        deliver: (payload, key) => {
-          keys.push(key);
-          return send({ ...payload });
-        },
-        dryRun,
-        keyPrefix: settings.keyPrefix ?? 'load',
-        rejectedFile: {
-          add: (row) => {
-            rejected.push(row.line);
-            return Promise.resolve();
-          },
-          end: () => Promise.resolve(),
-        },
-        signal: settings.signal ?? new AbortController().signal,
-        stopReading,
-        onBadRow: (line) => printed.push(line),
-        onProgress: () => undefined,
+    const result = await loadRecords(read(), {
+      toPayload: (fields) => ({ payload: fields }),
+      deliver(payload, key) {
+        keys.push(key);
+        return deliver(Object(payload).external_id);
       },
-      report,
-    ).then(
-      () => undefined,
-      (error: unknown) => error,
-    );
-    return { report, printed, rejected, keys, failure };
+      dryRun: false,
+      keyPrefix: 'load',
+      rejectedFile: { add: (row) => void rejected.push(row.line), close: () => undefined },
+      signal: signal ?? new AbortController().signal,
+      stopReading,
+      onBadRow: (line) => printed.push(line),
+      onProgress: () => undefined,
+    });
+    return { ...result, printed, rejected, keys };
   }
 
-  const row = (line: number, fields: Record<string, unknown> = {}): Row => ({
+  const createRow = (line: number, fields: Record<string, unknown> = {}): Row => ({
     line,
     end: line,
     fields: { source_slug: 'a', external_id: String(line), description: 'Flat', ...fields },
   });
-  const rows = (count: number) => Array.from({ length: count }, (_, nth) => row(nth + 1));
+  const createRows = (count: number, fields = {}) =>
+    Array.from({ length: count }, (_, nth) => createRow(nth + 1, fields));
 
-  test('counts records by result, and prints and keeps bad ones', async () => {
+  test('records are counted by result, and bad records are printed and kept', async () => {
     const deliveries: Record<string, Delivery> = {
       1: { outcome: 'accepted' },
-      2: { outcome: 'known' },
       3: { outcome: 'rejected', reason: 'no' },
       4: { outcome: 'failed', reason: 'down' },
       7: { outcome: 'unprocessed', reason: 'ended failed' },
     };
-    const { report, printed, rejected } = await run({
+    const { counts, printed, rejected } = await load({
       rows: [
-        ...rows(4),
-        row(5, { price: '52.000\u001B[2J', rooms: -1 }),
+        ...createRows(4),
+        createRow(5, { price: '52.000\u001B[2J', rooms: -1 }),
         { line: 6, end: 6, reason: 'is not JSON', found: '{' },
-        row(7),
-        row(8, { price: '52.000' }),
-        row(9, { external_id: 1e21 }),
+        createRow(7),
+        createRow(8, { price: '52.000' }),
+        createRow(9, { external_id: 1e21 }),
       ],
-      deliver: ({ external_id: id }) =>
-        Promise.resolve(deliveries[String(id)] ?? { outcome: 'known' }),
+      deliver: (id) => Promise.resolve(deliveries[String(id)] ?? { outcome: 'known' }),
     });
-    const { counts } = report;
-    assert.deepEqual(counts, {
-      read: 9,
-      accepted: 1,
-      known: 1,
-      unprocessed: 1,
-      rejected: 5,
-      failed: 1,
-    });
+    const expected = { read: 9, accepted: 1, known: 1, unprocessed: 1, rejected: 5, failed: 1 };
+    assert.deepEqual(counts, expected);
     assert.deepEqual(printed.toSorted(), [
       'line 3: no',
       'line 4: down',
@@ -598,98 +482,54 @@ suite('load', () => {
     assert.deepEqual(new Set(rejected), new Set([3, 4, 5, 6, 7, 8, 9]));
   });
 
-  test('makes keys of the load, the place and the content', async () => {
-    const first = await run({ rows: rows(3) });
-    assert.deepEqual((await run({ rows: rows(3) })).keys, first.keys);
-    assert.equal(new Set(first.keys).size, 3);
-    const changed = await run({ rows: [row(1), row(2, { price: 5 }), row(3)] });
-    assert.deepEqual(
-      changed.keys.map((key, nth) => key === first.keys[nth]),
-      [true, false, true],
-    );
-    const moved = await run({ rows: [row(2, { external_id: '1' })] });
-    const other = await run({ rows: rows(1), keyPrefix: 'other' });
-    for (const key of [...moved.keys, ...other.keys]) assert.ok(!first.keys.includes(key));
-    for (const key of first.keys) assert.match(key, /^[\x20-\x7e]{1,255}$/);
+  test('an idempotency key contains the position and the content of its record', async () => {
+    const { keys } = await load({ rows: createRows(2) });
+    const again = await load({ rows: [createRow(1), createRow(2, { price: 5 })] });
+    const moved = await load({ rows: [createRow(2, { external_id: '1' })] });
+    assert.equal(again.keys[0], keys[0]);
+    for (const key of [again.keys[1], moved.keys[0]]) assert.ok(!keys.includes(String(key)));
   });
 
-  test('gives up after five failures in a row, also while it waits for input', async () => {
-    const down = () => Promise.resolve<Delivery>({ outcome: 'failed', reason: 'down' });
-    for (const settings of [{ rows: rows(1000) }, { rows: rows(5), waits: true }]) {
-      const { report, failure } = await run({ ...settings, deliver: down });
-      assert.equal(report.hasGivenUp, true);
-      assert.equal(failure, undefined);
-      assert.ok(report.counts.failed >= 5 && report.counts.read < 30);
+  test('five failures in a row end the load, even if it waits for input', async () => {
+    const fail = () => Promise.resolve<Delivery>({ outcome: 'failed', reason: 'down' });
+    for (const settings of [{ rows: createRows(1000) }, { rows: createRows(5), waits: true }]) {
+      const { counts, hasGivenUp, error } = await load({ ...settings, deliver: fail });
+      assert.deepEqual([hasGivenUp, error], [true, undefined]);
+      assert.ok(counts.failed >= 5 && counts.read < 30);
     }
-    let nth = 0;
-    const flaky = await run({
-      rows: rows(100),
+    let requests = 0;
+    const flaky = await load({
+      rows: createRows(100),
       deliver: () => {
-        nth += 1;
-        return nth % 5 === 0 ? accept() : down();
+        requests += 1;
+        return requests % 5 === 0 ? accept() : fail();
       },
     });
-    assert.equal(flaky.report.hasGivenUp, false);
-    assert.deepEqual([flaky.report.counts.accepted, flaky.report.counts.failed], [20, 80]);
+    assert.deepEqual([flaky.hasGivenUp, flaky.counts.failed], [false, 80]);
   });
 
-  test('prints a hundred bad records and keeps all', async () => {
-    const { report, printed, rejected } = await run({
-      rows: Array.from({ length: 300 }, (_, nth) => row(nth + 1, { price: 'x' })),
-    });
-    assert.deepEqual([report.counts.rejected, rejected.length, printed.length], [300, 300, 101]);
+  test('a hundred bad records are printed, and all are kept', async () => {
+    const { counts, printed, rejected } = await load({ rows: createRows(300, { price: 'x' }) });
+    assert.deepEqual([counts.rejected, rejected.length, printed.length], [300, 300, 101]);
     assert.match(printed.at(-1) ?? '', /--rejected/);
   });
 
-  test('ends with the cause when it is stopped or cannot continue', async () => {
+  test('the error that ended a load is reported', async () => {
     const controller = new AbortController();
-    const stopped = await run({
-      rows: rows(100),
+    const stopped = await load({
+      rows: createRows(100),
       signal: controller.signal,
-      deliver: ({ external_id: id }) => {
+      deliver: (id) => {
         if (id === '20') controller.abort();
         return accept();
       },
     });
-    assert.equal((stopped.failure as Error).name, 'AbortError');
-    assert.ok(stopped.report.counts.accepted >= 20 && stopped.report.counts.accepted < 40);
+    assert.equal((stopped.error as Error).name, 'AbortError');
+    assert.ok(stopped.counts.accepted >= 20 && stopped.counts.accepted < 40);
     for (const waits of [false, true]) {
       const deny = () => Promise.reject(new Error('no key'));
-      const hopeless = await run({ rows: rows(waits ? 2 : 100), waits, deliver: deny });
-      assert.equal((hopeless.failure as Error).message, 'no key');
+      const denied = await load({ rows: createRows(waits ? 2 : 100), waits, deliver: deny });
+      assert.equal((denied.error as Error).message, 'no key');
     }
-  });
-});
-
-suite('rejected records', () => {
-  const folder = mkdtempSync(join(tmpdir(), 'oselya-rejected-'));
-  after(() => rmSync(folder, { recursive: true }));
-
-  test('replace an earlier file', async () => {
-    const path = join(folder, 'a.rejected.jsonl');
-    writeFileSync(path, 'an earlier run\n');
-    const file = await openRejectedFile(path);
-    await file.add({ line: 2, end: 9, fields: { price: 'x\n' } }, 'price must be number');
-    await file.add({ line: 3, end: 12, reason: 'is not JSON', found: '{' }, 'is not JSON');
-    for (let line = 4; line < 1000; line += 1) {
-      await file.add({ line, end: 0, fields: { text: 'x'.repeat(1000) } }, 'no');
-    }
-    await file.end();
-    const lines = readFileSync(path, 'utf8').split('\n').slice(0, -1);
-    assert.equal(lines.length, 998);
-    assert.deepEqual(
-      lines.slice(0, 2).map((line): unknown => JSON.parse(line)),
-      [
-        { line: 2, reason: 'price must be number', record: { price: 'x\n' } },
-        { line: 3, reason: 'is not JSON', record: '{' },
-      ],
-    );
-  });
-
-  test('fail with the path that cannot be written', async () => {
-    await rejectsWith(
-      openRejectedFile(join(folder, 'missing', 'a.jsonl')),
-      /a\.jsonl cannot be written: .*ENOENT/,
-    );
   });
 });

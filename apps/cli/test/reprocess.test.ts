@@ -67,14 +67,13 @@ suite('listings', () => {
     const lines: string[] = [];
     const [stdout, stderr] = [new PassThrough(), new PassThrough()];
     const { stopped, failed } = await reprocess(maintenance, {
-      choice: {},
+      selection: {},
       limit: Infinity,
       dryRun: false,
       yes: false,
       verbose: false,
       signal: new AbortController().signal,
-      print: (line) => lines.push(line),
-      output: { stdout, stderr },
+      context: { print: (...printed) => lines.push(...printed), stdout, stderr },
       confirm: (question) => {
         questions.push(question);
         return Promise.resolve(answer);
@@ -104,7 +103,7 @@ suite('listings', () => {
       if (id === 5) stop.abort();
     };
     const no = tenListings({ onRead });
-    const options = { choice: { after: 2 }, signal: stop.signal, answer: false };
+    const options = { selection: { after: 2 }, signal: stop.signal, answer: false };
     assert.deepEqual((await runAt(no, options)).stopped, { after: 2 });
     assert.deepEqual(no.written, []);
   });
@@ -161,7 +160,11 @@ suite('listings', () => {
     const { progress } = await runAt(tenListings({}), { dryRun: true, verbose: true });
     assert.match(progress, /^10 of 10 listings: 0 would change$/m);
     const [stdout, stderr] = [Object.assign(new PassThrough(), { isTTY: true }), new PassThrough()];
-    await runAt(tenListings({}), { dryRun: true, verbose: true, output: { stdout, stderr } });
+    await runAt(tenListings({}), {
+      dryRun: true,
+      verbose: true,
+      context: { print: () => undefined, stdout, stderr },
+    });
     assert.equal(stderr.read(), null);
   });
 
@@ -225,23 +228,23 @@ suite('images', () => {
         }
       },
     };
-    const run = await reprocessImages(
-      { reprocessImages: work },
-      {
-        choice: {},
-        limit: Infinity,
-        dryRun: false,
-        yes: false,
-        signal: controller.signal,
-        print: (line) => lines.push(line),
-        output: { stdout: new PassThrough(), stderr: new PassThrough() },
-        confirm: (question) => {
-          questions.push(question);
-          return Promise.resolve(answer);
-        },
-        ...rest,
+    const run = await reprocessImages(work, {
+      selection: {},
+      limit: Infinity,
+      dryRun: false,
+      yes: false,
+      signal: controller.signal,
+      context: {
+        print: (...printed) => lines.push(...printed),
+        stdout: new PassThrough(),
+        stderr: new PassThrough(),
       },
-    );
+      confirm: (question) => {
+        questions.push(question);
+        return Promise.resolve(answer);
+      },
+      ...rest,
+    });
     return { ...run, lines, questions };
   }
 

@@ -57,50 +57,26 @@ export const sampleAccounts: readonly DevAccount[] = [
 ];
 
 /** Sample accounts with their stored changes. */
-export type Accounts = {
-  list: () => DevAccount[];
-  find: (sub: string) => DevAccount | undefined;
-  /** Stores a change. @throws RangeError for an unknown account. */
-  change: (sub: string, change: Partial<DevAccess & { blocked: boolean }>) => void;
-};
+export type Accounts = ReturnType<typeof createAccounts>;
 
 /** Creates a store that combines the sample accounts with the changes in the database. */
-export function createAccounts(database: DatabaseSync): Accounts {
-  const read = database.prepare('select * from account_changes where sub = ?');
+export function createAccounts(database: DatabaseSync) {
+  const read = database.prepare('select changes from changed_accounts where sub = ?');
   const save = database.prepare(
-    `insert into account_changes (sub, blocked, role_ids, permission_ids) values (?1, ?2, ?3, ?4)
-     on conflict (sub) do update set blocked = coalesce(?2, blocked),
-       role_ids = coalesce(?3, role_ids), permission_ids = coalesce(?4, permission_ids)`,
+    `insert into changed_accounts (sub, changes) values (?1, ?2)
+     on conflict (sub) do update set changes = json_patch(changes, ?2)`,
   );
-
-  function withChanges(account: DevAccount): DevAccount {
-    const changes = read.get(account.sub);
-    const slugs = (column: keyof DevAccess): string[] =>
-      changes?.[column] ? JSON.parse(String(changes[column])) : [...account[column]];
-    return {
-      ...account,
-      role_ids: slugs('role_ids'),
-      permission_ids: slugs('permission_ids'),
-      blocked: Boolean(changes?.['blocked'] ?? account.blocked),
-    };
-  }
-
+  const list = (): DevAccount[] =>
+    sampleAccounts.map((account) => {
+      const row = read.get(account.sub);
+      return { ...structuredClone(account), ...(row && JSON.parse(String(row['changes']))) };
+    });
   return {
-    list: () => sampleAccounts.map(withChanges),
-    find(sub) {
-      const account = sampleAccounts.find((candidate) => candidate.sub === sub);
-      return account && withChanges(account);
-    },
-    change(sub, { blocked, role_ids, permission_ids }) {
-      if (!sampleAccounts.some((account) => account.sub === sub)) {
-        throw new RangeError(`The provider has no account with sub "${sub}".`);
-      }
-      const flag = blocked === undefined ? null : Number(blocked);
-      save.run(sub, flag, textOf(role_ids), textOf(permission_ids));
+    list,
+    find: (sub: string) => list().find((account) => account.sub === sub),
+    /** Stores a change. */
+    change(sub: string, change: Partial<DevAccess & { blocked: boolean }>): void {
+      save.run(sub, JSON.stringify(change));
     },
   };
-}
-
-function textOf(slugs: string[] | undefined): string | null {
-  return slugs ? JSON.stringify(slugs) : null;
 }

@@ -8,19 +8,19 @@ import type { Artifacts } from './store.ts';
 import type { WebhookDelivery, Webhooks } from './webhooks.ts';
 
 /** Events of a change. Empty if nothing changed. */
-type Caused = readonly Readonly<WebhookDelivery>[];
+type SentEvents = readonly Readonly<WebhookDelivery>[];
 
-/** Functions that change accounts. See {@link createChanges}. */
+/** Functions that change accounts. */
 export type Changes = ReturnType<typeof createChanges>;
 
 /**
  * Creates the functions that change accounts and send events. A change is stored before its event is sent, so receivers
- * can already query the new state. The functions throw a RangeError for an unknown account.
+ * can already query the new state.
  */
 export function createChanges(accounts: Accounts, artifacts: Artifacts, webhooks: Webhooks) {
   return {
     /** Blocks an account and ends its sign-ins, or unblocks it. */
-    setBlocked(sub: string, blocked: boolean): Caused {
+    setBlocked(sub: string, blocked: boolean): SentEvents {
       const before = accounts.find(sub);
       accounts.change(sub, { blocked });
       if (blocked) artifacts.revokeAccount(sub);
@@ -28,23 +28,24 @@ export function createChanges(accounts: Accounts, artifacts: Artifacts, webhooks
       return [webhooks.send(blocked ? 'user.blocked' : 'user.unblocked', sub)];
     },
     /** Replaces roles and permissions. */
-    setAccess(sub: string, { role_ids, permission_ids }: DevAccess): Caused {
+    setAccess(sub: string, access: DevAccess): SentEvents {
       const before = accounts.find(sub);
-      accounts.change(sub, { role_ids, permission_ids });
-      return [
-        ...(differ(before?.role_ids, role_ids) ? [webhooks.send('client.roles_changed', sub)] : []),
-        ...(differ(before?.permission_ids, permission_ids)
-          ? [webhooks.send('client.permissions_changed', sub)]
-          : []),
-      ];
+      accounts.change(sub, access);
+      const events = [
+        ['role_ids', 'client.roles_changed'],
+        ['permission_ids', 'client.permissions_changed'],
+      ] as const;
+      return events
+        .filter(([field]) => differ(before?.[field], access[field]))
+        .map(([, event]) => webhooks.send(event, sub));
     },
     /** Ends all sign-ins of an account. */
-    revokeSessions(sub: string): Caused {
+    revokeSessions(sub: string): SentEvents {
       artifacts.revokeAccount(sub);
       return [webhooks.send('session.revoked', sub)];
     },
     /** Ends all sign-ins of all accounts. */
-    logOutEverybody(): Caused {
+    logOutEverybody(): SentEvents {
       artifacts.revokeEverybody();
       return [webhooks.send('auth.global_logout')];
     },
@@ -55,8 +56,7 @@ function differ(before: readonly string[] = [], after: readonly string[]): boole
   return new Set(before).symmetricDifference(new Set(after)).size > 0;
 }
 
-/** Creates the error of a rejected form. */
-const formError = (statusCode: number, message: string) =>
+const createFormError = (statusCode: number, message: string) =>
   Object.assign(new Error(message), { statusCode });
 
 type ControlOptions = {
@@ -67,7 +67,7 @@ type ControlOptions = {
 };
 
 /** Outcome of the last submitted form. Shown once. */
-type Notice = { message: string; deliveries: Caused };
+type Notice = { message: string; deliveries: SentEvents };
 
 type AccountForm = { account: string };
 type AccessForm = AccountForm & { role: string[]; permission: string[] };
@@ -78,11 +78,15 @@ const accountForm = {
   required: ['account'],
   properties: { account: subSchema },
 } as const;
-const slugsOf = (known: readonly { slug: string }[]) =>
+const createSlugsSchema = (known: readonly { slug: string }[]) =>
   ({ type: 'array', items: { enum: known.map(({ slug }) => slug) }, default: [] }) as const;
 const accessForm = {
   ...accountForm,
-  properties: { account: subSchema, role: slugsOf(ROLES), permission: slugsOf(PERMISSIONS) },
+  properties: {
+    account: subSchema,
+    role: createSlugsSchema(ROLES),
+    permission: createSlugsSchema(PERMISSIONS),
+  },
 };
 const MAX_BODY_BYTES = 16_384;
 
@@ -103,7 +107,7 @@ export async function registerControlRoutes(
 
   app.addHook('onRequest', (request, _reply, done) => {
     if (!isCrossSiteChange(request)) return done();
-    done(formError(403, 'A page of another address sent the form.'));
+    done(createFormError(403, 'A page of another address sent the form.'));
   });
   app.setErrorHandler<FastifyError>((error, _request, reply) => {
     const status = error.statusCode ?? 500;
@@ -115,25 +119,25 @@ export async function registerControlRoutes(
   app.get('/', (_request, reply) => {
     const shown = notice;
     notice = undefined;
-    return sendPage(reply, 200, controlPage(options, shown));
+    return sendPage(reply, 200, createControlPage(options, shown));
   });
 
-  const onAccount = (path: string, change: (found: DevAccount) => [message: string, Caused]) =>
+  const addAccountForm = (path: string, change: (account: DevAccount) => [string, SentEvents]) =>
     app.post<{ Body: AccountForm }>(
       `/control/${path}`,
       { schema: { body: accountForm } },
-      ({ body }, reply) => answer(reply, ...change(known(body.account))),
+      ({ body }, reply) => showOutcome(reply, ...change(findAccount(body.account))),
     );
-  onAccount('block', ({ sub, display_name: name }) => {
-    const caused = changes.setBlocked(sub, true);
-    if (caused.length === 0) return [`${name} was blocked already.`, caused];
-    return [`${name} is blocked, and all sign-ins of the account are over.`, caused];
+  addAccountForm('block', ({ sub, display_name: name }) => {
+    const events = changes.setBlocked(sub, true);
+    const outcome = 'is blocked, and all sign-ins of the account are over';
+    return [`${name} ${events.length === 0 ? 'was blocked already' : outcome}.`, events];
   });
-  onAccount('unblock', ({ sub, display_name: name }) => {
-    const caused = changes.setBlocked(sub, false);
-    return [`${name} ${caused.length === 0 ? 'was not blocked' : 'can sign in again'}.`, caused];
+  addAccountForm('unblock', ({ sub, display_name: name }) => {
+    const events = changes.setBlocked(sub, false);
+    return [`${name} ${events.length === 0 ? 'was not blocked' : 'can sign in again'}.`, events];
   });
-  onAccount('revoke-sessions', ({ sub, display_name: name }) => [
+  addAccountForm('revoke-sessions', ({ sub, display_name: name }) => [
     `All sign-ins of ${name} are over.`,
     changes.revokeSessions(sub),
   ]);
@@ -141,38 +145,40 @@ export async function registerControlRoutes(
     '/control/access',
     { schema: { body: accessForm } },
     ({ body }, reply) => {
-      const found = known(body.account);
-      const access = { role_ids: body.role, permission_ids: body.permission };
-      const caused = changes.setAccess(found.sub, access);
-      const state = caused.length === 0 ? 'unchanged' : 'saved';
-      return answer(reply, `Roles and permissions of ${found.display_name} are ${state}.`, caused);
+      const { sub, display_name: name } = findAccount(body.account);
+      const events = changes.setAccess(sub, {
+        role_ids: body.role,
+        permission_ids: body.permission,
+      });
+      const state = events.length === 0 ? 'unchanged' : 'saved';
+      return showOutcome(reply, `Roles and permissions of ${name} are ${state}.`, events);
     },
   );
   app.post('/control/log-out-everybody', (_request, reply) =>
-    answer(reply, 'Everybody is logged out.', changes.logOutEverybody()),
+    showOutcome(reply, 'Everybody is logged out.', changes.logOutEverybody()),
   );
 
-  function known(sub: string): DevAccount {
-    const found = accounts.find(sub);
-    if (!found) throw formError(404, `The provider has no account “${sub}”.`);
-    return found;
+  function findAccount(sub: string): DevAccount {
+    const account = accounts.find(sub);
+    if (!account) throw createFormError(404, `The provider has no account “${sub}”.`);
+    return account;
   }
 
-  async function answer(reply: FastifyReply, message: string, deliveries: Caused) {
+  async function showOutcome(reply: FastifyReply, message: string, deliveries: SentEvents) {
     await Promise.race([webhooks.settled(), sleep(OUTCOME_WAIT_MS, undefined, { ref: false })]);
     notice = { message, deliveries };
     return reply.redirect('/', 303);
   }
 }
 
-function controlPage({ accounts, webhooks, redirectUris }: ControlOptions, notice?: Notice) {
+function createControlPage({ accounts, webhooks, redirectUris }: ControlOptions, notice?: Notice) {
   const list = accounts.list();
   // Focus the notice, so that screen readers start with it.
   const noticeBox =
     notice &&
     html`<div class="notice" role="status" tabindex="-1" autofocus>
       <p><strong>${notice.message}</strong></p>
-      ${notice.deliveries.map((sent) => html`<p><code>${sent.event}</code> ${outcome(sent)}</p>`)}
+      ${notice.deliveries.map((delivery) => html`<p><code>${delivery.event}</code> ${formatOutcome(delivery)}</p>`)}
     </div>`;
   const body = html`
     <p>
@@ -180,7 +186,7 @@ function controlPage({ accounts, webhooks, redirectUris }: ControlOptions, notic
       application gets a signed webhook for each.
     </p>
     ${goToApplication(redirectUris)} ${noticeBox ?? null}
-    ${list.map((account, index) => accountCard(account, `account-${index + 1}`))}
+    ${list.map((account, index) => formatAccount(account, `account-${index + 1}`))}
     <section aria-labelledby="everybody">
       <h2 id="everybody">Everybody</h2>
       <p>Ends every sign-in of every account. Nobody is blocked: all can sign in again.</p>
@@ -188,26 +194,28 @@ function controlPage({ accounts, webhooks, redirectUris }: ControlOptions, notic
         <button class="bad">Log everybody out</button>
       </form>
     </section>
-    ${deliveryList(webhooks, list)}
+    ${formatDeliveries(webhooks, list)}
     <p><a href="/.well-known/openid-configuration">OpenID configuration</a></p>
   `;
   return createPage('Development identity provider', body, redirectUris);
 }
 
-// Text for screen readers only, such as the account of a button.
-const unseen = (text: string) => html`<span class="unseen">${text}</span>`;
+/** Formats text for screen readers only. */
+const formatHidden = (text: string) => html`<span class="unseen">${text}</span>`;
 
-function slugList(slugs: readonly string[]): Html {
+function formatSlugs(slugs: readonly string[]): Html {
   return slugs.length === 0
     ? html`none`
     : html`${slugs.map((slug) => html`<code>${slug}</code> `)}`;
 }
 
-function accountCard(account: DevAccount, id: string): Html {
+function formatAccount(account: DevAccount, id: string): Html {
   const { sub, display_name: name, email, role_ids, permission_ids, blocked } = account;
   const button = (path: string, label: string, look = '') =>
     html`<form method="post" action="/control/${path}">
-      <button name="account" value="${sub}" class="${look}">${label}${unseen(` ${name}`)}</button>
+      <button name="account" value="${sub}" class="${look}">
+        ${label}${formatHidden(` ${name}`)}
+      </button>
     </form>`;
   return html`<section aria-labelledby="${id}">
     <h2 id="${id}">${name}</h2>
@@ -215,27 +223,27 @@ function accountCard(account: DevAccount, id: string): Html {
     <p>${email} · <code>${sub}</code></p>
     <dl>
       <dt>Roles</dt>
-      <dd>${slugList(role_ids)}</dd>
+      <dd>${formatSlugs(role_ids)}</dd>
       <dt>Permissions</dt>
-      <dd>${slugList(permission_ids)}</dd>
+      <dd>${formatSlugs(permission_ids)}</dd>
     </dl>
     <div class="actions">
       ${blocked ? button('unblock', 'Unblock') : button('block', 'Block', 'bad')}
       ${button('revoke-sessions', 'Revoke sessions')}
     </div>
     <details>
-      <summary>Change roles and permissions${unseen(` of ${name}`)}</summary>
+      <summary>Change roles and permissions${formatHidden(` of ${name}`)}</summary>
       <form method="post" action="/control/access">
         <input type="hidden" name="account" value="${sub}" />
-        ${checkBoxes('Roles', 'role', ROLES, role_ids)}
-        ${checkBoxes('Permissions', 'permission', PERMISSIONS, permission_ids)}
-        <button>Save${unseen(` roles and permissions of ${name}`)}</button>
+        ${formatCheckboxes('Roles', 'role', ROLES, role_ids)}
+        ${formatCheckboxes('Permissions', 'permission', PERMISSIONS, permission_ids)}
+        <button>Save${formatHidden(` roles and permissions of ${name}`)}</button>
       </form>
     </details>
   </section>`;
 }
 
-function checkBoxes(
+function formatCheckboxes(
   legend: string,
   name: string,
   known: readonly { slug: string; meaning: string }[],
@@ -257,7 +265,7 @@ function checkBoxes(
 // The server and the reader are on one machine, in one time zone.
 const timeFormat = new Intl.DateTimeFormat('en-GB', { dateStyle: 'medium', timeStyle: 'long' });
 
-function deliveryList({ url, recent }: Webhooks, accounts: readonly DevAccount[]): Html {
+function formatDeliveries({ url, recent }: Webhooks, accounts: readonly DevAccount[]): Html {
   const names = new Map(accounts.map(({ sub, display_name }) => [sub, display_name]));
   const deliveries = recent();
   const rows = deliveries.map((delivery) => {
@@ -266,7 +274,7 @@ function deliveryList({ url, recent }: Webhooks, accounts: readonly DevAccount[]
     return html`<li>
       <span><code>${event}</code> <span class="about">${about}</span></span>
       <time datetime="${occurred_at}">${timeFormat.format(new Date(occurred_at))}</time>
-      ${outcome(delivery)}
+      ${formatOutcome(delivery)}
     </li>`;
   });
   const isWaiting = deliveries.some(({ state }) => state === 'waiting');
@@ -289,7 +297,7 @@ const OUTCOMES = {
   failed: ['not delivered', 'bad'],
 } as const;
 
-function outcome({ state, attempts, detail }: WebhookDelivery): Html {
+function formatOutcome({ state, attempts, detail }: WebhookDelivery): Html {
   const [label, look] = OUTCOMES[state];
   const tries = attempts > 1 ? ` at attempt ${attempts}` : '';
   return html`<span class="outcome ${look}">${label}: ${detail}${tries}</span>`;

@@ -21,13 +21,6 @@ export type ProviderOptions = {
   keys: ProviderKeys;
 };
 
-const AUTHORIZATION_CODE_SECONDS = 60;
-const ID_TOKEN_SECONDS = 300;
-/** Equal to the lifetime of a pending sign-in at the assistant. */
-const INTERACTION_SECONDS = 600;
-/** The session of oidc-provider is used only by the request that ends an interaction. */
-const SESSION_SECONDS = 60;
-
 /** Returns the path of the page for an interaction. */
 export const interactionPath = (uid: string): string => `/interaction/${uid}`;
 
@@ -36,14 +29,14 @@ export const interactionPath = (uid: string): string => `/interaction/${uid}`;
  * @throws Error `invalid_client_metadata` or `invalid_redirect_uri` for an invalid client.
  */
 export async function createProvider(options: ProviderOptions): Promise<Provider> {
-  const provider = new Provider(options.issuer, configure(options));
+  const provider = new Provider(options.issuer, createConfiguration(options));
   endSessionWithSignIn(provider);
   // Validates the client at startup instead of at the first sign-in.
   await provider.Client.find(options.client.id);
   return provider;
 }
 
-function configure(options: ProviderOptions): Configuration {
+function createConfiguration(options: ProviderOptions): Configuration {
   const { client, accounts, artifacts, keys, accessTokenSeconds, refreshTokenSeconds } = options;
   return {
     adapter: artifacts.adapterFor,
@@ -71,7 +64,6 @@ function configure(options: ProviderOptions): Configuration {
     scopes: ['openid'],
     pkce: { required: () => true },
     allowOmittingSingleRegisteredRedirectUri: false,
-    // The issuer and the verifier are the same process.
     clockTolerance: 0,
     routes: {
       authorization: '/oauth/authorize',
@@ -94,16 +86,18 @@ function configure(options: ProviderOptions): Configuration {
     clientBasedCORS: () => false,
     ttl: {
       AccessToken: accessTokenSeconds,
-      AuthorizationCode: AUTHORIZATION_CODE_SECONDS,
+      AuthorizationCode: 60,
       Grant: refreshTokenSeconds,
-      IdToken: ID_TOKEN_SECONDS,
-      Interaction: INTERACTION_SECONDS,
+      IdToken: 300,
+      // Equal to the lifetime of a pending sign-in at the assistant.
+      Interaction: 600,
       // A rotated token inherits the remaining lifetime, so that refreshing does not extend a sign-in.
       RefreshToken: (ctx) => {
         const rotated = ctx.oidc.entities.RotatedRefreshToken;
         return rotated ? Math.max(1, rotated.remainingTTL) : refreshTokenSeconds;
       },
-      Session: SESSION_SECONDS,
+      // Only the request that ends an interaction uses the session.
+      Session: 60,
     },
     // Contract 3 issues refresh tokens without `offline_access`.
     issueRefreshToken: (_ctx, { grantTypes }) => grantTypes?.includes('refresh_token') ?? false,
@@ -121,14 +115,14 @@ function configure(options: ProviderOptions): Configuration {
     findAccount(_ctx, sub) {
       const account = accounts.find(sub);
       if (!account || account.blocked) return undefined;
-      const claims = (_use: string, scope: string) => userInfo(account, client.id, scope);
+      const claims = (_use: string, scope: string) => createUserInfo(account, client.id, scope);
       return { accountId: sub, claims };
     },
     interactions: {
       url: (_ctx, interaction) => interactionPath(interaction.uid),
-      policy: pickWithoutConsent(),
+      policy: createPolicy(),
     },
-    loadExistingGrant: grantRequestedScopes,
+    loadExistingGrant: createGrant,
     renderError(ctx, { error, error_description: detail }) {
       const text = html`${error}: ${detail ?? 'no further details'}. Compare the client id and
       redirect address of the application with the ones of the provider.`;
@@ -139,8 +133,8 @@ function configure(options: ProviderOptions): Configuration {
   };
 }
 
-/** Returns the user data of Contract 3. The scopes determine the members of `client_access_list`. */
-function userInfo(account: DevAccount, clientId: string, scope: string) {
+/** Creates the user data of Contract 3. The scopes select the members of `client_access_list`. */
+function createUserInfo(account: DevAccount, clientId: string, scope: string) {
   const scopes = new Set(scope.split(' '));
   return {
     sub: account.sub,
@@ -156,8 +150,8 @@ function userInfo(account: DevAccount, clientId: string, scope: string) {
   };
 }
 
-/** Creates the interaction policy: the user chooses an account, and is not asked for consent. */
-function pickWithoutConsent(): interactionPolicy.DefaultPolicy {
+/** Creates a policy without consent: the user only chooses an account. */
+function createPolicy(): interactionPolicy.DefaultPolicy {
   const policy = interactionPolicy.base();
   policy.remove('consent');
   policy.get('login')?.checks.add(
@@ -172,8 +166,8 @@ function pickWithoutConsent(): interactionPolicy.DefaultPolicy {
   return policy;
 }
 
-/** Creates a separate grant for each sign-in, so that each can be revoked on its own. */
-async function grantRequestedScopes(ctx: KoaContextWithOIDC) {
+/** Creates a grant for one sign-in, which can be revoked separately. */
+async function createGrant(ctx: KoaContextWithOIDC) {
   const { Account, Client } = ctx.oidc.entities;
   const grant = new ctx.oidc.provider.Grant({
     accountId: Account?.accountId,

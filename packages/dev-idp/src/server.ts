@@ -1,13 +1,7 @@
-import type { EventEmitter } from 'node:events';
 import { Server } from 'node:http';
 import formBody from '@fastify/formbody';
 import { html, isLoopback, hasSingleHost } from '@oselya/kit';
-import Fastify, {
-  type FastifyBaseLogger,
-  type FastifyInstance,
-  type FastifyRequest,
-  LogController,
-} from 'fastify';
+import Fastify, { type FastifyInstance, type FastifyRequest } from 'fastify';
 import { errors, type InteractionResults, type Provider } from 'oidc-provider';
 import { type Accounts, createAccounts, type DevAccount } from './accounts.ts';
 import { type Changes, registerControlRoutes, createChanges } from './control.ts';
@@ -16,8 +10,7 @@ import { createProvider, interactionPath } from './provider.ts';
 import { createArtifacts, loadKeys, openDatabase } from './store.ts';
 import { createWebhooks, type WebhookDelivery, type WebhookTarget } from './webhooks.ts';
 
-export { type DevAccess, type DevAccount, sampleAccounts } from './accounts.ts';
-export type { WebhookDelivery, WebhookEventName, WebhookTarget } from './webhooks.ts';
+export { type DevAccount, sampleAccounts } from './accounts.ts';
 
 /** Options of {@link createDevIdp}. */
 export type DevIdpOptions = {
@@ -27,14 +20,11 @@ export type DevIdpOptions = {
   client: { id: string; secret: string; redirectUris: string[] };
   /** File for keys, sign-ins and changed accounts. Without a file, they are lost when the process ends. */
   storeFile?: string;
-  /** Lifetime of an access token in seconds. 300 by default. */
   accessTokenSeconds?: number;
-  /** Maximum lifetime of a sign-in in seconds. 30 days by default. */
+  /** Maximum lifetime of a sign-in. */
   refreshTokenSeconds?: number;
   /** Receiver of an event for each change. None by default. */
   webhook?: WebhookTarget;
-  /** Logger for unexpected errors. Requests are not logged. */
-  log?: FastifyBaseLogger;
 };
 
 /** Development provider. Changes take effect at once, and are then sent by webhook. */
@@ -51,40 +41,32 @@ export type DevIdp = Changes & {
   close: () => Promise<void>;
 };
 
-const ACCESS_TOKEN_SECONDS = 300;
-const REFRESH_TOKEN_SECONDS = 30 * 24 * 60 * 60;
-
 /**
  * Creates an OpenID provider for development, which replaces the identity provider of the assistant (Specification 000,
  * Provisioning at the identity provider; Contract 3, Identity provider).
- * @throws TypeError for an invalid option, RangeError for an issuer that is not a loopback URL, Error for an unusable
- *   store file.
+ * @throws RangeError for an issuer that is not a loopback URL, Error for an invalid client or an unusable store file.
  */
 export async function createDevIdp(options: DevIdpOptions): Promise<DevIdp> {
-  const { issuer, client, accessTokenSeconds = ACCESS_TOKEN_SECONDS } = options;
-  const { refreshTokenSeconds = REFRESH_TOKEN_SECONDS } = options;
+  const { issuer, client, accessTokenSeconds = 300, refreshTokenSeconds = 2_592_000 } = options;
   const { redirectUris } = client;
-  const url = URL.parse(issuer);
-  if (url?.protocol !== 'http:' || url.origin !== issuer) {
-    throw new TypeError('issuer: give an origin such as http://127.0.0.1:8002, without a path');
-  }
-  assertLoopback(url.hostname);
-  for (const [name, seconds] of Object.entries({ accessTokenSeconds, refreshTokenSeconds })) {
-    if (Number.isSafeInteger(seconds) && seconds > 0) continue;
-    throw new TypeError(`${name}: give a whole number of seconds above 0`);
-  }
+  assertLoopback(new URL(issuer).hostname);
   const webhooks = createWebhooks(options.webhook);
   const database = openDatabase(options.storeFile);
   try {
     const accounts = createAccounts(database);
     const artifacts = createArtifacts(database);
     const changes = createChanges(accounts, artifacts, webhooks);
-    const lifetimes = { accessTokenSeconds, refreshTokenSeconds };
     const keys = await loadKeys(database);
-    const parts = { accounts, artifacts, keys };
-    const provider = await createProvider({ issuer, client, ...lifetimes, ...parts });
-    const app = createApp(issuer, redirectUris, options.log);
-    logErrors(provider, app.log);
+    const lifetimes = { accessTokenSeconds, refreshTokenSeconds };
+    const provider = await createProvider({
+      issuer,
+      client,
+      ...lifetimes,
+      accounts,
+      artifacts,
+      keys,
+    });
+    const app = createApp(issuer, redirectUris);
     await app.register(protocolRoutes, { provider });
     await app.register(registerControlRoutes, { accounts, changes, webhooks, redirectUris });
     await app.register(interactionRoutes, { provider, accounts, redirectUris });
@@ -130,16 +112,8 @@ class LoopbackServer extends Server {
 }
 
 /** Creates the HTTP server without its routes. It accepts only requests for the host of the issuer. */
-function createApp(
-  issuer: string,
-  redirectUris: readonly string[],
-  log: FastifyBaseLogger | undefined,
-): FastifyInstance {
-  const app = Fastify({
-    serverFactory: (handler) => new LoopbackServer(handler),
-    logController: new LogController({ disableRequestLogging: true }),
-    ...(log && { loggerInstance: log }),
-  });
+function createApp(issuer: string, redirectUris: readonly string[]): FastifyInstance {
+  const app = Fastify({ serverFactory: (handler) => new LoopbackServer(handler) });
   const { host } = new URL(issuer);
   // Prevents DNS rebinding: a website can resolve its name to 127.0.0.1, but its requests contain that name as host.
   app.addHook('onRequest', (request, reply, done) => {
@@ -157,13 +131,6 @@ function createApp(
     reply.header('cache-control', 'max-age=86400').type('image/svg+xml').send(icon),
   );
   return app;
-}
-
-// Koa prints errors if its `error` event has no listener. The types of the provider lack this event.
-function logErrors(provider: Provider, log: FastifyBaseLogger): void {
-  const application: EventEmitter = provider;
-  application.on('error', (error) => log.error(error));
-  provider.on('server_error', (_ctx, error) => log.error(error));
 }
 
 /** Registers the routes of oidc-provider under `/oauth` and `/.well-known`. It parses the bodies itself. */
@@ -227,20 +194,17 @@ async function interactionRoutes(
     interactionPath(':uid'),
     { schema: { body: choiceSchema } },
     async (request, reply) => {
-      const result = resultOf(request);
+      const result = parseChoice(request);
       if (!result) {
         const text = html`It is blocked or unknown. <a href="">Choose another account</a>.`;
-        return sendPage(
-          reply,
-          400,
-          createMessagePage('This account cannot sign in', text, redirectUris),
-        );
+        const page = createMessagePage('This account cannot sign in', text, redirectUris);
+        return sendPage(reply, 400, page);
       }
       return reply.redirect(await provider.interactionResult(request.raw, reply.raw, result), 303);
     },
   );
 
-  function resultOf({ body }: FastifyRequest<Interaction>): InteractionResults | undefined {
+  function parseChoice({ body }: FastifyRequest<Interaction>): InteractionResults | undefined {
     if (body.action === 'cancel') {
       return { error: 'access_denied', error_description: 'The sign-in was cancelled.' };
     }

@@ -5,20 +5,16 @@ import { DatabaseSync } from 'node:sqlite';
 import { promisify } from 'node:util';
 import { type Adapter, type AdapterPayload, errors, type JWKS } from 'oidc-provider';
 
-const SCHEMA_VERSION = 1;
-
 // `artifacts` has one row per token, code, grant or interaction. Generated columns make the payload searchable.
 const SCHEMA = `
-  create table settings (name text primary key, value text not null) strict;
+  pragma journal_mode = wal;
+  pragma synchronous = normal;
 
-  create table account_changes (
-    sub text primary key,
-    blocked integer,
-    role_ids text,
-    permission_ids text
-  ) strict;
+  create table if not exists settings (name text primary key, value text not null) strict;
 
-  create table artifacts (
+  create table if not exists changed_accounts (sub text primary key, changes text not null) strict;
+
+  create table if not exists artifacts (
     model text not null,
     id text not null,
     payload text not null check (json_valid(payload)),
@@ -28,29 +24,21 @@ const SCHEMA = `
     primary key (model, id)
   ) strict, without rowid;
 
-  create index artifacts_by_grant on artifacts (grant_id);
-  create index artifacts_by_account on artifacts (account_id);
-
-  pragma user_version = ${SCHEMA_VERSION};
+  create index if not exists artifacts_by_grant on artifacts (grant_id);
+  create index if not exists artifacts_by_account on artifacts (account_id);
 `;
 
 /**
  * Opens the database of the provider, and creates its tables if they do not exist.
  * @param file Database file, which only its owner can read. Without a file, the database is in memory.
- * @throws Error with the name of the file and a solution if the file is not a database of this version.
+ * @throws Error with the name of the file and a solution if the file is not a database.
  */
 export function openDatabase(file = ':memory:'): DatabaseSync {
   let database: DatabaseSync | undefined;
   try {
     if (file !== ':memory:') restrictToOwner(file);
     database = new DatabaseSync(file, { timeout: 5000 });
-    database.exec('pragma journal_mode = wal; pragma synchronous = normal; begin immediate');
-    const version = Number(database.prepare('pragma user_version').get()?.['user_version']);
-    if (version !== 0 && version !== SCHEMA_VERSION) {
-      throw new Error(`Its schema has version ${version}, not ${SCHEMA_VERSION}.`);
-    }
-    if (version === 0) database.exec(SCHEMA);
-    database.exec('commit');
+    database.exec(SCHEMA);
     return database;
   } catch (cause) {
     database?.close();
@@ -69,10 +57,10 @@ function restrictToOwner(file: string): void {
   chmodSync(file, 0o600);
 }
 
-/** Keys of the provider. `jwks` signs ID tokens, `cookieKeys` sign cookies. */
+/** Keys of the provider: `jwks` for ID tokens, and `cookieKeys`. */
 export type ProviderKeys = { jwks: JWKS; cookieKeys: string[] };
 
-/** Loads the keys of the provider. Generates them at the first start, so that tokens remain valid after a restart. */
+/** Loads the keys of the provider, or generates them at the first start. */
 export async function loadKeys(database: DatabaseSync): Promise<ProviderKeys> {
   const read = database.prepare("select value from settings where name = 'keys'");
   if (!read.get()) {
@@ -89,12 +77,12 @@ export async function loadKeys(database: DatabaseSync): Promise<ProviderKeys> {
   return keys;
 }
 
-/** Store for the tokens, codes, grants and interactions of oidc-provider. */
+/** Store for the artifacts of oidc-provider: tokens, codes, grants and interactions. */
 export type Artifacts = ReturnType<typeof createArtifacts>;
 
 const nowSeconds = () => Math.floor(Date.now() / 1000);
 
-/** Creates a store for the artifacts of oidc-provider in SQLite, and deletes expired artifacts. */
+/** Creates a store for artifacts, and deletes expired artifacts. */
 export function createArtifacts(database: DatabaseSync) {
   database.prepare('delete from artifacts where expires_at <= ?').run(nowSeconds());
   const upsert = database.prepare(

@@ -1,10 +1,9 @@
 import { type Static, Type } from 'typebox';
 import { Value } from 'typebox/value';
-import { CommandError } from '../command.ts';
-import { parseProblem, getFailureReason, sendRequest } from '../http.ts';
 import manifest from '../../package.json' with { type: 'json' };
+import { CommandError } from '../command.ts';
+import { getFailureReason, type HttpResponse, parseProblem, sendRequest } from '../http.ts';
 
-/** User agent that the assistant shows in the user's list of sign-ins. */
 const USER_AGENT = `oselya-chat/${manifest.version} (${process.platform})`;
 
 /** Schema of the session cookie. It validates responses and the stored file. */
@@ -16,10 +15,7 @@ export const sessionCookieSchema = Type.Object({
 /** The session cookie of this terminal. */
 export type SessionCookie = Static<typeof sessionCookieSchema>;
 
-/** Delay before a slow request is reported. */
 const SLOW_REQUEST_MS = 3000;
-
-type AssistantRequest = { method?: 'POST'; signIn?: SessionCookie | undefined; body?: object };
 
 const tokenSchema = Type.Object({ session_id: Type.String(), cookie_name: Type.String() });
 
@@ -33,6 +29,9 @@ const sessionsSchema = Type.Array(
     last_active: Type.String(),
   }),
 );
+
+/** Sessions of the user, the latest first. */
+export type ListedSessions = Static<typeof sessionsSchema>;
 
 /** HTTP client of the assistant for requests outside the WebSocket. */
 export class AssistantClient {
@@ -49,11 +48,11 @@ export class AssistantClient {
    * Returns the email of the signed-in user. Undefined if the session cookie is missing or invalid.
    * @throws CommandError if no assistant answers.
    */
-  async getAccount(signIn: SessionCookie | undefined): Promise<string | undefined> {
-    const answer = await this.#ask('/auth/me', { signIn });
-    if (answer.status === 401 && parseProblem(answer.body) !== undefined) return undefined;
-    if (!Value.Check(accountSchema, answer.body)) throw this.#rejection(answer);
-    return answer.body.email;
+  async getAccount(cookie: SessionCookie | undefined): Promise<string | undefined> {
+    const response = await this.#request('/auth/me', { cookie });
+    if (response.status === 401 && parseProblem(response.body) !== undefined) return undefined;
+    if (!Value.Check(accountSchema, response.body)) throw this.#createError(response);
+    return response.body.email;
   }
 
   /**
@@ -62,56 +61,55 @@ export class AssistantClient {
    */
   async redeemCode(code: string, codeVerifier: string): Promise<SessionCookie> {
     const body = { code, code_verifier: codeVerifier };
-    const answer = await this.#ask('/auth/terminal/token', { method: 'POST', body });
-    if (!Value.Check(tokenSchema, answer.body)) throw this.#rejection(answer);
-    const signIn = { name: answer.body.cookie_name, value: answer.body.session_id };
-    if (Value.Check(sessionCookieSchema, signIn)) return signIn;
+    const response = await this.#request('/auth/terminal/token', { method: 'POST', body });
+    if (!Value.Check(tokenSchema, response.body)) throw this.#createError(response);
+    const cookie = { name: response.body.cookie_name, value: response.body.session_id };
+    if (Value.Check(sessionCookieSchema, cookie)) return cookie;
     throw new CommandError(
       `the assistant at ${this.url} returned an invalid cookie: set BASE_URL to the address of an assistant that you trust`,
     );
   }
 
   /** Ends the auth session of a cookie. */
-  async signOut(signIn: SessionCookie): Promise<void> {
-    const answer = await this.#ask('/auth/logout', { method: 'POST', signIn });
-    if (answer.status !== 200) throw this.#rejection(answer);
+  async signOut(cookie: SessionCookie): Promise<void> {
+    const response = await this.#request('/auth/logout', { method: 'POST', cookie });
+    if (response.status !== 200) throw this.#createError(response);
   }
 
   /** Returns the user's latest sessions. */
-  async listSessions(signIn: SessionCookie, limit: number) {
-    const answer = await this.#ask(`/sessions?limit=${limit}`, { signIn });
-    if (!Value.Check(sessionsSchema, answer.body)) throw this.#rejection(answer);
-    return answer.body;
+  async listSessions(cookie: SessionCookie, limit: number): Promise<ListedSessions> {
+    const response = await this.#request(`/sessions?limit=${limit}`, { cookie });
+    if (!Value.Check(sessionsSchema, response.body)) throw this.#createError(response);
+    return response.body;
   }
 
-  async #ask(path: string, { method, signIn, body }: AssistantRequest) {
-    const quiet = setTimeout(
-      () => this.#note(formatSlowNotice(SLOW_REQUEST_MS / 1000)),
-      SLOW_REQUEST_MS,
-    );
+  async #request(
+    path: string,
+    request: { method?: 'POST'; cookie?: SessionCookie | undefined; body?: object },
+  ): Promise<HttpResponse> {
+    const { method, cookie, body } = request;
+    const notice = formatSlowNotice(SLOW_REQUEST_MS / 1000);
+    const timer = setTimeout(this.#note, SLOW_REQUEST_MS, notice);
+    const headers = {
+      accept: 'application/json',
+      'user-agent': USER_AGENT,
+      ...(cookie !== undefined && { cookie: `${cookie.name}=${cookie.value}` }),
+    };
     try {
-      return await sendRequest(this.url + path, {
-        method,
-        headers: {
-          accept: 'application/json',
-          'user-agent': USER_AGENT,
-          ...(signIn !== undefined && { cookie: `${signIn.name}=${signIn.value}` }),
-        },
-        body,
-      });
+      return await sendRequest(this.url + path, { method, headers, body });
     } catch (cause) {
       throw createUnreachableError(this.url, getFailureReason(cause), cause);
     } finally {
-      clearTimeout(quiet);
+      clearTimeout(timer);
     }
   }
 
-  #rejection({ status, body }: { status: number; body: unknown }): CommandError {
+  #createError({ status, body }: HttpResponse): CommandError {
     // A response without a problem body comes from another server.
-    const said = status < 400 ? undefined : parseProblem(body);
-    return said === undefined
+    const problem = status < 400 ? undefined : parseProblem(body);
+    return problem === undefined
       ? createNotAssistantError(this.url)
-      : new CommandError(`the assistant answered ${status}: ${said.text}`);
+      : new CommandError(`the assistant answered ${status}: ${problem.text}`);
   }
 }
 

@@ -1,31 +1,22 @@
 import { createInterface, type Interface } from 'node:readline';
 import {
-  type StreamedAnswer,
-  type ReceivedMessage,
   type ChatClient,
   ChatError,
   MAX_MESSAGE_LENGTH,
   type Message,
+  type ReceivedMessage,
+  type StreamedAnswer,
 } from '@oselya/chat-client';
-import type { Io } from '../command.ts';
-import { INTERRUPTED_STATUS } from '../command.ts';
+import { INTERRUPTED_STATUS, type Io } from '../command.ts';
 import { oneLine, printableText } from '../terminal.ts';
-import { ConversationScreen } from './show.ts';
-import { describeChange, type FinishedStep, showAnswer } from './show.ts';
-
-type ListedSession = {
-  session_id: string;
-  name: string;
-  message_count: number;
-  last_active: string;
-};
+import type { ListedSessions } from './assistant-client.ts';
+import { ConversationScreen, describeChange, type FinishedStep, showAnswer } from './screen.ts';
 
 type Options = {
   client: ChatClient;
   /** Rejects when the client gives up reconnecting. */
   ended: Promise<never>;
-  /** Returns the user's latest sessions. */
-  sessions: () => Promise<ListedSession[]>;
+  listSessions: () => Promise<ListedSessions>;
   sessionId: string | undefined;
   profileId: string | undefined;
   /** Receives notices about the connection. The conversation replaces `onMessage`. */
@@ -42,8 +33,17 @@ const HELP = [
   '/quit         leave (also Ctrl-D)',
 ];
 
-/** Number of earlier messages shown for an opened session. */
 const SHOWN_MESSAGES = 6;
+
+/** Problem codes of an undo for which a retry is useless. */
+const FINAL_UNDO_CODES: ReadonlySet<string | undefined> = new Set([
+  'nothing_to_undo',
+  'session_not_found',
+  'session_not_yours',
+]);
+
+/** Errors that concern one message only. */
+const MESSAGE_ERRORS: ReadonlySet<string> = new Set(['rejected', 'too_large', 'answer_lost']);
 
 /**
  * Holds a conversation at the terminal, line by line, until the user leaves.
@@ -58,46 +58,62 @@ class Conversation {
   readonly #client: ChatClient;
   readonly #options: Options;
   readonly #screen: ConversationScreen;
-  readonly #lines: Interface;
+  readonly #terminal: Interface;
   readonly #ended = Promise.withResolvers<number>();
   #sessionId: string | undefined;
-  #listed: ListedSession[] = [];
+  #listed: ListedSessions = [];
   /** Memory changes that can be undone, oldest first. */
-  readonly #changed: FinishedStep[] = [];
+  readonly #changes: FinishedStep[] = [];
   /** Queue of input lines. Several lines may be pasted at once. */
-  #work = Promise.resolve();
+  #queue = Promise.resolve();
   #isClosed = false;
   #isAnswering = false;
   #isCancelling = false;
 
+  readonly #commands = new Map<string, (argument: string) => Promise<void> | void>([
+    ['/help', () => this.#note(...HELP)],
+    ['/quit', () => this.#ended.resolve(0)],
+    ['/new', () => this.#startSession()],
+    ['/sessions', () => this.#printSessions()],
+    ['/open', (which) => this.#openListed(which)],
+    ['/retry', () => this.#retry()],
+    ['/undo', () => this.#undo()],
+    ['/cancel', () => this.#note('No answer is in progress.')],
+  ]);
+
   constructor(options: Options, { stdin, stdout, env }: Io) {
     this.#options = options;
     this.#client = options.client;
-    this.#sessionId = options.sessionId;
-    this.#lines = createInterface({ input: stdin, output: stdout, terminal: true, prompt: '> ' });
-    this.#screen = new ConversationScreen(stdout, this.#lines, env);
+    this.#terminal = createInterface({
+      input: stdin,
+      output: stdout,
+      terminal: true,
+      prompt: '> ',
+    });
+    this.#screen = new ConversationScreen(stdout, this.#terminal, env);
   }
 
   async run(): Promise<number> {
-    const lines = this.#lines;
-    this.#client.onArrived((arrived) => {
-      this.#work = this.#work.then(() => this.#showArrived(arrived));
+    const { notices, ended, sessionId } = this.#options;
+    const terminal = this.#terminal;
+    this.#client.onArrived((received) => {
+      this.#queue = this.#queue.then(() => this.#showReceived(received));
     });
-    this.#options.notices.onMessage = (line) => this.#screen.note(line);
-    lines.on('line', (line) => this.#take(line.trim()));
-    lines.on('SIGINT', () => this.#interrupt());
-    lines.on('close', () => {
+    notices.onMessage = (line) => this.#note(line);
+    terminal.on('line', (line) => this.#onLine(line.trim()));
+    terminal.on('SIGINT', () => this.#onInterrupt());
+    terminal.on('close', () => {
       this.#isClosed = true;
       this.#ended.resolve(0);
     });
     // Wait for the answer in progress, which reports its own failure.
-    this.#options.ended.catch((error: unknown) => this.#work.then(() => this.#ended.reject(error)));
+    ended.catch((error: unknown) => this.#queue.then(() => this.#ended.reject(error)));
     try {
-      this.#screen.note('Ask for what you look for. /help lists the commands, /quit leaves.');
-      this.#work = this.#begin(this.#sessionId);
+      this.#note('Ask for what you look for. /help lists the commands, /quit leaves.');
+      this.#queue = this.#begin(sessionId);
       return await this.#ended.promise;
     } finally {
-      lines.close();
+      terminal.close();
     }
   }
 
@@ -112,86 +128,69 @@ class Conversation {
     }
   }
 
+  #note(...lines: string[]): void {
+    for (const line of lines) this.#screen.note(line);
+  }
+
   #prompt(): void {
     if (!this.#isClosed) this.#screen.prompt();
   }
 
-  /** Handles Ctrl-C: cancels the answer in progress, or ends the conversation. */
-  #interrupt(): void {
+  /** Cancels the answer in progress, or ends the conversation. */
+  #onInterrupt(): void {
     if (this.#isAnswering && !this.#isCancelling) void this.#guard(() => this.#cancel());
     else this.#ended.resolve(INTERRUPTED_STATUS);
   }
 
-  #take(line: string): void {
-    this.#screen.entered();
+  #onLine(line: string): void {
+    this.#screen.onEnter();
     if (!this.#isAnswering) {
-      this.#work = this.#after(this.#work, line);
+      this.#queue = this.#executeAfter(this.#queue, line);
     } else if (line === '/quit') {
       this.#ended.resolve(0);
     } else if (line === '/cancel') {
       void this.#guard(() => this.#cancel());
     } else if (line !== '') {
-      this.#screen.note('An answer is in progress: /cancel ends it.');
+      this.#note('An answer is in progress: /cancel ends it.');
     }
   }
 
-  async #after(earlier: Promise<void>, line: string): Promise<void> {
+  async #executeAfter(earlier: Promise<void>, line: string): Promise<void> {
     await earlier;
     // The previous pasted line may have redrawn the prompt.
     this.#screen.clearPrompt();
-    await this.#guard(() => this.#do(line));
+    await this.#guard(() => this.#execute(line));
     this.#prompt();
   }
 
   /** Runs an action and shows its error. A lost connection ends the conversation. */
-  async #guard(work: () => Promise<void> | void): Promise<void> {
+  async #guard(action: () => Promise<void> | void): Promise<void> {
     try {
-      await work();
+      await action();
     } catch (error) {
       const isOver = error instanceof ChatError && !MESSAGE_ERRORS.has(error.code);
       if (isOver || !(error instanceof Error)) this.#ended.reject(error);
-      else this.#screen.note(oneLine(error.message));
+      else this.#note(oneLine(error.message));
     }
   }
 
-  #do(line: string): Promise<void> | void {
-    const [command = '', argument = ''] = line.split(/\s+/, 2);
-    switch (command) {
-      case '':
-        return;
-      case '/help':
-        for (const text of HELP) this.#screen.note(text);
-        return;
-      case '/quit':
-        this.#ended.resolve(0);
-        return;
-      case '/new':
-        this.#sessionId = undefined;
-        this.#screen.note('The next message starts a new session.');
-        return;
-      case '/sessions':
-        return this.#list();
-      case '/open':
-        return this.#choose(argument);
-      case '/retry':
-        return this.#retry();
-      case '/undo':
-        return this.#undo();
-      case '/cancel':
-        this.#screen.note('No answer is in progress.');
-        return;
-      default:
-        if (/^\/\w+$/.test(command)) {
-          this.#screen.note(`There is no ${oneLine(command)}: /help lists the commands.`);
-          return;
-        }
-        return this.#say(line);
-    }
+  #execute(line: string): Promise<void> | void {
+    if (line === '') return;
+    const [name = '', argument = ''] = line.split(/\s+/, 2);
+    const command = this.#commands.get(name);
+    if (command !== undefined) return command(argument);
+    if (!/^\/\w+$/.test(name)) return this.#send(line);
+    this.#note(`There is no ${oneLine(name)}: /help lists the commands.`);
   }
 
-  async #say(text: string): Promise<void> {
+  #startSession(): void {
+    this.#sessionId = undefined;
+    this.#note('The next message starts a new session.');
+  }
+
+  async #send(text: string): Promise<void> {
     if (text.length > MAX_MESSAGE_LENGTH) {
-      this.#screen.note(`The message is longer than ${MAX_MESSAGE_LENGTH} characters.`);
+      this.#note(`The message is longer than ${MAX_MESSAGE_LENGTH} characters.`);
       return;
     }
     const { profileId } = this.#options;
@@ -200,34 +199,31 @@ class Conversation {
   }
 
   async #retry(): Promise<void> {
-    if (this.#sessionId === undefined) this.#screen.note('There is no answer yet.');
+    if (this.#sessionId === undefined) this.#note('There is no answer yet.');
     else await this.#show(this.#client.retry(this.#sessionId));
   }
 
-  #noteChanged(step: FinishedStep): void {
-    this.#changed.push(step);
-    for (const change of step.tool.changes) {
-      this.#screen.note(`${describeChange(change)}. /undo reverts it.`);
-    }
+  #onChange(step: FinishedStep): void {
+    this.#changes.push(step);
+    this.#note(
+      ...step.tool.changes.map((change) => `${describeChange(change)}. /undo reverts it.`),
+    );
   }
 
   async #undo(): Promise<void> {
-    const step = this.#changed.at(-1);
-    if (step === undefined) {
-      this.#screen.note('There is no change to undo.');
-      return;
-    }
+    const step = this.#changes.at(-1);
+    if (step === undefined) return this.#note('There is no change to undo.');
     try {
       await this.#client.undo(step.session_id, step.tool.step_id);
     } catch (error) {
       // A change remains after a temporary failure, so that the user can retry the undo.
-      if (error instanceof ChatError && CANNOT_UNDO.has(error.problem?.code)) this.#changed.pop();
+      if (error instanceof ChatError && FINAL_UNDO_CODES.has(error.problem?.code)) {
+        this.#changes.pop();
+      }
       throw error;
     }
-    this.#changed.pop();
-    for (const change of step.tool.changes) {
-      this.#screen.note(`Undone: ${describeChange(change)}`);
-    }
+    this.#changes.pop();
+    this.#note(...step.tool.changes.map((change) => `Undone: ${describeChange(change)}`));
   }
 
   async #cancel(): Promise<void> {
@@ -241,73 +237,62 @@ class Conversation {
     this.#isAnswering = true;
     this.#isCancelling = false;
     try {
-      await showAnswer(answer, this.#screen, (step) => this.#noteChanged(step));
+      await showAnswer(answer, this.#screen, (step) => this.#onChange(step));
     } finally {
       this.#isAnswering = false;
     }
   }
 
   /** Shows a digest, or messages from another terminal, between answers. */
-  async #showArrived({ sessionId, message, answer }: ReceivedMessage): Promise<void> {
+  async #showReceived({ sessionId, message, answer }: ReceivedMessage): Promise<void> {
     if (this.#isClosed) return;
     if (sessionId !== this.#sessionId) {
-      const news = `Another session has a new message: /open ${oneLine(sessionId)}`;
-      if (message.unasked === true) this.#screen.note(news);
-      return;
+      if (message.unasked !== true) return;
+      return this.#note(`Another session has a new message: /open ${oneLine(sessionId)}`);
     }
     if (answer !== undefined) this.#screen.clearPrompt();
-    this.#screen.text(messageText(message));
+    this.#screen.text(formatMessage(message));
     if (answer === undefined) return;
     await this.#guard(() => this.#show(answer));
     this.#prompt();
   }
 
-  async #list(): Promise<void> {
-    this.#listed = await this.#options.sessions();
-    if (this.#listed.length === 0) this.#screen.note('There is no session yet.');
+  async #printSessions(): Promise<void> {
+    this.#listed = await this.#options.listSessions();
+    if (this.#listed.length === 0) this.#note('There is no session yet.');
     for (const [index, session] of this.#listed.entries()) {
-      const { name, message_count: count, last_active: at } = session;
-      const shown = oneLine(name) || '(without a name)';
-      const when = oneLine(at).slice(0, 16).replace('T', ' ');
-      this.#screen.note(`${String(index + 1).padStart(3)}  ${when}  ${shown}, ${count} messages`);
+      const name = oneLine(session.name) || '(without a name)';
+      const time = oneLine(session.last_active).slice(0, 16).replace('T', ' ');
+      const number = String(index + 1).padStart(3);
+      this.#note(`${number}  ${time}  ${name}, ${session.message_count} messages`);
     }
   }
 
-  async #choose(which: string): Promise<void> {
-    const chosen = /^\d{1,3}$/.test(which) ? await this.#numbered(Number(which)) : which;
-    if (chosen === '') this.#screen.note('/open needs a number of /sessions, or an id.');
-    else if (chosen === undefined) {
-      this.#screen.note(`There is no session ${which}: /sessions lists them.`);
-    } else await this.#show(await this.#open(chosen));
-  }
-
-  /** Returns the id of the session with a number in the list. */
-  async #numbered(number: number): Promise<string | undefined> {
-    if (this.#listed.length === 0) this.#listed = await this.#options.sessions();
-    return this.#listed[number - 1]?.session_id;
+  /** @param which Number in the list, or an id. */
+  async #openListed(which: string): Promise<void> {
+    if (which === '') return this.#note('/open needs a number of /sessions, or an id.');
+    let id: string | undefined = which;
+    if (/^\d{1,3}$/.test(which)) {
+      if (this.#listed.length === 0) this.#listed = await this.#options.listSessions();
+      id = this.#listed[Number(which) - 1]?.session_id;
+    }
+    if (id === undefined) this.#note(`There is no session ${which}: /sessions lists them.`);
+    else await this.#show(await this.#open(id));
   }
 
   /** Opens a session. Returns its answer in progress, if any. */
   async #open(sessionId: string): Promise<StreamedAnswer | null> {
     const { session, messages, answer } = await this.#client.openSession(sessionId);
     this.#sessionId = session.session_id;
-    this.#screen.note(`Session ${oneLine(session.name) || oneLine(session.session_id)}`);
-    for (const message of messages.slice(-SHOWN_MESSAGES)) this.#screen.text(messageText(message));
+    this.#note(`Session ${oneLine(session.name) || oneLine(session.session_id)}`);
+    for (const message of messages.slice(-SHOWN_MESSAGES)) {
+      this.#screen.text(formatMessage(message));
+    }
     return answer;
   }
 }
 
 /** Formats a stored message. Questions begin with the prompt. */
-function messageText({ role, content }: Message): string {
+function formatMessage({ role, content }: Message): string {
   return `${role === 'user' ? '> ' : ''}${printableText(content)}\n`;
 }
-
-/** Problem codes of an undo for which a retry is useless. */
-const CANNOT_UNDO: ReadonlySet<string | undefined> = new Set([
-  'nothing_to_undo',
-  'session_not_found',
-  'session_not_yours',
-]);
-
-/** Errors that concern one message only. */
-const MESSAGE_ERRORS: ReadonlySet<string> = new Set(['rejected', 'too_large', 'answer_lost']);

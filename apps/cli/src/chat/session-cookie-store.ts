@@ -8,7 +8,7 @@ import { CommandError } from '../command.ts';
 import { parseJson } from '../http.ts';
 import { type SessionCookie, sessionCookieSchema } from './assistant-client.ts';
 
-const content = Type.Record(Type.String(), sessionCookieSchema);
+const fileSchema = Type.Record(Type.String(), sessionCookieSchema);
 
 /** File and folder are accessible only to the user. */
 const FILE_MODE = 0o600;
@@ -22,57 +22,53 @@ export class SessionCookieStore {
   readonly path: string;
 
   constructor(env: NodeJS.ProcessEnv) {
-    this.path = join(configFolder(env), 'sign-ins.json');
+    this.path = join(getConfigFolder(env), 'sign-ins.json');
   }
 
   /** Returns the session cookie for an assistant, if any. */
   async find(url: string): Promise<SessionCookie | undefined> {
-    const all = await this.#read();
-    return Object.hasOwn(all, url) ? all[url] : undefined;
+    const cookies = await this.#read();
+    return Object.hasOwn(cookies, url) ? cookies[url] : undefined;
   }
 
-  async keep(url: string, signIn: SessionCookie): Promise<void> {
-    await this.#write({ ...(await this.#read()), [url]: signIn });
+  async save(url: string, cookie: SessionCookie): Promise<void> {
+    await this.#write({ ...(await this.#read()), [url]: cookie });
   }
 
-  async forget(url: string): Promise<void> {
-    const { [url]: _ended, ...rest } = await this.#read();
+  async delete(url: string): Promise<void> {
+    const { [url]: _deleted, ...rest } = await this.#read();
     await this.#write(rest);
   }
 
   async #read(): Promise<Record<string, SessionCookie>> {
-    let text: string;
-    try {
-      text = await readFile(this.path, 'utf8');
-    } catch (error) {
-      if ((error as NodeJS.ErrnoException).code === 'ENOENT') return {};
-      throw this.#failure('read', error);
-    }
-    const value = parseJson(text);
-    if (Value.Check(content, value)) return value;
+    const text = await readFile(this.path, 'utf8').catch((error: NodeJS.ErrnoException) => {
+      if (error.code === 'ENOENT') return '{}';
+      throw this.#createError('read', error);
+    });
+    const cookies = parseJson(text);
+    if (Value.Check(fileSchema, cookies)) return cookies;
     throw new CommandError(`${this.path} is damaged: delete it and sign in again`);
   }
 
   /** Replaces the file atomically, because another command may be reading it. */
-  async #write(all: Record<string, SessionCookie>): Promise<void> {
-    const folder = dirname(this.path);
+  async #write(cookies: Record<string, SessionCookie>): Promise<void> {
     const draft = `${this.path}.${randomUUID()}`;
     try {
-      await mkdir(folder, { recursive: true, mode: FOLDER_MODE });
-      await writeFile(draft, `${JSON.stringify(all, null, 2)}\n`, { mode: FILE_MODE });
+      await mkdir(dirname(this.path), { recursive: true, mode: FOLDER_MODE });
+      await writeFile(draft, `${JSON.stringify(cookies, null, 2)}\n`, { mode: FILE_MODE });
       // The umask may have removed the user's own permissions.
       await chmod(draft, FILE_MODE);
       await rename(draft, this.path);
     } catch (error) {
       await rm(draft, { force: true });
-      throw this.#failure('write', error);
+      throw this.#createError('write', error);
     }
   }
 
-  #failure(what: 'read' | 'write', error: unknown): CommandError {
+  #createError(operation: 'read' | 'write', error: unknown): CommandError {
     const reason = (error as NodeJS.ErrnoException).code ?? String(error);
     return new CommandError(
-      `cannot ${what} ${this.path} (${reason}): it keeps the sign-in of this terminal; set XDG_CONFIG_HOME to a folder of yours`,
+      `cannot ${operation} ${this.path} (${reason}): it keeps the sign-in of this terminal; set XDG_CONFIG_HOME to a folder of yours`,
       { cause: error },
     );
   }
@@ -82,7 +78,7 @@ export class SessionCookieStore {
  * Returns the user's configuration folder for Oselya. The folder may not exist yet.
  * @see https://specifications.freedesktop.org/basedir-spec
  */
-function configFolder(env: NodeJS.ProcessEnv): string {
+function getConfigFolder(env: NodeJS.ProcessEnv): string {
   const home = env['HOME'] || homedir();
   const folder =
     process.platform === 'win32'

@@ -1,79 +1,80 @@
 import { spawn } from 'node:child_process';
-import { createHash, randomBytes } from 'node:crypto';
+import { hash, randomBytes } from 'node:crypto';
 import { once } from 'node:events';
 import { createServer, type IncomingMessage } from 'node:http';
-import { type AddressInfo } from 'node:net';
+import type { AddressInfo } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { isLoopback, shortenCodeChallenge, SIGN_IN_STEP_MINUTES, isSameSecret } from '@oselya/kit';
+import { isLoopback, isSameSecret, shortenCodeChallenge, SIGN_IN_STEP_MINUTES } from '@oselya/kit';
 import { CommandError } from '../command.ts';
 import { oneLine } from '../terminal.ts';
-import { type AssistantClient, type SessionCookie } from './assistant-client.ts';
+import type { AssistantClient, SessionCookie } from './assistant-client.ts';
 
 /** Time limit of the assistant for both steps: the identity provider and the confirmation page. */
-const WAIT_MINUTES = 2 * SIGN_IN_STEP_MINUTES;
+const TIMEOUT_MINUTES = 2 * SIGN_IN_STEP_MINUTES;
 
 /**
  * Signs this terminal in with the user's browser. The browser sends a code to a port of this machine, and the code is
  * redeemed with a verifier. RFC 8252, RFC 7636.
- * @param onMessage Called with messages for the user.
+ * @param options.note Called with messages for the user.
  * @throws CommandError if the user denies the sign-in, or after the time limit.
  */
 export async function signIn(
   assistant: AssistantClient,
-  { opensBrowser, onMessage }: { opensBrowser: boolean; onMessage: (line: string) => void },
+  { opensBrowser, note }: { opensBrowser: boolean; note: (line: string) => void },
 ): Promise<SessionCookie> {
-  const [verifier, state] = [random(), random()];
-  const challenge = createHash('sha256').update(verifier).digest('base64url');
+  const [verifier, state] = [createSecret(), createSecret()];
+  const challenge = hash('sha256', verifier, 'base64url');
   const server = await listenForBrowser(state);
-  const waiting = new AbortController();
+  const timer = new AbortController();
   try {
-    const address = `${assistant.url}/auth/terminal?${new URLSearchParams({
+    const query = new URLSearchParams({
       port: String(server.port),
       state,
       code_challenge: challenge,
       code_challenge_method: 'S256',
-    }).toString()}`;
+    });
+    const url = `${assistant.url}/auth/terminal?${query.toString()}`;
     const { protocol, hostname } = new URL(assistant.url);
     if (protocol === 'http:' && !isLoopback(hostname)) {
-      onMessage('This assistant uses plain http: others on the network can read everything.');
+      note('This assistant uses plain http: others on the network can read everything.');
     }
-    onMessage(`Sign in with your browser on this computer: ${address}`);
-    onMessage(`The page must show the code ${shortenCodeChallenge(challenge)}`);
-    if (opensBrowser) openBrowser(address);
-    const late = sleep(WAIT_MINUTES * 60_000, undefined, { signal: waiting.signal });
-    const brought = await Promise.race([server.brought, late.catch(() => undefined)]);
-    if (brought === undefined) {
-      throw new CommandError(`no sign-in within ${WAIT_MINUTES} minutes: run the command again`);
+    note(`Sign in with your browser on this computer: ${url}`);
+    note(`The page must show the code ${shortenCodeChallenge(challenge)}`);
+    if (opensBrowser) openBrowser(url);
+    const timeout = sleep(TIMEOUT_MINUTES * 60_000, undefined, { signal: timer.signal });
+    const result = await Promise.race([server.result, timeout.catch(() => undefined)]);
+    if (result === undefined) {
+      throw new CommandError(`no sign-in within ${TIMEOUT_MINUTES} minutes: run the command again`);
     }
-    if ('error' in brought) {
+    if ('error' in result) {
       throw new CommandError(
         'the sign-in was denied in the browser: run the command again to retry',
       );
     }
-    const signedIn = await assistant.redeemCode(brought.code, verifier);
+    const cookie = await assistant.redeemCode(result.code, verifier);
     // Another local user may have confirmed the sign-in with their account, so the account is shown.
-    const account = await assistant.getAccount(signedIn);
-    onMessage(account === undefined ? 'Signed in.' : `Signed in as ${oneLine(account)}.`);
-    return signedIn;
+    const account = await assistant.getAccount(cookie);
+    note(account === undefined ? 'Signed in.' : `Signed in as ${oneLine(account)}.`);
+    return cookie;
   } finally {
-    waiting.abort();
+    timer.abort();
     server.close();
   }
 }
 
-const random = () => randomBytes(32).toString('base64url');
+const createSecret = () => randomBytes(32).toString('base64url');
 
 /** Result from the browser: a code, or an error if the user denied the sign-in. RFC 6749 §4.1.2. */
 type BrowserResult = { code: string } | { error: string };
 
-const page = (title: string, text: string) => `<!doctype html>
+const createPage = (title: string, text: string) => `<!doctype html>
 <html lang="en"><meta charset="utf-8"><title>${title} · Oselya</title>
 <h1>${title}</h1><p>${text}</p></html>
 `;
 
-const DONE = page('Go back to the terminal', 'It is signed in. You can close this page.');
-const DENIED = page('The terminal was not signed in', 'You can close this page.');
-const NOT_FOUND = page('Page not found', 'Start again with <code>oselya chat</code>.');
+const DONE = createPage('Go back to the terminal', 'It is signed in. You can close this page.');
+const DENIED = createPage('The terminal was not signed in', 'You can close this page.');
+const NOT_FOUND = createPage('Page not found', 'Start again with <code>oselya chat</code>.');
 
 const HEADERS = {
   'content-type': 'text/html; charset=utf-8',
@@ -89,20 +90,21 @@ const HEADERS = {
  * answered 404. RFC 8252 §7.3, §8.3.
  */
 async function listenForBrowser(state: string) {
-  const brought = Promise.withResolvers<BrowserResult>();
+  const { promise, resolve } = Promise.withResolvers<BrowserResult>();
   const server = createServer((request, response) => {
-    const found = read(request, state);
-    const body = found === undefined ? NOT_FOUND : 'code' in found ? DONE : DENIED;
-    response.writeHead(found === undefined ? 404 : 200, HEADERS).end(body, () => {
-      if (found !== undefined) brought.resolve(found);
-    });
+    const result = parseCallback(request, state);
+    if (result === undefined) {
+      response.writeHead(404, HEADERS).end(NOT_FOUND);
+      return;
+    }
+    const page = 'code' in result ? DONE : DENIED;
+    response.writeHead(200, HEADERS).end(page, () => resolve(result));
   });
   server.listen(0, '127.0.0.1');
   await once(server, 'listening');
-  const { port } = server.address() as AddressInfo;
   return {
-    port,
-    brought: brought.promise,
+    port: (server.address() as AddressInfo).port,
+    result: promise,
     close: () => {
       server.close();
       server.closeAllConnections();
@@ -110,11 +112,15 @@ async function listenForBrowser(state: string) {
   };
 }
 
-function read({ method, url = '' }: IncomingMessage, state: string): BrowserResult | undefined {
+function parseCallback(
+  { method, url = '' }: IncomingMessage,
+  state: string,
+): BrowserResult | undefined {
   const parameters = URL.parse(url, 'http://127.0.0.1')?.searchParams;
   if (method !== 'GET' || !isSameSecret(parameters?.get('state') ?? '', state)) return undefined;
-  const [code, error] = [parameters?.get('code'), parameters?.get('error')];
+  const code = parameters?.get('code');
   if (code) return { code };
+  const error = parameters?.get('error');
   return error ? { error } : undefined;
 }
 
@@ -126,9 +132,9 @@ const OPENERS: Readonly<Partial<Record<NodeJS.Platform, readonly [string, ...str
 };
 
 /** Tries to open a URL in the browser. Ignores failures, because the URL was printed. */
-function openBrowser(address: string): void {
+function openBrowser(url: string): void {
   const [program, ...first] = OPENERS[process.platform] ?? ['xdg-open'];
-  const child = spawn(program, [...first, address], { stdio: 'ignore', detached: true });
+  const child = spawn(program, [...first, url], { stdio: 'ignore', detached: true });
   child.on('error', () => undefined);
   child.unref();
 }

@@ -1,33 +1,26 @@
 import type { createApiKeyStore, SCOPES as CollectorScopes, Tables } from '@oselya/collector';
 import { type Command, Option } from 'commander';
 import {
+  addCommand,
   CommandError,
   type Context,
-  formatHelp,
   openDatabase,
   parseSourceSlug,
 } from '../command.ts';
 
 // A copy keeps the collector out of --help; the compiler compares the two.
 const SCOPES: typeof CollectorScopes = ['ingest', 'search', 'admin'];
-type Scope = (typeof SCOPES)[number];
 
-type Keys = ReturnType<typeof createApiKeyStore>;
+type CreateOptions = { scope: (typeof SCOPES)[number][]; source?: string[] };
 
-/** `oselya api-key create|list|revoke`. Contract 1. */
+/** Adds `oselya api-key create|list|revoke`. Contract 1. */
 export function addApiKeyCommand(program: Command, context: Context): void {
   const { print, stderr } = context;
-  const apiKey = program
-    .command('api-key')
-    .description("manage the collector's API keys")
-    .addHelpText(
-      'after',
-      formatHelp(
-        'the database of the collector: DATABASE_URL or DATA_DIR.',
-        'The collector requires keys with COLLECTOR_AUTH=required.',
-      ),
-    )
-    .helpCommand(false);
+  const apiKey = addCommand(program, 'api-key', {
+    description: "manage the collector's API keys",
+    needs: 'the database of the collector: DATABASE_URL or DATA_DIR.',
+    note: 'The collector requires keys with COLLECTOR_AUTH=required.',
+  }).helpCommand(false);
 
   apiKey
     .command('create')
@@ -39,18 +32,11 @@ export function addApiKeyCommand(program: Command, context: Context): void {
     .option(
       '--source <slugs...>',
       'the sources it may send for; any when not given',
-      (value: string, earlier: string[] | undefined) => [
-        ...(earlier ?? []),
-        parseSourceSlug(value),
-      ],
+      (value: string, earlier: string[] = []) => [...earlier, parseSourceSlug(value)],
     )
-    .action((name: string, { scope, source }: { scope: Scope[]; source?: string[] }) =>
+    .action((name: string, { scope: scopes, source: sources }: CreateOptions) =>
       withKeys(context, async (keys) => {
-        const { id, key } = await keys.create({
-          name,
-          scopes: scope,
-          ...(source !== undefined && { sources: source }),
-        });
+        const { id, key } = await keys.create({ name, scopes, ...(sources && { sources }) });
         print(key);
         stderr.write(
           `This is key ${id}, shown this once: only its hash is kept. Send it as  Authorization: Bearer KEY\n`,
@@ -64,13 +50,15 @@ export function addApiKeyCommand(program: Command, context: Context): void {
     .action(() =>
       withKeys(context, async (keys) => {
         const rows = await keys.list();
-        if (rows.length === 0)
+        if (rows.length === 0) {
           print('There are no API keys: make one with  npx oselya api-key create NAME');
+        }
         for (const row of rows) {
           const sources = row.source_slugs === null ? 'any source' : row.source_slugs.join(',');
-          const state = row.revoked_at === null ? 'active' : `revoked ${day(row.revoked_at)}`;
-          const used = row.last_used_at === null ? 'never used' : `used ${day(row.last_used_at)}`;
-          print([row.id, row.name, row.scopes.join(','), sources, state, used].join('\t'));
+          const state = row.revoked_at === null ? 'active' : `revoked ${formatDay(row.revoked_at)}`;
+          const use =
+            row.last_used_at === null ? 'never used' : `used ${formatDay(row.last_used_at)}`;
+          print([row.id, row.name, row.scopes.join(','), sources, state, use].join('\t'));
         }
       }),
     );
@@ -89,15 +77,16 @@ export function addApiKeyCommand(program: Command, context: Context): void {
     );
 }
 
-const day = (date: Date): string => date.toISOString().slice(0, 10);
+const formatDay = (date: Date): string => date.toISOString().slice(0, 10);
 
-async function withKeys(context: Context, work: (keys: Keys) => Promise<void>): Promise<void> {
+async function withKeys(
+  context: Context,
+  work: (keys: ReturnType<typeof createApiKeyStore>) => Promise<void>,
+): Promise<void> {
   const collector = await import('@oselya/collector');
   const { loadConfig } = await import('@oselya/kit');
-  await using database = await openDatabase<Tables>(
-    loadConfig(collector.configSchema, context.env),
-    context,
-  );
+  const config = loadConfig(collector.configSchema, context.env);
+  await using database = await openDatabase<Tables>(config, context);
   await collector.migrateDatabase(context.env, database);
   await work(collector.createApiKeyStore(database));
 }

@@ -1,68 +1,56 @@
 import { type Command, InvalidArgumentError } from 'commander';
 import { type Static, Type } from 'typebox';
-import { CommandError, type Context, formatHelp } from '../command.ts';
+import { addCommand, CommandError, type Context } from '../command.ts';
 
 /** The API's limit. Contract 4, Search. */
 const MAX_LIMIT = 100;
 
 const MAX_TITLE_LENGTH = 90;
 
+type Options = { similar?: boolean; limit: number; json?: boolean };
+
 /** Adds `oselya search`, which searches a running collector over HTTP. */
 export function addSearchCommand(program: Command, { env, print }: Context): void {
-  program
-    .command('search')
-    .description('search the listings of a running collector')
-    .addHelpText(
-      'after',
-      formatHelp(
-        'a running collector: COLLECTOR_URL or COLLECTOR_PORT.',
-        'If it requires API keys, set COLLECTOR_API_KEY.',
-      ),
-    )
+  addCommand(program, 'search', {
+    description: 'search the listings of a running collector',
+    needs: 'a running collector: COLLECTOR_URL or COLLECTOR_PORT.',
+    note: 'If it requires API keys, set COLLECTOR_API_KEY.',
+  })
     .argument('<words...>', 'the words to find')
     .option('--similar', 'find listings near in meaning, instead of those with all the words')
-    .option('--limit <n>', `how many to show, 1 to ${MAX_LIMIT}`, limit, 10)
+    .option('--limit <n>', `how many to show, 1 to ${MAX_LIMIT}`, parseLimit, 10)
     .option('--json', 'print the answer of the API')
-    .action(
-      async (
-        words: string[],
-        { similar, limit: wanted, json }: { similar?: boolean; limit: number; json?: boolean },
-      ): Promise<void> => {
-        const { loadConfig } = await import('@oselya/kit');
-        const { clientConfig, resolveCollector } = await import('../config.ts');
-        const { createNotCollectorError, describeRejection, requestCollector } =
-          await import('../http.ts');
-        const { Value } = await import('typebox/value');
-        const collector = resolveCollector(loadConfig(clientConfig, env));
-        const answer = await requestCollector(
-          collector,
-          `/api/v1/search/${similar ? 'similar' : 'fulltext'}`,
-          { method: 'POST', body: { query: words.join(' '), limit: wanted } },
-        );
-        if (answer.status >= 400) {
-          throw new CommandError(
-            describeRejection(answer, { what: 'the search', scope: 'search' }),
-          );
-        }
-        if (answer.status !== 200 || !Value.Check(resultsSchema, answer.body)) {
-          throw createNotCollectorError(collector.url);
-        }
-        const { printableJson } = await import('../terminal.ts');
-        print(json ? printableJson(answer.body) : await formatResults(answer.body));
-      },
-    );
+    .action(async (words: string[], { similar, limit, json }: Options) => {
+      const { loadConfig } = await import('@oselya/kit');
+      const { clientConfig, resolveCollector } = await import('../config.ts');
+      const { createNotCollectorError, describeRejection, requestCollector } =
+        await import('../http.ts');
+      const { Value } = await import('typebox/value');
+      const { printableJson } = await import('../terminal.ts');
+      const collector = resolveCollector(loadConfig(clientConfig, env));
+      const path = `/api/v1/search/${similar ? 'similar' : 'fulltext'}`;
+      const body = { query: words.join(' '), limit };
+      const response = await requestCollector(collector, path, { method: 'POST', body });
+      if (response.status >= 400) {
+        const subject = { subject: 'the search', scope: 'search' };
+        throw new CommandError(describeRejection(response, subject));
+      }
+      if (response.status !== 200 || !Value.Check(resultsSchema, response.body)) {
+        throw createNotCollectorError(collector.url);
+      }
+      print(json ? printableJson(response.body) : await formatResults(response.body));
+    });
 }
 
-function limit(value: string): number {
-  if (/^\d{1,3}$/.test(value) && Number(value) >= 1 && Number(value) <= MAX_LIMIT) {
-    return Number(value);
-  }
+function parseLimit(value: string): number {
+  const limit = /^\d{1,3}$/.test(value) ? Number(value) : 0;
+  if (limit >= 1 && limit <= MAX_LIMIT) return limit;
   throw new InvalidArgumentError(`It is a whole number, 1 to ${MAX_LIMIT}.`);
 }
 
 const text = Type.Union([Type.String(), Type.Null()]);
 
-/** The shown part of a search's answer, beside the fields of the facts line. Contract 4, Search. */
+/** Printed members of a search response, except the fields of the facts line. Contract 4, Search. */
 const resultsSchema = Type.Object({
   items: Type.Array(
     Type.Object({
@@ -107,22 +95,22 @@ export async function formatResults({ items, total }: Results): Promise<string> 
     const { title, summary, description } = listing;
     const id = formatListingId(listing.listing_id).padEnd(5);
     return [
-      `${id} ${shorten(oneLine(title ?? summary ?? description))}`,
+      `${id} ${shortenTitle(oneLine(title ?? summary ?? description))}`,
       `      ${facts.filter((fact) => fact !== '').join(' · ')}`,
     ];
   });
-  return [...lines, count(items.length, total)].join('\n');
+  return [...lines, formatCount(items.length, total)].join('\n');
 }
 
 /** Shortens a title without splitting a grapheme. */
-function shorten(title: string): string {
+function shortenTitle(title: string): string {
   const segments = new Intl.Segmenter('uk').segment(title.slice(0, MAX_TITLE_LENGTH * 8));
   const characters = Array.from(segments, ({ segment }) => segment);
   if (characters.length <= MAX_TITLE_LENGTH) return characters.join('');
   return `${characters.slice(0, MAX_TITLE_LENGTH - 1).join('')}…`;
 }
 
-function count(shown: number, total: Results['total']): string {
+function formatCount(shown: number, total: Results['total']): string {
   // A similarity search has no total, because every listing has a rank.
   if (total === undefined) return shown === 0 ? '0 found' : `the ${shown} nearest`;
   const found = `${total.relation === 'gte' ? 'at least ' : ''}${total.value} found`;

@@ -1,24 +1,42 @@
 import type { Command } from 'commander';
-import { type Context, generateKey, formatHelp, openDatabase } from '../command.ts';
+import { addCommand, type Context, generateKey, openDatabase } from '../command.ts';
+
+const SERVICES = [
+  {
+    role: 'assistant',
+    description: 'serve the assistant: sign-in, conversations, memory, saved searches',
+    needs:
+      'SVC_AUTH_ENCRYPTION_KEY, and IDP_BASE_URL, IDP_CLIENT_ID and IDP_CLIENT_SECRET for sign-in.',
+    note: 'docs/sign-in.md explains the identity provider. Without MODEL_MODE=openai a mock model answers.',
+  },
+  {
+    role: 'collector',
+    description: 'serve the collector API, and run a worker unless COLLECTOR_WORKER=false',
+    needs: 'nothing on a loopback address, and COLLECTOR_AUTH on any other.',
+    note: 'A real model is set with MODEL_MODE=openai and the variables beside it.',
+  },
+  {
+    role: 'worker',
+    description: 'process the queue of the collector without serving its API',
+    needs: 'the DATABASE_URL and the image store of the collector.',
+    note: 'COLLECTOR_WORKERS is the number of jobs that it runs at once.',
+  },
+] as const;
+
+type Role = (typeof SERVICES)[number]['role'];
 
 /** Adds `oselya dev`, `oselya assistant`, `oselya collector` and `oselya worker`. Contract 1. */
 export function addServeCommands(program: Command, { env, print }: Context): void {
-  program
-    .command('dev')
-    .description('run everything in one process with development sign-in and sample listings')
-    .addHelpText(
-      'after',
-      formatHelp(
-        'nothing: secrets and data are made in DATA_DIR (var).',
-        'It is for trying things out: a real identity provider needs oselya assistant.',
-      ),
-    )
-    .action(async () => {
-      // Printed before the imports, which take a second or more.
-      print('Oselya is starting; the first start takes up to a minute. Ctrl-C stops it.');
-      const { dev } = await import('../dev/dev.ts');
-      await dev({ env, print });
-    });
+  addCommand(program, 'dev', {
+    description: 'run everything in one process with development sign-in and sample listings',
+    needs: 'nothing: secrets and data are made in DATA_DIR (var).',
+    note: 'It is for trying things out: a real identity provider needs oselya assistant.',
+  }).action(async () => {
+    // Printed before the imports, which take a second or more.
+    print('Oselya is starting; the first start takes up to a minute. Ctrl-C stops it.');
+    const { dev } = await import('../dev/dev.ts');
+    await dev({ env, print });
+  });
   // npm calls the script `start`.
   program
     .command('start', { hidden: true })
@@ -26,55 +44,22 @@ export function addServeCommands(program: Command, { env, print }: Context): voi
     .allowUnknownOption()
     .allowExcessArguments()
     .action(() => program.error("unknown command 'start' (Did you mean dev?)"));
-  program
-    .command('assistant')
-    .description('serve the assistant: sign-in, conversations, memory, saved searches')
-    .addHelpText(
-      'after',
-      formatHelp(
-        'SVC_AUTH_ENCRYPTION_KEY, and IDP_BASE_URL, IDP_CLIENT_ID and IDP_CLIENT_SECRET for sign-in.',
-        'docs/sign-in.md explains the identity provider. Without MODEL_MODE=openai a mock model answers.',
-      ),
-    )
-    .action(() => serve('assistant', env));
-  program
-    .command('collector')
-    .description('serve the collector API, and run a worker unless COLLECTOR_WORKER=false')
-    .addHelpText(
-      'after',
-      formatHelp(
-        'nothing on a loopback address, and COLLECTOR_AUTH on any other.',
-        'A real model is set with MODEL_MODE=openai and the variables beside it.',
-      ),
-    )
-    .action(() => serve('collector', env));
-  program
-    .command('worker')
-    .description('process the queue of the collector without serving its API')
-    .addHelpText(
-      'after',
-      formatHelp(
-        'the DATABASE_URL and the image store of the collector.',
-        'COLLECTOR_WORKERS is the number of jobs that it runs at once.',
-      ),
-    )
-    .action(() => serve('worker', env));
+  for (const { role, ...help } of SERVICES) {
+    addCommand(program, role, help).action(() => serve(role, env));
+  }
 }
 
 /** Runs one role until the process receives a stop signal. */
-async function serve(
-  role: 'assistant' | 'collector' | 'worker',
-  env: NodeJS.ProcessEnv,
-): Promise<void> {
+async function serve(role: Role, env: NodeJS.ProcessEnv): Promise<void> {
   const { createLogger, onShutdown } = await import('@oselya/kit');
-  const { level, start } = await load(role, env);
+  const { level, start } = await loadService(role, env);
   const log = createLogger({ level, service: role });
   const starting = start(env);
   // Registered before the start completes, so that an early signal also closes everything.
   await Promise.all([starting, onShutdown(log, async () => (await starting).close())]);
 }
 
-async function load(role: 'assistant' | 'collector' | 'worker', env: NodeJS.ProcessEnv) {
+async function loadService(role: Role, env: NodeJS.ProcessEnv) {
   if (role === 'assistant') {
     const { readConfig, start } = await import('@oselya/assistant');
     return { level: readConfig(env).LOG_LEVEL, start };
@@ -87,41 +72,26 @@ async function load(role: 'assistant' | 'collector' | 'worker', env: NodeJS.Proc
 /** Adds `oselya migrate` and `oselya keygen`. Contract 1. */
 export function addSetUpCommands(program: Command, context: Context): void {
   const { env, print } = context;
-  program
-    .command('migrate')
-    .description('bring the database up to date and stop')
-    .addHelpText(
-      'after',
-      formatHelp(
-        'a database: DATABASE_URL, else the embedded one in DATA_DIR.',
-        'Services migrate when they start; with several, run this before them.',
-      ),
-    )
-    .action(async () => {
-      const assistant = await import('@oselya/assistant');
-      const collector = await import('@oselya/collector');
-      const { loadConfig } = await import('@oselya/kit');
-      // The collector's schema reports all invalid values at once.
-      await using database = await openDatabase<never>(
-        loadConfig(collector.configSchema, env),
-        context,
-      );
-      for (const { migrateDatabase } of [assistant, collector]) {
-        const { component, applied } = await migrateDatabase(env, database);
-        print(
-          `${component}: ${applied.length === 0 ? 'up to date' : `applied ${applied.join(', ')}`}`,
-        );
-      }
-    });
-  program
-    .command('keygen')
-    .description('print a new encryption key for SVC_AUTH_ENCRYPTION_KEY')
-    .addHelpText(
-      'after',
-      formatHelp(
-        'nothing, and keeps nothing.',
-        'All processes on one database share one key; docs/sign-in.md explains how to replace it.',
-      ),
-    )
-    .action(() => print(generateKey()));
+  addCommand(program, 'migrate', {
+    description: 'bring the database up to date and stop',
+    needs: 'a database: DATABASE_URL, else the embedded one in DATA_DIR.',
+    note: 'Services migrate when they start; with several, run this before them.',
+  }).action(async () => {
+    const assistant = await import('@oselya/assistant');
+    const collector = await import('@oselya/collector');
+    const { loadConfig } = await import('@oselya/kit');
+    // The collector's schema reports all invalid values at once.
+    const config = loadConfig(collector.configSchema, env);
+    await using database = await openDatabase<never>(config, context);
+    for (const { migrateDatabase } of [assistant, collector]) {
+      const { component, applied } = await migrateDatabase(env, database);
+      const result = applied.length === 0 ? 'up to date' : `applied ${applied.join(', ')}`;
+      print(`${component}: ${result}`);
+    }
+  });
+  addCommand(program, 'keygen', {
+    description: 'print a new encryption key for SVC_AUTH_ENCRYPTION_KEY',
+    needs: 'nothing, and keeps nothing.',
+    note: 'All processes on one database share one key; docs/sign-in.md explains how to replace it.',
+  }).action(() => print(generateKey()));
 }

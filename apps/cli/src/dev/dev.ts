@@ -1,11 +1,11 @@
 import { join } from 'node:path';
-import { fileURLToPath } from 'node:url';
 import fastifyStatic from '@fastify/static';
 import { start as startAssistant } from '@oselya/assistant';
 import { createApiKeyStore, start as startCollector, type Tables } from '@oselya/collector';
 import { connect, type Database } from '@oselya/db';
 import { createDevIdp, type DevIdp } from '@oselya/dev-idp';
 import { createLogger, listen, type Logger, onShutdown, StartError } from '@oselya/kit';
+import type { Context } from '../command.ts';
 import {
   hasLoadedSamples,
   SAMPLE_IMAGES_FOLDER,
@@ -13,52 +13,43 @@ import {
   type SamplesState,
 } from './samples.ts';
 import {
-  type DevSecrets,
   DEFAULT_HOST,
+  type DevSecrets,
+  type DevSettings,
   readSecrets,
   readSettings,
-  type DevSettings,
 } from './settings.ts';
 import { formatSummary } from './summary.ts';
 
-/** Inventory of this repository, which the assistant searches for endpoints. */
-const INVENTORY_FILE = fileURLToPath(
-  new URL('../../../../inventory/endpoints.json', import.meta.url),
-);
+const INVENTORY_FILE = join(import.meta.dirname, '../../../../inventory/endpoints.json');
 
 /**
  * Runs the whole platform in one process: the assistant, the collector with its worker, the development
  * identity provider, and, without `DATABASE_URL`, the embedded database. Returns when the process gets a
  * stop signal. Contract 1.
  */
-export async function dev(options: {
-  env: NodeJS.ProcessEnv;
-  print: (line: string) => void;
-}): Promise<void> {
-  const { env, print } = options;
+export async function dev({ env, print }: Pick<Context, 'env' | 'print'>): Promise<void> {
   const settings = readSettings(env);
   const log = createLogger({ level: settings.config.LOG_LEVEL, service: 'dev' });
   const stopping = new AbortController();
-  const starting = start({ settings, log, print, stopping: stopping.signal });
+  const starting = start(settings, { log, print, signal: stopping.signal });
   // Registered before the start completes, so that an early signal also closes everything.
   const stopped = onShutdown(log, async () => {
     stopping.abort();
     print('\nOselya is stopping; Ctrl-C again ends it at once.');
-    await (await starting).close();
+    await (await starting).disposeAsync();
   });
   await Promise.all([starting, stopped]);
 }
 
-async function start(options: {
-  settings: DevSettings;
-  log: Logger;
-  print: (line: string) => void;
-  stopping: AbortSignal;
-}): Promise<{ close: () => Promise<void> }> {
-  const { settings, log, print, stopping } = options;
+async function start(
+  settings: DevSettings,
+  options: { log: Logger; print: Context['print']; signal: AbortSignal },
+): Promise<AsyncDisposableStack> {
+  const { log, print, signal } = options;
   const { config, appEnv, keysRequired, collectorKey } = settings;
   const { DATABASE_URL: url, DATA_DIR: dataDir } = config;
-  const started = performance.now();
+  const startedAt = performance.now();
 
   await using opened = new AsyncDisposableStack();
   const database = await connect<never>({
@@ -71,17 +62,18 @@ async function start(options: {
   const secrets = readSecrets(dataDir);
   const idp = await startIdentityProvider(settings, secrets);
   opened.defer(idp.close);
+  const env = { ...appEnv, ...secrets };
   const shared = { database, log };
-  const collector = await startCollector({ ...appEnv, ...secrets }, shared);
+  const collector = await startCollector(env, shared);
   opened.defer(() => collector.close());
 
   // The collector has created its tables in the shared database.
   const keys = createApiKeyStore(database as unknown as Database<Tables>);
   /** Creates an API key for this process. Revokes a key of the same name left by a killed process. */
-  async function makeKey(purpose: string, scopes: ('ingest' | 'search' | 'admin')[]) {
+  async function createKey(purpose: string, scopes: ('ingest' | 'search' | 'admin')[]) {
     const name = `oselya dev, ${purpose}`;
-    for (const { id, ...earlier } of await keys.list()) {
-      if (earlier.name === name && earlier.revoked_at === null) await keys.revoke(id);
+    for (const earlier of await keys.list()) {
+      if (earlier.name === name && earlier.revoked_at === null) await keys.revoke(earlier.id);
     }
     const { id, key } = await keys.create({ name, scopes });
     const revoke = async () => void (await keys.revoke(id));
@@ -90,12 +82,11 @@ async function start(options: {
   }
 
   const searchKey =
-    keysRequired && collectorKey === '' ? await makeKey('assistant', ['search']) : undefined;
+    keysRequired && collectorKey === '' ? await createKey('assistant', ['search']) : undefined;
   const assistant = await startAssistant(
     {
       INVENTORY_FILE,
-      ...appEnv,
-      ...secrets,
+      ...env,
       COLLECTOR_URL: collector.url,
       COLLECTOR_API_KEY: searchKey?.key ?? collectorKey,
     },
@@ -107,22 +98,22 @@ async function start(options: {
   const summarized = Promise.withResolvers<void>();
   async function report(line: string): Promise<void> {
     await summarized.promise;
-    if (!stopping.aborted) print(`  ${line}`);
+    if (!signal.aborted) print(`  ${line}`);
   }
 
   let samples: SamplesState = 0;
   if (!hasLoadedSamples(dataDir)) {
-    const key = keysRequired ? await makeKey('sample listings', ['ingest', 'admin']) : undefined;
+    const key = keysRequired ? await createKey('sample listings', ['ingest', 'admin']) : undefined;
     samples = await sendSamples({
       dataDir,
       collector: { url: collector.url, apiKey: key?.key },
       imagesOrigin: appEnv.IDP_BASE_URL,
-      signal: stopping,
+      signal,
       onProcessed: () => key?.revoke(),
       report: (line) => void report(line),
     });
   }
-  if (!stopping.aborted) {
+  if (!signal.aborted) {
     print(
       formatSummary({
         assistantUrl: appEnv.BASE_URL,
@@ -131,7 +122,7 @@ async function start(options: {
         dataDir,
         isEmbedded: url === undefined,
         accounts: idp.accounts,
-        seconds: (performance.now() - started) / 1000,
+        seconds: (performance.now() - startedAt) / 1000,
         samples,
         keysRequired,
         ignored: settings.ignored,
@@ -139,8 +130,7 @@ async function start(options: {
     );
   }
   summarized.resolve();
-  const running = opened.move();
-  return { close: () => running.disposeAsync() };
+  return opened.move();
 }
 
 /**
@@ -165,16 +155,13 @@ async function startIdentityProvider(
   }).catch((cause: Error) => {
     throw new StartError(cause.message, { cause });
   });
+  const address = { host: DEFAULT_HOST, port: config.DEV_IDP_PORT, variable: 'DEV_IDP_PORT' };
   try {
     await idp.app.register(fastifyStatic, {
       root: SAMPLE_IMAGES_FOLDER,
       prefix: '/samples/images/',
     });
-    await listen(idp.app, {
-      host: DEFAULT_HOST,
-      port: config.DEV_IDP_PORT,
-      variable: 'DEV_IDP_PORT',
-    });
+    await listen(idp.app, address);
     return idp;
   } catch (error) {
     await idp.close();

@@ -8,7 +8,7 @@ import { type Static, Type } from 'typebox';
 import { Value } from 'typebox/value';
 import { CommandError } from '../command.ts';
 import { type CollectorConnection, describeRejection, requestCollector } from '../http.ts';
-import { createRetryReporter, createThrottle, deliverPayload } from '../ingest/deliver.ts';
+import { createDeliver } from '../ingest/deliver.ts';
 import { oneLine } from '../terminal.ts';
 
 const FOLDER = join(import.meta.dirname, '../../../../samples');
@@ -16,7 +16,6 @@ const FOLDER = join(import.meta.dirname, '../../../../samples');
 /** Folder of the sample images. */
 export const SAMPLE_IMAGES_FOLDER = join(FOLDER, 'images');
 
-/** Origin of the image URLs in the sample file. */
 const SAMPLE_FILE_ORIGIN = 'http://127.0.0.1:8002';
 
 const QUEUE_POLL_MS = 200;
@@ -32,20 +31,19 @@ export type SampleOptions = {
   dataDir: string;
   /** Collector to send to. Its API key needs the scopes `ingest` and `admin`. */
   collector: CollectorConnection;
-  /** Origin that serves the images. */
   imagesOrigin: string;
   signal: AbortSignal;
   onProcessed: () => Promise<void> | undefined;
   /** Called with progress messages, even after `sendSamples` has returned. */
   report: (line: string) => void;
-  patienceMs?: number;
+  timeoutMs?: number;
 };
 
-const marker = (dataDir: string) => join(dataDir, 'samples-loaded');
+const getMarkerPath = (dataDir: string) => join(dataDir, 'samples-loaded');
 
 /** Tells whether all sample listings of this data folder have been sent. */
 export function hasLoadedSamples(dataDir: string): boolean {
-  return existsSync(marker(dataDir));
+  return existsSync(getMarkerPath(dataDir));
 }
 
 /**
@@ -54,16 +52,15 @@ export function hasLoadedSamples(dataDir: string): boolean {
  * @returns The state when the function returns.
  */
 export function sendSamples(options: SampleOptions): Promise<SamplesState> {
-  const { signal, report, patienceMs = SAMPLES_TIMEOUT_MS } = options;
+  const { signal, report, timeoutMs = SAMPLES_TIMEOUT_MS } = options;
   const delayed = Promise.withResolvers<SamplesState>();
-  const reportRetry = createRetryReporter((line) => report(`Sending the sample listings: ${line}`));
-  const sent = sendAll(options, (reason) => {
-    reportRetry(reason);
+  const sending = sendAll(options, (reason) => {
+    report(`Sending the sample listings: ${reason}`);
     delayed.resolve('being sent');
   });
-  const late = sleep(patienceMs, 'being sent' as const, { signal, ref: false });
-  void reportEnd(sent, options);
-  return Promise.race<SamplesState>([sent, delayed.promise, late]).catch(() => 0);
+  const timeout = sleep(timeoutMs, 'being sent' as const, { signal, ref: false });
+  void reportOutcome(sending, options);
+  return Promise.race<SamplesState>([sending, delayed.promise, timeout]).catch(() => 0);
 }
 
 /** Sends the samples in order, because later samples change earlier samples. Repetition is safe. */
@@ -73,32 +70,28 @@ async function sendAll(
 ): Promise<number> {
   const text = await readFile(join(FOLDER, 'listings.jsonl'), 'utf8');
   const lines = text.replaceAll(SAMPLE_FILE_ORIGIN, imagesOrigin).trim().split('\n');
-  const options = { collector, throttle: createThrottle(), signal, onRetry };
+  const deliver = createDeliver({ collector, onRetry });
   for (const [index, line] of lines.entries()) {
     const key = `sample-${index + 1}-${hash('sha256', line)}`;
-    const delivery = await deliverPayload(JSON.parse(line) as object, key, options);
+    const delivery = await deliver(JSON.parse(line) as object, key, signal);
     if (delivery.outcome === 'rejected' || delivery.outcome === 'failed') {
       throw new CommandError(delivery.reason);
     }
   }
-  writeFileSync(marker(dataDir), `${new Date().toISOString()}\n`);
+  writeFileSync(getMarkerPath(dataDir), `${new Date().toISOString()}\n`);
   return lines.length;
 }
 
-async function reportEnd(
-  sent: Promise<number>,
+async function reportOutcome(
+  sending: Promise<number>,
   { collector, signal, onProcessed, report }: SampleOptions,
 ): Promise<void> {
+  let failure = 'The sample listings could not all be sent';
+  let advice = ' The next start continues.';
   try {
-    await sent;
-  } catch (error) {
-    report(
-      `The sample listings could not all be sent: ${reasonIn(error)}. The next start continues.`,
-    );
-    return;
-  }
-  try {
-    const { completed, invalid, failed } = await untilProcessed(collector, signal);
+    await sending;
+    [failure, advice] = ['The state of the sample listings is unknown', ''];
+    const { completed, invalid, failed } = await waitUntilProcessed(collector, signal);
     await onProcessed();
     // The counts include earlier payloads of this database. Null means not counted yet.
     const counts =
@@ -107,24 +100,21 @@ async function reportEnd(
         : ` The collector has ${completed} completed, ${invalid} no listing, ${failed} failed.`;
     report(`The sample listings are processed.${counts}`);
   } catch (error) {
-    report(`The state of the sample listings is unknown: ${reasonIn(error)}.`);
+    const reason = oneLine(error instanceof Error ? error.message : String(error));
+    report(`${failure}: ${reason.replace(/\.$/, '')}.${advice}`);
   }
 }
 
-function reasonIn(error: unknown): string {
-  return oneLine(error instanceof Error ? error.message : String(error)).replace(/\.$/, '');
-}
-
-const figure = Type.Union([Type.Integer(), Type.Null()]);
+const countSchema = Type.Union([Type.Integer(), Type.Null()]);
 
 /** The used part of `GET /admin/queue`. Contract 4, Operations. */
 const queueSchema = Type.Object({
   counts: Type.Object({
     pending: Type.Integer(),
     processing: Type.Integer(),
-    completed: figure,
-    invalid: figure,
-    failed: figure,
+    completed: countSchema,
+    invalid: countSchema,
+    failed: countSchema,
   }),
 });
 
@@ -132,13 +122,13 @@ const queueSchema = Type.Object({
  * Waits until no job is pending or in progress.
  * @throws CommandError if the response is invalid, AbortError if the signal aborts.
  */
-async function untilProcessed(
+async function waitUntilProcessed(
   collector: CollectorConnection,
   signal: AbortSignal,
 ): Promise<Static<typeof queueSchema>['counts']> {
   for (;;) {
-    const answer = await requestCollector(collector, '/api/v1/admin/queue');
-    const { status, headers, body } = answer;
+    const response = await requestCollector(collector, '/api/v1/admin/queue');
+    const { status, headers, body } = response;
     let waitMs = QUEUE_POLL_MS;
     if (status === 200 && Value.Check(queueSchema, body)) {
       const { counts } = body;
@@ -146,9 +136,8 @@ async function untilProcessed(
     } else if (status === 503) {
       waitMs = Math.max(waitMs, parseRetryAfter(headers.get('retry-after')) ?? 0);
     } else {
-      throw new CommandError(
-        describeRejection(answer, { what: 'to show its queue', scope: 'admin' }),
-      );
+      const subject = { subject: 'to show its queue', scope: 'admin' };
+      throw new CommandError(describeRejection(response, subject));
     }
     await sleep(waitMs, undefined, { signal });
   }

@@ -25,26 +25,22 @@ export function readSettings(env: NodeJS.ProcessEnv) {
   const quietEnv = { ...env, LOG_LEVEL: env['LOG_LEVEL']?.trim() || 'warn' };
   // Default ports prevent a second error about the same invalid port.
   let config = loadConfig(devConfig, {});
+  const createEnv = () => createAppEnvironment(quietEnv, config);
   const [, assistant, collector] = loadConfigs(
     () => (config = loadConfig(devConfig, quietEnv)),
-    () =>
-      readAssistant({
-        ...appEnvironment(quietEnv, config),
-        SVC_AUTH_ENCRYPTION_KEY: generateKey(),
-      }),
-    () => readCollector(appEnvironment(quietEnv, config)),
+    () => readAssistant({ ...createEnv(), SVC_AUTH_ENCRYPTION_KEY: generateKey() }),
+    () => readCollector(createEnv()),
   );
   return {
     config: { ...config, DATA_DIR: resolve(config.DATA_DIR) },
-    appEnv: appEnvironment(quietEnv, config),
-    webhookUrl: webhookUrl(assistant),
+    appEnv: createEnv(),
+    webhookUrl: getWebhookUrl(assistant),
     keysRequired: collector.COLLECTOR_AUTH === 'required',
     collectorKey: assistant.COLLECTOR_API_KEY,
     ignored: OWN_VARIABLES.filter((name) => (env[name] ?? '').trim() !== ''),
   };
 }
 
-/** Variables that `oselya dev` sets itself. */
 const OWN_VARIABLES = [
   'IDP_BASE_URL',
   'IDP_CLIENT_ID',
@@ -54,20 +50,20 @@ const OWN_VARIABLES = [
   'SVC_AUTH_ENCRYPTION_KEY',
 ];
 
-// A server that listens on all addresses is reachable on the loopback address.
-const EVERY_ADDRESS: Readonly<Record<string, string>> = { '0.0.0.0': DEFAULT_HOST, '::': '::1' };
+/** Loopback hosts at which a server on all addresses is reachable. */
+const LOOPBACK_HOSTS: Readonly<Record<string, string>> = { '0.0.0.0': DEFAULT_HOST, '::': '::1' };
 
 /**
  * Returns the webhook URL of the assistant on this machine. BASE_URL may be a public name that only other
  * machines can resolve.
  */
-function webhookUrl(assistant: { ASSISTANT_HOST: string; ASSISTANT_PORT: number }): string {
-  const host = EVERY_ADDRESS[assistant.ASSISTANT_HOST] ?? assistant.ASSISTANT_HOST;
+function getWebhookUrl(assistant: { ASSISTANT_HOST: string; ASSISTANT_PORT: number }): string {
+  const host = LOOPBACK_HOSTS[assistant.ASSISTANT_HOST] ?? assistant.ASSISTANT_HOST;
   const name = host.includes(':') ? `[${host}]` : host;
   return `http://${name}:${assistant.ASSISTANT_PORT}/webhooks/idp`;
 }
 
-function appEnvironment(
+function createAppEnvironment(
   env: NodeJS.ProcessEnv,
   ports: { ASSISTANT_PORT: number; DEV_IDP_PORT: number },
 ) {

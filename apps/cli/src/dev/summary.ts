@@ -14,9 +14,7 @@ export type SummaryFacts = {
   accounts: readonly Pick<DevAccount, 'email' | 'display_name' | 'role_ids'>[];
   seconds: number;
   samples: SamplesState;
-  /** Whether the collector requires an API key. */
   keysRequired: boolean;
-  /** Variables that are set but ignored. */
   ignored: readonly string[];
 };
 
@@ -39,22 +37,21 @@ Oselya is ready (${facts.seconds.toFixed(1)} s). Everything below works as print
 ${accounts.join('\n')}
   Then block them, change their roles or log everybody out at ${idpUrl}
 
-${ignoredNote(facts.ignored)}  Try next:
-${suggestions(facts)
+${formatIgnored(facts.ignored)}  Try next:
+${listSuggestions(facts)
   .map((line) => `    ${line}`)
   .join('\n')}
-${samplesNote(facts.samples)}`;
+${formatSamples(facts.samples)}`;
 }
 
-function samplesNote(samples: SamplesState): string {
+function formatSamples(samples: SamplesState): string {
   if (samples === 0) return '';
   return samples === 'being sent'
     ? '\n  The sample listings are still being sent: until then a search finds those that have arrived.\n'
     : `\n  ${samples} sample listings were sent and are being processed.\n`;
 }
 
-/** Formats the note about ignored variables of another identity provider. */
-function ignoredNote(names: readonly string[]): string {
+function formatIgnored(names: readonly string[]): string {
   if (names.length === 0) return '';
   return `  Ignored, because the identity provider is the development one: ${names.join(', ')}
   For your own provider run  npx oselya assistant  (docs/sign-in.md).
@@ -62,29 +59,25 @@ function ignoredNote(names: readonly string[]): string {
 `;
 }
 
-function suggestions({
-  assistantUrl,
-  collectorUrl,
-  keysRequired,
-  ...facts
-}: SummaryFacts): string[] {
-  const chat = `npx oselya chat ${assistantUrl === DEFAULT_ASSISTANT_URL ? '' : `--url ${assistantUrl} `}двокімнатна у Львові до 15000 грн`;
-  const where = collectorUrl === DEFAULT_COLLECTOR_URL ? '' : `COLLECTOR_URL=${collectorUrl} `;
-  const search = `${where}npx oselya search`;
+function listSuggestions(facts: SummaryFacts): string[] {
+  const { assistantUrl, collectorUrl } = facts;
+  const option = assistantUrl === DEFAULT_ASSISTANT_URL ? '' : `--url ${assistantUrl} `;
+  const chat = `npx oselya chat ${option}двокімнатна у Львові до 15000 грн`;
+  const variable = collectorUrl === DEFAULT_COLLECTOR_URL ? '' : `COLLECTOR_URL=${collectorUrl} `;
   const validate = 'npx oselya inventory validate inventory/endpoints.json';
-  if (keysRequired) {
+  if (facts.keysRequired) {
     return [
       chat,
       validate,
       `${collectorUrl}/health`,
-      `To search, stop, make a key with  ${databaseOf(facts)}npx oselya api-key create NAME`,
-      `start again, and then  ${where}COLLECTOR_API_KEY=… npx oselya search квартира Львів`,
+      `To search, stop, make a key with  ${formatDatabaseVariable(facts)}npx oselya api-key create NAME`,
+      `start again, and then  ${variable}COLLECTOR_API_KEY=… npx oselya search квартира Львів`,
     ];
   }
   return [
     chat,
-    `${search} квартира Львів --limit 3`,
-    `${search} --similar "flat with a balcony in Lviv" --limit 3`,
+    `${variable}npx oselya search квартира Львів --limit 3`,
+    `${variable}npx oselya search --similar "flat with a balcony in Lviv" --limit 3`,
     validate,
     `${collectorUrl}/api/v1/raw/1`,
     `${collectorUrl}/api/v1/listings/2/history`,
@@ -92,8 +85,8 @@ function suggestions({
   ];
 }
 
-/** Returns the variable that selects the same database. A database URL is not printed, because it may contain a password. */
-function databaseOf({ isEmbedded, dataDir }: Pick<SummaryFacts, 'isEmbedded' | 'dataDir'>): string {
+/** Formats the variable that selects the same database. A database URL may contain a password. */
+function formatDatabaseVariable({ isEmbedded, dataDir }: SummaryFacts): string {
   if (!isEmbedded) return 'DATABASE_URL=… ';
   if (dataDir === resolve('var')) return '';
   return `DATA_DIR='${dataDir.replaceAll("'", "'\\''")}' `;

@@ -3,8 +3,8 @@ import { createUsage, type Tokens } from '@oselya/model';
 import {
   CommandError,
   type Context,
-  INTERRUPTED_STATUS,
   createInterruptSignal,
+  INTERRUPTED_STATUS,
 } from '../command.ts';
 import { showProgress } from '../progress.ts';
 import { oneLine, printableJson } from '../terminal.ts';
@@ -14,51 +14,50 @@ import {
   describeEvaluation,
   type EmbeddingCheck,
   type Evaluation,
-  toEvaluationJson,
   type ModelResult,
+  toEvaluationJson,
 } from './report.ts';
 import { scoreTexts } from './score.ts';
 
 /** The options of an evaluation. */
 export type EvaluateOptions = {
-  /** File of golden texts. Defaults to the golden texts of Oselya. */
-  file?: string | undefined;
-  /** Maximum number of texts. Defaults to all texts. */
-  limit?: number | undefined;
-  json?: boolean | undefined;
-  /** Prints each wrong value. */
-  verbose?: boolean | undefined;
+  limit?: number;
+  json?: boolean;
+  verbose?: boolean;
 };
 
 /**
  * Measures the extractions of the configured model and of the mock on the golden texts. Uses no database.
+ * @param file File of golden texts. Defaults to the golden texts of Oselya.
  * @throws CommandError if the model's server fails.
  */
 export async function evaluate(
-  { file, limit, json = false, verbose = false }: EvaluateOptions,
+  file: string | undefined,
+  { limit, json = false, verbose = false }: EvaluateOptions,
   { env, stderr, print, exitWith }: Context,
 ): Promise<void> {
   const signal = createInterruptSignal();
   const texts = (await readGoldenTexts(file ?? GOLDEN_TEXTS_FILE)).slice(0, limit);
   await using trial = openTrial(env);
+  const isMock = trial.mode === 'mock';
   try {
-    const results = [await run(trial, texts, { signal, stderr })];
-    if (trial.mode !== 'mock') {
+    const results = [await evaluateModel(trial, texts, { signal, stderr })];
+    if (!isMock) {
       await using mock = openTrial(env, { mock: true });
-      results.push(await run(mock, texts, { signal, stderr }));
+      results.push(await evaluateModel(mock, texts, { signal, stderr }));
     }
     const evaluation: Evaluation = {
       promptVersion: trial.promptVersion,
       texts: texts.length,
       results,
-      embedding: trial.mode === 'mock' ? undefined : await checkEmbedding(trial, texts, signal),
+      embedding: isMock ? undefined : await checkEmbedding(trial, texts, signal),
     };
     if (json) return print(printableJson(toEvaluationJson(evaluation)));
-    if (verbose) for (const line of results.flatMap(describeDifferences)) print(line);
-    for (const line of describeEvaluation(evaluation)) print(line);
-    if (trial.mode === 'mock') {
-      print('');
+    if (verbose) print(...results.flatMap(describeDifferences));
+    print(...describeEvaluation(evaluation));
+    if (isMock) {
       print(
+        '',
         'This is the mock. Set MODEL_MODE=openai to evaluate another model: see docs/models.md.',
       );
     }
@@ -75,39 +74,39 @@ export async function evaluate(
 }
 
 /** @throws CommandError if the model returns no usable completion, ModelError if its server fails. */
-async function run(
+async function evaluateModel(
   trial: Trial,
   texts: readonly GoldenText[],
   { signal, stderr }: { signal: AbortSignal } & Pick<Context, 'stderr'>,
 ): Promise<ModelResult> {
   const startedAt = performance.now();
-  const progress = showProgress({ what: 'texts', total: texts.length }, stderr);
-  const stop = new AbortController();
+  const progress = showProgress({ unit: 'texts', total: texts.length }, stderr);
+  const failed = new AbortController();
   const usage = createUsage();
-  const readings = new Map<GoldenText, TrialExtraction | ModelError>();
+  const extractions = new Map<GoldenText, TrialExtraction | ModelError>();
   let textsMs = 0;
   const options = {
-    signal: AbortSignal.any([signal, stop.signal]),
+    signal: AbortSignal.any([signal, failed.signal]),
     observe: (event: Tokens) => usage.add(event),
   };
   const queue = texts.values();
 
-  async function work(): Promise<void> {
+  async function extractQueued(): Promise<void> {
     for (const text of queue) {
-      const begunAt = performance.now();
-      readings.set(text, await trial.read(text.payload, options).catch(keepUnusable));
-      textsMs += performance.now() - begunAt;
-      progress.update(readings.size, oneLine(trial.chatModel));
+      const textStartedAt = performance.now();
+      extractions.set(text, await trial.read(text.payload, options).catch(returnUnusable));
+      textsMs += performance.now() - textStartedAt;
+      progress.update(extractions.size, oneLine(trial.chatModel));
     }
   }
 
   try {
-    await Promise.all(Array.from({ length: trial.parallel }, work));
+    await Promise.all(Array.from({ length: trial.parallel }, extractQueued));
   } finally {
-    stop.abort();
+    failed.abort();
     progress.stop();
   }
-  const scores = scoreTexts(texts, readings);
+  const scores = scoreTexts(texts, extractions);
   const [failure] = scores.failed;
   if (failure !== undefined && scores.failed.length === texts.length) {
     throw new CommandError(
@@ -124,18 +123,17 @@ async function run(
 }
 
 /** Error codes that concern one text. All other codes are failures of the server. */
-const UNUSABLE: ReadonlySet<string> = new Set([
+const UNUSABLE_CODES: ReadonlySet<string> = new Set([
   'MODEL_INVALID_OUTPUT',
   'MODEL_TRUNCATED',
   'MODEL_REFUSED',
 ]);
 
-function keepUnusable(error: unknown): ModelError {
-  if (error instanceof ModelError && UNUSABLE.has(error.code)) return error;
+function returnUnusable(error: unknown): ModelError {
+  if (error instanceof ModelError && UNUSABLE_CODES.has(error.code)) return error;
   throw error;
 }
 
-/** Checks whether the server can create embeddings. */
 async function checkEmbedding(
   trial: Trial,
   [text]: readonly GoldenText[],

@@ -5,6 +5,7 @@ import { checkPayload } from '@oselya/collector/payload';
 import { type Static, Type } from 'typebox';
 import { Value } from 'typebox/value';
 import { CommandError } from '../command.ts';
+import { parseJson } from '../http.ts';
 
 /** File of the golden texts of Oselya. */
 export const GOLDEN_TEXTS_FILE = join(
@@ -44,7 +45,7 @@ const goldenSchema = Type.Object({
 export type ExpectedValues = Readonly<Record<string, unknown>>;
 
 /** A payload and the values that a model should extract. */
-export type GoldenText = Omit<Static<typeof goldenSchema>, 'payload' | 'expected'> & {
+export type GoldenText = Pick<Static<typeof goldenSchema>, 'name'> & {
   expected: ExpectedValues;
   payload: Record<string, unknown> & {
     source_slug: string;
@@ -62,36 +63,26 @@ export async function readGoldenTexts(path: string): Promise<GoldenText[]> {
     const reason = cause.code === 'ENOENT' ? 'there is no such file' : cause.message;
     throw new CommandError(`${path} cannot be read: ${reason}`, { cause });
   });
-  const lines = content.split('\n').map((line, index) => ({ line, place: `${path}:${index + 1}` }));
-  const texts = lines
-    .filter(({ line }) => line.trim() !== '')
-    .map(({ line, place }) => readLine(line, place));
+  const texts = content
+    .split('\n')
+    .flatMap((line, index) =>
+      line.trim() === '' ? [] : [parseLine(line, `${path}:${index + 1}`)],
+    );
   if (texts.length === 0) throw new CommandError(`${path} has no texts`);
   return texts;
 }
 
-function readLine(line: string, place: string): GoldenText {
-  const value = parse(line, place);
+function parseLine(line: string, position: string): GoldenText {
+  const value = parseJson(line);
+  if (value === undefined) throw new CommandError(`${position}: it is not JSON`);
   if (!Value.Check(goldenSchema, value)) {
     const [error] = Value.Errors(goldenSchema, value);
     throw new CommandError(
-      `${place}: ${error?.instancePath ?? ''} ${error?.message ?? ''}: see samples/README.md`,
+      `${position}: ${error?.instancePath ?? ''} ${error?.message ?? ''}: see samples/README.md`,
     );
   }
   const payload = { source_slug: 'golden', external_id: value.name, ...value.payload };
-  const [broken] = checkPayload(payload);
-  if (broken !== undefined) {
-    throw new CommandError(
-      `${place}: ${broken.path.replace(/^body/, 'payload')} ${broken.message}`,
-    );
-  }
-  return { ...value, payload };
-}
-
-function parse(line: string, place: string): unknown {
-  try {
-    return JSON.parse(line);
-  } catch (cause) {
-    throw new CommandError(`${place}: it is not JSON`, { cause });
-  }
+  const [fault] = checkPayload(payload);
+  if (fault === undefined) return { ...value, payload };
+  throw new CommandError(`${position}: ${fault.path.replace(/^body/, 'payload')} ${fault.message}`);
 }

@@ -1,13 +1,5 @@
-import { oneLine } from '../terminal.ts';
-import { JUDGED_FIELDS } from './golden.ts';
-import {
-  computePrecision,
-  computeRecall,
-  type Scores,
-  sumTallies,
-  type Tally,
-  getTally,
-} from './score.ts';
+import { formatFirst, oneLine } from '../terminal.ts';
+import { computePrecision, computeRecall, type Scores, sumTallies, type Tally } from './score.ts';
 
 /** Result of the embedding check: the dimensions, or the failure. */
 export type EmbeddingCheck =
@@ -17,7 +9,6 @@ export type EmbeddingCheck =
 /** Result of one model. */
 export type ModelResult = Scores & {
   model: string;
-  /** Number of requests to the model. */
   calls: number;
   /** Number of input tokens. Null if the server does not report it. */
   inputTokens: number | null;
@@ -37,45 +28,41 @@ export type Evaluation = {
   embedding: EmbeddingCheck | undefined;
 };
 
-const integers = new Intl.NumberFormat('en');
+const MAX_NAMED_FAILURES = 10;
 
-/** Formats a table row: the number of expected values, then precision and recall of each model. */
-const formatRow = (title: string, tallies: readonly Tally[]): string[] => [
-  title,
-  ...tallies.slice(0, 1).map(({ right, missed }) => integers.format(right + missed)),
-  ...tallies.flatMap((tally) => [share(computePrecision(tally)), share(computeRecall(tally))]),
-];
+const integers = new Intl.NumberFormat('en');
 
 /** Formats an evaluation as lines for a terminal. */
 export function describeEvaluation(evaluation: Evaluation): string[] {
   const { promptVersion, texts, results, embedding } = evaluation;
+  const fields = [...(results[0]?.tallies.keys() ?? [])];
   return [
     `${texts} texts, prompt ${promptVersion}`,
     '',
-    ...table([
+    ...formatTable([
       ['', '', ...results.flatMap(({ model }) => [oneLine(model), ''])],
       ['field', 'values', ...results.flatMap(() => ['precision', 'recall'])],
-      ...JUDGED_FIELDS.map((field) =>
-        formatRow(
+      ...fields.map((field) =>
+        createRow(
           field,
-          results.map(({ tallies }) => getTally(tallies, field)),
+          results.flatMap(({ tallies }) => tallies.get(field) ?? []),
         ),
       ),
-      formatRow(
+      createRow(
         'all but is_listing',
         results.map(({ tallies }) => sumTallies(tallies)),
       ),
     ]),
     '',
-    ...table([
+    ...formatTable([
       ['cost', 'calls', 'tokens in', 'tokens out', 'time', 'per text'],
       ...results.map(({ model, calls, inputTokens, outputTokens, durationMs, textMs }) => [
         oneLine(model),
         integers.format(calls),
-        tokens(inputTokens),
-        tokens(outputTokens),
-        seconds(durationMs),
-        seconds(textMs),
+        formatTokens(inputTokens),
+        formatTokens(outputTokens),
+        formatSeconds(durationMs),
+        formatSeconds(textMs),
       ]),
     ]),
     ...results.flatMap(describeFailures),
@@ -83,14 +70,23 @@ export function describeEvaluation(evaluation: Evaluation): string[] {
   ];
 }
 
-/** Aligns the first column to the left and the others to the right. */
-function table(rows: string[][]): string[] {
-  const widths = rows[0]?.map((_, nth) => Math.max(...rows.map((row) => row[nth]?.length ?? 0)));
-  return rows.map(([title = '', ...cells]) =>
-    [
-      title.padEnd(widths?.[0] ?? 0),
-      ...cells.map((cell, nth) => cell.padStart(widths?.[nth + 1] ?? 0)),
-    ]
+/** Creates a table row: the number of expected values, then precision and recall of each model. */
+function createRow(title: string, tallies: readonly Tally[]): string[] {
+  const [{ right, missed } = { right: 0, missed: 0 }] = tallies;
+  const shares = tallies.flatMap((tally) => [computePrecision(tally), computeRecall(tally)]);
+  return [title, integers.format(right + missed), ...shares.map(formatShare)];
+}
+
+function formatTable(rows: string[][]): string[] {
+  const widths = (rows[0] ?? []).map((_, column) =>
+    Math.max(...rows.map((row) => row[column]?.length ?? 0)),
+  );
+  return rows.map((row) =>
+    row
+      .map((cell, column) => {
+        const width = widths[column] ?? 0;
+        return column === 0 ? cell.padEnd(width) : cell.padStart(width);
+      })
       .join('  ')
       .trimEnd(),
   );
@@ -115,9 +111,9 @@ export function toEvaluationJson({ promptVersion, texts, results, embedding }: E
     models: results.map((result) => ({
       model: result.model,
       fields: Object.fromEntries(
-        JUDGED_FIELDS.map((field) => [field, figures(getTally(result.tallies, field))]),
+        [...result.tallies].map(([field, tally]) => [field, toTallyJson(tally)]),
       ),
-      all: figures(sumTallies(result.tallies)),
+      all: toTallyJson(sumTallies(result.tallies)),
       failed: result.failed,
       differences: result.differences,
       calls: result.calls,
@@ -126,43 +122,38 @@ export function toEvaluationJson({ promptVersion, texts, results, embedding }: E
       duration_ms: Math.round(result.durationMs),
       text_ms: Math.round(result.textMs),
     })),
-    ...(embedding === undefined ? {} : { embedding }),
+    ...(embedding && { embedding }),
   };
 }
 
-function figures(tally: Tally) {
+function toTallyJson(tally: Tally) {
   return { ...tally, precision: computePrecision(tally), recall: computeRecall(tally) };
 }
 
-/** Maximum number of named failures. */
-const MAX_NAMED = 10;
-
 function describeFailures({ model, failed }: ModelResult): string[] {
   if (failed.length === 0) return [];
-  const more = failed.length - MAX_NAMED;
+  const failures = failed.map(({ text, message }) => oneLine(`${text}: ${message}`));
   return [
     '',
     `${oneLine(model)} gave no usable answer to ${failed.length} ${failed.length === 1 ? 'text' : 'texts'}, whose values count as missed:`,
-    ...failed.slice(0, MAX_NAMED).map(({ text, message }) => `  ${oneLine(`${text}: ${message}`)}`),
-    ...(more > 0 ? [`  … and ${more} more`] : []),
+    ...formatFirst(failures, MAX_NAMED_FAILURES, '  '),
   ];
 }
 
 function describeEmbedding(embedding: EmbeddingCheck): string {
-  const model = oneLine(embedding.model);
   return 'error' in embedding
     ? `Embeddings do not work: ${oneLine(embedding.error.message)}`
-    : `Embeddings work: ${model} gives ${embedding.dimensions} numbers, as EMBEDDING_DIMENSIONS says.`;
+    : `Embeddings work: ${oneLine(embedding.model)} gives ${embedding.dimensions} numbers, as EMBEDDING_DIMENSIONS says.`;
 }
 
-function share(value: number | null): string {
-  return value === null ? '–' : `${(value * 100).toFixed(1)} %`;
+function formatShare(share: number | null): string {
+  return share === null ? '–' : `${(share * 100).toFixed(1)} %`;
 }
 
-function tokens(count: number | null): string {
+function formatTokens(count: number | null): string {
   return count === null ? 'unknown' : integers.format(count);
 }
 
-function seconds(ms: number): string {
+function formatSeconds(ms: number): string {
   return `${(ms / 1000).toFixed(ms < 10_000 ? 2 : 0)} s`;
 }

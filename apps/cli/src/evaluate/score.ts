@@ -1,5 +1,5 @@
 import { ModelError, normaliseText, type TrialExtraction } from '@oselya/collector';
-import { type Field, FIELD_NAMES, getField } from '@oselya/collector/fields';
+import { FIELD_NAMES, getField } from '@oselya/collector/fields';
 import { type ExpectedValues, type GoldenText, JUDGED_FIELDS } from './golden.ts';
 
 /** Counts of a field's values. An incorrect value counts as both wrong and missed. */
@@ -17,18 +17,11 @@ export type Tallies = ReadonlyMap<string, Tally>;
 /** A field with a wrong value. */
 export type Difference = { field: string; expected: unknown; found: unknown };
 
-function emptyTally(): Tally {
-  return { right: 0, wrong: 0, missed: 0 };
-}
+const createTally = (): Tally => ({ right: 0, wrong: 0, missed: 0 });
 
-/** Returns an empty tally for each field. */
-export function createEmptyTallies(): Tallies {
-  return new Map(JUDGED_FIELDS.map((name) => [name, emptyTally()]));
-}
-
-/** Returns the tally of an evaluated field. */
-export function getTally(tallies: Tallies, name: string): Tally {
-  return tallies.get(name) ?? emptyTally();
+/** Creates an empty tally for each field. */
+export function createTallies(): Tallies {
+  return new Map(JUDGED_FIELDS.map((field) => [field, createTally()]));
 }
 
 /** Computes the precision: the correct share of the extracted values. Null if there are none. */
@@ -43,67 +36,68 @@ export function computeRecall({ right, missed }: Tally): number | null {
 
 /** Returns the sum of all fields except `is_listing`. */
 export function sumTallies(tallies: Tallies): Tally {
-  const sum = emptyTally();
-  for (const [name, tally] of tallies) if (name !== 'is_listing') add(sum, tally);
+  const sum = createTally();
+  for (const [field, tally] of tallies) if (field !== 'is_listing') addTally(sum, tally);
   return sum;
 }
 
 /**
  * Adds the values of one text to the tallies.
- * @param reading Undefined if the model returned no usable completion.
+ * @param extraction Undefined if the model returned no usable completion.
  * @returns The fields with wrong values.
  */
 export function scoreText(
   tallies: Tallies,
   expected: ExpectedValues,
-  reading: TrialExtraction | undefined,
+  extraction: TrialExtraction | undefined,
 ): Difference[] {
-  const found: Partial<Record<string, unknown>> = { ...reading?.facts };
-  found['is_listing'] = reading?.isListing;
-  return JUDGED_FIELDS.filter((field) => expected[field] !== undefined).flatMap((field) => {
-    const tally = judge(field, expected[field], found[field]);
-    add(getTally(tallies, field), tally);
-    return tally.wrong + tally.missed === 0
-      ? []
-      : [{ field, expected: expected[field], found: found[field] ?? null }];
-  });
+  const found: Record<string, unknown> = {
+    ...extraction?.facts,
+    is_listing: extraction?.isListing,
+  };
+  const differences: Difference[] = [];
+  for (const [field, sum] of tallies) {
+    if (expected[field] === undefined) continue;
+    const tally = compareValues(field, expected[field], found[field]);
+    addTally(sum, tally);
+    if (tally.wrong + tally.missed === 0) continue;
+    differences.push({ field, expected: expected[field], found: found[field] ?? null });
+  }
+  return differences;
 }
 
-function judge(field: string, expected: unknown, found: unknown): Tally {
-  const forms = new Set(listOf(expected).map((value) => comparable(field, value)));
-  const values = new Set(listOf(found).map((value) => comparable(field, value)));
-  const right = values.intersection(forms).size;
-  const wrong = values.size - right;
+function compareValues(field: string, expected: unknown, found: unknown): Tally {
+  const definition = findField(field);
+  const normalise = (value: unknown) =>
+    new Set(toList(value).map((item) => normaliseValue(item, definition?.evaluation)));
+  const [alternatives, values] = [normalise(expected), normalise(found)];
+  const right = values.intersection(alternatives).size;
   // A list needs all of its items. Other fields need one of the alternatives.
-  const wanted = find(field)?.kind === 'list' ? forms.size : Math.min(forms.size, 1);
-  return { right, wrong, missed: wanted - Math.min(right, wanted) };
+  const wanted = definition?.kind === 'list' ? alternatives.size : Math.min(alternatives.size, 1);
+  return { right, wrong: values.size - right, missed: wanted - Math.min(right, wanted) };
 }
 
 /** Returns the values of a field as a list. False counts as no value. */
-function listOf(value: unknown): unknown[] {
+function toList(value: unknown): unknown[] {
   if (value === null || value === undefined || value === false) return [];
   return Array.isArray(value) ? value : [value];
 }
 
-/** Returns the definition of a field. Undefined for `is_listing`. */
-function find(field: string): Field | undefined {
+function findField(field: string) {
   const name = FIELD_NAMES.find((known) => known === field);
   return name && getField(name);
 }
 
 /** Normalizes a value for comparison. Names are compared by words, phone numbers by digits. */
-function comparable(field: string, value: unknown): unknown {
-  const { evaluation } = find(field) ?? {};
+function normaliseValue(value: unknown, comparison: string | undefined): unknown {
   if (typeof value !== 'string') return value;
-  if (evaluation === 'digits') return value.replaceAll(/\D/g, '');
-  if (evaluation !== 'words') return value;
-  return normaliseText(value)
-    .split(/[^\p{L}\p{N}'/]+/u)
-    .filter((word) => word !== '')
-    .join(' ');
+  if (comparison === 'digits') return value.replaceAll(/\D/g, '');
+  if (comparison !== 'words') return value;
+  const words = normaliseText(value).split(/[^\p{L}\p{N}'/]+/u);
+  return words.filter((word) => word !== '').join(' ');
 }
 
-function add(sum: Tally, { right, wrong, missed }: Tally): void {
+function addTally(sum: Tally, { right, wrong, missed }: Tally): void {
   sum.right += right;
   sum.wrong += wrong;
   sum.missed += missed;
@@ -112,7 +106,6 @@ function add(sum: Tally, { right, wrong, missed }: Tally): void {
 /** Scores of a model. */
 export type Scores = {
   tallies: Tallies;
-  /** Fields with wrong values of each text. */
   differences: { text: string; fields: Difference[] }[];
   /** Texts without a usable completion. */
   failed: { text: string; code: string; message: string }[];
@@ -121,17 +114,16 @@ export type Scores = {
 /** Scores the extractions of texts. An error counts as an empty extraction. */
 export function scoreTexts(
   texts: readonly GoldenText[],
-  readings: ReadonlyMap<GoldenText, TrialExtraction | ModelError>,
+  extractions: ReadonlyMap<GoldenText, TrialExtraction | ModelError>,
 ): Scores {
-  const tallies = createEmptyTallies();
-  const differences: Scores['differences'] = [];
-  const failed: Scores['failed'] = [];
+  const scores: Scores = { tallies: createTallies(), differences: [], failed: [] };
   for (const text of texts) {
-    const reading = readings.get(text);
-    const isFailure = reading instanceof ModelError;
-    const fields = scoreText(tallies, text.expected, isFailure ? undefined : reading);
-    if (isFailure) failed.push({ text: text.name, code: reading.code, message: reading.message });
-    else if (fields.length > 0) differences.push({ text: text.name, fields });
+    const extraction = extractions.get(text);
+    const error = extraction instanceof ModelError ? extraction : undefined;
+    const usable = extraction instanceof ModelError ? undefined : extraction;
+    const fields = scoreText(scores.tallies, text.expected, usable);
+    if (error) scores.failed.push({ text: text.name, code: error.code, message: error.message });
+    else if (fields.length > 0) scores.differences.push({ text: text.name, fields });
   }
-  return { tallies, differences, failed };
+  return scores;
 }

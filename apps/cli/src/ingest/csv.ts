@@ -1,7 +1,7 @@
 import { pipeline, Readable } from 'node:stream';
 import { CsvError, parse } from 'csv-parse';
 import { CommandError } from '../command.ts';
-import { createBadRow, type Row } from './row.ts';
+import { createBadRow, peek, type Row, type RowPosition } from './row.ts';
 
 /** The delimiters by their option names. */
 export const DELIMITERS = { comma: ',', semicolon: ';', tab: '\t', bar: '|' } as const;
@@ -15,7 +15,6 @@ const MAX_HEADER_LENGTH = 64 * 1024;
 
 /** Options for reading CSV. */
 export type CsvOptions = {
-  /** The file's name, for error messages. */
   name: string;
   /** Delimiter. Undefined to detect it from the header. */
   delimiter: DelimiterName | undefined;
@@ -23,7 +22,7 @@ export type CsvOptions = {
   onColumns: (columns: string[]) => void;
 };
 
-type Parsed = { info: { lines: number; bytes: number }; record: string[] };
+type ParsedRecord = { info: { lines: number; bytes: number }; record: string[] };
 
 /**
  * Reads CSV whose first record names the columns. Quotes inside a cell are allowed.
@@ -34,7 +33,14 @@ export async function* readCsv(
   text: AsyncIterable<string>,
   { name, delimiter, onColumns }: CsvOptions,
 ): AsyncGenerator<Row> {
-  const { header, all } = await peekLine(text);
+  const { head, all } = await peek(text, (pieces) => {
+    const begin = pieces.join('');
+    return /[^\r\n][\r\n]/.test(begin) || begin.length >= MAX_HEADER_LENGTH;
+  });
+  const [header = ''] = head
+    .join('')
+    .trimStart()
+    .split(/[\r\n]/, 1);
   const parser = parse({
     delimiter: delimiter === undefined ? detectDelimiter(header) : DELIMITERS[delimiter],
     info: true,
@@ -47,14 +53,14 @@ export async function* readCsv(
   pipeline(Readable.from(all), parser, () => undefined);
   let columns: string[] | undefined;
   try {
-    for await (const { info, record } of parser as AsyncIterable<Parsed>) {
+    for await (const { info, record } of parser as AsyncIterable<ParsedRecord>) {
       if (columns === undefined) {
-        columns = readHeader(name, record);
+        columns = parseHeader(name, record);
         onColumns(columns);
         continue;
       }
       const lineEnds = record.reduce((count, cell) => count + cell.split('\n').length - 1, 0);
-      yield toRow(columns, record, { line: info.lines - lineEnds, end: info.bytes });
+      yield createRow(columns, record, { line: info.lines - lineEnds, end: info.bytes });
     }
   } catch (error) {
     if (!(error instanceof CsvError)) throw error;
@@ -63,26 +69,24 @@ export async function* readCsv(
       { cause: error },
     );
   }
-  if (columns === undefined) throw empty(name);
+  if (columns === undefined) throw createEmptyError(name);
 }
 
-function empty(name: string): CommandError {
+function createEmptyError(name: string): CommandError {
   return new CommandError(`${name} is empty: the first line of CSV names the columns`);
 }
 
 /** Detects the most frequent delimiter of a header outside quotes. Defaults to a comma. */
 export function detectDelimiter(header: string): string {
-  const bare = header.replaceAll(/"[^"]*"/g, '');
-  const count = (delimiter: string) => bare.split(delimiter).length;
+  const unquoted = header.replaceAll(/"[^"]*"/g, '');
+  const count = (delimiter: string) => unquoted.split(delimiter).length;
   // The sort is stable, so a tie selects the comma.
-  const [best = ','] = Object.values(DELIMITERS).toSorted(
-    (one, other) => count(other) - count(one),
-  );
+  const [best = ','] = Object.values(DELIMITERS).toSorted((one, two) => count(two) - count(one));
   return best;
 }
 
-function readHeader(name: string, cells: string[]): string[] {
-  if (cells.every((cell) => cell.trim() === '')) throw empty(name);
+function parseHeader(name: string, cells: string[]): string[] {
+  if (cells.every((cell) => cell.trim() === '')) throw createEmptyError(name);
   const columns = cells.map((cell, index) => cell.trim() || `column_${index + 1}`);
   const repeated = columns.find((column, index) => columns.indexOf(column) !== index);
   if (repeated === undefined) return columns;
@@ -91,35 +95,12 @@ function readHeader(name: string, cells: string[]): string[] {
   );
 }
 
-function toRow(columns: string[], cells: string[], place: { line: number; end: number }): Row {
+function createRow(columns: string[], cells: string[], position: RowPosition): Row {
   if (cells.length !== columns.length) {
-    return createBadRow(
-      place,
-      `has ${cells.length} cells, but the header has ${columns.length}`,
-      JSON.stringify(cells),
-    );
+    const reason = `has ${cells.length} cells, but the header has ${columns.length}`;
+    return createBadRow(position, reason, JSON.stringify(cells));
   }
   // fromEntries defines keys, so a column may be named `__proto__`.
-  return {
-    ...place,
-    fields: Object.fromEntries(columns.map((column, nth) => [column, cells[nth]])),
-  };
-}
-
-/** Peeks at the first line. `all` still yields the whole text. */
-async function peekLine(
-  text: AsyncIterable<string>,
-): Promise<{ header: string; all: AsyncIterable<string> }> {
-  const chunks = text[Symbol.asyncIterator]();
-  let begin = '';
-  while (!/[^\r\n][\r\n]/.test(begin) && begin.length < MAX_HEADER_LENGTH) {
-    const next = await chunks.next();
-    if (next.done) break;
-    begin += next.value;
-  }
-  async function* all() {
-    if (begin !== '') yield begin;
-    yield* { [Symbol.asyncIterator]: () => chunks };
-  }
-  return { header: begin.trimStart().split(/[\r\n]/, 1)[0] ?? '', all: all() };
+  const fields = Object.fromEntries(columns.map((column, index) => [column, cells[index]]));
+  return { ...position, fields };
 }

@@ -1,12 +1,10 @@
 import { hash } from 'node:crypto';
-import { once } from 'node:events';
-import { createWriteStream } from 'node:fs';
-import { finished } from 'node:stream/promises';
+import { appendFileSync, closeSync, openSync } from 'node:fs';
 import { checkPayload } from '@oselya/collector/payload';
 import { CommandError } from '../command.ts';
 import { oneLine } from '../terminal.ts';
-import type { Delivery } from './deliver.ts';
-import { getFormatAdvice, type createPayloadConverter } from './payload.ts';
+import type { Deliver } from './deliver.ts';
+import { type createPayloadConverter, getFormatAdvice } from './payload.ts';
 import type { GoodRow, Row } from './row.ts';
 
 const MAX_PARALLEL_REQUESTS = 8;
@@ -25,103 +23,93 @@ export type LoadCounts = {
   known: number;
   /** Records that an earlier run stored, with the status `failed` or `invalid`. */
   unprocessed: number;
-  /** Records that are not valid payloads. */
   rejected: number;
   /** Records that could not be sent after all retries. */
   failed: number;
 };
 
 /** Result of a load. */
-export type LoadReport = {
+export type LoadResult = {
   counts: LoadCounts;
   /** Whether the load ended after too many consecutive failures. */
   hasGivenUp: boolean;
+  /** First error, which may have caused the other errors. */
+  error: unknown;
 };
-
-/** Creates an empty report. */
-export function createLoadReport(): LoadReport {
-  return {
-    counts: { read: 0, accepted: 0, known: 0, unprocessed: 0, rejected: 0, failed: 0 },
-    hasGivenUp: false,
-  };
-}
 
 /** Options of a load. */
 export type LoadOptions = {
   toPayload: ReturnType<typeof createPayloadConverter>;
-  deliver: (payload: object, idempotencyKey: string, signal: AbortSignal) => Promise<Delivery>;
-  /** Checks records without sending them. */
+  deliver: Deliver;
   dryRun: boolean;
-  /** Prefix of the idempotency keys of this load. */
   keyPrefix: string;
   rejectedFile: RejectedFile | undefined;
   signal: AbortSignal;
   /** Aborted if the load ends early. The abort also ends a pending read of the input. */
   stopReading: AbortController;
-  /** Called for each bad record with a description. */
-  onBadRow: (line: string) => void;
+  onBadRow: (description: string) => void;
   /** @param end Length of the text up to the last record, in UTF-8 bytes. */
-  onProgress: (counts: Readonly<LoadCounts>, end: number) => void;
+  onProgress: (records: number, end: number) => void;
 };
 
 /**
  * Checks the records of a file and sends several at once. Records of one listing are sent one after another,
  * because the last record determines the listing. An idempotency key contains the prefix, the position and the
- * content of a record, so a repeated load stores no duplicates.
- * @param report Updated during the load. Valid even if `loadRecords` throws.
- * @throws CommandError for a response that applies to every record, AbortError if the signal aborts.
+ * content of a record, so a repeated load stores no duplicates. Never throws.
  */
 export async function loadRecords(
   rows: AsyncIterable<Row>,
   options: LoadOptions,
-  report: LoadReport,
-): Promise<void> {
-  const { toPayload, dryRun, keyPrefix, rejectedFile, stopReading, onBadRow, onProgress } = options;
-  const { counts } = report;
+): Promise<LoadResult> {
+  const { toPayload, deliver, dryRun, keyPrefix, rejectedFile, stopReading } = options;
+  const counts = { read: 0, accepted: 0, known: 0, unprocessed: 0, rejected: 0, failed: 0 };
   const signal = AbortSignal.any([options.signal, stopReading.signal]);
   const sending = new Map<string, Promise<void>>();
-  const failures: unknown[] = [];
+  const errors: unknown[] = [];
   let reported = 0;
   let failedInRow = 0;
+  let hasGivenUp = false;
 
-  async function addBad(
+  function addBadRow(
     row: Row,
     reason: string,
     outcome: 'unprocessed' | 'rejected' | 'failed',
-  ): Promise<void> {
+  ): void {
     counts[outcome] += 1;
     reported += 1;
-    if (reported <= MAX_REPORTED_ROWS) onBadRow(oneLine(`${formatPlace(row)}: ${reason}`));
-    if (reported === MAX_REPORTED_ROWS) {
-      onBadRow('… further ones are only counted; --rejected keeps all of them');
+    if (reported <= MAX_REPORTED_ROWS) {
+      options.onBadRow(oneLine(`${formatPosition(row)}: ${reason}`));
     }
-    await rejectedFile?.add(row, reason);
+    if (reported === MAX_REPORTED_ROWS) {
+      options.onBadRow('… further ones are only counted; --rejected keeps all of them');
+    }
+    rejectedFile?.add(row, reason);
   }
 
   async function send(row: GoodRow, payload: object): Promise<void> {
     const content = hash('sha256', JSON.stringify(payload));
     const key = `${keyPrefix}-${row.index ?? row.line}-${content}`;
-    const delivery = await options.deliver(payload, key, signal);
+    const delivery = await deliver(payload, key, signal);
     failedInRow = delivery.outcome === 'failed' ? failedInRow + 1 : 0;
-    if ('reason' in delivery) await addBad(row, delivery.reason, delivery.outcome);
+    if ('reason' in delivery) addBadRow(row, delivery.reason, delivery.outcome);
     else counts[delivery.outcome] += 1;
     if (failedInRow === MAX_FAILED_IN_ROW) {
-      report.hasGivenUp = true;
+      hasGivenUp = true;
       stopReading.abort();
     }
-    onProgress(counts, row.end);
+    options.onProgress(counts.read, row.end);
   }
 
   async function enqueue(row: GoodRow, payload: Record<string, unknown>): Promise<void> {
     const listing = String(payload['external_id']);
     await sending.get(listing);
-    const one = send(row, payload)
+    const sent = send(row, payload)
       .catch((error: unknown) => {
-        failures.push(error);
+        errors.push(error);
         stopReading.abort();
       })
       .finally(() => sending.delete(listing));
-    sending.set(listing, one);
+    sending.set(listing, sent);
     if (sending.size >= MAX_PARALLEL_REQUESTS) await Promise.race(sending.values());
   }
 
@@ -129,18 +117,20 @@ export async function loadRecords(
     for await (const row of rows) {
       signal.throwIfAborted();
       counts.read += 1;
-      const made = 'fields' in row ? toPayload(row.fields) : row;
-      const reason = 'reason' in made ? made.reason : describeFaults(made.payload);
-      if (reason !== undefined) await addBad(row, reason, 'rejected');
-      else if (!dryRun && 'fields' in row && 'payload' in made) await enqueue(row, made.payload);
-      onProgress(counts, row.end);
+      const result = 'fields' in row ? toPayload(row.fields) : row;
+      const reason = 'reason' in result ? result.reason : describeFaults(result.payload);
+      if (reason !== undefined) addBadRow(row, reason, 'rejected');
+      else if (!dryRun && 'fields' in row && 'payload' in result) {
+        await enqueue(row, result.payload);
+      }
+      options.onProgress(counts.read, row.end);
     }
   } catch (error) {
-    failures.push(error);
+    errors.push(error);
+    stopReading.abort();
   }
   await Promise.all(sending.values());
-  // The first failure may have caused the other failures.
-  if (failures.length > 0 && !report.hasGivenUp) throw failures[0];
+  return { counts, hasGivenUp, error: hasGivenUp ? undefined : errors[0] };
 }
 
 /** Describes the invalid parts of a payload in one line. Undefined for valid payloads. */
@@ -153,44 +143,32 @@ function describeFaults(payload: Record<string, unknown>): string | undefined {
   return faults.length === 0 ? undefined : faults.join('; ');
 }
 
-function formatPlace({ line, index }: Row): string {
+function formatPosition({ line, index }: Row): string {
   return index === undefined ? `line ${line}` : `record ${index} (line ${line})`;
 }
 
 /** File of bad records. */
-export type RejectedFile = {
-  /** @throws CommandError if it cannot be written. */
-  add(row: Row, reason: string): Promise<void>;
-  /** Waits until everything is written. @throws CommandError if a write failed. */
-  end(): Promise<void>;
-};
+export type RejectedFile = ReturnType<typeof openRejectedFile>;
 
 /**
  * Creates a file of bad records: JSON Lines of `line`, `reason` and `record`. `record` is the record or the
- * beginning of the invalid text.
- * @throws CommandError if it cannot be written.
+ * beginning of the invalid text. All methods throw a CommandError if the file cannot be written.
  */
-export async function openRejectedFile(path: string): Promise<RejectedFile> {
-  const unwritable = (cause: unknown) =>
-    new CommandError(`${path} cannot be written: ${(cause as Error).message}`, { cause });
-  const file = createWriteStream(path);
-  // The next `add` or `end` reports the error.
-  file.on('error', () => undefined);
-  await once(file, 'open').catch((cause: unknown) => {
-    throw unwritable(cause);
-  });
+export function openRejectedFile(path: string) {
+  function write<Result>(work: () => Result): Result {
+    try {
+      return work();
+    } catch (cause) {
+      throw new CommandError(`${path} cannot be written: ${(cause as Error).message}`, { cause });
+    }
+  }
+  const file = write(() => openSync(path, 'w'));
   return {
-    async add(row, reason) {
+    add(row: Row, reason: string): void {
       const record = 'fields' in row ? row.fields : row.found;
-      const isFull = !file.write(`${JSON.stringify({ line: row.line, reason, record })}\n`);
-      if (isFull && file.errored === null) await once(file, 'drain').catch(() => undefined);
-      if (file.errored !== null) throw unwritable(file.errored);
+      const line = JSON.stringify({ line: row.line, reason, record });
+      write(() => appendFileSync(file, `${line}\n`));
     },
-    async end() {
-      file.end();
-      await finished(file).catch((cause: unknown) => {
-        throw unwritable(cause);
-      });
-    },
+    close: () => write(() => closeSync(file)),
   };
 }

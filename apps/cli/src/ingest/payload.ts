@@ -4,7 +4,7 @@ import type { TSchema } from 'typebox';
 import { CommandError } from '../command.ts';
 import { parseJson } from '../http.ts';
 import { oneLine } from '../terminal.ts';
-import { isRecord, type Row } from './row.ts';
+import { isRecord, peek, type Row } from './row.ts';
 
 /** Kind of a field's value. A price is a number with at most two decimals. */
 type Kind = 'text' | 'number' | 'price' | 'list' | 'object';
@@ -16,7 +16,6 @@ const KINDS: Readonly<Record<string, Kind>> = {
   object: 'object',
 };
 
-/** Kinds of the payload fields that a file may contain. */
 const FIELD_KINDS = new Map<string, Kind>(
   Object.entries<TSchema>(PayloadSchema.properties)
     .filter(([field]) => field !== 'source_slug')
@@ -27,10 +26,10 @@ FIELD_KINDS.set('price', 'price');
 /** Names of the payload fields that a file may contain. */
 export const PAYLOAD_FIELDS: readonly string[] = [...FIELD_KINDS.keys()];
 
-const REQUIRED: ReadonlySet<string> = new Set(PayloadSchema.required);
+const REQUIRED_FIELDS: ReadonlySet<string> = new Set(PayloadSchema.required);
 
 /** Number of records that are searched for the mapped columns before anything is sent. */
-const MAX_HELD_ROWS = 100;
+const MAX_SEARCHED_ROWS = 100;
 
 const MAX_NAMES = 20;
 
@@ -38,27 +37,25 @@ const MAX_NAMES = 20;
 export type PayloadOptions = {
   /** Source of all payloads. It overrides the source in the file. */
   source: string;
-  /** Columns of the mapped fields. */
   mapping: ReadonlyMap<string, string>;
-  /** Called with each unknown field name. */
   onUnknown: (name: string) => void;
 };
 
+/** A payload, or the reason why a record is not a payload. */
+type Conversion = { payload: Record<string, unknown> } | { reason: string };
+
 /**
- * Creates a function that converts a record to a payload, or returns a reason for the failure. A column named like a
- * field fills that field unless the field is mapped. Other columns become `attributes`. Two different
- * values for one attribute are an error, because one of them would be lost.
+ * Creates a function that converts records to payloads. A column named like a field fills that field unless the field is
+ * mapped. Other columns become `attributes`. Two different values for one attribute are an error.
  */
 export function createPayloadConverter({ source, mapping, onUnknown }: PayloadOptions) {
-  const mapped = new Set(mapping.values());
+  const mappedColumns = new Set(mapping.values());
 
-  return (
-    record: Record<string, unknown>,
-  ): { payload: Record<string, unknown> } | { reason: string } => {
+  return (record: Record<string, unknown>): Conversion => {
     const payload: Record<string, unknown> = { source_slug: source };
     const others: [string, unknown][] = [];
     for (const [name, value] of Object.entries(record)) {
-      if (mapped.has(name) || isBlank(value)) continue;
+      if (mappedColumns.has(name) || isBlank(value)) continue;
       const kind = mapping.has(name) ? undefined : FIELD_KINDS.get(name);
       if (kind !== undefined) {
         payload[name] = convertValue(kind, value);
@@ -68,23 +65,20 @@ export function createPayloadConverter({ source, mapping, onUnknown }: PayloadOp
       }
     }
     for (const [field, column] of mapping) {
-      const found = Object.hasOwn(record, column) ? record[column] : undefined;
-      const value = convertValue(FIELD_KINDS.get(field) ?? 'text', found);
-      if (value !== undefined) payload[field] = value;
+      const value = Object.hasOwn(record, column) ? record[column] : undefined;
+      const converted = convertValue(FIELD_KINDS.get(field) ?? 'text', value);
+      if (converted !== undefined) payload[field] = converted;
     }
-    const own = payload['attributes'] ?? {};
+    const attributes = payload['attributes'] ?? {};
     // The schema rejects attributes that are not an object.
-    if (others.length > 0 && isRecord(own)) {
-      const twice = others.find(
-        ([name, value]) => Object.hasOwn(own, name) && !isDeepStrictEqual(own[name], value),
-      );
-      if (twice !== undefined) {
-        return {
-          reason: `${twice[0]} is given twice, by itself and within attributes: leave one of them out`,
-        };
-      }
-      payload['attributes'] = Object.fromEntries([...others, ...Object.entries(own)]);
+    if (others.length === 0 || !isRecord(attributes)) return { payload };
+    for (const [name, value] of others) {
+      if (!Object.hasOwn(attributes, name) || isDeepStrictEqual(attributes[name], value)) continue;
+      return {
+        reason: `${name} is given twice, by itself and within attributes: leave one of them out`,
+      };
     }
+    payload['attributes'] = Object.fromEntries([...others, ...Object.entries(attributes)]);
     return { payload };
   };
 }
@@ -96,21 +90,19 @@ export function createPayloadConverter({ source, mapping, onUnknown }: PayloadOp
  */
 export function convertValue(kind: Kind, value: unknown): unknown {
   if (isBlank(value)) return undefined;
-  // Unsafe integers were rounded by JSON.parse, so different ids could become equal.
+  // JSON.parse rounds unsafe integers, so different ids could become equal.
   if (kind === 'text') return Number.isSafeInteger(value) ? String(value) : value;
   if (typeof value !== 'string') return value;
   const text = value.trim();
   if (kind === 'number' || kind === 'price') {
-    return isAmbiguous(kind, text) ? value : (toNumber(text) ?? value);
+    return isAmbiguous(kind, text) ? value : (parseNumber(text) ?? value);
   }
   const json = /^[[{]/.test(text) ? parseJson(text) : undefined;
   return json ?? (kind === 'list' ? splitList(text) : value);
 }
 
 function isBlank(value: unknown): boolean {
-  return (
-    value === null || value === undefined || (typeof value === 'string' && value.trim() === '')
-  );
+  return value === null || value === undefined || (typeof value === 'string' && !value.trim());
 }
 
 // Digits, or groups of three digits separated by spaces, with optional decimals.
@@ -134,7 +126,7 @@ export function getFormatAdvice(field: string, value: unknown): string | undefin
   return `${text} may be ${whole} or ${decimal}: write ${whole}, or at most two decimals`;
 }
 
-function toNumber(text: string): number | undefined {
+function parseNumber(text: string): number | undefined {
   const match = NUMBER.exec(text);
   if (match === null) return undefined;
   const [, sign = '', digits = '', decimals = '0'] = match;
@@ -144,10 +136,8 @@ function toNumber(text: string): number | undefined {
 /** Splits phone numbers or URLs. A comma within a URL is not followed by a space. */
 function splitList(text: string): string[] {
   const separator = /^https?:/i.test(text) ? /[\s|]+|[,;](?=https?:)|[,;]\s+/i : /[,;|\n]/;
-  return text
-    .split(separator)
-    .map((part) => part.trim())
-    .filter((part) => part !== '');
+  const items = text.split(separator).map((item) => item.trim());
+  return items.filter((item) => item !== '');
 }
 
 /** Adds a name, up to one more than `formatNames` shows. */
@@ -175,40 +165,29 @@ export async function* checkMapping(
   const missing = new Map(mapping);
   const names = new Set<string>();
   let records = 0;
-  let held: Row[] | undefined = [];
-
-  function judge(isWhole: boolean): void {
-    // Without readable records, only the bad rows are reported.
-    if (missing.size === 0 || records === 0) return;
-    const [field = '', column = ''] =
-      [...missing].find(([name]) => REQUIRED.has(name)) ?? [...missing][0] ?? [];
-    const subject = isWhole ? 'no record has' : `none of the first ${records} records has`;
-    const message = `${subject} ${JSON.stringify(oneLine(column))} (--map ${field}=${oneLine(column)})`;
-    if (isWhole || REQUIRED.has(field)) {
-      throw new CommandError(`${message}: they have ${formatNames(names)}`);
-    }
-    onMissing(`Their ${field} is missing: ${message}.`);
-  }
-
-  for await (const row of rows) {
-    if (held === undefined) {
-      yield row;
-      continue;
-    }
-    if ('fields' in row) {
+  const { isWhole, all } = await peek(rows, (head) => {
+    const row = head.at(-1);
+    if (row !== undefined && 'fields' in row) {
       records += 1;
       for (const name of Object.keys(row.fields)) addName(names, name);
       for (const [field, column] of missing) {
         if (Object.hasOwn(row.fields, column)) missing.delete(field);
       }
     }
-    held.push(row);
-    if (missing.size > 0 && held.length < MAX_HELD_ROWS) continue;
-    judge(false);
-    yield* held;
-    held = undefined;
+    return missing.size === 0 || head.length >= MAX_SEARCHED_ROWS;
+  });
+  const [absent] = [...missing].toSorted(
+    ([one], [other]) => Number(REQUIRED_FIELDS.has(other)) - Number(REQUIRED_FIELDS.has(one)),
+  );
+  // Without readable records, only the bad rows are reported.
+  if (absent !== undefined && records > 0) {
+    const [field, column] = absent;
+    const subject = isWhole ? 'no record has' : `none of the first ${records} records has`;
+    const message = `${subject} ${JSON.stringify(oneLine(column))} (--map ${field}=${oneLine(column)})`;
+    if (isWhole || REQUIRED_FIELDS.has(field)) {
+      throw new CommandError(`${message}: they have ${formatNames(names)}`);
+    }
+    onMissing(`Their ${field} is missing: ${message}.`);
   }
-  if (held === undefined) return;
-  judge(true);
-  yield* held;
+  yield* all;
 }

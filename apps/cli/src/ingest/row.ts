@@ -17,25 +17,37 @@ export type BadRow = RowPosition & { reason: string; found: string };
 /** A valid or invalid record of a file. */
 export type Row = GoodRow | BadRow;
 
-/** Maximum length of the kept text of a bad row. */
 const MAX_FOUND_LENGTH = 1000;
 
-/** Creates a row that is not a record. */
-export function createBadRow(
-  { line, end, index }: RowPosition,
-  reason: string,
-  found: string,
-): BadRow {
-  return {
-    line,
-    end,
-    ...(index !== undefined && { index }),
-    reason,
-    found: found.slice(0, MAX_FOUND_LENGTH).toWellFormed(),
-  };
+/** Creates a row that is not a record. It contains the beginning of the text. */
+export function createBadRow(position: RowPosition, reason: string, text: string): BadRow {
+  return { ...position, reason, found: text.slice(0, MAX_FOUND_LENGTH).toWellFormed() };
 }
 
 /** Tells whether a JSON value is an object. */
 export function isRecord(value: unknown): value is Record<string, unknown> {
   return typeof value === 'object' && value !== null && !Array.isArray(value);
+}
+
+/**
+ * Reads the first items until they suffice.
+ * @returns The first items, and an iterable of all items.
+ */
+export async function peek<Item>(
+  items: AsyncIterable<Item>,
+  isEnough: (head: readonly Item[]) => boolean,
+): Promise<{ head: readonly Item[]; isWhole: boolean; all: AsyncIterable<Item> }> {
+  const iterator = items[Symbol.asyncIterator]();
+  const head: Item[] = [];
+  let isWhole = false;
+  while (!isWhole && !isEnough(head)) {
+    const next = await iterator.next();
+    if (next.done) isWhole = true;
+    else head.push(next.value);
+  }
+  async function* all() {
+    yield* head;
+    yield* { [Symbol.asyncIterator]: () => iterator };
+  }
+  return { head, isWhole, all: all() };
 }

@@ -4,9 +4,9 @@ import { addAbortSignal } from 'node:stream';
 import { ArrayScanner } from '@oselya/inventory/array-scanner';
 import { CommandError, type Io } from '../command.ts';
 import { parseJson } from '../http.ts';
-import { type DelimiterName, readCsv } from './csv.ts';
-import { createBadRow, isRecord, type RowPosition, type Row } from './row.ts';
-import { decodeText, type ByteCounts } from './text.ts';
+import { type CsvOptions, readCsv } from './csv.ts';
+import { createBadRow, isRecord, type Row, type RowPosition } from './row.ts';
+import { type ByteCounts, decodeText } from './text.ts';
 
 /** Supported file formats. */
 export const FILE_FORMATS = ['json', 'jsonl', 'csv'] as const;
@@ -25,15 +25,11 @@ export function inferFormat(path: string): FileFormat | undefined {
 }
 
 /** Options for reading a file of records. */
-export type FileOptions = {
+export type FileOptions = Omit<CsvOptions, 'name'> & {
   /** Path of the file. `-` means standard input. */
   path: string;
   format: FileFormat;
   encoding: string;
-  /** CSV delimiter. Undefined to detect it from the header. */
-  delimiter: DelimiterName | undefined;
-  /** Called with the columns of CSV before the first record. */
-  onColumns: (columns: string[]) => void;
   stdin: Io['stdin'];
   /** Signal that ends the reading, even while it waits for input. */
   signal: AbortSignal;
@@ -50,28 +46,31 @@ export async function openRows(options: FileOptions): Promise<{
   rows: AsyncIterable<Row>;
   read: Readonly<ByteCounts>;
 }> {
-  const { path, format, encoding, delimiter, onColumns, stdin, signal } = options;
-  const name = path === '-' ? 'standard input' : path;
-  const size = path === '-' ? undefined : await sizeOf(path);
-  const bytes = addAbortSignal(signal, path === '-' ? stdin : createReadStream(path));
+  const { path, format, encoding, stdin, signal } = options;
+  const isStdin = path === '-';
+  const name = isStdin ? 'standard input' : path;
+  const size = isStdin ? undefined : await getFileSize(path);
+  const stream = addAbortSignal(signal, isStdin ? stdin : createReadStream(path));
+  // The iteration throws the error. An abort may also follow the iteration.
+  stream.on('error', () => undefined);
   const read = { bytes: 0, utf8Bytes: 0 };
-  const text = decodeText(readBytes(bytes, { name, signal }), { name, encoding }, read);
+  const text = decodeText(readBytes(stream, { name, signal }), { name, encoding }, read);
   const readers = {
     json: () => readJsonArray(text, name),
     jsonl: () => readJsonLines(text),
-    csv: () => readCsv(text, { name, delimiter, onColumns }),
+    csv: () => readCsv(text, { ...options, name }),
   };
   return { size, name, rows: readers[format](), read };
 }
 
 async function* readBytes(
-  bytes: AsyncIterable<Uint8Array>,
+  stream: AsyncIterable<Uint8Array>,
   { name, signal }: { name: string; signal: AbortSignal },
 ): AsyncGenerator<Uint8Array> {
   try {
-    yield* bytes;
+    yield* stream;
   } catch (cause) {
-    throw signal.aborted ? cause : cannotRead(name, cause);
+    throw signal.aborted ? cause : createReadError(name, cause);
   }
 }
 
@@ -81,16 +80,16 @@ const REASONS: Readonly<Record<string, string>> = {
   EACCES: 'this user may not read it',
 };
 
-function cannotRead(name: string, cause: unknown): CommandError {
+function createReadError(name: string, cause: unknown): CommandError {
   const { code = String(cause) } = cause as NodeJS.ErrnoException;
   return new CommandError(`${name} cannot be read: ${REASONS[code] ?? code}`, { cause });
 }
 
-async function sizeOf(path: string): Promise<number | undefined> {
+async function getFileSize(path: string): Promise<number | undefined> {
   const found = await stat(path).catch((cause: unknown) => {
-    throw cannotRead(path, cause);
+    throw createReadError(path, cause);
   });
-  if (found.isDirectory()) throw cannotRead(path, { code: 'EISDIR' });
+  if (found.isDirectory()) throw createReadError(path, { code: 'EISDIR' });
   return found.isFile() ? found.size : undefined;
 }
 
@@ -107,23 +106,24 @@ export async function* readJsonArray(
   let hasBegun = false;
   let end = 0;
 
-  function* rowsOf(events: ReturnType<ArrayScanner['push']>): Generator<Row> {
+  const createSyntaxError = (line: number, message: string) =>
+    new CommandError(`${name} cannot be read from line ${line} on: ${message}`);
+
+  function* toRows(events: ReturnType<ArrayScanner['push']>): Generator<Row> {
     for (const event of events) {
       if (event.kind === 'problem') {
-        throw unreadable(name, event.problem.position.line, event.problem.message);
+        throw createSyntaxError(event.problem.position.line, event.problem.message);
       }
-      for (const { text: content, start, cut } of event.kind === 'run'
-        ? event.run.rawValues()
-        : [event.value]) {
+      const values = event.kind === 'run' ? event.run.rawValues() : [event.value];
+      for (const { text: content, start, cut } of values) {
         index += 1;
-        const place = { line: start.line, end, index };
+        const position = { line: start.line, end, index };
         const value = parseJson(content);
-        if (cut?.code.startsWith('limit/')) yield createBadRow(place, cut.message, content);
-        else if (cut !== null) throw unreadable(name, start.line, cut.message);
-        else if (value === undefined)
-          throw unreadable(name, start.line, `record ${index} is not JSON`);
-        else if (isRecord(value)) yield { ...place, fields: value };
-        else yield createBadRow(place, 'is not a JSON object', content);
+        if (cut?.code.startsWith('limit/')) yield createBadRow(position, cut.message, content);
+        else if (cut !== null) throw createSyntaxError(start.line, cut.message);
+        else if (value === undefined) {
+          throw createSyntaxError(start.line, `record ${index} is not JSON`);
+        } else yield createObjectRow(position, value, content);
       }
     }
   }
@@ -132,20 +132,16 @@ export async function* readJsonArray(
     const [first] = piece.trimStart();
     if (!hasBegun && first !== undefined) {
       hasBegun = true;
-      if (first !== '[') throw notAnArray(name, first);
+      if (first !== '[') throw createNotArrayError(name, first);
     }
     const bytes = Buffer.from(piece);
-    yield* rowsOf(scanner.push(bytes));
+    yield* toRows(scanner.push(bytes));
     end += bytes.length;
   }
-  if (hasBegun) yield* rowsOf(scanner.end());
+  if (hasBegun) yield* toRows(scanner.end());
 }
 
-function unreadable(name: string, line: number, message: string): CommandError {
-  return new CommandError(`${name} cannot be read from line ${line} on: ${message}`);
-}
-
-function notAnArray(name: string, first: string): CommandError {
+function createNotArrayError(name: string, first: string): CommandError {
   const advice =
     first === '{'
       ? 'add --format jsonl if each line is a record, otherwise put the records into [ and ]'
@@ -157,34 +153,35 @@ function notAnArray(name: string, first: string): CommandError {
 
 /** Reads a JSON object from each line and skips empty lines. A bad line does not affect the others. */
 export async function* readJsonLines(text: AsyncIterable<string>): AsyncGenerator<Row> {
-  let place = { line: 1, end: 0 };
+  let position = { line: 1, end: 0 };
   let line = '';
   for await (const piece of text) {
     const parts = piece.split('\n');
-    for (const [nth, part] of parts.entries()) {
+    for (const [index, part] of parts.entries()) {
       // Text beyond the limit is dropped. Only its length is counted.
       if (line.length <= MAX_LINE_LENGTH) line += part;
-      place.end += Buffer.byteLength(part);
-      if (nth === parts.length - 1) break;
-      if (line.trim() !== '') yield parseLine(line, place);
-      place = { line: place.line + 1, end: place.end + 1 };
+      position.end += Buffer.byteLength(part);
+      if (index === parts.length - 1) break;
+      if (line.trim() !== '') yield parseLine(line, position);
+      position = { line: position.line + 1, end: position.end + 1 };
       line = '';
     }
   }
-  if (line.trim() !== '') yield parseLine(line, place);
+  if (line.trim() !== '') yield parseLine(line, position);
 }
 
-function parseLine(line: string, place: RowPosition): Row {
+function parseLine(line: string, position: RowPosition): Row {
   if (line.length > MAX_LINE_LENGTH) {
-    return createBadRow(place, `has more than ${MAX_LINE_LENGTH} characters`, line);
+    return createBadRow(position, `has more than ${MAX_LINE_LENGTH} characters`, line);
   }
-  let value: unknown;
   try {
-    value = JSON.parse(line);
+    return createObjectRow(position, JSON.parse(line), line);
   } catch (error) {
-    return createBadRow(place, `is not JSON: ${(error as SyntaxError).message}`, line);
+    return createBadRow(position, `is not JSON: ${(error as SyntaxError).message}`, line);
   }
-  return isRecord(value)
-    ? { ...place, fields: value }
-    : createBadRow(place, 'is not a JSON object', line);
+}
+
+function createObjectRow(position: RowPosition, value: unknown, text: string): Row {
+  if (isRecord(value)) return { ...position, fields: value };
+  return createBadRow(position, 'is not a JSON object', text);
 }

@@ -1,6 +1,6 @@
 import { CommandError } from '../command.ts';
+import { peek } from './row.ts';
 
-/** Number of bytes used to detect the encoding. */
 const HEAD_BYTES = 64;
 
 /** A few non-ASCII characters may be valid UTF-8 by chance. */
@@ -23,10 +23,13 @@ export async function* decodeText(
   read: ByteCounts,
 ): AsyncGenerator<string> {
   const decoder = new TextDecoder(encoding, { fatal: true });
+  const { head, all } = await peek(bytes, (chunks) => {
+    return chunks.reduce((length, chunk) => length + chunk.length, 0) >= HEAD_BYTES;
+  });
+  const advice = getEncodingAdvice(Buffer.concat(head), decoder.encoding);
+  if (advice !== undefined) throw new CommandError(`${name} ${advice}`);
   let line = 1;
-  for await (const chunk of withWholeHead(bytes)) {
-    const mismatch = read.bytes === 0 ? mismatchOf(chunk, decoder.encoding) : undefined;
-    if (mismatch !== undefined) throw new CommandError(`${name} ${mismatch}`);
+  for await (const chunk of all) {
     const text = decode(chunk);
     line += countLines(text);
     read.bytes += chunk.length;
@@ -41,45 +44,21 @@ export async function* decodeText(
     } catch (cause) {
       // A lenient decoder replaces the invalid bytes by U+FFFD.
       const [before = ''] = new TextDecoder(encoding).decode(chunk).split('\uFFFD', 1);
-      const [label, advice] =
+      const [label, remedy] =
         decoder.encoding === 'utf-8'
           ? ['UTF-8', 'save it as UTF-8, or name its encoding, such as --encoding windows-1251']
           : [decoder.encoding, 'name another with --encoding'];
       throw new CommandError(
-        `${name} is not ${label} text (line ${line + countLines(before)}): ${advice}`,
+        `${name} is not ${label} text (line ${line + countLines(before)}): ${remedy}`,
         { cause },
       );
     }
   }
 }
 
-/** Joins the first chunks until their size suffices to detect the encoding. */
-async function* withWholeHead(chunks: AsyncIterable<Uint8Array>): AsyncGenerator<Uint8Array> {
-  let head: Buffer | undefined = Buffer.alloc(0);
-  for await (const chunk of chunks) {
-    if (head === undefined) {
-      yield chunk;
-    } else {
-      head = Buffer.concat([head, chunk]);
-      if (head.length < HEAD_BYTES) continue;
-      yield head;
-      head = undefined;
-    }
-  }
-  if (head !== undefined && head.length > 0) yield head;
-}
-
 /** Returns advice about the likely encoding. Undefined if the first bytes match the chosen encoding. */
-function mismatchOf(head: Uint8Array, encoding: string): string | undefined {
-  const firstZero = head.indexOf(0);
-  const utf16 =
-    head[0] === 0xff && head[1] === 0xfe
-      ? 'utf-16le'
-      : head[0] === 0xfe && head[1] === 0xff
-        ? 'utf-16be'
-        : firstZero === -1
-          ? undefined
-          : `utf-16${firstZero % 2 === 1 ? 'le' : 'be'}`;
+function getEncodingAdvice(head: Buffer, encoding: string): string | undefined {
+  const utf16 = detectUtf16(head);
   if (encoding.startsWith('utf-16')) {
     if (utf16 === encoding || head.length < HEAD_BYTES) return undefined;
     return `is not ${encoding} text: leave --encoding out for UTF-8, or name another`;
@@ -88,7 +67,15 @@ function mismatchOf(head: Uint8Array, encoding: string): string | undefined {
   return encoding !== 'utf-8' && isUtf8(head) ? 'is UTF-8 text: leave --encoding out' : undefined;
 }
 
-function isUtf8(head: Uint8Array): boolean {
+/** Detects UTF-16 by its byte order mark or by a zero byte, which other texts do not contain. */
+function detectUtf16(head: Buffer): string | undefined {
+  const mark = head.toString('hex', 0, 2);
+  const firstZero = head.indexOf(0);
+  if (mark === 'fffe' || (mark !== 'feff' && firstZero % 2 === 1)) return 'utf-16le';
+  return mark === 'feff' || firstZero !== -1 ? 'utf-16be' : undefined;
+}
+
+function isUtf8(head: Buffer): boolean {
   try {
     // The last character may be incomplete.
     const text = new TextDecoder('utf-8', { fatal: true }).decode(head, { stream: true });

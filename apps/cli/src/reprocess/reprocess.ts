@@ -1,33 +1,32 @@
-import { type FileHandle, mkdtemp, open, rm } from 'node:fs/promises';
+import { mkdtemp, open, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { ListingSelection, Maintenance, RepeatedExtraction } from '@oselya/collector';
-import type { Io } from '../command.ts';
-import { silentProgress, showProgress } from '../progress.ts';
+import type { Context } from '../command.ts';
+import { showProgress, silentProgress } from '../progress.ts';
+import { printableJson } from '../terminal.ts';
 import {
   countExtraction,
   createReprocessSummary,
-  describeFailure,
-  describeImages,
   describeExtraction,
   describeExtractions,
+  describeFailure,
+  describeImages,
   describeWritten,
   type ImagesSummary,
 } from './summary.ts';
 
 /** Options of a reprocess run. */
 export type ReprocessOptions = {
+  selection: ListingSelection;
   limit: number;
   dryRun: boolean;
-  /** Whether to write without confirmation. */
   yes: boolean;
   /** Signal that stops the run. Writes in progress finish. */
   signal: AbortSignal;
-  print: (line: string) => void;
-  /** The streams behind `print` and the progress. */
-  output: Pick<Io, 'stdout' | 'stderr'>;
+  context: Pick<Context, 'print' | 'stdout' | 'stderr'>;
   /** Asks the operator; the signal withdraws the question. */
-  confirm: (question: string, signal: AbortSignal | undefined) => Promise<boolean>;
+  confirm: (question: string, signal?: AbortSignal) => Promise<boolean>;
 };
 
 /** Early end of a run. */
@@ -47,104 +46,76 @@ export type ReprocessResult = { failed: number; stopped: EarlyStop | undefined }
  * its model calls are paid.
  */
 export async function reprocess(
-  maintenance: Pick<Maintenance, 'reprocess' | 'parallel'>,
-  {
-    choice,
-    verbose,
-    ...options
-  }: ReprocessOptions & { choice: ListingSelection; verbose: boolean },
+  { reprocess: service, parallel }: Pick<Maintenance, 'reprocess' | 'parallel'>,
+  options: ReprocessOptions & { verbose: boolean },
 ): Promise<ReprocessResult> {
-  const { limit, dryRun, yes, signal, print, output, confirm } = options;
-  const { reprocess: work, parallel } = maintenance;
-  const { after } = choice;
+  const { selection, verbose, limit, dryRun, yes, signal, context, confirm } = options;
+  const { print, stdout, stderr } = context;
+  const { after } = selection;
   const summary = createReprocessSummary();
+  const { read, written } = summary;
   let progress = silentProgress;
   const report = (lines: readonly string[]) => {
     if (lines.length > 0) progress.clear();
-    for (const line of lines) print(line);
+    print(...lines);
   };
-
-  const writing = new Set<Promise<void>>();
-  const failures: { listingId: number; error: unknown }[] = [];
-
-  async function writeOne(reading: RepeatedExtraction): Promise<void> {
-    const { listingId } = reading;
-    try {
-      const written = await work.write(reading);
-      summary.written[written.outcome] += 1;
-      report(describeFailure(listingId, written));
-    } catch (error) {
-      failures.push({ listingId, error });
-    }
+  async function write(extraction: RepeatedExtraction): Promise<void> {
+    const result = await service.write(extraction);
+    written[result.outcome] += 1;
+    report(describeFailure(extraction.listingId, result));
   }
-
-  /** Starts to write an extraction as soon as a slot is free. @throws The failure of an earlier write. */
-  async function write(reading: RepeatedExtraction): Promise<void> {
-    if (writing.size >= parallel) await Promise.race(writing);
-    if (failures[0] !== undefined) throw failures[0].error;
-    const one = writeOne(reading).finally(() => writing.delete(one));
-    writing.add(one);
-  }
-
-  /** Waits for all writes. The run continues before the first listing that could not be written. */
-  async function endWriting(stop: EarlyStop | undefined): Promise<EarlyStop | undefined> {
-    await Promise.all(writing);
-    progress.stop();
-    const [failure] = failures.toSorted((one, other) => one.listingId - other.listingId);
-    if (failure === undefined) return stop;
-    const before = failure.listingId - 1;
-    return { error: failure.error, after: Math.min(stop?.after ?? before, before) || undefined };
-  }
-
-  const result = (stopped: EarlyStop | undefined): ReprocessResult => {
-    const { read, written } = summary;
+  const createResult = (stopped: EarlyStop | undefined): ReprocessResult => {
     return { failed: read.failed + written.failed + written.kept + written.incomplete, stopped };
   };
 
   await using spool = await openSpool<RepeatedExtraction>();
-  const total = Math.min(limit, await work.count(choice));
+  const total = Math.min(limit, await service.count(selection));
   // Verbose output on a terminal replaces the progress bar.
-  if (!verbose || output.stdout.isTTY !== true) {
-    progress = showProgress({ what: 'listings', total }, output.stderr);
+  if (!verbose || stdout.isTTY !== true) {
+    progress = showProgress({ unit: 'listings', total }, stderr);
   }
-  const stopped = await walk(
-    work.read(choice, { limit, signal, dryRun }),
-    async (reading) => {
-      countExtraction(summary, reading);
-      if (verbose || reading.outcome === 'failed') report(describeExtraction(reading));
-      if (reading.outcome !== 'read' || dryRun) return;
-      await (yes ? write(reading) : spool.add(reading));
+  const stopped = await processListings(
+    service.read(selection, { limit, signal, dryRun }),
+    async (extraction) => {
+      countExtraction(summary, extraction);
+      if (verbose || extraction.outcome === 'failed') report(describeExtraction(extraction));
+      if (extraction.outcome !== 'read' || dryRun) return;
+      await (yes ? write(extraction) : spool.add(extraction));
     },
     {
       after,
       signal,
+      parallel: yes ? parallel : 1,
       onDone: (count) => progress.update(count, `${summary.changing} would change`),
     },
-  ).then(endWriting);
-  for (const line of describeExtractions(summary)) print(line);
+  );
+  progress.stop();
+  print(...describeExtractions(summary));
   if (yes) {
-    for (const line of describeWritten(summary)) print(line);
-    return result(stopped);
+    print(...describeWritten(summary));
+    return createResult(stopped);
   }
   const question =
     stopped === undefined
-      ? `Write ${summary.read.read} listings?`
-      : `It stopped. Write the ${summary.read.read} listings read so far?`;
+      ? `Write ${read.read} listings?`
+      : `It stopped. Write the ${read.read} listings read so far?`;
   // A stopped run still asks the question. Another Ctrl-C answers no.
   const questionSignal = stopped === undefined ? signal : undefined;
-  if (dryRun || summary.read.read === 0 || !(await confirm(question, questionSignal))) {
+  if (dryRun || read.read === 0 || !(await confirm(question, questionSignal))) {
     print('Nothing was changed.');
     const isStopped = stopped !== undefined || signal.aborted;
-    return result(dryRun || !isStopped ? stopped : { ...stopped, after });
+    return createResult(dryRun || !isStopped ? stopped : { ...stopped, after });
   }
-  progress = showProgress({ what: 'listings', total: summary.read.read }, output.stderr);
-  const cut = await walk(spool.values(), write, {
+  progress = showProgress({ unit: 'listings', total: read.read }, stderr);
+  const stoppedWriting = await processListings(spool.values(), write, {
     after,
     signal: questionSignal,
+    parallel,
     onDone: (count) => progress.update(count),
-  }).then(endWriting);
-  for (const line of describeWritten(summary)) print(line);
-  return result(cut ?? stopped);
+  });
+  progress.stop();
+  print(...describeWritten(summary));
+  return createResult(stoppedWriting ?? stopped);
 }
 
 /**
@@ -152,95 +123,92 @@ export async function reprocess(
  * again after a question.
  */
 export async function reprocessImages(
-  { reprocessImages: work }: Pick<Maintenance, 'reprocessImages'>,
-  { choice, ...options }: ReprocessOptions & { choice: Omit<ListingSelection, 'outdated'> },
+  service: Maintenance['reprocessImages'],
+  { selection, limit, dryRun, yes, signal, context, confirm }: ReprocessOptions,
 ): Promise<ReprocessResult> {
-  const { limit, dryRun, yes, signal, print, output, confirm } = options;
-  const { after } = choice;
+  const { print, stderr } = context;
+  const { after } = selection;
   const summary: ImagesSummary = { described: 0, left: 0, failed: 0 };
-  const total = Math.min(limit, await work.count(choice));
+  const total = Math.min(limit, await service.count(selection));
   print(`${total} listings have images that another prompt or model described, or none.`);
   const question = `Describe those of ${total} listings?`;
   if (dryRun || total === 0 || !(yes || (await confirm(question, signal)))) {
     print('Nothing was changed.');
     return { failed: 0, stopped: signal.aborted ? { after } : undefined };
   }
-  const progress = showProgress({ what: 'listings', total }, output.stderr);
-  const stopped = await walk(
-    work.describe(choice, { limit, signal }),
-    (described) => {
-      summary[described.outcome] += 1;
-      const lines = describeFailure(described.listingId, described);
+  const progress = showProgress({ unit: 'listings', total }, stderr);
+  const stopped = await processListings(
+    service.describe(selection, { limit, signal }),
+    async (result) => {
+      summary[result.outcome] += 1;
+      const lines = describeFailure(result.listingId, result);
       if (lines.length > 0) progress.clear();
-      for (const line of lines) print(line);
-      return Promise.resolve();
+      print(...lines);
     },
-    { after, signal, onDone: (count) => progress.update(count) },
+    { after, signal, parallel: 1, onDone: (count) => progress.update(count) },
   );
   progress.stop();
-  for (const line of describeImages(summary)) print(line);
+  print(...describeImages(summary));
   return { failed: summary.failed, stopped };
 }
 
 /**
- * Processes listings in the order of their ids. Never throws.
+ * Processes listings in the order of their ids, several at once. Never throws.
  * @param options.after Id of the last listing that is already done.
  * @returns Undefined if all listings are done.
  */
-async function walk<Item extends { listingId: number }>(
-  items: AsyncIterable<Item>,
-  work: (item: Item) => Promise<void>,
+async function processListings<Listing extends { listingId: number }>(
+  listings: AsyncIterable<Listing>,
+  work: (listing: Listing) => Promise<void>,
   options: {
     after: number | undefined;
     signal: AbortSignal | undefined;
+    parallel: number;
     onDone: (count: number) => void;
   },
 ): Promise<EarlyStop | undefined> {
-  const { signal, onDone } = options;
+  const { signal, parallel, onDone } = options;
+  const running = new Set<Promise<void>>();
+  const failures: { listingId: number; error: unknown }[] = [];
   let { after } = options;
   let count = 0;
+  let readError: unknown;
   try {
-    for await (const item of items) {
-      await work(item);
-      after = item.listingId;
+    for await (const listing of listings) {
+      const { listingId } = listing;
+      if (running.size >= parallel) await Promise.race(running);
+      if (failures.length > 0) break;
+      const job = work(listing)
+        .catch((error: unknown) => void failures.push({ listingId, error }))
+        .finally(() => running.delete(job));
+      running.add(job);
+      after = listingId;
       count += 1;
       onDone(count);
-      if (signal?.aborted === true) return { after };
+      if (signal?.aborted === true) break;
     }
-    return undefined;
   } catch (error) {
-    return signal?.aborted === true ? { after } : { after, error };
+    readError = error;
   }
+  await Promise.all(running);
+  // A continued run begins with the first failed listing.
+  const [failure] = failures.toSorted((one, other) => one.listingId - other.listingId);
+  if (failure) return { error: failure.error, after: failure.listingId - 1 || undefined };
+  if (signal?.aborted === true) return { after };
+  return readError === undefined ? undefined : { after, error: readError };
 }
 
-/** Queue of values on disk, because the values may not fit into memory. */
-type Spool<Value> = AsyncDisposable & {
-  add(value: Value): Promise<void>;
-  /** Yields all values in order. Nothing can be added afterwards. */
-  values(): AsyncGenerator<Value>;
-};
-
-/** Opens a spool in an unlinked file, which is private and disappears with the process. */
-async function openSpool<Value>(): Promise<Spool<Value>> {
+/** Opens a queue of values in an unlinked file, because the values may not fit into memory. */
+async function openSpool<Value>() {
   const folder = await mkdtemp(join(tmpdir(), 'oselya-'));
-  let file: FileHandle;
-  try {
-    file = await open(join(folder, 'values.jsonl'), 'wx+');
-  } finally {
-    await rm(folder, { recursive: true });
-  }
+  const file = await open(join(folder, 'values.jsonl'), 'wx+').finally(() =>
+    rm(folder, { recursive: true }),
+  );
   return {
-    async add(value) {
-      await file.appendFile(`${JSON.stringify(value)}\n`);
-    },
-    async *values() {
-      let rest = '';
-      // `node:readline` would also split at U+2028 and U+2029, which JSON does not escape.
-      for await (const chunk of file.createReadStream({ start: 0, encoding: 'utf8' })) {
-        const lines = `${rest}${String(chunk)}`.split('\n');
-        rest = lines.pop() ?? '';
-        for (const line of lines) yield JSON.parse(line) as Value;
-      }
+    // `readLines` also splits at U+2028 and U+2029, which printableJson escapes.
+    add: (value: Value) => file.appendFile(`${printableJson(value, 0)}\n`),
+    async *values(): AsyncGenerator<Value> {
+      for await (const line of file.readLines({ start: 0 })) yield JSON.parse(line) as Value;
     },
     [Symbol.asyncDispose]: () => file.close(),
   };

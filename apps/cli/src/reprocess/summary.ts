@@ -1,4 +1,4 @@
-import type { ImageReprocessOutcome, ExtractionOutcome, WriteOutcome } from '@oselya/collector';
+import type { ExtractionOutcome, ImageReprocessOutcome, WriteOutcome } from '@oselya/collector';
 import { oneLine } from '../terminal.ts';
 
 const MAX_VALUE_LENGTH = 60;
@@ -6,9 +6,7 @@ const MAX_VALUE_LENGTH = 60;
 /** Results of a run so far. */
 export type ReprocessSummary = {
   read: Record<ExtractionOutcome['outcome'], number>;
-  /** Number of listings that would change. */
   changing: number;
-  /** Number of listings that would change, by field. */
   fields: Record<string, number>;
   written: Record<WriteOutcome['outcome'], number>;
 };
@@ -27,24 +25,24 @@ export function createReprocessSummary(): ReprocessSummary {
 }
 
 /** Adds an extraction to the summary. */
-export function countExtraction(summary: ReprocessSummary, reading: ExtractionOutcome): void {
-  summary.read[reading.outcome] += 1;
-  if (reading.outcome !== 'read') return;
-  const fields = Object.keys(reading.changes);
+export function countExtraction(summary: ReprocessSummary, extraction: ExtractionOutcome): void {
+  summary.read[extraction.outcome] += 1;
+  if (extraction.outcome !== 'read') return;
+  const fields = Object.keys(extraction.changes);
   if (fields.length > 0) summary.changing += 1;
   for (const field of fields) summary.fields[field] = (summary.fields[field] ?? 0) + 1;
 }
 
 /** Describes each field that would change, or the reason why the listing stays unchanged. */
-export function describeExtraction(reading: ExtractionOutcome): string[] {
-  const name = `listing ${reading.listingId}`;
-  if (reading.outcome === 'not_a_listing') {
-    return [`${name}: not a listing: ${oneLine(reading.reason)}`];
+export function describeExtraction(extraction: ExtractionOutcome): string[] {
+  const { listingId, outcome } = extraction;
+  if (outcome === 'not_a_listing') {
+    return [`listing ${listingId}: not a listing: ${oneLine(extraction.reason)}`];
   }
-  if (reading.outcome === 'failed') return describeFailure(reading.listingId, reading);
-  if (reading.outcome !== 'read') return [];
-  return Object.entries(reading.changes).map(
-    ([field, { from, to }]) => `${name}: ${field}: ${show(from)} → ${show(to)}`,
+  if (outcome !== 'read') return describeFailure(listingId, extraction);
+  return Object.entries(extraction.changes).map(
+    ([field, { from, to }]) =>
+      `listing ${listingId}: ${field}: ${formatValue(from)} → ${formatValue(to)}`,
   );
 }
 
@@ -59,14 +57,16 @@ export function describeFailure(
 
 /** Describes the results of all extractions. */
 export function describeExtractions({ read, changing, fields }: ReprocessSummary): string[] {
-  const rows = Object.entries(fields).toSorted(([, one], [, other]) => other - one);
+  const counts = Object.entries(fields).toSorted(([, one], [, other]) => other - one);
   return [
     `${read.read} listings were read again: ${changing} would change.`,
-    ...rows.map(([field, listings]) => `  ${field}: ${listings}`),
-    ...some(read.not_a_listing, 'are not listings for the model now, and stay unchanged'),
-    ...some(read.failed, 'failed in the model'),
-    ...some(read.payload_gone, 'have no payload any more: it was cleaned up'),
-    ...some(read.in_progress, 'have a payload in progress'),
+    ...counts.map(([field, count]) => `  ${field}: ${count}`),
+    ...describeCounts([
+      [read.not_a_listing, 'are not listings for the model now, and stay unchanged'],
+      [read.failed, 'failed in the model'],
+      [read.payload_gone, 'have no payload any more: it was cleaned up'],
+      [read.in_progress, 'have a payload in progress'],
+    ]),
   ];
 }
 
@@ -74,14 +74,16 @@ export function describeExtractions({ read, changing, fields }: ReprocessSummary
 export function describeWritten({ written }: ReprocessSummary): string[] {
   return [
     `${written.written + written.incomplete} listings were written.`,
-    ...some(
-      written.incomplete,
-      'of them are incomplete: see the reasons above; oselya backfill-embeddings makes their embeddings',
-    ),
-    ...some(written.changed, 'have a newer payload, and stay unchanged'),
-    ...some(written.queued, 'are back in the queue'),
-    ...some(written.kept, 'could not be written, and stay unchanged: see the reasons above'),
-    ...some(written.failed, 'failed: see their payloads, and retry them'),
+    ...describeCounts([
+      [
+        written.incomplete,
+        'of them are incomplete: see the reasons above; oselya backfill-embeddings makes their embeddings',
+      ],
+      [written.changed, 'have a newer payload, and stay unchanged'],
+      [written.queued, 'are back in the queue'],
+      [written.kept, 'could not be written, and stay unchanged: see the reasons above'],
+      [written.failed, 'failed: see their payloads, and retry them'],
+    ]),
   ];
 }
 
@@ -89,16 +91,18 @@ export function describeWritten({ written }: ReprocessSummary): string[] {
 export function describeImages({ described, left, failed }: ImagesSummary): string[] {
   return [
     `The images of ${described} listings were described.`,
-    ...some(left, 'have no completed payload, and stay unchanged'),
-    ...some(failed, 'failed, and stay unchanged: see the reasons above'),
+    ...describeCounts([
+      [left, 'have no completed payload, and stay unchanged'],
+      [failed, 'failed, and stay unchanged: see the reasons above'],
+    ]),
   ];
 }
 
-function some(count: number, what: string): string[] {
-  return count === 0 ? [] : [`  ${count} ${what}`];
+function describeCounts(counts: readonly (readonly [count: number, text: string])[]): string[] {
+  return counts.filter(([count]) => count > 0).map(([count, text]) => `  ${count} ${text}`);
 }
 
-function show(value: unknown): string {
+function formatValue(value: unknown): string {
   const text = oneLine(JSON.stringify(value ?? null));
   return text.length <= MAX_VALUE_LENGTH ? text : `${text.slice(0, MAX_VALUE_LENGTH - 1)}…`;
 }

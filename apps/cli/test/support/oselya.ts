@@ -1,20 +1,27 @@
-import { PassThrough } from 'node:stream';
+import { PassThrough, Readable } from 'node:stream';
 import { text } from 'node:stream/consumers';
 import { run } from '../../src/main.ts';
 
+// Each command listens for Ctrl-C until its process ends. This process runs many commands.
+process.setMaxListeners(200);
+
 /**
  * Runs the command in this process.
- * @param env All that it finds in its environment.
- * @param input What is on its standard input, which is no terminal.
- * @returns Its exit status, and what it wrote.
+ * @param env The whole environment of the command.
+ * @param input Standard input, which is not a terminal. An array contains the chunks.
+ * @returns The exit status and the output.
  */
-export async function oselya(args: string[], env: Record<string, string> = {}, input = '') {
-  const [stdin, stdout, stderr] = [new PassThrough(), new PassThrough(), new PassThrough()];
-  stdin.end(input);
-  const written = Promise.all([text(stdout), text(stderr)]);
-  const status = await run(args, { env, stdin, stdout, stderr });
+export async function oselya(
+  args: readonly string[],
+  env: Record<string, string> = {},
+  input: string | readonly Uint8Array[] = '',
+) {
+  const stdin = Readable.from(typeof input === 'string' ? [Buffer.from(input)] : input);
+  const [stdout, stderr] = [new PassThrough(), new PassThrough()];
+  const output = Promise.all([text(stdout), text(stderr)]);
+  const status = await run([...args], { env, stdin, stdout, stderr });
   stdout.end();
   stderr.end();
-  const [out, errors] = await written;
-  return { status, stdout: out, stderr: errors };
+  const [out, errors] = await output;
+  return { status, stdout: out, lines: out.split('\n').slice(0, -1), stderr: errors };
 }

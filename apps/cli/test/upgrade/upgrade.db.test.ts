@@ -12,7 +12,7 @@ import { createLogger } from '@oselya/kit';
 import { sql } from 'kysely';
 
 const DIMENSIONS = 8;
-/** The last migration of each app that the earlier version has. */
+/** Last migration of each app in the earlier version. */
 const LAST = { assistant: '0017', collector: '0024' };
 
 const folder = mkdtempSync(join(tmpdir(), 'oselya-upgrade-'));
@@ -124,4 +124,39 @@ test('sessions, messages, facts and saved searches are kept, and legacy data is 
     { key: 'city', user_id: 'u-olena' },
     { key: 'pets', user_id: 'u-olena' },
   ]);
+});
+
+/** Statements for the objects that `pg_dump` creates after the data. */
+const objects = sql<{ drop: string; create: string }>`
+  select format('drop trigger %I on %s', tgname, tgrelid::regclass) as "drop",
+    pg_get_triggerdef(oid) as "create"
+  from pg_trigger where not tgisinternal
+  union all
+  select format('drop index %s', indexrelid::regclass), pg_get_indexdef(indexrelid)
+  from pg_index
+    join pg_class on pg_class.oid = indrelid and relnamespace = 'public'::regnamespace
+  where not exists (select from pg_constraint where conindid = indexrelid)
+  union all
+  select format('alter table %s drop constraint %I', conrelid::regclass, conname),
+    format('alter table %s add constraint %I %s', conrelid::regclass, conname, pg_get_constraintdef(oid))
+  from pg_constraint where contype = 'c' and connamespace = 'public'::regnamespace
+  union all
+  select format('alter table %s alter %I drop default', adrelid::regclass, attname),
+    format('alter table %s alter %I set default %s', adrelid::regclass, attname, pg_get_expr(adbin, adrelid))
+  from pg_attrdef join pg_attribute on attrelid = adrelid and attnum = adnum and attgenerated = ''
+    join pg_class on pg_class.oid = adrelid and relnamespace = 'public'::regnamespace`;
+
+test('triggers, indexes, checks and defaults of a dump can be restored', async () => {
+  const rollback = new Error('rolled back');
+  const restoring = database.db.transaction().execute(async (trx) => {
+    await sql`set local search_path = ''`.execute(trx);
+    const { rows } = await objects.execute(trx);
+    assert.ok(rows.length > 100, `${rows.length} objects`);
+    for (const object of rows) {
+      await sql.raw(object.drop).execute(trx);
+      await sql.raw(object.create).execute(trx);
+    }
+    throw rollback;
+  });
+  await assert.rejects(restoring, rollback);
 });

@@ -5,12 +5,11 @@ import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, test } from 'node:test';
-import { setTimeout as sleep } from 'node:timers/promises';
 import { createApiKeyStore, start, type Tables } from '@oselya/collector';
-import { atEnd } from '@oselya/testing';
+import { atEnd, findUnusedUrl, startServer, until } from '@oselya/testing';
 import { openTestDatabase } from '@oselya/testing/database';
 import { createLogger } from '@oselya/kit';
-import { closedAddress, startServer } from './support/loopback.ts';
+import { oselya } from './support/oselya.ts';
 
 const BIN = join(import.meta.dirname, '../bin/oselya.js');
 const folder = mkdtempSync(join(tmpdir(), 'oselya-ingest-'));
@@ -19,7 +18,7 @@ after(() => rmSync(folder, { recursive: true }));
 const database = await openTestDatabase<Tables>();
 const { db } = database;
 
-/** A running collector on the database of this file, without a worker. */
+/** Starts a collector without a worker. */
 async function startCollector(more: Record<string, string> = {}): Promise<string> {
   const running = await start(
     {
@@ -27,7 +26,7 @@ async function startCollector(more: Record<string, string> = {}): Promise<string
       COLLECTOR_PORT: '0',
       COLLECTOR_WORKER: 'false',
       COLLECTOR_INGEST_PER_MINUTE: '0',
-      EMBEDDING_DIMENSIONS: '16',
+      EMBEDDING_DIMENSIONS: '64',
       MIN_FREE_DISK_MB: '0',
       ...more,
     },
@@ -99,10 +98,8 @@ async function countStored(source: string): Promise<number> {
 }
 
 async function untilStored(source: string, count: number): Promise<void> {
-  for (let tries = 0; (await countStored(source)) < count; tries += 1) {
-    assert.ok(tries < 2000, `${count} records of ${source} were not stored`);
-    await sleep(10);
-  }
+  const description = `${count} records of ${source}`;
+  await until(description, async () => (await countStored(source)) >= count);
 }
 
 test('records that failed or were invalid earlier are listed, with status 1', async () => {
@@ -287,43 +284,15 @@ test('CSV has mapped columns, lists, decimal commas and attributes', async () =>
   );
 });
 
-test('Windows-1251 is rejected with advice, and read with --encoding', async () => {
-  // "id,description" and then "1,Здам" in Windows-1251.
-  const bytes = Buffer.concat([
-    Buffer.from('id,description\n1,'),
-    Buffer.from('c7e4e0ec0a', 'hex'),
-  ]);
-  const args = [write('1251.csv', bytes), '--source', 'old', '--map', 'external_id=id'];
-  const refused = await ingest(args);
-  assert.equal(refused.status, 1);
-  assert.match(
-    refused.stderr,
-    /^oselya: 1251\.csv is not UTF-8 text \(line 2\): .*--encoding windows-1251$/m,
-  );
-  assert.deepEqual(await stored('old'), []);
-  const read = await ingest([...args, '--encoding', 'windows-1251']);
-  assert.equal(read.status, 0, read.stderr);
-  assert.equal((await stored('old'))[0]?.payload['description'], 'Здам');
-});
-
 test('--dry-run checks a file without a collector', async () => {
   const file = write('dry.jsonl', `${jsonl(3)}{"external_id": "x"}\n`);
   const args = [file, '--source', 'dry', '--dry-run'];
-  const { status, lines } = await ingest(args, { url: await closedAddress() });
+  const { status, lines } = await ingest(args, { url: await findUnusedUrl() });
   assert.equal(status, 1);
   assert.deepEqual(lines, [
     "line 4: must have required property 'description'",
     'Read 4 records: 3 can be sent, 1 cannot. Nothing was sent.',
   ]);
-});
-
-test('standard input needs a format', async () => {
-  const { status, lines } = await ingest(['-', '--format', 'jsonl', '--source', 'stdin'], {
-    input: jsonl(3),
-  });
-  assert.equal(status, 0);
-  assert.match(lines[0] ?? '', /^Read 3 records: 3 accepted/);
-  assert.equal((await stored('stdin')).length, 3);
 });
 
 test('a missing API key is reported once, and a key of the scope works', async () => {
@@ -367,51 +336,6 @@ for (const [name, args, said] of failures) {
   });
 }
 
-// Each with a --map that names a column which the file would not have if it were read wrongly.
-const unread: [name: string, file: string, content: string | Uint8Array, said: RegExp][] = [
-  ['no byte', 'none.csv', '', /none\.csv is empty: the first line of CSV names the columns/],
-  ['blank lines', 'blank.jsonl', '\n  \n', /blank\.jsonl has no records: it has only blank lines/],
-  ['nothing', 'none.jsonl', '', /none\.jsonl has no records: it is empty/],
-  [
-    'a header alone',
-    'head.csv',
-    'id,опис\n',
-    /has no records: it names the columns and nothing more/,
-  ],
-  ['an empty array', 'none.json', '[]', /none\.json has no records: its array is empty/],
-  [
-    'Windows-1251',
-    '1251.csv',
-    // "id,опис\n1,Гараж\n"
-    Buffer.from('69642ceeefe8f10a312cc3e0f0e0e60a', 'hex'),
-    /1251\.csv is not UTF-8 text \(line 1\): .* such as --encoding windows-1251/,
-  ],
-  [
-    'UTF-16',
-    'utf16.csv',
-    Buffer.from('\uFEFFid,опис\n1,Гараж\n', 'utf16le'),
-    /utf16\.csv is UTF-16 text: add --encoding utf-16le/,
-  ],
-];
-for (const [name, file, content, said] of unread) {
-  test(`a file with ${name} is reported in one line`, async () => {
-    write(file, content);
-    const { status, lines, stderr } = await ingest([
-      file,
-      '--source',
-      'w',
-      '--map',
-      'description=опис',
-    ]);
-    assert.equal(status, 1);
-    assert.deepEqual(lines, []);
-    const told = stderr.split('\n').filter((line) => line.startsWith('oselya: '));
-    assert.equal(told.length, 1, stderr);
-    assert.match(told[0] ?? '', said);
-    assert.doesNotMatch(stderr, /--map|Read \d/);
-  });
-}
-
 test('a JSON array on one line keeps repeated and changed records', async () => {
   const [first, second] = [listing(1), listing(2)];
   const file = write(
@@ -428,29 +352,78 @@ test('a JSON array on one line keeps repeated and changed records', async () => 
     .filter(({ external_id: id }) => id === first.external_id)
     .map(({ payload }) => payload['price']);
   assert.deepEqual(prices, [undefined, 5, undefined]);
-
-  const lost = write('lines.json', jsonl(2));
-  assert.match(
-    (await ingest([lost, '--source', 'array'])).stderr,
-    /begins with "\{": add --format jsonl/,
-  );
 });
 
-test('a missing column is reported before anything is sent', async () => {
-  const file = write('columns.csv', 'id,description\n1,Flat\n');
-  const { status, stderr } = await ingest([file, '--source', 'columns', '--map', 'price=cost']);
-  assert.equal(status, 1);
+const guarded = await startCollector({ COLLECTOR_AUTH: 'required' });
+const { key: searchKey } = await createApiKeyStore(database).create({
+  name: 'test',
+  scopes: ['ingest', 'search'],
+});
+const searchEnv = { COLLECTOR_URL: guarded, COLLECTOR_API_KEY: searchKey };
+
+const TEXTS = {
+  flat: 'Продам двокімнатну квартиру у Львові, 54 м², з балконом. Ціна 62 000 дол.',
+  house: 'Продам цегляний будинок під Києвом, 120 м², з ділянкою та гаражем. Ціна 90 000 дол.',
+  office: "Здам офіс у Харкові, 80 м², п'ятий поверх. 20 000 грн на місяць.",
+};
+
+// This endpoint processes a payload before it responds, so no worker is needed.
+for (const [name, description] of Object.entries(TEXTS)) {
+  const form = new FormData();
+  form.set(
+    'metadata',
+    JSON.stringify({ source_slug: 'search', external_id: name, title: name, description }),
+  );
+  const response = await fetch(`${guarded}/api/v1/ingest/with-images`, {
+    method: 'POST',
+    headers: { authorization: `Bearer ${searchKey}` },
+    body: form,
+  });
+  assert.equal(response.status, 200, await response.text());
+}
+
+async function search(...args: string[]): Promise<string> {
+  const { status, stdout, stderr } = await oselya(['search', ...args], searchEnv);
+  assert.deepEqual([status, stderr], [0, '']);
+  return stdout;
+}
+
+test('a search by words finds listings with all of them', async () => {
   assert.match(
-    stderr,
-    /there is no column "cost" \(--map price=cost\): the file has id, description/,
+    await search('КВАРТИРУ', 'балконом'),
+    /^#\d+ +flat\n +62 000 USD · Львів · 2 rooms · 54 m² · rank 0\.\d+\n1 found\n$/,
   );
-  const lines = write('columns.jsonl', jsonl(1));
-  const told = await ingest([lines, '--source', 'columns', '--map', 'price=cost']);
-  assert.equal(told.status, 1);
-  assert.deepEqual(told.lines, []);
-  assert.equal(
-    told.stderr,
-    'oselya: no record has "cost" (--map price=cost): they have external_id, description\n',
+  assert.match(await search('п’ятий'), /^#\d+ +office\n.*\n1 found\n$/);
+  assert.equal(await search('квартиру гаражем'), '0 found\n');
+  assert.match(await search('продам', '--limit', '1'), /^#.*\n.*\n2 found, 1 shown\n$/);
+});
+
+test('a search by meaning returns the nearest listings first', async () => {
+  const found = await search('--similar', 'будинок з гаражем та ділянкою', '--limit', '2');
+  assert.match(found, /^#\d+ +house\n.* · distance 0\.\d+\n#\d+ .*\n.*\nthe 2 nearest\n$/);
+});
+
+test('--json prints the answer of the API', async () => {
+  const answer = JSON.parse(await search('квартиру', '--json')) as {
+    items: { listing: { external_id: string; description: string } }[];
+    total: object;
+    next_cursor: null;
+  };
+  const [item, ...others] = answer.items;
+  assert.deepEqual(
+    [item?.listing.external_id, item?.listing.description, others],
+    ['flat', TEXTS.flat, []],
   );
-  assert.equal(await countStored('columns'), 0);
+  assert.deepEqual([answer.total, answer.next_cursor], [{ value: 1, relation: 'eq' }, null]);
+});
+
+test('a rejected search is one line', async () => {
+  for (const [args, more, said] of [
+    [['квартира'], { COLLECTOR_API_KEY: 'oselya_1_x' }, /\(401\).*set COLLECTOR_API_KEY/],
+    [['д'.repeat(600)], {}, /\(422\): .*query .*512/],
+  ] as const) {
+    const { status, stdout, stderr } = await oselya(['search', ...args], { ...searchEnv, ...more });
+    assert.deepEqual([status, stdout, stderr.trim().split('\n').length], [1, '', 1], stderr);
+    assert.match(stderr, said);
+  }
 });

@@ -1,22 +1,157 @@
 import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { mkdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
+import { mkdirSync, mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { PassThrough } from 'node:stream';
 import { test } from 'node:test';
-import { atEnd } from '@oselya/testing';
-import { chunk, startModelServer, createStreamedResponse } from '@oselya/model/testing';
-import { Browser } from '../support/browser.ts';
-import { closedAddress, startServer } from '../support/loopback.ts';
-import { startProxy } from './proxy.ts';
-import { answerPage, comeToPage, newHome, signIn, startPlatform, Terminal } from './platform.ts';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { stripVTControlCharacters } from 'node:util';
+import { start } from '@oselya/assistant';
+import { createDevIdp } from '@oselya/dev-idp';
+import { createLogger } from '@oselya/kit';
+import { chunk, createStreamedResponse, startModelServer } from '@oselya/model/testing';
+import {
+  atEnd,
+  Browser,
+  findFreePort,
+  findUnusedUrl,
+  type Page,
+  startProxy,
+  startServer,
+  until,
+} from '@oselya/testing';
+import { openTestDatabase } from '@oselya/testing/database';
+import { run } from '../src/main.ts';
 
-const BIN = join(import.meta.dirname, '../../bin/oselya.js');
+const BIN = join(import.meta.dirname, '../bin/oselya.js');
 
-/** The model refuses it. */
+/** Text that the model rejects. */
 const BREAK = 'Зламайся';
 
 const WISH = 'двокімнатна у Львові до 15000 грн';
+
+const CLIENT = { id: 'oselya', secret: 'chat-test-secret' };
+
+/** Starts an assistant for each environment. They share a database and the development provider. */
+async function startPlatform(...environments: Record<string, string>[]) {
+  const database = await openTestDatabase<never>();
+  const [idpPort = 0, ...ports] = await Promise.all(
+    [{}, ...environments].map(() => findFreePort()),
+  );
+  const issuer = `http://localhost:${idpPort}`;
+  const redirectUris = ports.map((port) => `http://127.0.0.1:${port}/auth/callback`);
+  const idp = await createDevIdp({ issuer, client: { ...CLIENT, redirectUris } });
+  atEnd(idp.close);
+  await idp.app.listen({ host: 'localhost', port: idpPort });
+
+  const urls: string[] = [];
+  for (const [index, port] of ports.entries()) {
+    const running = await start(
+      {
+        ASSISTANT_PORT: String(port),
+        BASE_URL: `http://127.0.0.1:${port}`,
+        IDP_BASE_URL: issuer,
+        IDP_CLIENT_ID: CLIENT.id,
+        IDP_CLIENT_SECRET: CLIENT.secret,
+        SVC_AUTH_ENCRYPTION_KEY: Buffer.alloc(32, 7).toString('base64url'),
+        ...environments[index],
+      },
+      { database, log: createLogger({ level: 'silent', service: 'assistant' }) },
+    );
+    atEnd(running.close);
+    urls.push(running.url);
+  }
+  return urls;
+}
+
+/** Creates a configuration folder of one user. */
+function newHome(): string {
+  const folder = mkdtempSync(join(tmpdir(), 'oselya-chat-'));
+  atEnd(() => rmSync(folder, { recursive: true }));
+  return folder;
+}
+
+// Each command listens for Ctrl-C until its process ends. This process runs many commands.
+process.setMaxListeners(100);
+
+/** `oselya chat` in this process. */
+class Terminal {
+  readonly status: Promise<number>;
+  readonly #stdin = Object.assign(new PassThrough(), { isTTY: false });
+  #out = '';
+  #errors = '';
+
+  /** @param input Standard input. Undefined for a terminal. */
+  constructor(args: string[], env: Record<string, string>, input?: string) {
+    const [stdout, stderr] = [new PassThrough(), new PassThrough()];
+    stdout.on('data', (chunk) => (this.#out += String(chunk)));
+    stderr.on('data', (chunk) => (this.#errors += String(chunk)));
+    this.#stdin.isTTY = input === undefined;
+    if (input !== undefined) this.#stdin.end(input);
+    this.status = run(['chat', '--no-browser', ...args], {
+      env,
+      stdin: this.#stdin,
+      stdout,
+      stderr,
+    });
+  }
+
+  get stdout(): string {
+    return this.#out;
+  }
+
+  get stderr(): string {
+    return this.#errors;
+  }
+
+  type(keys: string): void {
+    this.#stdin.write(keys);
+  }
+
+  /** Waits until the output matches. Returns the match. */
+  sees(pattern: RegExp, stream: 'stdout' | 'stderr' = 'stdout'): Promise<string[]> {
+    const description = `${String(pattern)} in the output of the chat`;
+    return until(description, () => pattern.exec(stripVTControlCharacters(this[stream])) ?? false);
+  }
+
+  /** Waits until the command ends. Returns its status and output. */
+  async end(): Promise<{ status: number; stdout: string; stderr: string }> {
+    const status = await this.status;
+    // The last output is still in the streams.
+    await sleep(0);
+    return { status, stdout: this.#out, stderr: this.#errors };
+  }
+}
+
+/** Opens the URL that a terminal prints, and chooses Olena at the provider. */
+async function openConfirmation(terminal: Terminal, browser: Browser): Promise<Page> {
+  const [, url = ''] = await terminal.sees(/(http:\S+\/auth\/terminal\?\S+)/, 'stderr');
+  const picker = await browser.open(url);
+  const page = await browser.open(picker.url, { account: 'u-olena' });
+  assert.equal(page.status, 200);
+  return page;
+}
+
+/** Confirms or denies the sign-in on its page. */
+async function submitConfirmation(
+  { url, body }: Page,
+  browser: Browser,
+  answer: 'confirm' | 'refuse',
+): Promise<Page> {
+  const [, action = ''] = new RegExp(`action="(/auth/terminal/${answer}[^"]*)"`).exec(body) ?? [];
+  return browser.open(new URL(action, url), {});
+}
+
+/** Signs a terminal in like its user. */
+async function signIn(terminal: Terminal): Promise<void> {
+  const browser = new Browser();
+  const page = await openConfirmation(terminal, browser);
+  const { body } = await submitConfirmation(page, browser, 'confirm');
+  assert.match(body, /It is signed in/);
+  await terminal.sees(/Signed in as olena@example\.test\.\n/, 'stderr');
+}
 
 const listing = {
   listing_id: 7,
@@ -51,8 +186,8 @@ const collector = await startServer(({ method }) =>
     : { body: listing },
 );
 
-/** Lets the slow model go on. */
-let goOn = Promise.withResolvers<void>();
+/** Releases the slow model. */
+let slowModel = Promise.withResolvers<void>();
 const model = await startModelServer(({ body }) => {
   const asked = JSON.stringify(body);
   if (asked.includes(BREAK)) return { status: 400, body: { error: { message: 'no' } } };
@@ -60,7 +195,7 @@ const model = await startModelServer(({ body }) => {
     ? createStreamedResponse([chunk({ content: 'Назва' }), chunk({}, { finishReason: 'stop' })])
     : createStreamedResponse([
         chunk({ content: 'Шукаю' }),
-        () => goOn.promise,
+        () => slowModel.promise,
         chunk({ content: ', знайшов.' }),
         chunk({}, { finishReason: 'stop' }),
       ]);
@@ -78,14 +213,14 @@ const [mock = '', slow = ''] = await startPlatform(COLLECTOR, {
 const fileOf = (home: string) => join(home, 'oselya', 'sign-ins.json');
 const envOf = (url: string, home: string) => ({ BASE_URL: url, XDG_CONFIG_HOME: home });
 
-/** The home of somebody who is signed in. */
+/** Creates a home with a signed-in terminal. */
 async function signedInHome(url: string): Promise<string> {
   const home = newHome();
   const terminal = new Terminal(['Привіт'], envOf(url, home), '');
-  await signIn(terminal, url);
-  goOn.resolve();
+  await signIn(terminal);
+  slowModel.resolve();
   assert.equal((await terminal.end()).status, 0);
-  goOn = Promise.withResolvers();
+  slowModel = Promise.withResolvers();
   return home;
 }
 
@@ -156,17 +291,17 @@ test('the page shows account, port and code, and a denial creates no session', a
   const home = newHome();
   const terminal = new Terminal([WISH], envOf(mock, home), '');
   const browser = new Browser();
-  const page = await comeToPage(terminal, browser);
+  const page = await openConfirmation(terminal, browser);
   const [, mark = ''] = await terminal.sees(/must show the code (\S{8})\n/, 'stderr');
   const [, port = ''] = await terminal.sees(/port=(\d+)/, 'stderr');
   for (const shown of ['olena@example.test', mark, `127.0.0.1:${port}`]) {
-    assert.ok(page.includes(shown), shown);
+    assert.ok(page.body.includes(shown), shown);
   }
-  // A program that guesses does not end the wait.
+  // A guessed state does not end the wait.
   const guess = await fetch(`http://127.0.0.1:${port}/?code=a&state=${'A'.repeat(43)}`);
   assert.equal(guess.status, 404);
-  const refused = await answerPage(page, mock, { browser, answer: 'refuse' });
-  assert.match(await refused.text(), /The terminal was not signed in/);
+  const denied = await submitConfirmation(page, browser, 'refuse');
+  assert.match(denied.body, /The terminal was not signed in/);
   const { status, stderr } = await terminal.end();
   assert.equal(status, 1);
   assert.match(stderr, /^oselya: the sign-in was denied in the browser/m);
@@ -182,7 +317,7 @@ test('an ended sign-in is replaced, and --sign-out ends it on the server', async
 
   const terminal = new Terminal([WISH], env, '');
   await terminal.sees(/This terminal was signed out: sign in again\./, 'stderr');
-  await signIn(terminal, mock);
+  await signIn(terminal);
   assert.equal((await terminal.end()).status, 0);
 
   const { [mock]: second } = JSON.parse(readFileSync(fileOf(home), 'utf8'));
@@ -215,7 +350,7 @@ test('no browser opens if no assistant answers', async () => {
   const locked = await startServer(() => ({ status: 401, body: 'a page' }));
   for (const [url, said] of [
     [
-      await closedAddress(),
+      await findUnusedUrl(),
       /^oselya: the assistant at .* cannot be reached \(ECONNREFUSED\): .*\n$/,
     ],
     [collector.url, /^oselya: the server at .* is not an Oselya assistant: .*\n$/],
@@ -264,7 +399,7 @@ test('two terminals with one session show the same messages', async () => {
   await second.sees(/недописа$/);
   first.type('детальніше про #7\n');
   await first.sees(/детальніше про #7[^]*✓ [^]*біля парку[^]*> $/);
-  // What was typed by then stands after it.
+  // The typed text moves below the new messages.
   await second.sees(/> детальніше про #7\n… [^]*✓ [^]*біля парку[^]*> недописа$/);
   second.type(`${'\u007F'.repeat('недописа'.length)}запам’ятай, що я шукаю з балконом\n`);
   await second.sees(/Remembered: [^]*\n> $/);
@@ -289,9 +424,9 @@ test('Ctrl-C cancels an answer in progress; without one it leaves', async () => 
   await terminal.sees(/The answer was cancelled\./);
   terminal.type('/retry\n');
   await terminal.sees(/cancelled[^]*Шукаю/);
-  goOn.resolve();
+  slowModel.resolve();
   await terminal.sees(/cancelled[^]*Шукаю, знайшов\.\n/);
-  goOn = Promise.withResolvers();
+  slowModel = Promise.withResolvers();
   terminal.type('\u0003');
   assert.equal((await terminal.end()).status, 130);
 });
@@ -324,7 +459,7 @@ test('a failure of the model is reported', async () => {
   assert.match(stderr, /^The answer failed: .+$/m);
 });
 
-/** The slow assistant behind a proxy, for its signed-in user. */
+/** Creates a signed-in home for the slow assistant behind a proxy. */
 async function behindProxy() {
   const proxy = await startProxy(slow);
   const home = newHome();
@@ -350,10 +485,10 @@ test('a silent assistant is reported at the start, at the prompt and in an answe
   await terminal.sees(/The assistant answers again\.[^]*Шукаю/);
   proxy.freeze(true);
   await terminal.sees(/Шукаю\nThe assistant has not answered for 3 s/);
-  goOn.resolve();
+  slowModel.resolve();
   proxy.freeze(false);
   await terminal.sees(/Шукаю\n[^]*The assistant answers again\.\n[^]*, знайшов\.\n> $/);
-  goOn = Promise.withResolvers();
+  slowModel = Promise.withResolvers();
   terminal.type('/quit\n');
   assert.equal((await terminal.end()).status, 0);
 });
@@ -367,9 +502,9 @@ test('an answer continues after a lost connection without repetition', async () 
     /The connection was lost: the network broke or the assistant is away\. Reconnecting in 1 s\.\nReconnected\.\n/,
     'stderr',
   );
-  goOn.resolve();
+  slowModel.resolve();
   const { status, stdout } = await terminal.end();
-  goOn = Promise.withResolvers();
+  slowModel = Promise.withResolvers();
   assert.equal(status, 0);
   assert.equal(stdout, 'Шукаю, знайшов.\n');
 });

@@ -10,9 +10,7 @@ import {
   ChatError,
   type AnswerEvent,
 } from '@oselya/chat-client';
-import { converse } from '../../src/chat/converse.ts';
-
-const noSessions = () => Promise.resolve([]);
+import { converse } from '../src/chat/converse.ts';
 
 /** A conversation with a client of the test, at a terminal that the test types at. */
 function begin(
@@ -20,13 +18,19 @@ function begin(
   {
     sessionId,
     ended = new Promise(() => undefined),
-    sessions = noSessions,
-  }: { sessionId?: string; ended?: Promise<never>; sessions?: () => Promise<never[]> } = {},
+  }: { sessionId?: string; ended?: Promise<never> } = {},
 ) {
   const [stdin, stdout] = [new PassThrough(), new PassThrough()];
   const notices = { onMessage: (_line: string): void => undefined };
   const status = converse(
-    { client: client as ChatClient, ended, sessions, sessionId, profileId: undefined, notices },
+    {
+      client: client as ChatClient,
+      ended,
+      listSessions: () => Promise.resolve([]),
+      sessionId,
+      profileId: undefined,
+      notices,
+    },
     { stdin, stdout, env: { NO_COLOR: '1' } } as never,
   );
   return { stdin, stdout, status, notices };

@@ -1,20 +1,12 @@
 import { clearLine, cursorTo, type Interface } from 'node:readline';
-import { type Writable } from 'node:stream';
-import {
-  type StreamedAnswer,
-  type MemoryChange,
-  type Message,
-  type ToolCallInfo,
-  type AnswerEvent,
-} from '@oselya/chat-client';
-import { type Output } from '../command.ts';
+import { styleText } from 'node:util';
+import type { AnswerEvent, MemoryChange, Message, StreamedAnswer } from '@oselya/chat-client';
+import type { Output } from '../command.ts';
 import { oneLine, printableJson, printableText } from '../terminal.ts';
 
 /** Output of an answer. */
 export type Screen = {
-  /** Writes a part of the answer. */
   text: (text: string) => void;
-  /** Writes a line about a step or a failure. */
   note: (line: string) => void;
 };
 
@@ -62,13 +54,19 @@ export async function showAnswer(
       case 'tool.started':
         screen.note(`… ${oneLine(event.tool.title)}`);
         break;
-      case 'tool.finished':
-        screen.note(describeTool(event.tool));
-        if (event.tool.changes.length > 0) onChanged(event);
+      case 'tool.finished': {
+        const { status, title, summary, changes } = event.tool;
+        screen.note(`${status === 'done' ? '✓' : '✗'} ${oneLine(title)}: ${oneLine(summary)}`);
+        if (changes.length > 0) onChanged(event);
         break;
-      case 'message.completed':
+      }
+      case 'message.completed': {
         finish(event.message);
-        return endingOf(event.message, screen);
+        const outcome = getOutcome(event.message);
+        const note = OUTCOME_NOTES[outcome];
+        if (note !== undefined) screen.note(note);
+        return outcome;
+      }
       case 'error':
         finish(event.message);
         screen.note(`The answer failed: ${oneLine(event.problem.detail ?? event.problem.title)}`);
@@ -83,26 +81,34 @@ export async function showAnswerJson(
   answer: StreamedAnswer,
   print: (line: string) => void,
 ): Promise<AnswerOutcome> {
-  let ending: AnswerOutcome = 'failed';
+  let outcome: AnswerOutcome = 'failed';
   for await (const event of answer) {
     print(printableJson(event, 0));
-    if (event.type === 'message.completed') ending = endingOf(event.message);
+    if (event.type === 'message.completed') outcome = getOutcome(event.message);
   }
-  return ending;
+  return outcome;
+}
+
+const OUTCOME_NOTES: Readonly<Record<AnswerOutcome, string | undefined>> = {
+  completed: undefined,
+  cancelled: 'The answer was cancelled.',
+  cut: 'The answer was cut off because the assistant stopped.',
+  failed: 'The answer failed.',
+};
+
+function getOutcome({ status }: Message): AnswerOutcome {
+  if (status === undefined) return 'completed';
+  // A status unknown to this version counts as a failure.
+  return status === 'cancelled' || status === 'cut' ? status : 'failed';
 }
 
 /** Creates a writer of lines, which are dim on a terminal unless `NO_COLOR` is set (https://no-color.org). */
-export function createNoteWriter(
-  stream: Writable & { isTTY?: boolean },
-  env: NodeJS.ProcessEnv,
-): (line: string) => void {
+export function createNoteWriter(stream: Output, env: NodeJS.ProcessEnv): (line: string) => void {
   const isDim = stream.isTTY === true && !env['NO_COLOR'];
-  const [dim, plain] = isDim ? ['\u001B[2m', '\u001B[22m'] : ['', ''];
-  return (line) => void stream.write(`${dim}${line}${plain}\n`);
-}
-
-function describeTool({ title, status, summary }: ToolCallInfo & FinishedStep['tool']): string {
-  return `${status === 'done' ? '✓' : '✗'} ${oneLine(title)}: ${oneLine(summary)}`;
+  return (line) => {
+    const text = isDim ? styleText('dim', line, { validateStream: false }) : line;
+    stream.write(`${text}\n`);
+  };
 }
 
 /** Describes a change of the memory. */
@@ -113,66 +119,43 @@ export function describeChange({ category, key, value, previous }: MemoryChange)
   return `Remembered: ${fact}: ${oneLine(value)}${before}`;
 }
 
-const ENDINGS: Readonly<Record<string, AnswerOutcome>> = {
-  cancelled: 'cancelled',
-  cut: 'cut',
-  failed: 'failed',
-};
-
-const NOTES: Readonly<Record<AnswerOutcome, string | undefined>> = {
-  completed: undefined,
-  cancelled: 'The answer was cancelled.',
-  cut: 'The answer was cut off because the assistant stopped.',
-  failed: 'The answer failed.',
-};
-
-function endingOf({ status }: Message, screen?: Screen): AnswerOutcome {
-  // A status unknown to this version counts as a failure.
-  const ending = status === undefined ? 'completed' : (ENDINGS[status] ?? 'failed');
-  const note = NOTES[ending];
-  if (note !== undefined) screen?.note(note);
-  return ending;
-}
-
 /** Screen of a conversation. Output appears above the prompt and keeps the typed text. */
 export class ConversationScreen implements Screen {
   readonly #stdout: Output;
-  readonly #lines: Pick<Interface, 'prompt'>;
-  readonly #note: (line: string) => void;
-  /** Whether the prompt is visible. */
+  readonly #terminal: Pick<Interface, 'prompt'>;
+  readonly #writeNote: (line: string) => void;
   #hasPrompt = false;
-  /** Whether the last line is incomplete. */
   #isMidLine = false;
 
-  constructor(stdout: Output, lines: Pick<Interface, 'prompt'>, env: NodeJS.ProcessEnv) {
+  constructor(stdout: Output, terminal: Pick<Interface, 'prompt'>, env: NodeJS.ProcessEnv) {
     this.#stdout = stdout;
-    this.#lines = lines;
-    this.#note = createNoteWriter(stdout, env);
+    this.#terminal = terminal;
+    this.#writeNote = createNoteWriter(stdout, env);
   }
 
   text(text: string): void {
-    this.#write(() => {
+    this.#writeAbovePrompt(() => {
       this.#stdout.write(text);
       this.#isMidLine = !text.endsWith('\n');
     });
   }
 
   note(line: string): void {
-    this.#write(() => {
+    this.#writeAbovePrompt(() => {
       if (this.#isMidLine) this.#stdout.write('\n');
       this.#isMidLine = false;
-      this.#note(line);
+      this.#writeNote(line);
     });
   }
 
   /** Shows the prompt with the text typed so far. */
   prompt(): void {
     this.#hasPrompt = true;
-    this.#lines.prompt(true);
+    this.#terminal.prompt(true);
   }
 
   /** Updates the state after a typed line. The cursor is then below the prompt. */
-  entered(): void {
+  onEnter(): void {
     this.#hasPrompt = false;
   }
 
@@ -184,7 +167,7 @@ export class ConversationScreen implements Screen {
     this.#hasPrompt = false;
   }
 
-  #write(write: () => void): void {
+  #writeAbovePrompt(write: () => void): void {
     const hadPrompt = this.#hasPrompt;
     this.clearPrompt();
     write();

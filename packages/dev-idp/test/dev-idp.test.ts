@@ -1,0 +1,532 @@
+import assert from 'node:assert/strict';
+import { statSync, writeFileSync } from 'node:fs';
+import { test, type TestContext } from 'node:test';
+import { Browser, exchange, findUnusedUrl, getRedirectTarget, until } from '@oselya/testing';
+import { createDevIdp, sampleAccounts } from '../src/server.ts';
+import { loadKeys, openDatabase } from '../src/store.ts';
+import { createSignedHeaders, createWebhooks } from '../src/webhooks.ts';
+import {
+  assertEnded,
+  assertSigned,
+  authorization,
+  client,
+  errorOf,
+  openPicker,
+  pick,
+  postAsClient,
+  redeem,
+  redirectUri,
+  refresh,
+  SECRET,
+  send,
+  signIn,
+  signInToCode,
+  startIdp,
+  startReceiver,
+  storeFileFor,
+  tokensOf,
+  userInfo,
+} from './support.ts';
+
+const json = async (response: Response): Promise<Record<string, unknown>> =>
+  JSON.parse(await response.text());
+
+test('Discovery names the endpoints of the contract and publishes public keys only', async (t) => {
+  const { issuer } = await startIdp(t);
+  const document = await json(await send(`${issuer}/.well-known/openid-configuration`));
+  assert.equal(document['issuer'], issuer);
+  const endpoints = Object.entries(document).filter(([name]) => /_endpoint$|^jwks_uri$/.test(name));
+  assert.deepEqual(Object.fromEntries(endpoints), {
+    authorization_endpoint: `${issuer}/oauth/authorize`,
+    jwks_uri: `${issuer}/oauth/jwks`,
+    revocation_endpoint: `${issuer}/oauth/revoke`,
+    token_endpoint: `${issuer}/oauth/token`,
+    userinfo_endpoint: `${issuer}/oauth/userinfo`,
+  });
+  assert.deepEqual(document['code_challenge_methods_supported'], ['S256']);
+  const scopes = ['openid', 'email', 'profile', 'roles', 'permissions'];
+  assert.deepEqual(document['scopes_supported'], scopes);
+  const { keys } = await json(await send(`${issuer}/oauth/jwks`));
+  assert.deepEqual(
+    (keys as object[]).map((key) => Object.keys(key).toSorted()),
+    [['alg', 'e', 'kid', 'kty', 'n', 'use']],
+  );
+});
+
+test('A code gives tokens and the user data of the contract', async (t) => {
+  const { issuer } = await startIdp(t);
+  const { callback, verifier } = await signInToCode(issuer);
+  assert.equal(callback.origin + callback.pathname, redirectUri);
+  assert.equal(callback.searchParams.get('state'), 'state-1');
+  const tokens = await tokensOf(await redeem(issuer, callback, verifier));
+  assert.equal(tokens.expires_in, 300);
+  const [olena] = sampleAccounts;
+  assert.deepEqual(await json(await userInfo(issuer, tokens)), {
+    sub: 'u-olena',
+    email: 'olena@example.test',
+    profile: { display_name: 'Olena Koval' },
+    client_access_list: [
+      {
+        client_id: 'oselya',
+        role_ids: olena?.role_ids,
+        permission_ids: olena?.permission_ids,
+      },
+    ],
+  });
+});
+
+test('User data contains the requested scopes only', async (t) => {
+  const { issuer } = await startIdp(t);
+  const browser = new Browser();
+  const { url, verifier } = authorization(issuer, { scope: 'openid roles' });
+  const picker = await openPicker(issuer, browser, url);
+  const callback = await pick(browser, picker, { account: 'u-taras' });
+  const tokens = await tokensOf(await redeem(issuer, callback, verifier));
+  assert.deepEqual(await json(await userInfo(issuer, tokens)), {
+    sub: 'u-taras',
+    client_access_list: [{ client_id: 'oselya', role_ids: ['svc_admin'] }],
+  });
+});
+
+test('An unknown address or client gets an error page without a redirect', async (t) => {
+  const { issuer } = await startIdp(t);
+  for (const [changes, message] of [
+    [{ redirect_uri: 'http://127.0.0.1:8000/elsewhere' }, /invalid_redirect_uri/],
+    [{ client_id: 'stranger' }, /invalid_client/],
+    [{ client_id: '<script>' }, /invalid_client/],
+  ] as const) {
+    const response = await new Browser().get(authorization(issuer, changes).url);
+    assert.equal(response.status, 400);
+    assert.equal(response.headers.get('location'), null);
+    assert.match(response.headers.get('content-security-policy') ?? '', /default-src 'none'/);
+    const html = await response.text();
+    assert.match(html, message);
+    assert.match(html, /<a href="http:\/\/127\.0\.0\.1:8000\/">Go to the application<\/a>/);
+    assert.doesNotMatch(html, /<script>/);
+  }
+});
+
+test('The next sign-in shows the accounts again', async (t) => {
+  const { issuer } = await startIdp(t);
+  const browser = new Browser();
+  await signIn(issuer, 'u-olena', browser);
+  assert.ok(!browser.cookieNames.includes('oselya_idp_session'));
+  const silent = authorization(issuer, { prompt: 'none' }).url;
+  const callback = await openPicker(issuer, browser, silent);
+  assert.equal(callback.searchParams.get('error'), 'login_required');
+  const picker = await openPicker(issuer, browser);
+  const other = await pick(browser, picker, { account: 'u-taras' });
+  assert.ok(other.searchParams.has('code'));
+});
+
+test('The sign-in page offers every account and rejects blocked and unknown ones', async (t) => {
+  const { idp, issuer } = await startIdp(t);
+  const browser = new Browser();
+  const picker = await openPicker(issuer, browser);
+  const response = await browser.get(picker);
+  assert.equal(response.headers.get('cache-control'), 'no-store');
+  const buttons = [
+    ...(await response.text()).matchAll(
+      /<button name="account" value="([^"]*)"\s*>\s*([^<]*?)\s*</g,
+    ),
+  ];
+  assert.deepEqual(
+    buttons.map(([, sub, name]) => [sub, name]),
+    [
+      ['u-olena', 'Olena Koval'],
+      ['u-taras', 'Taras Melnyk'],
+    ],
+  );
+  idp.setBlocked('u-olena', true);
+  const html = await (await browser.get(picker)).text();
+  assert.match(html, /<button name="account" value="u-olena"\s+disabled/);
+  const rejected: Record<string, string>[] = [{ account: 'u-olena' }, { account: 'u-x' }, {}];
+  for (const form of rejected) {
+    const answer = await browser.post(picker, form);
+    assert.equal(answer.status, 400);
+    assert.match(await answer.text(), /This account cannot sign in/);
+  }
+  const callback = await pick(browser, picker, { account: 'u-taras' });
+  assert.ok(callback.searchParams.has('code'));
+});
+
+test('A cancelled sign-in, or one of a blocked account, is access_denied', async (t) => {
+  const { idp, issuer } = await startIdp(t);
+  const browser = new Browser();
+  const cancelled = await pick(browser, await openPicker(issuer, browser), { action: 'cancel' });
+  const picker = await openPicker(issuer, browser);
+  const resume = getRedirectTarget(await browser.post(picker, { account: 'u-olena' }));
+  idp.setBlocked('u-olena', true);
+  const blocked = getRedirectTarget(await browser.get(resume));
+  for (const callback of [cancelled, blocked]) {
+    assert.equal(callback.origin + callback.pathname, redirectUri);
+    assert.equal(callback.searchParams.get('error'), 'access_denied');
+    assert.equal(callback.searchParams.get('state'), 'state-1');
+    assert.equal(callback.searchParams.get('code'), null);
+  }
+});
+
+test('A sign-in in another browser and a finished one have an explanation', async (t) => {
+  const { issuer } = await startIdp(t);
+  const browser = new Browser();
+  const picker = await openPicker(issuer, browser);
+  const stranger = new Browser();
+  const lost = [await stranger.get(picker), await stranger.post(picker, { account: 'u-olena' })];
+  const resume = getRedirectTarget(await browser.post(picker, { account: 'u-olena' }));
+  await browser.get(resume);
+  lost.push(await browser.post(picker, { account: 'u-olena' }));
+  for (const response of lost) {
+    assert.equal(response.status, 400);
+    assert.match(await response.text(), /no longer open[^]*Go to the application/);
+  }
+  const resumed = await browser.get(resume);
+  assert.equal(resumed.status, 400);
+  assert.match(await resumed.text(), /request was rejected[^]*Go to the application/);
+});
+
+test('A second use of a code ends its tokens', async (t) => {
+  const { issuer } = await startIdp(t);
+  const { callback, verifier } = await signInToCode(issuer);
+  const tokens = await tokensOf(await redeem(issuer, callback, verifier));
+  const answer = await redeem(issuer, callback, verifier);
+  assert.deepEqual(await errorOf(answer), [400, 'invalid_grant']);
+  await assertEnded(issuer, tokens);
+});
+
+test('Tokens need the client secret, by HTTP Basic or in the body', async (t) => {
+  const { issuer } = await startIdp(t);
+  const { refresh_token } = await signIn(issuer);
+  const form = { grant_type: 'refresh_token', refresh_token };
+  const post = (fields: Record<string, string>, headers: Record<string, string> = {}) =>
+    send(`${issuer}/oauth/token`, {
+      method: 'POST',
+      headers,
+      body: new URLSearchParams({ ...form, ...fields }),
+    });
+  const basic = { authorization: `Basic ${btoa('oselya:wrong')}` };
+  const wrong = await post({ client_id: client.id, client_secret: 'wrong' });
+  for (const answer of [wrong, await post({}, basic)]) {
+    assert.deepEqual(await errorOf(answer), [401, 'invalid_client']);
+  }
+  const right = await post({ client_id: client.id, client_secret: client.secret });
+  assert.equal(right.status, 200);
+});
+
+test('A second use of a rotated refresh token ends the sign-in', async (t) => {
+  const { issuer } = await startIdp(t);
+  const first = await signIn(issuer);
+  const second = await tokensOf(await refresh(issuer, first));
+  assert.notEqual(second.refresh_token, first.refresh_token);
+  assert.equal((await userInfo(issuer, second)).status, 200);
+  assert.deepEqual(await errorOf(await refresh(issuer, first)), [400, 'invalid_grant']);
+  await assertEnded(issuer, second);
+});
+
+test('Concurrent refreshes with one token redeem it once', async (t) => {
+  const { issuer } = await startIdp(t);
+  const tokens = await signIn(issuer);
+  const answers = await Promise.all(Array.from({ length: 8 }, () => refresh(issuer, tokens)));
+  const accepted = answers.filter(({ status }) => status === 200);
+  assert.equal(accepted.length, 1);
+  for (const answer of answers) {
+    if (answer.status === 200) await assertEnded(issuer, await tokensOf(answer));
+    else assert.deepEqual(await errorOf(answer), [400, 'invalid_grant']);
+  }
+});
+
+test('A revocation ends one sign-in', async (t) => {
+  const { issuer } = await startIdp(t);
+  const [one, other] = [await signIn(issuer), await signIn(issuer)];
+  const answer = await postAsClient(issuer, '/oauth/revoke', { token: one.refresh_token });
+  assert.equal(answer.status, 200);
+  await assertEnded(issuer, one);
+  assert.equal((await userInfo(issuer, other)).status, 200);
+});
+
+test('Tokens expire, and a refresh does not prolong a sign-in', async (t) => {
+  t.mock.timers.enable({ apis: ['Date'], now: Date.now() });
+  const { issuer } = await startIdp(t, { accessTokenSeconds: 20, refreshTokenSeconds: 100 });
+  const first = await signIn(issuer);
+  assert.equal(first.expires_in, 20);
+  t.mock.timers.tick(19_000);
+  assert.equal((await userInfo(issuer, first)).status, 200);
+  t.mock.timers.tick(2_000);
+  assert.deepEqual(await errorOf(await userInfo(issuer, first)), [401, 'invalid_token']);
+  t.mock.timers.tick(39_000);
+  const second = await tokensOf(await refresh(issuer, first));
+  t.mock.timers.tick(41_000);
+  assert.deepEqual(await errorOf(await refresh(issuer, second)), [400, 'invalid_grant']);
+});
+
+test('The server listens on loopback and answers only requests to its name', async (t) => {
+  const idp = await createDevIdp({ issuer: 'http://127.0.0.1:8002', client });
+  await assert.rejects(idp.app.listen({ host: '0.0.0.0', port: 0 }), /this machine only/);
+  await assert.rejects(async () => idp.app.listen({ port: 0, host: '' }), /this machine only/);
+  await idp.close();
+  const remote = createDevIdp({ issuer: 'http://192.0.2.1:8002', client });
+  await assert.rejects(remote, /^RangeError: .*"192\.0\.2\.1"/);
+  const { issuer } = await startIdp(t);
+  const { host } = new URL(issuer);
+  const get = (hosts: string[]) => {
+    const headers = [...hosts.map((name) => `host: ${name}`), 'connection: close'];
+    return exchange(issuer, `GET / HTTP/1.1\r\n${headers.join('\r\n')}\r\n\r\n`);
+  };
+  const rebound = await get(['rebound.example']);
+  assert.equal(rebound.status, 421);
+  assert.match(rebound.text, new RegExp(`answers at ${issuer} only`));
+  assert.equal((await get([host, host])).status, 400);
+  assert.equal((await get([host])).status, 200);
+});
+
+test('Sign-ins, keys and changed accounts survive a restart', async (t) => {
+  const [issuer, storeFile] = [await findUnusedUrl(), storeFileFor(t)];
+  const before = await startIdp(t, { issuer, storeFile });
+  const tokens = await signIn(issuer);
+  const keysOf = async () => (await send(`${issuer}/oauth/jwks`)).text();
+  const keys = await keysOf();
+  before.idp.setAccess('u-olena', { role_ids: ['svc_admin'], permission_ids: [] });
+  before.idp.setBlocked('u-taras', true);
+  await before.idp.close();
+  const { idp } = await startIdp(t, { issuer, storeFile });
+  assert.equal((await userInfo(issuer, tokens)).status, 200);
+  assert.equal((await refresh(issuer, tokens)).status, 200);
+  assert.equal(await keysOf(), keys);
+  assert.deepEqual(
+    idp.accounts.map(({ role_ids, blocked }) => [role_ids, blocked]),
+    [
+      [['svc_admin'], false],
+      [['svc_admin'], true],
+    ],
+  );
+});
+
+test('The store is readable only by its owner, and all processes share its keys', async (t) => {
+  const file = storeFileFor(t);
+  const [one, other] = [openDatabase(file), openDatabase(file)];
+  const [first, second] = await Promise.all([loadKeys(one), loadKeys(other)]);
+  assert.deepEqual(first, second);
+  for (const path of [file, `${file}-wal`]) assert.equal(statSync(path).mode & 0o777, 0o600);
+  one.close();
+  other.close();
+  writeFileSync(file, 'not a database '.repeat(100));
+  assert.throws(() => openDatabase(file), /cannot use its store/);
+});
+
+/** Starts a provider that sends its events to a receiver. */
+async function startWithReceiver(t: TestContext) {
+  const receiver = await startReceiver();
+  return { ...(await startIdp(t, { webhook: receiver.webhook })), receiver };
+}
+
+type Form = Record<string, string> | [string, string][];
+
+/** Sends a form as a browser does from the provider's own page. */
+function post(issuer: string, path: string, form: Form = {}, headers = {}): Promise<Response> {
+  const own = { origin: issuer, 'sec-fetch-site': 'same-origin', ...headers };
+  const body = new URLSearchParams(form);
+  return new Browser().fetch(`${issuer}/control/${path}`, { method: 'POST', headers: own, body });
+}
+
+/** Sends a form, and returns the page that its answer leads to. */
+async function submit(issuer: string, path: string, form: Form = {}): Promise<string> {
+  const answer = await post(issuer, path, form);
+  assert.equal(answer.status, 303, await answer.text());
+  return (await send(getRedirectTarget(answer))).text();
+}
+
+/** Returns the text between the tags, with single spaces. */
+const textOf = (html: string) =>
+  html
+    .replaceAll(/<style>[^]*<\/style>|<[^>]*>/g, ' ')
+    .replaceAll(/\s+/g, ' ')
+    .trim();
+
+const noticeOf = (html: string) =>
+  textOf(/<div class="notice"[^]*?<\/div>/.exec(html)?.[0] ?? '(none)');
+
+test('Blocking an account ends its sign-ins', async (t) => {
+  const { idp, issuer, receiver } = await startWithReceiver(t);
+  const [olena, taras] = [await signIn(issuer), await signIn(issuer, 'u-taras')];
+  const form = { account: 'u-olena' };
+  assert.equal(
+    noticeOf(await submit(issuer, 'block', form)),
+    'Olena Koval is blocked, and all sign-ins of the account are over. user.blocked delivered: answered 200',
+  );
+  assert.equal(idp.accounts[0]?.blocked, true);
+  await assertEnded(issuer, olena);
+  assert.equal((await userInfo(issuer, taras)).status, 200);
+  const notices = [
+    noticeOf(await submit(issuer, 'block', form)),
+    noticeOf(await submit(issuer, 'unblock', form)),
+    noticeOf(await submit(issuer, 'unblock', form)),
+  ];
+  assert.deepEqual(notices, [
+    'Olena Koval was blocked already.',
+    'Olena Koval can sign in again. user.unblocked delivered: answered 200',
+    'Olena Koval was not blocked.',
+  ]);
+  await assertEnded(issuer, olena);
+  assert.equal((await userInfo(issuer, await signIn(issuer))).status, 200);
+  assert.deepEqual(receiver.events(), [
+    ['user.blocked', 'u-olena'],
+    ['user.unblocked', 'u-olena'],
+  ]);
+  for (const message of receiver.requests) assertSigned(message, SECRET);
+});
+
+test('Sign-ins of one account or of all can be ended', async (t) => {
+  const { issuer, receiver } = await startWithReceiver(t);
+  const [olena, taras] = [await signIn(issuer), await signIn(issuer, 'u-taras')];
+  const html = await submit(issuer, 'revoke-sessions', { account: 'u-olena' });
+  assert.match(noticeOf(html), /^All sign-ins of Olena Koval are over\. session\.revoked/);
+  await assertEnded(issuer, olena);
+  assert.equal((await userInfo(issuer, taras)).status, 200);
+  const page = await submit(issuer, 'log-out-everybody');
+  assert.match(noticeOf(page), /^Everybody is logged out\. auth\.global_logout/);
+  await assertEnded(issuer, taras);
+  assert.deepEqual(receiver.events(), [
+    ['session.revoked', 'u-olena'],
+    ['auth.global_logout', undefined],
+  ]);
+  assert.equal((await userInfo(issuer, await signIn(issuer))).status, 200);
+});
+
+test('A form sets the roles and permissions of its checkboxes', async (t) => {
+  const { idp, issuer, receiver } = await startWithReceiver(t);
+  const tokens = await signIn(issuer);
+  const form: [string, string][] = [
+    ['account', 'u-olena'],
+    ['role', 'svc_user'],
+    ['role', 'svc_admin'],
+    ['permission', 'svc.debug.access'],
+  ];
+  assert.match(
+    noticeOf(await submit(issuer, 'access', form)),
+    /^Roles and permissions of Olena Koval are saved\. client\.roles_changed delivered: .* client\.permissions_changed delivered/,
+  );
+  const data: { client_access_list: unknown } = JSON.parse(
+    await (await userInfo(issuer, tokens)).text(),
+  );
+  const access = { role_ids: ['svc_user', 'svc_admin'], permission_ids: ['svc.debug.access'] };
+  assert.deepEqual(data.client_access_list, [{ client_id: 'oselya', ...access }]);
+  const again = await submit(issuer, 'access', form);
+  assert.equal(noticeOf(again), 'Roles and permissions of Olena Koval are unchanged.');
+  await submit(issuer, 'access', { account: 'u-olena' });
+  assert.deepEqual([idp.accounts[0]?.role_ids, idp.accounts[0]?.permission_ids], [[], []]);
+  assert.equal(receiver.events().length, 4);
+});
+
+test('A notice appears once and does not wait for a receiver that hangs', async (t) => {
+  const receiver = await startReceiver(['silence']);
+  const { issuer } = await startIdp(t, { webhook: receiver.webhook });
+  const location = getRedirectTarget(await post(issuer, 'log-out-everybody'));
+  const notice = noticeOf(await (await send(location)).text());
+  assert.match(notice, /auth\.global_logout being delivered: no answer yet$/);
+  assert.equal(noticeOf(await (await send(location)).text()), '(none)');
+});
+
+async function assertRejected(answer: Response, status: number, said: RegExp) {
+  assert.equal(answer.status, status);
+  assert.match(answer.headers.get('content-security-policy') ?? '', /default-src 'none'/);
+  const html = await answer.text();
+  assert.match(html, /Nothing was changed/);
+  assert.match(html, said);
+}
+
+const PATHS = ['block', 'unblock', 'revoke-sessions', 'access', 'log-out-everybody'];
+
+test('An invalid form, or one of another origin, changes nothing', async (t) => {
+  const { idp, issuer, receiver } = await startWithReceiver(t);
+  const tokens = await signIn(issuer);
+  const before = idp.accounts;
+  const elsewhere = { 'sec-fetch-site': 'cross-site', origin: issuer };
+  for (const path of PATHS) {
+    const answer = await post(issuer, path, { account: 'u-olena' }, elsewhere);
+    await assertRejected(answer, 403, /another address/);
+  }
+  for (const path of PATHS.slice(0, 4)) {
+    const answer = await post(issuer, path, { account: '<b>nobody' });
+    await assertRejected(answer, 404, /no account “&#60;b&#62;nobody”/);
+    await assertRejected(await post(issuer, path), 400, /account/);
+  }
+  const unknownRole = await post(issuer, 'access', { account: 'u-olena', role: 'root' });
+  await assertRejected(unknownRole, 400, /role/);
+  const large = await post(issuer, 'block', { account: 'x'.repeat(20_000) });
+  await assertRejected(large, 413, /too large/);
+  assert.deepEqual(idp.accounts, before);
+  assert.equal((await userInfo(issuer, tokens)).status, 200);
+  await idp.webhooksSettled();
+  assert.deepEqual([idp.deliveries, receiver.requests], [[], []]);
+});
+
+const QUICK = { retryDelaysMs: [1, 1, 1], timeoutMs: 5000 };
+
+test('Events are signed messages that arrive in their order', async () => {
+  const { webhook, requests, events } = await startReceiver([500, 500, 400]);
+  const webhooks = createWebhooks(webhook, QUICK);
+  const { id, occurred_at } = webhooks.send('user.blocked', 'u-1');
+  webhooks.send('user.unblocked', 'u-1');
+  webhooks.send('auth.global_logout');
+  await webhooks.settled();
+  const names = events().map(([event]) => event);
+  const blocked = ['user.blocked', 'user.blocked', 'user.blocked'];
+  assert.deepEqual(names, [...blocked, 'user.unblocked', 'auth.global_logout']);
+  for (const message of requests) assertSigned(message, SECRET);
+  for (const { headers, body } of requests.slice(0, 3)) {
+    assert.equal(headers['webhook-id'], id);
+    assert.deepEqual(body, { event: 'user.blocked', user_id: 'u-1', occurred_at });
+  }
+  assert.deepEqual(Object.keys(Object(requests.at(-1)?.body)), ['event', 'occurred_at']);
+});
+
+const scripts: [script: (number | 'silence')[], attempts: number, state: string, detail: string][] =
+  [
+    [[204], 1, 'delivered', 'answered 204'],
+    [[500, 503], 3, 'delivered', 'answered 200'],
+    [[408, 429, 425], 4, 'delivered', 'answered 200'],
+    [[500, 500, 500, 502], 4, 'failed', 'answered 502'],
+    [[400], 1, 'failed', 'answered 400'],
+    [[302], 1, 'failed', 'answered 302'],
+    [['silence', 'silence', 'silence', 'silence'], 4, 'failed', 'no answer in time'],
+  ];
+test('An event is retried after outages and not after rejections', async () => {
+  for (const [script, ...expected] of scripts) {
+    const { webhook } = await startReceiver(script);
+    const timeoutMs = script[0] === 'silence' ? 20 : 5000;
+    const webhooks = createWebhooks(webhook, { ...QUICK, timeoutMs });
+    const { attempts, state, detail } = await settled(webhooks);
+    assert.deepEqual([attempts, state, detail], expected);
+  }
+  const unreachable = createWebhooks({ url: await findUnusedUrl(), secret: SECRET }, QUICK);
+  const { attempts, detail } = await settled(unreachable);
+  assert.deepEqual([attempts, detail], [4, 'cannot be reached (ECONNREFUSED)']);
+  assert.equal((await settled(createWebhooks())).detail, 'no webhook is set up');
+});
+
+async function settled(webhooks: ReturnType<typeof createWebhooks>) {
+  const delivery = webhooks.send('session.revoked', 'u-1');
+  await webhooks.settled();
+  return delivery;
+}
+
+test('Events fail when the provider stops', async () => {
+  const { webhook, requests } = await startReceiver(['silence']);
+  const webhooks = createWebhooks(webhook, { timeoutMs: 600_000, retryDelaysMs: [600_000] });
+  const waiting = [webhooks.send('user.blocked', 'u-1'), webhooks.send('user.unblocked', 'u-1')];
+  await until('the first attempt', () => requests.length === 1);
+  await webhooks.close();
+  for (const { state, detail } of waiting) {
+    assert.deepEqual([state, detail], ['failed', 'the provider was stopped']);
+  }
+  assert.equal(requests.length, 1);
+});
+
+test('A signature equals the example of Standard Webhooks', () => {
+  const key = Buffer.from('MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw', 'base64');
+  const { 'webhook-signature': signature } = createSignedHeaders(key, {
+    id: 'msg_p5jXN8AQM9LWM0D4loKWxJek',
+    timestamp: 1_614_265_330,
+    body: '{"test": 2432232314}',
+  });
+  assert.equal(signature, 'v1,g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE=');
+});
