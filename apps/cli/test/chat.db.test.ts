@@ -86,8 +86,8 @@ class Terminal {
   /** @param input Standard input. Undefined for a terminal. */
   constructor(args: string[], env: Record<string, string>, input?: string) {
     const [stdout, stderr] = [new PassThrough(), new PassThrough()];
-    stdout.on('data', (chunk) => (this.#out += String(chunk)));
-    stderr.on('data', (chunk) => (this.#errors += String(chunk)));
+    stdout.on('data', (data) => (this.#out += String(data)));
+    stderr.on('data', (data) => (this.#errors += String(data)));
     this.#stdin.isTTY = input === undefined;
     if (input !== undefined) this.#stdin.end(input);
     this.status = run(['chat', '--no-browser', ...args], {

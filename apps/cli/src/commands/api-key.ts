@@ -32,7 +32,10 @@ export function addApiKeyCommand(program: Command, context: Context): void {
     .option(
       '--source <slugs...>',
       'the sources it may send for; any when not given',
-      (value: string, earlier: string[] = []) => [...earlier, parseSourceSlug(value)],
+      (value: string, earlier: string[] | undefined) => [
+        ...(earlier ?? []),
+        parseSourceSlug(value),
+      ],
     )
     .action((name: string, { scope: scopes, source: sources }: CreateOptions) =>
       withKeys(context, async (keys) => {

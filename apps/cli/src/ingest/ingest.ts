@@ -81,7 +81,7 @@ export async function ingestFile(options: IngestOptions, context: Context): Prom
       progress.clear();
       print(description);
     },
-    onProgress: progress.advance,
+    onProgress: (records, end) => progress.advance(records, end),
   });
   const { counts, hasGivenUp } = result;
   if (result.error === undefined && !hasGivenUp) progress.complete(counts.read);

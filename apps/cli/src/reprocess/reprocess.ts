@@ -201,9 +201,8 @@ async function processListings<Listing extends { listingId: number }>(
 /** Opens a queue of values in an unlinked file, because the values may not fit into memory. */
 async function openSpool<Value>() {
   const folder = await mkdtemp(join(tmpdir(), 'oselya-'));
-  const file = await open(join(folder, 'values.jsonl'), 'wx+').finally(() =>
-    rm(folder, { recursive: true }),
-  );
+  const file = await open(join(folder, 'values.jsonl'), 'wx+');
+  await rm(folder, { recursive: true });
   return {
     // `readLines` also splits at U+2028 and U+2029, which printableJson escapes.
     add: (value: Value) => file.appendFile(`${printableJson(value, 0)}\n`),
