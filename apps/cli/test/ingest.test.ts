@@ -38,7 +38,7 @@ async function ingest(
     { COLLECTOR_URL: collector.url },
     toChunks(content, chunkSize),
   );
-  return { ...result, payloads: payloads.map(({ source_slug: _, ...payload }) => payload) };
+  return { ...result, payloads: payloads.map(({ source_slug: _source, ...payload }) => payload) };
 }
 
 const CSV = ['--format', 'csv'];
@@ -181,7 +181,9 @@ suite('reading', () => {
     for (const [content, args, expected] of unreadable) {
       const { status, stderr, payloads: sent } = await ingest(content, args, 100_000);
       assert.equal(status, 1);
-      const [line = '', ...others] = stderr.split('\n').filter((text) => /^oselya: /.test(text));
+      const [line = '', ...others] = stderr
+        .split('\n')
+        .filter((text) => text.startsWith('oselya: '));
       assert.match(line, expected);
       assert.deepEqual([others, sent], [[], []], line);
     }

@@ -342,7 +342,7 @@ const readRows = async ({ db }: Database<Tables>) => ({
 });
 
 test('legacy data is assigned after a dry run, and only once', async () => {
-  const before = await useDatabase(async (database) => {
+  const unchanged = await useDatabase(async (database) => {
     const { db } = database;
     await db
       .insertInto('svc_users')
@@ -375,7 +375,7 @@ test('legacy data is assigned after a dry run, and only once', async () => {
 
   const dry = oselya(['assign-legacy', 'u-1', '--dry-run']);
   assert.equal(dry.status, 0, dry.stderr);
-  assert.deepEqual(await useDatabase(readRows), before);
+  assert.deepEqual(await useDatabase(readRows), unchanged);
 
   const done = oselya(['assign-legacy', 'u-1']);
   assert.equal(done.status, 0, done.stderr);

@@ -197,18 +197,18 @@ test('Tokens need the client secret, by HTTP Basic or in the body', async (t) =>
   const { issuer } = await startIdp(t);
   const { refresh_token } = await signIn(issuer);
   const form = { grant_type: 'refresh_token', refresh_token };
-  const post = (fields: Record<string, string>, headers: Record<string, string> = {}) =>
+  const refreshWith = (fields: Record<string, string>, headers: Record<string, string> = {}) =>
     send(`${issuer}/oauth/token`, {
       method: 'POST',
       headers,
       body: new URLSearchParams({ ...form, ...fields }),
     });
   const basic = { authorization: `Basic ${btoa('oselya:wrong')}` };
-  const wrong = await post({ client_id: client.id, client_secret: 'wrong' });
-  for (const answer of [wrong, await post({}, basic)]) {
+  const wrong = await refreshWith({ client_id: client.id, client_secret: 'wrong' });
+  for (const answer of [wrong, await refreshWith({}, basic)]) {
     assert.deepEqual(await errorOf(answer), [401, 'invalid_client']);
   }
-  const right = await post({ client_id: client.id, client_secret: client.secret });
+  const right = await refreshWith({ client_id: client.id, client_secret: client.secret });
   assert.equal(right.status, 200);
 });
 

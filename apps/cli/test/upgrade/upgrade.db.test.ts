@@ -67,18 +67,18 @@ async function request<Answer>(path: string, body?: object): Promise<Answer> {
   return (await response.json()) as Answer;
 }
 
-async function rows<Row>(query: string): Promise<Row[]> {
-  return (await sql.raw<Row>(query).execute(database.db)).rows;
+async function query<Row>(statement: string): Promise<Row[]> {
+  return (await sql.raw<Row>(statement).execute(database.db)).rows;
 }
 
 type Raw = { id: number; status: string; listing_id: number };
 
 test('a pending payload of the earlier version is processed', async () => {
   const waiting = `select id, status, listing_id from raw_data where external_id = 'waiting'`;
-  let [raw] = await rows<Raw>(waiting);
+  let [raw] = await query<Raw>(waiting);
   for (let tries = 0; tries < 600 && raw?.status !== 'completed'; tries += 1) {
     await new Promise((resolve) => setTimeout(resolve, 100));
-    [raw] = await rows<Raw>(waiting);
+    [raw] = await query<Raw>(waiting);
   }
   assert.equal(raw?.status, 'completed');
   const listing = await request<Record<string, unknown>>(`/listings/${raw.listing_id}`);
@@ -89,7 +89,7 @@ test('a pending payload of the earlier version is processed', async () => {
 });
 
 test('search finds an earlier listing by words and by meaning, with its history', async () => {
-  const [earlier] = await rows<{ id: number; title: string }>(
+  const [earlier] = await query<{ id: number; title: string }>(
     `select listing_id as id, listing->>'title' as title from listing_snapshots
      where changes <> '{}' order by id limit 1`,
   );
@@ -109,17 +109,17 @@ test('search finds an earlier listing by words and by meaning, with its history'
 });
 
 test('sessions, messages, facts and saved searches are kept, and legacy data is assigned', async () => {
-  const [session] = await rows(`select name, pinned from conversation_sessions where id = 'c-1'`);
+  const [session] = await query(`select name, pinned from conversation_sessions where id = 'c-1'`);
   assert.deepEqual(session, { name: 'Квартира у Львові', pinned: true });
-  const messages = await rows(`select id from conversation_messages order by position`);
+  const messages = await query(`select id from conversation_messages order by position`);
   assert.deepEqual(messages, [{ id: 'm-1' }, { id: 'm-2' }, { id: 'm-3' }]);
-  const [signIn] = await rows(`select user_id from user_auth_sessions`);
+  const [signIn] = await query(`select user_id from user_auth_sessions`);
   assert.deepEqual(signIn, { user_id: 'u-olena' });
-  const [search] = await rows(`select search from saved_searches`);
+  const [search] = await query(`select search from saved_searches`);
   assert.deepEqual(search, { search: { query: 'квартира', city: 'Львів' } });
   const report = await assistant.assignLegacy(database, { userId: 'u-olena', dryRun: false });
   assert.ok(report);
-  const facts = await rows(`select key, user_id from memory_facts order by key`);
+  const facts = await query(`select key, user_id from memory_facts order by key`);
   assert.deepEqual(facts, [
     { key: 'city', user_id: 'u-olena' },
     { key: 'pets', user_id: 'u-olena' },
