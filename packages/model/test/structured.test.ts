@@ -65,14 +65,6 @@ suite('the request', () => {
   });
 });
 
-test('An answer needs neither usage nor model name', async (t) => {
-  const choices = [{ message: { role: 'assistant', content: FLAT }, finish_reason: 'stop' }];
-  const { client } = await startScene(t, [{ body: { choices } }]);
-  const { usage, model } = await ask(client);
-  assert.deepEqual(usage, { calls: 1, inputTokens: null, outputTokens: null });
-  assert.equal(model, 'qwen3:4b');
-});
-
 suite('the repair', () => {
   test('A repair sends the answer and its problems back', async (t) => {
     const wrong = '{"city":"Львів","price":"52 000"}';
@@ -121,12 +113,6 @@ suite('an unusable answer', () => {
     assert.deepEqual(outcomes(), ['MODEL_TRUNCATED']);
   });
 
-  test('A filtered answer is not requested again', async (t) => {
-    const { client, server } = await startScene(t, [chat('', 'content_filter')]);
-    await failsWith(ask(client), 'MODEL_REFUSED');
-    assert.equal(server.requests.length, 1);
-  });
-
   const unreadable: [name: string, body: unknown, said: RegExp][] = [
     ['garbage', '{"choices": [', /not JSON.*MODEL_BASE_URL/],
     ['a page', '<!doctype html><title>Open WebUI</title>', /not JSON.*MODEL_BASE_URL/],
@@ -157,23 +143,6 @@ suite('rejected response format', () => {
       assert.match(String(bodies[1]?.messages[0]?.content), /JSON Schema/);
     });
   }
-
-  test('Concurrent requests with a rejected response format are each repeated without it', async (t) => {
-    const asking = Promise.withResolvers<void>();
-    let sent = 0;
-    const { client, server } = await startScene(t, [
-      async ({ body }) => {
-        if (Object(body).response_format === undefined) return chat(FLAT);
-        sent += 1;
-        if (sent === 3) asking.resolve();
-        await asking.promise;
-        return rejections[0] ?? 'reset';
-      },
-    ]);
-    const answers = await Promise.all([ask(client), ask(client), ask(client)]);
-    for (const { value } of answers) assert.deepEqual(value, FLAT_VALUE);
-    assert.equal(server.requests.length, 6);
-  });
 });
 
 suite('validation of answers', () => {

@@ -245,21 +245,6 @@ test('An aborted or too large upload stores nothing', async () => {
   assert.equal(await countFiles(), 0);
 });
 
-test('Concurrent uploads of one file store one of them whole', async () => {
-  const contents = Array.from({ length: 12 }, (_, index) => Buffer.alloc(50_000 + index, index));
-  const answers = await Promise.all(
-    contents.map((content, index) =>
-      upload(index % 2 === 0 ? app : second, owner, path('a'), { content }),
-    ),
-  );
-  const isNew = answers.filter(({ statusCode }) => statusCode === 201);
-  assert.equal(isNew.length, 1);
-  const stored = (await owner.get(path('a'))).rawPayload;
-  assert.ok(stored.equals(contents[stored[0] ?? 0] ?? Buffer.alloc(0)));
-  const [file] = (await owner.get('/sessions/s/files')).json();
-  assert.deepEqual([file.size_bytes, file.sha256], [stored.length, hash('sha256', stored)]);
-});
-
 test('A session has at most a hundred files', async () => {
   const content = Buffer.from('x');
   const rows = Array.from({ length: 98 }, (_, index) => ({
