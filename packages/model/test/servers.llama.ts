@@ -135,9 +135,7 @@ test('Concurrent answers that exceed the shared context fail with that reason, a
     (sharing: ModelClient) => Array.fromAsync(sharing.streamChat(stream)),
   ]) {
     const sharing = clientOf({ baseUrl: shared.url });
-    const reasons = await Promise.all(
-      Array.from({ length: 8 }, () => reasonOf(ask(sharing))),
-    );
+    const reasons = await Promise.all(Array.from({ length: 8 }, () => reasonOf(ask(sharing))));
     assert.ok(
       reasons.some((reason) => /^ModelError: .*context size has been exceeded/i.test(reason ?? '')),
       reasons.join('\n'),

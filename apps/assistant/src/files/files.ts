@@ -101,14 +101,29 @@ export function createFiles({
     ): Promise<{ file: FileInfo; isNew: boolean }> {
       const { sessionId } = key;
       const scope = accessScope(user);
-      const mediaType = await detectMediaType(content);
+      const media_type = await detectMediaType(content);
       return db.transaction().execute(async (trx) => {
         const { userId } = await requireSession(trx, { sessionId, scope });
         if (userId !== null) await lockOwner(trx, userId);
         const session = await lockSession(trx, { sessionId, scope });
         if (session === undefined) throw problem('session_not_found');
         const isNew = await checkRoom(trx, { ...key, userId }, content.length);
-        const file = await storeFile(trx, { ...key, content, mediaType });
+        const values = {
+          size_bytes: content.length,
+          sha256: hash('sha256', content),
+          content,
+          media_type,
+        };
+        const file = await trx
+          .insertInto('session_files')
+          .values({ session_id: sessionId, name: key.name, ...values })
+          .onConflict((conflict) =>
+            conflict
+              .columns(['session_id', 'name'])
+              .doUpdateSet({ ...values, updated_at: sql<Date>`now()` }),
+          )
+          .returning(infoColumns)
+          .executeTakeFirstOrThrow();
         await recordAccess(trx, 'others_data_changed', { user, ownerId: session.user_id, key });
         return { file, isNew };
       });
@@ -120,19 +135,15 @@ export function createFiles({
      */
     async deleteFile(user: User, key: FileKey): Promise<void> {
       const { sessionId, name } = key;
-      const scope = accessScope(user);
       await db.transaction().execute(async (trx) => {
-        const deleted = await trx
+        const { userId } = await requireSession(trx, { sessionId, scope: accessScope(user) });
+        const { numDeletedRows } = await trx
           .deleteFrom('session_files')
-          .using('conversation_sessions')
-          .where('session_files.session_id', '=', sessionId)
-          .where('session_files.name', '=', name)
-          .whereRef('conversation_sessions.id', '=', 'session_files.session_id')
-          .where(whereOwnerInScope(scope))
-          .returning('conversation_sessions.user_id')
-          .executeTakeFirst();
-        if (deleted === undefined) throw await createNotFoundError(trx, sessionId, scope);
-        const access = { user, ownerId: deleted.user_id, key, deleted: true };
+          .where('session_id', '=', sessionId)
+          .where('name', '=', name)
+          .executeTakeFirstOrThrow();
+        if (numDeletedRows === 0n) throw problem('file_not_found');
+        const access = { user, ownerId: userId, key, deleted: true };
         await recordAccess(trx, 'others_data_changed', access);
       });
     },
@@ -145,7 +156,10 @@ export function createFiles({
   ): Promise<File> {
     const scope = accessScope(user, 'svc.files.read_all');
     const file = await find(scope);
-    if (file === undefined) throw await createNotFoundError(db, key.sessionId, scope);
+    if (file === undefined) {
+      await requireSession(db, { sessionId: key.sessionId, scope });
+      throw problem('file_not_found');
+    }
     await recordAccess(db, 'others_data_read', { user, ownerId: file.user_id, key });
     return file;
   }
@@ -201,11 +215,6 @@ function recordAccess(
   return recordOthersData(db, action, { actorId: user.id, ownerId, details });
 }
 
-async function createNotFoundError(db: Kysely<Tables>, sessionId: string, scope: AccessScope) {
-  await requireSession(db, { sessionId, scope });
-  return problem('file_not_found');
-}
-
 const mediaType = sql<string>`coalesce(session_files.media_type, ${UNKNOWN_TYPE})`.as('media_type');
 
 const infoColumns = [
@@ -255,29 +264,6 @@ function selectFile(
     .where('session_files.session_id', '=', sessionId)
     .where('session_files.name', '=', name)
     .where(whereOwnerInScope(scope));
-}
-
-function storeFile(
-  trx: Transaction<Tables>,
-  {
-    sessionId,
-    name,
-    content,
-    mediaType: media_type,
-  }: FileKey & { content: Buffer; mediaType: string },
-): Promise<FileInfo> {
-  const sha256 = hash('sha256', content);
-  const values = { size_bytes: content.length, sha256, content, media_type };
-  return trx
-    .insertInto('session_files')
-    .values({ session_id: sessionId, name, ...values })
-    .onConflict((conflict) =>
-      conflict
-        .columns(['session_id', 'name'])
-        .doUpdateSet({ ...values, updated_at: sql<Date>`now()` }),
-    )
-    .returning(infoColumns)
-    .executeTakeFirstOrThrow();
 }
 
 /** Determines the media type of a file by its content alone. */

@@ -100,11 +100,11 @@ export function createMemory({
     },
 
     /** Lists the latest facts of a user for a model's context. The caller records access to other users' facts. */
-    latestFacts: (userId: string): Promise<Fact[]> =>
+    listLatestFacts: (userId: string): Promise<Fact[]> =>
       listFacts(db, { userId }, { limit: MAX_CONTEXT_FACTS }),
 
     /** Returns the summary of a user, or an empty text. The caller records access to other users' summaries. */
-    summaryOf: async (userId: string): Promise<string> =>
+    readSummary: async (userId: string): Promise<string> =>
       (await findSummary(db, userId))?.summary ?? '',
 
     /**

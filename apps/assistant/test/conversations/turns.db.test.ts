@@ -601,7 +601,10 @@ test('A shutdown rejects messages, and cuts an answer that takes too long', asyn
     events: await openEventLog({ db, listen: stage.listen, log }),
     model: { streamChat },
     services: {
-      memory: { latestFacts: () => Promise.resolve([]), summaryOf: () => Promise.resolve('') },
+      memory: {
+        listLatestFacts: () => Promise.resolve([]),
+        readSummary: () => Promise.resolve(''),
+      },
     } as never,
     contextTokens: 8192,
     profiles: await openFolder(SHIPPED_PROFILES),

@@ -432,7 +432,7 @@ test('Texts of listings cannot change the layout of a digest, and link to web pa
 
 test('A listing is cheaper if its price falls in the same currency', () => {
   type Change = Parameters<typeof toCandidates>[0][number];
-  const change = (prices: (number | null)[], currencies: (string | null)[] = ['UAH', 'UAH']) => ({
+  const reprice = (prices: (number | null)[], currencies: (string | null)[] = ['UAH', 'UAH']) => ({
     listing_id: 1,
     source_slug: 'samples',
     kind: 'price_changed' as const,
@@ -442,18 +442,19 @@ test('A listing is cheaper if its price falls in the same currency', () => {
     currency_to: currencies[1] ?? null,
     changed_at: '2026-03-02T09:15:00.000Z',
   });
-  const returned: Change = { ...change([]), kind: 'returned' };
+  const returned: Change = { ...reprice([]), kind: 'returned' };
   const cases: [changes: Change[], expected: string | undefined][] = [
-    [[change([300, 250]), change([250, 200]), change([200, 220])], 'cheaper than 300'],
-    [[change([300, 250]), returned], 'new'],
-    [[returned, change([300, 250])], 'new'],
-    [[change([100, 100])], undefined],
-    [[change([null, 100])], undefined],
-    [[change([40_000, 1000], ['UAH', 'USD'])], undefined],
+    [[reprice([300, 250]), reprice([250, 200]), reprice([200, 220])], 'cheaper than 300'],
+    [[reprice([300, 250]), returned], 'new'],
+    [[returned, reprice([300, 250])], 'new'],
+    [[reprice([100, 100])], undefined],
+    [[reprice([null, 100])], undefined],
+    [[reprice([40_000, 1000], ['UAH', 'USD'])], undefined],
   ];
   for (const [changes, expected] of cases) {
-    const found = toCandidates(changes).get(1);
-    const text = found?.kind === 'cheaper' ? `cheaper than ${found.oldPrice}` : found?.kind;
+    const candidate = toCandidates(changes).get(1);
+    const isCheaper = candidate?.kind === 'cheaper';
+    const text = isCheaper ? `cheaper than ${candidate.oldPrice}` : candidate?.kind;
     assert.equal(text, expected);
   }
 });

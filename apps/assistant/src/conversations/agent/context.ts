@@ -64,8 +64,8 @@ export async function loadRequest(
 ) {
   const hasMemory = owner !== null && hasPermission(owner, 'svc.memory.read_own');
   const [about, facts, summary, files] = await Promise.all([
-    hasMemory ? memory.summaryOf(owner.id) : '',
-    hasMemory ? memory.latestFacts(owner.id) : [],
+    hasMemory ? memory.readSummary(owner.id) : '',
+    hasMemory ? memory.listLatestFacts(owner.id) : [],
     findConversationSummary(db, { sessionId, scope }),
     listFiles(db, { sessionId, scope, limit: MAX_FILES }),
   ]);
