@@ -11,7 +11,7 @@ import { createIngest } from './ingest/store.ts';
 import { ingestRoutes } from './ingest/routes.ts';
 import { createProcessForm } from './ingest/process-form.ts';
 import { withImagesRoutes } from './ingest/with-images.ts';
-import { BODY_LIMIT } from './schemas.ts';
+import { MAX_BODY_BYTES } from './schemas.ts';
 import { changeRoutes } from './listing/changes.ts';
 import { listingRoutes } from './listing/routes.ts';
 import type { JobInput } from './pipeline/context.ts';
@@ -40,7 +40,7 @@ export async function createApp(
   const { db, pool } = database;
   const app = await createServer({
     log,
-    bodyLimit: BODY_LIMIT,
+    bodyLimit: MAX_BODY_BYTES,
     isOutage: (error) => isDatabaseOutage(error) || error instanceof StoreOutageError,
     openapi: {
       title: 'Oselya collector',

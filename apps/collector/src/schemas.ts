@@ -7,7 +7,7 @@ export const MEBIBYTE = 1024 * 1024;
 export const MAX_IMAGES = 50;
 
 /** Maximum size of a request body in bytes. Contract 4, PayloadSchema. */
-export const BODY_LIMIT = MEBIBYTE;
+export const MAX_BODY_BYTES = MEBIBYTE;
 
 /** Maximum ID. IDs are JavaScript numbers. */
 export const MAX_ID = Number.MAX_SAFE_INTEGER;

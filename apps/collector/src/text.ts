@@ -24,7 +24,7 @@ export function cutText(text: string, maxLength: number): string {
 }
 
 /** Returns a message of a model or a server in a form that can be stored. */
-export function storableMessage(message: string): string {
+export function toStorableMessage(message: string): string {
   return cutText(cleanText(message), MAX_MESSAGE_LENGTH);
 }
 
@@ -95,7 +95,7 @@ export function normaliseText(text: string): string {
  * Normalizes the spelling of a property type for documents and filters. Unlike `normaliseText`, it
  * keeps punctuation, as in "1/2 дома" and "об'єкт". It is idempotent. Contract 4, Search.
  */
-export function spellAlike(text: string): string {
+export function normaliseSpelling(text: string): string {
   return text
     .replaceAll(PATTERNS.invisible, '')
     .toLowerCase()
@@ -133,7 +133,7 @@ const TAG = new RegExp(String.raw`<(?:/?(?:${NAME})(?:${ATTRIBUTE})*\s*/?>|!--|!
  * keep "площа < 50 м²" and "?a=1&copy=2"; only entities with a semicolon are decoded.
  * @returns The plain text, or `text` if the plain text is empty.
  */
-export function plainText(text: string): string {
+export function toPlainText(text: string): string {
   const unescaped = TAG.test(text) ? text : decodeHTMLStrict(text);
   if (!TAG.test(unescaped)) return unescaped;
   return removeTags(unescaped) || text;

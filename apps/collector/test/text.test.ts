@@ -1,8 +1,14 @@
 import assert from 'node:assert/strict';
 import { test, describe } from 'node:test';
 import fc from 'fast-check';
-import { cutText, storableMessage, normaliseText, spellAlike, plainText } from '../src/text.ts';
-import { plainPayload } from '../src/ingest/payload.ts';
+import {
+  cutText,
+  toStorableMessage,
+  normaliseText,
+  normaliseSpelling,
+  toPlainText,
+} from '../src/text.ts';
+import { toPlainPayload } from '../src/ingest/payload.ts';
 import { highlight } from '../src/search/highlight.ts';
 
 test('A text is cut between characters at its maximum length', () => {
@@ -21,8 +27,8 @@ test('A text is cut between characters at its maximum length', () => {
 });
 
 test('A message is stored up to its maximum length without invalid characters', () => {
-  assert.equal(storableMessage(' a\0b\uD800 '), 'ab\uFFFD');
-  assert.equal(storableMessage(`${'x'.repeat(999)}🏠`), 'x'.repeat(999));
+  assert.equal(toStorableMessage(' a\0b\uD800 '), 'ab\uFFFD');
+  assert.equal(toStorableMessage(`${'x'.repeat(999)}🏠`), 'x'.repeat(999));
 });
 
 const apostrophes = ["'", '’', 'ʼ', '‘', '`', '´', '＇', '′', 'ʹ'];
@@ -114,15 +120,18 @@ const spellings: [string, string][] = [
 
 for (const [text, expected] of spellings) {
   test(`${JSON.stringify(text)} is spelled ${JSON.stringify(expected)}`, () => {
-    assert.equal(spellAlike(text), expected);
+    assert.equal(normaliseSpelling(text), expected);
   });
 }
 
 test('The unified spelling is stable and keeps the words', () => {
   property(anyText, (text) => {
-    const once = spellAlike(text);
-    assert.equal(spellAlike(once), once);
-    assert.equal(spellAlike(text.normalize('NFD')), spellAlike(text.normalize('NFC')));
+    const once = normaliseSpelling(text);
+    assert.equal(normaliseSpelling(once), once);
+    assert.equal(
+      normaliseSpelling(text.normalize('NFD')),
+      normaliseSpelling(text.normalize('NFC')),
+    );
     assert.equal(normaliseText(once), normaliseText(text));
   });
 });
@@ -147,7 +156,7 @@ describe('HTML becomes text', () => {
     ['a truncated end', '<p>Продам квартиру</p><a hre', 'Продам квартиру'],
   ];
   for (const [name, html, text] of cases) {
-    test(`HTML with ${name} becomes text`, () => assert.equal(plainText(html), text));
+    test(`HTML with ${name} becomes text`, () => assert.equal(toPlainText(html), text));
   }
 });
 
@@ -161,7 +170,7 @@ describe('Other text is unchanged', () => {
     'два\n\n  рядки',
     '<img src="plan.jpg">',
   ]) {
-    test(`${JSON.stringify(text)} is unchanged`, () => assert.equal(plainText(text), text));
+    test(`${JSON.stringify(text)} is unchanged`, () => assert.equal(toPlainText(text), text));
   }
 });
 
@@ -175,7 +184,7 @@ test('HTML in the texts of a payload becomes text, and other values are unchange
     phones: ['<a href="tel:1">050&nbsp;123</a>'],
     attributes: { html: '<b>1</b>' },
   };
-  assert.deepEqual(plainPayload(payload), {
+  assert.deepEqual(toPlainPayload(payload), {
     ...payload,
     description: 'Здам\u00A0кімнату',
     title: '2к & гараж',
@@ -201,7 +210,7 @@ for (const unit of [
   test(`${LENGTH} characters of ${JSON.stringify(unit)} are read to the end`, () => {
     for (const begin of ['', '<p>Ціна</p>']) {
       const text = `${begin}${unit.repeat(LENGTH / unit.length)}`;
-      assert.ok(plainText(text).length <= text.length);
+      assert.ok(toPlainText(text).length <= text.length);
     }
   });
 }

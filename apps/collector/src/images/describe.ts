@@ -12,7 +12,7 @@ import type { DescribeError, Tables } from '../tables.ts';
 import { createOutageCounter, readPrompt } from '../model.ts';
 import { writeWithClaim } from '../queue/fence.ts';
 import type { Fence } from '../queue/job-types.ts';
-import { cleanText, cutText, storableMessage } from '../text.ts';
+import { cleanText, cutText, toStorableMessage } from '../text.ts';
 import { CONTROL_SIZE, getControlImage, ImageError } from './decode.ts';
 import { THUMBNAIL_SIDES } from './store.ts';
 import type { Thumbnails } from './thumbnails.ts';
@@ -160,7 +160,7 @@ export function createImageDescriber(deps: {
       if (!(error instanceof ImageError || isCausedByImage(error))) throw error;
       const failure: DescribeError = {
         code: error instanceof ImageError ? UNREADABLE_CODE : error.code,
-        message: storableMessage(error.message),
+        message: toStorableMessage(error.message),
         ...version,
         failed_at: new Date().toISOString(),
       };

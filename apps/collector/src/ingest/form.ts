@@ -5,7 +5,7 @@ import type { FastifyRequest } from 'fastify';
 import { type Disk, isDiskLow } from '../free-disk-space.ts';
 import { problem } from '../errors.ts';
 import { MAX_IMAGE_BYTES, saveTemporary, type UploadedFile } from '../images/temporary.ts';
-import { BODY_LIMIT, MAX_IMAGES, MEBIBYTE } from '../schemas.ts';
+import { MAX_BODY_BYTES, MAX_IMAGES, MEBIBYTE } from '../schemas.ts';
 import { cleanText, cutText } from '../text.ts';
 import { type Payload, requirePayload } from './payload.ts';
 
@@ -94,7 +94,7 @@ async function readContent(part: MultipartFile): Promise<Buffer> {
   let bytes = 0;
   for await (const chunk of mapParserErrors<Uint8Array>(part.file)) {
     bytes += chunk.length;
-    if (bytes > BODY_LIMIT) {
+    if (bytes > MAX_BODY_BYTES) {
       throw problem('body_too_large', { detail: 'The field "metadata" is larger than 1 MB.' });
     }
     chunks.push(chunk);
@@ -121,7 +121,7 @@ async function receiveFile(
     if (bytes > MAX_IMAGE_BYTES) {
       throw problem('body_too_large', { detail: `The file ${label} is larger than 50 MB.` });
     }
-    if (bytes > bytesLeft) throw formTooLarge(maxBytes, `up to the file ${label}`);
+    if (bytes > bytesLeft) throw createFormSizeError(maxBytes, `up to the file ${label}`);
   }).catch((error: unknown) => {
     throw isDiskLow(error) ? problem('disk_low', { cause: error }) : error;
   });
@@ -132,7 +132,7 @@ async function receiveFile(
  * Returns the error of a form above the size limit.
  * @param where The place of the excess, for the message.
  */
-export function formTooLarge(maxBytes: number, where: string): Error {
+export function createFormSizeError(maxBytes: number, where: string): Error {
   return problem('body_too_large', {
     detail: `The request is larger than ${maxBytes / MEBIBYTE} MB, ${where}. Send fewer or smaller images.`,
   });

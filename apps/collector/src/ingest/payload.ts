@@ -2,8 +2,8 @@ import { createValidatorCompiler, describeErrors } from '@oselya/kit';
 import { type Static, Type } from 'typebox';
 import { PAYLOAD_FIELDS, FIELDS, payloadFieldSchemas, createUrlSchema } from '../listing/fields.ts';
 import { problem } from '../errors.ts';
-import { BODY_LIMIT, MAX_IMAGES, sourceSlugSchema } from '../schemas.ts';
-import { normaliseText, plainText, sha256 } from '../text.ts';
+import { MAX_BODY_BYTES, MAX_IMAGES, sourceSlugSchema } from '../schemas.ts';
+import { normaliseText, toPlainText, sha256 } from '../text.ts';
 
 /** Strict schema of a payload. Contract 4, PayloadSchema. */
 export const PayloadSchema = Type.Object(
@@ -49,8 +49,8 @@ const validate = createValidatorCompiler()({
 /** Returns all violations of the rules of `POST /ingest`. Contract 4, PayloadSchema. */
 export function checkPayload(payload: unknown): PayloadIssue[] {
   const issues = findIssues(payload, 'body');
-  if (issues.length === 0 && Buffer.byteLength(JSON.stringify(payload)) > BODY_LIMIT) {
-    issues.push({ path: 'body', message: `must be at most ${BODY_LIMIT / 1024} KiB of JSON` });
+  if (issues.length === 0 && Buffer.byteLength(JSON.stringify(payload)) > MAX_BODY_BYTES) {
+    issues.push({ path: 'body', message: `must be at most ${MAX_BODY_BYTES / 1024} KiB of JSON` });
   }
   return issues;
 }
@@ -164,24 +164,24 @@ export function isLeapSecond(text: string): boolean {
 }
 
 /** Returns a copy of a payload with HTML converted to plain text. */
-export function plainPayload(payload: Payload): Payload {
+export function toPlainPayload(payload: Payload): Payload {
   const plain: Record<string, unknown> = { ...payload };
   for (const name of PAYLOAD_FIELDS) {
     const value = payload[name];
-    if (FIELDS[name].kind === 'text' && typeof value === 'string') plain[name] = plainText(value);
-    if (Array.isArray(value)) plain[name] = value.map(plainText);
+    if (FIELDS[name].kind === 'text' && typeof value === 'string') plain[name] = toPlainText(value);
+    if (Array.isArray(value)) plain[name] = value.map(toPlainText);
   }
   return plain as Payload;
 }
 
 /** Serializes a value as JSON with sorted keys. */
-export function canonicalJson(value: unknown): string {
+export function toCanonicalJson(value: unknown): string {
   return JSON.stringify(sortKeys(value));
 }
 
 /** Returns the SHA-256, in hexadecimal, of a value's canonical JSON. */
-export function contentHash(value: unknown): string {
-  return sha256(canonicalJson(value));
+export function hashContent(value: unknown): string {
+  return sha256(toCanonicalJson(value));
 }
 
 function sortKeys(value: unknown): unknown {

@@ -8,7 +8,7 @@ import { createClaimantName } from '../queue/worker.ts';
 import { uploadOutcomeSchema } from '../schemas.ts';
 import type { RawError, RawStatus, Tables, UploadOutcome } from '../tables.ts';
 import type { Form } from './form.ts';
-import { contentHash } from './payload.ts';
+import { hashContent } from './payload.ts';
 import type { Ingest, StoredRaw } from './store.ts';
 
 /** Response to a payload that its request processed. Contract 4, Answers. */
@@ -49,7 +49,7 @@ export function createProcessForm(deps: {
     const { source_slug: sourceSlug, external_id: externalId } = payload;
     const hasUploads = files.length > 0;
     const images = files.map(({ sha256 }) => sha256);
-    const hash = contentHash(hasUploads ? { payload, images } : payload);
+    const hash = hashContent(hasUploads ? { payload, images } : payload);
     const stored = await store({
       source_slug: sourceSlug,
       external_id: externalId,

@@ -7,7 +7,7 @@ import { release } from '../queue/claim.ts';
 import { MEBIBYTE } from '../schemas.ts';
 import type { RawStatus, Tables } from '../tables.ts';
 import { sha256 } from '../text.ts';
-import { canonicalJson, type Payload } from './payload.ts';
+import { toCanonicalJson, type Payload } from './payload.ts';
 
 /** Payload to store. */
 export type NewRawRecord = {
@@ -71,7 +71,7 @@ export function createIngest(deps: { db: Kysely<Tables>; onAccepted: () => void;
      */
     accept(payload: Payload, idempotencyKey?: string, requestId?: string): Promise<StoredRaw> {
       // The hash and the database share one text, since jsonb ignores the order of keys.
-      const json = canonicalJson(payload);
+      const json = toCanonicalJson(payload);
       return store({
         source_slug: payload.source_slug,
         external_id: payload.external_id,

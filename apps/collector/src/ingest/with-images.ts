@@ -12,7 +12,7 @@ import { problem, problemResponses } from '../errors.ts';
 import type { StoreState } from '../images/store.ts';
 import type { Metrics } from '../metrics.ts';
 import { MAX_IMAGES, MEBIBYTE } from '../schemas.ts';
-import { createMetadataParser, formTooLarge, MAX_FORM_BYTES, receiveForm } from './form.ts';
+import { createMetadataParser, createFormSizeError, MAX_FORM_BYTES, receiveForm } from './form.ts';
 import { processedSchema, type ProcessForm } from './process-form.ts';
 import { countRequest, ingestHeaders, mapIngestError, markReplayed } from './routes.ts';
 
@@ -117,7 +117,7 @@ export async function withImagesRoutes(
       throw problem('unsupported_media_type', { detail });
     }
     const declaredBytes = Number(request.headers['content-length'] ?? 0);
-    if (declaredBytes > maxBytes) throw formTooLarge(maxBytes, 'by its Content-Length');
+    if (declaredBytes > maxBytes) throw createFormSizeError(maxBytes, 'by its Content-Length');
     if (breaker.state === 'open') {
       const detail =
         'The model server has failed several times and is not called for a while. Nothing was stored: send it again.';

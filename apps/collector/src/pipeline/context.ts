@@ -65,14 +65,14 @@ export type JobInput = {
 };
 
 /** State that all stages of a job share. */
-export type Context = JobInput & {
+export type JobContext = JobInput & {
   readonly job: Job;
   readonly outputs: Partial<StageOutputs>;
 };
 
 /** Returns the output of an earlier stage. */
 export function requireOutput<Key extends keyof StageOutputs>(
-  { outputs }: Context,
+  { outputs }: JobContext,
   key: Key,
 ): StageOutputs[Key] {
   const value = outputs[key];
@@ -105,7 +105,7 @@ export type StageResult = { outcome: StageOutcome; jobOutcome?: PipelineOutcome 
  * @throws LeaseLostError, ModelError, StoreOutageError.
  */
 export type StageRun = (
-  context: Context,
+  context: JobContext,
   deps: StageDeps,
   signal: AbortSignal,
 ) => Promise<StageResult>;

@@ -1,7 +1,7 @@
 import { type Kysely, sql } from 'kysely';
 import { defineAnswer, type ModelCallEvent, type ModelClient } from '@oselya/model';
 import { type Extraction, extractionSchema, fieldInstructions } from '../listing/fields.ts';
-import { plainPayload, type Payload } from '../ingest/payload.ts';
+import { toPlainPayload, type Payload } from '../ingest/payload.ts';
 import { type Prompt, readPrompt } from '../model.ts';
 import { writeWithClaim } from '../queue/fence.ts';
 import type { Fence } from '../queue/job-types.ts';
@@ -48,7 +48,7 @@ export async function extractListing(
     operation: 'extract',
     ...listingExtraction,
     system: extractionPrompt.text,
-    data: plainPayload(payload),
+    data: toPlainPayload(payload),
     signal,
     observe,
   });

@@ -8,7 +8,7 @@ import {
   mapFields,
 } from '../listing/fields.ts';
 import { type ValueProvider, getProvider, type Origins } from '../listing/provenance.ts';
-import { cutText, normaliseText, plainText } from '../text.ts';
+import { cutText, normaliseText, toPlainText } from '../text.ts';
 import type { Facts } from './merge.ts';
 
 /** Column values of a listing that result from one payload. */
@@ -23,7 +23,7 @@ export function buildListingState(payload: Payload, facts: Facts): ListingState 
     if (value === undefined) return getEmptyValue(name);
     // Convert to UTC: RFC 3339 allows time zone offsets that PostgreSQL rejects.
     if (typeof value === 'string' && kind === 'time') return parseTime(value).toISOString();
-    return typeof value === 'string' && kind === 'text' ? plainText(value) : value;
+    return typeof value === 'string' && kind === 'text' ? toPlainText(value) : value;
   });
   // The field schemas have validated the payload and the facts.
   return state as ListingState;

@@ -18,8 +18,8 @@ import {
   type Rule,
   traceOrigin,
 } from '../listing/provenance.ts';
-import { isLeapSecond, type Payload, plainPayload } from '../ingest/payload.ts';
-import { cleanList, cleanText, cutText, spellAlike } from '../text.ts';
+import { isLeapSecond, type Payload, toPlainPayload } from '../ingest/payload.ts';
+import { cleanList, cleanText, cutText, normaliseSpelling } from '../text.ts';
 import { type ExtractionRecord, extractionPrompt } from './extraction.ts';
 
 /** Listing fields that the model may provide. Unknown fields are absent. */
@@ -34,7 +34,7 @@ const RULES: Record<
   shortened: (value, { value: schema }) =>
     cutText(String(value), 'maxLength' in schema ? Number(schema.maxLength) : Infinity),
   lower_case: (value) => String(value).toLowerCase(),
-  one_spelling: (value) => spellAlike(String(value)),
+  one_spelling: (value) => normaliseSpelling(String(value)),
   // The columns have two decimals, and stored values must compare equal.
   rounded: (value) => Number(Number(value).toFixed(2)),
 };
@@ -66,7 +66,7 @@ export function mergeFields(
  * contradictory values, such as floor 9 of 5, are dropped.
  */
 export function mergeFacts(payload: Payload, extraction: Extraction): MergedFacts {
-  const plain: Partial<Record<string, unknown>> = plainPayload(payload);
+  const plain: Partial<Record<string, unknown>> = toPlainPayload(payload);
   const given: Partial<Record<string, unknown>> = payload;
   const facts: Record<string, unknown> = {};
   const origins: Origins = {};

@@ -3,7 +3,7 @@ import type { ErrorCode } from '../errors.ts';
 import type { RawError } from '../tables.ts';
 import { isDiskLow } from '../free-disk-space.ts';
 import { StoreOutageError } from '../images/store.ts';
-import { storableMessage } from '../text.ts';
+import { toStorableMessage } from '../text.ts';
 import type { PipelineOutcome, StageName, StageResult } from './context.ts';
 
 /** Short delay after an open breaker or a full disk, since both stop all claims. */
@@ -85,5 +85,5 @@ function failed(error: RawError): StageResult {
 }
 
 function rawError(code: ErrorCode, message: string, stage: StageName): RawError {
-  return { code, message: storableMessage(message), stage };
+  return { code, message: toStorableMessage(message), stage };
 }

@@ -9,7 +9,7 @@ import type { Metrics } from '../metrics.ts';
 import { createModelCostCounter, createOutageCounter } from '../model.ts';
 import { LeaseLostError, type ProcessJob } from '../queue/job-types.ts';
 import type {
-  Context,
+  JobContext,
   PipelineOutcome,
   JobInput,
   JobModel,
@@ -91,7 +91,7 @@ export function createPipeline(
   const outages = createOutageCounter<number>();
 
   return async (job, { signal, input, cost = createModelCostCounter(), stages: records = [] }) => {
-    const context: Context = { ...input, job, outputs: {} };
+    const context: JobContext = { ...input, job, outputs: {} };
     const { rawId } = job;
     const { observe } = cost;
     // After an outage the text is embedded alone, so that it cannot fail the texts of other jobs.
@@ -157,7 +157,7 @@ export function createPipeline(
  */
 export async function runStage(
   stage: Stage,
-  context: Context,
+  context: JobContext,
   deps: StageDeps,
   signal: AbortSignal,
 ): Promise<StageResult> {
@@ -186,7 +186,7 @@ function isFinal(error: unknown): boolean {
 /** Runs a stage with a timeout. A stage that ignores its signal cannot write without the claim. */
 async function runWithinTime(
   stage: Stage,
-  context: Context,
+  context: JobContext,
   deps: StageDeps,
   signal: AbortSignal,
 ): Promise<StageResult> {

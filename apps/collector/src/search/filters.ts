@@ -1,7 +1,7 @@
 import { expressionBuilder, type Expression, sql, type SqlBool } from 'kysely';
 import { problem } from '../errors.ts';
 import type { Tables } from '../tables.ts';
-import { normaliseText, spellAlike } from '../text.ts';
+import { normaliseText, normaliseSpelling } from '../text.ts';
 import type { SearchFilters } from './schemas.ts';
 
 const RANGES = [
@@ -30,7 +30,7 @@ function listValues(filters: SearchFilters): [column: ValueColumn, value: string
   const values: Record<ValueColumn, string | undefined> = {
     deal_type,
     city_key: city === undefined ? undefined : normaliseText(city),
-    property_type: property_type === undefined ? undefined : spellAlike(property_type),
+    property_type: property_type === undefined ? undefined : normaliseSpelling(property_type),
     source_slug,
   };
   // The keys are those of `values`.

@@ -6,7 +6,7 @@ import { test } from 'node:test';
 import { migrate } from '@oselya/db';
 import { until } from '@oselya/testing';
 import { openTestDatabase } from '@oselya/testing/database';
-import { contentHash } from '../../src/ingest/payload.ts';
+import { hashContent } from '../../src/ingest/payload.ts';
 import type { Tables } from '../../src/tables.ts';
 import { migrations } from '../../src/database.ts';
 import { startCollector } from '../support/collector.ts';
@@ -53,7 +53,7 @@ async function populate(count: number): Promise<void> {
   const has = (number: number) => count >= number;
   await insert('sources', { slug: 'doshka', created_at: '2026-01-01' });
   const times = { created_at: '2026-01-01', updated_at: '2026-01-01' };
-  const current = { raw_id: 2, completed_hash: contentHash(payload) };
+  const current = { raw_id: 2, completed_hash: hashContent(payload) };
   await insert('property_listings', {
     source_slug: 'doshka',
     external_id: 'old-1',
@@ -138,7 +138,7 @@ async function populate(count: number): Promise<void> {
       source_slug: 'doshka',
       external_id: sent.external_id,
       payload: sent,
-      content_hash: contentHash(sent),
+      content_hash: hashContent(sent),
       status,
       listing_id,
       attempt: 0,

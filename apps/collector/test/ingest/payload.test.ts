@@ -5,7 +5,7 @@ import { test } from 'node:test';
 import { isDeepStrictEqual } from 'node:util';
 import fc from 'fast-check';
 import { createLogger, createServer } from '@oselya/kit';
-import { checkValues, contentHash, parseTime, PayloadSchema } from '../../src/ingest/payload.ts';
+import { checkValues, hashContent, parseTime, PayloadSchema } from '../../src/ingest/payload.ts';
 import { payloadOf } from '../support/pipeline.ts';
 
 const app = await createServer({
@@ -147,11 +147,11 @@ test('Raw JSON with numbers beyond a double or with endless depth is rejected', 
 test('Equal JSON has equal hashes, and different JSON has different hashes', () => {
   fc.assert(
     fc.property(fc.jsonValue(), fc.jsonValue(), (left, right) => {
-      assert.equal(contentHash(left), contentHash(stored(left)));
+      assert.equal(hashContent(left), hashContent(stored(left)));
       if (isDeepStrictEqual(stored(left), stored(right))) {
-        assert.equal(contentHash(left), contentHash(right));
+        assert.equal(hashContent(left), hashContent(right));
       } else {
-        assert.notEqual(contentHash(left), contentHash(right));
+        assert.notEqual(hashContent(left), hashContent(right));
       }
     }),
   );

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { sql } from 'kysely';
-import type { Context } from '../../src/pipeline/context.ts';
+import type { JobContext } from '../../src/pipeline/context.ts';
 import { createStages, type PipelineDeps } from '../../src/pipeline/pipeline.ts';
 import { claimJobs } from '../../src/queue/claim.ts';
 import type { Job } from '../../src/queue/job-types.ts';
@@ -136,7 +136,7 @@ test('A payload that a newer one overtakes before its snapshot adds no snapshot'
   const older = await store(db, { ...payload, price: 950 });
   const [job] = await claimJobs(db, { worker: 'test', leaseMs: 60_000, count: 1 });
   assert.ok(job);
-  const context: Context = { job, outputs: {} };
+  const context: JobContext = { job, outputs: {} };
   const run = createStageRunner(db);
   for (const stage of ['load', 'validate', 'normalize', 'upsert'] as const) {
     assert.equal((await run(context, stage)).outcome, 'done');
@@ -170,7 +170,7 @@ async function claimNext(): Promise<Job> {
 
 /** Runs the stages in order up to `last`. */
 async function runStages(job: Job, last: string) {
-  const context: Context = { job, force: false, outputs: {} };
+  const context: JobContext = { job, force: false, outputs: {} };
   const run = createStageRunner(db, images);
   for (const name of stages) {
     await run(context, name);

@@ -4,7 +4,7 @@ import { type Kysely, sql } from 'kysely';
 import type { Tables } from '../../src/tables.ts';
 import { insertRaws } from '../../src/ingest/store.ts';
 import { createPayloadRetry } from '../../src/queue/retry.ts';
-import { contentHash } from '../../src/ingest/payload.ts';
+import { hashContent } from '../../src/ingest/payload.ts';
 import { claimJobs, type ClaimOptions, release, releaseMissed } from '../../src/queue/claim.ts';
 import type { Job } from '../../src/queue/job-types.ts';
 import {
@@ -72,7 +72,7 @@ const waits = (ids: readonly number[]) =>
 /** Stores a payload without the check whether it must wait. */
 async function storeWithoutRelease(): Promise<number> {
   const payload = payloadOf(same);
-  const content_hash = contentHash(payload);
+  const content_hash = hashContent(payload);
   const raw = { ...same, payload: JSON.stringify(payload), content_hash };
   const stored = (await insertRaws(db, [raw])).get(0);
   assert.ok(stored);

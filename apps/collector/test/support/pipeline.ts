@@ -25,12 +25,12 @@ import { Registry } from 'prom-client';
 import type { Dispatcher } from 'undici';
 import { migrations } from '../../src/database.ts';
 import { createBatchingEmbedder } from '../../src/embeddings/batches.ts';
-import { contentHash, type Payload } from '../../src/ingest/payload.ts';
+import { hashContent, type Payload } from '../../src/ingest/payload.ts';
 import { storeRaws } from '../../src/ingest/store.ts';
 import { createMetrics } from '../../src/metrics.ts';
 import { createModelCostCounter } from '../../src/model.ts';
 import type {
-  Context,
+  JobContext,
   JobInput,
   StageDeps,
   StageName,
@@ -56,7 +56,7 @@ export async function store(db: TestDatabase<Tables>['db'], payload: Payload): P
     source_slug: payload.source_slug,
     external_id: payload.external_id,
     payload: JSON.stringify(payload),
-    content_hash: contentHash(payload),
+    content_hash: hashContent(payload),
   };
   const [stored] = await storeRaws(db, [raw], assert.ifError);
   assert.ok(stored !== undefined && 'id' in stored);
@@ -197,7 +197,7 @@ export function createHarness(
 export function createStageRunner(
   db: TestDatabase<Tables>['db'],
   images: StageDeps['images'] = noImages,
-): (context: Context, name: StageName) => Promise<StageResult> {
+): (context: JobContext, name: StageName) => Promise<StageResult> {
   const model = countedModel();
   const embedText = createBatchingEmbedder(model);
   const { observe } = createModelCostCounter();

@@ -3,7 +3,7 @@ import type { Tables } from '../../tables.ts';
 import { type ValueProvider, getProvider } from '../../listing/provenance.ts';
 import { writeToListing } from '../../queue/fence.ts';
 import { type Fence, LeaseLostError } from '../../queue/job-types.ts';
-import { type Context, requireOutput, type StageRun } from '../context.ts';
+import { type JobContext, requireOutput, type StageRun } from '../context.ts';
 import {
   diffStates,
   isMaterialChange,
@@ -50,7 +50,7 @@ export const snapshot: StageRun = async (context, { db }) => {
 };
 
 /** Returns the hashes of uploads, the image URLs, or the earlier value if the job keeps the images. */
-function getImages(context: Context, { own, before }: PriorStates): unknown {
+function getImages(context: JobContext, { own, before }: PriorStates): unknown {
   const { uploads, extracted } = context;
   if (uploads !== undefined) return uploads.map(({ sha256 }) => sha256);
   const known = own?.['pictures'] ?? before?.['pictures'];
