@@ -66,7 +66,6 @@ export type ConnectionOptions = {
   delayOf: (code: number, attempt: number) => number | null;
 };
 
-/** Callbacks of a connection. */
 type ConnectionHandlers = {
   /** Returns whether events are expected besides replies. */
   isAwaiting: () => boolean;
@@ -130,7 +129,6 @@ export class ChatConnection {
     this.#connect();
   }
 
-  /** Resolves when the connection is open. */
   get opened(): Promise<void> {
     return this.#opened.promise;
   }
@@ -340,7 +338,7 @@ export class ChatConnection {
   }
 }
 
-/** Creates a deferred promise whose unhandled rejection is harmless. */
+/** Creates a deferred promise whose rejection may stay unhandled. */
 function createDeferred(): PromiseWithResolvers<void> {
   const deferred = Promise.withResolvers<void>();
   deferred.promise.catch(() => undefined);

@@ -10,7 +10,7 @@ import { type Static, Type } from 'typebox';
 import { Value } from 'typebox/value';
 import { createProtocolError } from './errors.ts';
 
-/** Schema of an event with an unknown type. */
+/** Schema of a turn event with an unknown type. */
 const otherEvent = Type.Object({
   type: Type.Literal('other'),
   session_id: Type.String(),

@@ -60,7 +60,7 @@ export class Peer {
   }
 
   /** Waits for the next message, which must have a type. */
-  async hear(type: string): Promise<Sent> {
+  async receive(type: string): Promise<Sent> {
     const sent = await this.#sent.next();
     if (sent.type !== type) throw new Error(`The client sent ${sent.type} instead of ${type}`);
     return sent;
@@ -77,13 +77,13 @@ export class Peer {
     { turn = null, messages = [] }: { turn?: string | null; messages?: object[] },
     events: object[] = [],
   ): Promise<void> {
-    const { type: _type, id, ...members } = await this.hear('session.open');
+    const { type: _type, id, ...members } = await this.receive('session.open');
     if (JSON.stringify(members) !== JSON.stringify(expected)) {
       throw new Error(`The client opened ${JSON.stringify(members)}`);
     }
     const opened = { type: 'session.opened', id, session_id: 's', session, messages };
     this.say({ ...opened, turn: turn === null ? null : { turn_id: turn } }, ...events);
-    this.say({ type: 'pong', id: (await this.hear('ping')).id });
+    this.say({ type: 'pong', id: (await this.receive('ping')).id });
   }
 }
 
@@ -124,13 +124,13 @@ export const completed = (seq: number, content: string, more: object = {}) =>
 /** Starts a WebSocket server whose messages the test writes. */
 export async function startScript(t: Pick<TestContext, 'after'>) {
   const peers = new Queue<Peer>();
-  const refusals: number[] = [];
+  const rejections: number[] = [];
   const http = createServer();
   const sockets = new WebSocketServer({ noServer: true });
   http.on('upgrade', (request, socket, head) => {
-    const status = refusals.shift();
+    const status = rejections.shift();
     if (status !== undefined) {
-      socket.end(`HTTP/1.1 ${status} Refused\r\nContent-Length: 0\r\nConnection: close\r\n\r\n`);
+      socket.end(`HTTP/1.1 ${status} Rejected\r\nContent-Length: 0\r\nConnection: close\r\n\r\n`);
       return;
     }
     sockets.handleUpgrade(request, socket, head, (opened) => {
@@ -149,7 +149,7 @@ export async function startScript(t: Pick<TestContext, 'after'>) {
     /** Waits for the next connection. */
     peer: (): Promise<Peer> => peers.next(),
     /** Statuses with which the next handshakes are rejected. */
-    refusals,
+    rejections,
   };
 }
 
@@ -200,14 +200,14 @@ export const textOf = (events: readonly AnswerEvent[]): string =>
 
 /** Waits for `message.send`. */
 export async function say(peer: Peer): Promise<{ id: string; client_message_id: unknown }> {
-  const { id, client_message_id } = await peer.hear('message.send');
+  const { id, client_message_id } = await peer.receive('message.send');
   return { id, client_message_id };
 }
 
 /** Cancels the answer in the session `s`. */
 export async function cancel(client: Pick<ChatClient, 'cancel'>, peer: Peer): Promise<void> {
   const cancelling = client.cancel('s');
-  const { id } = await peer.hear('message.cancel');
+  const { id } = await peer.receive('message.cancel');
   peer.say({ type: 'message.cancelling', id, session_id: 's' });
   await cancelling;
 }

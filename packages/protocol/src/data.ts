@@ -16,10 +16,8 @@ export const messageIdSchema = Type.Union([
   Type.String({ maxLength: MAX_ID_LENGTH }),
   Type.Integer({ minimum: Number.MIN_SAFE_INTEGER, maximum: Number.MAX_SAFE_INTEGER }),
 ]);
-/** See {@link messageIdSchema}. */
 export type MessageId = Static<typeof messageIdSchema>;
 
-/** Example of a session. */
 export const exampleSession = {
   session_id: '0d2b7a3e-5a5c-4a8e-9a55-3f1f2f6f7c10',
   profile_id: 'default',
@@ -31,7 +29,6 @@ export const exampleSession = {
   last_active: '2026-03-04T17:42:10.000Z',
 };
 
-/** Example of a message. */
 export const exampleMessage = {
   id: '6b0f2f0e-0f55-4c3c-8f0f-3d4b5f7f2a11',
   role: 'user',
@@ -57,7 +54,6 @@ export const sessionSchema = Type.Object(
   },
   { $id: 'SessionSummary', examples: [exampleSession] },
 );
-/** See {@link sessionSchema}. */
 export type Session = Static<typeof sessionSchema>;
 
 /** Schema of a stored message. Contract 3, Answers. */
@@ -89,7 +85,6 @@ export const messageSchema = Type.Object(
   },
   { $id: 'Message', examples: [exampleMessage] },
 );
-/** See {@link messageSchema}. */
 export type Message = Static<typeof messageSchema>;
 
 /** Schema of a problem, with the members that clients use. RFC 9457. */
@@ -102,7 +97,6 @@ export const problemSchema = Type.Object(
   },
   { $id: 'Problem' },
 );
-/** See {@link problemSchema}. */
 export type Problem = Static<typeof problemSchema>;
 
 /** Schema of a fact that a tool wrote or removed. */
@@ -112,7 +106,6 @@ export const memoryChangeSchema = Type.Object({
   value: nullable(Type.String({ description: 'Null where the fact was removed.' })),
   previous: nullable(Type.String({ description: 'Null where the fact is new.' })),
 });
-/** See {@link memoryChangeSchema}. */
 export type MemoryChange = Static<typeof memoryChangeSchema>;
 
 const toolMembers = {
@@ -131,5 +124,4 @@ export const finishedToolCallSchema = Type.Object({
     description: "Changes in the user's memory; `memory.undo` reverts them.",
   }),
 });
-/** See {@link startedToolCallSchema}. */
 export type ToolCallInfo = Static<typeof startedToolCallSchema>;

@@ -22,15 +22,13 @@ import { problem } from '../errors.ts';
 import type { LiveUser } from './live-users.ts';
 import type { SocketMetrics } from './metrics.ts';
 
-/** Maximum length of an unknown member's name in an error message. */
-const MAX_NAME_LENGTH = 60;
+const MAX_UNKNOWN_NAME_LENGTH = 60;
 
 /** A server message with the `id` of the client message that it answers. */
 export type ReplyFrame = ServerFrame & { id?: MessageId | undefined };
 
 /** The socket of a signed-in user. */
 export type UserSocket = {
-  /** Request id of the handshake. */
   readonly requestId: string;
   readonly log: Pick<Logger, 'error' | 'info' | 'debug'>;
   send: (frame: ReplyFrame) => void;
@@ -109,7 +107,7 @@ function createMemberParser<Members extends TProperties>(members: Members) {
       schemaPath: `${error.schemaPath}/${error.keyword}`,
       message:
         error.keyword === 'additionalProperties'
-          ? `${error.message}: ${error.params.additionalProperties.map((name) => name.slice(0, MAX_NAME_LENGTH)).join(', ')}`
+          ? `${error.message}: ${error.params.additionalProperties.map((name) => name.slice(0, MAX_UNKNOWN_NAME_LENGTH)).join(', ')}`
           : error.message,
     }));
     throw problem('validation_failed', { errors: describeErrors('message', described) });

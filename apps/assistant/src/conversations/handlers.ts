@@ -14,8 +14,7 @@ import { presentMessage, presentSession } from './schemas.ts';
 import type { SessionService } from './sessions.ts';
 import type { TurnKey } from './turns.ts';
 
-/** Maximum number of open sessions per socket. */
-const MAX_OPEN = 100;
+const MAX_OPEN_SESSIONS = 100;
 
 /**
  * Maximum number of letters that a user may load per minute by opening sessions, over all sockets of a process. It
@@ -26,7 +25,6 @@ const OPENED_LETTERS_PER_MINUTE = 16_000_000;
 /** Letters counted for each opened session, in addition to its messages. */
 const LETTERS_PER_OPENING = 1000;
 
-/** A session that a socket has open. */
 type OpenSession = {
   listener: Listener;
   /** The latest turn that this socket began, and the message id that its events repeat. */
@@ -144,9 +142,9 @@ export function createHandlers({
 
   /** @throws ProblemError `too_many_open`. */
   function checkOpenLimit(socket: UserSocket): void {
-    if (openSessionsOf(socket).size < MAX_OPEN) return;
+    if (openSessionsOf(socket).size < MAX_OPEN_SESSIONS) return;
     throw problem('too_many_open', {
-      detail: `This connection has ${MAX_OPEN} sessions open, which is the limit. Close one with \`session.close\`.`,
+      detail: `This connection has ${MAX_OPEN_SESSIONS} sessions open, which is the limit. Close one with \`session.close\`.`,
     });
   }
 

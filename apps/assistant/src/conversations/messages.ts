@@ -112,7 +112,6 @@ function comparePosition(operator: '<' | '<=' | '>', [microseconds, number]: Mes
   return sql<boolean>`(${sent.time}, position) ${sql.raw(operator)} (coalesce(${time}, '-infinity'), ${number}::bigint)`;
 }
 
-/** A message to insert. */
 export type NewMessage = {
   sessionId: string;
   turnId: string | null;

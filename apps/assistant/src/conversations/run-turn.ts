@@ -8,8 +8,9 @@ import { loadRequest, type RequestDeps } from './agent/context.ts';
 import { summarizeEarlier } from './agent/summaries.ts';
 import type { UsedTool } from './agent/request.ts';
 import { problem } from '../errors.ts';
+import type { RecordChange } from '../memory/facts.ts';
 import type { Profile } from '../profiles/profile-file.ts';
-import { createToolBox } from './tools/tools.ts';
+import { createFailedResult, createToolBox } from './tools/tools.ts';
 import { type PartialAnswer, finishTurn, type TurnOutcome } from './end-turn.ts';
 import type { EventLog, RunningTurn } from './event-log.ts';
 import type { ChatMetrics } from './metrics.ts';
@@ -147,18 +148,19 @@ async function writeAnswer(
       answer.content += text;
       turn.append({ type: 'message.delta', text });
     },
-    onToolStart: (call) => steps.startTool(call, toolBox.title(call)),
-    async onToolEnd(call, result, used) {
-      answer.used.push(used);
-      deps.metrics.countTool(call.name, result.status);
+    async runTool(call, { round, denial, ...context }) {
+      await steps.startTool(call, toolBox.title(call));
+      const recordChange: RecordChange = (trx, change) => steps.storeChange(trx, call, change);
+      const result =
+        denial === undefined
+          ? await toolBox.run(call, { ...context, signal, recordChange })
+          : createFailedResult(denial);
+      const { status, kept } = result;
+      answer.used.push({ ...call, status, output: kept, round });
+      deps.metrics.countTool(call.name, status);
       await steps.finishTool(call, result);
+      return result;
     },
-    runTool: (call, context) =>
-      toolBox.run(call, {
-        ...context,
-        signal,
-        recordChange: (trx, change) => steps.storeChange(trx, call, change),
-      }),
   });
   signal.throwIfAborted();
 }

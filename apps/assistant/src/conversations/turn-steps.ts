@@ -22,7 +22,6 @@ export function createTurnSteps(db: Kysely<Tables>, turn: RunningTurn) {
     return tool;
   }
 
-  /** Inserts a running step and returns its id. */
   async function startStep(kind: 'tool' | 'summary', title: string, detail: object) {
     const { id } = await db
       .insertInto('agent_steps')

@@ -14,7 +14,6 @@ export const TURN_CHANNEL = 'assistant_turns';
 /** Duration of a turn's lease. After a crash, the session stays blocked until the lease expires. */
 export const LEASE_MS = 20_000;
 
-/** Maximum number of concurrent turns per user. */
 const MAX_RUNNING_TURNS = 3;
 
 /** The key of a turn. Later turns of a session have greater positions. */

@@ -437,27 +437,6 @@ test('The context has the instructions, the facts of the owner and the messages'
   assert.ok(tools.some(({ name }: { name: string }) => name === 'search_listings'));
 });
 
-test('A session without an owner has no memory, and one without a profile the default instructions', async () => {
-  await db
-    .insertInto('memory_facts')
-    .values({ user_id: null, category: 'wishes', key: 'town', value: 'Київ' })
-    .execute();
-  const legacy = (await admin.get('/sessions/legacy/context')).json();
-  const { system } = (await admin.get('/sessions/own/context')).json();
-  assert.partialDeepStrictEqual(legacy, {
-    session_id: 'legacy',
-    profile_id: 'gone',
-    system,
-    memory: [],
-    summary: null,
-    summary_due: false,
-    messages: [],
-    refusal: 'session_not_yours',
-  });
-  assert.deepEqual(legacy.request.messages, []);
-  assert.match(legacy.request.system, /Nothing is remembered/);
-});
-
 test('The context names the problem of the next message', async () => {
   await addSessions(
     db,

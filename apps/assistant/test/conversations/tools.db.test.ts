@@ -1,10 +1,4 @@
 import assert from 'node:assert/strict';
-import type { ServerResponse } from 'node:http';
-import { join } from 'node:path';
-import { test, type TestContext } from 'node:test';
-import { until } from '@oselya/testing';
-import { chunk, createStreamedResponse } from '@oselya/model/testing';
-import { sql } from 'kysely';
 import { createTurnReaper } from '../../src/conversations/end-turn.ts';
 import { openEventLog, readEvents } from '../../src/conversations/event-log.ts';
 import { createTurnSteps } from '../../src/conversations/turn-steps.ts';
@@ -12,844 +6,1019 @@ import { insertTurn } from '../../src/conversations/turns.ts';
 import { createMemory } from '../../src/memory/memory.ts';
 import { person, userOf } from '../helpers/people.ts';
 import { listing } from '../helpers/scripted-collector.ts';
-import { gate } from '../helpers/scripted-model.ts';
+import { gate, type Conversation } from '../helpers/scripted-model.ts';
+import { until } from '@oselya/testing';
 import { folderOf, profile } from '../profiles/folder.ts';
 import {
-  openChatClient,
-  openStage,
-  hasProblem,
-  openRawClient,
-  type RawClient,
   CHAT_PERMISSIONS,
+  addMessages,
+  hasProblem,
+  openChatClient,
+  openRawClient,
+  openStage,
+  type RawClient,
 } from './stage.ts';
+import { chunk, createStreamedResponse } from '@oselya/model/testing';
+import { sql } from 'kysely';
+import { type ServerResponse } from 'node:http';
+import { join } from 'node:path';
+import { suite, test, type TestContext } from 'node:test';
 
-const ENDPOINT = {
-  id: 'http:forge:3000',
-  name: 'Forge',
-  type: 'http',
-  status: 'active',
-  exposure: 'private',
-  docs: 'docs/forge.md',
-  last_reviewed: '2026-11-01',
-  url: 'https://forge.example.test/',
-};
-const folder = await folderOf({ 'endpoints.json': JSON.stringify([ENDPOINT]) });
-const stage = await openStage({
-  COLLECTOR_API_KEY: 'key-of-the-assistant',
-  INVENTORY_FILE: join(folder, 'endpoints.json'),
-});
-const { app, collector, db, model, url } = stage;
-const sid = await stage.signIn('u-olena');
-// The only profile that looks up endpoints is for admins.
-const all = { isAdmin: true, permissions: [...CHAT_PERMISSIONS] };
-const admin = await stage.signedIn(app, person('u-admin', all));
+suite('tools', async () => {
+  const ENDPOINT = {
+    id: 'http:forge:3000',
+    name: 'Forge',
+    type: 'http',
+    status: 'active',
+    exposure: 'private',
+    docs: 'docs/forge.md',
+    last_reviewed: '2026-11-01',
+    url: 'https://forge.example.test/',
+  };
+  const folder = await folderOf({ 'endpoints.json': JSON.stringify([ENDPOINT]) });
+  const stage = await openStage({
+    COLLECTOR_API_KEY: 'key-of-the-assistant',
+    INVENTORY_FILE: join(folder, 'endpoints.json'),
+  });
+  const { app, collector, db, model, url } = stage;
+  const sid = await stage.signIn('u-olena');
+  // The only profile that looks up endpoints is for admins.
+  const all = { isAdmin: true, permissions: [...CHAT_PERMISSIONS] };
+  const admin = await stage.signedIn(app, person('u-admin', all));
 
-const remember = (key: string, value: string) => ({
-  tools: [{ name: 'remember_fact', arguments: { category: 'wishes', key, value } }],
-});
+  const remember = (key: string, value: string) => ({
+    tools: [{ name: 'remember_fact', arguments: { category: 'wishes', key, value } }],
+  });
 
-const factsOf = (userId: string) =>
-  db
-    .selectFrom('memory_facts')
-    .select(['category', 'key', 'value'])
-    .where('user_id', '=', userId)
-    .orderBy('key')
-    .execute();
+  const factsOf = (userId: string) =>
+    db
+      .selectFrom('memory_facts')
+      .select(['category', 'key', 'value'])
+      .where('user_id', '=', userId)
+      .orderBy('key')
+      .execute();
 
-test('A remembered fact is shown, known to the next answer, and undone once', async (t) => {
-  const iryna = await openChatClient(t, { url, sid: await stage.signIn('u-iryna') });
-  const id = await iryna.newSession();
-  model.scripts.push(remember('pets', 'кіт'));
-  const answer = iryna.say(id, 'У мене кіт');
-  const { tool } = await answer.waitFor('tool.finished');
-  assert.deepEqual(tool.changes, [
-    { category: 'wishes', key: 'pets', value: 'кіт', previous: null },
-  ]);
-  await answer.waitFor('message.completed');
-  await iryna.say(id, 'Що ти знаєш?').waitFor('message.completed');
-  assert.match(JSON.stringify(model.seen.at(-1)?.messages[0]), /wishes\/pets: кіт/);
-
-  await iryna.undo(id, tool.step_id);
-  assert.deepEqual(await factsOf('u-iryna'), []);
-  await assert.rejects(iryna.undo(id, tool.step_id), hasProblem('nothing_to_undo'));
-});
-
-test('A fact is undone to its previous value unless it has changed since', async (t) => {
-  const maria = await openChatClient(t, { url, sid: await stage.signIn('u-maria') });
-  const id = await maria.newSession();
-  const steps: string[] = [];
-  for (const city of ['Львів', 'Київ']) {
-    model.scripts.push(remember('city', city));
-    const answer = maria.say(id, city);
-    steps.push((await answer.waitFor('tool.finished')).tool.step_id);
+  test('A remembered fact is shown, known to the next answer, and undone once', async (t) => {
+    const iryna = await openChatClient(t, { url, sid: await stage.signIn('u-iryna') });
+    const id = await iryna.newSession();
+    model.scripts.push(remember('pets', 'кіт'));
+    const answer = iryna.say(id, 'У мене кіт');
+    const { tool } = await answer.waitFor('tool.finished');
+    assert.deepEqual(tool.changes, [
+      { category: 'wishes', key: 'pets', value: 'кіт', previous: null },
+    ]);
     await answer.waitFor('message.completed');
-  }
-  const [first = '', second = ''] = steps;
-  await assert.rejects(maria.undo(id, first), hasProblem('nothing_to_undo'));
-  await maria.undo(id, second);
-  assert.deepEqual(await factsOf('u-maria'), [{ category: 'wishes', key: 'city', value: 'Львів' }]);
-  await maria.undo(id, first);
-  assert.deepEqual(await factsOf('u-maria'), []);
-});
+    await iryna.say(id, 'Що ти знаєш?').waitFor('message.completed');
+    assert.match(JSON.stringify(model.seen.at(-1)?.messages[0]), /wishes\/pets: кіт/);
 
-test('Texts that PostgreSQL cannot store fail no answer', async (t) => {
-  collector.listings = [listing(1)];
-  const marta = await openChatClient(t, { url, sid: await stage.signIn('u-marta') });
-  const id = await marta.newSession();
-  const nul = String.fromCharCode(0);
-  const half = String.fromCharCode(0xd800);
-  model.scripts.push(
-    { tools: [{ name: 'search_listings', arguments: { query: `дім${nul}${half}` } }] },
-    { tools: [{ name: `no${nul}tool`, arguments: { [`a${nul}b${half}`]: `${half}${nul}` } }] },
-    { words: [`Ось${nul}`, ` і все${half}`] },
-  );
-  const { message } = await marta.say(id, 'дім').waitFor('message.completed');
-  assert.match(message.content, /^Ось і все/);
-});
-
-test('Only the owner of a session undoes its steps', async (t) => {
-  const nina = await openChatClient(t, { url, sid: await stage.signIn('u-nina') });
-  const id = await nina.newSession();
-  model.scripts.push(remember('floor', '3'));
-  const { tool } = await nina.say(id, 'Третій поверх').waitFor('tool.finished');
-  const foreign = await openChatClient(t, { url, sid: await stage.signIn('u-oleh') });
-  const own = await foreign.newSession();
-  await assert.rejects(foreign.undo(id, tool.step_id), hasProblem('session_not_yours'));
-  await assert.rejects(foreign.undo(own, tool.step_id), hasProblem('nothing_to_undo'));
-  assert.equal((await factsOf('u-nina')).length, 1);
-});
-
-test('Without svc.tools.use no tool runs, and the model gets an error', async (t) => {
-  const petro = await openChatClient(t, {
-    url,
-    sid: await stage.signIn('u-petro', ['svc.profiles.use']),
+    await iryna.undo(id, tool.step_id);
+    assert.deepEqual(await factsOf('u-iryna'), []);
+    await assert.rejects(iryna.undo(id, tool.step_id), hasProblem('nothing_to_undo'));
   });
-  const id = await petro.newSession();
-  const asked = collector.asked.length;
-  model.scripts.push({ tools: [{ name: 'search_listings', arguments: { query: 'дім' } }] });
-  const answer = petro.say(id, 'дім');
-  const { tool } = await answer.waitFor('tool.finished');
-  assert.partialDeepStrictEqual(tool, { status: 'failed', summary: 'it needs svc.tools.use' });
-  await answer.waitFor('message.completed');
-  assert.equal(collector.asked.length, asked);
-  assert.match(JSON.stringify(model.seen.at(-1)?.messages.at(-1)), /svc\.tools\.use/);
-});
 
-test('Without svc.memory.read_own memory is neither sent nor changed', async (t) => {
-  const known = { category: 'wishes', key: 'pets', value: 'рись' };
-  await db
-    .insertInto('memory_facts')
-    .values({ ...known, user_id: 'u-yaryna' })
-    .execute();
-  await db
-    .insertInto('memory_summaries')
-    .values({ user_id: 'u-yaryna', summary: 'Має рись.' })
-    .execute();
-  const yaryna = await openChatClient(t, {
-    url,
-    sid: await stage.signIn('u-yaryna', ['svc.profiles.use', 'svc.tools.use']),
+  test('A fact is undone to its previous value unless it has changed since', async (t) => {
+    const maria = await openChatClient(t, { url, sid: await stage.signIn('u-maria') });
+    const id = await maria.newSession();
+    const steps: string[] = [];
+    for (const city of ['Львів', 'Київ']) {
+      model.scripts.push(remember('city', city));
+      const answer = maria.say(id, city);
+      steps.push((await answer.waitFor('tool.finished')).tool.step_id);
+      await answer.waitFor('message.completed');
+    }
+    const [first = '', second = ''] = steps;
+    await assert.rejects(maria.undo(id, first), hasProblem('nothing_to_undo'));
+    await maria.undo(id, second);
+    assert.deepEqual(await factsOf('u-maria'), [
+      { category: 'wishes', key: 'city', value: 'Львів' },
+    ]);
+    await maria.undo(id, first);
+    assert.deepEqual(await factsOf('u-maria'), []);
   });
-  const id = await yaryna.newSession();
-  const before = model.seen.length;
-  const { category, key } = known;
-  model.scripts.push({
-    tools: [
-      { name: 'remember_fact', arguments: { ...known, value: 'кіт' } },
-      { name: 'forget_fact', arguments: { category, key } },
-    ],
-  });
-  const answer = yaryna.say(id, 'Що ти про мене знаєш?');
-  await answer.waitFor('message.completed');
-  const tools = answer.events.flatMap((event) =>
-    event.type === 'tool.finished' ? [event.tool] : [],
-  );
-  const refused = { status: 'failed', summary: 'it needs svc.memory.read_own', changes: [] };
-  assert.equal(tools.length, 2);
-  assert.partialDeepStrictEqual(tools, [refused, refused]);
-  assert.deepEqual(await factsOf('u-yaryna'), [known]);
-  const seen = model.seen.slice(before);
-  assert.equal(seen.length, 2);
-  assert.doesNotMatch(JSON.stringify(seen), /рись/);
-});
 
-test('An outage of the collector is reported, and the answer continues', async (t) => {
-  collector.failure = { status: 503, title: 'The database does not answer' };
-  t.after(() => {
-    collector.failure = undefined;
-  });
-  model.scripts.push({ tools: [{ name: 'get_listing', arguments: { listing_id: 5 } }] });
-  const sofia = await openChatClient(t, { url, sid: await stage.signIn('u-sofia') });
-  const id = await sofia.newSession();
-  const answer = sofia.say(id, 'Що з 5?');
-  const { tool } = await answer.waitFor('tool.finished');
-  assert.partialDeepStrictEqual(tool, {
-    status: 'failed',
-    title: 'Reading listing #5',
-    summary: 'The database does not answer',
-  });
-  const { message } = await answer.waitFor('message.completed');
-  assert.equal(message.content, 'Готово.');
-  assert.partialDeepStrictEqual(await stage.steps(id), [{ kind: 'tool', status: 'failed' }]);
-});
-
-test('Every socket that has a session open gets its new name', async (t) => {
-  const titled = gate();
-  t.after(titled.open);
-  const vira = await openRawClient(t, { url, sid });
-  const id = await vira.newSession();
-  const elsewhere = await openRawClient(t, { url: await stage.another(), sid });
-  await elsewhere.client.ask({ type: 'session.open', session_id: id });
-  model.titled = titled.opened;
-  await vira.say(id, 'Шукаю дім');
-  await elsewhere.waitFor('message.completed');
-  // The name of the first answer arrives after the second one.
-  await elsewhere.say(id, 'Дешевше');
-  await elsewhere.waitFor('message.completed', 2);
-  titled.open();
-  for (const one of [vira, elsewhere]) {
-    const { session, session_id: of } = await one.waitFor('session.updated');
-    assert.partialDeepStrictEqual(session, { session_id: id, name: 'Назва' });
-    assert.equal(of, id);
-  }
-  const renamed = await stage.app.inject({
-    method: 'PATCH',
-    url: `/sessions/${id}`,
-    cookies: { svc_auth_session: sid },
-    payload: { name: 'Дім', pinned: true },
-  });
-  assert.equal(renamed.statusCode, 200);
-  for (const one of [vira, elsewhere]) {
-    const { session } = await one.waitFor('session.updated', 2);
-    assert.partialDeepStrictEqual(session, { name: 'Дім', pinned: true });
-  }
-});
-
-test('Metrics count turns, durations and tools by outcome', async (t) => {
-  const values = async () => {
-    const { body } = await stage.app.inject('/metrics');
-    return new Map(
-      [...body.matchAll(/^(assistant_(?:turns?|tool)_\S+) (\d+)$/gm)].map(
-        ([, name = '', value]) => [name, Number(value)],
-      ),
+  test('Texts that PostgreSQL cannot store fail no answer', async (t) => {
+    collector.listings = [listing(1)];
+    const marta = await openChatClient(t, { url, sid: await stage.signIn('u-marta') });
+    const id = await marta.newSession();
+    const nul = String.fromCharCode(0);
+    const half = String.fromCharCode(0xd800);
+    model.scripts.push(
+      { tools: [{ name: 'search_listings', arguments: { query: `дім${nul}${half}` } }] },
+      { tools: [{ name: `no${nul}tool`, arguments: { [`a${nul}b${half}`]: `${half}${nul}` } }] },
+      { words: [`Ось${nul}`, ` і все${half}`] },
     );
-  };
-  const before = await values();
-  const olha = await openChatClient(t, { url, sid: await stage.signIn('u-olha') });
-  const id = await olha.newSession();
-  model.scripts.push(
-    {
+    const { message } = await marta.say(id, 'дім').waitFor('message.completed');
+    assert.match(message.content, /^Ось і все/);
+  });
+
+  test('Only the owner of a session undoes its steps', async (t) => {
+    const nina = await openChatClient(t, { url, sid: await stage.signIn('u-nina') });
+    const id = await nina.newSession();
+    model.scripts.push(remember('floor', '3'));
+    const { tool } = await nina.say(id, 'Третій поверх').waitFor('tool.finished');
+    const foreign = await openChatClient(t, { url, sid: await stage.signIn('u-oleh') });
+    const own = await foreign.newSession();
+    await assert.rejects(foreign.undo(id, tool.step_id), hasProblem('session_not_yours'));
+    await assert.rejects(foreign.undo(own, tool.step_id), hasProblem('nothing_to_undo'));
+    assert.equal((await factsOf('u-nina')).length, 1);
+  });
+
+  test('Without svc.tools.use no tool runs, and the model gets an error', async (t) => {
+    const petro = await openChatClient(t, {
+      url,
+      sid: await stage.signIn('u-petro', ['svc.profiles.use']),
+    });
+    const id = await petro.newSession();
+    const asked = collector.asked.length;
+    model.scripts.push({ tools: [{ name: 'search_listings', arguments: { query: 'дім' } }] });
+    const answer = petro.say(id, 'дім');
+    const { tool } = await answer.waitFor('tool.finished');
+    assert.partialDeepStrictEqual(tool, { status: 'failed', summary: 'it needs svc.tools.use' });
+    await answer.waitFor('message.completed');
+    assert.equal(collector.asked.length, asked);
+    assert.match(JSON.stringify(model.seen.at(-1)?.messages.at(-1)), /svc\.tools\.use/);
+  });
+
+  test('Without svc.memory.read_own memory is neither sent nor changed', async (t) => {
+    const known = { category: 'wishes', key: 'pets', value: 'рись' };
+    await db
+      .insertInto('memory_facts')
+      .values({ ...known, user_id: 'u-yaryna' })
+      .execute();
+    await db
+      .insertInto('memory_summaries')
+      .values({ user_id: 'u-yaryna', summary: 'Має рись.' })
+      .execute();
+    const yaryna = await openChatClient(t, {
+      url,
+      sid: await stage.signIn('u-yaryna', ['svc.profiles.use', 'svc.tools.use']),
+    });
+    const id = await yaryna.newSession();
+    const before = model.seen.length;
+    const { category, key } = known;
+    model.scripts.push({
       tools: [
-        { name: 'get_listing', arguments: { listing_id: 99 } },
-        { name: 'made_up', arguments: {} },
+        { name: 'remember_fact', arguments: { ...known, value: 'кіт' } },
+        { name: 'forget_fact', arguments: { category, key } },
       ],
-    },
-    { words: ['Нема.'] },
-    { answer: { status: 400, body: { error: { message: 'No' } } } },
-  );
-  await olha.say(id, 'Що з 99?').waitFor('message.completed');
-  await olha.say(id, 'А тепер?').waitFor('error');
-  const grown = async () => {
-    const now = await values();
-    return [...now].flatMap(([name, value]) => {
-      const more = value - (before.get(name) ?? 0);
-      return more > 0 && !name.includes('_bucket') ? [[name, more]] : [];
     });
-  };
-  // A turn is counted after its end is sent.
-  const expected = {
-    'assistant_turns_total{outcome="completed"}': 1,
-    'assistant_turns_total{outcome="failed"}': 1,
-    'assistant_turn_duration_seconds_count{outcome="completed"}': 1,
-    'assistant_turn_duration_seconds_count{outcome="failed"}': 1,
-    'assistant_tool_calls_total{tool="get_listing",outcome="failed"}': 1,
-    'assistant_tool_calls_total{tool="unknown",outcome="failed"}': 1,
-  };
-  await until(async () => (await grown()).length === Object.keys(expected).length);
-  assert.deepEqual(Object.fromEntries(await grown()), expected);
-});
-
-test('No conversation or fact is logged, whatever fails', async (t) => {
-  const mark = 'Потайне 4711';
-  const begun = stage.lines.length;
-  const logged = (what: string) => stage.lines.slice(begun).some((line) => line.includes(what));
-  // PostgreSQL reports the content of a row that violates a constraint.
-  await sql`
-    alter table memory_facts add constraint unmarked check (value not like '%4711%')`.execute(db);
-  t.after(() => sql`alter table memory_facts drop constraint unmarked`.execute(db));
-  t.after(() => {
-    model.titleAnswer = undefined;
-  });
-  model.titleAnswer = { status: 400, body: { error: { message: 'No' } } };
-  const zoya = await openChatClient(t, { url, sid: await stage.signIn('u-zoya') });
-  const id = await zoya.newSession();
-  model.scripts.push(remember('secret', mark), { words: [mark] });
-  const answer = zoya.say(id, mark);
-  assert.equal((await answer.waitFor('tool.finished')).tool.status, 'failed');
-  await answer.waitFor('message.completed');
-  await until(() => logged('a session could not be named'));
-  const heard = gate();
-  t.after(heard.open);
-  const breakOff = async (response: ServerResponse) => {
-    await heard.opened;
-    response.destroy();
-  };
-  model.scripts.push({ answer: createStreamedResponse([chunk({ content: mark }), breakOff]) });
-  const broken = zoya.say(id, `${mark}?`);
-  await broken.waitForText(mark);
-  heard.open();
-  await broken.waitFor('error');
-  for (const what of ['a tool failed', 'a turn failed']) assert.ok(logged(what), what);
-  assert.deepEqual(
-    stage.lines.filter((line) => /Потайне|4711/.test(line)),
-    [],
-  );
-});
-
-const found = listing(7, { title: 'Біля парку', district: 'Сихів', phones: ['+380671234567'] });
-const brief = {
-  listing_id: 7,
-  title: 'Біля парку',
-  deal_type: 'rent',
-  property_type: 'apartment',
-  price: 14_000,
-  currency: 'UAH',
-  city: 'Львів',
-  district: 'Сихів',
-  rooms: 2,
-  area_total: 52,
-  floor: '3/9',
-  text: 'Світла квартира біля парку.',
-};
-const list = { result: { total: '1', listings: [brief] }, kept: { listing_ids: [7] } };
-
-const petsFact = { user_id: 'u-olena', category: 'wishes', key: 'pets', value: 'кіт' };
-await db.insertInto('memory_facts').values(petsFact).execute();
-
-/** A call of the model, the request to the collector, and the results. */
-type Case = {
-  what: string;
-  name: string;
-  input: object;
-  asked?: { path: string; body?: object };
-  /** The output for the model in this answer, and in later ones. */
-  result: object;
-  kept?: object;
-  title: string;
-  summary: string;
-  isAdmin?: boolean;
-};
-
-const cases: readonly Case[] = [
-  {
-    what: 'A search for words and meaning',
-    name: 'search_listings',
-    input: { query: 'біля парку', city: 'Львів', rooms_min: 2, rooms_max: 2, price_max: 15_000 },
-    asked: {
-      path: '/api/v1/search/hybrid',
-      body: {
-        query: 'біля парку',
-        city: 'Львів',
-        rooms_min: 2,
-        rooms_max: 2,
-        price_max: 15_000,
-        limit: 5,
-        fold_duplicates: true,
-      },
-    },
-    ...list,
-    title: 'Searching listings · біля парку · Львів · rooms 2 · price ≤ 15 000',
-    summary: '1 of 1',
-  },
-  {
-    what: 'A search for similar listings',
-    name: 'similar_listings',
-    input: { listing_id: 3, area_min: 40 },
-    asked: {
-      path: '/api/v1/search/similar',
-      body: { listing_id: 3, area_min: 40, limit: 5, fold_duplicates: true },
-    },
-    ...list,
-    title: 'Searching for more like #3 · m² ≥ 40',
-    summary: '1 of 1',
-  },
-  {
-    what: 'The details of a listing',
-    name: 'get_listing',
-    input: { listing_id: 7 },
-    asked: { path: '/api/v1/listings/7' },
-    result: { ...brief, phones: ['+380671234567'], updated_at: '2026-03-02T09:15:00.000Z' },
-    kept: { listing_id: 7 },
-    title: 'Reading listing #7',
-    summary: 'Біля парку',
-  },
-  {
-    what: 'A forgotten fact',
-    name: 'forget_fact',
-    input: { category: 'wishes', key: 'pets' },
-    result: { forgotten: { category: 'wishes', key: 'pets', value: 'кіт' } },
-    title: 'Forgetting wishes/pets',
-    summary: 'кіт',
-  },
-  {
-    what: 'An endpoint of the installation',
-    name: 'lookup_endpoint',
-    input: { words: 'forge private' },
-    result: { total: 1, endpoints: [ENDPOINT] },
-    title: 'Looking up endpoints · forge private',
-    summary: 'http:forge:3000',
-    isAdmin: true,
-  },
-];
-
-for (const { what, name, input, asked, result, kept = result, title, summary, isAdmin } of cases) {
-  test(`${what}: the request, outputs and step`, async (t) => {
-    collector.listings = [found];
-    const rawClient = await openRawClient(t, { url, sid: isAdmin === true ? admin.sid : sid });
-    const profileId = isAdmin === true ? { profile_id: 'diagnostics' } : {};
-    const created = await rawClient.client.ask({
-      type: 'session.create',
-      name: what,
-      ...profileId,
-    });
-    const id = String(created['session_id']);
-    const requests = collector.asked.length;
-    model.scripts.push({ tools: [{ name, arguments: input }] });
-    await rawClient.say(id, 'Допоможи');
-    await rawClient.waitFor('message.completed');
-
-    const authorization = 'Bearer key-of-the-assistant';
-    assert.deepEqual(
-      collector.asked.slice(requests),
-      asked === undefined ? [] : [{ body: undefined, ...asked, authorization }],
+    const answer = yaryna.say(id, 'Що ти про мене знаєш?');
+    await answer.waitFor('message.completed');
+    const tools = answer.events.flatMap((event) =>
+      event.type === 'tool.finished' ? [event.tool] : [],
     );
-    assert.deepEqual(lastToolOutput(), result);
-    const { tool } = await rawClient.waitFor('tool.finished');
-    assert.partialDeepStrictEqual(tool, { name, title, status: 'done', summary });
-
-    await rawClient.say(id, 'Дякую');
-    await rawClient.waitFor('message.completed', 2);
-    assert.deepEqual(lastToolOutput(), kept);
-
-    const { steps } = (await admin.get(`/sessions/${id}/planning`)).json();
-    assert.equal(steps.length, 1);
-    const [{ id: stepId, turn_id: turnId, started_at, finished_at, detail, ...step }] = steps;
-    assert.deepEqual(step, { kind: 'tool', title, status: 'done' });
-    assert.equal(stepId, (tool as { step_id: string }).step_id);
-    assert.equal(turnId, rawClient.of('message.started')[0]?.['turn_id']);
-    assert.ok(Date.parse(started_at) <= Date.parse(finished_at));
-    const { output, ...called } = JSON.parse(detail);
-    assert.deepEqual(called, { tool: name, input });
-    assert.deepEqual(JSON.parse(output), result);
+    const refused = { status: 'failed', summary: 'it needs svc.memory.read_own', changes: [] };
+    assert.equal(tools.length, 2);
+    assert.partialDeepStrictEqual(tools, [refused, refused]);
+    assert.deepEqual(await factsOf('u-yaryna'), [known]);
+    const seen = model.seen.slice(before);
+    assert.equal(seen.length, 2);
+    assert.doesNotMatch(JSON.stringify(seen), /рись/);
   });
-}
 
-/** Returns the last output of a tool in the newest request to the model. */
-function lastToolOutput(): unknown {
-  const message = model.seen.at(-1)?.messages.findLast(({ role }) => role === 'tool');
-  return JSON.parse(String(message?.content));
-}
-
-test('The context for admins is the next request', async (t) => {
-  await db
-    .insertInto('memory_facts')
-    .values({ user_id: 'u-olena', category: 'wishes', key: 'city', value: 'Львів' })
-    .execute();
-  await db
-    .insertInto('memory_summaries')
-    .values({ user_id: 'u-olena', summary: 'Шукає для себе.' })
-    .execute();
-  const olena = await openRawClient(t, { url, sid });
-  const id = await olena.newSession();
-  await app.inject({
-    method: 'PUT',
-    url: `/sessions/${id}/files/a.txt`,
-    headers: { 'content-type': 'text/plain' },
-    cookies: { svc_auth_session: sid },
-    payload: 'a',
+  test('An outage of the collector is reported, and the answer continues', async (t) => {
+    collector.failure = { status: 503, title: 'The database does not answer' };
+    t.after(() => {
+      collector.failure = undefined;
+    });
+    model.scripts.push({ tools: [{ name: 'get_listing', arguments: { listing_id: 5 } }] });
+    const sofia = await openChatClient(t, { url, sid: await stage.signIn('u-sofia') });
+    const id = await sofia.newSession();
+    const answer = sofia.say(id, 'Що з 5?');
+    const { tool } = await answer.waitFor('tool.finished');
+    assert.partialDeepStrictEqual(tool, {
+      status: 'failed',
+      title: 'Reading listing #5',
+      summary: 'The database does not answer',
+    });
+    const { message } = await answer.waitFor('message.completed');
+    assert.equal(message.content, 'Готово.');
+    assert.partialDeepStrictEqual(await stage.steps(id), [{ kind: 'tool', status: 'failed' }]);
   });
-  const calls = [
-    { name: 'search_listings', arguments: { query: 'дім' } },
-    { name: 'get_listing', arguments: { listing_id: 99 } },
+
+  test('Every socket that has a session open gets its new name', async (t) => {
+    const titled = gate();
+    t.after(titled.open);
+    const vira = await openRawClient(t, { url, sid });
+    const id = await vira.newSession();
+    const elsewhere = await openRawClient(t, { url: await stage.another(), sid });
+    await elsewhere.client.ask({ type: 'session.open', session_id: id });
+    model.titled = titled.opened;
+    await vira.say(id, 'Шукаю дім');
+    await elsewhere.waitFor('message.completed');
+    // The name of the first answer arrives after the second one.
+    await elsewhere.say(id, 'Дешевше');
+    await elsewhere.waitFor('message.completed', 2);
+    titled.open();
+    for (const one of [vira, elsewhere]) {
+      const { session, session_id: of } = await one.waitFor('session.updated');
+      assert.partialDeepStrictEqual(session, { session_id: id, name: 'Назва' });
+      assert.equal(of, id);
+    }
+    const renamed = await stage.app.inject({
+      method: 'PATCH',
+      url: `/sessions/${id}`,
+      cookies: { svc_auth_session: sid },
+      payload: { name: 'Дім', pinned: true },
+    });
+    assert.equal(renamed.statusCode, 200);
+    for (const one of [vira, elsewhere]) {
+      const { session } = await one.waitFor('session.updated', 2);
+      assert.partialDeepStrictEqual(session, { name: 'Дім', pinned: true });
+    }
+  });
+
+  test('Metrics count turns, durations and tools by outcome', async (t) => {
+    const values = async () => {
+      const { body } = await stage.app.inject('/metrics');
+      return new Map(
+        [...body.matchAll(/^(assistant_(?:turns?|tool)_\S+) (\d+)$/gm)].map(
+          ([, name = '', value]) => [name, Number(value)],
+        ),
+      );
+    };
+    const before = await values();
+    const olha = await openChatClient(t, { url, sid: await stage.signIn('u-olha') });
+    const id = await olha.newSession();
+    model.scripts.push(
+      {
+        tools: [
+          { name: 'get_listing', arguments: { listing_id: 99 } },
+          { name: 'made_up', arguments: {} },
+        ],
+      },
+      { words: ['Нема.'] },
+      { answer: { status: 400, body: { error: { message: 'No' } } } },
+    );
+    await olha.say(id, 'Що з 99?').waitFor('message.completed');
+    await olha.say(id, 'А тепер?').waitFor('error');
+    const grown = async () => {
+      const now = await values();
+      return [...now].flatMap(([name, value]) => {
+        const more = value - (before.get(name) ?? 0);
+        return more > 0 && !name.includes('_bucket') ? [[name, more]] : [];
+      });
+    };
+    // A turn is counted after its end is sent.
+    const expected = {
+      'assistant_turns_total{outcome="completed"}': 1,
+      'assistant_turns_total{outcome="failed"}': 1,
+      'assistant_turn_duration_seconds_count{outcome="completed"}': 1,
+      'assistant_turn_duration_seconds_count{outcome="failed"}': 1,
+      'assistant_tool_calls_total{tool="get_listing",outcome="failed"}': 1,
+      'assistant_tool_calls_total{tool="unknown",outcome="failed"}': 1,
+    };
+    await until(async () => (await grown()).length === Object.keys(expected).length);
+    assert.deepEqual(Object.fromEntries(await grown()), expected);
+  });
+
+  test('No conversation or fact is logged, whatever fails', async (t) => {
+    const mark = 'Потайне 4711';
+    const begun = stage.lines.length;
+    const logged = (what: string) => stage.lines.slice(begun).some((line) => line.includes(what));
+    // PostgreSQL reports the content of a row that violates a constraint.
+    await sql`
+    alter table memory_facts add constraint unmarked check (value not like '%4711%')`.execute(db);
+    t.after(() => sql`alter table memory_facts drop constraint unmarked`.execute(db));
+    t.after(() => {
+      model.titleAnswer = undefined;
+    });
+    model.titleAnswer = { status: 400, body: { error: { message: 'No' } } };
+    const zoya = await openChatClient(t, { url, sid: await stage.signIn('u-zoya') });
+    const id = await zoya.newSession();
+    model.scripts.push(remember('secret', mark), { words: [mark] });
+    const answer = zoya.say(id, mark);
+    assert.equal((await answer.waitFor('tool.finished')).tool.status, 'failed');
+    await answer.waitFor('message.completed');
+    await until(() => logged('a session could not be named'));
+    const heard = gate();
+    t.after(heard.open);
+    const breakOff = async (response: ServerResponse) => {
+      await heard.opened;
+      response.destroy();
+    };
+    model.scripts.push({ answer: createStreamedResponse([chunk({ content: mark }), breakOff]) });
+    const broken = zoya.say(id, `${mark}?`);
+    await broken.waitForText(mark);
+    heard.open();
+    await broken.waitFor('error');
+    for (const what of ['a tool failed', 'a turn failed']) assert.ok(logged(what), what);
+    assert.deepEqual(
+      stage.lines.filter((line) => /Потайне|4711/.test(line)),
+      [],
+    );
+  });
+
+  const found = listing(7, { title: 'Біля парку', district: 'Сихів', phones: ['+380671234567'] });
+  const brief = {
+    listing_id: 7,
+    title: 'Біля парку',
+    deal_type: 'rent',
+    property_type: 'apartment',
+    price: 14_000,
+    currency: 'UAH',
+    city: 'Львів',
+    district: 'Сихів',
+    rooms: 2,
+    area_total: 52,
+    floor: '3/9',
+    text: 'Світла квартира біля парку.',
+  };
+  const list = { result: { total: '1', listings: [brief] }, kept: { listing_ids: [7] } };
+
+  const petsFact = { user_id: 'u-olena', category: 'wishes', key: 'pets', value: 'кіт' };
+  await db.insertInto('memory_facts').values(petsFact).execute();
+
+  /** A call of the model, the request to the collector, and the results. */
+  type Case = {
+    what: string;
+    name: string;
+    input: object;
+    asked?: { path: string; body?: object };
+    /** The output for the model in this answer, and in later ones. */
+    result: object;
+    kept?: object;
+    title: string;
+    summary: string;
+    isAdmin?: boolean;
+  };
+
+  const cases: readonly Case[] = [
+    {
+      what: 'A search for words and meaning',
+      name: 'search_listings',
+      input: { query: 'біля парку', city: 'Львів', rooms_min: 2, rooms_max: 2, price_max: 15_000 },
+      asked: {
+        path: '/api/v1/search/hybrid',
+        body: {
+          query: 'біля парку',
+          city: 'Львів',
+          rooms_min: 2,
+          rooms_max: 2,
+          price_max: 15_000,
+          limit: 5,
+          fold_duplicates: true,
+        },
+      },
+      ...list,
+      title: 'Searching listings · біля парку · Львів · rooms 2 · price ≤ 15 000',
+      summary: '1 of 1',
+    },
+    {
+      what: 'A search for similar listings',
+      name: 'similar_listings',
+      input: { listing_id: 3, area_min: 40 },
+      asked: {
+        path: '/api/v1/search/similar',
+        body: { listing_id: 3, area_min: 40, limit: 5, fold_duplicates: true },
+      },
+      ...list,
+      title: 'Searching for more like #3 · m² ≥ 40',
+      summary: '1 of 1',
+    },
+    {
+      what: 'The details of a listing',
+      name: 'get_listing',
+      input: { listing_id: 7 },
+      asked: { path: '/api/v1/listings/7' },
+      result: { ...brief, phones: ['+380671234567'], updated_at: '2026-03-02T09:15:00.000Z' },
+      kept: { listing_id: 7 },
+      title: 'Reading listing #7',
+      summary: 'Біля парку',
+    },
+    {
+      what: 'A forgotten fact',
+      name: 'forget_fact',
+      input: { category: 'wishes', key: 'pets' },
+      result: { forgotten: { category: 'wishes', key: 'pets', value: 'кіт' } },
+      title: 'Forgetting wishes/pets',
+      summary: 'кіт',
+    },
+    {
+      what: 'An endpoint of the installation',
+      name: 'lookup_endpoint',
+      input: { words: 'forge private' },
+      result: { total: 1, endpoints: [ENDPOINT] },
+      title: 'Looking up endpoints · forge private',
+      summary: 'http:forge:3000',
+      isAdmin: true,
+    },
   ];
-  model.scripts.push({ tools: calls }, { words: ['Є одна.'] });
-  await olena.say(id, 'Шукай');
-  await olena.waitFor('message.completed');
 
-  const { request } = (await admin.get(`/sessions/${id}/context`)).json();
-  await olena.say(id, 'А ще?');
-  await olena.waitFor('message.completed', 2);
-  const sent = model.seen.at(-1) as (typeof model.seen)[number] & { model: string };
-  const [system, ...messages] = sent.messages;
-  assert.equal(request.system, system?.content);
-  assert.match(request.system, /city: Львів[^]*a\.txt/);
-  assert.match(request.system, /Шукає для себе/);
-  assert.deepEqual(
-    request.tools.map(({ input, ...tool }: { input: object }) => ({
+  for (const {
+    what,
+    name,
+    input,
+    asked,
+    result,
+    kept = result,
+    title,
+    summary,
+    isAdmin,
+  } of cases) {
+    test(`${what}: the request, outputs and step`, async (t) => {
+      collector.listings = [found];
+      const rawClient = await openRawClient(t, { url, sid: isAdmin === true ? admin.sid : sid });
+      const profileId = isAdmin === true ? { profile_id: 'diagnostics' } : {};
+      const created = await rawClient.client.ask({
+        type: 'session.create',
+        name: what,
+        ...profileId,
+      });
+      const id = String(created['session_id']);
+      const requests = collector.asked.length;
+      model.scripts.push({ tools: [{ name, arguments: input }] });
+      await rawClient.say(id, 'Допоможи');
+      await rawClient.waitFor('message.completed');
+
+      const authorization = 'Bearer key-of-the-assistant';
+      assert.deepEqual(
+        collector.asked.slice(requests),
+        asked === undefined ? [] : [{ body: undefined, ...asked, authorization }],
+      );
+      assert.deepEqual(lastToolOutput(), result);
+      const { tool } = await rawClient.waitFor('tool.finished');
+      assert.partialDeepStrictEqual(tool, { name, title, status: 'done', summary });
+
+      await rawClient.say(id, 'Дякую');
+      await rawClient.waitFor('message.completed', 2);
+      assert.deepEqual(lastToolOutput(), kept);
+
+      const { steps } = (await admin.get(`/sessions/${id}/planning`)).json();
+      assert.equal(steps.length, 1);
+      const [{ id: stepId, turn_id: turnId, started_at, finished_at, detail, ...step }] = steps;
+      assert.deepEqual(step, { kind: 'tool', title, status: 'done' });
+      assert.equal(stepId, (tool as { step_id: string }).step_id);
+      assert.equal(turnId, rawClient.of('message.started')[0]?.['turn_id']);
+      assert.ok(Date.parse(started_at) <= Date.parse(finished_at));
+      const { output, ...called } = JSON.parse(detail);
+      assert.deepEqual(called, { tool: name, input });
+      assert.deepEqual(JSON.parse(output), result);
+    });
+  }
+
+  /** Returns the last output of a tool in the newest request to the model. */
+  function lastToolOutput(): unknown {
+    const message = model.seen.at(-1)?.messages.findLast(({ role }) => role === 'tool');
+    return JSON.parse(String(message?.content));
+  }
+
+  test('The context for admins is the next request', async (t) => {
+    await db
+      .insertInto('memory_facts')
+      .values({ user_id: 'u-olena', category: 'wishes', key: 'city', value: 'Львів' })
+      .execute();
+    await db
+      .insertInto('memory_summaries')
+      .values({ user_id: 'u-olena', summary: 'Шукає для себе.' })
+      .execute();
+    const olena = await openRawClient(t, { url, sid });
+    const id = await olena.newSession();
+    await app.inject({
+      method: 'PUT',
+      url: `/sessions/${id}/files/a.txt`,
+      headers: { 'content-type': 'text/plain' },
+      cookies: { svc_auth_session: sid },
+      payload: 'a',
+    });
+    const calls = [
+      { name: 'search_listings', arguments: { query: 'дім' } },
+      { name: 'get_listing', arguments: { listing_id: 99 } },
+    ];
+    model.scripts.push({ tools: calls }, { words: ['Є одна.'] });
+    await olena.say(id, 'Шукай');
+    await olena.waitFor('message.completed');
+
+    const { request } = (await admin.get(`/sessions/${id}/context`)).json();
+    await olena.say(id, 'А ще?');
+    await olena.waitFor('message.completed', 2);
+    const sent = model.seen.at(-1) as (typeof model.seen)[number] & { model: string };
+    const [system, ...messages] = sent.messages;
+    assert.equal(request.system, system?.content);
+    assert.match(request.system, /city: Львів[^]*a\.txt/);
+    assert.match(request.system, /Шукає для себе/);
+    assert.deepEqual(
+      request.tools.map(({ input, ...tool }: { input: object }) => ({
+        type: 'function',
+        function: { ...tool, parameters: input },
+      })),
+      sent.tools,
+    );
+    // An empty name stands for the configured model.
+    assert.deepEqual([request.model, sent.model], ['', 'test']);
+    assert.deepEqual(
+      [...request.messages.map(asSent), { role: 'user', content: 'А ще?' }],
+      messages,
+    );
+  });
+
+  /** Converts a message of the context to its form for the model server. */
+  function asSent({
+    tool_calls,
+    ...message
+  }: {
+    tool_calls?: { id: string; name: string; input: unknown }[];
+  }) {
+    if (tool_calls === undefined) return message;
+    const calls = tool_calls.map(({ id, name, input }) => ({
+      id,
       type: 'function',
-      function: { ...tool, parameters: input },
-    })),
-    sent.tools,
-  );
-  // An empty name stands for the configured model.
-  assert.deepEqual([request.model, sent.model], ['', 'test']);
-  assert.deepEqual([...request.messages.map(asSent), { role: 'user', content: 'А ще?' }], messages);
-});
+      function: { name, arguments: JSON.stringify(input) },
+    }));
+    // In OpenAI's protocol null stands for no text beside calls.
+    return { ...message, content: null, tool_calls: calls };
+  }
 
-/** Converts a message of the context to its form for the model server. */
-function asSent({
-  tool_calls,
-  ...message
-}: {
-  tool_calls?: { id: string; name: string; input: unknown }[];
-}) {
-  if (tool_calls === undefined) return message;
-  const calls = tool_calls.map(({ id, name, input }) => ({
-    id,
-    type: 'function',
-    function: { name, arguments: JSON.stringify(input) },
-  }));
-  // In OpenAI's protocol null stands for no text beside calls.
-  return { ...message, content: null, tool_calls: calls };
-}
+  const cityFact = { category: 'home', key: 'city' };
 
-const cityFact = { category: 'home', key: 'city' };
+  /** Returns the user's facts with their exact times, which a `Date` cannot hold. */
+  const exactFacts = async (userId: string) => {
+    const columns = sql`category, key, value, source_session_id, created_at::text, updated_at::text`;
+    return (await sql`select ${columns} from memory_facts where user_id = ${userId}`.execute(db))
+      .rows;
+  };
 
-/** Returns the user's facts with their exact times, which a `Date` cannot hold. */
-const exactFacts = async (userId: string) => {
-  const columns = sql`category, key, value, source_session_id, created_at::text, updated_at::text`;
-  return (await sql`select ${columns} from memory_facts where user_id = ${userId}`.execute(db))
-    .rows;
-};
-
-/** Signs a user with a fact in, and returns a function that lets the model change the fact. */
-async function withCityFact(t: TestContext, userId: string) {
-  const client = await openChatClient(t, { url, sid: await stage.signIn(userId) });
-  await sql`insert into memory_facts (user_id, category, key, value, created_at, updated_at)
+  /** Signs a user with a fact in, and returns a function that lets the model change the fact. */
+  async function withCityFact(t: TestContext, userId: string) {
+    const client = await openChatClient(t, { url, sid: await stage.signIn(userId) });
+    await sql`insert into memory_facts (user_id, category, key, value, created_at, updated_at)
     values (${userId}, 'home', 'city', 'Львів',
       '2026-01-01T00:00:00.000001Z', '2026-01-02T03:04:05.678901Z')`.execute(db);
-  const id = await client.newSession();
-  const change = async (name: string, input: object) => {
-    model.scripts.push({ tools: [{ name, arguments: { ...cityFact, ...input } }] });
-    const answer = client.say(id, 'Зміни');
-    const { tool } = await answer.waitFor('tool.finished');
-    await answer.waitFor('message.completed');
-    return () => client.undo(id, tool.step_id);
-  };
-  return { change };
-}
-
-test('Undoing restores a fact that was written over or forgotten, with its origin and times', async (t) => {
-  const { change } = await withCityFact(t, 'u-dmytro');
-  const before = await exactFacts('u-dmytro');
-  for (const [name, input] of [
-    ['remember_fact', { value: 'Київ' }],
-    ['forget_fact', {}],
-  ] as const) {
-    const undo = await change(name, input);
-    assert.notDeepEqual(await exactFacts('u-dmytro'), before);
-    await undo();
-    assert.deepEqual(await exactFacts('u-dmytro'), before);
+    const id = await client.newSession();
+    const change = async (name: string, input: object) => {
+      model.scripts.push({ tools: [{ name, arguments: { ...cityFact, ...input } }] });
+      const answer = client.say(id, 'Зміни');
+      const { tool } = await answer.waitFor('tool.finished');
+      await answer.waitFor('message.completed');
+      return () => client.undo(id, tool.step_id);
+    };
+    return { change };
   }
-});
 
-test('Undoing beyond the maximum of facts fails with memory_full and can be repeated', async (t) => {
-  const { change } = await withCityFact(t, 'u-danylo');
-  const undo = await change('forget_fact', {});
-  await sql`insert into memory_facts (user_id, category, key, value)
+  test('Undoing restores a fact that was written over or forgotten, with its origin and times', async (t) => {
+    const { change } = await withCityFact(t, 'u-dmytro');
+    const before = await exactFacts('u-dmytro');
+    for (const [name, input] of [
+      ['remember_fact', { value: 'Київ' }],
+      ['forget_fact', {}],
+    ] as const) {
+      const undo = await change(name, input);
+      assert.notDeepEqual(await exactFacts('u-dmytro'), before);
+      await undo();
+      assert.deepEqual(await exactFacts('u-dmytro'), before);
+    }
+  });
+
+  test('Undoing beyond the maximum of facts fails with memory_full and can be repeated', async (t) => {
+    const { change } = await withCityFact(t, 'u-danylo');
+    const undo = await change('forget_fact', {});
+    await sql`insert into memory_facts (user_id, category, key, value)
     select 'u-danylo', 'many', 'k-' || n, 'v' from generate_series(1, 2000) as n`.execute(db);
-  await assert.rejects(undo, hasProblem('memory_full'));
-  assert.equal((await exactFacts('u-danylo')).length, 2000);
-  await sql`delete from memory_facts where user_id = 'u-danylo' and key = 'k-1'`.execute(db);
-  await undo();
-  assert.equal((await exactFacts('u-danylo')).length, 2000);
-});
+    await assert.rejects(undo, hasProblem('memory_full'));
+    assert.equal((await exactFacts('u-danylo')).length, 2000);
+    await sql`delete from memory_facts where user_id = 'u-danylo' and key = 'k-1'`.execute(db);
+    await undo();
+    assert.equal((await exactFacts('u-danylo')).length, 2000);
+  });
 
-const FACT = { category: 'wishes', key: 'city', value: 'Львів' };
-const CHANGES = [{ ...FACT, previous: null }];
+  const FACT = { category: 'wishes', key: 'city', value: 'Львів' };
+  const CHANGES = [{ ...FACT, previous: null }];
 
-const log = { info: () => undefined, warn: () => undefined };
+  const log = { info: () => undefined, warn: () => undefined };
 
-/** Makes the database reject results of steps, as in an outage. */
-async function breakSteps(): Promise<void> {
-  await sql`
+  /** Makes the database reject results of steps, as in an outage. */
+  async function breakSteps(): Promise<void> {
+    await sql`
     create or replace function reject_step() returns trigger language plpgsql as $$
       begin raise exception 'away' using errcode = '57P03'; end $$`.execute(db);
-  await sql`
+    await sql`
     create trigger reject_step before update of detail on agent_steps
     for each row execute function reject_step()`.execute(db);
-}
-
-test('A delayed change is reported before the end of the turn, and can be undone', async (t) => {
-  await breakSteps();
-  t.after(() => sql`drop function reject_step cascade`.execute(db));
-  const iryna = await openRawClient(t, { url, sid: await stage.signIn('u-oksana') });
-  const id = await iryna.newSession();
-  model.scripts.push({ tools: [{ name: 'remember_fact', arguments: FACT }] });
-  await iryna.say(id, 'Шукаю у Львові');
-  const { seq, problem } = await iryna.waitFor('error');
-  assert.equal(problem?.code, 'unavailable');
-  const finished = await iryna.waitFor('tool.finished');
-  assert.equal(finished['seq'], Number(seq) - 1);
-  const { step_id: stepId, ...tool } = finished['tool'] as { step_id: string };
-  assert.deepEqual(tool, {
-    name: 'remember_fact',
-    title: 'Remembering wishes/city: Львів',
-    status: 'done',
-    summary: 'Львів',
-    changes: CHANGES,
-  });
-  assert.partialDeepStrictEqual(await stage.steps(id), [{ id: stepId, status: 'done' }]);
-  const undo = { type: 'memory.undo', session_id: id, step_id: stepId };
-  assert.equal(await iryna.client.outcome(undo), 'ok');
-  assert.deepEqual(await factsOf('u-oksana'), []);
-});
-
-/** Starts a turn that can change memory, and the reaper of another process. */
-async function remembering() {
-  const user = userOf('u-taras', []);
-  await sql`insert into svc_users (id, email) values ('u-taras', 'taras@example.test')
-    on conflict do nothing`.execute(db);
-  await sql`delete from memory_facts where user_id = 'u-taras'`.execute(db);
-  const { id: sessionId } = await db
-    .insertInto('conversation_sessions')
-    .values({ user_id: user.id, profile_id: 'default', name: 'Пошук' })
-    .returning('id')
-    .executeTakeFirstOrThrow();
-  const key = await db
-    .transaction()
-    .execute((trx) => insertTurn(trx, { userId: user.id, sessionId }, 'q'));
-  const process = await openEventLog({ db, listen: stage.listen, log });
-  const turn = process.start(key);
-  const other = await openEventLog({ db, listen: stage.listen, log });
-  const reaper = createTurnReaper({ events: other, log, onAbort: () => undefined });
-  const steps = createTurnSteps(db, turn);
-  const call = { id: '1', name: 'remember_fact', input: FACT };
-  turn.append({ type: 'message.delta', text: 'Так. ' });
-  await steps.startTool(call, 'Remembering');
-  const note = (trx: Parameters<typeof steps.storeChange>[0], change: object) =>
-    steps.storeChange(trx, call, change as never);
-  return {
-    turn,
-    putFact: () => createMemory({ db }).putFact(user, FACT, { note }),
-    abort: async () => {
-      await sql`update chat_turns set lease_until = now() where id = ${turn.turnId}`.execute(db);
-      await reaper.abortStaleTurns({ sessionId });
-      return readEvents(db, turn.turnId);
-    },
-    close: () => Promise.all([process.close(), other.close()]),
-  };
-}
-
-test('The reaper reports the change of a dead process', async (t) => {
-  const { turn, putFact, abort, close } = await remembering();
-  t.after(close);
-  await putFact();
-  const before = turn.events.length;
-  const [finished, end] = (await abort()).slice(before);
-  assert.partialDeepStrictEqual(finished, {
-    type: 'tool.finished',
-    seq: before + 1,
-    tool: { status: 'done', changes: CHANGES },
-  });
-  assert.partialDeepStrictEqual(end, {
-    type: 'message.completed',
-    seq: before + 2,
-    message: { content: 'Так. ', status: 'cut' },
-  });
-});
-
-test('A turn that was aborted or whose session was deleted changes no memory', async (t) => {
-  const aborted = await remembering();
-  t.after(aborted.close);
-  await aborted.abort();
-  await assert.rejects(aborted.putFact(), { code: 'no_turn_running' });
-  const deleted = await remembering();
-  t.after(deleted.close);
-  const { sessionId } = deleted.turn;
-  await db.deleteFrom('conversation_sessions').where('id', '=', sessionId).execute();
-  await assert.rejects(deleted.putFact(), { code: 'session_not_found' });
-  assert.deepEqual(await factsOf('u-oksana'), []);
-});
-
-/** Attaches a file to a session. */
-async function attach(sessionId: string, name: string, content: string | Buffer, cookie = sid) {
-  const answer = await app.inject({
-    method: 'PUT',
-    url: `/sessions/${sessionId}/files/${encodeURIComponent(name)}`,
-    headers: { 'content-type': 'application/octet-stream' },
-    cookies: { svc_auth_session: cookie },
-    payload: Buffer.from(content),
-  });
-  assert.equal(answer.statusCode, 201, answer.body);
-}
-
-const read = (input: object) => ({ tools: [{ name: 'read_file', arguments: input }] });
-
-/** Scripts an answer that calls tools, and returns the last output. */
-async function answerAfter(
-  client: RawClient,
-  sessionId: string,
-  ...scripts: ReturnType<typeof read>[]
-) {
-  const completed = client.of('message.completed').length;
-  model.scripts.push(...scripts, { words: ['Прочитано.'] });
-  await client.say(sessionId, 'Що у файлі?');
-  await client.waitFor('message.completed', completed + 1);
-  return lastToolOutput();
-}
-
-const offered = () => model.seen.at(-1)?.tools?.map(({ function: { name } }) => name) ?? [];
-
-test('An attached text is read in parts, and later answers get only its name', async (t) => {
-  const olena = await openRawClient(t, { url, sid });
-  const id = await olena.newSession();
-  const text = Array.from({ length: 1200 }, (_, index) => `рядок ${index} `).join('');
-  await attach(id, 'нотатки.txt', text);
-
-  const first = await answerAfter(olena, id, read({ name: 'нотатки.txt' }));
-  const { next, text: beginning } = first as { next: number; text: string };
-  assert.ok(text.startsWith(beginning) && beginning.length > 6000);
-  const size = Buffer.byteLength(text);
-  assert.deepEqual(
-    [next, first],
-    [Buffer.byteLength(beginning), { name: 'нотатки.txt', next, size, text: beginning }],
-  );
-  assert.ok(offered().includes('read_file'));
-  const [system] = model.seen.at(-1)?.messages ?? [];
-  const listed = `- "нотатки.txt" (text/plain; charset=utf-8, ${size} bytes)`;
-  assert.ok(String(system?.content).split('\n').includes(listed), String(system?.content));
-
-  // Of the first answer only the name of the file is sent.
-  const rest = await answerAfter(olena, id, read({ name: 'нотатки.txt', from: next }));
-  assert.deepEqual(rest, { name: 'нотатки.txt', text: text.slice(beginning.length) });
-  const before = model.seen.at(-1)?.messages.filter(({ role }) => role === 'tool') ?? [];
-  assert.deepEqual(JSON.parse(String(before[0]?.content)), { name: 'нотатки.txt' });
-
-  assert.partialDeepStrictEqual(
-    olena.of('tool.finished').map(({ tool }) => tool),
-    [
-      { name: 'read_file', title: 'Reading нотатки.txt', status: 'done' },
-      { status: 'done', summary: `${size - next} of ${size} bytes` },
-    ],
-  );
-});
-
-test('A session without files has no read_file, and beyond the end a file is empty', async (t) => {
-  const olena = await openRawClient(t, { url, sid });
-  const id = await olena.newSession();
-  const refused = await answerAfter(olena, id, read({ name: 'нотатки.txt' }));
-  assert.deepEqual(refused, { error: 'there is no tool read_file here' });
-  assert.ok(!offered().includes('read_file'));
-
-  await attach(id, 'кінець.txt', 'все');
-  const nothing = await answerAfter(olena, id, read({ name: 'кінець.txt', from: 9000 }));
-  assert.deepEqual(nothing, { name: 'кінець.txt', text: '' });
-});
-
-test('Only texts of the same session are read', async (t) => {
-  const olena = await openRawClient(t, { url, sid });
-  const id = await olena.newSession();
-  const image =
-    'iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==';
-  await attach(id, 'план.txt', Buffer.from(image, 'base64'));
-  const refused = await answerAfter(olena, id, read({ name: 'план.txt' }));
-  assert.deepEqual(refused, { error: 'план.txt is no text, but image/png: only text can be read' });
-
-  const foreign = await stage.signIn('u-taras');
-  const taras = await openRawClient(t, { url, sid: foreign });
-  await attach(await taras.newSession(), 'секрет.txt', 'Тарасове', foreign);
-  await attach(await olena.newSession(), 'інше.txt', 'Оленине');
-  for (const name of ['секрет.txt', 'інше.txt']) {
-    const missing = await answerAfter(olena, id, read({ name }));
-    assert.match(JSON.stringify(missing), /No such file/);
-    assert.doesNotMatch(JSON.stringify(model.seen.at(-1)), /Тарасове|Оленине/);
   }
-});
 
-// A process with other files simulates changed profiles.
-const market = profile('market', 'model: own-model\ntools: [get_listing]\n');
-const usual = profile('default', 'model: usual-model\ntools: [search_listings, remember_fact]\n');
-
-async function marketSession({ client }: RawClient): Promise<string> {
-  const created = await client.ask({ type: 'session.create', profile_id: 'market' });
-  return String(created['session_id']);
-}
-
-const processWith = async (files: Record<string, string>) =>
-  stage.another({ PROFILES_DIR: await folderOf(files) });
-
-test('A session with a removed profile uses the default profile', async (t) => {
-  const before = await processWith({ 'market.yaml': market, 'default.yaml': usual });
-  const olena = await openRawClient(t, { url: before, sid });
-  const id = await marketSession(olena);
-  const there = await processWith({ 'default.yaml': usual });
-  const answer = await fetch(`${there}/sessions/${id}/context`, {
-    headers: { cookie: `svc_auth_session=${admin.sid}` },
+  test('A delayed change is reported before the end of the turn, and can be undone', async (t) => {
+    await breakSteps();
+    t.after(() => sql`drop function reject_step cascade`.execute(db));
+    const iryna = await openRawClient(t, { url, sid: await stage.signIn('u-oksana') });
+    const id = await iryna.newSession();
+    model.scripts.push({ tools: [{ name: 'remember_fact', arguments: FACT }] });
+    await iryna.say(id, 'Шукаю у Львові');
+    const { seq, problem } = await iryna.waitFor('error');
+    assert.equal(problem?.code, 'unavailable');
+    const finished = await iryna.waitFor('tool.finished');
+    assert.equal(finished['seq'], Number(seq) - 1);
+    const { step_id: stepId, ...tool } = finished['tool'] as { step_id: string };
+    assert.deepEqual(tool, {
+      name: 'remember_fact',
+      title: 'Remembering wishes/city: Львів',
+      status: 'done',
+      summary: 'Львів',
+      changes: CHANGES,
+    });
+    assert.partialDeepStrictEqual(await stage.steps(id), [{ id: stepId, status: 'done' }]);
+    const undo = { type: 'memory.undo', session_id: id, step_id: stepId };
+    assert.equal(await iryna.client.outcome(undo), 'ok');
+    assert.deepEqual(await factsOf('u-oksana'), []);
   });
-  assert.equal(answer.status, 200);
-  const context = (await answer.json()) as {
-    profile_id: string;
-    request: { model: string; system: string; tools: { name: string }[] };
-  };
-  assert.equal(context.profile_id, 'market');
 
-  const again = await openRawClient(t, { url: there, sid });
-  await again.client.ask({ type: 'session.open', session_id: id });
-  await again.say(id, 'Добрий день');
-  await again.waitFor('message.completed');
-  const sent = model.seen.at(-1) as (typeof model.seen)[number] & { model: string };
-  const names = ['remember_fact', 'search_listings'];
-  const { request } = context;
-  assert.deepEqual(
-    sent.tools?.map(({ function: { name } }) => name),
-    names,
-  );
-  assert.deepEqual(
-    request.tools.map(({ name }) => name),
-    names,
-  );
-  assert.deepEqual([sent.model, request.model], ['usual-model', 'usual-model']);
-  assert.equal(request.system, sent.messages[0]?.content);
-});
+  /** Starts a turn that can change memory, and the reaper of another process. */
+  async function remembering() {
+    const user = userOf('u-taras', []);
+    await sql`insert into svc_users (id, email) values ('u-taras', 'taras@example.test')
+    on conflict do nothing`.execute(db);
+    await sql`delete from memory_facts where user_id = 'u-taras'`.execute(db);
+    const { id: sessionId } = await db
+      .insertInto('conversation_sessions')
+      .values({ user_id: user.id, profile_id: 'default', name: 'Пошук' })
+      .returning('id')
+      .executeTakeFirstOrThrow();
+    const key = await db
+      .transaction()
+      .execute((trx) => insertTurn(trx, { userId: user.id, sessionId }, 'q'));
+    const process = await openEventLog({ db, listen: stage.listen, log });
+    const turn = process.start(key);
+    const other = await openEventLog({ db, listen: stage.listen, log });
+    const reaper = createTurnReaper({ events: other, log, onAbort: () => undefined });
+    const steps = createTurnSteps(db, turn);
+    const call = { id: '1', name: 'remember_fact', input: FACT };
+    turn.append({ type: 'message.delta', text: 'Так. ' });
+    await steps.startTool(call, 'Remembering');
+    const note = (trx: Parameters<typeof steps.storeChange>[0], change: object) =>
+      steps.storeChange(trx, call, change as never);
+    return {
+      turn,
+      putFact: () => createMemory({ db }).putFact(user, FACT, { note }),
+      abort: async () => {
+        await sql`update chat_turns set lease_until = now() where id = ${turn.turnId}`.execute(db);
+        await reaper.abortStaleTurns({ sessionId });
+        return readEvents(db, turn.turnId);
+      },
+      close: () => Promise.all([process.close(), other.close()]),
+    };
+  }
 
-test('A session with a profile that becomes admin-only rejects messages and retries of its owner', async (t) => {
-  const before = await processWith({ 'market.yaml': market, 'default.yaml': usual });
-  const olena = await openRawClient(t, { url: before, sid });
-  const id = await marketSession(olena);
-  model.scripts.push({ words: [] });
-  await olena.say(id, 'Добрий день');
-  await olena.waitFor('error');
-  const there = await processWith({
-    'market.yaml': `${market}is_admin_only: true\n`,
-    'default.yaml': usual,
+  test('The reaper reports the change of a dead process', async (t) => {
+    const { turn, putFact, abort, close } = await remembering();
+    t.after(close);
+    await putFact();
+    const before = turn.events.length;
+    const [finished, end] = (await abort()).slice(before);
+    assert.partialDeepStrictEqual(finished, {
+      type: 'tool.finished',
+      seq: before + 1,
+      tool: { status: 'done', changes: CHANGES },
+    });
+    assert.partialDeepStrictEqual(end, {
+      type: 'message.completed',
+      seq: before + 2,
+      message: { content: 'Так. ', status: 'cut' },
+    });
   });
-  const again = await openRawClient(t, { url: there, sid });
-  const asked = model.seen.length;
-  const opened = await again.client.outcome({ type: 'session.open', session_id: id });
-  assert.equal(opened, 'ok', 'what was said is still theirs');
-  assert.equal((await again.say(id, 'І ще')).problem?.code, 'admin_only');
-  const retry = { type: 'message.retry', session_id: id };
-  assert.equal(await again.client.outcome(retry), 'admin_only');
-  assert.equal(model.seen.length, asked);
-  assert.equal((await stage.stored(id)).length, 2);
+
+  test('A turn that was aborted or whose session was deleted changes no memory', async (t) => {
+    const aborted = await remembering();
+    t.after(aborted.close);
+    await aborted.abort();
+    await assert.rejects(aborted.putFact(), { code: 'no_turn_running' });
+    const deleted = await remembering();
+    t.after(deleted.close);
+    const { sessionId } = deleted.turn;
+    await db.deleteFrom('conversation_sessions').where('id', '=', sessionId).execute();
+    await assert.rejects(deleted.putFact(), { code: 'session_not_found' });
+    assert.deepEqual(await factsOf('u-oksana'), []);
+  });
+
+  /** Attaches a file to a session. */
+  async function attach(sessionId: string, name: string, content: string | Buffer, cookie = sid) {
+    const answer = await app.inject({
+      method: 'PUT',
+      url: `/sessions/${sessionId}/files/${encodeURIComponent(name)}`,
+      headers: { 'content-type': 'application/octet-stream' },
+      cookies: { svc_auth_session: cookie },
+      payload: Buffer.from(content),
+    });
+    assert.equal(answer.statusCode, 201, answer.body);
+  }
+
+  const read = (input: object) => ({ tools: [{ name: 'read_file', arguments: input }] });
+
+  /** Scripts an answer that calls tools, and returns the last output. */
+  async function answerAfter(
+    client: RawClient,
+    sessionId: string,
+    ...scripts: ReturnType<typeof read>[]
+  ) {
+    const completed = client.of('message.completed').length;
+    model.scripts.push(...scripts, { words: ['Прочитано.'] });
+    await client.say(sessionId, 'Що у файлі?');
+    await client.waitFor('message.completed', completed + 1);
+    return lastToolOutput();
+  }
+
+  const offered = () => model.seen.at(-1)?.tools?.map(({ function: { name } }) => name) ?? [];
+
+  test('An attached text is read in parts, and later answers get only its name', async (t) => {
+    const olena = await openRawClient(t, { url, sid });
+    const id = await olena.newSession();
+    const text = Array.from({ length: 1200 }, (_, index) => `рядок ${index} `).join('');
+    await attach(id, 'нотатки.txt', text);
+
+    const first = await answerAfter(olena, id, read({ name: 'нотатки.txt' }));
+    const { next, text: beginning } = first as { next: number; text: string };
+    assert.ok(text.startsWith(beginning) && beginning.length > 6000);
+    const size = Buffer.byteLength(text);
+    assert.deepEqual(
+      [next, first],
+      [Buffer.byteLength(beginning), { name: 'нотатки.txt', next, size, text: beginning }],
+    );
+    assert.ok(offered().includes('read_file'));
+    const [system] = model.seen.at(-1)?.messages ?? [];
+    const listed = `- "нотатки.txt" (text/plain; charset=utf-8, ${size} bytes)`;
+    assert.ok(String(system?.content).split('\n').includes(listed), String(system?.content));
+
+    // Of the first answer only the name of the file is sent.
+    const rest = await answerAfter(olena, id, read({ name: 'нотатки.txt', from: next }));
+    assert.deepEqual(rest, { name: 'нотатки.txt', text: text.slice(beginning.length) });
+    const before = model.seen.at(-1)?.messages.filter(({ role }) => role === 'tool') ?? [];
+    assert.deepEqual(JSON.parse(String(before[0]?.content)), { name: 'нотатки.txt' });
+
+    assert.partialDeepStrictEqual(
+      olena.of('tool.finished').map(({ tool }) => tool),
+      [
+        { name: 'read_file', title: 'Reading нотатки.txt', status: 'done' },
+        { status: 'done', summary: `${size - next} of ${size} bytes` },
+      ],
+    );
+  });
+
+  test('A session without files has no read_file, and beyond the end a file is empty', async (t) => {
+    const olena = await openRawClient(t, { url, sid });
+    const id = await olena.newSession();
+    const refused = await answerAfter(olena, id, read({ name: 'нотатки.txt' }));
+    assert.deepEqual(refused, { error: 'there is no tool read_file here' });
+    assert.ok(!offered().includes('read_file'));
+
+    await attach(id, 'кінець.txt', 'все');
+    const nothing = await answerAfter(olena, id, read({ name: 'кінець.txt', from: 9000 }));
+    assert.deepEqual(nothing, { name: 'кінець.txt', text: '' });
+  });
+
+  test('Only texts of the same session are read', async (t) => {
+    const olena = await openRawClient(t, { url, sid });
+    const id = await olena.newSession();
+    const image =
+      'iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==';
+    await attach(id, 'план.txt', Buffer.from(image, 'base64'));
+    const refused = await answerAfter(olena, id, read({ name: 'план.txt' }));
+    assert.deepEqual(refused, {
+      error: 'план.txt is no text, but image/png: only text can be read',
+    });
+
+    const foreign = await stage.signIn('u-taras');
+    const taras = await openRawClient(t, { url, sid: foreign });
+    await attach(await taras.newSession(), 'секрет.txt', 'Тарасове', foreign);
+    await attach(await olena.newSession(), 'інше.txt', 'Оленине');
+    for (const name of ['секрет.txt', 'інше.txt']) {
+      const missing = await answerAfter(olena, id, read({ name }));
+      assert.match(JSON.stringify(missing), /No such file/);
+      assert.doesNotMatch(JSON.stringify(model.seen.at(-1)), /Тарасове|Оленине/);
+    }
+  });
+
+  // A process with other files simulates changed profiles.
+  const market = profile('market', 'model: own-model\ntools: [get_listing]\n');
+  const usual = profile('default', 'model: usual-model\ntools: [search_listings, remember_fact]\n');
+
+  async function marketSession({ client }: RawClient): Promise<string> {
+    const created = await client.ask({ type: 'session.create', profile_id: 'market' });
+    return String(created['session_id']);
+  }
+
+  const processWith = async (files: Record<string, string>) =>
+    stage.another({ PROFILES_DIR: await folderOf(files) });
+
+  test('A session with a removed profile uses the default profile', async (t) => {
+    const before = await processWith({ 'market.yaml': market, 'default.yaml': usual });
+    const olena = await openRawClient(t, { url: before, sid });
+    const id = await marketSession(olena);
+    const there = await processWith({ 'default.yaml': usual });
+    const answer = await fetch(`${there}/sessions/${id}/context`, {
+      headers: { cookie: `svc_auth_session=${admin.sid}` },
+    });
+    assert.equal(answer.status, 200);
+    const context = (await answer.json()) as {
+      profile_id: string;
+      request: { model: string; system: string; tools: { name: string }[] };
+    };
+    assert.equal(context.profile_id, 'market');
+
+    const again = await openRawClient(t, { url: there, sid });
+    await again.client.ask({ type: 'session.open', session_id: id });
+    await again.say(id, 'Добрий день');
+    await again.waitFor('message.completed');
+    const sent = model.seen.at(-1) as (typeof model.seen)[number] & { model: string };
+    const names = ['remember_fact', 'search_listings'];
+    const { request } = context;
+    assert.deepEqual(
+      sent.tools?.map(({ function: { name } }) => name),
+      names,
+    );
+    assert.deepEqual(
+      request.tools.map(({ name }) => name),
+      names,
+    );
+    assert.deepEqual([sent.model, request.model], ['usual-model', 'usual-model']);
+    assert.equal(request.system, sent.messages[0]?.content);
+  });
+
+  test('A session with a profile that becomes admin-only rejects messages and retries of its owner', async (t) => {
+    const before = await processWith({ 'market.yaml': market, 'default.yaml': usual });
+    const olena = await openRawClient(t, { url: before, sid });
+    const id = await marketSession(olena);
+    model.scripts.push({ words: [] });
+    await olena.say(id, 'Добрий день');
+    await olena.waitFor('error');
+    const there = await processWith({
+      'market.yaml': `${market}is_admin_only: true\n`,
+      'default.yaml': usual,
+    });
+    const again = await openRawClient(t, { url: there, sid });
+    const asked = model.seen.length;
+    const opened = await again.client.outcome({ type: 'session.open', session_id: id });
+    assert.equal(opened, 'ok', 'what was said is still theirs');
+    assert.equal((await again.say(id, 'І ще')).problem?.code, 'admin_only');
+    const retry = { type: 'message.retry', session_id: id };
+    assert.equal(await again.client.outcome(retry), 'admin_only');
+    assert.equal(model.seen.length, asked);
+    assert.equal((await stage.stored(id)).length, 2);
+  });
+
+  test('The mock model searches for a wish, and its answer lists the results', async (t) => {
+    collector.listings = [listing(7), listing(8, { price: 12_500 })];
+    const olena = await openRawClient(t, { url: await stage.another({ MODEL_MODE: 'mock' }), sid });
+    const id = await olena.newSession();
+    await olena.say(id, 'двокімнатна у Львові до 15000 грн');
+    await olena.waitFor('session.updated');
+    const asked = collector.asked.at(-1);
+    assert.equal(asked?.path, '/api/v1/search/hybrid');
+    const filters = { city: 'Львів', rooms_min: 2, rooms_max: 2, price_max: 15_000 };
+    assert.partialDeepStrictEqual(asked?.body, filters);
+    const turn = olena.client.frames.filter(({ turn_id }) => turn_id !== undefined);
+    assert.deepEqual(
+      turn.map(({ seq, id: repeated }) => [seq, repeated]),
+      turn.map((_, index) => [index + 1, 'ask-2']),
+    );
+    const { content } = (await olena.waitFor('message.completed'))['message'] as {
+      content: string;
+    };
+    assert.match(content, /Оголошення 7.*\n.*Оголошення 8 — 12\s500\sUAH/u);
+    assert.equal(olena.streamed, content);
+  });
 });
 
-test('The mock model searches for a wish, and its answer lists the results', async (t) => {
-  collector.listings = [listing(7), listing(8, { price: 12_500 })];
-  const olena = await openRawClient(t, { url: await stage.another({ MODEL_MODE: 'mock' }), sid });
-  const id = await olena.newSession();
-  await olena.say(id, 'двокімнатна у Львові до 15000 грн');
-  await olena.waitFor('session.updated');
-  const asked = collector.asked.at(-1);
-  assert.equal(asked?.path, '/api/v1/search/hybrid');
-  const filters = { city: 'Львів', rooms_min: 2, rooms_max: 2, price_max: 15_000 };
-  assert.partialDeepStrictEqual(asked?.body, filters);
-  const turn = olena.client.frames.filter(({ turn_id }) => turn_id !== undefined);
-  assert.deepEqual(
-    turn.map(({ seq, id: repeated }) => [seq, repeated]),
-    turn.map((_, index) => [index + 1, 'ask-2']),
-  );
-  const { content } = (await olena.waitFor('message.completed'))['message'] as { content: string };
-  assert.match(content, /Оголошення 7.*\n.*Оголошення 8 — 12\s500\sUAH/u);
-  assert.equal(olena.streamed, content);
+suite('summaries', async () => {
+  const CONTEXT_TOKENS = 16_384;
+
+  const stage = await openStage({ MODEL_CONTEXT_TOKENS: String(CONTEXT_TOKENS) });
+  const { db, model, stored, url } = stage;
+  const admin = await stage.signedIn(stage.app, person('u-admin', { isAdmin: true }));
+  const sid = await stage.signIn('u-olena');
+
+  /** Returns a text of about 2,400 tokens. Three of them have room beside the instructions. */
+  const long = (name: string) => `${name} ${'а б '.repeat(1600)}`.trim();
+
+  /** Sends messages, and waits for each answer. */
+  async function sayAll(
+    client: RawClient,
+    sessionId: string,
+    names: readonly string[],
+  ): Promise<void> {
+    for (const name of names) {
+      const before = client.of('message.completed').length;
+      await client.say(sessionId, long(name));
+      await client.waitFor('message.completed', before + 1);
+    }
+  }
+
+  /** Returns the names of the long messages in a request. */
+  const namesIn = ({ messages }: Conversation) =>
+    messages.flatMap(({ role, content }) =>
+      role === 'user' ? (/^\w+(?= а б)/u.exec(String(content))?.[0] ?? []) : [],
+    );
+
+  /** Returns the data of a request for a summary. */
+  function dataOf({ messages }: Conversation): {
+    summary_so_far: string;
+    messages: { role: string; text: string; tools?: object[] }[];
+  } {
+    return JSON.parse(String(messages[1]?.content));
+  }
+
+  const summariesOf = (sessionId: string) =>
+    db
+      .selectFrom('conversation_summaries')
+      .selectAll()
+      .where('session_id', '=', sessionId)
+      .execute();
+
+  test('Earlier messages are summarized step by step, and the summary replaces them', async (t) => {
+    const olena = await openRawClient(t, { url, sid });
+    const id = await olena.newSession();
+    const summarized = model.summarized.length;
+    const names = ['one', 'two', 'three', 'four', 'five', 'six', 'seven'];
+    await sayAll(olena, id, names);
+    const [first, second] = model.summarized.slice(summarized);
+    assert.ok(first !== undefined && second !== undefined);
+    assert.equal(dataOf(first).summary_so_far, '');
+    assert.equal(dataOf(second).summary_so_far, `Підсумок ${summarized + 1}.`);
+    assert.equal(second.tools, undefined);
+    const sent = [first, second].flatMap((request) =>
+      dataOf(request).messages.filter(({ role }) => role === 'user'),
+    );
+    const sentNames = sent.map(({ text }) => text.split(' ')[0] ?? '');
+    assert.deepEqual(sentNames, names.slice(0, sentNames.length));
+
+    const last = model.seen.at(-1);
+    assert.ok(last !== undefined);
+    assert.deepEqual(namesIn(last), names.slice(sentNames.length));
+    const [system, question, summary, next] = last.messages;
+    assert.ok(!String(system?.content).includes('Підсумок'));
+    assert.deepEqual([question?.role, next?.role], ['user', 'user']);
+    assert.deepEqual(summary, { role: 'assistant', content: `Підсумок ${summarized + 2}.` });
+
+    const steps = await stage.steps(id);
+    assert.deepEqual(
+      steps.map(({ kind, status }) => [kind, status]),
+      [
+        ['summary', 'done'],
+        ['summary', 'done'],
+      ],
+    );
+    assert.equal((await stored(id)).length, 2 * names.length);
+
+    const context = (await admin.get(`/sessions/${id}/context`)).json();
+    assert.equal(context.summary.text, `Підсумок ${summarized + 2}.`);
+    assert.deepEqual(context.request.messages, [
+      ...last.messages.slice(1),
+      { role: 'assistant', content: 'Готово.' },
+    ]);
+    const { sessions } = JSON.parse(
+      (await stage.app.inject({ url: '/me/export', cookies: { svc_auth_session: sid } })).body,
+    );
+    const exported = sessions.find(({ session_id }: { session_id: string }) => session_id === id);
+    assert.equal(exported.summary, context.summary.text);
+  });
+
+  test('A long conversation of an older system is summarized from its beginning, in parts', async (t) => {
+    const olena = await openRawClient(t, { url, sid });
+    const id = await olena.newSession();
+    const names = Array.from({ length: 30 }, (_, nth) => `old${nth}`);
+    await addMessages(db, id, ...names.map(long));
+    // Such rows may have no time; their numbers order them.
+    await sql`update conversation_messages set created_at = null where session_id = ${id}`.execute(
+      db,
+    );
+    const summarized = model.summarized.length;
+    await sayAll(olena, id, ['one']);
+    assert.equal(model.summarized.length - summarized, 4);
+    await sayAll(olena, id, ['two', 'three']);
+    const requests = model.summarized.slice(summarized);
+    const sent = requests.flatMap((request) => dataOf(request).messages);
+    const sentNames = sent
+      .filter(({ role }) => role === 'user')
+      .map(({ text }) => text.split(' ')[0] ?? '');
+    const all = [...names, 'one', 'two', 'three'];
+    assert.deepEqual(sentNames, all.slice(0, sentNames.length));
+    const [row] = await summariesOf(id);
+    assert.equal(row?.revision, requests.length);
+    const last = model.seen.at(-1);
+    assert.ok(last !== undefined);
+    assert.deepEqual(namesIn(last), all.slice(sentNames.length));
+    assert.ok(sentNames.includes('old29'));
+  });
+
+  test('A failed summary does not fail the answer, and the step reports omitted messages', async (t) => {
+    const olena = await openRawClient(t, { url, sid });
+    const id = await olena.newSession();
+    await sayAll(olena, id, ['one', 'two', 'three']);
+    model.summaries.push({ answer: { status: 400, body: { error: { message: 'No' } } } });
+    await sayAll(olena, id, ['four']);
+    const [step, ...others] = await stage.steps(id);
+    assert.deepEqual([step?.kind, step?.status, others], ['summary', 'failed', []]);
+    const detail = JSON.parse(step?.detail ?? '');
+    assert.ok(detail.messages_left_out > 0);
+    assert.match(detail.error, /400/);
+    const last = model.seen.at(-1);
+    assert.ok(last !== undefined);
+    assert.deepEqual(namesIn(last).at(-1), 'four');
+    assert.ok(!namesIn(last).includes('one'));
+    assert.equal(last.messages[1]?.role, 'user', 'an answer goes with its question');
+    assert.deepEqual(await summariesOf(id), []);
+    // The next answer summarizes them.
+    const summarized = model.summarized.length;
+    await sayAll(olena, id, ['five']);
+    const [again] = model.summarized.slice(summarized);
+    assert.match(again === undefined ? '' : (dataOf(again).messages[0]?.text ?? ''), /^one /);
+    assert.equal((await summariesOf(id)).length, 1);
+  });
 });

@@ -82,8 +82,6 @@ test('The server counts the tokens of an answer, and its limit holds', async () 
     const answering = runAgent({
       model,
       onText: (part) => (text += part),
-      onToolStart: () => Promise.resolve(),
-      onToolEnd: () => Promise.resolve(),
       request: { system: 'Help.', messages, tools: definitions },
       runTool: async () => ({ ...refused, isData: false, changes: [] }),
       limits: { ...FIXED_AGENT_LIMITS, outputTokens },

@@ -131,29 +131,6 @@ suite('answers over restarts and kills', async () => {
       return { proxy, distant };
     }
 
-    test('A follower gets the missed events after its process reconnects to the database', async (t) => {
-      const { proxy, distant } = await startBehindProxy(t);
-      const rest = gate();
-      t.after(rest.open);
-      model.scripts.push({ words: ['Перше. ', rest.opened, 'Друге.'] });
-      const here = await openChatClient(t, { url, sid });
-      const id = await here.newSession();
-      const answer = here.say(id, 'Кажи');
-      await answer.waitForText('Перше. ');
-      const there = await openChatClient(t, { url: distant.url, sid });
-      const { answer: followed } = await there.open(id);
-      assert.ok(followed);
-      await followed.waitForText('Перше. ');
-      await proxy.away();
-      rest.open();
-      await answer.waitFor('message.completed');
-      assert.ok(!followed.isOver);
-      await proxy.back();
-      const { message } = await followed.waitFor('message.completed');
-      assert.equal(message.content, 'Перше. Друге.');
-      assert.equal(followed.streamed, message.content);
-    });
-
     test('An answer whose commit is not acknowledged is sent once', async (t) => {
       const { proxy, distant } = await startBehindProxy(t);
       // The commit of the end of a turn waits until its client is gone.
@@ -519,28 +496,6 @@ suite('interrupted transactions', async () => {
         await repeat(act, browser, replica);
       });
     }
-
-    for (const endpoint of ['token', 'userinfo'] as const) {
-      test(`A sign-in begins again after its process is killed during a request to ${endpoint}`, async () => {
-        const victim = await startProcess(assistant);
-        const browser = await signedIn(app);
-        const callback = { path: await browser.begin(provider) };
-        const before = await written();
-        const answer = provider.holdNext(endpoint);
-        const failed = assert.rejects(send(victim, browser, callback));
-        await until(() => provider.count(endpoint) === 1);
-        await victim.kill();
-        await failed;
-        answer();
-        assert.deepEqual(await written(), before);
-        assert.equal((await send(replica, browser, callback)).status, 400);
-        assert.equal(provider.count('token'), 1, 'the code is redeemed once');
-        assert.deepEqual(await written(), before, 'the earlier session stays');
-        const act = acts['a sign-in'];
-        assert.ok(act !== undefined);
-        await repeat(act, browser, replica);
-      });
-    }
   }
 });
 
@@ -566,7 +521,12 @@ suite('order of locks', async () => {
 
     /** Requests that lock both the user and a session, with their results. */
     const actions = {
-      message: async ({ who, id }: Case) => (await who.say(id, 'Добрий день')).type,
+      message: async ({ who, id }: Case) => {
+        who.client.send({ type: 'message.send', session_id: id, text: 'Добрий день' });
+        // The socket handles messages in order.
+        await who.client.ask({ type: 'ping' });
+        return who.of('error').filter((frame) => !('seq' in frame)).length;
+      },
       file: async ({ id, sid }: Case) => {
         const path = `/sessions/${id}/files/a.txt`;
         const headers = { 'content-type': 'application/octet-stream' };
@@ -584,8 +544,8 @@ suite('order of locks', async () => {
     const blocked = () => countBlocked(db);
 
     for (const [first, second, expected] of [
-      ['message', 'deletion', ['message.started', 200]],
-      ['message', 'search', ['message.started', 201]],
+      ['message', 'deletion', [0, 200]],
+      ['message', 'search', [0, 201]],
       ['file', 'deletion', [201, 200]],
       ['file', 'search', [201, 201]],
     ] as const) {
@@ -608,38 +568,33 @@ suite('order of locks', async () => {
       });
     }
 
-    const locks = {
-      owner: sql`select pg_advisory_xact_lock(1, hashtext('u-olena'))`,
+    test('A cancelled tool that waits for a lock changes nothing', async (t) => {
       // The lock of an assignment of legacy data.
-      memory: sql`lock table memory_facts, memory_summaries in share row exclusive mode`,
-    };
-    for (const [whose, lock] of Object.entries(locks)) {
-      test(`A cancelled tool that waits for the lock of ${whose} changes nothing`, async (t) => {
-        const sid = await stage.signIn('u-olena');
-        const olena = await openRawClient(t, { url, sid });
-        const id = await olena.newSession();
-        const ready = gate();
-        t.after(ready.open);
-        const fact = JSON.stringify({ category: 'wishes', key: 'city', value: 'Львів' });
-        const call = createToolCallChunk({ id: '1', name: 'remember_fact', arguments: fact });
-        const last = chunk({}, { finishReason: 'tool_calls' });
-        stage.model.scripts.push({
-          answer: createStreamedResponse([() => ready.opened, call, last]),
-        });
-        await olena.say(id, 'Львів');
-        await whileLocked(db, lock, async () => {
-          ready.open();
-          await until(async () => (await blocked()) === 1);
-          olena.client.send({ type: 'message.cancel', session_id: id });
-          const { message } = await olena.waitFor('message.completed');
-          assert.partialDeepStrictEqual(message, { status: 'cancelled' });
-        });
-        // Waits until the tool has released the lock.
-        await whileLocked(db, lock, () => Promise.resolve());
-        assert.deepEqual(await db.selectFrom('memory_facts').selectAll().execute(), []);
-        assert.partialDeepStrictEqual(await stage.steps(id), [{ status: 'failed', changes: null }]);
-        assert.equal(olena.of('tool.finished').length, 0);
+      const lock = sql`lock table memory_facts, memory_summaries in share row exclusive mode`;
+      const sid = await stage.signIn('u-olena');
+      const olena = await openRawClient(t, { url, sid });
+      const id = await olena.newSession();
+      const ready = gate();
+      t.after(ready.open);
+      const fact = JSON.stringify({ category: 'wishes', key: 'city', value: 'Львів' });
+      const call = createToolCallChunk({ id: '1', name: 'remember_fact', arguments: fact });
+      const last = chunk({}, { finishReason: 'tool_calls' });
+      stage.model.scripts.push({
+        answer: createStreamedResponse([() => ready.opened, call, last]),
       });
-    }
+      await olena.say(id, 'Львів');
+      await whileLocked(db, lock, async () => {
+        ready.open();
+        await until(async () => (await blocked()) === 1);
+        olena.client.send({ type: 'message.cancel', session_id: id });
+        const { message } = await olena.waitFor('message.completed');
+        assert.partialDeepStrictEqual(message, { status: 'cancelled' });
+      });
+      // Waits until the tool has released the lock.
+      await whileLocked(db, lock, () => Promise.resolve());
+      assert.deepEqual(await db.selectFrom('memory_facts').selectAll().execute(), []);
+      assert.partialDeepStrictEqual(await stage.steps(id), [{ status: 'failed', changes: null }]);
+      assert.equal(olena.of('tool.finished').length, 0);
+    });
   }
 });

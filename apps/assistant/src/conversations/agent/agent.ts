@@ -2,7 +2,7 @@ import type { ChatMessage, ChatPart, ChatRequest, ModelClient, ToolCall } from '
 import { problem } from '../../errors.ts';
 import { cutText } from '../../text.ts';
 import { createFailedResult, type ToolResult } from '../tools/tools.ts';
-import type { AgentRequest, UsedTool } from './request.ts';
+import type { AgentRequest } from './request.ts';
 import { MAX_TOKEN_LENGTH } from './title.ts';
 import { tokensToBytes, estimateTokens, createContextWindow } from './window.ts';
 
@@ -29,21 +29,23 @@ const MAX_INPUT_LEVELS = 32;
 
 const NO_ROOM = 'there is no room for more in this answer; answer with what is known';
 
+type ToolCallContext = {
+  round: number;
+  hasReadData: boolean;
+  outputBytes: number;
+  denial: string | undefined;
+};
+
 type AgentOptions = {
   model: Pick<ModelClient, 'streamChat'>;
   request: AgentRequest;
   /**
-   * Runs a tool. Throws only if the signal is aborted.
+   * Runs a tool, or reports its denial.
    * @param context.hasReadData Whether the model had read third-party text before it made the call.
-   * @param context.outputBytes Maximum length of the output in bytes.
+   * @param context.outputBytes Maximum length of the output.
    */
-  runTool: (
-    call: ToolCall,
-    context: { hasReadData: boolean; outputBytes: number },
-  ) => Promise<ToolResult>;
+  runTool: (call: ToolCall, context: ToolCallContext) => Promise<ToolResult>;
   onText: (text: string) => void;
-  onToolStart: (call: ToolCall) => Promise<void>;
-  onToolEnd: (call: ToolCall, result: ToolResult, used: UsedTool) => Promise<void>;
   limits: Omit<AgentLimits, 'ms'>;
   /** Maximum tokens of a request together with its completion: MODEL_CONTEXT_TOKENS. */
   contextTokens: number;
@@ -62,8 +64,6 @@ export async function runAgent({
   request,
   runTool,
   onText,
-  onToolStart,
-  onToolEnd,
   limits,
   contextTokens,
   signal,
@@ -110,7 +110,6 @@ export async function runAgent({
     let readsData = false;
     for (const [index, call] of calls.entries()) {
       signal.throwIfAborted();
-      await onToolStart(call);
       const laterCalls = calls.slice(index + 1);
       // No extra message may follow the tool results, so the note is part of the last one.
       const note =
@@ -122,16 +121,14 @@ export async function runAgent({
       );
       const planned = [...messages, toMessage(call, note), ...reserved];
       const room = window.roomForTool(planned, tokensLeft);
-      let result: ToolResult;
+      let denial: string | undefined;
       if (toolsRun >= limits.toolCalls) {
-        result = createFailedResult(`at most ${limits.toolCalls} tools are run for one answer`);
-      } else if (room < MIN_OUTPUT_TOKENS) result = createFailedResult(NO_ROOM);
-      else result = await runTool(call, { hasReadData, outputBytes: tokensToBytes(room) });
+        denial = `at most ${limits.toolCalls} tools are run for one answer`;
+      } else if (room < MIN_OUTPUT_TOKENS) denial = NO_ROOM;
+      const context = { round, hasReadData, outputBytes: tokensToBytes(room), denial };
+      const { output, isData } = await runTool(call, context);
       toolsRun += 1;
-      readsData ||= result.isData;
-      const { status, output, kept } = result;
-      const used = { ...call, status, output: kept, round };
-      await onToolEnd(call, result, used);
+      readsData ||= isData;
       messages.push(toMessage(call, output + note));
     }
     hasReadData ||= readsData;

@@ -25,17 +25,15 @@ import {
   takeFitting,
 } from './window.ts';
 
-/** Maximum number of messages in a request. */
-const MAX_MESSAGES = 1000;
+const MAX_REQUEST_MESSAGES = 1000;
 
 /** Maximum number of messages that stay after a summary. The gap to the maximum makes summaries rare. */
-const MAX_RECENT_MESSAGES = MAX_MESSAGES / 2;
+const MAX_RECENT_MESSAGES = MAX_REQUEST_MESSAGES / 2;
 
 /** Dependencies for building a request. */
 export type RequestDeps = {
   db: Kysely<Tables>;
   services: ToolServices;
-  /** MODEL_CONTEXT_TOKENS */
   contextTokens: number;
 };
 
@@ -71,9 +69,9 @@ export async function loadRequest(
   ]);
   const after = summary?.through;
   // One extra message shows whether older messages exist.
-  const limit = MAX_MESSAGES + 1;
+  const limit = MAX_REQUEST_MESSAGES + 1;
   const stored = (await listMessages(db, { sessionId, scope, after, limit })).map(toModelText);
-  const question = stored.slice(0, MAX_MESSAGES).findIndex(isQuestion);
+  const question = stored.slice(0, MAX_REQUEST_MESSAGES).findIndex(isQuestion);
   const messages = stored.slice(isAnswering ? Math.max(0, question) : 0);
   const tools = profile === undefined ? [] : selectTools(profile, { hasFiles: files.length > 0 });
   const { context, request, tokenEstimate, recentCount, summaryTokens } = buildContext({
@@ -82,7 +80,7 @@ export async function loadRequest(
     facts,
     files: files.toSorted((one, other) => other.updated_at.getTime() - one.updated_at.getTime()),
     summary: summary?.text ?? null,
-    messages: messages.slice(0, MAX_MESSAGES),
+    messages: messages.slice(0, MAX_REQUEST_MESSAGES),
     tools: toDefinitions(tools),
     modelName: profile?.model ?? '',
     now: new Date(),

@@ -14,7 +14,6 @@ export type Context = {
   memory: KnownFact[];
   /** Listed files of the session, latest first. */
   files: NamedFile[];
-  /** Number of files that are not listed. */
   filesLeftOut: number;
   /** Summary of the earlier messages. Null if there is none. */
   summary: string | null;
@@ -22,10 +21,8 @@ export type Context = {
   messages: StoredMessage[];
 };
 
-/** The file properties that the model sees. */
 export type NamedFile = Pick<FileInfo, 'name' | 'media_type' | 'size_bytes'>;
 
-/** The message properties that a request needs. */
 export type StoredMessage = Pick<Message, 'role' | 'content' | 'tool_calls'> &
   Partial<Pick<Message, 'kept' | 'unasked'>>;
 
@@ -57,7 +54,6 @@ function isUsedTool(value: unknown): value is UsedTool {
   return [id, name, output].every((text) => typeof text === 'string') && Number.isInteger(round);
 }
 
-/** The members of a model request that depend on the conversation. */
 export type AgentRequest = Pick<ChatRequest, 'model' | 'system' | 'messages' | 'tools'>;
 
 /** The members of a request besides its context. An empty model name stands for MODEL_CHAT. */

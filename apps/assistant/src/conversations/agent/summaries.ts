@@ -26,7 +26,6 @@ const MAX_MESSAGES_PER_REQUEST = 200;
 /** Maximum number of summary requests before an answer. */
 const MAX_REQUESTS = 4;
 
-/** Maximum length of a tool's input or output in a summary request. */
 const MAX_OUTPUT_LENGTH = 500;
 const MAX_NAME_LENGTH = 60;
 
@@ -45,9 +44,7 @@ type EarlierMessages = {
   sessionId: string;
   scope: AccessScope;
   summary: ConversationSummary | undefined;
-  /** Position of the last message to summarize. */
   upTo: MessagePosition;
-  /** Maximum length of the new summary in tokens. */
   summaryTokens: number;
 };
 
@@ -100,7 +97,7 @@ export async function summarizeEarlier(
  * but at least one.
  * @returns The request and its number of messages.
  */
-export function createSummaryRequest(
+function createSummaryRequest(
   messages: readonly StoredMessage[],
   {
     before,

@@ -3,7 +3,6 @@ import type { EndpointRecord } from '@oselya/inventory';
 import { Type } from 'typebox';
 import { defineTool, ToolError } from './tool.ts';
 
-/** Maximum number of endpoints in an output. */
 const MAX_ENDPOINTS = 10;
 
 const ENDPOINT = /endpoint|ендпоінт|эндпоинт|сервіс|сервис|service|порт|port\b/iu;

@@ -167,10 +167,9 @@ export function createFailedResult(reason: string): ToolResult {
   return { status: 'failed', output, kept: output, summary: reason, isData: false, changes: [] };
 }
 
-/** Maximum length of an unknown tool's name in messages. */
-const MAX_NAME_LENGTH = 60;
+const MAX_UNKNOWN_NAME_LENGTH = 60;
 
-const shorten = (name: string) => cutText(name, MAX_NAME_LENGTH);
+const shorten = (name: string) => cutText(name, MAX_UNKNOWN_NAME_LENGTH);
 
 /** Cuts a text to a number of bytes and appends a note about it. */
 function cutOutput(text: string, bytes: number): string {

@@ -1,0 +1,485 @@
+import assert from 'node:assert/strict';
+import { openChat, reconnectDelayMs, type ReceivedMessage, type Status } from '../src/client.ts';
+import { createCookieSocketOpener } from '../src/node.ts';
+import {
+  all,
+  cancel,
+  completed,
+  cookie,
+  delta,
+  event,
+  message,
+  openPair,
+  say,
+  session,
+  startScript,
+  started,
+  textOf,
+  type Peer,
+} from './support.ts';
+import { once } from 'node:events';
+import { createServer } from 'node:http';
+import { test } from 'node:test';
+import { setTimeout as sleep } from 'node:timers/promises';
+
+const tool = { step_id: '1', name: 'search_listings', title: 'Шукаю' };
+
+test('A client creates a session, sends a message and gets the answer', async (t) => {
+  const { client, peer } = await openPair(t);
+  assert.equal(peer.cookie, `${cookie.name}=${cookie.value}`);
+  const creating = client.createSession({ profileId: 'market', name: 'Львів' });
+  const { id, ...asked } = await peer.receive('session.create');
+  assert.deepEqual(asked, { type: 'session.create', profile_id: 'market', name: 'Львів' });
+  peer.say({ type: 'session.created', id, session_id: 's', session });
+  assert.equal((await creating).session_id, 's');
+
+  const answer = client.send('s', 'Що є?');
+  const changes = [{ category: 'wishes', key: 'city', value: 'Львів', previous: null }];
+  const sent = await peer.receive('message.send');
+  assert.match(String(sent['client_message_id']), /^[\w-]{36}$/);
+  peer.say(
+    started({ id: sent.id }),
+    event(2, 'tool.started', { tool }),
+    event(3, 'tool.finished', { tool: { ...tool, status: 'done', summary: '2', changes } }),
+    delta(4, 'Є '),
+    delta(5, 'дві.'),
+    completed(6, 'Є дві.'),
+  );
+  const { events, error } = await all(answer);
+  assert.equal(error, undefined);
+  assert.equal(textOf(events), 'Є дві.');
+  assert.deepEqual(
+    events.map(({ seq }) => seq),
+    [1, 2, 3, 4, 5, 6],
+  );
+  assert.partialDeepStrictEqual(events[2], { type: 'tool.finished', tool: { changes } });
+});
+
+test('A gap is requested once, and filled in order', async (t) => {
+  const { client, peer } = await openPair(t);
+  const answer = client.send('s', 'Що є?');
+  const { id } = await say(peer);
+  peer.say(started({ id }), delta(2, 'а'), delta(4, 'в'), delta(5, 'г'));
+  const place = { session_id: 's', turn_id: 't', after: 2 };
+  await peer.reopen(place, { turn: 't' }, [delta(5, 'бвг')]);
+  peer.say(delta(6, 'ґ'), completed(7, 'абвгґ'));
+  assert.equal(textOf((await all(answer)).events), 'абвгґ');
+});
+
+test('Unknown events keep their number and are ignored', async (t) => {
+  const { client, peer } = await openPair(t);
+  const answer = client.send('s', 'Що є?');
+  const { id } = await say(peer);
+  peer.say({ type: 'weather', sun: true });
+  peer.say(
+    started({ id }),
+    event(2, 'thought', { text: '?' }),
+    delta(3, 'Так'),
+    completed(4, 'Так'),
+  );
+  const { events } = await all(answer);
+  assert.deepEqual(
+    events.map(({ type }) => type),
+    ['message.started', 'message.delta', 'message.completed'],
+  );
+});
+
+test('An answer that has ended meanwhile ends with its stored message', async (t) => {
+  const stored = {
+    'message.completed': message('a', 'assistant', 'Є дві.'),
+    error: message('a', 'assistant', 'Є', {
+      status: 'failed',
+      problem: { title: 'No', status: 502, code: 'model_failed', detail: 'Try again.' },
+    }),
+  };
+  for (const [type, end] of Object.entries(stored)) {
+    const { script, client, peer } = await openPair(t);
+    const answer = client.send('s', 'Що є?');
+    const { id } = await say(peer);
+    peer.say(started({ id }), delta(2, 'Є '));
+    peer.socket.terminate();
+    const again = await script.peer();
+    const question = message('q', 'user', 'Що є?');
+    const place = { session_id: 's', turn_id: 't', after: 2 };
+    await again.reopen(place, { messages: [question, end, message('q2', 'user', 'А ще?')] });
+    const last = (await all(answer)).events.at(-1);
+    assert.equal(last?.type, type);
+    assert.ok(last !== undefined && 'message' in last);
+    assert.equal(last.message?.content, end.content);
+  }
+});
+
+test('An answer that is neither running nor stored is lost', async (t) => {
+  const { script, client, peer } = await openPair(t);
+  const answer = client.send('s', 'Що є?');
+  const { id } = await say(peer);
+  peer.say(started({ id }));
+  peer.socket.terminate();
+  const again = await script.peer();
+  const place = { session_id: 's', turn_id: 't', after: 1 };
+  await again.reopen(place, { messages: [message('q', 'user', 'Що є?')] });
+  assert.equal((await all(answer)).error?.code, 'answer_lost');
+});
+
+test('A message is sent again under its name until the server has it', async (t) => {
+  const { script, client, peer } = await openPair(t);
+  const answer = client.send('s', 'Що є?');
+  const first = await say(peer);
+  peer.socket.terminate();
+  const again = await script.peer();
+  const second = await say(again);
+  assert.equal(second.client_message_id, first.client_message_id);
+  const { id } = second;
+  again.say({
+    type: 'message.repeated',
+    id,
+    session_id: 's',
+    turn_id: 't',
+    client_message_id: 'm',
+  });
+  const question = message('q', 'user', 'Що є?', { client_message_id: first.client_message_id });
+  const events = [started(), delta(3, 'Є дві.')];
+  await again.reopen(
+    { session_id: 's', turn_id: 't', after: 0 },
+    { turn: 't', messages: [question] },
+    events,
+  );
+  again.say(completed(4, 'Є дві.'));
+  assert.equal(textOf((await all(answer)).events), 'Є дві.');
+});
+
+test('A retry without an answer is looked up before it is repeated', async (t) => {
+  const { script, client, peer } = await openPair(t);
+  const answer = client.retry('s');
+  await peer.receive('message.retry');
+  peer.socket.terminate();
+  const second = await script.peer();
+  const cut = message('a', 'assistant', 'Є', { status: 'cut' });
+  await second.reopen({ session_id: 's' }, { messages: [message('q', 'user', 'Що є?'), cut] });
+  const { id } = await second.receive('message.retry');
+  second.say(started({ id, replaces: 'a' }), delta(2, 'Є дві.'), completed(3, 'Є дві.'));
+  assert.equal(textOf((await all(answer)).events), 'Є дві.');
+});
+
+const digest = (id: string) => message(id, 'assistant', 'Нових: 1', { unasked: true });
+
+test('A digest is no answer to a question', async (t) => {
+  const { script, client, peer } = await openPair(t);
+  const arrived: string[] = [];
+  client.onArrived(({ message: { id: came } }) => arrived.push(came));
+  const answer = client.retry('s');
+  const { id } = await peer.receive('message.retry');
+  peer.say(started({ id, replaces: 'a' }), delta(2, 'Є '));
+  peer.socket.terminate();
+  const again = await script.peer();
+  const messages = [
+    message('q', 'user', 'Що є?'),
+    digest('d1'),
+    message('a2', 'assistant', 'Є дві.'),
+    digest('d2'),
+  ];
+  await again.reopen({ session_id: 's', turn_id: 't', after: 2 }, { messages });
+  const last = (await all(answer)).events.at(-1);
+  assert.ok(last?.type === 'message.completed');
+  assert.equal(last.message.id, 'a2');
+  assert.deepEqual(arrived, ['d1', 'd2']);
+});
+
+/** Opens a client with the session `s`, and collects its arrivals. */
+async function openListener(t: Parameters<typeof openPair>[0], messages: object[] = []) {
+  const pair = await openPair(t);
+  const arrived: ReceivedMessage[] = [];
+  pair.client.onArrived((one) => arrived.push(one));
+  const opening = pair.client.openSession('s');
+  const { id } = await pair.peer.receive('session.open');
+  const opened = { type: 'session.opened', id, session_id: 's', session, messages, turn: null };
+  pair.peer.say(opened);
+  await opening;
+  return { ...pair, arrived, opened };
+}
+
+test('Questions of other clients arrive with their answers, own ones do not', async (t) => {
+  const { client, peer, arrived } = await openListener(t);
+  const answer = client.send('s', 'Що є?');
+  const { id, client_message_id: name } = await say(peer);
+  const mine = message('q', 'user', 'Що є?', { client_message_id: name });
+  peer.say(started({ id, message: mine }), completed(2, 'Є.', { id }));
+  assert.equal(textOf((await all(answer)).events), '');
+  const turn = { turn_id: 't2' };
+  const theirs = message('q2', 'user', 'А дешевше?');
+  peer.say(
+    { ...started({ message: theirs }), ...turn },
+    { ...delta(2, 'Ні.'), ...turn },
+    { ...completed(3, 'Ні.'), ...turn },
+    { ...started({ message: theirs, replaces: 'a' }), turn_id: 't3' },
+    { ...completed(2, 'Так.'), turn_id: 't3' },
+  );
+  await cancel(client, peer);
+  assert.deepEqual(
+    arrived.map((one) => [one.sessionId, one.message.content]),
+    [
+      ['s', 'А дешевше?'],
+      ['s', 'А дешевше?'],
+    ],
+  );
+  const [first, second] = arrived.map(({ answer: theirAnswer }) => theirAnswer);
+  assert.ok(first !== undefined && second !== undefined);
+  assert.equal(textOf((await all(first)).events), 'Ні.');
+  assert.deepEqual((await all(second)).events.at(-1)?.seq, 2);
+});
+
+test('Messages of other clients during an outage arrive with the next connection', async (t) => {
+  const before = [message('q', 'user', 'Що є?'), message('a', 'assistant', 'Є.')];
+  const { script, client, peer, arrived, opened } = await openListener(t, before);
+  peer.socket.terminate();
+  const again = await script.peer();
+  const { id } = await again.receive('session.open');
+  const missed = [message('q2', 'user', 'А дешевше?'), message('a2', 'assistant', 'Ні.')];
+  const asked = message('q3', 'user', 'А в Києві?');
+  again.say(
+    { ...opened, id, messages: [...before, ...missed, asked], turn: { turn_id: 't3' } },
+    { ...started({ message: asked }), turn_id: 't3' },
+    { ...completed(2, 'Є.'), turn_id: 't3' },
+  );
+  await cancel(client, again);
+  assert.deepEqual(
+    arrived.map(({ message: { content }, answer }) => [content, answer !== undefined]),
+    [
+      ['А дешевше?', false],
+      ['Ні.', false],
+      ['А в Києві?', true],
+    ],
+  );
+});
+
+/** Opens a client with the default delays of reconnects. */
+const openClient = (url: string) => openChat({ url, openSocket: createCookieSocketOpener(cookie) });
+
+test('After a final close it does not reconnect, and everything pending fails', async (t) => {
+  for (const [close, code] of [
+    [4401, 'signed_out'],
+    [4403, 'forbidden'],
+    [1002, 'no_assistant'],
+    [1007, 'no_assistant'],
+  ] as const) {
+    const script = await startScript(t);
+    const [client, peer] = await Promise.all([openClient(script.url), script.peer()]);
+    const answer = client.send('s', 'Що є?');
+    const { id } = await say(peer);
+    peer.say(started({ id }));
+    const creating = client.createSession();
+    await peer.receive('session.create');
+    peer.socket.close(close);
+    await assert.rejects(creating, { code });
+    assert.equal((await all(answer)).error?.code, code);
+    await assert.rejects(client.cancel('s'), { code });
+    assert.equal((await all(client.send('s', 'Що є?'))).error?.code, code);
+  }
+});
+
+test('A message that was too large is not sent again, and running answers go on', async (t) => {
+  const { script, client, peer } = await openPair(t);
+  const begun = client.send('s', 'Що є?');
+  const { id } = await say(peer);
+  peer.say(started({ id }));
+  const large = client.send('s2', 'x'.repeat(100_000));
+  await say(peer);
+  peer.socket.close(1009);
+  assert.equal((await all(large)).error?.code, 'too_large');
+  const again = await script.peer();
+  await again.reopen({ session_id: 's', turn_id: 't', after: 1 }, { turn: 't' });
+  again.say(completed(2, 'Є.'));
+  assert.equal((await all(begun)).error, undefined);
+});
+
+test('A handshake is repeated after 503 and 429 only', async (t) => {
+  const { script, client, peer, statuses } = await openPair(t);
+  script.rejections.push(503, 429);
+  peer.socket.terminate();
+  await script.peer();
+  const codes = statuses.flatMap((status) => (status.type === 'waiting' ? [status.code] : []));
+  assert.deepEqual(codes, [1006, 1006, 4429]);
+  script.rejections.push(403);
+  await assert.rejects(openClient(script.url), { code: 'no_assistant', message: /HTTP 403/ });
+  const creating = client.createSession();
+  client.close();
+  await assert.rejects(creating, { code: 'closed' });
+});
+
+test('A client fails at once without a first connection, and later after its patience', async (t) => {
+  const server = createServer().listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  const address = server.address();
+  assert.ok(typeof address === 'object' && address !== null);
+  server.close();
+  await once(server, 'close');
+  const failure = { code: 'unreachable', message: /ECONNREFUSED/ };
+  await assert.rejects(openClient(`http://127.0.0.1:${address.port}`), failure);
+
+  const { client, peer, statuses } = await openPair(t, { patienceMs: 0 });
+  const answer = client.send('s', 'Що є?');
+  await say(peer);
+  peer.socket.close(1011, 'The service failed');
+  const { error } = await all(answer);
+  assert.equal(error?.code, 'unreachable');
+  assert.deepEqual(statuses, [{ type: 'connected' }, { type: 'ended', error }]);
+});
+
+/** Waits for a status of a type. */
+async function untilStatus(statuses: readonly Status[], type: Status['type']): Promise<void> {
+  while (!statuses.some((status) => status.type === type)) await sleep(5);
+}
+
+const QUIET_MS = 30;
+
+test('A silent server is reported, and its next answer too', async (t) => {
+  const { client, peer, statuses } = await openPair(t, { quietMs: QUIET_MS });
+  const creating = client.createSession();
+  const { id } = await peer.receive('session.create');
+  // A stopped process reads nothing.
+  peer.socket.pause();
+  await untilStatus(statuses, 'quiet');
+  peer.socket.resume();
+  await untilStatus(statuses, 'responsive');
+  peer.say({ type: 'session.created', id, session_id: 's', session });
+  await creating;
+  const types = statuses.map(({ type }) => type);
+  assert.deepEqual(types.slice(0, 3), ['connected', 'quiet', 'responsive']);
+});
+
+const PATIENCE_MS = 50;
+const LONGER_MS = 2 * PATIENCE_MS;
+
+test('A session is opened again until the server can answer, unless it is gone', async (t) => {
+  const { script, client, peer } = await openPair(t);
+  const opening = client.openSession('s');
+  const { id } = await peer.receive('session.open');
+  const opened = { type: 'session.opened', session_id: 's', session, messages: [], turn: null };
+  peer.say({ ...opened, id });
+  await opening;
+  peer.socket.terminate();
+  const second = await script.peer();
+  for (const [status, code] of [
+    [503, 'unavailable'],
+    [404, 'session_not_found'],
+  ] as const) {
+    const { id: asked } = await second.receive('session.open');
+    second.say({ type: 'error', id: asked, problem: { status, code, title: 'No' } });
+  }
+  await cancel(client, second);
+  second.socket.terminate();
+  const third = await script.peer();
+  const creating = client.createSession();
+  third.say({
+    type: 'session.created',
+    id: (await third.receive('session.create')).id,
+    session_id: 's',
+    session,
+  });
+  await creating;
+});
+
+test('A server that only accepts connections is given up', async (t) => {
+  const { script, client, peer, ended, statuses } = await openPair(t, { patienceMs: PATIENCE_MS });
+  peer.socket.close(1012);
+  const second = await script.peer();
+  await sleep(LONGER_MS);
+  second.socket.close(1012);
+  assert.equal((await ended).code, 'unreachable');
+  assert.deepEqual(
+    statuses.map(({ type }) => type),
+    ['connected', 'waiting', 'connected', 'ended'],
+  );
+  await assert.rejects(client.createSession(), { code: 'unreachable' });
+});
+
+test('A message against the protocol ends the client', async (t) => {
+  for (const data of ['no JSON', '[]', '{"type":"pong","id":1}{', '{"type":"message.delta"}']) {
+    const { client, peer } = await openPair(t);
+    peer.socket.send(data);
+    await assert.rejects(client.createSession(), { code: 'no_assistant' }, data);
+  }
+});
+
+test('Delays follow docs/protocol.md', () => {
+  for (const code of [1000, 1001, 1002, 1007, 4401, 4403]) {
+    assert.equal(reconnectDelayMs(code, 0), null);
+  }
+  for (const code of [1006, 1009, 1011]) {
+    for (const [attempt, mostMs] of [1000, 2000, 4000, 8000, 16_000, 30_000, 30_000].entries()) {
+      const delayMs = reconnectDelayMs(code, attempt) ?? 0;
+      assert.ok(delayMs >= mostMs / 2 && delayMs <= mostMs, `${code} ${attempt} ${delayMs}`);
+    }
+  }
+  assert.ok((reconnectDelayMs(1012, 0) ?? Infinity) <= 2000);
+  const delayMs = reconnectDelayMs(4429, 0) ?? 0;
+  assert.ok(delayMs >= 60_000 && delayMs <= 120_000);
+});
+
+const unavailable = { status: 503, code: 'unavailable', title: 'Service unavailable' };
+const unknown = { status: 503, code: 'provider_unavailable', title: 'The provider is away' };
+
+/** Answers the next message with a problem. */
+async function reject(peer: Peer, type: string, problem: object): Promise<void> {
+  peer.say({ type: 'error', id: (await peer.receive(type)).id, problem });
+}
+
+test('A message that may be stored is repeated while the server is unavailable', async (t) => {
+  const { script, client, peer, statuses } = await openPair(t);
+  const answer = client.send('s', 'Що є?');
+  const { client_message_id } = await say(peer);
+  peer.socket.close(1012);
+  const again = await script.peer();
+  for (const problem of [unavailable, unknown]) {
+    const repeated = await say(again);
+    assert.equal(repeated.client_message_id, client_message_id);
+    again.say({ type: 'error', id: repeated.id, problem });
+  }
+  const last = await say(again);
+  assert.equal(last.client_message_id, client_message_id);
+  const repeatedAs = {
+    type: 'message.repeated',
+    session_id: 's',
+    turn_id: 't',
+    client_message_id: 'm',
+  };
+  again.say({ ...repeatedAs, id: last.id });
+  const question = message('q', 'user', 'Що є?', { client_message_id });
+  await reject(again, 'session.open', unavailable);
+  await again.reopen(
+    { session_id: 's', turn_id: 't', after: 0 },
+    { turn: 't', messages: [question] },
+    [started()],
+  );
+  again.say(delta(2, 'Є дві.'), completed(3, 'Є дві.'));
+  const { events, error } = await all(answer);
+  assert.equal(error, undefined);
+  assert.equal(textOf(events), 'Є дві.');
+  assert.deepEqual(statuses.slice(3), [
+    { type: 'unavailable', problem: unavailable, delayMs: 0 },
+    { type: 'unavailable', problem: unknown, delayMs: 0 },
+    { type: 'unavailable', problem: unavailable, delayMs: 0 },
+  ]);
+});
+
+test('Creating a session is repeated during an outage only', async (t) => {
+  const { client, peer, statuses } = await openPair(t);
+  const creating = client.createSession();
+  await reject(peer, 'session.create', unavailable);
+  await reject(peer, 'session.create', unknown);
+  const { id } = await peer.receive('session.create');
+  peer.say({ type: 'session.created', id, session_id: 's', session });
+  assert.equal((await creating).session_id, 's');
+  assert.deepEqual(statuses.slice(1), [
+    { type: 'unavailable', problem: unavailable, delayMs: 0 },
+    { type: 'unavailable', problem: unknown, delayMs: 0 },
+  ]);
+
+  const problem = { status: 404, code: 'profile_not_found', title: 'No such profile' };
+  const rejected = client.createSession({ profileId: 'none' });
+  await reject(peer, 'session.create', problem);
+  await assert.rejects(rejected, { code: 'rejected', problem });
+  const unlucky = client.createSession();
+  for (let asked = 0; asked < 9; asked += 1) await reject(peer, 'session.create', unavailable);
+  await assert.rejects(unlucky, { code: 'rejected', problem: unavailable });
+});
