@@ -67,7 +67,6 @@ test('Ids have the letters of a title in any normalization form', async () => {
   for (const [title, id] of [
     ['Київ API', 'київ-api'],
     ['Київ API'.normalize('NFD'), 'київ-api'],
-    ['Мій Zürich', 'мій-zürich'],
     ['हिन्दी', 'हिन्दी'],
     ['ﬁle ①', 'file-1'],
   ] as const) {
@@ -88,7 +87,6 @@ test('Variables have their defaults, and other variables stay unknown', () => {
     ['${PORT:?give one}:80', '${PORT}:80', 'PORT'],
     ['${PORT?a ${B} $C}:80', '${PORT}:80', 'PORT'],
     ['${A:-$B}:${B}', '${B}:${B}', 'B', 'B'],
-    ['$FOO-bar$_b2', '${FOO}-bar${_b2}', 'FOO', '_b2'],
     ['${A:+127.0.0.1:}80:80', '80:80'],
     ['${A:-x${B:+${C}}y$D}', 'xy${D}', 'D'],
     ['$$PORT:80', '$PORT:80'],
@@ -96,7 +94,6 @@ test('Variables have their defaults, and other variables stay unknown', () => {
     ['$$$A', '$${A}', 'A'],
     ['$1 $ $}', '$1 $ $}'],
     ['${}${ A}${A }${A!}${A/b/c}', '${}${ A}${A }${A!}${A/b/c}'],
-    ['1${A:-2', '1${A:-2'],
     ['${A:-${B:-3}', '${A:-3'],
     ['${A:?$B', '${A:?${B}', 'B'],
   ] as const) {
@@ -140,8 +137,6 @@ test('Included files must be in the folder, also through links, and are limited'
   assert.throws(() => read('include large; include large;'), ImportError);
 });
 
-const nginx = (levels: number) => `${'a {'.repeat(levels)}${'}'.repeat(levels)}`;
-const caddy = (levels: number) => `${'a {\n'.repeat(levels)}${'}\n'.repeat(levels)}`;
 const DEEP = MAX_IMPORT_DEPTH + 50;
 const TOO_MANY = /more than 20000 endpoints; import it in parts/;
 const TOO_DEEP = /nested more than 200 levels deep; flatten it/;
@@ -159,7 +154,7 @@ test('A text beyond a limit is rejected with the limit and a hint', async () => 
       `${many(MAX_IMPORTED_RECORDS + 1, (nth) => `a:${port(nth)}`, ', ')} {\n}\n`,
       TOO_MANY,
     ],
-    ['caddy', caddy(DEEP), TOO_DEEP],
+    ['caddy', 'a {\n'.repeat(DEEP), TOO_DEEP],
     ['openapi', `{"servers": [${'{"url": "https://a/"},'.repeat(200_000)}{}]}`, TOO_MANY],
     ['openapi', `a: ${' '.repeat(MAX_YAML_BYTES)}`, /is limited to 4 MiB; give it as JSON/],
     ['compose', `a: ${' '.repeat(MAX_COMPOSE_BYTES)}`, /is limited to 512 KiB; give it as JSON/],
@@ -193,7 +188,10 @@ test('Long texts, brackets in texts and many lists are within the limits', async
   const lines = many(DEEP, () => '  [\n  {\n  - - "[["\n');
   const lists = many(DEEP, () => '- {a: [[], "[[", {}]}\n');
   for (const [from, text] of [
-    ['nginx', `${nginx(MAX_IMPORT_DEPTH)} log_format a ${quote}; server { listen 80; }`],
+    [
+      'nginx',
+      `${'a {'.repeat(MAX_IMPORT_DEPTH)}${'}'.repeat(MAX_IMPORT_DEPTH)} log_format a ${quote}; server { listen 80; }`,
+    ],
     ['caddy', `:80 {\n${' respond <<A\n}A\n'.repeat(100_000)}}\n`],
     [
       'compose',
@@ -207,23 +205,23 @@ test('Long texts, brackets in texts and many lists are within the limits', async
 });
 
 test('Drafts and reports list the first items, count the others, and do not multiply a text', async () => {
-  const passes = many(20_000, (nth) => `location /${nth} { proxy_pass http://u${nth}; }\n`);
-  const domains = many(100_000, (nth) => `n${nth}.example`, ' ');
+  const passes = many(2_000, (nth) => `location /${nth} { proxy_pass http://u${nth}; }\n`);
+  const domains = many(10_000, (nth) => `n${nth}.example`, ' ');
   const server = `server { ${listens(1_000)} server_name ${domains}; ${passes} }`;
   const drafts = JSON.parse((await importing('nginx', server)).stdout);
   assert.deepEqual([drafts.length, drafts.at(-1).domain], [1_000, 'n0.example']);
   assert.match(
     drafts.at(-1).notes,
-    /^Also n1\.example, .* n10\.example and 99989 more\. Passes to http:\/\/u0\..* and 19990 more$/,
+    /^Also n1\.example, .* n10\.example and 9989 more\. Passes to http:\/\/u0\..* and 1990 more$/,
   );
   for (const [from, text] of [
-    ['nginx', many(500_000, (nth) => `include ${nth}.conf;\n`)],
-    ['caddy', `${many(500_000, (nth) => `{$A${nth}} `)}{\n}\n`],
+    ['nginx', many(50_000, (nth) => `include ${nth}.conf;\n`)],
+    ['caddy', `${many(50_000, (nth) => `{$A${nth}} `)}{\n}\n`],
   ] as const) {
     const lines = (await importing(from, text)).stderr.trimEnd().split('\n');
     // The last line says that nothing was found.
     assert.equal(lines.length, MAX_SKIPPED_LINES + 2);
-    assert.match(lines.at(-2) ?? '', /skipped: 499980 more$/);
+    assert.match(lines.at(-2) ?? '', /skipped: 49980 more$/);
   }
   const title = 'x'.repeat(MAX_DRAFT_CHARACTERS / 100);
   const servers = Array.from({ length: 101 }, () => ({ url: 'https://a.example/' }));
@@ -232,14 +230,16 @@ test('Drafts and reports list the first items, count the others, and do not mult
 });
 
 test('Unsupported parts of a Compose file are reported', async () => {
-  const { stderr } = await importing(
-    'compose',
-    'include: [other.yaml]\nservices:\n a: { extends: { service: b }, ports: "80:80" }\n c: { ports: ["80:80:80"] }\n',
-  );
-  assert.match(stderr, /include: import those files too/);
-  assert.match(stderr, /a: it extends another service/);
-  assert.match(stderr, /a: its ports are no list/);
-  assert.match(stderr, /c: the port "80:80:80" is not published, or not known/);
+  const lines = [' a: { extends: { service: b }, ports: "80:80" }', ' c: { ports: ["80:80:80"] }'];
+  const { stderr } = await importing('compose', `include: [other.yaml]\n${services(...lines)}`);
+  for (const message of [
+    'include: import those files too',
+    'a: it extends another service',
+    'a: its ports are no list',
+    'c: the port "80:80:80" is not published, or not known',
+  ]) {
+    assert.ok(stderr.includes(message), stderr);
+  }
 });
 
 test('Drafts and reports have no credentials', async () => {
