@@ -1,4 +1,3 @@
-/** Replacement of credentials in output. */
 const MASK = '***';
 
 /** Part of a text from `start` (inclusive) to `end` (exclusive). */

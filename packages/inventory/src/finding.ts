@@ -4,7 +4,6 @@ export type Position = { line: number; column: number };
 /** Another place that helps to understand a finding, such as the first of two equal keys. */
 export type RelatedPlace = {
   message: string;
-  /** Label of the source, if it differs from the source of the finding. */
   file?: string;
 } & Position;
 
@@ -45,10 +44,8 @@ export const RULES = {
   ...LINT_RULES,
 } as const;
 
-/** The code of a lint finding. */
 export type LintCode = keyof typeof LINT_RULES;
 
-/** The stable code of a finding. */
 export type FindingCode = keyof typeof RULES;
 
 /** Returns the rule name for configurations, baselines and documentation pages. */

@@ -32,7 +32,6 @@ export const PROPERTY_TYPES: ReadonlyMap<string, string> = new Map(
   Object.entries(schema.items.properties).map(([key, { type }]) => [key, type]),
 );
 
-/** Names of the required properties. */
 export const REQUIRED_KEYS: ReadonlySet<string> = new Set(schema.items.required);
 
 // Inherited properties must not satisfy `required`.

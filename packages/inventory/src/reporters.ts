@@ -5,21 +5,15 @@ import { maskCredentials, maskId } from './credentials.ts';
 import { type Excerpt, type Finding, getRulePage, type Position, RULES } from './finding.ts';
 import { escapeInvisible, formatCount, formatJson, quoteId, shorten } from './text.ts';
 
-/** Result of checking one file. */
 export type FileResult = {
   file: string;
   status: 'valid' | 'invalid' | 'unreadable';
-  /** Number of records. Undefined if reading failed. */
   records?: number;
   errors: number;
   warnings: number;
-  /** Number of findings that the baseline hides, if any. */
   hidden?: number;
-  /** Number of findings that records silence, if any. */
   silenced?: number;
-  /** Whether the file was read to its end. */
   isComplete: boolean;
-  /** Reason why the file could not be read. */
   reason?: string;
 };
 
@@ -31,14 +25,11 @@ export type Reporter = {
   end(exitStatus: number): string;
 };
 
-/** Properties of the terminal, if standard output is one. */
 type TerminalOptions = {
-  /** Whether to show the source line of each finding. */
   showsExcerpts: boolean;
   isColored: boolean;
 };
 
-/** Formats the record and pointer of a finding as a suffix in parentheses. */
 function formatPlace({ recordId, pointer }: Finding): string {
   const parts = recordId === null ? [] : [`record ${quoteId(recordId)}`];
   // Each segment is shortened separately, so that the depth of a pointer remains visible.
@@ -97,7 +88,6 @@ function createTextReporter({ showsExcerpts, isColored }: TerminalOptions): Repo
   };
 }
 
-/** Formats a source line with its number and a marker under the column. */
 function formatExcerpt(line: number, { text, column }: Excerpt): string {
   const characters = Array.from(text.replaceAll('\t', ' '));
   const before = escapeInvisible(characters.slice(0, column - 1).join(''));
@@ -116,7 +106,6 @@ function countColumns(text: string): number {
   return segments.reduce((sum, segment) => sum + (WIDE.test(segment) ? 2 : 1), 0);
 }
 
-/** Prints one JSON document with `findings`, one per line, and `files` with counts. */
 function createJsonReporter(): Reporter {
   const results: FileResult[] = [];
   let separator = '';
@@ -140,7 +129,6 @@ function createJsonReporter(): Reporter {
   };
 }
 
-/** Prints GitHub Actions annotations, with a summary line per file. */
 function createGithubReporter(): Reporter {
   return {
     begin: () => '',
@@ -265,7 +253,6 @@ function toUri(file: string): string {
   return path.split(sep).map(encodeURIComponent).join('/');
 }
 
-/** Factories of reporters by output format. */
 export const REPORTERS: Record<
   'text' | 'json' | 'sarif' | 'github',
   (options: TerminalOptions) => Reporter

@@ -20,7 +20,6 @@ export type InventoryIo = {
 /** Context of a running command. `log` writes a line to standard error, prefixed with the command name. */
 export type Context = { io: InventoryIo; out: Printer; log: (message: string) => void };
 
-/** Command of `oselya inventory`. */
 export type Command = {
   /** Help text below the usage line. */
   help: string;
@@ -135,7 +134,6 @@ export class WriteError extends Error {
   override name = 'WriteError';
 }
 
-// Error codes of a stream whose reader has closed it.
 const CLOSED_STREAM_CODES = new Set(['EPIPE', 'ERR_STREAM_DESTROYED']);
 const MAX_WRITE_CHARACTERS = 64 * 1024;
 
@@ -143,17 +141,24 @@ const MAX_WRITE_CHARACTERS = 64 * 1024;
 export class Printer {
   isClosed = false;
   readonly #stream: Writable;
+  #finishWrite: ((error?: NodeJS.ErrnoException | null) => void) | undefined;
 
   constructor(stream: Writable) {
     this.#stream = stream;
     // The callbacks of `write` get the errors.
     stream.on('error', () => undefined);
+    // A destroyed stream does not call the callback of the write in progress.
+    stream.once('close', () => {
+      this.isClosed = true;
+      this.#finishWrite?.();
+    });
   }
 
   /** @throws WriteError if the text cannot be written. */
   async write(text: string): Promise<void> {
     if (this.isClosed || text === '') return;
     const error = await new Promise<NodeJS.ErrnoException | null | undefined>((done) => {
+      this.#finishWrite = done;
       this.#stream.write(text, done);
     });
     if (!error) return;

@@ -69,19 +69,15 @@ export const diffCommand: Command = {
   },
 };
 
-/** Changed property. A value is undefined if the property is absent. */
 export type PropertyChange = { key: string; before: unknown; after: unknown };
 
-/** Record with different contents in the two inventories. */
 export type RecordChange = {
   id: string;
-  /** Whether the exposure of the endpoint is wider than before. */
   isWidened: boolean;
   /** The exposure first, then the properties of the newer record in order, then removed properties. */
   properties: PropertyChange[];
 };
 
-/** Differences between two inventories. */
 export type InventoryDiff = {
   /** In the order of the newer inventory, widened exposures first. */
   changed: RecordChange[];
@@ -126,7 +122,6 @@ export async function diffInventories(
   };
 }
 
-/** Yields the records of an inventory without repeated ids. */
 async function* readUnique(
   which: string,
   records: AsyncIterable<PlacedRecord>,

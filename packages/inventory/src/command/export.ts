@@ -87,7 +87,6 @@ function formatHostsFile(records: readonly EndpointRecord[]) {
  */
 type TargetGroup = { targets: string[]; labels: Record<string, string> };
 
-/** Names of URL parameters that can become labels. */
 const LABEL = /^[a-z_]\w*$/i;
 
 /** Returns the scrape target of an endpoint. Prometheus supports each URL parameter only once. */

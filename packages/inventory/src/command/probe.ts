@@ -70,7 +70,6 @@ export const probeCommand: Command = {
   },
 };
 
-/** Prints a line for each observation. Returns whether an endpoint has problems. */
 async function printText(observations: AsyncIterable<Observation>, out: Printer): Promise<boolean> {
   const counts = { all: 0, bad: 0, skipped: 0 };
   for await (const found of observations) {

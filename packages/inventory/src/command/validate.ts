@@ -19,7 +19,6 @@ import {
 } from './command.ts';
 import { formatFileLabel, resolveInputFiles, toReadError } from './files.ts';
 
-/** Options of commands that check files. */
 export const CHECK_OPTIONS = {
   format: choiceOption('text', 'json', 'sarif', 'github'),
   ...INPUT_FORMAT_OPTION,

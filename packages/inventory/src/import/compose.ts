@@ -98,7 +98,6 @@ function createPortFacts(
   };
 }
 
-/** Service port that the host publishes. */
 type PublishedPort = {
   /** Undefined if the port is published on all addresses, or if the address is unknown. */
   hostIp: string | undefined;
@@ -176,9 +175,7 @@ export function interpolate(written: string): { text: string; unknown: string[] 
   return { text, unknown };
 }
 
-/** Names of entry points that use TLS by convention. Their ports are configured in Traefik. */
 const SECURE = /^(?:https|web-?secure|secure)$/i;
-/** Label of a router. UDP routers have no rule. */
 const ROUTER = /^traefik\.(http|tcp|udp)\.routers\.([^.]+)\./;
 /** Matcher of a rule. `!` negates the matcher. */
 const MATCHER = /(!\s*)?\b(Host|HostSNI|HostRegexp|PathPrefix|Path)\(([^()]*)\)/gi;

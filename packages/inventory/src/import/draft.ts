@@ -133,7 +133,6 @@ export class SiteNotes {
   readonly #openParts = new Set<string>();
   readonly #targets = new Set<string>();
 
-  /** Adds an upstream to which the site passes requests. */
   addUpstream(upstream: string): void {
     this.#targets.add(`Passes to ${upstream}.`);
   }
@@ -147,7 +146,6 @@ export class SiteNotes {
     else this.#partsWithAuth.add(`${way} at ${part} only.`);
   }
 
-  /** Adds a part without authentication. */
   addOpenPart(part: string): void {
     this.#openParts.add(`No authentication at ${part}.`);
   }
@@ -156,7 +154,6 @@ export class SiteNotes {
     this.#sentences.add(sentence);
   }
 
-  /** Returns the authentication of the whole site. */
   describeAuth(): string | undefined {
     return this.#ways.size === 0 ? undefined : formatShortList(this.#ways, '; ');
   }

@@ -65,7 +65,6 @@ type RunRecord = ParsedValue & {
   next: number;
   /** Number of strings in the text, including repeated keys. */
   written: number;
-  /** Number of newlines before the next record. */
   newlines: number;
 };
 
@@ -89,14 +88,12 @@ export class RecordRun {
     this.#enclosing = enclosing;
   }
 
-  /** Returns the position at which a record begins. */
   positionOf(record: RunRecord): Position {
     const index = this.#chunk.from + record.from;
     this.#countLinesTo(index);
     return this.#lines.at(index);
   }
 
-  /** Returns a record as a raw value. */
   rawValueOf(record: RunRecord): RawValue {
     const { bytes, from } = this.#chunk;
     const { value, strings, written } = record;
@@ -110,7 +107,6 @@ export class RecordRun {
     };
   }
 
-  /** Yields all records as raw values. */
   *rawValues(): Generator<RawValue> {
     for (const record of this.records) yield this.rawValueOf(record);
   }

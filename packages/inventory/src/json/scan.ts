@@ -20,7 +20,6 @@ export const ByteClass = {
   separator: 7,
 } as const;
 
-/** Class of each of the 256 bytes. */
 export const BYTE_CLASSES = new Uint8Array(256);
 for (const [byteClass, characters] of [
   [ByteClass.space, ' \t\r'],
@@ -85,7 +84,6 @@ export class LineTracker {
   #knownIndex = 0;
   #knownColumn = 1;
 
-  /** Starts a chunk. Chunks must begin at character boundaries. */
   enter(bytes: Buffer): void {
     this.#bytes = bytes;
     this.#isAscii = isAscii(bytes);
@@ -143,7 +141,6 @@ export class PendingText {
     return this.#length + bytes.length > MAX_RECORD_BYTES;
   }
 
-  /** Appends a copy, as the source may reuse its buffer. */
   append(bytes: Buffer): void {
     const length = this.#length + bytes.length;
     if (length > this.#buffer.length) {

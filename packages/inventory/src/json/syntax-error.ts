@@ -2,7 +2,6 @@ import type { Position, Problem } from '../finding.ts';
 import { MAX_DEPTH, MAX_RECORD_BYTES, MAX_RECORD_PARTS } from '../limits.ts';
 import { shorten } from '../text.ts';
 
-/** Opening bracket or quote that is not closed yet. */
 export type OpenDelimiter = { kind: 'array' | 'object' | 'string'; position: Position };
 
 /** Creates a problem for truncated text. The message lists the open delimiters, innermost first. */
@@ -29,7 +28,6 @@ export function createTruncationProblem(
   return { code: 'json/truncated', message, position, related };
 }
 
-/** Creates a problem for an unexpected character. */
 export function createUnexpectedProblem(
   found: string,
   expected: string,

@@ -26,7 +26,6 @@ export type RuleContext = { today: Day; file: string; ids: SeenIds };
 
 type Found = RuleProblem | readonly RuleProblem[] | undefined;
 
-/** Lint rule. */
 export type Rule<Options = unknown> = {
   severity: Severity;
   /** JSON Schemas (draft 2020-12) of the options in inventory.config.json, by name. */
@@ -118,7 +117,6 @@ const staleReview: Rule<StaleOptions> = {
   },
 };
 
-/** Rules for single properties and for the ids of all records. */
 export const RECORD_RULES = {
   'lint/blank-field': {
     severity: 'warning',

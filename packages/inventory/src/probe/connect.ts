@@ -5,7 +5,6 @@ import { checkServerIdentity, connect as connectTls, type TLSSocket } from 'node
 import { removeBrackets } from '../address.ts';
 import { maskCredentials } from '../credentials.ts';
 
-/** Certificate of a server. */
 export type Certificate = {
   validTo: Date;
   /** OpenSSL code of an untrusted certificate. Null if it is trusted. `CERT_HAS_EXPIRED` may concern an issuer. */

@@ -26,7 +26,6 @@ export const PROBE_CODES = [
 
 export type ProbeProblem = { code: (typeof PROBE_CODES)[number]; message: string };
 
-/** Observed state of an endpoint. */
 export type Observation = {
   id: string;
   /** `HOST:PORT`. Null if the record lacks the host or the port. */

@@ -85,7 +85,6 @@ async function* withWholeHead(chunks: AsyncIterable<Buffer>): AsyncGenerator<Buf
   if (head.length > 0 && head.length < 4) yield head;
 }
 
-/** Observation about the encoding of a file. */
 export type EncodingNotice = {
   code: 'encoding/bom' | 'encoding/utf-16' | 'encoding/utf-8';
   message: string;
@@ -149,7 +148,6 @@ function getSequenceLength(lead = 0): number {
   return lead < 0xf0 ? 3 : 4;
 }
 
-/** Returns the number of trailing bytes of an incomplete character. */
 function countUnfinishedBytes(bytes: Buffer): number {
   for (let back = 1; back <= Math.min(3, bytes.length); back += 1) {
     const byte = bytes[bytes.length - back] ?? 0;

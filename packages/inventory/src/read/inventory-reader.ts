@@ -29,7 +29,6 @@ export type ReaderOptions = {
   format?: InventoryFormat;
   /** Label of the source in findings. Defaults to the path. */
   file?: string;
-  /** Inspects each record as it is read. */
   inspect?: Inspect;
 };
 
@@ -43,7 +42,6 @@ type Scanner = {
   position(): Position;
 };
 
-// Bytes on each side of a position from which an excerpt is taken.
 const EXCERPT_BYTES = 4096;
 
 /** Reads an inventory in chunks and checks its records. Memory is bounded by one record. */
@@ -175,7 +173,6 @@ class InventoryReader {
   }
 }
 
-/** Returns an excerpt around an index of a chunk. */
 function extractExcerpt(piece: Buffer, index: number) {
   const from = Math.max(0, index - EXCERPT_BYTES);
   const before = piece.subarray(from, index).toString();
@@ -198,14 +195,12 @@ export type ValidateOptions = {
   ignores?: (finding: Finding) => boolean;
 } & ReaderOptions;
 
-/** Summary of a validation. */
 export type ValidationSummary = {
   records: number;
   /** Whether the source was read to its end. False after invalid JSON or `maxErrors`. */
   isComplete: boolean;
   /** Number of hidden findings, if any. */
   hidden?: number;
-  /** Number of findings that records silence, if any. */
   silenced?: number;
 };
 
@@ -240,7 +235,6 @@ export async function* validateInventory(
   return summarize(reader.isComplete);
 }
 
-/** Endpoint record with its position. */
 export type PlacedRecord = { value: EndpointRecord } & Omit<InspectedRecord, 'value' | 'isValid'>;
 
 /** Thrown for an invalid inventory, with its first error. */

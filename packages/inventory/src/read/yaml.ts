@@ -83,7 +83,6 @@ function checkSize(source: string, maxBytes: number): void {
   }
 }
 
-/** Repeated key of a mapping. */
 type RepeatedKey = { key: Scalar; first: Scalar; path: JsonPath };
 
 /**
