@@ -24,7 +24,7 @@ import { registerChatLifecycle, createChat } from './conversations/chat.ts';
 import { createHandlers } from './conversations/handlers.ts';
 import { createChatMetrics } from './conversations/metrics.ts';
 import { openEventLog, sweepEvents } from './conversations/event-log.ts';
-import { createCollector } from './collector/client.ts';
+import { createCollectorClient } from './collector/client.ts';
 import type { Config } from './config.ts';
 import { createFiles } from './files/files.ts';
 import { fileRoutes } from './files/routes.ts';
@@ -87,7 +87,7 @@ export async function createApp({
   const { db } = database;
   const memory = createMemory({ db });
   const { COLLECTOR_URL: url, COLLECTOR_API_KEY: apiKey } = config;
-  const collector = createCollector({ url, apiKey });
+  const collector = createCollectorClient({ url, apiKey });
   const files = createFiles({ db });
   const services = { collector, memory, files, inventoryFile: config.INVENTORY_FILE };
   const contextTokens = config.MODEL_CONTEXT_TOKENS;

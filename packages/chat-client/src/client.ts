@@ -20,7 +20,7 @@ export type { MemoryChange, Message, Session, ToolCallInfo } from '@oselya/proto
 export type { ReceivedMessage } from './answer.ts';
 export { ChatError, describeClose, reconnectDelayMs } from './errors.ts';
 export type { StreamedAnswer, AnswerEvent } from './frames.ts';
-export type { Socket, Status } from './connection.ts';
+export type { Socket, ConnectionStatus } from './connection.ts';
 
 /** Maximum time to reconnect. It exceeds the duration of a restart. */
 const DEFAULT_PATIENCE_MS = 10 * 60_000;

@@ -39,7 +39,7 @@ export type Socket = {
 };
 
 /** The state of the connection. */
-export type Status =
+export type ConnectionStatus =
   | { type: 'connected' }
   /** The server has been silent for `quietMs` while an answer is expected. */
   | { type: 'quiet'; quietMs: number }
@@ -57,7 +57,7 @@ export type ConnectionOptions = {
   url: string;
   /** Opens a WebSocket. Outside browsers it must add the session cookie. */
   openSocket: (url: string) => Socket;
-  onStatus: (status: Status) => void;
+  onStatus: (status: ConnectionStatus) => void;
   /** Maximum time to reconnect after the last data from the server. */
   patienceMs: number;
   /** Silence before the status `quiet` while an answer is expected. */

@@ -1,20 +1,25 @@
 import assert from 'node:assert/strict';
-import { openChat, reconnectDelayMs, type ReceivedMessage, type Status } from '../src/client.ts';
+import {
+  openChat,
+  reconnectDelayMs,
+  type ReceivedMessage,
+  type ConnectionStatus,
+} from '../src/client.ts';
 import { createCookieSocketOpener } from '../src/node.ts';
 import {
-  all,
+  readAnswer,
   cancel,
-  completed,
+  completedEvent,
   cookie,
-  delta,
+  deltaEvent,
   event,
   message,
-  openPair,
-  say,
+  openClientAndPeer,
+  receiveMessage,
   session,
   startScript,
-  started,
-  textOf,
+  startedEvent,
+  joinText,
   type Peer,
 } from './support.ts';
 import { once } from 'node:events';
@@ -25,29 +30,29 @@ import { setTimeout as sleep } from 'node:timers/promises';
 const tool = { step_id: '1', name: 'search_listings', title: 'Шукаю' };
 
 test('A client creates a session, sends a message and gets the answer', async (t) => {
-  const { client, peer } = await openPair(t);
+  const { client, peer } = await openClientAndPeer(t);
   assert.equal(peer.cookie, `${cookie.name}=${cookie.value}`);
   const creating = client.createSession({ profileId: 'market', name: 'Львів' });
   const { id, ...asked } = await peer.receive('session.create');
   assert.deepEqual(asked, { type: 'session.create', profile_id: 'market', name: 'Львів' });
-  peer.say({ type: 'session.created', id, session_id: 's', session });
+  peer.send({ type: 'session.created', id, session_id: 's', session });
   assert.equal((await creating).session_id, 's');
 
   const answer = client.send('s', 'Що є?');
   const changes = [{ category: 'wishes', key: 'city', value: 'Львів', previous: null }];
   const sent = await peer.receive('message.send');
   assert.match(String(sent['client_message_id']), /^[\w-]{36}$/);
-  peer.say(
-    started({ id: sent.id }),
+  peer.send(
+    startedEvent({ id: sent.id }),
     event(2, 'tool.started', { tool }),
     event(3, 'tool.finished', { tool: { ...tool, status: 'done', summary: '2', changes } }),
-    delta(4, 'Є '),
-    delta(5, 'дві.'),
-    completed(6, 'Є дві.'),
+    deltaEvent(4, 'Є '),
+    deltaEvent(5, 'дві.'),
+    completedEvent(6, 'Є дві.'),
   );
-  const { events, error } = await all(answer);
+  const { events, error } = await readAnswer(answer);
   assert.equal(error, undefined);
-  assert.equal(textOf(events), 'Є дві.');
+  assert.equal(joinText(events), 'Є дві.');
   assert.deepEqual(
     events.map(({ seq }) => seq),
     [1, 2, 3, 4, 5, 6],
@@ -56,28 +61,28 @@ test('A client creates a session, sends a message and gets the answer', async (t
 });
 
 test('A gap is requested once, and filled in order', async (t) => {
-  const { client, peer } = await openPair(t);
+  const { client, peer } = await openClientAndPeer(t);
   const answer = client.send('s', 'Що є?');
-  const { id } = await say(peer);
-  peer.say(started({ id }), delta(2, 'а'), delta(4, 'в'), delta(5, 'г'));
+  const { id } = await receiveMessage(peer);
+  peer.send(startedEvent({ id }), deltaEvent(2, 'а'), deltaEvent(4, 'в'), deltaEvent(5, 'г'));
   const place = { session_id: 's', turn_id: 't', after: 2 };
-  await peer.reopen(place, { turn: 't' }, [delta(5, 'бвг')]);
-  peer.say(delta(6, 'ґ'), completed(7, 'абвгґ'));
-  assert.equal(textOf((await all(answer)).events), 'абвгґ');
+  await peer.reopen(place, { turn: 't' }, [deltaEvent(5, 'бвг')]);
+  peer.send(deltaEvent(6, 'ґ'), completedEvent(7, 'абвгґ'));
+  assert.equal(joinText((await readAnswer(answer)).events), 'абвгґ');
 });
 
 test('Unknown events keep their number and are ignored', async (t) => {
-  const { client, peer } = await openPair(t);
+  const { client, peer } = await openClientAndPeer(t);
   const answer = client.send('s', 'Що є?');
-  const { id } = await say(peer);
-  peer.say({ type: 'weather', sun: true });
-  peer.say(
-    started({ id }),
+  const { id } = await receiveMessage(peer);
+  peer.send({ type: 'weather', sun: true });
+  peer.send(
+    startedEvent({ id }),
     event(2, 'thought', { text: '?' }),
-    delta(3, 'Так'),
-    completed(4, 'Так'),
+    deltaEvent(3, 'Так'),
+    completedEvent(4, 'Так'),
   );
-  const { events } = await all(answer);
+  const { events } = await readAnswer(answer);
   assert.deepEqual(
     events.map(({ type }) => type),
     ['message.started', 'message.delta', 'message.completed'],
@@ -93,16 +98,16 @@ test('An answer that has ended meanwhile ends with its stored message', async (t
     }),
   };
   for (const [type, end] of Object.entries(stored)) {
-    const { script, client, peer } = await openPair(t);
+    const { script, client, peer } = await openClientAndPeer(t);
     const answer = client.send('s', 'Що є?');
-    const { id } = await say(peer);
-    peer.say(started({ id }), delta(2, 'Є '));
+    const { id } = await receiveMessage(peer);
+    peer.send(startedEvent({ id }), deltaEvent(2, 'Є '));
     peer.socket.terminate();
     const again = await script.peer();
     const question = message('q', 'user', 'Що є?');
     const place = { session_id: 's', turn_id: 't', after: 2 };
     await again.reopen(place, { messages: [question, end, message('q2', 'user', 'А ще?')] });
-    const last = (await all(answer)).events.at(-1);
+    const last = (await readAnswer(answer)).events.at(-1);
     assert.equal(last?.type, type);
     assert.ok(last !== undefined && 'message' in last);
     assert.equal(last.message?.content, end.content);
@@ -110,27 +115,27 @@ test('An answer that has ended meanwhile ends with its stored message', async (t
 });
 
 test('An answer that is neither running nor stored is lost', async (t) => {
-  const { script, client, peer } = await openPair(t);
+  const { script, client, peer } = await openClientAndPeer(t);
   const answer = client.send('s', 'Що є?');
-  const { id } = await say(peer);
-  peer.say(started({ id }));
+  const { id } = await receiveMessage(peer);
+  peer.send(startedEvent({ id }));
   peer.socket.terminate();
   const again = await script.peer();
   const place = { session_id: 's', turn_id: 't', after: 1 };
   await again.reopen(place, { messages: [message('q', 'user', 'Що є?')] });
-  assert.equal((await all(answer)).error?.code, 'answer_lost');
+  assert.equal((await readAnswer(answer)).error?.code, 'answer_lost');
 });
 
 test('A message is sent again under its name until the server has it', async (t) => {
-  const { script, client, peer } = await openPair(t);
+  const { script, client, peer } = await openClientAndPeer(t);
   const answer = client.send('s', 'Що є?');
-  const first = await say(peer);
+  const first = await receiveMessage(peer);
   peer.socket.terminate();
   const again = await script.peer();
-  const second = await say(again);
+  const second = await receiveMessage(again);
   assert.equal(second.client_message_id, first.client_message_id);
   const { id } = second;
-  again.say({
+  again.send({
     type: 'message.repeated',
     id,
     session_id: 's',
@@ -138,18 +143,18 @@ test('A message is sent again under its name until the server has it', async (t)
     client_message_id: 'm',
   });
   const question = message('q', 'user', 'Що є?', { client_message_id: first.client_message_id });
-  const events = [started(), delta(3, 'Є дві.')];
+  const events = [startedEvent(), deltaEvent(3, 'Є дві.')];
   await again.reopen(
     { session_id: 's', turn_id: 't', after: 0 },
     { turn: 't', messages: [question] },
     events,
   );
-  again.say(completed(4, 'Є дві.'));
-  assert.equal(textOf((await all(answer)).events), 'Є дві.');
+  again.send(completedEvent(4, 'Є дві.'));
+  assert.equal(joinText((await readAnswer(answer)).events), 'Є дві.');
 });
 
 test('A retry without an answer is looked up before it is repeated', async (t) => {
-  const { script, client, peer } = await openPair(t);
+  const { script, client, peer } = await openClientAndPeer(t);
   const answer = client.retry('s');
   await peer.receive('message.retry');
   peer.socket.terminate();
@@ -157,19 +162,23 @@ test('A retry without an answer is looked up before it is repeated', async (t) =
   const cut = message('a', 'assistant', 'Є', { status: 'cut' });
   await second.reopen({ session_id: 's' }, { messages: [message('q', 'user', 'Що є?'), cut] });
   const { id } = await second.receive('message.retry');
-  second.say(started({ id, replaces: 'a' }), delta(2, 'Є дві.'), completed(3, 'Є дві.'));
-  assert.equal(textOf((await all(answer)).events), 'Є дві.');
+  second.send(
+    startedEvent({ id, replaces: 'a' }),
+    deltaEvent(2, 'Є дві.'),
+    completedEvent(3, 'Є дві.'),
+  );
+  assert.equal(joinText((await readAnswer(answer)).events), 'Є дві.');
 });
 
 const digest = (id: string) => message(id, 'assistant', 'Нових: 1', { unasked: true });
 
 test('A digest is no answer to a question', async (t) => {
-  const { script, client, peer } = await openPair(t);
+  const { script, client, peer } = await openClientAndPeer(t);
   const arrived: string[] = [];
   client.onArrived(({ message: { id: came } }) => arrived.push(came));
   const answer = client.retry('s');
   const { id } = await peer.receive('message.retry');
-  peer.say(started({ id, replaces: 'a' }), delta(2, 'Є '));
+  peer.send(startedEvent({ id, replaces: 'a' }), deltaEvent(2, 'Є '));
   peer.socket.terminate();
   const again = await script.peer();
   const messages = [
@@ -179,21 +188,21 @@ test('A digest is no answer to a question', async (t) => {
     digest('d2'),
   ];
   await again.reopen({ session_id: 's', turn_id: 't', after: 2 }, { messages });
-  const last = (await all(answer)).events.at(-1);
+  const last = (await readAnswer(answer)).events.at(-1);
   assert.ok(last?.type === 'message.completed');
   assert.equal(last.message.id, 'a2');
   assert.deepEqual(arrived, ['d1', 'd2']);
 });
 
 /** Opens a client with the session `s`, and collects its arrivals. */
-async function openListener(t: Parameters<typeof openPair>[0], messages: object[] = []) {
-  const pair = await openPair(t);
+async function openListener(t: Parameters<typeof openClientAndPeer>[0], messages: object[] = []) {
+  const pair = await openClientAndPeer(t);
   const arrived: ReceivedMessage[] = [];
   pair.client.onArrived((one) => arrived.push(one));
   const opening = pair.client.openSession('s');
   const { id } = await pair.peer.receive('session.open');
   const opened = { type: 'session.opened', id, session_id: 's', session, messages, turn: null };
-  pair.peer.say(opened);
+  pair.peer.send(opened);
   await opening;
   return { ...pair, arrived, opened };
 }
@@ -201,18 +210,18 @@ async function openListener(t: Parameters<typeof openPair>[0], messages: object[
 test('Questions of other clients arrive with their answers, own ones do not', async (t) => {
   const { client, peer, arrived } = await openListener(t);
   const answer = client.send('s', 'Що є?');
-  const { id, client_message_id: name } = await say(peer);
+  const { id, client_message_id: name } = await receiveMessage(peer);
   const mine = message('q', 'user', 'Що є?', { client_message_id: name });
-  peer.say(started({ id, message: mine }), completed(2, 'Є.', { id }));
-  assert.equal(textOf((await all(answer)).events), '');
+  peer.send(startedEvent({ id, message: mine }), completedEvent(2, 'Є.', { id }));
+  assert.equal(joinText((await readAnswer(answer)).events), '');
   const turn = { turn_id: 't2' };
   const theirs = message('q2', 'user', 'А дешевше?');
-  peer.say(
-    { ...started({ message: theirs }), ...turn },
-    { ...delta(2, 'Ні.'), ...turn },
-    { ...completed(3, 'Ні.'), ...turn },
-    { ...started({ message: theirs, replaces: 'a' }), turn_id: 't3' },
-    { ...completed(2, 'Так.'), turn_id: 't3' },
+  peer.send(
+    { ...startedEvent({ message: theirs }), ...turn },
+    { ...deltaEvent(2, 'Ні.'), ...turn },
+    { ...completedEvent(3, 'Ні.'), ...turn },
+    { ...startedEvent({ message: theirs, replaces: 'a' }), turn_id: 't3' },
+    { ...completedEvent(2, 'Так.'), turn_id: 't3' },
   );
   await cancel(client, peer);
   assert.deepEqual(
@@ -224,8 +233,8 @@ test('Questions of other clients arrive with their answers, own ones do not', as
   );
   const [first, second] = arrived.map(({ answer: theirAnswer }) => theirAnswer);
   assert.ok(first !== undefined && second !== undefined);
-  assert.equal(textOf((await all(first)).events), 'Ні.');
-  assert.deepEqual((await all(second)).events.at(-1)?.seq, 2);
+  assert.equal(joinText((await readAnswer(first)).events), 'Ні.');
+  assert.deepEqual((await readAnswer(second)).events.at(-1)?.seq, 2);
 });
 
 test('Messages of other clients during an outage arrive with the next connection', async (t) => {
@@ -236,10 +245,10 @@ test('Messages of other clients during an outage arrive with the next connection
   const { id } = await again.receive('session.open');
   const missed = [message('q2', 'user', 'А дешевше?'), message('a2', 'assistant', 'Ні.')];
   const asked = message('q3', 'user', 'А в Києві?');
-  again.say(
+  again.send(
     { ...opened, id, messages: [...before, ...missed, asked], turn: { turn_id: 't3' } },
-    { ...started({ message: asked }), turn_id: 't3' },
-    { ...completed(2, 'Є.'), turn_id: 't3' },
+    { ...startedEvent({ message: asked }), turn_id: 't3' },
+    { ...completedEvent(2, 'Є.'), turn_id: 't3' },
   );
   await cancel(client, again);
   assert.deepEqual(
@@ -265,35 +274,35 @@ test('After a final close it does not reconnect, and everything pending fails', 
     const script = await startScript(t);
     const [client, peer] = await Promise.all([openClient(script.url), script.peer()]);
     const answer = client.send('s', 'Що є?');
-    const { id } = await say(peer);
-    peer.say(started({ id }));
+    const { id } = await receiveMessage(peer);
+    peer.send(startedEvent({ id }));
     const creating = client.createSession();
     await peer.receive('session.create');
     peer.socket.close(close);
     await assert.rejects(creating, { code });
-    assert.equal((await all(answer)).error?.code, code);
+    assert.equal((await readAnswer(answer)).error?.code, code);
     await assert.rejects(client.cancel('s'), { code });
-    assert.equal((await all(client.send('s', 'Що є?'))).error?.code, code);
+    assert.equal((await readAnswer(client.send('s', 'Що є?'))).error?.code, code);
   }
 });
 
 test('A message that was too large is not sent again, and running answers go on', async (t) => {
-  const { script, client, peer } = await openPair(t);
+  const { script, client, peer } = await openClientAndPeer(t);
   const begun = client.send('s', 'Що є?');
-  const { id } = await say(peer);
-  peer.say(started({ id }));
+  const { id } = await receiveMessage(peer);
+  peer.send(startedEvent({ id }));
   const large = client.send('s2', 'x'.repeat(100_000));
-  await say(peer);
+  await receiveMessage(peer);
   peer.socket.close(1009);
-  assert.equal((await all(large)).error?.code, 'too_large');
+  assert.equal((await readAnswer(large)).error?.code, 'too_large');
   const again = await script.peer();
   await again.reopen({ session_id: 's', turn_id: 't', after: 1 }, { turn: 't' });
-  again.say(completed(2, 'Є.'));
-  assert.equal((await all(begun)).error, undefined);
+  again.send(completedEvent(2, 'Є.'));
+  assert.equal((await readAnswer(begun)).error, undefined);
 });
 
 test('A handshake is repeated after 503 and 429 only', async (t) => {
-  const { script, client, peer, statuses } = await openPair(t);
+  const { script, client, peer, statuses } = await openClientAndPeer(t);
   script.rejections.push(503, 429);
   peer.socket.terminate();
   await script.peer();
@@ -316,24 +325,27 @@ test('A client fails at once without a first connection, and later after its pat
   const failure = { code: 'unreachable', message: /ECONNREFUSED/ };
   await assert.rejects(openClient(`http://127.0.0.1:${address.port}`), failure);
 
-  const { client, peer, statuses } = await openPair(t, { patienceMs: 0 });
+  const { client, peer, statuses } = await openClientAndPeer(t, { patienceMs: 0 });
   const answer = client.send('s', 'Що є?');
-  await say(peer);
+  await receiveMessage(peer);
   peer.socket.close(1011, 'The service failed');
-  const { error } = await all(answer);
+  const { error } = await readAnswer(answer);
   assert.equal(error?.code, 'unreachable');
   assert.deepEqual(statuses, [{ type: 'connected' }, { type: 'ended', error }]);
 });
 
 /** Waits for a status of a type. */
-async function untilStatus(statuses: readonly Status[], type: Status['type']): Promise<void> {
+async function untilStatus(
+  statuses: readonly ConnectionStatus[],
+  type: ConnectionStatus['type'],
+): Promise<void> {
   while (!statuses.some((status) => status.type === type)) await sleep(5);
 }
 
 const QUIET_MS = 30;
 
 test('A silent server is reported, and its next answer too', async (t) => {
-  const { client, peer, statuses } = await openPair(t, { quietMs: QUIET_MS });
+  const { client, peer, statuses } = await openClientAndPeer(t, { quietMs: QUIET_MS });
   const creating = client.createSession();
   const { id } = await peer.receive('session.create');
   // A stopped process reads nothing.
@@ -341,7 +353,7 @@ test('A silent server is reported, and its next answer too', async (t) => {
   await untilStatus(statuses, 'quiet');
   peer.socket.resume();
   await untilStatus(statuses, 'responsive');
-  peer.say({ type: 'session.created', id, session_id: 's', session });
+  peer.send({ type: 'session.created', id, session_id: 's', session });
   await creating;
   const types = statuses.map(({ type }) => type);
   assert.deepEqual(types.slice(0, 3), ['connected', 'quiet', 'responsive']);
@@ -351,11 +363,11 @@ const PATIENCE_MS = 50;
 const LONGER_MS = 2 * PATIENCE_MS;
 
 test('A session is opened again until the server can answer, unless it is gone', async (t) => {
-  const { script, client, peer } = await openPair(t);
+  const { script, client, peer } = await openClientAndPeer(t);
   const opening = client.openSession('s');
   const { id } = await peer.receive('session.open');
   const opened = { type: 'session.opened', session_id: 's', session, messages: [], turn: null };
-  peer.say({ ...opened, id });
+  peer.send({ ...opened, id });
   await opening;
   peer.socket.terminate();
   const second = await script.peer();
@@ -364,13 +376,13 @@ test('A session is opened again until the server can answer, unless it is gone',
     [404, 'session_not_found'],
   ] as const) {
     const { id: asked } = await second.receive('session.open');
-    second.say({ type: 'error', id: asked, problem: { status, code, title: 'No' } });
+    second.send({ type: 'error', id: asked, problem: { status, code, title: 'No' } });
   }
   await cancel(client, second);
   second.socket.terminate();
   const third = await script.peer();
   const creating = client.createSession();
-  third.say({
+  third.send({
     type: 'session.created',
     id: (await third.receive('session.create')).id,
     session_id: 's',
@@ -380,7 +392,9 @@ test('A session is opened again until the server can answer, unless it is gone',
 });
 
 test('A server that only accepts connections is given up', async (t) => {
-  const { script, client, peer, ended, statuses } = await openPair(t, { patienceMs: PATIENCE_MS });
+  const { script, client, peer, ended, statuses } = await openClientAndPeer(t, {
+    patienceMs: PATIENCE_MS,
+  });
   peer.socket.close(1012);
   const second = await script.peer();
   await sleep(LONGER_MS);
@@ -395,7 +409,7 @@ test('A server that only accepts connections is given up', async (t) => {
 
 test('A message against the protocol ends the client', async (t) => {
   for (const data of ['no JSON', '[]', '{"type":"pong","id":1}{', '{"type":"message.delta"}']) {
-    const { client, peer } = await openPair(t);
+    const { client, peer } = await openClientAndPeer(t);
     peer.socket.send(data);
     await assert.rejects(client.createSession(), { code: 'no_assistant' }, data);
   }
@@ -421,21 +435,21 @@ const unknown = { status: 503, code: 'provider_unavailable', title: 'The provide
 
 /** Answers the next message with a problem. */
 async function reject(peer: Peer, type: string, problem: object): Promise<void> {
-  peer.say({ type: 'error', id: (await peer.receive(type)).id, problem });
+  peer.send({ type: 'error', id: (await peer.receive(type)).id, problem });
 }
 
 test('A message that may be stored is repeated while the server is unavailable', async (t) => {
-  const { script, client, peer, statuses } = await openPair(t);
+  const { script, client, peer, statuses } = await openClientAndPeer(t);
   const answer = client.send('s', 'Що є?');
-  const { client_message_id } = await say(peer);
+  const { client_message_id } = await receiveMessage(peer);
   peer.socket.close(1012);
   const again = await script.peer();
   for (const problem of [unavailable, unknown]) {
-    const repeated = await say(again);
+    const repeated = await receiveMessage(again);
     assert.equal(repeated.client_message_id, client_message_id);
-    again.say({ type: 'error', id: repeated.id, problem });
+    again.send({ type: 'error', id: repeated.id, problem });
   }
-  const last = await say(again);
+  const last = await receiveMessage(again);
   assert.equal(last.client_message_id, client_message_id);
   const repeatedAs = {
     type: 'message.repeated',
@@ -443,18 +457,18 @@ test('A message that may be stored is repeated while the server is unavailable',
     turn_id: 't',
     client_message_id: 'm',
   };
-  again.say({ ...repeatedAs, id: last.id });
+  again.send({ ...repeatedAs, id: last.id });
   const question = message('q', 'user', 'Що є?', { client_message_id });
   await reject(again, 'session.open', unavailable);
   await again.reopen(
     { session_id: 's', turn_id: 't', after: 0 },
     { turn: 't', messages: [question] },
-    [started()],
+    [startedEvent()],
   );
-  again.say(delta(2, 'Є дві.'), completed(3, 'Є дві.'));
-  const { events, error } = await all(answer);
+  again.send(deltaEvent(2, 'Є дві.'), completedEvent(3, 'Є дві.'));
+  const { events, error } = await readAnswer(answer);
   assert.equal(error, undefined);
-  assert.equal(textOf(events), 'Є дві.');
+  assert.equal(joinText(events), 'Є дві.');
   assert.deepEqual(statuses.slice(3), [
     { type: 'unavailable', problem: unavailable, delayMs: 0 },
     { type: 'unavailable', problem: unknown, delayMs: 0 },
@@ -463,12 +477,12 @@ test('A message that may be stored is repeated while the server is unavailable',
 });
 
 test('Creating a session is repeated during an outage only', async (t) => {
-  const { client, peer, statuses } = await openPair(t);
+  const { client, peer, statuses } = await openClientAndPeer(t);
   const creating = client.createSession();
   await reject(peer, 'session.create', unavailable);
   await reject(peer, 'session.create', unknown);
   const { id } = await peer.receive('session.create');
-  peer.say({ type: 'session.created', id, session_id: 's', session });
+  peer.send({ type: 'session.created', id, session_id: 's', session });
   assert.equal((await creating).session_id, 's');
   assert.deepEqual(statuses.slice(1), [
     { type: 'unavailable', problem: unavailable, delayMs: 0 },

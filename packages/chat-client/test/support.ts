@@ -9,7 +9,7 @@ import {
   ChatError,
   openChat,
   reconnectDelayMs,
-  type Status,
+  type ConnectionStatus,
   type AnswerEvent,
 } from '../src/client.ts';
 import { createCookieSocketOpener } from '../src/node.ts';
@@ -49,7 +49,7 @@ export class Peer {
     socket.on('message', (data) => {
       const sent: Sent = JSON.parse((data as Buffer).toString());
       if (sent.type !== 'ping' || sent.id !== undefined) return this.#sent.add(sent);
-      this.say({ type: 'pong' });
+      this.send({ type: 'pong' });
       this.#pings.add(sent);
     });
   }
@@ -67,7 +67,7 @@ export class Peer {
   }
 
   /** Sends frames at once. */
-  say(...frames: object[]): void {
+  send(...frames: object[]): void {
     for (const frame of frames) this.socket.send(JSON.stringify(frame));
   }
 
@@ -82,8 +82,8 @@ export class Peer {
       throw new Error(`The client opened ${JSON.stringify(members)}`);
     }
     const opened = { type: 'session.opened', id, session_id: 's', session, messages };
-    this.say({ ...opened, turn: turn === null ? null : { turn_id: turn } }, ...events);
-    this.say({ type: 'pong', id: (await this.receive('ping')).id });
+    this.send({ ...opened, turn: turn === null ? null : { turn_id: turn } }, ...events);
+    this.send({ type: 'pong', id: (await this.receive('ping')).id });
   }
 }
 
@@ -115,10 +115,10 @@ export const message = (id: string, role: string, content: string, more: object 
   ...more,
 });
 
-export const started = (more: object = {}) =>
+export const startedEvent = (more: object = {}) =>
   event(1, 'message.started', { message: message('q', 'user', 'Що є?'), ...more });
-export const delta = (seq: number, text: string) => event(seq, 'message.delta', { text });
-export const completed = (seq: number, content: string, more: object = {}) =>
+export const deltaEvent = (seq: number, text: string) => event(seq, 'message.delta', { text });
+export const completedEvent = (seq: number, content: string, more: object = {}) =>
   event(seq, 'message.completed', { message: message('a', 'assistant', content, more) });
 
 /** Starts a WebSocket server whose messages the test writes. */
@@ -148,7 +148,7 @@ export async function startScript(t: Pick<TestContext, 'after'>) {
     url: `http://127.0.0.1:${(http.address() as AddressInfo).port}`,
     /** Waits for the next connection. */
     peer: (): Promise<Peer> => peers.next(),
-    /** Statuses with which the next handshakes are rejected. */
+    /** HTTP statuses that reject the next handshakes. */
     rejections,
   };
 }
@@ -156,12 +156,12 @@ export async function startScript(t: Pick<TestContext, 'after'>) {
 export const cookie = { name: 'svc_auth_session', value: 'A'.repeat(43) };
 
 /** Opens a client that reconnects at once, and its server. */
-export async function openPair(
+export async function openClientAndPeer(
   t: Pick<TestContext, 'after'>,
   options: Partial<Pick<Parameters<typeof openChat>[0], 'patienceMs' | 'quietMs' | 'delayOf'>> = {},
 ) {
   const script = await startScript(t);
-  const statuses: Status[] = [];
+  const statuses: ConnectionStatus[] = [];
   const ended = Promise.withResolvers<ChatError>();
   const [client, peer] = await Promise.all([
     openChat({
@@ -181,7 +181,7 @@ export async function openPair(
 }
 
 /** Reads an answer to its end or error. */
-export async function all(
+export async function readAnswer(
   answer: StreamedAnswer,
 ): Promise<{ events: AnswerEvent[]; error?: ChatError }> {
   const events: AnswerEvent[] = [];
@@ -195,11 +195,13 @@ export async function all(
 }
 
 /** Returns the streamed text of an answer. */
-export const textOf = (events: readonly AnswerEvent[]): string =>
+export const joinText = (events: readonly AnswerEvent[]): string =>
   events.map((one) => (one.type === 'message.delta' ? one.text : '')).join('');
 
 /** Waits for `message.send`. */
-export async function say(peer: Peer): Promise<{ id: string; client_message_id: unknown }> {
+export async function receiveMessage(
+  peer: Peer,
+): Promise<{ id: string; client_message_id: unknown }> {
   const { id, client_message_id } = await peer.receive('message.send');
   return { id, client_message_id };
 }
@@ -208,6 +210,6 @@ export async function say(peer: Peer): Promise<{ id: string; client_message_id: 
 export async function cancel(client: Pick<ChatClient, 'cancel'>, peer: Peer): Promise<void> {
   const cancelling = client.cancel('s');
   const { id } = await peer.receive('message.cancel');
-  peer.say({ type: 'message.cancelling', id, session_id: 's' });
+  peer.send({ type: 'message.cancelling', id, session_id: 's' });
   await cancelling;
 }

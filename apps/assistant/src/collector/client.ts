@@ -34,13 +34,13 @@ export type ListingPage = {
 };
 
 /** The requests of the assistant to the collector. Every failure is a `CollectorError`. */
-export type Collector = ReturnType<typeof createCollector>;
+export type CollectorClient = ReturnType<typeof createCollectorClient>;
 
 /**
  * Creates a client of the collector. Its types are generated from the collector's OpenAPI document.
  * @param options.apiKey COLLECTOR_API_KEY; empty if the collector needs none.
  */
-export function createCollector({ url, apiKey }: { url: string; apiKey: string }) {
+export function createCollectorClient({ url, apiKey }: { url: string; apiKey: string }) {
   const client = createClient<paths>({
     baseUrl: url,
     ...(apiKey !== '' && { headers: { authorization: `Bearer ${apiKey}` } }),

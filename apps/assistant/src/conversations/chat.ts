@@ -10,7 +10,7 @@ import type { Profile } from '../profiles/profile-file.ts';
 import type { Profiles } from '../profiles/profiles.ts';
 import { createTurnReaper } from './end-turn.ts';
 import type { EventLog } from './event-log.ts';
-import type { Cursor } from './listener.ts';
+import type { EventCursor } from './listener.ts';
 import type { LiveUser } from './live-users.ts';
 import type { ChatMetrics } from './metrics.ts';
 import { runTurn } from './run-turn.ts';
@@ -199,7 +199,7 @@ export function createChat({
     async cursorOf(
       sessionId: string,
       known?: { turnId: string; seq: number },
-    ): Promise<{ cursor: Cursor; isRunning: boolean }> {
+    ): Promise<{ cursor: EventCursor; isRunning: boolean }> {
       await reaper.abortStaleTurns({ sessionId });
       const latest = await findLatestTurn(db, sessionId);
       if (latest === undefined) return { cursor: INITIAL_CURSOR, isRunning: false };
@@ -230,7 +230,7 @@ export function createChat({
 const MAX_SEQ = 2 ** 31 - 1;
 
 /** The cursor before the first turn of a session. */
-export const INITIAL_CURSOR: Cursor = { turnId: '', position: 0, seq: 0, hasEnded: true };
+export const INITIAL_CURSOR: EventCursor = { turnId: '', position: 0, seq: 0, hasEnded: true };
 
 /**
  * Registers server hooks that run the reaper while the server listens and finish turns before the model closes.

@@ -1,7 +1,7 @@
 import { isDatabaseOutage } from '@oselya/db';
 import { type Logger, createProblemBody, type ProblemError } from '@oselya/kit';
 import type { Kysely, Transaction } from 'kysely';
-import type { UsedTool } from './agent/request.ts';
+import type { ToolUse } from './agent/request.ts';
 import { describeChange } from '../memory/facts.ts';
 import type { Tables, Unfinished } from '../tables.ts';
 import {
@@ -33,7 +33,7 @@ export type TurnOutcome =
   | { status: 'failed'; problem: ProblemError };
 
 /** The text and the tool calls of an answer that may be incomplete. */
-export type PartialAnswer = { content: string; used: readonly UsedTool[] };
+export type PartialAnswer = { content: string; used: readonly ToolUse[] };
 
 /**
  * Stores the answer and the end of a turn in one transaction, then publishes the end.

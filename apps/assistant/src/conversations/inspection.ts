@@ -19,7 +19,7 @@ import {
   sessionParams,
 } from './schemas.ts';
 import { requireSession } from './session-rows.ts';
-import { listSteps, type Step } from './steps.ts';
+import { listSteps, type AgentStep } from './steps.ts';
 
 /** Codes of the problems that can reject the owner's next message. */
 const REJECTIONS = [
@@ -277,7 +277,7 @@ function presentRequest(request: AgentRequest): Static<typeof requestSchema> {
 function presentStep({
   position: _position,
   ...row
-}: Step & { position: number }): Static<typeof stepSchema> {
+}: AgentStep & { position: number }): Static<typeof stepSchema> {
   return {
     ...row,
     started_at: row.started_at.toISOString(),

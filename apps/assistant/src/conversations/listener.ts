@@ -21,10 +21,10 @@ const RETRY_MS = 1000;
 export type SessionFrame = TurnFrame | ServerFrame<'session.updated'>;
 
 /** The last event that a listener has received. `position` is 0 before the first turn. */
-export type Cursor = { turnId: string; position: number; seq: number; hasEnded: boolean };
+export type EventCursor = { turnId: string; position: number; seq: number; hasEnded: boolean };
 
 /** An event with the cursor that follows it. */
-type LogRow = { cursor: Cursor; frame: SessionFrame };
+type LogRow = { cursor: EventCursor; frame: SessionFrame };
 
 type ListenerOptions = {
   events: EventLog;
@@ -42,7 +42,7 @@ export class Listener implements Subscriber {
   /** Name and pin of the session in the client's last frame with a session. */
   known: { name: string; pinned: boolean } | undefined;
   readonly #options: ListenerOptions;
-  #cursor: Cursor | undefined;
+  #cursor: EventCursor | undefined;
   #isFollowing = false;
   #isClosed = false;
   /** Whether the database may have events after the cursor. */
@@ -124,7 +124,7 @@ export class Listener implements Subscriber {
   }
 
   /** Returns the events after a cursor. Events of other processes are included once they are stored. */
-  async read(cursor: Cursor): Promise<LogRow[]> {
+  async read(cursor: EventCursor): Promise<LogRow[]> {
     const { events, sessionId, requestId, log } = this.#options;
     const state = await readSession(events.db, sessionId, cursor);
     if (state === undefined) {
@@ -160,7 +160,7 @@ export class Listener implements Subscriber {
 function toRows(
   { turnId, sessionId, position }: TurnKey,
   events: readonly NumberedEvent[],
-  last: Cursor,
+  last: EventCursor,
 ): LogRow[] {
   if (last.turnId === turnId && last.hasEnded) return [];
   return events.map((event) => ({

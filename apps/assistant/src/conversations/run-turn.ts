@@ -6,7 +6,7 @@ import type { User } from '../access/permissions.ts';
 import { type AgentLimits, runAgent } from './agent/agent.ts';
 import { loadRequest, type RequestDeps } from './agent/context.ts';
 import { summarizeEarlier } from './agent/summaries.ts';
-import type { UsedTool } from './agent/request.ts';
+import type { ToolUse } from './agent/request.ts';
 import { problem } from '../errors.ts';
 import type { RecordChange } from '../memory/facts.ts';
 import type { Profile } from '../profiles/profile-file.ts';
@@ -77,7 +77,7 @@ async function runToEnd(
 ): Promise<TurnOutcome | undefined> {
   const { db, limits, log } = deps;
   const timeout = AbortSignal.timeout(limits.ms);
-  const answer = { content: '', used: [] as UsedTool[] };
+  const answer = { content: '', used: [] as ToolUse[] };
   let outcome: TurnOutcome | undefined;
   try {
     const signal = AbortSignal.any([turn.signal, timeout, lost]);
@@ -122,7 +122,7 @@ function outcomeOf(error: unknown, reason: unknown): TurnOutcome | undefined {
 
 /** Runs the agent and adds its text and tool calls to `answer` as they arrive. */
 async function writeAnswer(
-  answer: PartialAnswer & { used: UsedTool[] },
+  answer: PartialAnswer & { used: ToolUse[] },
   deps: TurnDeps,
   turn: RunningTurn,
   { profile, user, currentUser, signal }: TurnRequest & { signal: AbortSignal },

@@ -9,7 +9,7 @@ import {
 import type { Tables } from '../tables.ts';
 
 /** A step of the agent in a turn. Contract 3, Answers. */
-export type Step = {
+export type AgentStep = {
   id: string;
   turn_id: string;
   kind: string;
@@ -30,7 +30,7 @@ type StepTurn = { turnId: string; sessionId: string };
 export function listSteps(
   db: Kysely<Tables>,
   { sessionId, before, limit }: { sessionId: string; before?: number | undefined; limit: number },
-): Promise<(Step & { position: number })[]> {
+): Promise<(AgentStep & { position: number })[]> {
   let query = db
     .selectFrom('agent_steps')
     .select(['id', 'turn_id', 'kind', 'title', 'status', 'detail', 'started_at', 'finished_at'])

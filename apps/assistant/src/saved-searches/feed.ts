@@ -4,7 +4,7 @@ import type { Logger } from '@oselya/kit';
 import { type Kysely, sql } from 'kysely';
 import {
   type ChangesPage,
-  type Collector,
+  type CollectorClient,
   CollectorError,
   type Listing,
 } from '../collector/client.ts';
@@ -34,7 +34,7 @@ const NEW: Candidate = { kind: 'new', oldPrice: null, currency: null };
 
 export type FeedDeps = {
   db: Kysely<Tables>;
-  collector: Pick<Collector, 'listChanges' | 'findMatches'>;
+  collector: Pick<CollectorClient, 'listChanges' | 'findMatches'>;
   metrics: DigestMetrics;
   log: Pick<Logger, 'warn'>;
 };

@@ -8,7 +8,7 @@ import { probeTools } from '../../src/conversations/agent/model.ts';
 import {
   estimatePartTokens,
   toAgentRequest,
-  type Context,
+  type RequestContext,
   type StoredMessage,
 } from '../../src/conversations/agent/request.ts';
 import { generateTitle } from '../../src/conversations/agent/title.ts';
@@ -675,7 +675,7 @@ suite('agent', async () => {
       const expected = { ...changed, deal_type: 'rent', property_type: 'apartment' };
       assert.partialDeepStrictEqual(callFor(text, before), ['search_listings', expected]);
     }
-    // A rent is no budget of a purchase.
+    // A price limit for rent does not apply to a purchase.
     assert.deepEqual(callFor('а на продаж?', before)?.[1], {
       query: `${ASKED} а на продаж?`,
       deal_type: 'sale',
@@ -687,79 +687,6 @@ suite('agent', async () => {
     assert.equal(callFor('дякую', before), undefined);
     const later = reply('Привіт, як справи?', { before }).text ?? '';
     assert.doesNotMatch(later, /пробна модель/);
-  });
-
-  /** Returns the answer of the mock from the output of a tool. */
-  function answerFrom(text: string, toolName: string, output: object): string {
-    const call = { id: 'c', name: toolName, input: {} };
-    const messages: ChatMessage[] = [
-      user('Добрий день'),
-      { role: 'assistant', content: 'Добрий день.' },
-      user(text),
-      { role: 'assistant', content: '', toolCalls: [call] },
-      { role: 'tool', toolCallId: 'c', toolName, content: JSON.stringify(output) },
-    ];
-    const { text: words = '' } = mockAgent({ system: SYSTEM, messages, tools: [...PROFILE_TOOLS] });
-    return words.replaceAll('\u00A0', ' ');
-  }
-
-  test('The mock describes the output of a tool in the language of the question', () => {
-    const listing = {
-      listing_id: 7,
-      title: 'Flat',
-      price: 13_500,
-      currency: 'USD',
-      rooms: 2,
-      floor: '3/9',
-    };
-    const pets = wish('pets', 'кіт');
-    const endpoint = { id: 'http:forge', exposure: 'private', url: 'https://f.test/' };
-    for (const [name, output, ...expected] of [
-      [
-        'search_listings',
-        { total: '4', listings: [listing] },
-        /^Знайшлося 4, показую 1:\n1\. Flat — 13 500 USD, 2 кімн\., поверх 3\/9, #7$/,
-        /^Нашлось 4, показываю 1:\n1\. Flat — 13 500 USD, 2 комн\., этаж 3\/9, #7$/,
-        /^4 found, here are 1:\n1\. Flat — 13 500 USD, 2 rooms, floor 3\/9, #7$/,
-      ],
-      [
-        'get_listing',
-        { ...listing, text: 'By the park.' },
-        /^Ось що відомо[^]*, #7\nBy the park\.$/,
-        /^Вот что известно[^]*, #7\nBy the park\.$/,
-        /^This is what is known[^]*, #7\nBy the park\.$/,
-      ],
-      [
-        'remember_fact',
-        { remembered: pets },
-        /^Запамʼятовано: pets — кіт\.$/,
-        /^Запомнено: pets — кіт\.$/,
-        /^Remembered: pets — кіт\.$/,
-      ],
-      [
-        'lookup_endpoint',
-        { endpoints: [endpoint] },
-        /^Ось що є в обліку:\n- http:forge \(private\) https:\/\/f\.test\/$/,
-        /^Вот что есть в учёте:\n- http:forge/,
-        /^This is what the inventory has:\n- http:forge/,
-      ],
-      [
-        'get_listing',
-        { error: 'no such' },
-        /^Не вдалося: no such\.$/,
-        /^Не получилось/,
-        /^It failed/,
-      ],
-    ] as const) {
-      const questions = [
-        'Покажи, що там є',
-        'Покажи, что там есть, пожалуйста',
-        'Show me what there is',
-      ];
-      for (const [index, question] of questions.entries()) {
-        assert.match(answerFrom(question, name, output), expected[index] ?? /^$/);
-      }
-    }
   });
 });
 
@@ -857,7 +784,7 @@ suite('context of the model', () => {
   const NO_ANSWER = { role: 'assistant', content: '(No answer came.)' };
 
   /** Returns the request of a context with defaults. */
-  function write(context: Partial<Context>) {
+  function write(context: Partial<RequestContext>) {
     const nothing = {
       about: '',
       memory: [],

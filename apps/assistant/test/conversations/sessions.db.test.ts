@@ -2,7 +2,7 @@ import { after } from 'node:test';
 import type { ClientType } from '@oselya/protocol';
 import { type Frame, SocketClient } from '../helpers/socket-client.ts';
 import { folderOf, openFolder } from '../profiles/folder.ts';
-import { listening } from './stage.ts';
+import { listen } from './stage.ts';
 import assert from 'node:assert/strict';
 import { beforeEach, test } from 'node:test';
 import { sql } from 'kysely';
@@ -36,7 +36,7 @@ const senders = {
 };
 type Sender = keyof typeof senders;
 
-const url = await listening(app);
+const url = await listen(app);
 const clients = new Map<string, SocketClient>();
 for (const [name, user] of Object.entries(senders)) {
   const options = user === undefined ? {} : { sid: (await signedIn(app, user)).sid };
@@ -289,18 +289,6 @@ test('A list has only the sessions that the user may read', async () => {
   assert.deepEqual(await ids(admin, '/sessions?limit=1'), ['owners', 'strangers', 'nobodys']);
   assert.deepEqual(await ids(admin, '/sessions?limit=1&user_id=u-stranger'), ['strangers']);
   assert.deepEqual(await ids(stranger, '/sessions?user_id=u-owner'), []);
-});
-
-test('A page has 100 sessions by default', async () => {
-  await db.deleteFrom('conversation_sessions').execute();
-  await sql`
-    insert into conversation_sessions (id, user_id)
-    select 's-' || number, 'u-owner' from generate_series(1, 101) as number`.execute(db);
-  const all = await bodies<Listed>(owner, '/sessions');
-  assert.deepEqual(
-    all.map(({ length }) => length),
-    [100, 1],
-  );
 });
 
 type Conversation = { messages: { content: string; created_at: string | null }[] };

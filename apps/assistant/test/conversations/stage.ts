@@ -7,7 +7,7 @@ import {
   ChatError,
   openChat,
   reconnectDelayMs,
-  type Status,
+  type ConnectionStatus,
   type AnswerEvent,
 } from '@oselya/chat-client';
 import { createCookieSocketOpener } from '@oselya/chat-client/node';
@@ -40,7 +40,7 @@ export async function openStage(env: Record<string, string> = {}) {
     ...env,
   });
   const app = await assistant.instance();
-  const url = await listening(app);
+  const url = await listen(app);
 
   return {
     ...assistant,
@@ -71,9 +71,9 @@ export async function openStage(env: Record<string, string> = {}) {
         .where('session_id', '=', sessionId)
         .orderBy('position')
         .execute(),
-    /** Starts another instance as a second process, and returns its address. */
+    /** Starts another instance as a second process and returns its URL. */
     async another(overrides: Record<string, string> = {}): Promise<string> {
-      return listening(await assistant.instance(overrides));
+      return listen(await assistant.instance(overrides));
     },
   };
 }
@@ -139,7 +139,7 @@ export async function openChatClient(
   t: Pick<TestContext, 'after'>,
   { url, sid }: { url: string; sid: string },
 ) {
-  const statuses: Status[] = [];
+  const statuses: ConnectionStatus[] = [];
   const arrived: ReceivedMessage[] = [];
   const client = await openChat({
     url,
@@ -253,8 +253,8 @@ export const hasProblem = (code: string) => (error: unknown) => {
   return true;
 };
 
-/** Lets an instance listen on a free port, and returns its address. */
-export const listening = (app: Server) => app.listen({ port: 0, host: '127.0.0.1' });
+/** Lets an instance listen on a free port and returns its URL. */
+export const listen = (app: Server) => app.listen({ port: 0, host: '127.0.0.1' });
 
 /** A row of a session, with times as PostgreSQL parses them. */
 type SessionRow = {

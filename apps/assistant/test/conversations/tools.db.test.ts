@@ -525,7 +525,7 @@ suite('tools', async () => {
       type: 'function',
       function: { name, arguments: JSON.stringify(input) },
     }));
-    // In OpenAI's protocol null stands for no text beside calls.
+    // OpenAI's protocol uses null for calls without text.
     return { ...message, content: null, tool_calls: calls };
   }
 
@@ -736,7 +736,7 @@ suite('tools', async () => {
     const listed = `- "нотатки.txt" (text/plain; charset=utf-8, ${size} bytes)`;
     assert.ok(String(system?.content).split('\n').includes(listed), String(system?.content));
 
-    // Of the first answer only the name of the file is sent.
+    // Later requests contain only the name of the file.
     const rest = await answerAfter(olena, id, read({ name: 'нотатки.txt', from: next }));
     assert.deepEqual(rest, { name: 'нотатки.txt', text: text.slice(beginning.length) });
     const before = model.seen.at(-1)?.messages.filter(({ role }) => role === 'tool') ?? [];
@@ -974,7 +974,7 @@ suite('summaries', async () => {
     const id = await olena.newSession();
     const names = Array.from({ length: 30 }, (_, nth) => `old${nth}`);
     await addMessages(db, id, ...names.map(long));
-    // Such rows may have no time; their numbers order them.
+    // Such rows may lack a time, so their numbers order them.
     await sql`update conversation_messages set created_at = null where session_id = ${id}`.execute(
       db,
     );

@@ -21,7 +21,7 @@ import { openFolder } from '../profiles/folder.ts';
 import {
   openChatClient,
   type AnswerReader,
-  listening,
+  listen,
   openStage,
   hasProblem,
   openRawClient,
@@ -255,7 +255,7 @@ test('Deleting a session ends its answer for every client', async (t) => {
   const here = await openChatClient(t, olena);
   const id = await here.newSession();
   const { turn_id, seq: after } = await here.say(id, 'Привіт').waitFor('message.completed');
-  // This client has all events of the answer before.
+  // This client has all events of the previous answer.
   const knowing = await openRawClient(t, olena);
   await knowing.client.ask({ type: 'session.open', session_id: id, turn_id, after });
   const rest = gate();
@@ -422,7 +422,7 @@ test('A stopping process serves only liveness and metrics until its last turn en
   const rest = gate();
   t.after(rest.open);
   model.scripts.push({ words: ['Ще ', rest.opened, 'дещо'] });
-  const stoppingUrl = await listening(stopping);
+  const stoppingUrl = await listen(stopping);
   const here = await openChatClient(t, { url: stoppingUrl, sid });
   const id = await here.newSession();
   const answer = here.say(id, 'Розкажи');
@@ -484,7 +484,7 @@ test('A starting process cuts the turns without a process, and their clients get
   const completed = await answers[1]?.waitFor('message.completed');
   assert.partialDeepStrictEqual(completed?.message, { content: 'Друге почав', status: 'cut' });
   if (engine === 'postgres') {
-    // Its lease is held.
+    // The lease of this turn is valid.
     assert.equal(await statusOf(fresh), 'running');
     rest.open();
     await until(async () => (await statusOf(fresh)) === 'completed');

@@ -1,4 +1,4 @@
-// An assistant in a separate process, which sends its address to its parent and ends with it.
+// An assistant in a separate process, which sends its URL to its parent and ends with it.
 
 import { start } from '../../src/main.ts';
 

@@ -15,15 +15,15 @@ import { gate } from '../helpers/scripted-model.ts';
 import { SocketClient } from '../helpers/socket-client.ts';
 import {
   countBlocked,
-  cutAtDatabase,
+  interruptDatabase,
   send,
   startProcess,
   startProxy,
-  type Cut,
+  type InterruptibleServer,
   type Replica,
-  type Sent,
-  untilBlocked,
-  whileLocked,
+  type SentRequest,
+  waitUntilBlocked,
+  withLock,
 } from './helpers.ts';
 import { connect } from '@oselya/db';
 import { createLogger } from '@oselya/kit';
@@ -45,7 +45,7 @@ suite('answers over restarts and kills', async () => {
   if (process.env['TEST_DATABASE_URL'] !== undefined) {
     const stage = await openStage();
     const { db, databaseUrl = '', model, stored, url } = stage;
-    const cut = await cutAtDatabase(databaseUrl);
+    const cut = await interruptDatabase(databaseUrl);
     const sid = await stage.signIn('u-olena');
     const replica = await startProcess(stage);
 
@@ -147,9 +147,9 @@ suite('answers over restarts and kills', async () => {
       t.after(rest.open);
       model.scripts.push({ words: [rest.opened, 'Готово.'] });
       const answer = olena.say(id, 'Кажи');
-      await whileLocked(db, sql`select pg_advisory_xact_lock(4711)`, async () => {
+      await withLock(db, sql`select pg_advisory_xact_lock(4711)`, async () => {
         rest.open();
-        await untilBlocked(db, 'advisory');
+        await waitUntilBlocked(db, 'advisory');
         await proxy.away();
       });
       await until(async () => (await stored(id)).length === 2);
@@ -349,8 +349,8 @@ suite('outage of the database', async () => {
       }
     });
 
-    const cuts: Record<string, (url: string) => Promise<Cut>> = {
-      'a server that restarts': cutAtDatabase,
+    const cuts: Record<string, (url: string) => Promise<InterruptibleServer>> = {
+      'a server that restarts': interruptDatabase,
       'a network that breaks': startProxy,
     };
     for (const [name, open] of Object.entries(cuts)) {
@@ -414,7 +414,7 @@ suite('interrupted transactions', async () => {
   /** A request of one transaction, which ends with an entry of the audit trail. */
   type Act = {
     /** Creates the request; a sign-in is valid once. */
-    request: (browser: Browser) => Promise<Sent>;
+    request: (browser: Browser) => Promise<SentRequest>;
     status: number;
     /** The actions in the audit trail. */
     recorded: string[];
@@ -483,15 +483,15 @@ suite('interrupted transactions', async () => {
         const browser = await signedIn(app);
         const request = await act.request(browser);
         const before = await written();
-        await whileLocked(db, lock, async () => {
+        await withLock(db, lock, async () => {
           const lost = send(victim, browser, request);
           const failed = assert.rejects(lost);
-          await untilBlocked(db);
+          await waitUntilBlocked(db);
           await victim.kill();
           await failed;
         });
         // Waits until the server notices the disconnect.
-        await whileLocked(db, lock, () => Promise.resolve());
+        await withLock(db, lock, () => Promise.resolve());
         assert.deepEqual(await written(), before);
         await repeat(act, browser, replica);
       });
@@ -554,7 +554,7 @@ suite('order of locks', async () => {
         const who = await openRawClient(t, { url, sid });
         const id = await who.newSession();
         const both: Promise<unknown>[] = [];
-        await whileLocked(
+        await withLock(
           db,
           sql`select from conversation_sessions where id = ${id} for update`,
           async () => {
@@ -583,7 +583,7 @@ suite('order of locks', async () => {
         answer: createStreamedResponse([() => ready.opened, call, last]),
       });
       await olena.say(id, 'Львів');
-      await whileLocked(db, lock, async () => {
+      await withLock(db, lock, async () => {
         ready.open();
         await until(async () => (await blocked()) === 1);
         olena.client.send({ type: 'message.cancel', session_id: id });
@@ -591,7 +591,7 @@ suite('order of locks', async () => {
         assert.partialDeepStrictEqual(message, { status: 'cancelled' });
       });
       // Waits until the tool has released the lock.
-      await whileLocked(db, lock, () => Promise.resolve());
+      await withLock(db, lock, () => Promise.resolve());
       assert.deepEqual(await db.selectFrom('memory_facts').selectAll().execute(), []);
       assert.partialDeepStrictEqual(await stage.steps(id), [{ status: 'failed', changes: null }]);
       assert.equal(olena.of('tool.finished').length, 0);

@@ -8,7 +8,7 @@ import type { Tables } from '../../src/tables.ts';
 import type { Browser, TestAssistant } from '../helpers/assistant.ts';
 
 /** A server that a test can make unreachable. */
-export type Cut = {
+export type InterruptibleServer = {
   url: string;
   away(): Promise<void>;
   back(): Promise<void>;
@@ -16,7 +16,7 @@ export type Cut = {
 };
 
 /** Ends all connections to one database and rejects new ones, as a restart does. */
-export async function cutAtDatabase(databaseUrl: string): Promise<Cut> {
+export async function interruptDatabase(databaseUrl: string): Promise<InterruptibleServer> {
   const name = new URL(databaseUrl).pathname.slice(1);
   const client = new pg.Client({ connectionString: process.env['TEST_DATABASE_URL'] });
   await client.connect();
@@ -43,7 +43,7 @@ export async function cutAtDatabase(databaseUrl: string): Promise<Cut> {
 /** Starts a proxy to a database or an assistant, which can break connections and stop listening. */
 export async function startProxy(
   address: string,
-): Promise<Cut & { leadTo(address: string): void }> {
+): Promise<InterruptibleServer & { leadTo(address: string): void }> {
   let target = new URL(address);
   const sockets = new Set<Socket>();
   const proxy = createServer((near) => {
@@ -68,7 +68,7 @@ export async function startProxy(
   async function away() {
     const closed = once(proxy, 'close');
     proxy.close();
-    // No reset: after one Node sometimes spins at the exit.
+    // Node sometimes spins at the exit after a reset.
     for (const socket of sockets) socket.destroy();
     await closed;
   }
@@ -90,7 +90,7 @@ export async function startProxy(
 }
 
 /** Holds the locks of a statement while `work` runs. The embedded database has one connection and cannot wait. */
-export async function whileLocked(
+export async function withLock(
   db: Kysely<Tables>,
   lock: RawBuilder<unknown>,
   work: () => Promise<void>,
@@ -105,7 +105,7 @@ export async function whileLocked(
  * Waits until another connection waits for a lock, and returns its process id.
  * @param kind The `wait_event` of the lock; any by default.
  */
-export async function untilBlocked(
+export async function waitUntilBlocked(
   db: Kysely<Tables> | Transaction<Tables>,
   kind?: 'advisory',
 ): Promise<number> {
@@ -150,7 +150,7 @@ export async function startProcess(
   return { url: String(await message()), kill: () => kill() };
 }
 
-/** An address of one of several assistants that share a database. */
+/** The URL of one of several assistants that share a database. */
 export type Replica = { url: string };
 
 /** Starts assistants that share a database: separate processes on PostgreSQL, instances of this process on PGlite. */
@@ -169,7 +169,7 @@ export function startReplicas(
 }
 
 /** A request of a browser. */
-export type Sent = {
+export type SentRequest = {
   path: string;
   method?: 'GET' | 'POST';
   headers?: Record<string, string>;
@@ -180,7 +180,7 @@ export type Sent = {
 export async function send(
   { url }: Replica,
   { cookies }: Pick<Browser, 'cookies'>,
-  { path, headers = {}, ...rest }: Sent,
+  { path, headers = {}, ...rest }: SentRequest,
 ) {
   const cookie = [...cookies].map(([name, value]) => `${name}=${value}`).join('; ');
   const response = await fetch(url + path, {

@@ -6,8 +6,8 @@ import {
   startProcess,
   startReplicas,
   type AssistantProcess,
-  untilBlocked,
-  whileLocked,
+  waitUntilBlocked,
+  withLock,
 } from './helpers.ts';
 import { sql } from 'kysely';
 import { once } from 'node:events';
@@ -119,7 +119,7 @@ suite('outage of the provider', async () => {
       provider.faults.set('revoke', fault);
       assert.equal((await browser.post('/auth/logout')).statusCode, 200);
       assert.equal(await row(sid), undefined);
-      // Buffers of both sides hold a part of the answer.
+      // The buffers of both sides contain a part of the response.
       assert.ok(takenBytes < 20 * MEBIBYTE, `${takenBytes} bytes were taken`);
     });
   }
@@ -232,9 +232,9 @@ suite('refresh of tokens', async () => {
     const failed = assert.rejects(send(victim, browser, me));
     await until(() => provider.count('token') === 1);
     const lock = sql`select from user_auth_sessions where id = ${browser.sid} for update`;
-    await whileLocked(db, lock, async () => {
+    await withLock(db, lock, async () => {
       answer();
-      const pid = await untilBlocked(db);
+      const pid = await waitUntilBlocked(db);
       await victim.kill();
       if (!isWritten) await sql`select pg_terminate_backend(${pid})`.execute(db);
     });

@@ -5,7 +5,7 @@ import { sql } from 'kysely';
 import { composeDigest } from '../../src/saved-searches/digest-text.ts';
 import { toCandidates } from '../../src/saved-searches/feed.ts';
 import { openChatClient } from '../conversations/stage.ts';
-import { startProcess, untilBlocked, whileLocked } from '../faults/helpers.ts';
+import { startProcess, waitUntilBlocked, withLock } from '../faults/helpers.ts';
 import { listing } from '../helpers/scripted-collector.ts';
 import { gate } from '../helpers/scripted-model.ts';
 import { KEEPER, openDigestStage, sorted } from './stage.ts';
@@ -349,9 +349,9 @@ if (stage.engine === 'postgres') {
     });
     const ids: number[] = [];
     const lock = sql`lock table conversation_messages in share row exclusive mode`;
-    await whileLocked(db, lock, async () => {
+    await withLock(db, lock, async () => {
       ids.push(add(), add(), add());
-      await untilBlocked(db);
+      await waitUntilBlocked(db);
       await victim.kill();
     });
     assert.deepEqual(await reported(sessionId), []);

@@ -3,7 +3,7 @@ import { createLogger } from '@oselya/kit';
 import { sql } from 'kysely';
 import { Registry } from 'prom-client';
 import { createAnnounce } from '../../src/conversations/announce.ts';
-import { createCollector } from '../../src/collector/client.ts';
+import { createCollectorClient } from '../../src/collector/client.ts';
 import { createDigests } from '../../src/saved-searches/digests.ts';
 import { createDigestMetrics } from '../../src/saved-searches/metrics.ts';
 import { openStage } from '../conversations/stage.ts';
@@ -42,7 +42,7 @@ export async function openDigestStage() {
       const announce = createAnnounce(db);
       const { pass, run } = createDigests({
         db,
-        collector: createCollector({ url: feed.url, apiKey: '' }),
+        collector: createCollectorClient({ url: feed.url, apiKey: '' }),
         announce: (session, compose) =>
           announce(session, async (trx) => {
             const composed = await compose(trx);

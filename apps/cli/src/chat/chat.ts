@@ -3,7 +3,7 @@ import {
   ChatError,
   describeClose,
   openChat,
-  type Status,
+  type ConnectionStatus,
 } from '@oselya/chat-client';
 import { createCookieSocketOpener } from '@oselya/chat-client/node';
 import {
@@ -55,7 +55,7 @@ export async function chat(options: ChatOptions, context: Context): Promise<void
   ended.promise.catch(() => undefined);
   const notices = { onMessage: note };
   const reportStatus = createStatusReporter((line) => notices.onMessage(line));
-  const onStatus = (status: Status) => {
+  const onStatus = (status: ConnectionStatus) => {
     reportStatus(status);
     if (status.type === 'ended') ended.reject(status.error);
   };
@@ -123,7 +123,7 @@ async function sendMessage(
 }
 
 /** Creates a function that reports changes of the connection status. */
-function createStatusReporter(note: (line: string) => void): (status: Status) => void {
+function createStatusReporter(note: (line: string) => void): (status: ConnectionStatus) => void {
   let isLost = false;
   return (status) => {
     switch (status.type) {

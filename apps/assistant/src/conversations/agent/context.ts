@@ -8,9 +8,9 @@ import type { Tables } from '../../tables.ts';
 import type { ToolServices } from '../tools/tool.ts';
 import { toDefinitions, selectTools } from '../tools/tools.ts';
 import {
-  type Context,
+  type RequestContext,
   estimatePartTokens,
-  type NamedFile,
+  type FileDescription,
   type RequestOptions,
   type StoredMessage,
   toAgentRequest,
@@ -94,12 +94,12 @@ export async function loadRequest(
 
 /** The source data of a request. Facts, files and messages are sorted latest first. */
 type RequestSources<Fact extends KnownFact, Stored extends StoredMessage> = Pick<
-  Context,
+  RequestContext,
   'system' | 'about' | 'summary'
 > &
   RequestOptions & {
     facts: readonly Fact[];
-    files: readonly NamedFile[];
+    files: readonly FileDescription[];
     messages: readonly Stored[];
     contextTokens: number;
   };

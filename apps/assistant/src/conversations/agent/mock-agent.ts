@@ -1,7 +1,7 @@
 import { type MockAgent, extractSearchCriteria, type Reply } from '@oselya/model';
 import { shortenText } from '../../text.ts';
 import { TOOLS } from '../tools/tools.ts';
-import type { Language } from '../tools/tool.ts';
+import type { MockLanguage } from '../tools/tool.ts';
 import { SUMMARY_SYSTEM } from './summaries.ts';
 import { TITLE_SYSTEM } from './title.ts';
 
@@ -28,7 +28,7 @@ export const mockAgent: MockAgent = ({ system, messages, tools }): Reply => {
     return { text: shortenText(oneLine(text), MAX_TITLE_LENGTH) };
   if (system.startsWith(SUMMARY_SYSTEM)) return { text: summaryOf(text) };
   const criteria = extractSearchCriteria(text);
-  const language: Language =
+  const language: MockLanguage =
     criteria.language === 'ru' || criteria.language === 'en' ? criteria.language : 'uk';
   const before = messages.slice(0, questionIndex);
   const isFirst = before.every(({ role }) => role !== 'user');

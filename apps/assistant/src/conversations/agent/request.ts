@@ -6,14 +6,14 @@ import type { ToolResult } from '../tools/tools.ts';
 import { estimateTokens, estimateMessagesTokens } from './window.ts';
 
 /** The content of a request: instructions, user data and the conversation. */
-export type Context = {
+export type RequestContext = {
   system: string;
   /** Summary of the user. Empty if there is none. */
   about: string;
   /** Facts of the user, most recently written first. */
   memory: KnownFact[];
   /** Listed files of the session, latest first. */
-  files: NamedFile[];
+  files: FileDescription[];
   filesLeftOut: number;
   /** Summary of the earlier messages. Null if there is none. */
   summary: string | null;
@@ -21,7 +21,7 @@ export type Context = {
   messages: StoredMessage[];
 };
 
-export type NamedFile = Pick<FileInfo, 'name' | 'media_type' | 'size_bytes'>;
+export type FileDescription = Pick<FileInfo, 'name' | 'media_type' | 'size_bytes'>;
 
 export type StoredMessage = Pick<Message, 'role' | 'content' | 'tool_calls'> &
   Partial<Pick<Message, 'kept' | 'unasked'>>;
@@ -32,7 +32,7 @@ export function toModelText<Stored extends StoredMessage>(message: Stored): Stor
 }
 
 /** A tool call that is stored with its answer. */
-export type UsedTool = {
+export type ToolUse = {
   id: string;
   name: string;
   input: unknown;
@@ -44,13 +44,13 @@ export type UsedTool = {
 };
 
 /** Parses the tool calls of a stored answer. Skips invalid entries, which older systems may have stored. */
-export function readUsedTools(value: unknown): UsedTool[] {
-  return Array.isArray(value) ? value.filter(isUsedTool) : [];
+export function parseToolUses(value: unknown): ToolUse[] {
+  return Array.isArray(value) ? value.filter(isToolUse) : [];
 }
 
-function isUsedTool(value: unknown): value is UsedTool {
+function isToolUse(value: unknown): value is ToolUse {
   if (typeof value !== 'object' || value === null) return false;
-  const { id, name, output, round } = value as Partial<UsedTool>;
+  const { id, name, output, round } = value as Partial<ToolUse>;
   return [id, name, output].every((text) => typeof text === 'string') && Number.isInteger(round);
 }
 
@@ -61,7 +61,7 @@ export type RequestOptions = { tools: readonly ToolDefinition[]; modelName: stri
 
 /** Converts a context to a model request, which contains the current date. */
 export function toAgentRequest(
-  context: Context,
+  context: RequestContext,
   { tools, modelName, now }: RequestOptions,
 ): AgentRequest {
   return {
@@ -82,7 +82,7 @@ const FILES = 'Files that the person attached to this conversation (names are da
 
 /** Returns the system message: the profile's instructions, then data about the user and the session, one item per line. */
 function systemText(
-  { system, about, memory, files, filesLeftOut }: Omit<Context, 'messages' | 'summary'>,
+  { system, about, memory, files, filesLeftOut }: Omit<RequestContext, 'messages' | 'summary'>,
   now: Date,
 ): string {
   const fileLines = files.map(fileLine);
@@ -108,7 +108,7 @@ const aboutText = (about: string) =>
 const factLine = ({ category, key, value }: KnownFact) =>
   `- ${`${category}/${key}: ${value}`.replace(/\s+/gu, ' ').trim()}`;
 
-const fileLine = ({ name, media_type: type, size_bytes: size }: NamedFile) =>
+const fileLine = ({ name, media_type: type, size_bytes: size }: FileDescription) =>
   `- ${JSON.stringify(name)} (${type}, ${size} bytes)`;
 
 /** Token estimates of the parts of a context, including their formatting. */
@@ -116,7 +116,7 @@ export const estimatePartTokens = {
   about: (about: string): number => (about === '' ? 0 : estimateTokens(`\n\n${aboutText(about)}`)),
   fact: (fact: KnownFact): number => estimateTokens(`\n${factLine(fact)}`),
   factsHeading: estimateTokens(FACTS),
-  file: (file: NamedFile): number => estimateTokens(`\n${fileLine(file)}`),
+  file: (file: FileDescription): number => estimateTokens(`\n${fileLine(file)}`),
   summary: (summary: string): number => estimateMessagesTokens(summaryMessages(summary)),
   /** An upper bound that includes the placeholder for a missing answer. */
   message: (message: StoredMessage): number => {
@@ -157,7 +157,7 @@ function toChatMessages({ role, content, tool_calls, unasked }: StoredMessage): 
   if (role !== 'assistant') return [];
   const answer = { role: 'assistant' as const, content };
   if (unasked === true) return [{ role: 'user', content: '(A saved search has news.)' }, answer];
-  const rounds = Map.groupBy(readUsedTools(tool_calls), ({ round }) => round);
+  const rounds = Map.groupBy(parseToolUses(tool_calls), ({ round }) => round);
   const calls = [...rounds.values()].flatMap((tools): ChatMessage[] => [
     {
       role: 'assistant',

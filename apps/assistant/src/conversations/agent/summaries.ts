@@ -5,7 +5,7 @@ import { whereSessionInScope } from '../session-rows.ts';
 import { listOldestMessages, type MessagePosition } from '../messages.ts';
 import type { Tables } from '../../tables.ts';
 import { shortenText, toStorableText } from '../../text.ts';
-import { toModelText, readUsedTools, type StoredMessage } from './request.ts';
+import { toModelText, parseToolUses, type StoredMessage } from './request.ts';
 import { readText } from './title.ts';
 import {
   tokensToBytes,
@@ -131,7 +131,7 @@ const estimateEntryTokens = (entry: Entry) => estimateTokens(`${JSON.stringify(e
 
 /** Shortens a message for a summary until it fits into a number of tokens. */
 function toEntry({ role, content, tool_calls }: StoredMessage, tokens: number): Entry {
-  const used = readUsedTools(tool_calls);
+  const used = parseToolUses(tool_calls);
   for (let length = tokensToBytes(tokens); ; length = Math.floor(length / 2)) {
     const shown = Math.min(MAX_OUTPUT_LENGTH, length);
     const tools = used.map(({ name, input, output }) => ({

@@ -1,7 +1,7 @@
 import { Type } from 'typebox';
 import { describeChange } from '../../memory/facts.ts';
 import { storableText } from '../../schema.ts';
-import { defineTool, type MockRule, type Question } from './tool.ts';
+import { defineTool, type MockRule, type MockQuestion } from './tool.ts';
 
 const factName = {
   category: storableText({
@@ -88,7 +88,7 @@ export const forgetFact = defineTool({
     };
   },
   mock: {
-    call({ text, system, language }: Question) {
+    call({ text, system, language }: MockQuestion) {
       const said = FORGET.exec(text)?.[1];
       if (said === undefined) return undefined;
       const words = said.toLowerCase().match(/\p{L}{3,}/gu) ?? [];

@@ -3,16 +3,22 @@ import type { ChatMessage, SearchCriteria } from '@oselya/model';
 import { type Static, type TObject, Type } from 'typebox';
 import { searchFilters } from '../../collector/generated/openapi.ts';
 import { presentPage } from './present-listing.ts';
-import { defineTool, type Language, type MockRule, type Question, ToolError } from './tool.ts';
+import {
+  defineTool,
+  type MockLanguage,
+  type MockRule,
+  type MockQuestion,
+  ToolError,
+} from './tool.ts';
 
 const MAX_LISTINGS = 10;
 
 const { price_min, rooms_min, area_min } = searchFilters;
-const price = Type.Optional(
+const priceSchema = Type.Optional(
   Type.Number({ ...price_min, description: 'in the currency of the listing' }),
 );
-const area = Type.Optional(Type.Number({ ...area_min, description: 'square metres in all' }));
-const rooms = Type.Optional(
+const areaSchema = Type.Optional(Type.Number({ ...area_min, description: 'square metres in all' }));
+const roomsSchema = Type.Optional(
   Type.Integer({ ...rooms_min, description: 'rooms, without kitchen and bathroom' }),
 );
 
@@ -31,12 +37,12 @@ const listingFilters = {
       description: 'such as apartment, house, room, land, garage, office',
     }),
   ),
-  price_min: price,
-  price_max: price,
-  rooms_min: rooms,
-  rooms_max: rooms,
-  area_min: area,
-  area_max: area,
+  price_min: priceSchema,
+  price_max: priceSchema,
+  rooms_min: roomsSchema,
+  rooms_max: roomsSchema,
+  area_min: areaSchema,
+  area_max: areaSchema,
   limit: Type.Optional(
     Type.Integer({
       minimum: 1,
@@ -181,7 +187,7 @@ const CHEAPER_SHARE = 0.9;
 function followUp(
   text: string,
   criteria: SearchCriteria,
-  before: Question['before'],
+  before: MockQuestion['before'],
 ): SearchInput | undefined {
   const last = before
     .flatMap((message) => (message.role === 'assistant' ? (message.toolCalls ?? []) : []))
@@ -226,7 +232,7 @@ const FLOOR = { uk: 'поверх', ru: 'этаж', en: 'floor' };
 
 type PresentedListing = Readonly<Record<string, string | number | undefined>>;
 
-function formatPage(data: Parameters<MockRule['answer']>[0], language: Language): string {
+function formatPage(data: Parameters<MockRule['answer']>[0], language: MockLanguage): string {
   const listings = (data['listings'] ?? []) as PresentedListing[];
   if (listings.length === 0) return NOTHING_FOUND[language];
   const total = String((data['total'] as string | undefined) ?? listings.length);
@@ -235,7 +241,7 @@ function formatPage(data: Parameters<MockRule['answer']>[0], language: Language)
 }
 
 /** Formats a listing of a tool's output as one line. */
-export function formatListing(listing: PresentedListing, language: Language): string {
+export function formatListing(listing: PresentedListing, language: MockLanguage): string {
   const { listing_id: id, title, price, currency, rooms, floor, city, district } = listing;
   const area = listing['area_total'];
   const parts = [

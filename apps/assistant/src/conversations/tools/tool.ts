@@ -7,13 +7,13 @@ import {
 import type { Static, TSchema } from 'typebox';
 import { Compile } from 'typebox/compile';
 import type { Permission, User } from '../../access/permissions.ts';
-import type { Collector } from '../../collector/client.ts';
+import type { CollectorClient } from '../../collector/client.ts';
 import type { Files } from '../../files/files.ts';
 import type { MemoryChange, RecordChange } from '../../memory/facts.ts';
 import type { Memory } from '../../memory/memory.ts';
 
 export type ToolServices = {
-  collector: Collector;
+  collector: CollectorClient;
   memory: Memory;
   files: Files;
   inventoryFile: string | undefined;
@@ -58,13 +58,13 @@ export type Tool<Input extends TSchema = TSchema> = {
   mock?: MockRule;
 };
 
-export type Language = 'uk' | 'ru' | 'en';
+export type MockLanguage = 'uk' | 'ru' | 'en';
 
 /** A question to the mock agent, with the system message and the messages before it. */
-export type Question = {
+export type MockQuestion = {
   text: string;
   criteria: SearchCriteria;
-  language: Language;
+  language: MockLanguage;
   system: string;
   before: readonly ChatMessage[];
 };
@@ -72,9 +72,9 @@ export type Question = {
 /** The rule by which the mock agent uses a tool. */
 export type MockRule = {
   /** Returns the tool input, or an answer without a call. Undefined if the rule does not match the question. */
-  call: (question: Question) => object | string | undefined;
+  call: (question: MockQuestion) => object | string | undefined;
   /** Formats an answer from the output of the tool. */
-  answer: (data: Readonly<Record<string, unknown>>, language: Language) => string;
+  answer: (data: Readonly<Record<string, unknown>>, language: MockLanguage) => string;
 };
 
 /** A tool with its definition for the model and a validator of its input. */
