@@ -8,7 +8,7 @@ import { assignLegacy, isEmptyReport, UnknownUserError } from '../src/assign-leg
 import { deleteFact } from '../src/memory/facts.ts';
 import { createMemory } from '../src/memory/memory.ts';
 import type { Tables } from '../src/tables.ts';
-import { listening } from './conversations/stage.ts';
+import { listen } from './conversations/stage.ts';
 import { openAssistant } from './helpers/assistant.ts';
 import { person, SEVERAL_PEOPLE, userOf } from './helpers/people.ts';
 import { SocketClient } from './helpers/socket-client.ts';
@@ -323,7 +323,7 @@ suite('tables of an older system', async () => {
       person(userId, { permissions: ['svc.profiles.use', 'svc.memory.read_own'] }),
     );
     const admin = await assistant.signedIn(app, person('u-admin', { isAdmin: true }));
-    const client = await SocketClient.open(await listening(app), { sid: olena.sid });
+    const client = await SocketClient.open(await listen(app), { sid: olena.sid });
     after(() => client.socket.terminate());
     return { ...assistant, kind, userId, olena, admin, client };
   }

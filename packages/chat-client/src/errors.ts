@@ -2,29 +2,23 @@ import type { Problem } from '@oselya/protocol';
 
 const MAX_BACKOFF_MS = 30_000;
 
-/**
- * The reason of an error.
- *
- * | code           | meaning                                                           |
- * | -------------- | ----------------------------------------------------------------- |
- * | `rejected`     | the assistant answered with `problem`                             |
- * | `signed_out`   | the session cookie is no longer valid (close 4401)                |
- * | `forbidden`    | too many messages without permission (close 4403)                 |
- * | `too_many`     | too many connections or messages, for longer than a wait (4429)   |
- * | `too_large`    | the message exceeds the limit of a frame (close 1009)             |
- * | `unreachable`  | no answer, for longer than a client waits                         |
- * | `no_assistant` | the server does not speak this protocol                           |
- * | `answer_lost`  | the answer is neither running nor stored                          |
- * | `closed`       | the client was closed                                             |
- */
+/** The reason of an error. */
 type ChatErrorCode =
+  /** The assistant answered with `problem`. */
   | 'rejected'
+  /** The session cookie is no longer valid (close 4401). */
   | 'signed_out'
+  /** Too many messages without permission (close 4403). */
   | 'forbidden'
+  /** Too many connections or messages for longer than a wait (close 4429). */
   | 'too_many'
+  /** The message exceeds the limit of a frame (close 1009). */
   | 'too_large'
+  /** No answer for longer than a client waits. */
   | 'unreachable'
+  /** The server does not speak this protocol. */
   | 'no_assistant'
+  /** The answer is neither running nor stored. */
   | 'answer_lost'
   | 'closed';
 

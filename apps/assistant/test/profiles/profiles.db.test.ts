@@ -6,7 +6,7 @@ import { ProblemError, StartError } from '@oselya/kit';
 import { parseProfile } from '../../src/profiles/profile-file.ts';
 import { SHIPPED_PROFILES } from '../../src/profiles/profiles.ts';
 import { PROFILE_TOOLS } from '../../src/conversations/tools/tools.ts';
-import { listening } from '../conversations/stage.ts';
+import { listen } from '../conversations/stage.ts';
 import { openAssistant } from '../helpers/assistant.ts';
 import { pages, person, SEVERAL_PEOPLE } from '../helpers/people.ts';
 import { until } from '@oselya/testing';
@@ -308,7 +308,7 @@ test('Lists have pages', async () => {
 test('A changed file takes effect at once, and managers see its errors', async () => {
   const folder = await folderOf({ 'a.yaml': profile('a'), 'b.yaml': profile('b') });
   const reloading = await instance({ PROFILES_DIR: folder });
-  await listening(reloading);
+  await listen(reloading);
   const seen = async (browser: typeof olena, path: string) =>
     (await browser.get(path, { app: reloading })).json();
   const idsNow = async () =>
