@@ -3,7 +3,7 @@ import { test } from 'node:test';
 import * as assistant from '@oselya/assistant';
 import * as collector from '@oselya/collector';
 import { compilePendingSchemas } from '@oselya/kit';
-import { definedModelSchemas } from '@oselya/model/testing';
+import { listModelSchemas } from '@oselya/model/testing';
 
 test('every schema of requests and answers compiles', async () => {
   await assistant.openapi();
@@ -51,7 +51,7 @@ function* faultsOf(schema: unknown, path: string): Generator<string> {
 test('schemas for models use the subset that all servers support', async () => {
   await assistant.openapi();
   await collector.openapi();
-  const defined = [...definedModelSchemas()];
+  const defined = [...listModelSchemas()];
   const names = defined.map(([name]) => name);
   for (const name of ['listing_extraction', 'image_description', 'remember_fact', 'read_file']) {
     assert.ok(names.includes(name), `${name} is not among ${names.join(', ')}`);

@@ -10,7 +10,7 @@ import type { ChatMessage, ToolCall, ToolDefinition } from './conversation.ts';
 import { ModelError } from './errors.ts';
 import { type Lane, openRequest } from './request.ts';
 import { createAbortedError, type CallContext } from './retry.ts';
-import { type Confidential, extractTexts } from './quote.ts';
+import { type ConfidentialParts, extractTexts } from './quote.ts';
 import { readServerError, createStreamError } from './server-error.ts';
 import { readTokens, type Tokens } from './usage.ts';
 
@@ -134,7 +134,7 @@ async function openAnswer(lane: ChatLane, chat: ChatRequest, context: CallContex
 async function* readParts(
   stream: AsyncIterable<LanguageModelV4StreamPart>,
   configured: string,
-  confidential: Confidential,
+  confidential: ConfidentialParts,
 ): Parts {
   let model = configured;
   for await (const part of stream) {
@@ -171,7 +171,7 @@ async function* readParts(
  * Converts an error that the server sent instead of a chunk (`data: {"error": …}`). The provider returns the value of
  * `error`, or a validation error if its format differs from OpenAI's.
  */
-function toStreamError(error: unknown, confidential: Confidential): unknown {
+function toStreamError(error: unknown, confidential: ConfidentialParts): unknown {
   const isUnknownFormat = TypeValidationError.isInstance(error);
   if (error instanceof Error && !isUnknownFormat) return error;
   const serverError = readServerError(isUnknownFormat ? error.value : { error });

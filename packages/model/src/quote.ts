@@ -4,8 +4,8 @@ const MAX_PROCESSED_LENGTH = 4 * MAX_QUOTE_LENGTH;
 /** Minimum number of consecutive characters that count as an echo of the request. */
 const MIN_ECHO_LENGTH = 16;
 
-/** Confidential parts of a request, which are removed from quotes. */
-export type Confidential = {
+/** ConfidentialParts parts of a request, which are removed from quotes. */
+export type ConfidentialParts = {
   apiKey?: string | undefined;
   /** Texts of the request, without the instructions. */
   texts?: readonly string[];
@@ -26,7 +26,7 @@ const SECRETS: readonly (readonly [pattern: RegExp, replacement: string])[] = [
  * Prepares a message of a server for display and logs: one line of at most 300 characters, without keys, credentials in
  * URLs, and echoes of the request.
  */
-export function quote(text: string, { apiKey, texts = [] }: Confidential = {}): string {
+export function quote(text: string, { apiKey, texts = [] }: ConfidentialParts = {}): string {
   const known = apiKey === undefined ? text : text.replaceAll(apiKey, '[key]');
   const masked = SECRETS.reduce(
     (rest, [pattern, replacement]) => rest.replace(pattern, replacement),

@@ -25,7 +25,7 @@ export type Lane<M> = {
 };
 
 /** Request that the gate and the breaker admitted. It must be ended with `end` or `fail`. */
-export type OpenRequest = {
+export type AdmittedRequest = {
   tokens: Tokens;
   /** Records the success of a probe before its answer is complete. */
   proveAlive(): void;
@@ -51,7 +51,7 @@ export async function openRequest(
   lane: Omit<Lane<unknown>, 'model' | 'retry'>,
   context: CallContext,
   { operation, expected, observe }: RequestOptions,
-): Promise<OpenRequest> {
+): Promise<AdmittedRequest> {
   const leave = await lane.gate.enter(context);
   let attempt: Attempt;
   try {
@@ -71,7 +71,7 @@ export async function openRequest(
     lane.observe(event);
   }
 
-  const request: OpenRequest = {
+  const request: AdmittedRequest = {
     tokens: NO_TOKENS,
     proveAlive() {
       if (attempt.isProbe) attempt.end();

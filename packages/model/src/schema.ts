@@ -18,7 +18,7 @@ declare const brand: unique symbol;
 const defined = new Map<string, ModelSchema>();
 
 /** Returns all defined schemas by name, for tests. */
-export const definedModelSchemas = (): ReadonlyMap<string, ModelSchema> => defined;
+export const listModelSchemas = (): ReadonlyMap<string, ModelSchema> => defined;
 
 /**
  * Converts a schema to the subset of JSON Schema that all servers support: llama.cpp, Ollama, vLLM, and the strict mode

@@ -1,6 +1,6 @@
 import { ModelError, type ModelErrorCode, type TokenCounts } from './errors.ts';
 import type { ServerVariables } from './options.ts';
-import { type Confidential, quote } from './quote.ts';
+import { type ConfidentialParts, quote } from './quote.ts';
 
 /**
  * Error in a response of a server. The type (`invalid_request_error`) and the code (`context_length_exceeded`, or a
@@ -121,7 +121,7 @@ type FailedResponse = {
   body: string;
   retryAfterMs?: number | undefined;
   variables: ServerVariables;
-} & Confidential;
+} & ConfidentialParts;
 
 /** Creates the error for a response by its status and body (Contract 4, Model). */
 export function createStatusError(response: FailedResponse): ModelError {
@@ -140,7 +140,7 @@ export function createStatusError(response: FailedResponse): ModelError {
  * Creates the error for a stream that fails after it began with status 200. The status of the error is its `code`
  * (llama.cpp, vLLM), or is derived from its type (OpenAI, Ollama).
  */
-export function createStreamError(error: ServerError, confidential: Confidential): ModelError {
+export function createStreamError(error: ServerError, confidential: ConfidentialParts): ModelError {
   const text = 'The model server ended its answer with an error';
   const message = formatSentence(text, error.message, confidential);
   return createModelError(message, deriveStatus(error), error);
@@ -173,7 +173,7 @@ function extractPlainText(body: string): string | undefined {
 function formatSentence(
   text: string,
   reason: string | undefined,
-  confidential: Confidential,
+  confidential: ConfidentialParts,
 ): string {
   const line = reason === undefined ? text : `${text}: ${quote(reason, confidential)}`;
   return /[.!?…]$/.test(line) ? line : `${line}.`;

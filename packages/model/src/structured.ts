@@ -177,7 +177,7 @@ const validators = new WeakMap<TSchema, Validator>();
  * Parses and validates an answer. Removes unknown keys at all depths (Specification 001, Errors).
  * @throws InvalidAnswerError with the problems, each with a JSON pointer and the broken rule.
  */
-export function parseAnswer<S extends TSchema>(schema: S, answer: string): Static<S> {
+function parseAnswer<S extends TSchema>(schema: S, answer: string): Static<S> {
   let parsed: unknown;
   try {
     parsed = parseJsonAnswer(answer);
@@ -203,7 +203,7 @@ const FENCE = /^```(?:json)?[^\S\n]*\n([\s\S]*?)\n?[^\S\n]*```$/i;
  * llama.cpp may add.
  * @throws SyntaxError if the rest is not one JSON value.
  */
-export function parseJsonAnswer(text: string): unknown {
+function parseJsonAnswer(text: string): unknown {
   let answer = text.trim();
   // If the text starts with JSON or a fence, `</think>` can only be inside a string.
   const end = /^(?:[{[]|```)/.test(answer) ? -1 : answer.indexOf(END_OF_REASONING);

@@ -5,7 +5,7 @@ import { text } from 'node:stream/consumers';
 import { promisify } from 'node:util';
 import { PROBE_PREFIX } from './probes.ts';
 
-export { definedModelSchemas } from './schema.ts';
+export { listModelSchemas } from './schema.ts';
 
 /** Request that the server received. The body is parsed JSON, or null. */
 export type ReceivedRequest = {

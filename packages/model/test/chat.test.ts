@@ -5,7 +5,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { Type } from 'typebox';
 import { type ChatPart, type ChatRequest, defineModelSchema } from '../src/index.ts';
 import { chunk, createStreamedResponse, createToolCallChunk } from '../src/testing.ts';
-import { chatBody, failsWith, failure, startScene } from './support.ts';
+import { parseChatBody, expectFailure, failure, startScene } from './support.ts';
 
 const question: ChatRequest = {
   operation: 'chat',
@@ -53,7 +53,7 @@ test('An answer is streamed with its end and its tokens', async (t) => {
     [event?.operation, event?.outcome, event?.inputTokens, event?.outputTokens],
     ['chat', 'ok', 20, 3],
   );
-  assert.deepEqual(chatBody(scene.server.requests[0]).messages, [
+  assert.deepEqual(parseChatBody(scene.server.requests[0]).messages, [
     { role: 'system', content: question.system },
     { role: 'user', content: 'Двокімнатна у Львові?' },
   ]);
@@ -85,7 +85,7 @@ test('The model calls a tool and continues with its result', async (t) => {
   ];
   const rest = await Array.fromAsync(scene.client.streamChat({ ...asked, messages }));
   assert.deepEqual(rest[0], { type: 'text', text: 'Ось.' });
-  const sent = chatBody(scene.server.requests[1]).messages;
+  const sent = parseChatBody(scene.server.requests[1]).messages;
   assert.deepEqual(
     sent.map(({ role }) => role),
     ['system', 'user', 'assistant', 'tool'],
@@ -98,7 +98,7 @@ test('Tools are sent even if they may not be called', async (t) => {
   const asked = { ...question, tools: [searchTool] };
   await Array.fromAsync(scene.client.streamChat(asked));
   await Array.fromAsync(scene.client.streamChat({ ...asked, toolChoice: 'none' }));
-  const [before, last] = scene.server.requests.map(chatBody);
+  const [before, last] = scene.server.requests.map(parseChatBody);
   assert.deepEqual([before?.tool_choice, last?.tool_choice], ['auto', 'none']);
   assert.equal(before?.tools?.length, 1);
   assert.deepEqual(last?.tools, before?.tools);
@@ -136,7 +136,7 @@ test('A failure is retried before the first part, and ends the answer afterwards
   const parts = scene.client.streamChat(question);
   assert.deepEqual((await parts.next()).value, { type: 'text', text: 'Так' });
   read.resolve();
-  await failsWith(parts.next(), 'MODEL_UNREACHABLE');
+  await expectFailure(parts.next(), 'MODEL_UNREACHABLE');
   assert.equal(scene.server.requests.length, 2);
   assert.deepEqual(scene.outcomes(), ['MODEL_UNAVAILABLE', 'MODEL_UNREACHABLE']);
 });
@@ -146,7 +146,7 @@ test('A stream without a next part fails after the timeout of one part', async (
   const scene = await startScene(t, [silent], { timeoutMs: 200 });
   const parts = scene.client.streamChat(question);
   await parts.next();
-  const { message } = await failsWith(parts.next(), 'MODEL_TIMEOUT');
+  const { message } = await expectFailure(parts.next(), 'MODEL_TIMEOUT');
   assert.match(message, /in the middle of its answer/);
 });
 
@@ -186,19 +186,19 @@ test('A reader that leaves aborts the request', async (t) => {
   await parts.next();
   const next = parts.next();
   controller.abort();
-  await failsWith(next, 'MODEL_ABORTED');
+  await expectFailure(next, 'MODEL_ABORTED');
 });
 
 test('An incomplete or missing answer is an error', async (t) => {
   const scene = await start(t, [chunk({ content: 'Т' })], []);
   const cut = scene.client.streamChat(question);
   await cut.next();
-  await failsWith(cut.next(), 'MODEL_INVALID_OUTPUT');
+  await expectFailure(cut.next(), 'MODEL_INVALID_OUTPUT');
   const none = scene.client.streamChat(question);
-  await failsWith(none.next(), 'MODEL_INVALID_OUTPUT');
+  await expectFailure(none.next(), 'MODEL_INVALID_OUTPUT');
   scene.server.play({ body: '<html>proxy</html>' });
   const page = scene.client.streamChat(question);
-  await failsWith(page.next(), 'MODEL_INVALID_OUTPUT');
+  await expectFailure(page.next(), 'MODEL_INVALID_OUTPUT');
 });
 
 test('A truncated answer is marked, and a filtered answer is an error', async (t) => {
@@ -210,5 +210,5 @@ test('A truncated answer is marked, and a filtered answer is an error', async (t
   const parts = await Array.fromAsync(scene.client.streamChat(question));
   const end = parts.at(-1);
   assert.equal(end?.type === 'end' && end.reason, 'length');
-  await failsWith(Array.fromAsync(scene.client.streamChat(question)), 'MODEL_REFUSED');
+  await expectFailure(Array.fromAsync(scene.client.streamChat(question)), 'MODEL_REFUSED');
 });

@@ -22,7 +22,7 @@ import {
   API_KEY,
   ask,
   chat,
-  failsWith,
+  expectFailure,
   failure,
   FLAT,
   flatAnswer,
@@ -68,7 +68,7 @@ suite('health', () => {
     const { client, server } = await startScene(t, [
       { status: 500, body: { error: `no backend at http://u:p@gpu/ for ${API_KEY}` } },
     ]);
-    await failsWith(client.embed(['two rooms in Lviv']), 'MODEL_UNAVAILABLE');
+    await expectFailure(client.embed(['two rooms in Lviv']), 'MODEL_UNAVAILABLE');
     server.play(chat(FLAT));
     await ask(client);
     server.play(models);
@@ -86,8 +86,8 @@ suite('health', () => {
 
   test('Health ignores inputs that are too large and aborted calls', async (t) => {
     const { client, server } = await startScene(t, [failure.tooLong]);
-    await failsWith(ask(client), 'MODEL_INPUT_TOO_LARGE');
-    await failsWith(ask(client, AbortSignal.abort()), 'MODEL_ABORTED');
+    await expectFailure(ask(client), 'MODEL_INPUT_TOO_LARGE');
+    await expectFailure(ask(client, AbortSignal.abort()), 'MODEL_ABORTED');
     server.play({ body: { data: [] } });
     assert.equal((await client.health()).status, 'ok');
   });
@@ -104,8 +104,8 @@ suite('closing', () => {
     const closing = client.close().finally(() => {
       closed = true;
     });
-    await failsWith(ask(client), 'MODEL_CLOSED');
-    await failsWith(client.embed(['a']), 'MODEL_CLOSED');
+    await expectFailure(ask(client), 'MODEL_CLOSED');
+    await expectFailure(client.embed(['a']), 'MODEL_CLOSED');
     assert.equal((await client.health()).status, 'down');
     assert.equal(closed, false);
 
@@ -140,7 +140,7 @@ suite('the usage of a call', () => {
     const own: ModelCallEvent[] = [];
     const observe = (event: ModelCallEvent) => own.push(event);
     const question = { ...flatAnswer, system: 'Read.', data: null, operation: 'extract', observe };
-    await failsWith(client.generateObject(question), 'MODEL_INVALID_OUTPUT');
+    await expectFailure(client.generateObject(question), 'MODEL_INVALID_OUTPUT');
     assert.deepEqual(summed(own), { calls: 2, inputTokens: 52, outputTokens: 18 });
     assert.deepEqual(own, events.slice(3));
 
@@ -215,9 +215,9 @@ suite('separate servers', () => {
       const { client, server, embedding } = await startBoth(t, { embeddingApiKey: 'sk-embed' });
       const names: (string | undefined)[] = [];
       embedding.play(answer);
-      names.push(said.exec((await failsWith(client.embed(['x']), code)).message)?.[1]);
+      names.push(said.exec((await expectFailure(client.embed(['x']), code)).message)?.[1]);
       server.play(answer);
-      names.push(said.exec((await failsWith(ask(client), code)).message)?.[1]);
+      names.push(said.exec((await expectFailure(ask(client), code)).message)?.[1]);
       assert.deepEqual(
         names,
         name === 'rejects the key'
@@ -301,7 +301,7 @@ suite('the transport', () => {
       const reading = (async () => {
         for await (const part of body ?? []) size += part.length;
       })();
-      const error = await failsWith(reading, 'MODEL_INVALID_OUTPUT');
+      const error = await expectFailure(reading, 'MODEL_INVALID_OUTPUT');
       assert.match(error.message, /larger than 16 MiB/);
       assert.ok(size > 0 && size <= 16 * MIB, `${size}`);
     }
@@ -309,12 +309,12 @@ suite('the transport', () => {
 
   test('A huge error is reported by its status, and redirects are not followed', async (t) => {
     const huge = await startTransport(t, { status: 500, body: `<p>${'x'.repeat(17 * MIB)}` });
-    const error = await failsWith(huge.get(), 'MODEL_UNAVAILABLE');
+    const error = await expectFailure(huge.get(), 'MODEL_UNAVAILABLE');
     assert.ok(error.message.length < 400);
     const target = await startScriptedServer(t, { body: {} });
     const headers = { location: target.baseUrl };
     const redirect = await startTransport(t, { status: 302, headers, body: '' });
-    await failsWith(redirect.get(), 'MODEL_REJECTED');
+    await expectFailure(redirect.get(), 'MODEL_REJECTED');
     assert.equal(target.requests.length, 0);
   });
 });

@@ -3,7 +3,7 @@ import { suite, test } from 'node:test';
 import { Type } from 'typebox';
 import { Parse } from 'typebox/value';
 import { type ScriptedResponse, embeddings } from '../src/testing.ts';
-import { chat, failsWith, failure, startScene } from './support.ts';
+import { chat, expectFailure, failure, startScene } from './support.ts';
 
 const EmbedBody = Type.Object({ input: Type.Array(Type.String()) });
 
@@ -99,7 +99,7 @@ suite('invalid vectors', () => {
   for (const [name, answer, said] of bad) {
     test(`An invalid vector is rejected without a retry: ${name}`, async (t) => {
       const { client, server, outcomes } = await startScene(t, [answer]);
-      const error = await failsWith(client.embed(['a', 'b']), 'MODEL_INVALID_OUTPUT');
+      const error = await expectFailure(client.embed(['a', 'b']), 'MODEL_INVALID_OUTPUT');
       assert.match(error.message, said);
       assert.equal(error.retryable, false);
       assert.equal(server.requests.length, 1);
@@ -173,7 +173,7 @@ suite('long texts', () => {
 
   test('Long texts do not count for the breaker, and fail if little text is left', async (t) => {
     const { client, server } = await startScene(t, [ollama()], { breaker: { failures: 1 } });
-    await failsWith(client.embed([long]), 'MODEL_INPUT_TOO_LARGE');
+    await expectFailure(client.embed([long]), 'MODEL_INPUT_TOO_LARGE');
     assert.ok(server.requests.length < 10, `${server.requests.length} requests`);
     assert.equal(client.breaker.state, 'closed');
   });

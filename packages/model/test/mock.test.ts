@@ -15,7 +15,7 @@ import {
 import { describeImage } from '../src/mock/describe-image.ts';
 import { embedText } from '../src/mock/embed.ts';
 import { extractListing } from '../src/mock/extract-listing.ts';
-import { failsWith } from './support.ts';
+import { expectFailure } from './support.ts';
 
 type Payload = Parameters<typeof extractListing>[0];
 const extract = (payload: Payload): Record<string, unknown> => ({ ...extractListing(payload) });
@@ -236,22 +236,22 @@ suite('the mock client', () => {
     const { value } = await startMock().generateObject({ ...question, data, image });
     assert.deepEqual(value, { description: 'A kitchen.', room_type: 'kitchen', quality: 'good' });
     const blind = startMock().generateObject({ ...question, data });
-    assert.match((await failsWith(blind, 'MODEL_REJECTED')).message, /no image/);
+    assert.match((await expectFailure(blind, 'MODEL_REJECTED')).message, /no image/);
   });
 
   test('Unknown schemas are rejected, and answers are validated', async () => {
     const poem = startMock().generateObject(request(Extraction, 'poem'));
-    const { message } = await failsWith(poem, 'MODEL_REJECTED');
+    const { message } = await expectFailure(poem, 'MODEL_REJECTED');
     assert.match(message, /named poem.*listing_extraction and image_description/);
     const impossible = { ...request(Extraction), schema: Type.Object({ price: Type.Null() }) };
-    await failsWith(startMock().generateObject(impossible), 'MODEL_INVALID_OUTPUT');
+    await expectFailure(startMock().generateObject(impossible), 'MODEL_INVALID_OUTPUT');
   });
 
   test('The mock is healthy and can be closed', async () => {
     const client = startMock();
     assert.deepEqual(await client.health(), { status: 'ok', mode: 'mock' });
     await client.close();
-    await failsWith(client.embed(['a']), 'MODEL_CLOSED');
+    await expectFailure(client.embed(['a']), 'MODEL_CLOSED');
   });
 
   test('The mock agent streams answers and calls tools', async () => {
@@ -286,7 +286,7 @@ suite('the mock client', () => {
       },
     ]);
     assert.deepEqual(seen, [{ system: 'Help.', messages: chat.messages, tools: ['look'] }]);
-    await failsWith(startMock().streamChat(chat).next(), 'MODEL_REJECTED');
+    await expectFailure(startMock().streamChat(chat).next(), 'MODEL_REJECTED');
   });
 });
 

@@ -8,12 +8,12 @@ import {
   API_KEY,
   ask,
   chat,
-  failsWith,
+  expectFailure,
   failure,
   FLAT,
   look,
   startScene,
-  type Step,
+  type ScriptEntry,
 } from './support.ts';
 
 suite('attempts', () => {
@@ -30,7 +30,7 @@ suite('attempts', () => {
       const { client, server, outcomes } = await startScene(t, [answer, answer, chat(FLAT)]);
       assert.equal((await ask(client)).usage.calls, 3);
       server.play(answer);
-      assert.equal((await failsWith(ask(client), code)).retryable, true);
+      assert.equal((await expectFailure(ask(client), code)).retryable, true);
       assert.deepEqual(outcomes(), [code, code, 'ok', code, code, code]);
     });
   }
@@ -49,7 +49,7 @@ suite('attempts', () => {
   for (const [name, answer, status, message] of final) {
     test(`${name} is attempted once`, async (t) => {
       const { client, server, events } = await startScene(t, [answer]);
-      const error = await failsWith(ask(client), 'MODEL_REJECTED');
+      const error = await expectFailure(ask(client), 'MODEL_REJECTED');
       assert.deepEqual([error.status, error.retryable, error.cause], [status, false, undefined]);
       assert.match(error.message, message);
       assert.deepEqual([server.requests.length, events.length], [1, 1]);
@@ -62,7 +62,7 @@ suite('attempts', () => {
     await ask(client);
     assert.deepEqual(outcomes(), ['MODEL_RATE_LIMITED', 'ok']);
     server.play(failure.tooMany({ 'retry-after': '600' }));
-    assert.equal((await failsWith(ask(client), 'MODEL_RATE_LIMITED')).retryAfterMs, 600_000);
+    assert.equal((await expectFailure(ask(client), 'MODEL_RATE_LIMITED')).retryAfterMs, 600_000);
     assert.equal(server.requests.length, 3);
   });
 
@@ -86,7 +86,7 @@ suite('attempts', () => {
 
   test('The deadline ends a request without an answer', async (t) => {
     const { client, outcomes } = await startScene(t, ['silence'], { timeoutMs: 500 });
-    const error = await failsWith(ask(client), 'MODEL_TIMEOUT');
+    const error = await expectFailure(ask(client), 'MODEL_TIMEOUT');
     assert.match(error.message, /within 500 ms.*MODEL_TIMEOUT_MS/);
     assert.deepEqual(outcomes(), ['MODEL_TIMEOUT']);
   });
@@ -94,7 +94,7 @@ suite('attempts', () => {
   test('One deadline covers all attempts and the repair', async (t) => {
     const script: ScriptedResponse[] = [failure.crash, chat('nonsense'), 'silence'];
     const { client, server } = await startScene(t, script, { timeoutMs: 1_500 });
-    await failsWith(ask(client), 'MODEL_TIMEOUT');
+    await expectFailure(ask(client), 'MODEL_TIMEOUT');
     assert.equal(server.requests.length, 3);
   });
 
@@ -111,16 +111,16 @@ suite('attempts', () => {
       await t.waitFor(() => assert.equal(server.requests.length, requests));
       const reason = new Error('stopping');
       controller.abort(reason);
-      assert.equal((await failsWith(call, 'MODEL_ABORTED')).cause, reason);
+      assert.equal((await expectFailure(call, 'MODEL_ABORTED')).cause, reason);
       assert.equal(client.breaker.state, 'closed');
     }
-    await failsWith(ask(client, AbortSignal.abort()), 'MODEL_ABORTED');
+    await expectFailure(ask(client, AbortSignal.abort()), 'MODEL_ABORTED');
     assert.equal(server.requests.length, 2);
   });
 });
 
 /** Starts a client whose calls make one attempt each. */
-function startSingle(t: TestContext, script: Step[], halfOpenAfterMs = 3_600_000) {
+function startSingle(t: TestContext, script: ScriptEntry[], halfOpenAfterMs = 3_600_000) {
   return startScene(t, script, { retry: { attempts: 1 }, breaker: { halfOpenAfterMs } });
 }
 
@@ -134,12 +134,12 @@ suite('the closed breaker', () => {
     client.breaker.onChange((state) => states.push(state));
     client.breaker.onChange(() => assert.fail('it has unsubscribed'))();
 
-    await failsWith(ask(client), 'MODEL_UNAVAILABLE');
+    await expectFailure(ask(client), 'MODEL_UNAVAILABLE');
     assert.deepEqual([client.breaker.state, client.breaker.isOpen], ['closed', false]);
     // The second call fails twice and then finds the breaker open: its error is its own failure.
-    await failsWith(ask(client), 'MODEL_UNAVAILABLE');
+    await expectFailure(ask(client), 'MODEL_UNAVAILABLE');
     assert.deepEqual([client.breaker.state, client.breaker.isOpen], ['open', true]);
-    assert.equal((await failsWith(ask(client), 'MODEL_BREAKER_OPEN')).retryable, true);
+    assert.equal((await expectFailure(ask(client), 'MODEL_BREAKER_OPEN')).retryable, true);
     assert.deepEqual([server.requests.length, events.length, states], [5, 5, ['open']]);
   });
 
@@ -149,14 +149,14 @@ suite('the closed breaker', () => {
     const { client } = await startSingle(t, [...failures, chat(FLAT), ...failures, failure.crash]);
     for (let call = 0; call < 9; call += 1) await ask(client).catch(() => undefined);
     assert.equal(client.breaker.state, 'closed');
-    await failsWith(ask(client), 'MODEL_UNAVAILABLE');
+    await expectFailure(ask(client), 'MODEL_UNAVAILABLE');
     assert.equal(client.breaker.state, 'open');
   });
 
   test('Timeouts open the breaker', async (t) => {
     const options = { timeoutMs: 40, breaker: { failures: 2 } };
     const { client } = await startScene(t, ['silence'], options);
-    for (const _ of [1, 2]) await failsWith(ask(client), 'MODEL_TIMEOUT');
+    for (const _ of [1, 2]) await expectFailure(ask(client), 'MODEL_TIMEOUT');
     assert.equal(client.breaker.state, 'open');
   });
 
@@ -168,7 +168,7 @@ suite('the closed breaker', () => {
     // Two of the requests in `others` belong to one call: the answer and its repair.
     for (let call = 0; call < 3 + 4 + 3; call += 1) await ask(client).catch(() => undefined);
     assert.equal(client.breaker.state, 'closed');
-    await failsWith(ask(client), 'MODEL_UNREACHABLE');
+    await expectFailure(ask(client), 'MODEL_UNREACHABLE');
     assert.equal(client.breaker.state, 'open');
   });
 
@@ -176,8 +176,8 @@ suite('the closed breaker', () => {
     const script = [failure.tooMany({ 'retry-after-ms': '300' }), chat(FLAT)];
     const options = { timeoutMs: 250, breaker: { halfOpenAfterMs: 1 } };
     const { client, server } = await startScene(t, script, options);
-    await failsWith(ask(client), 'MODEL_RATE_LIMITED');
-    await failsWith(ask(client), 'MODEL_BREAKER_OPEN');
+    await expectFailure(ask(client), 'MODEL_RATE_LIMITED');
+    await expectFailure(ask(client), 'MODEL_BREAKER_OPEN');
     await t.waitFor(() => assert.equal(client.breaker.state, 'half-open'));
     await ask(client);
     assert.deepEqual([client.breaker.state, server.requests.length], ['closed', 2]);
@@ -191,7 +191,7 @@ suite('the closed breaker', () => {
   for (const [name, call, mark] of uses) {
     test(`Chat does not hide an outage of ${name} at the same URL`, async (t) => {
       let isAway = true;
-      const script: Step = ({ body }) => {
+      const script: ScriptEntry = ({ body }) => {
         if (!JSON.stringify(body).includes(mark)) return chat(FLAT);
         if (isAway) return 'reset';
         return name === 'vision' ? chat(FLAT) : embeddings([[1, 2, 3]]);
@@ -202,7 +202,7 @@ suite('the closed breaker', () => {
       for (let nth = 0; nth < 5; nth += 1) {
         assert.equal(client.breaker.state, 'closed');
         await ask(client);
-        await failsWith(call(client), 'MODEL_UNREACHABLE');
+        await expectFailure(call(client), 'MODEL_UNREACHABLE');
       }
       assert.ok(await ask(client), 'chat continues');
       await t.waitFor(() => assert.equal(client.breaker.state, 'half-open'));
@@ -220,7 +220,8 @@ async function startHalfOpen(t: TestContext) {
   const scene = await startSingle(t, [failure.crash], 30);
   const { breaker } = scene.client;
   const isHalfOpen = () => t.waitFor(() => assert.equal(breaker.state, 'half-open'));
-  for (let call = 0; call < 5; call += 1) await failsWith(ask(scene.client), 'MODEL_UNAVAILABLE');
+  for (let call = 0; call < 5; call += 1)
+    await expectFailure(ask(scene.client), 'MODEL_UNAVAILABLE');
   await isHalfOpen();
   return { ...scene, isHalfOpen };
 }
@@ -233,7 +234,7 @@ suite('the half-open breaker', () => {
     const before = server.requests.length;
     assert.equal(client.breaker.isOpen, false, 'a probe is due and not in progress');
     const [probe, ...others] = Array.from({ length: 50 }, () => ask(client));
-    for (const other of others) await failsWith(other, 'MODEL_BREAKER_OPEN');
+    for (const other of others) await expectFailure(other, 'MODEL_BREAKER_OPEN');
     assert.deepEqual([client.breaker.state, client.breaker.isOpen], ['half-open', true]);
     answer.resolve(chat(FLAT));
     assert.ok(await probe);
@@ -243,20 +244,20 @@ suite('the half-open breaker', () => {
 
   test('A half-open breaker opens again when the probe fails, as the same outage', async (t) => {
     const { client, server, isHalfOpen } = await startHalfOpen(t);
-    const { outage } = await failsWith(ask(client), 'MODEL_UNAVAILABLE');
+    const { outage } = await expectFailure(ask(client), 'MODEL_UNAVAILABLE');
     assert.ok(outage);
     await isHalfOpen();
-    assert.equal((await failsWith(ask(client), 'MODEL_UNAVAILABLE')).outage, outage);
+    assert.equal((await expectFailure(ask(client), 'MODEL_UNAVAILABLE')).outage, outage);
     await isHalfOpen();
     server.play(chat(FLAT), 'reset');
     await ask(client);
-    assert.notEqual((await failsWith(ask(client), 'MODEL_UNREACHABLE')).outage, outage);
+    assert.notEqual((await expectFailure(ask(client), 'MODEL_UNREACHABLE')).outage, outage);
   });
 
   test('A half-open breaker closes when the server rejects the probe', async (t) => {
     const { client, server } = await startHalfOpen(t);
     server.play(failure.tooLong);
-    assert.equal((await failsWith(ask(client), 'MODEL_INPUT_TOO_LARGE')).outage, undefined);
+    assert.equal((await expectFailure(ask(client), 'MODEL_INPUT_TOO_LARGE')).outage, undefined);
     assert.equal(client.breaker.state, 'closed');
   });
 });
@@ -266,7 +267,7 @@ suite('a context too small for concurrent requests', () => {
     const room = 2;
     let inProgress = 0;
     let most = 0;
-    const script: Step = async () => {
+    const script: ScriptEntry = async () => {
       inProgress += 1;
       most = Math.max(most, inProgress);
       const isFull = inProgress > room;
@@ -286,8 +287,8 @@ suite('a context too small for concurrent requests', () => {
 
   test('A request beyond the context fails only its call', async (t) => {
     const { client, server } = await startScene(t, [failure.contextFull]);
-    const first = await failsWith(ask(client), 'MODEL_CONTEXT_FULL');
-    const second = await failsWith(ask(client), 'MODEL_CONTEXT_FULL');
+    const first = await expectFailure(ask(client), 'MODEL_CONTEXT_FULL');
+    const second = await expectFailure(ask(client), 'MODEL_CONTEXT_FULL');
     assert.ok(first.outage && second.outage && first.outage !== second.outage);
     assert.deepEqual([server.requests.length, client.breaker.state], [6, 'closed']);
   });

@@ -6,7 +6,7 @@ import type { TokenCounts } from '../src/errors.ts';
 import { MODEL_ERRORS, type ModelErrorCode } from '../src/index.ts';
 import { createStatusError } from '../src/server-error.ts';
 import { chunk, createStreamedResponse } from '../src/testing.ts';
-import { API_KEY, ask, failsWith, startScene } from './support.ts';
+import { API_KEY, ask, expectFailure, startScene } from './support.ts';
 
 /** Errors as real servers send them. */
 const ERRORS: {
@@ -21,7 +21,7 @@ suite('described errors', () => {
   for (const { name, status, body, code, tokens } of ERRORS) {
     test(`The error ${name} is ${code}`, async (t) => {
       const { client, server, events } = await startScene(t, [{ status, body }]);
-      const error = await failsWith(ask(client), code);
+      const error = await expectFailure(ask(client), code);
       assert.deepEqual([error.status, error.tokens], [status, tokens]);
       const { retriedInCall, infrastructure } = MODEL_ERRORS[code];
       assert.equal(server.requests.length, retriedInCall ? 3 : 1);
@@ -116,7 +116,7 @@ suite('errors in a stream', () => {
       const { client, events } = await startScene(t, [ending({ error })]);
       const parts = client.streamChat(question);
       assert.deepEqual((await parts.next()).value, { type: 'text', text: 'Так' });
-      const { message } = await failsWith(parts.next(), code);
+      const { message } = await expectFailure(parts.next(), code);
       assert.equal(message, `The model server ended its answer with an error: ${quoted}`);
       assert.deepEqual(
         events.map(({ outcome, reason }) => [outcome, reason]),
@@ -147,19 +147,19 @@ suite('errors in a stream', () => {
     const talk = async () => {
       for await (const part of client.streamChat(question)) void part;
     };
-    for (let nth = 0; nth < 4; nth += 1) await failsWith(talk(), 'MODEL_REJECTED');
+    for (let nth = 0; nth < 4; nth += 1) await expectFailure(talk(), 'MODEL_REJECTED');
     assert.equal(client.breaker.state, 'closed');
     server.play(ending(COMPUTE_ERROR));
-    for (let nth = 0; nth < 2; nth += 1) await failsWith(talk(), 'MODEL_UNAVAILABLE');
+    for (let nth = 0; nth < 2; nth += 1) await expectFailure(talk(), 'MODEL_UNAVAILABLE');
     server.play(ending(chunk({}, { finishReason: 'stop' })));
     await talk();
     server.play(ending(COMPUTE_ERROR));
     for (let nth = 0; nth < 3; nth += 1) {
       assert.equal(client.breaker.state, 'closed', 'an answer that came to its end is a success');
-      await failsWith(talk(), 'MODEL_UNAVAILABLE');
+      await expectFailure(talk(), 'MODEL_UNAVAILABLE');
     }
     assert.equal(client.breaker.state, 'open');
-    await failsWith(talk(), 'MODEL_BREAKER_OPEN');
+    await expectFailure(talk(), 'MODEL_BREAKER_OPEN');
   });
 });
 
@@ -188,7 +188,7 @@ suite('quotes', () => {
   for (const [name, said, quoted] of quotes) {
     test(`A quote contains no secret: ${name}`, async (t) => {
       const { client } = await startScene(t, [{ status: 500, body: { error: { message: said } } }]);
-      const { message } = await failsWith(ask(client), 'MODEL_UNAVAILABLE');
+      const { message } = await expectFailure(ask(client), 'MODEL_UNAVAILABLE');
       assert.equal(
         message,
         `The model server answered 500 to POST /v1/chat/completions: ${quoted}`,
@@ -199,7 +199,7 @@ suite('quotes', () => {
   test('A quote contains no embedded text', async (t) => {
     const body = { error: { message: `cannot embed "${SENT}"` } };
     const { client } = await startScene(t, [{ status: 400, body }]);
-    const { message } = await failsWith(client.embed([SENT]), 'MODEL_REJECTED');
+    const { message } = await expectFailure(client.embed([SENT]), 'MODEL_REJECTED');
     assert.match(message, /: cannot embed "\[…\]"\.$/);
   });
 });

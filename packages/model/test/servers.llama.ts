@@ -10,7 +10,7 @@ import {
   ModelError,
 } from '../src/index.ts';
 import { startLlamaServer, WIDTH } from '@oselya/testing/llama';
-import { failsWith } from './support.ts';
+import { expectFailure } from './support.ts';
 
 // The model has random weights: its answers are meaningless, the behavior of the server is real.
 const SLOT = 4_096;
@@ -70,7 +70,7 @@ test('A grammar keeps a small answer within its schema without a repair', async 
 
 test('An answer ends at its limit', async () => {
   const endless = { ...small, maxOutputTokens: 3 };
-  await failsWith(client.generateObject({ ...question, ...endless }), 'MODEL_TRUNCATED');
+  await expectFailure(client.generateObject({ ...question, ...endless }), 'MODEL_TRUNCATED');
 });
 
 test('A text-only server rejects an image with its reason, and continues to chat', async () => {
@@ -97,7 +97,7 @@ test('Embeddings have the order of the texts, the width of the model, and tokens
   assert.notDeepEqual(vectors[0], vectors[1]);
   assert.ok((usage.inputTokens ?? 0) > 0);
   const wide = clientOf({ embeddingDimensions: 384 });
-  const error = await failsWith(wide.embed(['flat']), 'MODEL_INVALID_OUTPUT');
+  const error = await expectFailure(wide.embed(['flat']), 'MODEL_INVALID_OUTPUT');
   assert.match(error.message, new RegExp(`of ${WIDTH} numbers, but EMBEDDING_DIMENSIONS is 384`));
 });
 

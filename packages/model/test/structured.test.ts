@@ -7,8 +7,8 @@ import {
   API_KEY,
   ask,
   chat,
-  chatBody,
-  failsWith,
+  parseChatBody,
+  expectFailure,
   failure,
   FLAT,
   FLAT_VALUE,
@@ -31,7 +31,7 @@ suite('the request', () => {
     const [request] = server.requests;
     assert.equal(request?.path, '/v1/chat/completions');
     assert.equal(request?.headers.authorization, `Bearer ${API_KEY}`);
-    const body = chatBody(request);
+    const body = parseChatBody(request);
     assert.equal(body.model, 'qwen3:4b');
     assert.deepEqual(body.response_format, {
       type: 'json_schema',
@@ -52,7 +52,7 @@ suite('the request', () => {
     for (const vision of ['qwen3-vl', undefined]) {
       const { client, server } = await startScene(t, [chat(FLAT)], { vision });
       await look(client);
-      const body = chatBody(server.requests[0]);
+      const body = parseChatBody(server.requests[0]);
       assert.equal(body.model, vision ?? 'qwen3:4b');
       assert.deepEqual(body.messages[1]?.content, [
         { type: 'text', text: '{"hint":"kitchen"}' },
@@ -60,7 +60,7 @@ suite('the request', () => {
       ]);
     }
     const { client, server } = await startScene(t, [chat(FLAT)], { vision: false });
-    await failsWith(look(client), 'MODEL_UNSUPPORTED');
+    await expectFailure(look(client), 'MODEL_UNSUPPORTED');
     assert.equal(server.requests.length, 0);
   });
 });
@@ -73,7 +73,7 @@ suite('the repair', () => {
     assert.deepEqual(result.value, FLAT_VALUE);
     assert.deepEqual(result.usage, { calls: 2, inputTokens: 52, outputTokens: 18 });
     assert.deepEqual(outcomes(), ['MODEL_INVALID_OUTPUT', 'ok']);
-    const [, , answer, problems] = chatBody(server.requests[1]).messages;
+    const [, , answer, problems] = parseChatBody(server.requests[1]).messages;
     assert.deepEqual(answer, { role: 'assistant', content: wrong });
     assert.match(String(problems?.content), /^- \/price must be number$/m);
   });
@@ -83,7 +83,7 @@ suite('the repair', () => {
   for (const answer of ignored) {
     test(`A repair is tried once: ${answer || '(empty)'}`, async (t) => {
       const { client, server } = await startScene(t, [chat(answer)]);
-      await failsWith(ask(client), 'MODEL_INVALID_OUTPUT');
+      await expectFailure(ask(client), 'MODEL_INVALID_OUTPUT');
       assert.equal(server.requests.length, 2);
     });
   }
@@ -94,13 +94,13 @@ suite('the repair', () => {
     const { client, server } = await startScene(t, script);
     assert.equal((await ask(client)).usage.calls, 4);
     server.play(nonsense, failure.crash);
-    await failsWith(ask(client), 'MODEL_UNAVAILABLE');
+    await expectFailure(ask(client), 'MODEL_UNAVAILABLE');
     assert.equal(server.requests.length, 4 + 4, 'at most one request more than attempts');
   });
 
   test('The error after a repair does not contain the answer', async (t) => {
     const { client } = await startScene(t, [chat('{"city":5,"note":"call +380 00 000"}')]);
-    const error = await failsWith(ask(client), 'MODEL_INVALID_OUTPUT');
+    const error = await expectFailure(ask(client), 'MODEL_INVALID_OUTPUT');
     assert.match(error.message, /\/city must be string/);
     assert.ok(!inspect(error, { showHidden: true, depth: 9 }).includes('+380'));
   });
@@ -109,7 +109,7 @@ suite('the repair', () => {
 suite('an unusable answer', () => {
   test('A truncated answer is an error even if it parses', async (t) => {
     const { client, outcomes } = await startScene(t, [chat(FLAT, 'length')]);
-    await failsWith(ask(client), 'MODEL_TRUNCATED');
+    await expectFailure(ask(client), 'MODEL_TRUNCATED');
     assert.deepEqual(outcomes(), ['MODEL_TRUNCATED']);
   });
 
@@ -123,7 +123,7 @@ suite('an unusable answer', () => {
   for (const [name, body, said] of unreadable) {
     test(`An unusable answer is rejected without a repair: ${name}`, async (t) => {
       const { client, server } = await startScene(t, [{ body }]);
-      const error = await failsWith(ask(client), 'MODEL_INVALID_OUTPUT');
+      const error = await expectFailure(ask(client), 'MODEL_INVALID_OUTPUT');
       assert.match(error.message, said);
       assert.equal(server.requests.length, 1);
     });
@@ -137,7 +137,7 @@ suite('rejected response format', () => {
     test(`Later requests omit a rejected response format: ${rejection.body.error.message}`, async (t) => {
       const { client, server } = await startScene(t, [rejection, chat(FLAT)]);
       for (const _ of [1, 2]) assert.deepEqual((await ask(client)).value, FLAT_VALUE);
-      const bodies = server.requests.map(chatBody);
+      const bodies = server.requests.map(parseChatBody);
       const formats = bodies.map((sent) => sent.response_format !== undefined);
       assert.deepEqual(formats, [true, false, false]);
       assert.match(String(bodies[1]?.messages[0]?.content), /JSON Schema/);
@@ -170,7 +170,7 @@ suite('validation of answers', () => {
 
   test('Values are not converted, and an error names at most eight problems', async (t) => {
     const invalid = async (answer: unknown) =>
-      (await failsWith(read(t, JSON.stringify(answer)), 'MODEL_INVALID_OUTPUT')).message;
+      (await expectFailure(read(t, JSON.stringify(answer)), 'MODEL_INVALID_OUTPUT')).message;
     assert.match(await invalid({ ...VALID, rooms: '2' }), /\/rooms must be integer/);
     for (const answer of [[], null, 'text', 5]) {
       assert.match(await invalid(answer), /the answer must be object/);
@@ -203,7 +203,7 @@ suite('validation of answers', () => {
       json.slice(0, -1),
       `\`\`\`json\n${json}`,
     ]) {
-      const { message } = await failsWith(read(t, answer), 'MODEL_INVALID_OUTPUT');
+      const { message } = await expectFailure(read(t, answer), 'MODEL_INVALID_OUTPUT');
       assert.match(message, /not one JSON value/);
     }
   });

@@ -19,7 +19,7 @@ import {
 } from '../src/testing.ts';
 
 /** An answer, or a function that creates it. */
-export type Step =
+export type ScriptEntry =
   | ScriptedResponse
   | ((request: ReceivedRequest) => ScriptedResponse | Promise<ScriptedResponse>);
 
@@ -29,13 +29,13 @@ export type ScriptedServer = {
   /** The received requests, in order. */
   requests: ReceivedRequest[];
   /** Replaces the script: one step for each request; the last one repeats. */
-  play(...script: Step[]): void;
+  play(...script: ScriptEntry[]): void;
 };
 
 /** Starts a scripted server for one test. */
 export async function startScriptedServer(
   t: TestContext,
-  ...first: Step[]
+  ...first: ScriptEntry[]
 ): Promise<ScriptedServer> {
   const requests: ReceivedRequest[] = [];
   let script = first;
@@ -54,7 +54,7 @@ export const API_KEY = 'sk-test-0123456789';
 /** Starts a scripted server, and a client of it with short waits. */
 export async function startScene(
   t: TestContext,
-  script: Step[],
+  script: ScriptEntry[],
   options: Partial<ModelClientOptions> = {},
 ) {
   const server = await startScriptedServer(t, ...script);
@@ -119,10 +119,14 @@ const ChatBody = Type.Object({
 });
 
 /** Parses the body of a chat request. */
-export const chatBody = (request: ReceivedRequest | undefined) => Parse(ChatBody, request?.body);
+export const parseChatBody = (request: ReceivedRequest | undefined) =>
+  Parse(ChatBody, request?.body);
 
 /** Waits for a call to fail with a code, and returns the error. */
-export async function failsWith(call: Promise<unknown>, code: ModelErrorCode): Promise<ModelError> {
+export async function expectFailure(
+  call: Promise<unknown>,
+  code: ModelErrorCode,
+): Promise<ModelError> {
   const [result] = await Promise.allSettled([call]);
   assert.equal(result.status, 'rejected');
   const error: unknown = result.reason;

@@ -74,7 +74,7 @@ const OWNER_LOCKS = 1;
 
 /**
  * Serializes transactions that count and then add rows of an owner, across all processes. Transactions acquire locks in
- * one order: owner, memory (`lockMemoryOf`), session (`lockSession` or its deletion), contents of the session, facts.
+ * one order: owner, memory (`lockMemory`), session (`lockSession` or its deletion), contents of the session, facts.
  */
 export async function lockOwner(trx: Transaction<Tables>, userId: string): Promise<void> {
   await sql`select pg_advisory_xact_lock(${OWNER_LOCKS}::int, hashtext(${userId}))`.execute(trx);

@@ -1,7 +1,7 @@
 import { type Kysely, sql, type Transaction } from 'kysely';
 import { problem } from '../errors.ts';
 import {
-  lockMemoryOf,
+  lockMemory,
   type MemoryChange,
   type RecordedChange,
   undoChanges,
@@ -93,7 +93,7 @@ export function undoStep(
   { userId, sessionId, stepId }: { userId: string; sessionId: string; stepId: string },
 ): Promise<void> {
   return db.transaction().execute(async (trx) => {
-    await lockMemoryOf(trx, userId);
+    await lockMemory(trx, userId);
     const step = await trx
       .selectFrom('agent_steps')
       .select('changes')

@@ -107,7 +107,7 @@ export function createFiles({
         if (userId !== null) await lockOwner(trx, userId);
         const session = await lockSession(trx, { sessionId, scope });
         if (session === undefined) throw problem('session_not_found');
-        const isNew = await checkRoom(trx, { ...key, userId }, content.length);
+        const isNew = await checkLimits(trx, { ...key, userId }, content.length);
         const values = {
           size_bytes: content.length,
           sha256: hash('sha256', content),
@@ -168,7 +168,7 @@ export function createFiles({
    * Checks the limits for another file, and returns whether the file is new.
    * @throws ProblemError `too_many_files`, `too_much_stored`
    */
-  async function checkRoom(
+  async function checkLimits(
     trx: Transaction<Tables>,
     { userId, sessionId, name }: FileKey & { userId: string | null },
     bytes: number,

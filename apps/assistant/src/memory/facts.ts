@@ -78,7 +78,7 @@ const columns = [
  * Serializes changes to a user's memory, also with an adoption of legacy data. Callers lock memory before a turn: a wait
  * with a locked turn would stop the lease renewal of all turns of the process.
  */
-export async function lockMemoryOf(trx: Transaction<Tables>, userId: string): Promise<void> {
+export async function lockMemory(trx: Transaction<Tables>, userId: string): Promise<void> {
   await lockOwner(trx, userId);
   await sql`lock table memory_facts in row exclusive mode`.execute(trx);
 }
@@ -125,7 +125,7 @@ function selectFacts(db: Kysely<Tables>, scope: AccessScope, { category, words =
 }
 
 /** Lists at most `limit` facts of a user with ids above `after`, in the order of their ids. */
-export function listFactsOf(
+export function listFactsOfUser(
   db: Kysely<Tables>,
   { userId, after = '', limit }: { userId: string; after?: string | undefined; limit: number },
 ): Promise<Fact[]> {
@@ -208,7 +208,7 @@ export async function deleteFact(db: Kysely<Tables>, fact: FactKey): Promise<voi
  * @param advice Action after the deletion of a fact, for the error.
  * @throws ProblemError `memory_full`
  */
-export async function checkRoom(
+export async function checkFactLimit(
   trx: Transaction<Tables>,
   userId: string,
   advice: string,
@@ -240,7 +240,7 @@ export async function undoChanges(
       await deleteFact(trx, fact);
       continue;
     }
-    if (removed === null) await checkRoom(trx, userId, 'undo this again');
+    if (removed === null) await checkFactLimit(trx, userId, 'undo this again');
     // Older releases stored no origin.
     const from = origin === undefined ? { sourceSessionId: sessionId } : { origin };
     await writeFact(trx, { ...fact, value, ...from });
@@ -249,7 +249,7 @@ export async function undoChanges(
 }
 
 /** Deletes all memory of a user and counts the deleted rows. */
-export async function deleteMemoryOf(
+export async function deleteMemory(
   trx: Transaction<Tables>,
   userId: string,
 ): Promise<{ facts: number; summaries: number }> {

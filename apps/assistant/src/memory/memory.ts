@@ -8,14 +8,14 @@ import { buildTimeOrder, type Position } from '../pages.ts';
 import { requireSession } from '../conversations/session-rows.ts';
 import type { Tables } from '../tables.ts';
 import {
-  checkRoom,
+  checkFactLimit,
   countFacts,
   deleteFact,
   type Fact,
   type FactName,
   findFact,
   listFacts,
-  lockMemoryOf,
+  lockMemory,
   type RecordChange,
   writeFact,
 } from './facts.ts';
@@ -124,7 +124,7 @@ export function createMemory({
           await requireSession(trx, { sessionId: sourceSessionId, scope: { userId: user.id } });
         }
         const { value: previous, origin } = (await findFact(trx, own)) ?? {};
-        if (previous === undefined) await checkRoom(trx, user.id, 'send this one again');
+        if (previous === undefined) await checkFactLimit(trx, user.id, 'send this one again');
         if (previous !== value) {
           const noted = { category, key, value, previous: previous ?? null };
           await note?.(trx, { ...noted, ...(origin !== undefined && { origin }) });
@@ -193,7 +193,7 @@ export function createMemory({
     work: (trx: Transaction<Tables>) => Promise<Result>,
   ): Promise<Result> {
     return db.transaction().execute(async (trx) => {
-      await lockMemoryOf(trx, user.id);
+      await lockMemory(trx, user.id);
       signal?.throwIfAborted();
       const result = await work(trx);
       signal?.throwIfAborted();

@@ -6,7 +6,7 @@ import { listMessages } from '../conversations/messages.ts';
 import { listSessionsOfUser } from '../conversations/session-rows.ts';
 import { listSteps } from '../conversations/steps.ts';
 import { findFile, listFiles } from '../files/files.ts';
-import { listFactsOf } from '../memory/facts.ts';
+import { listFactsOfUser } from '../memory/facts.ts';
 import { findSummary } from '../memory/memory.ts';
 import type { Position } from '../pages.ts';
 import { listHits, listSavedSearches } from '../saved-searches/saved-searches.ts';
@@ -51,7 +51,7 @@ export async function exportOwnData(
     sign_ins: signIns,
     memory: generateObject({
       summary: summary ?? null,
-      facts: generateList('id', (after?: string) => listFactsOf(db, { userId, after, limit })),
+      facts: generateList('id', (after?: string) => listFactsOfUser(db, { userId, after, limit })),
     }),
     sessions: generateList(
       'session_id',

@@ -6,8 +6,8 @@ import { getSignedInUser } from '../access/guards.ts';
 import { recordAudit } from '../admin/audit.ts';
 import { problem } from '../errors.ts';
 import { limitPerUser, limitTransfers } from '../limits.ts';
-import { deleteMemoryOf, lockMemoryOf } from '../memory/facts.ts';
-import { deleteSavedSearchesOf } from '../saved-searches/saved-searches.ts';
+import { deleteMemory, lockMemory } from '../memory/facts.ts';
+import { deleteSavedSearches } from '../saved-searches/saved-searches.ts';
 import { nullable, timestamp } from '../schema.ts';
 import { deleteSessionsOfUser } from '../conversations/session-rows.ts';
 import type { Tables } from '../tables.ts';
@@ -128,10 +128,10 @@ export function registerOwnDataRoutes(
 /** Deletes the data of a user, which ends an answer in progress. */
 function deleteOwnData(db: Kysely<Tables>, userId: string) {
   const deleteAll = async (trx: Transaction<Tables>) => {
-    await lockMemoryOf(trx, userId);
+    await lockMemory(trx, userId);
     const sessions = await deleteSessionsOfUser(trx, userId);
-    const saved_searches = await deleteSavedSearchesOf(trx, userId);
-    const details = { sessions, saved_searches, ...(await deleteMemoryOf(trx, userId)) };
+    const saved_searches = await deleteSavedSearches(trx, userId);
+    const details = { sessions, saved_searches, ...(await deleteMemory(trx, userId)) };
     // Empty deletions are not recorded, because repeated requests could flood the trail.
     if (Object.values(details).some((count) => count > 0)) {
       await recordAudit(trx, { action: 'own_data_deleted', actorId: userId, userId, details });

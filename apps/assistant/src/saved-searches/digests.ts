@@ -9,7 +9,7 @@ import { type LifetimeConfig, whereAuthSessionActive } from '../identity/auth-se
 import { readPermissions, readRole } from '../identity/users.ts';
 import type { Tables } from '../tables.ts';
 import { composeDigest } from './digest-text.ts';
-import { requestCollector, type FeedDeps, isActive, isStillHit, readFeed } from './feed.ts';
+import { requestCollector, type FeedDeps, whereActive, isStillHit, readFeed } from './feed.ts';
 import type { Search } from './search.ts';
 
 /** Row with the lease of the process that reads the feed and sends digests. */
@@ -118,7 +118,7 @@ async function countActive(db: Kysely<Tables>): Promise<number> {
   const { count } = await db
     .selectFrom('saved_searches')
     .select(({ fn }) => fn.countAll<number>().as('count'))
-    .where(isActive)
+    .where(whereActive)
     .executeTakeFirstOrThrow();
   return count;
 }
@@ -130,7 +130,7 @@ const selectDueSearches = (db: Kysely<Tables>, config: LifetimeConfig) =>
     .innerJoin('svc_users', 'svc_users.id', 'saved_searches.user_id')
     .select(['saved_searches.id', 'user_id', 'session_id', 'name', 'role', 'permissions'])
     .select(sql<Search>`search`.as('search'))
-    .where(isActive)
+    .where(whereActive)
     .where(
       sql<boolean>`(saved_searches.told_at is null
         or saved_searches.told_at + make_interval(mins => every_minutes) <= now())`,

@@ -40,7 +40,7 @@ export type FeedDeps = {
 };
 
 /** SQL condition that a search is not paused and has a session for digests. */
-export const isActive = sql<boolean>`(not saved_searches.paused
+export const whereActive = sql<boolean>`(not saved_searches.paused
   and saved_searches.session_id is not null)`;
 
 /**
@@ -58,7 +58,7 @@ export async function readFeed(deps: FeedDeps, signal: AbortSignal): Promise<voi
       .executeTakeFirstOrThrow();
     metrics.noteCaughtUp(caught_up_at);
     const page = await readPage(deps, cursor, signal);
-    await storeHits(deps, toCandidates(page.items), signal);
+    await storeHits(deps, findCandidates(page.items), signal);
     const { numUpdatedRows } = await db
       .updateTable('collector_feed')
       .set({
@@ -94,7 +94,7 @@ async function readPage(
 }
 
 /** Returns the new and cheaper listings of a page. A new listing is no cheaper one, and only its first change counts. */
-export function toCandidates(changes: ChangesPage['items']): Map<number, Candidate> {
+export function findCandidates(changes: ChangesPage['items']): Map<number, Candidate> {
   const candidates = new Map<number, Candidate>();
   for (const change of changes) {
     const id = change.listing_id;
@@ -144,7 +144,7 @@ async function storeHits(
           select saved_searches.id, found.* from saved_searches,
             jsonb_to_recordset(${toStorableJson(rows)}::jsonb) as found
               (listing_id bigint, kind text, old_price double precision, listing jsonb)
-          where saved_searches.search = ${toStorableJson(search)}::jsonb and ${isActive}
+          where saved_searches.search = ${toStorableJson(search)}::jsonb and ${whereActive}
           on conflict (search_id, listing_id) do nothing
           returning kind`.execute(db),
       );
@@ -162,7 +162,7 @@ async function* listDistinctSearches(db: Kysely<Tables>): AsyncGenerator<Search>
     let query = db
       .selectFrom('saved_searches')
       .select(sql<Search>`search`.as('search'))
-      .where(isActive)
+      .where(whereActive)
       .groupBy('search')
       .orderBy('search')
       .limit(BATCH);

@@ -77,7 +77,7 @@ export function createSavedSearches({
       checkRanges(search);
       return db.transaction().execute(async (trx) => {
         await lockOwner(trx, user.id);
-        await checkRoom(trx, user.id);
+        await checkSearchLimit(trx, user.id);
         const session_id =
           named === undefined
             ? await createSession(trx, user, name)
@@ -146,7 +146,7 @@ export function createSavedSearches({
 }
 
 /** @throws ProblemError `too_many_saved_searches` */
-async function checkRoom(trx: Transaction<Tables>, userId: string): Promise<void> {
+async function checkSearchLimit(trx: Transaction<Tables>, userId: string): Promise<void> {
   const { count } = await trx
     .selectFrom('saved_searches')
     .select(({ fn }) => fn.countAll<number>().as('count'))
@@ -247,7 +247,7 @@ export function listHits(
 }
 
 /** Deletes the searches of a user with their hits, and counts the deleted searches. */
-export async function deleteSavedSearchesOf(
+export async function deleteSavedSearches(
   trx: Transaction<Tables>,
   userId: string,
 ): Promise<number> {

@@ -14,7 +14,7 @@ import {
 } from '../identity/revocation.ts';
 import type { Tables } from '../tables.ts';
 import type { Sweep } from '../upkeep.ts';
-import type { Verified } from './signature.ts';
+import type { VerifiedSignature } from './signature.ts';
 
 /** Content of a webhook's body. Missing and malformed members are null. */
 type WebhookEvent = { name: string | null; userId: string | null; eventId: string | null };
@@ -154,7 +154,7 @@ export function createEventReceiver({
     };
     // Sessions have no lock order, so two events may conflict.
     const result = await retryConflicts(() => db.transaction().execute(apply));
-    counter.inc({ event: toLabel(name), outcome: result.outcome });
+    counter.inc({ event: formatEventLabel(name), outcome: result.outcome });
     metrics.countEnded('webhook', result.sessionsEnded);
     return result;
   }
@@ -166,7 +166,7 @@ export function createEventReceiver({
      */
     receiveWebhook(
       { eventId, ...event }: WebhookEvent,
-      { form: signature, deliveryId: signedId }: Verified,
+      { form: signature, deliveryId: signedId }: VerifiedSignature,
       body: Uint8Array,
     ) {
       const deliveryId = signature === 'standard' ? signedId : eventId;
@@ -194,7 +194,7 @@ export function createEventReceiver({
 }
 
 /** Returns the label of an event for metrics and logs, from a bounded set. */
-export function toLabel(name: string | null): string {
+export function formatEventLabel(name: string | null): string {
   return name !== null && (EFFECTS.has(name) || name === BACKCHANNEL_LOGOUT) ? name : 'other';
 }
 

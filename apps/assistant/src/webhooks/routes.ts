@@ -8,7 +8,13 @@ import { toRequestError } from '../identity/provider/transport.ts';
 import { disableCaching } from '../identity/routes.ts';
 import { nullable, okResponse, timestamp, userId as userIdSchema } from '../schema.ts';
 import type { Tables } from '../tables.ts';
-import { type EventReceiver, listWebhooks, parseEvent, type Receipt, toLabel } from './events.ts';
+import {
+  type EventReceiver,
+  listWebhooks,
+  parseEvent,
+  type Receipt,
+  formatEventLabel,
+} from './events.ts';
 import type { VerifySignature } from './signature.ts';
 
 /** Contract 3, Webhooks. */
@@ -104,7 +110,7 @@ function webhookRoute(app: Server, { receiver, verify }: WebhookDeps): void {
 }
 
 function logReceipt(log: FastifyBaseLogger, { outcome, event, userId, sessionsEnded }: Receipt) {
-  const line = { event: toLabel(event), outcome };
+  const line = { event: formatEventLabel(event), outcome };
   if (outcome === 'user_missing') {
     log.warn(line, 'a revocation names no user that can be read, and changed nothing');
   } else {

@@ -1,8 +1,8 @@
 import { createHmac, timingSafeEqual } from 'node:crypto';
 import type { IncomingHttpHeaders } from 'node:http';
 
-/** Verified signature: of the body alone, or of Standard Webhooks, which also signs the id of the delivery. */
-export type Verified = { form: 'hmac' | 'standard'; deliveryId: string | null };
+/** VerifiedSignature signature: of the body alone, or of Standard Webhooks, which also signs the id of the delivery. */
+export type VerifiedSignature = { form: 'hmac' | 'standard'; deliveryId: string | null };
 
 /** Reason for the rejection of a signature. It is logged and not sent. */
 type Rejection = {
@@ -19,7 +19,7 @@ type Rejection = {
 export type VerifySignature = (
   headers: IncomingHttpHeaders,
   body: Uint8Array,
-) => Verified | Rejection;
+) => VerifiedSignature | Rejection;
 
 /** Maximum age of a delivery, and maximum difference of clocks. Contract 3. */
 const TOLERANCE_SECONDS = 300;
@@ -69,7 +69,7 @@ export function createVerifier({
   const bodyHeader = signatureHeader.toLowerCase();
   const standardHeaders = STANDARD_HEADERS.filter((name) => name !== bodyHeader);
 
-  function verifyBody(header: unknown, body: Uint8Array): Verified | Rejection {
+  function verifyBody(header: unknown, body: Uint8Array): VerifiedSignature | Rejection {
     if (header === undefined) return { rejection: 'signature_missing' };
     if (isStandardOnly) return { rejection: 'standard_webhooks_only' };
     const signature = typeof header === 'string' ? parseSignature(header) : undefined;
@@ -78,7 +78,10 @@ export function createVerifier({
     return isSigned ? { form: 'hmac', deliveryId: null } : { rejection: 'signature_wrong' };
   }
 
-  function verifyStandard(headers: IncomingHttpHeaders, body: Uint8Array): Verified | Rejection {
+  function verifyStandard(
+    headers: IncomingHttpHeaders,
+    body: Uint8Array,
+  ): VerifiedSignature | Rejection {
     const [id, timestamp, signatures] = STANDARD_HEADERS.map((name) => headers[name]);
     if (id === undefined || timestamp === undefined || signatures === undefined) {
       return { rejection: 'signature_missing' };

@@ -3,7 +3,7 @@ import { beforeEach, test } from 'node:test';
 import { until } from '@oselya/testing';
 import { sql } from 'kysely';
 import { composeDigest } from '../../src/saved-searches/digest-text.ts';
-import { toCandidates } from '../../src/saved-searches/feed.ts';
+import { findCandidates } from '../../src/saved-searches/feed.ts';
 import { openChatClient } from '../conversations/stage.ts';
 import { startProcess, waitUntilBlocked, withLock } from '../faults/helpers.ts';
 import { listing } from '../helpers/scripted-collector.ts';
@@ -431,7 +431,7 @@ test('Texts of listings cannot change the layout of a digest, and link to web pa
 });
 
 test('A listing is cheaper if its price falls in the same currency', () => {
-  type Change = Parameters<typeof toCandidates>[0][number];
+  type Change = Parameters<typeof findCandidates>[0][number];
   const reprice = (prices: (number | null)[], currencies: (string | null)[] = ['UAH', 'UAH']) => ({
     listing_id: 1,
     source_slug: 'samples',
@@ -452,7 +452,7 @@ test('A listing is cheaper if its price falls in the same currency', () => {
     [[reprice([40_000, 1000], ['UAH', 'USD'])], undefined],
   ];
   for (const [changes, expected] of cases) {
-    const candidate = toCandidates(changes).get(1);
+    const candidate = findCandidates(changes).get(1);
     const isCheaper = candidate?.kind === 'cheaper';
     const text = isCheaper ? `cheaper than ${candidate.oldPrice}` : candidate?.kind;
     assert.equal(text, expected);
