@@ -3,7 +3,7 @@ import type { ServerResponse } from 'node:http';
 import { test, type TestContext } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Type } from 'typebox';
-import { type ChatPart, type ChatRequest, defineModelSchema } from '../src/index.ts';
+import { type ChatRequest, defineModelSchema } from '../src/index.ts';
 import { chunk, createStreamedResponse, createToolCallChunk } from '../src/testing.ts';
 import { parseChatBody, expectFailure, failure, startScene } from './support.ts';
 

@@ -112,8 +112,8 @@ const signWith = (keys: readonly Buffer[], ...parts: (string | Uint8Array)[]): B
 
 /** Compares all pairs, so that the time does not reveal which pair is equal. */
 function hasMatch(signatures: readonly Buffer[], expected: readonly Buffer[]): boolean {
-  const matches = signatures.flatMap((one) => expected.filter((it) => timingSafeEqual(one, it)));
-  return matches.length > 0;
+  const pairs = signatures.flatMap((one) => expected.filter((it) => timingSafeEqual(one, it)));
+  return pairs.length > 0;
 }
 
 /** Returns the possible keys of a secret: its text, and its decoded form if it may be base64. */
