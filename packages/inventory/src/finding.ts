@@ -2,7 +2,7 @@
 export type Position = { line: number; column: number };
 
 /** Another place that helps to understand a finding, such as the first of two equal keys. */
-export type RelatedPlace = {
+export type RelatedLocation = {
   message: string;
   file?: string;
 } & Position;
@@ -75,7 +75,7 @@ export type Problem = {
   position: Position;
   /** Defaults to `error`. */
   severity?: Severity;
-  related?: RelatedPlace[];
+  related?: RelatedLocation[];
   excerpt?: Excerpt;
   fix?: Fix;
 };

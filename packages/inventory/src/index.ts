@@ -10,14 +10,14 @@ export type {
   FindingCode,
   Fix,
   Position,
-  RelatedPlace,
+  RelatedLocation,
   Severity,
 } from './finding.ts';
 export { CONFIG_SCHEMA, ConfigError, lintInventory, parseConfig } from './lint/lint.ts';
 export type { LintConfig, LintOptions } from './lint/lint.ts';
 export { probeAll, probeRecord } from './probe/probe.ts';
 export type { Observation, ProbeAllOptions, ProbeOptions, ProbeProblem } from './probe/probe.ts';
-export type { Inspect, PropertyProblem, InspectedRecord } from './read/check-record.ts';
+export type { RecordInspector, PropertyProblem, InspectedRecord } from './read/check-record.ts';
 export type { InventoryFormat, InventorySource } from './read/input.ts';
 export { InvalidInventoryError, readRecords, validateInventory } from './read/inventory-reader.ts';
 export type { PlacedRecord, ValidateOptions, ValidationSummary } from './read/inventory-reader.ts';

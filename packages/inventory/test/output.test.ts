@@ -3,7 +3,13 @@ import { readFileSync } from 'node:fs';
 import { Readable, Writable } from 'node:stream';
 import { test } from 'node:test';
 import { setImmediate } from 'node:timers/promises';
-import { type EndpointRecord, type Finding, lintInventory, RULES } from '@oselya/inventory';
+import {
+  type EndpointRecord,
+  type Finding,
+  type FindingCode,
+  lintInventory,
+  RULES,
+} from '@oselya/inventory';
 import draft04 from 'ajv-draft-04';
 import formats from 'ajv-formats';
 import fc from 'fast-check';
@@ -20,8 +26,7 @@ import { Printer, WriteError } from '../src/command/command.ts';
 import { type Reporter, REPORTERS } from '../src/reporters.ts';
 import { formatCsvReport, formatHtmlReport } from '../src/report/report.ts';
 import { getExcerpt, formatJson, shorten } from '../src/text.ts';
-import { anyFinding, inChunks, validate, VALID_RECORD } from './support.ts';
-import { run } from './support.ts';
+import { inChunks, run, validate, VALID_RECORD } from './support.ts';
 
 test('Credentials in addresses are masked, and other text is unchanged', () => {
   for (const [written, shown] of [
@@ -163,6 +168,27 @@ test('Excerpts and shortened texts show no part of a password', async () => {
       assert.doesNotMatch(JSON.stringify([message, excerpt, related]), /hunt|ter2/);
     }
   }
+});
+
+const codes = Object.keys(RULES).filter((code): code is FindingCode => code in RULES);
+const anyText = fc.string({ unit: 'binary' });
+const anyLine = fc.integer({ min: 1, max: 10_000 });
+const anyColumn = fc.integer({ min: 1, max: 50 });
+const anyPlace = fc.record({ line: anyLine, column: anyColumn, message: anyText });
+
+/** Findings with any texts. */
+const anyFinding: fc.Arbitrary<Finding> = fc.record({
+  file: fc.string({ unit: 'binary', minLength: 1 }),
+  line: anyLine,
+  column: anyColumn,
+  pointer: anyText,
+  recordId: fc.option(anyText),
+  recordIndex: fc.option(fc.nat()),
+  code: fc.constantFrom(...codes),
+  message: anyText,
+  severity: fc.constantFrom('error', 'warning'),
+  related: fc.uniqueArray(anyPlace, { maxLength: 2, selector: (one) => one.line }),
+  excerpt: fc.record({ text: anyText, column: anyColumn }),
 });
 
 // Characters that control a terminal, or reorder or hide text.

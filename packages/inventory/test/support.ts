@@ -5,15 +5,12 @@ import { dirname, join } from 'node:path';
 import { Readable, Writable } from 'node:stream';
 import {
   type Finding,
-  type FindingCode,
   type InventorySource,
-  RULES,
   runInventory,
   validateInventory,
   type ValidateOptions,
   type ValidationSummary,
 } from '@oselya/inventory';
-import fc from 'fast-check';
 
 /** A record that satisfies the schema. */
 export const VALID_RECORD = {
@@ -72,26 +69,6 @@ export function placeAt(text: string, offset: number): { line: number; column: n
   const lines = text.slice(0, offset).split('\n');
   return { line: lines.length, column: Array.from(lines.at(-1) ?? '').length + 1 };
 }
-
-const codes = Object.keys(RULES).filter((code): code is FindingCode => code in RULES);
-const anyText = fc.string({ unit: 'binary' });
-const count = fc.integer({ min: 1, max: 10_000 });
-const place = fc.record({ line: count, column: count, message: anyText });
-
-/** Findings with any texts. */
-export const anyFinding: fc.Arbitrary<Finding> = fc.record({
-  file: fc.string({ unit: 'binary', minLength: 1 }),
-  line: count,
-  column: fc.integer({ min: 1, max: 50 }),
-  pointer: anyText,
-  recordId: fc.option(anyText),
-  recordIndex: fc.option(fc.nat()),
-  code: fc.constantFrom(...codes),
-  message: anyText,
-  severity: fc.constantFrom('error', 'warning'),
-  related: fc.uniqueArray(place, { maxLength: 2, selector: ({ line }) => line }),
-  excerpt: fc.record({ text: anyText, column: fc.integer({ min: 1, max: 50 }) }),
-});
 
 /** Returns the fields of a value, such as `findings[].line`. */
 export function fieldsOf(value: unknown, path = ''): string[] {

@@ -2,7 +2,7 @@ import { Ajv2020, type ErrorObject } from 'ajv/dist/2020.js';
 import { parseDay, toDay } from '../day.ts';
 import { type Finding, getRuleName, LINT_RULES, type LintCode, type Severity } from '../finding.ts';
 import { JsonTextError, parseJsonText } from '../json/parser.ts';
-import type { Inspect, PropertyProblem } from '../read/check-record.ts';
+import type { RecordInspector, PropertyProblem } from '../read/check-record.ts';
 import type { InventorySource } from '../read/input.ts';
 import {
   getSourceLabel,
@@ -61,7 +61,7 @@ function createInspection(config: LintConfig, context: RuleContext) {
   const counts = { silenced: 0 };
   const rules = ALL_RULES.flatMap((rule) => resolveRule(config, rule));
   const severities = new Map<string, Severity>(rules.map(({ code, severity }) => [code, severity]));
-  const inspect: Inspect = ({ value, isValid, position }) => {
+  const inspect: RecordInspector = ({ value, isValid, position }) => {
     if (typeof value !== 'object' || value === null || Array.isArray(value)) return [];
     const fields = isValid ? (value as TypedFields) : getTypedFields(value);
     const problems: CodedProblem[] = [];

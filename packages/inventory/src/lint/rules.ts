@@ -1,7 +1,7 @@
 import leven from 'leven';
 import { isValidPort } from '../address.ts';
 import { addDays, countDaysBetween, type Day, parseDay } from '../day.ts';
-import type { LintCode, Position, RelatedPlace, Severity } from '../finding.ts';
+import type { LintCode, Position, RelatedLocation, Severity } from '../finding.ts';
 import type { InspectedRecord } from '../read/check-record.ts';
 import { type EndpointRecord, EXPOSURES, PROPERTY_TYPES, REQUIRED_KEYS } from '../record.ts';
 import { quoteId, quoteText } from '../text.ts';
@@ -12,7 +12,7 @@ export type RuleProblem = {
   message: string;
   /** Correct value, if it is unambiguous. */
   fixed?: string | number;
-  related?: RelatedPlace[];
+  related?: RelatedLocation[];
 };
 
 /** Record properties of the type that the schema requires. */
@@ -24,7 +24,7 @@ export type SeenIds = Map<string, { file: string } & Position>;
 /** Context that the rules share for one inventory, with its label as `file`. */
 export type RuleContext = { today: Day; file: string; ids: SeenIds };
 
-type Found = RuleProblem | readonly RuleProblem[] | undefined;
+type RuleResult = RuleProblem | readonly RuleProblem[] | undefined;
 
 export type Rule<Options = unknown> = {
   severity: Severity;
@@ -36,7 +36,7 @@ export type Rule<Options = unknown> = {
     fields: TypedFields,
     context: RuleContext,
     record: { position: InspectedRecord['position']; options: Options },
-  ): Found;
+  ): RuleResult;
 };
 
 /** Returns the extra properties of a record, and the properties of the type that the schema requires. */

@@ -30,7 +30,7 @@ export type PropertyProblem = {
 } & Omit<Problem, 'position' | 'excerpt' | 'fix'>;
 
 /** Inspects each record and returns further problems. */
-export type Inspect = (record: InspectedRecord) => readonly PropertyProblem[];
+export type RecordInspector = (record: InspectedRecord) => readonly PropertyProblem[];
 
 /** Problems of a parsed record, before their positions are known. */
 export type RecordProblems = {

@@ -7,7 +7,7 @@ import {
   describeValue,
   findSyntaxProblem,
   getOwnValue,
-  type Inspect,
+  type RecordInspector,
   type InspectedRecord,
   locateProblems,
   type LocatedProblem,
@@ -29,7 +29,7 @@ export type ReaderOptions = {
   format?: InventoryFormat;
   /** Label of the source in findings. Defaults to the path. */
   file?: string;
-  inspect?: Inspect;
+  inspect?: RecordInspector;
 };
 
 type ReaderEvent = ScanEvent | { kind: 'located'; value: LocatedRecord };
@@ -52,7 +52,7 @@ class InventoryReader {
   readonly #source: InventorySource;
   readonly #file: string;
   readonly #format: InventoryFormat;
-  readonly #inspect: Inspect | undefined;
+  readonly #inspect: RecordInspector | undefined;
   #scanner: Scanner;
 
   constructor(source: InventorySource, options: ReaderOptions) {
