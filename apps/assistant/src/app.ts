@@ -188,7 +188,6 @@ export async function createApp({
   registerOwnDataRoutes(app, db);
   registerAdminRoutes(app, {
     db,
-    log,
     metrics,
     tokenRevocation: identity.tokenRevocation,
     sessions,
@@ -240,7 +239,7 @@ export async function createApp({
     async identity_provider() {
       const reason = await identity.provider.findOutage();
       if (reason === undefined) return { status: 'ok' };
-      const detail = `The identity provider does not answer (${reason}): check IDP_BASE_URL.`;
+      const detail = `The identity provider ${reason}: check IDP_BASE_URL.`;
       return { status: 'degraded', detail };
     },
   });

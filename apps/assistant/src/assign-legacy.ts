@@ -95,7 +95,7 @@ async function assignRows(
 }
 
 /** Ranks the legacy facts and the user's own by name: the newest first, and of equal age the user's own. */
-const rankedFacts = (userId: string) => sql`(
+const buildFactRanking = (userId: string) => sql`(
   select id, user_id as owner, category, key,
     row_number() over newest as rank,
     first_value(user_id) over newest as survivor_owner,
@@ -117,13 +117,13 @@ async function assignFacts(
     update memory_facts
     set created_at = ranked.first_created_at,
       updated_at = coalesce(memory_facts.updated_at, memory_facts.created_at)
-    from ${rankedFacts(userId)} as ranked
+    from ${buildFactRanking(userId)} as ranked
     where memory_facts.id = ranked.id and rank = 1 and number > 1`.execute(trx);
   const { rows: deleted } = await sql<
     FactName & { legacyDeleted: number; isOwnDeleted: boolean; isOwnKept: boolean }
   >`
     with deleted as (
-      delete from memory_facts using ${rankedFacts(userId)} as ranked
+      delete from memory_facts using ${buildFactRanking(userId)} as ranked
       where memory_facts.id = ranked.id and rank > 1
       returning ranked.category, ranked.key, owner, survivor_owner
     )

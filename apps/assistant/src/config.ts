@@ -34,7 +34,7 @@ const serverUrl = (url: string, server: string) =>
 const isNormalUrl = (value: string) => URL.parse(value)?.href === value;
 const isOrigin = (value: string) => URL.parse(value)?.origin === value.replace(/\/$/, '');
 
-const endpoint = (path: string) =>
+const providerPath = (path: string) =>
   Type.String({
     default: path,
     pattern: '^/[^\\s?#]*$',
@@ -76,10 +76,10 @@ export const configSchema = Type.Object({
     pattern: `^${SCOPE}( ${SCOPE})*$`,
     description: 'must be scopes with a space between them, such as openid email offline_access',
   }),
-  IDP_AUTHORIZE_PATH: endpoint('/oauth/authorize'),
-  IDP_TOKEN_PATH: endpoint('/oauth/token'),
-  IDP_USERINFO_PATH: endpoint('/oauth/userinfo'),
-  IDP_REVOKE_PATH: endpoint('/oauth/revoke'),
+  IDP_AUTHORIZE_PATH: providerPath('/oauth/authorize'),
+  IDP_TOKEN_PATH: providerPath('/oauth/token'),
+  IDP_USERINFO_PATH: providerPath('/oauth/userinfo'),
+  IDP_REVOKE_PATH: providerPath('/oauth/revoke'),
   IDP_END_SESSION: flag(false),
   IDP_ROLES_CLAIM: text(''),
   IDP_PERMISSIONS_CLAIM: text(''),

@@ -38,7 +38,8 @@ export async function start(
   for (const warning of findUnsafeSettings(config)) log.warn(warning);
 
   await using opened = new AsyncDisposableStack();
-  const database = shared.database ?? opened.adopt(await open(config, log), (it) => it.close());
+  const database =
+    shared.database ?? opened.adopt(await openDatabase(config, log), (it) => it.close());
   await migrateDatabase(env, database);
 
   const app = await createApp({
@@ -57,7 +58,7 @@ export async function start(
   return { url, close: () => resources.disposeAsync() };
 }
 
-function open(config: Config, log: Logger): Promise<Database<never>> {
+function openDatabase(config: Config, log: Logger): Promise<Database<never>> {
   return connect<never>({
     url: config.DATABASE_URL,
     dataDir: config.DATA_DIR,
@@ -78,17 +79,17 @@ export function migrateDatabase(
 }
 
 /** Returns the OpenAPI document without a database. */
-export const openapi = (): Promise<unknown> => describe((app) => Promise.resolve(app.swagger()));
+export const openapi = (): Promise<unknown> => readFromApp((app) => Promise.resolve(app.swagger()));
 
 /** Returns the AsyncAPI document of the WebSocket protocol without a database. */
 export const asyncapi = (): Promise<unknown> =>
-  describe(async (app) => (await app.inject('/asyncapi.json')).json());
+  readFromApp(async (app) => (await app.inject('/asyncapi.json')).json());
 
 /** Returns the metrics of a fresh process without a database. */
 export const metrics = (): Promise<string> =>
-  describe(async (app) => (await app.inject('/metrics')).body);
+  readFromApp(async (app) => (await app.inject('/metrics')).body);
 
-async function describe<Result>(read: (app: Server) => Promise<Result>): Promise<Result> {
+async function readFromApp<Result>(read: (app: Server) => Promise<Result>): Promise<Result> {
   const app = await createApp({
     config: readConfig({ SVC_AUTH_ENCRYPTION_KEY: randomBytes(32).toString('base64url') }),
     database: createOfflineDatabase<Tables>(),

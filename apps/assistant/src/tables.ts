@@ -14,12 +14,12 @@ type NullableJson = ColumnType<unknown, string | null | undefined, string | null
 type Identity = ColumnType<number, never, never>;
 
 /** End of an incomplete turn: by its user, by an error, or with its process. */
-export type Unfinished = 'cancelled' | 'failed' | 'cut';
+export type IncompleteTurnStatus = 'cancelled' | 'failed' | 'cut';
 
 /** Request of a terminal for a sign-in. `port` is on 127.0.0.1. RFC 7636 §4.3, RFC 8252 §7.3. */
 export type TerminalRequest = { port: number; state: string; code_challenge: string };
 
-export type TurnStatus = 'running' | 'completed' | Unfinished;
+export type TurnStatus = 'running' | 'completed' | IncompleteTurnStatus;
 
 /** Tables of the assistant. Specification 000, Resources and their fields; Contract 3, Tables. */
 export type Tables = {
@@ -38,7 +38,6 @@ export type Tables = {
     user_id: string;
     access_token_enc: string;
     refresh_token_enc: string;
-    /** Expiry of the access token; null if unknown. */
     expires_at: Date | null;
     created_at: DefaultedTimestamp;
     last_used_at: DefaultedTimestamp;
@@ -125,8 +124,7 @@ export type Tables = {
     tool_calls: NullableJson;
     position: Generated<number>;
     turn_id: string | null;
-    /** Null for a complete message. */
-    status: Unfinished | null;
+    status: IncompleteTurnStatus | null;
     problem: NullableJson;
     client_message_id: string | null;
     /** Content for models, if it differs from the content for users. */

@@ -25,12 +25,12 @@ export function toStorableText(text: string): string {
   return text.replaceAll('\0', '').toWellFormed();
 }
 
-const UNSTORABLE = /\\u(?:0000|d[89a-f])/;
+const UNSTORABLE_ESCAPE = /\\u(?:0000|d[89a-f])/;
 
 /** Encodes a value as JSON that `jsonb` accepts. */
 export function toStorableJson(value: unknown): string {
   const json = JSON.stringify(value);
-  if (!UNSTORABLE.test(json)) return json;
+  if (!UNSTORABLE_ESCAPE.test(json)) return json;
   return JSON.stringify(value, (_key, member: unknown) => {
     if (typeof member === 'string') return toStorableText(member);
     if (typeof member !== 'object' || member === null || Array.isArray(member)) return member;

@@ -64,7 +64,7 @@ test('A start creates the tables, keeps existing rows, and serves', async () => 
       model: { status: 'ok' },
       identity_provider: {
         status: 'degraded',
-        detail: 'The identity provider does not answer (bad port): check IDP_BASE_URL.',
+        detail: 'The identity provider could not be reached (bad port): check IDP_BASE_URL.',
       },
     },
   });

@@ -1,7 +1,7 @@
 import { isCrossSiteChange } from '@oselya/kit';
 import type { FastifyInstance, FastifyReply, FastifyRequest, RouteOptions } from 'fastify';
 import { type ErrorCode, problem, problemResponses } from '../errors.ts';
-import { hasPermission, type KnownUser, type Permission, type User } from './permissions.ts';
+import { hasPermission, type ResolvedUser, type Permission, type User } from './permissions.ts';
 
 const guardErrorCodes = ['not_signed_in', 'provider_unavailable', 'user_without_email'] as const;
 
@@ -41,8 +41,8 @@ export function guardRoutes(
     currentUser: (
       request: FastifyRequest,
       reply: FastifyReply,
-      known?: KnownUser,
-    ) => Promise<KnownUser | undefined>;
+      known?: ResolvedUser,
+    ) => Promise<ResolvedUser | undefined>;
   },
 ): void {
   app.decorateRequest('user', null);

@@ -17,7 +17,7 @@ export type User = {
 };
 
 /** Resolved user, and the access generation at the time of resolution. */
-export type KnownUser = { user: User; generation: number };
+export type ResolvedUser = { user: User; generation: number };
 
 /** Permissions and their default roles at the provider. Specification 000, Permissions and defaults. */
 export const permissions = {

@@ -1,11 +1,5 @@
 import { retryConflicts } from '@oselya/db';
-import {
-  createCursorCodec,
-  createPageQuery,
-  type Logger,
-  paginate,
-  type Server,
-} from '@oselya/kit';
+import { createCursorCodec, createPageQuery, paginate, type Server } from '@oselya/kit';
 import { type Kysely, sql, type Transaction } from 'kysely';
 import { Type } from 'typebox';
 import { getSignedInUser } from '../access/guards.ts';
@@ -43,7 +37,6 @@ const userParams = Type.Object({ user_id: userId });
 
 type AdminDeps = {
   db: Kysely<Tables>;
-  log: Logger;
   metrics: IdentityMetrics;
   tokenRevocation: Pick<TokenRevocation, 'wake'>;
   sessions: Pick<SessionService, 'listSessions'>;
@@ -180,32 +173,26 @@ export function registerAdminRoutes(app: Server, deps: AdminDeps): void {
       },
     },
     async (request) => {
-      const actorId = getSignedInUser(request).id;
-      const sessions_ended = await signUserOut(deps, actorId, request.params.user_id);
-      return { ok: true as const, sessions_ended };
+      const { user_id: id } = request.params;
+      const end = async (trx: Transaction<Tables>) => {
+        const user = await trx.selectFrom('svc_users').select('id').where('id', '=', id).execute();
+        if (user.length === 0) throw problem('user_not_found');
+        const sessions = await endUserSessions(trx, id);
+        await queueTokenRevocation(trx, sessions);
+        await recordAudit(trx, {
+          action: 'sign_ins_ended',
+          actorId: getSignedInUser(request).id,
+          userId: id,
+          details: { sessions: sessions.length },
+        });
+        return sessions.length;
+      };
+      // Auth sessions have no lock order, so the transaction may conflict with a webhook.
+      const ended = await retryConflicts(() => deps.db.transaction().execute(end));
+      deps.metrics.countEnded('admin', ended);
+      request.log.info({ user_id: id, sessions: ended }, 'an admin ended all sign-ins of a user');
+      deps.tokenRevocation.wake();
+      return { ok: true as const, sessions_ended: ended };
     },
   );
-}
-
-/** Ends all sign-ins of a user, including sign-ins in flight, and returns the number of auth sessions. */
-async function signUserOut(
-  { db, log, metrics, tokenRevocation }: AdminDeps,
-  actorId: string,
-  id: string,
-): Promise<number> {
-  const end = async (trx: Transaction<Tables>) => {
-    const user = await trx.selectFrom('svc_users').select('id').where('id', '=', id).execute();
-    if (user.length === 0) throw problem('user_not_found');
-    const sessions = await endUserSessions(trx, id);
-    await queueTokenRevocation(trx, sessions);
-    const details = { sessions: sessions.length };
-    await recordAudit(trx, { action: 'sign_ins_ended', actorId, userId: id, details });
-    return sessions.length;
-  };
-  // Auth sessions have no lock order, so the transaction may conflict with a webhook.
-  const ended = await retryConflicts(() => db.transaction().execute(end));
-  metrics.countEnded('admin', ended);
-  log.info({ user_id: id, sessions: ended }, 'an admin ended all sign-ins of a user');
-  tokenRevocation.wake();
-  return ended;
 }

@@ -3,7 +3,7 @@ import { type Logger, createProblemBody, type ProblemError } from '@oselya/kit';
 import type { Kysely, Transaction } from 'kysely';
 import type { ToolUse } from './agent/request.ts';
 import { describeChange } from '../memory/facts.ts';
-import type { Tables, Unfinished } from '../tables.ts';
+import type { Tables, IncompleteTurnStatus } from '../tables.ts';
 import {
   type EventLog,
   insertEvents,
@@ -29,7 +29,7 @@ const MAX_ABORTED_TURNS = 100;
 /** How a turn ended. */
 export type TurnOutcome =
   | { status: 'completed' }
-  | { status: Exclude<Unfinished, 'failed'> }
+  | { status: Exclude<IncompleteTurnStatus, 'failed'> }
   | { status: 'failed'; problem: ProblemError };
 
 /** The text and the tool calls of an answer that may be incomplete. */

@@ -1,6 +1,6 @@
 import type { Logger } from '@oselya/kit';
 import pLimit from 'p-limit';
-import type { KnownUser, User } from '../access/permissions.ts';
+import type { ResolvedUser, User } from '../access/permissions.ts';
 import { problem } from '../errors.ts';
 import type { Resolution, ResolveSession } from '../identity/current-user.ts';
 
@@ -46,7 +46,7 @@ class LiveSession {
   dueAt = performance.now();
   readonly #resolve: ResolveSession;
   readonly #limits: Limits;
-  #known: KnownUser | undefined;
+  #known: ResolvedUser | undefined;
   /** Start of the last successful resolution, and the number of changes known at that time. */
   #resolvedAt = -Infinity;
   #resolvedChanges = 0;

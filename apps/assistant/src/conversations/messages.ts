@@ -6,7 +6,7 @@ import type { AccessScope } from '../access/permissions.ts';
 import { buildTimeOrder } from '../pages.ts';
 import { nullable } from '../schema.ts';
 import { toStorableText, toStorableJson } from '../text.ts';
-import type { Tables, Unfinished } from '../tables.ts';
+import type { Tables, IncompleteTurnStatus } from '../tables.ts';
 import { whereSessionInScope } from './session-rows.ts';
 
 const { MAX_SAFE_INTEGER } = Number;
@@ -31,7 +31,7 @@ export type Message = {
   /** Null in some rows of an older system. */
   created_at: Date | null;
   /** Reason why an answer is incomplete. Null if it is complete. */
-  status: Unfinished | null;
+  status: IncompleteTurnStatus | null;
   problem: unknown;
   client_message_id: string | null;
   /** Text for the model, if it differs from `content`. */
@@ -118,7 +118,7 @@ export type NewMessage = {
   role: 'user' | 'assistant';
   content: string;
   toolCalls?: unknown;
-  status?: Unfinished | null;
+  status?: IncompleteTurnStatus | null;
   problem?: object | null;
   clientMessageId?: string | undefined;
   kept?: string;

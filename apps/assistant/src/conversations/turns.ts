@@ -3,7 +3,7 @@ import { type Kysely, type NotNull, sql, type Transaction } from 'kysely';
 import { lockOwner } from '../access/permissions.ts';
 import { problem } from '../errors.ts';
 import { toStorableText } from '../text.ts';
-import type { Tables, TurnStatus, Unfinished } from '../tables.ts';
+import type { Tables, TurnStatus, IncompleteTurnStatus } from '../tables.ts';
 import { findAnswer, findMessage, insertMessage, type Message } from './messages.ts';
 import { lockSession, SESSION_CHANNEL } from './session-rows.ts';
 import { endSteps } from './steps.ts';
@@ -103,7 +103,10 @@ export async function endTurn(
     sessionId,
     status,
     onlyStale = false,
-  }: Omit<TurnKey, 'position'> & { status: 'completed' | Unfinished; onlyStale?: boolean },
+  }: Omit<TurnKey, 'position'> & {
+    status: 'completed' | IncompleteTurnStatus;
+    onlyStale?: boolean;
+  },
 ): Promise<{ question_id: string } | undefined> {
   // All code locks sessions before turns, which prevents deadlocks.
   await lockSession(trx, { sessionId, scope: 'everything' });

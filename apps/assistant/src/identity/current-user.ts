@@ -1,4 +1,4 @@
-import type { KnownUser, User } from '../access/permissions.ts';
+import type { ResolvedUser, User } from '../access/permissions.ts';
 import {
   type AuthSession,
   findAccessGeneration,
@@ -21,7 +21,7 @@ import { isSameUser, readCachedUser, saveUser } from './users.ts';
 
 /** Result of resolving an auth session. An `unreadable` row is kept, because the correct key can decrypt it. */
 export type Resolution =
-  | ({ status: 'signed-in' } & KnownUser)
+  | ({ status: 'signed-in' } & ResolvedUser)
   | { status: 'unknown' }
   | { status: 'unreadable' };
 
@@ -29,7 +29,7 @@ export type Resolution =
  * Resolves an auth session by its ID.
  * @param known Earlier result, which is returned again if the auth session and its generation are still current.
  */
-export type ResolveSession = (sessionId: string, known?: KnownUser) => Promise<Resolution>;
+export type ResolveSession = (sessionId: string, known?: ResolvedUser) => Promise<Resolution>;
 
 /** Limit of user data fetches per request. A fetch is repeated if the cached access is cleared during it. */
 const MAX_FETCHES = 5;
@@ -48,7 +48,7 @@ export function createCurrentUser(
   const refresh = createTokenRefresh(deps, endRejected);
   const share = createSingleFlight<User>();
 
-  async function resolve(sessionId: string): Promise<KnownUser | undefined> {
+  async function resolve(sessionId: string): Promise<ResolvedUser | undefined> {
     for (let fetches = 0; fetches < MAX_FETCHES; fetches += 1) {
       const session = await findAuthSession(db, sessionId, config);
       if (session === undefined) return undefined;
@@ -67,7 +67,7 @@ export function createCurrentUser(
   }
 
   /** Fetches the user. Refreshes a rejected token once, and ends the auth session if the new token is rejected too. */
-  async function fetchWithRefresh(session: AuthSession): Promise<KnownUser | undefined> {
+  async function fetchWithRefresh(session: AuthSession): Promise<ResolvedUser | undefined> {
     if (!session.isAccessTokenExpired) {
       const user = await fetchUser(session);
       if (user !== undefined) return user;
@@ -80,7 +80,7 @@ export function createCurrentUser(
   }
 
   /** Returns undefined if the provider rejects the token or returns another user. */
-  async function fetchUser(session: AuthSession): Promise<KnownUser | undefined> {
+  async function fetchUser(session: AuthSession): Promise<ResolvedUser | undefined> {
     const { accessGeneration: generation } = session;
     const accessToken = await vault.open(session, 'access_token_enc');
     // A request after a revocation must not share the response of an earlier request.

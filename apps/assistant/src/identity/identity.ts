@@ -1,5 +1,5 @@
 import type { FastifyReply, FastifyRequest } from 'fastify';
-import type { KnownUser } from '../access/permissions.ts';
+import type { ResolvedUser } from '../access/permissions.ts';
 import { findActiveAuthSessions } from './auth-sessions.ts';
 import { createCookies } from './cookies.ts';
 import { createCurrentUser } from './current-user.ts';
@@ -26,8 +26,8 @@ export function createIdentity(options: Parameters<typeof createIdentityDeps>[0]
   async function currentUser(
     request: FastifyRequest,
     reply: FastifyReply,
-    known?: KnownUser,
-  ): Promise<KnownUser | undefined> {
+    known?: ResolvedUser,
+  ): Promise<ResolvedUser | undefined> {
     if (!cookies.hasSession(request)) return undefined;
     const sessionId = cookies.sessionId(request);
     const resolution = sessionId && (await resolve(sessionId, known));

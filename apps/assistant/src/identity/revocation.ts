@@ -40,7 +40,7 @@ export async function endAuthSession(
   if (session.token_version !== undefined) {
     query = query.where('token_version', '=', session.token_version);
   }
-  if (session.lease !== undefined) query = query.where(isLeaseOf(session.lease));
+  if (session.lease !== undefined) query = query.where(whereLeaseIs(session.lease));
   const ended = await query.returning(endedColumns).executeTakeFirst();
   if (ended === undefined) return undefined;
   const { user_id: userId } = ended;
@@ -51,7 +51,7 @@ export async function endAuthSession(
 }
 
 /** Builds the SQL condition that an auth session is still under the refresh lease with this expiry. */
-export const isLeaseOf = (lease: string) =>
+export const whereLeaseIs = (lease: string) =>
   sql<boolean>`refresh_lease_until = ${lease}::timestamptz`;
 
 /** Ends all auth sessions of a user, including sign-ins in flight. */

@@ -168,7 +168,7 @@ export function registerTerminalRoutes(
         if (isCrossSiteChange(request, config.BASE_URL)) throw problem('cross_site_request');
         const found = await findUnconfirmed(request);
         if (decision === 'refuse') {
-          await endUnused(db, found.auth_session_id, 'refused', request.log);
+          await endUnusedAuthSession(db, found.auth_session_id, 'refused', request.log);
           return reply.redirect(buildTerminalUrl(found, { error: 'access_denied' }), 303);
         }
         const code = createRandomId();
@@ -203,7 +203,7 @@ export function registerTerminalRoutes(
       if (redeemed === undefined) throw problem('terminal_code_not_valid');
       const { id, code_challenge } = redeemed;
       if (!isSameSecret(sha256(verifier), code_challenge)) {
-        await endUnused(db, id, 'wrong_verifier', request.log);
+        await endUnusedAuthSession(db, id, 'wrong_verifier', request.log);
         throw problem('terminal_code_not_valid');
       }
       await db
@@ -231,7 +231,7 @@ async function storeCode(db: Kysely<Tables>, id: string, code: string): Promise<
 }
 
 /** Ends an unused auth session. Keeps the tokens, because many providers keep one grant per browser. */
-async function endUnused(
+async function endUnusedAuthSession(
   db: Kysely<Tables>,
   id: string,
   reason: 'refused' | 'wrong_verifier',

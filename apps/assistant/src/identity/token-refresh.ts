@@ -12,7 +12,7 @@ import {
   ProviderError,
   toRequestError,
 } from './provider/transport.ts';
-import { isLeaseOf } from './revocation.ts';
+import { whereLeaseIs } from './revocation.ts';
 
 /** Limit of provider requests under one lease: the token request, and a fetch of rotated keys. */
 const MAX_CALLS = 2;
@@ -111,7 +111,7 @@ export function createTokenRefresh(deps: IdentityDeps, endRejected: EndRejectedS
       }
       await updateIfVersionUnchanged(db, session)
         .set({ refresh_lease_until: null })
-        .where(isLeaseOf(lease.expiry))
+        .where(whereLeaseIs(lease.expiry))
         .execute();
       throw error;
     }

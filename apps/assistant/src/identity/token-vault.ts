@@ -5,7 +5,7 @@ import type { Tokens } from './provider/provider.ts';
 
 type Column = 'access_token_enc' | 'refresh_token_enc' | 'id_token_enc';
 
-type Owner = { id: string; user_id: string };
+type TokenRow = { id: string; user_id: string };
 
 /** Error for a stored token that cannot be decrypted in its row and column. */
 export class UnreadableTokenError extends Error {
@@ -27,14 +27,14 @@ export function createTokenVault(currentKey: string, oldKeys: readonly string[])
   const kid = computeKeyId(currentKey);
   const encryptionKey = decode(currentKey);
 
-  const seal = (token: string, owner: Owner, column: Column): Promise<string> =>
+  const seal = (token: string, owner: TokenRow, column: Column): Promise<string> =>
     new CompactEncrypt(new TextEncoder().encode(token))
       .setProtectedHeader({ alg: 'dir', enc: 'A256GCM', kid, place: hashPlace(owner, column) })
       .encrypt(encryptionKey);
 
   return {
     /** Encrypts tokens, and returns the columns of the row of an auth session. */
-    async seal(tokens: Tokens, owner: Owner) {
+    async seal(tokens: Tokens, owner: TokenRow) {
       const { accessToken, refreshToken = '', idToken, expiresInSeconds: seconds } = tokens;
       const { providerSessionId } = tokens;
       return {
@@ -49,7 +49,7 @@ export function createTokenVault(currentKey: string, oldKeys: readonly string[])
 
     /** Decrypts a token of an auth session's row, or throws UnreadableTokenError. */
     async open<Name extends Column>(
-      row: Owner & Record<Name, string>,
+      row: TokenRow & Record<Name, string>,
       column: Name,
     ): Promise<string> {
       try {
@@ -76,6 +76,6 @@ const decode = (key: string) => new Uint8Array(Buffer.from(key, 'base64url'));
 
 const computeKeyId = (key: string) => hash('sha256', decode(key), 'base64url').slice(0, 16);
 
-function hashPlace({ id, user_id }: Owner, column: Column): string {
+function hashPlace({ id, user_id }: TokenRow, column: Column): string {
   return hash('sha256', JSON.stringify(['user_auth_sessions', column, id, user_id]), 'base64url');
 }

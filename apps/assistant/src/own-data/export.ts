@@ -16,9 +16,6 @@ const PAGE_ROWS = 200;
 
 const MIN_CHUNK_LENGTH = 64 * 1024;
 
-/** Bytes of a file that are encoded at once. A multiple of three needs no padding. */
-const SLICE_BYTES = (MIN_CHUNK_LENGTH / 4) * 3;
-
 /** Text of one JSON value, generated in parts while its data is read. */
 type JsonText = AsyncGenerator<string, void, undefined>;
 
@@ -102,7 +99,7 @@ function generateContents(db: Kysely<Tables>, sessionId: string, scope: { userId
       (after?: string) => listFiles(db, { sessionId, scope, after, limit }),
       async ({ name, ...file }) => {
         const found = await findFile(db, { sessionId, name, scope });
-        return { name, ...file, content_base64: found ? generateBase64(found.content) : null };
+        return { name, ...file, content_base64: found?.content.toString('base64') ?? null };
       },
     ),
   };
@@ -144,15 +141,6 @@ async function* generateObject(members: object): JsonText {
     else yield JSON.stringify(value);
   }
   yield separator === '{' ? '{}' : '}';
-}
-
-/** Generates the base64 text of bytes in slices. RFC 4648 §4. */
-async function* generateBase64(bytes: Buffer): JsonText {
-  yield '"';
-  for (let start = 0; start < bytes.length; start += SLICE_BYTES) {
-    yield bytes.toString('base64', start, start + SLICE_BYTES);
-  }
-  yield '"';
 }
 
 async function* joinChunks(text: JsonText): JsonText {

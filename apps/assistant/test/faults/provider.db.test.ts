@@ -167,7 +167,7 @@ suite('outage of the provider', async () => {
     assert.equal(status, 'degraded');
     assert.match(
       checks.identity_provider.detail,
-      /does not answer \(bad port\): check IDP_BASE_URL/,
+      /could not be reached \(bad port\): check IDP_BASE_URL/,
     );
     assert.equal((await browser.get('/auth/me')).statusCode, 200);
   });

@@ -109,7 +109,7 @@ suite('provider', async () => {
   test('A missing or slow provider is unavailable', async () => {
     const missing = configured({ IDP_BASE_URL: 'http://127.0.0.1:1' });
     await assert.rejects(missing.refresh('refresh'), failsAs('unavailable', 'missing'));
-    assert.equal(await missing.findOutage(), 'bad port');
+    assert.equal(await missing.findOutage(), 'could not be reached (bad port)');
     assert.equal(await provider.findOutage(), undefined);
     const release = scripted.holdNext('token');
     const hasty = configured({ IDP_TIMEOUT_MS: '50' });

@@ -11,19 +11,19 @@ type LogoutToken = { jti: string } & (
 /** Verifies a logout token and returns its claims, or the reason for its rejection. */
 export type LogoutTokenCheck = (token: string) => Promise<LogoutToken | { rejection: string }>;
 
-const EVENT = 'http://schemas.openid.net/event/backchannel-logout';
+const LOGOUT_EVENT = 'http://schemas.openid.net/event/backchannel-logout';
 
 /** Accepted `typ` headers. Older providers send the generic type or none. */
-const TYPES = new Set([undefined, 'jwt', 'logout+jwt', 'application/logout+jwt']);
+const ACCEPTED_TYPES = new Set([undefined, 'jwt', 'logout+jwt', 'application/logout+jwt']);
 
 /** Asymmetric signature algorithms. RFC 7518 §3.1, RFC 8037, RFC 9864. */
-const ASYMMETRIC = /^(?:RS|PS|ES)(?:256|384|512)$|^(?:EdDSA|Ed25519)$/;
+const ASYMMETRIC_ALGORITHM = /^(?:RS|PS|ES)(?:256|384|512)$|^(?:EdDSA|Ed25519)$/;
 
 const MAX_AGE_SECONDS = 300;
 const CLOCK_TOLERANCE_SECONDS = 30;
 
 /** Error codes of jose that concern the provider's keys instead of the token. */
-const KEY_FAULTS = new Set(['ERR_JOSE_GENERIC', 'ERR_JWKS_INVALID', 'ERR_JWKS_TIMEOUT']);
+const KEY_ERROR_CODES = new Set(['ERR_JOSE_GENERIC', 'ERR_JWKS_INVALID', 'ERR_JWKS_TIMEOUT']);
 
 /**
  * Creates the check of logout tokens by the provider's published keys. OpenID Connect Back-Channel Logout 1.0 §2.6.
@@ -39,7 +39,7 @@ export function createLogoutTokenCheck(
 ): LogoutTokenCheck {
   const options = {
     ...identity,
-    algorithms: (algorithms ?? ['RS256']).filter((name) => ASYMMETRIC.test(name)),
+    algorithms: (algorithms ?? ['RS256']).filter((name) => ASYMMETRIC_ALGORITHM.test(name)),
     requiredClaims: ['iat', 'exp'],
     maxTokenAge: MAX_AGE_SECONDS,
     clockTolerance: CLOCK_TOLERANCE_SECONDS,
@@ -47,10 +47,10 @@ export function createLogoutTokenCheck(
   return async (token) => {
     try {
       const { payload, protectedHeader } = await jwtVerify(token, keys, options);
-      if (!TYPES.has(protectedHeader.typ?.toLowerCase())) return { rejection: 'typ' };
+      if (!ACCEPTED_TYPES.has(protectedHeader.typ?.toLowerCase())) return { rejection: 'typ' };
       return readClaims(payload);
     } catch (error) {
-      if (error instanceof errors.JOSEError && !KEY_FAULTS.has(error.code)) {
+      if (error instanceof errors.JOSEError && !KEY_ERROR_CODES.has(error.code)) {
         const claim = 'claim' in error ? ` ${String(error.claim)}` : '';
         return { rejection: error.code + claim };
       }
@@ -75,6 +75,6 @@ function readClaims(claims: JWTPayload): Awaited<ReturnType<LogoutTokenCheck>> {
 }
 
 function isLogoutEvent(events: unknown): boolean {
-  const event = readMember(events, EVENT);
+  const event = readMember(events, LOGOUT_EVENT);
   return typeof event === 'object' && event !== null && !Array.isArray(event);
 }

@@ -6,6 +6,7 @@ import { problem } from '../../errors.ts';
 import { createLogoutTokenCheck, type LogoutTokenCheck } from './logout-tokens.ts';
 import {
   createTransport,
+  describeFailure,
   type MeasureRequest,
   ProviderError,
   toProviderError,
@@ -183,7 +184,7 @@ export function createProvider(config: Config, measure: MeasureRequest) {
         await oidc.tokenRevocation(oauth, token, { token_type_hint: kind });
       }),
 
-    /** Returns the reason of an outage, such as `ECONNREFUSED`, or undefined. Checks the provider at most once a second. */
+    /** Describes an outage of the provider, or returns undefined. Checks the provider at most once a second. */
     findOutage(): Promise<string | undefined> {
       const now = performance.now();
       if (health === undefined || now - health.checkedAt >= HEALTH_MAX_AGE_MS) {
@@ -230,7 +231,7 @@ async function configure(config: Config, transport: oidc.CustomFetch): Promise<C
 async function discover(config: Config, transport: oidc.CustomFetch): Promise<Client> {
   const { IDP_BASE_URL: base, IDP_CLIENT_ID: clientId } = config;
   const isHttpAllowed = base.startsWith('http:');
-  const oauth = await asOutage(
+  const oauth = await reportAsOutage(
     oidc.discovery(new URL(base), clientId, undefined, authenticate(config), {
       [oidc.customFetch]: transport,
       execute: isHttpAllowed ? [oidc.allowInsecureRequests] : [],
@@ -251,8 +252,8 @@ async function discover(config: Config, transport: oidc.CustomFetch): Promise<Cl
   const keys = createKeys(0);
   return {
     oauth,
-    prepareKeys: () => asOutage(keys.fresh ? Promise.resolve() : keys.reload()),
-    verifyIdToken: (token) => asOutage(compactVerify(token, keys)),
+    prepareKeys: () => reportAsOutage(keys.fresh ? Promise.resolve() : keys.reload()),
+    verifyIdToken: (token) => reportAsOutage(compactVerify(token, keys)),
     verifyLogoutToken: createLogoutTokenCheck(createKeys(UNKNOWN_KEY_COOLDOWN_MS), {
       issuer,
       audience: clientId,
@@ -272,7 +273,7 @@ async function rejectUnverifiable(): Promise<never> {
 }
 
 /** Converts an error of discovery or of the keys to `unavailable`, because it does not concern the token. */
-async function asOutage<Result>(work: Promise<Result>): Promise<Result> {
+async function reportAsOutage<Result>(work: Promise<Result>): Promise<Result> {
   return work.catch((error: unknown) => {
     throw new ProviderError('unavailable', toProviderError(error).message);
   });
@@ -292,11 +293,6 @@ async function findOutage(url: string): Promise<string | undefined> {
     await fetch(url, { method: 'HEAD', redirect: 'manual', signal });
     return undefined;
   } catch (error) {
-    if (error instanceof Error && error.name === 'TimeoutError') {
-      return `no answer within ${HEALTH_TIMEOUT_MS / 1000} s`;
-    }
-    // The error of `fetch` has no details; its cause has the system's error code.
-    const { cause } = error as { cause?: NodeJS.ErrnoException };
-    return cause?.code ?? cause?.message ?? 'the connection failed';
+    return describeFailure(error, HEALTH_TIMEOUT_MS);
   }
 }

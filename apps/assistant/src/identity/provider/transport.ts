@@ -179,11 +179,11 @@ function parseObject(text: string): Record<string, unknown> | undefined {
   }
 }
 
-function describeFailure(error: unknown, timeoutMs: number): string {
+/** Describes why a request failed: `could not be reached (ECONNREFUSED)`. The cause of `fetch` has the error code. */
+export function describeFailure(error: unknown, timeoutMs: number): string {
   if (!(error instanceof Error)) return 'could not be called';
   if (error.name === 'TimeoutError') return `did not answer within ${timeoutMs} ms`;
   if (error instanceof RangeError) return error.message;
-  const { cause } = error;
-  const code = cause instanceof Error && 'code' in cause ? String(cause.code) : error.name;
-  return `could not be reached (${code})`;
+  const { code, message = error.name } = (error.cause ?? {}) as NodeJS.ErrnoException;
+  return `could not be reached (${code ?? message})`;
 }
