@@ -431,15 +431,6 @@ test('Ctrl-C cancels an answer in progress; without one it leaves', async () => 
   assert.equal((await terminal.end()).status, 130);
 });
 
-test('a second Ctrl-C leaves before the answer is cancelled', async () => {
-  const terminal = new Terminal([], slowEnv);
-  await terminal.sees(/> $/);
-  terminal.type('Що є?\n');
-  await terminal.sees(/Шукаю/);
-  terminal.type('\u0003\u0003');
-  assert.equal((await terminal.end()).status, 130);
-});
-
 test('Ctrl-C cancels the answer to a single message', { timeout: 60_000 }, async () => {
   const child = spawn(process.execPath, [BIN, 'chat', '--no-browser', 'Що є?'], {
     env: { ...process.env, ...slowEnv },

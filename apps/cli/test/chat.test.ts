@@ -12,7 +12,7 @@ import {
 } from '@oselya/chat-client';
 import { converse } from '../src/chat/converse.ts';
 
-/** A conversation with a client of the test, at a terminal that the test types at. */
+/** Starts a conversation with a fake client and a terminal. */
 function begin(
   client: Partial<ChatClient>,
   {
@@ -47,7 +47,7 @@ const digest = (content: string) => ({
 test('a digest is shown after the answer in progress', async () => {
   const end = Promise.withResolvers<void>();
   const asked = Promise.withResolvers<void>();
-  let hear: ((arrived: ReceivedMessage) => void) | undefined;
+  let onArrived: ((arrived: ReceivedMessage) => void) | undefined;
   async function* answer(): AsyncGenerator<AnswerEvent> {
     const place = { session_id: 's', turn_id: 't' };
     asked.resolve();
@@ -57,8 +57,8 @@ test('a digest is shown after the answer in progress', async () => {
     yield { type: 'message.completed', ...place, seq: 3, message };
   }
   const client = {
-    onArrived: (hearer: (arrived: ReceivedMessage) => void) => {
-      hear = hearer;
+    onArrived: (listener: (arrived: ReceivedMessage) => void) => {
+      onArrived = listener;
     },
     openSession: () =>
       Promise.resolve({ session: { session_id: 's', name: 'Пошук' }, messages: [], answer: null }),
@@ -68,8 +68,8 @@ test('a digest is shown after the answer in progress', async () => {
   const shown = text(stdout);
   stdin.write('Що є?\n');
   await asked.promise;
-  hear?.({ sessionId: 's', message: digest('Нових: 1\u001B[2J') });
-  hear?.({ sessionId: 's2', message: digest('Не тут') });
+  onArrived?.({ sessionId: 's', message: digest('Нових: 1\u001B[2J') });
+  onArrived?.({ sessionId: 's2', message: digest('Не тут') });
   end.resolve();
   stdin.write('/help\n');
   stdin.end();
@@ -88,8 +88,8 @@ test('a conversation whose session cannot be opened ends', async () => {
   await assert.rejects(begin(client, { sessionId: 's', ended }).status, error);
 });
 
-/** What is on the screen once something is there. */
-async function until(stdout: PassThrough, wanted: RegExp): Promise<() => string> {
+/** Waits for a text on the screen. Returns a function that reads the screen. */
+async function waitForText(stdout: PassThrough, wanted: RegExp): Promise<() => string> {
   let screen = '';
   stdout.on('data', (part) => {
     screen += String(part);
@@ -98,7 +98,7 @@ async function until(stdout: PassThrough, wanted: RegExp): Promise<() => string>
   return () => screen;
 }
 
-/** A client whose session `s` is opened with what is still being said in it. */
+/** Creates a client whose session has an answer in progress. */
 const openedWith = (answer: AsyncIterable<AnswerEvent>) =>
   ({
     onArrived: () => undefined,
@@ -142,7 +142,7 @@ test('a user may leave while a session or answer is awaited', async () => {
     ['\u0003\u0003', 130],
   ] as const) {
     const { stdin, stdout, status } = begin(openedWith(endless()), { sessionId: 's' });
-    await until(stdout, /Є дві/);
+    await waitForText(stdout, /Є дві/);
     stdin.write(keys);
     assert.equal(await status, left);
   }
@@ -150,20 +150,17 @@ test('a user may leave while a session or answer is awaited', async () => {
 
 test('a lost answer keeps the conversation, a rejected session ends it', async () => {
   const { stdin, stdout, status } = begin(openedWith(lost()), { sessionId: 's' });
-  await until(stdout, /the answer was lost: retry it[^]*> /);
+  await waitForText(stdout, /the answer was lost: retry it[^]*> /);
   stdin.write('/quit\n');
   assert.equal(await status, 0);
 
-  const error = refusal(404, 'session_not_found');
-  const refused = { onArrived: () => undefined, openSession: () => Promise.reject(error) };
-  await assert.rejects(begin(refused, { sessionId: 's' }).status, error);
+  const error = createRejection(404, 'session_not_found');
+  const rejected = { onArrived: () => undefined, openSession: () => Promise.reject(error) };
+  await assert.rejects(begin(rejected, { sessionId: 's' }).status, error);
 });
 
-/**
- * What `/undo`, given so many times, asks for, and what is shown about it, where steps named `one` and `two` changed the
- * memory before.
- */
-async function undone(times: number, undo: (stepId: string) => ChatError | undefined) {
+/** Undoes changes of two steps, and returns the requests and the printed lines. */
+async function undoChanges(times: number, undo: (stepId: string) => ChatError | undefined) {
   const named = { category: 'wishes', key: 'city\u001B[2J' };
   const steps = [
     { step_id: 'one', changes: [{ ...named, value: 'Київ', previous: 'Львів' }] },
@@ -186,13 +183,13 @@ async function undone(times: number, undo: (stepId: string) => ChatError | undef
     send: () => answer(),
     undo: (...step: string[]) => {
       taken.push(step);
-      const refused = undo(step[1] ?? '');
-      return refused === undefined ? Promise.resolve() : Promise.reject(refused);
+      const rejected = undo(step[1] ?? '');
+      return rejected === undefined ? Promise.resolve() : Promise.reject(rejected);
     },
   } as unknown as ChatClient;
   const { stdin, stdout, status } = begin(client);
   stdin.write('Що є?\n');
-  const screen = await until(stdout, /Добре\.[^]*> /);
+  const screen = await waitForText(stdout, /Добре\.[^]*> /);
   stdin.write(`${'/undo\n'.repeat(times)}/quit\n`);
   assert.equal(await status, 0);
   const lines = stripVTControlCharacters(screen())
@@ -202,13 +199,13 @@ async function undone(times: number, undo: (stepId: string) => ChatError | undef
   return { taken, lines };
 }
 
-/** A refusal of the assistant. */
-const refusal = (status: number, code: string) =>
+/** Creates the error of a rejected request. */
+const createRejection = (status: number, code: string) =>
   new ChatError('rejected', `Nothing: ${code}`, { status, code, title: code });
 
 test('/undo reverts changes of the memory, the latest first', async () => {
-  const { taken, lines } = await undone(3, (step) =>
-    step === 'one' ? refusal(409, 'nothing_to_undo') : undefined,
+  const { taken, lines } = await undoChanges(3, (step) =>
+    step === 'one' ? createRejection(409, 'nothing_to_undo') : undefined,
   );
   assert.deepEqual(taken, [
     ['s', 'two'],
@@ -224,8 +221,8 @@ test('/undo reverts changes of the memory, the latest first', async () => {
 });
 
 test('a temporary failure of /undo keeps the change', async () => {
-  const refusals = [refusal(503, 'unavailable'), refusal(500, 'internal_error')];
-  const { taken, lines } = await undone(4, () => refusals.shift());
+  const rejections = [createRejection(503, 'unavailable'), createRejection(500, 'internal_error')];
+  const { taken, lines } = await undoChanges(4, () => rejections.shift());
   assert.deepEqual(
     taken.map(([, step]) => step),
     ['two', 'two', 'two', 'one'],

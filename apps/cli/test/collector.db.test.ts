@@ -40,7 +40,7 @@ const collector = await startCollector();
 
 type Ended = { status: number | null; lines: string[]; stderr: string };
 
-/** Runs `oselya ingest` in a folder of its own. */
+/** Starts `oselya ingest` in the folder of the test. */
 function begin(args: string[], { url = collector, key = '', input = '', endsInput = true } = {}) {
   const child = spawn(process.execPath, [BIN, 'ingest', ...args], {
     cwd: folder,
@@ -116,8 +116,8 @@ test('records that failed or were invalid earlier are listed, with status 1', as
   }
   const { status, lines } = await ingest(args, { input });
   assert.equal(status, 1);
-  const told = lines.slice(0, 2).map((line) => line.replace(/^line \d: /, ''));
-  assert.deepEqual(told.toSorted(), [
+  const reasons = lines.slice(0, 2).map((line) => line.replace(/^line \d: /, ''));
+  assert.deepEqual(reasons.toSorted(), [
     `was stored before (raw_id ${ids[1]}) and ended failed`,
     `was stored before (raw_id ${ids[2]}) and ended invalid`,
   ]);
@@ -179,7 +179,7 @@ test('Ctrl-C during the last records lets the load finish', async () => {
     requests += 1;
     if (requests === count) {
       child.kill('SIGINT');
-      // The signal is there before the answers are.
+      // The signal arrives before the responses.
       setTimeout(allSent.resolve, 100);
     }
     await allSent.promise;
@@ -223,7 +223,7 @@ test('a temporary failure of the server loses and doubles nothing', async () => 
       headers: { 'content-type': 'application/json', 'idempotency-key': key },
       body: JSON.stringify(body),
     });
-    // The payload is stored, and nobody is told.
+    // The payload is stored, but the client gets no response.
     if (nth === 3) return 'reset';
     return {
       status: answer.status,
@@ -297,7 +297,7 @@ test('--dry-run checks a file without a collector', async () => {
 
 test('a missing API key is reported once, and a key of the scope works', async () => {
   const url = await startCollector({ COLLECTOR_AUTH: 'required' });
-  // Whoever writes into the pipe has nothing more to say for now.
+  // The pipe stays open without further data.
   const piped = { url, input: jsonl(3), endsInput: false };
   const without = await ingest(['-', '--format', 'jsonl', '--source', 'keys'], piped);
   assert.equal(without.status, 1);

@@ -298,18 +298,6 @@ suite('a search', async () => {
     return (await formatResults({ items: [{ listing: { ...listing, ...texts } }] })).split('\n')[0];
   }
 
-  test('a listing is two lines, and the last line counts all', async () => {
-    assert.equal(
-      await formatResults({
-        items: [{ listing, rank: 0.10712 }],
-        total: { value: 3, relation: 'eq' },
-      }),
-      `#7    Затишна квартира біля парку
-      62 000 USD · Львів · 2 rooms · 54,5 m² · rank 0.107
-3 found, 1 shown`,
-    );
-  });
-
   test('a summary or description replaces a missing title', async () => {
     assert.equal(await firstLine({ title: null }), '#7    Двокімнатна квартира.');
     const long = await firstLine({

@@ -127,15 +127,15 @@ suite('samples', () => {
     await until('both reports', () => lines.length === 2);
     assert.deepEqual(lines, [
       'Sending the sample listings: the collector answered 429: No more than 5 a minute. Retrying.',
-      // What is not counted yet is left out.
+      // The counts are missing while one of them is null.
       'The sample listings are processed.',
     ]);
     assert.ok(stored.size > 90);
   });
 
-  const refusals: [name: string, answer: ScriptedResponse, said: string][] = [
+  const rejections: [name: string, answer: ScriptedResponse, said: string][] = [
     [
-      'what the collector does not take',
+      'a rejected payload',
       { status: 409, body: { title: 'No', detail: 'The key is in use.' } },
       'the collector answered 409: The key is in use',
     ],
@@ -145,7 +145,7 @@ suite('samples', () => {
       'the collector answered 429: No more sources: give the command again in 24 hours',
     ],
   ];
-  for (const [name, answer, said] of refusals) {
+  for (const [name, answer, said] of rejections) {
     test(`${name} is reported in a line, and the next start continues`, async () => {
       const { url } = await startCollector((nth) => (nth > 10 ? answer : undefined));
       const { state, lines } = await send(url);
@@ -248,7 +248,7 @@ suite('summary', () => {
 
   test('ignored variables are named with the command to use', () => {
     assert.doesNotMatch(text({}), /Ignored/);
-    const told = text({ ignored: ['IDP_BASE_URL', 'IDP_CLIENT_ID'] });
-    assert.match(told, /Ignored, .*: IDP_BASE_URL, IDP_CLIENT_ID\n.*npx oselya assistant/);
+    const summary = text({ ignored: ['IDP_BASE_URL', 'IDP_CLIENT_ID'] });
+    assert.match(summary, /Ignored, .*: IDP_BASE_URL, IDP_CLIENT_ID\n.*npx oselya assistant/);
   });
 });

@@ -108,29 +108,6 @@ suite('listings', () => {
     assert.deepEqual(no.written, []);
   });
 
-  test('The readings before a failure of the model can still be written', async () => {
-    const error = new Error('The model is away.');
-    const failing = tenListings({
-      onRead(id) {
-        if (id === 8) throw error;
-      },
-    });
-    assert.deepEqual((await runAt(failing)).stopped, { after: 7, error });
-    assert.deepEqual(failing.written, upTo(7));
-  });
-
-  test('A stopped write continues after the last written listing', async () => {
-    const stop = new AbortController();
-    const listings = tenListings({
-      onWrite(id) {
-        if (id === 3) stop.abort();
-      },
-    });
-    const { stopped } = await runAt(listings, { signal: stop.signal });
-    assert.ok(stopped?.after !== undefined && stopped.after < 10);
-    assert.deepEqual(listings.written, upTo(stopped.after));
-  });
-
   test('A failed write continues with the failed listing', async () => {
     const error = new Error('The database is away.');
     for (const yes of [true, false]) {
@@ -154,18 +131,6 @@ suite('listings', () => {
     assert.deepEqual([stopped, questions], [{ after: 4 }, []]);
     const whole = await runAt(tenListings({}));
     assert.deepEqual([whole.stopped, whole.questions], [undefined, ['Write 10 listings?']]);
-  });
-
-  test('Progress is shown on standard error unless every change is printed to a terminal', async () => {
-    const { progress } = await runAt(tenListings({}), { dryRun: true, verbose: true });
-    assert.match(progress, /^10 of 10 listings: 0 would change$/m);
-    const [stdout, stderr] = [Object.assign(new PassThrough(), { isTTY: true }), new PassThrough()];
-    await runAt(tenListings({}), {
-      dryRun: true,
-      verbose: true,
-      context: { print: () => undefined, stdout, stderr },
-    });
-    assert.equal(stderr.read(), null);
   });
 
   test('Each failure is reported with its listing and reason', async () => {

@@ -3,15 +3,14 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, test } from 'node:test';
-import { setTimeout as sleep } from 'node:timers/promises';
-import { atEnd, findFreePort } from '@oselya/testing';
+import { atEnd, findFreePort, until } from '@oselya/testing';
 import { openTestDatabase } from '@oselya/testing/database';
 import { start as startAssistant, type Tables } from '@oselya/assistant';
 import { start as startCollector } from '@oselya/collector';
 import { createLogger } from '@oselya/kit';
 import { sql } from 'kysely';
 
-// The whole way of a listing, from the source to the message, through the two systems as they are.
+// A listing passes both systems, from the source to the digest.
 
 const folder = mkdtempSync(join(tmpdir(), 'oselya-saved-'));
 after(() => rmSync(folder, { recursive: true }));
@@ -22,17 +21,17 @@ const { db } = assistantDatabase;
 
 type Running = { url: string; close: () => Promise<void> };
 
-/** Starts something that ends with the file, or before. */
-async function running(started: Promise<Running>): Promise<Running> {
-  const it = await started;
+/** Closes an app once: in a test, or after the tests. */
+async function closeOnce(started: Promise<Running>): Promise<Running> {
+  const app = await started;
   let closing: Promise<void> | undefined;
-  const close = () => (closing ??= it.close());
+  const close = () => (closing ??= app.close());
   atEnd(close);
-  return { url: it.url, close };
+  return { url: app.url, close };
 }
 
-const collectorOn = (port: string) =>
-  running(
+const startCollectorOn = (port: string) =>
+  closeOnce(
     startCollector(
       {
         DATA_DIR: folder,
@@ -45,8 +44,8 @@ const collectorOn = (port: string) =>
     ),
   );
 
-const assistantOf = (collectorUrl: string) =>
-  running(
+const startAssistantFor = (collectorUrl: string) =>
+  closeOnce(
     startAssistant(
       {
         ASSISTANT_PORT: '0',
@@ -58,19 +57,11 @@ const assistantOf = (collectorUrl: string) =>
     ),
   );
 
-async function until(condition: () => Promise<boolean>): Promise<void> {
-  for (let tries = 0; tries < 600; tries += 1) {
-    if (await condition()) return;
-    await sleep(50);
-  }
-  assert.fail('It did not come true within 30 s');
-}
-
 const port = String(await findFreePort());
-let collector = await collectorOn(port);
-let assistant = await assistantOf(collector.url);
+let collector = await startCollectorOn(port);
+let assistant = await startAssistantFor(collector.url);
 
-async function ask<Shape>(path: string, body?: object): Promise<Shape> {
+async function request<Shape>(path: string, body?: object): Promise<Shape> {
   const response = await fetch(`${collector.url}/api/v1${path}`, {
     ...(body && {
       method: 'POST',
@@ -84,7 +75,7 @@ async function ask<Shape>(path: string, body?: object): Promise<Shape> {
 
 /** Sends a listing and waits until it has been processed. */
 async function ingest(nth: number, facts: object = {}): Promise<number> {
-  const { raw_id: rawId } = await ask<{ raw_id: number }>('/ingest', {
+  const { raw_id: rawId } = await request<{ raw_id: number }>('/ingest', {
     source_slug: 'doshka',
     external_id: `flat-${nth}`,
     title: `Квартира ${nth}`,
@@ -99,7 +90,7 @@ async function ingest(nth: number, facts: object = {}): Promise<number> {
   });
   let listingId: number | null = null;
   await until(async () => {
-    const raw = await ask<{ status: string; listing_id: number | null }>(`/raw/${rawId}`);
+    const raw = await request<{ status: string; listing_id: number | null }>(`/raw/${rawId}`);
     listingId = raw.listing_id;
     return raw.status === 'completed';
   });
@@ -107,8 +98,8 @@ async function ingest(nth: number, facts: object = {}): Promise<number> {
   return listingId;
 }
 
-/** Somebody who is signed in, as far as digests ask, keeps a search in a session of its own. */
-async function keep(name: string, search: object): Promise<string> {
+/** Saves a search in a new session. */
+async function saveSearch(name: string, search: object): Promise<string> {
   const { id: sessionId } = await db
     .insertInto('conversation_sessions')
     .values({ user_id: 'u-olena', profile_id: 'default', name })
@@ -127,7 +118,8 @@ async function keep(name: string, search: object): Promise<string> {
   return sessionId;
 }
 
-async function told(sessionId: string): Promise<number[]> {
+/** Returns the listings of all digests in a session. */
+async function readDigests(sessionId: string): Promise<number[]> {
   const messages = await db
     .selectFrom('conversation_messages')
     .select('content')
@@ -139,12 +131,12 @@ async function told(sessionId: string): Promise<number[]> {
   );
 }
 
-/** Lets the time pass after which the next digests may come, and waits for what they are to tell. */
-async function hears(sessionId: string, ids: readonly number[]): Promise<void> {
+/** Makes digests due, and waits until they contain listings. */
+async function waitForDigests(sessionId: string, ids: readonly number[]): Promise<void> {
   await until(async () => {
     await sql`update saved_searches set told_at = told_at - interval '1 hour'`.execute(db);
-    const heard = await told(sessionId);
-    return ids.every((id) => heard.includes(id));
+    const reported = await readDigests(sessionId);
+    return ids.every((id) => reported.includes(id));
   });
 }
 
@@ -165,13 +157,13 @@ test('each new listing is reported once for each search, over restarts of both s
       address: null,
     })
     .execute();
-  // What is there before the feed is read for the first time is in no digest.
+  // No digest contains listings from before the first reading of the feed.
   await until(async () => {
     const feed = await db.selectFrom('collector_feed').select('cursor').executeTakeFirstOrThrow();
     return feed.cursor !== null;
   });
-  const cheap = await keep('Дешеві', { city: 'Львів', price_max: 15_000 });
-  const words = await keep('З балконом', { query: 'балкон' });
+  const cheap = await saveSearch('Дешеві', { city: 'Львів', price_max: 15_000 });
+  const words = await saveSearch('З балконом', { query: 'балкон' });
 
   const first = await ingest(1);
   const dear = await ingest(2, { price: 20_000 });
@@ -180,33 +172,31 @@ test('each new listing is reported once for each search, over restarts of both s
     title: 'Будинок',
     description: 'Здам будинок у Києві, 90 м², є гараж.',
   });
-  await hears(cheap, [first]);
-  await hears(words, [first, dear]);
+  await waitForDigests(cheap, [first]);
+  await waitForDigests(words, [first, dear]);
 
-  // The collector is down when its listing is to be read.
+  // The collector restarts before its listing is read.
   const late = await ingest(4);
   await collector.close();
-  collector = await collectorOn(port);
-  await hears(cheap, [late]);
+  collector = await startCollectorOn(port);
+  await waitForDigests(cheap, [late]);
 
-  // So is the assistant; and a listing becomes cheaper.
+  // The assistant is down while a listing becomes cheaper.
   await assistant.close();
   const meanwhile = await ingest(5);
   assert.equal(await ingest(2, { price: 14_500 }), dear);
-  assistant = await assistantOf(collector.url);
-  await hears(cheap, [meanwhile, dear]);
-  await hears(words, [late, meanwhile]);
+  assistant = await startAssistantFor(collector.url);
+  await waitForDigests(cheap, [meanwhile, dear]);
+  await waitForDigests(words, [late, meanwhile]);
 
   const last = await ingest(6, { price: 13_000 });
-  await hears(cheap, [last]);
-  await hears(words, [last]);
+  await waitForDigests(cheap, [last]);
+  await waitForDigests(words, [last]);
   const all = [first, dear, late, meanwhile, last];
   for (const session of [cheap, words]) {
-    const heard = await told(session);
-    assert.deepEqual(
-      { sent: 7, heard: heard.toSorted((one, other) => one - other) },
-      { sent: 7, heard: all.toSorted((one, other) => one - other) },
-    );
+    const reported = await readDigests(session);
+    const sort = (ids: readonly number[]) => ids.toSorted((one, other) => one - other);
+    assert.deepEqual(sort(reported), sort(all));
   }
   const digests = await db
     .selectFrom('conversation_messages')

@@ -6,42 +6,31 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, test } from 'node:test';
-import { setTimeout as sleep } from 'node:timers/promises';
 import type { Tables } from '@oselya/collector';
-import { findFreePort } from '@oselya/testing';
+import { findFreePort, until } from '@oselya/testing';
 import { openTestDatabase } from '@oselya/testing/database';
 import { createConstantHandler, constantVector, startModelServer } from '@oselya/model/testing';
 import { sql } from 'kysely';
 
 const BIN = join(import.meta.dirname, '../bin/oselya.js');
 const DIMENSIONS = 16;
-/** By this the server tells the connections of the processes from those of the test. */
-const NAME = 'to-be-terminated';
-/** For jobs in progress: enough for one that is answered at once, on a busy machine too. */
+/** Name by which the server lists the connections of the processes. */
+const APPLICATION_NAME = 'to-be-terminated';
 const SHUTDOWN_SECONDS = 5;
-const PATIENCE_MS = 60_000;
-/** All that a line has of an error. */
+/** Members of a logged error. */
 const LOGGED = new Set(['type', 'message', 'stack', 'code', 'severity', 'cause']);
 
-async function until(what: string, condition: () => boolean | Promise<boolean>): Promise<void> {
-  const deadline = Date.now() + PATIENCE_MS;
-  while (!(await condition())) {
-    if (Date.now() > deadline) assert.fail(`Not within ${PATIENCE_MS} ms: ${what}`);
-    await sleep(10);
-  }
-}
-
-/** A model server that answers nothing about some payloads, and about others when it is told to. */
+/** Starts a model server that never answers about stuck payloads, and late about slow payloads. */
 async function startHeldModel() {
   const { promise: released, resolve: release } = Promise.withResolvers<void>();
   const answer = createConstantHandler({ vectorOf: constantVector(DIMENSIONS) });
   const state = { held: 0 };
   const server = await startModelServer(async (request) => {
-    const asked = JSON.stringify(request.body);
+    const question = JSON.stringify(request.body);
     const isReading = request.path.endsWith('/chat/completions');
-    if (isReading && /slow|stuck/.test(asked)) {
+    if (isReading && /slow|stuck/.test(question)) {
       state.held += 1;
-      if (asked.includes('stuck')) return 'silence';
+      if (question.includes('stuck')) return 'silence';
       await released;
     }
     return answer(request);
@@ -49,27 +38,27 @@ async function startHeldModel() {
   return { ...server, state, release };
 }
 
-/** Runs a role as an operator does, and gathers what it says. */
+/** Starts a role, and collects its output. */
 function run(role: string, env: Record<string, string>) {
   const child: ChildProcess = spawn(process.execPath, [BIN, role], { env });
-  const said = { text: '' };
+  const output = { text: '' };
   for (const stream of [child.stdout, child.stderr]) {
-    stream?.on('data', (chunk: Buffer) => (said.text += chunk.toString()));
+    stream?.on('data', (chunk: Buffer) => (output.text += chunk.toString()));
   }
   const closed = once(child, 'close');
   return {
-    said,
+    output,
     terminate: () => child.kill('SIGTERM'),
     kill: () => child.kill('SIGKILL'),
     exitCode: async (): Promise<unknown> => (await closed)[0],
   };
 }
 
-// The embedded database is within one process.
+// An embedded database has no server connections.
 if (process.env['TEST_DATABASE_URL'] !== undefined) {
   const { db, url = '' } = await openTestDatabase<Tables>();
   const address = new URL(url);
-  address.searchParams.set('application_name', NAME);
+  address.searchParams.set('application_name', APPLICATION_NAME);
   const folder = mkdtempSync(join(tmpdir(), 'oselya-terminated-'));
   after(() => rmSync(folder, { recursive: true }));
   const env = {
@@ -97,7 +86,7 @@ if (process.env['TEST_DATABASE_URL'] !== undefined) {
     };
     const collector = run('collector', settings);
     t.after(collector.kill);
-    const listens = () => /Server listening at (http:[^"]+)/.exec(collector.said.text)?.[1];
+    const listens = () => /Server listening at (http:[^"]+)/.exec(collector.output.text)?.[1];
     await until('the collector to listen', () => listens() !== undefined);
     const ingest = async (names: readonly string[]): Promise<void> => {
       for (const name of names) {
@@ -120,8 +109,8 @@ if (process.env['TEST_DATABASE_URL'] !== undefined) {
     await ingest(['next']);
 
     for (const { terminate } of [collector, worker]) terminate();
-    for (const { said } of [collector, worker]) {
-      await until('it to end', () => said.text.includes('"signal":"SIGTERM"'));
+    for (const { output } of [collector, worker]) {
+      await until('it to end', () => output.text.includes('"signal":"SIGTERM"'));
     }
     for (const base of [listens(), `http://127.0.0.1:${workerPort}`]) {
       const ready = await fetch(`${base}/health/ready`);
@@ -132,11 +121,11 @@ if (process.env['TEST_DATABASE_URL'] !== undefined) {
     const late = await fetch(`${listens()}/api/v1/admin/queue`);
     assert.deepEqual([late.status, late.headers.get('retry-after')], [503, '5']);
     model.release();
-    for (const { exitCode, said } of [collector, worker]) {
-      assert.equal(await exitCode(), 0, said.text);
+    for (const { exitCode, output } of [collector, worker]) {
+      assert.equal(await exitCode(), 0, output.text);
     }
-    for (const [service, { said }] of Object.entries({ collector, worker })) {
-      const services = said.text.match(/(?<="service":")\w+/g);
+    for (const [service, { output }] of Object.entries({ collector, worker })) {
+      const services = output.text.match(/(?<="service":")\w+/g);
       assert.deepEqual([...new Set(services)], [service]);
     }
 
@@ -154,7 +143,7 @@ if (process.env['TEST_DATABASE_URL'] !== undefined) {
     });
     await until('their connections to be closed', async () => {
       const { rows: open } = await sql`
-        select from pg_stat_activity where application_name = ${NAME}`.execute(db);
+        select from pg_stat_activity where application_name = ${APPLICATION_NAME}`.execute(db);
       return open.length === 0 && (await model.connections()) === 0;
     });
   });
@@ -168,18 +157,20 @@ if (process.env['TEST_DATABASE_URL'] !== undefined) {
       DEV_IDP_PORT: String(await findFreePort()),
     };
     for (const role of ['assistant', 'collector', 'dev']) {
-      const { said, kill, exitCode } = run(role, settings);
+      const { output, kill, exitCode } = run(role, settings);
       t.after(kill);
       await until(`${role} to wait for notifications`, async () => {
         const { rows } = await sql`
           select from pg_stat_activity
-          where application_name = ${NAME} and state = 'idle' and query like 'listen%'`.execute(db);
+          where application_name = ${APPLICATION_NAME} and state = 'idle' and query like 'listen%'`.execute(
+          db,
+        );
         return rows.length > 0;
       });
       await sql`select pg_terminate_backend(pid) from pg_stat_activity
-        where application_name = ${NAME}`.execute(db);
+        where application_name = ${APPLICATION_NAME}`.execute(db);
       const lines = () =>
-        said.text.split('\n').filter((line) => line.includes('a database connection broke'));
+        output.text.split('\n').filter((line) => line.includes('a database connection broke'));
       await until(`${role} to notice`, () => lines().length > 0);
       kill();
       await exitCode();
@@ -191,7 +182,7 @@ if (process.env['TEST_DATABASE_URL'] !== undefined) {
         );
       }
       assert.match(lines().join(''), /"code":"57P01","severity":"FATAL"/);
-      assert.doesNotMatch(said.text, /secretKey|processID|connectionParameters|"query"/);
+      assert.doesNotMatch(output.text, /secretKey|processID|connectionParameters|"query"/);
     }
   });
 }

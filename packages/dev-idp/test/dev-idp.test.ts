@@ -320,14 +320,14 @@ async function startWithReceiver(t: TestContext) {
 
 type Form = Record<string, string> | [string, string][];
 
-/** Sends a form as a browser does from the provider's own page. */
+/** Sends a form like a page of the provider. */
 function post(issuer: string, path: string, form: Form = {}, headers = {}): Promise<Response> {
   const own = { origin: issuer, 'sec-fetch-site': 'same-origin', ...headers };
   const body = new URLSearchParams(form);
   return new Browser().fetch(`${issuer}/control/${path}`, { method: 'POST', headers: own, body });
 }
 
-/** Sends a form, and returns the page that its answer leads to. */
+/** Sends a form, and returns the page after its redirect. */
 async function submit(issuer: string, path: string, form: Form = {}): Promise<string> {
   const answer = await post(issuer, path, form);
   assert.equal(answer.status, 303, await answer.text());

@@ -41,12 +41,12 @@ export function storeFileFor(t: TestContext): string {
 
 /** Sends a request on a new connection, because providers restart on the same port. */
 export function send(url: string | URL, init: RequestInit = {}): Promise<Response> {
-  // Browsers get errors as pages.
+  // Only a browser would get errors as pages.
   const headers = { accept: '*/*', ...Object.fromEntries(new Headers(init.headers)) };
   return new Browser().fetch(url, { ...init, headers });
 }
 
-/** The answer of the token endpoint. */
+/** Response of the token endpoint. */
 export type Tokens = {
   access_token: string;
   refresh_token: string;
@@ -54,7 +54,7 @@ export type Tokens = {
   id_token: string;
 };
 
-/** Creates an authorization request as the assistant sends it, and its verifier. */
+/** Creates an authorization request of the assistant, and its verifier. */
 export function authorization(issuer: string, changes: Record<string, string | undefined> = {}) {
   const verifier = randomBytes(32).toString('base64url');
   const url = new URL('/oauth/authorize', issuer);
@@ -75,7 +75,7 @@ export function authorization(issuer: string, changes: Record<string, string | u
   return { url, verifier };
 }
 
-/** Begins a sign-in, and returns the address of the page with the accounts. */
+/** Begins a sign-in, and returns the URL of the page with the accounts. */
 export async function openPicker(
   issuer: string,
   browser: Browser,
@@ -84,7 +84,7 @@ export async function openPicker(
   return getRedirectTarget(await browser.get(url));
 }
 
-/** Picks an account on that page, and returns the callback of the application. */
+/** Chooses an account, and returns the callback of the application. */
 export async function pick(browser: Browser, picker: URL, form: Record<string, string>) {
   const resume = getRedirectTarget(await browser.post(picker, form));
   return getRedirectTarget(await browser.get(resume));
@@ -100,7 +100,7 @@ export function postAsClient(issuer: string, path: string, form: Record<string, 
   });
 }
 
-/** Begins a sign-in and picks the account, up to the callback with its code. */
+/** Signs in up to the callback with its code. */
 export async function signInToCode(issuer: string, sub = 'u-olena', browser = new Browser()) {
   const { url, verifier } = authorization(issuer);
   const picker = await openPicker(issuer, browser, url);
@@ -131,7 +131,7 @@ export function userInfo(issuer: string, { access_token }: Tokens): Promise<Resp
   return send(new URL('/oauth/userinfo', issuer), { headers });
 }
 
-/** Parses the tokens of a successful answer. */
+/** Parses the tokens of a successful response. */
 export async function tokensOf(response: Response): Promise<Tokens> {
   const body = await response.text();
   assert.equal(response.status, 200, body);
@@ -139,13 +139,13 @@ export async function tokensOf(response: Response): Promise<Tokens> {
   return tokens;
 }
 
-/** Returns status and OAuth error of an answer. */
+/** Returns status and OAuth error of a response. */
 export async function errorOf(response: Response): Promise<[number, string]> {
   const body: { error: string } = JSON.parse(await response.text());
   return [response.status, body.error];
 }
 
-/** Asserts that neither token of a sign-in is accepted any more. */
+/** Asserts that both tokens of a sign-in are invalid. */
 export async function assertEnded(issuer: string, tokens: Tokens): Promise<void> {
   assert.deepEqual(await errorOf(await userInfo(issuer, tokens)), [401, 'invalid_token']);
   assert.deepEqual(await errorOf(await refresh(issuer, tokens)), [400, 'invalid_grant']);
@@ -153,7 +153,7 @@ export async function assertEnded(issuer: string, tokens: Tokens): Promise<void>
 
 export const SECRET = 'таємниця для двох';
 
-/** Starts a receiver of webhooks. It answers with the script, then with 200. */
+/** Starts a receiver of webhooks. It plays the script, then responds with 200. */
 export async function startReceiver(script: (number | 'silence')[] = []) {
   const steps = [...script];
   const server = await startServer((): ScriptedResponse => {

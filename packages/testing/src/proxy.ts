@@ -17,8 +17,6 @@ export type Proxy = {
   cut: () => void;
   /** Silently drops all data of the open connections, like a NAT after a timeout. Later connections work. */
   silence: () => void;
-  /** Resets the silent connections, like an expired TCP keep-alive. */
-  forget: () => void;
   /** Pauses or resumes all data, like a stopped server process. Connections are still accepted. */
   freeze: (isFrozen: boolean) => void;
   close: () => Promise<void>;
@@ -52,8 +50,8 @@ export async function startProxy(target: string | URL): Promise<Proxy> {
     });
   }
 
-  function end(chosen: Iterable<Connection>): void {
-    for (const { near, far } of chosen) {
+  function cut(): void {
+    for (const { near, far } of connections) {
       near.resetAndDestroy();
       far.resetAndDestroy();
     }
@@ -75,11 +73,10 @@ export async function startProxy(target: string | URL): Promise<Proxy> {
     url: url.href.replace(/\/$/, ''),
     way,
     connections: () => connections.size,
-    cut: () => end(connections),
+    cut,
     silence() {
       for (const connection of connections) connection.isSilent = true;
     },
-    forget: () => end([...connections].filter(({ isSilent }) => isSilent)),
     freeze(isFreezing) {
       isFrozen = isFreezing;
       for (const socket of [...connections].flatMap(({ near, far }) => [near, far])) {
@@ -89,7 +86,7 @@ export async function startProxy(target: string | URL): Promise<Proxy> {
     },
     async close() {
       if (!server.listening) return;
-      end(connections);
+      cut();
       server.close();
       await once(server, 'close');
     },

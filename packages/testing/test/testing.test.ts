@@ -20,7 +20,7 @@ import { imageFile } from '../src/pglite-images.ts';
 
 const CHILD = join(import.meta.dirname, 'child.ts');
 
-test('a wait gives the result of its condition, and names what never came', async () => {
+test('until returns the result of its condition, and names an unmet condition', async () => {
   let checks = 0;
   assert.equal(await until('three', () => (checks += 1) === 3 && checks), 3);
   await assert.rejects(
@@ -33,7 +33,7 @@ test('a wait gives the result of its condition, and names what never came', asyn
   );
 });
 
-test('a server answers as the test says, and keeps the requests', async () => {
+test('a server plays its script and records the requests', async () => {
   const answers: ScriptedResponse[] = [{ status: 201, body: { made: true } }, 'reset', 'cut'];
   const server = await startServer(() => answers.shift() ?? 'silence');
   const response = await fetch(server.url, { method: 'POST', body: '{"a":1}' });

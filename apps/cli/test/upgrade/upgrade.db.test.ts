@@ -6,7 +6,7 @@ import { after, test } from 'node:test';
 import * as assistant from '@oselya/assistant';
 import * as collector from '@oselya/collector';
 import { migrate } from '@oselya/db';
-import { atEnd } from '@oselya/testing';
+import { atEnd, until } from '@oselya/testing';
 import { openTestDatabase } from '@oselya/testing/database';
 import { createLogger } from '@oselya/kit';
 import { sql } from 'kysely';
@@ -27,7 +27,7 @@ for (const [component, last] of Object.entries(LAST)) {
   const variables = { embedding_dimensions: DIMENSIONS };
   await migrate(database, { component, folder: join(folder, component), variables });
 }
-/** Disables or enables the triggers: the rows are complete, and triggers must not add others. */
+/** Disables or enables the triggers, which would add rows. */
 async function setTriggers(state: 'disable' | 'enable'): Promise<void> {
   const tables = await sql<{ name: string }>`
     select relname as name from pg_class
@@ -75,12 +75,10 @@ type Raw = { id: number; status: string; listing_id: number };
 
 test('a pending payload of the earlier version is processed', async () => {
   const waiting = `select id, status, listing_id from raw_data where external_id = 'waiting'`;
-  let [raw] = await query<Raw>(waiting);
-  for (let tries = 0; tries < 600 && raw?.status !== 'completed'; tries += 1) {
-    await new Promise((resolve) => setTimeout(resolve, 100));
-    [raw] = await query<Raw>(waiting);
-  }
-  assert.equal(raw?.status, 'completed');
+  const raw = await until('the payload', async () => {
+    const [row] = await query<Raw>(waiting);
+    return row?.status === 'completed' && row;
+  });
   const listing = await request<Record<string, unknown>>(`/listings/${raw.listing_id}`);
   assert.deepEqual(
     [listing['city'], listing['rooms'], listing['price'], listing['year_built']],
