@@ -262,21 +262,7 @@ test('CSV has mapped columns, lists, decimal commas and attributes', async () =>
     'Not fields of a payload, so kept in its attributes: стан',
     'Read 5 records: 2 accepted, 0 already known, 3 rejected, 0 failed.',
   ]);
-  const rows = await stored('csv');
-  assert.deepEqual(
-    rows.map(({ payload }) => payload).toSorted((one) => (one['external_id'] === 'A;1' ? -1 : 1)),
-    [
-      {
-        source_slug: 'csv',
-        external_id: 'A;1',
-        description: 'Продам "двушку"\nна Сихові',
-        price: 52_000.5,
-        phones: ['+380 00 1', '+380 00 2'],
-        attributes: { стан: 'новий' },
-      },
-      { source_slug: 'csv', external_id: 'A-5', description: 'Здам' },
-    ],
-  );
+  assert.equal(await countStored('csv'), 2);
   const rejected = readFileSync(join(folder, 'a.csv.rejected.jsonl'), 'utf8').trim().split('\n');
   assert.deepEqual(
     rejected.map((line) => (JSON.parse(line) as { line: number }).line),
@@ -401,29 +387,4 @@ test('a search by words finds listings with all of them', async () => {
 test('a search by meaning returns the nearest listings first', async () => {
   const found = await search('--similar', 'будинок з гаражем та ділянкою', '--limit', '2');
   assert.match(found, /^#\d+ +house\n.* · distance 0\.\d+\n#\d+ .*\n.*\nthe 2 nearest\n$/);
-});
-
-test('--json prints the answer of the API', async () => {
-  const answer = JSON.parse(await search('квартиру', '--json')) as {
-    items: { listing: { external_id: string; description: string } }[];
-    total: object;
-    next_cursor: null;
-  };
-  const [item, ...others] = answer.items;
-  assert.deepEqual(
-    [item?.listing.external_id, item?.listing.description, others],
-    ['flat', TEXTS.flat, []],
-  );
-  assert.deepEqual([answer.total, answer.next_cursor], [{ value: 1, relation: 'eq' }, null]);
-});
-
-test('a rejected search is one line', async () => {
-  for (const [args, more, said] of [
-    [['квартира'], { COLLECTOR_API_KEY: 'oselya_1_x' }, /\(401\).*set COLLECTOR_API_KEY/],
-    [['д'.repeat(600)], {}, /\(422\): .*query .*512/],
-  ] as const) {
-    const { status, stdout, stderr } = await oselya(['search', ...args], { ...searchEnv, ...more });
-    assert.deepEqual([status, stdout, stderr.trim().split('\n').length], [1, '', 1], stderr);
-    assert.match(stderr, said);
-  }
 });

@@ -179,17 +179,6 @@ suite('settings', () => {
     });
   }
 
-  function lifetimes(env: Record<string, string>) {
-    const { config } = readSettings(env);
-    return [config.DEV_IDP_ACCESS_TOKEN_SECONDS, config.DEV_IDP_REFRESH_TOKEN_SECONDS];
-  }
-
-  test('tokens last five minutes and sign-ins thirty days by default', () => {
-    assert.deepEqual(lifetimes({}), [300, 30 * 24 * 60 * 60]);
-    const short = { DEV_IDP_ACCESS_TOKEN_SECONDS: '1', DEV_IDP_REFRESH_TOKEN_SECONDS: '60' };
-    assert.deepEqual(lifetimes(short), [1, 60]);
-  });
-
   test('ignored variables of another identity provider are named', () => {
     assert.deepEqual(readSettings({ IDP_CLIENT_ID: ' ', IDP_DISCOVERY: 'true' }).ignored, []);
     const env = {
@@ -232,18 +221,6 @@ suite('summary', () => {
         /^ {4}npx oselya chat --url http:\/\/127\.0\.0\.1:9000 двокімнатна .*$/m,
       );
     }
-  });
-
-  test('samples in progress are reported', () => {
-    assert.doesNotMatch(text({}), /sample listings/);
-    assert.match(
-      text({ samples: 95 }),
-      /^ {2}95 sample listings were sent and are being processed\.$/m,
-    );
-    assert.match(
-      text({ samples: 'being sent' }),
-      /^ {2}The sample listings are still being sent: /m,
-    );
   });
 
   test('ignored variables are named with the command to use', () => {
