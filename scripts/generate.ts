@@ -8,8 +8,8 @@ import * as assistant from '@oselya/assistant';
 import * as collector from '@oselya/collector';
 import { connect } from '@oselya/db';
 import { CONFIG_SCHEMA } from '@oselya/inventory';
-import { collectorTypes } from './generate/collector-types.ts';
-import { errorsPage } from './generate/errors-page.ts';
+import { generateCollectorTypes } from './generate/collector-types.ts';
+import { formatErrorsPage } from './generate/errors-page.ts';
 import { dumpSchema } from './generate/schema-dump.ts';
 
 const ROOT = join(import.meta.dirname, '..');
@@ -24,10 +24,13 @@ const files = new Map<string, string>([
   ['docs/openapi/assistant.json', json(await assistant.openapi())],
   ['docs/asyncapi/assistant.json', json(await assistant.asyncapi())],
   ['docs/openapi/collector.json', json(collectorDocument)],
-  ['apps/assistant/src/collector/generated/openapi.ts', collectorTypes(collectorDocument)],
+  ['apps/assistant/src/collector/generated/openapi.ts', generateCollectorTypes(collectorDocument)],
   ['docs/schema.sql', await dumpSchema(database.pool)],
   ['packages/inventory/inventory.config.schema.json', json(CONFIG_SCHEMA)],
-  ['docs/errors.md', errorsPage({ assistant: assistant.errors, collector: collector.errors })],
+  [
+    'docs/errors.md',
+    formatErrorsPage({ assistant: assistant.errors, collector: collector.errors }),
+  ],
 ]);
 await database.close();
 

@@ -17,7 +17,7 @@ type Entries = Record<string, Record<string, Record<string, string[]>>>;
 export type Row = { page: string; heading: string; text: string; tests: string[] };
 
 /** Returns the rows of the tables under the headings of a page that describe behavior. */
-export function rowsOf(markdown: string): { heading: string; text: string }[] {
+export function parseRows(markdown: string): { heading: string; text: string }[] {
   const rows: { heading: string; text: string }[] = [];
   let heading = '';
   let isHead = true;
@@ -34,20 +34,20 @@ export function rowsOf(markdown: string): { heading: string; text: string }[] {
 }
 
 /** Finds the files of tests by the names of the tests. */
-export function testFiles(): (name: string) => string[] {
+export function createTestFinder(): (name: string) => string[] {
   const glob = '{apps,packages}/*/test/**/*.{test,start,browser,soak}.ts';
   const texts = globSync(glob, { cwd: ROOT }).map((file) => [file, read(file)] as const);
   return (name) => texts.filter(([, text]) => text.includes(name)).map(([file]) => file);
 }
 
 /** Returns every row with its tests, and the entries that fit no row. */
-export function specCoverage(): { rows: Row[]; unused: string[] } {
+export function readSpecCoverage(): { rows: Row[]; unused: string[] } {
   const entries = JSON.parse(read('docs/reference/spec-coverage.json')) as Entries;
   const rows: Row[] = [];
   const unused: string[] = [];
   for (const [page, headings] of Object.entries(entries)) {
     const isPage = page.endsWith('.md');
-    const listed = isPage ? rowsOf(read(join('docs/reference', page))) : [];
+    const listed = isPage ? parseRows(read(join('docs/reference', page))) : [];
     if (!isPage) {
       for (const [heading, tests] of Object.entries(headings)) {
         rows.push(
@@ -73,9 +73,9 @@ export function specCoverage(): { rows: Row[]; unused: string[] } {
 }
 
 if (import.meta.main) {
-  const filesOf = testFiles();
-  for (const { page, heading, text, tests } of specCoverage().rows) {
+  const findFiles = createTestFinder();
+  for (const { page, heading, text, tests } of readSpecCoverage().rows) {
     process.stdout.write(`${page} ${heading}\n  ${text.slice(0, 110)}\n`);
-    for (const test of tests) process.stdout.write(`    ${filesOf(test).join(', ')}: ${test}\n`);
+    for (const test of tests) process.stdout.write(`    ${findFiles(test).join(', ')}: ${test}\n`);
   }
 }

@@ -8,7 +8,7 @@ const resolve = createRequire(
 ).resolve;
 
 /** Returns the types of the collector's API, for the assistant's client. */
-export function collectorTypes(document: object): string {
+export function generateCollectorTypes(document: object): string {
   const command = join(dirname(resolve('openapi-typescript/package.json')), 'bin/cli.js');
   // Values with a default are optional in requests.
   const types = execFileSync(process.execPath, [command, '--default-non-nullable=false'], {

@@ -8,7 +8,7 @@ made by \`npm run generate\` from the error tables in the code.
 `;
 
 /** Returns the page of all errors, from the error table of each service. */
-export function errorsPage(tables: Record<string, Record<string, ErrorDefinition>>): string {
+export function formatErrorsPage(tables: Record<string, Record<string, ErrorDefinition>>): string {
   const sections = Object.entries(tables).map(([service, table]) => {
     const rows = Object.entries(table)
       .toSorted(([a, x], [b, y]) => x.status - y.status || a.localeCompare(b))

@@ -1,8 +1,10 @@
 // Prints the expressions of the dashboards as recording rules: promtool checks rules only.
 
-import { DASHBOARDS, expressionsOf, readDashboard } from './dashboards.ts';
+import { DASHBOARDS, listExpressions, readDashboard } from './dashboards.ts';
 
 const boards = await Promise.all(DASHBOARDS.map(readDashboard));
-const rules = boards.flatMap(expressionsOf).map((expr, n) => ({ record: `dashboard:${n}`, expr }));
+const rules = boards
+  .flatMap(listExpressions)
+  .map((expr, n) => ({ record: `dashboard:${n}`, expr }));
 // JSON is YAML.
 process.stdout.write(`${JSON.stringify({ groups: [{ name: 'dashboards', rules }] }, null, 2)}\n`);

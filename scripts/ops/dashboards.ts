@@ -30,7 +30,7 @@ export async function readDashboard(name: (typeof DASHBOARDS)[number]): Promise<
 }
 
 /** Returns the expressions of a dashboard, with an interval where Grafana inserts one. */
-export function expressionsOf({ panels }: Dashboard): string[] {
+export function listExpressions({ panels }: Dashboard): string[] {
   return panels
     .flatMap(({ targets = [] }) => targets)
     .map(({ expr }) => expr.replaceAll('$__rate_interval', '5m'));

@@ -5,12 +5,12 @@ import { test } from 'node:test';
 import * as assistant from '@oselya/assistant';
 import { clientConfig, devConfig } from '@oselya/cli/config';
 import * as collector from '@oselya/collector';
-import { errorsPage } from '../generate/errors-page.ts';
+import { formatErrorsPage } from '../generate/errors-page.ts';
 
 const docs = (name: string) => readFile(join(import.meta.dirname, '../../docs', name), 'utf8');
 
 test('docs/errors.md matches the error tables', async () => {
-  const page = errorsPage({ assistant: assistant.errors, collector: collector.errors });
+  const page = formatErrorsPage({ assistant: assistant.errors, collector: collector.errors });
   assert.equal(await docs('errors.md'), page);
 });
 

@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { test } from 'node:test';
 import * as assistant from '@oselya/assistant';
 import * as collector from '@oselya/collector';
-import { DASHBOARDS, expressionsOf, type Panel, readDashboard } from '../ops/dashboards.ts';
+import { DASHBOARDS, listExpressions, type Panel, readDashboard } from '../ops/dashboards.ts';
 
 const ROOT = join(import.meta.dirname, '../..');
 const text = (path: string) => readFile(join(ROOT, path), 'utf8');
@@ -28,7 +28,7 @@ test('dashboards and alerts use metrics that exist', async () => {
     ...seriesOf(await assistant.metrics()),
     ...seriesOf(await collector.metrics()),
   ]);
-  const expressions = [...alerts.split('\n'), ...boards.flatMap(expressionsOf)];
+  const expressions = [...alerts.split('\n'), ...boards.flatMap(listExpressions)];
   const named = new Set(expressions.flatMap(metricsIn));
   assert.ok(named.size > 25, `${named.size} metrics are named`);
   assert.deepEqual(
@@ -38,7 +38,7 @@ test('dashboards and alerts use metrics that exist', async () => {
 });
 
 test('the dashboards show every metric of the platform', async () => {
-  const shown = new Set(boards.flatMap(expressionsOf).flatMap(metricsIn));
+  const shown = new Set(boards.flatMap(listExpressions).flatMap(metricsIn));
   const pages = [await assistant.metrics(), await collector.metrics()];
   const own = pages
     .flatMap((page) => [...page.matchAll(/^# TYPE ((?:assistant|collector)_\w+) /gm)])

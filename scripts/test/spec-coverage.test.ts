@@ -1,16 +1,16 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { rowsOf, specCoverage, testFiles } from '../spec-coverage.ts';
+import { parseRows, readSpecCoverage, createTestFinder } from '../spec-coverage.ts';
 
-const { rows, unused } = specCoverage();
+const { rows, unused } = readSpecCoverage();
 
 test('every row of the specifications and pitfalls names a test that exists', () => {
-  const filesOf = testFiles();
+  const findFiles = createTestFinder();
   const missing = rows.flatMap(({ page, heading, text, tests }) => {
     const row = `${page}, ${heading}: ${text.slice(0, 80)}`;
     if (tests.length === 0) return [`${row} has no test`];
     return tests
-      .filter((name) => filesOf(name).length === 0)
+      .filter((name) => findFiles(name).length === 0)
       .map((name) => `${row} names no test: ${name}`);
   });
   assert.deepEqual(missing, []);
@@ -24,7 +24,7 @@ test('every entry fits a row', () => {
 test('rows are read from tables', () => {
   const table = '## Limits\n\n| Limit | Value |\n| --- | --- |\n| a  | 1 |\n| b | 2 |\n';
   assert.deepEqual(
-    rowsOf(table).map(({ text }) => text),
+    parseRows(table).map(({ text }) => text),
     ['| a | 1 |', '| b | 2 |'],
   );
 });

@@ -3,7 +3,7 @@ import { resolve } from 'node:path';
 import type { Readable, Writable } from 'node:stream';
 import type { ConnectOptions, Database } from '@oselya/db';
 import { Command, type ErrorOptions, type HelpContext, InvalidArgumentError } from 'commander';
-import { oneLine } from './terminal.ts';
+import { sanitizeLine } from './terminal.ts';
 
 /** Output stream of a command. `isTTY` is true for a terminal. */
 export type Output = Writable & { isTTY?: boolean };
@@ -35,7 +35,7 @@ export class OneLineCommand extends Command {
   }
 
   override error(message: string, options?: ErrorOptions): never {
-    const text = oneLine(message)
+    const text = sanitizeLine(message)
       .replace(/^error: /, '')
       .replace(/\.$/, '');
     return super.error(`oselya: ${text}: see ${this.path()} --help`, options);

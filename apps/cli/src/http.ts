@@ -1,7 +1,7 @@
 import { Type } from 'typebox';
 import { Value } from 'typebox/value';
 import { CommandError } from './command.ts';
-import { oneLine } from './terminal.ts';
+import { sanitizeLine } from './terminal.ts';
 
 const TIMEOUT_MS = 60_000;
 
@@ -75,7 +75,7 @@ export function parseProblem(body: unknown): { title: string; text: string } | u
   if (!Value.Check(problemSchema, body)) return undefined;
   const { title, detail = title, errors = [] } = body;
   const rules = errors.map(({ path, message }) => `${path} ${message}`).join('; ');
-  return { title: oneLine(title), text: oneLine(rules || detail) };
+  return { title: sanitizeLine(title), text: sanitizeLine(rules || detail) };
 }
 
 /** URL and API key of a collector. */

@@ -2,12 +2,12 @@
 const UNSAFE = /[\p{Cc}\p{Cs}\u061C\u200E\u200F\u202A-\u202E\u2066-\u2069]/gu;
 
 /** Returns untrusted text as one line that is safe to print. */
-export function oneLine(text: string): string {
+export function sanitizeLine(text: string): string {
   return text.replace(/\s+/gu, ' ').replace(UNSAFE, '').trim();
 }
 
 /** Returns untrusted text of several lines that is safe to print. */
-export function printableText(text: string): string {
+export function sanitizeText(text: string): string {
   return text.replace(UNSAFE, (character) => (/[\n\t]/.test(character) ? character : ''));
 }
 
@@ -18,7 +18,7 @@ const UNSAFE_IN_JSON = /[\u007F-\u009F\u061C\u200E\u200F\u2028-\u202E\u2066-\u20
  * Formats a value as JSON and escapes characters that would affect a terminal.
  * @param indent Spaces of indentation. 0 formats one line.
  */
-export function printableJson(value: unknown, indent = 2): string {
+export function formatJson(value: unknown, indent = 2): string {
   return JSON.stringify(value, null, indent).replace(
     UNSAFE_IN_JSON,
     (character) => `\\u${character.charCodeAt(0).toString(16).padStart(4, '0')}`,

@@ -19,7 +19,7 @@ import { parseSourceSlug } from '../src/command.ts';
 import { describeReport } from '../src/commands/assign-legacy.ts';
 import { formatResults } from '../src/commands/search.ts';
 import { showProgress } from '../src/progress.ts';
-import { oneLine, printableJson } from '../src/terminal.ts';
+import { sanitizeLine, formatJson } from '../src/terminal.ts';
 import { oselya } from './support/oselya.ts';
 
 /** Data folder that no command creates. */
@@ -385,20 +385,23 @@ suite('terminal', () => {
   });
 
   test('control characters are removed from a line', () => {
-    assert.equal(oneLine('\u001B[2JДім\r\n у\u202E Львові\u009B1m\u0000 '), '[2JДім у Львові1m');
+    assert.equal(
+      sanitizeLine('\u001B[2JДім\r\n у\u202E Львові\u009B1m\u0000 '),
+      '[2JДім у Львові1m',
+    );
     fc.assert(
       fc.property(texts, (text) => {
-        assert.ok(!hasUnsafe(oneLine(text)));
-        assert.ok(!oneLine(text).includes('\n'));
+        assert.ok(!hasUnsafe(sanitizeLine(text)));
+        assert.ok(!sanitizeLine(text).includes('\n'));
       }),
     );
   });
 
   test('printed JSON escapes control characters', () => {
-    assert.equal(printableJson({ a: '\u009B' }), '{\n  "a": "\\u009b"\n}');
+    assert.equal(formatJson({ a: '\u009B' }), '{\n  "a": "\\u009b"\n}');
     fc.assert(
       fc.property(texts, (text) => {
-        const json = printableJson({ text });
+        const json = formatJson({ text });
         assert.ok(!hasUnsafe(json));
         assert.deepEqual(JSON.parse(json), { text });
       }),

@@ -463,7 +463,7 @@ suite('load', () => {
       rows: [
         ...createRows(4),
         createRow(5, { price: '52.000\u001B[2J', rooms: -1 }),
-        { line: 6, end: 6, reason: 'is not JSON', found: '{' },
+        { line: 6, end: 6, reason: 'is not JSON', text: '{' },
         createRow(7),
         createRow(8, { price: '52.000' }),
         createRow(9, { external_id: 1e21 }),

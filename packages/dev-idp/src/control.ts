@@ -3,7 +3,7 @@ import formBody from '@fastify/formbody';
 import { html, type Html, isCrossSiteChange } from '@oselya/kit';
 import type { FastifyError, FastifyInstance, FastifyReply } from 'fastify';
 import { type Accounts, type DevAccess, type DevAccount, PERMISSIONS, ROLES } from './accounts.ts';
-import { goToApplication, createMessagePage, createPage, sendPage } from './pages.ts';
+import { createApplicationLink, createMessagePage, createPage, sendPage } from './pages.ts';
 import type { Artifacts } from './store.ts';
 import type { WebhookDelivery, Webhooks } from './webhooks.ts';
 
@@ -185,7 +185,7 @@ function createControlPage({ accounts, webhooks, redirectUris }: ControlOptions,
       Sample accounts without passwords, on this machine alone. Changes hold at once, and the
       application gets a signed webhook for each.
     </p>
-    ${goToApplication(redirectUris)} ${noticeBox ?? null}
+    ${createApplicationLink(redirectUris)} ${noticeBox ?? null}
     ${list.map((account, index) => formatAccount(account, `account-${index + 1}`))}
     <section aria-labelledby="everybody">
       <h2 id="everybody">Everybody</h2>

@@ -7,7 +7,7 @@ import type { DevAccount } from './accounts.ts';
 type Page = { html: string; headers: Record<string, string> };
 
 /** Favicon: a key. */
-export const icon = `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 32 32">
+export const FAVICON = `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 32 32">
   <rect width="32" height="32" rx="7" fill="#1f5fbf"/>
   <g fill="none" stroke="#fff" stroke-width="3" stroke-linecap="round" stroke-linejoin="round">
     <circle cx="11.5" cy="20.5" r="4.5"/><path d="M15 17l8-8m-3 3 3 3"/></g></svg>`;
@@ -83,7 +83,7 @@ export function createPage(title: string, body: Html, redirectUris: readonly str
 }
 
 /** Renders a link to the application, where a sign-in starts. */
-export function goToApplication([redirectUri]: readonly string[]): Html {
+export function createApplicationLink([redirectUri]: readonly string[]): Html {
   const home = redirectUri === undefined ? '' : new URL('/', redirectUri).href;
   return html`<p><a href="${home}">Go to the application</a> and sign in from there.</p>`;
 }
@@ -119,7 +119,7 @@ export function createMessagePage(
   return createPage(
     title,
     html`<p>${text}</p>
-      ${goToApplication(uris)}`,
+      ${createApplicationLink(uris)}`,
     uris,
   );
 }

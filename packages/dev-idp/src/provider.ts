@@ -22,7 +22,7 @@ export type ProviderOptions = {
 };
 
 /** Returns the path of the page for an interaction. */
-export const interactionPath = (uid: string): string => `/interaction/${uid}`;
+export const getInteractionPath = (uid: string): string => `/interaction/${uid}`;
 
 /**
  * Creates an oidc-provider with the paths, scopes and responses of Contract 3, Identity provider.
@@ -119,7 +119,7 @@ function createConfiguration(options: ProviderOptions): Configuration {
       return { accountId: sub, claims };
     },
     interactions: {
-      url: (_ctx, interaction) => interactionPath(interaction.uid),
+      url: (_ctx, interaction) => getInteractionPath(interaction.uid),
       policy: createPolicy(),
     },
     loadExistingGrant: createGrant,

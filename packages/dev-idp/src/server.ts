@@ -5,8 +5,8 @@ import Fastify, { type FastifyInstance, type FastifyRequest } from 'fastify';
 import { errors, type InteractionResults, type Provider } from 'oidc-provider';
 import { type Accounts, createAccounts, type DevAccount } from './accounts.ts';
 import { type Changes, registerControlRoutes, createChanges } from './control.ts';
-import { icon, createMessagePage, createPickerPage, sendPage } from './pages.ts';
-import { createProvider, interactionPath } from './provider.ts';
+import { FAVICON, createMessagePage, createPickerPage, sendPage } from './pages.ts';
+import { createProvider, getInteractionPath } from './provider.ts';
 import { createArtifacts, loadKeys, openDatabase } from './store.ts';
 import { createWebhooks, type WebhookDelivery, type WebhookTarget } from './webhooks.ts';
 
@@ -128,7 +128,7 @@ function createApp(issuer: string, redirectUris: readonly string[]): FastifyInst
     return sendPage(reply, 404, createMessagePage('There is no such page', text, redirectUris));
   });
   app.get('/favicon.ico', (_request, reply) =>
-    reply.header('cache-control', 'max-age=86400').type('image/svg+xml').send(icon),
+    reply.header('cache-control', 'max-age=86400').type('image/svg+xml').send(FAVICON),
   );
   return app;
 }
@@ -187,11 +187,11 @@ async function interactionRoutes(
     }
   });
 
-  app.get(interactionPath(':uid'), (_request, reply) =>
+  app.get(getInteractionPath(':uid'), (_request, reply) =>
     sendPage(reply, 200, createPickerPage(accounts.list(), redirectUris)),
   );
   app.post<Interaction>(
-    interactionPath(':uid'),
+    getInteractionPath(':uid'),
     { schema: { body: choiceSchema } },
     async (request, reply) => {
       const result = parseChoice(request);

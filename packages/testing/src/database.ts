@@ -7,7 +7,7 @@ import { connect, type Database, DatabaseError, type MigrateOptions } from '@ose
 import type { Kysely, KyselyPlugin, QueryId, QueryResult } from 'kysely';
 import manifest from '../package.json' with { type: 'json' };
 import { atEnd } from './flow.ts';
-import { imageFile } from './pglite-images.ts';
+import { createImageFile } from './pglite-images.ts';
 import { createDatabase } from './postgres-databases.ts';
 
 export { fillDataFolder } from './pglite-images.ts';
@@ -26,11 +26,13 @@ export async function openTestDatabase<Schema>(
   migrations: readonly MigrateOptions[] = [],
 ): Promise<TestDatabase<Schema>> {
   const server = process.env['TEST_DATABASE_URL'];
-  const state = await nameOfState(migrations);
+  const state = await hashState(migrations);
   const created =
     server === undefined ? undefined : await createDatabase(server, { state, migrations });
   const image =
-    created === undefined ? await openAsBlob(await imageFile({ state, migrations })) : undefined;
+    created === undefined
+      ? await openAsBlob(await createImageFile({ state, migrations }))
+      : undefined;
   const database = await connect<Schema>({ url: created?.url, image }).catch(
     async (error: unknown) => {
       await created?.drop();
@@ -48,7 +50,7 @@ export async function openTestDatabase<Schema>(
 }
 
 /** Returns a name for the migrated state. It changes when a migration file or a variable changes. */
-async function nameOfState(migrations: readonly MigrateOptions[]): Promise<string> {
+async function hashState(migrations: readonly MigrateOptions[]): Promise<string> {
   const state = createHash('sha256').update(manifest.dependencies['@electric-sql/pglite']);
   for (const { component, folder, variables = {} } of migrations) {
     const names = (await readdir(folder)).filter((name) => name.endsWith('.sql')).toSorted();

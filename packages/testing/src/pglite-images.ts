@@ -20,7 +20,7 @@ const EMPTY = { state: `empty-${manifest.dependencies['@electric-sql/pglite']}`,
 export async function fillDataFolder(dataDir: string): Promise<void> {
   const folder = join(dataDir, 'database');
   await mkdir(folder, { recursive: true });
-  const file = await imageFile(EMPTY);
+  const file = await createImageFile(EMPTY);
   await promisify(execFile)('tar', ['-xf', file, '-C', folder]);
 }
 
@@ -28,7 +28,7 @@ export async function fillDataFolder(dataDir: string): Promise<void> {
  * Returns a file with the image of a migrated embedded database. The file is cached, because loading it is several
  * times faster than running the migrations.
  */
-export async function imageFile(options: {
+export async function createImageFile(options: {
   /** Name of the migrated state. */
   state: string;
   migrations: readonly MigrateOptions[];
@@ -51,7 +51,7 @@ export async function imageFile(options: {
 
 async function make(migrations: readonly MigrateOptions[]): Promise<Blob> {
   const isEmpty = migrations.length === 0;
-  const image = isEmpty ? undefined : await openAsBlob(await imageFile(EMPTY));
+  const image = isEmpty ? undefined : await openAsBlob(await createImageFile(EMPTY));
   const lite = await PGlite.create({
     ...(image !== undefined && { loadDataDir: image }),
     extensions: { vector },

@@ -12,19 +12,19 @@ export async function createDatabase(
   server: string,
   options: { state: string; migrations: readonly MigrateOptions[] },
 ): Promise<{ url: string; drop(): Promise<void> }> {
-  const name = newName();
-  const template = await migratedTemplate(server, options);
-  await administer(server, async (client) => {
+  const name = generateName();
+  const template = await ensureTemplate(server, options);
+  await withClient(server, async (client) => {
     await client.query(`create database ${name} template ${template}`);
     // Makes commits faster. Only a crash of the server could lose committed rows, and tests that crash a server start
     // their own one.
     await client.query(`alter database ${name} set synchronous_commit = off`);
   });
   return {
-    url: urlOf(server, name),
+    url: createUrl(server, name),
     drop: () =>
-      administer(server, async (client) => {
-        const left = await connectionsLeft(client, name);
+      withClient(server, async (client) => {
+        const left = await countConnections(client, name);
         // An autovacuum worker may use the database. Without `force`, the server stops the worker; with `force`, it may
         // not, because the worker is a superuser.
         await client.query(`drop database ${name} ${left > 0 ? 'with (force)' : ''}`);
@@ -34,20 +34,20 @@ export async function createDatabase(
 }
 
 /** Returns a migrated template database, and creates it if necessary. Copying it is faster than running migrations. */
-async function migratedTemplate(
+async function ensureTemplate(
   server: string,
   { state, migrations }: { state: string; migrations: readonly MigrateOptions[] },
 ): Promise<string> {
   if (migrations.length === 0) return 'template1';
   const template = `oselya_template_${state}`;
-  await administer(server, async (client) => {
+  await withClient(server, async (client) => {
     if (await exists(client, template)) return;
-    const name = newName();
+    const name = generateName();
     await client.query(`create database ${name}`);
-    const database = await connect({ url: urlOf(server, name) });
+    const database = await connect({ url: createUrl(server, name) });
     for (const one of migrations) await migrate(database, one);
     await database.close();
-    await connectionsLeft(client, name);
+    await countConnections(client, name);
     try {
       await client.query(`alter database ${name} rename to ${template}`);
     } catch (error) {
@@ -64,18 +64,18 @@ async function exists(client: pg.Client, name: string): Promise<boolean> {
   return rows.length > 0;
 }
 
-function newName(): string {
+function generateName(): string {
   return `oselya_test_${randomBytes(6).toString('hex')}`;
 }
 
-function urlOf(server: string, name: string): string {
+function createUrl(server: string, name: string): string {
   const url = new URL(server);
   url.pathname = `/${name}`;
   return url.href;
 }
 
 /** Counts the open connections. Waits up to 5 s, because the server lists closed connections a little longer. */
-async function connectionsLeft(client: pg.Client, name: string): Promise<number> {
+async function countConnections(client: pg.Client, name: string): Promise<number> {
   for (let tries = 0; ; tries += 1) {
     const { rows } = await client.query<{ n: number }>(
       'select count(*)::int as n from pg_stat_activity where datname = $1 and backend_type = $2',
@@ -87,7 +87,7 @@ async function connectionsLeft(client: pg.Client, name: string): Promise<number>
   }
 }
 
-async function administer<Result>(
+async function withClient<Result>(
   server: string,
   work: (client: pg.Client) => Promise<Result>,
 ): Promise<Result> {

@@ -44,7 +44,7 @@ const isPrintable = (byte: number) =>
   (byte >= 0x21 && byte <= 0x7e) || (byte >= 0xa1 && byte <= 0xac) || byte >= 0xae;
 
 /** Returns the printable characters that byte-level tokenizers use for the 256 bytes. */
-function byteCharacters(): string[] {
+function listByteCharacters(): string[] {
   let next = 0x100;
   return Array.from({ length: 256 }, (_, byte) =>
     String.fromCodePoint(isPrintable(byte) ? byte : next++),
@@ -55,7 +55,7 @@ function byteCharacters(): string[] {
 const WORDS = ['flat', 'room', 'rent', 'sale', 'price', 'city', 'true', 'false', 'null'];
 
 function vocabulary(): { tokens: string[]; merges: string[]; types: number[] } {
-  const tokens = [...MARKS, ...byteCharacters()];
+  const tokens = [...MARKS, ...listByteCharacters()];
   const merges: string[] = [];
   for (const word of WORDS) {
     for (let length = 2; length <= word.length; length += 1) {
@@ -74,7 +74,7 @@ function vocabulary(): { tokens: string[]; merges: string[]; types: number[] } {
 }
 
 /** Creates a linear congruential generator of numbers from -1 to 1. Equal seeds give equal models. */
-function randomNumbers(seed: number): () => number {
+function createRandom(seed: number): () => number {
   let state = seed;
   return () => {
     state = (Math.imul(state, 1_664_525) + 1_013_904_223) >>> 0;
@@ -95,7 +95,7 @@ const BIAS: Readonly<Record<string, number>> = {
 };
 
 /** Returns the bias of a token. Tokens outside printable ASCII are unlikely, because random bytes are invalid UTF-8. */
-const biasOf = (token: string) => BIAS[token] ?? (/^[!-~]+$/.test(token) ? 0 : -3);
+const getBias = (token: string) => BIAS[token] ?? (/^[!-~]+$/.test(token) ? 0 : -3);
 
 const u32 = (value: number): GgufValue => ({ type: 'u32', value });
 
@@ -105,7 +105,7 @@ const u32 = (value: number): GgufValue => ({ type: 'u32', value });
  * @param options.pooling Whether to create an embedding model with mean pooling.
  */
 export function createRandomModel({ seed = 1, pooling = false } = {}): Buffer {
-  const random = randomNumbers(seed);
+  const random = createRandom(seed);
   const { tokens, merges, types } = vocabulary();
   const matrix = (name: string, inner: number, outer: number, scale = 1): Tensor => {
     const data = new Float32Array(inner * outer).map(() => (random() * scale) / Math.sqrt(inner));
@@ -121,7 +121,7 @@ export function createRandomModel({ seed = 1, pooling = false } = {}): Buffer {
   for (const [index, token] of tokens.entries()) {
     // The first element is 1 for all tokens, so that the first output weight acts as a bias.
     embedding.data[index * WIDTH] = 1;
-    output.data[index * WIDTH] = biasOf(token);
+    output.data[index * WIDTH] = getBias(token);
   }
   const blocks = Array.from({ length: BLOCKS }, (_, block) => {
     const name = (part: string) => `blk.${block}.${part}.weight`;

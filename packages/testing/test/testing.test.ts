@@ -16,7 +16,7 @@ import {
   until,
   findUnusedUrl,
 } from '../src/index.ts';
-import { imageFile } from '../src/pglite-images.ts';
+import { createImageFile } from '../src/pglite-images.ts';
 
 const CHILD = join(import.meta.dirname, 'child.ts');
 
@@ -102,7 +102,7 @@ test('an image stays readable when another process makes the same one', async (t
     state: `test-${process.pid}`,
     migrations: [{ component: 'images', folder }],
   };
-  const both = [imageFile(migrated), imageFile(migrated)];
+  const both = [createImageFile(migrated), createImageFile(migrated)];
   const file = await Promise.race(both);
   t.after(() => rm(file));
   const opened = await openAsBlob(file);

@@ -13,7 +13,7 @@ import {
   INTERRUPTED_STATUS,
   type Io,
 } from '../command.ts';
-import { oneLine } from '../terminal.ts';
+import { sanitizeLine } from '../terminal.ts';
 import {
   AssistantClient,
   createNotAssistantError,
@@ -131,7 +131,7 @@ function createStatusReporter(note: (line: string) => void): (status: Connection
         const { code, reason, delayMs } = status;
         isLost = true;
         // Only code 1006 has a useful reason from the system.
-        const detail = code === 1006 && reason !== '' ? ` (${oneLine(reason)})` : '';
+        const detail = code === 1006 && reason !== '' ? ` (${sanitizeLine(reason)})` : '';
         const message = `The connection was lost: ${describeClose(code)}${detail}`;
         note(`${message}. Reconnecting in ${toSeconds(delayMs)} s.`);
         break;
@@ -147,7 +147,7 @@ function createStatusReporter(note: (line: string) => void): (status: Connection
         note('The assistant answers again.');
         break;
       case 'unavailable':
-        note(`${oneLine(status.problem.title)}: retrying in ${toSeconds(status.delayMs)} s.`);
+        note(`${sanitizeLine(status.problem.title)}: retrying in ${toSeconds(status.delayMs)} s.`);
     }
   };
 }
@@ -163,7 +163,7 @@ const ADVICE: Readonly<Partial<Record<ChatError['code'], string>>> = {
 };
 
 function createCommandError(error: ChatError, url: string): CommandError {
-  const message = oneLine(error.message);
+  const message = sanitizeLine(error.message);
   if (error.code === 'unreachable') return createUnreachableError(url, message, error);
   if (error.code === 'no_assistant') return createNotAssistantError(url);
   return new CommandError(ADVICE[error.code] ?? message, { cause: error });

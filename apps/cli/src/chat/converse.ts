@@ -8,7 +8,7 @@ import {
   type StreamedAnswer,
 } from '@oselya/chat-client';
 import { INTERRUPTED_STATUS, type Io } from '../command.ts';
-import { oneLine, printableText } from '../terminal.ts';
+import { sanitizeLine, sanitizeText } from '../terminal.ts';
 import type { ListedSessions } from './assistant-client.ts';
 import { ConversationScreen, describeChange, type FinishedStep, showAnswer } from './screen.ts';
 
@@ -170,7 +170,7 @@ class Conversation {
     } catch (error) {
       const isOver = error instanceof ChatError && !MESSAGE_ERRORS.has(error.code);
       if (isOver || !(error instanceof Error)) this.#ended.reject(error);
-      else this.#note(oneLine(error.message));
+      else this.#note(sanitizeLine(error.message));
     }
   }
 
@@ -180,7 +180,7 @@ class Conversation {
     const command = this.#commands.get(name);
     if (command !== undefined) return command(argument);
     if (!/^\/\w+$/.test(name)) return this.#send(line);
-    this.#note(`There is no ${oneLine(name)}: /help lists the commands.`);
+    this.#note(`There is no ${sanitizeLine(name)}: /help lists the commands.`);
   }
 
   #startSession(): void {
@@ -248,7 +248,7 @@ class Conversation {
     if (this.#isClosed) return;
     if (sessionId !== this.#sessionId) {
       if (message.unasked !== true) return;
-      return this.#note(`Another session has a new message: /open ${oneLine(sessionId)}`);
+      return this.#note(`Another session has a new message: /open ${sanitizeLine(sessionId)}`);
     }
     if (answer !== undefined) this.#screen.clearPrompt();
     this.#screen.text(formatMessage(message));
@@ -261,8 +261,8 @@ class Conversation {
     this.#listed = await this.#options.listSessions();
     if (this.#listed.length === 0) this.#note('There is no session yet.');
     for (const [index, session] of this.#listed.entries()) {
-      const name = oneLine(session.name) || '(without a name)';
-      const time = oneLine(session.last_active).slice(0, 16).replace('T', ' ');
+      const name = sanitizeLine(session.name) || '(without a name)';
+      const time = sanitizeLine(session.last_active).slice(0, 16).replace('T', ' ');
       const number = String(index + 1).padStart(3);
       this.#note(`${number}  ${time}  ${name}, ${session.message_count} messages`);
     }
@@ -284,7 +284,7 @@ class Conversation {
   async #open(sessionId: string): Promise<StreamedAnswer | null> {
     const { session, messages, answer } = await this.#client.openSession(sessionId);
     this.#sessionId = session.session_id;
-    this.#note(`Session ${oneLine(session.name) || oneLine(session.session_id)}`);
+    this.#note(`Session ${sanitizeLine(session.name) || sanitizeLine(session.session_id)}`);
     for (const message of messages.slice(-SHOWN_MESSAGES)) {
       this.#screen.text(formatMessage(message));
     }
@@ -294,5 +294,5 @@ class Conversation {
 
 /** Formats a stored message. Questions begin with the prompt. */
 function formatMessage({ role, content }: Message): string {
-  return `${role === 'user' ? '> ' : ''}${printableText(content)}\n`;
+  return `${role === 'user' ? '> ' : ''}${sanitizeText(content)}\n`;
 }

@@ -2,7 +2,7 @@ import { clearLine, cursorTo, type Interface } from 'node:readline';
 import { styleText } from 'node:util';
 import type { AnswerEvent, MemoryChange, Message, StreamedAnswer } from '@oselya/chat-client';
 import type { Output } from '../command.ts';
-import { oneLine, printableJson, printableText } from '../terminal.ts';
+import { sanitizeLine, formatJson, sanitizeText } from '../terminal.ts';
 
 /** Output of an answer. */
 export type Screen = {
@@ -34,7 +34,7 @@ export async function showAnswer(
     shown += text;
     const whole = half + text;
     half = /[\uD800-\uDBFF]$/.exec(whole)?.[0] ?? '';
-    const ready = printableText(whole.slice(0, whole.length - half.length));
+    const ready = sanitizeText(whole.slice(0, whole.length - half.length));
     if (ready !== '') screen.text(ready);
   }
 
@@ -52,11 +52,13 @@ export async function showAnswer(
         write(event.text);
         break;
       case 'tool.started':
-        screen.note(`… ${oneLine(event.tool.title)}`);
+        screen.note(`… ${sanitizeLine(event.tool.title)}`);
         break;
       case 'tool.finished': {
         const { status, title, summary, changes } = event.tool;
-        screen.note(`${status === 'done' ? '✓' : '✗'} ${oneLine(title)}: ${oneLine(summary)}`);
+        screen.note(
+          `${status === 'done' ? '✓' : '✗'} ${sanitizeLine(title)}: ${sanitizeLine(summary)}`,
+        );
         if (changes.length > 0) onChanged(event);
         break;
       }
@@ -69,7 +71,9 @@ export async function showAnswer(
       }
       case 'error':
         finish(event.message);
-        screen.note(`The answer failed: ${oneLine(event.problem.detail ?? event.problem.title)}`);
+        screen.note(
+          `The answer failed: ${sanitizeLine(event.problem.detail ?? event.problem.title)}`,
+        );
         return 'failed';
     }
   }
@@ -83,7 +87,7 @@ export async function showAnswerJson(
 ): Promise<AnswerOutcome> {
   let outcome: AnswerOutcome = 'failed';
   for await (const event of answer) {
-    print(printableJson(event, 0));
+    print(formatJson(event, 0));
     if (event.type === 'message.completed') outcome = getOutcome(event.message);
   }
   return outcome;
@@ -113,10 +117,10 @@ export function createNoteWriter(stream: Output, env: NodeJS.ProcessEnv): (line:
 
 /** Describes a change of the memory. */
 export function describeChange({ category, key, value, previous }: MemoryChange): string {
-  const fact = oneLine(`${category}/${key}`);
-  if (value === null) return `Forgotten: ${fact}: ${oneLine(previous ?? '')}`;
-  const before = previous === null ? '' : ` (before: ${oneLine(previous)})`;
-  return `Remembered: ${fact}: ${oneLine(value)}${before}`;
+  const fact = sanitizeLine(`${category}/${key}`);
+  if (value === null) return `Forgotten: ${fact}: ${sanitizeLine(previous ?? '')}`;
+  const before = previous === null ? '' : ` (before: ${sanitizeLine(previous)})`;
+  return `Remembered: ${fact}: ${sanitizeLine(value)}${before}`;
 }
 
 /** Screen of a conversation. Output appears above the prompt and keeps the typed text. */

@@ -6,7 +6,7 @@ import type { AddressInfo } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { isLoopback, isSameSecret, shortenCodeChallenge, SIGN_IN_STEP_MINUTES } from '@oselya/kit';
 import { CommandError } from '../command.ts';
-import { oneLine } from '../terminal.ts';
+import { sanitizeLine } from '../terminal.ts';
 import type { AssistantClient, SessionCookie } from './assistant-client.ts';
 
 /** Time limit of the assistant for both steps: the identity provider and the confirmation page. */
@@ -54,7 +54,7 @@ export async function signIn(
     const cookie = await assistant.redeemCode(result.code, verifier);
     // Another local user may have confirmed the sign-in with their account, so the account is shown.
     const account = await assistant.getAccount(cookie);
-    note(account === undefined ? 'Signed in.' : `Signed in as ${oneLine(account)}.`);
+    note(account === undefined ? 'Signed in.' : `Signed in as ${sanitizeLine(account)}.`);
     return cookie;
   } finally {
     timer.abort();

@@ -1,7 +1,7 @@
 import type { LegacyReport, Tables } from '@oselya/assistant';
 import { type Command, InvalidArgumentError } from 'commander';
 import { addCommand, CommandError, type Context, openDatabase } from '../command.ts';
-import { formatFirst, oneLine } from '../terminal.ts';
+import { formatFirst, sanitizeLine } from '../terminal.ts';
 
 /** Large databases need more time than the queries of a service. */
 const QUERY_TIMEOUT_MS = 600_000;
@@ -32,7 +32,9 @@ export function addAssignLegacyCommand(program: Command, context: Context): void
       await using database = await openDatabase<Tables>(config, context, options);
       await migrateDatabase(env, database);
       const report = await assignLegacy(database, { userId, dryRun }).catch((error: unknown) => {
-        throw error instanceof UnknownUserError ? new CommandError(oneLine(error.message)) : error;
+        throw error instanceof UnknownUserError
+          ? new CommandError(sanitizeLine(error.message))
+          : error;
       });
       if (isEmptyReport(report)) print('Nothing to do: all sessions and all memory have an owner.');
       else print(...describeReport(report, { userId, dryRun }));
@@ -44,7 +46,7 @@ export function describeReport(
   { sessions, facts, summaries }: LegacyReport,
   { userId, dryRun }: { userId: string; dryRun: boolean },
 ): string[] {
-  const owner = oneLine(JSON.stringify(userId));
+  const owner = sanitizeLine(JSON.stringify(userId));
   const outcome = { none: 'none', assigned: 'assigned', merged: "merged with the user's own" };
   const merged = summaries.legacy > 1 ? ` (${summaries.legacy} as one)` : '';
   return [
@@ -62,6 +64,8 @@ export function describeReport(
 
 function listFacts(title: string, facts: LegacyReport['facts']['kept']): string[] {
   if (facts.length === 0) return [];
-  const names = facts.map(({ category, key }) => `${oneLine(category)} / ${oneLine(key)}`);
+  const names = facts.map(
+    ({ category, key }) => `${sanitizeLine(category)} / ${sanitizeLine(key)}`,
+  );
   return [`  ${title}: ${facts.length}`, ...formatFirst(names, MAX_NAMED_FACTS, '    ')];
 }

@@ -8,7 +8,7 @@ import {
   INTERRUPTED_STATUS,
   openCollector,
 } from '../command.ts';
-import { formatFirst, oneLine } from '../terminal.ts';
+import { formatFirst, sanitizeLine } from '../terminal.ts';
 
 const MAX_NAMED_FAILURES = 10;
 
@@ -45,7 +45,7 @@ async function backfill(dryRun: boolean, context: Context): Promise<void> {
     .catch((cause: unknown) => {
       if (!(cause instanceof ModelError)) throw cause;
       throw new CommandError(
-        `the model failed after ${embedded} listings: ${oneLine(cause.message)} Fix it, then give the command again: it continues where it stopped`,
+        `the model failed after ${embedded} listings: ${sanitizeLine(cause.message)} Fix it, then give the command again: it continues where it stopped`,
         { cause },
       );
     })
@@ -67,7 +67,7 @@ function describeReport(report: BackfillReport, dryRun: boolean): string[] {
     return [`${outdated} of ${checked} listings need an embedding. Nothing was changed.`];
   }
   const failures = failed.map(
-    ({ listingId, reason }) => `listing ${listingId}: ${oneLine(reason)}`,
+    ({ listingId, reason }) => `listing ${listingId}: ${sanitizeLine(reason)}`,
   );
   return [
     `${embedded} of ${checked} listings were embedded, ${checked - outdated} were up to date.`,

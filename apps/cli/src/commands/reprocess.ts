@@ -9,7 +9,7 @@ import {
   parseSourceSlug,
   parseWholeNumber,
 } from '../command.ts';
-import { oneLine } from '../terminal.ts';
+import { sanitizeLine } from '../terminal.ts';
 
 type Options = {
   source?: string;
@@ -91,7 +91,7 @@ async function runReprocess(options: Options, command: Command, context: Context
   const again = stopped.after === undefined ? '' : ` with --after ${stopped.after}`;
   if (error instanceof ModelError) {
     throw new CommandError(
-      `the model failed: ${oneLine(error.message)} Fix it, then give the command again${again} to continue`,
+      `the model failed: ${sanitizeLine(error.message)} Fix it, then give the command again${again} to continue`,
       { cause: error },
     );
   }

@@ -26,7 +26,7 @@ export function addSearchCommand(program: Command, { env, print }: Context): voi
       const { createNotCollectorError, describeRejection, requestCollector } =
         await import('../http.ts');
       const { Value } = await import('typebox/value');
-      const { printableJson } = await import('../terminal.ts');
+      const { formatJson } = await import('../terminal.ts');
       const collector = resolveCollector(loadConfig(clientConfig, env));
       const path = `/api/v1/search/${similar ? 'similar' : 'fulltext'}`;
       const body = { query: words.join(' '), limit };
@@ -38,7 +38,7 @@ export function addSearchCommand(program: Command, { env, print }: Context): voi
       if (response.status !== 200 || !Value.Check(resultsSchema, response.body)) {
         throw createNotCollectorError(collector.url);
       }
-      print(json ? printableJson(response.body) : await formatResults(response.body));
+      print(json ? formatJson(response.body) : await formatResults(response.body));
     });
 }
 
@@ -79,15 +79,15 @@ type Results = Static<typeof resultsSchema>;
 export async function formatResults({ items, total }: Results): Promise<string> {
   const { FIELD_NAMES, getField } = await import('@oselya/collector/fields');
   const { formatAmount, formatListingId, formatPrice } = await import('@oselya/kit');
-  const { oneLine } = await import('../terminal.ts');
+  const { sanitizeLine } = await import('../terminal.ts');
   const names = FIELD_NAMES.filter((name) => getField(name).display === 'line');
   const lines = items.flatMap(({ listing, rank, distance }) => {
     const values: Partial<Record<string, unknown>> = listing;
     const facts = names.map((name) => {
       const value = values[name];
-      if (typeof value === 'string') return oneLine(value);
+      if (typeof value === 'string') return sanitizeLine(value);
       if (typeof value !== 'number') return '';
-      if (name === 'price') return formatPrice(value, oneLine(listing.currency ?? ''));
+      if (name === 'price') return formatPrice(value, sanitizeLine(listing.currency ?? ''));
       return formatAmount(value, getField(name).unit);
     });
     if (rank !== undefined) facts.push(`rank ${rank.toPrecision(3)}`);
@@ -95,7 +95,7 @@ export async function formatResults({ items, total }: Results): Promise<string> 
     const { title, summary, description } = listing;
     const id = formatListingId(listing.listing_id).padEnd(5);
     return [
-      `${id} ${shortenTitle(oneLine(title ?? summary ?? description))}`,
+      `${id} ${shortenTitle(sanitizeLine(title ?? summary ?? description))}`,
       `      ${facts.filter((fact) => fact !== '').join(' · ')}`,
     ];
   });

@@ -9,7 +9,7 @@ import { Value } from 'typebox/value';
 import { CommandError } from '../command.ts';
 import { type CollectorConnection, describeRejection, requestCollector } from '../http.ts';
 import { createDeliver } from '../ingest/deliver.ts';
-import { oneLine } from '../terminal.ts';
+import { sanitizeLine } from '../terminal.ts';
 
 const FOLDER = join(import.meta.dirname, '../../../../samples');
 
@@ -100,7 +100,7 @@ async function reportOutcome(
         : ` The collector has ${completed} completed, ${invalid} no listing, ${failed} failed.`;
     report(`The sample listings are processed.${counts}`);
   } catch (error) {
-    const reason = oneLine(error instanceof Error ? error.message : String(error));
+    const reason = sanitizeLine(error instanceof Error ? error.message : String(error));
     report(`${failure}: ${reason.replace(/\.$/, '')}.${advice}`);
   }
 }

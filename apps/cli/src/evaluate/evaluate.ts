@@ -7,7 +7,7 @@ import {
   INTERRUPTED_STATUS,
 } from '../command.ts';
 import { showProgress } from '../progress.ts';
-import { oneLine, printableJson } from '../terminal.ts';
+import { sanitizeLine, formatJson } from '../terminal.ts';
 import { GOLDEN_TEXTS_FILE, type GoldenText, readGoldenTexts } from './golden.ts';
 import {
   describeDifferences,
@@ -52,7 +52,7 @@ export async function evaluate(
       results,
       embedding: isMock ? undefined : await checkEmbedding(trial, texts, signal),
     };
-    if (json) return print(printableJson(toEvaluationJson(evaluation)));
+    if (json) return print(formatJson(toEvaluationJson(evaluation)));
     if (verbose) print(...results.flatMap(describeDifferences));
     print(...describeEvaluation(evaluation));
     if (isMock) {
@@ -67,7 +67,7 @@ export async function evaluate(
       print('The evaluation was stopped. Nothing was stored.');
       return exitWith(INTERRUPTED_STATUS);
     }
-    throw new CommandError(`the model failed: ${oneLine(error.message)} See docs/models.md`, {
+    throw new CommandError(`the model failed: ${sanitizeLine(error.message)} See docs/models.md`, {
       cause: error,
     });
   }
@@ -96,7 +96,7 @@ async function evaluateModel(
       const textStartedAt = performance.now();
       extractions.set(text, await trial.read(text.payload, options).catch(returnUnusable));
       textsMs += performance.now() - textStartedAt;
-      progress.update(extractions.size, oneLine(trial.chatModel));
+      progress.update(extractions.size, sanitizeLine(trial.chatModel));
     }
   }
 
@@ -110,7 +110,7 @@ async function evaluateModel(
   const [failure] = scores.failed;
   if (failure !== undefined && scores.failed.length === texts.length) {
     throw new CommandError(
-      `the model gave no usable answer to any text. The first failure: ${oneLine(failure.message)} See docs/models.md`,
+      `the model gave no usable answer to any text. The first failure: ${sanitizeLine(failure.message)} See docs/models.md`,
     );
   }
   return {

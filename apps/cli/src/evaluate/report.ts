@@ -1,4 +1,4 @@
-import { formatFirst, oneLine } from '../terminal.ts';
+import { formatFirst, sanitizeLine } from '../terminal.ts';
 import { computePrecision, computeRecall, type Scores, sumTallies, type Tally } from './score.ts';
 
 /** Result of the embedding check: the dimensions, or the failure. */
@@ -40,7 +40,7 @@ export function describeEvaluation(evaluation: Evaluation): string[] {
     `${texts} texts, prompt ${promptVersion}`,
     '',
     ...formatTable([
-      ['', '', ...results.flatMap(({ model }) => [oneLine(model), ''])],
+      ['', '', ...results.flatMap(({ model }) => [sanitizeLine(model), ''])],
       ['field', 'values', ...results.flatMap(() => ['precision', 'recall'])],
       ...fields.map((field) =>
         createRow(
@@ -57,7 +57,7 @@ export function describeEvaluation(evaluation: Evaluation): string[] {
     ...formatTable([
       ['cost', 'calls', 'tokens in', 'tokens out', 'time', 'per text'],
       ...results.map(({ model, calls, inputTokens, outputTokens, durationMs, textMs }) => [
-        oneLine(model),
+        sanitizeLine(model),
         integers.format(calls),
         formatTokens(inputTokens),
         formatTokens(outputTokens),
@@ -96,7 +96,7 @@ function formatTable(rows: string[][]): string[] {
 export function describeDifferences({ model, differences }: ModelResult): string[] {
   return differences.flatMap(({ text, fields }) =>
     fields.map(({ field, expected, found }) =>
-      oneLine(
+      sanitizeLine(
         `${model}: ${text}: ${field} is ${JSON.stringify(found)}, not ${JSON.stringify(expected)}`,
       ),
     ),
@@ -132,18 +132,18 @@ function toTallyJson(tally: Tally) {
 
 function describeFailures({ model, failed }: ModelResult): string[] {
   if (failed.length === 0) return [];
-  const failures = failed.map(({ text, message }) => oneLine(`${text}: ${message}`));
+  const failures = failed.map(({ text, message }) => sanitizeLine(`${text}: ${message}`));
   return [
     '',
-    `${oneLine(model)} gave no usable answer to ${failed.length} ${failed.length === 1 ? 'text' : 'texts'}, whose values count as missed:`,
+    `${sanitizeLine(model)} gave no usable answer to ${failed.length} ${failed.length === 1 ? 'text' : 'texts'}, whose values count as missed:`,
     ...formatFirst(failures, MAX_NAMED_FAILURES, '  '),
   ];
 }
 
 function describeEmbedding(embedding: EmbeddingCheck): string {
   return 'error' in embedding
-    ? `Embeddings do not work: ${oneLine(embedding.error.message)}`
-    : `Embeddings work: ${oneLine(embedding.model)} gives ${embedding.dimensions} numbers, as EMBEDDING_DIMENSIONS says.`;
+    ? `Embeddings do not work: ${sanitizeLine(embedding.error.message)}`
+    : `Embeddings work: ${sanitizeLine(embedding.model)} gives ${embedding.dimensions} numbers, as EMBEDDING_DIMENSIONS says.`;
 }
 
 function formatShare(share: number | null): string {

@@ -30,7 +30,7 @@ type TemporaryFailure = {
 };
 
 /** Function that sends one payload until the result is known. */
-export type Deliver = (
+export type DeliverPayload = (
   payload: object,
   idempotencyKey: string,
   signal: AbortSignal,
@@ -69,7 +69,7 @@ export function createDeliver({
   collector: CollectorConnection;
   onRetry: (reason: string) => void;
   initialDelayMs?: number;
-}): Deliver {
+}): DeliverPayload {
   // A rate limit applies to all requests together.
   let throttledUntil = 0;
   const getThrottleMs = () => throttledUntil - performance.now();

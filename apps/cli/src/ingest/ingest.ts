@@ -9,7 +9,7 @@ import {
 } from '../command.ts';
 import type { CollectorConnection } from '../http.ts';
 import { showProgress, silentProgress } from '../progress.ts';
-import { oneLine } from '../terminal.ts';
+import { sanitizeLine } from '../terminal.ts';
 import type { DelimiterName } from './csv.ts';
 import { createDeliver } from './deliver.ts';
 import { type LoadCounts, loadRecords, openRejectedFile } from './load.ts';
@@ -62,7 +62,7 @@ export async function ingestFile(options: IngestOptions, context: Context): Prom
   const progress = showReading(input.size, input.read, stderr);
   const note = (line: string) => {
     progress.clear();
-    stderr.write(`${oneLine(line)}\n`);
+    stderr.write(`${sanitizeLine(line)}\n`);
   };
   const { id, canResume } = createLoadId(options);
   const result = await loadRecords(checkMapping(input.rows, map, note), {
@@ -150,7 +150,7 @@ function checkColumns(map: ReadonlyMap<string, string>, columns: readonly string
   for (const [field, column] of map) {
     if (columns.includes(column)) continue;
     throw new CommandError(
-      `there is no column ${JSON.stringify(column)} (--map ${field}=${column}): the file has ${oneLine(columns.join(', '))}`,
+      `there is no column ${JSON.stringify(column)} (--map ${field}=${column}): the file has ${sanitizeLine(columns.join(', '))}`,
     );
   }
 }

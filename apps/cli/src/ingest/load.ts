@@ -2,8 +2,8 @@ import { hash } from 'node:crypto';
 import { appendFileSync, closeSync, openSync } from 'node:fs';
 import { checkPayload } from '@oselya/collector/payload';
 import { CommandError } from '../command.ts';
-import { oneLine } from '../terminal.ts';
-import type { Deliver } from './deliver.ts';
+import { sanitizeLine } from '../terminal.ts';
+import type { DeliverPayload } from './deliver.ts';
 import { type createPayloadConverter, getFormatAdvice } from './payload.ts';
 import type { GoodRow, Row } from './row.ts';
 
@@ -40,7 +40,7 @@ export type LoadResult = {
 /** Options of a load. */
 export type LoadOptions = {
   toPayload: ReturnType<typeof createPayloadConverter>;
-  deliver: Deliver;
+  deliver: DeliverPayload;
   dryRun: boolean;
   keyPrefix: string;
   rejectedFile: RejectedFile | undefined;
@@ -78,7 +78,7 @@ export async function loadRecords(
     counts[outcome] += 1;
     reported += 1;
     if (reported <= MAX_REPORTED_ROWS) {
-      options.onBadRow(oneLine(`${formatPosition(row)}: ${reason}`));
+      options.onBadRow(sanitizeLine(`${formatPosition(row)}: ${reason}`));
     }
     if (reported === MAX_REPORTED_ROWS) {
       options.onBadRow('… further ones are only counted; --rejected keeps all of them');
@@ -165,7 +165,7 @@ export function openRejectedFile(path: string) {
   const file = write(() => openSync(path, 'w'));
   return {
     add(row: Row, reason: string): void {
-      const record = 'fields' in row ? row.fields : row.found;
+      const record = 'fields' in row ? row.fields : row.text;
       const line = JSON.stringify({ line: row.line, reason, record });
       write(() => appendFileSync(file, `${line}\n`));
     },

@@ -3,7 +3,7 @@ import { PayloadSchema } from '@oselya/collector/payload';
 import type { TSchema } from 'typebox';
 import { CommandError } from '../command.ts';
 import { parseJson } from '../http.ts';
-import { oneLine } from '../terminal.ts';
+import { sanitizeLine } from '../terminal.ts';
 import { isRecord, peek, type Row } from './row.ts';
 
 /** Kind of a field's value. A price is a number with at most two decimals. */
@@ -147,7 +147,7 @@ export function addName(names: Set<string>, name: string): void {
 
 /** Formats names as one line. */
 export function formatNames(names: ReadonlySet<string>): string {
-  const shown = [...names].slice(0, MAX_NAMES).map(oneLine).join(', ');
+  const shown = [...names].slice(0, MAX_NAMES).map(sanitizeLine).join(', ');
   return names.size > MAX_NAMES ? `${shown}, …` : shown;
 }
 
@@ -183,7 +183,7 @@ export async function* checkMapping(
   if (absent !== undefined && records > 0) {
     const [field, column] = absent;
     const subject = isWhole ? 'no record has' : `none of the first ${records} records has`;
-    const message = `${subject} ${JSON.stringify(oneLine(column))} (--map ${field}=${oneLine(column)})`;
+    const message = `${subject} ${JSON.stringify(sanitizeLine(column))} (--map ${field}=${sanitizeLine(column)})`;
     if (isWhole || REQUIRED_FIELDS.has(field)) {
       throw new CommandError(`${message}: they have ${formatNames(names)}`);
     }

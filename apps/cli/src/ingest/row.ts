@@ -12,16 +12,16 @@ export type RowPosition = {
 export type GoodRow = RowPosition & { fields: Record<string, unknown> };
 
 /** Text that is not a valid record, with the reason. */
-export type BadRow = RowPosition & { reason: string; found: string };
+export type BadRow = RowPosition & { reason: string; text: string };
 
 /** A valid or invalid record of a file. */
 export type Row = GoodRow | BadRow;
 
-const MAX_FOUND_LENGTH = 1000;
+const MAX_TEXT_LENGTH = 1000;
 
 /** Creates a row that is not a record. It contains the beginning of the text. */
 export function createBadRow(position: RowPosition, reason: string, text: string): BadRow {
-  return { ...position, reason, found: text.slice(0, MAX_FOUND_LENGTH).toWellFormed() };
+  return { ...position, reason, text: text.slice(0, MAX_TEXT_LENGTH).toWellFormed() };
 }
 
 /** Tells whether a JSON value is an object. */

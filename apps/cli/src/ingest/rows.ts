@@ -86,11 +86,11 @@ function createReadError(name: string, cause: unknown): CommandError {
 }
 
 async function getFileSize(path: string): Promise<number | undefined> {
-  const found = await stat(path).catch((cause: unknown) => {
+  const stats = await stat(path).catch((cause: unknown) => {
     throw createReadError(path, cause);
   });
-  if (found.isDirectory()) throw createReadError(path, { code: 'EISDIR' });
-  return found.isFile() ? found.size : undefined;
+  if (stats.isDirectory()) throw createReadError(path, { code: 'EISDIR' });
+  return stats.isFile() ? stats.size : undefined;
 }
 
 /**

@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import type { ListingSelection, Maintenance, RepeatedExtraction } from '@oselya/collector';
 import type { Context } from '../command.ts';
 import { showProgress, silentProgress } from '../progress.ts';
-import { printableJson } from '../terminal.ts';
+import { formatJson } from '../terminal.ts';
 import {
   countExtraction,
   createReprocessSummary,
@@ -204,8 +204,8 @@ async function openSpool<Value>() {
   const file = await open(join(folder, 'values.jsonl'), 'wx+');
   await rm(folder, { recursive: true });
   return {
-    // `readLines` also splits at U+2028 and U+2029, which printableJson escapes.
-    add: (value: Value) => file.appendFile(`${printableJson(value, 0)}\n`),
+    // `readLines` also splits at U+2028 and U+2029, which formatJson escapes.
+    add: (value: Value) => file.appendFile(`${formatJson(value, 0)}\n`),
     async *values(): AsyncGenerator<Value> {
       for await (const line of file.readLines({ start: 0 })) yield JSON.parse(line) as Value;
     },

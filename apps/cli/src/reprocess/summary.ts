@@ -1,5 +1,5 @@
 import type { ExtractionOutcome, ImageReprocessOutcome, WriteOutcome } from '@oselya/collector';
-import { oneLine } from '../terminal.ts';
+import { sanitizeLine } from '../terminal.ts';
 
 const MAX_VALUE_LENGTH = 60;
 
@@ -37,7 +37,7 @@ export function countExtraction(summary: ReprocessSummary, extraction: Extractio
 export function describeExtraction(extraction: ExtractionOutcome): string[] {
   const { listingId, outcome } = extraction;
   if (outcome === 'not_a_listing') {
-    return [`listing ${listingId}: not a listing: ${oneLine(extraction.reason)}`];
+    return [`listing ${listingId}: not a listing: ${sanitizeLine(extraction.reason)}`];
   }
   if (outcome !== 'read') return describeFailure(listingId, extraction);
   return Object.entries(extraction.changes).map(
@@ -52,7 +52,7 @@ export function describeFailure(
   result: { outcome: string } | { outcome: string; error: Error },
 ): string[] {
   if (!('error' in result)) return [];
-  return [`listing ${listingId}: ${result.outcome}: ${oneLine(result.error.message)}`];
+  return [`listing ${listingId}: ${result.outcome}: ${sanitizeLine(result.error.message)}`];
 }
 
 /** Describes the results of all extractions. */
@@ -103,6 +103,6 @@ function describeCounts(counts: readonly (readonly [count: number, text: string]
 }
 
 function formatValue(value: unknown): string {
-  const text = oneLine(JSON.stringify(value ?? null));
+  const text = sanitizeLine(JSON.stringify(value ?? null));
   return text.length <= MAX_VALUE_LENGTH ? text : `${text.slice(0, MAX_VALUE_LENGTH - 1)}…`;
 }
