@@ -1,5 +1,4 @@
-// Builds the standalone package of packages/inventory in its folder dist, for `npm pack` and `npm publish`: JavaScript,
-// types, schemas and the command `oselya-inventory`.
+// Builds the npm package of packages/inventory in its folder dist.
 
 import { execFileSync } from 'node:child_process';
 import { chmod, cp, mkdir, readFile, rm, writeFile } from 'node:fs/promises';
@@ -50,7 +49,7 @@ await writeFile(
         './inventory.config.schema.json': './inventory.config.schema.json',
       },
       dependencies,
-      // Only the types need it, for Node's streams.
+      // The types refer to Node's streams.
       peerDependencies: { '@types/node': '>=24' },
       peerDependenciesMeta: { '@types/node': { optional: true } },
     },

@@ -1,5 +1,4 @@
-// Loaded into each test process. After its tests, a process that still has a server or timer open would keep the run
-// waiting, so it ends, failed, and names what is open.
+// Ends a test process that an open server or timer keeps alive, and names the open resources.
 const LIMIT_MS = 10 * 60_000;
 
 setTimeout(() => {

@@ -1,5 +1,4 @@
-// Writes the generated files: the OpenAPI and AsyncAPI documents, the dump of the database schema, the page of errors and
-// the schema of the linter's configuration. With --check it writes nothing, and fails where a file is not current.
+// Writes the generated files. With --check it writes nothing, and fails if a file is outdated.
 
 import { mkdir, readFile, writeFile } from 'node:fs/promises';
 import { dirname, join, relative } from 'node:path';

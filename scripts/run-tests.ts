@@ -1,7 +1,7 @@
-// Runs tests: all of them, or the files that globs name. Unit files of a workspace share a process, since most of their
-// time is its start. Database files have one each, since they keep servers and timers.
+// Runs all tests, or the files of the given globs. Unit files of a workspace share a process, because its start takes
+// most of their time. Each database file has a process, because it keeps servers and timers.
 //   --kind unit|database   only these
-//   --representative       of database files all of packages/db, and the first of each other folder
+//   --representative       only packages/db and the first file of each other folder
 
 import { spawn } from 'node:child_process';
 import { globSync, readFileSync } from 'node:fs';
@@ -13,7 +13,7 @@ const ROOT = join(import.meta.dirname, '..');
 const COMPILE_CACHE = join(ROOT, 'node_modules/.cache/node-compile');
 const ALL = '{apps/*,packages/*,bench,scripts}/test/**/*.test.ts';
 
-/** Hooks and patches that would affect other files of a process, and `fork`, which inherits the flags of the runner. */
+/** Code that would affect other files of a process, and `fork`, which inherits the flags of the runner. */
 const AFFECTS_OTHERS =
   /^(before|after)Each\(|^before\(|process\.chdir|syncBuiltinESMExports|\bfork\(/m;
 
@@ -40,12 +40,12 @@ function canShare(file: string): boolean {
   return isUnit && !AFFECTS_OTHERS.test(readFileSync(join(ROOT, file), 'utf8'));
 }
 
-/** Runs files by Node's test runner. Returns its exit status, and its output where that is not shown at once. */
+/** Runs files. Returns the exit status, and the output unless it is shown at once. */
 function run(options: readonly string[], group: readonly string[], isShown: boolean) {
   const flags = [
     // No file uses its embedded database long enough for the optimizing compiler to pay off.
     '--liftoff-only',
-    // Importing an app fills the default young generation many times: collecting it took a third of the start.
+    // Collecting the default young generation would take a third of the start of an app.
     '--min-semi-space-size=64',
     '--max-semi-space-size=128',
     '--import',
@@ -86,6 +86,6 @@ async function runIsolated(): Promise<number> {
   return (await run([concurrency], isolated, true)).status;
 }
 
-// Files wait for timers, processes and servers for a third of their time, so there is one process more than cores.
+// Files wait for a third of their time, so one more process than cores runs.
 const others = isolated.length === 0 ? [runShared(), runShared()] : [runShared()];
 process.exitCode = Math.max(...(await Promise.all([runIsolated(), ...others])));

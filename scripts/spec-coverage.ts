@@ -1,5 +1,5 @@
-// Prints which test protects which row of the specifications and pitfalls: node scripts/spec-coverage.ts
-// The rows are in docs/reference/spec-coverage.json: page → heading → text of a row ("*" for all) → names of tests.
+// Prints the tests of each row of the specifications and pitfalls: node scripts/spec-coverage.ts
+// docs/reference/spec-coverage.json lists them: page → heading → text of a row ("*" for all) → names of tests.
 
 import { globSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -7,16 +7,16 @@ import { join } from 'node:path';
 const ROOT = join(import.meta.dirname, '..');
 const read = (path: string) => readFileSync(join(ROOT, path), 'utf8');
 
-/** Headings whose tables say how the platform behaves; other tables list fields, which schemas hold. */
+/** Headings whose tables describe behavior. Other tables list fields, which schemas check. */
 const BEHAVIOR =
   /state|status|session$|pending|cached|endpoint|ownership|permission|roles|cookie$|events|errors|limits|fields/i;
 
 type Entries = Record<string, Record<string, Record<string, string[]>>>;
 
-/** A row of a table, and the tests that protect it with their files. */
+/** A row of a table with its tests. */
 export type Row = { page: string; heading: string; text: string; tests: string[] };
 
-/** Returns the rows of the tables under the headings of a page that describe behavior. */
+/** Parses the table rows of a page that describe behavior. */
 export function parseRows(markdown: string): { heading: string; text: string }[] {
   const rows: { heading: string; text: string }[] = [];
   let heading = '';
@@ -33,14 +33,14 @@ export function parseRows(markdown: string): { heading: string; text: string }[]
   return rows;
 }
 
-/** Finds the files of tests by the names of the tests. */
+/** Creates a function that finds the files of a test by its name. */
 export function createTestFinder(): (name: string) => string[] {
   const glob = '{apps,packages}/*/test/**/*.{test,start,browser,soak}.ts';
   const texts = globSync(glob, { cwd: ROOT }).map((file) => [file, read(file)] as const);
   return (name) => texts.filter(([, text]) => text.includes(name)).map(([file]) => file);
 }
 
-/** Returns every row with its tests, and the entries that fit no row. */
+/** Reads all rows with their tests, and the entries without a row. */
 export function readSpecCoverage(): { rows: Row[]; unused: string[] } {
   const entries = JSON.parse(read('docs/reference/spec-coverage.json')) as Entries;
   const rows: Row[] = [];

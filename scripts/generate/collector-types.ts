@@ -2,12 +2,12 @@ import { execFileSync } from 'node:child_process';
 import { createRequire } from 'node:module';
 import { dirname, join } from 'node:path';
 
-/** The generator is a dependency of the assistant and has another version of TypeScript. */
+/** Resolves the generator, which is a dependency of the assistant with another version of TypeScript. */
 const resolve = createRequire(
   join(import.meta.dirname, '../../apps/assistant/package.json'),
 ).resolve;
 
-/** Returns the types of the collector's API, for the assistant's client. */
+/** Generates the types of the collector's API for the assistant's client. */
 export function generateCollectorTypes(document: object): string {
   const command = join(dirname(resolve('openapi-typescript/package.json')), 'bin/cli.js');
   // Values with a default are optional in requests.
@@ -19,10 +19,10 @@ export function generateCollectorTypes(document: object): string {
   return `// Made by npm run generate from the collector's OpenAPI document.
 
 ${types}
-/** The fields of a listing in their order, with how to show them. */
+/** Fields of a listing in their order, with their presentation. */
 export const listingFields = ${fields} as const;
 
-/** The schemas of the filters of a search. */
+/** Schemas of the search filters. */
 export const searchFilters = ${JSON.stringify(searchFilters(document), null, 2)};
 `;
 }

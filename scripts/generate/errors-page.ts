@@ -7,7 +7,7 @@ navigates gets a page instead. "Again" says whether the same request can succeed
 made by \`npm run generate\` from the error tables in the code.
 `;
 
-/** Returns the page of all errors, from the error table of each service. */
+/** Formats the page of all errors. */
 export function formatErrorsPage(tables: Record<string, Record<string, ErrorDefinition>>): string {
   const sections = Object.entries(tables).map(([service, table]) => {
     const rows = Object.entries(table)

@@ -13,7 +13,7 @@ const COLUMNS = `
   where c.relnamespace = 'public'::regnamespace and c.relkind = 'r'
   order by c.relname, a.attnum`;
 
-/** Without not-null constraints, which the columns have; PostgreSQL 18 lists them again. */
+// The columns contain the not-null constraints, which PostgreSQL 18 also lists.
 const CONSTRAINTS = `
   select conrelid::regclass::text as "table", pg_get_constraintdef(oid) as text
   from pg_constraint
@@ -36,7 +36,7 @@ type Column = {
 };
 type Line = { table: string; text: string };
 
-/** Returns the tables of the database as SQL, for readers: the result of all migrations. */
+/** Formats the tables of the migrated database as SQL for readers. */
 export async function dumpSchema(pool: pg.Pool): Promise<string> {
   const { rows: columns } = await pool.query<Column>(COLUMNS);
   const { rows: constraints } = await pool.query<Line>(CONSTRAINTS);

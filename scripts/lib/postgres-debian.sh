@@ -1,15 +1,15 @@
 # shellcheck shell=bash
 # shellcheck disable=SC2154 # scripts/postgres sets the variables that nothing here sets
 #
-# PostgreSQL from Debian's packages in a folder of their own, run by chroot, with the data in that
-# folder. Needs root. Read by scripts/postgres.
+# PostgreSQL from Debian's packages in a separate folder with its data, run by chroot. Needs root.
+# Sourced by scripts/postgres.
 
 root=$folder/root
 home=/var/lib/postgresql # of the server's user, as seen inside the root
 data=$root$home/$server
 keyring=/usr/share/keyrings/debian-archive-keyring.gpg
 
-# setpriv runs inside the root, because there the user may have another number than outside.
+# setpriv runs inside the root, because the id of the user may differ there.
 in_root() {
   chroot "$root" env HOME="$home" LC_ALL=C.UTF-8 PATH=/usr/lib/postgresql/17/bin:/usr/bin:/bin \
     setpriv --reuid=postgres --regid=postgres --init-groups "$@"
@@ -29,13 +29,12 @@ install_debootstrap() {
   [[ -n $(debian_mirror) ]] || fail "$unsupported"
 }
 
-# Builds beside the final place and renames at the end, so that what is there is always whole.
+# Builds in another folder and renames it at the end, so that the final folder is complete.
 install_packages() {
   [[ -d $root ]] && return
   install_debootstrap
   local building=$root.new isolated=() proxy=
-  # debootstrap mounts /proc and /sys in the new root. In a mount namespace they vanish with it
-  # however it ends; where none can be made, it cannot mount either.
+  # debootstrap mounts /proc and /sys in the new root. A mount namespace removes them at its end.
   if unshare --mount true 2>/dev/null; then isolated=(unshare --mount); fi
   eval "$(apt-config shell proxy Acquire::http::Proxy)"
   if [[ -n $proxy ]]; then export http_proxy=$proxy; fi
@@ -48,14 +47,13 @@ install_packages() {
     fail "debootstrap failed; see $folder/debootstrap.log"
   fi
   chroot "$building" sh -c "$trust_vector"
-  # The downloaded archives, and the server that Debian prepares by itself and nobody starts.
+  # Removes the downloaded archives, and the unused server that Debian prepares.
   rm -rf "$building"/var/{cache/apt/archives,lib/apt/lists}/* \
     "$building/var/lib/postgresql/17" "$building/etc/postgresql/17"
   mv "$building" "$root"
 }
 
-# Whoever reaches the socket, which is in the data folder, could read the data files as well; it
-# needs no password.
+# The socket is in the data folder, so its users can read the data anyway and need no password.
 create_data() {
   [[ -d $data ]] && return
   rm -rf "$data.new"
@@ -66,8 +64,8 @@ create_data() {
 
 debian_memory_mb() { awk '/^MemTotal:/ { print int($2 / 1024) }' /proc/meminfo; }
 
-# A process of this server is a postgres that works in the data folder. The kernel's word for
-# that is better than a process id in a file, which may be another process's by now.
+# Finds the processes that run postgres in the data folder. A process id in a file may belong to
+# another process by now.
 is_ours() { [[ /proc/$1/cwd -ef $data && $(cat "/proc/$1/comm" 2>/dev/null) == postgres ]]; }
 
 any_process() {
@@ -78,9 +76,8 @@ any_process() {
   return 1
 }
 
-# When the server was killed, its children end a moment later, and it cannot start before. After
-# that its lock files are certainly stale; PostgreSQL itself would take them for valid when their
-# process id belongs to another process of the same user.
+# Waits for the children of a killed server, which prevent a start. Then removes its lock files,
+# which PostgreSQL would consider valid if another process of the user has the process id.
 clear_leftovers() {
   local deadline=$((SECONDS + 10))
   while any_process; do
@@ -90,7 +87,7 @@ clear_leftovers() {
   rm -f "$data/postmaster.pid" "$data"/.s.PGSQL.*.lock
 }
 
-# The server would keep the lock, and any pipe of the caller whose other end waits for its end.
+# Closes the lock and the pipes of the caller, which the server would keep open.
 close_inherited_files() {
   local file
   for file in /proc/self/fd/*; do
@@ -103,10 +100,9 @@ debian_start() {
   install_packages
   create_data
   clear_leftovers
-  # The log of the last start only, so that it does not grow for ever.
+  # Keeps only the log of the last start.
   rm -f "$root$home/$server.log"
-  # pg_ctl detaches the server from this shell. Should the server die or need longer than these
-  # seconds, wait_until_ready deals with it.
+  # pg_ctl detaches the server from this shell. wait_until_ready handles a failed or slow start.
   (
     close_inherited_files
     in_root pg_ctl start --wait --timeout=5 --pgdata="$home/$server" --log="$home/$server.log" \
@@ -115,7 +111,7 @@ debian_start() {
   ) || true
 }
 
-# Prints the port that the server noted beside its process id; fails when it does not run.
+# Prints the port from the server's process file; fails if the server does not run.
 debian_port() {
   local lines
   [[ -f $data/postmaster.pid ]] || return 1

@@ -1,29 +1,29 @@
 # shellcheck shell=bash
 # shellcheck disable=SC2154 # scripts/postgres sets the variables that nothing here sets
 #
-# PostgreSQL in a Docker container, with its data in a volume. Read by scripts/postgres.
+# PostgreSQL in a Docker container, with its data in a volume. Sourced by scripts/postgres.
 
-# One folder is one server, so the name of the container and of its volume follows the folder.
+# The names of the container and of its volume depend on the folder.
 container=oselya-postgres-17-$(printf %s "$folder" | cksum | cut -d ' ' -f 1)
 if [[ $server != oselya ]]; then container=$container-$server; fi
 
-# Of the machine on which containers run, which need not be this one.
+# The memory of the machine that runs the containers.
 docker_memory_mb() { echo $(($(docker info --format '{{.MemTotal}}') / 1048576)); }
 
 docker_start() {
-  # A stopped container keeps its old port, so a new one is made; the data are in the volume.
+  # A stopped container keeps its old port, so a new container is created. The data are in the volume.
   docker rm "$container" >/dev/null 2>&1 || true
-  # The image insists on a password for the superuser, who signs in from inside without it.
+  # The image requires a password for the superuser, who signs in from inside without a password.
   POSTGRES_PASSWORD=$(random_password) POSTGRES_INITDB_ARGS="${initdb_options[*]}" \
     docker run --detach --name "$container" --publish "127.0.0.1:$1:5432" \
     --volume "$container:/var/lib/postgresql/data" \
     --env POSTGRES_PASSWORD --env POSTGRES_INITDB_ARGS \
     pgvector/pgvector:pg17 postgres "${server_settings[@]}" >/dev/null
-  # Should the container have died already, wait_until_ready shows its log.
+  # If the container has ended already, wait_until_ready prints its log.
   docker exec "$container" sh -c "$trust_vector" || true
 }
 
-# Prints the port on this machine; fails when the container does not run.
+# Prints the port on this machine; fails if the container does not run.
 docker_port() {
   local address
   address=$(docker port "$container" 5432/tcp 2>/dev/null) && [[ -n $address ]] || return 1

@@ -1,4 +1,4 @@
-// Prints the expressions of the dashboards as recording rules: promtool checks rules only.
+// Prints the expressions of the dashboards as recording rules for promtool.
 
 import { DASHBOARDS, listExpressions, readDashboard } from './dashboards.ts';
 

@@ -3,7 +3,7 @@ import { join } from 'node:path';
 
 const FOLDER = join(import.meta.dirname, '../../ops/grafana');
 
-/** The part of Grafana's dashboard model that the checks use. */
+/** Checked part of Grafana's dashboard model. */
 export type Dashboard = {
   uid: string;
   title: string;
@@ -29,7 +29,7 @@ export async function readDashboard(name: (typeof DASHBOARDS)[number]): Promise<
   return JSON.parse(await readFile(join(FOLDER, `${name}.json`), 'utf8')) as Dashboard;
 }
 
-/** Returns the expressions of a dashboard, with an interval where Grafana inserts one. */
+/** Lists the expressions of a dashboard with an interval for Grafana's variable. */
 export function listExpressions({ panels }: Dashboard): string[] {
   return panels
     .flatMap(({ targets = [] }) => targets)

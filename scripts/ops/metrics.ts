@@ -1,4 +1,4 @@
-// Prints the answer of an app at GET /metrics, for promtool: node scripts/ops/metrics.ts collector
+// Prints the metrics of an app for promtool: node scripts/ops/metrics.ts collector
 
 import * as assistant from '@oselya/assistant';
 import * as collector from '@oselya/collector';

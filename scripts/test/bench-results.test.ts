@@ -7,7 +7,7 @@ import { suites } from '../../bench/src/suites.ts';
 const BENCH = join(import.meta.dirname, '../../bench');
 const read = (path: string) => readFileSync(join(BENCH, path), 'utf8');
 
-/** Results under the runner's default names are not kept. */
+/** Default names of the runner, whose results are not kept. */
 const kept = globSync('results/*', { cwd: BENCH }).filter((path) => !/Z\.(jsonl|md)$/.test(path));
 const names = [...new Set(kept.map((path) => basename(path).replace(/\.(jsonl|md)$/, '')))];
 
@@ -25,7 +25,6 @@ test('kept results were measured in full, on a commit of the repository', () => 
   assert.ok(names.length > 0);
   for (const name of names) {
     const [first = ''] = read(`results/${name}.jsonl`).split('\n', 1);
-    // Our own runner wrote it.
     const { kind, suite, smoke, machine } = JSON.parse(first) as Run;
     assert.deepEqual({ kind, suite, smoke }, { kind: 'run', suite: name, smoke: false });
     assert.match(machine.commit, /^[0-9a-f]{7,40}$/, `${name}: the work tree was clean`);

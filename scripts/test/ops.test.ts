@@ -11,14 +11,14 @@ const text = (path: string) => readFile(join(ROOT, path), 'utf8');
 const alerts = await text('ops/prometheus/alerts.yml');
 const boards = await Promise.all(DASHBOARDS.map(readDashboard));
 
-/** The series that an app's metrics declare. */
+/** Lists the declared series of an app. */
 function seriesOf(page: string): string[] {
   return [...page.matchAll(/^# TYPE (\w+) (\w+)$/gm)].flatMap(([, name = '', type]) =>
     type === 'histogram' ? ['_bucket', '_sum', '_count'].map((end) => name + end) : [name],
   );
 }
 
-/** The metrics of an expression: of the platform, HTTP and the process. */
+/** Lists the metrics in an expression. */
 function metricsIn(expression: string): string[] {
   return expression.match(/\b(?:assistant|collector|http|process|nodejs)_\w+/g) ?? [];
 }

@@ -72,7 +72,7 @@ test('packages import no app, and the assistant and the collector not one anothe
 });
 
 test('prices of listings are written by one formatter', () => {
-  // The report of an evaluation, and the inventory, show other numbers.
+  // This report shows other numbers.
   const others = new Set(['apps/cli/src/evaluate/report.ts']);
   const own = files
     .filter((file) => file.startsWith('apps/') && !others.has(file))

@@ -262,7 +262,7 @@ function formatCheckboxes(
   </fieldset>`;
 }
 
-// The server and the reader are on one machine, in one time zone.
+// The browser runs on this machine, in the same time zone.
 const timeFormat = new Intl.DateTimeFormat('en-GB', { dateStyle: 'medium', timeStyle: 'long' });
 
 function formatDeliveries({ url, recent }: Webhooks, accounts: readonly DevAccount[]): Html {

@@ -3139,7 +3139,7 @@ export interface components {
 export type $defs = Record<string, never>;
 export type operations = Record<string, never>;
 
-/** The fields of a listing in their order, with how to show them. */
+/** Fields of a listing in their order, with their presentation. */
 export const listingFields = [
   {
     "name": "url",
@@ -3302,7 +3302,7 @@ export const listingFields = [
   }
 ] as const;
 
-/** The schemas of the filters of a search. */
+/** Schemas of the search filters. */
 export const searchFilters = {
   "query": {
     "type": "string",
