@@ -19,8 +19,8 @@ export const prepared: RawBuilder<never> = sql.raw(`${PREPARED_PREFIX} `);
  * Hides a value of a prepared statement from the planner. Otherwise a plan for the specific value may look cheaper, and
  * PostgreSQL would not keep the generic plan.
  */
-export function hideFromPlanner<Value extends number | boolean>(value: Value): RawBuilder<Value> {
-  const type = sql.raw(typeof value === 'boolean' ? 'boolean' : 'integer');
+export function hideFromPlanner<Value extends number | string>(value: Value): RawBuilder<Value> {
+  const type = sql.raw(typeof value === 'string' ? 'text' : 'integer');
   return sql`(select ${value}::${type})`;
 }
 

@@ -32,7 +32,7 @@ export async function claimJobs(
     with recursive
     -- The next sources with a claimable job, in the order of their names.
     round (source_slug, nth, first) as (
-      select next.source_slug, 1, next.source_slug from (${nextSource(sql`${lastSource}`)}) as next
+      select next.source_slug, 1, next.source_slug from (${nextSource(hideFromPlanner(lastSource))}) as next
       union all
       select next.source_slug, nth + 1, first
       from round cross join lateral (${nextSource(sql`round.source_slug`)}) as next
@@ -52,13 +52,14 @@ export async function claimJobs(
         limit ${hideFromPlanner(count)}) as given
       group by source_slug, nth, jobs),
     chosen as materialized (
-      select id, nth, jobs + row_number() over (partition by nth order by id) as place
+      select id, nth, jobs + job.place as place
       from share cross join lateral (
-        select id from raw_data as candidate
-        where candidate.source_slug = share.source_slug and ${isClaimable}
-        order by id + 0
-        limit share.slots
-        for update skip locked) as oldest),
+        select id, row_number() over () as place from (
+          select id from raw_data as candidate
+          where candidate.source_slug = share.source_slug and ${isClaimable}
+          order by id + 0
+          limit share.slots
+          for update skip locked) as oldest) as job),
     claimed as (
       update raw_data set ${createClaimTransition(claimant)}
       where id = any (array(select id from chosen))
@@ -68,7 +69,7 @@ export async function claimJobs(
   return rows;
 }
 
-/** Condition of a `candidate`. The index covers `not waits`, which already excludes most payloads that must wait. */
+/** Most payloads that must wait are marked, so the index excludes them. */
 const isClaimable = sql`
   status = 'pending' and not waits and (retry_at is null or retry_at <= now())
     and not ${hasJobInProgress(sql`candidate`)} and not ${hasEarlierPendingPayload(sql`candidate`)}`;

@@ -42,7 +42,6 @@ export type RunnerOptions<Input = never> = {
   leaseMs: number;
 };
 
-/** A claimed job whose outcome is not stored yet. */
 type RunningJob = {
   job: Job;
   controller: AbortController;
@@ -95,13 +94,8 @@ export function createJobRunner<Input = never>(deps: RunnerOptions<Input>) {
     } catch (error) {
       if (signal.aborted || error instanceof LeaseLostError || isDatabaseOutage(error)) throw error;
       log.error({ err: error }, 'a job threw an exception');
-      const message = 'The worker failed; its log has more.';
-      return {
-        status: 'failed',
-        error: { code: 'internal_error', message },
-        stages,
-        listingId: null,
-      };
+      const failure = { code: 'internal_error', message: 'The worker failed; its log has more.' };
+      return { status: 'failed', error: failure, stages, listingId: null };
     }
   }
 

@@ -32,15 +32,7 @@ export type WorkerOptions = RunnerOptions & {
 };
 
 /** A running worker. */
-export type Worker = {
-  /** Wakes the worker to claim new jobs. */
-  notify: () => void;
-  /**
-   * Stops claiming, waits at most `timeoutMs` for the jobs in progress, and returns the rest to the queue at no cost. A
-   * job that could not be returned within another second waits for its lease.
-   */
-  stop: (options: { timeoutMs: number }) => Promise<void>;
-};
+export type Worker = ReturnType<typeof startWorker>;
 
 /** Creates the name that identifies a component of this process in claims. */
 export function createClaimantName(part: string): string {
@@ -51,7 +43,7 @@ export function createClaimantName(part: string): string {
  * Starts a worker. It claims again at once while it has free slots and jobs are pending, and otherwise waits for a
  * notification or the poll. Specification 001, Raw data status; Contract 4, Queue; docs/adr/0020-fair-share.md.
  */
-export function startWorker(options: WorkerOptions): Worker {
+export function startWorker(options: WorkerOptions) {
   const { db, breaker, log, metrics, slots, leaseMs, mayClaim, pollMs = POLL_MS } = options;
   const name = createClaimantName(randomUUID().slice(0, 8));
   const stopping = new AbortController();
@@ -62,7 +54,7 @@ export function startWorker(options: WorkerOptions): Worker {
   let endedSinceClaim = 0;
   let claimedAt = 0;
   let lastSource: string | undefined;
-  /** Whether an outage may have hidden the success of a claim, or lost the return of a job. */
+  /** Whether an outage may have hidden a successful claim, or prevented the return of a job. */
   let mayHaveStrays = false;
   let woken = Promise.withResolvers<void>();
   const wake = () => woken.resolve();
@@ -157,8 +149,13 @@ export function startWorker(options: WorkerOptions): Worker {
   });
 
   return {
+    /** Wakes the worker to claim new jobs. */
     notify: wake,
-    async stop({ timeoutMs }) {
+    /**
+     * Stops claiming, waits at most `timeoutMs` for the jobs in progress, and returns the rest to the queue at no cost.
+     * A job that could not be returned within another second waits for its lease.
+     */
+    async stop({ timeoutMs }: { timeoutMs: number }): Promise<void> {
       stopping.abort();
       wake();
       unsubscribe();

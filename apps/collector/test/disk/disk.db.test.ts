@@ -1,66 +1,39 @@
 import assert from 'node:assert/strict';
+import { createHash } from 'node:crypto';
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { after, test } from 'node:test';
-import { createDisk, createDiskGate, type Disk, isDiskLow } from '../../src/free-disk-space.ts';
+import { before, suite, test } from 'node:test';
+import { atEnd, until } from '@oselya/testing';
+import sharp from 'sharp';
+import { createDisk, type Disk, isDiskLow } from '../../src/free-disk-space.ts';
+import { formOf, sendForm, startCollector } from '../support/collector.ts';
+import { fillableDisk } from '../support/full-disk.ts';
 import { createImage, startServer } from '../support/images.ts';
-import { until } from '@oselya/testing';
-import { startCollector } from '../support/collector.ts';
-import {
-  openDatabase,
-  watchResources,
-  payloadOf,
-  createHarness,
-  noImages,
-} from '../support/pipeline.ts';
+import { openDatabase, payloadOf, rawRecord, watchResources } from '../support/pipeline.ts';
 
 const MIB = 1024 * 1024;
 const database = await openDatabase();
+const { db } = database;
+const dataDir = await mkdtemp(join(tmpdir(), 'oselya-disk-'));
+atEnd(() => rm(dataDir, { recursive: true, force: true }));
+const env = { DATA_DIR: dataDir, SSRF_ALLOW: '127.0.0.1', COLLECTOR_INGEST_PER_MINUTE: '0' };
 
-/** Creates a disk whose free room the test sets. */
+/** Creates a disk whose free space the test sets. */
 function scriptedDisk(freeMb: number) {
   const state = { freeMb };
   const freeBytes = async () => state.freeMb * MIB;
   return { state, disk: createDisk({ folder: tmpdir(), minFreeMb: 100, freeBytes }) };
 }
 
-test('There is room while the minimum stays free beside the needed bytes', async () => {
+test('The minimum stays free beside the needed bytes, and a full disk is recognized by its error', async () => {
   const { disk } = scriptedDisk(150);
-  await disk.requireFree();
   await disk.requireFree(50 * MIB);
   await assert.rejects(disk.requireFree(50 * MIB + 1), isDiskLow);
   assert.ok((await createDisk({ folder: tmpdir(), minFreeMb: 0 }).freeBytes()) > 0);
-});
-
-test('A full disk is recognized by its error', () => {
   const full = Object.assign(new Error('write'), { code: 'ENOSPC' });
-  assert.ok(isDiskLow(full));
   assert.ok(isDiskLow(new Error('The image could not be stored', { cause: full })));
   assert.ok(!isDiskLow(Object.assign(new Error('write'), { code: 'EIO' })));
-  assert.ok(!isDiskLow('ENOSPC'));
-});
-
-test('The gate is closed while the disk is low, and other failures propagate', async () => {
-  const { state, disk } = scriptedDisk(99);
-  const lines: string[] = [];
-  const note = (line: string) => void lines.push(line);
-  const gate = createDiskGate(disk, { warn: note, info: note });
-  assert.equal(await gate(), false);
-  assert.equal(await gate(), false);
-  state.freeMb = 100;
-  assert.equal(await gate(), true);
-  assert.equal(await gate(), true);
-  assert.equal(lines.length, 2, 'the log has its begin and end');
-  const broken = createDisk({
-    folder: tmpdir(),
-    minFreeMb: 100,
-    freeBytes: () => Promise.reject(new Error('no such folder')),
-  });
-  await assert.rejects(
-    async () => createDiskGate(broken, { warn: note, info: note })(),
-    /no such folder/,
-  );
 });
 
 test('A collector whose disk fills and is freed loses and fails nothing', async () => {
@@ -73,14 +46,11 @@ test('A collector whose disk fills and is freed loses and fails nothing', async 
       return disk.freeBytes();
     },
   };
-  const dataDir = await mkdtemp(join(tmpdir(), 'oselya-disk-'));
-  after(() => rm(dataDir, { recursive: true, force: true }));
-  const env = { DATA_DIR: dataDir, SSRF_ALLOW: '127.0.0.1', COLLECTOR_INGEST_PER_MINUTE: '0' };
   await using collector = await startCollector(database, env, { disk: watched });
   const bytes = await createImage('png', { colour: 'azure' });
   const host = await startServer((_request, response) => response.end(bytes));
   const records = () =>
-    database.db.selectFrom('raw_data').select(['status', 'attempt', 'attempts']).execute();
+    db.selectFrom('raw_data').select(['status', 'attempt', 'attempts']).execute();
   const send = async (count: number) => {
     for (let nth = 0; nth < count; nth += 1) {
       const payload = payloadOf({ image_urls: [`${host.url}/${nth}`] });
@@ -121,12 +91,100 @@ test('A collector whose disk fills and is freed loses and fails nothing', async 
   await untilResourcesAreFree();
 });
 
-test('A job that meets a full disk at its images is returned without an attempt', async () => {
-  const cause = Object.assign(new Error('write'), { code: 'ENOSPC' });
-  const fail = () => Promise.reject(new Error('The image could not be stored', { cause }));
-  const harness = createHarness(database.db, {
-    images: { ...noImages, processRemote: fail, processUploaded: fail },
+/** Creates an image of many pieces; each shade is another one. */
+async function largeImage(mean: number) {
+  const noise = { type: 'gaussian', mean, sigma: 40 } as const;
+  const create = { width: 600, height: 600, channels: 3, background: 'white', noise } as const;
+  const bytes = Uint8Array.from(await sharp({ create }).png().toBuffer());
+  const sha256 = createHash('sha256').update(bytes).digest('hex');
+  return { name: `${mean}.png`, bytes, sha256 };
+}
+
+type LargeImage = Awaited<ReturnType<typeof largeImage>>;
+
+const [known, uploaded, kept] = [await largeImage(70), await largeImage(90), await largeImage(110)];
+/** Fetched images, by the room that the disk lacks. */
+const fetched = { writing: await largeImage(130), copying: await largeImage(150) };
+
+suite('a real disk that is full', () => {
+  let requests = 0;
+  let host: Awaited<ReturnType<typeof startServer>>;
+  let collector: Awaited<ReturnType<typeof startCollector>>;
+
+  before(async () => {
+    host = await startServer((request, response) => {
+      requests += 1;
+      response.end(request.url === '/writing' ? fetched.writing.bytes : fetched.copying.bytes);
+    });
+    collector = await startCollector(database, env);
+    // The first request opens descriptors that stay.
+    assert.equal((await sendForm(collector.url, formOf(payloadOf(), [known]))).status, 200);
   });
-  const { status, attempts, error } = await harness.process(payloadOf());
-  assert.deepEqual([status, attempts, error], ['pending', 0, null]);
+
+  const recordsOf = (externalId: string) =>
+    db.selectFrom('raw_data').selectAll().where('external_id', '=', externalId).execute();
+  const isKnown = async ({ sha256 }: LargeImage) =>
+    (await collector.get(`/api/v1/images/${sha256}`)).status === 200;
+
+  test('A disk that fills during an upload is 503 without a file or record, and the next request works', async () => {
+    const untilResourcesAreFree = await watchResources({ database, dataDir });
+    using disk = fillableDisk(dataDir);
+    const payload = payloadOf();
+    disk.lacks = 'writing';
+    const { status, body, headers } = await sendForm(collector.url, formOf(payload, [uploaded]));
+    assert.deepEqual([status, body.code, headers.get('retry-after')], [503, 'disk_low', '5']);
+    assert.deepEqual(await recordsOf(payload.external_id), []);
+    await untilResourcesAreFree();
+    disk.lacks = undefined;
+    assert.equal((await sendForm(collector.url, formOf(payload, [uploaded]))).status, 200);
+    assert.ok(await isKnown(uploaded));
+    await untilResourcesAreFree();
+  });
+
+  test('A disk that fills while an upload is stored fails the payload, which can be sent again', async () => {
+    const untilResourcesAreFree = await watchResources({ database, dataDir });
+    using disk = fillableDisk(dataDir);
+    const payload = payloadOf();
+    const headers = { 'idempotency-key': 'full-disk' };
+    disk.lacks = 'copying';
+    const rejected = await sendForm(collector.url, formOf(payload, [kept]), headers);
+    assert.deepEqual([rejected.status, rejected.body.code], [503, 'interrupted']);
+    const [record] = await recordsOf(payload.external_id);
+    assert.deepEqual([record?.status, record?.error?.code], ['failed', 'interrupted']);
+    assert.equal(await isKnown(kept), false);
+    await untilResourcesAreFree();
+    disk.lacks = undefined;
+    const answer = await sendForm(collector.url, formOf(payload, [kept]), headers);
+    assert.equal(answer.status, 200, JSON.stringify(answer.body));
+    assert.ok(await isKnown(kept));
+    await untilResourcesAreFree();
+  });
+
+  test('A job whose fetched image has no room is returned, and completes when there is room', async () => {
+    const untilResourcesAreFree = await watchResources({ database, dataDir, host });
+    using disk = fillableDisk(dataDir);
+    for (const lacks of ['writing', 'copying'] as const) {
+      disk.lacks = lacks;
+      const before = requests;
+      const payload = payloadOf({ image_urls: [`${host.url}/${lacks}`] });
+      const { text, json } = await collector.post('/api/v1/ingest', payload);
+      const rawId = json<{ raw_id: number }>().raw_id;
+      await until('a second attempt', () => requests >= before + 2);
+      const { status, error } = await rawRecord(db, rawId);
+      assert.deepEqual(
+        [status === 'pending' || status === 'processing', error],
+        [true, null],
+        text,
+      );
+      assert.equal(await isKnown(fetched[lacks]), false);
+      disk.lacks = undefined;
+      const ended = await until('its end', async () => {
+        const record = await rawRecord(db, rawId);
+        return record.status === 'completed' && record;
+      });
+      assert.equal(ended.attempts, 1);
+      assert.ok(await isKnown(fetched[lacks]));
+      await untilResourcesAreFree();
+    }
+  });
 });

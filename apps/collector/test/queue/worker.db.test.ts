@@ -151,20 +151,9 @@ test('The start of a worker releases payloads whose release a killed worker miss
   await worker.stop(LONG);
 });
 
-test('No job is claimed while the breaker is open, and closing it wakes the worker', async () => {
-  await storeMany(3);
-  const breaker = fakeBreaker('open');
-  const worker = start(async () => completed, { breaker });
-  await sleep(100);
-  assert.deepEqual(await statuses(), { pending: 3 });
-  breaker.set('closed');
-  await reach({ completed: 3 });
-  await worker.stop(LONG);
-});
-
-test('No job is claimed during a probe, and returned jobs cost no attempt', async () => {
+test('No job is claimed while the breaker is open or probes, and returned jobs cost no attempt', async () => {
   await storeMany(9);
-  const breaker = fakeBreaker('half-open');
+  const breaker = fakeBreaker('open');
   const probe = Promise.withResolvers<JobOutcome>();
   const begun: number[] = [];
   const worker = start(
@@ -176,6 +165,9 @@ test('No job is claimed during a probe, and returned jobs cost no attempt', asyn
     },
     { breaker },
   );
+  await sleep(100);
+  assert.deepEqual(await statuses(), { pending: 9 });
+  breaker.set('half-open');
   await reach({ pending: 8, processing: 1 });
   await sleep(100);
   assert.equal(begun.length, 1);
