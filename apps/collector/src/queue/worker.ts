@@ -7,7 +7,6 @@ import { type Job, type ListingKey, getJobLogFields } from './job-types.ts';
 import { createJobRunner, repeatPerLease, type RunnerOptions } from './job-runner.ts';
 import { rescueJobs, returnJobs, returnStrays } from './job-writes.ts';
 
-/** Specification 001, Limits. */
 export const POLL_MS = 1000;
 
 /** Maximum time to stop after the timeout of the jobs. */
@@ -159,11 +158,10 @@ export function startWorker(options: WorkerOptions) {
       stopping.abort();
       wake();
       unsubscribe();
-      const [haveSettled] = await Promise.all([
+      await Promise.all([
         settlesWithin(Promise.all([claiming, sweeping]), timeoutMs + MAX_STOP_MS),
         runner.close({ timeoutMs }),
       ]);
-      if (!haveSettled) log.warn('the database did not answer a worker that ends');
     },
   };
 }

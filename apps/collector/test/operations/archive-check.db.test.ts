@@ -194,29 +194,24 @@ test('Another answer restarts the two checks, and no answer changes nothing', as
   assert.equal(await archived(gone), 1);
 });
 
-test('A payload between two checks keeps its listing', async () => {
-  const [id = 0] = await listings('alive');
-  const { run } = checkOfSource('alive', always(gone));
-  await run();
-  await hoursLater(id, 2);
-  await anotherPayload('alive');
-  assert.equal((await run()).archived, 0);
-  await hoursLater(id, 2);
-  assert.equal((await run()).archived, 1);
-});
-
-test('A payload that arrives during a check keeps its listing', async () => {
-  const [id = 0] = await listings('racing');
-  const { run } = checkOfSource('racing', async () => {
-    await anotherPayload('racing');
-    return gone;
+for (const [moment, source] of [
+  ['between two checks', 'between'],
+  ['during a check', 'during'],
+] as const) {
+  test(`A payload that arrives ${moment} keeps its listing`, async () => {
+    const [id = 0] = await listings(source);
+    const { run } = checkOfSource(source, async () => {
+      if (source === 'during') await anotherPayload(source);
+      return gone;
+    });
+    for (let checks = 0; checks < 3; checks += 1) {
+      assert.deepEqual(await run(), { checked: 1, archived: 0, unreachable: 0 });
+      await hoursLater(id, 2);
+      if (source === 'between') await anotherPayload(source);
+    }
+    assert.equal((await listingOf(id)).archived_at, null);
   });
-  for (let checks = 0; checks < 3; checks += 1) {
-    assert.deepEqual(await run(), { checked: 1, archived: 0, unreachable: 0 });
-    await hoursLater(id, 2);
-  }
-  assert.equal((await listingOf(id)).archived_at, null);
-});
+}
 
 test('Unchecked listings come first, then the listings checked longest ago', async () => {
   const [, b = 0] = await listings('order', 3);
@@ -257,7 +252,7 @@ test('Concurrent runs check each address once and hold no connection meanwhile',
   });
   const runs = Array.from({ length: 4 }, () => run({ limit: 60 }));
   // Addresses respond only after all are claimed.
-  await until('all to be claimed', async () => (await claimed('together')) === 60);
+  await until('all to be claimed', async () => (await countClaimed('together')) === 60);
   await until('no connection to be held', () => {
     return database.pool.totalCount === database.pool.idleCount;
   });
@@ -270,11 +265,11 @@ test('Concurrent runs check each address once and hold no connection meanwhile',
   assert.deepEqual([asked.length, new Set(asked).size], [60, 60]);
 });
 
-async function claimed(source: string): Promise<number> {
-  const { rows } = await sql<{ n: number }>`select count(*)::integer as n from listing_checks
+async function countClaimed(source: string): Promise<number> {
+  const { rows } = await sql`select from listing_checks
     join property_listings on id = listing_id
     where source_slug = ${source} and claimed_until > now()`.execute(db);
-  return rows[0]?.n ?? 0;
+  return rows.length;
 }
 
 test('An address that a run did not reach is requested after its claim', async () => {
@@ -325,17 +320,18 @@ test('A silent address is unreachable, and a forbidden address is not requested'
   assert.equal(requested.length, before);
 });
 
-test('A listing with a new address or back from the archive is checked', async () => {
+test('A listing with a new URL or back from the archive is checked', async () => {
   const [id = 0] = await listings('changed');
   const { run, asked } = checkOfSource('changed', always(present));
-  await sql`update property_listings set url = null where id = ${id}`.execute(db);
-  await sql`delete from listing_checks where listing_id = ${id}`.execute(db);
-  assert.equal((await run()).checked, 0);
-  await sql`update property_listings set url = 'https://new.test/' where id = ${id}`.execute(db);
-  await run();
-  await sql`update property_listings set archived_at = now() where id = ${id}`.execute(db);
-  await sql`delete from listing_checks where listing_id = ${id}`.execute(db);
-  await sql`update property_listings set archived_at = null where id = ${id}`.execute(db);
-  await run();
+  for (const [hidden, shown] of [
+    [sql`url = null`, sql`url = 'https://new.test/'`],
+    [sql`archived_at = now()`, sql`archived_at = null`],
+  ] as const) {
+    await sql`update property_listings set ${hidden} where id = ${id}`.execute(db);
+    await sql`delete from listing_checks where listing_id = ${id}`.execute(db);
+    assert.equal((await run()).checked, 0);
+    await sql`update property_listings set ${shown} where id = ${id}`.execute(db);
+    await run();
+  }
   assert.deepEqual(asked, ['https://new.test/', 'https://new.test/']);
 });

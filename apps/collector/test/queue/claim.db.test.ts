@@ -16,7 +16,7 @@ import {
   returnStrays,
 } from '../../src/queue/job-writes.ts';
 import { openDatabase, rawRecord, store, explain, payloadOf, log } from '../support/pipeline.ts';
-import { completed, fill, stage } from './harness.ts';
+import { completedOutcome, fill, stage } from './harness.ts';
 
 const { db, engine } = await openDatabase();
 
@@ -142,14 +142,21 @@ test('A worker that lost its claim changes nothing', async () => {
   const old = inProgress(await claimed());
   await expire(old);
   await rescueJobs(db, 3);
-  assert.equal(await finish({ job: old, result: completed }), false, 'while it is pending again');
+  assert.equal(
+    await finish({ job: old, result: completedOutcome }),
+    false,
+    'while it is pending again',
+  );
   const current = await claimed();
-  assert.equal(await finish({ job: old, result: completed }), false, 'while another has it');
+  assert.equal(await finish({ job: old, result: completedOutcome }), false, 'while another has it');
   assert.equal((await returnJobs(db, [old])).size, 0);
   assert.deepEqual(await renewLeases(db, [old], LEASE_MS), [old]);
   assert.equal((await rawRecord(db, id)).status, 'processing');
-  assert.equal(await finish({ job: current, result: completed }), true);
-  assert.equal(await finish({ job: current, result: { ...completed, status: 'failed' } }), false);
+  assert.equal(await finish({ job: current, result: completedOutcome }), true);
+  assert.equal(
+    await finish({ job: current, result: { ...completedOutcome, status: 'failed' } }),
+    false,
+  );
   assert.equal((await rawRecord(db, id)).status, 'completed');
 });
 
@@ -264,7 +271,7 @@ test('Storing, renewing and finishing use indexes with any number of completed p
   const jobs = await claim({ count: 2 });
   const raw = { ...same, payload: '{}', content_hash: '', idempotency_key: 'key' };
   const renewed = jobs.map((job) => inProgress(job));
-  const finished = jobs.map((job) => ({ job, result: completed }));
+  const finished = jobs.map((job) => ({ job, result: completedOutcome }));
   const statements: [title: string, (db: Kysely<Tables>) => Promise<unknown>][] = [
     ['storing', (explained) => insertRaws(explained, [raw])],
     ['renewing', (explained) => renewLeases(explained, renewed, LEASE_MS)],
@@ -337,9 +344,9 @@ test('A payload waits for its listing and is released when the previous payload 
   const job = await claimed();
   assert.equal((await claimed()).rawId, elsewhere, 'other listings do not wait');
   assert.equal(await claimOne(), undefined);
-  await finish({ job, result: completed });
+  await finish({ job, result: completedOutcome });
   assert.deepEqual(await waits(ids), [false, false, true]);
-  await finish({ job: await claimed(), result: { ...completed, status: 'failed' } });
+  await finish({ job: await claimed(), result: { ...completedOutcome, status: 'failed' } });
   assert.equal((await claimed()).rawId, ids[2]);
 });
 
@@ -349,7 +356,7 @@ test('A release frees only the first payload of a listing, and only without an e
   assert.equal(await release(db, [listing]), 0, 'the first is pending');
   const job = await claimed();
   assert.equal((await releaseMissed(db)).released, 0, 'the first is processed');
-  await finishJobs(db, [{ job, result: completed }]);
+  await finishJobs(db, [{ job, result: completedOutcome }]);
   assert.equal((await releaseMissed(db)).released, 1);
   assert.deepEqual(await waits(later), [false, true]);
   assert.equal((await releaseMissed(db)).released, 0);
@@ -357,7 +364,7 @@ test('A release frees only the first payload of a listing, and only without an e
 
 test('A returned job releases earlier retried payloads', async () => {
   const [first = 0] = await storeMany(1, same);
-  await finish({ job: await claimed(), result: { ...completed, status: 'failed' } });
+  await finish({ job: await claimed(), result: { ...completedOutcome, status: 'failed' } });
   await storeMany(1, same);
   const later = await claimed();
   await retry.one(first);
@@ -376,6 +383,6 @@ test('Retried payloads of one listing wait for one another', async () => {
   for (const id of ids) {
     const job = await claimed();
     assert.equal(job.rawId, id);
-    await finish({ job, result: completed });
+    await finish({ job, result: completedOutcome });
   }
 });

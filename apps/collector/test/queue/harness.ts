@@ -16,14 +16,14 @@ export const stage: StageRecord = {
   duration_ms: 3,
 };
 
-export const completed: FinalJobOutcome = {
+export const completedOutcome: FinalJobOutcome = {
   status: 'completed',
   error: null,
   stages: [],
   listingId: null,
 };
 
-/** Counts of claims by outcome. */
+/** Counts claims by outcome. */
 export async function countOutcomes(
   metrics: Pick<Metrics, 'jobs'>,
 ): Promise<Record<string, number>> {
@@ -80,7 +80,7 @@ export function heldJobs() {
       const { promise, resolve: end } = Promise.withResolvers<void>();
       begun.push({ ...job, end });
       if (areHeld) await promise;
-      return completed;
+      return completedOutcome;
     },
   };
 }

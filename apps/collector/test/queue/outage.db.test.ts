@@ -111,7 +111,7 @@ for (const [name, jobs, options, place, fault] of [
     await until('five probes', () => asked() >= reached + 5);
     const { completed, failed } = await countByStatus(db);
     assert.deepEqual([completed, failed], [0, 0]);
-    // One claim for each probe and the first attempt: returned jobs are not claimed in between.
+    // Each slot claims once for each probe, and once before the outage.
     const [probes, claims] = [asked() - reached, (await countClaims()) - claimed];
     const most = (options?.slots ?? 4) * (probes + 1);
     assert.ok(claims <= most, `${claims} claims for ${probes} requests, and not ${most}`);
@@ -126,7 +126,7 @@ for (const [name, jobs, options, place, fault] of [
 test('An outage of ten minutes fails none of 200 jobs, and one call retries earlier failures', async () => {
   const [jobs, rejected] = [200, 20];
   await using collector = await startCollector(database, { COLLECTOR_WORKER: 'false' });
-  // These fail for another reason.
+  // The server rejects these jobs.
   server.state.interfere = (response) => void response.writeHead(401).end('{}');
   await add(rejected);
   {
@@ -141,7 +141,7 @@ test('An outage of ten minutes fails none of 200 jobs, and one call retries earl
   await add(jobs);
   await using opened = open({ slots: 16 });
   await until('the breaker to open', () => opened.model.breaker.state !== 'closed');
-  // Half a minute apart they take ten minutes.
+  // With half a minute between probes, they take ten minutes.
   const reached = server.state.requests;
   await until('twenty probes', () => server.state.requests >= reached + 20);
   const { completed, failed } = await countByStatus(db);

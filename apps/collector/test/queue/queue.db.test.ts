@@ -19,7 +19,7 @@ import { POLL_MS } from '../../src/queue/worker.ts';
 import type { Tables } from '../../src/tables.ts';
 import { startCollector } from '../support/collector.ts';
 import { DIMENSIONS, openDatabase, rawRecord, store, payloadOf, log } from '../support/pipeline.ts';
-import { completed } from './harness.ts';
+import { completedOutcome } from './harness.ts';
 
 const database = await openDatabase();
 const { db } = database;
@@ -79,7 +79,7 @@ test('The wait of a retried or reprocessed payload starts at the retry', async (
   await age(rawId, 900);
   const [job] = await claimJobs(db, { ...claimant, count: 1 });
   assert.ok(job);
-  await finishJobs(db, [{ job, result: { ...completed, status: 'failed' } }]);
+  await finishJobs(db, [{ job, result: { ...completedOutcome, status: 'failed' } }]);
   assert.equal(await requeuePayload(db, rawId), true);
   assert.ok(((await oldest()) ?? Infinity) < 600, 'retried');
   await sql`update raw_data set queued_at = now() - interval '700 seconds'`.execute(db);

@@ -14,7 +14,7 @@ import { until } from '@oselya/testing';
 import { createLossyDatabase, watchDatabase } from '@oselya/testing/database';
 import { fakeBreaker, log, rawRecord, store, payloadOf } from '../support/pipeline.ts';
 import {
-  completed,
+  completedOutcome,
   countOutcomes,
   fill,
   heldJobs,
@@ -46,7 +46,7 @@ test('A worker drains the queue with at most one job for each slot', async () =>
       most = Math.max(most, inProgress);
       await sleep(2);
       inProgress -= 1;
-      return completed;
+      return completedOutcome;
     },
     { pollMs: 60_000 },
   );
@@ -62,14 +62,14 @@ test('A notification or the poll wakes an idle worker', async () => {
       if (text.includes('with recursive')) claims += 1;
     },
   });
-  const notified = start(async () => completed, { db: watched, pollMs: 60_000 });
+  const notified = start(async () => completedOutcome, { db: watched, pollMs: 60_000 });
   await until('a claim to find nothing', () => claims > 0);
   await store(db, payloadOf());
   notified.notify();
   await reach({ completed: 1 });
   await notified.stop(LONG);
 
-  const polling = start(async () => completed);
+  const polling = start(async () => completedOutcome);
   await store(db, payloadOf());
   await reach({ completed: 2 });
   await polling.stop(LONG);
@@ -78,7 +78,7 @@ test('A notification or the poll wakes an idle worker', async () => {
 test('A notification during the check of a gate is not lost', async () => {
   const checks: ((isOpen: boolean) => void)[] = [];
   let isOver = false;
-  const worker = start(async () => completed, {
+  const worker = start(async () => completedOutcome, {
     pollMs: 60_000,
     mayClaim: async () => !isOver && new Promise<boolean>((resolve) => checks.push(resolve)),
   });
@@ -97,7 +97,7 @@ test('No job is claimed while a gate is closed, and a failed gate counts as a fa
   await storeMany(2);
   const state = { isOpen: false, checks: 0 };
   const lines: Line[] = [];
-  const worker = start(async () => completed, {
+  const worker = start(async () => completedOutcome, {
     log: logTo(lines),
     mayClaim: async () => {
       state.checks += 1;
@@ -118,7 +118,7 @@ test('An exception fails its job, and the worker continues', async () => {
   await storeMany(1);
   const worker = start(async (job) => {
     if (job.rawId === bad) throw new Error('boom');
-    return completed;
+    return completedOutcome;
   });
   await reach({ completed: 1, failed: 1 });
   await worker.stop(LONG);
@@ -145,8 +145,8 @@ test('The start of a worker releases payloads whose release a killed worker miss
   for (let nth = 0; nth < 2; nth += 1) await store(db, payloadOf({ external_id: 'same' }));
   const [job] = await claimJobs(db, { worker: 'killed', leaseMs: 60_000, count: 4 });
   assert.ok(job);
-  await finishJobs(db, [{ job, result: completed }]);
-  const worker = start(async () => completed, { pollMs: 60_000 });
+  await finishJobs(db, [{ job, result: completedOutcome }]);
+  const worker = start(async () => completedOutcome, { pollMs: 60_000 });
   await reach({ completed: 2 });
   await worker.stop(LONG);
 });
@@ -159,7 +159,7 @@ test('No job is claimed while the breaker is open or probes, and returned jobs c
   const worker = start(
     (job) => {
       begun.push(job.rawId);
-      if (begun.length > 1) return Promise.resolve(completed);
+      if (begun.length > 1) return Promise.resolve(completedOutcome);
       breaker.probe(true);
       return probe.promise;
     },
@@ -193,7 +193,7 @@ test('Prefetched jobs are returned when the model is unavailable, when they wait
     // Thirty jobs end at once, so that many are prefetched; later jobs do not end.
     let begun = 0;
     const busy = start(
-      (job) => ((begun += 1) <= 30 ? Promise.resolve(completed) : held.process(job)),
+      (job) => ((begun += 1) <= 30 ? Promise.resolve(completedOutcome) : held.process(job)),
       { breaker, metrics, pollMs: cause === 'time' ? 20 : 60_000 },
     );
     await until('all slots to be taken', () => held.begun.length === 4);
@@ -223,7 +223,7 @@ test('A job that loses the database is returned without an attempt and runs agai
     const ids = [await store(db, payloadOf(same)), await store(db, payloadOf(same))];
     const lossy = createLossyDatabase(db);
     for (const one of loss) lossy.lose(one);
-    const worker = start(async () => completed, { db: lossy.db, maxAttempts: 1 });
+    const worker = start(async () => completedOutcome, { db: lossy.db, maxAttempts: 1 });
     await reach({ completed: 2 });
     await worker.stop(LONG);
     assert.ok(lossy.isOver());
@@ -240,7 +240,7 @@ test('A claim with a lost response is returned without an attempt', async () => 
   const lossy = createLossyDatabase(db);
   lossy.lose({ statement: 'with recursive', when: 'after', times: 1 });
   const metrics = createMetrics(new Registry());
-  const worker = start(async () => completed, { db: lossy.db, maxAttempts: 1, metrics });
+  const worker = start(async () => completedOutcome, { db: lossy.db, maxAttempts: 1, metrics });
   await reach({ completed: 1 });
   await worker.stop(LONG);
   const { attempt, attempts } = await rawRecord(db, id);
@@ -260,7 +260,7 @@ test('The first check after an outage treats no lease as expired', async () => {
       if (text.includes('select distinct source_slug')) sweeps += 1;
     },
   });
-  const worker = start(async () => completed, { db: watched, leaseMs: 300 });
+  const worker = start(async () => completedOutcome, { db: watched, leaseMs: 300 });
   await until('a sweep after the outage', () => sweeps === 1);
   assert.deepEqual(await statuses(), { processing: 1 });
   await reach({ completed: 1 });
@@ -392,7 +392,7 @@ test('An inline job runs with its input, and its lease is renewed', async () => 
   const job = await storeInline({ leaseMs: 300 });
   const running = runner.run(job, { input: 'images' });
   await until('a renewal', async () => (await rawRecord(db, job.rawId)).stages.length > 0);
-  ended.resolve(completed);
+  ended.resolve(completedOutcome);
   assert.equal(await running, 'completed');
   assert.deepEqual(inputs, ['images']);
   const { status, inline } = await rawRecord(db, job.rawId);
