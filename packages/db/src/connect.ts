@@ -1,12 +1,4 @@
-import {
-  DummyDriver,
-  Kysely,
-  PostgresAdapter,
-  PostgresDialect,
-  PostgresIntrospector,
-  PostgresQueryCompiler,
-  sql,
-} from 'kysely';
+import { Kysely, PostgresDialect, sql } from 'kysely';
 import pg from 'pg';
 import { DatabaseError, createUnreachableError } from './errors.ts';
 import { createKyselyPool } from './kysely-pool.ts';
@@ -79,7 +71,7 @@ export async function connect<Schema>(options: ConnectOptions): Promise<Database
     ...opened,
     engine: url === undefined ? 'pglite' : 'postgres',
     isExclusive: url === undefined,
-    db: new Kysely<Schema>({ dialect: new PostgresDialect({ pool: createKyselyPool(pool) }) }),
+    db: openKysely<Schema>(pool),
   };
 }
 
@@ -148,24 +140,17 @@ export async function ping<Schema>(db: Kysely<Schema>): Promise<void> {
   await sql`select 1`.execute(db);
 }
 
-/** Creates a database without a server, for generating documentation and for tests without queries. */
-export function createOfflineDatabase<Schema>(): Pick<
-  Database<Schema>,
-  'db' | 'pool' | 'listen' | 'isExclusive'
-> {
-  const db = new Kysely<Schema>({
-    dialect: {
-      createAdapter: () => new PostgresAdapter(),
-      createDriver: () => new DummyDriver(),
-      createIntrospector: (own) => new PostgresIntrospector(own),
-      createQueryCompiler: () => new PostgresQueryCompiler(),
-    },
-  });
-  // A pool connects only on its first query.
+/** Creates a database without a server, for generating documentation. Its pool would connect on the first query. */
+export function createOfflineDatabase<Schema>(): Omit<Database<Schema>, 'engine' | 'close'> {
+  const pool = new pg.Pool();
   return {
-    db,
-    pool: new pg.Pool(),
+    db: openKysely<Schema>(pool),
+    pool,
     listen: () => Promise.resolve(() => Promise.resolve()),
     isExclusive: false,
   };
+}
+
+function openKysely<Schema>(pool: pg.Pool): Kysely<Schema> {
+  return new Kysely<Schema>({ dialect: new PostgresDialect({ pool: createKyselyPool(pool) }) });
 }

@@ -31,32 +31,30 @@ test('concurrent starts run each file once', async () => {
   ]);
 });
 
-test('a failed file is named and rolled back', async () => {
-  await assert.rejects(migrate(database, { component: 'bad', folder: folder('bad') }), {
-    code: 'MIGRATION_FAILED',
-    message: /bad\/0001_fails\.sql failed and changed nothing: .*no_such_table/,
+test('a failed file is named and rolled back, and earlier files stay applied', async () => {
+  await using copy = await copyWith({
+    '0004_half.sql': 'create table half (id int)',
+    '0005_fails.sql': 'create table other (id int); select no_such();',
+    '0006_after.sql': 'create table after_it (id int);',
   });
-  assert.deepEqual(await exist('half'), [false]);
+  await assert.rejects(migrate(database, copy.options), {
+    code: 'MIGRATION_FAILED',
+    message: /good\/0005_fails\.sql failed and changed nothing: .*no_such/,
+  });
+  assert.deepEqual(await existing('half', 'other', 'after_it'), ['half']);
+  await writeFile(join(copy.options.folder, '0005_fails.sql'), 'create table other (id int);');
+  const { applied } = await migrate(database, copy.options);
+  assert.deepEqual(applied, ['0005_fails.sql', '0006_after.sql']);
+  assert.deepEqual(await existing('other', 'after_it'), ['after_it', 'other']);
 });
 
-test('a failed file keeps earlier files applied', async () => {
-  await using copy = await copyOf('good');
-  await writeFile(
-    join(copy.folder, '0004_fails.sql'),
-    'create table half (id int); select no_such();',
-  );
-  await writeFile(join(copy.folder, '0005_after.sql'), 'create table after_it (id int);');
-  const options = { ...good, folder: copy.folder };
-  await assert.rejects(migrate(database, options), {
-    message: /0004_fails\.sql failed and changed/,
+test('a concurrent file may only contain repeatable statements', async () => {
+  await using copy = await copyWith({
+    '0008_locks.concurrently.sql': 'alter table things add column other text;',
   });
-  assert.deepEqual(await exist('half', 'after_it'), [false, false]);
-  await writeFile(join(copy.folder, '0004_fails.sql'), 'create table half (id int);');
-  assert.deepEqual((await migrate(database, options)).applied, [
-    '0004_fails.sql',
-    '0005_after.sql',
-  ]);
-  assert.deepEqual(await exist('half', 'after_it'), [true, true]);
+  await assert.rejects(migrate(database, copy.options), {
+    message: /0008_locks.*"alter table things .*" is neither "create index concurrently/,
+  });
 });
 
 test('an invalid index is built again, a valid one stays', async () => {
@@ -92,69 +90,35 @@ test('an invalid index is built again, a valid one stays', async () => {
 });
 
 if (database.url !== undefined) {
-  const { url } = database;
-
-  test('the remains of a killed index build are repaired', async () => {
-    await using starter = await other(url);
-    await using writer = await other(url);
-    await using copy = await copyOf('good');
-    await writeFile(
-      join(copy.folder, '0006_price.concurrently.sql'),
-      'create index concurrently if not exists things_by_price on things (price);',
-    );
-    const options = { ...good, folder: copy.folder };
-    const client = await writer.pool.connect();
-    await client.query(`begin; insert into things (name) values ('unfinished')`);
-    const migrating = migrate(starter, options);
-    const ended = assert.rejects(migrating, { message: /0006_price\.concurrently\.sql failed/ });
-    // The build waits for the writer, and the index is invalid until then.
-    const terminated = await untilRow(
-      `select pg_terminate_backend(activity.pid) as done
-       from pg_index join pg_stat_activity as activity on activity.query like 'create index%things_by_price%'
-       where indexrelid = to_regclass('things_by_price') and not indisvalid
-         and activity.datname = current_database()`,
-    );
-    assert.ok(terminated);
-    await ended;
-    await client.query('rollback');
-    client.release();
-
-    assert.deepEqual((await migrate(database, options)).applied, ['0006_price.concurrently.sql']);
-    const { rows } = await database.pool.query(
-      `select indisvalid as valid from pg_index where indexrelid = 'things_by_price'::regclass`,
-    );
-    assert.deepEqual(rows, [{ valid: true }]);
-  });
-
   test('a waiting file lets readers go first', async () => {
-    await using starter = await other(url);
-    await using backup = await other(url);
-    await using copy = await copyOf('good');
-    await writeFile(
-      join(copy.folder, '0007_later.sql'),
-      'alter table things add column later int;',
-    );
+    const backup = await connect({ url: database.url });
+    await using copy = await copyWith({
+      '0009_later.sql': 'alter table things add column later int;',
+    });
     const client = await backup.pool.connect();
     await client.query('begin; lock table things in access share mode');
-    const migrating = migrate(starter, { ...good, folder: copy.folder, lockTimeoutMs: 50 });
-    await untilRow(
-      `select true as done from pg_locks
-       where relation = 'things'::regclass and mode = 'AccessExclusiveLock' and not granted`,
-    );
+    const migrating = migrate(database, { ...copy.options, lockTimeoutMs: 50 });
+    await until('the migration to wait', async () => {
+      const { rows } = await database.pool.query(
+        `select from pg_locks
+         where relation = 'things'::regclass and mode = 'AccessExclusiveLock' and not granted`,
+      );
+      return rows.length > 0;
+    });
     // The migration waits only briefly, so this reader does not wait for the backup.
     await database.pool.query(
       `set statement_timeout = '5s'; select from things; reset statement_timeout`,
     );
     await client.query('rollback');
     client.release();
-    assert.deepEqual((await migrating).applied, ['0007_later.sql']);
+    await backup.close();
+    assert.deepEqual((await migrating).applied, ['0009_later.sql']);
   });
 }
 
 test('a file changed after its application is rejected', async () => {
-  await using copy = await copyOf('good');
-  await writeFile(join(copy.folder, '0002_more.sql'), 'select 1;');
-  await assert.rejects(migrate(database, { ...good, folder: copy.folder }), {
+  await using copy = await copyWith({ '0002_more.sql': 'select 1;' });
+  await assert.rejects(migrate(database, copy.options), {
     code: 'MIGRATION_FAILED',
     message: /good\/0002_more\.sql was changed/,
   });
@@ -166,32 +130,20 @@ test('a variable without a value is named', async () => {
   });
 });
 
-/** Copies a folder of migrations, so that a test can add files. */
-async function copyOf(name: string): Promise<{ folder: string } & AsyncDisposable> {
+/** Copies the good migrations, and adds or replaces files. */
+async function copyWith(files: Record<string, string>) {
   const copy = await mkdtemp(join(tmpdir(), 'oselya-migrations-'));
-  await cp(folder(name), copy, { recursive: true });
-  return { folder: copy, [Symbol.asyncDispose]: () => rm(copy, { recursive: true }) };
+  await cp(good.folder, copy, { recursive: true });
+  for (const [name, text] of Object.entries(files)) await writeFile(join(copy, name), text);
+  const options = { ...good, folder: copy };
+  return { options, [Symbol.asyncDispose]: () => rm(copy, { recursive: true }) };
 }
 
-/** Opens another connection pool. */
-async function other(url: string) {
-  const opened = await connect({ url });
-  return { ...opened, [Symbol.asyncDispose]: opened.close };
-}
-
-/** Returns which tables exist. */
-async function exist(...tables: string[]): Promise<boolean[]> {
-  const { rows } = await database.pool.query<{ exists: boolean }>(
-    'select to_regclass(name) is not null as exists from unnest($1::text[]) with ordinality as t (name, nth) order by nth',
+/** Returns the tables that exist, in the order of their names. */
+async function existing(...tables: string[]): Promise<string[]> {
+  const { rows } = await database.pool.query<{ name: string }>(
+    'select name from unnest($1::text[]) as name where to_regclass(name) is not null order by name',
     [tables],
   );
-  return rows.map((row) => row.exists);
-}
-
-/** Waits until a query returns a row. */
-function untilRow(query: string): Promise<boolean> {
-  return until(
-    'a row',
-    async () => (await database.pool.query<{ done: boolean }>(query)).rows[0]?.done,
-  );
+  return rows.map(({ name }) => name);
 }

@@ -5,7 +5,7 @@ import {
   paginate,
   createDisconnectSignal,
 } from '@oselya/kit';
-import type { FastifyReply } from 'fastify';
+import type { FastifyReply, FastifySchema } from 'fastify';
 import { type Kysely, sql } from 'kysely';
 import { type Static, Type } from 'typebox';
 import { problemResponses } from '../errors.ts';
@@ -90,6 +90,12 @@ const retryBody = Type.Object(
   { additionalProperties: false, examples: [{ status: 'failed', source_slug: 'doshka' }] },
 );
 
+/** Creates the options of a route for administrators. */
+export const adminRoute = <const Schema extends FastifySchema>(schema: Schema) => ({
+  config: { scope: 'admin' } as const,
+  schema: { tags: ['operations'], ...schema },
+});
+
 /** Returns a signal that aborts when the client disconnects or the deadline passes. */
 function createRunSignal(reply: FastifyReply): AbortSignal {
   return AbortSignal.any([createDisconnectSignal(reply), AbortSignal.timeout(DEADLINE_MS)]);
@@ -105,21 +111,15 @@ export function payloadRoutes(
 ): void {
   const { db, cleanup } = deps;
   const retry = createPayloadRetry(deps);
-  const config = { scope: 'admin' } as const;
-  const tags = ['operations'];
 
   app.get(
     '/admin/raw',
-    {
-      config,
-      schema: {
-        tags,
-        summary: 'The payloads of a status, the last changed first',
-        description: 'For admins who decide what to retry. The content of payloads is not shown.',
-        querystring: listQuery,
-        response: { 200: listAnswer, ...problemResponses(401, 403, 422, 503) },
-      },
-    },
+    adminRoute({
+      summary: 'The payloads of a status, the last changed first',
+      description: 'For admins who decide what to retry. The content of payloads is not shown.',
+      querystring: listQuery,
+      response: { 200: listAnswer, ...problemResponses(401, 403, 422, 503) },
+    }),
     async (request, reply) => {
       const { limit = PAGE_SIZE } = request.query;
       const rows = await listRaw(db, { ...request.query, limit: limit + 1 });
@@ -136,19 +136,15 @@ export function payloadRoutes(
 
   app.post(
     '/admin/raw/:raw_id/retry',
-    {
-      config,
-      schema: {
-        tags,
-        summary: 'Put a failed or invalid payload back in the queue',
-        description: 'It then has all its attempts again.',
-        params: rawParams,
-        response: {
-          200: acceptedSchema,
-          ...problemResponses(401, 403, 'raw_not_found', 'not_retryable', 422, 503),
-        },
+    adminRoute({
+      summary: 'Put a failed or invalid payload back in the queue',
+      description: 'It then has all its attempts again.',
+      params: rawParams,
+      response: {
+        200: acceptedSchema,
+        ...problemResponses(401, 403, 'raw_not_found', 'not_retryable', 422, 503),
       },
-    },
+    }),
     async ({ params }) => {
       const rawId = parseId(params.raw_id);
       await retry.one(rawId);
@@ -158,48 +154,40 @@ export function payloadRoutes(
 
   app.post(
     '/admin/raw/retry',
-    {
-      config,
-      schema: {
-        tags,
-        summary: 'Put all failed or all invalid payloads back in the queue',
-        description:
-          'After an outage of the model, or when a source or a prompt was corrected. Payloads with uploaded images are ' +
-          `left out: the images are gone, so send those again. ${BOUNDED}`,
-        body: retryBody,
-        response: {
-          200: Type.Object(
-            { retried: Type.Integer() },
-            { description: 'How many wait in the queue again.', examples: [{ retried: 17 }] },
-          ),
-          ...problemResponses(400, 401, 403, 413, 415, 422, 503),
-        },
+    adminRoute({
+      summary: 'Put all failed or all invalid payloads back in the queue',
+      description:
+        'After an outage of the model, or when a source or a prompt was corrected. Payloads with uploaded images are ' +
+        `left out: the images are gone, so send those again. ${BOUNDED}`,
+      body: retryBody,
+      response: {
+        200: Type.Object(
+          { retried: Type.Integer() },
+          { description: 'How many wait in the queue again.', examples: [{ retried: 17 }] },
+        ),
+        ...problemResponses(400, 401, 403, 413, 415, 422, 503),
       },
-    },
+    }),
     async ({ body }, reply) => ({ retried: await retry.all(body, createRunSignal(reply)) }),
   );
 
   app.delete(
     '/admin/raw-data',
-    {
-      config,
-      schema: {
-        tags,
-        summary: 'Remove old completed payloads',
-        description:
-          'By when they came (`created_at`), also those that listings were made from: the listings and their history ' +
-          'stay, but cannot be processed again. A payload whose `Idempotency-Key` is younger than 24 hours stays. ' +
-          BOUNDED,
-        querystring: cleanupQuery,
-        response: {
-          200: Type.Object(
-            { deleted: Type.Integer() },
-            { description: 'How many were removed.', examples: [{ deleted: 1250 }] },
-          ),
-          ...problemResponses(401, 403, 422, 503),
-        },
+    adminRoute({
+      summary: 'Remove old completed payloads',
+      description:
+        'By when they came (`created_at`), also those that listings were made from: the listings and their history ' +
+        'stay, but cannot be processed again. A payload whose `Idempotency-Key` is younger than 24 hours stays. ' +
+        BOUNDED,
+      querystring: cleanupQuery,
+      response: {
+        200: Type.Object(
+          { deleted: Type.Integer() },
+          { description: 'How many were removed.', examples: [{ deleted: 1250 }] },
+        ),
+        ...problemResponses(401, 403, 422, 503),
       },
-    },
+    }),
     async ({ query }, reply) => ({
       deleted: await cleanup({
         olderThanDays: query.older_than_days,

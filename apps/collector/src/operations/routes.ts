@@ -7,7 +7,7 @@ import type { ReadQueue } from '../queue/figures.ts';
 import { choice, nullable, sourceSlugSchema } from '../schemas.ts';
 import type { Tables } from '../tables.ts';
 import { type ArchiveCheck, DEADLINE_MS } from './archive-check.ts';
-import { payloadRoutes, type RawCleanup } from './payloads.ts';
+import { adminRoute, payloadRoutes, type RawCleanup } from './payloads.ts';
 
 const LIMIT = 100;
 const MAX_LIMIT = 1000;
@@ -117,29 +117,21 @@ export function operationRoutes(
   },
 ): void {
   const { model, readQueue, archiveCheck } = deps;
-  const config = { scope: 'admin' } as const;
-  const tags = ['operations'];
   payloadRoutes(app, { ...deps, cleanup: deps.rawCleanup });
 
   app.get(
     '/admin/queue',
-    {
-      config,
-      schema: {
-        tags,
-        summary: 'The state of the queue',
-        response: { 200: queueAnswer, ...problemResponses(401, 403, 503) },
-      },
-    },
+    adminRoute({
+      summary: 'The state of the queue',
+      response: { 200: queueAnswer, ...problemResponses(401, 403, 503) },
+    }),
     async () => ({ ...(await readQueue()), breaker: model.breaker.state }),
   );
 
   app.post(
     '/admin/archive-check',
     {
-      config,
-      schema: {
-        tags,
+      ...adminRoute({
         summary: 'Archive listings whose addresses are gone',
         description:
           'Requests the addresses of listings. A listing whose address answers 404 or 410 in two checks ' +
@@ -149,7 +141,7 @@ export function operationRoutes(
           `${DEADLINE_MS / 1000} seconds with what it has done by then.`,
         body: checkBody,
         response: { 200: checkAnswer, ...problemResponses(400, 401, 403, 413, 415, 422, 503) },
-      },
+      }),
       preValidation: (request, _reply, done) => {
         // Every member has a default, so the body may be missing.
         request.body ??= {};

@@ -64,8 +64,8 @@ test('A collector whose disk fills and is freed loses and fails nothing', async 
     });
 
   const someLooks = () => {
-    const before = looks.count;
-    return until('some looks at the disk', () => looks.count >= before + 2);
+    const earlier = looks.count;
+    return until('some looks at the disk', () => looks.count >= earlier + 2);
   };
   /** Sends ten payloads, and checks that none is claimed. */
   const sendInVain = async () => {
@@ -165,11 +165,11 @@ suite('a real disk that is full', () => {
     using disk = fillableDisk(dataDir);
     for (const lacks of ['writing', 'copying'] as const) {
       disk.lacks = lacks;
-      const before = requests;
+      const earlier = requests;
       const payload = payloadOf({ image_urls: [`${host.url}/${lacks}`] });
       const { text, json } = await collector.post('/api/v1/ingest', payload);
       const rawId = json<{ raw_id: number }>().raw_id;
-      await until('a second attempt', () => requests >= before + 2);
+      await until('a second attempt', () => requests >= earlier + 2);
       const { status, error } = await rawRecord(db, rawId);
       assert.deepEqual(
         [status === 'pending' || status === 'processing', error],

@@ -40,7 +40,7 @@ test('A worker drains the queue with at most one job for each slot', async () =>
   let inProgress = 0;
   let most = 0;
   // The poll of a minute is too late, so the worker claims again at once.
-  const worker = start(
+  start(
     async () => {
       inProgress += 1;
       most = Math.max(most, inProgress);
@@ -51,7 +51,6 @@ test('A worker drains the queue with at most one job for each slot', async () =>
     { pollMs: 60_000 },
   );
   await reach({ completed: 30 });
-  await worker.stop(LONG);
   assert.ok(most > 1 && most <= 4, `${most} at once`);
 });
 
@@ -97,7 +96,7 @@ test('No job is claimed while a gate is closed, and a failed gate counts as a fa
   await storeMany(2);
   const state = { isOpen: false, checks: 0 };
   const lines: Line[] = [];
-  const worker = start(async () => completedOutcome, {
+  start(async () => completedOutcome, {
     log: logTo(lines),
     mayClaim: async () => {
       state.checks += 1;
@@ -110,18 +109,16 @@ test('No job is claimed while a gate is closed, and a failed gate counts as a fa
   assert.deepEqual(await statuses(), { pending: 2 });
   state.isOpen = true;
   await reach({ completed: 2 });
-  await worker.stop(LONG);
 });
 
 test('An exception fails its job, and the worker continues', async () => {
   const [bad = 0] = await storeMany(1);
   await storeMany(1);
-  const worker = start(async (job) => {
+  start(async (job) => {
     if (job.rawId === bad) throw new Error('boom');
     return completedOutcome;
   });
   await reach({ completed: 1, failed: 1 });
-  await worker.stop(LONG);
   const { status, error } = await rawRecord(db, bad);
   assert.deepEqual([status, error?.code], ['failed', 'internal_error']);
   assert.ok(!error?.message.includes('boom'), 'details are only in the log');
@@ -130,7 +127,7 @@ test('An exception fails its job, and the worker continues', async () => {
 test('A new source gets the next free slot', async () => {
   const held = heldJobs();
   await fill(db, 'slow', 20);
-  const worker = start(held.process);
+  start(held.process);
   await until('all slots to be taken', () => held.begun.length === 4);
   await fill(db, 'new', 1);
   held.begun[0]?.end();
@@ -138,7 +135,6 @@ test('A new source gets the next free slot', async () => {
   assert.equal(held.begun[4]?.sourceSlug, 'new');
   held.endAll();
   await reach({ completed: 21 });
-  await worker.stop(LONG);
 });
 
 test('The start of a worker releases payloads whose release a killed worker missed', async () => {
@@ -146,9 +142,8 @@ test('The start of a worker releases payloads whose release a killed worker miss
   const [job] = await claimJobs(db, { worker: 'killed', leaseMs: 60_000, count: 4 });
   assert.ok(job);
   await finishJobs(db, [{ job, result: completedOutcome }]);
-  const worker = start(async () => completedOutcome, { pollMs: 60_000 });
+  start(async () => completedOutcome, { pollMs: 60_000 });
   await reach({ completed: 2 });
-  await worker.stop(LONG);
 });
 
 test('No job is claimed while the breaker is open or probes, and returned jobs cost no attempt', async () => {
@@ -156,7 +151,7 @@ test('No job is claimed while the breaker is open or probes, and returned jobs c
   const breaker = fakeBreaker('open');
   const probe = Promise.withResolvers<JobOutcome>();
   const begun: number[] = [];
-  const worker = start(
+  start(
     (job) => {
       begun.push(job.rawId);
       if (begun.length > 1) return Promise.resolve(completedOutcome);
@@ -179,7 +174,6 @@ test('No job is claimed while the breaker is open or probes, and returned jobs c
   assert.notEqual(begun[1], begun[0], 'the payload that failed is not the next probe');
   breaker.set('closed');
   await reach({ completed: 8, pending: 1 });
-  await worker.stop(LONG);
   const rows = await db.selectFrom('raw_data').select(['attempts', 'status']).execute();
   assert.ok(rows.every(({ attempts, status }) => attempts === (status === 'completed' ? 1 : 0)));
 });
@@ -260,11 +254,10 @@ test('The first check after an outage treats no lease as expired', async () => {
       if (text.includes('select distinct source_slug')) sweeps += 1;
     },
   });
-  const worker = start(async () => completedOutcome, { db: watched, leaseMs: 300 });
+  start(async () => completedOutcome, { db: watched, leaseMs: 300 });
   await until('a sweep after the outage', () => sweeps === 1);
   assert.deepEqual(await statuses(), { processing: 1 });
   await reach({ completed: 1 });
-  await worker.stop(LONG);
 });
 
 /** A request to the model. */
@@ -348,11 +341,10 @@ for (const [name, statement] of Object.entries(awaited)) {
 test('A job whose claim is lost is not failed', async () => {
   await storeMany(1);
   const metrics = createMetrics(new Registry());
-  const worker = start((_, { signal }) => untilAborted(signal), { metrics, leaseMs: 6000 });
+  start((_, { signal }) => untilAborted(signal), { metrics, leaseMs: 6000 });
   await reach({ processing: 1 });
   await db.updateTable('raw_data').set({ status: 'failed', attempt: 7 }).execute();
   await until('the loss', async () => (await countOutcomes(metrics))['lost'] === 1);
-  await worker.stop(LONG);
   assert.deepEqual(await countOutcomes(metrics), { lost: 1 });
 });
 

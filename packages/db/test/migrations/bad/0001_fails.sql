@@ -1,2 +1,0 @@
-create table half (id int);
-select * from no_such_table;
