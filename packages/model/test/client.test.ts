@@ -198,7 +198,12 @@ suite('separate servers', () => {
     assert.match((await client.health()).detail ?? '', /Loading model/);
   });
 
-  const failures: [name: string, answer: ScriptedResponse, code: ModelErrorCode, said: RegExp][] = [
+  const failures: [
+    name: string,
+    answer: ScriptedResponse,
+    code: ModelErrorCode,
+    pattern: RegExp,
+  ][] = [
     ['is gone', 'reset', 'MODEL_UNREACHABLE', /Is it running at (\w+)\?$/],
     ['is not found', { status: 404, body: '' }, 'MODEL_REJECTED', /Check (\w+), which ends in/],
     [
@@ -210,14 +215,14 @@ suite('separate servers', () => {
     ['sends pages', { body: '<html>' }, 'MODEL_INVALID_OUTPUT', /not JSON. Check (\w+), which/],
     ['rejects the key', { status: 401, body: '' }, 'MODEL_REJECTED', /Check (\w+)\.$/],
   ];
-  for (const [name, answer, code, said] of failures) {
+  for (const [name, answer, code, pattern] of failures) {
     test(`A failing server is identified by its settings when it ${name}`, async (t) => {
       const { client, server, embedding } = await startBoth(t, { embeddingApiKey: 'sk-embed' });
       const names: (string | undefined)[] = [];
       embedding.play(answer);
-      names.push(said.exec((await expectFailure(client.embed(['x']), code)).message)?.[1]);
+      names.push(pattern.exec((await expectFailure(client.embed(['x']), code)).message)?.[1]);
       server.play(answer);
-      names.push(said.exec((await expectFailure(ask(client), code)).message)?.[1]);
+      names.push(pattern.exec((await expectFailure(ask(client), code)).message)?.[1]);
       assert.deepEqual(
         names,
         name === 'rejects the key'

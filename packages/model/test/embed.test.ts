@@ -74,7 +74,7 @@ const OVERFLOWING =
 
 suite('invalid vectors', () => {
   const good = [1, 2, 3];
-  const bad: [name: string, answer: ScriptedResponse, said: RegExp][] = [
+  const bad: [name: string, answer: ScriptedResponse, pattern: RegExp][] = [
     [
       'another width',
       embeddings([good, [1, 2, 3, 4]]),
@@ -96,11 +96,11 @@ suite('invalid vectors', () => {
     ['an index twice', embeddings([good, good], { indexes: [0, 0] }), /MODEL_EMBEDDING/],
     ['a chat completion', chat('hello'), /MODEL_EMBEDDING/],
   ];
-  for (const [name, answer, said] of bad) {
+  for (const [name, answer, pattern] of bad) {
     test(`An invalid vector is rejected without a retry: ${name}`, async (t) => {
       const { client, server, outcomes } = await startScene(t, [answer]);
       const error = await expectFailure(client.embed(['a', 'b']), 'MODEL_INVALID_OUTPUT');
-      assert.match(error.message, said);
+      assert.match(error.message, pattern);
       assert.equal(error.retryable, false);
       assert.equal(server.requests.length, 1);
       assert.deepEqual(outcomes(), ['MODEL_INVALID_OUTPUT']);

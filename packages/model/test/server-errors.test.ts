@@ -165,7 +165,7 @@ suite('errors in a stream', () => {
 
 suite('quotes', () => {
   const SENT = 'Квартира у Львові, 52 000 $';
-  const quotes: [name: string, said: string, quoted: string][] = [
+  const quotes: [name: string, original: string, quoted: string][] = [
     ['another key', 'Incorrect API key: sk-proj-abcdefgh12', 'Incorrect API key: [key].'],
     [
       'a header',
@@ -185,9 +185,11 @@ suite('quotes', () => {
       'input: "{\\"description\\":\\[…]\\"}".',
     ],
   ];
-  for (const [name, said, quoted] of quotes) {
+  for (const [name, original, quoted] of quotes) {
     test(`A quote contains no secret: ${name}`, async (t) => {
-      const { client } = await startScene(t, [{ status: 500, body: { error: { message: said } } }]);
+      const { client } = await startScene(t, [
+        { status: 500, body: { error: { message: original } } },
+      ]);
       const { message } = await expectFailure(ask(client), 'MODEL_UNAVAILABLE');
       assert.equal(
         message,

@@ -113,18 +113,18 @@ suite('an unusable answer', () => {
     assert.deepEqual(outcomes(), ['MODEL_TRUNCATED']);
   });
 
-  const unreadable: [name: string, body: unknown, said: RegExp][] = [
+  const unreadable: [name: string, body: unknown, pattern: RegExp][] = [
     ['garbage', '{"choices": [', /not JSON.*MODEL_BASE_URL/],
     ['a page', '<!doctype html><title>Open WebUI</title>', /not JSON.*MODEL_BASE_URL/],
     ['no choices', { id: 'x', choices: [] }, /not a chat completion.*MODEL_CHAT/],
     ['another object', { hello: 'world' }, /not a chat completion.*MODEL_CHAT/],
     ['an error with status 200', { error: { message: 'no such route' } }, /says: no such route/],
   ];
-  for (const [name, body, said] of unreadable) {
+  for (const [name, body, pattern] of unreadable) {
     test(`An unusable answer is rejected without a repair: ${name}`, async (t) => {
       const { client, server } = await startScene(t, [{ body }]);
       const error = await expectFailure(ask(client), 'MODEL_INVALID_OUTPUT');
-      assert.match(error.message, said);
+      assert.match(error.message, pattern);
       assert.equal(server.requests.length, 1);
     });
   }

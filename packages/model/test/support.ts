@@ -18,17 +18,16 @@ import {
   startModelServer,
 } from '../src/testing.ts';
 
-/** An answer, or a function that creates it. */
+/** Response, or a function that creates it. */
 export type ScriptEntry =
   | ScriptedResponse
   | ((request: ReceivedRequest) => ScriptedResponse | Promise<ScriptedResponse>);
 
-/** A model server that plays a script. */
+/** Model server that plays a script. */
 export type ScriptedServer = {
   baseUrl: string;
-  /** The received requests, in order. */
   requests: ReceivedRequest[];
-  /** Replaces the script: one step for each request; the last one repeats. */
+  /** Replaces the script. Each request gets the next entry, and the last entry repeats. */
   play(...script: ScriptEntry[]): void;
 };
 
@@ -41,14 +40,14 @@ export async function startScriptedServer(
   let script = first;
   const server = await startModelServer((request) => {
     requests.push(request);
-    const step = (script.length > 1 ? script.shift() : script[0]) ?? 'reset';
-    return typeof step === 'function' ? step(request) : step;
+    const entry = (script.length > 1 ? script.shift() : script[0]) ?? 'reset';
+    return typeof entry === 'function' ? entry(request) : entry;
   });
   t.after(server.close);
   return { baseUrl: server.url, requests, play: (...next) => (script = next) };
 }
 
-/** The key of the test client, which no output may contain. */
+/** Key of the test client, which no output may contain. */
 export const API_KEY = 'sk-test-0123456789';
 
 /** Starts a scripted server, and a client of it with short waits. */
@@ -75,14 +74,14 @@ export async function startScene(
   return { client, server, events, outcomes };
 }
 
-/** The schema of the requested answer. */
+/** Answer that tests request. */
 export const flatAnswer = defineAnswer({
   schemaName: 'flat',
   schema: Type.Object({ city: Type.String(), price: Type.Union([Type.Number(), Type.Null()]) }),
   maxOutputTokens: 200,
 });
 
-/** A valid answer, and its value. */
+/** Valid answer, and its value. */
 export const FLAT = '{"city":"Львів","price":52000}';
 export const FLAT_VALUE = { city: 'Львів', price: 52_000 };
 
@@ -135,13 +134,13 @@ export async function expectFailure(
   return error;
 }
 
-/** A chat completion with its tokens. */
+/** Creates a chat completion with token counts. */
 export const chat = (content: string, finishReason = 'stop'): ScriptedResponse =>
   completion(content, { finishReason, tokens: { read: 26, written: 9 } });
 
-const error = (status: number, said: object | string): ScriptedResponse => ({ status, body: said });
+const error = (status: number, body: object | string): ScriptedResponse => ({ status, body });
 
-/** Error answers of real servers. */
+/** Error responses of real servers. */
 export const failure = {
   missingModel: error(404, { error: { message: 'model "x" not found, try pulling it first' } }),
   tooLong: error(400, {

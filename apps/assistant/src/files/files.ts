@@ -59,10 +59,7 @@ export function createFiles({
       return listFiles(db, { sessionId, scope, ...page });
     },
 
-    /**
-     * Reads a file.
-     * @throws ProblemError `file_not_found`
-     */
+    /** @throws ProblemError `file_not_found` */
     readFile: (user: User, key: FileKey): Promise<{ content: Buffer; media_type: string }> =>
       read(user, key, (scope) => findFile(db, { ...key, scope })),
 
@@ -129,10 +126,7 @@ export function createFiles({
       });
     },
 
-    /**
-     * Deletes a file.
-     * @throws ProblemError `file_not_found`
-     */
+    /** @throws ProblemError `file_not_found` */
     async deleteFile(user: User, key: FileKey): Promise<void> {
       const { sessionId, name } = key;
       await db.transaction().execute(async (trx) => {

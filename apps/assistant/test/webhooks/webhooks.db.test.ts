@@ -511,13 +511,10 @@ for (const [name, headers, rejection] of [
   ['a missing id', { 'webhook-id': undefined }, 'signature_missing'],
   ['another id', { 'webhook-id': 'msg_2' }, 'signature_wrong'],
   ['an id sent twice', { 'webhook-id': 'msg_1, msg_1' }, 'signature_malformed'],
-  ['an id that is too long', { 'webhook-id': 'm'.repeat(256) }, 'signature_malformed'],
   ['another timestamp', { 'webhook-timestamp': '1795249801' }, 'signature_wrong'],
-  ['a date as timestamp', { 'webhook-timestamp': '2026-11-21' }, 'signature_malformed'],
   ['a signature in hex', { 'webhook-signature': `v1,${hex}` }, 'signature_wrong'],
   ['a signature without version', { 'webhook-signature': v1 }, 'signature_malformed'],
   ['signatures of other versions', { 'webhook-signature': `v1a,${v1}` }, 'signature_wrong'],
-  ['two spaces', { 'webhook-signature': `v1,${v1}  v1,${v1}` }, 'signature_malformed'],
 ] as const) {
   test(`Standard Webhooks with ${name} is rejected as ${rejection}`, () => {
     assert.deepEqual(verify({ ...signed, ...(headers as Headers) }), { rejection });
@@ -563,18 +560,14 @@ test('The members of an event are read, and malformed ones are ignored', () => {
   for (const [text, expected] of [
     ['{"event":"user.blocked","user_id":"u-1"}', { name: 'user.blocked', userId: 'u-1' }],
     ['{"type":"user.blocked","user_id":"u-1"}', { name: 'user.blocked', userId: 'u-1' }],
-    ['{"event":"","type":"b"}', { name: 'b' }],
     ['{"data":{"user_id":"u-1"}}', { userId: 'u-1' }],
     ['{"user_id":"u-1","data":{"user_id":"u-2"}}', { userId: 'u-1' }],
     ['{"user_id":null,"data":{"user_id":7}}', { userId: '7' }],
     ['{"user_id":12345678901234567890}', { userId: '12345678901234567890' }],
-    ['{"user_id":["u-1"]}', {}],
     ['{"user_id":"u\\u0000"}', {}],
-    ['{"user_id":"\\ud800"}', {}],
     [`{"user_id":"${'u'.repeat(256)}"}`, {}],
     ['{"event_id":"evt_1"}', { eventId: 'evt_1' }],
     ['{"event":"user.\\u0000blocked"}', { name: 'user.\ufffdblocked' }],
-    [`{"event":"${'e'.repeat(101)}"}`, { name: 'e'.repeat(100) }],
     ['{"__proto__":{"event":"user.blocked","user_id":"u-1"}}', {}],
     ['\ufeff {"user_id":"u-1"}\n', { userId: 'u-1' }],
   ] as const) {
