@@ -16,9 +16,9 @@ import { guardRoutes } from './access/guards.ts';
 import { registerAdminRoutes } from './admin/users.ts';
 import { FIXED_AGENT_LIMITS } from './conversations/agent/agent.ts';
 import { openModel, probeTools } from './conversations/agent/model.ts';
-import { checkInstructions } from './conversations/agent/window.ts';
+import { createInstructionsCheck } from './conversations/agent/window.ts';
 import { registerAuditRoute, sweepAudit } from './admin/audit.ts';
-import { createAnnounce } from './conversations/announce.ts';
+import { createAnnouncer } from './conversations/announce.ts';
 import { registerAsyncApi } from './conversations/asyncapi.ts';
 import { registerChatLifecycle, createChat } from './conversations/chat.ts';
 import { createHandlers } from './conversations/handlers.ts';
@@ -43,14 +43,14 @@ import { memoryRoutes } from './memory/routes.ts';
 import { registerOwnDataRoutes } from './own-data/routes.ts';
 import { openProfiles, SHIPPED_PROFILES, watchProfiles } from './profiles/profiles.ts';
 import { profileRoutes } from './profiles/routes.ts';
-import { inspectionRoutes } from './conversations/inspection.ts';
+import { registerInspectionRoutes } from './conversations/inspection.ts';
 import { processSavedSearches } from './saved-searches/digests.ts';
 import { createDigestMetrics } from './saved-searches/metrics.ts';
 import { savedSearchRoutes } from './saved-searches/routes.ts';
 import { createSavedSearches } from './saved-searches/saved-searches.ts';
 import { createSessionService } from './conversations/sessions.ts';
-import { sessionRoutes } from './conversations/routes.ts';
-import { isSocketHandshake, socketRoutes } from './conversations/socket-routes.ts';
+import { registerSessionRoutes } from './conversations/routes.ts';
+import { isSocketHandshake, registerSocketRoutes } from './conversations/socket-routes.ts';
 import { createSocketRegistry, socketLimits } from './conversations/socket.ts';
 import type { Tables } from './tables.ts';
 import { PROFILE_TOOLS } from './conversations/tools/tools.ts';
@@ -94,7 +94,7 @@ export async function createApp({
   const profiles = await openProfiles({
     folder: config.PROFILES_DIR ?? SHIPPED_PROFILES,
     toolNames: PROFILE_TOOLS,
-    check: checkInstructions(contextTokens),
+    check: createInstructionsCheck(contextTokens),
     log,
   });
   const app = await createServer({
@@ -179,9 +179,9 @@ export async function createApp({
     metrics: createChatMetrics(registry),
     log,
   });
-  sessionRoutes(app, sessions);
+  registerSessionRoutes(app, sessions);
   savedSearchRoutes(app, createSavedSearches({ db, sessions }));
-  inspectionRoutes(app, { ...requests, profiles });
+  registerInspectionRoutes(app, { ...requests, profiles });
   await fileRoutes(app, files);
   profileRoutes(app, { db, profiles });
   watchProfiles(app, profiles);
@@ -200,7 +200,7 @@ export async function createApp({
     registry,
     log,
   });
-  await socketRoutes(app, {
+  await registerSocketRoutes(app, {
     sockets,
     cookies: identity.cookies,
     listen: (onNotify) => database.listen(USER_CHANNEL, onNotify),
@@ -218,7 +218,7 @@ export async function createApp({
   processSavedSearches(app, {
     db,
     collector,
-    announce: createAnnounce(db),
+    announce: createAnnouncer(db),
     config,
     metrics: createDigestMetrics(registry),
     log,

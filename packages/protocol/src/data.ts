@@ -5,10 +5,10 @@ import { MAX_ID_LENGTH } from './limits.ts';
 export const STORABLE_PATTERN = '^[^\\u0000]*$';
 
 /** Creates the schema of a non-empty text that PostgreSQL can store. */
-export const boundedText = (maxLength: number, description: string) =>
+export const createTextSchema = (maxLength: number, description: string) =>
   Type.String({ pattern: STORABLE_PATTERN, minLength: 1, maxLength, description });
 const nullable = <Schema extends TSchema>(schema: Schema) => Type.Union([schema, Type.Null()]);
-const time = (description?: string) =>
+const timestamp = (description?: string) =>
   Type.String({ format: 'date-time', ...(description && { description }) });
 
 /** Schema of a message `id`, a text or an integer. A client sets it, and replies repeat it. */
@@ -49,8 +49,8 @@ export const sessionSchema = Type.Object(
     name: Type.String(),
     message_count: Type.Integer(),
     pinned: Type.Boolean(),
-    created_at: time(),
-    last_active: time(),
+    created_at: timestamp(),
+    last_active: timestamp(),
   },
   { $id: 'SessionSummary', examples: [exampleSession] },
 );
@@ -63,7 +63,7 @@ export const messageSchema = Type.Object(
     role: Type.String({ description: 'Such as `user` or `assistant`.' }),
     content: Type.String(),
     tool_calls: Type.Optional(Type.Unknown({ description: 'Tools that the assistant used.' })),
-    created_at: nullable(time('Null where the row of an older system has none.')),
+    created_at: nullable(timestamp('Null where the row of an older system has none.')),
     status: Type.Optional(
       Type.Enum(['cancelled', 'failed', 'cut'], {
         description:

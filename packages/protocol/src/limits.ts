@@ -8,13 +8,13 @@ export const MAX_ID_LENGTH = 128;
 export const MAX_OPENED_MESSAGES = 100;
 
 /** The close code of a socket, with a short reason for people. */
-export type Closing = { code: number; reason: string };
+export type CloseStatus = { code: number; reason: string };
 
 /**
  * All closes that the server initiates. docs/protocol.md describes how clients react. The WebSocket library adds codes
  * of RFC 6455, such as 1009 for a message that is too large.
  */
-export const closings = {
+export const closeStatuses = {
   signedOut: { code: 4401, reason: 'Signed out: sign in before you connect again' },
   forbidden: { code: 4403, reason: 'Too many messages that this user may not send' },
   tooManySockets: { code: 4429, reason: 'Too many connections of this user' },
@@ -23,7 +23,7 @@ export const closings = {
   tooSlow: { code: 4429, reason: 'Too much is waiting to be read' },
   restarting: { code: 1012, reason: 'The service restarts: connect again' },
   failed: { code: 1011, reason: 'The service failed' },
-} as const satisfies Record<string, Closing>;
+} as const satisfies Record<string, CloseStatus>;
 
 /** Limits of one socket. */
 export const socketLimits = {

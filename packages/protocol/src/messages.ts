@@ -7,7 +7,7 @@ import {
   sessionSchema,
   startedToolCallSchema,
   STORABLE_PATTERN,
-  boundedText,
+  createTextSchema,
 } from './data.ts';
 import { MAX_MESSAGE_LENGTH, MAX_OPENED_MESSAGES } from './limits.ts';
 
@@ -26,14 +26,14 @@ const ofTurn = {
 const optionalId = { id: Type.Optional(messageIdSchema) };
 
 /** Defines a reply to a client message. It repeats the `id`. */
-const answer = <Members extends TProperties>(members: Members, description: string) => ({
+const defineReply = <Members extends TProperties>(members: Members, description: string) => ({
   isEvent: false,
   description,
   members: { ...optionalId, ...members },
 });
 
 /** Defines an event of a turn. For the socket that began the turn, it repeats the `id`. */
-const event = <Members extends TProperties>(members: Members, description: string) => ({
+const defineEvent = <Members extends TProperties>(members: Members, description: string) => ({
   isEvent: true,
   description,
   members: { ...optionalId, ...ofTurn, ...members },
@@ -41,12 +41,12 @@ const event = <Members extends TProperties>(members: Members, description: strin
 
 /** Server messages by key. Keys equal types, except that `error.event` has the type `error`. */
 export const serverMessages = {
-  pong: answer({}, 'The connection is alive.'),
-  'session.created': answer(
+  pong: defineReply({}, 'The connection is alive.'),
+  'session.created': defineReply(
     { ...ofSession, session: sessionSchema },
     'The session exists, and the socket receives its events.',
   ),
-  'session.opened': answer(
+  'session.opened': defineReply(
     {
       ...ofSession,
       session: sessionSchema,
@@ -60,8 +60,8 @@ export const serverMessages = {
     },
     'The current state of the session. Its owner then receives the events of the running turn, and of later turns.',
   ),
-  'session.closed': answer(ofSession, 'The socket receives no more events of the session.'),
-  'message.repeated': answer(
+  'session.closed': defineReply(ofSession, 'The socket receives no more events of the session.'),
+  'message.repeated': defineReply(
     {
       ...ofSession,
       client_message_id: Type.String(),
@@ -69,19 +69,19 @@ export const serverMessages = {
     },
     'The message was stored before, under the same name. Open the session with this turn for its events.',
   ),
-  'message.cancelling': answer(
+  'message.cancelling': defineReply(
     ofSession,
     'The answer is being cancelled; its end follows as an event.',
   ),
-  'memory.undone': answer(
+  'memory.undone': defineReply(
     { ...ofSession, step_id: Type.String() },
     'The memory is as it was before the step.',
   ),
-  error: answer(
+  error: defineReply(
     { problem: problemSchema },
     'The message failed; the socket stays open. A message that is no JSON object with a `type` has no `id` to repeat.',
   ),
-  'message.started': event(
+  'message.started': defineEvent(
     {
       message: messageSchema,
       replaces: Type.Optional(
@@ -92,17 +92,17 @@ export const serverMessages = {
     },
     "The user's message is stored, and an answer begins: the first event of a turn.",
   ),
-  'message.delta': event(
+  'message.delta': defineEvent(
     { text: Type.String({ description: 'To be appended to the text before it.' }) },
     'More text of the answer. A client that opens the session later gets consecutive texts as one, with the number of the last.',
   ),
-  'tool.started': event({ tool: startedToolCallSchema }, 'A tool starts.'),
-  'tool.finished': event({ tool: finishedToolCallSchema }, 'A tool has finished.'),
-  'message.completed': event(
+  'tool.started': defineEvent({ tool: startedToolCallSchema }, 'A tool starts.'),
+  'tool.finished': defineEvent({ tool: finishedToolCallSchema }, 'A tool has finished.'),
+  'message.completed': defineEvent(
     { message: messageSchema },
     'The answer is stored, complete or as far as it came: then its `status` is `cancelled` or `cut`. An attempt without any text leaves the earlier answer, which is the message then. It ends the answer whatever its number: after a process has died, numbers continue from the last stored event, and a client may have more.',
   ),
-  'error.event': event(
+  'error.event': defineEvent(
     {
       problem: problemSchema,
       message: Type.Optional({
@@ -113,7 +113,7 @@ export const serverMessages = {
     },
     'The answer failed, which ends it.',
   ),
-  'message.arrived': event(
+  'message.arrived': defineEvent(
     { message: messageSchema },
     'A message of the assistant that answers no other one, such as the digest of a saved search. It is the only event of its turn, and never comes between those of an answer.',
   ),
@@ -157,7 +157,7 @@ export function isFinalEvent({ type }: Pick<TurnFrame, 'type'>): boolean {
 }
 
 /** Defines a client message. Unknown members are rejected, and optional members may be null. */
-const request = <
+const defineRequest = <
   const Access extends 'public' | 'signed-in' | { permission: string },
   Members extends TProperties,
   const Answer extends ServerKey,
@@ -168,17 +168,17 @@ const request = <
 ) => ({ access, members: { ...optionalId, ...members }, ...about });
 
 const sessionId = {
-  session_id: boundedText(300, "The session's id. Ids of an older system may be any text."),
+  session_id: createTextSchema(300, "The session's id. Ids of an older system may be any text."),
 };
 const useProfiles = { permission: 'svc.profiles.use' } as const;
 
 /** Client messages by type, with their permission, members and replies. Each may also get `error`. */
 export const clientMessages = {
-  ping: request('public', {}, { description: 'Checks the connection.', answers: ['pong'] }),
-  'session.create': request(
+  ping: defineRequest('public', {}, { description: 'Checks the connection.', answers: ['pong'] }),
+  'session.create': defineRequest(
     useProfiles,
     {
-      profile_id: Type.Optional(boundedText(64, 'Defaults to the default profile.')),
+      profile_id: Type.Optional(createTextSchema(64, 'Defaults to the default profile.')),
       name: Type.Optional(Type.String({ pattern: STORABLE_PATTERN, maxLength: 200 })),
     },
     {
@@ -186,11 +186,13 @@ export const clientMessages = {
       answers: ['session.created'],
     },
   ),
-  'session.open': request(
+  'session.open': defineRequest(
     useProfiles,
     {
       ...sessionId,
-      turn_id: Type.Optional(boundedText(100, 'The turn of the last event that the client has.')),
+      turn_id: Type.Optional(
+        createTextSchema(100, 'The turn of the last event that the client has.'),
+      ),
       after: Type.Optional(
         Type.Integer({
           minimum: 0,
@@ -205,11 +207,11 @@ export const clientMessages = {
       answers: ['session.opened'],
     },
   ),
-  'session.close': request('signed-in', sessionId, {
+  'session.close': defineRequest('signed-in', sessionId, {
     description: 'Ends the events of a session; it need not be open.',
     answers: ['session.closed'],
   }),
-  'message.send': request(
+  'message.send': defineRequest(
     useProfiles,
     {
       ...sessionId,
@@ -220,7 +222,7 @@ export const clientMessages = {
         pattern: '^(?![^]*\\u0000)\\s*\\S',
       }),
       client_message_id: Type.Optional(
-        boundedText(
+        createTextSchema(
           100,
           "The client's name for it: a message sent again under its name is stored once.",
         ),
@@ -232,20 +234,20 @@ export const clientMessages = {
       answers: ['message.repeated', ...answerEvents],
     },
   ),
-  'message.retry': request(useProfiles, sessionId, {
+  'message.retry': defineRequest(useProfiles, sessionId, {
     description:
       "Answers the last message of one's own session again, if its answer is incomplete.",
     answers: answerEvents,
   }),
-  'message.cancel': request('signed-in', sessionId, {
+  'message.cancel': defineRequest('signed-in', sessionId, {
     description: "Cancels the running answer in one's own session; its text so far is kept.",
     answers: ['message.cancelling'],
   }),
-  'memory.undo': request(
+  'memory.undo': defineRequest(
     { permission: 'svc.memory.read_own' },
     {
       ...sessionId,
-      step_id: boundedText(100, 'Of the step that changed the memory, from `tool.finished`.'),
+      step_id: createTextSchema(100, 'Of the step that changed the memory, from `tool.finished`.'),
     },
     {
       description: "Reverts the changes of a tool in one's memory, in one's own session.",

@@ -24,7 +24,7 @@ export type AnnounceMessage = (
 ) => Promise<'announced' | 'nothing' | 'busy' | 'gone'>;
 
 /** Creates the function that announces messages. See {@link AnnounceMessage}. */
-export function createAnnounce(db: Kysely<Tables>): AnnounceMessage {
+export function createAnnouncer(db: Kysely<Tables>): AnnounceMessage {
   return (owned, compose) =>
     db.transaction().execute(async (trx) => {
       const { userId, sessionId } = owned;

@@ -2,7 +2,7 @@ import { createProblemBody, problemSchema, type Server } from '@oselya/kit';
 import {
   clientMessages,
   type ClientType,
-  closings,
+  closeStatuses,
   exampleMessage,
   exampleSession,
   MAX_ID_LENGTH,
@@ -30,7 +30,7 @@ const schemas = new Map<unknown, object>(
 
 const maxMessageKib = socketLimits.maxMessageBytes / 1024;
 const closeCodes: readonly { code: number; reason: string }[] = [
-  ...Object.values(closings),
+  ...Object.values(closeStatuses),
   // The WebSocket library sends this code.
   { code: 1009, reason: `A message is larger than ${maxMessageKib} KiB` },
 ];

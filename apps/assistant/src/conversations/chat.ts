@@ -34,7 +34,7 @@ const REAP_INTERVAL_MS = 5000;
 const TITLE_TIMEOUT_MS = 30_000;
 
 /** The chat service. See {@link createChat}. */
-export type Chat = ReturnType<typeof createChat>;
+export type ChatService = ReturnType<typeof createChat>;
 
 /** A message that a user sends to the agent. See `beginTurn` for `clientMessageId`. */
 type UserMessage = { sessionId: string; text: string; clientMessageId?: string | undefined };
@@ -243,7 +243,7 @@ export function registerChatLifecycle(
     model,
     isExclusive,
   }: {
-    chat: Pick<Chat, 'abortStaleTurns' | 'close'>;
+    chat: Pick<ChatService, 'abortStaleTurns' | 'close'>;
     model: Pick<ModelClient, 'close'>;
     isExclusive: boolean;
   },

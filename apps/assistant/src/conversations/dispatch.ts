@@ -119,7 +119,7 @@ function createMemberParser<Members extends TProperties>(members: Members) {
  * replies with `error` on failure. Contract 3, WebSocket.
  * @returns A function that never throws and resolves to the HTTP status of the error; undefined on success.
  */
-export function createDispatch(
+export function createDispatcher(
   types: Readonly<Record<string, MessageType>>,
   metrics: SocketMetrics,
 ) {
@@ -131,7 +131,7 @@ export function createDispatch(
     const answer = (frame: ServerFrame) => peer.send({ ...frame, ...(id !== undefined && { id }) });
     try {
       const frame = parseFrame(data, isBinary);
-      id = messageIdOf(frame);
+      id = parseMessageId(frame);
       const type = byName.get(frame.type);
       if (type === undefined) {
         const detail = `Send a message of one of the types ${[...byName.keys()].join(', ')}.`;
@@ -186,7 +186,7 @@ function parseFrame(data: RawData, isBinary: boolean): RawFrame {
 }
 
 /** Returns the `id` of a client message; undefined if it is absent or invalid. */
-function messageIdOf({ id }: RawFrame): MessageId | undefined {
+function parseMessageId({ id }: RawFrame): MessageId | undefined {
   if (typeof id === 'number') return Number.isSafeInteger(id) ? id : undefined;
   return typeof id === 'string' && id.length <= MAX_ID_LENGTH ? id : undefined;
 }

@@ -98,7 +98,7 @@ export async function openEventLog({
     listen(SESSION_CHANNEL, (sessionId) => {
       notifyAll(sessionId, true);
       // The turn may have been cancelled, or deleted with its session.
-      for (const turn of valuesOf(running, sessionId)) void checkTurn(turn);
+      for (const turn of listValues(running, sessionId)) void checkTurn(turn);
     }),
   ]);
   let storing = Promise.resolve();
@@ -118,7 +118,7 @@ export async function openEventLog({
 
   /** @param sessionId Empty for all sessions, after notifications may have been lost. */
   function notifyAll(sessionId: string, hasChanged: boolean): void {
-    for (const own of valuesOf(subscribers, sessionId)) {
+    for (const own of listValues(subscribers, sessionId)) {
       for (const subscriber of own) subscriber.onNotify(hasChanged);
     }
   }
@@ -205,7 +205,7 @@ export async function openEventLog({
   };
 }
 
-function valuesOf<Value>(map: ReadonlyMap<string, Value>, key: string): Value[] {
+function listValues<Value>(map: ReadonlyMap<string, Value>, key: string): Value[] {
   if (key === '') return [...map.values()];
   const value = map.get(key);
   return value === undefined ? [] : [value];

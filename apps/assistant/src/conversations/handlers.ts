@@ -7,7 +7,7 @@ import {
 import type { User } from '../access/permissions.ts';
 import { createMinuteBudgets } from '../limits.ts';
 import { problem } from '../errors.ts';
-import { INITIAL_CURSOR, type Chat, type MessageSender } from './chat.ts';
+import { INITIAL_CURSOR, type ChatService, type MessageSender } from './chat.ts';
 import { defineMessage, type MessageType, type UserSocket } from './dispatch.ts';
 import { mergeTextEvents, Listener, type SessionFrame } from './listener.ts';
 import { presentMessage, presentSession } from './schemas.ts';
@@ -38,7 +38,7 @@ export function createHandlers({
   chat,
   sessions,
 }: {
-  chat: Chat;
+  chat: ChatService;
   sessions: Pick<SessionService, 'createSession' | 'openConversation' | 'requireReadable'>;
 }): Record<ClientType, MessageType> {
   const sockets = new WeakMap<UserSocket, Map<string, OpenSession>>();

@@ -12,9 +12,9 @@ import type { Profile } from '../profiles/profile-file.ts';
 import type { Profiles } from '../profiles/profiles.ts';
 import { nullable, timestamp } from '../schema.ts';
 import {
-  latestQuery,
+  latestPageQuery,
   messageRef,
-  MESSAGES_PAGE,
+  MESSAGES_PAGE_LIMITS,
   presentMessage,
   sessionParams,
 } from './schemas.ts';
@@ -161,7 +161,7 @@ const stepCursors = createCursorCodec(
 );
 
 /** Registers `GET /sessions/{id}/context` and `/planning` for admins, and records each access. Contract 3, Answers. */
-export function inspectionRoutes(
+export function registerInspectionRoutes(
   app: Server,
   { profiles, ...deps }: RequestDeps & { profiles: Profiles },
 ): void {
@@ -220,13 +220,13 @@ export function inspectionRoutes(
         tags,
         summary: "Returns the agent's steps",
         params: sessionParams,
-        querystring: latestQuery,
+        querystring: latestPageQuery,
         response: { 200: planningResponse },
       },
     },
     async (request, reply) => {
       const { id: sessionId } = request.params;
-      const { limit = MESSAGES_PAGE.limit, cursor } = request.query;
+      const { limit = MESSAGES_PAGE_LIMITS.limit, cursor } = request.query;
       const before = stepCursors.read(cursor);
       await readAsAdmin(getSignedInUser(request), sessionId, 'session_planning');
       const rows = await listSteps(db, { sessionId, before, limit: limit + 1 });

@@ -1,4 +1,4 @@
-import { closings } from '@oselya/protocol';
+import { closeStatuses } from '@oselya/protocol';
 import { Counter, Gauge, Histogram, type Registry } from 'prom-client';
 import type { TurnStatus } from '../tables.ts';
 import { type ToolResult, TOOLS } from './tools/tools.ts';
@@ -9,7 +9,7 @@ const KNOWN_TOOLS: ReadonlySet<string> = new Set(TOOLS.map(({ name }) => name));
 /** Close codes that get a label. Clients can send thousands of other codes. */
 const KNOWN_CODES: ReadonlySet<number> = new Set(
   [1000, 1001, 1002, 1005, 1006, 1007, 1009].concat(
-    Object.values(closings).map(({ code }) => code),
+    Object.values(closeStatuses).map(({ code }) => code),
   ),
 );
 

@@ -7,11 +7,11 @@ import { okResponse } from '../schema.ts';
 import { messageCursors } from './messages.ts';
 import {
   conversationResponse,
-  latestQuery,
-  MESSAGES_PAGE,
+  latestPageQuery,
+  MESSAGES_PAGE_LIMITS,
   presentMessage,
   presentSession,
-  SESSIONS_PAGE,
+  SESSIONS_PAGE_LIMITS,
   sessionChanges,
   sessionParams,
   sessionsResponse,
@@ -24,7 +24,7 @@ import type { SessionService } from './sessions.ts';
 const tags = ['sessions'];
 
 /** Registers the routes of `/sessions`. Specification 000, Ownership rules on session endpoints. */
-export function sessionRoutes(app: Server, sessions: SessionService): void {
+export function registerSessionRoutes(app: Server, sessions: SessionService): void {
   // The SQL statements check ownership.
   const access = 'signed-in';
   const config = { access, errors: ['session_not_yours', 'session_not_found'] } as const;
@@ -52,12 +52,12 @@ export function sessionRoutes(app: Server, sessions: SessionService): void {
         tags,
         summary: 'Returns a session with its latest messages',
         params: sessionParams,
-        querystring: latestQuery,
+        querystring: latestPageQuery,
         response: { 200: conversationResponse },
       },
     },
     async (request, reply) => {
-      const { limit = MESSAGES_PAGE.limit, cursor } = request.query;
+      const { limit = MESSAGES_PAGE_LIMITS.limit, cursor } = request.query;
       const before = messageCursors.read(cursor);
       const page = { sessionId: request.params.id, before, limit: limit + 1 };
       const { session, messages } = await sessions.openConversation(getSignedInUser(request), page);
@@ -115,7 +115,7 @@ export function createListHandler({ listSessions }: Pick<SessionService, 'listSe
     request: FastifyRequest<{ Querystring: Static<typeof sessionsQuery> }>,
     reply: FastifyReply,
   ) => {
-    const { user_id: userId, limit = SESSIONS_PAGE.limit, cursor } = request.query;
+    const { user_id: userId, limit = SESSIONS_PAGE_LIMITS.limit, cursor } = request.query;
     const after = positionCursors.read(cursor);
     const rows = await listSessions(getSignedInUser(request), { userId, after, limit: limit + 1 });
     return paginate(rows, { limit, cursorOf, request, reply }).map(presentSession);

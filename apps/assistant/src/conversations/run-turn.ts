@@ -86,7 +86,7 @@ async function runToEnd(
   } catch (error) {
     const reason: unknown = lost.aborted ? lost.reason : turn.signal.reason;
     const isTimeout = timeout.aborted && reason === undefined;
-    outcome = outcomeOf(isTimeout ? problem('answer_too_slow') : error, reason);
+    outcome = toOutcome(isTimeout ? problem('answer_too_slow') : error, reason);
     if (outcome?.status === 'failed') {
       const { status, code, cause } = outcome.problem;
       const level = status >= 500 ? 'error' : 'warn';
@@ -106,7 +106,7 @@ async function runToEnd(
 }
 
 /** Maps an error and a stop reason to the outcome of a turn; undefined if this process has lost the turn. */
-function outcomeOf(error: unknown, reason: unknown): TurnOutcome | undefined {
+function toOutcome(error: unknown, reason: unknown): TurnOutcome | undefined {
   if (reason === 'lost' || reason instanceof LeaseLostError) return undefined;
   if (reason === 'cancelled') return { status: 'cancelled' };
   if (reason === 'closing') return { status: 'cut' };

@@ -14,10 +14,10 @@ import type { Message } from './messages.ts';
 import type { SessionSummary } from './session-rows.ts';
 
 /** Default and maximum number of sessions per page. */
-export const SESSIONS_PAGE = { limit: 100, maxLimit: 500 };
+export const SESSIONS_PAGE_LIMITS = { limit: 100, maxLimit: 500 };
 
 /** Default and maximum number of messages or steps per page. */
-export const MESSAGES_PAGE = { limit: 1000, maxLimit: 1000 };
+export const MESSAGES_PAGE_LIMITS = { limit: 1000, maxLimit: 1000 };
 
 /** Path parameters of a session. Its id may be any text, since older systems used other formats. */
 export const sessionParams = Type.Object({
@@ -35,7 +35,7 @@ export const sessionResponse = { ...sessionRef, description: 'The changed sessio
 
 export const sessionsQuery = Type.Object({
   user_id: Type.Optional(userId),
-  ...createPageQuery(SESSIONS_PAGE),
+  ...createPageQuery(SESSIONS_PAGE_LIMITS),
 });
 
 export const sessionsResponse = Type.Array(sessionRef, {
@@ -44,7 +44,7 @@ export const sessionsResponse = Type.Array(sessionRef, {
 });
 
 /** Query parameters for a page of messages or steps. Without a cursor, the page has the latest. */
-export const latestQuery = Type.Object(createPageQuery(MESSAGES_PAGE));
+export const latestPageQuery = Type.Object(createPageQuery(MESSAGES_PAGE_LIMITS));
 
 export const conversationResponse = Type.Object(
   {

@@ -1,7 +1,7 @@
 import type { IncomingMessage } from 'node:http';
 import websocket from '@fastify/websocket';
 import { isForeignOrigin, onDrain, type Server } from '@oselya/kit';
-import { closings } from '@oselya/protocol';
+import { closeStatuses } from '@oselya/protocol';
 import { Type } from 'typebox';
 import { problem, problemResponses } from '../errors.ts';
 import type { Identity } from '../identity/identity.ts';
@@ -23,7 +23,7 @@ export function isSocketHandshake({ method, url, headers }: IncomingMessage): bo
 }
 
 /** Registers `GET /ws`. Contract 3, WebSocket. */
-export async function socketRoutes(
+export async function registerSocketRoutes(
   app: Server,
   {
     sockets,
@@ -54,7 +54,7 @@ export async function socketRoutes(
       errorHandler(error, socket, request) {
         // After a protocol error, the library has already sent a close code.
         request.log.debug({ err: error }, 'socket error');
-        socket.close(closings.failed.code, closings.failed.reason);
+        socket.close(closeStatuses.failed.code, closeStatuses.failed.reason);
       },
       preClose: async () => {
         // A handshake during the shutdown would open a socket that nothing closes.

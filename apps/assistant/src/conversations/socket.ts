@@ -1,12 +1,12 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { getClientNetwork, type Logger, type ProblemError } from '@oselya/kit';
-import { type Closing, closings, socketLimits as protocolLimits } from '@oselya/protocol';
+import { type CloseStatus, closeStatuses, socketLimits as protocolLimits } from '@oselya/protocol';
 import type { Registry } from 'prom-client';
 import type { RawData, WebSocket } from 'ws';
 import type { User } from '../access/permissions.ts';
 import { createTally, createMinuteBudget } from '../limits.ts';
 import { problem } from '../errors.ts';
-import { createDispatch, type ReplyFrame, type MessageType, type Peer } from './dispatch.ts';
+import { createDispatcher, type ReplyFrame, type MessageType, type Peer } from './dispatch.ts';
 import {
   type AuthSessionProvider,
   createLiveUsers,
@@ -59,7 +59,7 @@ class Connection {
     socket.on('message', (data: RawData, isBinary: boolean) => {
       if (!this.isOpen) return;
       if (!this.#hasMessageLeft() || this.#waiting === limits.waitingMessages) {
-        return this.close(closings.tooManyMessages);
+        return this.close(closeStatuses.tooManyMessages);
       }
       this.#waiting += 1;
       this.#work = this.#work.then(() => this.#handle(data, isBinary));
@@ -70,7 +70,7 @@ class Connection {
     return this.#socket.readyState === this.#socket.OPEN;
   }
 
-  close({ code, reason }: Closing): void {
+  close({ code, reason }: CloseStatus): void {
     if (this.isOpen) this.#socket.close(code, reason);
   }
 
@@ -90,13 +90,13 @@ class Connection {
     if (!this.isOpen) return;
     const { maxBufferedBytes } = this.#limits;
     if (this.#socket.bufferedAmount > maxBufferedBytes + (this.#largeFrame?.bytes ?? 0)) {
-      return this.close(closings.tooSlow);
+      return this.close(closeStatuses.tooSlow);
     }
     const text = JSON.stringify(frame);
     // A UTF-16 code unit takes at most three bytes in UTF-8.
     const bytes = 3 * text.length > maxBufferedBytes ? Buffer.byteLength(text) : 0;
     if (bytes <= maxBufferedBytes) return this.#socket.send(text);
-    if (this.#largeFrame !== undefined) return this.close(closings.tooSlow);
+    if (this.#largeFrame !== undefined) return this.close(closeStatuses.tooSlow);
     // The peer cannot have read a large frame when the next events follow, so the limit grows by its size.
     const { promise: written, resolve } = Promise.withResolvers<void>();
     this.#largeFrame = { bytes, written };
@@ -114,14 +114,14 @@ class Connection {
 
   async #handle(data: RawData, isBinary: boolean): Promise<void> {
     this.#waiting -= 1;
-    // The next reply may be equally large. Closing the socket also resolves this promise.
+    // The next reply may be equally large. CloseStatus the socket also resolves this promise.
     if (this.#largeFrame !== undefined) await this.#largeFrame.written;
     if (!this.isOpen) return;
     const status = await this.#onMessage(data, isBinary);
     if (status === undefined || status >= 500 || this.#hasErrorLeft()) return;
-    if (status === 401) this.close(closings.signedOut);
-    else if (status === 403) this.close(closings.forbidden);
-    else this.close(closings.tooManyErrors);
+    if (status === 401) this.close(closeStatuses.signedOut);
+    else if (status === 403) this.close(closeStatuses.forbidden);
+    else this.close(closeStatuses.tooManyErrors);
   }
 }
 
@@ -156,7 +156,7 @@ export function createSocketRegistry({
   const addresses = createTally();
   const users = createTally();
   const metrics = createSocketMetrics(registry);
-  const dispatch = createDispatch(types, metrics);
+  const dispatch = createDispatcher(types, metrics);
   const liveUsers = createLiveUsers({ ...identity, limits, log });
   const heartbeat = setInterval(() => {
     for (const connection of connections) connection.ping();
@@ -193,7 +193,7 @@ export function createSocketRegistry({
       };
       live = liveUsers.hold(sessionId, {
         onKnown: countUser,
-        onSignedOut: () => connection.close(closings.signedOut),
+        onSignedOut: () => connection.close(closeStatuses.signedOut),
       });
     }
     connections.add(connection);
@@ -217,7 +217,7 @@ export function createSocketRegistry({
     function countUser({ id }: User): void {
       if (userId !== undefined || isClosed) return;
       userId = id;
-      if (users.add(userId) > caps.perUser) connection.close(closings.tooManySockets);
+      if (users.add(userId) > caps.perUser) connection.close(closeStatuses.tooManySockets);
     }
 
     async function user(): Promise<User | undefined> {
@@ -226,7 +226,7 @@ export function createSocketRegistry({
       return connection.isOpen ? current : undefined;
     }
 
-    if (sessionId === null) return connection.close(closings.signedOut);
+    if (sessionId === null) return connection.close(closeStatuses.signedOut);
     user().catch((error: unknown) => {
       peerLog.debug({ err: error }, 'the user of a new socket is not known yet');
     });
@@ -236,7 +236,7 @@ export function createSocketRegistry({
   async function close(): Promise<void> {
     clearInterval(heartbeat);
     const ended = [...connections].map((connection) => connection.ended());
-    for (const connection of connections) connection.close(closings.restarting);
+    for (const connection of connections) connection.close(closeStatuses.restarting);
     await Promise.race([Promise.all(ended), sleep(limits.shutdownMs, undefined, { ref: false })]);
     for (const connection of connections) connection.terminate();
   }

@@ -16,7 +16,7 @@ export type TurnSteps = ReturnType<typeof createTurnSteps>;
 export function createTurnSteps(db: Kysely<Tables>, turn: RunningTurn) {
   const tools = new Map<ToolCall, ToolCallInfo>();
 
-  function toolOf(call: ToolCall): ToolCallInfo {
+  function findTool(call: ToolCall): ToolCallInfo {
     const tool = tools.get(call);
     if (tool === undefined) throw new Error('This tool call has not started');
     return tool;
@@ -73,12 +73,12 @@ export function createTurnSteps(db: Kysely<Tables>, turn: RunningTurn) {
       await trx
         .updateTable('agent_steps')
         .set({ changes: toStorableJson([change]) })
-        .where('id', '=', toolOf(call).step_id)
+        .where('id', '=', findTool(call).step_id)
         .execute();
     },
 
     async finishTool(call: ToolCall, result: ToolResult): Promise<void> {
-      const tool = toolOf(call);
+      const tool = findTool(call);
       const { status, summary, output } = result;
       await finishStep(tool.step_id, status, { tool: call.name, input: call.input, output });
       const changes = [...result.changes];

@@ -13,7 +13,7 @@ import {
 } from '../../src/conversations/agent/request.ts';
 import { generateTitle } from '../../src/conversations/agent/title.ts';
 import {
-  checkInstructions,
+  createInstructionsCheck,
   divideWindow,
   estimateRequest,
 } from '../../src/conversations/agent/window.ts';
@@ -327,7 +327,7 @@ suite('agent', async () => {
     }
   });
 
-  const within = (contextTokens: number) => ({ check: checkInstructions(contextTokens) });
+  const within = (contextTokens: number) => ({ check: createInstructionsCheck(contextTokens) });
 
   test('A profile must leave room for questions in the window', async () => {
     assert.equal((await openFolder(SHIPPED_PROFILES, within(2048))).listAll().length, 3);

@@ -31,7 +31,7 @@ import {
 } from '../helpers/sockets.ts';
 import { until } from '@oselya/testing';
 import { ProblemError } from '@oselya/kit';
-import { clientMessages, closings } from '@oselya/protocol';
+import { clientMessages, closeStatuses } from '@oselya/protocol';
 import { Ajv } from 'ajv';
 import { once } from 'node:events';
 import { readFile } from 'node:fs/promises';
@@ -187,7 +187,7 @@ for (const [name, value] of [
   test(`${name} cookie closes the socket with 4401`, async () => {
     const { url, sockets } = await openSockets({ types: { ping } });
     const client = SocketClient.begin(url, { sid: value });
-    assert.deepEqual(await client.closed, closings.signedOut);
+    assert.deepEqual(await client.closed, closeStatuses.signedOut);
     await until(() => sockets.size.connections === 0);
   });
 }
@@ -347,9 +347,9 @@ test('A user has a maximum number of sockets, over all sign-ins', async () => {
 });
 
 const minute = [
-  ['errors', closings.tooManyErrors, { type: 'nothing' }],
-  ['messages that are no JSON', closings.tooManyErrors, '{'],
-  ['messages of signed-out clients', closings.signedOut, { type: 'own' }],
+  ['errors', closeStatuses.tooManyErrors, { type: 'nothing' }],
+  ['messages that are no JSON', closeStatuses.tooManyErrors, '{'],
+  ['messages of signed-out clients', closeStatuses.signedOut, { type: 'own' }],
 ] as const;
 
 for (const [name, closing, message] of minute) {
@@ -371,7 +371,7 @@ test('More than 20 denied messages in a minute close the socket with 4403', asyn
   for (let sent = 0; sent < 21; sent += 1) {
     assert.equal(await client.outcome({ type: 'admin' }), 'admin_only');
   }
-  assert.deepEqual(await client.closed, closings.forbidden);
+  assert.deepEqual(await client.closed, closeStatuses.forbidden);
 });
 
 test('More than 240 messages in a minute close the socket with 4429', async () => {
@@ -381,7 +381,7 @@ test('More than 240 messages in a minute close the socket with 4429', async () =
     assert.equal(await client.outcome({ type: 'ping' }), 'ok');
   }
   client.send({ type: 'ping' });
-  assert.deepEqual(await client.closed, closings.tooManyMessages);
+  assert.deepEqual(await client.closed, closeStatuses.tooManyMessages);
   assert.equal(client.frames.length, 240);
 });
 
@@ -390,7 +390,7 @@ test('More than 32 waiting messages close the socket with 4429', async () => {
   const { url } = await openSockets({ types: { slow: type } });
   const client = await SocketClient.open(url);
   for (let sent = 0; sent < 34; sent += 1) client.send({ type: 'slow' });
-  assert.deepEqual(await client.closed, closings.tooManyMessages);
+  assert.deepEqual(await client.closed, closeStatuses.tooManyMessages);
   letGo();
 });
 
@@ -413,7 +413,7 @@ test('A client that does not read is closed with 4429', async () => {
   client.send({ type: 'flood' });
   await until(async () => (await registry.metrics()).includes('{type="flood",outcome="ok"} 1'));
   client.socket.resume();
-  assert.deepEqual(await client.closed, closings.tooSlow);
+  assert.deepEqual(await client.closed, closeStatuses.tooSlow);
   assert.ok(client.frames.length < 200, String(client.frames.length));
 });
 
@@ -441,7 +441,7 @@ test('A shutdown closes all sockets with 1012 and waits for messages in progress
   clients[0]?.send({ type: 'slow' });
   await clients[1]?.outcome({ type: 'ping' });
   const closing = app.close();
-  for (const client of clients) assert.deepEqual(await client.closed, closings.restarting);
+  for (const client of clients) assert.deepEqual(await client.closed, closeStatuses.restarting);
   await until(() => sockets.size.connections === 0);
   const outcome = await Promise.race([closing.then(() => 'closed'), iterations(100)]);
   assert.equal(outcome, 'in progress');
@@ -721,7 +721,8 @@ suite('protocol', async () => {
     const codes = Array.from(rows.matchAll(/`(\d{4})`(?=[^\n]*\|[^\n]*\|[^\n]*\|)/g), ([, code]) =>
       Number(code),
     );
-    for (const { code } of Object.values(closings)) assert.ok(codes.includes(code), String(code));
+    for (const { code } of Object.values(closeStatuses))
+      assert.ok(codes.includes(code), String(code));
     const mayNot = codes.filter((code) => reconnectDelayMs(code, 0) === null);
     assert.deepEqual(mayNot, [4401, 4403, 1002, 1007, 1000, 1001]);
     assert.ok([0, 1, 9].every((attempt) => Number(reconnectDelayMs(4429, attempt)) >= 60_000));

@@ -7,7 +7,7 @@ import type { User } from '../../src/access/permissions.ts';
 import { clientMessages } from '@oselya/protocol';
 import type { ResolveSession } from '../../src/identity/current-user.ts';
 import { type MessageType, defineMessage } from '../../src/conversations/dispatch.ts';
-import { isSocketHandshake, socketRoutes } from '../../src/conversations/socket-routes.ts';
+import { isSocketHandshake, registerSocketRoutes } from '../../src/conversations/socket-routes.ts';
 import {
   createSocketRegistry,
   type SocketLimits,
@@ -120,7 +120,7 @@ export async function openSockets({
       return value?.length === 43 ? value : null;
     },
   };
-  await socketRoutes(app, {
+  await registerSocketRoutes(app, {
     sockets,
     cookies,
     listen: () => Promise.resolve(() => Promise.resolve()),

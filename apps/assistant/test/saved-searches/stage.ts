@@ -2,7 +2,7 @@ import { until } from '@oselya/testing';
 import { createLogger } from '@oselya/kit';
 import { sql } from 'kysely';
 import { Registry } from 'prom-client';
-import { createAnnounce } from '../../src/conversations/announce.ts';
+import { createAnnouncer } from '../../src/conversations/announce.ts';
 import { createCollectorClient } from '../../src/collector/client.ts';
 import { createDigests } from '../../src/saved-searches/digests.ts';
 import { createDigestMetrics } from '../../src/saved-searches/metrics.ts';
@@ -39,7 +39,7 @@ export async function openDigestStage() {
     reader({ dies = () => false }: { dies?: () => boolean } = {}) {
       const registry = new Registry();
       const lines: string[] = [];
-      const announce = createAnnounce(db);
+      const announce = createAnnouncer(db);
       const { pass, run } = createDigests({
         db,
         collector: createCollectorClient({ url: feed.url, apiKey: '' }),

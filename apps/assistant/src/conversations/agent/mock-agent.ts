@@ -2,8 +2,8 @@ import { type MockAgent, extractSearchCriteria, type Reply } from '@oselya/model
 import { shortenText } from '../../text.ts';
 import { TOOLS } from '../tools/tools.ts';
 import type { MockLanguage } from '../tools/tool.ts';
-import { SUMMARY_SYSTEM } from './summaries.ts';
-import { TITLE_SYSTEM } from './title.ts';
+import { SUMMARY_PREFIX } from './summaries.ts';
+import { TITLE_INSTRUCTIONS } from './title.ts';
 
 const IS_MOCK = {
   uk: 'Відповідає пробна модель: вона знає лише прості правила. Справжню модель вмикає MODEL_MODE=openai (docs/models.md).',
@@ -24,9 +24,9 @@ const FAILED = { uk: 'Не вдалося', ru: 'Не получилось', en:
 export const mockAgent: MockAgent = ({ system, messages, tools }): Reply => {
   const questionIndex = messages.findLastIndex(({ role }) => role === 'user');
   const text = messages[questionIndex]?.content ?? '';
-  if (system.startsWith(TITLE_SYSTEM))
-    return { text: shortenText(oneLine(text), MAX_TITLE_LENGTH) };
-  if (system.startsWith(SUMMARY_SYSTEM)) return { text: summaryOf(text) };
+  if (system.startsWith(TITLE_INSTRUCTIONS))
+    return { text: shortenText(toOneLine(text), MAX_TITLE_LENGTH) };
+  if (system.startsWith(SUMMARY_PREFIX)) return { text: createMockSummary(text) };
   const criteria = extractSearchCriteria(text);
   const language: MockLanguage =
     criteria.language === 'ru' || criteria.language === 'en' ? criteria.language : 'uk';
@@ -69,17 +69,17 @@ const MAX_TITLE_LENGTH = 47;
 const MAX_SUMMARY_LINES = 20;
 const MAX_LINE_LENGTH = 80;
 
-const oneLine = (text: string) => text.replace(/\s+/gu, ' ').trim();
+const toOneLine = (text: string) => text.replace(/\s+/gu, ' ').trim();
 
 /** Creates a summary of the user's latest messages, one per line. */
-function summaryOf(data: string): string {
+function createMockSummary(data: string): string {
   const { summary_so_far: before, messages } = JSON.parse(data) as {
     summary_so_far: string;
     messages: { role: string; text: string }[];
   };
   const lines = messages
     .filter(({ role }) => role === 'user')
-    .map(({ text }) => `- ${oneLine(text).slice(0, MAX_LINE_LENGTH)}`);
+    .map(({ text }) => `- ${toOneLine(text).slice(0, MAX_LINE_LENGTH)}`);
   const all = [...before.split('\n').filter(Boolean), ...lines];
   return all.slice(-MAX_SUMMARY_LINES).join('\n') || '-';
 }

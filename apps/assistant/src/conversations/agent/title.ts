@@ -24,7 +24,7 @@ export async function readText(
 }
 
 /** Instructions for a title. */
-export const TITLE_SYSTEM =
+export const TITLE_INSTRUCTIONS =
   "Give the conversation that begins with the person's message a title of at most six words, in the language of the message. Answer with the title alone, without quotes and without a final stop.";
 
 const hasLine = (text: string) => text.trimStart().includes('\n');
@@ -47,7 +47,7 @@ export async function generateTitle(
   const parts = model.streamChat({
     operation: 'title',
     ...(modelName !== '' && { model: modelName }),
-    system: TITLE_SYSTEM,
+    system: TITLE_INSTRUCTIONS,
     messages: [{ role: 'user', content: cutToTokens(text, MAX_MESSAGE_TOKENS) }],
     maxOutputTokens: MAX_TITLE_TOKENS,
     signal,

@@ -135,7 +135,9 @@ function messageTooLong(messages: readonly ChatMessage[], roomLeft: number): Pro
  * Creates a check that a profile's instructions and tools leave room for a question and its answer.
  * @returns A function that returns the violated rule; undefined for a valid profile.
  */
-export function checkInstructions(contextTokens: number): (profile: Profile) => string | undefined {
+export function createInstructionsCheck(
+  contextTokens: number,
+): (profile: Profile) => string | undefined {
   const max = contextTokens - 2 * minAnswerTokens(contextTokens);
   return (profile) => {
     const tools = toDefinitions(selectTools(profile, { hasFiles: true }));

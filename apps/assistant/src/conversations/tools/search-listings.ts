@@ -86,10 +86,10 @@ export const searchListings = defineTool({
   },
   mock: {
     call({ text, criteria, before }) {
-      const search = followUp(text, criteria, before);
+      const search = parseFollowUp(text, criteria, before);
       if (search !== undefined) return search;
       const isWish = criteria.namesProperty || criteria.city !== null;
-      return isWish ? { query: cutQuery(text), ...filtersOf(criteria) } : undefined;
+      return isWish ? { query: cutQuery(text), ...toFilters(criteria) } : undefined;
     },
     answer: formatPage,
   },
@@ -162,7 +162,7 @@ export function parseListingInput(
 
 const cutQuery = (text: string): string => text.trim().slice(0, 512);
 
-function filtersOf({ deal_type, property_type, city, price, rooms, area_total }: SearchCriteria) {
+function toFilters({ deal_type, property_type, city, price, rooms, area_total }: SearchCriteria) {
   return {
     ...(deal_type !== null && { deal_type }),
     ...(property_type !== null && { property_type }),
@@ -184,7 +184,7 @@ const CHEAPER_SHARE = 0.9;
  * Applies a short message to the last search: "дешевше", "а в Києві?", "трикімнатну". A message with both a kind of
  * property and a city is a new search.
  */
-function followUp(
+function parseFollowUp(
   text: string,
   criteria: SearchCriteria,
   before: MockQuestion['before'],
@@ -193,7 +193,7 @@ function followUp(
     .flatMap((message) => (message.role === 'assistant' ? (message.toolCalls ?? []) : []))
     .findLast(({ name }) => name === 'search_listings')?.input as SearchInput | undefined;
   if (last === undefined || (criteria.namesProperty && criteria.city !== null)) return undefined;
-  const changes = filtersOf(criteria);
+  const changes = toFilters(criteria);
   if (CHEAPER.test(text)) {
     const price = last.price_max ?? findLowestPrice(before);
     const cheaper = price === undefined ? {} : { price_max: price * CHEAPER_SHARE };
