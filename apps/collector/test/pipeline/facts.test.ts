@@ -156,15 +156,6 @@ test('A value of the source keeps its origin while it is unchanged', () => {
   assert.deepEqual(type, ruled('lower_case', 'payload'));
 });
 
-test('A time in another zone keeps its origin; a leap second does not', () => {
-  for (const [published_at, origin] of [
-    ['2025-03-01T10:00:00+23:30', fromPayload],
-    ['2016-12-31T23:59:60Z', ruled('leap_second', 'payload')],
-  ] as const) {
-    assert.deepEqual(merge({ published_at }, {}).origins['published_at'], origin, published_at);
-  }
-});
-
 test('Numbers have the two decimals of their columns', () => {
   const { facts, origins } = merge({ area_total: 54.567, price: 99_999_999_999_999 }, {});
   assert.equal(facts.area_total, 54.57);

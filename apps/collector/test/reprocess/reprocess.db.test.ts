@@ -416,12 +416,4 @@ suite('History', () => {
     const { attempt, revision } = await rawRecord(db, id);
     assert.deepEqual([attempt, revision], [4, 4]);
   });
-
-  test('Another wording of the model is a change when a payload is reprocessed', async () => {
-    const { listing_id: listingId } = await harness.process(payloadOf());
-    await reprocess(betterModel(() => ({ features: ['balcony', 'lift'] })));
-    const [last] = await historyOf(listingId);
-    assert.deepEqual(Object.keys(last?.changes ?? {}), ['features']);
-    assert.equal(last?.reprocessed, true);
-  });
 });
