@@ -70,7 +70,7 @@ const watched = await startCollector(quiet, {
 /** Statuses of unknown routes, malformed requests and expectations. */
 const OF_NO_ROUTE = new Set([100, 302, 400, 404, 405, 415, 421, 431]);
 
-/** The head of a problem response or its HTML page. */
+/** Content type of a problem or of its HTML page. */
 const PROBLEM = /^content-type: (application\/problem\+json|text\/html)/im;
 
 /** Counts the rows that are written or deleted from now on. */
@@ -256,7 +256,7 @@ for (const route of routes) {
       if (status >= 400) assert.match(text, PROBLEM, report);
       statuses[status] = (statuses[status] ?? 0) + 1;
       const now = await changedRows();
-      // A payload that is no listing is stored as invalid.
+      // A payload of no listing is stored as invalid.
       const isStored = text.includes('"code":"not_a_listing"');
       if (status >= 400 && !isStored) assert.equal(now, changes, `rows have changed: ${report}`);
       changes = now;

@@ -42,7 +42,7 @@ beforeEach(async () => {
   await db.deleteFrom('raw_data').execute();
 });
 
-/** Returns an error as llama.cpp's server words it, which answers 500 for inputs that it rejects. */
+/** Returns an error of llama.cpp's server, which answers 500 for inputs that it rejects. */
 function llamaError(message: string): ScriptedResponse {
   return { status: 500, body: { error: { code: 500, message, type: 'server_error' } } };
 }

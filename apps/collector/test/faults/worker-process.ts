@@ -1,5 +1,5 @@
-// A worker process to kill: node worker-process.ts SETTINGS, with settings in JSON. It
-// notifies its parent at the start and ends with it.
+// Worker process to kill: node worker-process.ts SETTINGS, with settings in JSON. It notifies its
+// parent at the start, and ends with the parent.
 
 import { flushCompileCache } from 'node:module';
 import { connect } from '@oselya/db';
@@ -13,12 +13,12 @@ import { log, openModel } from '../support/pipeline.ts';
 import { openWorkerImages } from '../support/images.ts';
 
 export type WorkerSettings = {
-  /** The address of the database, or its folder. */
+  /** URL of the database. Without it, the embedded database of `dataDir` is used. */
   url?: string | undefined;
   dataDir?: string | undefined;
-  /** The model server; the mock without one. */
+  /** URL of the model server. Without it, the mock model is used. */
   modelUrl?: string | undefined;
-  /** The folder of images, if any. */
+  /** Folder of images. Without it, images are skipped. */
   folder?: string | undefined;
 };
 
@@ -41,6 +41,6 @@ startWorker({
   pollMs: 50,
 });
 process.once('disconnect', () => process.exit());
-// A killed process writes nothing.
+// A killed process does not write its compile cache.
 flushCompileCache();
 process.send?.('works');

@@ -9,7 +9,7 @@ const KB = 1024;
 /** Above the limit of an image. */
 const TOO_LARGE = 51 * KB * KB;
 
-/** The relative frequency: retries take seconds, and large images take processor time. */
+/** Relative frequencies of behaviours that take seconds or processor time. */
 const RARELY = 0.2;
 const SELDOM = 0.02;
 
@@ -23,7 +23,7 @@ type Behaviour = [
 
 const good = await createImage('png', { colour: 'orchid' });
 
-/** Creates the head of an image with 3.6 gigapixels. */
+/** Creates the header of an image with 3.6 gigapixels. */
 function hugeImage(): Buffer {
   const [width, height] = [60_000, 60_000];
   const body = Buffer.alloc(17);
@@ -63,7 +63,7 @@ function writeEndlessly(response: ServerResponse): void {
   more();
 }
 
-/** Sends the head slowly for a second. */
+/** Sends the headers slowly. */
 function dripHead(response: ServerResponse): void {
   const { socket } = response;
   const head = `HTTP/1.1 200 OK\r\nx-slow: 1\r\ncontent-length: ${good.length}\r\n\r\n`;
