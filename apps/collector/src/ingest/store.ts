@@ -159,6 +159,9 @@ function toJson(raws: readonly NewRawRecord[]): string {
   return `[${items.join(',')}]`;
 }
 
+/** A key can expire between two statements, since an outage fails inline jobs. */
+const MAX_KEY_ATTEMPTS = 3;
+
 /** Idempotency keys expire after 24 hours, or when an inline job fails. */
 const IS_EXPIRED = sql`(created_at < now() - interval '24 hours' or inline and status = 'failed')`;
 
@@ -233,12 +236,14 @@ async function resolveKeys(
   stored: Map<number, StoredRaw>,
 ): Promise<void> {
   const findMissing = () => new Map([...raws.entries()].filter(([n]) => !stored.has(n)));
-  const missing = findMissing();
-  if (missing.size === 0) return;
-  await clearExpiredKeys(db, missing);
-  const indexes = [...missing.keys()];
-  for (const [nth, raw] of await insertRaws(db, [...missing.values()])) {
-    stored.set(indexes[nth] ?? 0, raw);
+  for (let attempt = 1; attempt <= MAX_KEY_ATTEMPTS; attempt += 1) {
+    const missing = findMissing();
+    if (missing.size === 0) return;
+    await clearExpiredKeys(db, missing);
+    const indexes = [...missing.keys()];
+    for (const [nth, raw] of await insertRaws(db, [...missing.values()])) {
+      stored.set(indexes[nth] ?? 0, raw);
+    }
+    for (const [n, raw] of await findEarlier(db, findMissing())) stored.set(n, raw);
   }
-  for (const [n, raw] of await findEarlier(db, findMissing())) stored.set(n, raw);
 }

@@ -5,13 +5,14 @@ import { join } from 'node:path';
 import { afterEach, test } from 'node:test';
 import { createApiKeyStore } from '../../src/access/api-keys.ts';
 import type { Payload } from '../../src/ingest/payload.ts';
-import { createIngest } from '../../src/ingest/store.ts';
+import { createIngest, storeRaws } from '../../src/ingest/store.ts';
 import { createProcessForm } from '../../src/ingest/process-form.ts';
 import type { RawStatus } from '../../src/tables.ts';
 import { createImage } from '../support/images.ts';
 import { DatabaseError } from '@oselya/db';
 import type { ProblemError } from '@oselya/kit';
 import { until } from '@oselya/testing';
+import { watchDatabase } from '@oselya/testing/database';
 import {
   documentedAnswers,
   BOUNDARY,
@@ -152,6 +153,14 @@ test('An idempotency key returns the earlier outcome and rejects other content',
   assert.equal(await count(), records + 1);
 });
 
+const setFailed = (rawId: number, inline: boolean) =>
+  db
+    .updateTable('raw_data')
+    .set({ status: 'failed', inline })
+    .set({ error: JSON.stringify({ code: 'model_failed', message: 'No.' }) })
+    .where('id', '=', rawId)
+    .execute();
+
 test('An idempotency key is valid on both routes, and the response has the status of its payload', async () => {
   const keyed = { 'idempotency-key': 'both-routes' };
   /** Returns the replay headers of a response; a new payload has none. */
@@ -165,14 +174,6 @@ test('An idempotency key is valid on both routes, and the response has the statu
     assert.equal(status, 'pending', 'as it is answered first');
     return { rawId, replay: replayOf(answer.headers) };
   };
-  const setFailed = (rawId: number, inline: boolean) =>
-    db
-      .updateTable('raw_data')
-      .set({ status: 'failed', inline })
-      .set({ error: JSON.stringify({ code: 'model_failed', message: 'No.' }) })
-      .where('id', '=', rawId)
-      .execute();
-
   const payload = payloadOf();
   const first = await send(formOf(payload, []), keyed);
   assert.deepEqual(replayOf(first.headers), [null, null]);
@@ -196,6 +197,27 @@ test('An idempotency key is valid on both routes, and the response has the statu
   const ended = await send(formOf(payload, []), keyed);
   assert.equal(ended.body.code, 'model_failed');
   assert.deepEqual(replayOf(ended.headers), failed);
+});
+
+test('A payload whose key expires between two statements is stored again', async () => {
+  const payload = payloadOf();
+  const raw = {
+    source_slug: payload.source_slug,
+    external_id: payload.external_id,
+    payload: JSON.stringify(payload),
+    content_hash: 'hash',
+    idempotency_key: 'expiring',
+    claim: { worker: 'test', leaseMs: 60_000, hasUploads: false },
+  };
+  const [first] = await storeRaws(db, [raw], assert.ifError);
+  assert.ok(first !== undefined && 'id' in first);
+  const expiring = watchDatabase(db, {
+    async after(text) {
+      if (text.includes('set idempotency_key = null')) await setFailed(first.id, true);
+    },
+  });
+  const [second] = await storeRaws(expiring, [raw], assert.ifError);
+  assert.ok(second !== undefined && 'id' in second && second.isNew && second.id !== first.id);
 });
 
 test('Of concurrent requests with one key, one is processed and the others must retry', async () => {
