@@ -161,15 +161,13 @@ const HEADER_TEXTS = [
   ...words('bytes=0- bytes=9-1,0-0 bytes=-99999999999999999999 text/html */*;q=x text/plain'),
   ...words('application/json;charset=utf-16 application/json; multipart/form-data 100-continue'),
   ...words('http://evil.test cross-site for=_;by="[:: 127.0.0.1,::1,x [::1 a:99999999'),
-  ...['Bearer ', 'Bearer \u00ff', 'Basic Og==', '"a", "b"', '\t', '', 'x'.repeat(20_000)],
-];
+].concat(['Bearer ', 'Bearer \u00ff', 'Basic Og==', '"a", "b"', '\t', '', 'x'.repeat(20_000)]);
 
 /** Invalid path segments and query values. */
 const SEGMENTS = [
   ...words('0 -1 01 1e3 1.0 9007199254740993 9999999999999999 99999999999999999999 1;a [1] {id}'),
   ...words("% %0 %zz %00 %ff %c0%af %2e%2e .. . %2f \\ 1%20 1%0a 1'-- %F0%9F%8F%A0 __proto__"),
-  ...['', 'constructor', '9'.repeat(400), 'a'.repeat(64), '0'.repeat(64)],
-];
+].concat(['', 'constructor', '9'.repeat(400), 'a'.repeat(64), '0'.repeat(64)]);
 
 /** Invalid contents of a cursor. */
 const CURSORS = [

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { beforeEach, test } from 'node:test';
 import type { Payload } from '../../src/ingest/payload.ts';
 import { openImages, visionModel, createImage, serve } from '../support/images.ts';
-import { rawRecord, payloadOf, countedModel, createHarness } from '../support/pipeline.ts';
+import { type rawRecord, payloadOf, countedModel, createHarness } from '../support/pipeline.ts';
 
 const { db, open, rowsOf } = await openImages();
 
