@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { beforeEach, suite, test } from 'node:test';
+import { beforeEach, test } from 'node:test';
 import { ModelError } from '@oselya/model';
 import { claimForReprocessing } from '../../src/queue/claim.ts';
 import { expireLeases, rescueJobs } from '../../src/queue/job-writes.ts';
@@ -352,68 +352,32 @@ test('A dry run writes nothing', async () => {
   assert.deepEqual(await everything(), before);
 });
 
-suite('History', () => {
-  const harness = createHarness(db);
-
-  /** Reprocesses all listings. */
-  async function reprocess(model = betterModel()): Promise<void> {
-    const work = openReprocess(db, model);
+test('Each extraction with another result adds a snapshot to the history', async () => {
+  const { id, listing_id: listingId } = await createHarness(db).process(payloadOf());
+  for (const rooms of [9, 9, 4]) {
+    const work = openReprocess(
+      db,
+      betterModel(() => ({ rooms })),
+    );
     for (const reading of readings(await readAll(work))) {
       assert.deepEqual(await work.write(reading), { outcome: 'written' });
     }
   }
-
-  type Item = {
-    raw_id: number;
-    reprocessed: boolean;
-    model: string;
-    listing: { rooms: number };
-    changes: Record<string, unknown>;
-  };
-
-  /** Returns the history of a listing from the API, the newest first. */
-  async function historyOf(listingId: number | null, query = ''): Promise<Item[]> {
+  const getHistory = async (query = '') => {
     const answer = await collector.get(`/api/v1/listings/${listingId}/history${query}`);
-    assert.equal(answer.status, 200, answer.text);
-    return answer.json<Item[]>();
-  }
-
-  const rooms = { from: 2, to: 9 };
-
-  test('A new extraction adds a snapshot beside the first snapshot', async () => {
-    const { id, listing_id: listingId } = await harness.process(payloadOf());
-    await reprocess();
-    const history = await historyOf(listingId);
-    assert.deepEqual(
-      history.map((item) => [item.raw_id, item.reprocessed, item.model, item.listing.rooms]),
-      [
-        [id, true, 'better-2026', 9],
-        [id, false, 'mock', 2],
-      ],
-    );
-    assert.deepEqual(
-      history.map(({ changes }) => changes),
-      [{ rooms }, {}],
-    );
-    // A page may end between the two snapshots of one payload.
-    const pages = [await historyOf(listingId, '?limit=1')];
-    const { headers } = await collector.get(`/api/v1/listings/${listingId}/history?limit=1`);
-    const next = /<[^?]+(\?.+)>/.exec(headers.get('link') ?? '')?.[1];
-    pages.push(await historyOf(listingId, next));
-    assert.deepEqual(pages, [history.slice(0, 1), history.slice(1)]);
-  });
-
-  test('An extraction without changes adds no snapshot', async () => {
-    const { id, listing_id: listingId } = await harness.process(payloadOf());
-    await reprocess();
-    await reprocess();
-    assert.equal((await historyOf(listingId)).length, 2);
-    await reprocess(betterModel(() => ({ rooms: 4 })));
-    assert.deepEqual(
-      (await historyOf(listingId)).map(({ changes }) => changes),
-      [{ rooms: { from: 9, to: 4 } }, { rooms }, {}],
-    );
-    const { attempt, revision } = await rawRecord(db, id);
-    assert.deepEqual([attempt, revision], [4, 4]);
-  });
+    const next = /<[^?]+(\?.+)>/.exec(answer.headers.get('link') ?? '')?.[1];
+    return { items: answer.json<object[]>(), next };
+  };
+  const { items } = await getHistory();
+  const changed = { raw_id: id, reprocessed: true, model: 'better-2026' };
+  assert.partialDeepStrictEqual(items, [
+    { ...changed, changes: { rooms: { from: 9, to: 4 } } },
+    { ...changed, changes: { rooms: { from: 2, to: 9 } } },
+    { raw_id: id, reprocessed: false, model: 'mock', changes: {} },
+  ]);
+  assert.equal(items.length, 3);
+  // A page may end between two snapshots of one payload.
+  const first = await getHistory('?limit=1');
+  const second = await getHistory(first.next);
+  assert.deepEqual([...first.items, ...second.items], items.slice(0, 2));
 });
