@@ -24,14 +24,15 @@ const me = ({ sid }: Pick<Browser, 'sid'>, at = app) =>
   at.inject({ url: '/auth/me', cookies: { svc_auth_session: sid } });
 
 /** Sends concurrent requests of one session to two processes. */
-const many = (browser: Browser, count: number) =>
+const sendMany = (browser: Browser, count: number) =>
   Array.from({ length: count }, (_, index) => me(browser, index % 2 === 0 ? app : second));
 
-const statuses = (answers: { statusCode: number }[]) => answers.map(({ statusCode }) => statusCode);
-const all = (count: number, status: number) => Array.from({ length: count }, () => status);
+const statusesOf = (answers: { statusCode: number }[]) =>
+  answers.map(({ statusCode }) => statusCode);
+const repeat = (count: number, status: number) => Array.from({ length: count }, () => status);
 
 /** Sets the time of the last use of a session. */
-const lastUsed = ({ sid }: Pick<Browser, 'sid'>, age: string) =>
+const setLastUse = ({ sid }: Pick<Browser, 'sid'>, age: string) =>
   sql`update user_auth_sessions set created_at = now() - interval '20 days',
     last_used_at = now() - ${age}::interval where id = ${sid}`.execute(db);
 
@@ -73,7 +74,7 @@ suite('user data', () => {
     // A later request of another session is answered, so all earlier ones have reached the fetch.
     assert.equal((await me(other, watched)).statusCode, 200);
     release();
-    assert.deepEqual(statuses(await Promise.all(requests)), all(20, 200));
+    assert.deepEqual(statusesOf(await Promise.all(requests)), repeat(20, 200));
     assert.equal(provider.count('userinfo'), 2);
   });
 
@@ -115,15 +116,15 @@ suite('user data', () => {
   test('A session ends with its lifetime, or after SVC_AUTH_IDLE_DAYS without use', async () => {
     const idling = await instance({ SVC_AUTH_IDLE_DAYS: '7' });
     const browser = await signedIn(idling);
-    await lastUsed(browser, '6 days 23 hours');
+    await setLastUse(browser, '6 days 23 hours');
     assert.equal((await me(browser, idling)).statusCode, 200);
     const used = (await row(browser.sid))?.last_used_at;
     assert.ok(used && Date.now() - used.getTime() < 60_000);
     await me(browser, idling);
     assert.deepEqual((await row(browser.sid))?.last_used_at, used, 'recorded to the minute');
-    await lastUsed(browser, '7 days');
+    await setLastUse(browser, '7 days');
     assert.equal((await me(browser)).statusCode, 200, 'without the setting it lasts');
-    await lastUsed(browser, '7 days');
+    await setLastUse(browser, '7 days');
     assert.equal((await me(browser, idling)).statusCode, 401);
     await sql`update user_auth_sessions set created_at = now() - interval '30 days'
       where id = ${browser.sid}`.execute(db);
@@ -222,7 +223,7 @@ suite('user data up to an age', async () => {
       [fresh, 0, '2 minutes', ['read', 'write', 'read']],
     ] as const) {
       await age(browser, seconds);
-      await lastUsed(browser, used);
+      await setLastUse(browser, used);
       statements.length = 0;
       assert.equal((await me(browser, at)).statusCode, 200);
       assert.deepEqual(statements, expected, `${seconds} s, ${used}`);
@@ -236,12 +237,12 @@ suite('token refresh', () => {
     await expire(browser);
     const before = await row(browser.sid);
     const release = provider.holdNext('token');
-    const requests = many(browser, 50);
+    const requests = sendMany(browser, 50);
     await until(() => provider.count('token') === 1);
     // The refresh holds no database connection, so other requests are answered meanwhile.
     for (const at of [app, second]) assert.equal((await at.inject('/health')).statusCode, 200);
     release();
-    assert.deepEqual(statuses(await Promise.all(requests)), all(50, 200));
+    assert.deepEqual(statusesOf(await Promise.all(requests)), repeat(50, 200));
     assert.equal(provider.count('token', 'refresh_token'), 1);
     const after = await row(browser.sid);
     assert.notEqual(after?.access_token_enc, before?.access_token_enc);
@@ -266,7 +267,7 @@ suite('token refresh', () => {
     await expire(browser);
     provider.expireRefreshTokens();
     const release = provider.holdNext('token');
-    const requests = many(browser, 10);
+    const requests = sendMany(browser, 10);
     await until(() => provider.count('token') === 1);
     release();
     for (const answer of await Promise.all(requests)) {
@@ -354,7 +355,7 @@ suite('token refresh', () => {
     const browser = await signedIn(app);
     assert.equal((await row(browser.sid))?.expires_at, null);
     provider.expireAccessTokens();
-    assert.deepEqual(statuses(await Promise.all(many(browser, 10))), all(10, 200));
+    assert.deepEqual(statusesOf(await Promise.all(sendMany(browser, 10))), repeat(10, 200));
     assert.equal(provider.count('token'), 1);
   });
 
