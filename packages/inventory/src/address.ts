@@ -183,11 +183,11 @@ const HOST =
 export function parseEndpoint(record: EndpointRecord): Endpoint | null {
   const { url: written = '' } = record;
   const parsed = URL.parse(written);
-  const named = parsed === null ? '' : getWrittenHost(written, parsed);
+  const urlHost = parsed === null ? '' : getWrittenHost(written, parsed);
   // "host:port" parses as a URL with the scheme "host".
-  const url = named === '' ? null : parsed;
+  const url = urlHost === '' ? null : parsed;
   const host =
-    named || addBrackets(toAsciiHost(record.host?.trim() || record.domain?.trim() || ''));
+    urlHost || addBrackets(toAsciiHost(record.host?.trim() || record.domain?.trim() || ''));
   const port = (url === null ? undefined : getPort(url)) ?? record.port;
   if (!HOST.test(host) || !isValidPort(port)) return null;
   const protocol = url === null ? normalizeProtocol(record.protocol ?? '') : getScheme(url);

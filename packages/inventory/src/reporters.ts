@@ -48,15 +48,15 @@ function describeHiddenFindings({ hidden = 0, silenced = 0 }: FileResult): strin
 function formatClosingLine(result: FileResult): string {
   const { file, status, records = 0, errors, warnings, isComplete } = result;
   if (status === 'unreadable') return `${file}: unreadable`;
-  const noted = warnings === 0 ? '' : `, ${formatCount(warnings, 'warning')}`;
+  const warningNote = warnings === 0 ? '' : `, ${formatCount(warnings, 'warning')}`;
   const read = formatCount(records, 'record');
   const rest = ['', ...describeHiddenFindings(result)].join(', ');
   if (status === 'valid') {
     const verdict = result.hidden === undefined ? 'valid' : 'no new errors';
-    return `${file}: ${read}, ${verdict}${noted}${rest}`;
+    return `${file}: ${read}, ${verdict}${warningNote}${rest}`;
   }
   const scope = isComplete ? ' in ' : '; stopped after ';
-  return `${file}: ${formatCount(errors, 'error')}${noted}${scope}${read}${rest}`;
+  return `${file}: ${formatCount(errors, 'error')}${warningNote}${scope}${read}${rest}`;
 }
 
 /** Prints one finding per line in a format that editors recognize, and a summary line per file. */

@@ -50,9 +50,9 @@ export function getExcerpt(
   const moved = right.map(({ start, end }) => ({ start: Math.max(start, at) - at, end: end - at }));
   const before = replaceRanges(read.slice(0, at), clipped).slice(-MAX_SHOWN).toWellFormed();
   const after = replaceRanges(read.slice(at), moved).slice(0, MAX_SHOWN).toWellFormed();
-  const shown = before.slice(before.lastIndexOf('\n') + 1);
-  const [rest = ''] = after.split(/\r?\n/, 1);
-  return { text: shown + rest, column: Array.from(shown).length + 1 };
+  const head = before.slice(before.lastIndexOf('\n') + 1);
+  const [tail = ''] = after.split(/\r?\n/, 1);
+  return { text: head + tail, column: Array.from(head).length + 1 };
 }
 
 /** Removes a cut word at the end, because it may contain an incomplete password. */

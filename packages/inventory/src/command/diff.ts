@@ -222,14 +222,14 @@ function maskChange({ id, isWidened, properties }: RecordChange): unknown {
 
 /** Tells whether only masked credentials differ. */
 function hasOtherCredentials({ before, after }: PropertyChange): boolean {
-  const shown = formatMasked(after);
-  return shown !== JSON.stringify(after) && formatMasked(before) === shown;
+  const maskedAfter = formatMasked(after);
+  return maskedAfter !== JSON.stringify(after) && formatMasked(before) === maskedAfter;
 }
 
 function summarize({ changed, added, removed, unchanged }: InventoryDiff): string {
   const widened = changed.filter(({ isWidened }) => isWidened).length;
-  const noted = widened === 0 ? '' : ` (${widened} with wider exposure)`;
-  return `${formatCount(changed.length, 'record')} changed${noted}, ${added.length} added, ${removed.length} removed, ${unchanged} unchanged`;
+  const widenedNote = widened === 0 ? '' : ` (${widened} with wider exposure)`;
+  return `${formatCount(changed.length, 'record')} changed${widenedNote}, ${added.length} added, ${removed.length} removed, ${unchanged} unchanged`;
 }
 
 function describeChange(change: PropertyChange): string {

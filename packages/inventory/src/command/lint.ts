@@ -62,22 +62,22 @@ export const lintCommand: Command = {
       ...(config !== undefined && { config: await readParsed(config, parseConfig) }),
       ...(today !== undefined && { today }),
     };
-    const known = await openBaseline(file, isUpdate);
-    const found = new Baseline(dirname(file ?? ''));
+    const baseline = await openBaseline(file, isUpdate);
+    const currentFindings = new Baseline(dirname(file ?? ''));
     if (values.fix) {
       const format = values['input-format'] && { format: values['input-format'] };
       await fixFiles(files, { ...options, ...format }, context.log);
     }
     const ids = new Map();
     const ignores = (finding: Finding) =>
-      isUpdate ? found.add(finding) : (known?.has(finding) ?? false);
+      isUpdate ? currentFindings.add(finding) : (baseline?.has(finding) ?? false);
     const { exitStatus, results } = await checkFiles(files, values, context, (source, more) =>
       lintInventory(source, { ...more, ...options, ids, ignores }),
     );
-    if (known !== null && file !== undefined) {
-      if (isUpdate) context.log(await updateBaseline(file, known, found, results));
+    if (baseline !== null && file !== undefined) {
+      if (isUpdate) context.log(await updateBaseline(file, baseline, currentFindings, results));
       else {
-        const stale = known.countStale(results.filter(isRead).map((result) => result.file));
+        const stale = baseline.countStale(results.filter(isRead).map((result) => result.file));
         const note = `${formatCount(stale, 'finding')} of ${file} not found any more; remove with --update-baseline`;
         if (stale > 0) context.log(note);
       }
@@ -122,8 +122,8 @@ async function openBaseline(file: string | undefined, isUpdate: boolean): Promis
 /** Writes the found findings into the baseline. Returns a note for the log. */
 async function updateBaseline(
   file: string,
-  known: Baseline,
-  found: Baseline,
+  baseline: Baseline,
+  currentFindings: Baseline,
   results: readonly FileResult[],
 ): Promise<string> {
   // An incomplete baseline would report old findings as new in the next run.
@@ -131,14 +131,14 @@ async function updateBaseline(
   if (unread !== undefined) {
     return `${file} was not changed, as ${unread.file} was not read to its end`;
   }
-  known.replace(
+  baseline.replace(
     results.map((result) => result.file),
-    found,
+    currentFindings,
   );
-  await replaceFile(file, known.toString());
+  await replaceFile(file, baseline.toString());
   const errors = sum(results, (result) => result.errors);
   const rest = `; ${formatCount(errors, 'error')} cannot be hidden: correct what is reported`;
-  return `${formatCount(found.size, 'finding')} written to ${file}${errors === 0 ? '' : rest}`;
+  return `${formatCount(currentFindings.size, 'finding')} written to ${file}${errors === 0 ? '' : rest}`;
 }
 
 function isRead({ isComplete, status }: FileResult): boolean {

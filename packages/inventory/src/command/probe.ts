@@ -79,8 +79,10 @@ async function printText(observations: AsyncIterable<Observation>, out: Printer)
     await out.write(`${escapeInvisible(formatObservation(found))}\n`);
     if (out.isClosed) break;
   }
-  const noted = counts.skipped === 0 ? '' : `, ${counts.skipped} not probed`;
-  await out.write(`${formatCount(counts.all, 'endpoint')}, ${counts.bad} with problems${noted}\n`);
+  const skippedNote = counts.skipped === 0 ? '' : `, ${counts.skipped} not probed`;
+  await out.write(
+    `${formatCount(counts.all, 'endpoint')}, ${counts.bad} with problems${skippedNote}\n`,
+  );
   return counts.bad > 0;
 }
 

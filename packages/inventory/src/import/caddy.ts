@@ -141,13 +141,13 @@ function parseSiteAddress(address: string, hasTls: boolean): EndpointFacts | nul
   const [scheme, usual] = isPlain ? ['http', 80] : ['https', 443];
   const port = Number(written ?? usual);
   if (!isValidPort(port)) return null;
-  const named = host === '' || host.includes('*') ? undefined : host;
-  const url = `${scheme}://${named}${port === usual ? '' : `:${port}`}/`;
+  const hostName = host === '' || host.includes('*') ? undefined : host;
+  const url = `${scheme}://${hostName}${port === usual ? '' : `:${port}`}/`;
   return {
     key: [removeBrackets(host || 'caddy'), port, path],
     name: host || `Caddy on port ${port}`,
     type: 'http',
-    ...(named !== undefined && { url, ...toHostProperties(named) }),
+    ...(hostName !== undefined && { url, ...toHostProperties(hostName) }),
     protocol: scheme,
     port,
     service: 'caddy',

@@ -36,12 +36,13 @@ function* readEndpoints(
       yield* files.read(path, (included) => readEndpoints(included, files, result));
     }
   } else if (include !== undefined) result.skip(() => 'include: import those files too');
-  for (const [service, written] of Object.entries(toMapping(document['services']))) {
-    const definition = toMapping(written);
+  for (const [service, value] of Object.entries(toMapping(document['services']))) {
+    const definition = toMapping(value);
     const profiles = toList(definition['profiles']).flatMap((profile) => toPlain(profile) ?? []);
-    const noted = profiles.length === 0 ? '' : ` Only with the profile ${profiles.join(' or ')}.`;
+    const profileNote =
+      profiles.length === 0 ? '' : ` Only with the profile ${profiles.join(' or ')}.`;
     for (const found of readService(service, definition, result)) {
-      yield { ...found, notes: `${found.notes ?? ''}${noted}` };
+      yield { ...found, notes: `${found.notes ?? ''}${profileNote}` };
     }
   }
 }

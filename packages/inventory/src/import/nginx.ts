@@ -281,8 +281,8 @@ function* readTokens(source: string) {
       if (end === 0) {
         throw new ImportError(`line ${line}: the quote that begins here is not closed; close it`);
       }
-      const written = isQuoted ? source.slice(index + 1, end - 1) : source.slice(index, end);
-      const text = written.replaceAll(/\\(["'\\])/g, '$1');
+      const raw = isQuoted ? source.slice(index + 1, end - 1) : source.slice(index, end);
+      const text = raw.replaceAll(/\\(["'\\])/g, '$1');
       name ??= text;
       yield { text, line, isMark: false };
     }

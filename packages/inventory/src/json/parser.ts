@@ -187,8 +187,8 @@ class LocatedParser {
     if (this.#peek() === '"') {
       const from = this.#index;
       this.#string();
-      const written = this.#text.slice(from, this.#index);
-      return written.includes('\\') ? JSON.parse(written) : written.slice(1, -1);
+      const literal = this.#text.slice(from, this.#index);
+      return literal.includes('\\') ? JSON.parse(literal) : literal.slice(1, -1);
     }
     const word = this.#match(WORD);
     if (word === '') this.#failExpected('a key in double quotes');

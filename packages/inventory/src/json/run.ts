@@ -148,7 +148,7 @@ export function parseRun(run: Buffer, separator: Buffer, gap: number): RunRecord
   }
   const records: RunRecord[] = [];
   let from = 0;
-  let kept = 0;
+  let totalStrings = 0;
   for (const value of values) {
     const at = run.indexOf(separator, from);
     const isLast = records.length + 1 === values.length;
@@ -160,17 +160,17 @@ export function parseRun(run: Buffer, separator: Buffer, gap: number): RunRecord
     const { strings } = parts;
     const [end, next] = isLast ? [run.length, run.length] : [at + 1, at + gap];
     records.push({ value, strings, written: strings, from, end, next, newlines: 0 });
-    kept += strings;
+    totalStrings += strings;
     from = next;
   }
-  countText(run, records, kept, countStrings(separator).newlines);
+  countText(run, records, totalStrings, countStrings(separator).newlines);
   return records;
 }
 
 /** Sets `written` and `newlines`. Needs one pass if no key is repeated and no record contains newlines. */
-function countText(run: Buffer, records: RunRecord[], kept: number, between: number): void {
+function countText(run: Buffer, records: RunRecord[], totalStrings: number, between: number): void {
   const { strings, newlines } = countStrings(run);
-  const isPlain = strings === kept && newlines === between * (records.length - 1);
+  const isPlain = strings === totalStrings && newlines === between * (records.length - 1);
   for (const record of records) {
     if (isPlain) record.newlines = record.next === run.length ? 0 : between;
     else {

@@ -11,12 +11,12 @@ export function createTruncationProblem(
   open: readonly OpenDelimiter[],
 ): Problem {
   const innermostFirst = open.toReversed();
-  const named = innermostFirst
+  const names = innermostFirst
     .slice(0, 3)
     .map(({ kind, position: { line, column } }) => `the ${kind} opened at ${line}:${column}`);
-  if (open.length > 3) named.push(`${open.length - 3} more`);
-  const last = named.pop();
-  const list = named.length === 0 ? last : `${named.join(', ')} and ${last}`;
+  if (open.length > 3) names.push(`${open.length - 3} more`);
+  const last = names.pop();
+  const list = names.length === 0 ? last : `${names.join(', ')} and ${last}`;
   const message =
     open.length === 0
       ? `the ${unit} ends inside a value`

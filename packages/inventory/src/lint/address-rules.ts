@@ -39,13 +39,13 @@ function* findHostMismatches(
     const message = `url names the host ${shorten(named)}, which browsers read as ${shorten(hostname)}; write the intended one`;
     yield { key: 'url', message };
   }
-  const others = [host, domain].filter((name) => name !== undefined && name.trim() !== '');
-  if (named === '' || others.length === 0) return;
-  if (others.some((name) => isSameHost(name ?? '', named))) return;
-  const said = Object.entries({ host, domain })
+  const otherHosts = [host, domain].filter((name) => name !== undefined && name.trim() !== '');
+  if (named === '' || otherHosts.length === 0) return;
+  if (otherHosts.some((name) => isSameHost(name ?? '', named))) return;
+  const statements = Object.entries({ host, domain })
     .filter(([, name]) => name !== undefined)
     .map(([key, name]) => `${key} is ${shorten(name ?? '')}`);
-  const message = `url leads to ${shorten(named)}, but ${said.join(' and ')}; correct one of them`;
+  const message = `url leads to ${shorten(named)}, but ${statements.join(' and ')}; correct one of them`;
   yield { key: 'url', message };
 }
 
@@ -90,10 +90,10 @@ export const ADDRESS_RULES = {
       const hosts = Object.entries({ url: parseUrl(url)?.host, host, domain }).flatMap(
         ([key, name]) => (name === undefined ? [] : [{ key, name, scope: getNetworkScope(name) }]),
       );
-      const known = hosts.find(({ scope }) => scope !== null);
-      if (known === undefined) return undefined;
-      const { key, scope } = known;
-      const name = shorten(known.name);
+      const scopedHost = hosts.find(({ scope }) => scope !== null);
+      if (scopedHost === undefined) return undefined;
+      const { key, scope } = scopedHost;
+      const name = shorten(scopedHost.name);
       if (exposure === 'public' && !hosts.some((one) => canBePublic(one.name))) {
         const network = scope === 'loopback' ? 'machine' : 'network';
         const message = `the endpoint is public, but ${name} is reachable only from its own ${network}; correct one of them, or write its public name in domain`;

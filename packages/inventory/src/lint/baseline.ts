@@ -80,8 +80,11 @@ export class Baseline {
     if (finding.recordIndex === null || !isSuppressible(finding.code)) return false;
     const entry = this.#entryOf(finding);
     const key = createKey(entry);
-    const known = this.#entries.get(key);
-    this.#entries.set(key, known ? { ...entry, count: (known.count ?? 1) + 1 } : entry);
+    const previousEntry = this.#entries.get(key);
+    this.#entries.set(
+      key,
+      previousEntry ? { ...entry, count: (previousEntry.count ?? 1) + 1 } : entry,
+    );
     return true;
   }
 

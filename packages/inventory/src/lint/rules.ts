@@ -157,11 +157,11 @@ export const RECORD_RULES = {
       const found: RuleProblem[] = [];
       for (const key in fields) {
         if (PROPERTY_TYPES.has(key)) continue;
-        const meant = PROPERTY_TYPES.keys().find(
+        const similarName = PROPERTY_TYPES.keys().find(
           (known) => !Object.hasOwn(fields, known) && isSimilar(key, known),
         );
-        if (meant === undefined) continue;
-        found.push({ key, message: `is ${quoteText(key)} meant to be ${meant}?` });
+        if (similarName === undefined) continue;
+        found.push({ key, message: `is ${quoteText(key)} meant to be ${similarName}?` });
       }
       return found;
     },

@@ -136,8 +136,8 @@ const FAILURE_REASONS: Partial<Record<string, string>> = {
 /** Explains why a certificate is not trusted, with the code and a remedy. */
 export function explainDistrust(code: string): string {
   const reason = DISTRUST_REASONS[code];
-  const shown = reason === undefined ? code : `${reason} (${code})`;
-  return `${shown}; replace it, or trust its authority, as with --ca`;
+  const description = reason === undefined ? code : `${reason} (${code})`;
+  return `${description}; replace it, or trust its authority, as with --ca`;
 }
 
 /** Explains why a connection failed, with the error code, if any. */

@@ -95,8 +95,8 @@ function toProblem(error: FastifyError | ProblemError): ProblemError {
     });
   }
   const { statusCode = 500, code, message } = error;
-  const known = CODES[statusCode];
-  if (known !== undefined) return commonProblem(known, { cause: error });
+  const problemCode = CODES[statusCode];
+  if (problemCode !== undefined) return commonProblem(problemCode, { cause: error });
   if (statusCode < 400 || statusCode >= 500)
     return commonProblem('internal_error', { cause: error });
   // The message of Fastify about a bad URL contains the URL, which may contain secrets.

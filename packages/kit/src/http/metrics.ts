@@ -54,7 +54,7 @@ function createBearerCheck(token: string): (authorization: string | undefined) =
   if (token === '') return () => true;
   const expected = hash('sha256', token);
   return (authorization = '') => {
-    const given = /^Bearer +(\S+)$/i.exec(authorization)?.[1] ?? '';
-    return isSameSecret(hash('sha256', given), expected);
+    const givenToken = /^Bearer +(\S+)$/i.exec(authorization)?.[1] ?? '';
+    return isSameSecret(hash('sha256', givenToken), expected);
   };
 }

@@ -99,8 +99,8 @@ export function createProblemResponses<Code extends string>(
   }
 
   return (...errors: readonly (Code | number)[]) => {
-    const named = [...errors, 500].map(toCode);
-    const byStatus = Map.groupBy(named, (code) => table[code].status);
+    const errorCodes = [...errors, 500].map(toCode);
+    const byStatus = Map.groupBy(errorCodes, (code) => table[code].status);
     return Object.fromEntries(
       [...byStatus].map(([status, of]) => [
         status,

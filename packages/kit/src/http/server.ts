@@ -148,8 +148,8 @@ function createFastify(options: ServerOptions) {
     clientErrorHandler: (error, socket) => rejectMalformedHttp(error, socket, log),
     routerOptions: { maxParamLength: MAX_PARAM_LENGTH },
     genReqId: (request) => {
-      const given = request.headers['x-request-id'];
-      return typeof given === 'string' && REQUEST_ID.test(given) ? given : randomUUID();
+      const header = request.headers['x-request-id'];
+      return typeof header === 'string' && REQUEST_ID.test(header) ? header : randomUUID();
     },
     frameworkErrors: (error, request, reply) => {
       void handleError(error, request, reply);

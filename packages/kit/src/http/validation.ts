@@ -186,8 +186,8 @@ function describeChoice(rules: readonly BrokenRule[]): string {
   const values = members.flatMap(listAllowedValues);
   const others = members.filter((rule) => listAllowedValues(rule).length === 0);
   // If only the union itself is reported, its members broke rules at deeper paths, which are described separately.
-  const shown = members.length === 0 ? rules : others;
-  const messages = new Set(shown.map(describeRule));
+  const describedRules = members.length === 0 ? rules : others;
+  const messages = new Set(describedRules.map(describeRule));
   if (values.length > 0) messages.add(describeAllowedValues(values));
   return [...messages].join(', or ');
 }
