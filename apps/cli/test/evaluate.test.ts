@@ -1,7 +1,5 @@
 import assert from 'node:assert/strict';
-import { spawn } from 'node:child_process';
-import { once } from 'node:events';
-import { mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, test } from 'node:test';
@@ -18,22 +16,13 @@ import {
   type ScriptedResponse,
   startServer,
 } from '@oselya/testing';
+import { oselya } from './support/oselya.ts';
 
-const BIN = join(import.meta.dirname, '../bin/oselya.js');
 const folder = mkdtempSync(join(tmpdir(), 'oselya-evaluate-'));
 after(() => rmSync(folder, { recursive: true }));
 
-async function evaluate(args: string[], env: Record<string, string> = {}) {
-  const child = spawn(process.execPath, [BIN, 'evaluate', ...args], {
-    cwd: folder,
-    env: { PATH: process.env['PATH'] ?? '', ...env },
-  });
-  let [stdout, stderr] = ['', ''];
-  child.stdout.on('data', (chunk) => (stdout += String(chunk)));
-  child.stderr.on('data', (chunk) => (stderr += String(chunk)));
-  const [status] = (await once(child, 'close')) as [number | null];
-  return { status, stdout, lines: stdout.split('\n').slice(0, -1), stderr };
-}
+const evaluate = (args: string[], env: Record<string, string> = {}) =>
+  oselya(['evaluate', ...args], env);
 
 const NOTHING = {
   is_listing: true,
@@ -105,10 +94,10 @@ function writeTexts(): string {
       }) +
       text('car', 'Продам авто, 5000 $', { is_listing: false }),
   );
-  return 'own.jsonl';
+  return join(folder, 'own.jsonl');
 }
 
-test('The mock needs neither a key nor a server, and nothing is written', async () => {
+test('The mock needs neither a key nor a server, and no database', async () => {
   const { status, lines, stderr } = await evaluate([]);
   assert.equal(status, 0, stderr);
   assert.match(lines[0] ?? '', /^45 texts, prompt listing-extraction\.[0-9a-f]{8}$/);
@@ -116,7 +105,6 @@ test('The mock needs neither a key nor a server, and nothing is written', async 
   assert.ok(Number(values) >= 30);
   assert.ok(shares.every((share) => Number.parseFloat(share) >= 90));
   assert.match(lines.at(-1) ?? '', /^This is the mock\. .*docs\/models\.md\.$/);
-  assert.deepEqual(readdirSync(folder), []);
 });
 
 test('A model is shown beside the mock with its calls, tokens and time', async () => {

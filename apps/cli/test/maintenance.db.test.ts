@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { spawn, spawnSync } from 'node:child_process';
+import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { mkdirSync, mkdtempSync, readdirSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -7,7 +7,7 @@ import { join } from 'node:path';
 import { after, before, test } from 'node:test';
 import { migrateDatabase, type Tables } from '@oselya/assistant';
 import { start } from '@oselya/collector';
-import { connect, type Database, lockFolder } from '@oselya/db';
+import { connect, type Database } from '@oselya/db';
 import { until } from '@oselya/testing';
 import { fillDataFolder, openTestDatabase } from '@oselya/testing/database';
 import {
@@ -16,6 +16,7 @@ import {
   constantVector,
   startModelServer,
 } from '@oselya/model/testing';
+import { oselya } from './support/oselya.ts';
 
 const BIN = join(import.meta.dirname, '../bin/oselya.js');
 const folder = mkdtempSync(join(tmpdir(), 'oselya-maintenance-'));
@@ -83,14 +84,7 @@ before(() =>
 /** The command with the Node options of this process. */
 const COMMAND = [...process.execArgv, BIN];
 
-function oselya(args: string[], more: Record<string, string> = {}) {
-  const { status, stdout, stderr } = spawnSync(process.execPath, [...COMMAND, ...args], {
-    cwd: folder,
-    encoding: 'utf8',
-    env: { ...env, ...more },
-  });
-  return { status, lines: stdout.split('\n').slice(0, -1), stderr };
-}
+const runHere = (args: string[]) => oselya(args, env);
 
 /** Starts a model server that gives every listing the same rooms and vector. */
 async function startServer({ rooms, model }: { rooms: number; model: string }) {
@@ -142,7 +136,7 @@ function assertWarned({ stderr }: { stderr: string }): void {
 }
 
 test('backfill-embeddings handles another model, a rejecting server and Ctrl-C, and continues', async () => {
-  const upToDate = oselya(['backfill-embeddings']);
+  const upToDate = await runHere(['backfill-embeddings']);
   assert.deepEqual(upToDate.lines, [
     `0 of ${LISTINGS} listings were embedded, ${LISTINGS} were up to date.`,
   ]);
@@ -188,8 +182,8 @@ function numberIn(lines: readonly string[], pattern: RegExp): number {
   return Number(found);
 }
 
-test('reprocess --pictures without images changes nothing', () => {
-  const { status, lines, stderr } = oselya(['reprocess', '--pictures', '--yes']);
+test('reprocess --pictures without images changes nothing', async () => {
+  const { status, lines, stderr } = await runHere(['reprocess', '--pictures', '--yes']);
   assertWarned({ stderr });
   assert.deepEqual(
     [status, lines],
@@ -368,11 +362,11 @@ test('legacy data is assigned after a dry run, and only once', async () => {
     return readRows(database);
   });
 
-  const dry = oselya(['assign-legacy', 'u-1', '--dry-run']);
+  const dry = await runHere(['assign-legacy', 'u-1', '--dry-run']);
   assert.equal(dry.status, 0, dry.stderr);
   assert.deepEqual(await useDatabase(readRows), unchanged);
 
-  const done = oselya(['assign-legacy', 'u-1']);
+  const done = await runHere(['assign-legacy', 'u-1']);
   assert.equal(done.status, 0, done.stderr);
   assert.deepEqual(done.lines.slice(1), dry.lines.slice(1));
   assert.deepEqual(done.lines, [
@@ -400,28 +394,17 @@ test('legacy data is assigned after a dry run, and only once', async () => {
   assert.equal(assigned.summaries[0]?.user_id, 'u-1');
   assert.deepEqual(assigned.audit, [{ action: 'legacy_assigned', user_id: 'u-1' }]);
 
-  const again = oselya(['assign-legacy', 'u-1']);
+  const again = await runHere(['assign-legacy', 'u-1']);
   assert.equal(again.status, 0, again.stderr);
   assert.deepEqual(again.lines, ['Nothing to do: all sessions and all memory have an owner.']);
 });
 
-test('a user who never signed in cannot become the owner', () => {
-  const { status, lines, stderr } = oselya(['assign-legacy', 'u-9\u202E']);
+test('a user who never signed in cannot become the owner', async () => {
+  const { status, lines, stderr } = await runHere(['assign-legacy', 'u-9\u202E']);
   assert.equal(status, 1);
   assert.deepEqual(lines, []);
   assert.equal(
     stderr.replace(/^DATABASE_URL is not set: the embedded database in .+ is used\.\n/, ''),
     'oselya: there is no user "u-9": the new owner has to sign in once first\n',
   );
-});
-
-test('an embedded database in use is reported', () => {
-  const dataDir = join(folder, 'in-use');
-  const lock = lockFolder(dataDir);
-  const embedded = { DATA_DIR: dataDir, DATABASE_URL: '' };
-  const { status, stderr } = oselya(['assign-legacy', 'u-1'], embedded);
-  lock.release();
-  assert.equal(status, 1);
-  assert.match(stderr, /^oselya: The data folder .*in-use is in use by another Oselya process/);
-  assert.equal(stderr.trim().split('\n').length, 1);
 });
