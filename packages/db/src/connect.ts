@@ -21,7 +21,6 @@ export type Database<Schema> = {
   close: () => Promise<void>;
 };
 
-/** Options of a database. */
 export type ConnectOptions = {
   /** URL of PostgreSQL. Without a URL, the embedded database is used. */
   url?: string | undefined;
@@ -33,9 +32,8 @@ export type ConnectOptions = {
   maxConnections?: number;
   /** Time limit of a query on PostgreSQL, 30 s by default. Does not apply to migrations. */
   queryTimeoutMs?: number;
-  /** Called if an idle connection breaks. */
   onError?: (error: Error) => void;
-  /** Called with a warning for the operator about risky settings of the server. */
+  /** Receives a warning for the operator about risky settings of the server. */
   onWarning?: (message: string) => void;
 };
 

@@ -8,13 +8,12 @@ const RECONNECT_DELAY_MS = { first: 100, max: 10_000 };
 /** Handles the payload of a notification. An empty payload may also mean that notifications were lost. */
 export type OnNotify = (payload: string) => void;
 
-/** Methods of `pg.Client` that a listener uses. */
 export type ListenerClient = Pick<
   pg.Client,
   'connect' | 'end' | 'on' | 'query' | 'removeAllListeners'
 >;
 
-/** Subscriptions to notifications over one connection. */
+/** Subscriptions to channels over one connection. */
 export type Listener = {
   /**
    * Calls `onNotify` with each payload of a channel, and with an empty payload if notifications may have been lost.

@@ -6,7 +6,6 @@ import { DatabaseError } from './errors.ts';
 /** Exclusive lock of a folder. It ends when it is released or when the process ends. */
 export type FolderLock = { release(): void };
 
-/** Result code of SQLite if another process holds the lock. */
 const SQLITE_BUSY = 5;
 
 /**

@@ -21,15 +21,12 @@ export type MigrationResult = { component: string; applied: string[] };
 /** Key of the advisory lock: "osel" in ASCII. */
 const LOCK_KEY = 0x6f73656c;
 
-/** Interval for polling the advisory lock. */
 const LOCK_POLL_MS = 200;
-
 const LOCK_TIMEOUT_MS = 5000;
 
 /** Maximum number of attempts to lock tables. By default they take ten minutes, pauses included. */
 const MAX_LOCK_ATTEMPTS = 60;
 
-/** PostgreSQL's lock_not_available. */
 const LOCK_NOT_AVAILABLE = '55P03';
 
 /** Longest delay of a timer. node-postgres cannot disable the timeout of one query, and migrations may take long. */

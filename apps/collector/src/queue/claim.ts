@@ -9,7 +9,6 @@ import { type Claimant, createClaimTransition, createReprocessTransition } from 
 const MAX_SOURCES = 16;
 
 export type ClaimOptions = Claimant & {
-  /** Maximum number of jobs. */
   count: number;
   /** Round-robin cursor: the source of the job that was claimed last. */
   lastSource?: string | undefined;

@@ -125,7 +125,6 @@ export function createJobFinisher({
 export type ReturnedJob = Fence & {
   stages?: readonly StageRecord[] | undefined;
   modelUsage?: ModelUsage | undefined;
-  /** Reason for the return. */
   error?: RawError | undefined;
   /** Minimum delay before the next claim, in milliseconds. */
   retryMs?: number | undefined;

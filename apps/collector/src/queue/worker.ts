@@ -24,7 +24,6 @@ export type WorkerOptions = RunnerOptions & {
   breaker: BreakerView;
   /** Checks before each claim whether all other dependencies are available. */
   mayClaim?: () => Promise<boolean>;
-  /** Maximum number of concurrent jobs. */
   slots: number;
   maxAttempts: number;
   pollMs?: number;

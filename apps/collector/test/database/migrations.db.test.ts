@@ -103,21 +103,13 @@ async function populate(count: number): Promise<void> {
     ...(has(13) ? { prompt_version: 'image-description.v1' } : {}),
     created_at: '2026-01-01',
   });
-  await insert('listing_images', {
-    listing_id: 1,
-    position: 0,
-    url: 'https://doshka.example/1.png',
-    sha256: SHA256,
-    created_at: '2026-01-01',
-  });
-  await insert('listing_images', {
-    listing_id: 1,
-    position: 1,
-    url: 'https://doshka.example/2.png',
-    error: 'The address answered with status 503',
-    ...(has(13) ? { retry_at: '2026-01-01' } : {}),
-    created_at: '2026-01-01',
-  });
+  const failed = { error: 'The address answered with status 503' };
+  const retried = has(13) ? { retry_at: '2026-01-01' } : {};
+  for (const [position, row] of [{ sha256: SHA256 }, { ...failed, ...retried }].entries()) {
+    const url = `https://doshka.example/${position}.png`;
+    const created_at = '2026-01-01';
+    await insert('listing_images', { listing_id: 1, position, url, created_at, ...row });
+  }
   const made = has(8)
     ? { raw_id: 2, prompt_version: 'v0', fields: { price: { origin: 'payload' } } }
     : { prompt: 'v0', fields: { price: 'payload' } };

@@ -16,7 +16,7 @@ import {
   returnStrays,
 } from '../../src/queue/job-writes.ts';
 import { openDatabase, rawRecord, store, explain, payloadOf, log } from '../support/pipeline.ts';
-import { completedOutcome, fill, stage } from './harness.ts';
+import { completedOutcome, storePending, stage } from './harness.ts';
 
 const { db, engine } = await openDatabase();
 
@@ -198,18 +198,18 @@ test('Lost jobs are returned without an attempt and keep their usage and stages'
 });
 
 test(`${MANY} pending payloads of one source do not delay another source`, async () => {
-  await fill(db, 'large', MANY);
+  await storePending(db, 'large', MANY);
   await sql`analyze raw_data`.execute(db);
   assert.equal(await sources(1), 'large');
-  await fill(db, 'small', 1);
+  await storePending(db, 'small', 1);
   assert.equal(await sources(1, 'small'), 'small', 'it has no job in progress');
   assert.equal(await sources(1, 'large'), 'large');
   assert.ok((await rowsRead({ count: 4, lastSource: 'large' })) < 100);
 });
 
 test('A claim takes equal shares of the sources, the oldest payloads first, in rotation', async () => {
-  for (const source of ['a', 'b', 'c']) await fill(db, source, 10);
-  await fill(db, 'd', 1);
+  for (const source of ['a', 'b', 'c']) await storePending(db, source, 10);
+  await storePending(db, 'd', 1);
   for (const [count, lastSource, expected] of [
     [8, undefined, 'abcdabc'],
     [4, 'd', 'abca'],
@@ -225,9 +225,9 @@ test('A claim takes equal shares of the sources, the oldest payloads first, in r
 });
 
 test('A claim balances the jobs in progress of all workers', async () => {
-  await fill(db, 'a', 20);
+  await storePending(db, 'a', 20);
   assert.equal(await sources(6), 'aaaaaa');
-  for (const source of ['b', 'c']) await fill(db, source, 20);
+  for (const source of ['b', 'c']) await storePending(db, source, 20);
   // The two sources without jobs come first, until each source has six.
   assert.equal(await sources(2), 'bc');
   assert.equal(await sources(3, 'a'), 'bcb');
@@ -239,7 +239,7 @@ test('A claim balances the jobs in progress of all workers', async () => {
 });
 
 test('A claim uses its indexes with any number of sources and completed payloads', async () => {
-  for (let nth = 0; nth < 200; nth += 1) await fill(db, `source-${nth}`, 100);
+  for (let nth = 0; nth < 200; nth += 1) await storePending(db, `source-${nth}`, 100);
   await sql`update raw_data set updated_at = now()`.execute(db);
   await sql`analyze raw_data`.execute(db);
   for (let round = 0; round < 5; round += 1) {
@@ -264,7 +264,7 @@ test('A claim uses its indexes with any number of sources and completed payloads
 });
 
 test('Storing, renewing and finishing use indexes with any number of completed payloads', async () => {
-  await fill(db, 'ended', 20_000);
+  await storePending(db, 'ended', 20_000);
   await sql`update raw_data set status = 'completed', waits = false`.execute(db);
   for (const overrides of [same, {}]) await storeMany(1, overrides);
   await sql`analyze raw_data`.execute(db);
@@ -286,7 +286,7 @@ test('Storing, renewing and finishing use indexes with any number of completed p
 
 test('A claim covers some sources, and the next claim continues with others', async () => {
   const names = Array.from({ length: 40 }, (_, n) => `source-${String(n).padStart(2, '0')}`);
-  for (const name of names) await fill(db, name, 10);
+  for (const name of names) await storePending(db, name, 10);
   let lastSource: string | undefined;
   for (const expected of [
     names.slice(0, 16),
@@ -301,8 +301,8 @@ test('A claim covers some sources, and the next claim continues with others', as
 });
 
 test('A claim does not scan 20,000 pending payloads of one listing', async () => {
-  await fill(db, 'repeating', 20_000, { sameListing: true });
-  await fill(db, 'other', 5);
+  await storePending(db, 'repeating', 20_000, { sameListing: true });
+  await storePending(db, 'other', 5);
   await sql`analyze raw_data`.execute(db);
   assert.ok((await rowsRead({ count: 1 })) < 100);
   const [job] = await claim({ count: 1, lastSource: 'other' });
@@ -313,18 +313,18 @@ test('A claim does not scan 20,000 pending payloads of one listing', async () =>
 
 test('Sources without claimable payloads do not hide the next source', async () => {
   // Concurrent inserts may leave two payloads of one listing that do not wait.
-  for (let nth = 0; nth < 2; nth += 1) await fill(db, 'blocked', 1, { sameListing: true });
+  for (let nth = 0; nth < 2; nth += 1) await storePending(db, 'blocked', 1, { sameListing: true });
   assert.equal(await sources(1), 'blocked');
-  for (let nth = 0; nth < 20; nth += 1) await fill(db, `postponed-${nth}`, 1);
+  for (let nth = 0; nth < 20; nth += 1) await storePending(db, `postponed-${nth}`, 1);
   await sql`update raw_data set retry_at = now() + interval '1 h'
     where source_slug like 'postponed%'`.execute(db);
-  await fill(db, 'z', 1);
+  await storePending(db, 'z', 1);
   assert.equal(await sources(1), 'z');
   assert.equal(await sources(1), '');
 });
 
 test('Concurrent claims give each job to one worker', async () => {
-  for (const source of ['a', 'b', 'c']) await fill(db, source, 100);
+  for (const source of ['a', 'b', 'c']) await storePending(db, source, 100);
   const ids: number[] = [];
   const work = async () => {
     for (let jobs = await claim({ count: 7 }); jobs.length > 0; jobs = await claim({ count: 7 })) {

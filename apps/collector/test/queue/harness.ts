@@ -1,5 +1,4 @@
 import { afterEach } from 'node:test';
-import { createLogger } from '@oselya/kit';
 import { type Kysely, sql } from 'kysely';
 import { Registry } from 'prom-client';
 import type { StageRecord, Tables } from '../../src/tables.ts';
@@ -34,25 +33,8 @@ export async function countOutcomes(
 export const NO_WAIT = { timeoutMs: 0 };
 export const LONG = { timeoutMs: 20_000 };
 
-/** A line of the log. */
-export type Line = {
-  msg: string;
-  raw_id?: number;
-  request_id?: string;
-  source?: string;
-  attempt?: number;
-};
-
-/** Creates a log that records its lines. */
-export const logTo = (lines: Line[]) =>
-  createLogger({
-    level: 'info',
-    service: 'test',
-    destination: { write: (line) => lines.push(JSON.parse(line) as Line) },
-  });
-
 /** Stores pending payloads of a source without the ingest. */
-export async function fill(
+export async function storePending(
   db: Kysely<Tables>,
   source: string,
   count: number,
@@ -65,13 +47,12 @@ export async function fill(
     from generate_series(1, ${count}::integer) as n`.execute(db);
 }
 
-/** Jobs that run until the test ends one of them or all, including later ones. */
-export function heldJobs() {
+/** Creates a processor whose jobs run until the test ends one of them, or all current and later jobs. */
+export function createHeldJobs() {
   const begun: (Job & { end: () => void })[] = [];
   let areHeld = true;
   return {
     begun,
-    ofSource: (source: string) => begun.filter(({ sourceSlug }) => sourceSlug === source),
     endAll: (): void => {
       areHeld = false;
       for (const { end } of begun) end();
@@ -87,7 +68,7 @@ export function heldJobs() {
 
 /** Opens a queue for a test file, with workers of four slots. */
 export async function openQueue() {
-  const { db, isExclusive } = await openDatabase();
+  const { db } = await openDatabase();
   const workers: Worker[] = [];
   // A failed test must not leave a running worker.
   afterEach(async () => {
@@ -125,7 +106,6 @@ export async function openQueue() {
 
   return {
     db,
-    isExclusive,
     start,
     statuses,
     /** Waits until each status has this number of payloads. */
