@@ -59,7 +59,6 @@ export const configSchema = Type.Object({
   MIN_FREE_DISK_MB: integer({ default: 512 }),
 });
 
-/** Validated configuration. Contract 1. */
 export type Config = Static<typeof configSchema>;
 
 /** Creates the rule that a value of one variable requires other variables. */

@@ -127,7 +127,6 @@ export function readPrompt(version: string, module: string): Prompt {
   return { version, text: readFileSync(new URL(`prompts/${version}.md`, module), 'utf8') };
 }
 
-/** Counter of the usage of the model. */
 export type ModelCostCounter = ReturnType<typeof createModelCostCounter>;
 
 /** Creates a counter of the usage of the model. Unreported tokens count as 0. */

@@ -1,6 +1,5 @@
 import { type Static, type TSchema, type TUnsafe, Type } from 'typebox';
 
-/** Bytes in a mebibyte. */
 export const MEBIBYTE = 1024 * 1024;
 
 /** Maximum number of images of a listing. Contract 4, PayloadSchema. */
@@ -9,7 +8,6 @@ export const MAX_IMAGES = 50;
 /** Maximum size of a request body in bytes. Contract 4, PayloadSchema. */
 export const MAX_BODY_BYTES = MEBIBYTE;
 
-/** Maximum ID. IDs are JavaScript numbers. */
 export const MAX_ID = Number.MAX_SAFE_INTEGER;
 
 /** Creates the schema of a choice of words. */
@@ -29,7 +27,6 @@ export function choice<const Words extends readonly string[]>(
 export const nullable = <Schema extends TSchema>(schema: Schema) =>
   Type.Union([schema, Type.Null()]);
 
-/** Schema of the name of a source. */
 export const sourceSlugSchema = Type.String({
   pattern: '^[a-z0-9][a-z0-9_-]{0,63}$',
   description: 'The source; it is created with its first payload.',
@@ -52,7 +49,6 @@ export function parseId(text: string): number {
 /** Statuses of a payload. Specification 001, Raw data status. */
 export const RAW_STATUSES = ['pending', 'processing', 'completed', 'invalid', 'failed'] as const;
 
-/** Schema of a status of a payload. */
 export const rawStatusSchema = choice(RAW_STATUSES);
 
 const stageOutcomeSchema = choice(
@@ -77,7 +73,6 @@ export const rawErrorSchema = nullable(
   }),
 );
 
-/** Schema of the outcome of an uploaded image. */
 export const uploadOutcomeSchema = Type.Union([
   Type.Object({
     sha256: Type.String(),

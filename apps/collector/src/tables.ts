@@ -9,7 +9,6 @@ import type {
   uploadOutcomeSchema,
 } from './schemas.ts';
 
-/** Timestamp that is read as a Date and may be written as text. */
 type Timestamp = ColumnType<Date, Date | string | undefined, Date | string>;
 type NullableTimestamp = ColumnType<
   Date | null,
@@ -40,7 +39,6 @@ export type ReasonName = 'text' | 'place' | 'area' | 'rooms' | 'price' | 'pictur
 /** Evidence for or against a duplicate, with its part of the score. */
 export type Reason = { reason: ReasonName; part: number; detail: string };
 
-/** Kind of a change in the change feed. */
 export type ChangeKind = 'new' | 'price_changed' | 'returned';
 
 type FieldColumns = {

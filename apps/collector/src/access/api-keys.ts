@@ -16,7 +16,6 @@ export type ApiKey = {
   source_slugs: readonly string[] | null;
 };
 
-/** Store of API keys. */
 export type ApiKeyStore = ReturnType<typeof createApiKeyStore>;
 
 const COLUMNS = ['id', 'name', 'scopes', 'source_slugs'] as const;

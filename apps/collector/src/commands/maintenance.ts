@@ -16,7 +16,6 @@ import {
 } from '../reprocess/reprocess.ts';
 import { openInlineJobs, openServices, type Shared } from '../services.ts';
 
-/** The maintenance commands of operators. */
 export type Maintenance = AsyncDisposable & {
   backfillEmbeddings(options: BackfillOptions): Promise<BackfillReport>;
   reprocess: Reprocess;
@@ -24,7 +23,6 @@ export type Maintenance = AsyncDisposable & {
   parallel: number;
 };
 
-/** Maximum wait for writes in progress. */
 const SHUTDOWN_MS = 60_000;
 
 /**

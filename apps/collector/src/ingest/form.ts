@@ -9,10 +9,8 @@ import { MAX_BODY_BYTES, MAX_IMAGES, MEBIBYTE } from '../schemas.ts';
 import { cleanText, cutText } from '../text.ts';
 import { type Payload, requirePayload } from './payload.ts';
 
-/** Maximum size of a form in bytes. */
 export const MAX_FORM_BYTES = 512 * MEBIBYTE;
 
-/** Maximum length of a file name in common file systems. */
 const MAX_NAME_LENGTH = 255;
 
 /** The parser's limits also count parts without a name. Stricter limits for named parts are below. */

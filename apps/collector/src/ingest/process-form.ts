@@ -21,7 +21,6 @@ export const processedSchema = Type.Object({
   }),
 });
 
-/** Function that stores and processes a form. */
 export type ProcessForm = ReturnType<typeof createProcessForm>;
 
 /** Creates the function that processes forms within their requests. */

@@ -39,7 +39,6 @@ export const acceptedSchema = Type.Object(
   { description: 'It waits in the queue.', examples: [{ raw_id: 4211, status: 'pending' }] },
 );
 
-/** Parameters of routes of one raw record. */
 export const rawParams = Type.Object({ raw_id: idParam });
 
 /** Raw record without its payload. Contract 4, Answers. */
@@ -61,7 +60,6 @@ export const rawSchema = Type.Object({
   updated_at: Type.String({ format: 'date-time' }),
 });
 
-/** Bounds of concurrent payloads in one process. */
 const MAX_IN_PROGRESS = { maxItems: 20_000, maxBytes: 64 * MEBIBYTE };
 
 /**

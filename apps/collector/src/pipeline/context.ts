@@ -20,7 +20,6 @@ export type JobModel = Pick<ModelClient, 'generateObject' | 'chatModel' | 'embed
   observe: ModelCostCounter['observe'];
 };
 
-/** Dependencies of stages. */
 export type StageDeps = {
   db: Kysely<Tables>;
   model: JobModel;
@@ -48,7 +47,6 @@ type StageOutputs = {
   onlyImages: true;
 };
 
-/** Optional input of a job. */
 export type JobInput = {
   /** Uploaded images, which replace the image URLs of the payload. */
   readonly uploads?: readonly UploadedFile[] | undefined;

@@ -11,7 +11,6 @@ import { type ValueProvider, getProvider, type Origins } from '../listing/proven
 import { cutText, normaliseText, toPlainText } from '../text.ts';
 import type { Facts } from './merge.ts';
 
-/** Column values of a listing that result from one payload. */
 export type ListingState = FieldValues;
 
 /** Builds the column values of a listing from a payload and its merged facts. */

@@ -32,7 +32,6 @@ export function createInvalidResult(
   };
 }
 
-/** Error of a stage that exceeded its timeout. */
 export class StageTimeoutError extends Error {
   override readonly name = 'StageTimeoutError';
 }

@@ -27,7 +27,6 @@ import { snapshot } from './stages/snapshot.ts';
 import { upsert } from './stages/upsert.ts';
 import { normalize, validate } from './stages/facts.ts';
 
-/** Dependencies of the pipeline. */
 export type PipelineDeps = Omit<StageDeps, 'model'> & {
   model: Pick<ModelClient, 'generateObject' | 'embed' | 'chatModel' | 'embeddingModel'>;
 };
@@ -38,7 +37,6 @@ const MINUTE = 60 * SECOND;
 /** Longer than the timeouts of a query (30 s) and of a connection (10 s). */
 const DATABASE_MS = 90 * SECOND;
 
-/** Time to fetch, store and scale the images of a listing. */
 const IMAGES_MS = 30 * MINUTE;
 
 /**

@@ -10,7 +10,6 @@ import type { ModelUsage, Tables } from '../tables.ts';
 /** Version of the prompt, and the configured name of the model. */
 export type ExtractorVersion = { promptVersion: string; requestedModel: string };
 
-/** Selection of listings to reprocess. */
 export type ListingSelection = {
   source?: string | undefined;
   listingId?: number | undefined;

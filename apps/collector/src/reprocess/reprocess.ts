@@ -68,7 +68,6 @@ export type ImageReprocessOutcome = { listingId: number } & (
   | { outcome: 'failed'; error: Error }
 );
 
-/** Input of a job that reprocesses a payload. */
 type ReprocessInput = JobInput & {
   before: ReprocessedJob['before'];
   /** Called with the reason if the payload stays unchanged. */

@@ -3,7 +3,6 @@ import { mapInOrder } from '../async/concurrency.ts';
 
 const PAGE_SIZE = 64;
 
-/** Number of consecutive failures that stops the iteration. */
 const MAX_FAILED_IN_A_ROW = 10;
 
 /** HTTP statuses that indicate a wrong server URL, API key or model name. */
