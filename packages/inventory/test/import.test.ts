@@ -3,7 +3,6 @@ import { mkdir, mkdtemp, rm, symlink, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, test } from 'node:test';
-import { interpolate } from '../src/import/compose.ts';
 import { ImportError } from '../src/import/draft.ts';
 import { importNginx } from '../src/import/nginx.ts';
 import {
@@ -27,42 +26,6 @@ const serverNamed = (name: string) => `server { server_name ${name}; }`;
 const listens = (count: number) =>
   many(count, (nth) => `listen 10.0.${Math.floor(nth / 60_000)}.1:${port(nth)};\n`);
 
-const SITES = `{
-	email ops@example.test
-}
-app.example.test, {$OTHER::8443} {
-reverse_proxy /api/* api:4000 \\
-	api:4001 {
-	lb_policy first
-}
-basic_auth {
-	alice "a b"
-}
-respond <<TEXT
-	}
-	TEXT 200
-tls internal
-}
-`;
-
-test('Equivalent Caddyfiles have the same drafts', async () => {
-  const drafts = JSON.parse((await importing('caddy', SITES)).stdout);
-  const names = drafts.map(({ name }: { name: string }) => name);
-  assert.deepEqual(names, ['app.example.test', 'Caddy on port 8443']);
-  for (const written of [
-    SITES.replaceAll('\n', '\r\n'),
-    SITES.replace('test, ', 'test, # one\n\t'),
-    SITES.replace('8443} {', '8443}\n{'),
-    SITES.replace('8443} {', '8443}').replace(/\}\n$/, ''),
-    SITES.replace('app.example.test,', '"app.example.test",'),
-    SITES.replace(/\n$/, ''),
-  ]) {
-    assert.notEqual(written, SITES);
-    const { status, stdout, stderr } = await importing('caddy', written);
-    assert.deepEqual([status, JSON.parse(stdout), stderr], [0, drafts, ''], written);
-  }
-});
-
 test('Ids have the letters of a title in any normalization form', async () => {
   for (const [title, id] of [
     ['Київ API', 'київ-api'],
@@ -73,31 +36,6 @@ test('Ids have the letters of a title in any normalization form', async () => {
     const document = { info: { title }, servers: [{ url: 'https://a.example/' }] };
     const { stdout } = await importing('openapi', JSON.stringify(document));
     assert.equal(JSON.parse(stdout)[0].id, `${id}-a-example`);
-  }
-});
-
-test('Variables have their defaults, and other variables stay unknown', () => {
-  for (const [written, text, ...unknown] of [
-    ['8080:80', '8080:80'],
-    ['${PORT:-8080}:80', '8080:80'],
-    ['${A:-${B:-90}}:80', '90:80'],
-    ['${A:-${B-${C:-91}}0}:80', '910:80'],
-    ['${A:-}x${B:-/a:-b?c+d}${C:-a}}', 'x/a:-b?c+da}'],
-    ['$PORT:80', '${PORT}:80', 'PORT'],
-    ['${PORT:?give one}:80', '${PORT}:80', 'PORT'],
-    ['${PORT?a ${B} $C}:80', '${PORT}:80', 'PORT'],
-    ['${A:-$B}:${B}', '${B}:${B}', 'B', 'B'],
-    ['${A:+127.0.0.1:}80:80', '80:80'],
-    ['${A:-x${B:+${C}}y$D}', 'xy${D}', 'D'],
-    ['$$PORT:80', '$PORT:80'],
-    ['$${PORT:-1}', '${PORT:-1}'],
-    ['$$$A', '$${A}', 'A'],
-    ['$1 $ $}', '$1 $ $}'],
-    ['${}${ A}${A }${A!}${A/b/c}', '${}${ A}${A }${A!}${A/b/c}'],
-    ['${A:-${B:-3}', '${A:-3'],
-    ['${A:?$B', '${A:?${B}', 'B'],
-  ] as const) {
-    assert.deepEqual(interpolate(written), { text, unknown }, written);
   }
 });
 

@@ -191,18 +191,6 @@ test('Addresses are compared with the declared exposure', async () => {
   assert.deepEqual(codes(found), ['probe/exposure']);
 });
 
-test('Records without a target, and datagrams, are not probed', async () => {
-  for (const [more, target] of [
-    [{}, null],
-    [{ host: 'a b', port: 1 }, null],
-    [{ host: '127.0.0.1', port: 53, protocol: 'udp' }, '127.0.0.1:53'],
-    [{ url: 'coaps://127.0.0.1/light' }, '127.0.0.1:5684'],
-  ] as const) {
-    const found = await probeRecord(record(more));
-    assert.deepEqual([found.target, found.isReachable, found.problems], [target, null, []]);
-  }
-});
-
 test('Concurrent probes are limited, and results are yielded as they finish', async () => {
   let current = 0;
   let highest = 0;

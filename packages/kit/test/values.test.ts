@@ -4,7 +4,6 @@ import { setImmediate as next } from 'node:timers/promises';
 import fc from 'fast-check';
 import Fastify from 'fastify';
 import { Type } from 'typebox';
-import { renderInlineCode } from '../src/http/page.ts';
 import { MAX_RETRY_AFTER_MS, parseRetryAfter } from '../src/http/retry-after.ts';
 import {
   commonConfig,
@@ -98,17 +97,6 @@ test('the next page keeps any query with a new cursor', async () => {
       assert.equal(new URLSearchParams(address).get('cursor'), 'after 2');
     }),
   );
-});
-
-test('text between backticks is code and escaped', () => {
-  for (const [written, html] of [
-    ['no code', 'no code'],
-    ['`a` and `<b>` & c', '<code>a</code> and <code>&#60;b&#62;</code> &#38; c'],
-    ['one ` alone', 'one ` alone'],
-    ['', ''],
-  ] as const) {
-    assert.equal(renderInlineCode(written).html, html);
-  }
 });
 
 const schema = Type.Object({

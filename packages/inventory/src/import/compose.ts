@@ -161,7 +161,7 @@ const VARIABLE = /\$([a-z_]\w*)|\$\{([a-z_]\w*)(?:(:?[-?+])([^${}]*))?\}/gi;
  * as `${NAME}`.
  * https://github.com/compose-spec/compose-spec/blob/main/12-interpolation.md
  */
-export function interpolate(written: string): { text: string; unknown: string[] } {
+function interpolate(written: string): { text: string; unknown: string[] } {
   let result = written.replaceAll('$$', DOLLAR);
   for (let round = 0; round < MAX_NESTED_DEFAULTS; round += 1) {
     const before = result;
