@@ -8,20 +8,20 @@ const DEFAULT_COLLECTOR_PORT = 8001;
 /** One year. */
 const MAX_TOKEN_SECONDS = 31_536_000;
 
-const tokenSeconds = (fallback: number) =>
+const createSecondsSchema = (fallback: number) =>
   integer({ default: fallback, min: 1, max: MAX_TOKEN_SECONDS });
 
-const port = (fallback: number) => integer({ default: fallback, min: 1, max: 65_535 });
+const createPortSchema = (fallback: number) => integer({ default: fallback, min: 1, max: 65_535 });
 
 /** Variables that `oselya dev` itself reads. Contract 1. */
 export const devConfig = Type.Object({
   ...commonConfig,
   // The summary and the sample listings need fixed ports.
-  ASSISTANT_PORT: port(DEFAULT_ASSISTANT_PORT),
-  COLLECTOR_PORT: port(DEFAULT_COLLECTOR_PORT),
-  DEV_IDP_PORT: port(8002),
-  DEV_IDP_ACCESS_TOKEN_SECONDS: tokenSeconds(300),
-  DEV_IDP_REFRESH_TOKEN_SECONDS: tokenSeconds(2_592_000),
+  ASSISTANT_PORT: createPortSchema(DEFAULT_ASSISTANT_PORT),
+  COLLECTOR_PORT: createPortSchema(DEFAULT_COLLECTOR_PORT),
+  DEV_IDP_PORT: createPortSchema(8002),
+  DEV_IDP_ACCESS_TOKEN_SECONDS: createSecondsSchema(300),
+  DEV_IDP_REFRESH_TOKEN_SECONDS: createSecondsSchema(2_592_000),
 });
 
 const collectorUrlSchema = Type.String({
@@ -31,7 +31,7 @@ const collectorUrlSchema = Type.String({
 
 /** Variables of commands that use a running collector. Contract 1. */
 export const clientConfig = Type.Object({
-  COLLECTOR_PORT: port(DEFAULT_COLLECTOR_PORT),
+  COLLECTOR_PORT: createPortSchema(DEFAULT_COLLECTOR_PORT),
   COLLECTOR_URL: Type.Optional(Type.Refine(collectorUrlSchema, (value) => URL.canParse(value))),
   COLLECTOR_API_KEY: Type.Optional(
     Type.String({
@@ -49,7 +49,7 @@ const originSchema = Type.String({
 
 /** Variables of `oselya chat`. Contract 1. */
 export const chatConfig = Type.Object({
-  ASSISTANT_PORT: port(DEFAULT_ASSISTANT_PORT),
+  ASSISTANT_PORT: createPortSchema(DEFAULT_ASSISTANT_PORT),
   BASE_URL: Type.Optional(Type.Refine(originSchema, (value) => parseOrigin(value) !== undefined)),
 });
 

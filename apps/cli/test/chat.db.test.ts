@@ -500,7 +500,7 @@ test('an answer continues after a lost connection without repetition', async () 
   assert.equal(stdout, 'Шукаю, знайшов.\n');
 });
 
-test('a signed-out user is told to sign in again, with or without an answer in progress', async () => {
+test('a chat of a signed-out user ends with advice, with or without an answer in progress', async () => {
   const home = await signedInHome(slow);
   const { [slow]: kept } = JSON.parse(readFileSync(fileOf(home), 'utf8'));
   const idle = new Terminal([], envOf(slow, home));

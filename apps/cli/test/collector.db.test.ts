@@ -210,7 +210,7 @@ test('the run waits for the limit of the source', async () => {
   assert.equal((await stored('limited')).length, 5);
 });
 
-test('a temporary failure of the server loses and doubles nothing', async () => {
+test('temporary failures lose and duplicate no record', async () => {
   const tries = new Map<unknown, number>();
   const { url } = await startServer(async ({ path, body, headers }) => {
     const key = String(headers['idempotency-key']);

@@ -74,7 +74,7 @@ suite('samples', () => {
     return { state, lines };
   }
 
-  test('a stopped load continues, also when the images have another origin now', async () => {
+  test('a stopped load continues, even if the images have another origin', async () => {
     const stop = new AbortController();
     const { url, stored } = await startCollector((nth) => {
       if (nth === 20) stop.abort();

@@ -229,7 +229,7 @@ test('Each judged field has values, and is missing in some text', () => {
   }
 });
 
-test('The golden texts give no field away, and their phones are invented', () => {
+test('The golden payloads contain no extracted fields and no real phones', () => {
   for (const { name, payload } of texts) {
     const fields = Object.keys(payload).filter(
       (key) => !['source_slug', 'external_id', 'title', 'description'].includes(key),
@@ -299,14 +299,14 @@ test('Values are counted as right, wrong and missed', () => {
   }
 });
 
-test('All values of a listing that is read as none are missed', () => {
+test('All values are missed if the model finds no listing', () => {
   const { tallies, fields } = judge({ is_listing: true, price: 5, city: null }, {}, false);
   assert.deepEqual(tallies.get('is_listing'), { right: 0, wrong: 0, missed: 1 });
   assert.deepEqual(tallies.get('price'), { right: 0, wrong: 0, missed: 1 });
   assert.deepEqual(fields, ['is_listing', 'price']);
 });
 
-test('A text without a listing is right when none is read', () => {
+test('A text without a listing is right if the model finds none', () => {
   assert.deepEqual(judge({ is_listing: false }, {}, false).fields, []);
   const { tallies, fields } = judge({ is_listing: false }, { price: 3500 });
   assert.deepEqual(tallies.get('is_listing'), { right: 0, wrong: 1, missed: 0 });

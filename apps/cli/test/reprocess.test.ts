@@ -29,7 +29,7 @@ suite('listings', () => {
     changes: {},
   });
 
-  /** Creates the work on ten listings, one after another. */
+  /** Creates a fake service of ten listings. */
   function tenListings(events: {
     onRead?: (id: number) => void;
     onWrite?: (id: number) => void;
@@ -85,7 +85,7 @@ suite('listings', () => {
 
   const upTo = (last: number) => Array.from({ length: last }, (_, nth) => nth + 1);
 
-  test('The readings before a stop can still be written', async () => {
+  test('The extractions before a stop can still be written', async () => {
     const stop = new AbortController();
     const onRead = (id: number) => {
       if (id === 5) stop.abort();
@@ -121,7 +121,7 @@ suite('listings', () => {
     }
   });
 
-  test('A stopped dry run continues where it was, without a question', async () => {
+  test('A stopped dry run asks no question, and names its last listing', async () => {
     const stop = new AbortController();
     const onRead = (id: number) => {
       if (id === 5) stop.abort();
@@ -298,7 +298,7 @@ suite('reports', () => {
     ]);
   });
 
-  test('Each change is a line, cut where it is long', () => {
+  test('Each change is a line of limited length', () => {
     const long = 'x'.repeat(100);
     assert.deepEqual(
       [read(9, { title: { from: 'two\nlines', to: long } }), ...OUTCOMES.slice(3, 6)].flatMap(
@@ -333,7 +333,7 @@ suite('questions', () => {
     }
   });
 
-  test('An aborted question is a no', async () => {
+  test('An aborted question counts as no', async () => {
     const stop = new AbortController();
     const how = { signal: stop.signal, onInterrupt: assert.fail };
     const answer = confirm('Write 4 listings?', how, {
@@ -344,7 +344,7 @@ suite('questions', () => {
     assert.equal(await answer, false);
   });
 
-  test('Ctrl-C is a no and calls onInterrupt', async () => {
+  test('Ctrl-C counts as no and calls onInterrupt', async () => {
     for (const aborts of [true, false]) {
       const stop = new AbortController();
       let interrupts = 0;

@@ -211,7 +211,7 @@ function formatSlugs(slugs: readonly string[]): Html {
 
 function formatAccount(account: DevAccount, id: string): Html {
   const { sub, display_name: name, email, role_ids, permission_ids, blocked } = account;
-  const button = (path: string, label: string, look = '') =>
+  const formatButton = (path: string, label: string, look = '') =>
     html`<form method="post" action="/control/${path}">
       <button name="account" value="${sub}" class="${look}">
         ${label}${formatHidden(` ${name}`)}
@@ -228,8 +228,8 @@ function formatAccount(account: DevAccount, id: string): Html {
       <dd>${formatSlugs(permission_ids)}</dd>
     </dl>
     <div class="actions">
-      ${blocked ? button('unblock', 'Unblock') : button('block', 'Block', 'bad')}
-      ${button('revoke-sessions', 'Revoke sessions')}
+      ${blocked ? formatButton('unblock', 'Unblock') : formatButton('block', 'Block', 'bad')}
+      ${formatButton('revoke-sessions', 'Revoke sessions')}
     </div>
     <details>
       <summary>Change roles and permissions${formatHidden(` of ${name}`)}</summary>

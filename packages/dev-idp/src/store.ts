@@ -80,11 +80,11 @@ export async function loadKeys(database: DatabaseSync): Promise<ProviderKeys> {
 /** Store for the artifacts of oidc-provider: tokens, codes, grants and interactions. */
 export type Artifacts = ReturnType<typeof createArtifacts>;
 
-const nowSeconds = () => Math.floor(Date.now() / 1000);
+const getNowSeconds = () => Math.floor(Date.now() / 1000);
 
 /** Creates a store for artifacts, and deletes expired artifacts. */
 export function createArtifacts(database: DatabaseSync) {
-  database.prepare('delete from artifacts where expires_at <= ?').run(nowSeconds());
+  database.prepare('delete from artifacts where expires_at <= ?').run(getNowSeconds());
   const upsert = database.prepare(
     `insert into artifacts (model, id, payload, expires_at) values (?, ?, ?, ?)
      on conflict (model, id)
@@ -110,7 +110,7 @@ export function createArtifacts(database: DatabaseSync) {
     /** Returns the adapter of one model, such as `AccessToken` or `Grant`. */
     adapterFor: (model: string): Adapter => ({
       async upsert(id, payload, expiresIn) {
-        const expiresAt = expiresIn === undefined ? null : nowSeconds() + expiresIn;
+        const expiresAt = expiresIn === undefined ? null : getNowSeconds() + expiresIn;
         upsert.run(model, id, JSON.stringify(payload), expiresAt);
       },
       find: async (id) => payloadOf(find.get(model, id)),
@@ -118,7 +118,7 @@ export function createArtifacts(database: DatabaseSync) {
       findByUserCode: async () => undefined,
       // Two concurrent requests can use the same token. The second one revokes the grant (RFC 9700 §4.14.2).
       async consume(id) {
-        if (consume.run(nowSeconds(), model, id).changes === 1) return;
+        if (consume.run(getNowSeconds(), model, id).changes === 1) return;
         const replayed = payloadOf(find.get(model, id));
         if (replayed?.grantId) revokeGrant.run(replayed.grantId);
         throw new errors.InvalidGrant('already used');

@@ -51,7 +51,7 @@ export class Browser {
     for (let hops = 0; hops < MAX_HOPS; hops += 1) {
       const body = await response.text();
       const refresh = /http-equiv="refresh" content="0; url=([^"]+)"/.exec(body)?.[1];
-      const next = response.headers.get('location') ?? (refresh && readEntities(refresh));
+      const next = response.headers.get('location') ?? (refresh && decodeEntities(refresh));
       if (next === undefined || next === '') {
         return { url, status: response.status, body, headers: response.headers };
       }
@@ -67,24 +67,24 @@ export class Browser {
     assert.ok(action !== undefined, `There is no form at ${url.href}: ${body.slice(0, 500)}`);
     const hidden = [...body.matchAll(/<input type="hidden" name="([^"]+)" value="([^"]*)"/g)];
     const known = Object.fromEntries(hidden.map(([, name = '', value = '']) => [name, value]));
-    return this.open(new URL(readEntities(action), url), { ...known, ...fields });
+    return this.open(new URL(decodeEntities(action), url), { ...known, ...fields });
   }
 
   #cookieOf(url: URL): string {
-    const fits = (path: string) =>
+    const isCookiePath = (path: string) =>
       url.pathname === path || url.pathname.startsWith(path.replace(/\/?$/, '/'));
-    const cookies = [...this.#cookies.values()].filter(({ path }) => fits(path));
+    const cookies = [...this.#cookies.values()].filter(({ path }) => isCookiePath(path));
     return cookies.map(({ pair }) => pair).join('; ');
   }
 
   #keep(header: string): void {
     const [pair = '', ...attributes] = header.split(/; */);
-    const attribute = (name: string) =>
+    const getAttribute = (name: string) =>
       attributes.find((text) => text.toLowerCase().startsWith(`${name}=`))?.slice(name.length + 1);
-    const path = attribute('path') ?? '/';
+    const path = getAttribute('path') ?? '/';
     const name = pair.split('=')[0] ?? '';
     const isExpired =
-      attribute('max-age') === '0' || Date.parse(attribute('expires') ?? '') <= Date.now();
+      getAttribute('max-age') === '0' || Date.parse(getAttribute('expires') ?? '') <= Date.now();
     if (isExpired) this.#cookies.delete(`${path} ${name}`);
     else this.#cookies.set(`${path} ${name}`, { name, pair, path });
   }
@@ -100,7 +100,7 @@ export function getRedirectTarget(response: Response): URL {
   return new URL(location, response.url);
 }
 
-const readEntities = (text: string) =>
+const decodeEntities = (text: string) =>
   text
     .replaceAll(/&#(\d+);/g, (_, code: string) => String.fromCharCode(Number(code)))
     .replaceAll('&amp;', '&');
