@@ -9,7 +9,7 @@ import { getControlImage } from './images/decode.ts';
 import { migrations, openDatabase, type SharedDatabase } from './database.ts';
 import { startModelProbes } from './model.ts';
 import { startUpkeep } from './operations/upkeep.ts';
-import { openWorkerPage } from './operations/monitoring.ts';
+import { serveWorkerHealth } from './operations/monitoring.ts';
 import { expireLeases } from './queue/job-writes.ts';
 import { CHANNEL } from './queue/notifications.ts';
 import { startWorker as startQueueWorker } from './queue/worker.ts';
@@ -100,7 +100,7 @@ export async function startWorker(
   const log = shared.log ?? createLogger({ level: config.LOG_LEVEL, service: 'worker' });
   const services = await openServices(config, { ...shared, log });
   opened.defer(services.close);
-  const page = await openWorkerPage(config, services);
+  const page = await serveWorkerHealth(config, services);
   if (page !== undefined) opened.defer(page.close);
   await takeOverJobs(services);
   const parts: Close[] = [];

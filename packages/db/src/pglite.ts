@@ -90,7 +90,7 @@ type NodeFileSystem = {
   tryFSOperation: (operation: () => void) => void;
 };
 
-/** File system that syncs files to disk. PGlite's own one ignores syncs, so a power failure could lose committed rows. */
+/** File system that syncs files to disk. Without syncs, a power failure could lose committed rows. */
 class DurableFiles extends NodeFS {
   override async init(
     lite: PGlite,

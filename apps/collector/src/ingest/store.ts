@@ -3,7 +3,7 @@ import type { Logger } from '@oselya/kit';
 import { type Kysely, sql } from 'kysely';
 import { createGroupCommit, toError } from '../async/group-commit.ts';
 import { problem } from '../errors.ts';
-import { release } from '../queue/claim.ts';
+import { releaseListings } from '../queue/claim.ts';
 import { MEBIBYTE } from '../schemas.ts';
 import type { RawStatus, Tables } from '../tables.ts';
 import { sha256 } from '../text.ts';
@@ -218,7 +218,7 @@ export async function storeRaws(
   const waiting = raws
     .filter((_, n) => stored.get(n)?.waits)
     .map((raw) => ({ sourceSlug: raw.source_slug, externalId: raw.external_id }));
-  await release(db, waiting).catch(onError);
+  await releaseListings(db, waiting).catch(onError);
   return raws.map(({ content_hash }, n) => {
     const raw = stored.get(n);
     if (raw === undefined) return failure ?? new Error('The idempotency key expired meanwhile');

@@ -20,7 +20,7 @@ const TIMEOUT_MS = 15_000;
 const LIMITS = { parallel: 8, perHost: 2, pauseMs: 250 };
 
 /** Options of a run of the archive check. */
-export type CheckOptions = {
+export type ArchiveCheckOptions = {
   limit: number;
   source?: string | undefined;
   /** Excludes listings that were checked or created within this number of hours. */
@@ -33,7 +33,7 @@ export type CheckOptions = {
 
 /** Requests the URL of each listing, and archives listings whose page is gone. */
 export type ArchiveCheck = (
-  options: CheckOptions,
+  options: ArchiveCheckOptions,
 ) => Promise<{ checked: number; archived: number; unreachable: number }>;
 
 type Claim = { listingId: number; rawId: number; url: string };
@@ -59,10 +59,10 @@ export function createArchiveCheck(deps: {
     const page = await requestPage(fetch, claim.url, signal, timeoutMs);
     const { state, status } = page;
     if (state !== 'gone') {
-      await noteCheck(db, claim, page);
+      await recordCheck(db, claim, page);
       return state;
     }
-    if (!(await noteGone(db, claim, { status, minIntervalSeconds }))) return state;
+    if (!(await recordGonePage(db, claim, { status, minIntervalSeconds }))) return state;
     log.info({ listing_id: claim.listingId, status }, 'a listing was archived');
     return 'archived';
   }
@@ -135,7 +135,11 @@ function createHostLimits({ parallel, perHost, pauseMs }: typeof LIMITS) {
  */
 async function claimListings(
   db: Kysely<Tables>,
-  { limit, source, notWithinHours }: Pick<CheckOptions, 'limit' | 'source' | 'notWithinHours'>,
+  {
+    limit,
+    source,
+    notWithinHours,
+  }: Pick<ArchiveCheckOptions, 'limit' | 'source' | 'notWithinHours'>,
 ): Promise<Claim[]> {
   const isOfSource = source === undefined ? sql`true` : sql`listing.source_slug = ${source}`;
   const isDue =
@@ -160,14 +164,14 @@ async function claimListings(
 }
 
 /** Records that a page is present or unreachable. An unreachable page does not change `gone_since`. */
-async function noteCheck(
+async function recordCheck(
   db: Kysely<Tables>,
   { listingId }: Claim,
   { state, status }: PageState,
 ): Promise<void> {
-  const gone = state === 'unreachable' ? sql`` : sql`, gone_since = null, gone_raw_id = null`;
+  const reset = state === 'unreachable' ? sql`` : sql`, gone_since = null, gone_raw_id = null`;
   await sql`
-    update listing_checks set checked_at = now(), status = ${status}, claimed_until = null ${gone}
+    update listing_checks set checked_at = now(), status = ${status}, claimed_until = null ${reset}
     where listing_id = ${listingId}`.execute(db);
 }
 
@@ -176,7 +180,7 @@ async function noteCheck(
  * ago and no payload arrived since. Locks the last payload, so that a concurrent payload cannot be missed.
  * @returns Whether the listing was archived.
  */
-export async function noteGone(
+async function recordGonePage(
   db: Kysely<Tables>,
   { listingId, rawId }: Claim,
   { status, minIntervalSeconds }: { status: number | null; minIntervalSeconds: number },

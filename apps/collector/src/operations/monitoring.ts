@@ -88,7 +88,7 @@ export function monitoringRoutes(
  * @returns The running server, or undefined if COLLECTOR_WORKER_PORT is not set.
  * @throws StartError if it cannot listen on COLLECTOR_WORKER_HOST and COLLECTOR_WORKER_PORT.
  */
-export async function openWorkerPage(config: Config, deps: MonitoringDeps) {
+export async function serveWorkerHealth(config: Config, deps: MonitoringDeps) {
   const { COLLECTOR_WORKER_HOST: host, COLLECTOR_WORKER_PORT: port } = config;
   if (port === undefined) return undefined;
   const app = await createServer({

@@ -91,7 +91,7 @@ const retryBody = Type.Object(
 );
 
 /** Creates the options of a route for administrators. */
-export const adminRoute = <const Schema extends FastifySchema>(schema: Schema) => ({
+export const createAdminRoute = <const Schema extends FastifySchema>(schema: Schema) => ({
   config: { scope: 'admin' } as const,
   schema: { tags: ['operations'], ...schema },
 });
@@ -114,7 +114,7 @@ export function payloadRoutes(
 
   app.get(
     '/admin/raw',
-    adminRoute({
+    createAdminRoute({
       summary: 'The payloads of a status, the last changed first',
       description: 'For admins who decide what to retry. The content of payloads is not shown.',
       querystring: listQuery,
@@ -136,7 +136,7 @@ export function payloadRoutes(
 
   app.post(
     '/admin/raw/:raw_id/retry',
-    adminRoute({
+    createAdminRoute({
       summary: 'Put a failed or invalid payload back in the queue',
       description: 'It then has all its attempts again.',
       params: rawParams,
@@ -154,7 +154,7 @@ export function payloadRoutes(
 
   app.post(
     '/admin/raw/retry',
-    adminRoute({
+    createAdminRoute({
       summary: 'Put all failed or all invalid payloads back in the queue',
       description:
         'After an outage of the model, or when a source or a prompt was corrected. Payloads with uploaded images are ' +
@@ -173,7 +173,7 @@ export function payloadRoutes(
 
   app.delete(
     '/admin/raw-data',
-    adminRoute({
+    createAdminRoute({
       summary: 'Remove old completed payloads',
       description:
         'By when they came (`created_at`), also those that listings were made from: the listings and their history ' +

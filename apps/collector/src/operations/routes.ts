@@ -7,7 +7,7 @@ import type { ReadQueue } from '../queue/figures.ts';
 import { choice, nullable, sourceSlugSchema } from '../schemas.ts';
 import type { Tables } from '../tables.ts';
 import { type ArchiveCheck, DEADLINE_MS } from './archive-check.ts';
-import { adminRoute, payloadRoutes, type RawCleanup } from './payloads.ts';
+import { createAdminRoute, payloadRoutes, type RawCleanup } from './payloads.ts';
 
 const LIMIT = 100;
 const MAX_LIMIT = 1000;
@@ -121,7 +121,7 @@ export function operationRoutes(
 
   app.get(
     '/admin/queue',
-    adminRoute({
+    createAdminRoute({
       summary: 'The state of the queue',
       response: { 200: queueAnswer, ...problemResponses(401, 403, 503) },
     }),
@@ -131,7 +131,7 @@ export function operationRoutes(
   app.post(
     '/admin/archive-check',
     {
-      ...adminRoute({
+      ...createAdminRoute({
         summary: 'Archive listings whose addresses are gone',
         description:
           'Requests the addresses of listings. A listing whose address answers 404 or 410 in two checks ' +

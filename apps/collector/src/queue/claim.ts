@@ -120,10 +120,10 @@ export async function claimForReprocessing(
 
 /**
  * Clears `waits` of the first pending payload of each listing without a job in progress. Call it after the commit
- * of finished jobs and of new payloads. {@link releaseMissed} handles processes that were killed before the call.
+ * of finished jobs and of new payloads. {@link releaseMissedListings} handles processes that were killed before the call.
  * @returns Number of released payloads.
  */
-export async function release(
+export async function releaseListings(
   db: Kysely<Tables>,
   listings: readonly ListingKey[],
 ): Promise<number> {
@@ -154,7 +154,7 @@ const MAX_SEARCHED_LISTINGS = 5000;
  * Releases payloads whose release a killed process missed, for a bounded number of listings after a cursor.
  * @returns Number of released payloads, and the cursor for the next call; undefined at the end.
  */
-export async function releaseMissed(
+export async function releaseMissedListings(
   db: Kysely<Tables>,
   after: ListingKey = { sourceSlug: '', externalId: '' },
 ): Promise<{ released: number; next: ListingKey | undefined }> {
@@ -163,6 +163,6 @@ export async function releaseMissed(
     where status = 'pending' and waits
       and (source_slug, external_id) > (${after.sourceSlug}, ${after.externalId})
     order by source_slug, external_id limit ${MAX_SEARCHED_LISTINGS}`.execute(db);
-  const released = await release(db, rows);
+  const released = await releaseListings(db, rows);
   return { released, next: rows.length < MAX_SEARCHED_LISTINGS ? undefined : rows.at(-1) };
 }

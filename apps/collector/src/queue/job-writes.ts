@@ -3,7 +3,7 @@ import type { Logger } from '@oselya/kit';
 import { type Kysely, type RawBuilder, sql } from 'kysely';
 import { createGroupCommit } from '../async/group-commit.ts';
 import type { ModelUsage, RawError, RawStatus, StageRecord, Tables } from '../tables.ts';
-import { release } from './claim.ts';
+import { releaseListings } from './claim.ts';
 import { selectHeldClaimsForUpdate } from './fence.ts';
 import type { Fence, Job, FinalJobOutcome, ListingKey } from './job-types.ts';
 import {
@@ -14,13 +14,13 @@ import {
 } from './transitions.ts';
 
 /** A running job with its finished stages and its model usage. */
-export type InProgress = Fence & { stages: readonly StageRecord[]; modelUsage: ModelUsage };
+export type JobProgress = Fence & { stages: readonly StageRecord[]; modelUsage: ModelUsage };
 
 /**
  * Renews the leases of jobs, and records their stages and costs in case their worker is lost.
  * @returns The jobs whose claims are lost.
  */
-export async function renewLeases<Running extends InProgress>(
+export async function renewLeases<Running extends JobProgress>(
   db: Kysely<Tables>,
   jobs: readonly Running[],
   leaseMs: number,
@@ -113,7 +113,7 @@ export function createJobFinisher({
     async write(finishedJobs) {
       const written = await retryConflicts(() => finishJobs(db, finishedJobs));
       const listings = finishedJobs.map(({ job }) => job);
-      await release(db, listings).catch((error: unknown) =>
+      await releaseListings(db, listings).catch((error: unknown) =>
         log.warn({ err: error }, 'payloads behind ended jobs wait for the next sweep'),
       );
       return written;
@@ -185,7 +185,7 @@ async function returnAll(
       returning raw_data.id as "rawId", raw_data.source_slug as "sourceSlug",
         raw_data.external_id as "externalId"`.execute(db),
   );
-  await release(db, rows);
+  await releaseListings(db, rows);
   return new Set(rows.map(({ rawId }) => rawId));
 }
 
@@ -211,7 +211,7 @@ export async function rescueJobs(db: Kysely<Tables>, maxAttempts: number): Promi
     select id as "rawId", attempt, source_slug as "sourceSlug",
       external_id as "externalId", request_id as "requestId", status
     from back`.execute(db);
-  await release(db, rows);
+  await releaseListings(db, rows);
   return rows;
 }
 

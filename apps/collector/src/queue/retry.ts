@@ -1,7 +1,7 @@
 import { type Kysely, sql } from 'kysely';
 import { problem } from '../errors.ts';
 import type { Tables } from '../tables.ts';
-import { release } from './claim.ts';
+import { releaseListings } from './claim.ts';
 import { hasUnfinishedPayload } from './fence.ts';
 import type { ListingKey } from './job-types.ts';
 import { hasLostUploads, requeueTransition } from './transitions.ts';
@@ -56,7 +56,7 @@ export async function requeuePayload(db: Kysely<Tables>, rawId: number): Promise
     update raw_data set ${requeueTransition}, waits = ${hasUnfinishedPayload(sql`raw_data`)}
     where id = ${rawId} and status in ('failed', 'invalid') and not ${hasLostUploads}
     returning source_slug as "sourceSlug", external_id as "externalId"`.execute(db);
-  await release(db, rows);
+  await releaseListings(db, rows);
   return rows.length === 1;
 }
 
@@ -93,6 +93,6 @@ async function requeueBatch(
     from judged where raw_data.id = judged.id
     returning source_slug as "sourceSlug", external_id as "externalId"`.execute(db);
   // An earlier payload of the listing may have ended during the update.
-  await release(db, rows);
+  await releaseListings(db, rows);
   return rows.length;
 }

@@ -2,7 +2,7 @@ import { randomUUID } from 'node:crypto';
 import { hostname } from 'node:os';
 import type { BreakerView } from '@oselya/model';
 import { settlesWithin, pause } from '../async/wait.ts';
-import { claimJobs, releaseMissed } from './claim.ts';
+import { claimJobs, releaseMissedListings } from './claim.ts';
 import { type Job, type ListingKey, getJobLogFields } from './job-types.ts';
 import { createJobRunner, repeatPerLease, type RunnerOptions } from './job-runner.ts';
 import { rescueJobs, returnJobs, returnStrays } from './job-writes.ts';
@@ -177,7 +177,7 @@ function createSweep({ db, log, maxAttempts }: WorkerOptions, onReleased: () => 
     for (const { status, ...job } of rescued) {
       log.warn({ ...getJobLogFields(job), status }, 'the worker of a job was lost');
     }
-    const { released, next } = await releaseMissed(db, cursor);
+    const { released, next } = await releaseMissedListings(db, cursor);
     hasFailed = false;
     cursor = next;
     if (rescued.length + released > 0) onReleased();

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { sql } from 'kysely';
-import type { CheckOptions } from '../../src/operations/archive-check.ts';
+import type { ArchiveCheckOptions } from '../../src/operations/archive-check.ts';
 import { startUpkeep } from '../../src/operations/upkeep.ts';
 import { until } from '@oselya/testing';
 import { openDatabase, log } from '../support/pipeline.ts';
@@ -26,7 +26,7 @@ function openUpkeep(
     hours?: number;
     days?: number;
     imageDays?: number;
-    check?: (options: CheckOptions) => Promise<void>;
+    check?: (options: ArchiveCheckOptions) => Promise<void>;
     cleanup?: () => Promise<number>;
   } = {},
 ) {

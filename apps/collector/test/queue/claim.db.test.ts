@@ -5,7 +5,12 @@ import type { Tables } from '../../src/tables.ts';
 import { insertRaws } from '../../src/ingest/store.ts';
 import { createPayloadRetry } from '../../src/queue/retry.ts';
 import { hashContent } from '../../src/ingest/payload.ts';
-import { claimJobs, type ClaimOptions, release, releaseMissed } from '../../src/queue/claim.ts';
+import {
+  claimJobs,
+  type ClaimOptions,
+  releaseListings,
+  releaseMissedListings,
+} from '../../src/queue/claim.ts';
 import type { Job } from '../../src/queue/job-types.ts';
 import {
   createJobFinisher,
@@ -276,7 +281,7 @@ test('Storing, renewing and finishing use indexes with any number of completed p
     ['storing', (explained) => insertRaws(explained, [raw])],
     ['renewing', (explained) => renewLeases(explained, renewed, LEASE_MS)],
     ['finishing', (explained) => finishJobs(explained, finished)],
-    ['releasing', (explained) => release(explained, [listing])],
+    ['releasing', (explained) => releaseListings(explained, [listing])],
   ];
   for (const [title, run] of statements) {
     const { indexes, rowsRead: rows } = await explain(db, run);
@@ -353,13 +358,13 @@ test('A payload waits for its listing and is released when the previous payload 
 test('A release frees only the first payload of a listing, and only without an earlier job', async () => {
   await storeMany(1, same);
   const later = [await storeWithoutRelease(), await storeWithoutRelease()];
-  assert.equal(await release(db, [listing]), 0, 'the first is pending');
+  assert.equal(await releaseListings(db, [listing]), 0, 'the first is pending');
   const job = await claimed();
-  assert.equal((await releaseMissed(db)).released, 0, 'the first is processed');
+  assert.equal((await releaseMissedListings(db)).released, 0, 'the first is processed');
   await finishJobs(db, [{ job, result: completedOutcome }]);
-  assert.equal((await releaseMissed(db)).released, 1);
+  assert.equal((await releaseMissedListings(db)).released, 1);
   assert.deepEqual(await waits(later), [false, true]);
-  assert.equal((await releaseMissed(db)).released, 0);
+  assert.equal((await releaseMissedListings(db)).released, 0);
 });
 
 test('A returned job releases earlier retried payloads', async () => {
