@@ -5,7 +5,6 @@ import type { CollectorConnection } from './http.ts';
 const DEFAULT_ASSISTANT_PORT = 8000;
 const DEFAULT_COLLECTOR_PORT = 8001;
 
-/** One year. */
 const MAX_TOKEN_SECONDS = 31_536_000;
 
 const createSecondsSchema = (fallback: number) =>

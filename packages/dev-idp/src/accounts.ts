@@ -74,7 +74,6 @@ export function createAccounts(database: DatabaseSync) {
   return {
     list,
     find: (sub: string) => list().find((account) => account.sub === sub),
-    /** Stores a change. */
     change(sub: string, change: Partial<DevAccess & { blocked: boolean }>): void {
       save.run(sub, JSON.stringify(change));
     },

@@ -27,7 +27,6 @@ export function createChanges(accounts: Accounts, artifacts: Artifacts, webhooks
       if (before?.blocked === blocked) return [];
       return [webhooks.send(blocked ? 'user.blocked' : 'user.unblocked', sub)];
     },
-    /** Replaces roles and permissions. */
     setAccess(sub: string, access: DevAccess): SentEvents {
       const before = accounts.find(sub);
       accounts.change(sub, access);
@@ -39,12 +38,10 @@ export function createChanges(accounts: Accounts, artifacts: Artifacts, webhooks
         .filter(([field]) => differ(before?.[field], access[field]))
         .map(([, event]) => webhooks.send(event, sub));
     },
-    /** Ends all sign-ins of an account. */
     revokeSessions(sub: string): SentEvents {
       artifacts.revokeAccount(sub);
       return [webhooks.send('session.revoked', sub)];
     },
-    /** Ends all sign-ins of all accounts. */
     logOutEverybody(): SentEvents {
       artifacts.revokeEverybody();
       return [webhooks.send('auth.global_logout')];

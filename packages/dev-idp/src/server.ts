@@ -16,14 +16,11 @@ export { type DevAccount, sampleAccounts } from './accounts.ts';
 export type DevIdpOptions = {
   /** Origin of the provider, such as `http://127.0.0.1:8002`. Requests for other hosts are rejected. */
   issuer: string;
-  /** The application. */
   client: { id: string; secret: string; redirectUris: string[] };
   /** File for keys, sign-ins and changed accounts. Without a file, they are lost when the process ends. */
   storeFile?: string;
   accessTokenSeconds?: number;
-  /** Maximum lifetime of a sign-in. */
   refreshTokenSeconds?: number;
-  /** Receiver of an event for each change. None by default. */
   webhook?: WebhookTarget;
 };
 
@@ -31,7 +28,6 @@ export type DevIdpOptions = {
 export type DevIdp = Changes & {
   /** HTTP server. The caller starts it, and can add routes before. */
   app: FastifyInstance;
-  /** Current state of the accounts. */
   readonly accounts: readonly DevAccount[];
   /** Latest webhooks with their current state, most recent first. */
   readonly deliveries: readonly WebhookDelivery[];

@@ -13,7 +13,6 @@ import manifest from '../package.json' with { type: 'json' };
 
 const CACHE = join(import.meta.dirname, '../../../node_modules/.cache/test-databases');
 
-/** New database without migrations. */
 const EMPTY = { state: `empty-${manifest.dependencies['@electric-sql/pglite']}`, migrations: [] };
 
 /** Creates an embedded database in a new data folder. Copies a cached one, which is faster than initializing it. */
@@ -29,7 +28,6 @@ export async function fillDataFolder(dataDir: string): Promise<void> {
  * times faster than running the migrations.
  */
 export async function createImageFile(options: {
-  /** Name of the migrated state. */
   state: string;
   migrations: readonly MigrateOptions[];
 }): Promise<string> {

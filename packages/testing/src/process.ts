@@ -14,7 +14,6 @@ export type ProcessResult = {
 /** Process that a test started. */
 export type RunningProcess = {
   child: ChildProcess;
-  /** Output so far. */
   output: { stdout: string; stderr: string };
   ended: Promise<ProcessResult>;
   /** Waits for the first IPC message of the process. Rejects if the process ends before. */

@@ -8,9 +8,7 @@ type Connection = { near: Socket; far: Socket; isSilent: boolean };
 
 /** TCP proxy that can simulate network failures. */
 export type Proxy = {
-  /** URL of the server through the proxy. */
   url: string;
-  /** Delay of all data. */
   way: { delayMs: number };
   connections: () => number;
   /** Resets the open connections on both sides. Later connections work. */

@@ -13,10 +13,8 @@ import { listen } from './network.ts';
 /** Request that the server received. */
 export type ReceivedRequest = {
   method: string;
-  /** Path with its query. */
   path: string;
   headers: IncomingHttpHeaders;
-  /** Body as text. */
   text: string;
   /** Parsed JSON body. Undefined if the body is not JSON. */
   body: unknown;
@@ -37,9 +35,7 @@ export type ScriptedResponse =
 /** Scripted server on a free loopback port. */
 export type TestServer = {
   url: string;
-  /** All received requests, in order. */
   requests: ReceivedRequest[];
-  /** Counts the open connections. */
   connections: () => Promise<number>;
   close: () => Promise<void>;
 };

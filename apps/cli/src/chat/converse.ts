@@ -117,7 +117,6 @@ class Conversation {
     }
   }
 
-  /** Opens the requested session. A failure ends the conversation. */
   async #begin(sessionId: string | undefined): Promise<void> {
     try {
       const answer = sessionId === undefined ? null : await this.#open(sessionId);

@@ -13,7 +13,6 @@ export type ModelResult = Scores & {
   /** Number of input tokens. Null if the server does not report it. */
   inputTokens: number | null;
   outputTokens: number | null;
-  /** Total time of all texts. */
   durationMs: number;
   /** Mean time of one text. */
   textMs: number;

@@ -26,7 +26,6 @@ export function inferFormat(path: string): FileFormat | undefined {
 
 /** Options for reading a file of records. */
 export type FileOptions = Omit<CsvOptions, 'name'> & {
-  /** Path of the file. `-` means standard input. */
   path: string;
   format: FileFormat;
   encoding: string;
