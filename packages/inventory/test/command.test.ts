@@ -40,7 +40,7 @@ function start(args: string[], flags: string[] = []) {
 
 test('The command ends without an error message when its reader closes the pipe', async () => {
   const { child, stderr, ended } = start(['validate', '-']);
-  // More findings than a pipe holds, and no end of the input.
+  // The findings exceed the buffer of a pipe, and the input does not end.
   child.stdin.write(`[${'1,'.repeat(200_000)}`);
   await once(child.stdout, 'data');
   child.stdout.destroy();

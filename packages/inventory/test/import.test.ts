@@ -79,7 +79,7 @@ const DEEP = MAX_IMPORT_DEPTH + 50;
 const TOO_MANY = /more than 20000 endpoints; import it in parts/;
 const TOO_DEEP = /nested more than 200 levels deep; flatten it/;
 
-// Work for each pair of an address and its surroundings would not end.
+// A work item for each pair of an address and its context would never end.
 test('A text beyond a limit is rejected with the limit and a hint', async () => {
   for (const [from, text, message] of [
     ['nginx', ' '.repeat(MAX_TEXT_BYTES + 1), /larger than 16 MiB; give a part of it/],

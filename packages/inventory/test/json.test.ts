@@ -136,7 +136,7 @@ test(`${DOCUMENTS} documents are accepted and rejected as by JSON.parse, with po
     if (isArray) assert.equal(summary.records, parsed.length, shown);
     const error = findings.findLast((one) => one.code.startsWith('json/') && isRejection(one));
     if (error === undefined || error.code === 'json/empty' || text.startsWith('\uFEFF')) continue;
-    // The text before the place may be valid JSON, and the text at the place cannot continue it.
+    // The text before the error may begin valid JSON, and the text at the error cannot continue it.
     const at = offsetOf(text, error);
     assert.ok(canContinue(text.slice(0, at)), `${shown} ${error.message}`);
     if (error.code === 'json/truncated') assert.equal(at, text.length, shown);

@@ -26,7 +26,7 @@ function filled(one: (nth: number) => string): string {
 
 const repeated = (record: string) => ['[', ...Array<string>(7).fill(`${record},`), `${record}]`];
 
-/** 80 MB of records, with another one at each hundredth. */
+/** Yields 80 MB of records. Every hundredth record is `hundredth`. */
 function* large(hundredth = RECORD): Generator<string> {
   const chunk = `${Array.from({ length: 250 }, (_, nth) => (nth % 100 ? RECORD : hundredth)).join()},`;
   yield '[';

@@ -100,7 +100,7 @@ test('Passwords and secrets are masked at any position of their address', () => 
   );
 });
 
-// Quadratic time would be many minutes.
+// Quadratic masking would take many minutes.
 test('The time of masking is linear in the text', { timeout: 60_000 }, async () => {
   const parts = ['@', 'a:', '://', '://u:p', '?a=', ',u:p@h:1x', '&token=', ';token=', ' //'];
   for (const part of parts) {
