@@ -54,7 +54,7 @@ export function createRetry(options: RetryOptions): Retry {
           if (isRejected && isInfrastructureFailure(failure)) throw failure;
           if (attempt >= attempts || !isRetriedInCall(error)) throw error;
           failure = error;
-          const waitMs = Math.max(backoffMs(attempt, options), error.retryAfterMs ?? 0);
+          const waitMs = Math.max(computeBackoffMs(attempt, options), error.retryAfterMs ?? 0);
           if (performance.now() + waitMs >= endsAt) throw error;
           await sleep(waitMs, undefined, { signal }).catch(() => undefined);
         }
@@ -66,7 +66,10 @@ export function createRetry(options: RetryOptions): Retry {
 }
 
 /** Returns a delay that doubles with each failure. Half of it is random, so that concurrent callers spread out. */
-function backoffMs(failures: number, { initialDelayMs, maxDelayMs }: RetryOptions): number {
+export function computeBackoffMs(
+  failures: number,
+  { initialDelayMs, maxDelayMs }: Pick<RetryOptions, 'initialDelayMs' | 'maxDelayMs'>,
+): number {
   const delay = Math.min(maxDelayMs, initialDelayMs * 2 ** Math.min(failures - 1, 40));
   return delay * (0.5 + Math.random() / 2);
 }

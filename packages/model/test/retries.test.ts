@@ -3,6 +3,7 @@ import { suite, test, type TestContext } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { BreakerState, ModelErrorCode } from '../src/index.ts';
 import { type ScriptedResponse, embeddings } from '../src/testing.ts';
+import { computeBackoffMs } from '../src/retry.ts';
 import { readRetryAfterMs } from '../src/transport.ts';
 import {
   API_KEY,
@@ -55,6 +56,21 @@ suite('attempts', () => {
       assert.deepEqual([server.requests.length, events.length], [1, 1]);
     });
   }
+
+  test('The delay doubles with each failure up to the maximum, and half of it is random', () => {
+    const options = { initialDelayMs: 500, maxDelayMs: 3000 };
+    for (const [failures, fullMs] of [
+      [1, 500],
+      [2, 1000],
+      [3, 2000],
+      [4, 3000],
+      [100, 3000],
+    ] as const) {
+      const delays = Array.from({ length: 200 }, () => computeBackoffMs(failures, options));
+      assert.ok(delays.every((delay) => delay >= fullMs / 2 && delay <= fullMs));
+      assert.ok(new Set(delays).size > 1);
+    }
+  });
 
   test('A Retry-After within the deadline is followed, and a longer one fails the call', async (t) => {
     const wait = failure.tooMany({ 'retry-after-ms': '30', 'retry-after': '600' });
