@@ -20,10 +20,13 @@ import type { Rule, RuleProblem, TypedFields } from './rules.ts';
 /** Labels of letters, digits, hyphens and underscores (RFC 1123 §2.1, RFC 5890 §2.3.2.3), or `*`. */
 const NAME = /^(?:\*|[\p{L}\p{M}\p{N}_-]+)(?:\.(?:\*|[\p{L}\p{M}\p{N}_-]+))*\.?$/u;
 
-function findHostProblems(key: string, written = ''): RuleProblem[] {
+const NONE: RuleProblem[] = [];
+
+function findHostProblems(key: string, written: string | undefined): RuleProblem[] {
+  if (written === undefined) return NONE;
   const host = written.trim();
   const isName = NAME.test(host) || isIP(removeBrackets(host)) !== 0;
-  if (host === '' || (host.length <= MAX_HOST_CHARACTERS && isName)) return [];
+  if (host === '' || (host.length <= MAX_HOST_CHARACTERS && isName)) return NONE;
   let advice = 'write one name or IP address, as in gateway.example.org';
   if (written.includes('://')) advice = 'write only its name or address here, and the rest in url';
   else if (/^[^:\s]+:\d+$|\]:\d+$/.test(written)) advice = 'write the port in port';
@@ -79,8 +82,9 @@ export const ADDRESS_RULES = {
     severity: 'error',
     check({ url = '' }) {
       const credential = detectCredential(url);
+      if (credential === null) return undefined;
       const message = `url contains ${credential}, which every reader of the inventory can see; remove it, and change it where it is used`;
-      return credential === null ? undefined : { key: 'url', message };
+      return { key: 'url', message };
     },
   },
   'lint/exposure-address': {
@@ -105,10 +109,8 @@ export const ADDRESS_RULES = {
   },
   'lint/host-name': {
     severity: 'error',
-    check: ({ host, domain }) => [
-      ...findHostProblems('host', host),
-      ...findHostProblems('domain', domain),
-    ],
+    check: ({ host, domain }) =>
+      findHostProblems('host', host).concat(findHostProblems('domain', domain)),
   },
   'lint/url-mismatch': {
     severity: 'error',

@@ -67,9 +67,11 @@ function createInspection(config: LintConfig, context: RuleContext) {
     const problems: CodedProblem[] = [];
     for (const rule of rules) {
       const { code, severity, options } = rule;
-      const found = rule.check(fields, context, { position, options });
+      const found = rule.check(fields, context, position, options);
       if (found === undefined) continue;
-      for (const problem of [found].flat()) problems.push({ ...problem, code, severity });
+      for (const problem of Array.isArray(found) ? found : [found]) {
+        problems.push({ ...problem, code, severity });
+      }
     }
     if (!Object.hasOwn(fields, 'lint_ignore')) return problems;
     const { left, faults } = silenceProblems(fields, problems, severities);

@@ -2,7 +2,6 @@ import leven from 'leven';
 import { isValidPort } from '../address.ts';
 import { addDays, countDaysBetween, type Day, parseDay } from '../day.ts';
 import type { LintCode, Position, RelatedLocation, Severity } from '../finding.ts';
-import type { InspectedRecord } from '../read/check-record.ts';
 import { type EndpointRecord, EXPOSURES, PROPERTY_TYPES, REQUIRED_KEYS } from '../record.ts';
 import { quoteId, quoteText } from '../text.ts';
 
@@ -24,7 +23,7 @@ export type SeenIds = Map<string, { file: string } & Position>;
 /** Context that the rules share for one inventory, with its label as `file`. */
 export type RuleContext = { today: Day; file: string; ids: SeenIds };
 
-type RuleResult = RuleProblem | readonly RuleProblem[] | undefined;
+type RuleResult = RuleProblem | RuleProblem[] | undefined;
 
 export type Rule<Options = unknown> = {
   severity: Severity;
@@ -35,7 +34,8 @@ export type Rule<Options = unknown> = {
   check(
     fields: TypedFields,
     context: RuleContext,
-    record: { position: InspectedRecord['position']; options: Options },
+    position: Position,
+    options: Options,
   ): RuleResult;
 };
 
@@ -105,7 +105,7 @@ const staleReview: Rule<StaleOptions> = {
       additionalProperties: false,
     },
   },
-  check({ last_reviewed: written, exposure }, { today }, { options }) {
+  check({ last_reviewed: written, exposure }, { today }, _position, options) {
     const day = written === undefined ? null : parseDay(written);
     if (day === null) return undefined;
     const age = countDaysBetween(day, today);
@@ -121,19 +121,19 @@ export const RECORD_RULES = {
   'lint/blank-field': {
     severity: 'warning',
     check(fields) {
-      const found: RuleProblem[] = [];
+      let found: RuleProblem[] | undefined;
       // Fields inherit no enumerable properties, and `for…in` is the fastest iteration.
       for (const key in fields) {
         const value = fields[key];
         if (typeof value !== 'string' || value.trim() !== '' || !PROPERTY_TYPES.has(key)) continue;
-        found.push({ key, message: `${key} is blank; ${getFieldAdvice(key)}` });
+        (found ??= []).push({ key, message: `${key} is blank; ${getFieldAdvice(key)}` });
       }
       return found;
     },
   },
   'lint/duplicate-id': {
     severity: 'error',
-    check({ id }, { file, ids }, { position: { line, column } }) {
+    check({ id }, { file, ids }, { line, column }) {
       if (id === undefined) return undefined;
       const first = ids.get(id);
       if (first === undefined) {
@@ -154,14 +154,14 @@ export const RECORD_RULES = {
   'lint/likely-typo': {
     severity: 'warning',
     check(fields) {
-      const found: RuleProblem[] = [];
+      let found: RuleProblem[] | undefined;
       for (const key in fields) {
         if (PROPERTY_TYPES.has(key)) continue;
         const similarName = PROPERTY_TYPES.keys().find(
           (known) => !Object.hasOwn(fields, known) && isSimilar(key, known),
         );
         if (similarName === undefined) continue;
-        found.push({ key, message: `is ${quoteText(key)} meant to be ${similarName}?` });
+        (found ??= []).push({ key, message: `is ${quoteText(key)} meant to be ${similarName}?` });
       }
       return found;
     },

@@ -44,6 +44,8 @@ type Scanner = {
 
 const EXCERPT_BYTES = 4096;
 
+const NONE: readonly never[] = [];
+
 /** Reads an inventory in chunks and checks its records. Memory is bounded by one record. */
 class InventoryReader {
   records = 0;
@@ -136,8 +138,8 @@ class InventoryReader {
     const index = this.records;
     this.records += 1;
     const isValid = isEndpointRecord(value);
-    const errors = isEndpointRecord.errors ?? [];
-    const inspected = this.#inspect?.({ value, isValid, index, position: position() }) ?? [];
+    const errors = isEndpointRecord.errors ?? NONE;
+    const inspected = this.#inspect?.({ value, isValid, index, position: position() }) ?? NONE;
     const isClean = isValid && !isRepeating && inspected.length === 0;
     return isClean ? null : { value, isRepeating, errors, inspected };
   }
