@@ -7,15 +7,15 @@ import { sql } from 'kysely';
 import { settlesWithin } from '../src/async/wait.ts';
 import { start } from '../src/main.ts';
 import { until } from '@oselya/testing';
-import { processThrough, startCollector } from './support/collector.ts';
-import { DIMENSIONS, openDatabase, payloadOf, log } from './support/pipeline.ts';
+import { processPayload, startCollector } from './support/collector.ts';
+import { DIMENSIONS, openDatabase, createPayload, log } from './support/pipeline.ts';
 
 const database = await openDatabase();
 const { db } = database;
 const open = await startCollector(database);
 
 const fail = async (source_slug: string) => {
-  const { raw_id: id } = await processThrough(open, payloadOf({ source_slug }));
+  const { raw_id: id } = await processPayload(open, createPayload({ source_slug }));
   await db
     .updateTable('raw_data')
     .set({ status: 'failed', attempts: 3 })
@@ -50,7 +50,7 @@ test('Failed payloads are returned to the queue one by one or all at once', asyn
 });
 
 test('The queue endpoint counts payloads by status', async () => {
-  await processThrough(open, payloadOf());
+  await processPayload(open, createPayload());
   const queue = (await open.get('/api/v1/admin/queue')).json<{
     counts: Record<string, number>;
     ended_age_seconds: number | null;
@@ -113,7 +113,7 @@ test('An unreachable or hanging model degrades the health without taking the ser
 });
 
 test('The metrics have every documented name', async () => {
-  await processThrough(open, payloadOf());
+  await processPayload(open, createPayload());
   await open.post('/api/v1/ingest', { source_slug: 'doshka' });
   const { text } = await open.get('/metrics');
   for (const line of [

@@ -15,13 +15,20 @@ import { after, test } from 'node:test';
 import { until } from '@oselya/testing';
 import { start, startWorker } from '../src/main.ts';
 import { startCollector } from './support/collector.ts';
-import { DIMENSIONS, openDatabase, rawRecord, store, payloadOf, log } from './support/pipeline.ts';
+import {
+  DIMENSIONS,
+  openDatabase,
+  readRawRecord,
+  store,
+  createPayload,
+  log,
+} from './support/pipeline.ts';
 
 const database = await openDatabase();
 const { db } = database;
 
 test('A job of a killed process waits for its lease only when other processes share the database', async () => {
-  const left = await store(db, payloadOf({ external_id: 'left' }));
+  const left = await store(db, createPayload({ external_id: 'left' }));
   await db
     .updateTable('raw_data')
     .set({
@@ -32,15 +39,15 @@ test('A job of a killed process waits for its lease only when other processes sh
     })
     .where('id', '=', left)
     .execute();
-  const later = await store(db, payloadOf({ external_id: 'after' }));
+  const later = await store(db, createPayload({ external_id: 'after' }));
   await using _ = await startCollector(database);
-  await until('the later job', async () => (await rawRecord(db, later)).status === 'completed');
+  await until('the later job', async () => (await readRawRecord(db, later)).status === 'completed');
 
   if (database.isExclusive) {
-    await until('the job left', async () => (await rawRecord(db, left)).status === 'completed');
-    assert.equal((await rawRecord(db, left)).attempts, 2);
+    await until('the job left', async () => (await readRawRecord(db, left)).status === 'completed');
+    assert.equal((await readRawRecord(db, left)).attempts, 2);
   } else {
-    assert.equal((await rawRecord(db, left)).status, 'processing');
+    assert.equal((await readRawRecord(db, left)).status, 'processing');
   }
 });
 
@@ -63,7 +70,7 @@ test('The start and the stop do not wait for the model server', async () => {
 });
 
 test('A start returns the jobs of lost workers and fails jobs after three attempts', async () => {
-  const [twice, thrice] = [await store(db, payloadOf()), await store(db, payloadOf())];
+  const [twice, thrice] = [await store(db, createPayload()), await store(db, createPayload())];
   const claimed = { status: 'processing', attempt: 3, lease_expires_at: new Date(0) } as const;
   const leave = (id: number, attempts: number) =>
     db
@@ -82,8 +89,8 @@ test('A start returns the jobs of lost workers and fails jobs after three attemp
   await sql`create trigger note_claim after update on raw_data
     for each row when (new.attempt > old.attempt) execute function note_claim()`.execute(db);
   await using _ = await startCollector(database);
-  await until('the one', async () => (await rawRecord(db, twice)).status === 'completed');
-  const failed = await rawRecord(db, thrice);
+  await until('the one', async () => (await readRawRecord(db, twice)).status === 'completed');
+  const failed = await readRawRecord(db, thrice);
   assert.deepEqual([failed.status, failed.error?.code], ['failed', 'lease_lost']);
   const { rows } = await sql`select seconds from claims`.execute(db);
   assert.deepEqual(rows, [{ seconds: 60 }], 'a claim is for a minute');
@@ -91,7 +98,7 @@ test('A start returns the jobs of lost workers and fails jobs after three attemp
 });
 
 test('A start on a port in use claims no job', async () => {
-  const waiting = await store(db, payloadOf({ external_id: 'port in use' }));
+  const waiting = await store(db, createPayload({ external_id: 'port in use' }));
   await using other = await startCollector(database, { COLLECTOR_WORKER: 'false' });
   const claims = 'select count(*)::int as n from raw_data where attempt > 0 and id = $1';
   const { port } = new URL(other.url);
@@ -177,7 +184,7 @@ for (const { name, open } of [
     opened.defer(server.close);
     opened.defer(letGo);
     const own = await openDatabase();
-    const id = await store(own.db, payloadOf());
+    const id = await store(own.db, createPayload());
     let unlistened = false;
     const running = await open(
       {
@@ -211,7 +218,7 @@ for (const { name, open } of [
     await closing;
 
     assert.deepEqual(paths, ['/v1/chat/completions', '/v1/embeddings']);
-    assert.equal((await rawRecord(own.db, id)).status, 'completed');
+    assert.equal((await readRawRecord(own.db, id)).status, 'completed');
     // Unclosed connections stay open for several seconds.
     await until('the model client to be closed', () => [...sockets].every((s) => s.closed), 1000);
   });
@@ -253,8 +260,8 @@ test('A standalone worker serves its health and load', async () => {
   assert.equal(await figure('collector_worker_last_claim_timestamp_seconds'), 0);
 
   const before = Date.now() / 1000;
-  const id = await store(db, payloadOf());
-  await until('the payload', async () => (await rawRecord(db, id)).status === 'completed');
+  const id = await store(db, createPayload());
+  await until('the payload', async () => (await readRawRecord(db, id)).status === 'completed');
   assert.ok((await figure('collector_worker_last_claim_timestamp_seconds')) >= before - 1);
   assert.equal(await figure('collector_worker_jobs'), 0);
   assert.equal(await figure('collector_queue_jobs\\{status="failed"\\}'), 0);

@@ -4,7 +4,7 @@ import { createLogger, createRateLimit, createServer } from '@oselya/kit';
 import { createApiKeyStore, type Scope } from '../../src/access/api-keys.ts';
 import { guardRoutes, rejectCrossSiteRequests } from '../../src/access/guard.ts';
 import { startCollector } from '../support/collector.ts';
-import { openDatabase, payloadOf, store } from '../support/pipeline.ts';
+import { openDatabase, createPayload, store } from '../support/pipeline.ts';
 
 const database = await openDatabase();
 const { db, pool } = database;
@@ -25,7 +25,7 @@ test('Each route needs its scope where API keys are required', async () => {
   const admin = await headersOf('admin');
   const calls = {
     ingest: (headers: Record<string, string>) =>
-      collector.post('/api/v1/ingest', payloadOf(), headers),
+      collector.post('/api/v1/ingest', createPayload(), headers),
     search: (headers: Record<string, string>) => collector.get('/api/v1/listings/1', headers),
     admin: (headers: Record<string, string>) => collector.get('/api/v1/admin/queue', headers),
   };
@@ -63,8 +63,8 @@ test('A malformed authorization is 401', async () => {
 
 test('A key with a list of sources is limited to the payloads and records of these sources', async () => {
   const doshka = await headersOf('ingest', ['doshka']);
-  assert.equal((await collector.post('/api/v1/ingest', payloadOf(), doshka)).status, 202);
-  const foreign = payloadOf({ source_slug: 'theirs' });
+  assert.equal((await collector.post('/api/v1/ingest', createPayload(), doshka)).status, 202);
+  const foreign = createPayload({ source_slug: 'theirs' });
   const denied = await collector.post('/api/v1/ingest', foreign, doshka);
   assert.deepEqual([denied.status, denied.json<{ code: string }>().code], [403, 'forbidden']);
   const rawId = await store(db, foreign);

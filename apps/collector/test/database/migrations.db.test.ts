@@ -9,8 +9,8 @@ import { openTestDatabase } from '@oselya/testing/database';
 import { hashContent } from '../../src/ingest/payload.ts';
 import type { Tables } from '../../src/tables.ts';
 import { migrations } from '../../src/database.ts';
-import { processThrough, startCollector } from '../support/collector.ts';
-import { DIMENSIONS, payloadOf } from '../support/pipeline.ts';
+import { processPayload, startCollector } from '../support/collector.ts';
+import { DIMENSIONS, createPayload } from '../support/pipeline.ts';
 
 const database = await openTestDatabase<Tables>();
 const latest = migrations({ EMBEDDING_DIMENSIONS: DIMENSIONS });
@@ -21,8 +21,13 @@ const VECTOR = `[${Array.from({ length: DIMENSIONS }, (_, nth) => nth + 1).join(
 const WRITTEN = 'жило\u0438\u0306 обʼєкт–дача,\u00A0при\u0301ста\u00ADнь ёлка е\u0308ж pokój';
 const SPELLED = "жилой об'єкт-дача, пристань елка еж pokój";
 const SHA256 = 'ab'.repeat(32);
-const payload = payloadOf({ external_id: 'old-1', price: 59_000, currency: 'USD', city: 'Львів' });
-const waiting = payloadOf({ external_id: 'old-2' });
+const payload = createPayload({
+  external_id: 'old-1',
+  price: 59_000,
+  currency: 'USD',
+  city: 'Львів',
+});
+const waiting = createPayload({ external_id: 'old-2' });
 
 /** Creates the tables of the first migrations. */
 async function migrateTo(count: number): Promise<void> {
@@ -200,7 +205,7 @@ for (const count of [2, 5, 7, 11, 13, 22, files.length - 1]) {
       const raw = (await collector.get('/api/v1/raw/3')).json<{ status: string }>();
       return raw.status === 'completed';
     });
-    await processThrough(collector, { ...payload, price: 57_000 });
+    await processPayload(collector, { ...payload, price: 57_000 });
     assert.deepEqual((await prices()).slice(0, 2), [
       { from: 59_000, to: 57_000 },
       { from: 62_000, to: 59_000 },

@@ -7,10 +7,10 @@ import { before, suite, test } from 'node:test';
 import { atEnd, until } from '@oselya/testing';
 import sharp from 'sharp';
 import { createDisk, type Disk, isDiskLow } from '../../src/free-disk-space.ts';
-import { formOf, sendForm, startCollector } from '../support/collector.ts';
-import { fillableDisk } from '../support/full-disk.ts';
+import { createForm, sendForm, startCollector } from '../support/collector.ts';
+import { simulateFullDisk } from '../support/full-disk.ts';
 import { createImage, startServer } from '../support/images.ts';
-import { openDatabase, payloadOf, rawRecord, watchResources } from '../support/pipeline.ts';
+import { openDatabase, createPayload, readRawRecord, watchResources } from '../support/pipeline.ts';
 
 const MIB = 1024 * 1024;
 const database = await openDatabase();
@@ -53,7 +53,7 @@ test('A collector whose disk fills and is freed loses and fails nothing', async 
     db.selectFrom('raw_data').select(['status', 'attempt', 'attempts']).execute();
   const send = async (count: number) => {
     for (let nth = 0; nth < count; nth += 1) {
-      const payload = payloadOf({ image_urls: [`${host.url}/${nth}`] });
+      const payload = createPayload({ image_urls: [`${host.url}/${nth}`] });
       assert.equal((await collector.post('/api/v1/ingest', payload)).status, 202);
     }
   };
@@ -82,13 +82,13 @@ test('A collector whose disk fills and is freed loses and fails nothing', async 
   await sendInVain();
   state.freeMb = 100;
   await allCompleted(10);
-  const untilResourcesAreFree = await watchResources({ database, dataDir, host });
+  const waitUntilResourcesAreFree = await watchResources({ database, dataDir, host });
   state.freeMb = 99;
   await sendInVain();
   state.freeMb = 100;
   await allCompleted(20);
   assert.ok((await records()).every(({ attempts }) => attempts === 1));
-  await untilResourcesAreFree();
+  await waitUntilResourcesAreFree();
 });
 
 /** Creates an image of many pieces; each shade is another one. */
@@ -103,7 +103,7 @@ async function largeImage(mean: number) {
 type LargeImage = Awaited<ReturnType<typeof largeImage>>;
 
 const [known, uploaded, kept] = [await largeImage(70), await largeImage(90), await largeImage(110)];
-/** Fetched images, by the room that the disk lacks. */
+/** Fetched images, by the operation that failed. */
 const fetched = { writing: await largeImage(130), copying: await largeImage(150) };
 
 suite('a real disk that is full', () => {
@@ -118,7 +118,7 @@ suite('a real disk that is full', () => {
     });
     collector = await startCollector(database, env);
     // The first request opens descriptors that stay.
-    assert.equal((await sendForm(collector.url, formOf(payloadOf(), [known]))).status, 200);
+    assert.equal((await sendForm(collector.url, createForm(createPayload(), [known]))).status, 200);
   });
 
   const recordsOf = (externalId: string) =>
@@ -127,64 +127,67 @@ suite('a real disk that is full', () => {
     (await collector.get(`/api/v1/images/${sha256}`)).status === 200;
 
   test('A disk that fills during an upload is 503 without a file or record, and the next request works', async () => {
-    const untilResourcesAreFree = await watchResources({ database, dataDir });
-    using disk = fillableDisk(dataDir);
-    const payload = payloadOf();
-    disk.lacks = 'writing';
-    const { status, body, headers } = await sendForm(collector.url, formOf(payload, [uploaded]));
+    const waitUntilResourcesAreFree = await watchResources({ database, dataDir });
+    using disk = simulateFullDisk(dataDir);
+    const payload = createPayload();
+    disk.failingOperation = 'writing';
+    const { status, body, headers } = await sendForm(
+      collector.url,
+      createForm(payload, [uploaded]),
+    );
     assert.deepEqual([status, body.code, headers.get('retry-after')], [503, 'disk_low', '5']);
     assert.deepEqual(await recordsOf(payload.external_id), []);
-    await untilResourcesAreFree();
-    disk.lacks = undefined;
-    assert.equal((await sendForm(collector.url, formOf(payload, [uploaded]))).status, 200);
+    await waitUntilResourcesAreFree();
+    disk.failingOperation = undefined;
+    assert.equal((await sendForm(collector.url, createForm(payload, [uploaded]))).status, 200);
     assert.ok(await isKnown(uploaded));
-    await untilResourcesAreFree();
+    await waitUntilResourcesAreFree();
   });
 
   test('A disk that fills while an upload is stored fails the payload, which can be sent again', async () => {
-    const untilResourcesAreFree = await watchResources({ database, dataDir });
-    using disk = fillableDisk(dataDir);
-    const payload = payloadOf();
+    const waitUntilResourcesAreFree = await watchResources({ database, dataDir });
+    using disk = simulateFullDisk(dataDir);
+    const payload = createPayload();
     const headers = { 'idempotency-key': 'full-disk' };
-    disk.lacks = 'copying';
-    const rejected = await sendForm(collector.url, formOf(payload, [kept]), headers);
+    disk.failingOperation = 'copying';
+    const rejected = await sendForm(collector.url, createForm(payload, [kept]), headers);
     assert.deepEqual([rejected.status, rejected.body.code], [503, 'interrupted']);
     const [record] = await recordsOf(payload.external_id);
     assert.deepEqual([record?.status, record?.error?.code], ['failed', 'interrupted']);
     assert.equal(await isKnown(kept), false);
-    await untilResourcesAreFree();
-    disk.lacks = undefined;
-    const answer = await sendForm(collector.url, formOf(payload, [kept]), headers);
+    await waitUntilResourcesAreFree();
+    disk.failingOperation = undefined;
+    const answer = await sendForm(collector.url, createForm(payload, [kept]), headers);
     assert.equal(answer.status, 200, JSON.stringify(answer.body));
     assert.ok(await isKnown(kept));
-    await untilResourcesAreFree();
+    await waitUntilResourcesAreFree();
   });
 
   test('A job whose fetched image has no room is returned, and completes when there is room', async () => {
-    const untilResourcesAreFree = await watchResources({ database, dataDir, host });
-    using disk = fillableDisk(dataDir);
-    for (const lacks of ['writing', 'copying'] as const) {
-      disk.lacks = lacks;
+    const waitUntilResourcesAreFree = await watchResources({ database, dataDir, host });
+    using disk = simulateFullDisk(dataDir);
+    for (const operation of ['writing', 'copying'] as const) {
+      disk.failingOperation = operation;
       const earlier = requests;
-      const payload = payloadOf({ image_urls: [`${host.url}/${lacks}`] });
+      const payload = createPayload({ image_urls: [`${host.url}/${operation}`] });
       const { text, json } = await collector.post('/api/v1/ingest', payload);
       const rawId = json<{ raw_id: number }>().raw_id;
       await until('a second attempt', () => requests >= earlier + 2);
-      const { status, error } = await rawRecord(db, rawId);
+      const { status, error } = await readRawRecord(db, rawId);
       assert.deepEqual(
         [status === 'pending' || status === 'processing', error],
         [true, null],
         text,
       );
-      assert.equal(await isKnown(fetched[lacks]), false);
-      disk.lacks = undefined;
+      assert.equal(await isKnown(fetched[operation]), false);
+      disk.failingOperation = undefined;
       const ended = await until('its end', async () => {
-        const record = await rawRecord(db, rawId);
+        const record = await readRawRecord(db, rawId);
         return record.status === 'completed' && record;
       });
       assert.equal(ended.attempts, 1);
-      assert.ok(await isKnown(fetched[lacks]));
-      await untilResourcesAreFree();
+      assert.ok(await isKnown(fetched[operation]));
+      await waitUntilResourcesAreFree();
     }
   });
 });

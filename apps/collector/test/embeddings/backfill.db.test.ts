@@ -6,14 +6,19 @@ import {
   type BackfillOptions,
   type BackfillReport,
 } from '../../src/embeddings/backfill.ts';
-import { countedModel, createHarness, openDatabase, payloadOf } from '../support/pipeline.ts';
+import {
+  createCountingModel,
+  createHarness,
+  openDatabase,
+  createPayload,
+} from '../support/pipeline.ts';
 
 const { db } = await openDatabase();
 const harness = createHarness(db);
 const LISTINGS = 150;
 
 for (let nth = 0; nth < LISTINGS; nth += 1) {
-  await harness.process(payloadOf({ external_id: `flat-${nth}`, title: `Квартира ${nth}` }));
+  await harness.process(createPayload({ external_id: `flat-${nth}`, title: `Квартира ${nth}` }));
 }
 
 type Embed = ModelClient['embed'];
@@ -22,7 +27,7 @@ type Embed = ModelClient['embed'];
 function renamedModel(
   before: (texts: readonly string[]) => Promise<void> | void = () => undefined,
 ) {
-  const mock = countedModel();
+  const mock = createCountingModel();
   const batches: number[] = [];
   const embed: Embed = async (texts, options) => {
     batches.push(texts.length);
@@ -52,7 +57,7 @@ async function countBy(model: string): Promise<number> {
 }
 
 beforeEach(async () => {
-  const report = await backfill(countedModel());
+  const report = await backfill(createCountingModel());
   assert.deepEqual(report.failed, []);
 });
 
@@ -91,7 +96,7 @@ test('Missing and outdated embeddings are made, of archived listings too', async
     .set({ title: 'Інша назва', archived_at: new Date() })
     .where('external_id', '=', 'flat-2')
     .execute();
-  const report = await backfill(countedModel());
+  const report = await backfill(createCountingModel());
   assert.deepEqual([report.outdated, report.embedded], [2, 2]);
 });
 
@@ -130,7 +135,7 @@ async function costs() {
 
 test('A listing that changes during its embedding is left to a worker, and its cost is kept', async () => {
   let counted = 0;
-  const mock = countedModel();
+  const mock = createCountingModel();
   const model = renamedModel(async (texts) => {
     if (counted === 0) {
       const title = 'Назва, що змінилася, за цей час';
@@ -210,10 +215,10 @@ test('A failed server, or a model that rejects a plain text too, ends the run', 
 
 test('Two runs beside a worker end with every listing embedded', async () => {
   const model = renamedModel();
-  const worker = createHarness(db, { model: { ...countedModel(), ...model } });
+  const worker = createHarness(db, { model: { ...createCountingModel(), ...model } });
   const update = async () => {
     for (let nth = 0; nth < 10; nth += 1) {
-      await worker.process(payloadOf({ external_id: `flat-${nth}`, title: `Оновлена ${nth}` }));
+      await worker.process(createPayload({ external_id: `flat-${nth}`, title: `Оновлена ${nth}` }));
     }
   };
   await Promise.all([backfill(model), backfill(model), update()]);

@@ -12,16 +12,21 @@ import { atEnd, findFreePort, until } from '@oselya/testing';
 import type { TestDatabase } from '@oselya/testing/database';
 import type pg from 'pg';
 import type { Tables } from '../../src/tables.ts';
-import { documentedRoutes, formOf, sendForm, startCollector } from '../support/collector.ts';
+import {
+  readDocumentedRoutes,
+  createForm,
+  sendForm,
+  startCollector,
+} from '../support/collector.ts';
 import { createImage, serveImages } from '../support/images.ts';
 import {
   countConnections,
-  named,
+  setApplicationName,
   openDatabase,
-  payloadOf,
+  createPayload,
   watchResources,
 } from '../support/pipeline.ts';
-import { repetitions } from '../support/soak.ts';
+import { getRepetitions } from '../support/soak.ts';
 import { createRandom, startLoad } from './load.ts';
 import { startProxy } from './proxy.ts';
 
@@ -47,7 +52,7 @@ async function startCollectors(
   database: Pick<TestDatabase<Tables>, 'db' | 'pool' | 'url'>,
   countSockets = () => 0,
 ) {
-  const url = new URL(named(databaseUrl, CONNECTION_NAME));
+  const url = new URL(setApplicationName(databaseUrl, CONNECTION_NAME));
   for (const [name, ms] of Object.entries(TIMEOUTS_MS)) {
     url.searchParams.set(name, String(Math.round(ms * TIME_FACTOR)));
   }
@@ -77,7 +82,7 @@ async function startCollectors(
     urls.push(collector.url);
     // The first request opens resources that stay.
     const bytes = Uint8Array.from(await createImage('png', { width: 16, height: 12 }));
-    const form = formOf(payloadOf(), [{ name: 'a.png', bytes }]);
+    const form = createForm(createPayload(), [{ name: 'a.png', bytes }]);
     assert.equal((await sendForm(collector.url, form)).status, 200);
   }
   const count = (of: pg.Pool[]) => of.reduce((sum, { totalCount }) => sum + totalCount, 0);
@@ -159,7 +164,7 @@ const restartable =
 
 /** Valid bodies and queries by documented path. */
 const BODIES: Readonly<Record<string, unknown>> = {
-  '/api/v1/ingest': payloadOf(),
+  '/api/v1/ingest': createPayload(),
   '/api/v1/search/fulltext': { query: 'квартира' },
   '/api/v1/search/similar': { query: 'квартира' },
   '/api/v1/search/hybrid': { query: 'квартира' },
@@ -177,7 +182,7 @@ async function request(collector: { url: string }, method: string, path: string)
   const body = BODIES[path];
   const response = await fetch(collector.url + resolved + (QUERIES[path] ?? ''), {
     method: method.toUpperCase(),
-    ...(path.endsWith('/with-images') && { body: formOf(payloadOf(), []) }),
+    ...(path.endsWith('/with-images') && { body: createForm(createPayload(), []) }),
     ...(body !== undefined && {
       headers: { 'content-type': 'application/json' },
       body: JSON.stringify(body),
@@ -192,7 +197,7 @@ test('Without the database every route answers 503, and the ingest 500 (ADR 0009
   const gone = await connect<Tables>({ url });
   await using disconnected = await startCollector({ ...gone, url }, { COLLECTOR_WORKER: 'false' });
   await gone.pool.end();
-  const routes = (await documentedRoutes(disconnected)).filter(({ path }) =>
+  const routes = (await readDocumentedRoutes(disconnected)).filter(({ path }) =>
     path.startsWith('/api/v1/'),
   );
   assert.ok(routes.length >= 17, `${routes.length} routes`);
@@ -220,7 +225,7 @@ if (cuttable !== undefined) {
   test('Randomly broken connections lose and double no payload', async (context) => {
     const load = await startLoad(collectors, db, 'cut');
     await load.untilMoreAccepted();
-    for (let cut = 0; cut < repetitions({ soak: 12, ci: 4 }); cut += 1) {
+    for (let cut = 0; cut < getRepetitions({ soak: 12, ci: 4 }); cut += 1) {
       await load.untilInProgress();
       await sleep(random() * 60);
       proxy.cut();
@@ -232,7 +237,7 @@ if (cuttable !== undefined) {
   });
 
   test('Silent connections are abandoned and lose and double no payload', async (context) => {
-    for (let nth = 0; nth < repetitions({ soak: 2, ci: 1 }); nth += 1) {
+    for (let nth = 0; nth < getRepetitions({ soak: 2, ci: 1 }); nth += 1) {
       const load = await startLoad(collectors, db, `silent-${nth}`);
       await load.untilMoreAccepted();
       await load.untilInProgress();
@@ -261,7 +266,7 @@ if (cuttable !== undefined) {
     test(title, { skip: serverProblem ?? false }, async (context) => {
       assert.ok(restartable !== undefined);
       const load = await startLoad(restartable.collectors, restartable.db, mode);
-      for (let restart = 0; restart < repetitions({ soak: 2, ci: 1 }); restart += 1) {
+      for (let restart = 0; restart < getRepetitions({ soak: 2, ci: 1 }); restart += 1) {
         await load.untilMoreAccepted();
         await load.untilInProgress();
         await restartable.restart(mode);

@@ -1,4 +1,4 @@
-import { FORM_TYPE, formBytes, type Parameter, part, type Route } from '../support/collector.ts';
+import { FORM_TYPE, encodeForm, type Parameter, part, type Route } from '../support/collector.ts';
 import { createRandom } from './load.ts';
 
 type ObjectSchema = { properties: Readonly<Record<string, object>> };
@@ -229,7 +229,7 @@ function bodiesOf({ body }: Route, count: number, seed: number) {
   const names = Object.keys(metadata).map((name) => [name, { type: 'string' }]);
   const properties = Object.fromEntries(names) as ObjectSchema['properties'];
   const hostile = hostileBodies(count, { seed, schema: { properties }, good: () => metadata });
-  const form = (text: string) => formBytes([part('metadata', text)]).toString();
+  const form = (text: string) => encodeForm([part('metadata', text)]).toString();
   return { type: FORM_TYPE, good: form(JSON.stringify(metadata)), hostile: hostile.map(form) };
 }
 

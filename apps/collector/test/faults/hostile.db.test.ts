@@ -11,18 +11,23 @@ import {
   createSimilarSearchRequestSchema,
   fulltextSearchRequestSchema,
 } from '../../src/search/schemas.ts';
-import { documentedRoutes, formOf, sendForm, startCollector } from '../support/collector.ts';
+import {
+  readDocumentedRoutes,
+  createForm,
+  sendForm,
+  startCollector,
+} from '../support/collector.ts';
 import { startHostileImages } from '../support/hostile-images.ts';
 import { createImage } from '../support/images.ts';
 import {
   DIMENSIONS,
   openDatabase,
-  payloadOf,
+  createPayload,
   store,
-  untilResourcesAreFree,
+  waitUntilResourcesAreFree,
   watchResources,
 } from '../support/pipeline.ts';
-import { repetitions } from '../support/soak.ts';
+import { getRepetitions } from '../support/soak.ts';
 import { hostileBodies, hostileRequests } from './hostile-input.ts';
 import { judgeCounts, untilEnded } from './load.ts';
 
@@ -35,8 +40,8 @@ async function createFolder(): Promise<string> {
   return folder;
 }
 
-const PAYLOADS = repetitions({ soak: 10_000, ci: 1000 });
-const SEARCHES = repetitions({ soak: 1000, ci: 150 });
+const PAYLOADS = getRepetitions({ soak: 10_000, ci: 1000 });
+const SEARCHES = getRepetitions({ soak: 1000, ci: 150 });
 const REQUESTS = database.engine === 'postgres' ? 200 : 80;
 const PARALLEL = 32;
 const SEED = 20_261_121;
@@ -95,10 +100,10 @@ async function watchRows(): Promise<() => Promise<number>> {
 
 /** Stores data for all routes: a failed payload, which is the first, and a listing with an image. */
 async function fill(): Promise<string> {
-  const id = await store(quiet.db, payloadOf());
+  const id = await store(quiet.db, createPayload());
   await quiet.db.updateTable('raw_data').set({ status: 'failed' }).where('id', '=', id).execute();
   const bytes = Uint8Array.from(await createImage('png', { colour: 'orchid' }));
-  const form = formOf(payloadOf(), [{ name: 'orchid.png', bytes }]);
+  const form = createForm(createPayload(), [{ name: 'orchid.png', bytes }]);
   const sha256 = (await sendForm(watched.url, form)).body.images[0]?.sha256;
   assert.ok(sha256 !== undefined);
   return sha256;
@@ -106,7 +111,7 @@ async function fill(): Promise<string> {
 
 const storedImage = await fill();
 const changedRows = await watchRows();
-const routes = await documentedRoutes(watched);
+const routes = await readDocumentedRoutes(watched);
 let changes = 0;
 
 type Answer = Awaited<ReturnType<typeof collector.post>>;
@@ -193,7 +198,7 @@ test(`Each of ${PAYLOADS} hostile payloads on ${engine} is rejected or ends in o
     accepted.push(answer.json<{ raw_id: number }>().raw_id);
   };
   // The first request opens resources that stay.
-  const first = JSON.stringify(payloadOf({ image_urls: [`${host.url}/0/0`] }));
+  const first = JSON.stringify(createPayload({ image_urls: [`${host.url}/0/0`] }));
   await sendAll('/api/v1/ingest', [first], { success: 202 }, onAccepted);
   await untilEnded(db, LIMIT_MS);
   await untilDuplicatesAreFound();
@@ -212,7 +217,7 @@ test(`Each of ${PAYLOADS} hostile payloads on ${engine} is rejected or ends in o
   const statuses = JSON.stringify(Object.fromEntries(answers));
   context.diagnostic(`answers ${statuses}, ${counts}, ${await judgeImages()}`);
   await untilDuplicatesAreFound();
-  await untilResourcesAreFree({ database, servers: [host], folder });
+  await waitUntilResourcesAreFree({ database, servers: [host], folder });
   await untilFree();
 });
 
@@ -238,7 +243,7 @@ for (const [search, good, schema] of [
     });
     context.diagnostic(`answers ${JSON.stringify(Object.fromEntries(answers))}`);
     assert.ok((answers.get(200) ?? 0) > SEARCHES / 10 && (answers.get(422) ?? 0) > SEARCHES / 10);
-    await untilResourcesAreFree({ database, folder });
+    await waitUntilResourcesAreFree({ database, folder });
   });
 }
 
@@ -262,6 +267,6 @@ for (const route of routes) {
       changes = now;
     }
     context.diagnostic(JSON.stringify(statuses));
-    await untilResourcesAreFree({ database: quiet, folder: quietFolder });
+    await waitUntilResourcesAreFree({ database: quiet, folder: quietFolder });
   });
 }

@@ -6,7 +6,7 @@ import { beforeEach, test } from 'node:test';
 import { completion, type ReceivedRequest, type ScriptedResponse } from '@oselya/model/testing';
 import { atEnd, until } from '@oselya/testing';
 import { startBucket } from '../support/bucket.ts';
-import { formOf, sendForm, startCollector } from '../support/collector.ts';
+import { createForm, sendForm, startCollector } from '../support/collector.ts';
 import { createImage, openWorkerImages, serveImages } from '../support/images.ts';
 import {
   countByStatus,
@@ -14,7 +14,7 @@ import {
   openDatabase,
   openModel,
   OVERLOADED,
-  payloadOf,
+  createPayload,
   startModelServer,
   startModelWorker,
   store,
@@ -79,7 +79,7 @@ const PAYLOADS = Array.from({ length: JOBS }, (_, nth) => [
 async function open({ payloads = PAYLOADS, timeoutMs = 20_000, slots = 3, retryMs = 100 } = {}) {
   for (const names of payloads) {
     const urls = names.map((name) => `${host.url}/${round}-${name}.png`);
-    await store(db, payloadOf({ image_urls: urls }));
+    await store(db, createPayload({ image_urls: urls }));
   }
   const model = openModel(server.url, { vision: 'eyes', timeoutMs });
   const { images, close } = await openWorkerImages({ db, model, folder: join(dataDir, 'images') });
@@ -249,7 +249,7 @@ test('No image is sent with MODEL_VISION=off, and a separate vision server gets 
     await using _ = await startCollector(database, { ...MODEL_ENV, ...env });
     const names = ['a', 'b'].map((name) => `${round}-${expected.length}-${name}`);
     const image_urls = names.map((name) => `${host.url}/${name}.png`);
-    await store(db, payloadOf({ image_urls }));
+    await store(db, createPayload({ image_urls }));
     await until('it to be completed', async () => (await countByStatus(db)).completed === 1);
     assert.deepEqual([keys, images], [expected, 0]);
   }
@@ -267,14 +267,14 @@ test('An outage of the image store fails no job, rejects forms, and reads no tex
     (await collector.get('/metrics')).text.includes('collector_image_store_away 1\n');
   const countRaws = async () => (await db.selectFrom('raw_data').select('id').execute()).length;
   const bytes = Uint8Array.from(await createImage('png', { colour: 'gold' }));
-  const payload = payloadOf();
+  const payload = createPayload();
   const send = () =>
-    sendForm(collector.url, formOf(payload, [{ name: 'a.png', bytes }]), {
+    sendForm(collector.url, createForm(payload, [{ name: 'a.png', bytes }]), {
       'idempotency-key': 'store-outage',
     });
   const getImage = (sha256 = '') => collector.get(`/api/v1/images/${sha256}`);
 
-  const other = formOf(payloadOf(), [
+  const other = createForm(createPayload(), [
     { name: 'b.png', bytes: Uint8Array.from(await createImage('png')) },
   ]);
   const first = await sendForm(collector.url, other);
@@ -294,7 +294,7 @@ test('An outage of the image store fails no job, rejects forms, and reads no tex
 
   for (let nth = 0; nth < JOBS; nth += 1) {
     const image_urls = [`${host.url}/${round}-${nth}.png`];
-    const accepted = await collector.post('/api/v1/ingest', payloadOf({ image_urls }));
+    const accepted = await collector.post('/api/v1/ingest', createPayload({ image_urls }));
     assert.equal(accepted.status, 202);
   }
   const { status, checks } = await getHealth();

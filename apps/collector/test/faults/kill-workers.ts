@@ -19,7 +19,7 @@ import type { Kysely } from 'kysely';
 import type { Payload } from '../../src/ingest/payload.ts';
 import type { Tables } from '../../src/tables.ts';
 import { DIMENSIONS, store } from '../support/pipeline.ts';
-import { repetitions } from '../support/soak.ts';
+import { getRepetitions } from '../support/soak.ts';
 import { countUnfinished, createRandom } from './load.ts';
 import { STATEMENTS, startProxy, type StatementMoment } from './proxy.ts';
 import type { WorkerSettings } from './worker-process.ts';
@@ -112,9 +112,9 @@ export function startWorkerProcess(settings: WorkerSettings) {
 
 const PARALLEL = 3;
 /** Number of kills at random moments. */
-const RANDOM_KILLS = repetitions({ soak: 50, ci: 2 });
+const RANDOM_KILLS = getRepetitions({ soak: 50, ci: 2 });
 const MAX_WORK_MS = 400;
-const SIDES = repetitions({ soak: 2, ci: 1 });
+const SIDES = getRepetitions({ soak: 2, ci: 1 });
 /** Time limit for a worker to reach its moment. */
 const LIMIT_MS = 60_000;
 

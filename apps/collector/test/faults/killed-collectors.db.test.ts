@@ -9,26 +9,26 @@ import { sql } from 'kysely';
 import {
   type CollectorProcess,
   forkCollector,
-  formOf,
-  requestHead,
+  createForm,
+  encodeRequestHead,
   sendForm,
 } from '../support/collector.ts';
 import { createImage, startServer } from '../support/images.ts';
 import {
   countConnections,
-  named,
+  setApplicationName,
   openDatabase,
-  payloadOf,
-  temporaryFiles,
-  untilResourcesAreFree,
+  createPayload,
+  listTemporaryFiles,
+  waitUntilResourcesAreFree,
 } from '../support/pipeline.ts';
-import { repetitions } from '../support/soak.ts';
+import { getRepetitions } from '../support/soak.ts';
 import { createRandom, keyOf, priceOf, startIngest } from './load.ts';
 
 const CONNECTION_NAME = 'collector-to-be-killed';
 const SOURCE = 'killed';
 const COLLECTORS = 2;
-const KILLS_EACH = repetitions({ soak: 8, ci: 2 });
+const KILLS_EACH = getRepetitions({ soak: 8, ci: 2 });
 const SENDERS = 8;
 /** Maximum time before a kill at a random moment. */
 const MAX_WORK_MS = 200;
@@ -54,7 +54,9 @@ const killAll = () => Promise.all(collectors.map(({ kill }) => kill()));
 
 async function start(env: Record<string, string> = {}): Promise<CollectorProcess> {
   const collector = await forkCollector({
-    ...(databaseUrl !== undefined && { DATABASE_URL: named(databaseUrl, CONNECTION_NAME) }),
+    ...(databaseUrl !== undefined && {
+      DATABASE_URL: setApplicationName(databaseUrl, CONNECTION_NAME),
+    }),
     DATA_DIR: folder,
     COLLECTOR_LEASE_SECONDS: '5',
     COLLECTOR_INGEST_PER_MINUTE: '0',
@@ -82,21 +84,24 @@ test('A collector killed during uploads and processing leaves no payload undecid
   for (let count = 0; count < uploads; count += 1) {
     const socket = await openSocket(killed.url);
     socket.on('error', () => undefined);
-    socket.write(requestHead('/api/v1/ingest/with-images', headers) + partialForm);
+    socket.write(encodeRequestHead('/api/v1/ingest/with-images', headers) + partialForm);
   }
-  const payloads = Array.from({ length: jobs }, () => payloadOf());
+  const payloads = Array.from({ length: jobs }, () => createPayload());
   const answers = Promise.allSettled(
-    payloads.map((payload) => sendForm(killed.url, formOf(payload, [file]))),
+    payloads.map((payload) => sendForm(killed.url, createForm(payload, [file]))),
   );
   await until('the jobs at the model', () => readings === jobs);
-  await until('the files', async () => (await temporaryFiles(folder)).length === uploads + jobs);
+  await until(
+    'the files',
+    async () => (await listTemporaryFiles(folder)).length === uploads + jobs,
+  );
   await killed.kill();
   assert.ok((await answers).every(({ status }) => status === 'rejected'));
-  assert.equal((await temporaryFiles(folder)).length, uploads + jobs);
-  await untilResourcesAreFree({ servers: [silentModel, { connections }] });
+  assert.equal((await listTemporaryFiles(folder)).length, uploads + jobs);
+  await waitUntilResourcesAreFree({ servers: [silentModel, { connections }] });
 
   const restarted = await start();
-  assert.deepEqual(await temporaryFiles(folder), [], 'the start removes leftover files');
+  assert.deepEqual(await listTemporaryFiles(folder), [], 'the start removes leftover files');
   const get = (path: string) => fetch(`${restarted.url}/api/v1/${path}`);
   type Raw = { status: string; error: { code: string; message: string } };
   const ids = payloads.map((_, index) => index + 1);
@@ -110,9 +115,9 @@ test('A collector killed during uploads and processing leaves no payload undecid
   }
   assert.equal((await get(`raw/${ids.length + 1}`)).status, 404, 'aborted uploads are not stored');
   for (const payload of payloads) {
-    assert.equal((await sendForm(restarted.url, formOf(payload, [file]))).status, 200);
+    assert.equal((await sendForm(restarted.url, createForm(payload, [file]))).status, 200);
   }
-  assert.deepEqual(await temporaryFiles(folder), []);
+  assert.deepEqual(await listTemporaryFiles(folder), []);
   t.diagnostic(`1 kill, ${jobs} stored and failed, ${uploads} not stored, ${jobs} sent again`);
 });
 
@@ -169,7 +174,7 @@ if (databaseUrl !== undefined) {
       new Map(rows.map(({ key, price }) => [key, price])),
       new Map(sent.map((nth) => [keyOf(SOURCE, nth), priceOf(nth)])),
     );
-    await untilResourcesAreFree({ servers: [{ connections }], folder });
+    await waitUntilResourcesAreFree({ servers: [{ connections }], folder });
     t.diagnostic(
       `${COLLECTORS * KILLS_EACH} kills, ${accepted.size} accepted and stored, 0 lost, 0 doubled, ` +
         `${replayed} stored before without an answer, ${unanswered} requests unanswered`,

@@ -21,17 +21,17 @@ import {
   createHarness,
   DIMENSIONS,
   log,
-  named,
+  setApplicationName,
   openDatabase,
   openModel,
-  payloadOf,
-  rawRecord,
+  createPayload,
+  readRawRecord,
   store,
-  temporaryFiles,
-  untilResourcesAreFree,
+  listTemporaryFiles,
+  waitUntilResourcesAreFree,
   watchResources,
 } from '../support/pipeline.ts';
-import { repetitions } from '../support/soak.ts';
+import { getRepetitions } from '../support/soak.ts';
 import {
   KILLS,
   killWorkers,
@@ -49,8 +49,8 @@ type Db = Database<Tables>['db'];
 const KILLED_NAME = 'worker-to-be-killed';
 const CUT_NAME = 'worker-to-be-cut';
 
-const FOLDER_KILLS = repetitions({ soak: 10, ci: 3 });
-const FOLDER_PAYLOADS = repetitions({ soak: 60, ci: 30 });
+const FOLDER_KILLS = getRepetitions({ soak: 10, ci: 3 });
+const FOLDER_PAYLOADS = getRepetitions({ soak: 60, ci: 30 });
 
 async function createFolder(): Promise<string> {
   const folder = await mkdtemp(join(tmpdir(), 'oselya-kills-'));
@@ -73,7 +73,7 @@ if (database?.url === undefined) {
     await using server = await startAnsweringServer();
     const host = await serveImages();
     const { kills, accepted } = await killWorkers(db, {
-      url: named(url, KILLED_NAME),
+      url: setApplicationName(url, KILLED_NAME),
       folder,
       modelUrl: server.url,
       imageHost: host.url,
@@ -83,7 +83,7 @@ if (database?.url === undefined) {
     const images = await db.selectFrom('images').select('described_by').execute();
     assert.ok(images.length > 0 && images.every((image) => image.described_by !== null));
     const connections = () => countConnections(db, KILLED_NAME);
-    await untilResourcesAreFree({ servers: [host, server, { connections }], folder: dataDir });
+    await waitUntilResourcesAreFree({ servers: [host, server, { connections }], folder: dataDir });
     const repeated = await db
       .selectFrom('raw_data')
       .select('id')
@@ -97,7 +97,7 @@ if (database?.url === undefined) {
   test('A job survives a connection that breaks at any statement', async (t) => {
     const dataDir = await createFolder();
     const host = await serveImages();
-    const target = { db, url: named(url, CUT_NAME), dataDir, imageHost: host.url };
+    const target = { db, url: setApplicationName(url, CUT_NAME), dataDir, imageHost: host.url };
     // The first job opens resources that stay.
     await processWithCut(target);
     for (const moment of STATEMENT_MOMENTS) {
@@ -121,7 +121,7 @@ async function processWithCut(
   moment: StatementMoment = { statement: 'none', when: 'before' },
 ) {
   const { db, url, dataDir, imageHost } = target;
-  const payload = payloadOf();
+  const payload = createPayload();
   const image_urls = [`${imageHost}/${payload.external_id}.png`];
   const rawId = await store(db, { ...payload, image_urls });
   let [cuts, readings] = [0, 0];
@@ -160,12 +160,12 @@ async function processWithCut(
   const stop = () => worker.stop({ timeoutMs: 20_000 });
   opened.defer(stop);
   const raw = await until('the job to end', async () => {
-    const found = await rawRecord(db, rawId);
+    const found = await readRawRecord(db, rawId);
     return found.status !== 'pending' && found.status !== 'processing' && found;
   });
   await stop();
   assert.equal(cuttable.pool.totalCount, cuttable.pool.idleCount, 'no connection is in use');
-  assert.deepEqual(await temporaryFiles(dataDir), []);
+  assert.deepEqual(await listTemporaryFiles(dataDir), []);
   return { raw, cuts, readings };
 }
 
@@ -210,7 +210,7 @@ async function killEmbedded(t: { diagnostic: (message: string) => void }): Promi
     await close();
     await model.close();
     const { counts } = await judgeCounts(db, accepted, 'killed');
-    await untilResourcesAreFree({ servers: [host], folder: root });
+    await waitUntilResourcesAreFree({ servers: [host], folder: root });
     t.diagnostic(`${FOLDER_KILLS} kills, ${counts}, ${unfinished} of them left by the last one`);
   });
 }

@@ -5,9 +5,9 @@ import { until } from '@oselya/testing';
 import { sql, type Kysely } from 'kysely';
 import type { Payload } from '../../src/ingest/payload.ts';
 import type { Tables } from '../../src/tables.ts';
-import { formOf } from '../support/collector.ts';
+import { createForm } from '../support/collector.ts';
 import { createImage } from '../support/images.ts';
-import { repetitions } from '../support/soak.ts';
+import { getRepetitions } from '../support/soak.ts';
 
 /** Creates a random number generator from 0 to 1. Equal seeds give equal numbers. */
 export function createRandom(seed: number): () => number {
@@ -112,7 +112,7 @@ export function startIngest(
       const payload = { ...loadPayload(uploadsOf(source), nth), external_id: String(nth) };
       const colour = `#${nth.toString(16).padStart(6, '0')}`;
       const bytes = await createImage('png', { width: 16, height: 12, colour });
-      const form = formOf(payload, [{ name: 'a.png', bytes: Uint8Array.from(bytes) }]);
+      const form = createForm(payload, [{ name: 'a.png', bytes: Uint8Array.from(bytes) }]);
       return { body: form, isForm: true };
     }
     const payload = loadPayload(source, nth);
@@ -149,7 +149,7 @@ type LoadResult = ReturnType<typeof startIngest>['result'];
 
 const SENDERS = 12;
 /** Number of payloads before, between and after faults. */
-const PAYLOADS = repetitions({ soak: 60, ci: 20 });
+const PAYLOADS = getRepetitions({ soak: 60, ci: 20 });
 /** Long enough for the lease of a lost job and the next sweep. */
 const LIMIT_MS = 60_000;
 const DUPLICATES_LIMIT_MS = 180_000;
@@ -160,7 +160,7 @@ export async function startLoad(
   db: Kysely<Tables>,
   source: string,
 ) {
-  const untilResourcesAreFree = await collectors.watch();
+  const waitUntilResourcesAreFree = await collectors.watch();
   const ingest = startIngest(source, { ...collectors, connections: SENDERS });
   const { result } = ingest;
   return {
@@ -196,7 +196,7 @@ export async function startLoad(
       context.diagnostic(
         `${counts}, ${uploaded.size} uploads, ${unavailable} outages, ${unanswered} unanswered`,
       );
-      await untilResourcesAreFree();
+      await waitUntilResourcesAreFree();
     },
   };
 }

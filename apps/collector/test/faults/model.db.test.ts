@@ -10,11 +10,11 @@ import { startCollector } from '../support/collector.ts';
 import {
   countByStatus,
   DIMENSIONS,
-  type Interference,
-  makeDue,
+  type ResponseWriter,
+  makeJobsDue,
   openDatabase,
   openModel,
-  payloadOf,
+  createPayload,
   startModelServer,
   startModelWorker,
   store,
@@ -48,7 +48,7 @@ function llamaError(message: string): ScriptedResponse {
 }
 
 async function add(jobs: number, overrides: Partial<Payload> = {}): Promise<number[]> {
-  return Promise.all(Array.from({ length: jobs }, () => store(db, payloadOf(overrides))));
+  return Promise.all(Array.from({ length: jobs }, () => store(db, createPayload(overrides))));
 }
 
 /** Starts a worker. */
@@ -81,12 +81,12 @@ const chat = (content: string, finish_reason = 'stop') =>
   });
 
 const send =
-  (body: string): Interference =>
+  (body: string): ResponseWriter =>
   (response) => {
     response.writeHead(200, { 'content-type': 'application/json' }).end(body);
   };
 
-const sendEndlessly: Interference = (response) => {
+const sendEndlessly: ResponseWriter = (response) => {
   response.writeHead(200, { 'content-type': 'application/json' });
   const chunk = ' '.repeat(1024 * 1024);
   const more = () => {
@@ -97,7 +97,7 @@ const sendEndlessly: Interference = (response) => {
 };
 
 const sendVector =
-  (embedding: number[]): Interference =>
+  (embedding: number[]): ResponseWriter =>
   (response) => {
     const isChat = response.req.url?.endsWith('/chat/completions') === true;
     const data = [{ index: 0, embedding }];
@@ -107,7 +107,7 @@ const sendVector =
 /** Useless answers, with the requests of each job, their tokens, and the reason in the record. */
 const useless: [
   name: string,
-  Interference,
+  ResponseWriter,
   requests: number | null,
   tokens: number,
   reason: RegExp,
@@ -264,7 +264,7 @@ test('The record and the health name the reason why a payload waits', async () =
   assert.match(error?.message ?? '', quoted);
   // The reason stays while the payload waits and is tried again, without its delay of 45 s.
   await until('several attempts', async () => {
-    await makeDue(db);
+    await makeJobsDue(db);
     assert.match((await getRaw()).error?.message ?? '', quoted);
     const row = await db.selectFrom('raw_data').select('attempt').executeTakeFirstOrThrow();
     return row.attempt >= 2;

@@ -7,8 +7,18 @@ import { sql } from 'kysely';
 import { CONTROL_SIZE } from '../../src/images/decode.ts';
 import { descriptionPrompt } from '../../src/images/describe.ts';
 import { openReprocess, readAll, readings } from '../reprocess/harness.ts';
-import { openImageHost, openImages, type VisionRequest, visionModel } from '../support/images.ts';
-import { payloadOf, countedModel, createHarness, listingOf } from '../support/pipeline.ts';
+import {
+  openImageHost,
+  openImages,
+  type VisionRequest,
+  createVisionModel,
+} from '../support/images.ts';
+import {
+  createPayload,
+  createCountingModel,
+  createHarness,
+  findListing,
+} from '../support/pipeline.ts';
 
 const { db, open, addListing, rowsOf, folder, pathOf, ...database } = await openImages();
 const { put, seen } = await openImageHost();
@@ -18,7 +28,7 @@ function failingModel(
   errorOf: (shown: VisionRequest) => ModelError | undefined,
   visionModelName = 'eyes',
 ) {
-  const { model, shown } = visionModel((one) => {
+  const { model, shown } = createVisionModel((one) => {
     const error = errorOf(one);
     if (error !== undefined) throw error;
   });
@@ -115,7 +125,7 @@ test('Only an error that may pass leaves an image outdated', async () => {
     await open(failingModel(reject)).images.processRemote({ ...listing, urls: [url] });
     await sql`update images set describe_error = describe_error || ${JSON.stringify({ code })}
       where sha256 = ${sha256}`.execute(db);
-    const { model, shown } = visionModel();
+    const { model, shown } = createVisionModel();
     const { images } = open({ model });
     await images.processRemote({ ...(await addListing()), urls: [url] });
     assert.equal(shown.length, 0, 'no payload asks again');
@@ -127,7 +137,7 @@ test('Only an error that may pass leaves an image outdated', async () => {
 
 test('A failure does not replace a description that another listing got meanwhile', async () => {
   const { url, sha256 } = await put('/raced.png', 'png', { width: 91 });
-  const { model } = visionModel(async () => {
+  const { model } = createVisionModel(async () => {
     await open().images.processRemote({ ...(await addListing()), urls: [url] });
     throw rejection;
   });
@@ -197,12 +207,12 @@ test('A listing with a rejected image is complete and calls the model again only
   const vision = failingModel(({ data }) =>
     JSON.stringify(data).includes('/rejected.png') ? rejection : undefined,
   );
-  const payload = payloadOf({ image_urls: [bad.url, good.url] });
-  const model = countedModel();
+  const payload = createPayload({ image_urls: [bad.url, good.url] });
+  const model = createCountingModel();
   const harness = createHarness(db, { model, images: open(vision).images });
   const raw = await harness.process(payload);
   assert.deepEqual([raw.status, raw.error, vision.shown.length], ['completed', null, 2]);
-  assert.ok((await listingOf(db, payload))?.embedding);
+  assert.ok((await findListing(db, payload))?.embedding);
   const summary = async () => {
     const { value } = await db
       .selectFrom('listing_enrichments')
@@ -217,7 +227,7 @@ test('A listing with a rejected image is complete and calls the model again only
   assert.deepEqual([again.status, again.stages.length], ['completed', 1]);
   assert.deepEqual([model.calls.chat, vision.shown.length], [1, 2]);
 
-  const better = visionModel();
+  const better = createVisionModel();
   const reprocess = openReprocess(db, model, open(better).images);
   for (let time = 0; time < 2; time += 1) {
     const [reading] = readings(await readAll(reprocess, { listingId: raw.listing_id ?? 0 }));

@@ -21,7 +21,7 @@ import {
   openImages,
   serve,
   sha256,
-  visionModel,
+  createVisionModel,
 } from '../support/images.ts';
 import { log } from '../support/pipeline.ts';
 
@@ -46,7 +46,7 @@ const upload = (contents: readonly Buffer[]) =>
   );
 
 test('Images of every type are stored, recorded in their order and described', async () => {
-  const { model, shown } = visionModel();
+  const { model, shown } = createVisionModel();
   const { images, events } = open({ model });
   const listing = await addListing();
   const all = await Promise.all(FORMATS.map((format) => put(`/kitchen.${format}`, format)));
@@ -77,7 +77,7 @@ test('Images of every type are stored, recorded in their order and described', a
 });
 
 test('The vision model sees an upright JPEG of at most 1024 pixels, and the facts as JSON', async () => {
-  const { model, shown } = visionModel(undefined, `${'a'.repeat(1999)}🏠`);
+  const { model, shown } = createVisionModel(undefined, `${'a'.repeat(1999)}🏠`);
   const size = { width: 2000, height: 1000 };
   const { url, sha256: hash } = await put('/big.png', 'png', { ...size, colour: 'navy' });
   await open({ model }).images.processRemote({ ...(await addListing()), urls: [url] });
@@ -90,7 +90,7 @@ test('The vision model sees an upright JPEG of at most 1024 pixels, and the fact
 });
 
 test('Equal bytes are stored once, described once, and reported as duplicates', async () => {
-  const { model, shown } = visionModel();
+  const { model, shown } = createVisionModel();
   const { images, events } = open({ model });
   const first = await put('/one.jpg', 'jpeg', { colour: 'gold' });
   content.set('/same.jpg', first.bytes);
@@ -126,7 +126,7 @@ for (const [title, most] of [
 ] as const) {
   test(title, async () => {
     const [fetches, stores, calls] = [watch(most), watch(most), watch(most)];
-    const { model } = visionModel(() => calls.run(() => undefined));
+    const { model } = createVisionModel(() => calls.run(() => undefined));
     const watched: typeof store.put = (...file) => stores.run(() => store.put(...file));
     const { images } = open({ model, store: { ...store, put: watched } });
     const contents = await Promise.all(
@@ -178,7 +178,7 @@ test('Uploads are recorded with their outcomes, also when the stage is repeated'
     files: await upload([silver, Buffer.from('no image'), silver, known.bytes]),
   };
   let isAway = true;
-  const { model, shown } = visionModel(() => {
+  const { model, shown } = createVisionModel(() => {
     if (isAway) throw new Error('the vision model is away');
   });
   const { images } = open({ model });
@@ -299,7 +299,7 @@ test('A temporarily failed address is recorded with the time of its next attempt
 test('A worker that lost its claim writes no description', async () => {
   const listing = await addListing();
   const { url, sha256: hash } = await put('/fenced.jpg', 'jpeg', { colour: 'linen' });
-  const { model } = visionModel(async () => {
+  const { model } = createVisionModel(async () => {
     const { rawId } = listing.fence;
     await db.updateTable('raw_data').set({ attempt: 9 }).where('id', '=', rawId).execute();
   });
@@ -354,7 +354,7 @@ test('The cleanup removes old images that no listing shows, with their thumbnail
     assert.equal(await images.has(hash), isThere);
   }
   assert.equal(await images.cleanUp({ olderThanDays: 1 }), 0);
-  const { model, shown } = visionModel();
+  const { model, shown } = createVisionModel();
   await open({ model }).images.processRemote({ ...gone.listing, urls: [gone.url] });
   assert.ok(await store.has(gone.sha256));
   assert.equal(shown.length, 1, 'it is described again');

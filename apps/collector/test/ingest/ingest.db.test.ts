@@ -4,7 +4,7 @@ import { gzipSync } from 'node:zlib';
 import { createApiKeyStore } from '../../src/access/api-keys.ts';
 import { createIngest } from '../../src/ingest/store.ts';
 import { startCollector } from '../support/collector.ts';
-import { openDatabase, rawRecord, payloadOf, log } from '../support/pipeline.ts';
+import { openDatabase, readRawRecord, createPayload, log } from '../support/pipeline.ts';
 
 const database = await openDatabase();
 const { db } = database;
@@ -25,12 +25,12 @@ const ingest = (body: unknown, headers?: Record<string, string>) =>
   unlimited.post('/api/v1/ingest', body, headers);
 
 test('A payload is accepted and stored as pending', async () => {
-  const payload = payloadOf({ source_slug: 'first-source', attributes: { a: [1, 'ї'] } });
+  const payload = createPayload({ source_slug: 'first-source', attributes: { a: [1, 'ї'] } });
   const answer = await ingest(payload);
   assert.equal(answer.status, 202);
   const accepted = answer.json<Accepted>();
   assert.equal(accepted.status, 'pending');
-  const row = await rawRecord(db, accepted.raw_id);
+  const row = await readRawRecord(db, accepted.raw_id);
   assert.deepEqual(row.payload, payload);
 
   const raw = await unlimited.get(`/api/v1/raw/${accepted.raw_id}`);
@@ -65,11 +65,11 @@ const sendCompressed = (body: object, path = '/api/v1/ingest') =>
   });
 
 test('A compressed payload is stored decompressed', async () => {
-  const payload = payloadOf({ description: 'Продам квартиру. '.repeat(2000) });
+  const payload = createPayload({ description: 'Продам квартиру. '.repeat(2000) });
   const answer = await sendCompressed(payload);
   assert.equal(answer.status, 202);
   const { raw_id: rawId } = (await answer.json()) as Accepted;
-  assert.deepEqual((await rawRecord(db, rawId)).payload, payload);
+  assert.deepEqual((await readRawRecord(db, rawId)).payload, payload);
   const large = { ...payload, attributes: { padding: ' '.repeat(1024 * 1024) } };
   assert.equal((await sendCompressed(large)).status, 413);
   assert.equal((await sendCompressed({ query: 'a' }, '/api/v1/search/fulltext')).status, 415);
@@ -77,11 +77,16 @@ test('A compressed payload is stored decompressed', async () => {
 
 const rejected: [string, () => ReturnType<typeof ingest>, number, string][] = [
   ['malformed JSON', () => ingest('{"source_slug":'), 400, 'malformed_request'],
-  ['an unknown key', () => ingest({ ...payloadOf(), x: 1 }), 422, 'validation_failed'],
-  ['a NUL character', () => ingest(payloadOf({ description: 'a\0' })), 422, 'validation_failed'],
+  ['an unknown key', () => ingest({ ...createPayload(), x: 1 }), 422, 'validation_failed'],
+  [
+    'a NUL character',
+    () => ingest(createPayload({ description: 'a\0' })),
+    422,
+    'validation_failed',
+  ],
   [
     'a body above 1 MiB',
-    () => ingest(payloadOf({ attributes: { a: 'x'.repeat(1024 * 1024) } })),
+    () => ingest(createPayload({ attributes: { a: 'x'.repeat(1024 * 1024) } })),
     413,
     'body_too_large',
   ],
@@ -93,7 +98,7 @@ const rejected: [string, () => ReturnType<typeof ingest>, number, string][] = [
   ],
   [
     'an empty idempotency key',
-    () => ingest(payloadOf(), { 'idempotency-key': '' }),
+    () => ingest(createPayload(), { 'idempotency-key': '' }),
     422,
     'validation_failed',
   ],
@@ -117,7 +122,7 @@ test('Rejected requests are problems and store nothing', async () => {
 });
 
 test('Requests with one idempotency key store one record', async () => {
-  const payload = payloadOf();
+  const payload = createPayload();
   const headers = { 'idempotency-key': 'once "upon" a time' };
   const answers = await Promise.all(Array.from({ length: 10 }, () => ingest(payload, headers)));
   const ids = new Set(answers.map((answer) => answer.json<Accepted>().raw_id));
@@ -146,7 +151,7 @@ test('Requests with one idempotency key store one record', async () => {
 
 test('An idempotency key expires after 24 hours', async () => {
   const headers = { 'idempotency-key': 'daily' };
-  const payload = payloadOf();
+  const payload = createPayload();
   const first = (await ingest(payload, headers)).json<Accepted>().raw_id;
   await db
     .updateTable('raw_data')
@@ -159,7 +164,7 @@ test('An idempotency key expires after 24 hours', async () => {
 });
 
 const send = (source_slug: string, overrides = {}) =>
-  limited.post('/api/v1/ingest', { ...payloadOf({ source_slug }), ...overrides });
+  limited.post('/api/v1/ingest', { ...createPayload({ source_slug }), ...overrides });
 
 test('The rate limit applies to each source and does not count rejected payloads', async () => {
   for (let i = 0; i < 5; i += 1) assert.equal((await send('fast', { price: -1 })).status, 422);
@@ -194,7 +199,7 @@ test('A caller can create a limited number of sources a day and keeps sending fo
     return {
       headers,
       send: async (source_slug: string, overrides = {}) =>
-        guarded.post('/api/v1/ingest', payloadOf({ source_slug, ...overrides }), headers),
+        guarded.post('/api/v1/ingest', createPayload({ source_slug, ...overrides }), headers),
     };
   };
   const [first, second] = [await newCaller('first'), await newCaller('second')];
@@ -203,7 +208,7 @@ test('A caller can create a limited number of sources a day and keeps sending fo
     assert.equal((await first.send(source)).status, 202, source);
   }
   const form = new FormData();
-  form.set('metadata', JSON.stringify(payloadOf({ source_slug: 'made-up-3' })));
+  form.set('metadata', JSON.stringify(createPayload({ source_slug: 'made-up-3' })));
   const withImages = await fetch(`${guarded.url}/api/v1/ingest/with-images`, {
     method: 'POST',
     body: form,
@@ -249,7 +254,7 @@ test('An unknown payload is 404, and an invalid id is 422', async () => {
 
 test('A failed database is 500 without internal details', async () => {
   await db.schema.alterTable('raw_data').renameTo('raw_data_away').execute();
-  const answer = await ingest(payloadOf());
+  const answer = await ingest(createPayload());
   await db.schema.alterTable('raw_data_away').renameTo('raw_data').execute();
   assert.equal(answer.status, 500);
   assert.equal(answer.json<Problem>().code, 'internal_error');
@@ -277,7 +282,7 @@ const ends = (results: readonly PromiseSettledResult<number>[]) =>
 
 test('Equal idempotency keys within one group store one record', async () => {
   const source_slug = 'keys';
-  const payload = payloadOf({ source_slug });
+  const payload = createPayload({ source_slug });
   const before = await accept(payload, 'known');
   const results = await Promise.allSettled([
     accept(payload, 'new'),
@@ -311,7 +316,7 @@ test('Equal idempotency keys within one group store one record', async () => {
 
 test('Payloads of one listing within a group keep their order, and all but the first wait', async () => {
   const payloads = [1, 2, 3].map((price) =>
-    payloadOf({ source_slug: 'order', external_id: 'same', price }),
+    createPayload({ source_slug: 'order', external_id: 'same', price }),
   );
   const ids = await Promise.all(payloads.map((payload) => accept(payload)));
   const rows = await stored('order');

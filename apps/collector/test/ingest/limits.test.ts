@@ -14,8 +14,8 @@ import { createFormLimit, withImagesRoutes } from '../../src/ingest/with-images.
 import { createMetrics } from '../../src/metrics.ts';
 import { MEBIBYTE } from '../../src/schemas.ts';
 import { until } from '@oselya/testing';
-import { FORM_TYPE, formBytes, image, metadata } from '../support/collector.ts';
-import { fakeBreaker, payloadOf, log } from '../support/pipeline.ts';
+import { FORM_TYPE, encodeForm, image, metadata } from '../support/collector.ts';
+import { createFakeBreaker, createPayload, log } from '../support/pipeline.ts';
 
 /** Starts the ingest with a database that stalls at the limit or the store. */
 async function startHeld(slow: 'limit' | 'store', bounds: { maxItems: number; maxBytes: number }) {
@@ -65,7 +65,7 @@ async function startHeld(slow: 'limit' | 'store', bounds: { maxItems: number; ma
 const bytesOf = (payload: object) => Buffer.byteLength(JSON.stringify(payload));
 
 test('Excess payloads are rejected at once while the database stalls at the limit or the store', async () => {
-  const large = payloadOf({ description: 'ї'.repeat(1000) });
+  const large = createPayload({ description: 'ї'.repeat(1000) });
   for (const slow of ['limit', 'store'] as const) {
     for (const bounds of [
       { maxItems: 100, maxBytes: 3 * bytesOf(large) + 100 },
@@ -89,7 +89,7 @@ test('Excess payloads are rejected at once while the database stalls at the limi
 });
 
 test('A payload without a declared length counts with its actual size', async () => {
-  const payload = payloadOf();
+  const payload = createPayload();
   const bounds = { maxItems: 100, maxBytes: bytesOf(payload) + 10 };
   const { send, release, waiting } = await startHeld('store', bounds);
   const chunked = { 'transfer-encoding': 'chunked' };
@@ -116,7 +116,7 @@ guardRoutes(app, undefined);
 app.addSchema(PayloadSchema);
 await app.register(withImagesRoutes, {
   limit: async () => ({}),
-  breaker: fakeBreaker(),
+  breaker: createFakeBreaker(),
   imageStore: { isUnavailable: false },
   disk: createDisk({ folder, minFreeMb: 0 }),
   temporary: () => folder,
@@ -138,7 +138,7 @@ async function sendFiles(sizes: readonly number[], payload = metadata()) {
   const response = await fetch(`${url}/ingest/with-images`, {
     method: 'POST',
     headers: { 'content-type': FORM_TYPE },
-    body: Readable.toWeb(Readable.from([formBytes([payload, ...files])])) as ReadableStream,
+    body: Readable.toWeb(Readable.from([encodeForm([payload, ...files])])) as ReadableStream,
     duplex: 'half',
   });
   return { status: response.status, body: (await response.json()) as { detail: string } };

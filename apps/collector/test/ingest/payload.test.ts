@@ -4,7 +4,7 @@ import { isDeepStrictEqual } from 'node:util';
 import fc from 'fast-check';
 import { createLogger, createServer } from '@oselya/kit';
 import { checkValues, hashContent, parseTime, PayloadSchema } from '../../src/ingest/payload.ts';
-import { payloadOf } from '../support/pipeline.ts';
+import { createPayload } from '../support/pipeline.ts';
 
 const app = await createServer({
   log: createLogger({ level: 'silent', service: 'test' }),
@@ -61,7 +61,7 @@ const good: Record<string, unknown>[] = [
 
 test('Valid payloads are accepted', async () => {
   for (const fields of good) {
-    const answer = await send(JSON.stringify(payloadOf(fields)));
+    const answer = await send(JSON.stringify(createPayload(fields)));
     assert.equal(answer.statusCode, 200, answer.body);
   }
 });
@@ -108,7 +108,7 @@ const bad: [string, Record<string, unknown>, string][] = [
 
 test('Invalid payloads are 422 with the path of the invalid value', async () => {
   for (const [name, fields, path] of bad) {
-    const answer = await send(JSON.stringify({ ...payloadOf(), ...fields }));
+    const answer = await send(JSON.stringify({ ...createPayload(), ...fields }));
     assert.equal(answer.statusCode, 422, `${name}: ${answer.body}`);
     const { code, errors } = answer.json<{ code: string; errors: { path: string }[] }>();
     assert.equal(code, 'validation_failed');
@@ -118,7 +118,7 @@ test('Invalid payloads are 422 with the path of the invalid value', async () => 
     );
   }
   // An error names every violated rule.
-  const answer = await send(JSON.stringify(payloadOf({ price: -1, latitude: 100 })));
+  const answer = await send(JSON.stringify(createPayload({ price: -1, latitude: 100 })));
   const { errors } = answer.json<{ errors: { path: string }[] }>();
   assert.deepEqual(
     errors.map(({ path }) => path),
@@ -127,7 +127,7 @@ test('Invalid payloads are 422 with the path of the invalid value', async () => 
 });
 
 const raw = (attributes: string) =>
-  JSON.stringify({ ...payloadOf(), attributes: 0 }).replace(
+  JSON.stringify({ ...createPayload(), attributes: 0 }).replace(
     '"attributes":0',
     `"attributes":${attributes}`,
   );

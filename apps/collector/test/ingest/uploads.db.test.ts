@@ -11,19 +11,19 @@ import { openSocket, until } from '@oselya/testing';
 import {
   startCollector,
   FORM_TYPE,
-  formBytes,
+  encodeForm,
   image as imagePart,
   metadata,
-  formOf,
+  createForm,
   sendForm,
-  requestHead,
+  encodeRequestHead,
 } from '../support/collector.ts';
-import { temporaryFiles, startModelServer, payloadOf } from '../support/pipeline.ts';
+import { listTemporaryFiles, startModelServer, createPayload } from '../support/pipeline.ts';
 import { openUploads } from './uploads.ts';
 
 const PATH = '/api/v1/ingest/with-images';
 const KB = 1024;
-const { database, db, folder, collector, count, untilResourcesAreFree } = await openUploads();
+const { database, db, folder, collector, count, waitUntilResourcesAreFree } = await openUploads();
 // Each further collector needs a separate folder, since locks are per process.
 const others = await mkdtemp(join(tmpdir(), 'oselya-clients-'));
 after(() => rm(others, { recursive: true, force: true }));
@@ -36,10 +36,10 @@ const bytes = await createImage('png', { colour: 'orchid' });
 const image = (name: string, content: Buffer | string = bytes) => imagePart(name, content);
 
 const noFiles = (dataDir = folder) =>
-  until('no temporary file', async () => (await temporaryFiles(dataDir)).length === 0);
+  until('no temporary file', async () => (await listTemporaryFiles(dataDir)).length === 0);
 
 afterEach(async () => {
-  await untilResourcesAreFree();
+  await waitUntilResourcesAreFree();
   assert.equal((await collector.get('/health/live')).status, 200);
 });
 
@@ -48,7 +48,9 @@ test('A declared size above the limit is rejected before the body is sent', asyn
   const answered = new Promise<string>((resolve) => {
     socket.once('data', (chunk) => resolve(chunk.toString()));
   });
-  socket.write(requestHead(PATH, { 'content-type': FORM_TYPE, 'content-length': 513 * KB * KB }));
+  socket.write(
+    encodeRequestHead(PATH, { 'content-type': FORM_TYPE, 'content-length': 513 * KB * KB }),
+  );
   const answer = await answered;
   assert.match(answer, /^HTTP\/1\.1 413/);
   assert.match(answer, /larger than 512 MB/);
@@ -57,7 +59,7 @@ test('A declared size above the limit is rejected before the body is sent', asyn
 
 test('A disconnected client leaves no file, record or descriptor', async () => {
   const records = await count();
-  const start = formBytes([metadata(), image('big.png', Buffer.alloc(200 * KB))], { end: '' });
+  const start = encodeForm([metadata(), image('big.png', Buffer.alloc(200 * KB))], { end: '' });
   const lengths: Record<string, string | number>[] = [
     { 'content-length': 10_000 * KB },
     { 'transfer-encoding': 'chunked' },
@@ -65,15 +67,15 @@ test('A disconnected client leaves no file, record or descriptor', async () => {
   for (const headers of lengths) {
     const socket = await openSocket(collector.url);
     socket.on('error', () => undefined);
-    socket.write(requestHead(PATH, { 'content-type': FORM_TYPE, ...headers }));
+    socket.write(encodeRequestHead(PATH, { 'content-type': FORM_TYPE, ...headers }));
     if ('transfer-encoding' in headers) socket.write(`${start.length.toString(16)}\r\n`);
     // Without the last bytes, so that the file is still open.
     socket.write(start.subarray(0, start.length - 2));
-    await until('a temporary file', async () => (await temporaryFiles(folder)).length === 1);
+    await until('a temporary file', async () => (await listTemporaryFiles(folder)).length === 1);
     socket.destroy();
     await noFiles();
   }
-  await untilResourcesAreFree();
+  await waitUntilResourcesAreFree();
   assert.equal(await count(), records);
 });
 
@@ -96,10 +98,10 @@ test('COLLECTOR_UPLOADS limits the received forms in progress, and the others wa
     MODEL_EMBEDDING: 'e',
   });
   const forms = [1, 2, 3].map(() =>
-    formOf(payloadOf(), [{ name: 'a.png', bytes: Uint8Array.from(bytes) }]),
+    createForm(createPayload(), [{ name: 'a.png', bytes: Uint8Array.from(bytes) }]),
   );
   const answers = forms.map((form) => sendForm(one.url, form));
-  await until('all to be received', async () => (await temporaryFiles(others)).length === 3);
+  await until('all to be received', async () => (await listTemporaryFiles(others)).length === 3);
   await until('the model to be asked', () => asking > 0);
   // Long enough for another form to start if there were no limit.
   await sleep(200);
@@ -119,12 +121,12 @@ test('A shutdown during an upload or processing leaves no payload undecided', as
   });
   const uploading = await openSocket(stopping.url);
   uploading.on('error', () => undefined);
-  const start = formBytes([metadata(), image('slow.png', bytes)], { end: '' });
+  const start = encodeForm([metadata(), image('slow.png', bytes)], { end: '' });
   const headers = { 'content-type': FORM_TYPE, 'content-length': start.length + 100 };
-  uploading.write(requestHead(PATH, headers));
+  uploading.write(encodeRequestHead(PATH, headers));
   uploading.write(start);
-  await until('a temporary file', async () => (await temporaryFiles(others)).length === 1);
-  const processing = sendForm(stopping.url, formOf(payloadOf(), []));
+  await until('a temporary file', async () => (await listTemporaryFiles(others)).length === 1);
+  const processing = sendForm(stopping.url, createForm(createPayload(), []));
   await until('the model to be asked', () => server.state.requests > 0);
   const closing = stopping.close();
   assert.equal((await processing).status, 200);
@@ -155,14 +157,16 @@ test('A slow steady upload is accepted, and a stalled upload is 408 and stores n
   context.mock.timers.enable({ apis: ['setInterval'] });
   const passTime = () => context.mock.timers.tick(MIN_BODY_RATE.milliseconds);
   const piece = MIN_BODY_RATE.bytes + KB * KB;
-  const body = formBytes([metadata(), image('large.png', Buffer.alloc(3 * piece))]);
+  const body = encodeForm([metadata(), image('large.png', Buffer.alloc(3 * piece))]);
 
   /** Sends the next bytes, and waits until the collector has nearly all of them. */
   async function upload() {
     const socket = await openSocket(collector.url);
     const client = { socket, answer: '', ended: once(socket, 'close') };
     socket.on('data', (chunk) => (client.answer += chunk.toString()));
-    socket.write(requestHead(PATH, { 'content-type': FORM_TYPE, 'content-length': body.length }));
+    socket.write(
+      encodeRequestHead(PATH, { 'content-type': FORM_TYPE, 'content-length': body.length }),
+    );
     let sent = 0;
     const send = async (length: number) => {
       socket.write(body.subarray(sent, sent + length));
@@ -192,6 +196,6 @@ test('A slow steady upload is accepted, and a stalled upload is 408 and stores n
   passTime();
   await stalling.client.ended;
   assert.match(stalling.client.answer, /^HTTP\/1\.1 408 [^]*"request_too_slow"/);
-  await untilResourcesAreFree();
+  await waitUntilResourcesAreFree();
   assert.equal(await count(), records);
 });

@@ -5,8 +5,8 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after } from 'node:test';
 import { createImage } from '../support/images.ts';
-import { startCollector, type FormFile, formOf, sendForm } from '../support/collector.ts';
-import { openDatabase, watchResources, payloadOf } from '../support/pipeline.ts';
+import { startCollector, type FormFile, createForm, sendForm } from '../support/collector.ts';
+import { openDatabase, watchResources, createPayload } from '../support/pipeline.ts';
 
 /** Creates an image file of one colour. */
 export async function imageFile(colour: string): Promise<FormFile> {
@@ -42,11 +42,11 @@ export async function openUploads() {
   }
 
   // The first request opens resources that stay, such as the temporary folder.
-  const first = formOf(payloadOf(), [await imageFile('linen')]);
+  const first = createForm(createPayload(), [await imageFile('linen')]);
   assert.equal((await send(first)).status, 200);
   // The connection for notifications stays open too.
   await database.listen('first', () => undefined);
-  const untilResourcesAreFree = await watchResources({ database, dataDir: folder });
+  const waitUntilResourcesAreFree = await watchResources({ database, dataDir: folder });
 
-  return { database, db, folder, start, collector, send, count, untilResourcesAreFree };
+  return { database, db, folder, start, collector, send, count, waitUntilResourcesAreFree };
 }

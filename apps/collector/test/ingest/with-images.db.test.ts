@@ -14,38 +14,39 @@ import type { ProblemError } from '@oselya/kit';
 import { until } from '@oselya/testing';
 import { watchDatabase } from '@oselya/testing/database';
 import {
-  documentedAnswers,
+  readDocumentedErrors,
   BOUNDARY,
   FORM_TYPE,
-  formBytes,
+  encodeForm,
   image as imagePart,
   metadata,
   part,
   type Part,
-  formOf,
+  createForm,
   sendForm,
   exchange,
 } from '../support/collector.ts';
 import {
-  rawRecord,
+  readRawRecord,
   store,
-  temporaryFiles,
+  listTemporaryFiles,
   startModelServer,
-  payloadOf,
+  createPayload,
   log,
 } from '../support/pipeline.ts';
 import { notAnImage, openUploads, imageFile, sha256Of } from './uploads.ts';
 
-const { db, folder, start, collector, send, count, untilResourcesAreFree } = await openUploads();
+const { db, folder, start, collector, send, count, waitUntilResourcesAreFree } =
+  await openUploads();
 
-afterEach(untilResourcesAreFree);
+afterEach(waitUntilResourcesAreFree);
 
 const [red, blue] = [await imageFile('red'), await imageFile('blue')];
 
 test('A payload with images is processed before the response, in any order of parts', async () => {
   for (const metadataLast of [false, true]) {
-    const payload = payloadOf();
-    const answer = await send(formOf(payload, [red, notAnImage, red], { metadataLast }));
+    const payload = createPayload();
+    const answer = await send(createForm(payload, [red, notAnImage, red], { metadataLast }));
     assert.equal(answer.status, 200, JSON.stringify(answer.body));
     const { raw_id: rawId, listing_id: listingId, status, images } = answer.body;
     assert.equal(status, 'completed');
@@ -76,8 +77,8 @@ test('A payload with images is processed before the response, in any order of pa
 });
 
 test('Metadata is a JSON part or a file, and uploads replace image URLs', async () => {
-  const payload = payloadOf({ image_urls: ['http://127.0.0.1:9/never-asked.png'] });
-  const form = formOf('', [blue]);
+  const payload = createPayload({ image_urls: ['http://127.0.0.1:9/never-asked.png'] });
+  const form = createForm('', [blue]);
   form.delete('metadata');
   const json = new Blob([`\uFEFF${JSON.stringify(payload)}`], { type: 'application/json' });
   form.append('metadata', json, 'metadata.json');
@@ -90,7 +91,7 @@ test('Metadata is a JSON part or a file, and uploads replace image URLs', async 
 });
 
 test('Without uploads the image URLs are fetched, and invalid images are reported', async () => {
-  const form = formOf(payloadOf({ image_urls: ['http://127.0.0.1:9/private.png'] }), []);
+  const form = createForm(createPayload({ image_urls: ['http://127.0.0.1:9/private.png'] }), []);
   // An empty file input of a browser.
   form.append('images', new Blob([]), '');
   const answer = await send(form);
@@ -99,16 +100,16 @@ test('Without uploads the image URLs are fetched, and invalid images are reporte
 });
 
 test('An unchanged payload with the same images calls no model, and other images replace them', async () => {
-  const payload = payloadOf();
-  const first = await send(formOf(payload, [red]));
-  const again = await send(formOf(payload, [red]));
+  const payload = createPayload();
+  const first = await send(createForm(payload, [red]));
+  const again = await send(createForm(payload, [red]));
   assert.deepEqual(again.body.images, [{ ...first.body.images[0], duplicate: true }]);
-  const stages = (await rawRecord(db, again.body.raw_id)).stages;
+  const stages = (await readRawRecord(db, again.body.raw_id)).stages;
   assert.deepEqual(
     stages.map(({ stage, outcome }) => [stage, outcome]),
     [['load', 'unchanged']],
   );
-  const other = await send(formOf(payload, [blue]));
+  const other = await send(createForm(payload, [blue]));
   assert.equal(other.body.listing_id, first.body.listing_id);
   assert.deepEqual(
     other.body.images.map((one) => one.sha256),
@@ -117,14 +118,14 @@ test('An unchanged payload with the same images calls no model, and other images
 });
 
 test('A queued payload is not overtaken and does not overwrite a later payload', async () => {
-  const older = payloadOf({ price: 50_000, currency: 'USD' });
+  const older = createPayload({ price: 50_000, currency: 'USD' });
   const newer = { ...older, price: 48_000 };
   const rawId = await store(db, older);
-  const answer = await send(formOf(newer, [red]));
+  const answer = await send(createForm(newer, [red]));
   assert.equal(answer.status, 200, JSON.stringify(answer.body));
   await using _ = await start({ COLLECTOR_WORKER: 'true' });
   const raw = await until('the older payload', async () => {
-    const record = await rawRecord(db, rawId);
+    const record = await readRawRecord(db, rawId);
     return record.status === 'completed' && record;
   });
   assert.equal(raw.stages.at(-1)?.outcome, 'superseded');
@@ -138,18 +139,22 @@ test('A queued payload is not overtaken and does not overwrite a later payload',
 });
 
 test('An idempotency key returns the earlier outcome and rejects other content', async () => {
-  const payload = payloadOf();
+  const payload = createPayload();
   const headers = { 'idempotency-key': 'with-images-1' };
-  const first = await send(formOf(payload, [red]), headers);
+  const first = await send(createForm(payload, [red]), headers);
   const records = await count();
-  assert.deepEqual((await send(formOf(payload, [red]), headers)).body, first.body);
-  for (const form of [formOf(payload, [blue]), formOf(payload, []), formOf(payloadOf(), [red])]) {
+  assert.deepEqual((await send(createForm(payload, [red]), headers)).body, first.body);
+  for (const form of [
+    createForm(payload, [blue]),
+    createForm(payload, []),
+    createForm(createPayload(), [red]),
+  ]) {
     const answer = await send(form, headers);
     assert.deepEqual([answer.status, answer.body.code], [409, 'idempotency_conflict']);
   }
   // The newer payload has other images, and the earlier outcome is unchanged.
-  await send(formOf({ ...payload, price: 1 }, [blue]));
-  assert.deepEqual((await send(formOf(payload, [red]), headers)).body, first.body);
+  await send(createForm({ ...payload, price: 1 }, [blue]));
+  assert.deepEqual((await send(createForm(payload, [red]), headers)).body, first.body);
   assert.equal(await count(), records + 1);
 });
 
@@ -174,12 +179,12 @@ test('An idempotency key is valid on both routes, and the response has the statu
     assert.equal(status, 'pending', 'as it is answered first');
     return { rawId, replay: replayOf(answer.headers) };
   };
-  const payload = payloadOf();
-  const first = await send(formOf(payload, []), keyed);
+  const payload = createPayload();
+  const first = await send(createForm(payload, []), keyed);
   assert.deepEqual(replayOf(first.headers), [null, null]);
   const replay = ['true', 'completed'];
   assert.deepEqual(await plain(payload), { rawId: first.body.raw_id, replay });
-  assert.deepEqual(replayOf((await send(formOf(payload, []), keyed)).headers), replay);
+  assert.deepEqual(replayOf((await send(createForm(payload, []), keyed)).headers), replay);
 
   // A payload that failed within its request can only be sent again.
   await setFailed(first.body.raw_id, true);
@@ -188,19 +193,19 @@ test('An idempotency key is valid on both routes, and the response has the statu
   assert.notEqual(again.rawId, first.body.raw_id);
 
   // A payload that failed in the queue can be retried.
-  const waiting = await send(formOf(payload, []), keyed);
+  const waiting = await send(createForm(payload, []), keyed);
   assert.equal(waiting.body.code, 'still_processing');
   assert.deepEqual(replayOf(waiting.headers), ['true', 'pending']);
   await setFailed(again.rawId, false);
   const failed = ['true', 'failed'];
   assert.deepEqual(await plain(payload), { rawId: again.rawId, replay: failed });
-  const ended = await send(formOf(payload, []), keyed);
+  const ended = await send(createForm(payload, []), keyed);
   assert.equal(ended.body.code, 'model_failed');
   assert.deepEqual(replayOf(ended.headers), failed);
 });
 
 test('A payload whose key expires between two statements is stored again', async () => {
-  const payload = payloadOf();
+  const payload = createPayload();
   const raw = {
     source_slug: payload.source_slug,
     external_id: payload.external_id,
@@ -221,16 +226,16 @@ test('A payload whose key expires between two statements is stored again', async
 });
 
 test('Of concurrent requests with one key, one is processed and the others must retry', async () => {
-  const payload = payloadOf();
+  const payload = createPayload();
   const headers = { 'idempotency-key': 'with-images-2' };
-  const answers = await Promise.all([1, 2, 3].map(() => send(formOf(payload, [red]), headers)));
+  const answers = await Promise.all([1, 2, 3].map(() => send(createForm(payload, [red]), headers)));
   const done = answers.filter(({ status }) => status === 200);
   const waiting = answers.filter(({ status }) => status !== 200);
   assert.equal(new Set(done.map(({ body }) => body.raw_id)).size, 1);
   for (const { status, body, headers: sent } of waiting) {
     assert.deepEqual([status, body.code, sent.get('retry-after')], [409, 'still_processing', '5']);
   }
-  const later = await send(formOf(payload, [red]), headers);
+  const later = await send(createForm(payload, [red]), headers);
   assert.equal(later.body.raw_id, done[0]?.body.raw_id);
 });
 
@@ -245,14 +250,14 @@ test('A payload whose outcome an outage of the database hides is answered with i
   const jobs = { run: async () => 'lost' as const };
   const process = createProcessForm({ db: away, store: ingest, leaseMs: 60_000, jobs });
   await assert.rejects(
-    process({ payload: payloadOf(), files: [] }, undefined, () => undefined),
+    process({ payload: createPayload(), files: [] }, undefined, () => undefined),
     ({ code, status, members }: ProblemError) =>
       code === 'interrupted' && status === 503 && members.raw_id !== undefined,
   );
 });
 
 test('Every failure has a documented status', async () => {
-  const documented = await documentedAnswers(collector, '/api/v1/ingest/with-images');
+  const documented = await readDocumentedErrors(collector, '/api/v1/ingest/with-images');
   const processed = (end: object) =>
     createProcessForm({
       db,
@@ -264,7 +269,7 @@ test('Every failure has a documented status', async () => {
           return 'lost';
         },
       },
-    })({ payload: payloadOf(), files: [] }, undefined, () => undefined);
+    })({ payload: createPayload(), files: [] }, undefined, () => undefined);
   const ends: [status: number, code: string, raw: RawStatus][] = [
     [422, 'not_a_listing', 'invalid'],
     [502, 'model_failed', 'failed'],
@@ -286,15 +291,15 @@ test('Every failure has a documented status', async () => {
 });
 
 test('A payload that is no listing is 422 with the reason, and its images are not kept', async () => {
-  const payload = payloadOf({
+  const payload = createPayload({
     source_slug: 'bicycles',
     title: 'Продам велосипед',
     description: 'Продам велосипед гірський, 21 швидкість. Ціна 8000 грн.',
   });
-  const answer = await send(formOf(payload, [await imageFile('maroon')]));
+  const answer = await send(createForm(payload, [await imageFile('maroon')]));
   assert.deepEqual([answer.status, answer.body.code], [422, 'not_a_listing']);
   const { raw_id: rawId } = answer.body;
-  const raw = await rawRecord(db, rawId);
+  const raw = await readRawRecord(db, rawId);
   assert.equal(raw.status, 'invalid');
   const retry = await collector.post(`/api/v1/admin/raw/${rawId}/retry`);
   assert.deepEqual([retry.status, retry.json<{ code: string }>().code], [409, 'not_retryable']);
@@ -305,16 +310,16 @@ test('A payload that is no listing is 422 with the reason, and its images are no
 });
 
 test('A rejected form names the error and stores nothing', async () => {
-  const payload = payloadOf();
-  const two = formOf(payload, [red]);
+  const payload = createPayload();
+  const two = createForm(payload, [red]);
   two.append('metadata', JSON.stringify(payload));
-  const unknown = formOf(payload, []);
+  const unknown = createForm(payload, []);
   unknown.append('note', 'hello');
-  const noFile = formOf(payload, []);
+  const noFile = createForm(payload, []);
   noFile.append('images', 'just text');
-  const noMetadata = formOf(payload, [red]);
+  const noMetadata = createForm(payload, [red]);
   noMetadata.delete('metadata');
-  const many = formOf(
+  const many = createForm(
     payload,
     Array.from({ length: 51 }, () => notAnImage),
   );
@@ -327,13 +332,18 @@ test('A rejected form names the error and stores nothing', async () => {
     ['no metadata', noMetadata, 422, /metadata.*is missing: send/],
     ['an empty form', new FormData(), 422, /metadata.*is missing: send/],
     ['too many files', many, 422, /at most 50 files.*notes\.txt.*one too many/],
-    ['a large file', formOf(payload, [huge]), 413, /вид з вікна\.png.*larger than 50 MB/],
-    ['no JSON', formOf('{"source_slug": ', [red]), 400, /"metadata\\" is no well-formed JSON/],
-    ['no metadata in the field', formOf('', [red]), 400, /no well-formed JSON/],
-    ['a prototype', formOf('{"__proto__": {}}', [red]), 400, /has a key .*__proto__/],
-    ['large metadata', formOf('x'.repeat(1024 * 1024 + 1), []), 413, /metadata.*larger than 1 MB/],
-    ['an unknown key', formOf('{"colour":"red"}', []), 422, /\\"colour\\" is unknown/],
-    ['a bad value', formOf({ ...payload, currency: 'XQQ' }, [red]), 422, /metadata\/currency/],
+    ['a large file', createForm(payload, [huge]), 413, /вид з вікна\.png.*larger than 50 MB/],
+    ['no JSON', createForm('{"source_slug": ', [red]), 400, /"metadata\\" is no well-formed JSON/],
+    ['no metadata in the field', createForm('', [red]), 400, /no well-formed JSON/],
+    ['a prototype', createForm('{"__proto__": {}}', [red]), 400, /has a key .*__proto__/],
+    [
+      'large metadata',
+      createForm('x'.repeat(1024 * 1024 + 1), []),
+      413,
+      /metadata.*larger than 1 MB/,
+    ],
+    ['an unknown key', createForm('{"colour":"red"}', []), 422, /\\"colour\\" is unknown/],
+    ['a bad value', createForm({ ...payload, currency: 'XQQ' }, [red]), 422, /metadata\/currency/],
     ['text', 'hello', 415, /Send multipart\/form-data with a field/],
     ['no body', undefined, 415, /Send multipart\/form-data with a field/],
   ];
@@ -343,7 +353,7 @@ test('A rejected form names the error and stores nothing', async () => {
     const text = JSON.stringify(answer.body);
     assert.equal(answer.status, status, `${name}: ${text}`);
     assert.match(text, reason, name);
-    assert.deepEqual(await temporaryFiles(folder), [], name);
+    assert.deepEqual(await listTemporaryFiles(folder), [], name);
   }
   const json = await collector.post('/api/v1/ingest/with-images', payload);
   assert.equal(json.status, 415);
@@ -360,24 +370,24 @@ test('The limits of sources and keys are shared with the ingest', async () => {
     const options = { name: 'k', scopes: [scope], ...(sources === undefined ? {} : { sources }) };
     return { authorization: `Bearer ${(await keys.create(options)).key}` };
   };
-  const as = async (payload: Parameters<typeof formOf>[0], headers = {}) => {
-    const { status, body } = await sendForm(guarded.url, formOf(payload, [red]), headers);
+  const as = async (payload: Parameters<typeof createForm>[0], headers = {}) => {
+    const { status, body } = await sendForm(guarded.url, createForm(payload, [red]), headers);
     return [status, body.code ?? body.status];
   };
   const own = await made('ingest', ['own']);
-  assert.deepEqual(await as(payloadOf()), [401, 'unauthorized']);
-  assert.deepEqual(await as(payloadOf(), await made('search')), [403, 'forbidden']);
-  assert.deepEqual(await as(payloadOf(), own), [403, 'forbidden']);
-  assert.deepEqual(await as(payloadOf({ source_slug: 'own' }), own), [200, 'completed']);
-  const plain = await guarded.post('/api/v1/ingest', payloadOf({ source_slug: 'own' }), own);
+  assert.deepEqual(await as(createPayload()), [401, 'unauthorized']);
+  assert.deepEqual(await as(createPayload(), await made('search')), [403, 'forbidden']);
+  assert.deepEqual(await as(createPayload(), own), [403, 'forbidden']);
+  assert.deepEqual(await as(createPayload({ source_slug: 'own' }), own), [200, 'completed']);
+  const plain = await guarded.post('/api/v1/ingest', createPayload({ source_slug: 'own' }), own);
   assert.equal(plain.status, 202);
-  assert.deepEqual(await as(payloadOf({ source_slug: 'own' }), own), [429, 'rate_limited']);
+  assert.deepEqual(await as(createPayload({ source_slug: 'own' }), own), [429, 'rate_limited']);
 });
 
 test('A full disk is 503 before the body is read', async () => {
   await using full = await start({ MIN_FREE_DISK_MB: String(2 ** 40) });
   const records = await count();
-  const { status, headers, body } = await sendForm(full.url, formOf(payloadOf(), [red]));
+  const { status, headers, body } = await sendForm(full.url, createForm(createPayload(), [red]));
   assert.deepEqual([status, body.code, headers.get('retry-after')], [503, 'disk_low', '5']);
   assert.equal(await count(), records);
 });
@@ -394,15 +404,15 @@ test('A failed model is 502, and an open breaker is 503 and stores nothing', asy
     });
     server.state.up = false;
     const source_slug = `failing-with-${files.length}`;
-    const payload = payloadOf({ source_slug });
+    const payload = createPayload({ source_slug });
     const sendAgain = () =>
-      sendForm(collectorDown.url, formOf(payload, files), { 'idempotency-key': 'failing' });
+      sendForm(collectorDown.url, createForm(payload, files), { 'idempotency-key': 'failing' });
     // The breaker opens during the second request. A failed payload releases its key.
     const [first, second] = [await sendAgain(), await sendAgain()];
     for (const { status, body } of [first, second]) {
       assert.deepEqual([status, body.code], [502, 'model_failed']);
       assert.match(body.detail, /answered 503/);
-      const { status: rawStatus, inline } = await rawRecord(db, body.raw_id);
+      const { status: rawStatus, inline } = await readRawRecord(db, body.raw_id);
       assert.deepEqual([rawStatus, inline], ['failed', true]);
     }
     assert.notEqual(first.body.raw_id, second.body.raw_id);
@@ -422,7 +432,7 @@ test('A failed model is 502, and an open breaker is 503 and stores nothing', asy
       assert.deepEqual([retry.status, all], [409, { retried: 0 }]);
     } else {
       assert.deepEqual([retry.status, all], [200, { retried: 1 }]);
-      const { status, inline, attempts } = await rawRecord(db, first.body.raw_id);
+      const { status, inline, attempts } = await readRawRecord(db, first.body.raw_id);
       assert.deepEqual([status, inline, attempts], ['pending', false, 0]);
     }
   }
@@ -436,7 +446,7 @@ const sendBytes = (body: Buffer, type = FORM_TYPE) => exchange(collector.url, PA
 const many = (one: Part) => Array<Part>(10_000).fill(one);
 
 test('Malformed and incomplete forms are rejected with 400, 413, 415 or 422', async () => {
-  const whole = formBytes([metadata(), image('a.png')]);
+  const whole = encodeForm([metadata(), image('a.png')]);
   const nameless = { headers: 'X-Nothing: here', content: 'hidden' };
   const cases: [string, number, Buffer, string?][] = [
     ['no boundary', 400, whole, 'multipart/form-data'],
@@ -445,27 +455,27 @@ test('Malformed and incomplete forms are rejected with 400, 413, 415 or 422', as
     ['another kind of multipart', 415, whole, `multipart/mixed; boundary=${BOUNDARY}`],
     ['nothing', 422, Buffer.alloc(0)],
     ['only the end', 422, Buffer.from(`--${BOUNDARY}--\r\n`)],
-    ['no end', 400, formBytes([metadata(), image('a.png')], { end: '' })],
+    ['no end', 400, encodeForm([metadata(), image('a.png')], { end: '' })],
     ['the end in the midst of a file', 400, whole.subarray(0, whole.length - 60)],
     ['the end in the midst of the field', 400, whole.subarray(0, 150)],
     ['the end in the midst of a head', 400, Buffer.from(`--${BOUNDARY}\r\nContent-Dispo`)],
     ['line feeds alone', 400, Buffer.from(whole.toString('latin1').replaceAll('\r\n', '\n'))],
-    ['10,000 images', 422, formBytes([metadata(), ...many(image('a', ''))])],
-    ['10,000 other fields', 422, formBytes([metadata(), ...many(part('other', ''))])],
-    ['10,000 fields', 422, formBytes([metadata(), ...many(part('metadata', '{}'))])],
-    ['10,000 parts without a name', 413, formBytes([...many(nameless), metadata()])],
-    ['a field of a prototype', 400, formBytes([metadata(), part('__proto__', 'x')])],
+    ['10,000 images', 422, encodeForm([metadata(), ...many(image('a', ''))])],
+    ['10,000 other fields', 422, encodeForm([metadata(), ...many(part('other', ''))])],
+    ['10,000 fields', 422, encodeForm([metadata(), ...many(part('metadata', '{}'))])],
+    ['10,000 parts without a name', 413, encodeForm([...many(nameless), metadata()])],
+    ['a field of a prototype', 400, encodeForm([metadata(), part('__proto__', 'x')])],
     [
       'a part without a name',
       422,
-      formBytes([{ headers: 'Content-Disposition: form-data', content: '' }]),
+      encodeForm([{ headers: 'Content-Disposition: form-data', content: '' }]),
     ],
   ];
   const records = await count();
   for (const [name, status, body, type] of cases) {
     const answer = await sendBytes(body, type);
     assert.equal(answer.status, status, `${name}: ${answer.text}`);
-    await until('no temporary file', async () => (await temporaryFiles(folder)).length === 0);
+    await until('no temporary file', async () => (await listTemporaryFiles(folder)).length === 0);
   }
   assert.equal(await count(), records);
 });
@@ -480,7 +490,7 @@ test('A file name is never used as a path', async () => {
     '.',
   ];
   const files = names.map((name) => image(name));
-  const { status, text } = await sendBytes(formBytes([metadata(), ...files]));
+  const { status, text } = await sendBytes(encodeForm([metadata(), ...files]));
   assert.equal(status, 200, text);
   const found = await readdir(join(folder, '..'), { recursive: true });
   assert.deepEqual(
@@ -490,7 +500,12 @@ test('A file name is never used as a path', async () => {
 });
 
 test('Random bytes neither fail the server nor leave a file', async () => {
-  const base = formBytes([metadata(), image('a.png'), part('metadata', '{}'), image('b.png', 'x')]);
+  const base = encodeForm([
+    metadata(),
+    image('a.png'),
+    part('metadata', '{}'),
+    image('b.png', 'x'),
+  ]);
   const bodies = fc.array(
     fc.record({ at: fc.nat(base.length - 1), bytes: fc.uint8Array({ maxLength: 12 }) }),
     { minLength: 1, maxLength: 4 },
@@ -502,7 +517,7 @@ test('Random bytes neither fail the server nor leave a file', async () => {
         body.set(change.bytes.subarray(0, base.length - change.at), change.at);
       const { status, text } = await sendBytes(body.subarray(0, Math.max(1, length)));
       assert.ok([200, 400, 413, 422].includes(status), text);
-      await until('no temporary file', async () => (await temporaryFiles(folder)).length === 0);
+      await until('no temporary file', async () => (await listTemporaryFiles(folder)).length === 0);
     }),
     { numRuns: 60 },
   );

@@ -5,7 +5,7 @@ import { createApiKeyStore } from '../../src/access/api-keys.ts';
 import { settleChanges } from '../../src/listing/changes.ts';
 import { betterModel, openReprocess, readAll, readings } from '../reprocess/harness.ts';
 import { startCollector } from '../support/collector.ts';
-import { openDatabase, createHarness, listingOf, payloadOf } from '../support/pipeline.ts';
+import { openDatabase, createHarness, findListing, createPayload } from '../support/pipeline.ts';
 
 type Change = {
   listing_id: number;
@@ -68,7 +68,7 @@ test('A new listing, another price and a return are one change each, in order', 
   const { items, cursor, has_more } = await poll();
   assert.deepEqual([items, has_more], [[], false]);
 
-  const payload = payloadOf({ price: 62_000, currency: 'USD' });
+  const payload = createPayload({ price: 62_000, currency: 'USD' });
   const { listing_id } = await process(payload);
   await process(payload);
   await process({ ...payload, price: 59_500 });
@@ -207,7 +207,7 @@ test('A key with a list of sources gets the changes of these alone', async () =>
 const reads = (price: number) => betterModel(() => ({ price, currency: 'USD' }));
 
 test('A price that is read differently from the same payload is no change', async () => {
-  const payload = payloadOf();
+  const payload = createPayload();
   const { cursor } = await poll();
   const { listing_id: listingId } = await createHarness(db, { model: reads(50_000) }).process(
     payload,
@@ -217,7 +217,7 @@ test('A price that is read differently from the same payload is no change', asyn
   const [reading] = readings(await readAll(work, { listingId }));
   assert.ok(reading);
   assert.deepEqual(await work.write(reading), { outcome: 'written' });
-  assert.equal((await listingOf(db, payload))?.price, 60_000);
+  assert.equal((await findListing(db, payload))?.price, 60_000);
   await createHarness(db).process({ ...payload, price: 70_000, currency: 'USD' });
   const { items } = await poll(cursor);
   assert.deepEqual(

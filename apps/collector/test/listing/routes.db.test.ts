@@ -2,9 +2,9 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { Provenance } from '../../src/listing/provenance.ts';
 import { extractionPrompt } from '../../src/pipeline/extraction.ts';
-import { processThrough, type Raw, startCollector } from '../support/collector.ts';
+import { processPayload, type Raw, startCollector } from '../support/collector.ts';
 import { until } from '@oselya/testing';
-import { openDatabase, payloadOf } from '../support/pipeline.ts';
+import { openDatabase, createPayload } from '../support/pipeline.ts';
 
 const database = await openDatabase();
 const { db } = database;
@@ -12,7 +12,7 @@ const collector = await startCollector(database);
 
 /** Sends a payload and waits until its job has created the listing. */
 async function processed(payload: object): Promise<Raw> {
-  const raw = await processThrough(collector, payload);
+  const raw = await processPayload(collector, payload);
   assert.equal(raw.status, 'completed', JSON.stringify(raw.error));
   return raw;
 }
@@ -49,7 +49,7 @@ const archive = (id: number) =>
     .execute();
 
 test('A payload becomes a listing with its history and images, page by page', async () => {
-  const payload = payloadOf({
+  const payload = createPayload({
     price: 62_000,
     currency: 'USD',
     image_urls: [1, 2, 3].map((n) => `http://127.0.0.1:9/${n}.jpg`),
@@ -119,7 +119,7 @@ test('An unknown listing is 404 on every route', async () => {
 
 test('A year of construction is read or provided, answered, searched and tracked', async () => {
   const text = 'Продам двокімнатну квартиру у Львові, цегляний будинок 1985 року побудови.';
-  const payload = payloadOf({ external_id: 'year', description: text });
+  const payload = createPayload({ external_id: 'year', description: text });
   const { listing_id: id } = await processed(payload);
   assert.equal((await listingOf(id))['year_built'], 1985);
   await processed({ ...payload, year_built: 1986 });
@@ -137,7 +137,7 @@ test('A year of construction is read or provided, answered, searched and tracked
 const rule = (name: string, of?: string) => ({ origin: 'rule', rule: name, ...(of && { of }) });
 
 test('Every field has an origin: its payload, the model or a rule', async () => {
-  const payload = payloadOf({
+  const payload = createPayload({
     title: ' Двокімнатна квартира ',
     property_type: 'Apartment',
     price: 62_000.019,
@@ -172,7 +172,7 @@ test('Every field has an origin: its payload, the model or a rule', async () => 
 });
 
 test('The origin is the last payload with the content, and null once that was removed', async () => {
-  const payload = payloadOf({ price: 100, currency: 'USD' });
+  const payload = createPayload({ price: 100, currency: 'USD' });
   const first = await processed(payload);
   const origin = async () => (await listingOf(first.listing_id)).provenance.raw_id;
   const second = await processed({ ...payload, price: 90 });
@@ -195,7 +195,7 @@ test('The cost of a payload is in its record and in the metrics', async () => {
     return [...found].reduce((sum, [, count]) => sum + Number(count), 0);
   };
   const before = [await countTokens('input'), await countTokens('output')];
-  const { model_usage: usage } = await processed(payloadOf());
+  const { model_usage: usage } = await processed(createPayload());
   assert.ok(usage !== null && usage.input_tokens > 0);
   const { calls, input_tokens: input, output_tokens: output } = usage;
   const after = [await countTokens('input'), await countTokens('output')];
@@ -218,15 +218,15 @@ const FLAT = {
 } as const;
 
 test('A listing shows its likely duplicates with reasons while they are offered', async () => {
-  const { listing_id: one } = await processed(payloadOf(FLAT));
-  const copy = payloadOf({
+  const { listing_id: one } = await processed(createPayload(FLAT));
+  const copy = createPayload({
     ...FLAT,
     source_slug: 'misto',
     url: 'https://misto.example/7',
     price: 90_000,
   });
   const { listing_id: other } = await processed(copy);
-  const rented = await processed(payloadOf({ ...FLAT, deal_type: 'rent', price: 700 }));
+  const rented = await processed(createPayload({ ...FLAT, deal_type: 'rent', price: 700 }));
   const { duplicates } = await until('the duplicate is found', async () => {
     const listing = await listingOf(one);
     return listing.duplicates.length > 0 && listing;
@@ -273,7 +273,7 @@ test('A listing shows its likely duplicates with reasons while they are offered'
 });
 
 test('An older payload that ends late neither changes a listing nor restores it', async () => {
-  const payload = payloadOf({ price: 1000, currency: 'USD' });
+  const payload = createPayload({ price: 1000, currency: 'USD' });
   const { listing_id: id, raw_id: oldest } = await processed(payload);
   await processed({ ...payload, price: 900 });
   await archive(id);

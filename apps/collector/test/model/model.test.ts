@@ -16,7 +16,7 @@ import { Registry } from 'prom-client';
 import { descriptionPrompt } from '../../src/images/describe.ts';
 import { type Prompt, registerModelMetrics, startModelProbes } from '../../src/model.ts';
 import { extractionPrompt, listingExtraction } from '../../src/pipeline/extraction.ts';
-import { fakeBreaker } from '../support/pipeline.ts';
+import { createFakeBreaker } from '../support/pipeline.ts';
 
 const DESCRIPTION = JSON.stringify({ description: 'Grey.', room_type: 'other', quality: 'poor' });
 
@@ -102,7 +102,7 @@ test('Vision is probed only for descriptions, and the mock is not probed', async
 
 test('The gauge of the breaker is 1 while it is open or probed', async () => {
   const registry = new Registry();
-  const breaker = fakeBreaker();
+  const breaker = createFakeBreaker();
   registerModelMetrics(registry, { breaker });
   const shown = async () =>
     /^collector_model_breaker_open (\d)$/m.exec(await registry.metrics())?.[1];

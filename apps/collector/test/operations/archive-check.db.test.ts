@@ -6,9 +6,9 @@ import { createMetrics, type Metrics } from '../../src/metrics.ts';
 import { createArchiveCheck } from '../../src/operations/archive-check.ts';
 import { createSafeFetch, type SafeFetch } from '../../src/safe-fetch/fetch.ts';
 import { until } from '@oselya/testing';
-import { processThrough, startCollector } from '../support/collector.ts';
+import { processPayload, startCollector } from '../support/collector.ts';
 import { startServer } from '../support/images.ts';
-import { openDatabase, log, payloadOf } from '../support/pipeline.ts';
+import { openDatabase, log, createPayload } from '../support/pipeline.ts';
 
 const database = await openDatabase();
 const { db } = database;
@@ -26,7 +26,7 @@ async function post(body?: object) {
   return JSON.parse(text) as unknown;
 }
 
-const ingested = async (payload: object) => (await processThrough(collector, payload)).listing_id;
+const ingested = async (payload: object) => (await processPayload(collector, payload)).listing_id;
 
 const listing = async (id: number) =>
   (await collector.get(`/api/v1/listings/${id}`)).json<{ archived_at: string | null }>();
@@ -37,7 +37,7 @@ const found = async (query: string) =>
     .items.map((item) => item.listing.listing_id);
 
 test('An archived listing is hidden from searches and restored by its payload', async () => {
-  const payload = payloadOf({ title: 'Будинок із садом', url: `${site.url}/house` });
+  const payload = createPayload({ title: 'Будинок із садом', url: `${site.url}/house` });
   const id = await ingested(payload);
   const nothing = { checked: 1, archived: 0, unreachable: 0 };
   const archived = { ...nothing, archived: 1 };
@@ -119,7 +119,7 @@ async function hoursLater(id: number, hours: number): Promise<void> {
 }
 
 /** Counts the checks by outcome. */
-async function outcomesOf({ archiveChecks }: Metrics) {
+async function getOutcomes({ archiveChecks }: Metrics) {
   const { values } = await archiveChecks.get();
   return Object.fromEntries(values.map(({ labels, value }) => [labels.outcome, value]));
 }
@@ -170,7 +170,7 @@ test('A listing is archived after two checks an hour apart find it gone', async 
   assert.ok(archivedAt);
   assert.deepEqual(updatedAt, archivedAt);
   assert.deepEqual(await run(), { checked: 0, archived: 0, unreachable: 0 });
-  assert.deepEqual(await outcomesOf(metrics), { gone: 3, archived: 1 });
+  assert.deepEqual(await getOutcomes(metrics), { gone: 3, archived: 1 });
 });
 
 test('Another answer restarts the two checks, and no answer changes nothing', async () => {
@@ -298,7 +298,7 @@ test('Each HTTP status means gone, present or unknown', async () => {
     Promise.resolve(statuses[Number(url.split('/').at(-1)) - 1] ?? 0),
   );
   assert.deepEqual(await run(), { checked: 15, archived: 0, unreachable: 7 });
-  assert.deepEqual(await outcomesOf(metrics), { gone: 2, present: 6, unreachable: 7 });
+  assert.deepEqual(await getOutcomes(metrics), { gone: 2, present: 6, unreachable: 7 });
 });
 
 test('A silent address is unreachable, and a forbidden address is not requested', async () => {

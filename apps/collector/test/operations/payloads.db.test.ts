@@ -6,8 +6,8 @@ import { createMetrics } from '../../src/metrics.ts';
 import { createRawCleanup } from '../../src/operations/payloads.ts';
 import { createPayloadRetry } from '../../src/queue/retry.ts';
 import { until } from '@oselya/testing';
-import { processThrough, startCollector } from '../support/collector.ts';
-import { openDatabase, store, payloadOf } from '../support/pipeline.ts';
+import { processPayload, startCollector } from '../support/collector.ts';
+import { openDatabase, store, createPayload } from '../support/pipeline.ts';
 
 const database = await openDatabase();
 const { db } = database;
@@ -56,7 +56,7 @@ test('Payloads of a status are listed in pages, the last changed first', async (
 
 test('A listed payload has its request ID but not its content', async () => {
   const headers = { 'x-request-id': 'a-request' };
-  const payload = payloadOf({ source_slug: 'traced' });
+  const payload = createPayload({ source_slug: 'traced' });
   const sent = await collector.post('/api/v1/ingest', payload, headers);
   const path = '/api/v1/admin/raw?status=completed&source_slug=traced';
   const item = await until('the payload', async () => (await walk(path))[0]?.[0]);
@@ -96,9 +96,9 @@ async function removeOlderThan(days: number): Promise<number> {
 }
 
 test('The API removes old payloads and keeps the history of their listing', async () => {
-  const payload = payloadOf({ source_slug: 'cleaned', currency: 'USD' });
-  const first = await processThrough(collector, { ...payload, price: 50_000 });
-  const second = await processThrough(collector, { ...payload, price: 49_000 });
+  const payload = createPayload({ source_slug: 'cleaned', currency: 'USD' });
+  const first = await processPayload(collector, { ...payload, price: 50_000 });
+  const second = await processPayload(collector, { ...payload, price: 49_000 });
   assert.equal(await removeOlderThan(1), 0);
   const deleted = await removeOlderThan(0);
   assert.ok(deleted >= 2);
@@ -172,7 +172,7 @@ const retry = createPayloadRetry({ db, onRetried: () => (notified += 1) });
 
 test('A retry returns failed payloads to the queue in batches of at most 1000', async () => {
   for (const source_slug of ['doshka', 'many-failed', 'another']) {
-    await store(db, payloadOf({ source_slug }));
+    await store(db, createPayload({ source_slug }));
   }
   await sql`insert into raw_data
       (source_slug, external_id, payload, content_hash, status, attempts, error)

@@ -5,18 +5,18 @@ import type { JobContext } from '../../src/pipeline/context.ts';
 import { createStages, type PipelineDeps } from '../../src/pipeline/pipeline.ts';
 import { claimJobs } from '../../src/queue/claim.ts';
 import type { Job } from '../../src/queue/job-types.ts';
-import { createImage, openImages, serve, visionModel } from '../support/images.ts';
+import { createImage, openImages, serve, createVisionModel } from '../support/images.ts';
 import {
-  countedModel,
+  createCountingModel,
   createHarness,
   createStageRunner,
-  currentOf,
-  listingOf,
-  noImages,
-  outcomesOf,
-  payloadOf,
-  rawRecord,
-  snapshotsOf,
+  findListingPayloads,
+  findListing,
+  emptyImageService,
+  getOutcomes,
+  createPayload,
+  readRawRecord,
+  readSnapshots,
   store,
 } from '../support/pipeline.ts';
 
@@ -43,7 +43,7 @@ type Moment = 'generateObject' | 'processRemote' | 'embed';
 
 /** Creates a model and images that call a function before they answer. */
 function interrupted(onCall: (call: Moment) => Promise<void>): Partial<PipelineDeps> {
-  const model = countedModel();
+  const model = createCountingModel();
   return {
     model: {
       chatModel: model.chatModel,
@@ -60,7 +60,7 @@ function interrupted(onCall: (call: Moment) => Promise<void>): Partial<PipelineD
       },
     },
     images: {
-      ...noImages,
+      ...emptyImageService,
       async processRemote() {
         await onCall('processRemote');
         return [];
@@ -72,7 +72,7 @@ function interrupted(onCall: (call: Moment) => Promise<void>): Partial<PipelineD
 test('A lost claim writes nothing more', async () => {
   for (const loss of losses) {
     for (const moment of ['generateObject', 'processRemote', 'embed'] as const) {
-      const rawId = await store(db, payloadOf());
+      const rawId = await store(db, createPayload());
       let before: Awaited<ReturnType<typeof readRows>> | undefined;
       const onCall = async (call: Moment) => {
         if (call !== moment) return;
@@ -89,21 +89,21 @@ test('A lost claim writes nothing more', async () => {
 
 test('An older payload never overwrites a newer one', async () => {
   const harness = createHarness(db);
-  const payload = payloadOf({ price: 1000 });
+  const payload = createPayload({ price: 1000 });
   const older = await store(db, payload);
   await db.updateTable('raw_data').set({ status: 'failed' }).where('id', '=', older).execute();
   await harness.process({ ...payload, price: 900 });
   await db.updateTable('raw_data').set({ status: 'pending' }).where('id', '=', older).execute();
   await harness.runNext();
-  const raw = await rawRecord(db, older);
+  const raw = await readRawRecord(db, older);
   assert.equal(raw.status, 'completed');
-  assert.deepEqual(outcomesOf(raw), { load: 'superseded' });
-  assert.equal((await listingOf(db, payload))?.price, 900);
+  assert.deepEqual(getOutcomes(raw), { load: 'superseded' });
+  assert.equal((await findListing(db, payload))?.price, 900);
 });
 
 for (const moment of ['processRemote', 'embed'] as const) {
   test(`A newer payload that completes during ${moment} keeps its listing`, async () => {
-    const payload = payloadOf({ title: 'Стара', price: 1000, currency: 'USD', area_total: 50 });
+    const payload = createPayload({ title: 'Стара', price: 1000, currency: 'USD', area_total: 50 });
     const older = await store(db, payload);
     let before: Awaited<ReturnType<typeof readRows>> | undefined;
     const onCall = async (call: Moment) => {
@@ -117,7 +117,7 @@ for (const moment of ['processRemote', 'embed'] as const) {
         .set({ status: 'processing' })
         .where('id', '=', older)
         .execute();
-      assert.equal((await currentOf(db, payload))?.raw_id, newer);
+      assert.equal((await findListingPayloads(db, payload))?.raw_id, newer);
       before = await readRows();
     };
     const outcome = await createHarness(db, interrupted(onCall)).runNext();
@@ -126,12 +126,12 @@ for (const moment of ['processRemote', 'embed'] as const) {
     assert.ok(before);
     assert.deepEqual({ ...now, raws: [] }, { ...before, raws: [] });
     const ending = moment === 'embed' ? 'embed' : 'enrich';
-    assert.equal(outcomesOf(await rawRecord(db, older))[ending], 'superseded');
+    assert.equal(getOutcomes(await readRawRecord(db, older))[ending], 'superseded');
   });
 }
 
 test('A payload that a newer one overtakes before its snapshot adds no snapshot', async () => {
-  const payload = payloadOf({ price: 1000, currency: 'USD' });
+  const payload = createPayload({ price: 1000, currency: 'USD' });
   const first = await createHarness(db).process(payload);
   const older = await store(db, { ...payload, price: 950 });
   const [job] = await claimJobs(db, { worker: 'test', leaseMs: 60_000, count: 1 });
@@ -148,7 +148,7 @@ test('A payload that a newer one overtakes before its snapshot adds no snapshot'
   await setStatus('processing');
   assert.equal((await run(context, 'snapshot')).outcome, 'superseded');
   assert.deepEqual(
-    (await snapshotsOf(db, first.listing_id)).map(({ raw_id, changes }) => [raw_id, changes]),
+    (await readSnapshots(db, first.listing_id)).map(({ raw_id, changes }) => [raw_id, changes]),
     [
       [first.id, {}],
       [newer.id, { price: { from: 1000, to: 900 } }],
@@ -157,7 +157,7 @@ test('A payload that a newer one overtakes before its snapshot adds no snapshot'
   );
 });
 
-const { model: visionOnly, shown } = visionModel();
+const { model: visionOnly, shown } = createVisionModel();
 const { images } = open({ model: visionOnly });
 const harness = createHarness(db, { images });
 const stages = createStages(10_000).map(({ name }) => name);
@@ -180,7 +180,7 @@ async function runStages(job: Job, last: string) {
 
 /** Reads a listing with its history and images, without IDs and times. */
 async function readListing(externalId: string) {
-  const listing = await listingOf(db, payloadOf({ external_id: externalId }));
+  const listing = await findListing(db, createPayload({ external_id: externalId }));
   assert.ok(listing);
   const snapshots = await db
     .selectFrom('listing_snapshots')
@@ -228,10 +228,10 @@ const newer = { ...older, price: 59_000 };
 
 /** Processes a first payload, and claims a second one. */
 async function secondPayload(externalId: string): Promise<Job> {
-  await harness.process(payloadOf({ ...older, external_id: externalId }));
+  await harness.process(createPayload({ ...older, external_id: externalId }));
   const image_urls = [`${host}/kitchen.png`];
   before = { fetched, described: shown.length };
-  await store(db, payloadOf({ ...newer, external_id: externalId, image_urls }));
+  await store(db, createPayload({ ...newer, external_id: externalId, image_urls }));
   return claimNext();
 }
 
@@ -248,7 +248,7 @@ test('A job that is lost after any stage runs again from the start with the same
       .where('id', '=', job.rawId)
       .execute();
     assert.equal(await harness.runNext(), 'completed');
-    assert.equal((await rawRecord(db, job.rawId)).attempt, 2);
+    assert.equal((await readRawRecord(db, job.rawId)).attempt, 2);
     assert.deepEqual(await readListing(`lost-${name}`), control, name);
   }
 });

@@ -10,15 +10,15 @@ import { requeuePayload } from '../../src/queue/retry.ts';
 import type { StageRecord } from '../../src/tables.ts';
 import { startCollector } from '../support/collector.ts';
 import {
-  countedModel,
+  createCountingModel,
   createHarness,
-  currentOf,
-  listingOf,
-  noImages,
+  findListingPayloads,
+  findListing,
+  emptyImageService,
   openDatabase,
-  outcomesOf,
-  payloadOf,
-  rawRecord,
+  getOutcomes,
+  createPayload,
+  readRawRecord,
   store,
 } from '../support/pipeline.ts';
 
@@ -28,7 +28,7 @@ const collector = await startCollector(database, { COLLECTOR_WORKER: 'false' });
 
 /** Creates a model whose call fails. */
 function failingModel(call: 'generateObject' | 'embed', error: unknown) {
-  return { ...countedModel(), [call]: () => Promise.reject(error) };
+  return { ...createCountingModel(), [call]: () => Promise.reject(error) };
 }
 
 const outage = { since: new Date() };
@@ -49,16 +49,16 @@ test('An outage of the model postpones a job that can wait, and other errors fai
     const error = new ModelError(code, `It was ${code}.`);
     if (error.retryable && code !== 'MODEL_BREAKER_OPEN') error.outage = outage;
     const model = failingModel('generateObject', error);
-    const id = await store(db, payloadOf());
+    const id = await store(db, createPayload());
     assert.equal(await createHarness(db, { model }).runNext(options), outcome, code);
-    const raw = await rawRecord(db, id);
+    const raw = await readRawRecord(db, id);
     assert.deepEqual(raw.error, {
       code: outcome === 'postponed' ? 'model_unavailable' : 'model_failed',
       message: `It was ${code}.`,
       stage: 'validate',
     });
     if (outcome === 'postponed') assert.deepEqual([raw.status, raw.attempts], ['pending', 0]);
-    else assert.deepEqual(outcomesOf(raw), { load: 'done', validate: 'failed' });
+    else assert.deepEqual(getOutcomes(raw), { load: 'done', validate: 'failed' });
     await db.deleteFrom('raw_data').where('id', '=', id).execute();
   }
 });
@@ -71,20 +71,20 @@ function imagesWithoutStore() {
     if (!state.isAway) return Promise.resolve([]);
     return Promise.reject(new StoreOutageError({}, new Error('ECONNREFUSED')));
   };
-  return { state, images: { ...noImages, processRemote } };
+  return { state, images: { ...emptyImageService, processRemote } };
 }
 
 test('An outage of the image store costs a job no attempt and no second extraction', async () => {
   const { state, images } = imagesWithoutStore();
-  const model = countedModel();
+  const model = createCountingModel();
   const harness = createHarness(db, { model, images });
-  const raw = await harness.process(payloadOf());
+  const raw = await harness.process(createPayload());
   assert.deepEqual([raw.status, raw.attempts], ['pending', 0]);
   assert.deepEqual([raw.error?.code, raw.error?.stage], ['image_store_unavailable', 'images']);
   assert.equal(state.tries, 1, 'the store has its own attempts');
   state.isAway = false;
   assert.equal(await harness.runNext(), 'completed');
-  const completed = await rawRecord(db, raw.id);
+  const completed = await readRawRecord(db, raw.id);
   assert.deepEqual([completed.attempts, completed.error], [1, null]);
   assert.equal(model.calls.chat, 1);
 });
@@ -92,43 +92,43 @@ test('An outage of the image store costs a job no attempt and no second extracti
 test('A job on which the image store fails in five outages is failed', async () => {
   const { state, images } = imagesWithoutStore();
   const harness = createHarness(db, { images });
-  const { id } = await harness.process(payloadOf());
+  const { id } = await harness.process(createPayload());
   for (let nth = 2; nth < 5; nth += 1) {
     assert.equal(await harness.runNext(), 'postponed');
   }
   assert.equal(await harness.runNext(), 'failed');
-  const { error } = await rawRecord(db, id);
+  const { error } = await readRawRecord(db, id);
   assert.deepEqual([error?.code, error?.stage], ['image_store_unavailable', 'images']);
   assert.equal(state.tries, 5);
   // A request does not wait.
-  const inline = await store(db, payloadOf());
+  const inline = await store(db, createPayload());
   assert.equal(await harness.runNext({ canWait: false }), 'failed');
-  assert.equal((await rawRecord(db, inline)).error?.code, 'image_store_unavailable');
+  assert.equal((await readRawRecord(db, inline)).error?.code, 'image_store_unavailable');
 });
 
 test('An invalid embedding fails the job and is not stored, and the next payload adds it', async () => {
   const error = new ModelError('MODEL_INVALID_OUTPUT', 'An embedding of zeros only.');
-  const payload = payloadOf();
+  const payload = createPayload();
   const raw = await createHarness(db, { model: failingModel('embed', error) }).process(payload);
   assert.equal(raw.status, 'failed');
   assert.equal(raw.error?.stage, 'embed');
   assert.ok(raw.listing_id, 'the listing is there');
-  assert.equal((await listingOf(db, payload))?.embedding, null);
-  const current = await currentOf(db, payload);
+  assert.equal((await findListing(db, payload))?.embedding, null);
+  const current = await findListingPayloads(db, payload);
   assert.equal(current?.completed_hash, null, 'the same payload will not pass as unchanged');
 
   const again = await createHarness(db).process(payload);
   assert.equal(again.status, 'completed');
-  assert.ok((await listingOf(db, payload))?.embedding);
+  assert.ok((await findListing(db, payload))?.embedding);
 });
 
 test('Reasons are storable, and unexpected errors have no message', async () => {
   const model = failingModel('generateObject', new ModelError('MODEL_REJECTED', 'a\0b\uD800'));
-  const rejected = await createHarness(db, { model }).process(payloadOf());
+  const rejected = await createHarness(db, { model }).process(createPayload());
   assert.deepEqual([rejected.status, rejected.error?.message], ['failed', 'ab\uFFFD']);
   const processRemote = () => Promise.reject(new Error('secret inside'));
-  const images = { ...noImages, processRemote };
-  const failed = await createHarness(db, { images }).process(payloadOf());
+  const images = { ...emptyImageService, processRemote };
+  const failed = await createHarness(db, { images }).process(createPayload());
   assert.deepEqual([failed.status, failed.error?.code], ['failed', 'internal_error']);
   assert.ok(!failed.error?.message.includes('secret'));
 });
@@ -137,7 +137,7 @@ const away = new ModelError('MODEL_BREAKER_OPEN', 'The server is being left alon
 
 /** Creates a model whose embeddings fail until the error is removed. */
 function modelWithoutEmbeddings() {
-  const model = countedModel();
+  const model = createCountingModel();
   const state = { error: away as ModelError | undefined };
   const embed: typeof model.embed = (texts, options) =>
     state.error === undefined ? model.embed(texts, options) : Promise.reject(state.error);
@@ -151,7 +151,7 @@ const findReadings = (rawId: number) =>
 async function postponed() {
   const { model, state } = modelWithoutEmbeddings();
   const harness = createHarness(db, { model });
-  const payload = payloadOf();
+  const payload = createPayload();
   const raw = await harness.process(payload);
   assert.deepEqual([raw.status, raw.attempts, model.calls.chat], ['pending', 0, 1]);
   return { ...harness, model, state, payload, rawId: raw.id };
@@ -167,15 +167,15 @@ test('A postponed payload is not extracted again', async () => {
     ]),
     [[model.chatModel, extractionPrompt.version, 0]],
   );
-  const { model_usage: before } = await rawRecord(db, rawId);
+  const { model_usage: before } = await readRawRecord(db, rawId);
   assert.equal(await runNext(), 'postponed');
-  assert.deepEqual((await rawRecord(db, rawId)).model_usage, before, 'nothing was asked');
+  assert.deepEqual((await readRawRecord(db, rawId)).model_usage, before, 'nothing was asked');
   state.error = undefined;
   assert.equal(await runNext(), 'completed');
   assert.deepEqual(model.calls, { chat: 1, embed: 1 });
-  const raw = await rawRecord(db, rawId);
+  const raw = await readRawRecord(db, rawId);
   assert.equal(raw.model_usage?.calls, 2);
-  const outcomes = outcomesOf(raw);
+  const outcomes = getOutcomes(raw);
   assert.deepEqual([outcomes['validate'], outcomes['upsert']], ['skipped', 'done']);
   assert.deepEqual(await findReadings(rawId), []);
 });
@@ -203,15 +203,15 @@ test('A job of a request without uploads is postponed and keeps its extraction',
   const isFull = Object.assign(new Error('no space left on device'), { code: 'ENOSPC' });
   let isRoom = false;
   const images = {
-    ...noImages,
+    ...emptyImageService,
     processRemote: () => (isRoom ? Promise.resolve([]) : Promise.reject(isFull)),
   };
-  const model = countedModel();
+  const model = createCountingModel();
   const { runNext } = createHarness(db, { model, images });
-  const rawId = await store(db, payloadOf());
+  const rawId = await store(db, createPayload());
   await db.updateTable('raw_data').set({ inline: true }).where('id', '=', rawId).execute();
   assert.equal(await runNext({ canWait: false }), 'postponed');
-  const { status, attempts, inline } = await rawRecord(db, rawId);
+  const { status, attempts, inline } = await readRawRecord(db, rawId);
   assert.deepEqual([status, attempts, inline], ['pending', 0, false]);
   isRoom = true;
   assert.equal(await runNext(), 'completed');
@@ -229,12 +229,12 @@ const outcomesIn = (stages: readonly StageRecord[]) =>
   stages.map(({ stage, outcome }) => [stage, outcome]);
 
 const noEmbedding = {
-  ...countedModel(),
+  ...createCountingModel(),
   embed: () => Promise.reject(new ModelError('MODEL_REJECTED', 'too long', { status: 400 })),
 };
 
 test('A retry shows the last outcome of each stage until it runs again', async () => {
-  const { id, status } = await createHarness(db, { model: noEmbedding }).process(payloadOf());
+  const { id, status } = await createHarness(db, { model: noEmbedding }).process(createPayload());
   assert.equal(status, 'failed');
   const failed = await stagesOf(id);
   assert.equal(failed.length, 8);

@@ -1,8 +1,13 @@
 import assert from 'node:assert/strict';
 import { beforeEach, test } from 'node:test';
 import type { Payload } from '../../src/ingest/payload.ts';
-import { openImages, visionModel, createImage, serve } from '../support/images.ts';
-import { type rawRecord, payloadOf, countedModel, createHarness } from '../support/pipeline.ts';
+import { openImages, createVisionModel, createImage, serve } from '../support/images.ts';
+import {
+  type readRawRecord,
+  createPayload,
+  createCountingModel,
+  createHarness,
+} from '../support/pipeline.ts';
 
 const { db, open, rowsOf } = await openImages();
 
@@ -32,17 +37,17 @@ const IMAGES_ONLY = [
   ['embed', 'skipped'],
 ];
 
-type Raw = Awaited<ReturnType<typeof rawRecord>>;
-const outcomesOf = ({ stages }: Raw) => stages.map(({ stage, outcome }) => [stage, outcome]);
+type Raw = Awaited<ReturnType<typeof readRawRecord>>;
+const getOutcomes = ({ stages }: Raw) => stages.map(({ stage, outcome }) => [stage, outcome]);
 
 /** Processes a listing with images of these paths. */
 async function begin(
   paths: readonly string[],
-  { vision = visionModel() }: { vision?: ReturnType<typeof visionModel> } = {},
+  { vision = createVisionModel() }: { vision?: ReturnType<typeof createVisionModel> } = {},
 ) {
-  const model = countedModel();
+  const model = createCountingModel();
   const harness = createHarness(db, { model, images: open({ model: vision.model }).images });
-  const payload: Payload = payloadOf({ image_urls: paths.map((path) => host + path) });
+  const payload: Payload = createPayload({ image_urls: paths.map((path) => host + path) });
   const raw = await harness.process(payload);
   assert.deepEqual([raw.status, model.calls], ['completed', { chat: 1, embed: 1 }]);
   const listingId = raw.listing_id ?? 0;
@@ -81,12 +86,12 @@ test('An image of a temporarily failed host is fetched by a later unchanged payl
   asked = [];
 
   // A dead host must not cost each payload its timeouts.
-  assert.deepEqual(outcomesOf(await listing.process(listing.payload)), UNCHANGED);
+  assert.deepEqual(getOutcomes(await listing.process(listing.payload)), UNCHANGED);
   assert.deepEqual(asked, []);
 
   await listing.nextDay();
   const again = await listing.process(listing.payload);
-  assert.deepEqual([again.status, outcomesOf(again)], ['completed', IMAGES_ONLY]);
+  assert.deepEqual([again.status, getOutcomes(again)], ['completed', IMAGES_ONLY]);
   assert.equal(again.listing_id, listing.listingId);
   assert.deepEqual(asked, ['/b.png'], 'stored and missing images are left alone');
   const rows = await rowsOf(listing.listingId);
@@ -105,7 +110,7 @@ test('An image of a temporarily failed host is fetched by a later unchanged payl
   assert.ok(before['provenance']);
 
   await listing.nextDay();
-  assert.deepEqual(outcomesOf(await listing.process(listing.payload)), UNCHANGED);
+  assert.deepEqual(getOutcomes(await listing.process(listing.payload)), UNCHANGED);
   assert.deepEqual(asked, ['/b.png']);
 });
 
@@ -114,10 +119,10 @@ test('A dead host is requested by one unchanged payload a day and by each change
   const listing = await begin(['/dead.png']);
   await listing.nextDay();
   asked = [];
-  assert.deepEqual(outcomesOf(await listing.process(listing.payload)), IMAGES_ONLY);
+  assert.deepEqual(getOutcomes(await listing.process(listing.payload)), IMAGES_ONLY);
   assert.deepEqual(asked, Array(3).fill('/dead.png'), 'with the attempts of any download');
   for (let n = 0; n < 3; n += 1) {
-    assert.deepEqual(outcomesOf(await listing.process(listing.payload)), UNCHANGED);
+    assert.deepEqual(getOutcomes(await listing.process(listing.payload)), UNCHANGED);
   }
   assert.equal(asked.length, 3);
   const changed = await listing.process({ ...listing.payload, price: 61_000 });

@@ -19,16 +19,16 @@ import { startWorker } from '../../src/queue/worker.ts';
 import { createSearchService } from '../../src/search/service.ts';
 import type { Tables } from '../../src/tables.ts';
 import {
-  countedModel,
+  createCountingModel,
   createHarness,
   DIMENSIONS,
-  fakeBreaker,
+  createFakeBreaker,
   log,
-  makeDue,
-  noImages,
+  makeJobsDue,
+  emptyImageService,
   openDatabase,
-  payloadOf,
-  rawRecord,
+  createPayload,
+  readRawRecord,
   startModelServer,
   store,
 } from '../support/pipeline.ts';
@@ -46,18 +46,18 @@ const event = {
 
 test('The record of a payload has the cost of all its attempts, images included', async () => {
   const images = {
-    ...noImages,
+    ...emptyImageService,
     processRemote: ({ observe }: { observe?: (one: typeof event) => void }) => {
       observe?.(event);
       return Promise.resolve([]);
     },
   };
-  const model = countedModel();
+  const model = createCountingModel();
   const embed: typeof model.embed = (_texts, options) => {
     options?.observe?.({ ...event, inputTokens: null, outputTokens: null });
     return Promise.reject(new ModelError('MODEL_REJECTED', 'too long'));
   };
-  const payload = payloadOf();
+  const payload = createPayload();
   const failed = await createHarness(db, { model: { ...model, embed }, images }).process(payload);
   const { calls, input_tokens: input = 0, output_tokens: output = 0 } = failed.model_usage ?? {};
   assert.deepEqual([failed.status, calls], ['failed', 3]);
@@ -65,7 +65,7 @@ test('The record of a payload has the cost of all its attempts, images included'
   assert.ok(await requeuePayload(db, failed.id));
   const harness = createHarness(db);
   await harness.runNext();
-  const { model_usage: usage } = await rawRecord(db, failed.id);
+  const { model_usage: usage } = await readRawRecord(db, failed.id);
   assert.equal(usage?.calls, 5);
   assert.ok(usage.output_tokens > output);
   const unchanged = await harness.process(payload);
@@ -81,17 +81,25 @@ const askAndWait: ProcessJob = (_job, { cost, signal }) => {
 };
 
 test('The job of a lost worker has its cost at the last renewal of the lease', async () => {
-  const id = await store(db, payloadOf());
+  const id = await store(db, createPayload());
   const metrics = createMetrics(new Registry());
   const process = askAndWait;
-  const usual = { db, process, metrics, log, leaseMs: 3000, breaker: fakeBreaker(), slots: 1 };
+  const usual = {
+    db,
+    process,
+    metrics,
+    log,
+    leaseMs: 3000,
+    breaker: createFakeBreaker(),
+    slots: 1,
+  };
   for (const attempt of [1, 2]) {
     const worker = startWorker({ ...usual, maxAttempts: 2 });
     await until('the lease to be renewed', async () => {
-      const { attempt_usage: usage, attempts } = await rawRecord(db, id);
+      const { attempt_usage: usage, attempts } = await readRawRecord(db, id);
       return attempts === attempt && usage?.calls === 1;
     });
-    const { model_usage: before } = await rawRecord(db, id);
+    const { model_usage: before } = await readRawRecord(db, id);
     assert.equal(before?.calls ?? 0, attempt - 1, 'nothing is counted twice while it goes on');
     // The lease of a killed worker expires.
     await db
@@ -101,7 +109,7 @@ test('The job of a lost worker has its cost at the last renewal of the lease', a
       .execute();
     await worker.stop({ timeoutMs: 0 });
     await rescueJobs(db, 2);
-    const lost = await rawRecord(db, id);
+    const lost = await readRawRecord(db, id);
     assert.deepEqual(
       [lost.status, lost.model_usage?.calls, lost.attempt_usage],
       [attempt === 2 ? 'failed' : 'pending', attempt, null],
@@ -127,7 +135,7 @@ const { signal } = new AbortController();
 function heldModel(held: 'generateObject' | 'embed') {
   const asked = Promise.withResolvers<void>();
   const answer = Promise.withResolvers<void>();
-  const mock = countedModel();
+  const mock = createCountingModel();
   const wait = (): Promise<void> => {
     asked.resolve();
     return answer.promise;
@@ -148,7 +156,7 @@ function heldModel(held: 'generateObject' | 'embed') {
   return { model, asked: asked.promise, answer: answer.resolve };
 }
 
-type Model = ReturnType<typeof countedModel>;
+type Model = ReturnType<typeof createCountingModel>;
 
 /** Uses of the model. */
 const uses: [
@@ -180,12 +188,12 @@ const uses: [
 ];
 
 async function work(model: Model): Promise<void> {
-  await store(narrow, payloadOf());
+  await store(narrow, createPayload());
   assert.equal(await createHarness(narrow, { model }).runNext(), 'completed');
 }
 
 test('Each use of the model holds no connection while the model answers', async () => {
-  await createHarness(narrow).process(payloadOf());
+  await createHarness(narrow).process(createPayload());
   for (const [name, held, use] of uses) {
     const { model, asked, answer } = heldModel(held);
     const using = use(model);
@@ -250,7 +258,7 @@ async function send(requestId: string, source: string): Promise<number> {
   const response = await fetch(`${running.url}/api/v1/ingest`, {
     method: 'POST',
     headers: { 'content-type': 'application/json', 'x-request-id': requestId },
-    body: JSON.stringify(payloadOf({ source_slug: source })),
+    body: JSON.stringify(createPayload({ source_slug: source })),
   });
   assert.equal(response.status, 202);
   return ((await response.json()) as { raw_id: number }).raw_id;
@@ -271,7 +279,7 @@ test('Every log line of a job names its payload and request', async () => {
   server.state.up = true;
   const second = await send('request-two', 'two');
   await ended(second);
-  await makeDue(logged.db);
+  await makeJobsDue(logged.db);
   const completed = await until('the next attempt', () =>
     lines.find(({ msg, raw_id: id, attempt }) => msg === 'job' && id === first && attempt === 2),
   );
@@ -292,7 +300,7 @@ test('Every log line of a job names its payload and request', async () => {
     if (msg === failing[0]) assert.match(String(reason), /answered 503 to POST .*: overloaded\.$/);
   }
   assert.equal(ofJobs.length, linesOf(first).length + linesOf(second).length);
-  assert.equal((await rawRecord(logged.db, first)).request_id, 'request-one');
+  assert.equal((await readRawRecord(logged.db, first)).request_id, 'request-one');
 });
 
 test('A job that loses the database is dropped, and runs again under its request', async () => {

@@ -7,16 +7,16 @@ import type { Provenance } from '../../src/listing/provenance.ts';
 import { extractionPrompt } from '../../src/pipeline/extraction.ts';
 import { buildSearchText } from '../../src/pipeline/listing-state.ts';
 import {
-  countedModel,
+  createCountingModel,
   createHarness,
-  currentOf,
-  listingOf,
-  noImages,
+  findListingPayloads,
+  findListing,
+  emptyImageService,
   openDatabase,
-  outcomesOf,
-  payloadOf,
-  rawRecord,
-  snapshotsOf,
+  getOutcomes,
+  createPayload,
+  readRawRecord,
+  readSnapshots,
   store,
 } from '../support/pipeline.ts';
 
@@ -32,8 +32,8 @@ async function enrichmentsOf(listingId: number | null) {
 }
 
 test('A payload becomes a listing with facts, search text, embedding, snapshot and provenance', async () => {
-  const model = countedModel();
-  const payload = payloadOf({
+  const model = createCountingModel();
+  const payload = createPayload({
     city: 'Львів',
     price: 61_500,
     currency: 'USD',
@@ -44,7 +44,7 @@ test('A payload becomes a listing with facts, search text, embedding, snapshot a
   assert.equal(raw.status, 'completed', JSON.stringify(raw.error));
   assert.equal(raw.error, null);
   assert.equal(raw.claimed_by, null);
-  assert.deepEqual(outcomesOf(raw), {
+  assert.deepEqual(getOutcomes(raw), {
     load: 'done',
     validate: 'done',
     normalize: 'done',
@@ -60,7 +60,7 @@ test('A payload becomes a listing with facts, search text, embedding, snapshot a
   }
   assert.deepEqual(model.calls, { chat: 1, embed: 1 });
 
-  const listing = await listingOf(db, payload);
+  const listing = await findListing(db, payload);
   assert.ok(listing);
   assert.equal(raw.listing_id, listing.id);
   assert.equal(listing.price, 61_500, "the source's own price wins over that of the text");
@@ -72,14 +72,14 @@ test('A payload becomes a listing with facts, search text, embedding, snapshot a
   assert.deepEqual(listing.attributes, { heating: 'gas' });
   assert.equal(listing.published_at?.toISOString(), '2025-02-28T10:30:00.000Z');
   assert.ok(listing.embedding);
-  assert.deepEqual(await currentOf(db, payload), {
+  assert.deepEqual(await findListingPayloads(db, payload), {
     source_slug: payload.source_slug,
     external_id: payload.external_id,
     raw_id: raw.id,
     completed_hash: raw.content_hash,
   });
 
-  const snapshots = await snapshotsOf(db, listing.id);
+  const snapshots = await readSnapshots(db, listing.id);
   assert.equal(snapshots.length, 1);
   assert.deepEqual(snapshots[0]?.changes, {});
   assert.equal(snapshots[0]?.model, 'mock');
@@ -97,13 +97,13 @@ test('A payload becomes a listing with facts, search text, embedding, snapshot a
 });
 
 test('An HTML payload is read, stored and found as text, and kept unchanged', async () => {
-  const model = countedModel();
+  const model = createCountingModel();
   const asked: unknown[] = [];
   const generateObject: typeof model.generateObject = (request) => {
     asked.push(request.data);
     return model.generateObject(request);
   };
-  const payload = payloadOf({
+  const payload = createPayload({
     title: 'Квартира &laquo;Люкс&raquo;',
     description:
       '<p>Продам двокімнатну квартиру у&nbsp;Львові</p><ul><li>Ціна 49&nbsp;900&nbsp;$</li><li>54&nbsp;м&sup2;</li></ul>',
@@ -114,7 +114,7 @@ test('An HTML payload is read, stored and found as text, and kept unchanged', as
   const title = 'Квартира «Люкс»';
   const description = 'Продам двокімнатну квартиру у Львові\nЦіна 49 900 $\n54 м²';
   assert.deepEqual(asked, [{ ...payload, title, description }]);
-  const listing = await listingOf(db, payload);
+  const listing = await findListing(db, payload);
   assert.deepEqual(
     [listing?.title, listing?.description, listing?.price, listing?.currency, listing?.area_total],
     [title, description, 49_900, 'USD', 54],
@@ -124,15 +124,15 @@ test('An HTML payload is read, stored and found as text, and kept unchanged', as
   const { fields } = (await enrichmentsOf(raw.listing_id))['provenance'] as Provenance;
   const decoded = { origin: 'rule', rule: 'plain_text', of: 'payload' };
   assert.deepEqual([fields['title'], fields['description']], [decoded, decoded]);
-  assert.deepEqual(outcomesOf(await harness.process(payload)), { load: 'unchanged' });
+  assert.deepEqual(getOutcomes(await harness.process(payload)), { load: 'unchanged' });
   // Other markup of the same text is no change.
   const plain = await harness.process({ ...payload, title, description });
-  assert.equal(outcomesOf(plain)['validate'], 'done');
-  assert.equal((await snapshotsOf(db, raw.listing_id)).length, 1);
+  assert.equal(getOutcomes(plain)['validate'], 'done');
+  assert.equal((await readSnapshots(db, raw.listing_id)).length, 1);
 });
 
 test('A payload that is no listing is invalid, with the reason', async () => {
-  const payload = payloadOf({
+  const payload = createPayload({
     title: 'Ремонт телефонів',
     description: 'Ремонтуємо телефони та ноутбуки, швидко і недорого. Виїзд майстра.',
   });
@@ -140,10 +140,10 @@ test('A payload that is no listing is invalid, with the reason', async () => {
   assert.equal(raw.status, 'invalid');
   assert.equal(raw.error?.code, 'not_a_listing');
   assert.ok(raw.error?.message);
-  assert.deepEqual(outcomesOf(raw), { load: 'done', validate: 'invalid' });
-  assert.equal(await listingOf(db, payload), undefined);
+  assert.deepEqual(getOutcomes(raw), { load: 'done', validate: 'invalid' });
+  assert.equal(await findListing(db, payload), undefined);
   // The payload is read again when it is sent again.
-  const model = countedModel();
+  const model = createCountingModel();
   assert.equal((await createHarness(db, { model }).process(payload)).status, 'invalid');
   assert.deepEqual(model.calls, { chat: 1, embed: 0 });
   const improved: typeof model.generateObject = async (request) => {
@@ -155,47 +155,47 @@ test('A payload that is no listing is invalid, with the reason', async () => {
     model: { ...model, generateObject: improved },
   }).process(payload);
   assert.equal(third.status, 'completed');
-  assert.equal((await listingOf(db, payload))?.id, third.listing_id);
+  assert.equal((await findListing(db, payload))?.id, third.listing_id);
 });
 
 test('A fact that a payload lacks now is removed', async () => {
   const harness = createHarness(db);
-  const payload = payloadOf({ title: 'Квартира', description: 'Продам квартиру у Львові.' });
+  const payload = createPayload({ title: 'Квартира', description: 'Продам квартиру у Львові.' });
   const priced = { ...payload, price: 50_000, currency: 'USD', area_total: 50 };
   const { listing_id: id } = await harness.process(priced);
   await harness.process(payload);
-  const { price, currency, area_total } = (await listingOf(db, payload)) ?? {};
+  const { price, currency, area_total } = (await findListing(db, payload)) ?? {};
   assert.deepEqual([price, currency, area_total], [null, null, null]);
   const { fields } = (await enrichmentsOf(id))['provenance'] as Provenance;
   assert.deepEqual([fields['price'], fields['price_per_m2']], [undefined, undefined]);
 });
 
 test('A changed price is in the snapshot, and an equal text is not embedded again', async () => {
-  const model = countedModel();
+  const model = createCountingModel();
   const harness = createHarness(db, { model });
-  const payload = payloadOf({ price: 62_000, currency: 'USD', city: 'Львів' });
+  const payload = createPayload({ price: 62_000, currency: 'USD', city: 'Львів' });
   const first = await harness.process(payload);
   // The mock's summary contains the price, and the summary is embedded.
-  const summary = (await listingOf(db, payload))?.summary;
+  const summary = (await findListing(db, payload))?.summary;
   const second = await harness.process({ ...payload, price: 59_000 });
   const third = await harness.process({ ...payload, price: 59_000, contact_name: 'Оксана' });
   assert.equal(second.listing_id, first.listing_id);
-  const snapshots = await snapshotsOf(db, first.listing_id);
+  const snapshots = await readSnapshots(db, first.listing_id);
   assert.deepEqual(
     snapshots.map((one) => one.changes['price']),
     [undefined, { from: 62_000, to: 59_000 }, undefined],
   );
   assert.deepEqual(snapshots[2]?.changes, { contact_name: { from: null, to: 'Оксана' } });
-  assert.equal((await listingOf(db, payload))?.price, 59_000);
-  assert.notEqual((await listingOf(db, payload))?.summary, summary);
-  assert.equal(outcomesOf(second)['embed'], 'done');
-  assert.equal(outcomesOf(third)['embed'], 'skipped');
+  assert.equal((await findListing(db, payload))?.price, 59_000);
+  assert.notEqual((await findListing(db, payload))?.summary, summary);
+  assert.equal(getOutcomes(second)['embed'], 'done');
+  assert.equal(getOutcomes(third)['embed'], 'skipped');
   assert.deepEqual(model.calls, { chat: 3, embed: 2 });
 });
 
 test('Each field that a payload changes is in its snapshot', async () => {
   const harness = createHarness(db);
-  const payload = payloadOf({
+  const payload = createPayload({
     attributes: { heating: 'gas', lift: true },
     published_at: '2025-03-01T10:00:00Z',
     image_urls: ['https://doshka.example/1.jpg', 'https://doshka.example/2.jpg'],
@@ -208,7 +208,7 @@ test('Each field that a payload changes is in its snapshot', async () => {
     published_at: '2025-03-02T10:00:00+02:00',
     image_urls: ['https://doshka.example/2.jpg'],
   });
-  const changes = (await snapshotsOf(db, id))[1]?.changes ?? {};
+  const changes = (await readSnapshots(db, id))[1]?.changes ?? {};
   assert.deepEqual(Object.keys(changes).toSorted(), [
     'attributes',
     'description',
@@ -231,7 +231,7 @@ test('Each field that a payload changes is in its snapshot', async () => {
 });
 
 test('A change of wording by the model makes no snapshot, and is in the next one', async () => {
-  const mock = countedModel();
+  const mock = createCountingModel();
   let calls = 0;
   const generateObject: ModelClient['generateObject'] = async (request) => {
     calls += 1;
@@ -241,15 +241,15 @@ test('A change of wording by the model makes no snapshot, and is in the next one
     return answer;
   };
   const harness = createHarness(db, { model: { ...mock, generateObject } });
-  const { title: _title, ...payload } = payloadOf({ price: 62_000, currency: 'USD' });
+  const { title: _title, ...payload } = createPayload({ price: 62_000, currency: 'USD' });
   const { listing_id: id } = await harness.process(payload);
   // The texts of the source are equal.
   const second = await harness.process({ ...payload, price: 62_000.001 });
-  assert.equal(outcomesOf(second)['snapshot'], 'skipped');
-  assert.equal((await listingOf(db, payload))?.title, 'Flat 2');
+  assert.equal(getOutcomes(second)['snapshot'], 'skipped');
+  assert.equal((await findListing(db, payload))?.title, 'Flat 2');
   await harness.process({ ...payload, price: 60_000 });
   assert.deepEqual(
-    (await snapshotsOf(db, id)).map(({ changes }) => changes),
+    (await readSnapshots(db, id)).map(({ changes }) => changes),
     [
       {},
       {
@@ -261,7 +261,7 @@ test('A change of wording by the model makes no snapshot, and is in the next one
   );
   await harness.process({ ...payload, price: 60_000, title: 'The source names it' });
   const named = 'The source names it';
-  const titles = async () => (await snapshotsOf(db, id)).map(({ changes }) => changes['title']);
+  const titles = async () => (await readSnapshots(db, id)).map(({ changes }) => changes['title']);
   assert.deepEqual((await titles())[2], { from: 'Flat 3', to: named });
   // The loss of the source's title is a change; another wording is not.
   await harness.process({ ...payload, price: 60_000 });
@@ -271,9 +271,9 @@ test('A change of wording by the model makes no snapshot, and is in the next one
 });
 
 test('An unchanged payload calls no model, and restores an archived listing', async () => {
-  const model = countedModel();
+  const model = createCountingModel();
   const harness = createHarness(db, { model });
-  const payload = payloadOf();
+  const payload = createPayload();
   const first = await harness.process(payload);
   await db
     .updateTable('property_listings')
@@ -286,13 +286,13 @@ test('An unchanged payload calls no model, and restores an archived listing', as
   const reordered = Object.fromEntries(Object.entries(payload).toReversed());
   const second = await harness.process({ ...payload, ...reordered });
   assert.equal(second.status, 'completed');
-  assert.deepEqual(outcomesOf(second), { load: 'unchanged' });
+  assert.deepEqual(getOutcomes(second), { load: 'unchanged' });
   assert.deepEqual(model.calls, { chat: 0, embed: 0 });
   assert.equal(second.listing_id, first.listing_id);
-  const listing = await listingOf(db, payload);
+  const listing = await findListing(db, payload);
   assert.equal(listing?.archived_at, null);
-  assert.equal((await currentOf(db, payload))?.raw_id, second.id);
-  assert.equal((await snapshotsOf(db, first.listing_id)).length, 1);
+  assert.equal((await findListingPayloads(db, payload))?.raw_id, second.id);
+  assert.equal((await readSnapshots(db, first.listing_id)).length, 1);
 });
 
 /** Reads the version of a listing's row, which every update changes. */
@@ -303,43 +303,47 @@ async function versionOf(listingId: number | null): Promise<unknown> {
 }
 
 test('A repeated attempt with the same result completes the payload without an update of the row', async () => {
-  const payload = payloadOf({ price: 100, phones: ['+380501234567'], attributes: { lift: true } });
+  const payload = createPayload({
+    price: 100,
+    phones: ['+380501234567'],
+    attributes: { lift: true },
+  });
   let isAway = true;
   const away = new ModelError('MODEL_BREAKER_OPEN', 'The server is being left alone.');
   const images = {
-    ...noImages,
+    ...emptyImageService,
     processRemote: () => (isAway ? Promise.reject(away) : Promise.resolve([])),
   };
   const harness = createHarness(db, { images });
   assert.equal((await harness.process(payload)).status, 'pending');
-  const made = await listingOf(db, payload);
+  const made = await findListing(db, payload);
   const version = await versionOf(made?.id ?? null);
   assert.ok(version);
   for (let nth = 0; nth < 2; nth += 1) assert.equal(await harness.runNext(), 'postponed');
   assert.deepEqual(await versionOf(made?.id ?? null), version);
   isAway = false;
   assert.equal(await harness.runNext(), 'completed');
-  const listing = await listingOf(db, payload);
+  const listing = await findListing(db, payload);
   assert.deepEqual(listing?.updated_at, made?.updated_at);
   assert.ok(listing?.embedding, 'which is no change of the listing');
-  assert.equal((await snapshotsOf(db, listing.id)).length, 1);
+  assert.equal((await readSnapshots(db, listing.id)).length, 1);
   // A payload with only other images updates the row.
   await harness.process({ ...payload, image_urls: ['https://images.example/1.jpg'] });
-  const later = await listingOf(db, payload);
+  const later = await findListing(db, payload);
   assert.ok(later && later.updated_at > listing.updated_at);
 });
 
 test('After a payload fails past its update, the previous payload is processed again', async () => {
-  const payload = payloadOf({ price: 100 });
+  const payload = createPayload({ price: 100 });
   const harness = createHarness(db);
   await harness.process(payload);
-  const broken = { ...noImages, processRemote: () => Promise.reject(new Error('broken')) };
+  const broken = { ...emptyImageService, processRemote: () => Promise.reject(new Error('broken')) };
   const failed = await createHarness(db, { images: broken }).process({ ...payload, price: 90 });
   assert.equal(failed.status, 'failed');
-  assert.equal((await listingOf(db, payload))?.price, 90);
+  assert.equal((await findListing(db, payload))?.price, 90);
   const again = await harness.process(payload);
-  assert.equal(outcomesOf(again)['upsert'], 'done');
-  assert.equal((await listingOf(db, payload))?.price, 100);
+  assert.equal(getOutcomes(again)['upsert'], 'done');
+  assert.equal((await findListing(db, payload))?.price, 100);
 });
 
 test('Uploaded images replace the image URLs of the payload', async () => {
@@ -349,7 +353,7 @@ test('Uploaded images replace the image URLs of the payload', async () => {
   const seen: unknown[] = [];
   const harness = createHarness(db, {
     images: {
-      ...noImages,
+      ...emptyImageService,
       processRemote: () => Promise.reject(new Error('No URL is to be fetched')),
       processUploaded: (job) => {
         seen.push(job.files);
@@ -357,24 +361,24 @@ test('Uploaded images replace the image URLs of the payload', async () => {
       },
     },
   });
-  const rawId = await store(db, payloadOf({ image_urls: ['http://images.example/1.jpg'] }));
+  const rawId = await store(db, createPayload({ image_urls: ['http://images.example/1.jpg'] }));
   assert.equal(await harness.runNext({ uploads: files }), 'completed');
-  assert.equal(outcomesOf(await rawRecord(db, rawId))['images'], 'done');
+  assert.equal(getOutcomes(await readRawRecord(db, rawId))['images'], 'done');
   assert.deepEqual(seen, [files]);
 
-  const none = await store(db, payloadOf({ image_urls: ['http://images.example/1.jpg'] }));
+  const none = await store(db, createPayload({ image_urls: ['http://images.example/1.jpg'] }));
   assert.equal(await harness.runNext({ uploads: [] }), 'completed');
-  assert.equal(outcomesOf(await rawRecord(db, none))['images'], 'skipped');
+  assert.equal(getOutcomes(await readRawRecord(db, none))['images'], 'skipped');
   assert.equal(seen.length, 2, 'a listing without images now');
 });
 
 test('A payload that had uploads before does not fetch its image URLs', async () => {
   const processRemote = () => Promise.reject(new Error('No URL is to be fetched'));
-  const harness = createHarness(db, { images: { ...noImages, processRemote } });
-  const rawId = await store(db, payloadOf({ image_urls: ['http://images.example/1.jpg'] }));
+  const harness = createHarness(db, { images: { ...emptyImageService, processRemote } });
+  const rawId = await store(db, createPayload({ image_urls: ['http://images.example/1.jpg'] }));
   await db.updateTable('raw_data').set({ uploads: '[]' }).where('id', '=', rawId).execute();
   assert.equal(await harness.runNext(), 'completed');
-  assert.equal(outcomesOf(await rawRecord(db, rawId))['images'], 'skipped');
+  assert.equal(getOutcomes(await readRawRecord(db, rawId))['images'], 'skipped');
 });
 
 const bare = {

@@ -20,7 +20,14 @@ import {
   returnJobs,
   returnStrays,
 } from '../../src/queue/job-writes.ts';
-import { openDatabase, rawRecord, store, explain, payloadOf, log } from '../support/pipeline.ts';
+import {
+  openDatabase,
+  readRawRecord,
+  store,
+  explain,
+  createPayload,
+  log,
+} from '../support/pipeline.ts';
 import { completedOutcome, storePending, stage } from './harness.ts';
 
 const { db, engine } = await openDatabase();
@@ -61,9 +68,9 @@ async function expire({ rawId }: Job): Promise<void> {
     where id = ${rawId}`.execute(db);
 }
 
-async function storeMany(count: number, overrides: Parameters<typeof payloadOf>[0] = {}) {
+async function storeMany(count: number, overrides: Parameters<typeof createPayload>[0] = {}) {
   const ids: number[] = [];
-  for (let nth = 0; nth < count; nth += 1) ids.push(await store(db, payloadOf(overrides)));
+  for (let nth = 0; nth < count; nth += 1) ids.push(await store(db, createPayload(overrides)));
   return ids;
 }
 
@@ -72,11 +79,11 @@ const listing = { sourceSlug: 'doshka', externalId: 'same' };
 
 /** Returns which payloads wait for an earlier one of their listing. */
 const waits = (ids: readonly number[]) =>
-  Promise.all(ids.map(async (id) => (await rawRecord(db, id)).waits));
+  Promise.all(ids.map(async (id) => (await readRawRecord(db, id)).waits));
 
 /** Stores a payload without the check whether it must wait. */
 async function storeWithoutRelease(): Promise<number> {
-  const payload = payloadOf(same);
+  const payload = createPayload(same);
   const content_hash = hashContent(payload);
   const raw = { ...same, payload: JSON.stringify(payload), content_hash };
   const stored = (await insertRaws(db, [raw])).get(0);
@@ -102,7 +109,7 @@ afterEach(async () => {
 test('A claim takes the oldest payload, marks it and counts the attempt', async () => {
   const [first, second] = await storeMany(2);
   assert.equal((await claimed()).rawId, first);
-  const row = await rawRecord(db, first ?? 0);
+  const row = await readRawRecord(db, first ?? 0);
   assert.deepEqual(
     [row.status, row.attempt, row.attempts, row.claimed_by],
     ['processing', 1, 1, 'test'],
@@ -113,7 +120,7 @@ test('A claim takes the oldest payload, marks it and counts the attempt', async 
 });
 
 test('An expired lease returns the job until its attempts are spent', async () => {
-  const { external_id: externalId, ...payload } = payloadOf();
+  const { external_id: externalId, ...payload } = createPayload();
   const id = await store(db, { external_id: externalId, ...payload });
   const lost = { rawId: id, sourceSlug: 'doshka', externalId, requestId: null };
   for (const [attempt, status] of [
@@ -127,7 +134,7 @@ test('An expired lease returns the job until its attempts are spent', async () =
     await expire(job);
     assert.deepEqual(await rescueJobs(db, 3), [{ ...lost, attempt, status }]);
   }
-  const { error, attempts } = await rawRecord(db, id);
+  const { error, attempts } = await readRawRecord(db, id);
   assert.deepEqual([error?.code, attempts], ['lease_lost', 3]);
 });
 
@@ -156,13 +163,13 @@ test('A worker that lost its claim changes nothing', async () => {
   assert.equal(await finish({ job: old, result: completedOutcome }), false, 'while another has it');
   assert.equal((await returnJobs(db, [old])).size, 0);
   assert.deepEqual(await renewLeases(db, [old], LEASE_MS), [old]);
-  assert.equal((await rawRecord(db, id)).status, 'processing');
+  assert.equal((await readRawRecord(db, id)).status, 'processing');
   assert.equal(await finish({ job: current, result: completedOutcome }), true);
   assert.equal(
     await finish({ job: current, result: { ...completedOutcome, status: 'failed' } }),
     false,
   );
-  assert.equal((await rawRecord(db, id)).status, 'completed');
+  assert.equal((await readRawRecord(db, id)).status, 'completed');
 });
 
 test('A returned job costs no attempt and needs another claim', async () => {
@@ -170,7 +177,7 @@ test('A returned job costs no attempt and needs another claim', async () => {
   const job = await claimed();
   await renewLeases(db, [inProgress(job)], LEASE_MS);
   assert.equal((await returnJobs(db, [job])).size, 1);
-  const { status, attempts, attempt, stages } = await rawRecord(db, id);
+  const { status, attempts, attempt, stages } = await readRawRecord(db, id);
   assert.deepEqual([status, attempts, attempt, stages], ['pending', 0, 1, [stage]]);
   assert.equal((await claimed()).attempt, 2);
 });
@@ -182,7 +189,7 @@ test('A postponed job and the later payloads of its listing are not claimed befo
   const [other] = await storeMany(1);
   assert.equal((await claimed()).rawId, other);
   assert.equal(await claimOne(), undefined);
-  assert.deepEqual((await rawRecord(db, first ?? 0)).error, error);
+  assert.deepEqual((await readRawRecord(db, first ?? 0)).error, error);
   await sql`update raw_data set retry_at = now() where retry_at is not null`.execute(db);
   assert.equal((await claimed()).rawId, first);
 });
@@ -197,9 +204,9 @@ test('Lost jobs are returned without an attempt and keep their usage and stages'
   );
   assert.deepEqual(await returnStrays(db, 'other', []), new Set());
   assert.deepEqual(await returnStrays(db, 'test', [kept]), new Set([lost]));
-  const { status, attempts, stages, model_usage: usage } = await rawRecord(db, lost);
+  const { status, attempts, stages, model_usage: usage } = await readRawRecord(db, lost);
   assert.deepEqual([status, attempts, stages, usage?.calls], ['pending', 0, [stage], 1]);
-  assert.equal((await rawRecord(db, kept)).status, 'processing');
+  assert.equal((await readRawRecord(db, kept)).status, 'processing');
 });
 
 test(`${MANY} pending payloads of one source do not delay another source`, async () => {

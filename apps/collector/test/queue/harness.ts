@@ -6,7 +6,7 @@ import { createMetrics, type Metrics } from '../../src/metrics.ts';
 import type { FinalJobOutcome, Job, JobOptions, JobOutcome } from '../../src/queue/job-types.ts';
 import { startWorker, type Worker, type WorkerOptions } from '../../src/queue/worker.ts';
 import { until } from '@oselya/testing';
-import { fakeBreaker, openDatabase, store, payloadOf, log } from '../support/pipeline.ts';
+import { createFakeBreaker, openDatabase, store, createPayload, log } from '../support/pipeline.ts';
 
 export const stage: StageRecord = {
   stage: 'load',
@@ -82,7 +82,7 @@ export async function openQueue() {
     const worker = startWorker({
       db,
       process,
-      breaker: fakeBreaker(),
+      breaker: createFakeBreaker(),
       metrics: createMetrics(new Registry()),
       log,
       slots: 4,
@@ -116,6 +116,6 @@ export async function openQueue() {
       }),
     empty: () => db.deleteFrom('raw_data').execute(),
     storeMany: (count: number) =>
-      Promise.all(Array.from({ length: count }, () => store(db, payloadOf()))),
+      Promise.all(Array.from({ length: count }, () => store(db, createPayload()))),
   };
 }

@@ -6,7 +6,7 @@ import { sql } from 'kysely';
 import { createIngest } from '../../src/ingest/store.ts';
 import type { Job, JobOutcome } from '../../src/queue/job-types.ts';
 import { until } from '@oselya/testing';
-import { payloadOf, log } from '../support/pipeline.ts';
+import { createPayload, log } from '../support/pipeline.ts';
 import { openQueue } from './harness.ts';
 
 const { db, empty, start } = await openQueue();
@@ -72,7 +72,7 @@ async function play(scenario: typeof scenarios extends fc.Arbitrary<infer S> ? S
       for (let nth = 0; nth < payloadsEach; nth += 1) {
         const sent = (events += 1);
         const { id } = await ingest.accept(
-          payloadOf(listingOf(Math.floor(chance(seed, client, nth) * 100))),
+          createPayload(listingOf(Math.floor(chance(seed, client, nth) * 100))),
         );
         Object.assign(lifeOf(id), { sent, accepted: (events += 1) });
       }

@@ -14,8 +14,8 @@ import {
   countByStatus,
   openModel,
   startModelWorker,
-  payloadOf,
-  noImages,
+  createPayload,
+  emptyImageService,
 } from '../support/pipeline.ts';
 
 const database = await openDatabase();
@@ -33,7 +33,7 @@ beforeEach(async () => {
 });
 
 /** Describes each image with the model, as the pipeline does. */
-function describeWith(model: ModelClient): typeof noImages.processRemote {
+function describeWith(model: ModelClient): typeof emptyImageService.processRemote {
   return async ({ urls, signal, observe }) => {
     for (const url of urls) {
       await model.generateObject({
@@ -53,14 +53,14 @@ function describeWith(model: ModelClient): typeof noImages.processRemote {
 /** Starts a worker and its model client. */
 function open({ slots = 4, ...options }: Partial<ModelClientOptions> & { slots?: number } = {}) {
   const model = openModel(server.url, options);
-  const images = { ...noImages, processRemote: describeWith(model) };
+  const images = { ...emptyImageService, processRemote: describeWith(model) };
   const { timeoutMs } = options;
   const servers = [server, embedder];
   return startModelWorker({ database, servers, model, modelTimeoutMs: timeoutMs, images, slots });
 }
 
 function add(jobs: number, overrides: Partial<Payload> = {}): Promise<number[]> {
-  return Promise.all(Array.from({ length: jobs }, () => store(db, payloadOf(overrides))));
+  return Promise.all(Array.from({ length: jobs }, () => store(db, createPayload(overrides))));
 }
 
 /** Counts the requests to the servers. */

@@ -18,7 +18,14 @@ import { createReprocessTransition } from '../../src/queue/transitions.ts';
 import { POLL_MS } from '../../src/queue/worker.ts';
 import type { Tables } from '../../src/tables.ts';
 import { startCollector } from '../support/collector.ts';
-import { DIMENSIONS, openDatabase, rawRecord, store, payloadOf, log } from '../support/pipeline.ts';
+import {
+  DIMENSIONS,
+  openDatabase,
+  readRawRecord,
+  store,
+  createPayload,
+  log,
+} from '../support/pipeline.ts';
 import { completedOutcome } from './harness.ts';
 
 const database = await openDatabase();
@@ -41,8 +48,8 @@ afterEach(async () => {
 });
 
 test('Each payload is counted once', async () => {
-  for (let nth = 0; nth < 4; nth += 1) await store(db, payloadOf());
-  for (let nth = 0; nth < 3; nth += 1) await store(db, payloadOf({ external_id: 'same' }));
+  for (let nth = 0; nth < 4; nth += 1) await store(db, createPayload());
+  for (let nth = 0; nth < 3; nth += 1) await store(db, createPayload({ external_id: 'same' }));
   await sql`insert into raw_data (source_slug, external_id, payload, content_hash, status, updated_at)
     select 'doshka', n::text, '{}', '', status, now() - minutes * interval '1 minute'
     from (values ('completed', 1), ('completed', 9), ('invalid', 4), ('failed', 6))
@@ -58,24 +65,24 @@ test('Each payload is counted once', async () => {
 
 test('The oldest pending payload is found in any source and behind its listing', async () => {
   assert.equal(await oldest(), null);
-  await age(await store(db, payloadOf({ external_id: 'same' })), 900);
+  await age(await store(db, createPayload({ external_id: 'same' })), 900);
   assert.equal(await oldest(), 900);
   await claimJobs(db, { ...claimant, count: 1 });
   assert.equal(await oldest(), null, 'it is being processed');
-  await age(await store(db, payloadOf({ external_id: 'same' })), 300);
+  await age(await store(db, createPayload({ external_id: 'same' })), 300);
   assert.equal(await oldest(), 300);
   for (const [source_slug, seconds] of [
     ['a', 100],
     ['b', 400],
     ['c', 200],
   ] as const) {
-    await age(await store(db, payloadOf({ source_slug })), seconds);
+    await age(await store(db, createPayload({ source_slug })), seconds);
   }
   assert.equal(await oldest(), 400);
 });
 
 test('The wait of a retried or reprocessed payload starts at the retry', async () => {
-  const rawId = await store(db, payloadOf());
+  const rawId = await store(db, createPayload());
   await age(rawId, 900);
   const [job] = await claimJobs(db, { ...claimant, count: 1 });
   assert.ok(job);
@@ -162,10 +169,10 @@ test('Each payload wakes an idle worker of another process', async (t) => {
   await using collector = await startCollector(database, { COLLECTOR_WORKER: 'false' });
   await until('the worker to be idle', () => polls > 0);
   for (let nth = 0; nth < 10; nth += 1) {
-    const { status, json } = await collector.post('/api/v1/ingest', payloadOf());
+    const { status, json } = await collector.post('/api/v1/ingest', createPayload());
     assert.equal(status, 202);
     const { raw_id: id } = json<{ raw_id: number }>();
-    const isCompleted = async () => (await rawRecord(db, id)).status === 'completed';
+    const isCompleted = async () => (await readRawRecord(db, id)).status === 'completed';
     await until('the payload to be processed', isCompleted, 5000);
   }
 });

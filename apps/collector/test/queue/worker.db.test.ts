@@ -12,7 +12,13 @@ import { finishJobs, rescueJobs } from '../../src/queue/job-writes.ts';
 import { claimJobs } from '../../src/queue/claim.ts';
 import { until } from '@oselya/testing';
 import { createLossyDatabase, watchDatabase } from '@oselya/testing/database';
-import { fakeBreaker, log, rawRecord, store, payloadOf } from '../support/pipeline.ts';
+import {
+  createFakeBreaker,
+  log,
+  readRawRecord,
+  store,
+  createPayload,
+} from '../support/pipeline.ts';
 import {
   completedOutcome,
   countOutcomes,
@@ -61,13 +67,13 @@ test('A notification or the poll wakes an idle worker', async () => {
   });
   const notified = start(async () => completedOutcome, { db: watched, pollMs: 60_000 });
   await until('a claim to find nothing', () => claims > 0);
-  await store(db, payloadOf());
+  await store(db, createPayload());
   notified.notify();
   await reach({ completed: 1 });
   await notified.stop(LONG);
 
   const polling = start(async () => completedOutcome);
-  await store(db, payloadOf());
+  await store(db, createPayload());
   await reach({ completed: 2 });
   await polling.stop(LONG);
 });
@@ -114,7 +120,7 @@ test('An exception fails its job, and the worker continues', async () => {
     return completedOutcome;
   });
   await reach({ completed: 1, failed: 1 });
-  const { status, error } = await rawRecord(db, bad);
+  const { status, error } = await readRawRecord(db, bad);
   assert.deepEqual([status, error?.code], ['failed', 'internal_error']);
   assert.ok(!error?.message.includes('boom'), 'details are only in the log');
 });
@@ -133,7 +139,7 @@ test('A new source gets the next free slot', async () => {
 });
 
 test('The start of a worker releases payloads whose release a killed worker missed', async () => {
-  for (let nth = 0; nth < 2; nth += 1) await store(db, payloadOf({ external_id: 'same' }));
+  for (let nth = 0; nth < 2; nth += 1) await store(db, createPayload({ external_id: 'same' }));
   const [job] = await claimJobs(db, { worker: 'killed', leaseMs: 60_000, count: 4 });
   assert.ok(job);
   await finishJobs(db, [{ job, result: completedOutcome }]);
@@ -143,7 +149,7 @@ test('The start of a worker releases payloads whose release a killed worker miss
 
 test('No job is claimed while the breaker is open or probes, and returned jobs cost no attempt', async () => {
   await storeMany(9);
-  const breaker = fakeBreaker('open');
+  const breaker = createFakeBreaker('open');
   const probe = Promise.withResolvers<JobOutcome>();
   const begun: number[] = [];
   start(
@@ -176,7 +182,7 @@ test('No job is claimed while the breaker is open or probes, and returned jobs c
 test('Prefetched jobs are returned when the model is unavailable, when they wait too long, and at a stop', async () => {
   for (const cause of ['breaker', 'time', 'stop'] as const) {
     await storeMany(60);
-    const breaker = fakeBreaker();
+    const breaker = createFakeBreaker();
     const metrics = createMetrics(new Registry());
     const held = createHeldJobs();
     // Thirty jobs end at once, so that many are prefetched; later jobs do not end.
@@ -209,7 +215,7 @@ test('A job that loses the database is returned without an attempt and runs agai
   ] as const;
   for (const loss of losses) {
     const same = { external_id: 'same' };
-    const ids = [await store(db, payloadOf(same)), await store(db, payloadOf(same))];
+    const ids = [await store(db, createPayload(same)), await store(db, createPayload(same))];
     const lossy = createLossyDatabase(db);
     for (const one of loss) lossy.lose(one);
     const worker = start(async () => completedOutcome, { db: lossy.db, maxAttempts: 1 });
@@ -217,7 +223,7 @@ test('A job that loses the database is returned without an attempt and runs agai
     await worker.stop(LONG);
     assert.ok(lossy.isOver());
     for (const id of ids) {
-      const { attempts, waits } = await rawRecord(db, id);
+      const { attempts, waits } = await readRawRecord(db, id);
       assert.deepEqual([attempts, waits], [1, false]);
     }
     await empty();
@@ -225,14 +231,14 @@ test('A job that loses the database is returned without an attempt and runs agai
 });
 
 test('A claim with a lost response is returned without an attempt', async () => {
-  const id = await store(db, payloadOf());
+  const id = await store(db, createPayload());
   const lossy = createLossyDatabase(db);
   lossy.lose({ statement: 'with recursive', when: 'after', times: 1 });
   const metrics = createMetrics(new Registry());
   const worker = start(async () => completedOutcome, { db: lossy.db, maxAttempts: 1, metrics });
   await reach({ completed: 1 });
   await worker.stop(LONG);
-  const { attempt, attempts } = await rawRecord(db, id);
+  const { attempt, attempts } = await readRawRecord(db, id);
   assert.deepEqual([attempt, attempts], [2, 1]);
   assert.deepEqual(await countOutcomes(metrics), { completed: 1, returned: 1 });
 });
@@ -358,7 +364,7 @@ afterEach(async () => {
 
 /** Stores and claims a payload as `POST /ingest/with-images` does. */
 async function storeInline({ hasUploads = true, leaseMs = 60_000 } = {}) {
-  const { source_slug: sourceSlug, external_id: externalId } = payloadOf();
+  const { source_slug: sourceSlug, external_id: externalId } = createPayload();
   const raw = { source_slug: sourceSlug, external_id: externalId, payload: '{}' };
   const claim = { worker: 'test', leaseMs, hasUploads };
   const stored = await insertRaws(db, [{ ...raw, content_hash: externalId, claim }]);
@@ -378,11 +384,11 @@ test('An inline job runs with its input, and its lease is renewed', async () => 
   }, 300);
   const job = await storeInline({ leaseMs: 300 });
   const running = runner.run(job, { input: 'images' });
-  await until('a renewal', async () => (await rawRecord(db, job.rawId)).stages.length > 0);
+  await until('a renewal', async () => (await readRawRecord(db, job.rawId)).stages.length > 0);
   ended.resolve(completedOutcome);
   assert.equal(await running, 'completed');
   assert.deepEqual(inputs, ['images']);
-  const { status, inline } = await rawRecord(db, job.rawId);
+  const { status, inline } = await readRawRecord(db, job.rawId);
   assert.deepEqual([status, inline], ['completed', false], 'its images are stored');
 });
 
@@ -390,10 +396,10 @@ test('An expired lease fails an inline job with lost images and returns other jo
   const [lost, other] = [await storeInline(), await storeInline({ hasUploads: false })];
   await sql`update raw_data set lease_expires_at = now() - interval '1 s'`.execute(db);
   await rescueJobs(db, 3);
-  const { status, error } = await rawRecord(db, lost.rawId);
+  const { status, error } = await readRawRecord(db, lost.rawId);
   assert.deepEqual([status, error?.code], ['failed', 'lease_lost']);
   assert.match(error?.message ?? '', /Send it again/);
-  const returned = await rawRecord(db, other.rawId);
+  const returned = await readRawRecord(db, other.rawId);
   assert.deepEqual([returned.status, returned.error, returned.inline], ['pending', null, false]);
 });
 
@@ -414,9 +420,9 @@ test('Closing a runner waits for its jobs, and aborts slow and new jobs', async 
   await hasty.close(NO_WAIT);
   assert.deepEqual(await outcomes, ['returned', 'returned']);
   for (const { rawId } of [late, slow]) {
-    assert.equal((await rawRecord(db, rawId)).error?.code, 'interrupted');
+    assert.equal((await readRawRecord(db, rawId)).error?.code, 'interrupted');
   }
-  const { status, attempts } = await rawRecord(db, other.rawId);
+  const { status, attempts } = await readRawRecord(db, other.rawId);
   assert.deepEqual([status, attempts], ['pending', 0]);
 });
 
@@ -428,6 +434,6 @@ test('The caller can abort an inline job, and a postponed job fails', async () =
   assert.equal(await running, 'returned');
   assert.equal(await open(async () => ({ status: 'postponed' })).run(postponed), 'postponed');
   for (const { rawId } of [aborted, postponed]) {
-    assert.equal((await rawRecord(db, rawId)).error?.code, 'interrupted');
+    assert.equal((await readRawRecord(db, rawId)).error?.code, 'interrupted');
   }
 });

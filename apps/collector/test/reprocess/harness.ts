@@ -15,13 +15,13 @@ import {
   type Reprocess,
 } from '../../src/reprocess/reprocess.ts';
 import type { ListingSelection } from '../../src/reprocess/repository.ts';
-import { countedModel, log, noImages } from '../support/pipeline.ts';
+import { createCountingModel, log, emptyImageService } from '../support/pipeline.ts';
 
 /** Creates a model with another name that extracts another number of rooms. */
 export function betterModel(
   change: (read: Extraction) => Partial<Extraction> = () => ({ rooms: 9 }),
 ) {
-  const mock = countedModel();
+  const mock = createCountingModel();
   const generateObject: ModelClient['generateObject'] = async (request) => {
     const answer = await mock.generateObject(request);
     Object.assign(answer.value, change(answer.value as Extraction));
@@ -33,8 +33,8 @@ export function betterModel(
 /** Opens jobs that reprocess listings. They close after the tests. */
 export function openInlineJobs(
   db: Kysely<Tables>,
-  model: ReturnType<typeof countedModel>,
-  images = noImages,
+  model: ReturnType<typeof createCountingModel>,
+  images = emptyImageService,
 ) {
   const metrics = createMetrics(new Registry());
   const process = createPipeline({ db, images, model, metrics, log, modelTimeoutMs: 10_000 });
@@ -52,8 +52,8 @@ export function openInlineJobs(
 /** Opens the dependencies of `oselya reprocess`. */
 export function openReprocess(
   db: Kysely<Tables>,
-  model: ReturnType<typeof countedModel>,
-  images = noImages,
+  model: ReturnType<typeof createCountingModel>,
+  images = emptyImageService,
 ): Reprocess {
   const jobs = openInlineJobs(db, model, images);
   return createReprocess({ db, model, jobs, leaseMs: 60_000, parallel: 4 });

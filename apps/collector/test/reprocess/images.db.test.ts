@@ -4,13 +4,13 @@ import { ModelError } from '@oselya/model';
 import type { VisionClient } from '../../src/images/describe.ts';
 import { createReprocessImages } from '../../src/reprocess/reprocess.ts';
 import type { ListingSelection } from '../../src/reprocess/repository.ts';
-import { openImages, visionModel, openImageHost } from '../support/images.ts';
+import { openImages, createVisionModel, openImageHost } from '../support/images.ts';
 import {
-  rawRecord,
-  payloadOf,
-  countedModel,
+  readRawRecord,
+  createPayload,
+  createCountingModel,
   createHarness,
-  currentOf,
+  findListingPayloads,
 } from '../support/pipeline.ts';
 import { openInlineJobs } from './harness.ts';
 
@@ -28,7 +28,7 @@ beforeEach(async () => {
 
 /** Creates a vision model with another name that sees bedrooms. */
 function betterVision(fail: () => void = () => undefined) {
-  const { model, shown } = visionModel(fail);
+  const { model, shown } = createVisionModel(fail);
   const generateObject: VisionClient['generateObject'] = async (request) => {
     const { value, ...answer } = await model.generateObject(request);
     return { ...answer, value: { ...value, room_type: 'bedroom' }, model: 'better-vision-1' };
@@ -38,7 +38,7 @@ function betterVision(fail: () => void = () => undefined) {
 
 /** Opens the dependencies of `oselya reprocess --pictures`. */
 function openWork(vision: VisionClient) {
-  const model = countedModel();
+  const model = createCountingModel();
   const { images } = open({ model: vision });
   const jobs = openInlineJobs(db, model, images);
   const work = createReprocessImages({ db, images, jobs, leaseMs: 60_000, parallel: 2 });
@@ -49,7 +49,7 @@ function openWork(vision: VisionClient) {
 
 /** Processes a payload with images, and describes all of them. */
 async function addListing(...image_urls: string[]) {
-  const payload = payloadOf({ image_urls });
+  const payload = createPayload({ image_urls });
   const raw = await createHarness(db, { images: open().images }).process(payload);
   assert.equal(raw.status, 'completed');
   return { payload, raw, listingId: raw.listing_id ?? 0 };
@@ -75,7 +75,7 @@ test('Outdated images are described again once, and nothing else changes', async
   const listings = () => db.selectFrom('property_listings').selectAll().orderBy('id').execute();
   const before = await listings();
   host.seen.length = 0;
-  const { model, shown } = visionModel();
+  const { model, shown } = createVisionModel();
   const work = openWork(model);
   assert.equal(await work.count({}), 2);
   assert.deepEqual(await work.describe(), [
@@ -98,10 +98,10 @@ test('Outdated images are described again once, and nothing else changes', async
     .where('kind', '=', 'images')
     .executeTakeFirstOrThrow();
   assert.deepEqual(value, { stored: 2, failed: 0, room_types: { kitchen: 2 } });
-  const again = await rawRecord(db, first.raw.id);
+  const again = await readRawRecord(db, first.raw.id);
   assert.equal(again.status, 'completed');
   assert.ok((again.model_usage?.calls ?? 0) >= (first.raw.model_usage?.calls ?? 0));
-  assert.equal((await currentOf(db, first.payload))?.completed_hash, again.content_hash);
+  assert.equal((await findListingPayloads(db, first.payload))?.completed_hash, again.content_hash);
   const unchanged = await createHarness(db, { images: open().images }).process(third.payload);
   assert.deepEqual(
     unchanged.stages.map(({ outcome }) => outcome),
@@ -115,7 +115,7 @@ test('Images that another model described are described again for the selected l
   const other = await addListing(hall.url);
   const { vision } = betterVision();
   const work = openWork(vision);
-  assert.equal(await openWork(visionModel().model).count({}), 0);
+  assert.equal(await openWork(createVisionModel().model).count({}), 0);
   assert.equal(await work.count({}), 2);
   assert.equal(await work.count({ source: 'unknown' }), 0);
   assert.deepEqual(await work.describe({ after: listingId }), [
@@ -177,7 +177,7 @@ test('Listings without a complete payload are left, and a systemic failure ends 
     (await openWork(vision.vision).describe()).map(({ outcome }) => outcome),
     ['left', 'left', 'left'],
   );
-  const left = await rawRecord(db, lostRaw.raw.id);
+  const left = await readRawRecord(db, lostRaw.raw.id);
   assert.deepEqual([left.status, left.error], ['failed', lost]);
   assert.equal(vision.shown.length, 0);
 

@@ -7,21 +7,21 @@ import { startCollector } from '../support/collector.ts';
 import { outage, watchDatabase } from '@oselya/testing/database';
 import { betterModel, openReprocess, readAll, readings } from './harness.ts';
 import {
-  countedModel,
+  createCountingModel,
   createHarness,
-  currentOf,
-  listingOf,
+  findListingPayloads,
+  findListing,
   openDatabase,
-  payloadOf,
-  rawRecord,
-  snapshotsOf,
+  createPayload,
+  readRawRecord,
+  readSnapshots,
   store,
 } from '../support/pipeline.ts';
 
 const database = await openDatabase();
 const { db } = database;
 const collector = await startCollector(database, { COLLECTOR_WORKER: 'false' });
-const open = (model: ReturnType<typeof countedModel>) => openReprocess(db, model);
+const open = (model: ReturnType<typeof createCountingModel>) => openReprocess(db, model);
 
 /** Returns all stored rows. */
 async function everything() {
@@ -55,7 +55,7 @@ beforeEach(async () => {
 });
 
 /** Extracts the only listing again. */
-async function readOne(model: ReturnType<typeof countedModel>) {
+async function readOne(model: ReturnType<typeof createCountingModel>) {
   const work = open(model);
   const [reading] = readings(await readAll(work));
   assert.ok(reading);
@@ -64,8 +64,8 @@ async function readOne(model: ReturnType<typeof countedModel>) {
 
 test('An extraction shows the changes and stores only its cost', async () => {
   const harness = createHarness(db);
-  await harness.process(payloadOf({ external_id: 'a' }));
-  await harness.process(payloadOf({ external_id: 'b', rooms: 3 }));
+  await harness.process(createPayload({ external_id: 'a' }));
+  await harness.process(createPayload({ external_id: 'b', rooms: 3 }));
   const before = await everything();
   const model = betterModel();
   const outcomes = readings(await readAll(open(model)));
@@ -91,27 +91,27 @@ test('An extraction shows the changes and stores only its cost', async () => {
 });
 
 test('An extraction is written without another call to the model', async () => {
-  const payload = payloadOf();
+  const payload = createPayload();
   const raw = await createHarness(db).process(payload);
   const model = betterModel();
   const { work, reading } = await readOne(model);
   assert.deepEqual(await work.write(reading), { outcome: 'written' });
   assert.deepEqual(model.calls, { chat: 1, embed: 1 });
-  const listing = await listingOf(db, payload);
+  const listing = await findListing(db, payload);
   assert.equal(listing?.rooms, 9);
-  const again = await rawRecord(db, raw.id);
+  const again = await readRawRecord(db, raw.id);
   assert.deepEqual(
     [again.status, again.attempts, again.attempt, again.error, again.claimed_by],
     ['completed', 1, 2, null, null],
   );
-  assert.equal((await currentOf(db, payload))?.completed_hash, raw.content_hash);
+  assert.equal((await findListingPayloads(db, payload))?.completed_hash, raw.content_hash);
   const { model: name, requested_model, raw_id } = await provenanceOf(listing.id);
   assert.deepEqual([name, requested_model, raw_id], ['better-2026', 'better', raw.id]);
 });
 
 test('Listings of the current prompt and model are not outdated', async () => {
   const harness = createHarness(db);
-  for (const external_id of ['a', 'b', 'c']) await harness.process(payloadOf({ external_id }));
+  for (const external_id of ['a', 'b', 'c']) await harness.process(createPayload({ external_id }));
   const model = betterModel();
   const reprocess = open(model);
   const outdated = reprocess.current;
@@ -127,14 +127,14 @@ test('Listings of the current prompt and model are not outdated', async () => {
     [true, true],
   );
   assert.equal(await reprocess.count({ outdated }), 2);
-  assert.equal(await reprocess.count({ outdated: open(countedModel()).current }), 1);
+  assert.equal(await reprocess.count({ outdated: open(createCountingModel()).current }), 1);
 });
 
 test('A payload that the current model rejects is not extracted again', async () => {
   const harness = createHarness(db);
-  const payload = payloadOf({ external_id: 'rejected' });
+  const payload = createPayload({ external_id: 'rejected' });
   await harness.process(payload);
-  const failing = await harness.process(payloadOf({ external_id: 'failed', title: 'failed' }));
+  const failing = await harness.process(createPayload({ external_id: 'failed', title: 'failed' }));
   const rejects = betterModel((read) => {
     if (read.title === 'failed') throw new ModelError('MODEL_TRUNCATED', 'cut off');
     return { is_listing: false, reason: 'A service.' };
@@ -162,7 +162,7 @@ test('A payload that the current model rejects is not extracted again', async ()
 });
 
 test('The last payload is extracted again, and an archived listing stays archived', async () => {
-  const payload = payloadOf();
+  const payload = createPayload();
   const harness = createHarness(db);
   await harness.process(payload);
   const last = await harness.process(payload);
@@ -171,14 +171,14 @@ test('The last payload is extracted again, and an archived listing stays archive
   const { work, reading } = await readOne(betterModel());
   assert.equal(reading.rawId, last.id);
   assert.deepEqual(await work.write(reading), { outcome: 'written' });
-  const listing = await listingOf(db, payload);
+  const listing = await findListing(db, payload);
   assert.deepEqual([listing?.rooms, listing?.archived_at], [9, archived_at]);
 });
 
 test('Outcomes name missing, rejected and failed payloads and payloads in progress', async () => {
   const harness = createHarness(db);
   for (const external_id of ['gone', 'later', 'pending', 'rejected', 'failed']) {
-    await harness.process(payloadOf({ external_id, title: external_id }));
+    await harness.process(createPayload({ external_id, title: external_id }));
   }
   await db.deleteFrom('raw_data').where('external_id', '=', 'gone').execute();
   await db
@@ -205,7 +205,7 @@ test('Outcomes name missing, rejected and failed payloads and payloads in progre
   ]);
   const before = await everything();
   // A newer payload arrives between reading and writing.
-  await store(db, payloadOf({ external_id: 'later' }));
+  await store(db, createPayload({ external_id: 'later' }));
   const [reading] = readings(outcomes);
   assert.ok(reading);
   assert.deepEqual(await reprocess.write(reading), { outcome: 'changed' });
@@ -214,7 +214,7 @@ test('Outcomes name missing, rejected and failed payloads and payloads in progre
 
 test('A failure that affects every listing ends the run', async () => {
   const harness = createHarness(db);
-  for (let nth = 0; nth < 20; nth += 1) await harness.process(payloadOf());
+  for (let nth = 0; nth < 20; nth += 1) await harness.process(createPayload());
   const before = await everything();
   // One call per slot, or ten failures in a row and the calls that began before the tenth.
   for (const [code, status, most] of [
@@ -235,7 +235,7 @@ test('A failure that affects every listing ends the run', async () => {
 });
 
 test('A failed embedding leaves the listing written and the payload complete', async () => {
-  const payload = payloadOf();
+  const payload = createPayload();
   const raw = await createHarness(db).process(payload);
   const model = betterModel();
   const { reading } = await readOne(model);
@@ -246,14 +246,14 @@ test('A failed embedding leaves the listing written and the payload complete', a
     outcome: 'incomplete',
     error: tooLong,
   });
-  assert.equal((await listingOf(db, payload))?.rooms, 9);
-  assert.equal((await rawRecord(db, raw.id)).status, 'completed');
+  assert.equal((await findListing(db, payload))?.rooms, 9);
+  assert.equal((await readRawRecord(db, raw.id)).status, 'completed');
   const unknownModel = new ModelError('MODEL_REJECTED', 'no such model', { status: 404 });
   await assert.rejects(failsWith(unknownModel).write(reading), unknownModel);
 });
 
 test('A write that fails before its first change keeps the payload completed', async () => {
-  const payload = payloadOf();
+  const payload = createPayload();
   const raw = await createHarness(db).process(payload);
   const { work, reading } = await readOne(betterModel());
   const before = await everything();
@@ -263,18 +263,18 @@ test('A write that fails before its first change keeps the payload completed', a
     outcome: 'kept',
     error: new Error(extraction.reason ?? 'The model found no property listing in the payload.'),
   });
-  const after = await rawRecord(db, raw.id);
+  const after = await readRawRecord(db, raw.id);
   assert.deepEqual(
     [after.status, after.error, after.listing_id],
     ['completed', null, raw.listing_id],
   );
-  assert.equal((await currentOf(db, payload))?.completed_hash, raw.content_hash);
+  assert.equal((await findListingPayloads(db, payload))?.completed_hash, raw.content_hash);
   assert.deepEqual((await everything()).snapshots, before.snapshots);
-  assert.equal((await listingOf(db, payload))?.rooms, 2);
+  assert.equal((await findListing(db, payload))?.rooms, 2);
 });
 
 test('A worker continues a write whose result an outage hides', async () => {
-  const payload = payloadOf();
+  const payload = createPayload();
   const raw = await createHarness(db).process(payload);
   const model = betterModel();
   const lossy = watchDatabase(db, {
@@ -287,15 +287,15 @@ test('A worker continues a write whose result an outage hides', async () => {
   const [reading] = readings(await readAll(reprocess));
   assert.ok(reading);
   assert.equal((await reprocess.write(reading)).outcome, 'queued');
-  assert.equal((await listingOf(db, payload))?.rooms, 9);
-  assert.equal((await rawRecord(db, raw.id)).status, 'pending');
+  assert.equal((await findListing(db, payload))?.rooms, 9);
+  assert.equal((await readRawRecord(db, raw.id)).status, 'pending');
   assert.equal(await createHarness(db, { model }).runNext(), 'completed');
-  assert.equal((await currentOf(db, payload))?.completed_hash, raw.content_hash);
-  assert.equal((await snapshotsOf(db, raw.listing_id)).length, 2);
+  assert.equal((await findListingPayloads(db, payload))?.completed_hash, raw.content_hash);
+  assert.equal((await readSnapshots(db, raw.listing_id)).length, 2);
 });
 
 test('A worker continues the write of a killed process, or leaves the payload as it was', async () => {
-  const payload = payloadOf();
+  const payload = createPayload();
   const harness = createHarness(db);
   const raw = await harness.process(payload);
   assert.ok(raw.listing_id);
@@ -310,36 +310,36 @@ test('A worker continues the write of a killed process, or leaves the payload as
   const job = await claimForReprocessing(db, target, claimant);
   assert.deepEqual([job?.attempt, job?.before], [2, 'completed']);
   await recover();
-  assert.equal((await listingOf(db, payload))?.rooms, 2);
+  assert.equal((await findListing(db, payload))?.rooms, 2);
   assert.equal(model.calls.chat, 0);
 
   assert.ok(await claimForReprocessing(db, target, claimant));
   // The killed process had written the listing.
   await db.updateTable('listing_payloads').set({ completed_hash: null }).execute();
   await recover();
-  assert.equal((await listingOf(db, payload))?.rooms, 9);
-  assert.equal((await currentOf(db, payload))?.completed_hash, raw.content_hash);
+  assert.equal((await findListing(db, payload))?.rooms, 9);
+  assert.equal((await findListingPayloads(db, payload))?.completed_hash, raw.content_hash);
 });
 
 test('A failed payload is extracted again', async () => {
-  const payload = payloadOf();
-  const failing = { ...countedModel(), embed: () => Promise.reject(new Error('no')) };
+  const payload = createPayload();
+  const failing = { ...createCountingModel(), embed: () => Promise.reject(new Error('no')) };
   const raw = await createHarness(db, { model: failing }).process(payload);
   assert.deepEqual([raw.status, raw.error?.stage], ['failed', 'embed']);
   const [reading] = readings(await readAll(open(betterModel())));
   assert.ok(reading);
   const pipeline = open({ ...betterModel(), embed: failing.embed });
   assert.equal((await pipeline.write(reading)).outcome, 'failed');
-  assert.equal((await rawRecord(db, raw.id)).status, 'failed');
+  assert.equal((await readRawRecord(db, raw.id)).status, 'failed');
   assert.deepEqual(await open(betterModel()).write(reading), { outcome: 'written' });
-  assert.equal((await rawRecord(db, raw.id)).status, 'completed');
+  assert.equal((await readRawRecord(db, raw.id)).status, 'completed');
 });
 
 test('A dry run writes nothing', async () => {
   const harness = createHarness(db);
-  await harness.process(payloadOf({ external_id: 'read' }));
-  await harness.process(payloadOf({ external_id: 'rejected', title: 'rejected' }));
-  await harness.process(payloadOf({ external_id: 'failed', title: 'failed' }));
+  await harness.process(createPayload({ external_id: 'read' }));
+  await harness.process(createPayload({ external_id: 'rejected', title: 'rejected' }));
+  await harness.process(createPayload({ external_id: 'failed', title: 'failed' }));
   const before = await everything();
   const model = betterModel((read) => {
     if (read.title === 'failed') throw new ModelError('MODEL_TRUNCATED', 'cut off');
@@ -353,7 +353,7 @@ test('A dry run writes nothing', async () => {
 });
 
 test('Each extraction with another result adds a snapshot to the history', async () => {
-  const { id, listing_id: listingId } = await createHarness(db).process(payloadOf());
+  const { id, listing_id: listingId } = await createHarness(db).process(createPayload());
   for (const rooms of [9, 9, 4]) {
     const work = openReprocess(
       db,

@@ -9,7 +9,7 @@ import { type TestDatabase } from '@oselya/testing/database';
 import type { Payload } from '../../src/ingest/payload.ts';
 import { start, type Shared } from '../../src/main.ts';
 import type { Tables } from '../../src/tables.ts';
-import { DIMENSIONS, log, payloadOf } from './pipeline.ts';
+import { DIMENSIONS, log, createPayload } from './pipeline.ts';
 
 /** Starts a collector on a database, by default that of DATABASE_URL. It ends with the file's tests. */
 export async function startCollector(
@@ -77,7 +77,7 @@ export type Raw = {
 };
 
 /** Sends a payload and waits for the end of its job. */
-export async function processThrough(collector: Collector, payload: object): Promise<Raw> {
+export async function processPayload(collector: Collector, payload: object): Promise<Raw> {
   const { raw_id: rawId } = (await collector.post('/api/v1/ingest', payload)).json<Raw>();
   return until(`raw record ${rawId}`, async () => {
     const raw = (await collector.get(`/api/v1/raw/${rawId}`)).json<Raw>();
@@ -147,7 +147,7 @@ type FormResponse = {
 };
 
 /** Creates a form as a browser does, with the field before the files unless `metadataLast`. */
-export function formOf(
+export function createForm(
   metadata: Payload | string,
   files: readonly FormFile[],
   { metadataLast = false } = {},
@@ -180,7 +180,7 @@ export async function sendForm(
 
 export const BOUNDARY = 'oselya-boundary';
 
-/** The content type of `formBytes`. */
+/** The content type of `encodeForm`. */
 export const FORM_TYPE = `multipart/form-data; boundary=${BOUNDARY}`;
 
 /** Part of a form, which may be malformed. */
@@ -194,11 +194,11 @@ export const part = (name: string, content: Buffer | string, more = ''): Part =>
 export const image = (name: string, content: Buffer | string): Part =>
   part('images', content, `; filename="${name}"`);
 
-export const metadata = (...facts: Parameters<typeof payloadOf>): Part =>
-  part('metadata', JSON.stringify(payloadOf(...facts)));
+export const metadata = (...facts: Parameters<typeof createPayload>): Part =>
+  part('metadata', JSON.stringify(createPayload(...facts)));
 
 /** Encodes a form, which is incomplete with an empty `end`. */
-export function formBytes(parts: readonly Part[], { end = `--${BOUNDARY}--\r\n` } = {}): Buffer {
+export function encodeForm(parts: readonly Part[], { end = `--${BOUNDARY}--\r\n` } = {}): Buffer {
   const chunks = parts.flatMap(({ headers, content }) => [
     `--${BOUNDARY}\r\n${headers}\r\n\r\n`,
     content,
@@ -241,7 +241,7 @@ export type Route = {
 };
 
 /** Reads the routes of a collector's OpenAPI document. */
-export async function documentedRoutes(collector: { url: string }): Promise<Route[]> {
+export async function readDocumentedRoutes(collector: { url: string }): Promise<Route[]> {
   const response = await fetch(`${collector.url}/openapi.json`);
   const { paths, components } = (await response.json()) as Document;
   return Object.entries(paths).flatMap(([path, operations]) =>
@@ -249,7 +249,7 @@ export async function documentedRoutes(collector: { url: string }): Promise<Rout
       method,
       path,
       parameters,
-      ...(requestBody && { body: bodyOf(requestBody, components) }),
+      ...(requestBody && { body: getBody(requestBody, components) }),
       answers: Object.fromEntries(
         Object.entries(responses).map(([status, { content }]) => [
           status,
@@ -260,7 +260,7 @@ export async function documentedRoutes(collector: { url: string }): Promise<Rout
   );
 }
 
-function bodyOf(
+function getBody(
   { content }: NonNullable<Operation['requestBody']>,
   { schemas }: Document['components'],
 ): NonNullable<Route['body']> {
@@ -274,16 +274,16 @@ function bodyOf(
 }
 
 /** Reads the documented errors of a POST, by status. */
-export async function documentedAnswers(
+export async function readDocumentedErrors(
   collector: { url: string },
   path: string,
 ): Promise<Record<string, string[]>> {
-  const routes = await documentedRoutes(collector);
+  const routes = await readDocumentedRoutes(collector);
   return routes.find((route) => route.path === path && route.method === 'post')?.answers ?? {};
 }
 
 /** Encodes the request line and headers of a POST request. */
-export function requestHead(path: string, headers: Record<string, string | number>): string {
+export function encodeRequestHead(path: string, headers: Record<string, string | number>): string {
   const lines = Object.entries({ host: 'localhost:1', ...headers }).map(
     ([name, value]) => `${name}: ${value}\r\n`,
   );
@@ -297,5 +297,5 @@ export async function exchange(
   { type, body }: { type: string; body: Uint8Array },
 ): Promise<{ status: number; text: string }> {
   const headers = { 'content-type': type, 'content-length': body.length, connection: 'close' };
-  return sendBytes(url, Buffer.concat([Buffer.from(requestHead(path, headers)), body]));
+  return sendBytes(url, Buffer.concat([Buffer.from(encodeRequestHead(path, headers)), body]));
 }

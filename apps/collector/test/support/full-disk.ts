@@ -2,53 +2,58 @@ import fs, { type FileHandle } from 'node:fs/promises';
 import { syncBuiltinESMExports } from 'node:module';
 
 /** Operation that fails after the first part of a file. */
-export type Lack = 'writing' | 'copying';
+export type DiskOperation = 'writing' | 'copying';
 
 /**
  * Simulates a full disk for a folder. The first part of each file is stored; then the operating system's error follows.
  * @returns The failing operation, which the test sets. Disposal restores the file system.
  */
-export function fillableDisk(folder: string): { lacks: Lack | undefined } & Disposable {
+export function simulateFullDisk(
+  folder: string,
+): { failingOperation: DiskOperation | undefined } & Disposable {
   const { open, copyFile, readFile, writeFile } = fs;
   const disk = {
-    lacks: undefined as Lack | undefined,
+    failingOperation: undefined as DiskOperation | undefined,
     [Symbol.dispose]: () => replace({ open, copyFile }),
   };
-  const isHere = (path: unknown) => String(path).startsWith(folder);
+  const isInFolder = (path: unknown) => String(path).startsWith(folder);
 
   replace({
     async open(path, ...how) {
       const file = await open(path, ...how);
-      return disk.lacks === 'writing' && isHere(path) ? takingOnePiece(file) : file;
+      return disk.failingOperation === 'writing' && isInFolder(path)
+        ? failAfterFirstWrite(file)
+        : file;
     },
     async copyFile(source, target, mode) {
-      if (disk.lacks !== 'copying' || !isHere(target)) return copyFile(source, target, mode);
+      if (disk.failingOperation !== 'copying' || !isInFolder(target))
+        return copyFile(source, target, mode);
       const content = await readFile(source);
       await writeFile(target, content.subarray(0, content.length / 2));
-      return outOfSpace();
+      return throwNoSpaceError();
     },
   });
   return disk;
 
-  async function outOfSpace(): Promise<never> {
+  async function throwNoSpaceError(): Promise<never> {
     const full = await open('/dev/full', 'w');
     try {
       await full.write('more');
     } finally {
       await full.close();
     }
-    throw new Error('The full device took something');
+    throw new Error('The full device accepted data');
   }
 
-  function takingOnePiece(file: FileHandle): FileHandle {
+  function failAfterFirstWrite(file: FileHandle): FileHandle {
     const write = file.write.bind(file);
-    let pieces = 0;
+    let writes = 0;
     return Object.assign(file, {
       write(content: Uint8Array, offset?: number, length?: number, position?: number | null) {
-        pieces += 1;
-        return pieces === 1 ? write(content, offset, length, position) : outOfSpace();
+        writes += 1;
+        return writes === 1 ? write(content, offset, length, position) : throwNoSpaceError();
       },
-      writev: outOfSpace,
+      writev: throwNoSpaceError,
     });
   }
 }

@@ -10,8 +10,8 @@ const KB = 1024;
 const TOO_LARGE = 51 * KB * KB;
 
 /** Relative frequencies of behaviours that take seconds or processor time. */
-const RARELY = 0.2;
-const SELDOM = 0.02;
+const LOW_SHARE = 0.2;
+const VERY_LOW_SHARE = 0.02;
 
 /** Behaviour of an image host, with its relative frequency, and whether the image is usable. */
 type Behaviour = [
@@ -24,7 +24,7 @@ type Behaviour = [
 const good = await createImage('png', { colour: 'orchid' });
 
 /** Creates the header of an image with 3.6 gigapixels. */
-function hugeImage(): Buffer {
+function createHugeImage(): Buffer {
   const [width, height] = [60_000, 60_000];
   const body = Buffer.alloc(17);
   body.write('IHDR');
@@ -38,33 +38,33 @@ function hugeImage(): Buffer {
 }
 
 /** Sends raw bytes and closes the connection. */
-const raw = (bytes: string | Buffer) => (response: ServerResponse) => {
+const sendRaw = (bytes: string | Buffer) => (response: ServerResponse) => {
   response.socket?.end(bytes);
 };
 
-const sends =
+const send =
   (status: number, headers: Record<string, string | number>, body: string | Buffer = '') =>
   (response: ServerResponse) => {
     response.writeHead(status, headers).end(body);
   };
 
-const compressed = (encoding: string, body: Buffer) =>
-  sends(200, { 'content-encoding': encoding }, body);
+const sendEncoded = (encoding: string, body: Buffer) =>
+  send(200, { 'content-encoding': encoding }, body);
 
-const leadsTo = (location: string) => sends(302, { location });
+const redirectTo = (location: string) => send(302, { location });
 
 /** Writes until the connection closes. */
 function writeEndlessly(response: ServerResponse): void {
   const chunk = Buffer.alloc(64 * KB);
-  const more = () => {
+  const fillBuffer = () => {
     while (!response.destroyed && response.write(chunk));
   };
-  response.on('drain', more);
-  more();
+  response.on('drain', fillBuffer);
+  fillBuffer();
 }
 
 /** Sends the headers slowly. */
-function dripHead(response: ServerResponse): void {
+function sendHeadersSlowly(response: ServerResponse): void {
   const { socket } = response;
   const head = `HTTP/1.1 200 OK\r\nx-slow: 1\r\ncontent-length: ${good.length}\r\n\r\n`;
   let sent = 0;
@@ -78,50 +78,50 @@ function dripHead(response: ServerResponse): void {
   socket?.on('close', () => clearInterval(timer));
 }
 
-const brotliBomb = () =>
+const createBrotliBomb = () =>
   brotliCompressSync(Buffer.alloc(TOO_LARGE), { params: { [constants.BROTLI_PARAM_QUALITY]: 1 } });
 
 const BEHAVIOURS: readonly Behaviour[] = [
-  ['is good', sends(200, {}, good), 1, true],
-  ['calls an image a text', sends(200, { 'content-type': 'text/plain' }, good), 1, true],
-  ['has slow headers', dripHead, RARELY, true],
-  ['never ends', writeEndlessly, SELDOM],
-  ['sends a gzip bomb', compressed('gzip', gzipSync(Buffer.alloc(TOO_LARGE))), SELDOM],
-  ['sends a brotli bomb', compressed('br', brotliBomb()), SELDOM],
-  ['sends gigapixels', sends(200, { 'content-type': 'image/png' }, hugeImage())],
-  ['leads to a private network', leadsTo('http://10.0.0.1/image.png')],
-  ['leads to this machine', leadsTo('http://127.0.0.1:1/image.png')],
-  ['leads to a cloud', leadsTo('http://[::ffff:169.254.169.254]/latest')],
-  ['leads to a file', leadsTo('file:///etc/passwd')],
-  ['leads to no URL', leadsTo('http://[')],
-  ['leads nowhere', sends(302, {})],
-  ['leads to itself', leadsTo('?again')],
-  ['sends too little', raw(Buffer.concat([headOf(good.length + 100), good])), RARELY],
-  ['sends too much', raw(Buffer.concat([headOf(good.length - 40), good]))],
-  ['announces a huge body', raw(Buffer.concat([headOf(10 ** 12), good]))],
+  ['is good', send(200, {}, good), 1, true],
+  ['calls an image a text', send(200, { 'content-type': 'text/plain' }, good), 1, true],
+  ['has slow headers', sendHeadersSlowly, LOW_SHARE, true],
+  ['never ends', writeEndlessly, VERY_LOW_SHARE],
+  ['sends a gzip bomb', sendEncoded('gzip', gzipSync(Buffer.alloc(TOO_LARGE))), VERY_LOW_SHARE],
+  ['sends a brotli bomb', sendEncoded('br', createBrotliBomb()), VERY_LOW_SHARE],
+  ['sends gigapixels', send(200, { 'content-type': 'image/png' }, createHugeImage())],
+  ['leads to a private network', redirectTo('http://10.0.0.1/image.png')],
+  ['leads to this machine', redirectTo('http://127.0.0.1:1/image.png')],
+  ['leads to a cloud', redirectTo('http://[::ffff:169.254.169.254]/latest')],
+  ['leads to a file', redirectTo('file:///etc/passwd')],
+  ['leads to no URL', redirectTo('http://[')],
+  ['leads nowhere', send(302, {})],
+  ['leads to itself', redirectTo('?again')],
+  ['sends too little', sendRaw(Buffer.concat([createHead(good.length + 100), good])), LOW_SHARE],
+  ['sends too much', sendRaw(Buffer.concat([createHead(good.length - 40), good]))],
+  ['announces a huge body', sendRaw(Buffer.concat([createHead(10 ** 12), good]))],
   [
     'is cut amidst',
     (response) => response.write(good.subarray(0, 30), () => response.destroy()),
-    RARELY,
+    LOW_SHARE,
   ],
-  ['resets the connection', (response) => response.socket?.resetAndDestroy(), RARELY],
-  ['sends half a body', compressed('deflate', deflateSync(good).subarray(0, 40)), RARELY],
-  ['speaks no HTTP', raw('220 mail.example ESMTP\r\n'), RARELY],
-  ['has an endless head', raw(`HTTP/1.1 200 OK\r\nx: ${'x'.repeat(KB * KB)}`), RARELY],
-  ['is broken', sends(500, {}, '{}'), RARELY],
-  ['is busy for an hour', sends(429, { 'retry-after': 3600 })],
-  ['has nothing', sends(404, {})],
-  ['has an empty image', sends(200, { 'content-type': 'image/png' })],
-  ['sends a page', sends(200, { 'content-type': 'image/png' }, '<!doctype html>')],
+  ['resets the connection', (response) => response.socket?.resetAndDestroy(), LOW_SHARE],
+  ['sends half a body', sendEncoded('deflate', deflateSync(good).subarray(0, 40)), LOW_SHARE],
+  ['speaks no HTTP', sendRaw('220 mail.example ESMTP\r\n'), LOW_SHARE],
+  ['has an endless head', sendRaw(`HTTP/1.1 200 OK\r\nx: ${'x'.repeat(KB * KB)}`), LOW_SHARE],
+  ['is broken', send(500, {}, '{}'), LOW_SHARE],
+  ['is busy for an hour', send(429, { 'retry-after': 3600 })],
+  ['has nothing', send(404, {})],
+  ['has an empty image', send(200, { 'content-type': 'image/png' })],
+  ['sends a page', send(200, { 'content-type': 'image/png' }, '<!doctype html>')],
   [
     'sends a script',
-    sends(200, { 'content-type': 'image/svg+xml' }, '<svg><script>alert(1)</script></svg>'),
+    send(200, { 'content-type': 'image/svg+xml' }, '<svg><script>alert(1)</script></svg>'),
   ],
-  ['sends half an image', sends(200, {}, good.subarray(0, good.length / 2))],
-  ['sends an unknown encoding', compressed('rot13', good)],
+  ['sends half an image', send(200, {}, good.subarray(0, good.length / 2))],
+  ['sends an unknown encoding', sendEncoded('rot13', good)],
 ];
 
-function headOf(length: number): Buffer {
+function createHead(length: number): Buffer {
   return Buffer.from(`HTTP/1.1 200 OK\r\ncontent-length: ${length}\r\n\r\n`);
 }
 

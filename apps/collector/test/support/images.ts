@@ -7,7 +7,7 @@ import { join } from 'node:path';
 import { promisify } from 'node:util';
 import type { imageDescription, ObjectRequest } from '@oselya/model';
 import { atEnd } from '@oselya/testing';
-import { openDatabase, log, noImages } from './pipeline.ts';
+import { openDatabase, log, emptyImageService } from './pipeline.ts';
 import type { Kysely } from 'kysely';
 import sharp from 'sharp';
 import { Value } from 'typebox/value';
@@ -102,7 +102,7 @@ export type VisionRequest = Pick<
 >;
 
 /** Creates a vision model with a constant description, and records its requests. */
-export function visionModel(
+export function createVisionModel(
   beforeAnswer: (shown: VisionRequest) => void | Promise<void> = () => undefined,
   description = ' A bright\0 kitchen. ',
 ) {
@@ -170,7 +170,7 @@ export async function openImages() {
       temporary,
       disk: createDisk({ folder, minFreeMb: 0 }),
       fetch: createSafeFetch({ allow: ['127.0.0.1'] }),
-      model: visionModel().model,
+      model: createVisionModel().model,
       log: { warn: (fields: Record<string, unknown>) => void warnings.push(fields) },
       observe: (event) => events.push(event),
       limits: { retryDelayMs: 1 },
@@ -210,7 +210,7 @@ export async function openWorkerImages({
   db: Kysely<Tables>;
   folder: string | undefined;
 } & Pick<ImageServiceOptions, 'model'>) {
-  if (folder === undefined) return { images: noImages, close: () => Promise.resolve() };
+  if (folder === undefined) return { images: emptyImageService, close: () => Promise.resolve() };
   await mkdir(folder, { recursive: true });
   const temporary = createTemporaryFolder(join(folder, 'incoming'));
   await temporary.sweep();

@@ -64,14 +64,14 @@ export async function store(db: TestDatabase<Tables>['db'], payload: Payload): P
 }
 
 /** Reads a raw record. */
-export function rawRecord(db: TestDatabase<Tables>['db'], rawId: number) {
+export function readRawRecord(db: TestDatabase<Tables>['db'], rawId: number) {
   return db.selectFrom('raw_data').selectAll().where('id', '=', rawId).executeTakeFirstOrThrow();
 }
 
 let made = 0;
 
 /** Creates a valid payload. Without `external_id` it has a new listing. */
-export function payloadOf(overrides: Partial<Payload> = {}): Payload {
+export function createPayload(overrides: Partial<Payload> = {}): Payload {
   made += 1;
   return {
     source_slug: 'doshka',
@@ -83,7 +83,7 @@ export function payloadOf(overrides: Partial<Payload> = {}): Payload {
 }
 
 /** Creates a breaker whose state the test sets. */
-export function fakeBreaker(initial: BreakerState = 'closed'): BreakerView & {
+export function createFakeBreaker(initial: BreakerState = 'closed'): BreakerView & {
   set(state: BreakerState): void;
   /** Starts or ends a probe, which notifies no listener. */
   probe(isOnItsWay: boolean): void;
@@ -116,7 +116,9 @@ export function fakeBreaker(initial: BreakerState = 'closed'): BreakerView & {
 export const log = createLogger({ level: 'silent', service: 'test' });
 
 /** Creates a mock model that counts its calls. */
-export function countedModel(): PipelineDeps['model'] & { calls: { chat: number; embed: number } } {
+export function createCountingModel(): PipelineDeps['model'] & {
+  calls: { chat: number; embed: number };
+} {
   const client = createModelClient({
     mode: 'mock',
     timeoutMs: 10_000,
@@ -139,14 +141,14 @@ export function countedModel(): PipelineDeps['model'] & { calls: { chat: number;
 }
 
 /** Image service that finds no images. */
-export const noImages: PipelineDeps['images'] = {
+export const emptyImageService: PipelineDeps['images'] = {
   processRemote: () => Promise.resolve([]),
   processUploaded: () => Promise.resolve([]),
   describeAll: () => Promise.resolve(0),
 };
 
 /** Ends the delay of postponed jobs. */
-export async function makeDue(db: Kysely<Tables>): Promise<void> {
+export async function makeJobsDue(db: Kysely<Tables>): Promise<void> {
   await db
     .updateTable('raw_data')
     .set({ retry_at: null })
@@ -162,8 +164,8 @@ export function createHarness(
   const metrics = createMetrics(new Registry());
   const deps: PipelineDeps = {
     db,
-    model: countedModel(),
-    images: noImages,
+    model: createCountingModel(),
+    images: emptyImageService,
     log,
     ...overrides,
   };
@@ -177,7 +179,7 @@ export function createHarness(
 
   /** Claims and runs the next job, even if it waits for its retry. */
   async function runNext(input: JobInput = {}): Promise<JobOutcomeStatus> {
-    await makeDue(db);
+    await makeJobsDue(db);
     const [job] = await claimJobs(db, { worker: 'test', leaseMs: 60_000, count: 1 });
     assert.ok(job, 'there is a job to claim');
     return runner.run(job, { input });
@@ -187,7 +189,7 @@ export function createHarness(
   async function process(payload: Payload) {
     const rawId = await store(db, payload);
     await runNext();
-    return rawRecord(db, rawId);
+    return readRawRecord(db, rawId);
   }
 
   return { runNext, process };
@@ -196,9 +198,9 @@ export function createHarness(
 /** Creates a function that runs single stages of a job. */
 export function createStageRunner(
   db: TestDatabase<Tables>['db'],
-  images: StageDeps['images'] = noImages,
+  images: StageDeps['images'] = emptyImageService,
 ): (context: JobContext, name: StageName) => Promise<StageResult> {
-  const model = countedModel();
+  const model = createCountingModel();
   const embedText = createBatchingEmbedder(model);
   const { observe } = createModelCostCounter();
   const jobModel: StageDeps['model'] = {
@@ -216,11 +218,11 @@ export function createStageRunner(
 }
 
 /** Returns the outcomes of stages by name. */
-export const outcomesOf = (raw: { stages: { stage: string; outcome: string }[] }) =>
+export const getOutcomes = (raw: { stages: { stage: string; outcome: string }[] }) =>
   Object.fromEntries(raw.stages.map(({ stage, outcome }) => [stage, outcome]));
 
 /** Reads a listing's snapshots, the oldest first. */
-export function snapshotsOf(db: TestDatabase<Tables>['db'], listingId: number | null) {
+export function readSnapshots(db: TestDatabase<Tables>['db'], listingId: number | null) {
   return db
     .selectFrom('listing_snapshots')
     .select(['raw_id', 'changes', 'listing', 'model', 'prompt_version'])
@@ -231,7 +233,7 @@ export function snapshotsOf(db: TestDatabase<Tables>['db'], listingId: number | 
 }
 
 /** Reads the state of a listing's payloads. */
-export function currentOf(
+export function findListingPayloads(
   db: TestDatabase<Tables>['db'],
   { source_slug, external_id }: Pick<Payload, 'source_slug' | 'external_id'>,
 ) {
@@ -244,7 +246,7 @@ export function currentOf(
 }
 
 /** Reads the listing of a payload. */
-export function listingOf(db: TestDatabase<Tables>['db'], { external_id }: Payload) {
+export function findListing(db: TestDatabase<Tables>['db'], { external_id }: Payload) {
   return db
     .selectFrom('property_listings')
     .selectAll()
@@ -257,7 +259,7 @@ const DESCRIPTION = { description: 'A bright kitchen.', room_type: 'kitchen', qu
 const REJECTION = { error: { message: 'The image is too small' } };
 
 /** Takes over the response to a request. */
-export type Interference = (response: ServerResponse) => void;
+export type ResponseWriter = (response: ServerResponse) => void;
 
 /** Starts a model server with faults that the test sets. */
 export async function startModelServer() {
@@ -274,7 +276,7 @@ export async function startModelServer() {
     rejects?: ((request: ReceivedRequest) => boolean) | undefined;
     /** Selects requests with status 500. */
     crashesOn?: ((request: ReceivedRequest) => boolean) | undefined;
-    interfere?: Interference | undefined;
+    interfere?: ResponseWriter | undefined;
     /** Returns a response in place of an image's description. */
     saysOf?: ((request: ReceivedRequest) => ScriptedResponse | undefined) | undefined;
     /** Returns a response in place of every other. */
@@ -295,7 +297,7 @@ export async function startModelServer() {
     const embeds = state.embeds || !request.path.endsWith('/embeddings');
     const sees = state.sees || !hasImage(request);
     if (!(state.up && embeds && sees)) return OVERLOADED;
-    if (!isToDescribe(request)) return answer(request);
+    if (!isDescriptionRequest(request)) return answer(request);
     return state.saysOf?.(request) ?? completion(JSON.stringify(DESCRIPTION));
   });
   return { ...server, state };
@@ -306,7 +308,7 @@ export const hasImage = ({ body }: ReceivedRequest): boolean =>
   JSON.stringify(body).includes('"type":"image_url"');
 
 /** Returns whether a request asks for the description of an image. */
-const isToDescribe = (request: ReceivedRequest): boolean =>
+const isDescriptionRequest = (request: ReceivedRequest): boolean =>
   hasImage(request) && JSON.stringify(request.body).includes('room_type');
 
 const TIMEOUT_MS = 10_000;
@@ -337,7 +339,7 @@ export function startModelWorker({
   database,
   model,
   modelTimeoutMs = TIMEOUT_MS,
-  images = noImages,
+  images = emptyImageService,
   slots = 4,
   retryMs = 100,
   ...resources
@@ -364,7 +366,7 @@ export function startModelWorker({
   const dispose = async (): Promise<void> => {
     await worker.stop({ timeoutMs: 5000 });
     await model.close();
-    await untilResourcesAreFree({ database, ...resources });
+    await waitUntilResourcesAreFree({ database, ...resources });
   };
   return { model, worker, [Symbol.asyncDispose]: dispose };
 }
@@ -397,7 +399,7 @@ export async function sumUsage(
 }
 
 /** Waits until a statement waits for a lock. This never happens in the embedded database. */
-export function untilLockWait(db: Kysely<Tables>): Promise<true> {
+export function waitForBlockedStatement(db: Kysely<Tables>): Promise<true> {
   return until('a statement to wait for a lock', async () => {
     const { rows } = await sql`select from pg_stat_activity
       where datname = current_database() and wait_event_type = 'Lock'`.execute(db);
@@ -406,7 +408,7 @@ export function untilLockWait(db: Kysely<Tables>): Promise<true> {
 }
 
 /** Adds a name for connections to the URL of a database. */
-export function named(url: string, name: string): string {
+export function setApplicationName(url: string, name: string): string {
   const address = new URL(url);
   address.searchParams.set('application_name', name);
   return address.href;
@@ -430,9 +432,9 @@ type Plan = {
   Plans?: Plan[];
 };
 
-const nodesOf = (plan: Plan): Plan[] => [plan, ...(plan.Plans ?? []).flatMap(nodesOf)];
+const listNodes = (plan: Plan): Plan[] => [plan, ...(plan.Plans ?? []).flatMap(listNodes)];
 
-function explained(node: RootOperationNode): RootOperationNode {
+function toExplainStatement(node: RootOperationNode): RootOperationNode {
   if (node.kind !== 'RawNode') return node;
   const [first = '', ...rest] = node.sqlFragments;
   return { ...node, sqlFragments: [`explain (analyze, format json) ${first}`, ...rest] };
@@ -445,11 +447,11 @@ function explained(node: RootOperationNode): RootOperationNode {
 export async function explain(db: Kysely<Tables>, work: (db: Kysely<Tables>) => Promise<unknown>) {
   const nodes: Plan[] = [];
   const plugin: KyselyPlugin = {
-    transformQuery: ({ node }) => explained(node),
+    transformQuery: ({ node }) => toExplainStatement(node),
     transformResult({ result }) {
       for (const row of result.rows) {
         const [{ Plan }] = row['QUERY PLAN'] as [{ Plan: Plan }];
-        nodes.push(...nodesOf(Plan));
+        nodes.push(...listNodes(Plan));
       }
       return Promise.resolve({ ...result, rows: [] });
     },
@@ -475,7 +477,7 @@ type Resources = {
 };
 
 /** Waits until no connection is in use, no connection to a server is open, and no temporary file is left. */
-export async function untilResourcesAreFree(resources: Resources): Promise<void> {
+export async function waitUntilResourcesAreFree(resources: Resources): Promise<void> {
   const { database, servers = [], folder } = resources;
   const isFree = () =>
     database === undefined || database.pool.totalCount === database.pool.idleCount;
@@ -484,11 +486,11 @@ export async function untilResourcesAreFree(resources: Resources): Promise<void>
     await until('no connection to a server', async () => (await connections()) === 0);
   }
   if (folder === undefined) return;
-  await until('no temporary file', async () => (await temporaryFiles(folder)).length === 0);
+  await until('no temporary file', async () => (await listTemporaryFiles(folder)).length === 0);
 }
 
 /** Lists the temporary files of a collector's data folder, without their locks. */
-export async function temporaryFiles(dataDir: string): Promise<string[]> {
+export async function listTemporaryFiles(dataDir: string): Promise<string[]> {
   const entries = await readdir(join(dataDir, 'images', 'incoming'), {
     recursive: true,
     withFileTypes: true,
@@ -517,7 +519,7 @@ export async function watchResources(options: {
   return async () => {
     await endIdleConnections();
     const servers = host === undefined ? [] : [host];
-    await untilResourcesAreFree({ servers, folder: dataDir });
+    await waitUntilResourcesAreFree({ servers, folder: dataDir });
     await until('no added descriptor', async () => (await descriptors()) <= before);
   };
 }
