@@ -1,4 +1,4 @@
-/** Why nothing could be measured, in one line for the person at the terminal. */
+/** Error with a one-line message for the user. */
 export class BenchError extends Error {
   override readonly name = 'BenchError';
 }

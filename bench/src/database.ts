@@ -4,15 +4,15 @@ import { promisify } from 'node:util';
 import pg from 'pg';
 import { BenchError } from './bench-error.ts';
 
-/** A PostgreSQL server that databases can be made on. */
+/** PostgreSQL server on which databases can be created. */
 export type DatabaseServer = {
   /** Its version, and the settings that matter most: `17.6 (shared_buffers 4GB, huge pages on)`. */
   description: string;
-  /** Makes an empty database; leaving the scope that uses it drops it. */
+  /** Creates an empty database and drops it at the end of the scope. */
   createDatabase(): Promise<{ url: string } & AsyncDisposable>;
-  /** Copies a database without connections; the end of the scope drops the copy. */
+  /** Copies a database without connections and drops the copy at the end of the scope. */
   copyDatabase(url: string): Promise<{ url: string } & AsyncDisposable>;
-  /** Finds a database that stays when the run has ended, or makes an empty one. */
+  /** Opens a permanent database and creates it if it is missing. */
   keepDatabase(name: string): Promise<{ url: string }>;
 };
 
@@ -28,8 +28,9 @@ const SCRIPT = new URL('../../scripts/postgres', import.meta.url).pathname;
  * @throws BenchError where there is none.
  */
 export async function findDatabaseServer(env: NodeJS.ProcessEnv): Promise<DatabaseServer> {
-  const address = env['DATABASE_URL'] || env['TEST_DATABASE_URL'] || (await ownServer());
-  const urlOf = (name: string): string => Object.assign(new URL(address), { pathname: name }).href;
+  const address = env['DATABASE_URL'] || env['TEST_DATABASE_URL'] || (await readLocalServerUrl());
+  const buildUrl = (name: string): string =>
+    Object.assign(new URL(address), { pathname: name }).href;
   return {
     description: await ask(address, DESCRIPTION),
     async keepDatabase(name) {
@@ -38,10 +39,10 @@ export async function findDatabaseServer(env: NodeJS.ProcessEnv): Promise<Databa
         `select count(*) from pg_database where datname = '${name}'`,
       );
       if (known === '0') await ask(address, `create database ${name}`);
-      return { url: urlOf(name) };
+      return { url: buildUrl(name) };
     },
     createDatabase: () => create(''),
-    // Page by page through the log, as databases are made by default, a large copy takes many times as long.
+    // The default strategy logs every page and is many times slower for a large copy.
     copyDatabase: (url) => create(` template ${new URL(url).pathname.slice(1)} strategy file_copy`),
   };
 
@@ -49,9 +50,9 @@ export async function findDatabaseServer(env: NodeJS.ProcessEnv): Promise<Databa
     const name = `oselya_bench_${randomBytes(6).toString('hex')}`;
     await ask(address, `create database ${name}${options}`);
     return {
-      url: urlOf(name),
+      url: buildUrl(name),
       [Symbol.asyncDispose]: async () => {
-        // Only a superuser may force a vacuum in progress away, but without force it ends by itself.
+        // Only a superuser may terminate a running vacuum; the plain command waits for its end.
         await ask(address, `drop database ${name} with (force)`).catch(() =>
           ask(address, `drop database ${name}`),
         );
@@ -60,7 +61,7 @@ export async function findDatabaseServer(env: NodeJS.ProcessEnv): Promise<Databa
   }
 }
 
-async function ownServer(): Promise<string> {
+async function readLocalServerUrl(): Promise<string> {
   try {
     return (await promisify(execFile)(SCRIPT, ['url'])).stdout.trim();
   } catch (error) {

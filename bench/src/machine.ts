@@ -8,7 +8,7 @@ export type Machine = {
   cores: number;
   processor: string;
   memoryGiB: number;
-  /** The load average of the minute before: what else the machine was doing. */
+  /** Load average of the minute before the run. */
   loadBefore: number;
   node: string;
   postgres: string;
@@ -18,7 +18,7 @@ export type Machine = {
   packages: Record<string, string>;
 };
 
-/** The facts that somebody needs who compares two runs. */
+/** Describes the machine and the software versions. */
 export async function describeMachine(postgres: string): Promise<Machine> {
   return {
     cores: availableParallelism(),
@@ -32,8 +32,8 @@ export async function describeMachine(postgres: string): Promise<Machine> {
   };
 }
 
-/** The same for readers. */
-export function machineText(machine: Machine): string {
+/** Formats the description as a Markdown list. */
+export function formatMachine(machine: Machine): string {
   const { cores, processor, memoryGiB, loadBefore, node, postgres } = machine;
   const packageList = Object.entries(machine.packages).map((entry) => entry.join(' '));
   return [
@@ -48,7 +48,7 @@ async function commit(): Promise<string> {
     const id = await git('rev-parse', '--short', 'HEAD');
     return id + ((await git('status', '--porcelain')) === '' ? '' : '+');
   } catch {
-    // The files may have come without their history.
+    // The sources may have no Git history.
     return 'unknown';
   }
 }
@@ -58,7 +58,7 @@ async function git(...args: string[]): Promise<string> {
   return stdout.trim();
 }
 
-/** This workspace pins its dependencies, so what its package.json says is what runs. */
+/** Reads the versions from package.json, which pins them. */
 async function packages(): Promise<Record<string, string>> {
   const file = new URL('../package.json', import.meta.url);
   const { dependencies } = JSON.parse(await readFile(file, 'utf8')) as {

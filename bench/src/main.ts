@@ -3,7 +3,7 @@
 
 import { BenchError } from './bench-error.ts';
 import { findDatabaseServer } from './database.ts';
-import { describeMachine, machineText } from './machine.ts';
+import { describeMachine, formatMachine } from './machine.ts';
 import { type Options, readArguments, USAGE, UsageError } from './options.ts';
 import { openResults } from './results.ts';
 import type { Suite } from './suite.ts';
@@ -21,10 +21,10 @@ try {
   if (stop.signal.aborted) {
     process.exitCode = INTERRUPTED;
   } else if (error instanceof UsageError) {
-    tell(`bench: ${error.message} (${USAGE})`);
+    logProgress(`bench: ${error.message} (${USAGE})`);
     process.exitCode = 2;
   } else if (error instanceof BenchError) {
-    tell(`bench: ${error.message}`);
+    logProgress(`bench: ${error.message}`);
     process.exitCode = 1;
   } else {
     throw error;
@@ -52,12 +52,12 @@ async function measure(name: string, suite: Suite, options: Options): Promise<nu
   // The file name is not part of the run.
   const { out: _, ...asked } = options;
   await results.keep('run', { suite: name, at: new Date().toISOString(), ...asked, machine });
-  const report = await suite.run({ options, databases, results, tell, signal: stop.signal });
-  const table = `# ${name}\n\n${machineText(machine)}\n\n${report.text}\n`;
+  const report = await suite.run({ options, databases, results, logProgress, signal: stop.signal });
+  const table = `# ${name}\n\n${formatMachine(machine)}\n\n${report.text}\n`;
   print(table);
   await results.writeTable(table);
-  for (const failure of report.failures) tell(`bench: ${failure}`);
-  tell(`Raw figures: ${results.file}`);
+  for (const failure of report.failures) logProgress(`bench: ${failure}`);
+  logProgress(`Raw figures: ${results.file}`);
   return report.failures.length === 0 ? 0 : 1;
 }
 
@@ -65,6 +65,6 @@ function print(text: string): void {
   process.stdout.write(`${text}\n`);
 }
 
-function tell(line: string): void {
+function logProgress(line: string): void {
   process.stderr.write(`${line}\n`);
 }

@@ -1,6 +1,6 @@
 import type { Summary } from './statistics.ts';
 
-/** A Markdown table: the first column is text, the others stand to the right. */
+/** Formats a Markdown table with right-aligned columns after the first. */
 export function table(head: readonly string[], rows: readonly (readonly string[])[]): string {
   const widths = head.map((title, column) =>
     Math.max(3, title.length, ...rows.map((row) => row[column]?.length ?? 0)),
@@ -27,7 +27,7 @@ export function figure(value: number, decimals = 0): string {
   });
 }
 
-/** A median with its extremes: `1,234 (1,100–1,300)`. */
+/** Formats a median and its range: `1,234 (1,100–1,300)`. */
 export function spread({ median, min, max }: Summary, decimals = 0): string {
   return `${figure(median, decimals)} (${figure(min, decimals)}–${figure(max, decimals)})`;
 }

@@ -7,7 +7,7 @@ export type Options = {
   /** Duration of a measurement in seconds, after a warm-up. */
   seconds: number;
   connections: number;
-  /** Whether this only looks that everything answers as it should. */
+  /** Whether to check only responses and counts. */
   smoke: boolean;
   /** File for the raw figures, instead of a new file in bench/results. */
   out: string | undefined;
@@ -15,11 +15,11 @@ export type Options = {
   listings?: number[];
   /** Minutes of the suite `soak`; the suite has a default. */
   minutes?: number;
-  /** Whether the databases of listings stay, for the next run. */
+  /** Whether to keep the databases of listings for the next run. */
   keep?: true;
 };
 
-/** A wrong use, in one line. */
+/** Invalid command-line argument. */
 export class UsageError extends Error {
   override readonly name = 'UsageError';
 }
@@ -29,8 +29,8 @@ export const USAGE =
   'npm run bench -- SUITE [--rounds N] [--seconds S] [--connections C] [--smoke] [--out FILE] [--listings N,N] [--keep] [--minutes M]';
 
 const DEFAULTS = { rounds: 3, seconds: 5, connections: 50 };
-const MOST_LISTINGS = 100_000_000;
-const MOST_MINUTES = 7 * 24 * 60;
+const MAX_LISTINGS = 100_000_000;
+const MAX_MINUTES = 7 * 24 * 60;
 const SMOKE = { rounds: 1, seconds: 0.5, connections: 10 };
 
 /**
@@ -59,10 +59,10 @@ export function readArguments(args: readonly string[]): {
       ...(values.listings && {
         listings: values.listings
           .split(',')
-          .map((count) => whole('listings', count, 0, MOST_LISTINGS)),
+          .map((count) => whole('listings', count, 0, MAX_LISTINGS)),
       }),
       ...(values.keep && { keep: true }),
-      ...(values.minutes && { minutes: number('minutes', values.minutes, 0, MOST_MINUTES) }),
+      ...(values.minutes && { minutes: number('minutes', values.minutes, 0, MAX_MINUTES) }),
     },
   };
 }

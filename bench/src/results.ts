@@ -1,7 +1,7 @@
 import { appendFile, mkdir, writeFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 
-/** Keeps the raw figures: one JSON object a line, distinguished by `kind`. */
+/** Writer of raw results: one JSON object per line, distinguished by `kind`. */
 export type Results = {
   file: string;
   keep(kind: string, facts: Readonly<Record<string, unknown>>): Promise<void>;

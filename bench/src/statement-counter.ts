@@ -2,9 +2,9 @@ import { createServer, connect, type Socket } from 'node:net';
 import { once } from 'node:events';
 import type { AddressInfo } from 'node:net';
 
-/** A way to a database that counts what goes through it. */
+/** Database proxy that counts statements. */
 export type StatementCounter = AsyncDisposable & {
-  /** The database's address by this way. */
+  /** Database URL through the proxy. */
   url: string;
   /** Statements that were sent so far, on all connections together. */
   count(): number;
@@ -16,18 +16,18 @@ export type StatementCounter = AsyncDisposable & {
  * so nothing is timed through it.
  * @param databaseUrl An address without TLS.
  */
-export async function countStatements(databaseUrl: string): Promise<StatementCounter> {
+export async function startStatementCounter(databaseUrl: string): Promise<StatementCounter> {
   const target = new URL(databaseUrl);
   const sockets = new Set<Socket>();
   let statements = 0;
   const server = createServer((client) => {
     const database = connect({ host: target.hostname, port: Number(target.port || 5432) });
-    const read = frontendReader(() => (statements += 1));
+    const read = createFrontendReader(() => (statements += 1));
     client.on('data', read);
     client.pipe(database).pipe(client);
     for (const socket of [client, database]) {
       sockets.add(socket.setNoDelay(true));
-      // One end that breaks ends the other; the server that is measured tells what it makes of it.
+      // A broken socket closes the other one; the measured server handles the error.
       socket.on('error', () => undefined);
       socket.on('close', () => {
         client.destroy();
@@ -62,7 +62,7 @@ const LENGTH_BYTES = 4;
  * "PostgreSQL documentation, Frontend/Backend Protocol, Message Formats": the first message is a length
  * and its contents, all others have a type byte before. The length counts itself.
  */
-export function frontendReader(onStatement: () => void): (bytes: Buffer) => void {
+export function createFrontendReader(onStatement: () => void): (bytes: Buffer) => void {
   // The type byte and the length of the next message, as far as they have come.
   let head: number[] = [];
   let hasType = false;

@@ -41,7 +41,7 @@ export function ratio(values: readonly number[], others: readonly number[]): Sum
 }
 
 /** There are as many slopes as pairs of points: 124,750. */
-const MOST_POINTS = 500;
+const MAX_POINTS = 500;
 
 /**
  * By how much y grows with x: the median of the slopes between any two points (Theil and Sen), which a few
@@ -51,7 +51,7 @@ const MOST_POINTS = 500;
  */
 export function slope(points: readonly (readonly [x: number, y: number])[]): number {
   if (points.length === 0) throw new RangeError('There are no points');
-  const some = thin(points, MOST_POINTS);
+  const some = thin(points, MAX_POINTS);
   const slopes = some.flatMap(([x, y], nth) =>
     some
       .slice(nth + 1)

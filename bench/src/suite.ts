@@ -7,9 +7,9 @@ export type Context = {
   options: Options;
   databases: DatabaseServer;
   results: Results;
-  /** Tells the person who waits what is going on. */
-  tell: (line: string) => void;
-  /** Kills every process of the run when the person gives up. */
+  /** Logs progress to standard error. */
+  logProgress: (line: string) => void;
+  /** Signal that kills every process of the run. */
   signal: AbortSignal;
 };
 
@@ -21,7 +21,7 @@ export type Report = {
   failures: string[];
 };
 
-/** A set of measurements that belong together. */
+/** Set of related measurements. */
 export type Suite = {
   /** Summary in one line. */
   summary: string;

@@ -4,7 +4,7 @@ import { connect, createServer } from 'node:net';
 import type { AddressInfo } from 'node:net';
 import { after, test } from 'node:test';
 import fc from 'fast-check';
-import { countStatements, frontendReader } from '../src/statement-counter.ts';
+import { startStatementCounter, createFrontendReader } from '../src/statement-counter.ts';
 
 /** A message as PostgreSQL's protocol has it; the first of a connection has no type. */
 function message(type: string, content: string): Buffer {
@@ -18,7 +18,7 @@ const startup = message('', '\0\x03\0\0user\0oselya\0\0');
 
 function count(pieces: readonly Buffer[]): number {
   let statements = 0;
-  const read = frontendReader(() => (statements += 1));
+  const read = createFrontendReader(() => (statements += 1));
   for (const piece of pieces) read(piece);
   return statements;
 }
@@ -69,7 +69,7 @@ test('the way to the database counts, and changes nothing of what goes through',
   await once(database, 'listening');
   after(() => database.close());
   const { port } = database.address() as AddressInfo;
-  const counter = await countStatements(`postgres://oselya:secret@127.0.0.1:${port}/name`);
+  const counter = await startStatementCounter(`postgres://oselya:secret@127.0.0.1:${port}/name`);
   const url = new URL(counter.url);
   assert.equal(url.pathname, '/name');
   assert.notEqual(url.port, String(port));

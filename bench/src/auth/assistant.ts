@@ -1,11 +1,11 @@
 import { randomBytes } from 'node:crypto';
-import { type Remote, startProcess } from '../process/parent.ts';
+import { type RemoteProcess, startProcess } from '../process/parent.ts';
 import type { Server } from '../process/server.ts';
-import type { Place, Variant } from '../load/variant.ts';
+import type { VariantSetup, Variant } from '../load/variant.ts';
 import { Browser } from './browser.ts';
 import type { AssistantSettings } from './servers/assistant.ts';
 import type { Provider } from './servers/provider.ts';
-import { forUsers, userOf } from './users.ts';
+import { mapUsers, createUser } from './users.ts';
 
 /** Set-up of the assistant and its provider. */
 export type AssistantSetup = {
@@ -23,8 +23,8 @@ export type AssistantSetup = {
 
 /** The assistant, running: its processes, which share a database, and their provider. */
 export type Assistants = {
-  servers: { url: string; process: Remote<Server<AssistantSettings>> }[];
-  provider: Remote<Provider>;
+  servers: { url: string; process: RemoteProcess<Server<AssistantSettings>> }[];
+  provider: RemoteProcess<Provider>;
 };
 
 const ASSISTANT = new URL('servers/assistant.ts', import.meta.url);
@@ -34,7 +34,7 @@ const CLIENT = { id: 'oselya', secret: 'the secret of the benchmark' };
 /** Starts the assistant with a separate provider; both end with `scope`. */
 export async function startAssistants(
   scope: AsyncDisposableStack,
-  { databaseUrl, signal }: Pick<Place, 'databaseUrl' | 'signal'>,
+  { databaseUrl, signal }: Pick<VariantSetup, 'databaseUrl' | 'signal'>,
   {
     providerMs,
     userMaxAgeSeconds,
@@ -47,7 +47,7 @@ export async function startAssistants(
   const settings = { clientId: CLIENT.id, answerMs: providerMs, firstTokenSeconds };
   const env = {
     BASE_URL: 'https://assistant.example.test',
-    IDP_BASE_URL: await provider.ask('start', settings),
+    IDP_BASE_URL: await provider.call('start', settings),
     IDP_CLIENT_ID: CLIENT.id,
     IDP_CLIENT_SECRET: CLIENT.secret,
     IDP_USER_MAX_AGE_SECONDS: String(userMaxAgeSeconds),
@@ -58,22 +58,22 @@ export async function startAssistants(
   const servers: Assistants['servers'] = [];
   for (let nth = 0; nth < processes; nth += 1) {
     const process = scope.use(startProcess<Server<AssistantSettings>>(ASSISTANT, signal));
-    servers.push({ url: await process.ask('start', { databaseUrl, env }), process });
+    servers.push({ url: await process.call('start', { databaseUrl, env }), process });
   }
   return { servers, provider };
 }
 
-/** Signs a user in as a browser does, and gives the header with the cookie. */
+/** Signs a user in as a browser does and returns the `Cookie` header. */
 export async function signIn(url: string, index: number): Promise<string> {
   const browser = new Browser(url);
-  const login = await browser.ask('/auth/login');
+  const login = await browser.request('/auth/login');
   // At the provider the user picks an account.
   const authorize = new URL(login.headers.get('location') ?? '');
   authorize.searchParams.set('account', String(index));
   const answer = await fetch(authorize, { redirect: 'manual' });
   await answer.body?.cancel();
   const callback = new URL(answer.headers.get('location') ?? '');
-  await browser.ask(callback.pathname + callback.search);
+  await browser.request(callback.pathname + callback.search);
   return browser.cookie;
 }
 
@@ -88,18 +88,18 @@ export function assistantVariant(setup: AssistantSetup): Variant {
       const [server] = servers;
       if (server === undefined) throw new Error('No process was asked for');
       const { url, process } = server;
-      const targets = await forUsers(users, async (index) => ({
+      const targets = await mapUsers(users, async (index) => ({
         path: '/auth/me',
         headers: { cookie: await signIn(url, index) },
-        expected: userOf(index).email,
+        expected: createUser(index).email,
       }));
       const held = scope.move();
       return {
         url,
         targets: () => Promise.resolve(targets),
         async counters() {
-          const { code, refresh, userinfo } = await provider.ask('counts');
-          return { cpuMs: await process.ask('cpuMs'), calls: code + refresh + userinfo };
+          const { code, refresh, userinfo } = await provider.call('counts');
+          return { cpuMs: await process.call('cpuMs'), calls: code + refresh + userinfo };
         },
         [Symbol.asyncDispose]: () => held.disposeAsync(),
       };

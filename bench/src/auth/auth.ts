@@ -5,10 +5,10 @@ import type { Running } from '../load/variant.ts';
 import { startProcess } from '../process/parent.ts';
 import type { Context, Report } from '../suite.ts';
 import { type Expiries, measureExpiries } from './expiries.ts';
-import { countGoals, speedGoals } from './goals.ts';
-import { reportText } from './report.ts';
+import { judgeCounts, judgeSpeed } from './goals.ts';
+import { formatReport } from './report.ts';
 import { EMAIL_DOMAIN } from './users.ts';
-import { oneOfEach, variants } from './variants.ts';
+import { smokeVariants, variants } from './variants.ts';
 
 /** Expiries to look at, by how long the provider takes for each answer. */
 const EXPIRIES = [
@@ -26,12 +26,12 @@ const SMOKE_EXPIRIES = [
  * an expired token is refreshed while many ask.
  */
 export async function measureAuth(context: Context): Promise<Report> {
-  const { options, results, tell } = context;
+  const { options, results, logProgress } = context;
   const failures: string[] = [];
 
   const costs: Cost[] = [];
   for (const variant of variantsFor(options)) {
-    tell(`counting: ${variant.name}`);
+    logProgress(`counting: ${variant.name}`);
     const { cost, failures: wrong } = await measureCost(variant, context);
     await results.keep('cost', cost);
     costs.push(cost);
@@ -40,30 +40,30 @@ export async function measureAuth(context: Context): Promise<Report> {
 
   const expiries: Expiries[] = [];
   for (const setup of options.smoke ? SMOKE_EXPIRIES : EXPIRIES) {
-    tell(`expired tokens: provider ${setup.providerMs} ms`);
+    logProgress(`expired tokens: provider ${setup.providerMs} ms`);
     const found = await measureExpiries(setup, context);
     await results.keep('expiries', found);
     expiries.push(found);
   }
 
   const { samples, failures: wrong } = await race(context);
-  const counts = countGoals(costs, expiries);
+  const counts = judgeCounts(costs, expiries);
   const missed = counts.filter(({ met }) => !met);
   failures.push(...wrong, ...missed.map(({ goal, measured }) => `${goal}: it was ${measured}`));
-  const goals = [...counts, ...(options.smoke ? [] : speedGoals(samples))];
+  const goals = [...counts, ...(options.smoke ? [] : judgeSpeed(samples))];
   for (const goal of goals) await results.keep('goal', goal);
-  return { text: reportText({ options, samples, costs, expiries, goals }), failures };
+  return { text: formatReport({ options, samples, costs, expiries, goals }), failures };
 }
 
-const variantsFor = ({ smoke }: Context['options']) => (smoke ? oneOfEach : variants);
+const variantsFor = ({ smoke }: Context['options']) => (smoke ? smokeVariants : variants);
 
 /** Starts all variants, each on a separate database, and measures them side by side. */
 async function race(context: Context): ReturnType<typeof measureRounds> {
-  const { options, databases, signal, tell } = context;
+  const { options, databases, signal, logProgress } = context;
   await using scope = new AsyncDisposableStack();
   const running = new Map<string, Running>();
   for (const variant of variantsFor(options)) {
-    tell(`starting: ${variant.name}`);
+    logProgress(`starting: ${variant.name}`);
     const { url: databaseUrl } = scope.use(await databases.createDatabase());
     // Two for each connection, so that one connection is not always the same user.
     const place = { databaseUrl, users: 2 * options.connections, signal };
@@ -71,6 +71,6 @@ async function race(context: Context): ReturnType<typeof measureRounds> {
   }
   const module = new URL('../load/generator.ts', import.meta.url);
   const generator = scope.use(startProcess<Generator>(module, signal));
-  const putLoad = (load: Load) => generator.ask('run', load);
-  return await measureRounds({ variants: running, putLoad, expected: EMAIL_DOMAIN }, context);
+  const runLoad = (load: Load) => generator.call('run', load);
+  return await measureRounds({ variants: running, runLoad, expected: EMAIL_DOMAIN }, context);
 }

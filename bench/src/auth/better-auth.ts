@@ -3,7 +3,7 @@ import type { Variant } from '../load/variant.ts';
 import { Browser } from './browser.ts';
 import { startPeer } from './peer.ts';
 import type { BetterAuthSettings } from './servers/better-auth.ts';
-import { forUsers, userOf } from './users.ts';
+import { mapUsers, createUser } from './users.ts';
 
 const PUBLIC_URL = 'https://better-auth.example.test';
 const PATH = '/api/auth/get-session';
@@ -28,7 +28,7 @@ export function betterAuth(
           signal,
         },
         async (url) => {
-          const browsers = await forUsers(users, (index) => signUp(url, index));
+          const browsers = await mapUsers(users, (index) => signUp(url, index));
           return async () => {
             if (cookieCache) await Promise.all(browsers.map(renewCache));
             return browsers.map(target);
@@ -39,9 +39,9 @@ export function betterAuth(
 }
 
 async function signUp(url: string, index: number): Promise<Browser> {
-  const { email, name } = userOf(index);
+  const { email, name } = createUser(index);
   const browser = new Browser(url);
-  await browser.ask('/api/auth/sign-up/email', {
+  await browser.request('/api/auth/sign-up/email', {
     method: 'POST',
     headers: { 'content-type': 'application/json', origin: PUBLIC_URL },
     body: JSON.stringify({ email, name, password: `password of ${email}` }),
@@ -49,12 +49,12 @@ async function signUp(url: string, index: number): Promise<Browser> {
   return browser;
 }
 
-/** The cookie that holds the session is valid for five minutes; who comes without it gets another. */
+/** Renews the session cookie, which is valid for five minutes. */
 async function renewCache(browser: Browser): Promise<void> {
-  browser.forget('session_data');
-  await browser.ask(PATH);
+  browser.deleteCookies('session_data');
+  await browser.request(PATH);
 }
 
 function target(browser: Browser, index: number): Target {
-  return { path: PATH, headers: { cookie: browser.cookie }, expected: userOf(index).email };
+  return { path: PATH, headers: { cookie: browser.cookie }, expected: createUser(index).email };
 }

@@ -7,16 +7,16 @@ export class Browser {
     this.#origin = origin;
   }
 
-  /** The header that a browser would send now. */
+  /** Current value of the `Cookie` header. */
   get cookie(): string {
     return [...this.#cookies].map((pair) => pair.join('=')).join('; ');
   }
 
   /**
-   * Asks for something and keeps the cookies of the answer. Redirects are not followed.
-   * @throws Error where the answer is an error.
+   * Sends a request and stores the cookies of the response, without following redirects.
+   * @throws Error if the status is 400 or higher.
    */
-  async ask(path: string, init: RequestInit = {}): Promise<Response> {
+  async request(path: string, init: RequestInit = {}): Promise<Response> {
     const headers = new Headers(init.headers);
     if (this.#cookies.size > 0) headers.set('cookie', this.cookie);
     const response = await fetch(this.#origin + path, { ...init, headers, redirect: 'manual' });
@@ -29,8 +29,8 @@ export class Browser {
     return response;
   }
 
-  /** Forgets a cookie whose name ends so. */
-  forget(suffix: string): void {
+  /** Deletes the cookies whose names end with a suffix. */
+  deleteCookies(suffix: string): void {
     for (const name of this.#cookies.keys()) {
       if (name.endsWith(suffix)) this.#cookies.delete(name);
     }

@@ -1,7 +1,7 @@
 import type { Variant } from '../load/variant.ts';
 import { startPeer } from './peer.ts';
 import type { ConstantSettings } from './servers/constant.ts';
-import { userOf } from './users.ts';
+import { createUser } from './users.ts';
 
 /** Fastify with a constant answer after one select by a primary key: the upper bound of speed. */
 export const constant: Variant = {
@@ -11,9 +11,9 @@ export const constant: Variant = {
       { file: 'constant.ts', settings: { databaseUrl, users } satisfies ConstantSettings, signal },
       () => {
         const targets = Array.from({ length: users }, (_, index) => ({
-          path: `/users/${userOf(index).id}`,
+          path: `/users/${createUser(index).id}`,
           headers: {},
-          expected: userOf(0).email,
+          expected: createUser(0).email,
         }));
         return Promise.resolve(() => Promise.resolve(targets));
       },

@@ -9,7 +9,7 @@ export type Expiries = {
   requests: number;
   /** Refresh tokens that the provider was given, for each expiry. */
   redemptions: number[];
-  /** Answers that were not 200, over all expiries. */
+  /** Responses with another status than 200, over all expiries. */
   refused: number;
 };
 
@@ -37,7 +37,7 @@ export async function measureExpiries(
   let refused = 0;
   for (let nth = 0; nth < times; nth += 1) {
     const cookie = await signIn(urls[nth % urls.length] ?? '', nth);
-    const { refresh: before } = await provider.ask('counts');
+    const { refresh: before } = await provider.call('counts');
     const statuses = await Promise.all(
       Array.from({ length: REQUESTS }, async (_, request) => {
         const url = urls[request % urls.length] ?? '';
@@ -46,7 +46,7 @@ export async function measureExpiries(
         return response.status;
       }),
     );
-    const { refresh: after } = await provider.ask('counts');
+    const { refresh: after } = await provider.call('counts');
     redemptions.push(after - before);
     refused += statuses.filter((status) => status !== 200).length;
   }

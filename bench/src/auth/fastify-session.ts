@@ -3,7 +3,7 @@ import type { Variant } from '../load/variant.ts';
 import { Browser } from './browser.ts';
 import { startPeer } from './peer.ts';
 import type { FastifySessionSettings } from './servers/fastify-session.ts';
-import { forUsers, userOf } from './users.ts';
+import { mapUsers, createUser } from './users.ts';
 
 /** A route that answers with the user of a session of `@fastify/session`, kept in PostgreSQL. */
 export const fastifySession: Variant = {
@@ -16,7 +16,7 @@ export const fastifySession: Variant = {
         signal,
       },
       async (url) => {
-        const targets = await forUsers(users, (index) => signIn(url, index));
+        const targets = await mapUsers(users, (index) => signIn(url, index));
         return () => Promise.resolve(targets);
       },
     ),
@@ -26,6 +26,6 @@ async function signIn(url: string, index: number): Promise<Target> {
   const browser = new Browser(url);
   // Set by a proxy that ends TLS: secure cookies need https.
   const headers = { 'x-forwarded-proto': 'https' };
-  await browser.ask(`/sign-in/${index}`, { method: 'POST', headers });
-  return { path: '/me', headers: { cookie: browser.cookie }, expected: userOf(index).email };
+  await browser.request(`/sign-in/${index}`, { method: 'POST', headers });
+  return { path: '/me', headers: { cookie: browser.cookie }, expected: createUser(index).email };
 }

@@ -7,7 +7,7 @@ import { constant } from './constant.ts';
 import type { Expiries } from './expiries.ts';
 import { aged, betterAuthJoins, betterAuthPlain, fresh } from './variants.ts';
 
-/** Something to reach, and how far it was. */
+/** Goal and the measured result. */
 export type Goal = { goal: string; measured: string; met: boolean };
 
 /** Required requests a second of the assistant with user data up to 30 s old. */
@@ -17,10 +17,10 @@ const SPEED: readonly { peer: Variant; atLeast: number }[] = [
   { peer: constant, atLeast: 0.5 },
 ];
 
-const MOST_STATEMENTS = 2;
+const MAX_STATEMENTS = 2;
 
 /** Judges the speed, which depends on the machine as well. */
-export function speedGoals(samples: ReadonlyMap<string, readonly Sample[]>): Goal[] {
+export function judgeSpeed(samples: ReadonlyMap<string, readonly Sample[]>): Goal[] {
   return SPEED.flatMap(({ peer, atLeast }) =>
     aged.map(({ name }) => {
       const found = ratio(rates(samples, name), rates(samples, peer.name));
@@ -34,16 +34,16 @@ export function speedGoals(samples: ReadonlyMap<string, readonly Sample[]>): Goa
 }
 
 /** Judges what was counted, which has to be the same on any machine. */
-export function countGoals(costs: readonly Cost[], expiries: readonly Expiries[]): Goal[] {
+export function judgeCounts(costs: readonly Cost[], expiries: readonly Expiries[]): Goal[] {
   const assistants = new Set([...fresh, ...aged].map(({ name }) => name));
   const most = Math.max(
     ...costs.filter(({ variant }) => assistants.has(variant)).map(({ statements }) => statements),
   );
   return [
     {
-      goal: `assistant: at most ${MOST_STATEMENTS} statements where nothing changed`,
+      goal: `assistant: at most ${MAX_STATEMENTS} statements where nothing changed`,
       measured: figure(most),
-      met: most <= MOST_STATEMENTS,
+      met: most <= MAX_STATEMENTS,
     },
     ...expiries.flatMap(({ providerMs, redemptions, refused }) => [
       {

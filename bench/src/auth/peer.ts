@@ -15,13 +15,13 @@ export async function startPeer(
   await using scope = new AsyncDisposableStack();
   const module = new URL(`servers/${file}`, import.meta.url);
   const process = scope.use(startProcess<Server<object>>(module, signal));
-  const url = await process.ask('start', settings);
+  const url = await process.call('start', settings);
   const targets = await signIn(url);
   const held = scope.move();
   return {
     url,
     targets,
-    counters: async () => ({ cpuMs: await process.ask('cpuMs'), calls: 0 }),
+    counters: async () => ({ cpuMs: await process.call('cpuMs'), calls: 0 }),
     [Symbol.asyncDispose]: () => held.disposeAsync(),
   };
 }

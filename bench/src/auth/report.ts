@@ -17,24 +17,24 @@ type Findings = {
 };
 
 /** Returns all results as Markdown. */
-export function reportText({ options, samples, costs, expiries, goals }: Findings): string {
+export function formatReport({ options, samples, costs, expiries, goals }: Findings): string {
   const { rounds, seconds, connections, smoke } = options;
   return [
     '## Speed',
     `Rounds: ${rounds}, of ${seconds} s for each variant, over ${connections} connections. Medians, with the ` +
       'least and the most where they matter; ratios are of requests/s within a round.' +
       (smoke ? ' This was a smoke run: too short to say anything about speed.' : ''),
-    speedTable(samples),
+    formatSpeeds(samples),
     '## Cost of a request for which nothing changed',
-    costTable(costs),
+    formatCosts(costs),
     '## Tokens that expire while many ask',
-    expiriesTable(expiries),
+    formatExpiries(expiries),
     '## Goals',
-    goalsTable(goals),
+    formatGoals(goals),
   ].join('\n\n');
 }
 
-function speedTable(samples: Findings['samples']): string {
+function formatSpeeds(samples: Findings['samples']): string {
   const head = [
     '',
     'requests/s',
@@ -58,7 +58,7 @@ function speedTable(samples: Findings['samples']): string {
   return table(head, rows);
 }
 
-function costTable(costs: readonly Cost[]): string {
+function formatCosts(costs: readonly Cost[]): string {
   const head = ['', 'database statements', 'calls to the provider'];
   const rows = costs.map(({ variant, statements, calls }) => [
     variant,
@@ -68,7 +68,7 @@ function costTable(costs: readonly Cost[]): string {
   return table(head, rows);
 }
 
-function expiriesTable(expiries: readonly Expiries[]): string {
+function formatExpiries(expiries: readonly Expiries[]): string {
   const head = ['', 'processes', 'requests at once', 'expiries', 'redemptions each', 'refused'];
   const rows = expiries.map(({ providerMs, processes, requests, redemptions, refused }) => [
     `provider ${providerMs} ms`,
@@ -81,7 +81,7 @@ function expiriesTable(expiries: readonly Expiries[]): string {
   return table(head, rows);
 }
 
-function goalsTable(goals: Findings['goals']): string {
+function formatGoals(goals: Findings['goals']): string {
   const head = ['', 'measured', ''];
   return table(
     head,

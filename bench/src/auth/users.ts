@@ -1,13 +1,13 @@
 /** Domain of every user's email, which each answer about a user contains. */
 export const EMAIL_DOMAIN = '@users.example.test';
 
-/** A made-up user, the same for all variants. */
-export function userOf(index: number): { id: string; email: string; name: string } {
+/** Creates a test user, the same for all variants. */
+export function createUser(index: number): { id: string; email: string; name: string } {
   return { id: `u-${index}`, email: `user-${index}${EMAIL_DOMAIN}`, name: `User ${index}` };
 }
 
 /** Runs a task for a number of users, ten at a time, and returns the results in order. */
-export async function forUsers<Result>(
+export async function mapUsers<Result>(
   count: number,
   work: (index: number) => Promise<Result>,
 ): Promise<Result[]> {

@@ -16,16 +16,16 @@ export const fresh = assistants(0);
 /** The assistant with user data of up to half a minute ago. */
 export const aged = assistants(30);
 
-/** better-auth as it is where nothing is set. */
+/** better-auth with its defaults. */
 export const betterAuthPlain = betterAuth('better-auth', { joins: false, cookieCache: false });
 
-/** better-auth at its fastest among what signs a user out at once. */
+/** Fastest configuration of better-auth in which a sign-out takes effect at once. */
 export const betterAuthJoins = betterAuth('better-auth, joins', {
   joins: true,
   cookieCache: false,
 });
 
-/** Everything that answers who is signed in. What is compared most stands close together. */
+/** All variants; frequently compared ones are adjacent. */
 export const variants: readonly Variant[] = [
   ...fresh,
   ...aged,
@@ -36,7 +36,7 @@ export const variants: readonly Variant[] = [
   fastifySession,
 ];
 
-/** One of each kind: enough to look whether all of them answer as they should. */
-export const oneOfEach: readonly Variant[] = variants.filter(
+/** One variant of each kind, for smoke runs. */
+export const smokeVariants: readonly Variant[] = variants.filter(
   (variant) => ![...fresh.slice(1), ...aged.slice(1)].includes(variant),
 );

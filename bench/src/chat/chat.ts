@@ -1,11 +1,11 @@
-import { orderOf } from '../load/rounds.ts';
-import { type Remote, startProcess } from '../process/parent.ts';
+import { orderForRound } from '../load/rounds.ts';
+import { type RemoteProcess, startProcess } from '../process/parent.ts';
 import type { Server } from '../process/server.ts';
 import type { Context, Report } from '../suite.ts';
 import { type Arrival, ARRIVALS, withinMs } from './arrivals.ts';
 import type { Clients } from './clients.ts';
 import { judge } from './goals.ts';
-import { type Idle, reportText, type Sample, type Setup } from './report.ts';
+import { type Idle, formatReport, type Sample, type Setup } from './report.ts';
 import type { ModelServer } from './servers/model.ts';
 import { startVariant, VARIANTS, type VariantName } from './variants.ts';
 
@@ -18,42 +18,42 @@ const WARM_UP = 0.4;
 const CLIENTS = new URL('clients.ts', import.meta.url);
 const MODEL = new URL('servers/model.ts', import.meta.url);
 
-type Running = { server: Remote<Server<never>>; clients: Remote<Clients> };
+type Running = { server: RemoteProcess<Server<never>>; clients: RemoteProcess<Clients> };
 
 /**
  * Measures answers that many people get at the same time over sockets, token by token, what a socket holds
  * while nothing happens, and counts what was stored.
  */
 export async function measureChat(context: Context): Promise<Report> {
-  const { options, results, signal, tell } = context;
+  const { options, results, signal, logProgress } = context;
   const setup = options.smoke ? SMOKE : FULL;
   await using scope = new AsyncDisposableStack();
   const model = scope.use(startProcess<ModelServer>(MODEL, signal));
-  const modelUrl = await model.ask('start');
+  const modelUrl = await model.call('start');
   const failures: string[] = [];
   const idle: Idle[] = [];
   const running = new Map<VariantName, Running>();
   for (const variant of VARIANTS) {
-    tell(`${setup.sockets} sockets are opened: ${variant}`);
+    logProgress(`${setup.sockets} sockets are opened: ${variant}`);
     const started = await startVariant(variant, scope, { ...setup, ...context, modelUrl });
     const clients = scope.use(startProcess<Clients>(CLIENTS, signal));
     running.set(variant, { server: started.server, clients });
     const held = { variant, ...(await measureIdle(started, clients)) };
     idle.push(held);
     await results.keep('idle', held);
-    tell(`${variant}: ${(held.rss / 1000).toFixed(1)} kB for each idle socket`);
+    logProgress(`${variant}: ${(held.rss / 1000).toFixed(1)} kB for each idle socket`);
   }
 
   const samples: Sample[] = [];
-  const pace = paceOf(setup, options.seconds);
+  const pace = createPace(setup, options.seconds);
   for (let round = 1; round <= options.rounds; round += 1) {
-    for (const variant of orderOf(round, VARIANTS)) {
+    for (const variant of orderForRound(round, VARIANTS)) {
       const one = running.get(variant);
       if (one === undefined) continue;
       // An idle process has released memory and compiled code.
-      await model.ask('setPace', paceOf(setup, options.seconds * WARM_UP));
-      await one.clients.ask('ask', { streams: setup.streams, withinMs: 0 });
-      await model.ask('setPace', pace);
+      await model.call('setPace', createPace(setup, options.seconds * WARM_UP));
+      await one.clients.call('ask', { streams: setup.streams, withinMs: 0 });
+      await model.call('setPace', pace);
       for (const arrival of ARRIVALS) {
         const measured = await measure(one, { streams: setup.streams, arrival });
         const sample = { variant, arrival, round, ...measured };
@@ -64,53 +64,53 @@ export async function measureChat(context: Context): Promise<Report> {
         }
         failures.push(...sample.failures.map((failure) => `${variant}: ${failure}`));
         await results.keep('sample', sample);
-        tell(`round ${round}: ${variant}, ${arrival}: p99 ${sample.p99.toFixed(1)} ms`);
+        logProgress(`round ${round}: ${variant}, ${arrival}: p99 ${sample.p99.toFixed(1)} ms`);
       }
     }
   }
 
   const assistant = running.get('assistant');
-  const counted = (await assistant?.clients.ask('checkStored')) ?? { stored: 0, failures: [] };
+  const counted = (await assistant?.clients.call('checkStored')) ?? { stored: 0, failures: [] };
   await results.keep('stored', counted);
   failures.push(...counted.failures);
   const asked = options.rounds * (ARRIVALS.length + 1);
   const said = 2 * setup.streams * asked;
   if (counted.stored !== said) failures.push(`${counted.stored} of ${said} messages are stored`);
-  for (const { clients } of running.values()) await clients.ask('close');
+  for (const { clients } of running.values()) await clients.call('close');
 
   const goals = judge({ samples, idle, stored: counted.stored, said, smoke: options.smoke });
   for (const goal of goals) await results.keep('goal', goal);
-  const text = reportText({ setup, options, samples, idle, goals, stored: counted.stored, said });
+  const text = formatReport({ setup, options, samples, idle, goals, stored: counted.stored, said });
   return { text, failures: [...new Set(failures)].slice(0, 10) };
 }
 
-const paceOf = ({ tokensPerSecond }: Setup, seconds: number) => ({
+const createPace = ({ tokensPerSecond }: Setup, seconds: number) => ({
   tokens: Math.ceil(tokensPerSecond * seconds),
   perSecond: tokensPerSecond,
 });
 
 /** Returns the memory of the server with all sockets open, minus the memory before. */
 async function measureIdle(
-  { server, seats }: Awaited<ReturnType<typeof startVariant>>,
-  clients: Remote<Clients>,
+  { server, endpoints }: Awaited<ReturnType<typeof startVariant>>,
+  clients: RemoteProcess<Clients>,
 ): Promise<Omit<Idle, 'variant'>> {
   // Memory that only the first sockets allocate does not count.
-  const [first, rest] = [seats.slice(0, 10), seats.slice(10)];
-  await clients.ask('open', first);
-  const before = await server.ask('memory');
-  await clients.ask('open', rest);
-  const after = await server.ask('memory');
+  const [first, rest] = [endpoints.slice(0, 10), endpoints.slice(10)];
+  await clients.call('open', first);
+  const before = await server.call('memory');
+  await clients.call('open', rest);
+  const after = await server.call('memory');
   const each = (of: 'rss' | 'heap') => (after[of] - before[of]) / rest.length;
-  return { sockets: seats.length, rss: each('rss'), heap: each('heap') };
+  return { sockets: endpoints.length, rss: each('rss'), heap: each('heap') };
 }
 
 async function measure(
   { server, clients }: Running,
   { streams, arrival }: { streams: number; arrival: Arrival },
 ) {
-  const cpuBefore = await server.ask('cpuMs');
+  const cpuBefore = await server.call('cpuMs');
   const begun = performance.now();
-  const answers = await clients.ask('ask', { streams, withinMs: withinMs[arrival] });
+  const answers = await clients.call('ask', { streams, withinMs: withinMs[arrival] });
   const seconds = (performance.now() - begun) / 1000;
-  return { ...answers, seconds, cpuMs: (await server.ask('cpuMs')) - cpuBefore };
+  return { ...answers, seconds, cpuMs: (await server.call('cpuMs')) - cpuBefore };
 }

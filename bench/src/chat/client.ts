@@ -1,12 +1,12 @@
 import { once } from 'node:events';
 import { WebSocket } from 'ws';
-import { ageOfTokens } from './stamp.ts';
+import { readTokenAges } from './stamp.ts';
 
-/** Address of a server, and the session cookie if it has users. */
-export type Seat = { url: string; cookie: string | undefined };
+/** URL of a server, and the session cookie if it has users. */
+export type SocketEndpoint = { url: string; cookie: string | undefined };
 
 /** Result of one message. */
-export type Answered = {
+export type MessageResult = {
   /** Latency of each token, in milliseconds. */
   ages: number[];
   /** From the first token to the last one. */
@@ -43,8 +43,8 @@ export class ChatClient {
     });
   }
 
-  /** Connects, and begins a session where the server has sessions. */
-  static async open({ url, cookie }: Seat): Promise<ChatClient> {
+  /** Connects, and creates a session if the server has sessions. */
+  static async open({ url, cookie }: SocketEndpoint): Promise<ChatClient> {
     const headers = cookie === undefined ? {} : { cookie };
     const address = `${url.replace('http', 'ws')}/ws`;
     const socket = new WebSocket(address, { headers, perMessageDeflate: false });
@@ -57,10 +57,10 @@ export class ChatClient {
     return new ChatClient(socket, sessionId);
   }
 
-  /** Sends a message and waits for the end of its answer; every event of it has to come once and in order. */
-  ask(text: string): Promise<Answered> {
-    const { promise, resolve, reject } = Promise.withResolvers<Answered>();
-    const answered: Answered = { ages: [], seconds: 0, content: '', failures: [] };
+  /** Sends a message, awaits the answer, and checks that each event arrives once and in order. */
+  ask(text: string): Promise<MessageResult> {
+    const { promise, resolve, reject } = Promise.withResolvers<MessageResult>();
+    const answered: MessageResult = { ages: [], seconds: 0, content: '', failures: [] };
     let seq = 0;
     let begun: number | undefined;
     this.#isAsking = true;
@@ -71,7 +71,7 @@ export class ChatClient {
       if (frame.seq !== seq) answered.failures.push(`event ${frame.seq} came in place of ${seq}`);
       if (frame.type === 'message.delta') {
         answered.content += frame.text ?? '';
-        answered.ages.push(...ageOfTokens(frame.text ?? ''));
+        answered.ages.push(...readTokenAges(frame.text ?? ''));
         begun ??= performance.now();
         answered.seconds = (performance.now() - begun) / 1000;
       } else if (frame.type === 'message.completed') {

@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import { answerParent } from '../process/child.ts';
+import { serveMethods } from '../process/child.ts';
 import { median, percentiles } from '../statistics.ts';
-import { ChatClient, type Seat } from './client.ts';
+import { ChatClient, type SocketEndpoint } from './client.ts';
 
 /** Results of concurrent messages. */
 export type Answers = {
@@ -15,17 +15,22 @@ export type Answers = {
   failures: string[];
 };
 
-/** So many sockets are opened at a time. */
+/** Number of sockets opened concurrently. */
 const AT_ONCE = 20;
 
-const clients: { client: ChatClient; seat: Seat; asked: string[]; answered: string[] }[] = [];
+const clients: {
+  client: ChatClient;
+  endpoint: SocketEndpoint;
+  asked: string[];
+  answered: string[];
+}[] = [];
 
 const methods = {
-  /** Opens a socket at each seat, and keeps it. */
-  async open(seats: readonly Seat[]): Promise<void> {
-    for (let first = 0; first < seats.length; first += AT_ONCE) {
-      const opened = seats.slice(first, first + AT_ONCE).map(async (seat) => {
-        return { client: await ChatClient.open(seat), seat, asked: [], answered: [] };
+  /** Opens a socket to each endpoint. */
+  async open(endpoints: readonly SocketEndpoint[]): Promise<void> {
+    for (let first = 0; first < endpoints.length; first += AT_ONCE) {
+      const opened = endpoints.slice(first, first + AT_ONCE).map(async (endpoint) => {
+        return { client: await ChatClient.open(endpoint), endpoint, asked: [], answered: [] };
       });
       clients.push(...(await Promise.all(opened)));
     }
@@ -53,14 +58,16 @@ const methods = {
     return { tokens: ages.length, perSecond, p50, p99, max, failures };
   },
 
-  /** Compares what was said over each socket with what the server has of its session. */
+  /** Compares the messages of each socket with the stored session. */
   async checkStored(): Promise<{ stored: number; failures: string[] }> {
     let stored = 0;
     const failures = clients.flatMap(({ client }) =>
       client.strays.map((type) => `${type} came after an end`),
     );
-    for (const { client, seat, asked, answered } of clients.filter((one) => one.asked.length > 0)) {
-      const found = await readMessages(seat, client.sessionId);
+    for (const { client, endpoint, asked, answered } of clients.filter(
+      (one) => one.asked.length > 0,
+    )) {
+      const found = await readMessages(endpoint, client.sessionId);
       stored += found.length;
       const said = asked.flatMap((text, nth) => [text, answered[nth] ?? '']);
       if (JSON.stringify(found) !== JSON.stringify(said)) {
@@ -77,10 +84,13 @@ const methods = {
   },
 };
 export type Clients = typeof methods;
-answerParent(methods);
+serveMethods(methods);
 
 /** The texts of a session in the order in which they were said. */
-async function readMessages({ url, cookie = '' }: Seat, sessionId: string): Promise<string[]> {
+async function readMessages(
+  { url, cookie = '' }: SocketEndpoint,
+  sessionId: string,
+): Promise<string[]> {
   const response = await fetch(`${url}/sessions/${sessionId}`, { headers: { cookie } });
   if (response.status !== 200) throw new Error(`A session answered ${response.status}`);
   const { messages } = (await response.json()) as { messages: { content: string }[] };

@@ -3,9 +3,9 @@ import { figure, spread } from '../markdown.ts';
 import { summarize } from '../statistics.ts';
 import type { Idle, Sample } from './report.ts';
 
-const MOST_MS = 20;
-/** As the goal has it, in kilobytes of a thousand. */
-const MOST_BYTES = 50_000;
+const MAX_LATENCY_MS = 20;
+/** 50 kB, in units of 1,000 bytes. */
+const MAX_SOCKET_BYTES = 50_000;
 
 const NOTHING = { rss: Number.NaN, heap: Number.NaN };
 
@@ -34,17 +34,17 @@ export function judge({
   const coming = own.filter(({ arrival }) => arrival === 'within a second');
   const p99 = summarize(coming.map((sample) => sample.p99));
   const late: Goal = {
-    goal: `added latency of a token, asked within a second: p99 at most ${MOST_MS} ms`,
+    goal: `added latency of a token, asked within a second: p99 at most ${MAX_LATENCY_MS} ms`,
     measured: `${spread(p99, 1)} ms`,
-    met: p99.median <= MOST_MS,
+    met: p99.median <= MAX_LATENCY_MS,
   };
   const { rss, heap } = idle.find(({ variant }) => variant === 'assistant') ?? NOTHING;
-  // A process that had pages to spare before needs none for what its heap holds now.
+  // A process with free pages can grow its heap without growing its memory.
   const bytes = Math.max(rss, heap);
   const held: Goal = {
-    goal: `memory of an idle socket: at most ${figure(MOST_BYTES / 1000)} kB`,
+    goal: `memory of an idle socket: at most ${figure(MAX_SOCKET_BYTES / 1000)} kB`,
     measured: `${figure(bytes / 1000, 1)} kB`,
-    met: bytes <= MOST_BYTES,
+    met: bytes <= MAX_SOCKET_BYTES,
   };
   return [late, held, counted];
 }

@@ -1,4 +1,4 @@
-import { type Goal, goalsTable } from '../goal.ts';
+import { type Goal, formatGoals } from '../goal.ts';
 import { figure, spread, table } from '../markdown.ts';
 import type { Options } from '../options.ts';
 import { median, summarize } from '../statistics.ts';
@@ -23,7 +23,7 @@ export type Idle = { variant: VariantName; sockets: number; rss: number; heap: n
 export type Setup = { sockets: number; streams: number; tokensPerSecond: number };
 
 /** Returns the results as Markdown. */
-export function reportText(found: {
+export function formatReport(found: {
   setup: Setup;
   options: Options;
   samples: readonly Sample[];
@@ -44,7 +44,7 @@ export function reportText(found: {
     idleTable(idle),
     `${figure(stored)} of ${figure(said)} messages that were said are stored.`,
     '## Goals',
-    goalsTable(goals),
+    formatGoals(goals),
   ].join('\n\n');
 }
 

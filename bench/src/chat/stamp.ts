@@ -9,7 +9,7 @@ export function stampToken(): string {
  * How long ago the tokens of a text were written, in milliseconds. A text holds whole tokens: who passes them on
  * may put some together, and breaks none.
  */
-export function ageOfTokens(text: string): number[] {
+export function readTokenAges(text: string): number[] {
   const now = hrtime.bigint();
   const tokens = text.split(' ').filter((token) => token !== '');
   return tokens.map((token) => Number(now - readStamp(token)) / 1e6);

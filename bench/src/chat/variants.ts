@@ -1,9 +1,9 @@
 import { signIn, startAssistants } from '../auth/assistant.ts';
-import { forUsers } from '../auth/users.ts';
-import { type Remote, startProcess } from '../process/parent.ts';
+import { mapUsers } from '../auth/users.ts';
+import { type RemoteProcess, startProcess } from '../process/parent.ts';
 import type { Server } from '../process/server.ts';
 import type { Context } from '../suite.ts';
-import type { Seat } from './client.ts';
+import type { SocketEndpoint } from './client.ts';
 import type { RelaySettings } from './servers/relay.ts';
 
 /** Servers that relay the model's answers: the assistant, and a minimal relay. */
@@ -15,21 +15,21 @@ const SOCKETS_PER_USER = 4;
 
 const RELAY = new URL('servers/relay.ts', import.meta.url);
 
-type Place = Pick<Context, 'databases' | 'signal'> & { sockets: number; modelUrl: string };
+type VariantSetup = Pick<Context, 'databases' | 'signal'> & { sockets: number; modelUrl: string };
 
 /** Starts a server, which ends with `scope`, and returns the addresses from which sockets connect. */
 export async function startVariant(
   name: VariantName,
   scope: AsyncDisposableStack,
-  place: Place,
-): Promise<{ server: Remote<Server<never>>; seats: Seat[] }> {
+  place: VariantSetup,
+): Promise<{ server: RemoteProcess<Server<never>>; endpoints: SocketEndpoint[] }> {
   return name === 'assistant' ? startAssistant(scope, place) : startRelay(scope, place);
 }
 
 async function startAssistant(
   scope: AsyncDisposableStack,
-  { databases, signal, sockets, modelUrl }: Place,
-): Promise<{ server: Remote<Server<never>>; seats: Seat[] }> {
+  { databases, signal, sockets, modelUrl }: VariantSetup,
+): Promise<{ server: RemoteProcess<Server<never>>; endpoints: SocketEndpoint[] }> {
   const database = scope.use(await databases.createDatabase());
   const { servers } = await startAssistants(
     scope,
@@ -48,20 +48,20 @@ async function startAssistant(
   const [server] = servers;
   if (server === undefined) throw new Error('No process was asked for');
   const { url, process } = server;
-  const cookies = await forUsers(Math.ceil(sockets / SOCKETS_PER_USER), (nth) => signIn(url, nth));
+  const cookies = await mapUsers(Math.ceil(sockets / SOCKETS_PER_USER), (nth) => signIn(url, nth));
   // One socket of each user first, so that speaking sockets belong to different users.
-  const seats = Array.from({ length: sockets }, (_, nth) => ({
+  const endpoints = Array.from({ length: sockets }, (_, nth) => ({
     url,
     cookie: cookies[nth % cookies.length],
   }));
-  return { server: process, seats };
+  return { server: process, endpoints };
 }
 
 async function startRelay(
   scope: AsyncDisposableStack,
-  { signal, sockets, modelUrl }: Place,
-): Promise<{ server: Remote<Server<never>>; seats: Seat[] }> {
+  { signal, sockets, modelUrl }: VariantSetup,
+): Promise<{ server: RemoteProcess<Server<never>>; endpoints: SocketEndpoint[] }> {
   const server = scope.use(startProcess<Server<RelaySettings>>(RELAY, signal));
-  const url = await server.ask('start', { modelUrl });
-  return { server, seats: Array.from({ length: sockets }, () => ({ url, cookie: undefined })) };
+  const url = await server.call('start', { modelUrl });
+  return { server, endpoints: Array.from({ length: sockets }, () => ({ url, cookie: undefined })) };
 }

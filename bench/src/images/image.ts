@@ -8,7 +8,7 @@ const SQUARE = 64;
 const SIGNATURE = Buffer.from('\x89PNG\r\n\x1a\n', 'latin1');
 
 /** Returns a grey image of 512 × 512 pixels as PNG, different for each name. */
-export function makeImage(name: string): Buffer {
+export function createImage(name: string): Buffer {
   const greys = createHash('sha512').update(name).digest();
   const side = SQUARES * SQUARE;
   const header = Buffer.alloc(13);

@@ -1,8 +1,8 @@
-import { type Goal, ratioGoal, unmeasuredGoal } from '../goal.ts';
-import { orderOf } from '../load/rounds.ts';
+import { type Goal, judgeRatio, createUnmeasuredGoal } from '../goal.ts';
+import { orderForRound } from '../load/rounds.ts';
 import type { Context, Report } from '../suite.ts';
 import { findPgbench } from './pgbench.ts';
-import { rateOf, reportText } from './report.ts';
+import { computeRate, formatReport } from './report.ts';
 import {
   collector,
   graphileWorker,
@@ -16,16 +16,17 @@ const CONNECTIONS = 64;
 const PGBENCH_CLIENTS = 32;
 
 /** Required speed of the collector relative to each peer. */
-const AT_LEAST = { pgbench: 1, peers: 2 };
+const MIN_RATIOS = { pgbench: 1, peers: 2 };
 
 /**
  * Measures how many payloads a second are taken in, against the peers behind the same route, and against
  * nothing but the insertion.
  */
 export async function measureIngest(context: Context): Promise<Report> {
-  const { options, tell } = context;
+  const { options, logProgress } = context;
   const pgbench = await findPgbench();
-  if (pgbench === undefined) tell('pgbench is not here: what it is compared with is not measured');
+  if (pgbench === undefined)
+    logProgress('pgbench is not here: what it is compared with is not measured');
   const insertions = pgbench && pgbenchVariant(pgbench, PGBENCH_CLIENTS);
   const variants = [collector, ...(insertions ? [insertions] : []), graphileWorker, pgBoss];
   const connections = options.smoke ? options.connections : CONNECTIONS;
@@ -33,34 +34,37 @@ export async function measureIngest(context: Context): Promise<Report> {
   const samples = new Map<string, Sample[]>(variants.map(({ name }) => [name, []]));
   const failures: string[] = [];
   for (let round = 1; round <= options.rounds; round += 1) {
-    for (const variant of orderOf(round, variants)) {
+    for (const variant of orderForRound(round, variants)) {
       const sample = await measure(variant, round, connections, context);
       samples.get(variant.name)?.push(sample);
-      failures.push(...wrongCounts(variant.name, sample));
+      failures.push(...findCountMismatches(variant.name, sample));
     }
   }
-  const goals = options.smoke ? [] : speedGoals(samples, insertions);
+  const goals = options.smoke ? [] : judgeSpeed(samples, insertions);
   for (const goal of goals) await context.results.keep('goal', goal);
-  return { text: reportText({ options, connections, samples, goals }), failures };
+  return { text: formatReport({ options, connections, samples, goals }), failures };
 }
 
 async function measure(
   variant: Variant,
   round: number,
   connections: number,
-  { options, databases, results, signal, tell }: Context,
+  { options, databases, results, signal, logProgress }: Context,
 ): Promise<Sample> {
   await using database = await databases.createDatabase();
   const { seconds } = options;
   const sample = await variant.measure({ databaseUrl: database.url, connections, seconds, signal });
   await results.keep('sample', { variant: variant.name, round, ...sample });
-  const rate = Math.round(rateOf(sample));
-  tell(`round ${round} of ${options.rounds}: ${variant.name}: ${rate} payloads/s`);
+  const rate = Math.round(computeRate(sample));
+  logProgress(`round ${round} of ${options.rounds}: ${variant.name}: ${rate} payloads/s`);
   return sample;
 }
 
-/** Whatever was sent has to be accepted, and whatever was accepted to be stored. */
-export function wrongCounts(name: string, { sent, accepted, stored, others }: Sample): string[] {
+/** Returns a failure if the sent, accepted and stored counts differ. */
+export function findCountMismatches(
+  name: string,
+  { sent, accepted, stored, others }: Sample,
+): string[] {
   if (sent === accepted && accepted === stored && stored > 0) return [];
   const answers = JSON.stringify(others);
   return [
@@ -68,19 +72,19 @@ export function wrongCounts(name: string, { sent, accepted, stored, others }: Sa
   ];
 }
 
-/** @param insertions Undefined where there is no pgbench: what is not measured is not met. */
-export function speedGoals(
+/** @param insertions Variant of pgbench; undefined if it is not installed. */
+export function judgeSpeed(
   samples: ReadonlyMap<string, readonly Sample[]>,
   insertions: Variant | undefined,
 ): Goal[] {
-  const series = ({ name }: Variant) => [name, (samples.get(name) ?? []).map(rateOf)] as const;
+  const series = ({ name }: Variant) => [name, (samples.get(name) ?? []).map(computeRate)] as const;
   const against = (peer: Variant, atLeast: number) =>
-    ratioGoal(series(collector), series(peer), atLeast);
+    judgeRatio(series(collector), series(peer), atLeast);
   return [
     insertions === undefined
-      ? unmeasuredGoal(collector.name, 'pgbench', AT_LEAST.pgbench)
-      : against(insertions, AT_LEAST.pgbench),
-    against(graphileWorker, AT_LEAST.peers),
-    against(pgBoss, AT_LEAST.peers),
+      ? createUnmeasuredGoal(collector.name, 'pgbench', MIN_RATIOS.pgbench)
+      : against(insertions, MIN_RATIOS.pgbench),
+    against(graphileWorker, MIN_RATIOS.peers),
+    against(pgBoss, MIN_RATIOS.peers),
   ];
 }

@@ -1,8 +1,8 @@
 import { connect, type Socket } from 'node:net';
 import { performance } from 'node:perf_hooks';
-import { answerParent } from '../process/child.ts';
+import { serveMethods } from '../process/child.ts';
 import { percentiles } from '../statistics.ts';
-import { ID_DIGITS, payloadOf, sourceOf, SOURCES } from './payload.ts';
+import { ID_DIGITS, createPayload, getSourceSlug, SOURCES } from './payload.ts';
 
 /** Load for a server. */
 export type Load = { url: string; connections: number; seconds: number; firstId: number };
@@ -21,7 +21,7 @@ const PATH = '/api/v1/ingest';
 
 const methods = { run };
 export type LoadGenerator = typeof methods;
-answerParent(methods);
+serveMethods(methods);
 
 /**
  * Posts payloads over connections, each of which sends the next request after an answer. Every
@@ -65,7 +65,7 @@ async function run({ url, connections, seconds, firstId }: Load): Promise<Outcom
 /** Makes the function that gives the request for an id. */
 function createRequest(host: string, source: number): (id: number) => Buffer {
   const placeholder = '#'.repeat(ID_DIGITS);
-  const body = JSON.stringify(payloadOf(sourceOf(source), placeholder));
+  const body = JSON.stringify(createPayload(getSourceSlug(source), placeholder));
   const template = Buffer.from(
     `POST ${PATH} HTTP/1.1\r\nHost: ${host}\r\nContent-Type: application/json\r\n` +
       `Content-Length: ${Buffer.byteLength(body)}\r\n\r\n${body}`,

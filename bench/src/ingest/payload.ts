@@ -8,7 +8,7 @@ export const ID_DIGITS = 9;
  * A payload as a source sends it, about a kilobyte of JSON. Every variant stores the same.
  * @param id As many digits as ID_DIGITS; the listing's id at its source.
  */
-export function payloadOf(source: string, id: string) {
+export function createPayload(source: string, id: string) {
   return {
     source_slug: source,
     external_id: `flat-${id}`,
@@ -36,4 +36,4 @@ export function payloadOf(source: string, id: string) {
 }
 
 /** The source of the payload of a number: they take turns. */
-export const sourceOf = (index: number): string => `source-${index % SOURCES}`;
+export const getSourceSlug = (index: number): string => `source-${index % SOURCES}`;

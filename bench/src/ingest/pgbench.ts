@@ -6,7 +6,7 @@ import { join } from 'node:path';
 import { promisify } from 'node:util';
 import pg from 'pg';
 import { BenchError } from '../bench-error.ts';
-import { payloadOf, sourceOf, SOURCES } from './payload.ts';
+import { createPayload, getSourceSlug, SOURCES } from './payload.ts';
 
 const run = promisify(execFile);
 
@@ -89,14 +89,14 @@ async function createSources(databaseUrl: string): Promise<void> {
   await client.connect();
   await client.query(
     'insert into sources (slug) select unnest($1::text[]) on conflict do nothing',
-    [Array.from({ length: SOURCES }, (_, index) => sourceOf(index))],
+    [Array.from({ length: SOURCES }, (_, index) => getSourceSlug(index))],
   );
   await client.end();
 }
 
 /** The row is the same as the collector's, but that the listing's id is chosen by pgbench. */
 function insertScript(): string {
-  const payload = JSON.stringify(payloadOf(sourceOf(0), '000000000'))
+  const payload = JSON.stringify(createPayload(getSourceSlug(0), '000000000'))
     .replaceAll("'", "''")
     // Without the space `:62000` and `:true` would be variables of pgbench.
     .replaceAll('":', '": ');

@@ -1,11 +1,11 @@
-import { type Goal, goalsTable } from '../goal.ts';
+import { type Goal, formatGoals } from '../goal.ts';
 import { figure, spread, table } from '../markdown.ts';
 import type { Options } from '../options.ts';
 import { ratio, summarize } from '../statistics.ts';
 import type { Sample } from './variants.ts';
 
 /** Payloads a second. */
-export function rateOf({ accepted, seconds }: Sample): number {
+export function computeRate({ accepted, seconds }: Sample): number {
   return accepted / seconds;
 }
 
@@ -17,26 +17,26 @@ type Findings = {
 };
 
 /** Returns the results as Markdown. */
-export function reportText({ options, connections, samples, goals }: Findings): string {
+export function formatReport({ options, connections, samples, goals }: Findings): string {
   const { rounds, seconds, smoke } = options;
   return [
     `Rounds: ${rounds}, of ${seconds} s for each variant, over ${connections} connections. Medians, with the ` +
       'least and the most; the ratios are of rates within a round. In each round what was sent, accepted ' +
       'and stored was counted.' +
       (smoke ? ' This was a smoke run: too short to say anything about speed.' : ''),
-    speedTable(samples),
-    ...(goals.length > 0 ? ['## Goals', goalsTable(goals)] : []),
+    formatSpeeds(samples),
+    ...(goals.length > 0 ? ['## Goals', formatGoals(goals)] : []),
   ].join('\n\n');
 }
 
-function speedTable(samples: Findings['samples']): string {
+function formatSpeeds(samples: Findings['samples']): string {
   const [first = []] = samples.values();
   return table(
     ['', 'payloads/s', 'collector ÷', 'p50 ms', 'p99 ms', 'CPU µs/payload', 'stored'],
     [...samples].map(([name, own]) => [
       name,
-      spread(summarize(own.map(rateOf))),
-      spread(ratio(first.map(rateOf), own.map(rateOf)), 2),
+      spread(summarize(own.map(computeRate))),
+      spread(ratio(first.map(computeRate), own.map(computeRate)), 2),
       medianOf(
         own.map(({ latency }) => latency?.p50),
         1,
@@ -51,7 +51,7 @@ function speedTable(samples: Findings['samples']): string {
   );
 }
 
-/** Nothing where there is nothing to measure. */
+/** Formats the median, or an empty text without values. */
 function medianOf(values: readonly (number | undefined)[], decimals = 0): string {
   const known = values.filter((value) => value !== undefined);
   return known.length === 0 ? '' : figure(summarize(known).median, decimals);

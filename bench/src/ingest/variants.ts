@@ -6,7 +6,7 @@ import { type Pgbench, runPgbench } from './pgbench.ts';
 import type { IngestServer } from './servers/server.ts';
 
 /** Requirements of a measurement. The database is empty and exclusive. */
-export type Place = {
+export type VariantSetup = {
   databaseUrl: string;
   connections: number;
   seconds: number;
@@ -25,7 +25,7 @@ export type Sample = {
   others: Record<string, number>;
 };
 
-export type Variant = { name: string; measure: (place: Place) => Promise<Sample> };
+export type Variant = { name: string; measure: (place: VariantSetup) => Promise<Sample> };
 
 /** Database connections, as many as the collector opens. */
 const POOL_SIZE = 16;
@@ -45,14 +45,14 @@ function server(name: string, module: string): Variant {
       const file = new URL(`servers/${module}.ts`, import.meta.url);
       await using process = startProcess<IngestServer>(file, signal);
       await using load = startProcess<LoadGenerator>(LOAD, signal);
-      const url = await process.ask('start', { databaseUrl, poolSize: POOL_SIZE });
+      const url = await process.call('start', { databaseUrl, poolSize: POOL_SIZE });
       const put = (forSeconds: number, firstId: number) =>
-        load.ask('run', { url, connections, seconds: forSeconds, firstId });
+        load.call('run', { url, connections, seconds: forSeconds, firstId });
       const warmUp = await put(seconds * WARM_UP, 0);
-      const before = await process.ask('cpuMs');
+      const before = await process.call('cpuMs');
       const outcome = await put(seconds, warmUp.sent);
-      const cpuMs = (await process.ask('cpuMs')) - before;
-      const stored = (await process.ask('countStored')) - warmUp.accepted;
+      const cpuMs = (await process.call('cpuMs')) - before;
+      const stored = (await process.call('countStored')) - warmUp.accepted;
       return { ...outcome, stored, cpuMs };
     },
   };

@@ -30,7 +30,7 @@ export async function findDifference(
       files = printed;
       continue;
     }
-    const found = placeOf(printed);
+    const found = readLocation(printed);
     const { value } = expected.next();
     if (!isDeepStrictEqual(found, value)) return difference(value ?? undefined, found);
   }
@@ -40,7 +40,7 @@ export async function findDifference(
   return `${files?.records} records were read, there are ${document.records}`;
 }
 
-function placeOf({ code, pointer, line, column }: Expected): Expected {
+function readLocation({ code, pointer, line, column }: Expected): Expected {
   return { code, pointer, line, column };
 }
 

@@ -25,13 +25,13 @@ const PURPOSES = [
   'Tells the people on call how the machines are doing.',
 ];
 
-/** The text of a document, in chunks. */
-export function* documentText(document: Document): Generator<string> {
+/** Generates the text of a document in chunks. */
+export function* generateDocument(document: Document): Generator<string> {
   const { records, format } = document;
   if (format === 'json') yield '[\n';
   let chunk = '';
   for (let nth = 0; nth < records; nth += 1) {
-    const { text } = recordOf(nth, document);
+    const { text } = createRecord(nth, document);
     if (format === 'json') chunk += `  ${text}${nth + 1 < records ? ',' : ''}\n`;
     else chunk += `${text}\n`;
     if ((nth + 1) % RECORDS_PER_CHUNK === 0) {
@@ -42,11 +42,11 @@ export function* documentText(document: Document): Generator<string> {
   yield format === 'json' ? `${chunk}]\n` : chunk;
 }
 
-/** Everything that is wrong with a document, in its order. */
+/** Generates the expected findings of a document, in order. */
 export function* expectedFindings(document: Document): Generator<Expected> {
   const isArray = document.format === 'json';
   for (let nth = 0; nth < document.records; nth += 1) {
-    const { fault } = recordOf(nth, document);
+    const { fault } = createRecord(nth, document);
     if (fault === undefined) continue;
     const { code, pointer, offset } = fault;
     yield {
@@ -58,7 +58,7 @@ export function* expectedFindings(document: Document): Generator<Expected> {
   }
 }
 
-function recordOf(nth: number, { faulty }: Document): { text: string; fault?: Fault } {
+function createRecord(nth: number, { faulty }: Document): { text: string; fault?: Fault } {
   const random = createRandom(SEED, nth);
   const host = `host-${random.below(1000)}.example`;
   const text = JSON.stringify({
@@ -100,7 +100,7 @@ const FAULTS: readonly ((text: string) => { text: string; fault: Fault })[] = [
   },
 ];
 
-/** A fault whose place is where something is written. */
+/** Creates a fault at the position of a text. */
 function at(text: string, code: string, pointer: string, written: string) {
   return { text, fault: { code, pointer, offset: text.indexOf(written) } };
 }

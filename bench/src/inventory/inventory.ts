@@ -1,10 +1,10 @@
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { orderOf } from '../load/rounds.ts';
+import { orderForRound } from '../load/rounds.ts';
 import type { Context, Report } from '../suite.ts';
-import { type Document, documentText } from './documents.ts';
-import { reportText } from './report.ts';
+import { type Document, generateDocument } from './documents.ts';
+import { formatReport } from './report.ts';
 import { measureCommand, type Sample } from './sample.ts';
 import { jsonParse, lint, oselya, peers, type Variant } from './variants.ts';
 
@@ -26,7 +26,7 @@ const STREAMS: readonly Document[] = [
 
 /** Measures the validator: time, memory and errors, beside JSON.parse and its peers. */
 export async function measureInventory(context: Context): Promise<Report> {
-  const { options, results, tell, signal } = context;
+  const { options, results, logProgress, signal } = context;
   await using scope = new AsyncDisposableStack();
   const folder = await mkdtemp(join(tmpdir(), 'oselya-bench-'));
   scope.defer(() => rm(folder, { recursive: true, force: true }));
@@ -37,15 +37,15 @@ export async function measureInventory(context: Context): Promise<Report> {
     await results.keep('sample', sample);
     samples.push(sample);
     const { wallMs, errors, megabytes } = sample;
-    tell(`${variant.name}: ${megabytes} MB, ${errors} errors, ${Math.round(wallMs)} ms`);
+    logProgress(`${variant.name}: ${megabytes} MB, ${errors} errors, ${Math.round(wallMs)} ms`);
   };
 
   const sized = (document: Document) => (options.smoke ? thousandth(document) : document);
   for (const document of FILES.map(sized)) {
     const file = join(folder, 'inventory.json');
-    await writeFile(file, documentText(document));
+    await writeFile(file, generateDocument(document));
     for (let round = 1; round <= options.rounds; round += 1) {
-      for (const variant of orderOf(round, [jsonParse, oselya, lint])) {
+      for (const variant of orderForRound(round, [jsonParse, oselya, lint])) {
         await measure(variant, document, file, round);
       }
     }
@@ -53,7 +53,7 @@ export async function measureInventory(context: Context): Promise<Report> {
     for (const peer of peers) await measure(peer, document, file);
   }
   for (const document of STREAMS.map(sized)) await measure(oselya, document, '-');
-  return reportText(samples, options);
+  return formatReport(samples, options);
 }
 
 function thousandth(document: Document): Document {

@@ -1,4 +1,4 @@
-import { type Goal, goalsTable } from '../goal.ts';
+import { type Goal, formatGoals } from '../goal.ts';
 import { figure, spread, table } from '../markdown.ts';
 import type { Options } from '../options.ts';
 import { ratio, summarize } from '../statistics.ts';
@@ -7,12 +7,12 @@ import type { Document } from './documents.ts';
 import type { Sample } from './sample.ts';
 import { jsonParse, lint, oselya, type Variant } from './variants.ts';
 
-const MOST_TIME = 1.3;
-const MOST_LINT = 1.5;
-const MOST_MB = 150;
+const MAX_TIME_RATIO = 1.3;
+const MAX_LINT_RATIO = 1.5;
+const MAX_MEMORY_MB = 150;
 
 /** Returns the results as Markdown, and the failed checks. */
-export function reportText(samples: readonly Sample[], { rounds, smoke }: Options): Report {
+export function formatReport(samples: readonly Sample[], { rounds, smoke }: Options): Report {
   const own = samples.filter(({ variant }) => variant === oselya.name);
   const text = [
     '## Commands',
@@ -20,33 +20,33 @@ export function reportText(samples: readonly Sample[], { rounds, smoke }: Option
       'its own, and its time that of the whole process. `errors` is how many it told.' +
       (smoke ? ' This was a smoke run: too small to say anything about speed.' : ''),
     commandsTable(samples),
-    ...(smoke ? [] : ['## Goals', goalsTable(goals(samples, own))]),
+    ...(smoke ? [] : ['## Goals', formatGoals(goals(samples, own))]),
   ];
   const checked = samples.filter(({ variant }) => variant === oselya.name || variant === lint.name);
   return { text: text.join('\n\n'), failures: checked.flatMap(findFailures) };
 }
 
-/** Errors and their places are right on any machine, or something is wrong. */
+/** Returns wrong errors and positions, which do not depend on the machine. */
 function findFailures({ variant, document, exitStatus, difference }: Sample): string[] {
   const expected = document.faulty === 0 ? 0 : 1;
   const wrong = [
     ...(exitStatus === expected ? [] : [`exit status ${exitStatus}, expected ${expected}`]),
     ...(difference === undefined ? [] : [difference]),
   ];
-  return wrong.map((what) => `${variant}, ${nameOf(document)}: ${what}`);
+  return wrong.map((what) => `${variant}, ${formatDocumentName(document)}: ${what}`);
 }
 
 function commandsTable(samples: readonly Sample[]): string {
   const groups = Map.groupBy(samples, ({ variant, document, megabytes }) => {
-    return `${nameOf(document)}, ${figure(megabytes)} MB: ${variant}`;
+    return `${formatDocumentName(document)}, ${figure(megabytes)} MB: ${variant}`;
   });
   return table(
     ['', 'seconds', 'processor s', 'peak MB', 'errors'],
-    Array.from(groups, ([name, group]) => [name, ...figuresOf(group)]),
+    Array.from(groups, ([name, group]) => [name, ...formatFigures(group)]),
   );
 }
 
-function figuresOf(group: readonly Sample[]): string[] {
+function formatFigures(group: readonly Sample[]): string[] {
   const seconds = spread(summarize(group.map(({ wallMs }) => wallMs / 1000)), 2);
   const used = group.flatMap(({ usage }) => usage ?? []);
   if (used.length < group.length) return [seconds, 'broke down', '', ''];
@@ -58,7 +58,7 @@ function figuresOf(group: readonly Sample[]): string[] {
   ];
 }
 
-function nameOf({ records, faulty, format }: Document): string {
+function formatDocumentName({ records, faulty, format }: Document): string {
   const kind = format === 'json' ? 'records' : 'lines';
   const state = faulty === 0 ? 'valid' : `${figure(100 * faulty)} % invalid`;
   return `${figure(records)} ${kind}, ${state}`;
@@ -73,19 +73,19 @@ function goals(samples: readonly Sample[], own: readonly Sample[]): Goal[] {
   const wrong = own.filter(({ difference }) => difference !== undefined).length;
   return [
     {
-      goal: `a valid file: at most ${MOST_TIME} × the time of JSON.parse`,
+      goal: `a valid file: at most ${MAX_TIME_RATIO} × the time of JSON.parse`,
       measured: spread(time, 2),
-      met: time.median <= MOST_TIME,
+      met: time.median <= MAX_TIME_RATIO,
     },
     {
-      goal: `lint: at most ${MOST_LINT} × the processor time of validate, for 100,000 records`,
+      goal: `lint: at most ${MAX_LINT_RATIO} × the processor time of validate, for 100,000 records`,
       measured: spread(processor, 2),
-      met: processor.median <= MOST_LINT,
+      met: processor.median <= MAX_LINT_RATIO,
     },
     {
-      goal: `memory of validate: at most ${MOST_MB} MB, whatever the size`,
+      goal: `memory of validate: at most ${MAX_MEMORY_MB} MB, whatever the size`,
       measured: `${figure(peak)} MB`,
-      met: peak <= MOST_MB,
+      met: peak <= MAX_MEMORY_MB,
     },
     {
       goal: 'every error at its right place',

@@ -8,10 +8,10 @@ import type { Usage } from './usage.ts';
 
 /** Result of one run of a command. */
 export type Run = {
-  /** Null where it was killed or broke down. */
+  /** Exit status; null after a kill or crash. */
   exitStatus: number | null;
   wallMs: number;
-  /** Undefined where it did not end by itself. */
+  /** Resource usage; undefined after a kill or crash. */
   usage: Usage | undefined;
 };
 
@@ -25,7 +25,7 @@ export type Surroundings = {
 
 const USAGE_MODULE = new URL('usage.ts', import.meta.url).href;
 // Peers that have not ended by then would go on for long.
-const LONGEST_MS = 5 * 60_000;
+const TIMEOUT_MS = 5 * 60_000;
 
 /**
  * Runs a Node command in a separate process, with its output in a file.
@@ -43,12 +43,12 @@ export async function runCommand(
     env: { ...process.env, OSELYA_BENCH_USAGE: usageFile, NODE_ENV: 'production' },
     stdio: [input === undefined ? 'ignore' : 'pipe', printed.fd, printed.fd],
     signal,
-    timeout: LONGEST_MS,
+    timeout: TIMEOUT_MS,
     killSignal: 'SIGKILL',
   });
   const ended = once(child, 'exit');
   if (input !== undefined && child.stdin !== null) {
-    // A command that ends before it has read everything has its reasons, and its exit status tells.
+    // A command may exit before reading all input; its exit status shows errors.
     await pipeline(Readable.from(input), child.stdin).catch(() => undefined);
   }
   const [exitStatus] = await ended;

@@ -1,7 +1,7 @@
 import { stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import { countErrors, findDifference } from './check.ts';
-import { type Document, documentText } from './documents.ts';
+import { type Document, generateDocument } from './documents.ts';
 import { type Run, runCommand } from './run-command.ts';
 import { oselya, type Variant } from './variants.ts';
 
@@ -47,7 +47,7 @@ export async function measureCommand(
   };
 
   function* counted(): Generator<string> {
-    for (const chunk of documentText(document)) {
+    for (const chunk of generateDocument(document)) {
       // Generated text is ASCII: a byte for each code unit.
       size += chunk.length;
       yield chunk;

@@ -9,8 +9,8 @@ export type Variant = {
   errorMark?: string;
 };
 
-const moduleOf = (specifier: string) => fileURLToPath(import.meta.resolve(specifier));
-const SCHEMA = moduleOf('@oselya/inventory/endpoint.schema.json');
+const resolveModule = (specifier: string) => fileURLToPath(import.meta.resolve(specifier));
+const SCHEMA = resolveModule('@oselya/inventory/endpoint.schema.json');
 
 const OSELYA = fileURLToPath(new URL('../../../apps/cli/bin/oselya.js', import.meta.url));
 
@@ -37,7 +37,7 @@ export const peers: readonly Variant[] = [
   {
     name: 'ajv-cli',
     args: (file) => [
-      moduleOf('ajv-cli/dist/index.js'),
+      resolveModule('ajv-cli/dist/index.js'),
       'validate',
       '--spec=draft2020',
       '--all-errors',
@@ -52,7 +52,7 @@ export const peers: readonly Variant[] = [
   {
     name: '@jirutka/ajv-cli',
     args: (file) => [
-      moduleOf('@jirutka/ajv-cli/lib/main.js'),
+      resolveModule('@jirutka/ajv-cli/lib/main.js'),
       'validate',
       '--spec',
       'draft2020',

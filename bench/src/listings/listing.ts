@@ -1,6 +1,6 @@
 import { type City, pickCity, STREETS } from './places.ts';
 import { createRandom, type Random } from './random.ts';
-import { type Language, VOCABULARY, wordOf } from './words.ts';
+import { type Language, VOCABULARY, getWord } from './words.ts';
 
 /** A listing as the generator knows it; null fields are not sent. */
 export type GeneratedListing = {
@@ -28,7 +28,7 @@ export type GeneratedListing = {
   phones: string[];
   features: string[];
   published_at: string;
-  /** Of which listing this is another offer of the same home; null of none. */
+  /** Index of the listing that offers the same home; null if there is none. */
   copy_of: number | null;
 };
 
@@ -60,8 +60,8 @@ const NAMES = ['Оксана', 'Тарас', 'Ганна', 'Богдан', 'Ма
 const NEWEST = Date.UTC(2026, 5, 1);
 const DAY_MS = 24 * 60 * 60 * 1000;
 
-/** The listing at a place of the sequence, from 0 on. */
-export function makeListing({ seed, duplicates = 0 }: Generator, nth: number): GeneratedListing {
+/** Creates the listing with an index of the sequence, from 0. */
+export function createListing({ seed, duplicates = 0 }: Generator, nth: number): GeneratedListing {
   const random = createRandom(seed, nth);
   const isCopy = nth > 0 && random.chance(duplicates);
   const of = isCopy ? random.below(nth) : null;
@@ -73,7 +73,7 @@ export function makeListing({ seed, duplicates = 0 }: Generator, nth: number): G
     published_at: new Date(NEWEST - random.below(365) * DAY_MS).toISOString(),
   };
   if (of === null) return { ...makeHome(random), ...own, copy_of: null };
-  const original = makeListing({ seed }, of);
+  const original = createListing({ seed }, of);
   const description = `${original.description} ${sentence(random, original.language)}`;
   const price = Math.round(original.price * (0.98 + 0.04 * random.next()));
   return { ...original, ...own, description, price, copy_of: of };
@@ -142,7 +142,7 @@ function english(home: Home, city: City): [title: string, facts: string] {
 
 function sentence(random: Random, language: Language): string {
   const words = Array.from({ length: random.between(4, 9) }, () =>
-    wordOf(language, random.rank(VOCABULARY)),
+    getWord(language, random.rank(VOCABULARY)),
   );
   const [first = '', ...rest] = words;
   return `${first.charAt(0).toUpperCase()}${first.slice(1)} ${rest.join(' ')}.`;

@@ -14,13 +14,13 @@ export type Load = {
   first?: number;
   dimensions: number;
   signal: AbortSignal;
-  tell: (line: string) => void;
+  logProgress: (line: string) => void;
 };
 
-/** So many rows go to the server at a time. */
+/** Number of rows sent to the server at a time. */
 const BATCH = 500;
 /** Interval of progress messages. */
-const TELL_EVERY = 100_000;
+const PROGRESS_INTERVAL_ROWS = 100_000;
 
 /**
  * Puts generated listings into `property_listings`, a million in some minutes: its indexes are dropped
@@ -52,14 +52,14 @@ function* batches({
   count,
   first = 0,
   dimensions,
-  tell,
+  logProgress,
 }: Load): Generator<string, void, undefined> {
   const rowAt = listingRows(generator, dimensions);
   for (let nth = first; nth < count; nth += BATCH) {
     let rows = '';
     for (let at = nth; at < Math.min(count, nth + BATCH); at += 1) rows += rowAt(at);
     yield rows;
-    if (nth > first && nth % TELL_EVERY === 0) tell(`${nth} listings`);
+    if (nth > first && nth % PROGRESS_INTERVAL_ROWS === 0) logProgress(`${nth} listings`);
   }
 }
 
@@ -69,7 +69,7 @@ const BUILD_SETTINGS =
 
 async function withoutIndexes(
   client: pg.Client,
-  { tell }: Load,
+  { logProgress }: Load,
   work: () => Promise<void>,
 ): Promise<void> {
   const { rows: indexes } = await client.query<{ name: string; definition: string }>(
@@ -82,6 +82,6 @@ async function withoutIndexes(
   for (const { name, definition } of indexes) {
     const startedAt = performance.now();
     await client.query(definition);
-    tell(`${name}: built in ${Math.round((performance.now() - startedAt) / 1000)} s`);
+    logProgress(`${name}: built in ${Math.round((performance.now() - startedAt) / 1000)} s`);
   }
 }

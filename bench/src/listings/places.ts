@@ -22,7 +22,7 @@ const city = (
   return { name, locative, english, percent, latitude, longitude, districts };
 };
 
-/** The percentages make 100. */
+/** Cities; their percentages add up to 100. */
 export const CITIES: readonly City[] = [
   city(['Київ', 'Києві', 'Kyiv'], 26, [50.45, 30.52], 'Оболонь', 'Поділ', 'Печерськ', 'Позняки'),
   city(['Львів', 'Львові', 'Lviv'], 10, [49.84, 24.03], 'Сихів', 'Личаків', 'Левандівка'),
@@ -67,7 +67,7 @@ export const STREETS: readonly string[] = [
   'Яблунева',
 ];
 
-/** A city, by how many listings are in it. */
+/** Picks a city, weighted by its share of listings. */
 export function pickCity(random: Random): City {
   let left = random.next() * 100;
   for (const one of CITIES) {

@@ -6,7 +6,7 @@ export type Random = {
   below(end: number): number;
   /** A whole number from `from` to `to`, both included. */
   between(from: number, to: number): number;
-  /** True this often. */
+  /** Returns true with a probability of `share`. */
   chance(share: number): boolean;
   pick<Item>(items: readonly Item[]): Item;
   /** Normally distributed around 0, with a deviation of 1. */

@@ -1,6 +1,6 @@
 import { normaliseText, buildSearchText } from '@oselya/collector/internals';
 import { arrayText, copyRow } from './copy-text.ts';
-import { type Generator, makeListing } from './listing.ts';
+import { type Generator, createListing } from './listing.ts';
 import { createRandom } from './random.ts';
 import { createVectors, type Vectors } from './vector.ts';
 
@@ -55,7 +55,7 @@ function listingVector(
 export function listingRows(generator: Generator, dimensions: number): (nth: number) => string {
   const vectors = createVectors(dimensions);
   return (nth) => {
-    const listing = makeListing(generator, nth);
+    const listing = createListing(generator, nth);
     const vector = listingVector(vectors, generator, { nth, copyOf: listing.copy_of });
     const values = {
       ...listing,

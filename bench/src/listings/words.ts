@@ -32,22 +32,22 @@ const SYLLABLES: Record<Language, readonly string[]> = {
 };
 
 const vocabularies: Record<Language, readonly string[]> = {
-  uk: makeWords('uk'),
-  en: makeWords('en'),
+  uk: createWords('uk'),
+  en: createWords('en'),
 };
 
 /**
  * The word of a rank, 0 being said most often: real words first, then what stands for the names of
  * estates, makers and builders, of which there are thousands.
  */
-export function wordOf(language: Language, rank: number): string {
+export function getWord(language: Language, rank: number): string {
   const word = vocabularies[language][rank];
   if (word === undefined)
     throw new RangeError(`There are ${VOCABULARY} words, none of rank ${rank}`);
   return word;
 }
 
-function makeWords(language: Language): string[] {
+function createWords(language: Language): string[] {
   const random = createRandom(SYLLABLES[language].length, language === 'uk' ? 1 : 2);
   const words = new Set(COMMON[language]);
   while (words.size < VOCABULARY) {

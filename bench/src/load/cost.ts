@@ -1,4 +1,4 @@
-import { countStatements } from '../statement-counter.ts';
+import { startStatementCounter } from '../statement-counter.ts';
 import { median } from '../statistics.ts';
 import type { Context } from '../suite.ts';
 import { checkAnswers } from './check.ts';
@@ -28,7 +28,7 @@ export async function measureCost(
   { databases, signal }: Pick<Context, 'databases' | 'signal'>,
 ): Promise<{ cost: Cost; failures: string[] }> {
   await using database = await databases.createDatabase();
-  await using counter = await countStatements(database.url);
+  await using counter = await startStatementCounter(database.url);
   await using running = await variant.start({ databaseUrl: counter.url, users: USERS, signal });
   const targets = await running.targets();
   const failures = await checkAnswers(running, targets);

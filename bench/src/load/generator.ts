@@ -1,6 +1,6 @@
 import { performance } from 'node:perf_hooks';
 import autocannon from 'autocannon';
-import { answerParent } from '../process/child.ts';
+import { serveMethods } from '../process/child.ts';
 import { percentiles } from '../statistics.ts';
 import type { Target } from './target.ts';
 
@@ -33,10 +33,10 @@ const SAMPLE_MS = 50;
 
 const methods = { run };
 export type Generator = typeof methods;
-answerParent(methods);
+serveMethods(methods);
 
 async function run({ url, targets, expected, connections, seconds }: Load): Promise<Outcome> {
-  // The histogram of autocannon knows whole milliseconds only, which is too coarse here.
+  // The histogram of autocannon has a resolution of one millisecond, which is too coarse.
   const latencies: number[] = [];
   let connected = 0;
   const { promise: finished, resolve, reject } = Promise.withResolvers<autocannon.Result>();
@@ -46,7 +46,7 @@ async function run({ url, targets, expected, connections, seconds }: Load): Prom
       connections,
       duration: seconds,
       sampleInt: SAMPLE_MS,
-      // No two connections ask for the same: a server may let requests of one session share work.
+      // Each connection has different requests, because a server may share work within a session.
       setupClient(client) {
         const nth = connected++;
         client.setRequests(

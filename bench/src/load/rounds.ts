@@ -3,20 +3,20 @@ import { checkAnswers } from './check.ts';
 import type { Load, Outcome } from './generator.ts';
 import type { Counters, Running } from './variant.ts';
 
-/** One measurement of one variant: what was answered, and what that used meanwhile. */
+/** Measurement of one variant: responses and resource usage. */
 export type Sample = Outcome & Counters & { variant: string; round: number };
 
 type Race = {
   /** The variants by name, running. */
   variants: ReadonlyMap<string, Running>;
   /** Puts a load on a server from a separate process. */
-  putLoad: (load: Load) => Promise<Outcome>;
+  runLoad: (load: Load) => Promise<Outcome>;
   /** Text that every answer must contain. */
   expected: string;
 };
 
 /** A warm-up is this share of a measurement, and no longer than two seconds. */
-const WARM_UP = { share: 0.4, mostSeconds: 2 };
+const WARM_UP = { share: 0.4, maxSeconds: 2 };
 
 /**
  * Measures every variant once in each round. The order turns around from round to round, so that a
@@ -25,18 +25,18 @@ const WARM_UP = { share: 0.4, mostSeconds: 2 };
  */
 export async function measureRounds(
   race: Race,
-  { options, results, tell }: Pick<Context, 'options' | 'results' | 'tell'>,
+  { options, results, logProgress }: Pick<Context, 'options' | 'results' | 'logProgress'>,
 ): Promise<{ samples: Map<string, Sample[]>; failures: string[] }> {
   const samples = new Map<string, Sample[]>();
   const failures: string[] = [];
   for (let round = 1; round <= options.rounds; round += 1) {
-    for (const variant of orderOf(round, [...race.variants.keys()])) {
+    for (const variant of orderForRound(round, [...race.variants.keys()])) {
       const { sample, wrong } = await measure(race, variant, round, options);
       await results.keep('sample', sample);
       samples.set(variant, [...(samples.get(variant) ?? []), sample]);
       failures.push(...wrong.map((what) => `${variant}: ${what}`));
       const rate = Math.round(sample.requests / sample.seconds);
-      tell(`round ${round} of ${options.rounds}: ${variant}: ${rate} requests/s`);
+      logProgress(`round ${round} of ${options.rounds}: ${variant}: ${rate} requests/s`);
     }
   }
   return { samples, failures };
@@ -47,13 +47,13 @@ export function rates(samples: ReadonlyMap<string, readonly Sample[]>, variant: 
   return (samples.get(variant) ?? []).map(({ requests, seconds }) => requests / seconds);
 }
 
-/** The order of a round: as given in the first, the other way around in the second, and so on. */
-export function orderOf<Item>(round: number, items: readonly Item[]): readonly Item[] {
+/** Returns the items in order for odd rounds and reversed for even rounds. */
+export function orderForRound<Item>(round: number, items: readonly Item[]): readonly Item[] {
   return round % 2 === 1 ? items : items.toReversed();
 }
 
 async function measure(
-  { variants, putLoad, expected }: Race,
+  { variants, runLoad, expected }: Race,
   variant: string,
   round: number,
   { seconds, connections }: Context['options'],
@@ -63,18 +63,18 @@ async function measure(
   const targets = await running.targets();
   const wrong = await checkAnswers(running, targets);
   const load = { url: running.url, targets, expected, connections, seconds };
-  const warmUp = Math.min(seconds * WARM_UP.share, WARM_UP.mostSeconds);
-  await putLoad({ ...load, seconds: warmUp });
+  const warmUp = Math.min(seconds * WARM_UP.share, WARM_UP.maxSeconds);
+  await runLoad({ ...load, seconds: warmUp });
   const before = await running.counters();
-  const outcome = await putLoad(load);
+  const outcome = await runLoad(load);
   const after = await running.counters();
   const used = { cpuMs: after.cpuMs - before.cpuMs, calls: after.calls - before.calls };
   const sample = { variant, round, ...outcome, ...used };
-  return { sample, wrong: [...wrong, ...wrongAnswers(outcome)] };
+  return { sample, wrong: [...wrong, ...findWrongAnswers(outcome)] };
 }
 
 /** Checks that hold under load at any speed. */
-function wrongAnswers({ statuses, errors, wrongBodies }: Outcome): string[] {
+function findWrongAnswers({ statuses, errors, wrongBodies }: Outcome): string[] {
   const others = Object.entries(statuses).filter(([status]) => status !== '200');
   return [
     ...others.map(([status, count]) => `${count} answers were ${status}`),

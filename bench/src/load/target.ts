@@ -1,4 +1,4 @@
-/** One thing to ask a server for, again and again. */
+/** Request that the load generator repeats. */
 export type Target = {
   path: string;
   headers: Record<string, string>;

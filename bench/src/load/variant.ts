@@ -17,11 +17,11 @@ export type Running = AsyncDisposable & {
 };
 
 /** Requirements of a variant. */
-export type Place = { databaseUrl: string; users: number; signal: AbortSignal };
+export type VariantSetup = { databaseUrl: string; users: number; signal: AbortSignal };
 
-/** One of the things that are compared. */
+/** Compared server. */
 export type Variant = {
   name: string;
   /** Starts it on a separate empty database, in separate processes, and signs users in. */
-  start(place: Place): Promise<Running>;
+  start(place: VariantSetup): Promise<Running>;
 };

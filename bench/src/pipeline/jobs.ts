@@ -6,15 +6,15 @@ import { type JobFigures, readFigures } from './figures.ts';
 /** The queue of one database, as the benchmark fills and reads it. */
 export type Jobs = AsyncDisposable & {
   put(payloads: readonly Payload[]): Promise<void>;
-  /** Waits until nothing is left to do. */
-  drained(signal: AbortSignal): Promise<void>;
+  /** Waits until no jobs are left. */
+  waitUntilDrained(signal: AbortSignal): Promise<void>;
   /** Figures of the last jobs. */
   figures(count: number, slots: number): Promise<JobFigures>;
 };
 
 const POLL_MS = 50;
 
-/** Opens what the database knows of the jobs of a run. */
+/** Opens the job queue of a database. */
 export async function openJobs(databaseUrl: string): Promise<Jobs> {
   const client = new pg.Client({ connectionString: databaseUrl });
   await client.connect();
@@ -30,12 +30,12 @@ export async function openJobs(databaseUrl: string): Promise<Jobs> {
         `insert into raw_data (source_slug, external_id, payload, content_hash)
          select p.payload ->> 'source_slug', p.payload ->> 'external_id', p.payload, p.hash
          from jsonb_to_recordset($1) as p (payload jsonb, hash text)`,
-        [JSON.stringify(payloads.map((payload) => ({ payload, hash: hashOf(payload) })))],
+        [JSON.stringify(payloads.map((payload) => ({ payload, hash: hashPayload(payload) })))],
       );
       await client.query('commit');
     },
 
-    async drained(signal) {
+    async waitUntilDrained(signal) {
       for (;;) {
         const { rows } = await client.query<{ left: boolean }>(
           `select exists (select from raw_data where status in ('pending', 'processing')) as left`,
@@ -52,7 +52,7 @@ export async function openJobs(databaseUrl: string): Promise<Jobs> {
   };
 }
 
-/** Equal payloads have equal hashes, which is all that the pipeline asks of them. */
-function hashOf(payload: Payload): string {
+/** Hashes a payload; the pipeline requires only that equal payloads have equal hashes. */
+function hashPayload(payload: Payload): string {
   return createHash('sha256').update(JSON.stringify(payload)).digest('hex');
 }

@@ -1,13 +1,13 @@
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { makeTexts } from '../listings/payload.ts';
-import { orderOf } from '../load/rounds.ts';
+import { createTextPayloads } from '../listings/payload.ts';
+import { orderForRound } from '../load/rounds.ts';
 import type { ImageHost } from '../images/servers/host.ts';
 import { startProcess } from '../process/parent.ts';
 import type { Context, Report } from '../suite.ts';
 import { openJobs } from './jobs.ts';
-import { reportText, type Sample } from './report.ts';
+import { formatReport, type Sample } from './report.ts';
 import type { ModelServer } from './servers/model.ts';
 import type { WorkerProcess } from './servers/worker.ts';
 
@@ -58,19 +58,19 @@ const smokeVariants: readonly Variant[] = [
 
 /** Measures the collector's worker: jobs a second, calls to the model, and how busy its slots are. */
 export async function measurePipeline(context: Context): Promise<Report> {
-  const { options, results, tell } = context;
+  const { options, results, logProgress } = context;
   const samples: Sample[] = [];
   for (let round = 1; round <= options.rounds; round += 1) {
-    for (const variant of orderOf(round, options.smoke ? smokeVariants : variants)) {
+    for (const variant of orderForRound(round, options.smoke ? smokeVariants : variants)) {
       for (const sample of await measureVariant(variant, round, context)) {
         await results.keep('sample', sample);
         samples.push(sample);
         const rate = Math.round((10 * sample.completed) / sample.seconds) / 10;
-        tell(`round ${round}: ${variant.name}, ${sample.payloads}: ${rate} jobs/s`);
+        logProgress(`round ${round}: ${variant.name}, ${sample.payloads}: ${rate} jobs/s`);
       }
     }
   }
-  return reportText(samples, options);
+  return formatReport(samples, options);
 }
 
 /** Runs a worker on a separate database: with new listings, then with the same again. */
@@ -98,7 +98,7 @@ async function measureVariant(
       ? {}
       : {
           MODEL_MODE: 'openai',
-          MODEL_BASE_URL: await model.ask('start', {
+          MODEL_BASE_URL: await model.call('start', {
             answerMs: answerMs ?? 0,
             dimensions: DIMENSIONS,
           }),
@@ -107,19 +107,19 @@ async function measureVariant(
         }),
   };
   const worker = scope.use(startProcess<WorkerProcess>(WORKER, signal));
-  await worker.ask('migrate', env);
+  await worker.call('migrate', env);
   const jobs = scope.use(await openJobs(url));
-  const shown = { host: await host?.ask('start'), each: images };
-  const payloads = makeTexts(listings, { seed: SEED + round }, shown);
+  const shown = { host: await host?.call('start'), each: images };
+  const payloads = createTextPayloads(listings, { seed: SEED + round }, shown);
   const samples: Sample[] = [];
   for (const kind of ['new', 'unchanged'] as const) {
     await jobs.put(payloads);
-    await worker.ask('start', env);
-    await jobs.drained(signal);
-    await worker.ask('stop');
+    await worker.call('start', env);
+    await jobs.waitUntilDrained(signal);
+    await worker.call('stop');
     const figures = await jobs.figures(listings, slots);
-    const requests = await model?.ask('counts');
-    const fetched = (await host?.ask('count')) ?? 0;
+    const requests = await model?.call('counts');
+    const fetched = (await host?.call('count')) ?? 0;
     const sample = { variant: name, round, payloads: kind, images, fetched, requests };
     samples.push({ ...sample, ...figures });
   }

@@ -1,4 +1,4 @@
-import { type Goal, goalsTable } from '../goal.ts';
+import { type Goal, formatGoals } from '../goal.ts';
 import { figure, spread, table } from '../markdown.ts';
 import type { Options } from '../options.ts';
 import { summarize } from '../statistics.ts';
@@ -19,11 +19,11 @@ export type Sample = JobFigures & {
 };
 
 /** One call reads the text and one embeds it; each image adds one. */
-const MOST_CALLS = 2;
-const LEAST_BUSY = 0.95;
+const MAX_CALLS = 2;
+const MIN_BUSY_SHARE = 0.95;
 
 /** Returns the results as Markdown, and the failed checks. */
-export function reportText(samples: readonly Sample[], { rounds, smoke }: Options): Report {
+export function formatReport(samples: readonly Sample[], { rounds, smoke }: Options): Report {
   const failures = samples.flatMap(findFailures);
   const text = [
     '## Jobs',
@@ -33,17 +33,17 @@ export function reportText(samples: readonly Sample[], { rounds, smoke }: Option
       (smoke ? ' This was a smoke run: too short to say anything about speed.' : ''),
     jobsTable(samples),
     '## Goals',
-    goalsTable(goals(samples, smoke)),
+    formatGoals(goals(samples, smoke)),
   ];
   return { text: text.join('\n\n'), failures };
 }
 
-/** Counts are right on any machine, or something is wrong. */
+/** Returns wrong counts, which do not depend on the machine. */
 function findFailures(sample: Sample): string[] {
   const { variant, payloads, completed, others, images, fetched, requests } = sample;
   const perListing = callsPerListing(sample);
   const isNew = payloads === 'new';
-  const most = isNew ? MOST_CALLS + images : 0;
+  const most = isNew ? MAX_CALLS + images : 0;
   const toFetch = isNew ? images * (completed + others) : 0;
   const wrong = [
     ...(others === 0 ? [] : [`${others} jobs did not complete`]),
@@ -94,9 +94,9 @@ function goals(samples: readonly Sample[], smoke: boolean): Goal[] {
   const mostUnchanged = Math.max(...of('unchanged').map(callsPerListing));
   return [
     {
-      goal: `at most ${MOST_CALLS} calls for a new listing, plus one for each image`,
+      goal: `at most ${MAX_CALLS} calls for a new listing, plus one for each image`,
       measured: figure(mostNew, 2),
-      met: mostNew <= MOST_CALLS,
+      met: mostNew <= MAX_CALLS,
     },
     {
       goal: 'no call for an unchanged listing',
@@ -111,8 +111,8 @@ function goals(samples: readonly Sample[], smoke: boolean): Goal[] {
 function busyGoal(name: string, samples: readonly Sample[]): Goal {
   const percent = summarize(samples.map(({ busy }) => 100 * busy));
   return {
-    goal: `${name}: busy at least ${100 * LEAST_BUSY} %`,
+    goal: `${name}: busy at least ${100 * MIN_BUSY_SHARE} %`,
     measured: spread(percent, 1),
-    met: percent.median >= 100 * LEAST_BUSY,
+    met: percent.median >= 100 * MIN_BUSY_SHARE,
   };
 }

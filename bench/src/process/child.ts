@@ -1,18 +1,18 @@
 /** Methods of a benchmark process, by name. Inputs and outputs are plain data. */
 export type Methods = Record<string, (input: never) => unknown>;
 
-/** A question from the process that started this one. */
-export type Question = { id: number; method: string; input: unknown };
+/** Method call from the parent process. */
+export type MethodCall = { id: number; method: string; input: unknown };
 
-/** The answer to the question of the same id. */
-export type Answer = { id: number; output: unknown } | { id: number; error: string };
+/** Result of the method call with the same ID. */
+export type MethodResult = { id: number; output: unknown } | { id: number; error: string };
 
 /**
- * Answers the process that started this one, until that ends or lets go of it.
- * @param methods Each may throw; the error's text is what the other side gets.
+ * Serves method calls of the parent process until it disconnects.
+ * @param methods Methods; the parent receives the text of a thrown error.
  */
-export function answerParent(methods: Methods): void {
-  process.on('message', (question: Question) => {
+export function serveMethods(methods: Methods): void {
+  process.on('message', (question: MethodCall) => {
     void answer(methods, question).then((message) => process.send?.(message));
   });
   process.on('disconnect', () => process.exit());
@@ -20,7 +20,7 @@ export function answerParent(methods: Methods): void {
   process.on('SIGINT', () => undefined);
 }
 
-async function answer(methods: Methods, { id, method, input }: Question): Promise<Answer> {
+async function answer(methods: Methods, { id, method, input }: MethodCall): Promise<MethodResult> {
   try {
     // The parent's side is typed by the same methods, so the input is what this one takes.
     return { id, output: await methods[method]?.(input as never) };

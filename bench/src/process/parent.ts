@@ -1,11 +1,11 @@
 import { type ChildProcess, fork } from 'node:child_process';
 import { once } from 'node:events';
-import type { Answer, Methods, Question } from './child.ts';
+import type { MethodResult, Methods, MethodCall } from './child.ts';
 
-/** A process that answers questions; leaving the scope that uses it ends it. */
-export type Remote<Asked extends Methods> = AsyncDisposable & {
-  /** @throws Error with what went wrong there, or that the process ended. */
-  ask<Name extends keyof Asked & string>(
+/** Child process that serves method calls and stops at the end of the scope. */
+export type RemoteProcess<Asked extends Methods> = AsyncDisposable & {
+  /** @throws Error of the method, or if the process has ended. */
+  call<Name extends keyof Asked & string>(
     method: Name,
     ...input: Parameters<Asked[Name]>
   ): Promise<Awaited<ReturnType<Asked[Name]>>>;
@@ -17,13 +17,13 @@ const STOP_MS = 5000;
 /**
  * Starts a module in a separate process, as in production, so that the measured server shares no event
  * loop, heap or garbage collection with what measures it.
- * @param module A module that calls `answerParent` with the methods of `Asked`.
+ * @param module A module that calls `serveMethods` with the methods of `Asked`.
  * @param signal Kills the process, and so fails what it was asked.
  */
 export function startProcess<Asked extends Methods>(
   module: URL,
   signal: AbortSignal,
-): Remote<Asked> {
+): RemoteProcess<Asked> {
   const child = fork(module, {
     signal,
     killSignal: 'SIGKILL',
@@ -35,7 +35,7 @@ export function startProcess<Asked extends Methods>(
   let asked = 0;
   let ended: Error | undefined;
 
-  child.on('message', (answer: Answer) => {
+  child.on('message', (answer: MethodResult) => {
     const question = waiting.get(answer.id);
     waiting.delete(answer.id);
     if ('error' in answer) question?.reject(new Error(answer.error));
@@ -50,12 +50,12 @@ export function startProcess<Asked extends Methods>(
   child.on('exit', (code, by) => fail(new Error(`${module.pathname} ended (${by ?? code})`)));
 
   return {
-    ask(method, ...[input]) {
+    call(method, ...[input]) {
       const question = Promise.withResolvers<unknown>();
       if (ended === undefined) {
         const id = (asked += 1);
         waiting.set(id, question);
-        child.send({ id, method, input } satisfies Question);
+        child.send({ id, method, input } satisfies MethodCall);
       } else {
         question.reject(ended);
       }

@@ -1,7 +1,7 @@
-import { answerParent } from './child.ts';
+import { serveMethods } from './child.ts';
 import { cpuMs, memory } from './resources.ts';
 
-/** The questions that the process of a server answers. */
+/** Methods of a server process. */
 export type Server<Settings> = {
   /** Starts to serve and gives the address. */
   start: (settings: Settings) => Promise<string>;
@@ -9,7 +9,7 @@ export type Server<Settings> = {
   memory: typeof memory;
 };
 
-/** Makes this process a server that is started and watched by its parent. */
+/** Serves the methods of a server process to the parent. */
 export function serve(start: Server<never>['start']): void {
-  answerParent({ start, cpuMs, memory } satisfies Server<never>);
+  serveMethods({ start, cpuMs, memory } satisfies Server<never>);
 }

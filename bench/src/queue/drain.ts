@@ -1,17 +1,17 @@
-import { orderOf } from '../load/rounds.ts';
+import { orderForRound } from '../load/rounds.ts';
 import { startProcess } from '../process/parent.ts';
 import type { Context } from '../suite.ts';
 import { CONCURRENCY, POOL_SIZE } from './concurrency.ts';
-import type { Drained, QueueProcess } from './servers/queue.ts';
+import type { DrainResult, QueueProcess } from './servers/queue.ts';
 import { collector, type Variant, variants } from './variants.ts';
 
-export type DrainSample = Drained & { variant: string; round: number };
+export type DrainSample = DrainResult & { variant: string; round: number };
 
 /** Jobs to begin with, for each second of the measurement. */
 const JOBS_PER_SECOND = 20_000;
 
 /** Jobs a second. */
-export function jobRate({ jobs, seconds }: Drained): number {
+export function computeJobRate({ jobs, seconds }: DrainResult): number {
   return jobs / seconds;
 }
 
@@ -19,7 +19,7 @@ export function jobRate({ jobs, seconds }: Drained): number {
  * Each job has to be started once, and to have ended. A peer may leave those behind that were in progress
  * when it was stopped.
  */
-export function wrongCounts(sample: DrainSample & { filled: number }): string[] {
+export function findCountMismatches(sample: DrainSample & { filled: number }): string[] {
   const { variant, filled, started, repeated, left } = sample;
   const unended = started - (filled - left);
   const allowed = variant === collector.name ? 0 : CONCURRENCY;
@@ -31,18 +31,18 @@ export function wrongCounts(sample: DrainSample & { filled: number }): string[] 
 export async function measureDrain(
   context: Context,
 ): Promise<{ samples: Map<string, DrainSample[]>; failures: string[] }> {
-  const { options, results, tell } = context;
+  const { options, results, logProgress } = context;
   const samples = new Map<string, DrainSample[]>(variants.map(({ name }) => [name, []]));
   const failures: string[] = [];
   for (let round = 1; round <= options.rounds; round += 1) {
-    for (const variant of orderOf(round, variants)) {
+    for (const variant of orderForRound(round, variants)) {
       const sample = { variant: variant.name, round, ...(await drain(variant, context)) };
       await results.keep('drain', sample);
       samples.get(variant.name)?.push(sample);
-      tell(
-        `round ${round} of ${options.rounds}: ${variant.name}: ${Math.round(jobRate(sample))} jobs/s`,
+      logProgress(
+        `round ${round} of ${options.rounds}: ${variant.name}: ${Math.round(computeJobRate(sample))} jobs/s`,
       );
-      failures.push(...wrongCounts(sample));
+      failures.push(...findCountMismatches(sample));
     }
   }
   return { samples, failures };
@@ -51,14 +51,14 @@ export async function measureDrain(
 async function drain(
   { module }: Variant,
   { options, databases, signal }: Context,
-): Promise<Drained & { filled: number }> {
+): Promise<DrainResult & { filled: number }> {
   await using database = await databases.createDatabase();
   await using queue = startProcess<QueueProcess>(module, signal);
-  await queue.ask('open', { databaseUrl: database.url, poolSize: POOL_SIZE });
+  await queue.call('open', { databaseUrl: database.url, poolSize: POOL_SIZE });
   const { seconds } = options;
   const jobs = Math.round(seconds * JOBS_PER_SECOND);
   return {
     filled: jobs,
-    ...(await queue.ask('drain', { jobs, seconds, concurrency: CONCURRENCY })),
+    ...(await queue.call('drain', { jobs, seconds, concurrency: CONCURRENCY })),
   };
 }

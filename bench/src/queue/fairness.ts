@@ -6,9 +6,9 @@ import type { QueueProcess } from './servers/queue.ts';
 import { collector } from './variants.ts';
 import { waitUntil } from './wait-until.ts';
 
-/** How a payload fares beside another source's backlog. */
+/** Delay of single payloads during another source's backlog. */
 export type Fairness = {
-  /** Payloads of the other source, while which were worked off these came, one after another. */
+  /** Number of payloads of the other source. */
   backlog: number;
   singles: number;
   /** From the moment when each was sent to its start, in milliseconds. */
@@ -19,40 +19,40 @@ export type Fairness = {
 
 const SIZE = { whole: { backlog: 100_000, singles: 20 }, smoke: { backlog: 5000, singles: 3 } };
 
-/** One source has a large backlog, and single payloads of another one come meanwhile. */
+/** Measures the delay of single payloads during a large backlog of another source. */
 export async function measureFairness(
   context: Context,
 ): Promise<{ fairness: Fairness; failures: string[] }> {
-  const { options, databases, results, signal, tell } = context;
+  const { options, databases, results, signal, logProgress } = context;
   const { backlog, singles } = options.smoke ? SIZE.smoke : SIZE.whole;
-  tell(`fairness: ${backlog} payloads of one source, single ones of another`);
+  logProgress(`fairness: ${backlog} payloads of one source, single ones of another`);
   await using database = await databases.createDatabase();
   await using worker = startProcess<QueueProcess>(collector.module, signal);
   await using sender = startProcess<QueueProcess>(collector.module, signal);
   const settings = { databaseUrl: database.url, poolSize: POOL_SIZE };
-  await worker.ask('open', settings);
-  await sender.ask('open', settings);
-  await worker.ask('fill', { count: backlog, groups: 1 });
-  await worker.ask('work', { concurrency: CONCURRENCY });
+  await worker.call('open', settings);
+  await sender.call('open', settings);
+  await worker.call('fill', { count: backlog, groups: 1 });
+  await worker.call('work', { concurrency: CONCURRENCY });
 
   const waits: number[] = [];
   const marks: number[] = [];
   for (let nth = 0; nth < singles; nth += 1) {
-    const [[key, at] = ['', 0]] = await sender.ask('send', {
+    const [[key, at] = ['', 0]] = await sender.call('send', {
       count: 1,
       perSecond: 1,
       prefix: `${nth}/`,
     });
     const starts = await waitUntil('a single payload to start', async () => {
-      const started = await worker.ask('started');
+      const started = await worker.call('started');
       return started.some(([other]) => other === key) && started;
     });
     const place = starts.findIndex(([other]) => other === key);
     waits.push((starts[place]?.[1] ?? Infinity) - at);
     marks.push(place);
   }
-  const left = await worker.ask('left');
-  await worker.ask('stop');
+  const left = await worker.call('left');
+  await worker.call('stop');
   const startedMeanwhile = (marks.at(-1) ?? 0) - (marks[0] ?? 0);
   const fairness = { backlog, singles, waitMs: summarize(waits), startedMeanwhile };
   await results.keep('fairness', fairness);

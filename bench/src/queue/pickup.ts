@@ -1,4 +1,4 @@
-import { orderOf } from '../load/rounds.ts';
+import { orderForRound } from '../load/rounds.ts';
 import { figure } from '../markdown.ts';
 import { startProcess } from '../process/parent.ts';
 import { percentiles } from '../statistics.ts';
@@ -31,16 +31,16 @@ const WARM_UP = 100;
 export async function measurePickup(
   context: Context,
 ): Promise<{ pickups: Map<string, PickupSample[]>; failures: string[] }> {
-  const { options, results, tell } = context;
+  const { options, results, logProgress } = context;
   const pickups = new Map<string, PickupSample[]>(compared.map(({ name }) => [name, []]));
   const failures: string[] = [];
   for (let round = 1; round <= options.rounds; round += 1) {
-    for (const variant of orderOf(round, compared)) {
+    for (const variant of orderForRound(round, compared)) {
       const { failure, ...delays } = await measure(variant, context);
       const sample = { variant: variant.name, round, ...delays };
       await results.keep('pickup', sample);
       pickups.get(variant.name)?.push(sample);
-      tell(
+      logProgress(
         `round ${round} of ${options.rounds}: ${variant.name}: pickup in ${figure(delays.p50, 1)} ms`,
       );
       if (failure !== undefined) failures.push(failure);
@@ -57,16 +57,16 @@ async function measure(
   await using worker = startProcess<QueueProcess>(module, signal);
   await using sender = startProcess<QueueProcess>(module, signal);
   const settings = { databaseUrl: database.url, poolSize: POOL_SIZE };
-  await worker.ask('open', settings);
-  await sender.ask('open', settings);
-  await worker.ask('work', { concurrency: CONCURRENCY });
+  await worker.call('open', settings);
+  await sender.call('open', settings);
+  await worker.call('work', { concurrency: CONCURRENCY });
   const count = Math.round(options.seconds * PER_SECOND) + WARM_UP;
-  const sent = await sender.ask('send', { count, perSecond: PER_SECOND });
+  const sent = await sender.call('send', { count, perSecond: PER_SECOND });
   const started = await waitUntil(`${name}: every job to start`, async () => {
-    const starts = await worker.ask('started');
+    const starts = await worker.call('started');
     return starts.length >= count && starts;
   });
-  await worker.ask('stop');
+  await worker.call('stop');
   const startOf = new Map(started);
   const delays = sent.slice(WARM_UP).map(([key, at]) => (startOf.get(key) ?? Infinity) - at);
   const [p50 = 0, p99 = 0, max = 0] = percentiles(delays, [0.5, 0.99, 1]);

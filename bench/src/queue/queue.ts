@@ -1,11 +1,11 @@
-import { type Goal, ratioGoal } from '../goal.ts';
+import { type Goal, judgeRatio } from '../goal.ts';
 import { figure, spread } from '../markdown.ts';
 import { summarize } from '../statistics.ts';
 import type { Context, Report } from '../suite.ts';
-import { type DrainSample, jobRate, measureDrain } from './drain.ts';
+import { type DrainSample, computeJobRate, measureDrain } from './drain.ts';
 import { type Fairness, measureFairness } from './fairness.ts';
 import { measurePickup, type PickupSample } from './pickup.ts';
-import { reportText } from './report.ts';
+import { formatReport } from './report.ts';
 import {
   collector,
   graphileWorker,
@@ -15,7 +15,7 @@ import {
 } from './variants.ts';
 
 /** Required speed of the collector relative to each peer. */
-const AT_LEAST: readonly { peer: Variant; times: number }[] = [
+const MIN_RATIOS: readonly { peer: Variant; times: number }[] = [
   { peer: graphileWorker, times: 1.5 },
   { peer: graphileWorkerBatching, times: 1 },
   { peer: graphileWorkerLargeBatches, times: 1 },
@@ -35,20 +35,21 @@ export async function measureQueue(context: Context): Promise<Report> {
   const goals = options.smoke
     ? []
     : [
-        ...speedGoals(samples),
+        ...judgeSpeed(samples),
         ...pickupGoals(pickups.get(collector.name) ?? []),
         fairnessGoal(fairness),
       ];
   for (const goal of goals) await results.keep('goal', goal);
   return {
-    text: reportText({ options, samples, pickups, fairness, goals }),
+    text: formatReport({ options, samples, pickups, fairness, goals }),
     failures: [...unfair, ...lost, ...wrong],
   };
 }
 
-function speedGoals(samples: ReadonlyMap<string, readonly DrainSample[]>): Goal[] {
-  const series = ({ name }: Variant) => [name, (samples.get(name) ?? []).map(jobRate)] as const;
-  return AT_LEAST.map(({ peer, times }) => ratioGoal(series(collector), series(peer), times));
+function judgeSpeed(samples: ReadonlyMap<string, readonly DrainSample[]>): Goal[] {
+  const series = ({ name }: Variant) =>
+    [name, (samples.get(name) ?? []).map(computeJobRate)] as const;
+  return MIN_RATIOS.map(({ peer, times }) => judgeRatio(series(collector), series(peer), times));
 }
 
 function pickupGoals(samples: readonly PickupSample[]): Goal[] {

@@ -1,9 +1,9 @@
-import { type Goal, goalsTable } from '../goal.ts';
+import { type Goal, formatGoals } from '../goal.ts';
 import { figure, spread, table } from '../markdown.ts';
 import type { Options } from '../options.ts';
 import { ratio, summarize } from '../statistics.ts';
 import { CONCURRENCY } from './concurrency.ts';
-import { type DrainSample, jobRate } from './drain.ts';
+import { type DrainSample, computeJobRate } from './drain.ts';
 import type { Fairness } from './fairness.ts';
 import type { PickupSample } from './pickup.ts';
 
@@ -16,7 +16,7 @@ type Findings = {
 };
 
 /** Returns the results as Markdown. */
-export function reportText({ options, samples, pickups, fairness, goals }: Findings): string {
+export function formatReport({ options, samples, pickups, fairness, goals }: Findings): string {
   const { rounds, seconds, smoke } = options;
   const { backlog, singles, waitMs, startedMeanwhile } = fairness;
   return [
@@ -31,7 +31,7 @@ export function reportText({ options, samples, pickups, fairness, goals }: Findi
     `While a backlog of ${figure(backlog)} payloads of one source was worked off, ${singles} payloads of another ` +
       `came one after another. Each was started after ${spread(waitMs, 1)} ms. Meanwhile ` +
       `${figure(startedMeanwhile)} of the backlog were started.`,
-    ...(goals.length > 0 ? ['## Goals', goalsTable(goals)] : []),
+    ...(goals.length > 0 ? ['## Goals', formatGoals(goals)] : []),
   ].join('\n\n');
 }
 
@@ -41,8 +41,8 @@ function drainTable(samples: Findings['samples']): string {
     ['', 'jobs/s', 'collector ÷', 'CPU µs/job', 'jobs, each once'],
     [...samples].map(([name, own]) => [
       name,
-      spread(summarize(own.map(jobRate))),
-      spread(ratio(first.map(jobRate), own.map(jobRate)), 2),
+      spread(summarize(own.map(computeJobRate))),
+      spread(ratio(first.map(computeJobRate), own.map(computeJobRate)), 2),
       figure(summarize(own.map(({ cpuMs, jobs }) => (1000 * cpuMs) / jobs)).median),
       figure(own.reduce((sum, { started }) => sum + started, 0)),
     ]),

@@ -1,4 +1,4 @@
-/** A queue that is measured, by the module that serves it. */
+/** Measured queue and the module of its process. */
 export type Variant = { name: string; module: URL };
 
 const at = (file: string): URL => new URL(`servers/${file}.ts`, import.meta.url);

@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { BenchError } from '../bench-error.ts';
 
-const PATIENCE_MS = 60_000;
+const TIMEOUT_MS = 60_000;
 
 /**
  * Waits until the condition gives something, and gives that.
@@ -11,7 +11,7 @@ export async function waitUntil<Result>(
   what: string,
   condition: () => Promise<Result | false>,
 ): Promise<Result> {
-  const deadline = Date.now() + PATIENCE_MS;
+  const deadline = Date.now() + TIMEOUT_MS;
   for (;;) {
     const result = await condition();
     if (result !== false) return result;

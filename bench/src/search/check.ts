@@ -1,5 +1,12 @@
 import type { Exact } from './exact.ts';
-import { bodyOf, BREADTHS, FILTERS, groupOf, makeQuestions, type Question } from './questions.ts';
+import {
+  createBody,
+  BREADTHS,
+  FILTERS,
+  formatGroup,
+  createQuestions,
+  type Question,
+} from './questions.ts';
 
 /** Share of the true nearest listings that a similar search finds, for filters of one selectivity. */
 export type Recall = { filter: string; share: number; questions: number; recall: number };
@@ -28,7 +35,7 @@ export async function measureRecall(
 ): Promise<Recall[]> {
   const filters = Object.keys(FILTERS);
   const count = each * filters.length;
-  const questions = makeQuestions('similar', { count, seed: SEED, dimensions });
+  const questions = createQuestions('similar', { count, seed: SEED, dimensions });
   const recalls: Recall[] = [];
   for (const filter of filters) {
     let right = 0;
@@ -37,7 +44,7 @@ export async function measureRecall(
     for (const question of own) {
       const { embedding = [], filters: passing } = question;
       const truth = await exact.nearest(embedding, passing, NEAREST);
-      const found = new Set(idsOf(await ask(url, question, NEAREST)));
+      const found = new Set(readIds(await ask(url, question, NEAREST)));
       right += truth.filter((id) => found.has(id)).length;
       possible += truth.length;
     }
@@ -58,7 +65,7 @@ export async function checkRanking(
 ): Promise<Equality> {
   const count = each * BREADTHS.length * Object.keys(FILTERS).length;
   const result: Equality = { belowBound: 0, atBound: 0, failures: [] };
-  for (const question of makeQuestions('fulltext', { count, seed: SEED, dimensions })) {
+  for (const question of createQuestions('fulltext', { count, seed: SEED, dimensions })) {
     const { query = '', filters } = question;
     const newest = await exact.ranked(query, filters, { bound, limit: SHOWN });
     const isBelow = newest.count < bound;
@@ -69,12 +76,12 @@ export async function checkRanking(
     const answer = await ask(url, question, SHOWN);
     const total = { value: right.count, relation: isBelow ? 'eq' : 'gte' };
     const isSame =
-      idsOf(answer).join() === right.ids.join() &&
+      readIds(answer).join() === right.ids.join() &&
       answer.total?.value === total.value &&
       answer.total.relation === total.relation;
     if (!isSame) {
       result.failures.push(
-        `${groupOf(question)}, ${JSON.stringify(bodyOf(question))}: another answer than the right one`,
+        `${formatGroup(question)}, ${JSON.stringify(createBody(question))}: another answer than the right one`,
       );
     }
   }
@@ -90,7 +97,7 @@ async function ask(url: string, question: Question, limit: number): Promise<Answ
   const response = await fetch(`${url}/api/v1/search/${question.kind}`, {
     method: 'POST',
     headers: { 'content-type': 'application/json' },
-    body: JSON.stringify({ ...bodyOf(question), limit }),
+    body: JSON.stringify({ ...createBody(question), limit }),
   });
   if (response.status !== 200) {
     throw new Error(`A search answered ${response.status}: ${await response.text()}`);
@@ -98,6 +105,6 @@ async function ask(url: string, question: Question, limit: number): Promise<Answ
   return (await response.json()) as Answer;
 }
 
-function idsOf({ items }: Answer): number[] {
+function readIds({ items }: Answer): number[] {
   return items.map(({ listing }) => listing.listing_id);
 }

@@ -8,7 +8,7 @@ import { DIMENSIONS } from './listings.ts';
 import { startStack } from './stack.ts';
 
 /** Vacuum work of a database, and its results. */
-export type Churned = {
+export type ChurnResult = {
   state: 'changed' | 'vacuumed';
   /** Dead row versions; the vector index has an entry for each. */
   deadRows: number;
@@ -17,12 +17,12 @@ export type Churned = {
   recalls: Recall[];
 };
 
-/** So many listings are written at a time. */
+/** Number of listings per statement. */
 const BATCH = 500;
 const SEED = 20_260_103;
 
-/** A vacuum mends the graph of the vector index, which takes about as long as building it. */
-const MOST_VACUUMED = 100_000;
+/** Limit for the vacuum, which repairs the vector index and takes as long as its build. */
+const MAX_VACUUMED_LISTINGS = 100_000;
 
 /**
  * Measures the recall of similar searches once a tenth of the listings have another price and another
@@ -32,19 +32,19 @@ const MOST_VACUUMED = 100_000;
 export async function measureChurn(
   listings: number,
   databaseUrl: string,
-  { databases, results, signal, tell }: Context,
+  { databases, results, signal, logProgress }: Context,
   questions: number,
-): Promise<Churned[]> {
+): Promise<ChurnResult[]> {
   await using copy = await databases.copyDatabase(databaseUrl);
-  tell(`${listings}: listings are changed, archived and deleted`);
+  logProgress(`${listings}: listings are changed, archived and deleted`);
   await churn(copy.url, signal);
   await using stack = await startStack(copy.url, signal);
   await using exact = await openExact(copy.url);
   const asked = { url: stack.url, exact, dimensions: DIMENSIONS };
-  const found: Churned[] = [];
+  const found: ChurnResult[] = [];
   for (const state of ['changed', 'vacuumed'] as const) {
     if (state === 'vacuumed') {
-      if (listings > MOST_VACUUMED) break;
+      if (listings > MAX_VACUUMED_LISTINGS) break;
       await ask(copy.url, 'vacuum analyze property_listings');
     }
     const figures = { state, ...(await readFigures(copy.url)) };

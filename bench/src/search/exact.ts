@@ -1,7 +1,7 @@
 import pg from 'pg';
 import type { Filters } from './questions.ts';
 
-/** The answers that are right, worked out by the database without an index of words or vectors. */
+/** Reference results, computed by the database without text or vector indexes. */
 export type Exact = AsyncDisposable & {
   /** The ids of the nearest listings, by computing every distance. */
   nearest(vector: readonly number[], filters: Filters, limit: number): Promise<number[]>;
@@ -11,7 +11,7 @@ export type Exact = AsyncDisposable & {
     filters: Filters,
     options: { bound: number; limit: number },
   ): Promise<{ ids: number[]; count: number }>;
-  /** Which share of all listings passes. */
+  /** Returns the share of listings that match. */
   share(filters: Filters): Promise<number>;
 };
 

@@ -4,9 +4,9 @@ import { ratio, summarize } from '../statistics.ts';
 import type { Findings, Sample } from './report.ts';
 import { KINDS, type Kind } from './questions.ts';
 
-const MOST_MS = 50;
-const MOST_TIMES = 2;
-const LEAST_RECALL = 0.95;
+const MAX_LATENCY_MS = 50;
+const MAX_GROWTH = 2;
+const MIN_RECALL = 0.95;
 
 /** Goals of searches, for the largest database. */
 export function judge(findings: readonly Findings[]): Goal[] {
@@ -29,9 +29,9 @@ function p95s(samples: readonly Sample[], kind: Kind): number[] {
 function timeGoal(kind: Kind, { listings, samples }: Findings): Goal {
   const found = summarize(p95s(samples, kind));
   return {
-    goal: `${kind}: p95 at most ${MOST_MS} ms of ${figure(listings)} listings`,
+    goal: `${kind}: p95 at most ${MAX_LATENCY_MS} ms of ${figure(listings)} listings`,
     measured: `${spread(found, 1)} ms`,
-    met: found.median <= MOST_MS,
+    met: found.median <= MAX_LATENCY_MS,
   };
 }
 
@@ -39,9 +39,9 @@ function growthGoal(kind: Kind, small: Findings, large: Findings): Goal {
   const found = ratio(p95s(large.samples, kind), p95s(small.samples, kind));
   const sizes = `${figure(large.listings)} against ${figure(small.listings)} listings`;
   return {
-    goal: `${kind}: at most ${MOST_TIMES} × the p95, ${sizes}`,
+    goal: `${kind}: at most ${MAX_GROWTH} × the p95, ${sizes}`,
     measured: spread(found, 2),
-    met: found.median <= MOST_TIMES,
+    met: found.median <= MAX_GROWTH,
   };
 }
 
@@ -52,9 +52,9 @@ function recallGoals({ listings, recalls, churned }: Findings): Goal[] {
     ...churned.map((after) => ({ recalls: after.recalls, when: when[after.state] })),
   ].flatMap((found) =>
     found.recalls.map(({ filter, recall }) => ({
-      goal: `recall@10 at least ${LEAST_RECALL}${found.when}, filter ${filter}, ${figure(listings)} listings`,
+      goal: `recall@10 at least ${MIN_RECALL}${found.when}, filter ${filter}, ${figure(listings)} listings`,
       measured: figure(recall, 3),
-      met: recall >= LEAST_RECALL,
+      met: recall >= MIN_RECALL,
     })),
   );
 }

@@ -10,7 +10,7 @@ const SEED = 20_260_101;
 /** A database with generated listings; the end of its scope drops it unless it is kept. */
 export async function openListings(
   count: number,
-  { options, databases, signal, tell }: Context,
+  { options, databases, signal, logProgress }: Context,
 ): Promise<{ url: string } & AsyncDisposable> {
   const database = options.keep
     ? { ...(await databases.keepDatabase(`oselya_bench_listings_${count}`)), ...nothingToDrop }
@@ -18,10 +18,10 @@ export async function openListings(
   const there = await prepare(database.url);
   if (there !== count) {
     if (there > 0) throw new Error(`${database.url} has ${there} listings, not ${count}`);
-    tell(`${count} listings are loaded`);
+    logProgress(`${count} listings are loaded`);
     const generator = { seed: SEED };
     const load = { databaseUrl: database.url, generator, count, dimensions: DIMENSIONS };
-    await loadListings({ ...load, signal, tell });
+    await loadListings({ ...load, signal, logProgress });
   }
   return database;
 }

@@ -1,8 +1,8 @@
 import { Agent, request as httpRequest } from 'node:http';
 import { performance } from 'node:perf_hooks';
 import { text } from 'node:stream/consumers';
-import { answerParent } from '../process/child.ts';
-import { bodyOf, groupOf, type Question } from './questions.ts';
+import { serveMethods } from '../process/child.ts';
+import { createBody, formatGroup, type Question } from './questions.ts';
 
 /** Load for a server. */
 export type Load = {
@@ -17,15 +17,15 @@ export type Outcome = { latencies: Record<string, number[]>; wrong: string[]; se
 
 const methods = { run };
 export type LoadGenerator = typeof methods;
-answerParent(methods);
+serveMethods(methods);
 
 /** Sends the queries in order from concurrent clients; each client sends the next one after an answer. */
 async function run({ url, questions, clients, seconds }: Load): Promise<Outcome> {
   const agent = new Agent({ keepAlive: true, maxSockets: clients });
   const prepared = questions.map((question) => ({
-    group: groupOf(question),
+    group: formatGroup(question),
     url: `${url}/api/v1/search/${question.kind}`,
-    body: Buffer.from(JSON.stringify(bodyOf(question))),
+    body: Buffer.from(JSON.stringify(createBody(question))),
   }));
   const latencies: Record<string, number[]> = {};
   const wrong: string[] = [];

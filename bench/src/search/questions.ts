@@ -1,6 +1,6 @@
 import { createRandom, type Random } from '../listings/random.ts';
 import { createVectors, type Vectors } from '../listings/vector.ts';
-import { wordOf } from '../listings/words.ts';
+import { getWord } from '../listings/words.ts';
 
 /** The kinds of search, as the addresses of the API have them. */
 export const KINDS = ['fulltext', 'similar', 'hybrid'] as const;
@@ -46,7 +46,7 @@ const RANKS: Record<Breadth, readonly [from: number, to: number]> = {
  * vector that no listing has.
  * @param dimensions Of the vectors.
  */
-export function makeQuestions(
+export function createQuestions(
   kind: Kind,
   { count, seed, dimensions }: { count: number; seed: number; dimensions: number },
 ): Question[] {
@@ -65,13 +65,13 @@ export function makeQuestions(
   });
 }
 
-/** The body of the request that asks it. */
-export function bodyOf({ query, embedding, filters }: Question): object {
+/** Creates the body of a search request. */
+export function createBody({ query, embedding, filters }: Question): object {
   return { ...filters, ...(query === undefined ? { embedding } : { query }) };
 }
 
-/** The name of a group, for people. */
-export function groupOf({ breadth, filter }: Pick<Question, 'breadth' | 'filter'>): string {
+/** Formats the name of a group. */
+export function formatGroup({ breadth, filter }: Pick<Question, 'breadth' | 'filter'>): string {
   return breadth === undefined ? `filter ${filter}` : `${breadth} words, filter ${filter}`;
 }
 
@@ -86,7 +86,7 @@ function vectorOf(vectors: Vectors, random: Random): number[] {
 }
 
 function wordsOf(breadth: Breadth, random: Random): string {
-  const word = ([from, to]: readonly [number, number]) => wordOf('uk', random.between(from, to));
+  const word = ([from, to]: readonly [number, number]) => getWord('uk', random.between(from, to));
   const words = [word(RANKS[breadth])];
   if (random.chance(0.5)) words.push(word(RANKS.broad));
   return words.join(' ');

@@ -1,10 +1,10 @@
-import { type Goal, goalsTable } from '../goal.ts';
+import { type Goal, formatGoals } from '../goal.ts';
 import { figure, spread, table } from '../markdown.ts';
 import type { Options } from '../options.ts';
 import { median, summarize } from '../statistics.ts';
 import { KINDS, type Kind } from './questions.ts';
 import type { Equality, Recall } from './check.ts';
-import type { Churned } from './churn.ts';
+import type { ChurnResult } from './churn.ts';
 
 /** One measurement of one kind of search: latencies in milliseconds, of all and by group. */
 export type Sample = {
@@ -27,16 +27,16 @@ export type Latency = { p50: number; p95: number; max: number; searches: number 
 export type Findings = {
   listings: number;
   samples: Sample[];
-  /** The same for a single client. */
+  /** Samples of a single client. */
   alone: Sample[];
   recalls: Recall[];
-  /** The same once many have changed. */
-  churned: Churned[];
+  /** Recall after many changes. */
+  churned: ChurnResult[];
   equality: Equality;
 };
 
 /** Returns the results as Markdown. */
-export function reportText(found: {
+export function formatReport(found: {
   options: Options;
   findings: readonly Findings[];
   goals: readonly Goal[];
@@ -59,7 +59,7 @@ export function reportText(found: {
     churnTable(findings),
     '## Ranking',
     ...findings.map(rankingText),
-    ...(goals.length > 0 ? ['## Goals', goalsTable(goals)] : []),
+    ...(goals.length > 0 ? ['## Goals', formatGoals(goals)] : []),
   ].join('\n\n');
 }
 

@@ -1,5 +1,5 @@
 import { MAX_RANKED_MATCHES } from '@oselya/collector/internals';
-import { orderOf } from '../load/rounds.ts';
+import { orderForRound } from '../load/rounds.ts';
 import { startProcess } from '../process/parent.ts';
 import { percentiles } from '../statistics.ts';
 import type { Context, Report } from '../suite.ts';
@@ -9,8 +9,8 @@ import { openExact } from './exact.ts';
 import { judge } from './goals.ts';
 import { DIMENSIONS, openListings } from './listings.ts';
 import type { LoadGenerator } from './load.ts';
-import { KINDS, makeQuestions } from './questions.ts';
-import { type Findings, type Latency, reportText, type Sample } from './report.ts';
+import { KINDS, createQuestions } from './questions.ts';
+import { type Findings, type Latency, formatReport, type Sample } from './report.ts';
 import { type Stack, startStack } from './stack.ts';
 
 /** Clients who search at the same time. */
@@ -32,7 +32,7 @@ export async function measureSearch(context: Context): Promise<Report> {
   const goals = options.smoke ? [] : judge(findings);
   for (const goal of goals) await results.keep('goal', goal);
   return {
-    text: reportText({ options, findings, goals, clients: CLIENTS }),
+    text: formatReport({ options, findings, goals, clients: CLIENTS }),
     failures: findings.flatMap(({ equality }) => equality.failures),
   };
 }
@@ -48,7 +48,7 @@ async function measureSize(listings: number, context: Context): Promise<Findings
 async function measureAsItIs(
   listings: number,
   databaseUrl: string,
-  { options, results, signal, tell }: Context,
+  { options, results, signal, logProgress }: Context,
   checks: typeof FULL,
 ): Promise<Pick<Findings, 'samples' | 'alone' | 'recalls' | 'equality'>> {
   await using scope = new AsyncDisposableStack();
@@ -57,7 +57,7 @@ async function measureAsItIs(
   const samples: Sample[] = [];
   const alone: Sample[] = [];
   for (let round = 1; round <= options.rounds; round += 1) {
-    for (const kind of orderOf(round, KINDS)) {
+    for (const kind of orderForRound(round, KINDS)) {
       for (const clients of [CLIENTS, 1]) {
         const of = { kind, round, listings, clients };
         const sample = await measure(of, { ...stack, load }, options.seconds);
@@ -65,13 +65,13 @@ async function measureAsItIs(
         await results.keep('sample', sample);
         const { p50, p95 } = sample.all;
         const figures = `p50 ${p50.toFixed(1)}, p95 ${p95.toFixed(1)} ms`;
-        tell(`${listings}, round ${round}: ${kind}, ${clients} at once: ${figures}`);
+        logProgress(`${listings}, round ${round}: ${kind}, ${clients} at once: ${figures}`);
       }
     }
   }
   const exact = scope.use(await openExact(databaseUrl));
   const asked = { url: stack.url, exact, dimensions: DIMENSIONS };
-  tell(`${listings}: answers are compared`);
+  logProgress(`${listings}: answers are compared`);
   const ranking = { bound: MAX_RANKED_MATCHES, each: checks.rankingQuestions };
   const equality = await checkRanking(asked, ranking);
   await results.keep('equality', { listings, ...equality });
@@ -89,22 +89,22 @@ async function measure(
   { url, api, load }: Processes,
   seconds: number,
 ): Promise<Sample> {
-  const questions = makeQuestions(of.kind, {
+  const questions = createQuestions(of.kind, {
     count: QUESTIONS,
     seed: SEED + of.round,
     dimensions: DIMENSIONS,
   });
-  const putLoad = (forSeconds: number) =>
-    load.ask('run', { url, questions, clients: of.clients, seconds: forSeconds });
-  await putLoad(seconds * 0.4);
-  const before = await api.ask('cpuMs');
-  const outcome = await putLoad(seconds);
-  const cpuMs = (await api.ask('cpuMs')) - before;
+  const runLoad = (forSeconds: number) =>
+    load.call('run', { url, questions, clients: of.clients, seconds: forSeconds });
+  await runLoad(seconds * 0.4);
+  const before = await api.call('cpuMs');
+  const outcome = await runLoad(seconds);
+  const cpuMs = (await api.call('cpuMs')) - before;
   const [wrong] = outcome.wrong;
   if (wrong !== undefined) throw new Error(`A ${of.kind} search was refused: ${wrong}`);
-  const all = latencyOf(Object.values(outcome.latencies).flat());
+  const all = summarizeLatencies(Object.values(outcome.latencies).flat());
   const groups = Object.entries(outcome.latencies).map(
-    ([group, latencies]) => [group, latencyOf(latencies)] as const,
+    ([group, latencies]) => [group, summarizeLatencies(latencies)] as const,
   );
   const { seconds: elapsed } = outcome;
   return {
@@ -117,7 +117,7 @@ async function measure(
   };
 }
 
-function latencyOf(latencies: readonly number[]): Latency {
+function summarizeLatencies(latencies: readonly number[]): Latency {
   const [p50 = 0, p95 = 0, max = 0] = percentiles(latencies, [0.5, 0.95, 1]);
   return { p50, p95, max, searches: latencies.length };
 }

@@ -23,13 +23,13 @@ export async function startStack(databaseUrl: string, signal: AbortSignal): Prom
   scope.defer(() => rm(folder, { recursive: true, force: true }));
   const model = scope.use(startProcess<ModelServer>(MODEL, signal));
   const api = scope.use(startProcess<ApiServer>(API, signal));
-  const url = await api.ask('start', {
+  const url = await api.call('start', {
     DATABASE_URL: databaseUrl,
     DATA_DIR: folder,
     EMBEDDING_DIMENSIONS: String(DIMENSIONS),
     COLLECTOR_FULLTEXT_PER_MINUTE: '0',
     MODEL_MODE: 'openai',
-    MODEL_BASE_URL: await model.ask('start', { dimensions: DIMENSIONS }),
+    MODEL_BASE_URL: await model.call('start', { dimensions: DIMENSIONS }),
     MODEL_CHAT: EMBEDDING_MODEL,
     MODEL_EMBEDDING: EMBEDDING_MODEL,
     LOG_LEVEL: 'silent',

@@ -7,9 +7,9 @@ export type Figure = {
   name: string;
   unit: string;
   of: (sample: Sample) => number;
-  /** Undefined where it grows by design. */
+  /** Maximum ratio; undefined if growth is by design. */
   most: number | undefined;
-  /** Up to here nothing is growth: both ends count as so much at least. */
+  /** Minimum of both values for the ratio. */
   negligible?: number;
   /** Permitted growth in an hour, as a share of the initial value; unlimited by default. */
   mostPerHour?: number;
@@ -36,7 +36,7 @@ const VACUUM = { share: 0.2, rows: 50 };
 /** The dead rows of a table come and go with its vacuum, so their most is what tells. */
 const most = (values: readonly number[]): number => Math.max(...values);
 
-/** Work in progress comes and goes, but a leak stays, so the minimum shows it. */
+/** Returns the minimum, which shows leaks in spite of temporary work. */
 const least = (values: readonly number[]): number => Math.min(...values);
 
 /** History stays, and unused images stay for days. */
@@ -121,7 +121,7 @@ export function compare(samples: readonly Sample[], seconds: number): Comparison
   });
 }
 
-/** Nothing is not more than nothing. */
+/** Returns the growth ratio; two zeros have the ratio 1. */
 function growth(first: number, last: number): number {
   return first === last ? 1 : last / first;
 }

@@ -1,8 +1,14 @@
 import { performance } from 'node:perf_hooks';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { answerParent } from '../process/child.ts';
-import { bodyOf, KINDS, type Kind, makeQuestions, type Question } from '../search/questions.ts';
-import { payloadAt } from './payload.ts';
+import { serveMethods } from '../process/child.ts';
+import {
+  createBody,
+  KINDS,
+  type Kind,
+  createQuestions,
+  type Question,
+} from '../search/questions.ts';
+import { createPayloadForRound } from './payload.ts';
 
 /** Load for a collector. */
 export type Load = {
@@ -28,19 +34,19 @@ export type Outcome = {
 
 const methods = { fill, start, take, stop };
 export type LoadGenerator = typeof methods;
-answerParent(methods);
+serveMethods(methods);
 
 const FILL_CONNECTIONS = 16;
 const QUESTIONS = 480;
 const SEED = 20_260_104;
 
 let outcome = nothing();
-/** Payloads that were sent so far: turn after turn, each listing once a turn. */
+/** Number of sent payloads; each round sends each listing once. */
 let sent = 0;
 let running: Promise<unknown> = Promise.resolve();
 const ended = new AbortController();
 
-/** Sends each listing once, as fast as they are taken. */
+/** Sends each listing once, without a rate limit. */
 async function fill(load: Load): Promise<void> {
   const work = async () => {
     while (sent < load.listings) await ingest(load);
@@ -48,11 +54,11 @@ async function fill(load: Load): Promise<void> {
   await Promise.all(Array.from({ length: FILL_CONNECTIONS }, work));
 }
 
-/** Begins to send and to search at an even rate, whatever the answers take, until `stop`. */
+/** Sends payloads and searches at a constant rate until `stop`, independent of response times. */
 function start(load: Load): void {
   const searches = KINDS.map((kind) => {
     const { dimensions } = load;
-    const questions = makeQuestions(kind, { count: QUESTIONS, seed: SEED, dimensions });
+    const questions = createQuestions(kind, { count: QUESTIONS, seed: SEED, dimensions });
     let asked = 0;
     return evenly(load.searchRate, () => search(load, questions[(asked += 1) % QUESTIONS]));
   });
@@ -65,7 +71,7 @@ function take(): Outcome {
   return taken;
 }
 
-/** Ends when everything is answered; gives what came since it was asked last, and how much was sent in all. */
+/** Stops after the last response; returns the results since the last call and the total sent. */
 async function stop(): Promise<Outcome & { sent: number }> {
   ended.abort();
   await running;
@@ -76,7 +82,7 @@ async function ingest({ url, listings, images }: Load): Promise<void> {
   const nth = sent % listings;
   const turn = Math.floor(sent / listings);
   sent += 1;
-  const tookMs = await post(`${url}/api/v1/ingest`, payloadAt(nth, turn, images), 202);
+  const tookMs = await post(`${url}/api/v1/ingest`, createPayloadForRound(nth, turn, images), 202);
   if (tookMs === undefined) return;
   outcome.accepted += 1;
   outcome.ingestMs.push(tookMs);
@@ -85,7 +91,7 @@ async function ingest({ url, listings, images }: Load): Promise<void> {
 async function search({ url }: Load, question: Question | undefined): Promise<void> {
   if (question === undefined) return;
   const { kind } = question;
-  const tookMs = await post(`${url}/api/v1/search/${kind}`, bodyOf(question), 200);
+  const tookMs = await post(`${url}/api/v1/search/${kind}`, createBody(question), 200);
   if (tookMs !== undefined) outcome.searchMs[kind].push(tookMs);
 }
 

@@ -1,4 +1,4 @@
-import { type Goal, goalsTable } from '../goal.ts';
+import { type Goal, formatGoals } from '../goal.ts';
 import { figure, table } from '../markdown.ts';
 import type { Comparison } from './compare.ts';
 
@@ -15,7 +15,7 @@ type Findings = {
 };
 
 /** Figures that must not grow. */
-export function soakGoals(comparisons: readonly Comparison[]): Goal[] {
+export function judgeGrowth(comparisons: readonly Comparison[]): Goal[] {
   return comparisons.flatMap((one) => [...ratioGoals(one), ...hourlyGoals(one)]);
 }
 
@@ -33,7 +33,7 @@ function hourlyGoals({ name, first, perHour, mostPerHour }: Comparison): Goal[] 
 }
 
 /** Returns the results as Markdown. */
-export function reportText(found: Findings): string {
+export function formatReport(found: Findings): string {
   const { seconds, listings, ingestRate, searchRate, sent, removed, smoke, comparisons, goals } =
     found;
   return [
@@ -54,6 +54,6 @@ export function reportText(found: Findings): string {
         figure(perHour, unit === '' ? 0 : 2),
       ]),
     ),
-    ...(goals.length > 0 ? ['## Goals', goalsTable(goals)] : []),
+    ...(goals.length > 0 ? ['## Goals', formatGoals(goals)] : []),
   ].join('\n\n');
 }

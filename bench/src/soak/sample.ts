@@ -1,12 +1,12 @@
-import type { Remote } from '../process/parent.ts';
+import type { RemoteProcess } from '../process/parent.ts';
 import { KINDS, type Kind } from '../search/questions.ts';
 import { percentiles } from '../statistics.ts';
 import type { Outcome } from './load.ts';
-import type { CollectorProcess, Holdings } from './servers/collector.ts';
-import type { Table, TableFigures, Watcher } from './tables.ts';
+import type { CollectorProcess, ProcessResources } from './servers/collector.ts';
+import type { Table, TableFigures, DatabaseMonitor } from './tables.ts';
 
 /** One look at everything; the times are of what was answered since the look before. */
-export type Sample = Holdings & {
+export type Sample = ProcessResources & {
   /** Since the end of the warm-up. */
   seconds: number;
   claimMs: number;
@@ -22,12 +22,12 @@ export async function takeSample(
   {
     outcome,
     collector,
-    watcher,
-  }: { outcome: Outcome; collector: Remote<CollectorProcess>; watcher: Watcher },
+    monitor,
+  }: { outcome: Outcome; collector: RemoteProcess<CollectorProcess>; monitor: DatabaseMonitor },
 ): Promise<Sample> {
-  const claimMs = await watcher.claimMs();
-  const tables = await watcher.tables();
-  const holdings = await collector.ask('holdings');
+  const claimMs = await monitor.claimMs();
+  const tables = await monitor.tables();
+  const holdings = await collector.call('holdings');
   const searchP95 = Object.fromEntries(KINDS.map((kind) => [kind, p95(outcome.searchMs[kind])]));
   return {
     seconds,

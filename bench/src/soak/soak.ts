@@ -4,14 +4,14 @@ import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { BenchError } from '../bench-error.ts';
 import type { ImageHost } from '../images/servers/host.ts';
-import { type Remote, startProcess } from '../process/parent.ts';
+import { type RemoteProcess, startProcess } from '../process/parent.ts';
 import type { Context, Report } from '../suite.ts';
 import { compare } from './compare.ts';
 import type { Load, LoadGenerator } from './load.ts';
-import { reportText, soakGoals } from './report.ts';
+import { formatReport, judgeGrowth } from './report.ts';
 import { type Sample, takeSample } from './sample.ts';
 import type { CollectorProcess } from './servers/collector.ts';
-import { openWatcher, type Watcher } from './tables.ts';
+import { openDatabaseMonitor, type DatabaseMonitor } from './tables.ts';
 
 const DIMENSIONS = 384;
 
@@ -19,25 +19,25 @@ const DIMENSIONS = 384;
 const FULL = { minutes: 30, listings: 5000, ingestRate: 30, searchRate: 2, sampleSeconds: 5 };
 const SMOKE = { minutes: 0.1, listings: 60, ingestRate: 30, searchRate: 5, sampleSeconds: 0.5 };
 /** Tables reach the size that their vacuum keeps them at, and code is compiled: that is not compared. */
-const WARM_UP = { share: 0.1, mostSeconds: 180 };
-/** Payloads are kept for so long, so that a run removes about as many as it takes in. */
-const KEPT_SECONDS = 120;
+const WARM_UP = { share: 0.1, maxSeconds: 180 };
+/** Retention of payloads, so that a run deletes about as many as it accepts. */
+const RETENTION_SECONDS = 120;
 /** Number of samples between two removals of old payloads. */
 const REMOVE_EVERY = 6;
 /** Time limit for the rest of the queue. */
 const WAIT_MS = 600_000;
 
 /** Uses a minute. */
-const NEVER_REACHED = '1000000';
+const UNREACHABLE_RATE_LIMIT = '1000000';
 
 const COLLECTOR = new URL('servers/collector.ts', import.meta.url);
 const LOAD = new URL('load.ts', import.meta.url);
 const HOST = new URL('../images/servers/host.ts', import.meta.url);
 
 type Parts = {
-  collector: Remote<CollectorProcess>;
-  load: Remote<LoadGenerator>;
-  watcher: Watcher;
+  collector: RemoteProcess<CollectorProcess>;
+  load: RemoteProcess<LoadGenerator>;
+  monitor: DatabaseMonitor;
   url: string;
   /** Address of the image host. */
   images: string;
@@ -48,37 +48,37 @@ type Parts = {
  * compares the end with the beginning: what gets slower or larger in half an hour goes on in a week.
  */
 export async function measureSoak(context: Context): Promise<Report> {
-  const { options, results, tell } = context;
+  const { options, results, logProgress } = context;
   const settings = options.smoke ? SMOKE : FULL;
   const seconds = (options.minutes ?? settings.minutes) * 60;
   await using scope = new AsyncDisposableStack();
   const parts = await open(scope, context);
-  const { load, watcher } = parts;
+  const { load, monitor } = parts;
   const { url, images } = parts;
   const plan: Load = { ...settings, url, images, dimensions: DIMENSIONS };
-  tell(`${settings.listings} listings are sent`);
-  await load.ask('fill', plan);
-  await drained(watcher);
-  const filled = await load.ask('take');
-  await load.ask('start', plan);
+  logProgress(`${settings.listings} listings are sent`);
+  await load.call('fill', plan);
+  await waitUntilDrained(monitor);
+  const filled = await load.call('take');
+  await load.call('start', plan);
   const { samples, removed, wrong } = await watch(parts, context, {
     seconds,
     sampleSeconds: settings.sampleSeconds,
   });
-  const rest = await load.ask('stop');
-  await drained(watcher);
+  const rest = await load.call('stop');
+  await waitUntilDrained(monitor);
 
   const failures = [
     ...[...filled.wrong, ...wrong, ...rest.wrong].slice(0, 5),
-    ...(await wrongCounts(watcher, { sent: rest.sent, removed })),
+    ...(await findCountMismatches(monitor, { sent: rest.sent, removed })),
   ];
   const comparisons = compare(samples, seconds);
-  const goals = options.smoke ? [] : soakGoals(comparisons);
+  const goals = options.smoke ? [] : judgeGrowth(comparisons);
   for (const comparison of comparisons) await results.keep('comparison', comparison);
   for (const goal of goals) await results.keep('goal', goal);
   const { sent } = rest;
   const found = { ...settings, seconds, sent, removed, smoke: options.smoke, comparisons, goals };
-  return { text: reportText(found), failures };
+  return { text: formatReport(found), failures };
 }
 
 async function open(scope: AsyncDisposableStack, { databases, signal }: Context): Promise<Parts> {
@@ -88,47 +88,47 @@ async function open(scope: AsyncDisposableStack, { databases, signal }: Context)
   const collector = scope.use(startProcess<CollectorProcess>(COLLECTOR, signal));
   const load = scope.use(startProcess<LoadGenerator>(LOAD, signal));
   const host = scope.use(startProcess<ImageHost>(HOST, signal));
-  const images = await host.ask('start');
-  const url = await collector.ask('start', {
+  const images = await host.call('start');
+  const url = await collector.call('start', {
     DATABASE_URL: database.url,
     DATA_DIR: folder,
     EMBEDDING_DIMENSIONS: String(DIMENSIONS),
     // They are counted, and never reached.
-    COLLECTOR_INGEST_PER_MINUTE: NEVER_REACHED,
-    COLLECTOR_FULLTEXT_PER_MINUTE: NEVER_REACHED,
+    COLLECTOR_INGEST_PER_MINUTE: UNREACHABLE_RATE_LIMIT,
+    COLLECTOR_FULLTEXT_PER_MINUTE: UNREACHABLE_RATE_LIMIT,
     SSRF_ALLOW: '127.0.0.1',
     LOG_LEVEL: 'silent',
     MIN_FREE_DISK_MB: '0',
   });
-  scope.defer(() => collector.ask('stop'));
-  const watcher = scope.use(await openWatcher(database.url));
-  return { collector, load, watcher, url, images };
+  scope.defer(() => collector.call('stop'));
+  const monitor = scope.use(await openDatabaseMonitor(database.url));
+  return { collector, load, monitor, url, images };
 }
 
-/** Takes samples until the time is over, and has old payloads removed meanwhile. */
+/** Takes samples and deletes old payloads until the time is over. */
 async function watch(
-  { collector, load, watcher }: Parts,
-  { results, signal, tell }: Context,
+  { collector, load, monitor }: Parts,
+  { results, signal, logProgress }: Context,
   { seconds, sampleSeconds }: { seconds: number; sampleSeconds: number },
 ): Promise<{ samples: Sample[]; removed: number; wrong: string[] }> {
   const samples: Sample[] = [];
   const wrong: string[] = [];
   let removed = 0;
-  const warmUp = Math.min(seconds * WARM_UP.share, WARM_UP.mostSeconds);
+  const warmUp = Math.min(seconds * WARM_UP.share, WARM_UP.maxSeconds);
   const begun = performance.now();
   for (let nth = 1; nth * sampleSeconds <= warmUp + seconds; nth += 1) {
     const waitMs = begun + nth * sampleSeconds * 1000 - performance.now();
     await sleep(Math.max(0, waitMs), undefined, { signal });
-    if (nth % REMOVE_EVERY === 0) removed += await watcher.removeOld(KEPT_SECONDS);
-    const outcome = await load.ask('take');
+    if (nth % REMOVE_EVERY === 0) removed += await monitor.deleteOldPayloads(RETENTION_SECONDS);
+    const outcome = await load.call('take');
     wrong.push(...outcome.wrong);
     const elapsed = (performance.now() - begun) / 1000 - warmUp;
-    const sample = await takeSample(elapsed, { outcome, collector, watcher });
+    const sample = await takeSample(elapsed, { outcome, collector, monitor });
     await results.keep('sample', sample);
     if (elapsed > 0) samples.push(sample);
     if (nth % REMOVE_EVERY === 0) {
       const { claimMs, heapMiB, tables } = sample;
-      tell(
+      logProgress(
         `${Math.round(elapsed)} s: claim ${claimMs.toFixed(1)} ms, heap ${heapMiB.toFixed(1)} MiB, ` +
           `${tables.raw_data.live} payloads, ${tables.raw_data.dead} dead`,
       );
@@ -137,21 +137,21 @@ async function watch(
   return { samples, removed, wrong };
 }
 
-async function drained(watcher: Watcher): Promise<void> {
+async function waitUntilDrained(monitor: DatabaseMonitor): Promise<void> {
   const deadline = Date.now() + WAIT_MS;
   while (Date.now() < deadline) {
-    if ((await watcher.counts()).left === 0) return;
+    if ((await monitor.counts()).left === 0) return;
     await sleep(100);
   }
   throw new BenchError(`Payloads are left after ${WAIT_MS / 60_000} minutes of waiting`);
 }
 
 /** Each payload that was sent has completed, and is stored unless it was removed. */
-async function wrongCounts(
-  watcher: Watcher,
+async function findCountMismatches(
+  monitor: DatabaseMonitor,
   { sent, removed }: { sent: number; removed: number },
 ): Promise<string[]> {
-  const { stored, completed, outdated } = await watcher.counts();
+  const { stored, completed, outdated } = await monitor.counts();
   return [
     ...(stored + removed === sent
       ? []

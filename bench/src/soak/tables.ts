@@ -18,14 +18,14 @@ export const TABLES = [
 ] as const;
 export type Table = (typeof TABLES)[number];
 
-/** The room that a table takes, in MiB, and its rows as the server's statistics have them. */
+/** Size of a table in MiB, and its rows by the server's statistics. */
 export type TableFigures = { heapMiB: number; indexesMiB: number; live: number; dead: number };
 
 /** Number of payloads by status. */
 export type Counts = { stored: number; left: number; completed: number; outdated: number };
 
 /** Findings of one sample of the database. */
-export type Watcher = AsyncDisposable & {
+export type DatabaseMonitor = AsyncDisposable & {
   /**
    * How long a worker's claim takes, the median of some, in milliseconds, where a source has a backlog. Neither
    * that nor any claim stays.
@@ -34,15 +34,15 @@ export type Watcher = AsyncDisposable & {
   tables(): Promise<Record<Table, TableFigures>>;
   counts(): Promise<Counts>;
   /** Runs the collector's clean-up of completed payloads older than a number of seconds; returns the number deleted. */
-  removeOld(seconds: number): Promise<number>;
+  deleteOldPayloads(seconds: number): Promise<number>;
 };
 
 const DAY_SECONDS = 86_400;
 const CLAIMS = 5;
 const BACKLOG = 100;
 
-/** Ends a transaction that is not meant to last. */
-class Undo extends Error {}
+/** Rolls a transaction back. */
+class RollbackError extends Error {}
 
 const backlog = Array.from({ length: BACKLOG }, (_, nth) => ({
   source_slug: 'backlog',
@@ -52,7 +52,7 @@ const backlog = Array.from({ length: BACKLOG }, (_, nth) => ({
 }));
 
 /** Connects to the database of a run; leaving the scope that uses it ends the connection. */
-export async function openWatcher(url: string): Promise<Watcher> {
+export async function openDatabaseMonitor(url: string): Promise<DatabaseMonitor> {
   const database = await connect<Tables>({ url, maxConnections: 1 });
   const { db, pool } = database;
   // A worker claims so often that its connections come to keep one plan. Whether one that claims now and then keeps it,
@@ -77,10 +77,10 @@ export async function openWatcher(url: string): Promise<Watcher> {
           times.push(performance.now() - begun);
           if (claimed.length !== 1) throw new Error('A claim found nothing of a backlog');
         }
-        throw new Undo();
+        throw new RollbackError();
       });
       await undone.catch((error: unknown) => {
-        if (!(error instanceof Undo)) throw error;
+        if (!(error instanceof RollbackError)) throw error;
       });
       return median(times);
     },
@@ -114,7 +114,7 @@ export async function openWatcher(url: string): Promise<Watcher> {
       return counts;
     },
 
-    removeOld: (seconds) => clean({ olderThanDays: seconds / DAY_SECONDS }),
+    deleteOldPayloads: (seconds) => clean({ olderThanDays: seconds / DAY_SECONDS }),
 
     [Symbol.asyncDispose]: () => database.close(),
   };

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { countGoals, speedGoals } from '../../src/auth/goals.ts';
+import { judgeCounts, judgeSpeed } from '../../src/auth/goals.ts';
 import { constant } from '../../src/auth/constant.ts';
 import { aged, variants } from '../../src/auth/variants.ts';
 import type { Cost } from '../../src/load/cost.ts';
@@ -45,7 +45,7 @@ const expiries = (redemptions: number[], refused = 0) => ({
 
 test('speed is judged within the rounds, against each peer', () => {
   const [first = ''] = aged.map(({ name }) => name);
-  const goals = speedGoals(samplesAt({ [first]: 2000, [constant.name]: 4001 }));
+  const goals = judgeSpeed(samplesAt({ [first]: 2000, [constant.name]: 4001 }));
   assert.equal(goals.length, 3 * aged.length);
   assert.deepEqual(goals[0], {
     goal: `${first}: at least 2.0 × better-auth`,
@@ -61,13 +61,13 @@ test('speed is judged within the rounds, against each peer', () => {
 test('two statements are allowed to the assistant; peers may take what they like', () => {
   const [name = ''] = aged.map((variant) => variant.name);
   const few = [cost(name, 2), cost('better-auth', 9)];
-  assert.equal(countGoals(few, [])[0]?.met, true);
-  assert.equal(countGoals([...few, cost(name, 3)], [])[0]?.met, false);
+  assert.equal(judgeCounts(few, [])[0]?.met, true);
+  assert.equal(judgeCounts([...few, cost(name, 3)], [])[0]?.met, false);
 });
 
 test('each expired token is redeemed once, and no request is rejected', () => {
   const judge = (found: ReturnType<typeof expiries>) =>
-    countGoals([], [found])
+    judgeCounts([], [found])
       .slice(1)
       .map(({ met }) => met);
   assert.deepEqual(judge(expiries([1, 1])), [true, true]);

@@ -1,12 +1,12 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { ageOfTokens, stampToken } from '../../src/chat/stamp.ts';
+import { readTokenAges, stampToken } from '../../src/chat/stamp.ts';
 
 test('each token of a text is as old as it is, wherever it was put together', async () => {
   const first = stampToken();
   await sleep(20);
-  const ages = ageOfTokens(first + stampToken());
+  const ages = readTokenAges(first + stampToken());
   assert.equal(ages.length, 2);
   const [older = 0, newer = 0] = ages;
   // A timer may end a fraction of a millisecond early.

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { speedGoals, wrongCounts } from '../../src/ingest/ingest.ts';
-import { reportText } from '../../src/ingest/report.ts';
+import { judgeSpeed, findCountMismatches } from '../../src/ingest/ingest.ts';
+import { formatReport } from '../../src/ingest/report.ts';
 import {
   collector,
   graphileWorker,
@@ -24,23 +24,28 @@ const sampleOf = (values: Partial<Sample>): Sample => ({
 });
 
 test('what was sent has to be accepted, and what was accepted to be stored', () => {
-  assert.deepEqual(wrongCounts('collector', sampleOf({})), []);
-  assert.deepEqual(wrongCounts('collector', sampleOf({ accepted: 998, others: { 503: 2 } })), [
-    'collector: sent 1000, accepted 998, stored 1000; other answers: {"503":2}',
-  ]);
-  assert.equal(wrongCounts('collector', sampleOf({ stored: 999 })).length, 1, 'one is lost');
+  assert.deepEqual(findCountMismatches('collector', sampleOf({})), []);
+  assert.deepEqual(
+    findCountMismatches('collector', sampleOf({ accepted: 998, others: { 503: 2 } })),
+    ['collector: sent 1000, accepted 998, stored 1000; other answers: {"503":2}'],
+  );
   assert.equal(
-    wrongCounts('collector', sampleOf({ stored: 1001 })).length,
+    findCountMismatches('collector', sampleOf({ stored: 999 })).length,
+    1,
+    'one is lost',
+  );
+  assert.equal(
+    findCountMismatches('collector', sampleOf({ stored: 1001 })).length,
     1,
     'one is there twice',
   );
   const nothing = sampleOf({ sent: 0, accepted: 0, stored: 0 });
-  assert.equal(wrongCounts('collector', nothing).length, 1, 'nothing was measured');
+  assert.equal(findCountMismatches('collector', nothing).length, 1, 'nothing was measured');
 });
 
 test('ratios are of rates within a round; what was not measured stays empty', () => {
   const slow = { seconds: 2 };
-  const text = reportText({
+  const text = formatReport({
     options,
     connections: 64,
     goals: [],
@@ -73,7 +78,7 @@ test('a peer that is not here leaves a goal that is not met', () => {
   const measured = [collector, graphileWorker, pgBoss].map(
     ({ name }, nth) => [name, [sampleOf({ accepted: nth === 0 ? 3000 : 1000 })]] as const,
   );
-  const without = speedGoals(new Map(measured), undefined);
+  const without = judgeSpeed(new Map(measured), undefined);
   assert.deepEqual(
     without.map(({ goal, met }) => [goal, met]),
     [
@@ -83,7 +88,7 @@ test('a peer that is not here leaves a goal that is not met', () => {
     ],
   );
   assert.equal(without[0]?.measured, 'not measured: pgbench is not here');
-  const withIt = speedGoals(new Map([...measured, [pgbench.name, [sampleOf({})]]]), pgbench);
+  const withIt = judgeSpeed(new Map([...measured, [pgbench.name, [sampleOf({})]]]), pgbench);
   assert.deepEqual(withIt[0], {
     goal: 'collector: at least 1.0 × pgbench',
     measured: '3.00 (3.00–3.00)',

@@ -5,12 +5,16 @@ import { join } from 'node:path';
 import { after, test } from 'node:test';
 import { validateInventory } from '@oselya/inventory';
 import { countErrors, findDifference } from '../../src/inventory/check.ts';
-import { type Document, documentText, expectedFindings } from '../../src/inventory/documents.ts';
+import {
+  type Document,
+  generateDocument,
+  expectedFindings,
+} from '../../src/inventory/documents.ts';
 
 const folder = await mkdtemp(join(tmpdir(), 'oselya-bench-test-'));
 after(() => rm(folder, { recursive: true }));
 
-const textOf = (document: Document) => [...documentText(document)].join('');
+const textOf = (document: Document) => [...generateDocument(document)].join('');
 
 test('equal documents are equal in every byte, and have the requested number of records', () => {
   for (const records of [1, 499, 500, 501]) {

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { reportText } from '../../src/inventory/report.ts';
+import { formatReport } from '../../src/inventory/report.ts';
 import type { Sample } from '../../src/inventory/sample.ts';
 import { jsonParse, lint, oselya } from '../../src/inventory/variants.ts';
 
@@ -35,7 +35,7 @@ test('time is judged round by round, memory by the highest of all', () => {
     sampleOf({ round: 2, wallMs: 4800 }),
     ...lintPair(140),
   ];
-  const { text, failures } = reportText(samples, options);
+  const { text, failures } = formatReport(samples, options);
   assert.deepEqual(failures, []);
   assert.match(text, /1\.3 × the time of JSON\.parse +\| 1\.20 \(1\.20–1\.20\) \| +met/);
   assert.match(text, /100,000 records +\| 1\.40 \(1\.40–1\.40\) \| +met/);
@@ -44,20 +44,20 @@ test('time is judged round by round, memory by the highest of all', () => {
     document: { records: 9, faulty: 0, format: 'jsonl' },
     usage: { cpuMs: 1, peakMB: 151 },
   });
-  assert.match(reportText([...samples, larger], options).text, /151 MB \| not met/);
+  assert.match(formatReport([...samples, larger], options).text, /151 MB \| not met/);
 });
 
 test('a wrong finding or exit status fails the run, slowness never', () => {
   const samples = [sampleOf({ wallMs: 9000 }), yardstick(1, 1000), ...lintPair(160)];
-  assert.match(reportText(samples, options).text, /100,000 records +\| 1\.60 .+not met/);
-  assert.deepEqual(reportText(samples, options).failures, []);
+  assert.match(formatReport(samples, options).text, /100,000 records +\| 1\.60 .+not met/);
+  assert.deepEqual(formatReport(samples, options).failures, []);
   const wrong = [
     sampleOf({ difference: 'expected one' }),
     sampleOf({ document: { ...valid, faulty: 1 }, exitStatus: 0 }),
     yardstick(1, 1),
     ...lintPair(1),
   ];
-  assert.deepEqual(reportText(wrong, options).failures, [
+  assert.deepEqual(formatReport(wrong, options).failures, [
     'oselya inventory validate, 1,000 records, valid: expected one',
     'oselya inventory validate, 1,000 records, 100 % invalid: exit status 0, expected 1',
   ]);
@@ -65,7 +65,7 @@ test('a wrong finding or exit status fails the run, slowness never', () => {
 
 test('a peer that crashed is reported as such', () => {
   const peer = sampleOf({ variant: 'peer', exitStatus: null, usage: undefined });
-  const { text, failures } = reportText(
+  const { text, failures } = formatReport(
     [sampleOf({}), yardstick(1, 1000), ...lintPair(1), peer],
     options,
   );

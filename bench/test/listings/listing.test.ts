@@ -1,18 +1,18 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { normaliseText } from '@oselya/collector/internals';
-import { makeListing, SOURCES } from '../../src/listings/listing.ts';
-import { makePayload, makeTexts } from '../../src/listings/payload.ts';
+import { createListing, SOURCES } from '../../src/listings/listing.ts';
+import { createListingPayload, createTextPayloads } from '../../src/listings/payload.ts';
 import { CITIES } from '../../src/listings/places.ts';
-import { VOCABULARY, wordOf } from '../../src/listings/words.ts';
+import { VOCABULARY, getWord } from '../../src/listings/words.ts';
 
 const COUNT = 5000;
 const generator = { seed: 7 };
-const listings = Array.from({ length: COUNT }, (_, nth) => makeListing(generator, nth));
+const listings = Array.from({ length: COUNT }, (_, nth) => createListing(generator, nth));
 
 test('equal seeds make equal listings, in any order; other seeds make others', () => {
-  assert.deepEqual(makeListing(generator, COUNT - 1), listings.at(-1));
-  assert.notDeepEqual(makeListing({ seed: 8 }, 0), listings[0]);
+  assert.deepEqual(createListing(generator, COUNT - 1), listings.at(-1));
+  assert.notDeepEqual(createListing({ seed: 8 }, 0), listings[0]);
   assert.equal(new Set(listings.map(({ description }) => description)).size, COUNT);
   assert.equal(new Set(listings.map(({ external_id }) => external_id)).size, COUNT);
 });
@@ -36,7 +36,7 @@ test('words are broad, medium and rare', () => {
   const texts = listings.map(({ description }) => new Set(normaliseText(description).split(' ')));
   const share = (...ranks: number[]) => {
     const counts = ranks.map(
-      (rank) => texts.filter((words) => words.has(wordOf('uk', rank))).length,
+      (rank) => texts.filter((words) => words.has(getWord('uk', rank))).length,
     );
     return counts.reduce((sum, count) => sum + count, 0) / counts.length / COUNT;
   };
@@ -49,7 +49,7 @@ test('words are broad, medium and rare', () => {
   assert.ok(medium > 0.002 && medium < 0.03, `medium: ${medium}`);
   assert.ok(rare < 0.002, `rare: ${rare}`);
   assert.equal(
-    new Set(Array.from({ length: VOCABULARY }, (_, rank) => wordOf('uk', rank))).size,
+    new Set(Array.from({ length: VOCABULARY }, (_, rank) => getWord('uk', rank))).size,
     VOCABULARY,
   );
 });
@@ -57,13 +57,13 @@ test('words are broad, medium and rare', () => {
 test('copies have the requested number, and describe the home of an earlier listing', () => {
   const copying = { seed: 7, duplicates: 0.2 };
   const copies = Array.from({ length: COUNT }, (_, nth) => ({
-    ...makeListing(copying, nth),
+    ...createListing(copying, nth),
     nth,
   })).filter(({ copy_of }) => copy_of !== null);
   assert.ok(Math.abs(copies.length / COUNT - 0.2) < 0.02);
   for (const { nth, copy_of, address, area_total, price, external_id } of copies) {
     assert.ok(copy_of !== null && copy_of < nth);
-    const original = makeListing({ seed: 7 }, copy_of);
+    const original = createListing({ seed: 7 }, copy_of);
     assert.deepEqual([address, area_total], [original.address, original.area_total]);
     assert.ok(Math.abs(price / original.price - 1) < 0.03);
     assert.equal(external_id, `flat-${nth}`);
@@ -71,10 +71,10 @@ test('copies have the requested number, and describe the home of an earlier list
 });
 
 test('payloads tell what is known and nothing that is not', () => {
-  const payload = makePayload(generator, 3);
+  const payload = createListingPayload(generator, 3);
   assert.ok(Object.values(payload).every((value) => value !== null));
   assert.equal(payload['city'], listings[3]?.city);
-  assert.deepEqual(Object.keys(makeTexts(1, generator)[0] ?? {}), [
+  assert.deepEqual(Object.keys(createTextPayloads(1, generator)[0] ?? {}), [
     'source_slug',
     'external_id',
     'description',

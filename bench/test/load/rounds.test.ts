@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { measureRounds, orderOf, rates } from '../../src/load/rounds.ts';
+import { measureRounds, orderForRound, rates } from '../../src/load/rounds.ts';
 import type { Load, Outcome } from '../../src/load/generator.ts';
 import type { Running } from '../../src/load/variant.ts';
 
@@ -20,7 +20,7 @@ function running(url: string): Running {
 /** Puts no load on anything, and notes which it was asked for. */
 function generator(outcome: Partial<Outcome> = {}) {
   const loads: Load[] = [];
-  const putLoad = (load: Load): Promise<Outcome> => {
+  const runLoad = (load: Load): Promise<Outcome> => {
     loads.push(load);
     return Promise.resolve({
       requests: 100 * loads.length,
@@ -32,10 +32,10 @@ function generator(outcome: Partial<Outcome> = {}) {
       ...outcome,
     });
   };
-  return { loads, putLoad };
+  return { loads, runLoad };
 }
 
-async function measure({ putLoad }: ReturnType<typeof generator>) {
+async function measure({ runLoad }: ReturnType<typeof generator>) {
   const kept: unknown[] = [];
   const results = {
     file: '',
@@ -44,8 +44,8 @@ async function measure({ putLoad }: ReturnType<typeof generator>) {
   };
   const variants = new Map(['a', 'b', 'c'].map((name) => [name, running(name)]));
   const found = await measureRounds(
-    { variants, putLoad, expected: '@' },
-    { options, results, tell: () => undefined },
+    { variants, runLoad, expected: '@' },
+    { options, results, logProgress: () => undefined },
   );
   return { ...found, kept };
 }
@@ -53,7 +53,7 @@ async function measure({ putLoad }: ReturnType<typeof generator>) {
 test('the order turns around from round to round', () => {
   const items = ['a', 'b', 'c'];
   assert.deepEqual(
-    [1, 2, 3].map((round) => orderOf(round, items).join('')),
+    [1, 2, 3].map((round) => orderForRound(round, items).join('')),
     ['abc', 'cba', 'abc'],
   );
   assert.deepEqual(items, ['a', 'b', 'c']);

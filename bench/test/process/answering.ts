@@ -1,4 +1,4 @@
-import { answerParent } from '../../src/process/child.ts';
+import { serveMethods } from '../../src/process/child.ts';
 
 /** A process for the tests: it answers, fails, ends and waits on request. */
 const methods = {
@@ -11,4 +11,4 @@ const methods = {
   wait: () => new Promise<never>(() => undefined),
 };
 export type Answering = typeof methods;
-answerParent(methods);
+serveMethods(methods);

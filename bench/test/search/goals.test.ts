@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { judge } from '../../src/search/goals.ts';
-import { reportText } from '../../src/search/report.ts';
+import { formatReport } from '../../src/search/report.ts';
 import type { Findings, Sample } from '../../src/search/report.ts';
 
 function sampleOf(kind: Sample['kind'], listings: number, round: number, p95: number): Sample {
@@ -69,7 +69,7 @@ test('each goal is judged by itself', () => {
 test('the report has every group, size and goal', () => {
   const findings = [findingsOf(100, 20), findingsOf(1000, 60)];
   const options = { rounds: 3, seconds: 2, connections: 1, smoke: false, out: undefined };
-  const text = reportText({ options, findings, goals: judge(findings), clients: 8 });
+  const text = formatReport({ options, findings, goals: judge(findings), clients: 8 });
   assert.match(text, /\| hybrid +\| +1,000 \| +30\.0 \(30\.0–30\.0\) \| +60\.0/);
   assert.match(text, /\| filter none \| +10\.0 \/ 20\.0 \| +30\.0 \/ 60\.0 \|/);
   assert.match(text, /\| 1,000 +\| +vacuumed \| +12 \| +5 \| +1\.000 \|/);

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { compare } from '../../src/soak/compare.ts';
-import { soakGoals } from '../../src/soak/report.ts';
+import { judgeGrowth } from '../../src/soak/report.ts';
 import type { Sample } from '../../src/soak/sample.ts';
 
 /** A sample whose every figure is `value`. */
@@ -57,7 +57,7 @@ function deadRows(rowsAt: (minute: number) => { live: number; dead: number }) {
     return { ...sample, tables: { ...sample.tables, raw_data: raw } };
   });
   const compared = compare(samples, 1800).filter(({ name }) => name === 'raw_data: dead rows');
-  const [goal, ...others] = soakGoals(compared);
+  const [goal, ...others] = judgeGrowth(compared);
   assert.ok(goal !== undefined && others.length === 0);
   return goal;
 }
@@ -92,7 +92,7 @@ function hourlyGoals(perMinute: number) {
   const samples = Array.from({ length: 61 }, (_, minute) =>
     sampleAt(60 * minute, minute > 50 ? 60 : 60 + perMinute * minute),
   );
-  return soakGoals(compare(samples, 3600)).filter(({ goal }) => goal.includes('in an hour'));
+  return judgeGrowth(compare(samples, 3600)).filter(({ goal }) => goal.includes('in an hour'));
 }
 
 test('claims and memory may grow in an hour by little, whatever both ends are', () => {
@@ -113,7 +113,7 @@ test('memory that grows by one step is growth, which the slope does not see', ()
   const samples = Array.from({ length: 60 }, (_, minute) =>
     sampleAt(60 * minute + 30, minute < 54 ? 100 : 112),
   );
-  const missed = soakGoals(compare(samples, 3600)).filter(({ met }) => !met);
+  const missed = judgeGrowth(compare(samples, 3600)).filter(({ met }) => !met);
   assert.deepEqual(
     missed.map(({ goal }) => goal),
     [
@@ -128,7 +128,7 @@ test('files in progress are judged by their least: what is forgotten stays', () 
   const rows = [sampleAt(1, 0), sampleAt(2, 9), sampleAt(59, 3), sampleAt(60, 2)];
   const files = compare(rows, 60).find(({ name }) => name === 'temporary files');
   assert.deepEqual([files?.first, files?.last], [0, 2]);
-  assert.ok(soakGoals(files === undefined ? [] : [files]).every(({ met }) => !met));
+  assert.ok(judgeGrowth(files === undefined ? [] : [files]).every(({ met }) => !met));
 });
 
 test('beside the ratio stands the slope over all samples', () => {
@@ -150,10 +150,10 @@ test('nothing that stays nothing is no growth; something from nothing is', () =>
 });
 
 test('goals are missed above what a figure may grow; what is kept may', () => {
-  const goals = soakGoals(compare([sampleAt(1, 10), sampleAt(60, 30)], 60));
+  const goals = judgeGrowth(compare([sampleAt(1, 10), sampleAt(60, 30)], 60));
   assert.ok(goals.length > 0 && goals.every(({ met }) => !met));
   assert.ok(goals.every(({ goal }) => !/^(listing_snapshots|images): (table|index)/.test(goal)));
   assert.ok(goals.some(({ goal }) => goal.startsWith('listing_images: table')));
-  const steady = soakGoals(compare([sampleAt(1, 10), sampleAt(60, 10)], 60));
+  const steady = judgeGrowth(compare([sampleAt(1, 10), sampleAt(60, 10)], 60));
   assert.ok(steady.every(({ met, measured }) => met && /^1\.00$|^0\.0 %$/.test(measured)));
 });

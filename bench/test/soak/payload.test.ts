@@ -1,10 +1,12 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { payloadAt } from '../../src/soak/payload.ts';
+import { createPayloadForRound } from '../../src/soak/payload.ts';
 
 test('one of five listings has two images, and one of them changes with the text', () => {
   for (let nth = 0; nth < 10; nth += 1) {
-    const turns = [0, 1, 2, 3, 4].map((turn) => payloadAt(nth, turn, 'http://host.test'));
+    const turns = [0, 1, 2, 3, 4].map((turn) =>
+      createPayloadForRound(nth, turn, 'http://host.test'),
+    );
     const images = turns.map((payload) => payload['image_urls'] as string[] | undefined);
     assert.deepEqual(
       images.map((urls) => urls?.length),
@@ -22,7 +24,7 @@ test('in four turns a listing changes its price once and its text once, and else
     for (const from of [0, 3, 10]) {
       const changes = [1, 2, 3, 4].map((step) => {
         const [before, after] = [from + step - 1, from + step].map((turn) =>
-          payloadAt(nth, turn, 'http://host.test'),
+          createPayloadForRound(nth, turn, 'http://host.test'),
         );
         assert.ok(before && after);
         const isRepriced = before['price'] !== after['price'];

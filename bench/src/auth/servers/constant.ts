@@ -1,6 +1,6 @@
 import fastify from 'fastify';
 import pg from 'pg';
-import { userOf } from '../users.ts';
+import { createUser } from '../users.ts';
 import { serve } from '../../process/server.ts';
 import { POOL_SIZE } from './settings.ts';
 
@@ -11,9 +11,9 @@ serve(async ({ databaseUrl, users }: ConstantSettings) => {
   const pool = new pg.Pool({ connectionString: databaseUrl, max: POOL_SIZE });
   await pool.query('create table users (id text primary key)');
   for (let index = 0; index < users; index += 1) {
-    await pool.query('insert into users (id) values ($1)', [userOf(index).id]);
+    await pool.query('insert into users (id) values ($1)', [createUser(index).id]);
   }
-  const constant = { ...userOf(0), role: 'user', permissions: ['svc.sessions.read_own'] };
+  const constant = { ...createUser(0), role: 'user', permissions: ['svc.sessions.read_own'] };
   const app = fastify({ logger: false });
   app.get<{ Params: { id: string } }>('/users/:id', async ({ params }) => {
     await pool.query('select id from users where id = $1', [params.id]);

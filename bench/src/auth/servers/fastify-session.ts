@@ -3,14 +3,14 @@ import session from '@fastify/session';
 import connectPgSimple from 'connect-pg-simple';
 import fastify from 'fastify';
 import pg from 'pg';
-import { userOf } from '../users.ts';
+import { createUser } from '../users.ts';
 import { serve } from '../../process/server.ts';
 import { POOL_SIZE } from './settings.ts';
 
 // oxlint-disable typescript/consistent-type-definitions -- Fastify's declarations can only be merged with interfaces
 declare module 'fastify' {
   interface Session {
-    user?: ReturnType<typeof userOf>;
+    user?: ReturnType<typeof createUser>;
   }
 }
 
@@ -35,7 +35,7 @@ serve(async ({ databaseUrl }: FastifySessionSettings) => {
     cookie: { secure: true, httpOnly: true, sameSite: 'lax', maxAge: WEEK_MS },
   });
   app.post<{ Params: { index: string } }>('/sign-in/:index', async (request) => {
-    request.session.user = userOf(Number(request.params.index));
+    request.session.user = createUser(Number(request.params.index));
     return {};
   });
   app.get('/me', async ({ session: { user } }, reply) => user ?? reply.status(401).send({}));

@@ -3,8 +3,8 @@ import { once } from 'node:events';
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { answerParent } from '../../process/child.ts';
-import { userOf } from '../users.ts';
+import { serveMethods } from '../../process/child.ts';
+import { createUser } from '../users.ts';
 import { KEEP_ALIVE_MS } from './settings.ts';
 
 export type ProviderSettings = {
@@ -28,7 +28,7 @@ const methods = {
   counts: () => counts,
 };
 export type Provider = typeof methods;
-answerParent(methods);
+serveMethods(methods);
 
 async function start(settings: ProviderSettings): Promise<string> {
   /** The answer of `userinfo` by code, access token and refresh token. */
@@ -45,7 +45,7 @@ async function start(settings: ProviderSettings): Promise<string> {
     counts[isRefresh ? 'refresh' : 'code'] += 1;
     const token = form.get(isRefresh ? 'refresh_token' : 'code') ?? '';
     const grant = grants.get(token);
-    // Each can be redeemed once: who comes second is refused, as careful providers do.
+    // A second redemption of the same token is rejected.
     grants.delete(token);
     return grant && issue(grant, isRefresh ? 3600 : settings.firstTokenSeconds);
   }
@@ -91,7 +91,7 @@ async function start(settings: ProviderSettings): Promise<string> {
 }
 
 function userInfo(index: number, clientId: string): string {
-  const { id, email, name } = userOf(index);
+  const { id, email, name } = createUser(index);
   return JSON.stringify({
     sub: id,
     email,

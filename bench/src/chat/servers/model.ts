@@ -7,7 +7,7 @@ import {
   createStreamedResponse,
   writeEvent,
 } from '@oselya/model/testing';
-import { answerParent } from '../../process/child.ts';
+import { serveMethods } from '../../process/child.ts';
 import { stampToken } from '../stamp.ts';
 
 /** Speed and length of an answer. */
@@ -16,7 +16,7 @@ type Pace = { tokens: number; perSecond: number };
 let pace: Pace = { tokens: 0, perSecond: 1 };
 
 const methods = {
-  /** Starts a model server that answers whatever it is asked with stamped tokens. Gives MODEL_BASE_URL. */
+  /** Starts a model server that answers with stamped tokens. Returns MODEL_BASE_URL. */
   async start(): Promise<string> {
     const { url } = await startModelServer(({ body }): ScriptedResponse =>
       asksForTitle(body)
@@ -31,7 +31,7 @@ const methods = {
   },
 };
 export type ModelServer = typeof methods;
-answerParent(methods);
+serveMethods(methods);
 
 const END = chunk({}, { finishReason: 'stop' });
 

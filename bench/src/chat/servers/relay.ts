@@ -44,14 +44,14 @@ async function answer(
   };
   send({ type: 'message.started' });
   let content = '';
-  for await (const token of tokensOf(response)) {
+  for await (const token of readTokens(response)) {
     content += token;
     send({ type: 'message.delta', text: token });
   }
   send({ type: 'message.completed', message: { content } });
 }
 
-async function* tokensOf({ body }: Response): AsyncGenerator<string> {
+async function* readTokens({ body }: Response): AsyncGenerator<string> {
   let rest = '';
   for await (const part of body?.pipeThrough(new TextDecoderStream()) ?? []) {
     const lines = (rest + part).split('\n\n');

@@ -1,7 +1,7 @@
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
-import { answerParent } from '../../process/child.ts';
-import { makeImage } from '../image.ts';
+import { serveMethods } from '../../process/child.ts';
+import { createImage } from '../image.ts';
 
 /** Methods of the image host's process. */
 export type ImageHost = {
@@ -13,12 +13,12 @@ export type ImageHost = {
 
 let asked = 0;
 
-answerParent({
+serveMethods({
   async start() {
     const server = createServer((request, response) => {
       asked += 1;
       response.writeHead(200, { 'content-type': 'image/png' });
-      response.end(makeImage(request.url ?? ''));
+      response.end(createImage(request.url ?? ''));
     });
     await new Promise<void>((resolve) => {
       server.listen(0, '127.0.0.1', resolve);

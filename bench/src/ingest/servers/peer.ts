@@ -20,7 +20,7 @@ export async function servePeer(store: Store): Promise<string> {
         ingest: {
           async accept(payload) {
             await store(payload);
-            // Its own ids may be no numbers, which the answer's schema wants.
+            // The response schema requires a numeric ID, which a peer may not have.
             return {
               id: (stored += 1),
               contentHash: '',

@@ -1,21 +1,21 @@
-import { answerParent } from '../../process/child.ts';
+import { serveMethods } from '../../process/child.ts';
 import { cpuMs } from '../../process/resources.ts';
 
 /** Database of a server, and its number of connections. */
 export type Settings = { databaseUrl: string; poolSize: number };
 
-/** A server that is measured. */
+/** Measured server. */
 export type Served = { url: string; countStored: () => Promise<number> };
 
-/** The questions that every server's process answers. */
-export type IngestServer = ReturnType<typeof methodsOf>;
+/** Methods of a server process. */
+export type IngestServer = ReturnType<typeof createMethods>;
 
-/** Makes this process a server that is started and watched by its parent. */
+/** Serves the methods of a server process to the parent. */
 export function serveIngest(start: (settings: Settings) => Promise<Served>): void {
-  answerParent(methodsOf(start));
+  serveMethods(createMethods(start));
 }
 
-function methodsOf(start: (settings: Settings) => Promise<Served>) {
+function createMethods(start: (settings: Settings) => Promise<Served>) {
   let served: Served;
   return {
     async start(settings: Settings): Promise<string> {

@@ -5,14 +5,14 @@ import {
   startModelServer,
   extractEmbeddedTexts,
 } from '@oselya/model/testing';
-import { answerParent } from '../../process/child.ts';
+import { serveMethods } from '../../process/child.ts';
 
-/** Requests that have come so far, and the most texts that one of them had to embed. */
+/** Number of requests, and the maximum number of texts in one embedding request. */
 export type Counts = { chat: number; embed: number; mostTexts: number };
 
-/** The questions that the model server's process answers. */
+/** Methods of the model server process. */
 export type ModelServer = {
-  /** Starts to serve and gives the address for MODEL_BASE_URL. */
+  /** Starts the server and returns MODEL_BASE_URL. */
   start: (settings: { answerMs: number; dimensions: number }) => Promise<string>;
   /** Requests since the last call. */
   counts: () => Counts;
@@ -22,7 +22,7 @@ const nothing = (): Counts => ({ chat: 0, embed: 0, mostTexts: 0 });
 let counts = nothing();
 
 /** A request about a listing ignores fields of images, and vice versa. */
-const LISTING_AND_PICTURE = {
+const LISTING_AND_IMAGE = {
   ...LISTING,
   description: 'A room.',
   room_type: 'bedroom',
@@ -32,7 +32,7 @@ const LISTING_AND_PICTURE = {
 /** Serves a model with a fixed delay and the same answer for every listing and image. */
 async function start({ answerMs, dimensions }: { answerMs: number; dimensions: number }) {
   const vector = Array.from({ length: dimensions }, (_, nth) => Math.sin(nth + 1));
-  const answer = createConstantHandler({ listing: LISTING_AND_PICTURE, vectorOf: () => vector });
+  const answer = createConstantHandler({ listing: LISTING_AND_IMAGE, vectorOf: () => vector });
   const { url } = await startModelServer(async (request) => {
     await sleep(answerMs);
     const texts = extractEmbeddedTexts(request);
@@ -47,7 +47,7 @@ async function start({ answerMs, dimensions }: { answerMs: number; dimensions: n
   return url;
 }
 
-answerParent({
+serveMethods({
   start,
   counts() {
     const now = counts;

@@ -1,7 +1,7 @@
 import { migrateDatabase, startWorker } from '@oselya/collector';
-import { answerParent } from '../../process/child.ts';
+import { serveMethods } from '../../process/child.ts';
 
-/** The questions that a worker's process answers. */
+/** Methods of a worker process. */
 export type WorkerProcess = {
   migrate: (env: Record<string, string>) => Promise<void>;
   /** Takes jobs off the queue until it is stopped. */
@@ -11,7 +11,7 @@ export type WorkerProcess = {
 
 let running: Awaited<ReturnType<typeof startWorker>> | undefined;
 
-answerParent({
+serveMethods({
   async migrate(env) {
     await migrateDatabase(env);
   },

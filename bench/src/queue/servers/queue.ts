@@ -1,17 +1,17 @@
 import { performance } from 'node:perf_hooks';
 import pg from 'pg';
-import { answerParent } from '../../process/child.ts';
+import { serveMethods } from '../../process/child.ts';
 
-/** A queue that is measured, opened on a database. */
+/** Measured queue with an open database. */
 export type Queue = {
   /** Adds jobs with the keys `1` … `count` as fast as possible, in a number of groups if the queue has groups. */
   fill(count: number, groups: number): Promise<void>;
   /** Adds one job, as an application does. */
   send(key: string): Promise<void>;
   /**
-   * Works off the jobs, none of which does anything, `concurrency` at once.
-   * @param onJob Told of each job when it starts.
-   * @returns Ends the work when the jobs in progress have ended.
+   * Runs the empty jobs with a concurrency limit.
+   * @param onJob Called when a job starts.
+   * @returns Function that stops the work after the jobs in progress.
    */
   work(options: {
     concurrency: number;
@@ -24,7 +24,7 @@ export type Queue = {
 export type OpenQueue = (settings: { databaseUrl: string; poolSize: number }) => Promise<Queue>;
 
 /** Rate of completed jobs. */
-export type Drained = {
+export type DrainResult = {
   /** Jobs that ended after the warm-up, by the database, and the seconds. */
   jobs: number;
   seconds: number;
@@ -44,17 +44,17 @@ const WARM_UP = { time: 0.3, jobs: 0.2 };
 /** The collector's sources. */
 const GROUPS = 200;
 /** Poll interval for the end of the last jobs. */
-const LOOK_MS = 10;
+const POLL_MS = 10;
 
-/** The questions that the process of a queue answers. */
-export type QueueProcess = ReturnType<typeof methodsOf>;
+/** Methods of a queue process. */
+export type QueueProcess = ReturnType<typeof createMethods>;
 
-/** Makes this process one that is asked to measure a queue. */
+/** Serves the methods of a queue process to the parent. */
 export function serveQueue(open: OpenQueue): void {
-  answerParent(methodsOf(open));
+  serveMethods(createMethods(open));
 }
 
-function methodsOf(open: OpenQueue) {
+function createMethods(open: OpenQueue) {
   let queue: Queue;
   let databaseUrl: string;
   let stop: () => Promise<void>;
@@ -78,7 +78,7 @@ function methodsOf(open: OpenQueue) {
       queue = await open(settings);
     },
 
-    /** Fills the queue, and works it off for so long. */
+    /** Fills the queue and runs its jobs for a number of seconds. */
     async drain({
       jobs,
       seconds,
@@ -101,7 +101,7 @@ function methodsOf(open: OpenQueue) {
       await Promise.race([all.promise, timeout(seconds)]);
       let end = await look();
       while (startedAt.length === jobs && end.left > 0) {
-        await timeout(LOOK_MS / 1000);
+        await timeout(POLL_MS / 1000);
         end = await look();
       }
       const { user, system } = process.cpuUsage(cpu);
@@ -114,13 +114,13 @@ function methodsOf(open: OpenQueue) {
         started: startedAt.length,
         repeated: startedAt.length - keys.size,
         left: await queue.countLeft(),
-      } satisfies Drained;
+      } satisfies DrainResult;
     },
 
-    /** Begins to work and goes on until `stop`. */
+    /** Runs jobs until `stop`. */
     work: ({ concurrency }: { concurrency: number }) => work(concurrency, () => undefined),
 
-    /** Adds jobs at an even rate; gives when each was, in milliseconds since 1970. */
+    /** Adds jobs at a constant rate and returns their times in milliseconds since 1970. */
     async send({
       count,
       perSecond,
@@ -141,7 +141,7 @@ function methodsOf(open: OpenQueue) {
       return Promise.all(sent);
     },
 
-    /** When each job started, in milliseconds since 1970. */
+    /** Returns the start times of jobs in milliseconds since 1970. */
     started: () => startedAt,
     stop: () => stop(),
     left: () => queue.countLeft(),
@@ -149,7 +149,7 @@ function methodsOf(open: OpenQueue) {
   };
 }
 
-/** As it is in service: the planner knows the table. */
+/** Updates the statistics of the planner, as in production. */
 async function tidy(databaseUrl: string): Promise<void> {
   const client = new pg.Client({ connectionString: databaseUrl });
   await client.connect();

@@ -1,5 +1,5 @@
 import { start } from '@oselya/collector';
-import { answerParent } from '../../process/child.ts';
+import { serveMethods } from '../../process/child.ts';
 import { cpuMs } from '../../process/resources.ts';
 
 const methods = {
@@ -11,4 +11,4 @@ const methods = {
   cpuMs,
 };
 export type ApiServer = typeof methods;
-answerParent(methods);
+serveMethods(methods);

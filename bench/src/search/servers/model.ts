@@ -1,12 +1,12 @@
 import { createConstantHandler, startModelServer } from '@oselya/model/testing';
 import { createVectors } from '../../listings/vector.ts';
 import { EMBEDDING_MODEL } from '../../listings/rows.ts';
-import { answerParent } from '../../process/child.ts';
+import { serveMethods } from '../../process/child.ts';
 import { vectorOfText } from '../questions.ts';
 
 const methods = { start };
 export type ModelServer = typeof methods;
-answerParent(methods);
+serveMethods(methods);
 
 /**
  * Starts a model server that embeds texts where the listings are, without a delay.

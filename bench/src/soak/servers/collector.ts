@@ -1,11 +1,11 @@
 import { readdir } from 'node:fs/promises';
 import { join } from 'node:path';
 import { type Running, start as startCollector } from '@oselya/collector';
-import { answerParent } from '../../process/child.ts';
+import { serveMethods } from '../../process/child.ts';
 import { memory } from '../../process/resources.ts';
 
-/** Memory of a process. */
-export type Holdings = {
+/** Resource usage of a process. */
+export type ProcessResources = {
   /** Memory, in MiB; the heap is what is left after all garbage is collected. */
   rssMiB: number;
   heapMiB: number;
@@ -27,7 +27,7 @@ const methods = {
     running = await startCollector({ ...env, COLLECTOR_PORT: '0' });
     return running.url;
   },
-  async holdings(): Promise<Holdings> {
+  async holdings(): Promise<ProcessResources> {
     const { rss, heap } = memory();
     const descriptors = (await readdir('/proc/self/fd')).length;
     return { rssMiB: rss / MIB, heapMiB: heap / MIB, descriptors, ...(await inProgress()) };
@@ -43,4 +43,4 @@ async function inProgress(): Promise<{ temporaryFiles: number }> {
 }
 
 export type CollectorProcess = typeof methods;
-answerParent(methods);
+serveMethods(methods);
