@@ -48,15 +48,15 @@ let round = 0;
 beforeEach(async () => {
   shown = [];
   round += 1;
-  server.state.readings = 0;
-  delete server.state.saysOf;
-  delete server.state.answers;
+  server.state.chatRequestCount = 0;
+  delete server.state.describeImage;
+  delete server.state.createResponse;
   await db.deleteFrom('raw_data').execute();
 });
 
 /** Makes the server give an answer for some images, and describe the others. */
 function answerFor(answer: ScriptedResponse, isAffected: (url: string) => boolean = () => true) {
-  server.state.saysOf = (request) => {
+  server.state.describeImage = (request) => {
     const url = urlIn(request);
     shown.push(url);
     return isAffected(url) ? answer : undefined;
@@ -99,7 +99,7 @@ async function judge(hasTimeouts = false) {
     return found.every(({ status }) => !['pending', 'processing'].includes(status)) && found;
   });
   assert.ok(raws.every(({ status, attempts }) => status === 'completed' && attempts === 1));
-  if (!hasTimeouts) assert.equal(server.state.readings, JOBS, 'each text was read once');
+  if (!hasTimeouts) assert.equal(server.state.chatRequestCount, JOBS, 'each text was read once');
   const ids = raws.map(({ listing_id: id }) => id ?? 0);
   assert.equal(new Set(ids).size, JOBS);
   const images = await db
@@ -136,7 +136,7 @@ for (const [name, answer, timeoutMs] of [
     const reached = shown.length;
     await until('four probes', () => shown.length >= reached + 4);
     assert.partialDeepStrictEqual(await countByStatus(db), { completed: 0, failed: 0 });
-    delete server.state.saysOf;
+    delete server.state.describeImage;
     assert.deepEqual(await judge(timeoutMs !== undefined), { described: 2 * JOBS, rejected: {} });
     t.diagnostic(`${JOBS} accepted, ${JOBS} stored, 0 lost, 0 doubled, ${2 * JOBS} images`);
   });
@@ -168,7 +168,7 @@ for (const [name, answer, code, requests, timeoutMs] of poisons) {
 /** Makes the server fail the request of a poison and the two requests after it. */
 function crashOnPoison(): void {
   let failures = 0;
-  server.state.saysOf = (request) => {
+  server.state.describeImage = (request) => {
     if (isPoison(urlIn(request))) failures = 3;
     failures -= 1;
     return failures >= 0 ? 'reset' : undefined;
@@ -186,7 +186,7 @@ test('Several images that take the server down are recorded when their listing i
   crashOnPoison();
   await using _ = await open({ payloads: [['1-poison', '2-poison', 'good']], retryMs: 10 });
   await until('it to be completed', async () => (await countByStatus(db)).completed === 1);
-  assert.equal(server.state.readings, 1);
+  assert.equal(server.state.chatRequestCount, 1);
   const rejected = await db
     .selectFrom('listing_images')
     .innerJoin('images', 'images.sha256', 'listing_images.sha256')
@@ -200,7 +200,7 @@ test('Several images that take the server down are recorded when their listing i
 test('An image that failed in an outage is described after it', async () => {
   // The server fails two calls of each image, and answers others.
   const counts = new Map<string, number>();
-  server.state.saysOf = (request) => {
+  server.state.describeImage = (request) => {
     const url = urlIn(request);
     shown.push(url);
     const count = counts.get(url) ?? 0;
@@ -229,12 +229,12 @@ test('No image is sent with MODEL_VISION=off, and a separate vision server gets 
   const vision = await startModelServer();
   atEnd(vision.close);
   const keys: (string | undefined)[] = [];
-  vision.state.answers = ({ headers, path }) => {
+  vision.state.createResponse = ({ headers, path }) => {
     if (!path.endsWith('/models')) keys.push(headers.authorization);
     return undefined;
   };
   let images = 0;
-  server.state.answers = (request) => {
+  server.state.createResponse = (request) => {
     images += hasImage(request) ? 1 : 0;
     return undefined;
   };
@@ -315,6 +315,6 @@ test('An outage of the image store fails no job, rejects forms, and reads no tex
   assert.equal(repeated.status, 200, 'a failed request frees its key');
   assert.equal(repeated.body.images[0]?.duplicate, false, 'the failed request stored no image');
   assert.equal((await getImage(sha256)).status, 200);
-  assert.equal(server.state.readings, JOBS + 3, 'each text was read once for each request');
+  assert.equal(server.state.chatRequestCount, JOBS + 3, 'each text was read once for each request');
   t.diagnostic(`${JOBS} accepted, ${JOBS} stored, 0 lost, 0 doubled`);
 });

@@ -38,7 +38,7 @@ const MODEL_ENV = {
 };
 
 beforeEach(async () => {
-  Object.assign(server.state, { requests: 0, interfere: undefined, answers: undefined });
+  Object.assign(server.state, { requests: 0, writeResponse: undefined, createResponse: undefined });
   await db.deleteFrom('raw_data').execute();
 });
 
@@ -122,7 +122,7 @@ const useless: [
 
 for (const [name, answer, requests, tokens, reason] of useless) {
   test(`On ${name}, jobs fail with the reason and complete when they are retried`, async () => {
-    server.state.interfere = answer;
+    server.state.writeResponse = answer;
     await add(JOBS);
     await using opened = open();
     assert.deepEqual(await untilEnded(), { completed: 0, failed: JOBS });
@@ -141,7 +141,7 @@ for (const [name, answer, requests, tokens, reason] of useless) {
       .where((eb) => eb('id', 'in', eb.selectFrom('raw_data').select('listing_id')));
     assert.deepEqual(await embedded.execute(), []);
     assert.equal(opened.model.breaker.state, 'closed', 'the server answers');
-    server.state.interfere = undefined;
+    server.state.writeResponse = undefined;
     await createPayloadRetry({ db, onRetried: opened.worker.notify }).all({ status: 'failed' });
     assert.deepEqual(await untilEnded(), { completed: JOBS, failed: 0 });
     assert.equal((await embedded.execute()).length, JOBS);
@@ -149,7 +149,7 @@ for (const [name, answer, requests, tokens, reason] of useless) {
 }
 
 test('A server that sends a byte at a time ends at the deadline, and no job fails', async (t) => {
-  server.state.interfere = (response) => {
+  server.state.writeResponse = (response) => {
     response.writeHead(200, { 'content-type': 'application/json' });
     const timer = setInterval(() => response.write(' '), 20);
     response.on('close', () => clearInterval(timer));
@@ -159,16 +159,16 @@ test('A server that sends a byte at a time ends at the deadline, and no job fail
   await until('requests', () => server.state.requests >= 3 * SLOTS);
   assert.notEqual(opened.model.breaker.state, 'closed', 'it does not answer in time');
   assert.partialDeepStrictEqual(await countByStatus(db), { completed: 0, failed: 0 });
-  server.state.interfere = undefined;
+  server.state.writeResponse = undefined;
   assert.deepEqual(await untilEnded(), { completed: JOBS, failed: 0 });
   t.diagnostic(`${JOBS} accepted, ${JOBS} stored, 0 lost, 0 doubled`);
 });
 
 test('After 429 with Retry-After the next request waits, and no job fails', async () => {
   let rejections = 0;
-  server.state.interfere = (response) => {
+  server.state.writeResponse = (response) => {
     rejections += 1;
-    if (rejections > SLOTS) server.state.interfere = undefined;
+    if (rejections > SLOTS) server.state.writeResponse = undefined;
     response.writeHead(429, { 'retry-after': '0.2' }).end('{}');
   };
   await add(JOBS);
@@ -182,7 +182,7 @@ test('After 429 with Retry-After the next request waits, and no job fails', asyn
 
 test('Texts and queries that are too long to embed are shortened', async () => {
   const limit = 100;
-  server.state.answers = (request) => {
+  server.state.createResponse = (request) => {
     const tokens = (extractEmbeddedTexts(request) ?? []).map((text) => Math.ceil(text.length / 2));
     const most = Math.max(0, ...tokens);
     const message = `input (${most} tokens) is too large to process. increase the physical batch size (current batch size: ${limit})`;
@@ -209,7 +209,7 @@ test('A server whose context is full gets fewer requests at once, and every job 
     // Long enough for the requests of all slots to overlap.
     await sleep(50);
   };
-  server.state.answers = ({ path }) => {
+  server.state.createResponse = ({ path }) => {
     const isFull = inProgress > room && path.endsWith('/chat/completions');
     inProgress -= 1;
     rejected += isFull ? 1 : 0;
@@ -227,7 +227,7 @@ test('A server whose context is full gets fewer requests at once, and every job 
 });
 
 test('Two texts on which the server fails do not take every probe: the others complete', async () => {
-  server.state.answers = (request) =>
+  server.state.createResponse = (request) =>
     extractEmbeddedTexts(request)?.some((text) => text.includes('crash me')) === true
       ? llamaError('Compute error.')
       : undefined;
@@ -249,7 +249,7 @@ test('The record and the health name the reason why a payload waits', async () =
   const secret = 'sk-very-secret-0123456789';
   const description = 'Продам двокімнатну квартиру біля парку, 52 000 $';
   const message = `no slot at http://user:${secret}@gpu for ${secret}: ${description}`;
-  server.state.answers = ({ path }) =>
+  server.state.createResponse = ({ path }) =>
     path.endsWith('/models') ? undefined : { status: 503, body: { error: { message } } };
   await using collector = await startCollector(database, { ...MODEL_ENV, MODEL_API_KEY: secret });
   const [id] = await add(1, { description });

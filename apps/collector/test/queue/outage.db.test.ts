@@ -25,9 +25,15 @@ atEnd(() => Promise.all([server.close(), embedder.close()]).then(() => undefined
 
 beforeEach(async () => {
   for (const { state } of [server, embedder]) {
-    Object.assign(state, { up: true, embeds: true, sees: true, requests: 0, readings: 0 });
-    delete state.interfere;
-    delete state.crashesOn;
+    Object.assign(state, {
+      up: true,
+      canEmbed: true,
+      canDescribe: true,
+      requests: 0,
+      chatRequestCount: 0,
+    });
+    delete state.writeResponse;
+    delete state.isServerError;
   }
   await db.deleteFrom('raw_data').execute();
 });
@@ -98,11 +104,11 @@ for (const [name, jobs, options, place, fault] of [
     embedder,
     { up: false },
   ],
-  ['an unresponsive server', 20, { timeoutMs: 500 }, server, { interfere: () => undefined }],
+  ['an unresponsive server', 20, { timeoutMs: 500 }, server, { writeResponse: () => undefined }],
 ] as [string, number, Parameters<typeof open>[0], typeof server, Faults][]) {
   test(`None of ${jobs} jobs loses an attempt to ${name}`, async () => {
     Object.assign(place.state, fault);
-    const isRead = server.state.up && server.state.interfere === undefined;
+    const isRead = server.state.up && server.state.writeResponse === undefined;
     await add(jobs, { image_urls: ['https://images.example/1.jpg'] });
     await using opened = open(options);
     const { model } = opened;
@@ -115,11 +121,11 @@ for (const [name, jobs, options, place, fault] of [
     const [probes, claims] = [asked() - reached, (await countClaims()) - claimed];
     const most = (options?.slots ?? 4) * (probes + 1);
     assert.ok(claims <= most, `${claims} claims for ${probes} requests, and not ${most}`);
-    Object.assign(place.state, { up: true, interfere: undefined });
+    Object.assign(place.state, { up: true, writeResponse: undefined });
     await allCompleted(jobs);
     // A call without a response within half a second is repeated.
     if (isRead && options?.timeoutMs === undefined)
-      assert.equal(server.state.readings, jobs, 'none is read twice');
+      assert.equal(server.state.chatRequestCount, jobs, 'none is read twice');
   });
 }
 
@@ -127,14 +133,14 @@ test('An outage of ten minutes fails none of 200 jobs, and one call retries earl
   const [jobs, rejected] = [200, 20];
   await using collector = await startCollector(database, { COLLECTOR_WORKER: 'false' });
   // The server rejects these jobs.
-  server.state.interfere = (response) => void response.writeHead(401).end('{}');
+  server.state.writeResponse = (response) => void response.writeHead(401).end('{}');
   await add(rejected);
   {
     await using opened = open();
     await until('the failures', async () => (await countByStatus(db)).failed === rejected);
     assert.equal(opened.model.breaker.state, 'closed');
   }
-  delete server.state.interfere;
+  delete server.state.writeResponse;
 
   server.state.up = false;
   server.state.requests = 0;
@@ -160,7 +166,7 @@ for (const [name, path, slots] of [
 ] as const) {
   test(`Only the causing job fails when the server crashes on ${name}`, async () => {
     let jobs = 30;
-    server.state.crashesOn = (request) =>
+    server.state.isServerError = (request) =>
       request.path.endsWith(path) && JSON.stringify(request.body).includes('crash me');
     const [poison] = await add(1, { description: 'Продам квартиру: crash me, please' });
     await add(jobs);
@@ -176,7 +182,7 @@ for (const [name, path, slots] of [
     assert.deepEqual([id, error?.code], [poison, 'model_failed']);
     assert.match(error?.message ?? '', /answered 500/);
 
-    delete server.state.crashesOn;
+    delete server.state.isServerError;
     const retry = createPayloadRetry({ db, onRetried: opened.worker.notify });
     assert.equal(await retry.all({ status: 'failed' }), 1);
     await allCompleted(jobs + 1);

@@ -68,14 +68,14 @@ export function readRawRecord(db: TestDatabase<Tables>['db'], rawId: number) {
   return db.selectFrom('raw_data').selectAll().where('id', '=', rawId).executeTakeFirstOrThrow();
 }
 
-let made = 0;
+let payloadCount = 0;
 
-/** Creates a valid payload. Without `external_id` it has a new listing. */
+/** Creates a valid payload. By default, it belongs to a new listing. */
 export function createPayload(overrides: Partial<Payload> = {}): Payload {
-  made += 1;
+  payloadCount += 1;
   return {
     source_slug: 'doshka',
-    external_id: `flat-${made}`,
+    external_id: `flat-${payloadCount}`,
     title: 'Двокімнатна квартира',
     description: 'Продам двокімнатну квартиру у Львові, 54 м², 3 поверх з 5. Ціна 62 000 дол.',
     ...overrides,
@@ -86,7 +86,7 @@ export function createPayload(overrides: Partial<Payload> = {}): Payload {
 export function createFakeBreaker(initial: BreakerState = 'closed'): BreakerView & {
   set(state: BreakerState): void;
   /** Starts or ends a probe, which notifies no listener. */
-  probe(isOnItsWay: boolean): void;
+  probe(isProbeRunning: boolean): void;
 } {
   let state = initial;
   let isProbing = false;
@@ -107,8 +107,8 @@ export function createFakeBreaker(initial: BreakerState = 'closed'): BreakerView
       isProbing = false;
       for (const listener of listeners) listener(next);
     },
-    probe(isOnItsWay) {
-      isProbing = isOnItsWay;
+    probe(isProbeRunning) {
+      isProbing = isProbeRunning;
     },
   };
 }
@@ -147,7 +147,7 @@ export const emptyImageService: PipelineDeps['images'] = {
   describeAll: () => Promise.resolve(0),
 };
 
-/** Ends the delay of postponed jobs. */
+/** Makes all delayed jobs due. */
 export async function makeJobsDue(db: Kysely<Tables>): Promise<void> {
   await db
     .updateTable('raw_data')
@@ -156,7 +156,7 @@ export async function makeJobsDue(db: Kysely<Tables>): Promise<void> {
     .execute();
 }
 
-/** Creates a harness that runs payloads one after another, as a worker with one slot does. */
+/** Creates a harness that runs payloads one after another, like a worker with one slot. */
 export function createHarness(
   db: TestDatabase<Tables>['db'],
   overrides: Partial<PipelineDeps> = {},
@@ -258,7 +258,7 @@ export const OVERLOADED = { status: 503, body: { error: { message: 'overloaded' 
 const DESCRIPTION = { description: 'A bright kitchen.', room_type: 'kitchen', quality: 'good' };
 const REJECTION = { error: { message: 'The image is too small' } };
 
-/** Takes over the response to a request. */
+/** Writes the response to a request instead of the server. */
 export type ResponseWriter = (response: ServerResponse) => void;
 
 /** Starts a model server with faults that the test sets. */
@@ -266,39 +266,40 @@ export async function startModelServer() {
   const state: {
     up: boolean;
     /** Whether embeddings work while the server is up. */
-    embeds: boolean;
+    canEmbed: boolean;
     /** Whether descriptions work while the server is up. */
-    sees: boolean;
+    canDescribe: boolean;
     requests: number;
-    /** Chat requests without an image. */
-    readings: number;
+    /** Number of chat requests without an image. */
+    chatRequestCount: number;
     /** Selects requests with status 400. */
-    rejects?: ((request: ReceivedRequest) => boolean) | undefined;
+    isRejected?: ((request: ReceivedRequest) => boolean) | undefined;
     /** Selects requests with status 500. */
-    crashesOn?: ((request: ReceivedRequest) => boolean) | undefined;
-    interfere?: ResponseWriter | undefined;
+    isServerError?: ((request: ReceivedRequest) => boolean) | undefined;
+    writeResponse?: ResponseWriter | undefined;
     /** Returns a response in place of an image's description. */
-    saysOf?: ((request: ReceivedRequest) => ScriptedResponse | undefined) | undefined;
-    /** Returns a response in place of every other. */
-    answers?: ((request: ReceivedRequest) => ScriptedResponse | undefined) | undefined;
+    describeImage?: ((request: ReceivedRequest) => ScriptedResponse | undefined) | undefined;
+    /** Returns a response in place of every other response. */
+    createResponse?: ((request: ReceivedRequest) => ScriptedResponse | undefined) | undefined;
     /** Called before each response. */
     delay?: (() => Promise<void>) | undefined;
-  } = { up: true, embeds: true, sees: true, requests: 0, readings: 0 };
+  } = { up: true, canEmbed: true, canDescribe: true, requests: 0, chatRequestCount: 0 };
   const answer = createConstantHandler({ vectorOf: constantVector(DIMENSIONS) });
   const server = await start(async (request) => {
     state.requests += 1;
-    if (request.path.endsWith('/chat/completions') && !hasImage(request)) state.readings += 1;
+    if (request.path.endsWith('/chat/completions') && !hasImage(request))
+      state.chatRequestCount += 1;
     await state.delay?.();
-    if (state.interfere !== undefined) return { write: state.interfere };
-    const instead = state.answers?.(request);
-    if (instead !== undefined) return instead;
-    if (state.rejects?.(request) === true) return { status: 400, body: REJECTION };
-    if (state.crashesOn?.(request) === true) return { status: 500, body: {} };
-    const embeds = state.embeds || !request.path.endsWith('/embeddings');
-    const sees = state.sees || !hasImage(request);
-    if (!(state.up && embeds && sees)) return OVERLOADED;
+    if (state.writeResponse !== undefined) return { write: state.writeResponse };
+    const response = state.createResponse?.(request);
+    if (response !== undefined) return response;
+    if (state.isRejected?.(request) === true) return { status: 400, body: REJECTION };
+    if (state.isServerError?.(request) === true) return { status: 500, body: {} };
+    const hasEmbeddings = state.canEmbed || !request.path.endsWith('/embeddings');
+    const hasDescriptions = state.canDescribe || !hasImage(request);
+    if (!(state.up && hasEmbeddings && hasDescriptions)) return OVERLOADED;
     if (!isDescriptionRequest(request)) return answer(request);
-    return state.saysOf?.(request) ?? completion(JSON.stringify(DESCRIPTION));
+    return state.describeImage?.(request) ?? completion(JSON.stringify(DESCRIPTION));
   });
   return { ...server, state };
 }
@@ -313,7 +314,7 @@ const isDescriptionRequest = (request: ReceivedRequest): boolean =>
 
 const TIMEOUT_MS = 10_000;
 
-/** Creates a client of a model server with short delays, or the mock without a URL. */
+/** Creates a client of a model server with short delays, or a mock client if `url` is undefined. */
 export function openModel(
   url: string | undefined,
   options: Partial<ModelClientOptions> = {},
@@ -333,7 +334,7 @@ export function openModel(
 
 /**
  * Starts a worker with a pipeline in this process.
- * @param resources Servers and folder that must be free when the worker has stopped.
+ * @param resources Servers and folder that must be free after the worker stops.
  */
 export function startModelWorker({
   database,
@@ -349,7 +350,7 @@ export function startModelWorker({
   modelTimeoutMs?: number | undefined;
   images?: PipelineDeps['images'];
   slots?: number;
-  /** Delay of a job on which the server failed. */
+  /** Delay before a job is retried after a server error. */
   retryMs?: number;
 } & Pick<Resources, 'servers' | 'folder'>) {
   const { db } = database;
@@ -441,7 +442,7 @@ function toExplainStatement(node: RootOperationNode): RootOperationNode {
 }
 
 /**
- * Explains the `sql` statements of some work, to which each statement returns no rows.
+ * Explains the `sql` statements of a function. Each statement returns no rows to the function.
  * @returns The indexes and kinds of nodes of their plans, and the number of payloads that they read.
  */
 export async function explain(db: Kysely<Tables>, work: (db: Kysely<Tables>) => Promise<unknown>) {
