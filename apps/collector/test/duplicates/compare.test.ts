@@ -6,14 +6,14 @@ import { compareListings, MIN_DUPLICATE_SCORE } from '../../src/duplicates/compa
 import { findComponents, type DuplicatePair } from '../../src/duplicates/groups.ts';
 import { normaliseText } from '../../src/text.ts';
 
-let made = 0;
+let listingCount = 0;
 
 /** Creates a listing for comparison that has only the given facts. */
-function comparedOf(facts: Partial<ComparedListing>): ComparedListing {
-  made += 1;
+function createListing(facts: Partial<ComparedListing>): ComparedListing {
+  listingCount += 1;
   const city = facts.city ?? null;
   return {
-    id: made,
+    id: listingCount,
     archived_at: null,
     deal_type: 'sale',
     city,
@@ -36,7 +36,7 @@ function comparedOf(facts: Partial<ComparedListing>): ComparedListing {
 }
 
 /** Creates an image for each number; `copy` gives it other bytes and a slightly different fingerprint. */
-function imagesOf(numbers: readonly number[], copy = ''): ComparedImage[] {
+function createImages(numbers: readonly number[], copy = ''): ComparedImage[] {
   return numbers.map((number) => {
     const own = BigInt.asIntN(64, BigInt(number) * 0x9e3779b97f4a7c15n);
     return { sha256: `${number}${copy}`, fingerprint: copy === '' ? own : own ^ 5n };
@@ -57,10 +57,10 @@ const FRANKA = {
   text: `Продається двокімнатна квартира на вулиці Франка. Австрійський будинок, високі стелі, дубовий
     паркет, дві окремі кімнати, кухня 9 метрів, індивідуальне опалення. Вікна виходять у тихе подвір'я.
     Поруч парк, школа і зупинка трамвая. Документи готові до продажу, ключі на руках.`,
-  images: imagesOf([1, 2, 3, 4, 5, 6]),
+  images: createImages([1, 2, 3, 4, 5, 6]),
 } satisfies Partial<ComparedListing>;
 
-/** The same flat in another agency's words. */
+/** Description of the same flat by another agency. */
 const FRANKA_REWRITTEN = `Простора двушка в самому центрі Львова, історична забудова, ліпнина збережена.
   Сонячна вітальня, тиха спальня, нова сантехніка. Власник розглядає торг для реального покупця,
   телефонуйте в будь-який час, покажемо сьогодні.`;
@@ -78,7 +78,7 @@ const OBOLON = {
   text: `Здам однокімнатну квартиру біля метро Мінська на тривалий термін. Є холодильник, пральна машина,
     диван, шафа, швидкий інтернет. Чистий під'їзд, консьєрж, паркування у дворі. Без тварин. Комунальні
     за лічильниками, перший і останній місяць наперед.`,
-  images: imagesOf([11, 12, 13]),
+  images: createImages([11, 12, 13]),
 } satisfies Partial<ComparedListing>;
 
 /** Flat of a developer, who uses the same text and drawings for many flats. */
@@ -96,7 +96,7 @@ const DEVELOPER = {
   text: `Квартира у новому житловому комплексі біля моря від забудовника. Закрита територія, підземний
     паркінг, дитячі майданчики, власна котельня. Здача будинку наступного літа, розтермінування без
     відсотків. Телефонуйте у відділ продажу, підберемо планування для вас.`,
-  images: imagesOf([21, 22, 23]),
+  images: createImages([21, 22, 23]),
 } satisfies Partial<ComparedListing>;
 
 const HOUSE = {
@@ -108,11 +108,11 @@ const HOUSE = {
   text: `Дом в тихом районе Полтавы, участок шесть соток, сад, гараж, летняя кухня. Газ, вода, септик,
     интернет. Ремонт сделан три года назад, мебель остаётся. Рядом школа и магазин, до центра пятнадцать
     минут на автобусе. Торг возможен после осмотра.`,
-  images: imagesOf([31, 32, 33, 34]),
+  images: createImages([31, 32, 33, 34]),
 } satisfies Partial<ComparedListing>;
 
-/** Returns an agency's template with the words for one flat. */
-const template = (
+/** Inserts the words about one flat into the template of an agency. */
+const formatDescription = (
   words: string,
 ) => `Пропонуємо до вашої уваги ${words}. Квартира у гарному стані, заходь і
   живи. Розвинена інфраструктура, поруч магазини, школа, дитячий садок, транспорт. Дзвоніть, відповімо на
@@ -127,26 +127,26 @@ const AGENCY = {
   price: 31_000,
   currency: 'USD',
   phones: ['+380 00 555 66 77'],
-  text: template('двокімнатну квартиру на Салтівці'),
+  text: formatDescription('двокімнатну квартиру на Салтівці'),
   // Image 40 is the agency's logo.
-  images: imagesOf([40, 41, 42, 43, 44]),
+  images: createImages([40, 41, 42, 43, 44]),
 } satisfies Partial<ComparedListing>;
 
 type Facts = Partial<ComparedListing>;
 type Pair = [title: string, listing: Facts, changes: Facts];
 
 const OTHER_AGENCY = { text: FRANKA_REWRITTEN, phones: [] } satisfies Facts;
-const UNPLACED = { ...FRANKA, address: null } satisfies Facts;
+const FRANKA_WITHOUT_ADDRESS = { ...FRANKA, address: null } satisfies Facts;
 
 /** Pairs of listings of the same property. The second listing is the first with changes. */
-const SAME: Pair[] = [
+const SAME_PROPERTY: Pair[] = [
   ['the same text on another site', FRANKA, { images: [] }],
   ['posted again under another id, unchanged', HOUSE, {}],
   ['posted again for less', HOUSE, { price: 65_000 }],
   [
     'listed by another agency: own words, own images, another price',
     FRANKA,
-    { ...OTHER_AGENCY, price: 92_000, images: imagesOf([71, 72]) },
+    { ...OTHER_AGENCY, price: 92_000, images: createImages([71, 72]) },
   ],
   [
     'the address in other words, the area rounded',
@@ -159,14 +159,14 @@ const SAME: Pair[] = [
     {
       text: FRANKA_REWRITTEN,
       address: null,
-      images: imagesOf([1, 2, 3, 4], 'small'),
+      images: createImages([1, 2, 3, 4], 'small'),
       price: 90_000,
     },
   ],
   [
     'copied images, and a price in another currency',
     HOUSE,
-    { text: '', price: 2_980_000, currency: 'UAH', images: imagesOf([31, 32, 33], 'small') },
+    { text: '', price: 2_980_000, currency: 'UAH', images: createImages([31, 32, 33], 'small') },
   ],
   [
     'a copied text, of which the floor is left out',
@@ -183,34 +183,34 @@ const SAME: Pair[] = [
     OBOLON,
     {
       text: `Оренда, Оболонь, гарна однушка поряд з метро, меблі та техніка, власник, комісії немає`,
-      images: imagesOf([11, 12], 'small'),
+      images: createImages([11, 12], 'small'),
     },
   ],
   ['the same flat of a developer on two sites', DEVELOPER, { phones: [] }],
   [
     'coordinates in place of the address',
-    { ...UNPLACED, latitude: 49.8321, longitude: 24.0289 },
+    { ...FRANKA_WITHOUT_ADDRESS, latitude: 49.8321, longitude: 24.0289 },
     {
       latitude: 49.83212,
       longitude: 24.02893,
-      images: imagesOf([1, 2], 'small'),
+      images: createImages([1, 2], 'small'),
       text: FRANKA_REWRITTEN,
     },
   ],
   [
     'an agency changes its words, and keeps the images',
     AGENCY,
-    { text: template('затишну двокімнатну квартиру поруч з метро'), price: 29_900 },
+    { text: formatDescription('затишну двокімнатну квартиру поруч з метро'), price: 29_900 },
   ],
   [
     'only text and price are known',
     { ...HOUSE, images: [], area_total: null },
-    { images: imagesOf([31, 32]), phones: ['+380 00 1'] },
+    { images: createImages([31, 32]), phones: ['+380 00 1'] },
   ],
 ];
 
 /** Pairs of listings of different properties. */
-const OTHER: Pair[] = [
+const DIFFERENT_PROPERTY: Pair[] = [
   ['for sale and for rent', FRANKA, { deal_type: 'rent', price: 600 }],
   ['for a month and for a day', OBOLON, { deal_type: 'daily_rent' }],
   ['for sale and for rent, at one price', HOUSE, { deal_type: 'rent' }],
@@ -218,8 +218,8 @@ const OTHER: Pair[] = [
   ['other areas on one floor', DEVELOPER, { area_total: 44.9 }],
   [
     'two flats on one landing, alike but for half a metre',
-    { ...FRANKA, images: imagesOf([1, 2]), text: FRANKA_REWRITTEN },
-    { text: FRANKA.text, area_total: 54.8, images: imagesOf([81, 82]), price: 86_000 },
+    { ...FRANKA, images: createImages([1, 2]), text: FRANKA_REWRITTEN },
+    { text: FRANKA.text, area_total: 54.8, images: createImages([81, 82]), price: 86_000 },
   ],
   ['one room more', DEVELOPER, { rooms: 2 }],
   ['the same text in another city', DEVELOPER, { city: 'Миколаїв' }],
@@ -232,8 +232,8 @@ const OTHER: Pair[] = [
     'an agency with one template, one logo and two flats of one shape',
     AGENCY,
     {
-      text: template('простору квартиру на Олексіївці'),
-      images: imagesOf([40, 51, 52, 53]),
+      text: formatDescription('простору квартиру на Олексіївці'),
+      images: createImages([40, 51, 52, 53]),
       price: 33_000,
       district: 'Шевченківський',
     },
@@ -245,16 +245,16 @@ const OTHER: Pair[] = [
   ],
   [
     'one shape in a common district, each in its own words',
-    { ...UNPLACED, area_total: 54, images: [], phones: [] },
-    { ...OTHER_AGENCY, images: imagesOf([91, 92]) },
+    { ...FRANKA_WITHOUT_ADDRESS, area_total: 54, images: [], phones: [] },
+    { ...OTHER_AGENCY, images: createImages([91, 92]) },
   ],
   [
     'one image of the building, other flats',
-    { ...FRANKA, address: 'вул. Франка', text: '', images: imagesOf([1, 2, 3]), floor: null },
+    { ...FRANKA, address: 'вул. Франка', text: '', images: createImages([1, 2, 3]), floor: null },
     {
       floor: FRANKA.floor,
       area_total: 55,
-      images: imagesOf([1, 101, 102]),
+      images: createImages([1, 101, 102]),
       text: FRANKA_REWRITTEN,
       price: 99_000,
     },
@@ -272,47 +272,53 @@ const OTHER: Pair[] = [
   [
     'half the price',
     { ...HOUSE, images: [] },
-    { price: 140_000, text: template('дім з садом у Полтаві') },
+    { price: 140_000, text: formatDescription('дім з садом у Полтаві') },
   ],
   ['nothing known but a city and a price', { city: 'Київ', price: 1 }, {}],
   ['nothing known at all', {}, {}],
 ];
 
 /** Pairs of listings, labelled by hand. */
-const GOLDEN = [
-  ...SAME.map((pair) => ({ pair, isSame: true })),
-  ...OTHER.map((pair) => ({ pair, isSame: false })),
+const GOLDEN_PAIRS = [
+  ...SAME_PROPERTY.map((pair) => ({ pair, isSame: true })),
+  ...DIFFERENT_PROPERTY.map((pair) => ({ pair, isSame: false })),
 ].map(({ pair: [title, facts, changes], isSame }) => ({
   title,
   isSame,
-  listings: [comparedOf(facts), comparedOf({ ...facts, ...changes })] as const,
+  listings: [createListing(facts), createListing({ ...facts, ...changes })] as const,
 }));
 
 test('The threshold separates the golden pairs with a margin', () => {
   for (const threshold of [-0.02, 0, 0.02].map((margin) => MIN_DUPLICATE_SCORE + margin)) {
-    for (const { title, isSame, listings } of GOLDEN) {
+    for (const { title, isSame, listings } of GOLDEN_PAIRS) {
       const { score } = compareListings(...listings) ?? { score: 0 };
       assert.equal(score >= threshold, isSame, `${title}: ${score}`);
     }
   }
 });
 
-const maybe = <Value>(values: readonly Value[]) => fc.constantFrom(null, ...values);
+const nullableFrom = <Value>(values: readonly Value[]) => fc.constantFrom(null, ...values);
 
-const anyListing = fc
+const arbitraryListing = fc
   .record({
-    deal_type: maybe(['sale', 'rent', 'daily_rent']),
-    city: maybe(['Київ', 'Львів']),
-    district: maybe(['Галицький', 'Галицький район', 'Франківський']),
-    address: maybe(['вул. Франка, 5', 'Івана Франка 5', 'вул. 8 Березня, 7', 'без адреси', '']),
-    rooms: maybe([1, 2]),
-    area_total: maybe([0, 40, 40.5, 41, 54.3]),
-    floor: maybe([2, 3]),
-    floors_total: maybe([5, 9]),
-    latitude: maybe([50.45, 50.46]),
-    longitude: maybe([30.52, 30.53]),
-    price: maybe([0, 100, 104, 120, 1000]),
-    currency: maybe(['USD', 'UAH']),
+    deal_type: nullableFrom(['sale', 'rent', 'daily_rent']),
+    city: nullableFrom(['Київ', 'Львів']),
+    district: nullableFrom(['Галицький', 'Галицький район', 'Франківський']),
+    address: nullableFrom([
+      'вул. Франка, 5',
+      'Івана Франка 5',
+      'вул. 8 Березня, 7',
+      'без адреси',
+      '',
+    ]),
+    rooms: nullableFrom([1, 2]),
+    area_total: nullableFrom([0, 40, 40.5, 41, 54.3]),
+    floor: nullableFrom([2, 3]),
+    floors_total: nullableFrom([5, 9]),
+    latitude: nullableFrom([50.45, 50.46]),
+    longitude: nullableFrom([30.52, 30.53]),
+    price: nullableFrom([0, 100, 104, 120, 1000]),
+    currency: nullableFrom(['USD', 'UAH']),
     phones: fc.subarray(['+380 00 1', '80001', '+380 00 2']),
     text: fc.constantFrom('', 'one two three four five six seven eight nine ten eleven', 'a b'),
     images: fc.subarray([
@@ -322,11 +328,11 @@ const anyListing = fc
       { sha256: 'd', fingerprint: -2n },
     ]),
   })
-  .map(comparedOf);
+  .map(createListing);
 
 test('A comparison is symmetric and its parts add up to the score', () => {
   fc.assert(
-    fc.property(anyListing, anyListing, (one, other) => {
+    fc.property(arbitraryListing, arbitraryListing, (one, other) => {
       const comparison = compareListings(one, other);
       assert.deepEqual(compareListings(other, one), comparison);
       const isContradiction =
@@ -340,20 +346,20 @@ test('A comparison is symmetric and its parts add up to the score', () => {
   );
 });
 
-const IDS = Array.from({ length: 12 }, (_, nth) => nth + 1);
-const id = fc.constantFrom(...IDS);
-const edges = fc.array(
-  fc.tuple(id, id).filter(([one, other]) => one !== other),
+const IDS = Array.from({ length: 12 }, (_, index) => index + 1);
+const arbitraryId = fc.constantFrom(...IDS);
+const arbitraryPairs = fc.array(
+  fc.tuple(arbitraryId, arbitraryId).filter(([one, other]) => one !== other),
   { maxLength: 20 },
 );
 
 /** Returns all IDs that pairs connect with an ID, by brute force. */
-function reachable(from: number, all: readonly DuplicatePair[]): Set<number> {
-  const reached = new Set([from]);
+function findConnectedIds(startId: number, pairs: readonly DuplicatePair[]): Set<number> {
+  const reached = new Set([startId]);
   for (let size = 0; size !== reached.size;) {
     size = reached.size;
-    for (const edge of all) {
-      if (edge.some((end) => reached.has(end))) edge.forEach((end) => reached.add(end));
+    for (const pair of pairs) {
+      if (pair.some((id) => reached.has(id))) pair.forEach((id) => reached.add(id));
     }
   }
   return reached;
@@ -361,13 +367,13 @@ function reachable(from: number, all: readonly DuplicatePair[]): Set<number> {
 
 test('A group is named by its smallest id in any order of the pairs', () => {
   fc.assert(
-    fc.property(edges, (all) => {
-      const groups = findComponents(IDS, all);
-      for (const one of IDS) {
-        const reached = reachable(one, all);
-        assert.equal(groups.get(one), reached.size === 1 ? null : Math.min(...reached));
+    fc.property(arbitraryPairs, (pairs) => {
+      const groups = findComponents(IDS, pairs);
+      for (const id of IDS) {
+        const reached = findConnectedIds(id, pairs);
+        assert.equal(groups.get(id), reached.size === 1 ? null : Math.min(...reached));
       }
-      const swapped = all.map(([one, other]): DuplicatePair => [other, one]).toReversed();
+      const swapped = pairs.map(([one, other]): DuplicatePair => [other, one]).toReversed();
       assert.deepEqual(findComponents(IDS, swapped), groups);
     }),
   );

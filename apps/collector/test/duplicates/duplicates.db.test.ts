@@ -42,17 +42,17 @@ const FLAT = {
   address: 'вул. Івана Франка, 61',
 } satisfies Facts;
 
-let added = 0;
+let listingCount = 0;
 
 /** Stores a listing without the pipeline, and returns its ID. */
 async function addListing(facts: Facts = FLAT): Promise<number> {
-  added += 1;
-  const text = facts.description ?? `flat ${added}`;
+  listingCount += 1;
+  const text = facts.description ?? `flat ${listingCount}`;
   const { id } = await db
     .insertInto('property_listings')
     .values({
       source_slug: 'doshka',
-      external_id: `listing-${added}`,
+      external_id: `listing-${listingCount}`,
       description: text,
       search_text: normaliseText(text),
       phones: [],
@@ -65,11 +65,11 @@ async function addListing(facts: Facts = FLAT): Promise<number> {
   return id;
 }
 
-const change = (id: number, facts: Facts) =>
+const updateListing = (id: number, facts: Facts) =>
   db.updateTable('property_listings').set(facts).where('id', '=', id).execute();
 
 /** Searches for duplicates until no listing is marked. */
-async function settle(): Promise<void> {
+async function searchAll(): Promise<void> {
   for (;;) {
     const claimed = await claimMarks(db, { limit: 100, settledMs: 0, leaseMs: 60_000 });
     if (claimed.length === 0) return;
@@ -78,13 +78,13 @@ async function settle(): Promise<void> {
 }
 
 /** Returns the groups of all listings by ID. */
-async function groupsOf(): Promise<Map<number, number | null>> {
+async function readGroups(): Promise<Map<number, number | null>> {
   const listings = db.selectFrom('property_listings').select(['id', 'duplicate_group']);
   const rows = await listings.orderBy('id').execute();
   return new Map(rows.map((row) => [row.id, row.duplicate_group]));
 }
 
-async function pairsOf(): Promise<DuplicatePair[]> {
+async function readPairs(): Promise<DuplicatePair[]> {
   const pairs = db.selectFrom('duplicate_pairs').select(['low_id', 'high_id']);
   const rows = await pairs.orderBy('low_id').orderBy('high_id').execute();
   return rows.map((row) => [row.low_id, row.high_id]);
@@ -94,37 +94,37 @@ beforeEach(async () => {
   await sql`truncate property_listings, images, duplicate_marks cascade`.execute(db);
 });
 
-const groups = async () => [...(await groupsOf()).values()];
+const listGroups = async () => [...(await readGroups()).values()];
 
 test('Two listings of one flat are a pair and a group, and another flat is not in it', async () => {
   const one = await addListing();
   const other = await addListing({ ...FLAT, price: 91_000 });
   await addListing({ ...FLAT, area_total: 71.5, floor: 4, address: 'вул. Зелена, 5' });
-  await settle();
-  assert.deepEqual(await pairsOf(), [[one, other]]);
-  assert.deepEqual(await groups(), [one, one, null]);
+  await searchAll();
+  assert.deepEqual(await readPairs(), [[one, other]]);
+  assert.deepEqual(await listGroups(), [one, one, null]);
 });
 
 test('A listing leaves its group when its facts change or it is archived, and joins it again', async () => {
   const ids = [await addListing(), await addListing(), await addListing()];
-  await settle();
+  await searchAll();
   const [one = 0, two = 0, three = 0] = ids;
   for (const [leave, join] of [
     [{ floor: 9 }, { floor: 3 }],
     [{ deal_type: 'rent' }, { deal_type: 'sale' }],
     [{ archived_at: new Date() }, { archived_at: null }],
   ] as const) {
-    await change(one, leave);
-    await settle();
-    assert.deepEqual(await groups(), [null, two, two]);
-    assert.deepEqual(await pairsOf(), [[two, three]]);
-    await change(one, join);
-    await settle();
-    assert.deepEqual(await groups(), [one, one, one]);
+    await updateListing(one, leave);
+    await searchAll();
+    assert.deepEqual(await listGroups(), [null, two, two]);
+    assert.deepEqual(await readPairs(), [[two, three]]);
+    await updateListing(one, join);
+    await searchAll();
+    assert.deepEqual(await listGroups(), [one, one, one]);
   }
   await db.deleteFrom('property_listings').where('id', '=', one).execute();
-  await settle();
-  assert.deepEqual(await groups(), [two, two]);
+  await searchAll();
+  assert.deepEqual(await listGroups(), [two, two]);
 });
 
 test('A group splits when the listing between two others leaves', async () => {
@@ -134,17 +134,17 @@ test('A group splits when the listing between two others leaves', async () => {
       ids.push(await addListing({ ...FLAT, area_total }));
     }
     const [left = 0, middle = 0, right = 0] = ids;
-    await settle();
+    await searchAll();
     const pairs = [
       [left, middle],
       [middle, right],
     ];
-    assert.deepEqual(await pairsOf(), pairs, 'the outer ones are no pair');
-    assert.deepEqual(await groups(), [left, left, left]);
-    if (leave !== 'delete') await change(middle, leave);
+    assert.deepEqual(await readPairs(), pairs, 'the outer ones are no pair');
+    assert.deepEqual(await listGroups(), [left, left, left]);
+    if (leave !== 'delete') await updateListing(middle, leave);
     else await db.deleteFrom('property_listings').where('id', '=', middle).execute();
-    await settle();
-    assert.deepEqual(new Set(await groups()), new Set([null]));
+    await searchAll();
+    assert.deepEqual(new Set(await listGroups()), new Set([null]));
     await db.deleteFrom('property_listings').execute();
   }
 });
@@ -157,7 +157,7 @@ async function addImage(listingId: number, sha256: string, fingerprint: string |
     where listing_id = ${listingId}`.execute(db);
 }
 
-const sha = (digit: number) => digit.toString(16).padStart(64, '0');
+const createHash = (digit: number) => digit.toString(16).padStart(64, '0');
 
 test('Equal and similar images lead to duplicates without a known city, also when fingerprints come later', async () => {
   const facts = { deal_type: 'sale', rooms: 3, price: 100, currency: 'USD', floor: 2 };
@@ -167,24 +167,26 @@ test('Equal and similar images lead to duplicates without a known city, also whe
   const none = await addListing(facts);
   const fingerprints = ['-6148914691236517206', '3689348814741910323', '1085102592571150095'];
   for (const [nth, print] of fingerprints.entries()) {
-    await addImage(one, sha(nth), print);
-    await addImage(equal, sha(nth), print);
-    await addImage(similar, sha(nth + 100));
+    await addImage(one, createHash(nth), print);
+    await addImage(equal, createHash(nth), print);
+    await addImage(similar, createHash(nth + 100));
   }
-  await addImage(none, sha(200), '81985529216486895');
-  await settle();
-  assert.deepEqual(await pairsOf(), [[one, equal]]);
+  await addImage(none, createHash(200), '81985529216486895');
+  await searchAll();
+  assert.deepEqual(await readPairs(), [[one, equal]]);
   for (const [nth, print] of fingerprints.entries()) {
     const near = BigInt.asIntN(64, BigInt(print) ^ 1n).toString();
-    await sql`update images set fingerprint = ${near} where sha256 = ${sha(nth + 100)}`.execute(db);
+    await sql`update images set fingerprint = ${near} where sha256 = ${createHash(nth + 100)}`.execute(
+      db,
+    );
   }
-  await settle();
-  assert.deepEqual(await pairsOf(), [
+  await searchAll();
+  assert.deepEqual(await readPairs(), [
     [one, equal],
     [one, similar],
     [equal, similar],
   ]);
-  assert.equal((await groupsOf()).get(none), null);
+  assert.equal((await readGroups()).get(none), null);
 });
 
 test('A copied text is found by its meaning without an equal fact', async () => {
@@ -194,19 +196,19 @@ test('A copied text is found by its meaning without an equal fact', async () => 
   const vector = `[${Array.from({ length: 16 }, (_, nth) => nth + 1).join(',')}]`;
   const embedded = { ...facts, embedding: vector, embedding_model: 'mock' };
   const [one, other] = [await addListing(embedded), await addListing(embedded)];
-  await settle();
-  assert.deepEqual(await pairsOf(), [[one, other]]);
+  await searchAll();
+  assert.deepEqual(await readPairs(), [[one, other]]);
   // Vectors of another model are not compared, and a vector alone is no reason.
   await addListing({ ...embedded, embedding_model: 'other' });
   await addListing({ ...embedded, description: 'зовсім інші слова про зовсім іншу квартиру' });
-  await settle();
-  assert.deepEqual(await pairsOf(), [[one, other]]);
+  await searchAll();
+  assert.deepEqual(await readPairs(), [[one, other]]);
 });
 
 test('Only changes of compared columns mark a listing', async () => {
   const id = await addListing();
-  await settle();
-  await change(id, { updated_at: new Date(), title: 'Another title' });
+  await searchAll();
+  await updateListing(id, { updated_at: new Date(), title: 'Another title' });
   assert.deepEqual(await db.selectFrom('duplicate_marks').selectAll().execute(), []);
   const { rows } = await sql<{ definition: string }>`
     select pg_get_triggerdef(oid) as definition from pg_trigger
@@ -218,7 +220,7 @@ test('Only changes of compared columns mark a listing', async () => {
   assert.deepEqual(named.split(', ').toSorted(), [...new Set(columns)].toSorted());
 });
 
-const marksLeft = async () =>
+const countMarks = async () =>
   (await db.selectFrom('duplicate_marks').select('listing_id').execute()).length;
 
 /** Starts a search that does not wait for changes to settle. */
@@ -235,10 +237,10 @@ function startSearch(warnings: object[] = []) {
 test('Several processes search the marked listings together', async () => {
   for (let nth = 0; nth < 70; nth += 1) await addListing({ ...FLAT, floor: nth % 35 });
   const searches = [startSearch(), startSearch()];
-  await until('all are searched', async () => (await marksLeft()) === 0);
+  await until('all are searched', async () => (await countMarks()) === 0);
   await Promise.all(searches.map(({ close }) => close()));
-  assert.equal((await pairsOf()).length, 35);
-  const found = await groups();
+  assert.equal((await readPairs()).length, 35);
+  const found = await listGroups();
   assert.equal(new Set(found).size, 35);
   assert.ok(found.every((group) => group !== null));
 });
@@ -253,20 +255,20 @@ test('A failed search is repeated and does not hold up others', async () => {
   const warnings: object[] = [];
   const search = startSearch(warnings);
   await until('both have failed and the third was searched', async () => {
-    return warnings.length === 2 && (await marksLeft()) === 2;
+    return warnings.length === 2 && (await countMarks()) === 2;
   });
-  assert.deepEqual(await pairsOf(), []);
+  assert.deepEqual(await readPairs(), []);
   await sql`drop trigger fails on duplicate_pairs`.execute(db);
   // Expire the leases.
   await sql`update duplicate_marks set claimed_until = now()`.execute(db);
-  await until('they are searched again', async () => (await marksLeft()) === 0);
+  await until('they are searched again', async () => (await countMarks()) === 0);
   await search.close();
-  assert.deepEqual(await pairsOf(), [[one, other]]);
+  assert.deepEqual(await readPairs(), [[one, other]]);
 });
 
 test('A claim takes the latest settled changes, all of one listing together, until its lease ends', async () => {
   const ids = [await addListing(), await addListing(), await addListing()];
-  await change(ids[2] ?? 0, { floor: 4 });
+  await updateListing(ids[2] ?? 0, { floor: 4 });
   const claim = async (settledMs = 0) =>
     (await claimMarks(db, { limit: 3, settledMs, leaseMs: 60_000 })).map(({ listingId, marks }) => [
       listingId,
@@ -284,15 +286,15 @@ test('Each failed search doubles the wait, up to an hour, and is counted', async
   await addListing();
   const registry = new Registry();
   registerDuplicateMetrics(registry, { db, onError: assert.ifError });
-  const counted = async () => {
+  const readMetric = async () => {
     const metric = await registry.getSingleMetric('collector_duplicate_marks')?.get();
     return metric?.values.map(({ labels, value }) => [labels['state'], value]);
   };
-  const counts = (waiting: number, retried: number) => [
+  const createMetricValues = (waiting: number, retried: number) => [
     ['waiting', waiting],
     ['retried', retried],
   ];
-  assert.deepEqual(await counted(), counts(1, 0));
+  assert.deepEqual(await readMetric(), createMetricValues(1, 0));
   const pauses: number[] = [];
   for (let nth = 0; nth < 9; nth += 1) {
     const [claimed] = await claimMarks(db, { limit: 1, settledMs: 0, leaseMs: 60_000 });
@@ -304,7 +306,7 @@ test('Each failed search doubles the wait, up to an hour, and is counted', async
     await sql`update duplicate_marks set claimed_until = now()`.execute(db);
   }
   assert.deepEqual(pauses, [1, 2, 4, 8, 16, 32, 60, 60, 60]);
-  assert.deepEqual(await counted(), counts(0, 1));
+  assert.deepEqual(await readMetric(), createMetricValues(0, 1));
 });
 
 test('A full group takes no more listings until one leaves', async () => {
@@ -318,12 +320,12 @@ test('A full group takes no more listings until one leaves', async () => {
     select ${first}::bigint, id, 1, '[]' from property_listings where id <> ${first}`.execute(db);
   await sql`truncate duplicate_marks`.execute(db);
   const late = await addListing();
-  await settle();
+  await searchAll();
   assert.deepEqual(
-    (await pairsOf()).filter((pair) => pair.includes(late)),
+    (await readPairs()).filter((pair) => pair.includes(late)),
     [[first, late]],
   );
-  const byId = await groupsOf();
+  const byId = await readGroups();
   assert.equal(byId.get(late), null);
   assert.equal([...byId.values()].filter((group) => group === first).length, MAX_GROUP_SIZE);
   // The late listing joins the group after another listing has left.
@@ -331,18 +333,18 @@ test('A full group takes no more listings until one leaves', async () => {
   await sql`delete from duplicate_pairs where high_id = ${leaver}`.execute(db);
   await sql`update property_listings set duplicate_group = null where id = ${leaver}`.execute(db);
   await sql`insert into duplicate_marks (listing_id) values (${late})`.execute(db);
-  await settle();
-  assert.equal((await groupsOf()).get(late), first);
+  await searchAll();
+  assert.equal((await readGroups()).get(late), first);
 });
 
 /** Areas of listings. Listings with adjacent areas are duplicates. */
 const AREAS = [54.3, 54.5, 54.7, 54.9];
-const LISTINGS = 6;
-const SEARCHES = 4;
-const EPISODES = engine === 'pglite' ? 5 : 40;
+const LISTING_COUNT = 6;
+const SEARCH_COUNT = 4;
+const EPISODE_COUNT = engine === 'pglite' ? 5 : 40;
 
 /** Creates a random number generator with a seed. */
-function numbers(seed: number): (below: number) => number {
+function createRandom(seed: number): (below: number) => number {
   let state = seed;
   return (below) => {
     state = (state * 1_103_515_245 + 12_345) % 2 ** 31;
@@ -351,7 +353,7 @@ function numbers(seed: number): (below: number) => number {
 }
 
 /** Returns the pairs of live listings with equal or adjacent areas. */
-async function expectedPairs(): Promise<DuplicatePair[]> {
+async function computeExpectedPairs(): Promise<DuplicatePair[]> {
   const rows = await db
     .selectFrom('property_listings')
     .select(['id', 'area_total'])
@@ -368,10 +370,10 @@ async function expectedPairs(): Promise<DuplicatePair[]> {
 
 test('Pairs and groups are right after changes during concurrent searches', async () => {
   const ids: number[] = [];
-  for (let nth = 0; nth < LISTINGS; nth += 1) ids.push(await addListing());
+  for (let nth = 0; nth < LISTING_COUNT; nth += 1) ids.push(await addListing());
   const ended = new AbortController();
 
-  async function searchOn(): Promise<void> {
+  async function runSearches(): Promise<void> {
     while (!ended.signal.aborted) {
       // The embedded database runs in this process and would starve other tasks.
       await setImmediate();
@@ -383,13 +385,13 @@ test('Pairs and groups are right after changes during concurrent searches', asyn
     }
   }
 
-  const searches = Array.from({ length: SEARCHES }, searchOn);
+  const searches = Array.from({ length: SEARCH_COUNT }, runSearches);
   try {
-    const next = numbers(1);
-    for (let episode = 0; episode < EPISODES; episode += 1) {
+    const next = createRandom(1);
+    for (let episode = 0; episode < EPISODE_COUNT; episode += 1) {
       for (let changes = 1 + next(4); changes > 0; changes -= 1) {
         // Concurrent jobs may change two listings in one statement, in any order.
-        const two = [ids[next(LISTINGS)] ?? 0, ids[next(LISTINGS)] ?? 0];
+        const two = [ids[next(LISTING_COUNT)] ?? 0, ids[next(LISTING_COUNT)] ?? 0];
         await sql`
           update property_listings set area_total = ${AREAS[next(AREAS.length)]},
             archived_at = case when ${next(4) === 0} then now() end
@@ -399,9 +401,9 @@ test('Pairs and groups are right after changes during concurrent searches', asyn
         const left = await db.selectFrom('duplicate_marks').select('id').limit(1).execute();
         return left.length === 0;
       });
-      const pairs = await expectedPairs();
-      assert.deepEqual(await pairsOf(), pairs, `episode ${episode}`);
-      assert.deepEqual(await groupsOf(), findComponents(ids, pairs), `episode ${episode}`);
+      const pairs = await computeExpectedPairs();
+      assert.deepEqual(await readPairs(), pairs, `episode ${episode}`);
+      assert.deepEqual(await readGroups(), findComponents(ids, pairs), `episode ${episode}`);
     }
   } finally {
     ended.abort();
@@ -418,16 +420,16 @@ test('A search fails on a listing that a job holds, and succeeds afterwards', as
       await sql`select from property_listings where id = ${one} for share`.execute(trx);
       await assert.rejects(updatePairs(db, claimed), /lock timeout/);
     });
-    assert.deepEqual(await pairsOf(), []);
+    assert.deepEqual(await readPairs(), []);
   }
   await updatePairs(db, claimed);
-  assert.deepEqual(await pairsOf(), [[one, other]]);
+  assert.deepEqual(await readPairs(), [[one, other]]);
 });
 
 type Plan = { 'Node Type': string; 'Index Name'?: string; Plans?: Plan[] };
 
 /** Returns the indexes that a query's plan reads, and "Seq Scan" if it reads a whole table. */
-async function indexesOf(query: RawBuilder<unknown>, on: typeof db = db): Promise<string[]> {
+async function listIndexes(query: RawBuilder<unknown>, on: typeof db = db): Promise<string[]> {
   const { rows } = await sql<{ 'QUERY PLAN': [{ Plan: Plan }] }>`
     explain (format json) ${query}`.execute(on);
   const walk = (plan: Plan): string[] => [
@@ -463,24 +465,24 @@ test('Each query for candidates uses an index, and the nearest areas come first'
   const listing = (await loadComparedListings(db, [own])).get(own) ?? assert.fail();
   const shapes = [listing, { ...listing, floor: null }, { ...listing, rooms: null }];
   for (const query of shapes.flatMap(buildSimilarFactsQueries)) {
-    assert.deepEqual(await indexesOf(query), ['property_listings_alike']);
+    assert.deepEqual(await listIndexes(query), ['property_listings_alike']);
   }
   for (const query of buildSimilarFactsQueries({ ...listing, price: null })) {
     // Few listings have no price, so the planner may choose the index of cities.
-    assert.match(String(await indexesOf(query)), /^property_listings_(alike|city)$/);
+    assert.match(String(await listIndexes(query)), /^property_listings_(alike|city)$/);
   }
   for (const [query, index] of [
     [buildSameImagesQuery(own), 'listing_images_sha256'],
     [buildSimilarImagesQuery(own), 'images_fingerprint'],
   ] as const) {
-    const indexes = await indexesOf(query);
+    const indexes = await listIndexes(query);
     assert.ok(indexes.includes(index) && !indexes.includes('Seq Scan'), String(indexes));
   }
   // No listing has a vector here, so the planner would read the table.
   await db.transaction().execute(async (trx) => {
     await sql`set local enable_seqscan = off`.execute(trx);
     const nearest = buildNearestQuery(`[${Array(16).fill(1).join()}]`);
-    assert.deepEqual(await indexesOf(nearest, trx), ['property_listings_nearest']);
+    assert.deepEqual(await listIndexes(nearest, trx), ['property_listings_nearest']);
   });
 
   const candidates = await findCandidates(db, listing);

@@ -15,16 +15,18 @@ import {
 
 const { db } = await openDatabase();
 const harness = createHarness(db);
-const LISTINGS = 150;
+const LISTING_COUNT = 150;
 
-for (let nth = 0; nth < LISTINGS; nth += 1) {
-  await harness.process(createPayload({ external_id: `flat-${nth}`, title: `Квартира ${nth}` }));
+for (let index = 0; index < LISTING_COUNT; index += 1) {
+  await harness.process(
+    createPayload({ external_id: `flat-${index}`, title: `Квартира ${index}` }),
+  );
 }
 
 type Embed = ModelClient['embed'];
 
 /** Creates the mock model under another name. It counts the texts of each request, and calls `before` with them. */
-function renamedModel(
+function createRenamedModel(
   before: (texts: readonly string[]) => Promise<void> | void = () => undefined,
 ) {
   const mock = createCountingModel();
@@ -42,11 +44,11 @@ function backfill(
   options: Partial<BackfillOptions> = {},
 ) {
   const signal = new AbortController().signal;
-  const all = { dryRun: false, signal, onProgress: () => undefined, ...options };
-  return backfillEmbeddings({ db, model }, all);
+  const allOptions = { dryRun: false, signal, onProgress: () => undefined, ...options };
+  return backfillEmbeddings({ db, model }, allOptions);
 }
 
-async function countBy(model: string): Promise<number> {
+async function countEmbeddings(model: string): Promise<number> {
   const rows = await db
     .selectFrom('property_listings')
     .select('id')
@@ -62,25 +64,25 @@ beforeEach(async () => {
 });
 
 test('All listings are embedded again for another model, 64 in a request', async () => {
-  const model = renamedModel();
+  const model = createRenamedModel();
   const progress: number[] = [];
   const report = await backfill(model, {
     onProgress: ({ embedded }, total) => {
-      assert.equal(total, LISTINGS);
+      assert.equal(total, LISTING_COUNT);
       progress.push(embedded);
     },
   });
   assert.deepEqual(report, {
-    checked: LISTINGS,
-    outdated: LISTINGS,
-    embedded: LISTINGS,
+    checked: LISTING_COUNT,
+    outdated: LISTING_COUNT,
+    embedded: LISTING_COUNT,
     changed: 0,
     failed: [],
   });
   assert.deepEqual(model.batches, [64, 64, 22]);
   assert.deepEqual(progress, [64, 128, 150, 150]);
-  assert.equal(await countBy('renamed'), LISTINGS);
-  const again = renamedModel();
+  assert.equal(await countEmbeddings('renamed'), LISTING_COUNT);
+  const again = createRenamedModel();
   assert.equal((await backfill(again)).outdated, 0);
   assert.deepEqual(again.batches, []);
 });
@@ -101,16 +103,19 @@ test('Missing and outdated embeddings are made, of archived listings too', async
 });
 
 test('A dry run counts and changes nothing', async () => {
-  const model = renamedModel();
+  const model = createRenamedModel();
   const report = await backfill(model, { dryRun: true });
-  assert.deepEqual([report.checked, report.outdated, report.embedded], [LISTINGS, LISTINGS, 0]);
+  assert.deepEqual(
+    [report.checked, report.outdated, report.embedded],
+    [LISTING_COUNT, LISTING_COUNT, 0],
+  );
   assert.deepEqual(model.batches, []);
-  assert.equal(await countBy('renamed'), 0);
+  assert.equal(await countEmbeddings('renamed'), 0);
 });
 
 test('The next run continues a stopped one', async () => {
   const stop = new AbortController();
-  const model = renamedModel(() => {
+  const model = createRenamedModel(() => {
     if (model.batches.length === 2) stop.abort();
   });
   const first = await backfill(model, { signal: stop.signal });
@@ -120,7 +125,7 @@ test('The next run continues a stopped one', async () => {
 });
 
 /** Returns the model calls of each payload, and the input tokens of all payloads. */
-async function costs() {
+async function readCosts() {
   const raws = await db
     .selectFrom('raw_data')
     .select(['id', 'model_usage'])
@@ -136,38 +141,44 @@ async function costs() {
 test('A listing that changes during its embedding is left to a worker, and its cost is kept', async () => {
   let counted = 0;
   const mock = createCountingModel();
-  const model = renamedModel(async (texts) => {
+  const model = createRenamedModel(async (texts) => {
     if (counted === 0) {
       const title = 'Назва, що змінилася, за цей час';
       await db.updateTable('property_listings').set({ title }).where('id', '=', 1).execute();
     }
     await mock.embed(texts, { observe: ({ inputTokens }) => (counted += inputTokens ?? 0) });
   });
-  const before = await costs();
+  const before = await readCosts();
   const report = await backfill(model);
-  assert.deepEqual([report.outdated, report.embedded, report.changed], [LISTINGS, LISTINGS - 1, 1]);
-  const after = await costs();
+  assert.deepEqual(
+    [report.outdated, report.embedded, report.changed],
+    [LISTING_COUNT, LISTING_COUNT - 1, 1],
+  );
+  const after = await readCosts();
   const calls = before.calls.map((count) => count + 1);
   assert.deepEqual(after.calls, calls, 'a shared request counts for each');
-  assert.ok(counted > LISTINGS);
+  assert.ok(counted > LISTING_COUNT);
   assert.equal(after.inputTokens - before.inputTokens, counted, 'its tokens are divided');
-  assert.deepEqual([(await backfill(model)).embedded, await countBy('renamed')], [1, LISTINGS]);
+  assert.deepEqual(
+    [(await backfill(model)).embedded, await countEmbeddings('renamed')],
+    [1, LISTING_COUNT],
+  );
 });
 
-const tooLong = () => new ModelError('MODEL_REJECTED', 'The text is too long.');
+const createRejection = () => new ModelError('MODEL_REJECTED', 'The text is too long.');
 
 /** Returns whether one of the texts belongs to the listing with this number. */
-const isOf = (texts: readonly string[], nth: number) =>
-  texts.some((text) => text.startsWith(`Квартира ${nth}\n`));
+const includesListing = (texts: readonly string[], index: number) =>
+  texts.some((text) => text.startsWith(`Квартира ${index}\n`));
 
 test('Rejected texts are reported by each run, and the others are embedded', async () => {
-  const model = renamedModel((texts) => {
-    if (isOf(texts, 7) || isOf(texts, 9)) throw tooLong();
+  const model = createRenamedModel((texts) => {
+    if (includesListing(texts, 7) || includesListing(texts, 9)) throw createRejection();
   });
   const first = await backfill(model);
-  assert.equal(first.embedded, LISTINGS - 2);
+  assert.equal(first.embedded, LISTING_COUNT - 2);
   const second = await backfill(model);
-  assert.deepEqual([second.checked, second.outdated, second.embedded], [LISTINGS, 2, 0]);
+  assert.deepEqual([second.checked, second.outdated, second.embedded], [LISTING_COUNT, 2, 0]);
   assert.deepEqual(second.failed, first.failed);
   assert.deepEqual(
     second.failed.map(({ reason }) => reason),
@@ -181,8 +192,8 @@ for (const [title, code, end] of [
 ] as const) {
   test(`${title} keeps its embeddings and reports only the rejected texts`, async () => {
     const stop = new AbortController();
-    const model = renamedModel((texts) => {
-      if (texts.length > 1 || model.batches.length === 2) throw tooLong();
+    const model = createRenamedModel((texts) => {
+      if (texts.length > 1 || model.batches.length === 2) throw createRejection();
       if (model.batches.length === 3) return;
       end(stop);
       throw new ModelError(code, 'gone');
@@ -196,7 +207,7 @@ for (const [title, code, end] of [
     else assert.deepEqual(await ended, progress.at(-1));
     const { checked, outdated, embedded, failed } = progress.at(-1) ?? assert.fail();
     assert.deepEqual([checked, outdated, embedded, failed.length], [2, 2, 1, 1]);
-    assert.equal(await countBy('renamed'), 1);
+    assert.equal(await countEmbeddings('renamed'), 1);
   });
 }
 
@@ -205,7 +216,7 @@ test('A failed server, or a model that rejects a plain text too, ends the run', 
     ['MODEL_UNREACHABLE', 1],
     ['MODEL_REJECTED', 66],
   ] as const) {
-    const model = renamedModel(() => {
+    const model = createRenamedModel(() => {
       throw new ModelError(code, 'no');
     });
     await assert.rejects(backfill(model), { code });
@@ -214,14 +225,16 @@ test('A failed server, or a model that rejects a plain text too, ends the run', 
 });
 
 test('Two runs beside a worker end with every listing embedded', async () => {
-  const model = renamedModel();
+  const model = createRenamedModel();
   const worker = createHarness(db, { model: { ...createCountingModel(), ...model } });
   const update = async () => {
-    for (let nth = 0; nth < 10; nth += 1) {
-      await worker.process(createPayload({ external_id: `flat-${nth}`, title: `Оновлена ${nth}` }));
+    for (let index = 0; index < 10; index += 1) {
+      await worker.process(
+        createPayload({ external_id: `flat-${index}`, title: `Оновлена ${index}` }),
+      );
     }
   };
   await Promise.all([backfill(model), backfill(model), update()]);
   assert.equal((await backfill(model)).outdated, 0);
-  assert.equal(await countBy('renamed'), LISTINGS);
+  assert.equal(await countEmbeddings('renamed'), LISTING_COUNT);
 });

@@ -20,14 +20,14 @@ import { createImage, FORMATS } from '../support/images.ts';
 const folder = await mkdtemp(join(tmpdir(), 'oselya-decode-'));
 after(() => rm(folder, { recursive: true }));
 
-async function inspect(bytes: Buffer) {
+async function inspectBytes(bytes: Buffer) {
   const path = join(folder, 'file.jpg');
   await writeFile(path, bytes);
   return inspectImage(path);
 }
 
 /** Creates an image of noise. Half of its file is about half of the image, because noise does not compress. */
-function noise(side: number) {
+function createNoiseImage(side: number) {
   const pixels = Buffer.alloc(side * side * 3);
   for (let index = 0, value = 1; index < pixels.length; index += 1) {
     value = (value * 1_103_515_245 + 12_345) % 2 ** 31;
@@ -38,20 +38,20 @@ function noise(side: number) {
 
 test('The content of a file determines its type, and a truncated image is broken', async () => {
   for (const format of FORMATS) {
-    const { fingerprint: _fingerprint, ...decoded } = await inspect(await createImage(format));
+    const { fingerprint: _fingerprint, ...decoded } = await inspectBytes(await createImage(format));
     assert.deepEqual(decoded, { mediaType: `image/${format}`, width: 64, height: 48 });
-    const whole = await noise(128).toFormat(format).toBuffer();
+    const whole = await createNoiseImage(128).toFormat(format).toBuffer();
     const half = whole.subarray(0, whole.length / 2);
-    await assert.rejects(inspect(half), { name: 'ImageError', message: /broken/ }, format);
+    await assert.rejects(inspectBytes(half), { name: 'ImageError', message: /broken/ }, format);
   }
   const avif = await createImage('avif');
   avif.write('mif1', 8, 'latin1');
-  assert.equal((await inspect(avif)).mediaType, 'image/avif', 'by a compatible brand');
+  assert.equal((await inspectBytes(avif)).mediaType, 'image/avif', 'by a compatible brand');
 });
 
 test('A missing file is not a broken image, and the dimensions apply to the upright image', async () => {
   await assert.rejects(inspectImage(join(folder, 'missing.png')), { code: 'ENOENT' });
-  const { width, height } = await inspect(await createImage('jpeg', { orientation: 6 }));
+  const { width, height } = await inspectBytes(await createImage('jpeg', { orientation: 6 }));
   assert.deepEqual([width, height], [48, 64]);
 });
 
@@ -60,17 +60,21 @@ test('Content of an unsupported type is rejected', async () => {
   for (const [name, content] of [
     ['HTML', Buffer.from('<!doctype html><title>Not found</title>')],
     ['SVG', Buffer.from(svg)],
-    ['TIFF', await noise(8).tiff().toBuffer()],
+    ['TIFF', await createNoiseImage(8).tiff().toBuffer()],
     ['nothing', Buffer.alloc(0)],
     ['three bytes', Buffer.from([0xff, 0xd8])],
     ['AVIF after its brands', Buffer.from('\0\0\0\x14ftypheic\0\0\0\0heicavif', 'latin1')],
     ['HEVC in HEIF', Buffer.from('\0\0\0\x18ftypheic\0\0\0\0heicmif1', 'latin1')],
   ] as const) {
-    await assert.rejects(inspect(content), { message: /no JPEG, PNG, WebP, AVIF or GIF/ }, name);
+    await assert.rejects(
+      inspectBytes(content),
+      { message: /no JPEG, PNG, WebP, AVIF or GIF/ },
+      name,
+    );
   }
 });
 
-function pngChunk(type: string, data: Buffer): Buffer {
+function encodePngChunk(type: string, data: Buffer): Buffer {
   const body = Buffer.concat([Buffer.from(type), data]);
   const [length, sum] = [Buffer.alloc(4), Buffer.alloc(4)];
   length.writeUInt32BE(data.length);
@@ -79,34 +83,36 @@ function pngChunk(type: string, data: Buffer): Buffer {
 }
 
 /** Creates a small PNG file with a large size in its header, and pixels for the given number of lines. */
-function hugePng(width: number, height: number, lines = 1): Buffer {
+function createHugePng(width: number, height: number, lines = 1): Buffer {
   const header = Buffer.alloc(13);
   header.writeUInt32BE(width, 0);
   header.writeUInt32BE(height, 4);
   header.set([1, 0], 8);
   return Buffer.concat([
     Buffer.from('\x89PNG\r\n\x1a\n', 'latin1'),
-    pngChunk('IHDR', header),
-    pngChunk('IDAT', deflateSync(Buffer.alloc(lines * (1 + Math.ceil(width / 8))))),
-    pngChunk('IEND', Buffer.alloc(0)),
+    encodePngChunk('IHDR', header),
+    encodePngChunk('IDAT', deflateSync(Buffer.alloc(lines * (1 + Math.ceil(width / 8))))),
+    encodePngChunk('IEND', Buffer.alloc(0)),
   ]);
 }
 
 test('A small file of four gigapixels is rejected before it is decoded', async () => {
-  const started = process.memoryUsage.rss();
-  await assert.rejects(inspect(hugePng(65_000, 65_000)), { message: /more than 50 megapixels/ });
-  assert.ok(process.memoryUsage.rss() - started < 100 * 1024 * 1024);
+  const initialBytes = process.memoryUsage.rss();
+  await assert.rejects(inspectBytes(createHugePng(65_000, 65_000)), {
+    message: /more than 50 megapixels/,
+  });
+  assert.ok(process.memoryUsage.rss() - initialBytes < 100 * 1024 * 1024);
 });
 
 test('An image of 50 megapixels is read, and an image with one more line is not', async () => {
   const [width, height] = [10_000, 5000];
-  const decoded = await inspect(hugePng(width, height, height));
+  const decoded = await inspectBytes(createHugePng(width, height, height));
   assert.deepEqual(
     [decoded.mediaType, decoded.width, decoded.height],
     ['image/png', width, height],
   );
-  const over = hugePng(width, height + 1, height + 1);
-  await assert.rejects(inspect(over), { message: /more than 50 megapixels/ });
+  const oversized = createHugePng(width, height + 1, height + 1);
+  await assert.rejects(inspectBytes(oversized), { message: /more than 50 megapixels/ });
 });
 
 test('A JPEG is upright, scaled, on white, without metadata, and of the first frame', async () => {
@@ -121,17 +127,17 @@ test('A JPEG is upright, scaled, on white, without metadata, and of the first fr
   const clear = sharp({ create: { width: 8, height: 8, channels: 4, background: '#0000' } });
   const { dominant } = await sharp(await convertToJpeg(await clear.png().toBuffer(), 320)).stats();
   assert.ok(dominant.r > 240 && dominant.g > 240 && dominant.b > 240);
-  const frames = await sharp(await noise(32).resize(32, 96).png().toBuffer())
+  const frames = await sharp(await createNoiseImage(32).resize(32, 96).png().toBuffer())
     .gif({ delay: [10, 10, 10] })
     .toBuffer();
-  const { height } = await inspect(frames);
+  const { height } = await inspectBytes(frames);
   assert.equal((await sharp(await convertToJpeg(frames, 1024)).metadata()).height, height);
   await assert.rejects(convertToJpeg(wide.subarray(0, 2000), 320), { name: 'ImageError' });
 });
 
 suite('Fingerprints', () => {
   /** Draws a room: rectangles of greys that differ by seed. */
-  function room(seed: number): Sharp {
+  function drawRoom(seed: number): Sharp {
     let state = seed;
     const next = (below: number) => {
       state = (state * 1_103_515_245 + 12_345) % 2 ** 31;
@@ -147,21 +153,22 @@ suite('Fingerprints', () => {
     return sharp(Buffer.from(svg));
   }
 
-  const hashOf = async (image: Sharp) => BigInt(await computeFingerprint(await image.toBuffer()));
+  const computeHash = async (image: Sharp) =>
+    BigInt(await computeFingerprint(await image.toBuffer()));
 
   const SEEDS = [1, 2, 3, 4, 5];
 
   test('Copies in another size, format, quality or orientation are near; other images are far', async () => {
-    const originals = await Promise.all(SEEDS.map((seed) => hashOf(room(seed).png())));
+    const originals = await Promise.all(SEEDS.map((seed) => computeHash(drawRoom(seed).png())));
     for (const [index, seed] of SEEDS.entries()) {
       const original = originals[index] ?? 0n;
       for (const copy of [
-        room(seed).resize(320).jpeg({ quality: 50 }),
-        room(seed).resize(1600).webp({ quality: 60 }),
-        room(seed).modulate({ brightness: 1.05 }).jpeg({ quality: 80 }),
-        room(seed).rotate(-90).jpeg().withMetadata({ orientation: 6 }),
+        drawRoom(seed).resize(320).jpeg({ quality: 50 }),
+        drawRoom(seed).resize(1600).webp({ quality: 60 }),
+        drawRoom(seed).modulate({ brightness: 1.05 }).jpeg({ quality: 80 }),
+        drawRoom(seed).rotate(-90).jpeg().withMetadata({ orientation: 6 }),
       ]) {
-        const distance = getHammingDistance(original, await hashOf(copy));
+        const distance = getHammingDistance(original, await computeHash(copy));
         assert.ok(distance <= MAX_COPY_DISTANCE, `seed ${seed}: ${distance} bits`);
       }
       for (const other of originals.slice(index + 1))
@@ -172,7 +179,7 @@ suite('Fingerprints', () => {
   test('An image of one colour has the fingerprint 0', async () => {
     for (const background of ['white', 'black', 'grey', 'transparent']) {
       const blank = sharp({ create: { width: 64, height: 64, channels: 4, background } });
-      assert.equal(await hashOf(blank.png()), 0n);
+      assert.equal(await computeHash(blank.png()), 0n);
     }
   });
 });
@@ -196,7 +203,7 @@ suite('Thumbnails', async () => {
       },
       readThumbnail: async (sha256: string, side: number) => copies.get(`${sha256}-${side}`),
       async putThumbnail(sha256: string, side: number, copy: Uint8Array) {
-        if (state.isFull) throw new Error('no room');
+        if (state.isFull) throw new Error('the disk is full');
         copies.set(`${sha256}-${side}`, Buffer.from(copy));
       },
     };
@@ -204,11 +211,11 @@ suite('Thumbnails', async () => {
     return { ...thumbnails, store, copies, errors, read, openStore, state };
   }
 
-  const widthOf = async (copy: Buffer) => (await sharp(copy).metadata()).width;
+  const readWidth = async (copy: Buffer) => (await sharp(copy).metadata()).width;
 
-  test('Two images of jobs and one of a request are decoded at once, and waiting ones are not read', async () => {
+  test('Two images of jobs and one of a request are decoded concurrently, and waiting images are not read', async () => {
     const { makeForJob, makeForRequest, read, openStore } = createClosedStore();
-    const made = Array.from({ length: 10 }, (_, index) => makeForJob(`${index}`, 320));
+    const pendingThumbnails = Array.from({ length: 10 }, (_, index) => makeForJob(`${index}`, 320));
     const bad = Promise.allSettled([320, 640].map((side) => makeForJob('bad', side)));
     const soon = [320, 640].map((side) => makeForRequest('9', side));
     await setImmediate();
@@ -216,19 +223,20 @@ suite('Thumbnails', async () => {
     assert.deepEqual(read, ['0', '1', '9']);
     assert.deepEqual([limitDecoding.activeCount, limitDecoding.pendingCount], [2, 11]);
     openStore();
-    for (const copy of await Promise.all(made)) assert.equal(await widthOf(copy), 320);
+    for (const copy of await Promise.all(pendingThumbnails))
+      assert.equal(await readWidth(copy), 320);
     await Promise.all([inspected, ...soon]);
     assert.ok((await bad).every(({ status }) => status === 'rejected'));
   });
 
-  test('Callers share a thumbnail that is being made, and later ones get the stored one', async () => {
+  test('Callers share a thumbnail that is being created, and later callers get the stored thumbnail', async () => {
     const { makeForJob, makeForRequest, copies, read, openStore } = createClosedStore();
-    const made = Array.from({ length: 30 }, () => makeForRequest('a', 320));
+    const pendingThumbnails = Array.from({ length: 30 }, () => makeForRequest('a', 320));
     const other = makeForRequest('a', 640);
     openStore();
-    const all = await Promise.all(made);
+    const all = await Promise.all(pendingThumbnails);
     assert.equal(new Set(all).size, 1);
-    assert.equal(await widthOf(await other), 640);
+    assert.equal(await readWidth(await other), 640);
     assert.deepEqual(await makeForJob('a', 320), all[0]);
     assert.equal(read.length, 2);
     copies.clear();
@@ -240,20 +248,22 @@ suite('Thumbnails', async () => {
     const { makeForJob, errors, openStore, state } = createClosedStore();
     openStore();
     state.isFull = true;
-    assert.equal(await widthOf(await makeForJob('a', 320)), 320);
+    assert.equal(await readWidth(await makeForJob('a', 320)), 320);
     assert.equal(errors.length, 1);
   });
 
-  test('A request behind 32 others is rejected, unless its thumbnail is stored or being made', async () => {
+  test('A request behind 32 others is rejected, unless its thumbnail is stored or in progress', async () => {
     const { makeForJob, makeForRequest, store, openStore } = createClosedStore();
     await store.putThumbnail('known', 320, bytes);
-    const made = Array.from({ length: 32 }, (_, index) => makeForRequest(`${index}`, 320));
+    const pendingThumbnails = Array.from({ length: 32 }, (_, index) =>
+      makeForRequest(`${index}`, 320),
+    );
     const expected = { code: 'unavailable', status: 503, headers: { 'retry-after': '2' } };
     await assert.rejects(makeForRequest('one more', 320), expected);
     assert.deepEqual(await makeForRequest('known', 320), bytes);
     const others = [makeForRequest('31', 320), makeForJob('a job', 320)];
     openStore();
-    await Promise.all([...made, ...others]);
+    await Promise.all([...pendingThumbnails, ...others]);
     await makeForRequest('one more', 320);
   });
 });

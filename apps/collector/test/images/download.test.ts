@@ -18,7 +18,7 @@ after(() => rm(folder, { recursive: true }));
 const KB = 1024;
 const bytes = Buffer.from('an image, as far as the download is concerned');
 const idle = new AbortController().signal;
-const seen: string[] = [];
+const requestedPaths: string[] = [];
 
 const encodings: Record<string, Buffer> = {
   gzip: gzipSync(bytes),
@@ -26,7 +26,7 @@ const encodings: Record<string, Buffer> = {
   br: brotliCompressSync(bytes),
   zstd: zstdCompressSync(bytes),
   identity: bytes,
-  unheard: bytes,
+  unknown: bytes,
   constructor: bytes,
 };
 
@@ -64,11 +64,11 @@ const responses: Record<string, Respond> = {
   garbage: () => (response) => response.socket?.end('this is no HTTP\r\n\r\n'),
   endless: () => (response) => {
     const chunk = Buffer.alloc(64 * KB);
-    const more = () => {
+    const fillBuffer = () => {
       while (response.write(chunk));
     };
-    response.on('drain', more);
-    more();
+    response.on('drain', fillBuffer);
+    fillBuffer();
   },
   announced: () => ({ headers: { 'content-length': 101 * KB }, body: Buffer.alloc(101 * KB) }),
   short: () => (response) => {
@@ -87,11 +87,11 @@ const responses: Record<string, Respond> = {
 
 const main = await serve((request, response) => {
   const path = request.url ?? '';
-  seen.push(path);
+  requestedPaths.push(path);
   const [, kind = '', argument = ''] = path.split('/');
-  const answer = responses[kind]?.(argument, { times: requests(path) }) ?? { status: 404 };
-  if (typeof answer === 'function') answer(response);
-  else response.writeHead(answer.status ?? 200, answer.headers).end(answer.body ?? bytes);
+  const reply = responses[kind]?.(argument, { times: countRequests(path) }) ?? { status: 404 };
+  if (typeof reply === 'function') reply(response);
+  else response.writeHead(reply.status ?? 200, reply.headers).end(reply.body ?? bytes);
 });
 
 const download = createDownload({
@@ -100,7 +100,8 @@ const download = createDownload({
   limits: { bytes: 100 * KB, retryDelayMs: 1, totalMs: 20_000 },
 });
 
-const requests = (path: string) => seen.filter((one) => one === path).length;
+const countRequests = (path: string) =>
+  requestedPaths.filter((requestedPath) => requestedPath === path).length;
 
 afterEach(async () => {
   assert.deepEqual(await readdir(folder), [], 'a temporary file stayed');
@@ -127,21 +128,26 @@ test('A compressed body is decompressed', async () => {
   }
 });
 
-const to = (target: string) => `/to/${encodeURIComponent(target)}`;
+const createRedirectPath = (target: string) => `/to/${encodeURIComponent(target)}`;
 
-const failing: [name: string, path: string, reason: RegExp, requests: number][] = [
+const invalidResponses: [name: string, path: string, reason: RegExp, requests: number][] = [
   ['404', '/status/404', /status 404/, 1],
   ['403', '/status/403', /status 403/, 1],
   ['204', '/status/204', /status 204/, 1],
-  ['500 that stays', '/status/500', /status 500/, 3],
-  ['429 that stays', '/status/429', /status 429/, 3],
-  ['408 that stays', '/status/408', /status 408/, 3],
+  ['500 that persists', '/status/500', /status 500/, 3],
+  ['429 that persists', '/status/429', /status 429/, 3],
+  ['408 that persists', '/status/408', /status 408/, 3],
   ['a body without an end', '/endless', /larger than 0\.09765625 MB/, 1],
   ['a length above the limit', '/announced', /larger than/, 1],
   ['fewer bytes than announced', '/short', /could not be fetched/, 3],
   ['a small body that unpacks to a large one', '/bomb', /larger than/, 1],
-  ['a redirect to a small body that unpacks to a large one', to('/bomb'), /larger than/, 1],
-  ['an unknown encoding', '/encoded/unheard', /unknown content encoding/, 1],
+  [
+    'a redirect to a small body that unpacks to a large one',
+    createRedirectPath('/bomb'),
+    /larger than/,
+    1,
+  ],
+  ['an unknown encoding', '/encoded/unknown', /unknown content encoding/, 1],
   ['an encoding named like a property', '/encoded/constructor', /unknown content encoding/, 1],
   ['no HTTP', '/garbage', /the answer is no HTTP|HPE_/, 3],
   ['a redirect without a target', '/nowhere', /redirects to a malformed one/, 1],
@@ -150,17 +156,17 @@ const failing: [name: string, path: string, reason: RegExp, requests: number][] 
   ['half of a compressed body', '/half', /could not be fetched/, 3],
 ];
 
-test('A bad answer is rejected with its reason, after three attempts where that may help', async () => {
-  for (const [name, path, message, count] of failing) {
+test('An invalid response is rejected with its reason, after three attempts if a retry may help', async () => {
+  for (const [name, path, message, count] of invalidResponses) {
     await assert.rejects(download(main + path, idle), { name: 'ImageError', message }, name);
-    assert.equal(requests(path), count, name);
+    assert.equal(countRequests(path), count, name);
   }
 });
 
 test('A host that recovers within three attempts is retried', async () => {
   for (const path of ['/recovers/503', '/recovers/429', '/recovers/408', '/resets', '/later/0.1']) {
     assert.deepEqual((await fetchAndRemove(`${main}${path}`)).content, bytes);
-    assert.equal(requests(path), path.startsWith('/later') ? 2 : 3);
+    assert.equal(countRequests(path), path.startsWith('/later') ? 2 : 3);
   }
 });
 
@@ -172,7 +178,7 @@ test('A Retry-After beyond the deadline ends the download with its retry time', 
     const inMs = (error.retryAt?.getTime() ?? 0) - begun;
     return inMs >= 3_600_000 && inMs <= 3_600_000 + Date.now() - begun;
   });
-  assert.equal(requests('/later/3600'), 1);
+  assert.equal(countRequests('/later/3600'), 1);
 });
 
 test('A redirect is checked like an address', async () => {
@@ -198,7 +204,7 @@ test('A redirect is checked like an address', async () => {
   assert.equal(reached, false);
 });
 
-test('The connection uses the checked address, even if the name has another one by then', async () => {
+test('The connection uses the checked address, even if the name then has another address', async () => {
   const answers = ['127.0.0.1', '127.0.0.2'];
   let lookups = 0;
   const rebinding = createDownload({
@@ -216,7 +222,7 @@ test('The connection uses the checked address, even if the name has another one 
   await assert.rejects(rebinding(url, idle), { message: /private or reserved/ });
 });
 
-test('A host or a lookup that never answers fails at the deadline of all attempts', async () => {
+test('A host or a lookup that never responds fails at the deadline of all attempts', async () => {
   const { promise: never } = Promise.withResolvers<never>();
   const impatient = createDownload({
     fetch: createSafeFetch({ allow: ['127.0.0.1'], lookup: () => never }),

@@ -107,31 +107,35 @@ test('Equal bytes are stored once, described once, and reported as duplicates', 
 });
 
 /** Counts concurrent calls, and delays them until the expected number has been reached. */
-function watch(expected: number) {
-  const counts = { all: 0, most: 0 };
+function createCallCounter(expected: number) {
+  const counts = { all: 0, concurrent: 0 };
   let inProgress = 0;
   async function run<Result>(work: () => Result | Promise<Result>): Promise<Result> {
     inProgress += 1;
     counts.all += 1;
-    counts.most = Math.max(counts.most, inProgress);
-    await until(`${expected} in progress`, () => counts.most >= expected);
+    counts.concurrent = Math.max(counts.concurrent, inProgress);
+    await until(`${expected} in progress`, () => counts.concurrent >= expected);
     return Promise.resolve(work()).finally(() => (inProgress -= 1));
   }
   return { counts, run };
 }
 
 for (const [title, most] of [
-  ['Three remote images are fetched, stored and described at once, and no more', 3],
+  ['Three remote images are fetched, stored and described concurrently', 3],
   ['Uploaded images are stored and described one after another', 1],
 ] as const) {
   test(title, async () => {
-    const [fetches, stores, calls] = [watch(most), watch(most), watch(most)];
+    const [fetches, stores, calls] = [
+      createCallCounter(most),
+      createCallCounter(most),
+      createCallCounter(most),
+    ];
     const { model } = createVisionModel(() => calls.run(() => undefined));
-    const watched: typeof store.put = (...file) => stores.run(() => store.put(...file));
-    const { images } = open({ model, store: { ...store, put: watched } });
+    const countedPut: typeof store.put = (...file) => stores.run(() => store.put(...file));
+    const { images } = open({ model, store: { ...store, put: countedPut } });
     const contents = await Promise.all(
-      Array.from({ length: 7 }, (_, nth) =>
-        createImage('png', { width: 70 + most, height: 9 + nth }),
+      Array.from({ length: 7 }, (_, index) =>
+        createImage('png', { width: 70 + most, height: 9 + index }),
       ),
     );
     const url = await serve(
@@ -140,30 +144,31 @@ for (const [title, most] of [
     );
     const job = await addListing();
     if (most === 1) await images.processUploaded({ ...job, files: await upload(contents) });
-    else await images.processRemote({ ...job, urls: contents.map((_, nth) => `${url}/${nth}`) });
-    const counts = { all: 7, most };
-    const expected = [most === 1 ? { all: 0, most: 0 } : counts, counts, counts];
+    else
+      await images.processRemote({ ...job, urls: contents.map((_, index) => `${url}/${index}`) });
+    const counts = { all: 7, concurrent: most };
+    const expected = [most === 1 ? { all: 0, concurrent: 0 } : counts, counts, counts];
     assert.deepEqual([fetches.counts, stores.counts, calls.counts], expected);
   });
 }
 
-test('The images of a listing are replaced as a whole, and a known address is not fetched again', async () => {
+test('The images of a listing are replaced as a whole, and a known URL is not fetched again', async () => {
   const { images, events } = open();
   const listing = await addListing();
-  const [kept, gone, added] = [
-    await put('/kept.jpg', 'jpeg', { colour: 'plum' }),
-    await put('/gone.jpg', 'jpeg', { colour: 'tan' }),
+  const [used, unused, added] = [
+    await put('/used.jpg', 'jpeg', { colour: 'plum' }),
+    await put('/unused.jpg', 'jpeg', { colour: 'tan' }),
     await put('/added.jpg', 'jpeg', { colour: 'snow' }),
   ];
   const missing = `${host}/comes-later.jpg`;
-  await images.processRemote({ ...listing, urls: [gone.url, kept.url, missing] });
+  await images.processRemote({ ...listing, urls: [unused.url, used.url, missing] });
   await put('/comes-later.jpg', 'jpeg', { colour: 'wheat' });
-  await images.processRemote({ ...listing, urls: [kept.url, added.url, missing] });
+  await images.processRemote({ ...listing, urls: [used.url, added.url, missing] });
   assert.deepEqual(
     (await rowsOf(listing.listingId)).map(({ url, error }) => [url, error]),
-    [kept.url, added.url, missing].map((url) => [url, null]),
+    [used.url, added.url, missing].map((url) => [url, null]),
   );
-  assert.equal(seen.filter((path) => path === '/kept.jpg').length, 1);
+  assert.equal(seen.filter((path) => path === '/used.jpg').length, 1);
   assert.equal(events.filter((event) => event === 'reused').length, 1);
   assert.deepEqual(await images.processRemote({ ...listing, urls: [] }), []);
   assert.deepEqual(await rowsOf(listing.listingId), []);
@@ -267,7 +272,7 @@ test('A listing with slow images keeps the fetched images and fetches the others
   const slow = await serve((_request, response) => {
     setTimeout(() => response.writeHead(404).end(), 100);
   });
-  const urls = Array.from({ length: 5 }, (_, nth) => `${slow}/${nth}`);
+  const urls = Array.from({ length: 5 }, (_, index) => `${slow}/${index}`);
   const job = { ...(await addListing()), urls };
   await open({ limits: { listingMs: 50 } }).images.processRemote(job);
   const rows = await rowsOf(job.listingId);
@@ -278,7 +283,7 @@ test('A listing with slow images keeps the fetched images and fetches the others
   }
 });
 
-test('A temporarily failed address is recorded with the time of its next attempt', async () => {
+test('A temporarily failed URL is recorded with the time of its next attempt', async () => {
   const busy = await serve((request, response) => {
     const seconds = request.url?.slice(1) ?? '';
     response.writeHead(503, seconds === '' ? {} : { 'retry-after': seconds }).end();
@@ -308,7 +313,7 @@ test('A worker that lost its claim writes no description', async () => {
   assert.equal((await imageOf(hash))?.described_by, null);
 });
 
-test('An abort ends the work with its reason', async () => {
+test('An abort stops the processing with its reason', async () => {
   const abort = new AbortController();
   const reason = new Error('the worker is stopping');
   const silent = await serve(() => abort.abort(reason));
@@ -318,13 +323,13 @@ test('An abort ends the work with its reason', async () => {
   assert.deepEqual(await rowsOf(job.listingId), []);
 });
 
-const age = () =>
+const ageImages = () =>
   db
     .updateTable('images')
     .set({ created_at: new Date(0) })
     .execute();
 
-async function putUnshown(path: string, colour: string) {
+async function putUnusedImage(path: string, colour: string) {
   const image = await put(path, 'jpeg', { colour });
   const listing = await addListing();
   await open().images.processRemote({ ...listing, urls: [image.url] });
@@ -334,35 +339,35 @@ async function putUnshown(path: string, colour: string) {
 
 test('The cleanup removes old images that no listing shows, with their thumbnails, and no others', async () => {
   const { images } = open();
-  const kept = await put('/clean/kept.jpg', 'jpeg', { colour: 'azure' });
-  await images.processRemote({ ...(await addListing()), urls: [kept.url] });
-  const gone = await putUnshown('/clean/gone.jpg', 'khaki');
-  for (const one of [kept, gone]) await images.open(one.sha256, 320);
+  const used = await put('/clean/used.jpg', 'jpeg', { colour: 'azure' });
+  await images.processRemote({ ...(await addListing()), urls: [used.url] });
+  const unused = await putUnusedImage('/clean/unused.jpg', 'khaki');
+  for (const image of [used, unused]) await images.open(image.sha256, 320);
   assert.equal(await images.cleanUp({ olderThanDays: 1 }), 0, 'they are young');
-  await age();
+  await ageImages();
   assert.equal(await images.cleanUp({ olderThanDays: 1, signal: AbortSignal.abort() }), 0);
   const stuck = { ...store, remove: () => Promise.reject(new Error('the bucket is away')) };
   await assert.rejects(open({ store: stuck }).images.cleanUp({ olderThanDays: 1 }), /bucket/);
-  assert.ok(await images.has(gone.sha256));
+  assert.ok(await images.has(unused.sha256));
   assert.ok((await images.cleanUp({ olderThanDays: 1 })) > 0);
-  for (const [hash, isThere] of [
-    [kept.sha256, true],
-    [gone.sha256, false],
+  for (const [hash, isStored] of [
+    [used.sha256, true],
+    [unused.sha256, false],
   ] as const) {
-    assert.equal(await store.has(hash), isThere);
-    assert.equal((await store.readThumbnail(hash, 320)) !== undefined, isThere);
-    assert.equal(await images.has(hash), isThere);
+    assert.equal(await store.has(hash), isStored);
+    assert.equal((await store.readThumbnail(hash, 320)) !== undefined, isStored);
+    assert.equal(await images.has(hash), isStored);
   }
   assert.equal(await images.cleanUp({ olderThanDays: 1 }), 0);
   const { model, shown } = createVisionModel();
-  await open({ model }).images.processRemote({ ...gone.listing, urls: [gone.url] });
-  assert.ok(await store.has(gone.sha256));
+  await open({ model }).images.processRemote({ ...unused.listing, urls: [unused.url] });
+  assert.ok(await store.has(unused.sha256));
   assert.equal(shown.length, 1, 'it is described again');
 });
 
 test('An image that is removed while it is recorded fails the stage, whose repetition stores it', async () => {
-  const { url, sha256: hash, listing } = await putUnshown('/clean/found.jpg', 'violet');
-  await age();
+  const { url, sha256: hash, listing } = await putUnusedImage('/clean/found.jpg', 'violet');
+  await ageImages();
   let removed = 0;
   const { images, events } = open({
     store: {
@@ -387,19 +392,19 @@ test('Images of listings survive concurrent cleanups', async () => {
     colours.map(async (colour) => (await put(`/clean/${colour}.jpg`, 'jpeg', { colour })).url),
   );
   const { images } = open();
-  const over = new AbortController();
-  const removing = (async () => {
+  const end = new AbortController();
+  const cleanups = (async () => {
     let removed = 0;
-    while (!over.signal.aborted) {
+    while (!end.signal.aborted) {
       removed += await images.cleanUp({ olderThanDays: 0 });
       await new Promise(setImmediate);
     }
     return removed;
   })();
-  const comeAndGo = async () => {
+  const replaceImagesRepeatedly = async () => {
     const listing = await addListing();
-    for (let round = 0; round < 12; round += 1) {
-      const job = { ...listing, urls: [urls[round % 3] ?? ''] };
+    for (let index = 0; index < 12; index += 1) {
+      const job = { ...listing, urls: [urls[index % 3] ?? ''] };
       const [outcome] = await until('it to be recorded', () =>
         images.processRemote(job).catch(() => false as const),
       );
@@ -407,8 +412,8 @@ test('Images of listings survive concurrent cleanups', async () => {
       await images.processRemote({ ...listing, urls: [] });
     }
   };
-  await Promise.all(colours.map(comeAndGo)).finally(() => over.abort());
-  assert.ok((await removing) > 0, 'some were removed meanwhile');
+  await Promise.all(colours.map(replaceImagesRepeatedly)).finally(() => end.abort());
+  assert.ok((await cleanups) > 0, 'some were removed meanwhile');
 });
 
 suite('GET /images/{sha256}', async () => {
