@@ -36,7 +36,7 @@ export function list(): TArray<TString> {
 
 const isRange = (value: string) => ipaddr.isValid(value) || ipaddr.isValidCIDR(value);
 
-const LEVELS = ['trace', 'debug', 'info', 'warn', 'error', 'fatal', 'silent'] as const;
+const LOG_LEVELS = ['trace', 'debug', 'info', 'warn', 'error', 'fatal', 'silent'] as const;
 
 /** Variables of all processes. Contract 1. */
 export const commonConfig = {
@@ -49,7 +49,7 @@ export const commonConfig = {
   ),
   DATA_DIR: text('var'),
   LOG_LEVEL: Type.Union(
-    LEVELS.map((level) => Type.Literal(level)),
+    LOG_LEVELS.map((level) => Type.Literal(level)),
     { default: 'info' },
   ),
   METRICS_TOKEN: Type.String({

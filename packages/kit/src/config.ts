@@ -8,11 +8,12 @@ export class ConfigError extends StartError {
   readonly problems: ReadonlyMap<string, string>;
 
   constructor(problems: readonly (readonly [variable: string, rule: string])[]) {
-    const first = new Map<string, string>();
-    for (const [variable, rule] of problems) first.set(variable, first.get(variable) ?? rule);
-    const lines = [...first].map(([variable, rule]) => `  ${variable} ${rule}`);
+    const firstRules = new Map<string, string>();
+    for (const [variable, rule] of problems)
+      firstRules.set(variable, firstRules.get(variable) ?? rule);
+    const lines = [...firstRules].map(([variable, rule]) => `  ${variable} ${rule}`);
     super(`Configuration value error:\n${lines.join('\n')}`);
-    this.problems = first;
+    this.problems = firstRules;
   }
 
   get variables(): readonly string[] {
@@ -20,13 +21,13 @@ export class ConfigError extends StartError {
   }
 }
 
-/** Rule over several variables. Returns the variables that break it, with descriptions. `values` lacks invalid variables. */
+/** Rule over several variables. Returns each variable that violates the rule, with a description. `values` omits invalid variables. */
 export type ConfigRule<Schema extends TObject> = (
   values: Partial<Static<Schema>>,
 ) => readonly (readonly [variable: keyof Static<Schema> & string, rule: string])[];
 
 /**
- * Reads a configuration from environment variables. An empty variable counts as not set.
+ * Reads a configuration from environment variables. An empty variable is treated as unset.
  * @param schema Object schema whose keys are the names of the variables.
  * @throws ConfigError with all invalid variables. Contract 1.
  */
@@ -41,7 +42,7 @@ export function loadConfig<Schema extends TObject>(
   for (const [name, field] of Object.entries<Field>(schema.properties)) {
     const raw = env[name]?.trim();
     const value =
-      raw === undefined || raw === '' ? structuredClone(field.default) : parse(field, raw);
+      raw === undefined || raw === '' ? structuredClone(field.default) : parseValue(field, raw);
     if (value === undefined) {
       if (required.has(name)) problems.push([name, `is not set: it ${describeRule(field)}`]);
     } else if (Value.Check(field, value)) config[name] = value;
@@ -86,14 +87,14 @@ type Field = TSchema & {
   description?: string;
 };
 
-const TRUE = new Set(['true', '1', 'yes', 'on']);
-const FALSE = new Set(['false', '0', 'no', 'off']);
+const TRUE_VALUES = new Set(['true', '1', 'yes', 'on']);
+const FALSE_VALUES = new Set(['false', '0', 'no', 'off']);
 
 /** Parses a value. Booleans and the names of choices are case-insensitive. */
-function parse(field: Field, raw: string): unknown {
+function parseValue(field: Field, raw: string): unknown {
   const lower = raw.toLowerCase();
   if (field.anyOf) {
-    const names = field.anyOf.map((one) => one.const);
+    const names = field.anyOf.map((choice) => choice.const);
     return names.find((name) => String(name).toLowerCase() === lower) ?? raw;
   }
   switch (field.type) {
@@ -101,7 +102,7 @@ function parse(field: Field, raw: string): unknown {
     case 'number':
       return /^-?\d+(\.\d+)?$/.test(raw) ? Number(raw) : raw;
     case 'boolean':
-      return TRUE.has(lower) || (FALSE.has(lower) ? false : raw);
+      return TRUE_VALUES.has(lower) || (FALSE_VALUES.has(lower) ? false : raw);
     case 'array':
       return raw
         .split(',')
@@ -115,12 +116,12 @@ function parse(field: Field, raw: string): unknown {
 /** Describes the rule of a field, by its description or its keywords. */
 function describeRule(field: Field): string {
   if (field.description !== undefined) return field.description;
-  if (field.anyOf) return `must be one of: ${field.anyOf.map((one) => one.const).join(', ')}`;
+  if (field.anyOf) return `must be one of: ${field.anyOf.map((choice) => choice.const).join(', ')}`;
   if (field.type === 'boolean') return 'must be true or false';
   if (field.type === 'integer' || field.type === 'number') {
     const { minimum = 0, maximum = Number.MAX_SAFE_INTEGER } = field;
-    const end = maximum === Number.MAX_SAFE_INTEGER ? 'or more' : `to ${maximum}`;
-    return `must be a whole number, ${minimum} ${end}`;
+    const bound = maximum === Number.MAX_SAFE_INTEGER ? 'or more' : `to ${maximum}`;
+    return `must be a whole number, ${minimum} ${bound}`;
   }
   if (field.pattern !== undefined) return `must match ${field.pattern}`;
   return 'must not be empty';

@@ -1,8 +1,8 @@
-const NUMBERS = new Intl.NumberFormat('uk', { maximumFractionDigits: 2 });
+const NUMBER_FORMAT = new Intl.NumberFormat('uk', { maximumFractionDigits: 2 });
 
 /** Formats a number with non-breaking spaces and at most two decimals: `15 000`, `52,5`. */
 export function formatNumber(value: number): string {
-  return NUMBERS.format(value);
+  return NUMBER_FORMAT.format(value);
 }
 
 /**
@@ -11,10 +11,10 @@ export function formatNumber(value: number): string {
  */
 export function formatAmount(
   value: number,
-  unit: string | readonly [one: string, other: string] | undefined,
+  unit: string | readonly [singular: string, plural: string] | undefined,
 ): string {
-  const word = typeof unit === 'object' ? unit[value === 1 ? 0 : 1] : unit;
-  return word === undefined ? formatNumber(value) : `${formatNumber(value)} ${word}`;
+  const unitName = typeof unit === 'object' ? unit[value === 1 ? 0 : 1] : unit;
+  return unitName === undefined ? formatNumber(value) : `${formatNumber(value)} ${unitName}`;
 }
 
 /**

@@ -8,7 +8,7 @@ export type Logger = PinoLogger;
 const ERROR_FIELDS =
   'code status severity schema table column constraint error error_description'.split(' ');
 
-// A server may send a whole page as its message, and fields may be circular.
+// An error message may be a whole HTML page, and fields may be circular.
 const MAX_TEXT_LENGTH = 10_000;
 const MAX_DEPTH = 5;
 
@@ -43,7 +43,7 @@ function formatValue(value: unknown, depth: number): unknown {
   if (typeof value !== 'object' || value === null || 'toJSON' in value) return value;
   if (depth > MAX_DEPTH) return undefined;
   if (value instanceof Error) return formatError(value, depth);
-  if (Array.isArray(value)) return value.map((one) => formatValue(one, depth + 1));
+  if (Array.isArray(value)) return value.map((item) => formatValue(item, depth + 1));
   const prototype: unknown = Object.getPrototypeOf(value);
   return prototype === Object.prototype || prototype === null
     ? formatFields(value, depth + 1)
@@ -70,35 +70,35 @@ function formatError(error: Error, depth: number): Record<string, unknown> {
 
 type Fields = Readonly<Record<string, unknown>>;
 
-const scopes = new AsyncLocalStorage<{ fields: Fields }>();
+const logScopes = new AsyncLocalStorage<{ fields: Fields }>();
 
 /**
- * Adds fields to all lines that are logged while a function runs. Nested calls inherit the fields, and fields of a line
- * take precedence. Lines that are logged after the function ends lack the fields.
+ * Adds fields to all lines that are logged while a function runs. Nested calls inherit the fields. Fields of a
+ * line take precedence. Lines logged after the function ends do not include the fields.
  */
 export function withLogFields<Result>(
   fields: Fields,
-  work: () => Promise<Result>,
+  callback: () => Promise<Result>,
 ): Promise<Result> {
-  return withIsolatedLogFields({ ...scopes.getStore()?.fields, ...fields }, work);
+  return withIsolatedLogFields({ ...logScopes.getStore()?.fields, ...fields }, callback);
 }
 
-/** Adds fields like `withLogFields`, but inherits none. Intended for work that several callers share. */
+/** Adds fields like `withLogFields`, but without inherited fields. For operations that several callers share. */
 export async function withIsolatedLogFields<Result>(
   fields: Fields,
-  work: () => Promise<Result>,
+  callback: () => Promise<Result>,
 ): Promise<Result> {
   const scope = { fields };
   try {
-    return await scopes.run(scope, work);
+    return await logScopes.run(scope, callback);
   } finally {
     scope.fields = {};
   }
 }
 
-/** Returns a copy of the fields of the current work. */
+/** Returns a copy of the fields of the current asynchronous context. */
 export function getLogFields(): Record<string, unknown> {
-  return { ...scopes.getStore()?.fields };
+  return { ...logScopes.getStore()?.fields };
 }
 
 /** Logs one line per request when it ends, with the route pattern instead of the URL, which may contain secrets. */
@@ -111,7 +111,7 @@ export class RequestLogController extends LogController {
 
   override routeNotFound(): void {}
 
-  /** Disabled, because the error handler logs errors. */
+  /** Does nothing, because the error handler logs errors. */
   override defaultErrorLog(): void {}
 
   override requestCompleted(
@@ -125,7 +125,7 @@ export class RequestLogController extends LogController {
   }
 }
 
-/** Logs a request whose response bypassed Fastify, so that `requestCompleted` is not called. */
+/** Logs a request whose response bypasses Fastify, which then does not call `requestCompleted`. */
 export function logRawResponse(request: FastifyRequest, reply: FastifyReply, status: number): void {
   request.log.info({ ...describeRequest(request, reply), status }, 'request');
 }

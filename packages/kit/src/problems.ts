@@ -4,11 +4,11 @@ import { type Static, Type } from 'typebox';
 export type ErrorDefinition = {
   status: number;
   title: string;
-  /** Suggested action of the client. */
+  /** Suggested action for the client. */
   advice: string;
   /** Whether the same request can succeed later. False by default. */
   retry?: boolean;
-  /** Advice for people on the error page, if the general advice is for programs, and a call to action. */
+  /** Content of the error page: advice that replaces the general advice, and a call to action. */
   page?: { advice?: string; button?: { href: string; text: string } };
 };
 
@@ -36,7 +36,7 @@ export class ProblemError extends Error {
   readonly errors: readonly { path: string; message: string }[] | undefined;
   readonly headers: Readonly<Record<string, string>>;
   readonly members: Readonly<Record<string, unknown>>;
-  /** Content of the error page. The detail of an occurrence takes precedence over the advice. */
+  /** Content of the error page. `ProblemDetails.detail` takes precedence over the advice. */
   readonly page: { detail: string; button: { href: string; text: string } | undefined };
 
   constructor(code: string, definition: ErrorDefinition, details: ProblemDetails = {}) {

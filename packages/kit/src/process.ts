@@ -7,7 +7,7 @@ export class StartError extends Error {
   override readonly name: string = 'StartError';
 }
 
-const NOT_A_LOCAL_ADDRESS = new Set(['EACCES', 'EADDRNOTAVAIL', 'ENOTFOUND', 'EAI_AGAIN']);
+const ADDRESS_ERROR_CODES = new Set(['EACCES', 'EADDRNOTAVAIL', 'ENOTFOUND', 'EAI_AGAIN']);
 
 /**
  * Starts listening.
@@ -23,7 +23,7 @@ export async function listen(
     await app.listen({ host, port });
   } catch (error) {
     const { code = '' } = error as NodeJS.ErrnoException;
-    if (code !== 'EADDRINUSE' && !NOT_A_LOCAL_ADDRESS.has(code)) throw error;
+    if (code !== 'EADDRINUSE' && !ADDRESS_ERROR_CODES.has(code)) throw error;
     const message =
       code === 'EADDRINUSE'
         ? `Port ${port} on ${host} is in use: stop what uses it, or set ${variable} to another port`
@@ -36,19 +36,19 @@ export async function listen(
 }
 
 /**
- * Calls `close` on SIGINT or SIGTERM. A second signal exits the process at once.
+ * Calls `close` on SIGINT or SIGTERM. A second signal exits the process immediately.
  * @returns A promise that settles with the result of `close`.
  */
 export function onShutdown(log: Logger, close: () => Promise<void>): Promise<void> {
   return new Promise((resolve, reject) => {
     let isClosing = false;
-    const stop = (signal: NodeJS.Signals) => {
+    const onSignal = (signal: NodeJS.Signals) => {
       if (isClosing) process.exit(1);
       isClosing = true;
       log.info({ signal }, 'shutting down');
       close().then(resolve, reject);
     };
-    process.on('SIGINT', stop);
-    process.on('SIGTERM', stop);
+    process.on('SIGINT', onSignal);
+    process.on('SIGTERM', onSignal);
   });
 }

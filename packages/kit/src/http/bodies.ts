@@ -22,15 +22,15 @@ const DECODERS: ReadonlyMap<string, () => Transform> = new Map<string, () => Tra
   ['br', createBrotliDecompress],
 ]);
 
-/** Decompresses the request body if the route accepts that; otherwise rejects an encoded body with 415. RFC 9110 §8.4, §12.5.3. */
+/** Decompresses request bodies. Rejects unaccepted encodings with 415. RFC 9110 §8.4, §12.5.3. */
 export const decompressBody: preParsingHookHandler = (request, reply, payload, done) => {
   const encoding = request.headers['content-encoding']?.trim().toLowerCase() ?? 'identity';
   const { schema, config } = request.routeOptions;
   if (encoding === 'identity' || schema?.body === undefined) return done(null, payload);
-  const accepted = config.acceptsCompressed === true ? [...DECODERS.keys()] : ['identity'];
-  const createDecoder = accepted.includes(encoding) ? DECODERS.get(encoding) : undefined;
+  const acceptedEncodings = config.acceptsCompressed === true ? [...DECODERS.keys()] : ['identity'];
+  const createDecoder = acceptedEncodings.includes(encoding) ? DECODERS.get(encoding) : undefined;
   if (createDecoder === undefined) {
-    const allowed = accepted.join(', ');
+    const allowed = acceptedEncodings.join(', ');
     const detail = `The Content-Encoding of this request is not accepted. Use one of: ${allowed}.`;
     const headers = { 'accept-encoding': allowed };
     return done(commonProblem('unsupported_media_type', { detail, headers }));
@@ -38,18 +38,21 @@ export const decompressBody: preParsingHookHandler = (request, reply, payload, d
   const decoder = createDecoder();
   // If the request is rejected before its body is read, the decoder has no other error listener.
   decoder.on('error', () => undefined);
-  const decoded = Object.assign(Readable.from(readAll(decoder, encoding), { objectMode: false }), {
-    receivedEncodedLength: 0,
-  });
-  payload.on('data', (chunk: Buffer) => (decoded.receivedEncodedLength += chunk.length));
+  const decodedBody = Object.assign(
+    Readable.from(decodeBody(decoder, encoding), { objectMode: false }),
+    {
+      receivedEncodedLength: 0,
+    },
+  );
+  payload.on('data', (chunk: Buffer) => (decodedBody.receivedEncodedLength += chunk.length));
   payload.once('error', (error) => decoder.destroy(error));
   payload.pipe(decoder);
   // Read the rest of a rejected body, so that the client receives the response.
   reply.raw.once('finish', () => payload.unpipe(decoder).resume());
-  done(null, decoded);
+  done(null, decodedBody);
 };
 
-async function* readAll(decoder: Transform, encoding: string): AsyncGenerator<Buffer> {
+async function* decodeBody(decoder: Transform, encoding: string): AsyncGenerator<Buffer> {
   try {
     yield* decoder;
   } catch (cause) {
@@ -60,18 +63,19 @@ async function* readAll(decoder: Transform, encoding: string): AsyncGenerator<Bu
 
 type Done = (error: Error | null, value?: unknown) => void;
 
-const FORBIDDEN_KEY =
+const FORBIDDEN_KEY_DETAIL =
   'The JSON has a key "__proto__", or "constructor" with a key "prototype" in it. Leave such keys out.';
 
-/** Creates the parser of JSON bodies. It explains the rejection of keys that could change the prototype of an object. */
+/** Creates the parser of JSON bodies. The parser rejects keys that could change the prototype of an object, with an explanation. */
 export function createJsonParser(
   app: Pick<FastifyInstance, 'getDefaultJsonParser'>,
 ): (request: FastifyRequest, text: string, done: Done) => void {
   const parse = app.getDefaultJsonParser('error', 'error');
   return (request, text, done) => {
     void parse(request, text, (error, value) => {
-      const isForbidden = error !== null && isJson(text);
-      if (isForbidden) done(commonProblem('malformed_request', { detail: FORBIDDEN_KEY }));
+      const hasForbiddenKey = error !== null && isJson(text);
+      if (hasForbiddenKey)
+        done(commonProblem('malformed_request', { detail: FORBIDDEN_KEY_DETAIL }));
       else done(error, value);
     });
   };

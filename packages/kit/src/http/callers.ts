@@ -59,7 +59,7 @@ export function isForeignOrigin(
   return origin !== undefined && origin !== publicOrigin && origin !== `${protocol}://${host}`;
 }
 
-/** Returns whether a request has at most one `Host` header. Of several, Node and a proxy may read different ones. */
+/** Returns whether a request has at most one `Host` header. With several, Node and a proxy may use different hosts. */
 export function hasSingleHost({ rawHeaders }: Pick<IncomingMessage, 'rawHeaders'>): boolean {
   const names = rawHeaders.filter((_, index) => index % 2 === 0);
   return names.filter((name) => name.toLowerCase() === 'host').length < 2;
@@ -72,7 +72,9 @@ export const rejectMultipleHosts: onRequestHookHandler = ({ raw }, _reply, done)
 };
 
 /** Compares two secrets in constant time. */
-export function isSameSecret(one: string, other: string): boolean {
-  const [first, second] = [Buffer.from(one), Buffer.from(other)];
-  return first.length === second.length && timingSafeEqual(first, second);
+export function isSameSecret(received: string, expected: string): boolean {
+  const [receivedBytes, expectedBytes] = [Buffer.from(received), Buffer.from(expected)];
+  return (
+    receivedBytes.length === expectedBytes.length && timingSafeEqual(receivedBytes, expectedBytes)
+  );
 }

@@ -7,7 +7,7 @@ import { commonErrors, commonProblem, createProblemBody } from '../problems.ts';
 
 type ClientError = Error & { code?: string };
 
-const CODES: Readonly<Record<string, keyof typeof commonErrors>> = {
+const PROBLEM_CODES: Readonly<Record<string, keyof typeof commonErrors>> = {
   HPE_HEADER_OVERFLOW: 'headers_too_large',
   ERR_HTTP_REQUEST_TIMEOUT: 'request_too_slow',
 };
@@ -15,7 +15,7 @@ const CODES: Readonly<Record<string, keyof typeof commonErrors>> = {
 /** Responds to malformed HTTP with a problem. Does not log the message of the parser, because it may quote the input. */
 export function rejectMalformedHttp(error: ClientError, socket: Socket, log: Logger): void {
   if (error.code === 'ECONNRESET' || socket.destroyed) return;
-  const code = CODES[error.code ?? ''] ?? 'malformed_request';
+  const code = PROBLEM_CODES[error.code ?? ''] ?? 'malformed_request';
   const requestId = randomUUID();
   const { status } = commonErrors[code];
   log.info({ request_id: requestId, status, reason: error.code }, 'not a request');
@@ -43,22 +43,22 @@ function rejectConnection(
 }
 
 /**
- * Minimum rate of a request body: it must be complete after this time, or bring at least this many bytes in each such
- * period (about 0.5 Mbit/s). Bodies that are read into memory are smaller, so they must be complete after one period.
+ * Minimum rate of a request body, about 0.5 Mbit/s. In each period, an incomplete body must deliver this many bytes.
+ * Size limits of bodies in memory are lower, so such a body must be complete after one period.
  */
 export const MIN_BODY_RATE = { milliseconds: 120_000, bytes: 8 * 1024 * 1024 };
 
-/** Rejects a request with 408 if its body is slower than {@link MIN_BODY_RATE}. The timeout of Node ignores the size. */
+/** Rejects a request with 408 if its body is slower than {@link MIN_BODY_RATE}. Node's request timeout does not depend on the body size. */
 export const rejectSlowBody: onRequestHookHandler = (request, reply, done) => {
   const { raw, id } = request;
   const { socket } = raw;
   // An injected request has no network connection.
   if (socket instanceof Socket && hasBody(raw.headers)) {
-    let before = socket.bytesRead;
+    let previousBytes = socket.bytesRead;
     const timer = setInterval(() => {
-      const received = socket.bytesRead - before;
-      before = socket.bytesRead;
-      if (raw.complete || received >= MIN_BODY_RATE.bytes) return;
+      const receivedBytes = socket.bytesRead - previousBytes;
+      previousBytes = socket.bytesRead;
+      if (raw.complete || receivedBytes >= MIN_BODY_RATE.bytes) return;
       clearInterval(timer);
       // The response was sent before the body was complete.
       if (reply.raw.headersSent) {
@@ -78,7 +78,7 @@ function hasBody(headers: { 'content-length'?: string; 'transfer-encoding'?: str
   return headers['transfer-encoding'] !== undefined || Number(headers['content-length'] ?? 0) > 0;
 }
 
-/** Interval for closing idle connections. A connection becomes idle when its request ends during shutdown. */
+/** Interval for closing idle connections. Requests that end during shutdown leave idle connections. */
 const IDLE_CHECK_MS = 50;
 
 /** Minimum time for sending the last responses, even if the time limit has passed. */
@@ -88,16 +88,16 @@ type ServerOwner = Pick<FastifyInstance, 'server'>;
 
 /** Callbacks by server, in the order of their execution before it closes. */
 const drainCallbacks = new WeakMap<Server, (() => Promise<void>)[]>();
-const draining = new WeakSet<Server>();
+const drainingServers = new WeakSet<Server>();
 
 /** Registers a callback that runs before the server stops listening. Callbacks run in the order of registration. */
-export function onDrain({ server }: ServerOwner, end: () => Promise<void>): void {
-  drainCallbacks.set(server, [...(drainCallbacks.get(server) ?? []), end]);
+export function onDrain({ server }: ServerOwner, callback: () => Promise<void>): void {
+  drainCallbacks.set(server, [...(drainCallbacks.get(server) ?? []), callback]);
 }
 
 /** Returns whether a server is closing. */
 export function isDraining({ server }: ServerOwner): boolean {
-  return draining.has(server);
+  return drainingServers.has(server);
 }
 
 /** Rejects new requests while the server closes, except operational ones such as health checks. */
@@ -120,20 +120,23 @@ export async function closeServer(
 ): Promise<void> {
   const { server } = app;
   const deadline = performance.now() + timeoutMs;
-  draining.add(server);
-  await using closing = new AsyncDisposableStack();
-  closing.defer(async () => {
-    const leftMs = deadline - performance.now();
-    const timer = setTimeout(() => server.closeAllConnections(), Math.max(leftMs, MIN_CLOSE_MS));
-    const idle = setInterval(() => server.closeIdleConnections(), IDLE_CHECK_MS);
+  drainingServers.add(server);
+  await using cleanup = new AsyncDisposableStack();
+  cleanup.defer(async () => {
+    const remainingMs = deadline - performance.now();
+    const timer = setTimeout(
+      () => server.closeAllConnections(),
+      Math.max(remainingMs, MIN_CLOSE_MS),
+    );
+    const idleTimer = setInterval(() => server.closeIdleConnections(), IDLE_CHECK_MS);
     try {
       await app.close();
     } finally {
       clearTimeout(timer);
-      clearInterval(idle);
+      clearInterval(idleTimer);
     }
   });
-  for (const end of drainCallbacks.get(server) ?? []) await end();
+  for (const callback of drainCallbacks.get(server) ?? []) await callback();
 }
 
 /**

@@ -25,8 +25,8 @@ export function handleNotFound(
   allowed: readonly string[],
 ) {
   // If the method is allowed, a route for static files matched but has no such file.
-  const isUnknown = allowed.length === 0 || allowed.includes(request.method);
-  const problem = isUnknown
+  const isMissing = allowed.length === 0 || allowed.includes(request.method);
+  const problem = isMissing
     ? commonProblem('not_found')
     : commonProblem('method_not_allowed', { headers: { allow: allowed.join(', ') } });
   return sendProblem(problem, request, reply);
@@ -49,16 +49,16 @@ function sendProblem(problem: ProblemError, request: FastifyRequest, reply: Fast
   });
   if (isNavigation(request)) {
     const { page } = problem;
-    const places = body.errors?.map((one) => html`<li>${one.path}: ${one.message}</li>`);
+    const errorItems = body.errors?.map(({ path, message }) => html`<li>${path}: ${message}</li>`);
     return reply.type('text/html; charset=utf-8').send(
       renderPage({
         title: problem.title,
         body: html`<h1>${problem.title}</h1>
           <p>${renderInlineCode(page.detail)}</p>
           ${
-            places &&
+            errorItems &&
             html`<ul>
-              ${places}
+              ${errorItems}
             </ul>`
           }
           ${page.button && html`<p><a class="button" href="${page.button.href}">${page.button.text}</a></p>`}
@@ -78,7 +78,7 @@ function sendProblem(problem: ProblemError, request: FastifyRequest, reply: Fast
     .send(body);
 }
 
-const CODES: Partial<Record<number, keyof typeof commonErrors>> = {
+const PROBLEM_CODES: Partial<Record<number, keyof typeof commonErrors>> = {
   404: 'not_found',
   413: 'body_too_large',
   415: 'unsupported_media_type',
@@ -95,7 +95,7 @@ function toProblem(error: FastifyError | ProblemError): ProblemError {
     });
   }
   const { statusCode = 500, code, message } = error;
-  const problemCode = CODES[statusCode];
+  const problemCode = PROBLEM_CODES[statusCode];
   if (problemCode !== undefined) return commonProblem(problemCode, { cause: error });
   if (statusCode < 400 || statusCode >= 500)
     return commonProblem('internal_error', { cause: error });

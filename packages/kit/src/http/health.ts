@@ -8,9 +8,9 @@ type HealthReport = { status: 'ok' | 'degraded' | 'down'; [fact: string]: unknow
 export type HealthChecks = Record<string, (signal: AbortSignal) => Promise<HealthReport>>;
 
 /** Time until a check is aborted. The check can then report the dependency as degraded or down. */
-const ABORT_MS = 2000;
+const ABORT_TIMEOUT_MS = 2000;
 /** Time until a check that ignores its signal counts as down. */
-const TIMEOUT_MS = 3000;
+const CHECK_TIMEOUT_MS = 3000;
 
 /** Codes of the system (`ECONNREFUSED`) and of PostgreSQL (`57P01`). They reveal no private details. */
 const PUBLIC_CODE = /^[A-Z0-9_]{5,40}$/;
@@ -53,7 +53,7 @@ export function registerHealthRoutes(app: FastifyInstance, checks: HealthChecks)
     },
   };
   const options = { config: { operational: true }, logLevel: 'warn' } as const;
-  const report = async (log: FastifyBaseLogger) => {
+  const runChecks = async (log: FastifyBaseLogger) => {
     const results = await Promise.all(
       Object.entries(checks).map(async ([name, check]) => {
         const result = await runCheck(check).catch((error: unknown) => {
@@ -63,8 +63,11 @@ export function registerHealthRoutes(app: FastifyInstance, checks: HealthChecks)
         return [name, result] as const;
       }),
     );
-    const worst = ['down', 'degraded'] as const;
-    const status = worst.find((one) => results.some(([, result]) => result.status === one)) ?? 'ok';
+    const failureStatuses = ['down', 'degraded'] as const;
+    const status =
+      failureStatuses.find((failureStatus) =>
+        results.some(([, result]) => result.status === failureStatus),
+      ) ?? 'ok';
     return { status, checks: Object.fromEntries(results) };
   };
   for (const url of ['/health', '/health/ready']) {
@@ -72,7 +75,7 @@ export function registerHealthRoutes(app: FastifyInstance, checks: HealthChecks)
       url,
       { ...options, schema: { ...schema, summary: 'Whether the service can do its work' } },
       async (request, reply) => {
-        const result = isDraining(app) ? SHUTTING_DOWN : await report(request.log);
+        const result = isDraining(app) ? SHUTTING_DOWN : await runChecks(request.log);
         return reply.status(result.status === 'down' ? 503 : 200).send(result);
       },
     );
@@ -91,32 +94,35 @@ export function registerHealthRoutes(app: FastifyInstance, checks: HealthChecks)
   );
 }
 
-/** Describes a failed check without private details, because the endpoint is public. */
+/** Describes a failed check for the public endpoint, without private details. */
 function describeFailure(error: unknown): string {
   if (error instanceof CheckTimeoutError) return error.message;
   const code = findRootCode(error);
   return `The check failed${code === undefined ? '' : ` (${code})`}; see the log.`;
 }
 
-/** Returns the public error code of the innermost cause that has one. */
+/** Returns the innermost public code among an error and its causes. */
 function findRootCode(error: unknown): string | undefined {
   if (!(error instanceof Error)) return undefined;
-  const own =
+  const code =
     'code' in error && PUBLIC_CODE.test(String(error.code)) ? String(error.code) : undefined;
-  return findRootCode(error.cause) ?? own;
+  return findRootCode(error.cause) ?? code;
 }
 
 class CheckTimeoutError extends Error {}
 
 async function runCheck(check: HealthChecks[string]): Promise<HealthReport> {
-  const late = Promise.withResolvers<never>();
+  const timeout = Promise.withResolvers<never>();
   const timer = setTimeout(
-    () => late.reject(new CheckTimeoutError(`No answer within ${TIMEOUT_MS / 1000} s.`)),
-    TIMEOUT_MS,
+    () => timeout.reject(new CheckTimeoutError(`No answer within ${CHECK_TIMEOUT_MS / 1000} s.`)),
+    CHECK_TIMEOUT_MS,
   );
   try {
     // `Promise.try` also catches a check that throws synchronously.
-    return await Promise.race([late.promise, Promise.try(check, AbortSignal.timeout(ABORT_MS))]);
+    return await Promise.race([
+      timeout.promise,
+      Promise.try(check, AbortSignal.timeout(ABORT_TIMEOUT_MS)),
+    ]);
   } finally {
     clearTimeout(timer);
   }

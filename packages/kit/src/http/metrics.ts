@@ -4,10 +4,12 @@ import { collectDefaultMetrics, Histogram, type Registry } from 'prom-client';
 import { commonProblem } from '../problems.ts';
 import { isSameSecret } from './callers.ts';
 
-const BUCKETS = [0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10];
+const DURATION_BUCKETS_SECONDS = [0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10];
 
 /** Gauges that prom-client names like counters. They are redundant: each is the sum of another gauge. */
-const MISNAMED = ['handles', 'requests', 'resources'].map((what) => `nodejs_active_${what}_total`);
+const MISNAMED_GAUGES = ['handles', 'requests', 'resources'].map(
+  (kind) => `nodejs_active_${kind}_total`,
+);
 
 /**
  * Records each request in `http_request_duration_seconds{method,route,status}`, adds the process metrics, and registers
@@ -20,16 +22,16 @@ export function registerHttpMetrics(
   { token }: { token: string },
 ): void {
   collectDefaultMetrics({ register: registry });
-  for (const name of MISNAMED) registry.removeSingleMetric(name);
+  for (const name of MISNAMED_GAUGES) registry.removeSingleMetric(name);
   const duration = new Histogram({
     name: 'http_request_duration_seconds',
     help: 'Time from the request to the end of its answer.',
     labelNames: ['method', 'route', 'status'],
-    buckets: BUCKETS,
+    buckets: DURATION_BUCKETS_SECONDS,
     registers: [registry],
   });
   app.addHook('onResponse', (request, reply, done) => {
-    // The route pattern, because a label value per path would be unbounded.
+    // The number of paths is unbounded, so the label is the route pattern.
     const route = request.routeOptions.url ?? 'unknown';
     const labels = { method: request.method, route, status: String(reply.statusCode) };
     duration.observe(labels, reply.elapsedTime / 1000);
@@ -40,21 +42,21 @@ export function registerHttpMetrics(
     schema: { hide: true },
     logLevel: 'warn',
   } as const;
-  const isReader = createBearerCheck(token);
+  const hasToken = createBearerCheck(token);
   app.get('/metrics', options, async (request, reply) => {
-    if (!isReader(request.headers.authorization)) {
+    if (!hasToken(request.headers.authorization)) {
       throw commonProblem('metrics_token_needed', { headers: { 'www-authenticate': 'Bearer' } });
     }
     return reply.type(registry.contentType).send(await registry.metrics());
   });
 }
 
-/** Creates a check of bearer tokens (RFC 6750 §2.1). Digests do not leak the length by timing. */
+/** Creates a check of bearer tokens (RFC 6750 §2.1). Comparing hashes hides the length of the token. */
 function createBearerCheck(token: string): (authorization: string | undefined) => boolean {
   if (token === '') return () => true;
-  const expected = hash('sha256', token);
+  const expectedHash = hash('sha256', token);
   return (authorization = '') => {
-    const givenToken = /^Bearer +(\S+)$/i.exec(authorization)?.[1] ?? '';
-    return isSameSecret(hash('sha256', givenToken), expected);
+    const receivedToken = /^Bearer +(\S+)$/i.exec(authorization)?.[1] ?? '';
+    return isSameSecret(hash('sha256', receivedToken), expectedHash);
   };
 }

@@ -41,15 +41,15 @@ const HEADERS_BY_STATUS: Readonly<Record<string, readonly string[]>> = {
   503: ['Retry-After'],
 };
 
-const PROBLEM = 'application/problem+json';
-const PAGE = {
+const PROBLEM_TYPE = 'application/problem+json';
+const PAGE_CONTENT = {
   schema: { type: 'string' as const, description: 'The same for a browser that navigates.' },
 };
 
 /** Adds the response headers and the HTML error pages, which routes do not declare, to an OpenAPI document. */
-export const describeResponses: SwaggerTransformObject = (described) => {
-  if (!('openapiObject' in described)) return described.swaggerObject;
-  const document = described.openapiObject as Partial<OpenAPIV3_1.Document>;
+export const describeResponses: SwaggerTransformObject = (source) => {
+  if (!('openapiObject' in source)) return source.swaggerObject;
+  const document = source.openapiObject as Partial<OpenAPIV3_1.Document>;
   for (const path of Object.values(document.paths ?? {})) {
     for (const [method, operation] of Object.entries(path ?? {})) {
       if (isOperation(operation)) describeOperation(method, operation);
@@ -59,16 +59,18 @@ export const describeResponses: SwaggerTransformObject = (described) => {
 };
 
 function describeOperation(method: string, operation: OpenAPIV3_1.OperationObject): void {
-  const isList = operation.parameters?.some((one) => 'name' in one && one.name === 'cursor');
+  const isList = operation.parameters?.some(
+    (parameter) => 'name' in parameter && parameter.name === 'cursor',
+  );
   for (const [status, response] of Object.entries(operation.responses ?? {})) {
     if ('$ref' in response) continue;
     const names = ['X-Request-Id', ...(HEADERS_BY_STATUS[status] ?? [])];
     if (isList && status === '200') names.push('Link');
-    const described = names.map((name) => [name, { $ref: `#/components/headers/${name}` }]);
-    response.headers = { ...Object.fromEntries(described), ...response.headers };
+    const references = names.map((name) => [name, { $ref: `#/components/headers/${name}` }]);
+    response.headers = { ...Object.fromEntries(references), ...response.headers };
     const { content } = response;
-    if (method === 'get' && content !== undefined && PROBLEM in content) {
-      content['text/html'] ??= PAGE;
+    if (method === 'get' && content !== undefined && PROBLEM_TYPE in content) {
+      content['text/html'] ??= PAGE_CONTENT;
     }
   }
 }
@@ -79,9 +81,9 @@ function isOperation(value: unknown): value is OpenAPIV3_1.OperationObject {
 }
 
 /**
- * Creates a function that describes the errors of a route as response schemas with examples. A status stands for the
+ * Creates a function that describes the errors of a route as response schemas with examples. A status selects the
  * first error with that status. Status 500 is always included.
- * @throws Error if the table has no error with a status.
+ * @throws Error if no error in the table has the status.
  * @example
  * response: { 200: pot, ...problemResponses(401, 'tea_only', 422) }
  */
@@ -91,7 +93,7 @@ export function createProblemResponses<Code extends string>(
   // The type of `Object.keys` is string[].
   const codes = Object.keys(table) as Code[];
 
-  function toCode(error: Code | number): Code {
+  function findCode(error: Code | number): Code {
     if (typeof error === 'string') return error;
     const first = codes.find((code) => table[code].status === error);
     if (first === undefined) throw new Error(`The error table has no error of status ${error}`);
@@ -99,18 +101,18 @@ export function createProblemResponses<Code extends string>(
   }
 
   return (...errors: readonly (Code | number)[]) => {
-    const errorCodes = [...errors, 500].map(toCode);
+    const errorCodes = [...errors, 500].map(findCode);
     const byStatus = Map.groupBy(errorCodes, (code) => table[code].status);
     return Object.fromEntries(
-      [...byStatus].map(([status, of]) => [
+      [...byStatus].map(([status, statusCodes]) => [
         status,
         {
-          description: of.map((code) => table[code].title).join('; '),
+          description: statusCodes.map((code) => table[code].title).join('; '),
           content: {
             'application/problem+json': {
               schema: Type.Ref('Problem'),
               examples: Object.fromEntries(
-                of.map((code) => [code, { value: createExample(code, table[code]) }]),
+                statusCodes.map((code) => [code, { value: createExample(code, table[code]) }]),
               ),
             },
           },
@@ -120,10 +122,10 @@ export function createProblemResponses<Code extends string>(
   };
 }
 
-const REQUEST_ID = '2f1d9c52-6a0e-4a39-9c55-0f6c1f8f5b1e';
+const EXAMPLE_REQUEST_ID = '2f1d9c52-6a0e-4a39-9c55-0f6c1f8f5b1e';
 
 function createExample(code: string, definition: ErrorDefinition): ProblemBody {
   const errors = [{ path: 'querystring/limit', message: 'must be >= 1' }];
   const details = code === 'validation_failed' ? { errors } : {};
-  return createProblemBody(new ProblemError(code, definition, details), REQUEST_ID);
+  return createProblemBody(new ProblemError(code, definition, details), EXAMPLE_REQUEST_ID);
 }

@@ -28,7 +28,7 @@ function render(part: Part): string {
   if (part === null || part === undefined) return '';
   if (typeof part === 'string' || typeof part === 'number') return escapeHtml(String(part));
   if ('html' in part) return part.html;
-  return part.map((one) => one.html).join('');
+  return part.map((item) => item.html).join('');
 }
 
 /** Renders text between backticks as code, and escapes the rest. */
@@ -40,7 +40,7 @@ export function renderInlineCode(text: string): Html {
 }
 
 // Links and faint text have a contrast of at least 4.5:1 in light and dark mode.
-const STYLE = `
+const PAGE_STYLE = `
 :root { color-scheme: light dark; --accent: #2f7d5b; --link: #2f7d5b; }
 @media (prefers-color-scheme: dark) { :root { --link: #7fd1a0; } }
 body { font: 16px/1.5 system-ui, sans-serif; max-width: 42rem; margin: 4rem auto; padding: 0 1rem; }
@@ -55,10 +55,10 @@ small { opacity: .75; overflow-wrap: anywhere; }
 `;
 
 // Browsers hash the whole content of the element, so it must contain nothing but the style.
-const STYLE_ELEMENT = rawHtml(`<style>${STYLE}</style>`);
+const STYLE_ELEMENT = rawHtml(`<style>${PAGE_STYLE}</style>`);
 
-/** Source for `style-src` that allows only the style of the page. */
-export const PAGE_STYLE_HASH = `'sha256-${createHash('sha256').update(STYLE).digest('base64')}'`;
+/** Source expression for `style-src` that allows only the page style. */
+export const PAGE_STYLE_HASH = `'sha256-${createHash('sha256').update(PAGE_STYLE).digest('base64')}'`;
 
 /**
  * Renders a page in the style of the platform.
@@ -88,7 +88,7 @@ ${
 }
 
 /** Default headers: no scripts, and no resources from other origins. Routes may override them. */
-const setHeaders = helmet({
+const setSecurityHeaders = helmet({
   contentSecurityPolicy: {
     useDefaults: false,
     directives: {
@@ -105,13 +105,13 @@ const setHeaders = helmet({
   strictTransportSecurity: false,
 });
 
-/** Security headers of all responses. Calling helmet for each request would take a fifth of a fast response. */
-export const securityHeaders: Readonly<Record<string, string>> = recordSecurityHeaders();
+/** Security headers of all responses. Computed once, because helmet would take a fifth of the time of a fast response. */
+export const securityHeaders: Readonly<Record<string, string>> = computeSecurityHeaders();
 
-function recordSecurityHeaders(): Record<string, string> {
+function computeSecurityHeaders(): Record<string, string> {
   const request = new IncomingMessage(new Socket());
   const response = new ServerResponse(request);
-  setHeaders(request, response, (error) => {
+  setSecurityHeaders(request, response, (error) => {
     if (error !== undefined) throw error;
   });
   return Object.fromEntries(

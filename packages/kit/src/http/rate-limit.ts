@@ -7,10 +7,10 @@ import { commonProblem } from '../problems.ts';
  */
 export type RateLimit = (key: string) => Promise<Record<string, string>>;
 
-const SECONDS = { minute: 60, day: 86_400 } as const;
+const PERIOD_SECONDS = { minute: 60, day: 86_400 } as const;
 
 /**
- * Creates a limit of uses per minute or per day; 0 means no limit. Each key has its own limit, shared by all processes.
+ * Creates a limit of uses per minute or per day. 0 disables the limit. Each key has its own limit, shared by all processes.
  * The period starts with the first use of a key. Specification 001, Limits; headers as in Contract 2.
  * @param table Table with the columns of rate-limiter-flexible: `key`, `points`, `expire`.
  * @param name Name of this limit in the table.
@@ -24,8 +24,8 @@ export function createRateLimit(
   ),
 ): RateLimit {
   const { pool, table, name, what = 'of these requests', variable } = options;
-  const orRaise = variable === undefined ? '' : `, or raise ${variable} of the service`;
-  const [limit, time] =
+  const operatorAdvice = variable === undefined ? '' : `, or raise ${variable} of the service`;
+  const [limit, period] =
     'perDay' in options
       ? ([options.perDay, 'day'] as const)
       : ([options.perMinute, 'minute'] as const);
@@ -37,7 +37,7 @@ export function createRateLimit(
     tableCreated: true,
     keyPrefix: name,
     points: limit,
-    duration: SECONDS[time],
+    duration: PERIOD_SECONDS[period],
   });
   return async (key) => {
     try {
@@ -46,7 +46,7 @@ export function createRateLimit(
       if (!(error instanceof RateLimiterRes)) throw commonProblem('unavailable', { cause: error });
       const headers = createRateLimitHeaders(limit, error);
       throw commonProblem('rate_limited', {
-        detail: `No more than ${limit} ${what} a ${time}: wait for ${headers['ratelimit-reset']} s, then send it again${orRaise}.`,
+        detail: `No more than ${limit} ${what} a ${period}: wait for ${headers['ratelimit-reset']} s, then send it again${operatorAdvice}.`,
         headers: { ...headers, 'retry-after': String(headers['ratelimit-reset']) },
       });
     }

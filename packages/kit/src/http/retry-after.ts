@@ -1,4 +1,4 @@
-/** One week. Timers of Node fire at once if a delay exceeds 2^31 - 1 ms (24.8 days). */
+/** One week. Timers of Node fire immediately if a delay exceeds 2^31 - 1 ms (24.8 days). */
 export const MAX_RETRY_AFTER_MS = 7 * 24 * 3_600_000;
 
 /** Date formats of HTTP. The obsolete asctime format has no `GMT`. RFC 9110 §5.6.7. */

@@ -18,7 +18,7 @@ import { compilersFactory } from './validation.ts';
 // oxlint-disable typescript/consistent-type-definitions -- Fastify's declarations can only be extended by interfaces
 declare module 'fastify' {
   interface FastifyContextConfig {
-    /** Whether the route is a public route of every server: health, metrics or documentation. */
+    /** Whether every server has the route: health, metrics, documentation or the favicon. */
     operational?: boolean;
   }
 }
@@ -52,7 +52,7 @@ export type ServerOptions = {
   isOutage?: (error: unknown) => boolean;
   /** Returns whether to accept an `Upgrade` request. By default, the header is ignored. RFC 9110 §7.8. */
   acceptsUpgrade?: (request: IncomingMessage) => boolean;
-  /** Limits for slow and idle connections. Defaults to {@link CONNECTION_LIMITS}. */
+  /** Limits for slow and idle connections. Defaults to {@link DEFAULT_CONNECTION_LIMITS}. */
   connectionLimits?: ConnectionLimits;
 };
 
@@ -67,18 +67,22 @@ type ConnectionLimits = {
 };
 
 /** Default limits: connections with slow headers are closed within 30 s, idle ones within 60 s. */
-const CONNECTION_LIMITS: ConnectionLimits = { headMs: 25_000, idleMs: 58_000, checkMs: 5000 };
+const DEFAULT_CONNECTION_LIMITS: ConnectionLimits = {
+  headMs: 25_000,
+  idleMs: 58_000,
+  checkMs: 5000,
+};
 
-/** Longer than any URL that Node accepts, so that the schemas of parameters limit their length. */
+/** Longer than any URL that Node accepts, so only schemas limit the length of parameters. */
 const MAX_PARAM_LENGTH = 16 * 1024;
 
 /** `Retry-After` of 429 and 503 responses that lack it. Contract 2. */
-const RETRY_AFTER_SECONDS = 5;
+const DEFAULT_RETRY_AFTER_SECONDS = 5;
 
 const REQUEST_ID = /^[\w.:-]{1,128}$/;
 
 /** Maximum inactivity of a connection. A client that does not read its response would keep it in memory forever. */
-const INACTIVITY_MS = 300_000;
+const MAX_INACTIVITY_MS = 300_000;
 
 /**
  * Creates a Fastify server with the HTTP conventions of the platform: problem responses, request IDs, strict body
@@ -95,9 +99,9 @@ export async function createServer(options: ServerOptions): Promise<Server> {
     const problem = isOutage ? commonProblem('unavailable', { cause: error }) : error;
     return handleError(problem, request, reply);
   });
-  const methodsOf = recordMethods(app);
+  const listMethods = createMethodLookup(app);
   app.setNotFoundHandler((request, reply) =>
-    handleNotFound(request, reply, methodsOf(request.url)),
+    handleNotFound(request, reply, listMethods(request.url)),
   );
   app.addSchema(problemSchema);
   // Fastify accepts plain text by default.
@@ -110,7 +114,7 @@ export async function createServer(options: ServerOptions): Promise<Server> {
   app.addHook('onSend', (_request, reply, _payload, done) => {
     const isTemporary = reply.statusCode === 429 || reply.statusCode === 503;
     if (isTemporary && !reply.hasHeader('retry-after')) {
-      void reply.header('retry-after', RETRY_AFTER_SECONDS);
+      void reply.header('retry-after', DEFAULT_RETRY_AFTER_SECONDS);
     }
     done();
   });
@@ -118,7 +122,7 @@ export async function createServer(options: ServerOptions): Promise<Server> {
     void reply.headers(securityHeaders).header('x-request-id', request.id);
     done();
   });
-  // Registered after the hook that sets the common headers.
+  // Rejections need the headers that the previous hook sets.
   app.addHook('onRequest', rejectWhileDraining);
   await describeApi(app, options.openapi);
   registerIconRoute(app);
@@ -127,8 +131,8 @@ export async function createServer(options: ServerOptions): Promise<Server> {
 
 function createFastify(options: ServerOptions) {
   const { log, bodyLimit, trustedProxies = [], acceptsUpgrade = () => false } = options;
-  const { headMs, idleMs, checkMs } = options.connectionLimits ?? CONNECTION_LIMITS;
-  // The plain type keeps the type of the logger out of the types of routes and plugins.
+  const { headMs, idleMs, checkMs } = options.connectionLimits ?? DEFAULT_CONNECTION_LIMITS;
+  // A general type, so that the types of routes and plugins do not depend on the logger.
   const loggerInstance: FastifyBaseLogger = log;
   // The request timeout of Node is off. See `rejectSlowBody`.
   return fastify({
@@ -142,7 +146,7 @@ function createFastify(options: ServerOptions) {
     logController: new RequestLogController(),
     bodyLimit,
     trustProxy: trustedProxies.length > 0 ? [...trustedProxies] : false,
-    connectionTimeout: INACTIVITY_MS,
+    connectionTimeout: MAX_INACTIVITY_MS,
     schemaController: { compilersFactory },
     forceCloseConnections: 'idle',
     clientErrorHandler: (error, socket) => rejectMalformedHttp(error, socket, log),
@@ -158,14 +162,14 @@ function createFastify(options: ServerOptions) {
 }
 
 /** Records the routes of a server. Returns a function that lists the methods of a URL, sorted. */
-function recordMethods(app: Pick<FastifyInstance, 'addHook'>): (url: string) => string[] {
+function createMethodLookup(app: Pick<FastifyInstance, 'addHook'>): (url: string) => string[] {
   const router = createRouter({ maxParamLength: MAX_PARAM_LENGTH });
   const methods = new Set<HTTPMethod>();
   app.addHook('onRoute', ({ method, url }) => {
-    // Fastify uses the same router, but its types include one more method.
-    for (const one of [method].flat() as HTTPMethod[]) {
-      methods.add(one);
-      if (!router.hasRoute(one, url)) router.on(one, url, () => undefined);
+    // The types of Fastify allow one method more than those of its router.
+    for (const routeMethod of [method].flat() as HTTPMethod[]) {
+      methods.add(routeMethod);
+      if (!router.hasRoute(routeMethod, url)) router.on(routeMethod, url, () => undefined);
     }
   });
   return (url) => [...methods].filter((method) => router.find(method, url) !== null).toSorted();

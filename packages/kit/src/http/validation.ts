@@ -6,15 +6,15 @@ import type { TSchema } from 'typebox';
 
 const pending = new Set<() => unknown>();
 
-/** Defers a computation until its result is needed, then caches the result. Compiling all schemas at startup is slow. */
-function lazy<Value>(make: () => Value): () => Value {
-  let made: { value: Value } | undefined;
+/** Computes a value on first use and caches it, because compiling all schemas at startup is slow. */
+function lazy<Value>(create: () => Value): () => Value {
+  let result: { value: Value } | undefined;
   const get = () => {
-    if (made === undefined) {
-      made = { value: make() };
+    if (result === undefined) {
+      result = { value: create() };
       pending.delete(get);
     }
-    return made.value;
+    return result.value;
   };
   pending.add(get);
   return get;
@@ -28,10 +28,10 @@ export function compilePendingSchemas(): void {
   for (const get of pending) get();
 }
 
-/** Maximum values of a request for which all errors are found. A body of 1 MB can break half a million rules. */
-const MAX_VALUES = 5000;
+/** Requests with more values get only their first error. A body of 1 MB can break half a million rules. */
+const MAX_FULLY_VALIDATED_VALUES = 5000;
 
-const SHARED: Options = {
+const AJV_OPTIONS: Options = {
   removeAdditional: false,
   useDefaults: true,
   ownProperties: true,
@@ -48,20 +48,20 @@ export function createValidatorCompiler(
   shared: Readonly<Record<string, AnySchemaObject>> = {},
 ): FastifySchemaCompiler<TSchema> {
   const schemas = Object.values(shared);
-  const asSent = createCompile(schemas, {});
+  const compileBody = createCompile(schemas, {});
   // "1e400" becomes Infinity. With `strictNumbers`, Ajv would not compare it with bounds and would accept it.
-  const fromText = createCompile(schemas, { coerceTypes: true, strictNumbers: false });
-  return ({ schema, httpPart }) => (httpPart === 'body' ? asSent : fromText)(schema);
+  const compileText = createCompile(schemas, { coerceTypes: true, strictNumbers: false });
+  return ({ schema, httpPart }) => (httpPart === 'body' ? compileBody : compileText)(schema);
 }
 
 function createCompile(shared: readonly AnySchemaObject[], options: Options) {
-  const open = (allErrors: boolean) => {
-    const ajv = new Ajv({ ...SHARED, ...options, allErrors });
+  const createAjv = (allErrors: boolean) => {
+    const ajv = new Ajv({ ...AJV_OPTIONS, ...options, allErrors });
     formats.default(ajv);
     return ajv.addSchema([...shared]);
   };
-  const first = lazy(() => open(false));
-  const all = lazy(() => open(true));
+  const first = lazy(() => createAjv(false));
+  const all = lazy(() => createAjv(true));
   return (schema: TSchema) =>
     withBoundedErrors(
       lazy(() => first().compile(schema)),
@@ -72,29 +72,29 @@ function createCompile(shared: readonly AnySchemaObject[], options: Options) {
 function withBoundedErrors(first: () => ValidateFunction, all: () => ValidateFunction) {
   const validate: { (value: unknown): boolean; errors: ValidateFunction['errors'] } = (value) => {
     const validateFirst = first();
-    const isRight = validateFirst(value);
+    const isValid = validateFirst(value);
     validate.errors = validateFirst.errors;
-    if (!isRight && !hasMoreValuesThan(MAX_VALUES, value)) {
+    if (!isValid && !hasMoreValuesThan(MAX_FULLY_VALIDATED_VALUES, value)) {
       const validateAll = all();
       if (!validateAll(value)) validate.errors = validateAll.errors;
     }
-    return isRight;
+    return isValid;
   };
   validate.errors = null;
   return validate;
 }
 
-/** Counts values without recursion, because a body can be nested deeply. */
-function hasMoreValuesThan(most: number, root: unknown): boolean {
-  let seen = 0;
-  const waiting = [root];
-  while (waiting.length > 0) {
-    const value = waiting.pop();
+/** Returns whether a value contains more than `limit` values. Avoids recursion, because bodies can be deeply nested. */
+function hasMoreValuesThan(limit: number, root: unknown): boolean {
+  let count = 0;
+  const stack = [root];
+  while (stack.length > 0) {
+    const value = stack.pop();
     if (typeof value !== 'object' || value === null) continue;
-    const inner: unknown[] = Object.values(value);
-    seen += inner.length;
-    if (seen > most) return true;
-    waiting.push(...inner);
+    const children: unknown[] = Object.values(value);
+    count += children.length;
+    if (count > limit) return true;
+    stack.push(...children);
   }
   return false;
 }
@@ -103,11 +103,11 @@ type CompilersFactory = NonNullable<
   NonNullable<FastifyServerOptions['schemaController']>['compilersFactory']
 >;
 
-/** Compiles the schemas of requests and responses on first use, and equal schemas only once. All of them are in code. */
+/** Compiles the schemas of requests and responses on first use, and equal schemas only once. Only code defines schemas. */
 export const compilersFactory = {
   buildValidator: withSchemaCache(createValidatorCompiler),
   buildSerializer: withSchemaCache(createSerializerCompiler),
-  // The types of Fastify differ from its actual calls.
+  // Fastify passes other arguments than its types declare.
 } as unknown as CompilersFactory;
 
 function createSerializerCompiler(...scope: Parameters<ReturnType<typeof SerializerSelector>>) {
@@ -118,7 +118,7 @@ function createSerializerCompiler(...scope: Parameters<ReturnType<typeof Seriali
   };
 }
 
-/** Adds a cache to a factory of compilers, by shared schemas, request part and schema. */
+/** Caches the compilers of a factory by shared schemas, and their results by request part and schema. */
 function withSchemaCache<
   Shared,
   Settings,
@@ -129,22 +129,22 @@ function withSchemaCache<
   return (shared, options) =>
     getOrCreate(compilers, JSON.stringify([shared, options]), () => {
       const compile = build(shared, options);
-      const compiled = new Map<string, Compiled>();
+      const validators = new Map<string, Compiled>();
       return (part) =>
-        getOrCreate(compiled, JSON.stringify([part.httpPart, part.schema]), () => compile(part));
+        getOrCreate(validators, JSON.stringify([part.httpPart, part.schema]), () => compile(part));
     });
 }
 
-function getOrCreate<T>(values: Map<string, T>, key: string, make: () => T): T {
-  const before = values.get(key);
-  if (before !== undefined) return before;
-  const value = make();
+function getOrCreate<T>(values: Map<string, T>, key: string, create: () => T): T {
+  const existing = values.get(key);
+  if (existing !== undefined) return existing;
+  const value = create();
   values.set(key, value);
   return value;
 }
 
 /** Validation error of Ajv. */
-type BrokenRule = {
+type RuleViolation = {
   keyword: string;
   /** JSON pointer to the invalid value. */
   instancePath: string;
@@ -161,63 +161,71 @@ type BrokenRule = {
  */
 export function describeErrors(
   context: string,
-  broken: readonly BrokenRule[],
+  violations: readonly RuleViolation[],
 ): { path: string; message: string }[] {
-  const places = Map.groupBy(broken, ({ instancePath }) => instancePath);
-  const unions = new Set(broken.filter(isUnion).map(({ instancePath }) => instancePath));
-  return [...places].flatMap(([place, rules]) => {
-    const messages = isWithin(unions, place)
+  const violationsByPath = Map.groupBy(violations, ({ instancePath }) => instancePath);
+  const unionPaths = new Set(
+    violations.filter(isUnionViolation).map(({ instancePath }) => instancePath),
+  );
+  return [...violationsByPath].flatMap(([path, rules]) => {
+    const messages = includesPathOrParent(unionPaths, path)
       ? [describeChoice(rules)]
       : removeImpliedRules(rules).map(describeRule);
-    return messages.map((message) => ({ path: `${context}${place}`, message }));
+    return messages.map((message) => ({ path: `${context}${path}`, message }));
   });
 }
 
-const isUnion = ({ keyword }: BrokenRule) => keyword === 'anyOf' || keyword === 'oneOf';
+const isUnionViolation = ({ keyword }: RuleViolation) => keyword === 'anyOf' || keyword === 'oneOf';
 
 /** Returns whether a set contains a path or one of its parents. */
-function isWithin(places: ReadonlySet<string>, place: string): boolean {
-  if (places.has(place)) return true;
-  return place !== '' && isWithin(places, place.slice(0, place.lastIndexOf('/')));
+function includesPathOrParent(paths: ReadonlySet<string>, path: string): boolean {
+  if (paths.has(path)) return true;
+  return path !== '' && includesPathOrParent(paths, path.slice(0, path.lastIndexOf('/')));
 }
 
-function describeChoice(rules: readonly BrokenRule[]): string {
-  const members = removeImpliedRules(rules).filter((rule) => !isUnion(rule));
+function describeChoice(rules: readonly RuleViolation[]): string {
+  const members = removeImpliedRules(rules).filter((rule) => !isUnionViolation(rule));
   const values = members.flatMap(listAllowedValues);
-  const others = members.filter((rule) => listAllowedValues(rule).length === 0);
-  // If only the union itself is reported, its members broke rules at deeper paths, which are described separately.
-  const describedRules = members.length === 0 ? rules : others;
+  const otherRules = members.filter((rule) => listAllowedValues(rule).length === 0);
+  // If Ajv reports only the union here, the violations of its members have deeper paths.
+  const describedRules = members.length === 0 ? rules : otherRules;
   const messages = new Set(describedRules.map(describeRule));
   if (values.length > 0) messages.add(describeAllowedValues(values));
   return [...messages].join(', or ');
 }
 
 /** Removes type errors that are redundant because the same schema lists the allowed values. */
-function removeImpliedRules(rules: readonly BrokenRule[]): BrokenRule[] {
-  const schemaOf = ({ schemaPath }: BrokenRule) => schemaPath.slice(0, schemaPath.lastIndexOf('/'));
-  const naming = new Set(rules.filter((rule) => listAllowedValues(rule).length > 0).map(schemaOf));
+function removeImpliedRules(rules: readonly RuleViolation[]): RuleViolation[] {
+  const getSchemaPath = ({ schemaPath }: RuleViolation) =>
+    schemaPath.slice(0, schemaPath.lastIndexOf('/'));
+  const schemasWithValues = new Set(
+    rules.filter((rule) => listAllowedValues(rule).length > 0).map(getSchemaPath),
+  );
   return rules.filter(
-    (rule) => rule.keyword !== 'type' || isNull(rule) || !naming.has(schemaOf(rule)),
+    (rule) =>
+      rule.keyword !== 'type' ||
+      isNullViolation(rule) ||
+      !schemasWithValues.has(getSchemaPath(rule)),
   );
 }
 
-/** Adds the unknown key or the allowed values, which the messages of Ajv lack. */
-function describeRule(rule: BrokenRule): string {
+/** Describes a violation. Adds the unknown key or the allowed values to Ajv's message. */
+function describeRule(rule: RuleViolation): string {
   const text = rule.message ?? 'is not valid';
-  const unknown: unknown = Reflect.get(rule.params, 'additionalProperty');
-  if (typeof unknown === 'string') return `${text}: ${JSON.stringify(unknown)} is unknown`;
+  const unknownKey: unknown = Reflect.get(rule.params, 'additionalProperty');
+  if (typeof unknownKey === 'string') return `${text}: ${JSON.stringify(unknownKey)} is unknown`;
   const values = listAllowedValues(rule);
   return values.length > 0 ? describeAllowedValues(values) : text;
 }
 
-const isNull = ({ keyword, params }: BrokenRule) =>
+const isNullViolation = ({ keyword, params }: RuleViolation) =>
   keyword === 'type' && Reflect.get(params, 'type') === 'null';
 
-function listAllowedValues(rule: BrokenRule): unknown[] {
-  if (isNull(rule)) return [null];
+function listAllowedValues(rule: RuleViolation): unknown[] {
+  if (isNullViolation(rule)) return [null];
   if (rule.keyword === 'const') return [Reflect.get(rule.params, 'allowedValue')];
-  const listed: unknown = rule.keyword === 'enum' ? Reflect.get(rule.params, 'allowedValues') : [];
-  return Array.isArray(listed) ? listed : [];
+  const values: unknown = rule.keyword === 'enum' ? Reflect.get(rule.params, 'allowedValues') : [];
+  return Array.isArray(values) ? values : [];
 }
 
 function describeAllowedValues(values: readonly unknown[]): string {
