@@ -2,13 +2,13 @@ import { type Kysely, type RawBuilder, type Selectable, sql } from 'kysely';
 import { MAX_COPY_DISTANCE } from '../images/decode.ts';
 import type { Tables } from '../tables.ts';
 
-/** Maximum ratio of two areas of the same property: measurements differ slightly. */
+/** Maximum ratio of two areas of the same property. Measurements differ slightly. */
 export const AREA_RATIO = 1.03;
 
 /** Maximum ratio of two prices of the same property: agencies ask different prices. */
 export const PRICE_RATIO = 1.3;
 
-/** Number of characters of a text that are compared. */
+/** Maximum length of a compared text, in UTF-16 code units. */
 export const TEXT_LENGTH = 4000;
 
 export const COMPARED_COLUMNS = [
@@ -43,7 +43,7 @@ export type ComparedListing = Pick<
   images: readonly ComparedImage[];
 };
 
-/** Number of images of a listing that are compared, starting with the first. */
+/** Maximum number of images of a listing to compare. */
 const MAX_COMPARED_IMAGES = 20;
 
 /** Loads listings for comparison, by ID. Unknown IDs are omitted. */
@@ -83,16 +83,15 @@ const MAX_LISTINGS_PER_QUERY = 60;
 /** Maximum number of listings that share a useful image. Images in more listings are logos or views of the building. */
 const MAX_LISTINGS_PER_IMAGE = 20;
 
-/** Number of nearest listings by embedding to compare. They reveal copied texts with different facts. */
+/** Number of nearest listings by embedding to compare. Embeddings reveal copied texts with different facts. */
 const MAX_NEIGHBOURS = 20;
 
 /** Maximum number of candidates, not counting the nearest by embedding. A comparison takes about 0.3 ms. */
 export const MAX_CANDIDATES = 280;
 
 /**
- * Finds the live listings that may be duplicates of a listing: those with similar facts, equal or similar images, or a
- * similar meaning. Each query is bounded and uses an index. If there are too many candidates, those found by the most
- * queries remain.
+ * Finds the live listings that may be duplicates of a listing. They have similar facts, images or meaning. Each query is
+ * bounded and uses an index. If there are too many candidates, prefers listings that several queries found.
  */
 export async function findCandidates(
   trx: Kysely<Tables>,
@@ -199,7 +198,7 @@ async function findNeighbours(trx: Kysely<Tables>, id: number): Promise<number[]
     .map((row) => row.id);
 }
 
-/** Returns the query for the nearest listings in the index. It has no filters, which would make the scan unbounded. */
+/** Returns the query for the nearest listings in the index. Filters would make the scan unbounded. */
 export function buildNearestQuery(
   vector: string,
 ): RawBuilder<{ id: number; embedding_model: string | null; deal_type: string | null }> {

@@ -15,7 +15,7 @@ export type Comparison = { score: number; reasons: Reason[] };
 /** Minimum score of a duplicate. It separates the labelled pairs of the golden set with a margin on both sides. */
 export const MIN_DUPLICATE_SCORE = 0.56;
 
-/** Parts of the score by finding. Those of texts and images are maxima, which a smaller share reduces. */
+/** Parts of the score by finding. The values for texts and images are maxima. */
 const WEIGHTS = {
   copiedText: 0.45,
   sameStreet: 0.1,
@@ -49,7 +49,7 @@ const WEIGHTS = {
 /** Maximum distance between two listings of the same property. It is large because sites blur coordinates. */
 const MAX_METRES = 3000;
 
-/** Part of the score, which is negative if it speaks against a duplicate. Undefined if nothing is known. */
+/** Part of the score, negative for evidence against a duplicate; undefined without evidence. */
 type Evidence = { part: number; detail: string } | undefined;
 
 type Scorer = (a: ComparedListing, b: ComparedListing) => Evidence;
@@ -91,7 +91,7 @@ const round = (value: number) => Number(value.toFixed(3));
 /** Facts that are equal for the same property. */
 const EQUAL_FACTS = ['deal_type', 'city_key', 'rooms', 'floor'] as const;
 
-/** Returns whether two listings have facts that cannot describe the same property. */
+/** Returns whether facts of two listings contradict each other. */
 function isContradiction(a: ComparedListing, b: ComparedListing): boolean {
   return (
     EQUAL_FACTS.some((fact) => a[fact] !== null && b[fact] !== null && a[fact] !== b[fact]) ||
@@ -198,7 +198,7 @@ function parseAddress({ address, city }: ComparedListing): {
       street.add(word);
     }
   }
-  // The last number is that of the building; numbers in street names come before it.
+  // The last number belongs to the building. Numbers in street names come before it.
   return { street, house: numbers.at(-1) };
 }
 
@@ -261,7 +261,7 @@ function scoreRooms(a: ComparedListing, b: ComparedListing): Evidence {
   return details.length === 0 ? undefined : { part, detail: details.join(', ') };
 }
 
-/** Scores prices, of which agencies ask slightly different ones for the same flat. Exchange rates are unknown. */
+/** Scores prices. Agencies ask slightly different prices for the same flat, and exchange rates are unknown. */
 function scorePrice(a: ComparedListing, b: ComparedListing): Evidence {
   if (!a.price || !b.price || a.currency !== b.currency) return undefined;
   const ratio = Math.max(a.price, b.price) / Math.min(a.price, b.price);
@@ -291,14 +291,14 @@ function scoreImages(a: ComparedListing, b: ComparedListing): Evidence {
   return { part, detail };
 }
 
-/** Returns the number of images that have a copy among others. */
+/** Returns the number of images that have a copy in the other list. */
 function countCopied(images: readonly ComparedImage[], others: readonly ComparedImage[]): number {
   return images.filter((image) => others.some((other) => isCopy(image, other))).length;
 }
 
 function isCopy(a: ComparedImage, b: ComparedImage): boolean {
   if (a.sha256 === b.sha256) return true;
-  // The fingerprint 0 is that of every blank image.
+  // Every blank image has the fingerprint 0.
   if (!a.fingerprint || !b.fingerprint) return false;
   return getHammingDistance(a.fingerprint, b.fingerprint) <= MAX_COPY_DISTANCE;
 }

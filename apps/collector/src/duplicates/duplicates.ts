@@ -26,7 +26,7 @@ const SETTLED_MS = 3000;
 /** Maximum number of duplicates per search; the likeliest are kept. */
 const MAX_NEW_PAIRS = 20;
 
-/** Maximum number of known pairs to compare again. If there are more, the partners are marked instead. */
+/** Maximum number of known pairs to compare again. If a listing has more pairs, its partners are marked instead. */
 const MAX_KNOWN_PAIRS = 200;
 
 /** Maximum number of marks that the metric counts. */
@@ -120,7 +120,7 @@ export function startDuplicateSearch(deps: {
     for (;;) {
       const claimed = await claimMarks(db, { settledMs });
       for (const claim of claimed) {
-        // The embedded database runs in this process, so yield to pending requests.
+        // The embedded database runs in this process, so yield to requests.
         await setImmediate();
         if (signal.aborted) return;
         metrics.duplicateLooks.inc({ outcome: await search(claim) });

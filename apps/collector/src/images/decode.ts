@@ -6,8 +6,8 @@ import sharp, { type SharpOptions } from 'sharp';
 const MAX_PIXELS = 50_000_000;
 
 /**
- * Limits decoding to two images at once, because each takes up to 200 MB. Read the bytes within the limit, so that
- * waiting images hold no memory, and do not nest it.
+ * Limits decoding to two concurrent images, because each takes up to 200 MB. Read the bytes within the limit, so that
+ * waiting images use no memory, and do not nest calls.
  */
 export const limitDecoding = pLimit(2);
 
@@ -129,8 +129,8 @@ const MAX_NOISE = 2;
 
 /**
  * Computes the difference hash of an image: one bit for each pixel of a small copy that is darker than its right
- * neighbour. Copies in other sizes or qualities differ in a few bits; 0 is a blank image. The pixels are dealt to four
- * runs of 16 bits, by which `fingerprint_parts` finds near hashes: a run of adjacent pixels might be all sky.
+ * neighbour. Copies in other sizes or qualities differ in a few bits; 0 is a blank image. The pixels form four
+ * runs of 16 bits, by which `fingerprint_parts` finds near hashes: adjacent pixels are often equal.
  * @returns A PostgreSQL `bigint`, which a JavaScript number cannot hold.
  * @throws The error of sharp if the bytes are not an image.
  */

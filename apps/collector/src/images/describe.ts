@@ -77,7 +77,7 @@ type DescribeOptions = {
 /**
  * Creates a function that describes stored images of a listing and returns their number. An error that one image
  * causes is recorded with it. Every other failure propagates as ModelError, LeaseLostError or `signal.reason`, and the
- * next attempt continues with the rest. Contract 4, Images; docs/adr/0017-undescribed-images.md.
+ * next attempt continues with the remaining images. Contract 4, Images; docs/adr/0017-undescribed-images.md.
  * @param deps.onUndescribed Called for each image that is recorded without a description.
  */
 export function createImageDescriber(deps: {
@@ -104,7 +104,7 @@ export function createImageDescriber(deps: {
     });
   }
 
-  /** Shows the control image. A completion or a rejection ends an outage, so the next failure is due to an image. */
+  /** Sends the control image. Any response ends an outage, so the next failure is due to an image. */
   async function showControlImage(job: ListingJob): Promise<void> {
     await showImage(job, await getControlImage(), CONTROL_SIZE).catch((error: unknown) => {
       if (!isCausedByImage(error)) throw error;
@@ -201,7 +201,7 @@ export function createImageDescriber(deps: {
 /** An image, and its URL or file name as a hint for the model. */
 type ListingImage = { sha256: string; width: number; height: number; name: string | undefined };
 
-/** Failure of the model server in several outages, all caused by one image. */
+/** Error of an image that caused several outages of the model server. */
 class RepeatedOutageError extends ModelError {}
 
 function isCausedByImage(error: unknown): error is ModelError {

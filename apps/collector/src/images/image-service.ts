@@ -182,8 +182,8 @@ export function createImageService(options: ImageServiceOptions) {
 
   return {
     /**
-     * Replaces the images of a listing by those of the URLs, and describes them. Known URLs are not fetched again, and
-     * an unusable image is recorded with its reason. Contract 4, Images.
+     * Downloads and describes the images of a listing, and replaces its previous images. Does not fetch known URLs again.
+     * An unusable image is recorded with its reason. Contract 4, Images.
      * @param job.onlyDue Whether to skip failed URLs until their retry is due.
      * @throws LeaseLostError, SupersededError, ModelError, StoreOutageError, ProblemError `disk_low`, `signal.reason`.
      */
@@ -198,7 +198,7 @@ export function createImageService(options: ImageServiceOptions) {
     },
 
     /**
-     * Replaces the images of a listing by uploaded files, one after another. The caller removes the files.
+     * Replaces the images of a listing by uploaded files sequentially. The caller removes the files.
      * Specification 001, Behaviour rules, 3, and Limits.
      */
     async processUploaded({ files, ...job }: ListingJob & { files: readonly UploadedFile[] }) {
@@ -209,7 +209,7 @@ export function createImageService(options: ImageServiceOptions) {
       return recordAndDescribe(job, results, { fileNames: files.map(({ name }) => name) });
     },
 
-    /** Describes a listing's images without a description, or with `outdated` the outdated ones. Returns their number. */
+    /** Describes images of a listing: undescribed ones, or outdated ones if `outdated` is set. Returns their number. */
     describeAll: async (job: ListingJob, { outdated } = { outdated: false }): Promise<number> =>
       (await describe?.(job, {
         only: outdated ? 'outdated' : 'undescribed',

@@ -13,7 +13,7 @@ export type StoredImage = {
   fingerprint?: string;
 };
 
-/** Error of a failed image, and the earliest time of a retry (RFC 3339). Without `retry_at` it is never retried. */
+/** Error of a failed image, and the earliest time of a retry (RFC 3339). Never retried without `retry_at`. */
 export type ImageFailure = { error: string; retry_at?: string };
 
 export type ImageOutcome = { position: number; url: string | null } & (

@@ -24,7 +24,7 @@ const notModified = Type.Unsafe<undefined>(
   Type.Null({ description: 'The copy that the caller has is good' }),
 );
 
-/** Registers `GET /images/{sha256}`, which clients may cache for ever. Contract 4, Images. */
+/** Registers `GET /images/{sha256}`, which clients may cache indefinitely. Contract 4, Images. */
 export function imageRoutes(app: Server, images: Pick<ImageService, 'has' | 'open'>): void {
   app.get(
     '/images/:sha256',

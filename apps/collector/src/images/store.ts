@@ -108,7 +108,7 @@ export function createImageStore(
         return true;
       }),
     has: (sha256: string) => detectOutage(() => disk.exists(getImageKey(sha256))),
-    /** Reads a whole image. Call it within `limitDecoding`, so that few images are in memory at once. */
+    /** Reads a whole image. Call it within `limitDecoding`, so that few images are in memory. */
     read: (sha256: string) => detectOutage(() => disk.read(getImageKey(sha256))),
     openStream: (sha256: string) => detectOutage(() => disk.openStream(getImageKey(sha256))),
     /** Reads a thumbnail; undefined if it is not stored. */

@@ -4,7 +4,7 @@ import { limitDecoding, limitRequestDecoding, ImageError, convertToJpeg } from '
 import { isMissing } from './disks.ts';
 import type { ImageStore } from './store.ts';
 
-/** Maximum thumbnails in progress for requests, which is a wait of a few seconds. */
+/** Maximum thumbnails in progress for requests. The last one waits a few seconds. */
 const MAX_FOR_REQUESTS = 32;
 
 /** JPEG copies of stored images with sides of at most `side` pixels. */

@@ -76,7 +76,7 @@ const MAX_ROOMS = 10;
 /** All larger prices and areas share the last step. */
 const MAX_STEP_VALUE = 1e14;
 
-/** Tolerance for rounding errors: larger than any such error, much smaller than a step. */
+/** Tolerance for rounding errors: larger than any rounding error, and much smaller than a step. */
 const ROUNDING_TOLERANCE = 1e-9;
 
 /** Filter terms in the search indexes. PostgreSQL uses an index only if this expression equals its definition. */
@@ -112,7 +112,7 @@ export function listPartitions({ include_archived }: SearchFilters): Expression<
 }
 
 /**
- * Returns the condition of the filters within an index partition; equivalent to `whereFilters`, but answered by the
+ * Returns the condition of the filters within an index partition; equivalent to `whereFilters`, but evaluated by the
  * index. Exact bounds are compared with `+ 0`, which keeps the planner from also reading a slow price index.
  */
 export function whereFilterTerms(filters: SearchFilters): Expression<SqlBool> {

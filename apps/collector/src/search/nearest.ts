@@ -156,7 +156,7 @@ export async function embedQuery(
     .embed([text], { signal })
     .catch((cause: unknown) => {
       if (!(cause instanceof ModelError)) throw cause;
-      // If this process is stopping, another one may still answer.
+      // If this process is stopping, another process may still respond.
       const isTemporary = ['MODEL_CLOSED', 'MODEL_ABORTED'].includes(cause.code) || cause.retryable;
       throw isTemporary
         ? problem('model_unavailable', { cause, headers: { 'retry-after': '5' } })

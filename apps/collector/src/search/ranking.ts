@@ -38,7 +38,7 @@ const BAND_GROWTH = { min: 0.5, max: 256 };
 const MAX_NAMED_TO_FIRST = 2048;
 /**
  * Maximum number of bands that a query names, which are about 300 terms. The index compares each term with all others,
- * so 65,000 terms take 6 s for ten matches. Beyond this, matches are rare and the rest is read at once.
+ * so 65,000 terms take 6 s for ten matches. Beyond this, matches are rare and one query reads the remaining bands.
  */
 const MAX_NAMED_BANDS = 2 ** 13;
 /** Safety factor for the estimated number of bands, because matches are spread unevenly. */
@@ -46,7 +46,7 @@ const SAFETY_FACTOR = 1.25;
 
 /**
  * Finds the newest listings that contain all words, at most `bound`, and ranks them by cover density. It reads the
- * newest ID bands first, then as many more as the matches so far suggest. A frequent word thus costs little, and a
+ * newest ID bands first, then more bands as the number of matches suggests. A frequent word costs little, and a
  * rare word costs one more query. There are at most about 25 queries.
  */
 export async function rankMatches(db: Kysely<Tables>, query: WordQuery): Promise<RankedHits> {

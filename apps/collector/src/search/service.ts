@@ -45,7 +45,7 @@ type WithoutDuration<Response> = Omit<Response, 'took_ms'>;
 
 type Ranking = RankedHits & { isLowerBound: boolean };
 
-/** Constant of reciprocal rank fusion. With a smaller one, the first positions dominate. Contract 4, Search. */
+/** Constant of reciprocal rank fusion. With a smaller constant, the first positions dominate. Contract 4, Search. */
 const RANK_CONSTANT = 60;
 
 /** Growth factor of the number of neighbours that are read until a page without duplicates is full. */
@@ -54,7 +54,7 @@ const READ_GROWTH = 2;
 const MAX_READ_NEIGHBOURS = 1000;
 
 /**
- * Creates the search service. Each signal aborts when the client disconnects. A query without a word finds nothing.
+ * Creates the search service. Each signal aborts when the client disconnects. A query without words finds nothing.
  * The model is called before the database, so that it holds no connection. Contract 4, Search.
  */
 export function createSearchService({ db, model }: SearchDeps) {
